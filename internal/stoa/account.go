@@ -1,0 +1,29 @@
+package stoa
+
+import "time"
+
+// An Account pays for calls and owns everything else: keys, spaces, agents.
+type Account struct {
+	ID             string
+	Name           string
+	Email          string // empty when unknown
+	Plan           string // a [Plan]'s ID
+	Suspended      bool
+	DefaultSpaceID string // empty until spaces exist
+	CreatedAt      time.Time
+}
+
+// A Plan says what an account may use. Plans are configuration. A zero limit
+// means no limit.
+type Plan struct {
+	ID                   string
+	Name                 string
+	GatedModels          bool // may use models marked gated
+	RequestsPerMinute    int
+	ConcurrentPerKey     int
+	ConcurrentPerAccount int
+	ActiveSessions       int
+}
+
+// Allows tells whether an account on this plan may use the model.
+func (p Plan) Allows(m Model) bool { return p.GatedModels || !m.Gated }

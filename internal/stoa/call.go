@@ -1,0 +1,111 @@
+package stoa
+
+import "strings"
+
+// A Call is one model call in neutral form: what a caller or an agent wants
+// said, in no vendor's format.
+type Call struct {
+	Instructions    string    // system text that comes before every message
+	Messages        []Message // in order
+	Tools           []Tool    // of agents only; the public endpoint never sets them
+	MaxOutputTokens int64     // reasoning included; 0: the wire's own default
+	Temperature     *float64  // 0 to 2; nil: not set
+	TopP            *float64  // 0 to 1; nil: not set
+	Effort          string    // none, minimal, low, medium, high, xhigh, max; empty: not set
+	Verbosity       string    // low, medium, high; empty: not set
+}
+
+// A Role says who speaks.
+type Role string
+
+// The roles of a message. RoleSystem also stands for "developer".
+const (
+	RoleSystem    Role = "system"
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+)
+
+// A Message is one message of a call's input.
+type Message struct {
+	Role    Role
+	Text    string
+	Calls   []ToolCall   // an assistant's, after its text
+	Results []ToolResult // a user's, before its text: answers to the calls of the message before
+	State   State        // an assistant's: what its vendor wants back word for word
+}
+
+// A Tool is a function that an agent's model may call.
+type Tool struct {
+	Name        string
+	Description string
+	Parameters  string // a JSON Schema, as text
+}
+
+// A ToolCall is a model's wish to have a tool run.
+type ToolCall struct {
+	ID        string
+	Name      string
+	Arguments string // JSON as the model wrote it; it may be invalid
+}
+
+// A ToolResult answers the call with that ID.
+type ToolResult struct {
+	CallID  string
+	Name    string
+	Content string
+	IsError bool
+}
+
+// State is what a vendor wants to see again, unchanged, when its own message is
+// sent back (signed thinking, encrypted reasoning). It is opaque, belongs to
+// one wire and one upstream model, and is dropped on any other.
+type State struct {
+	Wire  string
+	Model string
+	Data  string
+}
+
+// For gives the state's data if it belongs to that wire and upstream model.
+func (s State) For(wire, model string) string {
+	if s.Wire == wire && s.Model == model {
+		return s.Data
+	}
+	return ""
+}
+
+// System is the call's whole system text: the instructions, then every system
+// message in order, joined by blank lines.
+func (c Call) System() string {
+	var parts []string
+	if c.Instructions != "" {
+		parts = append(parts, c.Instructions)
+	}
+	for _, m := range c.Messages {
+		if m.Role == RoleSystem && m.Text != "" {
+			parts = append(parts, m.Text)
+		}
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// EstimateInput is the estimated number of input tokens of the call.
+func (c Call) EstimateInput() int64 {
+	var bytes, messages int
+	if c.Instructions != "" {
+		bytes, messages = len(c.Instructions), 1
+	}
+	for _, m := range c.Messages {
+		messages++
+		bytes += len(m.Text) + len(m.State.Data)
+		for _, t := range m.Calls {
+			bytes += len(t.Name) + len(t.Arguments)
+		}
+		for _, r := range m.Results {
+			bytes += len(r.Content)
+		}
+	}
+	for _, t := range c.Tools {
+		bytes += len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	return EstimateTokens(bytes) + int64(messages)*TokensPerMessage
+}

@@ -1,0 +1,100 @@
+package stoa
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Code is the published machine word of an error. The table that gives each
+// its HTTP status and meaning is in package contract.
+type Code string
+
+// The codes. One that is not here is never published.
+const (
+	CodeInvalidJSON        Code = "invalid_json"
+	CodeMissingParameter   Code = "missing_required_parameter"
+	CodeUnknownField       Code = "unknown_field"
+	CodeInvalidType        Code = "invalid_type"
+	CodeInvalidValue       Code = "invalid_value"
+	CodeInvalidCursor      Code = "invalid_cursor"
+	CodeUnsupported        Code = "unsupported_parameter"
+	CodeUnsupportedValue   Code = "unsupported_value"
+	CodeModelNotFound      Code = "model_not_found"
+	CodeContextLength      Code = "context_length_exceeded"
+	CodeInvalidPrompt      Code = "invalid_prompt" // the vendor refused the caller's text
+	CodeUnauthorized       Code = "Unauthorized"
+	CodeScope              Code = "insufficient_scope"
+	CodeSuspended          Code = "account_suspended"
+	CodeNotFound           Code = "not_found"
+	CodeMethodNotAllowed   Code = "method_not_allowed"
+	CodeConflict           Code = "already_exists"
+	CodePrecondition       Code = "precondition_failed"
+	CodeTooLarge           Code = "request_too_large"
+	CodeMediaType          Code = "unsupported_media_type"
+	CodeIdempotencyReused  Code = "idempotency_key_reused"
+	CodeIdempotencyRunning Code = "idempotency_in_progress"
+	CodeQuota              Code = "insufficient_quota"
+	CodeKeyBudget          Code = "key_budget_exceeded"
+	CodeRateLimit          Code = "rate_limit_exceeded"
+	CodeInternal           Code = "server_error"
+	CodeUpstream           Code = "upstream_error"
+	CodeOverloaded         Code = "server_is_overloaded"
+	CodeModelUnavailable   Code = "model_unavailable"
+	CodeUpstreamTimeout    Code = "upstream_timeout"
+	CodeStorageFull        Code = "storage_full"
+)
+
+// An Error is what a caller is told: made where its meaning is known, passed
+// up wrapped, rendered once.
+type Error struct {
+	Code       Code
+	Message    string        // one or two sentences: what is wrong and what to do
+	Param      string        // the member at fault, if any
+	RetryAfter time.Duration // if trying later helps
+	Err        error         // the cause, for the log only
+}
+
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Err)
+	}
+	return fmt.Sprintf("%s: %s", e.Code, e.Message)
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf makes an error with a code. An argument for %w becomes the cause and
+// shows in the message: wrap only what a caller may read; use [Error.Because]
+// for the rest.
+func Errorf(code Code, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}
+}
+
+// At names the member at fault.
+func (e *Error) At(param string) *Error { e.Param = param; return e }
+
+// After says when trying again helps.
+func (e *Error) After(d time.Duration) *Error { e.RetryAfter = d; return e }
+
+// Because keeps a cause for the log.
+func (e *Error) Because(err error) *Error { e.Err = err; return e }
+
+// AsError finds the [Error] in a chain. What has none is our own fault: it
+// becomes [CodeInternal] with a fixed sentence, and the chain its cause.
+func AsError(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return &Error{Code: CodeInternal, Message: "Something went wrong on our side. Try again; if it persists, tell the operator the request id.", Err: err}
+}
+
+// CodeOf is the code of an error; empty for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	return AsError(err).Code
+}
