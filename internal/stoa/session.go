@@ -1,0 +1,83 @@
+package stoa
+
+import "time"
+
+// A Space groups agents of an account.
+type Space struct {
+	ID, AccountID, Name, Description, ExternalID string
+	Metadata                                     map[string]string
+	CreatedAt, UpdatedAt                         time.Time
+}
+
+// An Agent is instructions, a model and a drive, kept for sessions to run on.
+// Version counts the changes of what a session pins: instructions, model,
+// limits, drive access.
+type Agent struct {
+	ID, AccountID, SpaceID, Name, Description, ExternalID string
+	Instructions                                          string
+	Model                                                 string
+	DriveAccess                                           DriveAccess
+	Limits                                                TurnLimits
+	EmbedEnabled                                          bool
+	Metadata                                              map[string]string
+	Version                                               int64
+	CreatedAt, UpdatedAt                                  time.Time
+}
+
+// DriveAccess says what an agent may do with its drive.
+type DriveAccess string
+
+// What an agent may do with its drive.
+const (
+	DriveReadOnly  DriveAccess = "read_only"
+	DriveReadWrite DriveAccess = "read_write"
+)
+
+// TurnLimits bound one turn. Zero means the configured default.
+type TurnLimits struct {
+	MaxCredits Credits       // of all its model calls; 0: none beside the balance
+	Timeout    time.Duration // from its first claim, waiting not counted
+	MaxSteps   int           // model calls
+}
+
+// SessionStatus is where a session stands: the status of its newest turn.
+type SessionStatus string
+
+// The statuses. Nothing else exists: a client polls until one of the last four.
+const (
+	SessionQueued    SessionStatus = "queued"
+	SessionRunning   SessionStatus = "running"
+	SessionCompleted SessionStatus = "completed"
+	SessionWaiting   SessionStatus = "waiting_for_input"
+	SessionFailed    SessionStatus = "failed"
+	SessionCancelled SessionStatus = "cancelled"
+)
+
+// Stopped tells whether a client's polling ends at this status.
+func (s SessionStatus) Stopped() bool { return s != SessionQueued && s != SessionRunning }
+
+// A SessionMode says how a session takes part in a conversation.
+type SessionMode string
+
+// The modes: a chat may wait for input and take further messages; a once is one
+// shot.
+const (
+	ModeChat SessionMode = "chat"
+	ModeOnce SessionMode = "once"
+)
+
+// CanBecome tells whether a session may go from one status to the next. From a
+// stopping status only a new turn (a message, an answer, a retry) leads on.
+func (s SessionStatus) CanBecome(next SessionStatus) bool {
+	switch s {
+	case SessionQueued:
+		return next == SessionRunning || next == SessionCancelled || next == SessionFailed
+	case SessionRunning:
+		return next != SessionRunning // queued again when its worker is lost
+	case SessionWaiting:
+		return next == SessionQueued || next == SessionFailed || next == SessionCancelled
+	case SessionCompleted, SessionFailed, SessionCancelled:
+		return next == SessionQueued
+	}
+	return false
+}
