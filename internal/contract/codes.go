@@ -1,0 +1,91 @@
+package contract
+
+import (
+	"net/http"
+	"time"
+
+	"stoa/internal/stoa"
+)
+
+// A CodeInfo says how a code is published.
+type CodeInfo struct {
+	Code       stoa.Code
+	Status     int           // of the HTTP reply
+	Type       string        // the error's group, which the client libraries know
+	Retryable  bool          // sending the same request again can help
+	RetryAfter time.Duration // the Retry-After of an error that names none; 0: none
+	Meaning    string        // one sentence for the documentation
+}
+
+// The groups of errors.
+const (
+	TypeInvalidRequest = "invalid_request_error"
+	TypePermission     = "permission_error"
+	TypeQuota          = "insufficient_quota"
+	TypeRateLimit      = "rate_limit_error"
+	TypeServer         = "server_error"
+)
+
+// Codes gives the table of all codes, in the order of their statuses.
+func Codes() []CodeInfo {
+	invalid := func(code stoa.Code, status int, meaning string) CodeInfo {
+		return CodeInfo{Code: code, Status: status, Type: TypeInvalidRequest, Meaning: meaning}
+	}
+	return []CodeInfo{
+		invalid(stoa.CodeInvalidJSON, 400, "The body is not one JSON object in UTF-8 without duplicate members."),
+		invalid(stoa.CodeMissingParameter, 400, "A required member, parameter or header is absent."),
+		invalid(stoa.CodeUnknownField, 400, "The body has a member that the operation does not know."),
+		invalid(stoa.CodeInvalidType, 400, "A value has the wrong JSON type."),
+		invalid(stoa.CodeInvalidValue, 400, "A value has the right type but is not allowed."),
+		invalid(stoa.CodeInvalidCursor, 400, "The cursor is damaged, or belongs to another list, filter or order."),
+		invalid(stoa.CodeUnsupported, 400, "The service does not offer what the member asks for."),
+		invalid(stoa.CodeUnsupportedValue, 400, "The service does not offer this value of the member."),
+		invalid(stoa.CodeModelNotFound, 400, "There is no model of that identifier."),
+		invalid(stoa.CodeContextLength, 400, "The input is longer than the model takes."),
+		invalid(stoa.CodeInvalidPrompt, 400, "The model's provider refuses the text."),
+		invalid(stoa.CodeUnauthorized, 401, "The key is missing, malformed, unknown, expired or revoked."),
+		{Code: stoa.CodeScope, Status: 403, Type: TypePermission, Meaning: "The key does not carry the scope that the operation needs."},
+		{Code: stoa.CodeSuspended, Status: 403, Type: TypePermission, Meaning: "The account is suspended; its operator can lift that."},
+		invalid(stoa.CodeNotFound, 404, "There is no such path, or no such object in this account."),
+		invalid(stoa.CodeMethodNotAllowed, 405, "The path exists, but not with this method; `Allow` lists those that do."),
+		invalid(stoa.CodeConflict, 409, "Something of that name or reference exists already."),
+		{Code: stoa.CodeIdempotencyRunning, Status: 409, Type: TypeInvalidRequest, Retryable: true, RetryAfter: time.Second,
+			Meaning: "The first request with this `Idempotency-Key` is still running."},
+		invalid(stoa.CodePrecondition, 412, "The object is no longer the one that `If-Match` names."),
+		invalid(stoa.CodeTooLarge, 413, "The body is larger than the service takes."),
+		invalid(stoa.CodeMediaType, 415, "The body is not JSON, or it is compressed."),
+		invalid(stoa.CodeIdempotencyReused, 422, "The `Idempotency-Key` was used before with another body."),
+		{Code: stoa.CodeQuota, Status: 429, Type: TypeQuota, Meaning: "The account's credits do not cover the call; a top-up helps."},
+		{Code: stoa.CodeKeyBudget, Status: 429, Type: TypeQuota, Meaning: "The key's own daily cap of credits is used up."},
+		{Code: stoa.CodeRateLimit, Status: 429, Type: TypeRateLimit, Retryable: true, RetryAfter: time.Second,
+			Meaning: "Too many requests, or too many at the same time; `Retry-After` says when to try again."},
+		{Code: stoa.CodeInternal, Status: 500, Type: TypeServer, Retryable: true, Meaning: "A fault of the service."},
+		{Code: stoa.CodeUpstream, Status: 502, Type: TypeServer, Retryable: true, Meaning: "The model's provider failed."},
+		{Code: stoa.CodeOverloaded, Status: 503, Type: TypeServer, Retryable: true, RetryAfter: 2 * time.Second,
+			Meaning: "The service or the model's provider has too much to do, or the service is about to stop."},
+		{Code: stoa.CodeModelUnavailable, Status: 503, Type: TypeServer, Meaning: "No provider serves this model here."},
+		{Code: stoa.CodeUpstreamTimeout, Status: 504, Type: TypeServer, Retryable: true, Meaning: "The model's provider did not answer in time."},
+		{Code: stoa.CodeStorageFull, Status: 507, Type: TypeServer, Meaning: "The service's disk or a quota is full."},
+	}
+}
+
+// Code gives the entry of one code. A code that is not in the table is
+// published as [stoa.CodeInternal].
+func Code(code stoa.Code) CodeInfo {
+	var internal CodeInfo
+	for _, c := range Codes() {
+		switch c.Code {
+		case code:
+			return c
+		case stoa.CodeInternal:
+			internal = c
+		}
+	}
+	return internal
+}
+
+// MayCarryRetryAfter tells whether a reply with the code may say when to try
+// again. Credits and daily caps never do: clients would wait and ask in vain.
+func (c CodeInfo) MayCarryRetryAfter() bool {
+	return c.Type != TypeQuota && (c.Status == http.StatusConflict || c.Status == http.StatusTooManyRequests || c.Status >= 500)
+}

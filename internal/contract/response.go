@@ -1,0 +1,200 @@
+package contract
+
+// The objects of POST /api/v1/responses. They are written by hand: the route is
+// excluded from generation, and its writer encodes them without reflection.
+// Tests check both against the schemas of openapi.yaml.
+
+// A CreateResponse is a model call as a client sends it. Members that are nil or
+// empty are left out; the server treats null as absent.
+type CreateResponse struct {
+	Model           string            `json:"model"`
+	Input           any               `json:"input"` // a string or []InputMessage
+	Instructions    string            `json:"instructions,omitempty"`
+	Stream          bool              `json:"stream,omitempty"`
+	MaxOutputTokens int64             `json:"max_output_tokens,omitempty"`
+	Temperature     *float64          `json:"temperature,omitempty"` // 0 to 2
+	TopP            *float64          `json:"top_p,omitempty"`       // 0 to 1
+	Reasoning       *Reasoning        `json:"reasoning,omitempty"`
+	Metadata        map[string]string `json:"metadata,omitempty"`
+	User            string            `json:"user,omitempty"`
+}
+
+// An InputMessage is one turn of the conversation so far. Role is user,
+// assistant, system or developer.
+type InputMessage struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// A Response is a reply. Every member is always written.
+type Response struct {
+	ID                 string             `json:"id"`
+	Object             string             `json:"object"`
+	CreatedAt          int64              `json:"created_at"`   // seconds
+	CompletedAt        *int64             `json:"completed_at"` // seconds; only when completed
+	Status             ResponseStatus     `json:"status"`
+	Background         bool               `json:"background"`
+	Error              *ResponseError     `json:"error"`
+	IncompleteDetails  *IncompleteDetails `json:"incomplete_details"`
+	Instructions       *string            `json:"instructions"`
+	MaxOutputTokens    *int64             `json:"max_output_tokens"`
+	MaxToolCalls       *int64             `json:"max_tool_calls"`
+	Model              string             `json:"model"`
+	Output             []OutputMessage    `json:"output"`
+	ParallelToolCalls  bool               `json:"parallel_tool_calls"`
+	PreviousResponseID *string            `json:"previous_response_id"`
+	PromptCacheKey     *string            `json:"prompt_cache_key"`
+	SafetyIdentifier   *string            `json:"safety_identifier"`
+	Reasoning          *Reasoning         `json:"reasoning"`
+	ServiceTier        string             `json:"service_tier"`
+	Store              bool               `json:"store"`
+	Temperature        float64            `json:"temperature"`
+	TopP               float64            `json:"top_p"`
+	PresencePenalty    float64            `json:"presence_penalty"`
+	FrequencyPenalty   float64            `json:"frequency_penalty"`
+	Text               TextSettings       `json:"text"`
+	ToolChoice         string             `json:"tool_choice"`
+	Tools              []struct{}         `json:"tools"`
+	TopLogprobs        int                `json:"top_logprobs"`
+	Truncation         string             `json:"truncation"`
+	Usage              *ResponseUsage     `json:"usage"` // nil until the reply ends
+	User               *string            `json:"user"`
+	Metadata           map[string]string  `json:"metadata"`
+}
+
+// OutputText is the text of the whole reply.
+func (r *Response) OutputText() string {
+	var text string
+	for _, item := range r.Output {
+		for _, part := range item.Content {
+			text += part.Text
+		}
+	}
+	return text
+}
+
+// ResponseStatus says how far a reply is.
+type ResponseStatus string
+
+// The statuses; all but the first are final.
+const (
+	ResponseInProgress ResponseStatus = "in_progress"
+	ResponseCompleted  ResponseStatus = "completed"
+	ResponseIncomplete ResponseStatus = "incomplete"
+	ResponseFailed     ResponseStatus = "failed"
+)
+
+// A ResponseError says why a reply failed.
+type ResponseError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// IncompleteDetails says what cut a reply short: max_output_tokens or
+// content_filter.
+type IncompleteDetails struct {
+	Reason string `json:"reason"`
+}
+
+// Reasoning is how much to think: none, minimal, low, medium, high, xhigh, max.
+type Reasoning struct {
+	Effort  *string `json:"effort"`
+	Summary *string `json:"summary"`
+}
+
+// TextSettings describe the form of the text.
+type TextSettings struct {
+	Format    TextFormat `json:"format"`
+	Verbosity string     `json:"verbosity,omitempty"` // low, medium, high
+}
+
+// A TextFormat is always of type text.
+type TextFormat struct {
+	Type string `json:"type"`
+}
+
+// An OutputMessage is the one item of a reply's output.
+type OutputMessage struct {
+	ID      string       `json:"id"`
+	Type    string       `json:"type"`
+	Status  string       `json:"status"`
+	Role    string       `json:"role"`
+	Content []OutputText `json:"content"`
+}
+
+// An OutputText is the one part of a message.
+type OutputText struct {
+	Type        string     `json:"type"`
+	Text        string     `json:"text"`
+	Annotations []struct{} `json:"annotations"`
+	Logprobs    []struct{} `json:"logprobs"`
+}
+
+// ResponseUsage counts tokens; TotalTokens is the sum of the two others.
+type ResponseUsage struct {
+	InputTokens         int64               `json:"input_tokens"`
+	InputTokensDetails  InputTokensDetails  `json:"input_tokens_details"`
+	OutputTokens        int64               `json:"output_tokens"`
+	OutputTokensDetails OutputTokensDetails `json:"output_tokens_details"`
+	TotalTokens         int64               `json:"total_tokens"`
+}
+
+// InputTokensDetails are parts of the input tokens.
+type InputTokensDetails struct {
+	CachedTokens     int64 `json:"cached_tokens"`
+	CacheWriteTokens int64 `json:"cache_write_tokens"`
+}
+
+// OutputTokensDetails are parts of the output tokens.
+type OutputTokensDetails struct {
+	ReasoningTokens int64 `json:"reasoning_tokens"`
+}
+
+// The types of the events of a stream, in the order in which they come.
+const (
+	EventCreated          = "response.created"
+	EventInProgress       = "response.in_progress"
+	EventOutputItemAdded  = "response.output_item.added"
+	EventContentPartAdded = "response.content_part.added"
+	EventOutputTextDelta  = "response.output_text.delta"
+	EventOutputTextDone   = "response.output_text.done"
+	EventContentPartDone  = "response.content_part.done"
+	EventOutputItemDone   = "response.output_item.done"
+	EventCompleted        = "response.completed"
+	EventIncomplete       = "response.incomplete"
+	EventFailed           = "response.failed"
+	EventError            = "error"
+)
+
+// A ResponseEvent is one event of a stream as a client reads it: the members of
+// all types together, of which each type has its own.
+type ResponseEvent struct {
+	Type           string         `json:"type"`
+	SequenceNumber int64          `json:"sequence_number"`
+	Response       *Response      `json:"response,omitempty"` // created, in_progress, completed, incomplete, failed
+	OutputIndex    int            `json:"output_index,omitempty"`
+	ContentIndex   int            `json:"content_index,omitempty"`
+	ItemID         string         `json:"item_id,omitempty"`
+	Item           *OutputMessage `json:"item,omitempty"`
+	Part           *OutputText    `json:"part,omitempty"`
+	Delta          string         `json:"delta,omitempty"`
+	Text           string         `json:"text,omitempty"`
+	Code           string         `json:"code,omitempty"`    // error
+	Message        string         `json:"message,omitempty"` // error
+	Param          *string        `json:"param,omitempty"`   // error
+}
+
+// An ErrorEnvelope is the body of every failure.
+type ErrorEnvelope struct {
+	Error ErrorBody `json:"error"`
+}
+
+// An ErrorBody says what went wrong. Every member is always written.
+type ErrorBody struct {
+	Message   string  `json:"message"`
+	Type      string  `json:"type"`
+	Param     *string `json:"param"`
+	Code      string  `json:"code"`
+	RequestID string  `json:"requestId"`
+	Retryable bool    `json:"retryable"`
+}
