@@ -1,0 +1,176 @@
+package sandbox
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"stoa/internal/stoa"
+)
+
+// Bounds of what an order may ask for; what is larger is lowered to them.
+const (
+	MaxTokens = 200_000          // of "tokens:"
+	MaxThink  = 1 << 20          // bytes of "think:"
+	MaxSlow   = 10 * time.Second // of "slow:"
+	MaxWait   = 10 * time.Minute // of "wait:"
+	maxCalls  = 32               // of "call:" in one message
+)
+
+// Orders are what a prompt tells the sandbox to do. The zero value orders
+// nothing.
+type Orders struct {
+	Say    string        // the reply, word for word; see HasSay
+	HasSay bool          // "say:" was there, perhaps with nothing behind it
+	Repeat bool          // say the rest of the message; with Ask or Calls: ask or call again after every result
+	Empty  bool          // no text at all
+	Tokens int           // so many words
+	Think  int           // so many bytes of thinking before the text
+	Slow   time.Duration // before each delta but the first
+	Wait   time.Duration // before anything
+
+	Fail      int       // fail with this status; 0: do not
+	FailAfter int       // so many deltas come first; 0: none
+	Cut       int       // break off after so many deltas; see HasCut
+	HasCut    bool      // "cut:" was there
+	Stop      stoa.Stop // how the reply ends; empty: as it is
+	Usage     string    // what is told of the usage: none, huge or negative; empty: the truth
+
+	Ask     string          // question to the user, through the tool ask_user
+	Options []string        // its choices; nil: none
+	Calls   []stoa.ToolCall // tools to call, in order; IDs are empty
+}
+
+// None tells whether nothing was ordered that decides what the reply says.
+func (o Orders) None() bool {
+	return !o.HasSay && !o.Repeat && !o.Empty && o.Tokens == 0 && o.Ask == "" && len(o.Calls) == 0
+}
+
+// ParseOrders reads the orders in a message, each at the start of a line of its
+// own, and gives the text that is left without them. What is not exactly an
+// order, its argument included, is text. The orders:
+//
+//	say: TEXT              the reply; the lines below belong to it, to the end
+//	repeat                 the reply is the rest of the message; beside ask or call: do it again after every result
+//	empty                  a reply without text
+//	tokens: N              a reply of N words
+//	think: N               N bytes of thinking before the text
+//	slow: 50ms             a pause before each delta after the first
+//	wait: 2s               a pause before anything comes
+//	fail: 529              fail with that status (400 to 599) before the first delta
+//	fail: 529 after 3      fail after three deltas
+//	cut: N                 the stream breaks off after N deltas, without an end
+//	stop: length           the reply ends with that reason: length or content_filter
+//	usage: none            no usage is told, or one that cannot be: huge, negative
+//	ask: QUESTION | A | B  ask the user, with choices if any are given
+//	call: TOOL {JSON}      call a tool that was offered; may occur several times
+func ParseOrders(text string) (orders Orders, rest string) {
+	var left []string
+	for text != "" {
+		line, below, more := strings.Cut(text, "\n")
+		if word, argument, ok := strings.Cut(line, ":"); ok && word == "say" {
+			orders.HasSay = true
+			orders.Say = strings.TrimPrefix(argument, " ")
+			if more {
+				orders.Say += "\n" + below
+			}
+			break
+		} else if !orders.take(word, strings.TrimSpace(argument), ok) {
+			left = append(left, line)
+		}
+		text = below
+	}
+	return orders, strings.TrimSpace(strings.Join(left, "\n"))
+}
+
+// take obeys one line and tells whether it was an order.
+func (o *Orders) take(word, argument string, colon bool) bool {
+	if !colon {
+		switch strings.TrimRight(word, " \r") {
+		case "repeat":
+			o.Repeat = true
+		case "empty":
+			o.Empty = true
+		default:
+			return false
+		}
+		return true
+	}
+	switch word {
+	case "tokens":
+		return count(&o.Tokens, argument, 1, MaxTokens)
+	case "think":
+		return count(&o.Think, argument, 1, MaxThink)
+	case "slow":
+		return pause(&o.Slow, argument, MaxSlow)
+	case "wait":
+		return pause(&o.Wait, argument, MaxWait)
+	case "fail":
+		status, after, ok := strings.Cut(argument, " after ")
+		var n, deltas int
+		if !count(&n, status, 400, 600) || n == 600 || ok && !count(&deltas, after, 0, MaxTokens) {
+			return false
+		}
+		o.Fail, o.FailAfter = n, deltas
+	case "cut":
+		o.HasCut = count(&o.Cut, argument, 0, MaxTokens)
+		return o.HasCut
+	case "stop":
+		stop := stoa.Stop(argument)
+		if stop != stoa.StopLength && stop != stoa.StopContentFilter {
+			return false
+		}
+		o.Stop = stop
+	case "usage":
+		if argument != "none" && argument != "huge" && argument != "negative" {
+			return false
+		}
+		o.Usage = argument
+	case "ask":
+		parts := strings.Split(argument, "|")
+		if o.Ask = strings.TrimSpace(parts[0]); o.Ask == "" {
+			return false
+		}
+		o.Options = nil
+		for _, option := range parts[1:] {
+			o.Options = append(o.Options, strings.TrimSpace(option))
+		}
+	case "call":
+		name, arguments, _ := strings.Cut(argument, " ")
+		arguments = strings.TrimSpace(arguments)
+		if !isToolName(name) || !strings.HasPrefix(arguments, "{") || len(o.Calls) == maxCalls {
+			return false
+		}
+		o.Calls = append(o.Calls, stoa.ToolCall{Name: name, Arguments: arguments})
+	default:
+		return false
+	}
+	return true
+}
+
+// count reads a whole number; what is above the bound is lowered to it.
+func count(to *int, s string, least, most int) bool {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < least {
+		return false
+	}
+	*to = min(n, most)
+	return true
+}
+
+// pause reads a duration; what is above the bound is lowered to it.
+func pause(to *time.Duration, s string, most time.Duration) bool {
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return false
+	}
+	*to = min(d, most)
+	return true
+}
+
+func isToolName(s string) bool {
+	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '_' && r != '-' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
+	})
+}

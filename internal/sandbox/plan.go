@@ -1,0 +1,162 @@
+package sandbox
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stoa/internal/stoa"
+)
+
+// The tools of an agent that the sandbox uses of its own accord.
+const (
+	toolSearch = "drive_search"
+	toolAsk    = "ask_user"
+)
+
+// turn is what the sandbox understands of a call.
+type turn struct {
+	call    stoa.Call
+	orders  Orders
+	rest    string            // the last user message without its orders
+	earlier int               // user messages before it
+	results []stoa.ToolResult // what tools answered since it
+}
+
+// read finds the last message a user wrote and what tools answered since.
+func read(call stoa.Call) turn {
+	t := turn{call: call}
+	for _, m := range call.Messages {
+		if m.Role != stoa.RoleUser {
+			continue
+		}
+		if m.Text == "" && len(m.Results) > 0 {
+			t.results = append(t.results, m.Results...)
+			continue
+		}
+		t.orders, t.rest = ParseOrders(m.Text)
+		t.earlier++
+		t.results = nil
+	}
+	t.earlier = max(0, t.earlier-1)
+	return t
+}
+
+// plan is what a reply consists of: text, then calls of tools.
+type plan struct {
+	text  string
+	calls []stoa.ToolCall
+}
+
+// offered tells whether the call offers a tool of that name.
+func (t turn) offered(name string) bool {
+	return slices.ContainsFunc(t.call.Tools, func(tool stoa.Tool) bool { return tool.Name == name })
+}
+
+// toolCall makes a call whose identifier is the same whenever this turn is
+// played again, and differs from the earlier ones of the conversation.
+func (t turn) toolCall(n int, name, arguments string) stoa.ToolCall {
+	return stoa.ToolCall{ID: fmt.Sprintf("call_%d_%d", len(t.call.Messages), n), Name: name, Arguments: arguments}
+}
+
+// plan decides what to reply.
+func (t turn) plan(opts Options) plan {
+	o := t.orders
+	again := len(t.results) == 0 || o.Repeat
+	if again {
+		if p, ok := t.toolPlan(); ok {
+			return p
+		}
+	}
+	switch {
+	case o.HasSay:
+		return plan{text: o.Say}
+	case o.Empty:
+		return plan{}
+	case o.Tokens > 0:
+		return plan{text: words(o.Tokens)}
+	case len(t.results) > 0:
+		return plan{text: t.report()}
+	case o.Ask != "":
+		return plan{text: o.Ask}
+	case len(o.Calls) > 0:
+		return plan{text: "No tool named " + o.Calls[0].Name + " was offered to the sandbox, so it called none."}
+	case o.Repeat:
+		return plan{text: t.rest}
+	}
+	return plan{text: t.introduce(opts)}
+}
+
+// toolPlan is the plan to call tools, if orders or a drive ask for it.
+func (t turn) toolPlan() (plan, bool) {
+	o := t.orders
+	var p plan
+	for _, c := range o.Calls {
+		if t.offered(c.Name) {
+			p.calls = append(p.calls, t.toolCall(len(p.calls), c.Name, c.Arguments))
+		}
+	}
+	if o.Ask != "" && t.offered(toolAsk) {
+		arguments := `{"question":` + quote(o.Ask)
+		if len(o.Options) > 0 {
+			var options []string
+			for _, option := range o.Options {
+				options = append(options, quote(option))
+			}
+			arguments += `,"options":[` + strings.Join(options, ",") + `]`
+		}
+		p.calls = append(p.calls, t.toolCall(len(p.calls), toolAsk, arguments+"}"))
+	}
+	if len(p.calls) > 0 {
+		if o.HasSay {
+			p.text = o.Say
+		}
+		return p, true
+	}
+	if query := keywords(t.rest); o.None() && query != "" && t.offered(toolSearch) {
+		return plan{calls: []stoa.ToolCall{t.toolCall(0, toolSearch, `{"query":`+quote(query)+`}`)}}, true
+	}
+	return plan{}, false
+}
+
+// introduce is the reply to a message without orders: who speaks, what was
+// heard, and what to do for a real model.
+func (t turn) introduce(opts Options) string {
+	var b strings.Builder
+	b.WriteString("This reply comes from the built-in sandbox of Stoa, not from a vendor's model")
+	if opts.Model != "" {
+		b.WriteString("; it stands in for " + opts.Model)
+	}
+	b.WriteString(".")
+	if t.rest != "" {
+		b.WriteString(" You wrote: “" + shorten(t.rest, 400) + "”.")
+	}
+	if t.earlier > 0 {
+		fmt.Fprintf(&b, " That is message %d of yours in this conversation.", t.earlier+1)
+	}
+	if system := t.call.System(); system != "" {
+		b.WriteString(" The instructions begin: “" + shorten(system, 80) + "”.")
+	}
+	b.WriteString(" To connect a vendor, set ANTHROPIC_API_KEY, GEMINI_API_KEY, OPENAI_API_KEY or DEEPSEEK_API_KEY" +
+		" (or STOA_UPSTREAM for a server of your own) and start Stoa again.")
+	return b.String()
+}
+
+// quote writes a text as a JSON string. Control characters are written as
+// JSON wants them, which is not always as Go does.
+func quote(s string) string {
+	b := []byte{'"'}
+	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r < 0x20:
+			b = append(b, `\u00`...)
+			b = append(b, strconv.FormatInt(int64(r)+0x100, 16)[1:]...)
+		default:
+			b = append(b, string(r)...)
+		}
+	}
+	return string(append(b, '"'))
+}

@@ -1,0 +1,279 @@
+// Package sandbox is the built-in model, for a house without vendors: it turns
+// a call into the events of a streamed reply, in this process, with no network
+// and no chance involved. The same call always gives the same reply.
+//
+// It says that it is no vendor's model, obeys orders written into the prompt
+// (see [ParseOrders]) so that every path can be tried offline, and plays an
+// agent's tool loop: it searches the drive, quotes what it found, asks. It
+// never claims to know anything, opens no socket and reads no file. Start at
+// [Reply].
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"stoa/internal/stoa"
+)
+
+// Options are what the surroundings tell the sandbox. The zero value works.
+type Options struct {
+	Model string // the identifier it stands in for; empty: not mentioned
+}
+
+// A Failure is a failure that was ordered, as a vendor would have failed. Its
+// members mean what those of an upstream failure mean.
+type Failure struct {
+	Status     int           // HTTP-like; 0: the stream broke off
+	Err        *stoa.Error   // for the caller
+	Retry      bool          // the same route may work in a moment
+	Caller     bool          // the caller's input is at fault
+	Ours       bool          // credentials or bill of the house
+	RetryAfter time.Duration // 0: not told
+}
+
+func (f *Failure) Error() string {
+	return fmt.Sprintf("sandbox failed as ordered (status %d): %v", f.Status, f.Err)
+}
+
+// Unwrap gives what the caller may be told.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// failure describes a status as the codecs of real vendors do.
+func failure(status int) *Failure {
+	f := &Failure{Status: status}
+	switch {
+	case status == 0:
+		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Try again.")
+		f.Retry = true
+	case status == 401 || status == 402 || status == 403:
+		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model cannot be reached because of a fault on our side. The operator has been told.")
+		f.Ours = true
+	case status == 408 || status == 504:
+		f.Err = stoa.Errorf(stoa.CodeUpstreamTimeout, "The model did not answer in time. Try again.")
+		f.Retry = true
+	case status == 429 || status == 503 || status == 529:
+		f.Err = stoa.Errorf(stoa.CodeOverloaded, "The model is overloaded at the moment. Try again in a moment.").After(time.Second)
+		f.Retry = true
+	case status >= 500:
+		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model failed. Try again.")
+		f.Retry = true
+	case status == 413:
+		f.Err = stoa.Errorf(stoa.CodeContextLength, "The input is longer than the model can take. Shorten it.").At("input")
+		f.Caller = true
+	default:
+		f.Err = stoa.Errorf(stoa.CodeInvalidPrompt, "The model refused the input.").At("input")
+		f.Caller = true
+	}
+	return f
+}
+
+// Reply streams the sandbox's reply to a call: Thinking, Delta and Called
+// events, then one Finished. Like a codec it never gives Started. Its errors
+// are a [*Failure], or the context's.
+//
+// A word with the space before it is one delta and counts as one output token;
+// a word of more than sixteen characters is several. Input is counted by
+// [stoa.Call.EstimateInput]. A limit on output tokens ends the reply with
+// [stoa.StopLength].
+func Reply(ctx context.Context, call stoa.Call, opts Options) iter.Seq2[stoa.Event, error] {
+	return func(yield func(stoa.Event, error) bool) {
+		r := &reply{ctx: ctx, yield: yield, turn: read(call), limit: call.MaxOutputTokens}
+		r.usage.InputTokens = call.EstimateInput()
+		r.run(r.turn.plan(opts))
+	}
+}
+
+// reply is one reply on its way out.
+type reply struct {
+	ctx    context.Context
+	yield  func(stoa.Event, error) bool
+	turn   turn
+	limit  int64 // of output tokens; 0: none
+	usage  stoa.Usage
+	deltas int
+}
+
+// run plays a plan. Every step tells whether to go on.
+func (r *reply) run(p plan) {
+	o := r.turn.orders
+	if !r.pause(o.Wait) || !r.fault() || !r.think(o.Think) {
+		return
+	}
+	stop := stoa.StopEnd
+	for piece := range pieces(p.text) {
+		if r.full() {
+			stop = stoa.StopLength
+			break
+		}
+		if r.deltas > 0 && !r.pause(o.Slow) {
+			return
+		}
+		r.deltas++
+		r.usage.OutputTokens++
+		// Everything is there at once unless a pause was ordered; a flush now
+		// and then keeps the writer's buffer small.
+		if !r.send(stoa.Event{Kind: stoa.Delta, Text: piece, More: o.Slow == 0 && r.deltas%64 != 0}) || !r.fault() {
+			return
+		}
+	}
+	if (o.Fail > 0 || o.HasCut) && !r.lastFault() {
+		return
+	}
+	if stop == stoa.StopEnd && len(p.calls) > 0 {
+		for _, c := range p.calls {
+			r.usage.OutputTokens += 1 + stoa.EstimateTokens(len(c.Name)+len(c.Arguments))
+			if !r.send(stoa.Event{Kind: stoa.Called, Call: c}) {
+				return
+			}
+		}
+		stop = stoa.StopToolCalls
+	}
+	if o.Stop != "" {
+		stop = o.Stop
+	}
+	r.finish(stop)
+}
+
+// finish ends the reply, with the usage that was ordered or the true one.
+func (r *reply) finish(stop stoa.Stop) {
+	ev := stoa.Event{Kind: stoa.Finished, Stop: stop, Usage: r.usage, HasUsage: true}
+	switch r.turn.orders.Usage {
+	case "none":
+		ev.Usage, ev.HasUsage = stoa.Usage{}, false
+	case "huge":
+		ev.Usage = stoa.Usage{InputTokens: 1 << 40, OutputTokens: 1 << 40}
+	case "negative":
+		ev.Usage = stoa.Usage{InputTokens: -1, OutputTokens: -1}
+	}
+	r.send(ev)
+}
+
+// full tells whether the limit on output tokens is reached.
+func (r *reply) full() bool { return r.limit > 0 && r.usage.OutputTokens >= r.limit }
+
+// think gives so many bytes of thinking, in pieces, as far as the limit allows.
+func (r *reply) think(bytes int) bool {
+	const piece = 256
+	for left := bytes; left > 0; left -= piece {
+		n := min(left, piece)
+		tokens := stoa.EstimateTokens(n)
+		if r.limit > 0 {
+			tokens = min(tokens, r.limit-r.usage.OutputTokens)
+		}
+		if tokens <= 0 {
+			break
+		}
+		r.usage.OutputTokens += tokens
+		r.usage.ReasoningTokens += tokens
+		if !r.send(stoa.Event{Kind: stoa.Thinking, Thinking: n, More: r.turn.orders.Slow == 0}) || !r.pause(r.turn.orders.Slow) {
+			return false
+		}
+	}
+	return true
+}
+
+// fault fails where the orders say so.
+func (r *reply) fault() bool {
+	o := r.turn.orders
+	if o.Fail > 0 && r.deltas == o.FailAfter {
+		r.yield(stoa.Event{}, failure(o.Fail))
+		return false
+	}
+	if o.HasCut && r.deltas == o.Cut {
+		r.yield(stoa.Event{}, failure(0))
+		return false
+	}
+	return true
+}
+
+// lastFault fails at the end of a reply that was shorter than the order expected.
+func (r *reply) lastFault() bool {
+	o := r.turn.orders
+	if o.Fail > 0 && r.deltas < o.FailAfter {
+		r.yield(stoa.Event{}, failure(o.Fail))
+		return false
+	}
+	if o.HasCut && r.deltas < o.Cut {
+		r.yield(stoa.Event{}, failure(0))
+		return false
+	}
+	return true
+}
+
+// send passes an event on, unless the call has been given up.
+func (r *reply) send(ev stoa.Event) bool {
+	if err := r.ctx.Err(); err != nil {
+		r.yield(stoa.Event{}, context.Cause(r.ctx))
+		return false
+	}
+	return r.yield(ev, nil)
+}
+
+// pause waits, unless the call is given up meanwhile.
+func (r *reply) pause(d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.ctx.Done():
+		r.yield(stoa.Event{}, context.Cause(r.ctx))
+		return false
+	}
+}
+
+// longest is the longest delta in characters.
+const longest = 16
+
+// pieces cuts a text into deltas: a word with the space before it, never more
+// than [longest] characters, never inside one. Joined they are the text.
+func pieces(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		start, runes, inWord := 0, 0, false
+		for i, c := range text {
+			space := unicode.IsSpace(c)
+			if i > start && (space && inWord || runes == longest) {
+				if !yield(text[start:i]) {
+					return
+				}
+				start, runes = i, 0
+			}
+			inWord = !space
+			runes++
+		}
+		if start < len(text) {
+			yield(text[start:])
+		}
+	}
+}
+
+// words is a text of n words.
+func words(n int) string {
+	list := []string{"stoa", "is", "a", "quiet", "place", "where", "people", "walk", "and", "talk", "in", "the", "shade"}
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(list[i%len(list)])
+	}
+	return b.String()
+}
+
+// shorten keeps at most n characters of a text, on one line.
+func shorten(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n]) + "…"
+}
