@@ -1,0 +1,42 @@
+package sse
+
+import "bytes"
+
+// AppendEvent appends one whole event: its type (none if empty), its data, a
+// blank line. Data of several lines becomes several data lines; a CR in it, or
+// any line end in the type, has no way to be said and is left out.
+func AppendEvent[D ~string | ~[]byte](dst []byte, typ string, data D) []byte {
+	if typ != "" {
+		dst = append(dst, "event: "...)
+		dst = appendLine(dst, typ, true)
+	}
+	dst = append(dst, "data: "...)
+	dst = appendLine(dst, data, false)
+	return append(dst, '\n')
+}
+
+// AppendComment appends a comment and a blank line: what keeps a silent
+// connection open without being an event.
+func AppendComment(dst []byte, text string) []byte {
+	dst = append(dst, ": "...)
+	dst = appendLine(dst, text, true)
+	return append(dst, '\n')
+}
+
+func appendLine[D ~string | ~[]byte](dst []byte, text D, single bool) []byte {
+	from := len(dst)
+	dst = append(dst, text...)
+	if bytes.IndexByte(dst[from:], '\n') >= 0 || bytes.IndexByte(dst[from:], '\r') >= 0 {
+		dst = dst[:from]
+		for i := range len(text) {
+			switch {
+			case text[i] == '\r':
+			case text[i] != '\n':
+				dst = append(dst, text[i])
+			case !single:
+				dst = append(dst, "\ndata: "...)
+			}
+		}
+	}
+	return append(dst, '\n')
+}

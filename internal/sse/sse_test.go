@@ -1,0 +1,232 @@
+package sse
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// events reads all of src as "type|data" and reports what is left over.
+func events(src io.Reader) (got []string, left bool, err error) {
+	r := NewReader(src, 0)
+	for {
+		ev, err := r.Next()
+		if err == io.EOF {
+			return got, r.Leftover(), nil
+		}
+		if err != nil {
+			return got, false, err
+		}
+		got = append(got, string(ev.Type)+"|"+string(ev.Data))
+	}
+}
+
+var streams = map[string]struct {
+	in   string
+	want []string
+	left bool
+}{
+	"nothing":                               {"", nil, false},
+	"one event":                             {"data: a\n\n", []string{"|a"}, false},
+	"a type":                                {"event: x\ndata: a\n\n", []string{"x|a"}, false},
+	"no space after the colon":              {"event:x\ndata:a\n\n", []string{"x|a"}, false},
+	"only the first space is dropped":       {"data:  a \n\n", []string{"| a "}, false},
+	"CRLF":                                  {"event: x\r\ndata: a\r\n\r\ndata: b\r\n\r\n", []string{"x|a", "|b"}, false},
+	"CR":                                    {"event: x\rdata: a\r\rdata: b\r\r", []string{"x|a", "|b"}, false},
+	"mixed line ends":                       {"data: a\r\n\rdata: b\n\r\ndata: c\r\n\n", []string{"|a", "|b", "|c"}, false},
+	"several lines of data":                 {"data: a\ndata\ndata:\ndata: b\n\n", []string{"|a\n\n\nb"}, false},
+	"data without a colon is empty data":    {"data\n\n", []string{"|"}, false},
+	"an event without data is none":         {"event: x\n\ndata: a\n\n", []string{"|a"}, false},
+	"comments":                              {": hi\n\n:\ndata: a\n: mid\n\n", []string{"|a"}, false},
+	"a byte order mark":                     {"\ufeffdata: a\n\n", []string{"|a"}, false},
+	"a second byte order mark is a field":   {"\ufeff\ufeffdata: a\n\ndata: b\n\n", []string{"|b"}, false},
+	"id and retry are passed over":          {"id: 1\nretry: 5\ndata: a\n\n", []string{"|a"}, false},
+	"unknown fields are passed over":        {"dataset: x\ndata: a\n DATA: b\n\n", []string{"|a"}, false},
+	"the last of two types counts":          {"event: x\nevent: y\ndata: a\n\n", []string{"y|a"}, false},
+	"no blank line at the end is no event":  {"data: a\n\ndata: b\n", []string{"|a"}, true},
+	"half a line at the end is no event":    {"data: a\n\nda", []string{"|a"}, true},
+	"a comment at the end cuts nothing":     {"data: a\n\n: bye", []string{"|a"}, false},
+	"blank lines at the end cut nothing":    {"data: a\n\n\n\r\n", []string{"|a"}, false},
+	"an LF after an event's CR is its part": {"data: a\r\n\r\n", []string{"|a"}, false},
+}
+
+func TestReaderFollowsTheStandard(t *testing.T) {
+	for name, tc := range streams {
+		for how, wrap := range map[string]func(io.Reader) io.Reader{
+			"whole":             func(r io.Reader) io.Reader { return r },
+			"byte by byte":      iotest.OneByteReader,
+			"EOF with the data": iotest.DataErrReader,
+		} {
+			got, left, err := events(wrap(strings.NewReader(tc.in)))
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, how, err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s, %s: %s", name, how, diff)
+			}
+			if left != tc.left {
+				t.Errorf("%s, %s: left over is %v", name, how, left)
+			}
+		}
+	}
+}
+
+func TestReaderBoundsAnEvent(t *testing.T) {
+	long := "data: " + strings.Repeat("x", 100_000) + "\n\n"
+	r := NewReader(strings.NewReader("data: a\n\n"+long), 50_000)
+	if ev, err := r.Next(); err != nil || string(ev.Data) != "a" {
+		t.Fatalf("first event: %q, %v", ev.Data, err)
+	}
+	_, err := r.Next()
+	if tooLarge, ok := errors.AsType[*TooLargeError](err); !ok || tooLarge.Limit != 50_000 {
+		t.Errorf("got %v", err)
+	}
+	endless := io.MultiReader(strings.NewReader(strings.Repeat(": keep-alive\n", 100_000)), strings.NewReader("\ndata: a\n\n"))
+	if ev, err := NewReader(endless, 50_000).Next(); err != nil || string(ev.Data) != "a" {
+		t.Errorf("comments count as an event: %q, %v", ev.Data, err)
+	}
+	if ev, err := NewReader(strings.NewReader(long), 0).Next(); err != nil || len(ev.Data) != 100_000 {
+		t.Errorf("an event within the limit: %v", err)
+	}
+}
+
+func TestReaderReturnsTheSourcesError(t *testing.T) {
+	broken := errors.New("broken")
+	r := NewReader(io.MultiReader(strings.NewReader("data: a\n\ndata: b\n"), iotest.ErrReader(broken)), 0)
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := r.Next(); err != broken {
+			t.Errorf("got %v", err)
+		}
+	}
+	if _, err := NewReader(idle{}, 0).Next(); err != io.ErrNoProgress {
+		t.Errorf("a source that gives nothing: %v", err)
+	}
+}
+
+type idle struct{}
+
+func (idle) Read([]byte) (int, error) { return 0, nil }
+
+// parts gives each of its strings in one Read.
+type parts []string
+
+func (p *parts) Read(b []byte) (int, error) {
+	if len(*p) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, (*p)[0])
+	*p = (*p)[1:]
+	return n, nil
+}
+
+func TestMoreTellsWhetherNextWouldWait(t *testing.T) {
+	r := NewReader(&parts{"data: a\n\ndata: b\n\n", "data: c\r\n\r", "\n: comment\n\n", "data: d\n\n: comment\n\nevent: x\n\n", "data: e\n\ndata", ": f\n\n"}, 0)
+	if r.More() {
+		t.Error("more before anything was read")
+	}
+	var got []string
+	for {
+		ev, err := r.Next()
+		if err != nil {
+			break
+		}
+		got = append(got, fmt.Sprintf("%s %v", ev.Data, r.More()))
+	}
+	if diff := cmp.Diff([]string{"a true", "b false", "c false", "d false", "e false", "f false"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFirstAndRestGiveAnotherFormat(t *testing.T) {
+	r := NewReader(iotest.OneByteReader(strings.NewReader("\ufeff\r\n \t{\"a\": 1}")), 0)
+	if k, err := r.First(); k != '{' || err != nil {
+		t.Errorf("first is %q, %v", k, err)
+	}
+	if rest, err := r.Rest(); string(rest) != "\r\n \t{\"a\": 1}" || err != nil {
+		t.Errorf("rest is %q, %v", rest, err)
+	}
+	r = NewReader(iotest.OneByteReader(strings.NewReader("\n\ndata: a\n\n")), 0)
+	if k, err := r.First(); k != 'd' || err != nil {
+		t.Errorf("first is %q, %v", k, err)
+	}
+	if ev, err := r.Next(); string(ev.Data) != "a" || err != nil {
+		t.Errorf("next is %q, %v", ev.Data, err)
+	}
+	if _, err := NewReader(strings.NewReader(" \n"), 0).First(); err != io.EOF {
+		t.Errorf("first of nothing: %v", err)
+	}
+	if _, err := NewReader(strings.NewReader(strings.Repeat("x", 9000)), 5000).Rest(); err == nil {
+		t.Error("the rest has no limit")
+	}
+}
+
+func TestAppendEventReadsBack(t *testing.T) {
+	var b []byte
+	b = AppendEvent(b, "x", `{"a":1}`)
+	b = AppendComment(b, "keepalive\nevent: no")
+	b = AppendEvent(b, "", []byte("a\nb\r\n\nc"))
+	b = AppendEvent(b, "y\ndata: no", " ")
+	want := "event: x\ndata: {\"a\":1}\n\n: keepaliveevent: no\n\ndata: a\ndata: b\ndata: \ndata: c\n\nevent: ydata: no\ndata:  \n\n"
+	if diff := cmp.Diff(want, string(b)); diff != "" {
+		t.Error(diff)
+	}
+	got, left, err := events(strings.NewReader(string(b)))
+	if diff := cmp.Diff([]string{`x|{"a":1}`, "|a\nb\n\nc", "ydata: no| "}, got); diff != "" || left || err != nil {
+		t.Error(diff, left, err)
+	}
+}
+
+// FuzzReader checks that how the bytes arrive never matters, and that More never lies.
+func FuzzReader(f *testing.F) {
+	for _, tc := range streams {
+		f.Add(tc.in)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		want, left, err := events(strings.NewReader(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, left2, err := events(iotest.OneByteReader(strings.NewReader(in)))
+		if diff := cmp.Diff(want, got); diff != "" || left != left2 || err != nil {
+			t.Fatal(diff, left, left2, err)
+		}
+		r := NewReader(strings.NewReader(in), 0)
+		for n := range want {
+			if n > 0 && len(in) < 4096 && !r.More() {
+				t.Fatalf("event %d is buffered, and More is false", n)
+			}
+			if _, err := r.Next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r.More() {
+			t.Fatal("More is true after the last event")
+		}
+	})
+}
+
+func BenchmarkReader(b *testing.B) {
+	one := "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" some words\"}}\n\n"
+	in := strings.Repeat(one, 1000)
+	b.ReportAllocs()
+	var n int
+	for b.Loop() {
+		r := NewReader(strings.NewReader(in), 0)
+		for {
+			if _, err := r.Next(); err != nil {
+				break
+			}
+			r.More()
+			n++
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/event")
+}
