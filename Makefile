@@ -1,0 +1,34 @@
+.DEFAULT_GOAL := help
+.PHONY: help dev test check golden bench fuzz contract clients
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
+
+dev: ## run the service with the sandbox model on 127.0.0.1:8080
+	go run ./cmd/stoa serve
+
+test: ## the tests, as the README says
+	go test ./...
+
+check: ## format, vet, staticcheck, tests with the race detector
+	@test -z "$$(go tool gofumpt -l cmd internal e2e)" || { go tool gofumpt -l cmd internal e2e; echo "run: go tool gofumpt -w cmd internal e2e"; exit 1; }
+	go vet ./...
+	cd tools && go build -o ../.staticcheck honnef.co/go/tools/cmd/staticcheck
+	./.staticcheck ./...
+	go test -race ./...
+
+golden: ## rewrite the expected parts of the vendor fixtures; read the diff
+	go test ./internal/wire -update
+
+contract: ## generate types, server and client from the OpenAPI document
+	go generate ./internal/contract
+
+clients: ## the official clients against a live server
+	cd e2e/openai-go && go test ./...
+	go test ./e2e -run OfficialJavaScript -v
+
+bench: ## every benchmark, with allocations
+	go test -run '^$$' -bench . -benchmem ./...
+
+fuzz: ## each fuzz target for a minute
+	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do go test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s $$p || exit 1; done; done
