@@ -1,0 +1,138 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A Lock is what makes this process the only one that writes to a data
+// directory or a PostgreSQL database.
+type Lock struct {
+	lost    chan struct{}
+	release func() error
+	once    sync.Once
+}
+
+// ErrLocked says that another process has the lock.
+var ErrLocked = errors.New("another stoa process is using it")
+
+// LockDir takes the lock of a data directory, which it makes where there is
+// none. The kernel frees it when the process dies.
+func LockDir(dir string) (*Lock, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "stoa.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the data directory: %w", err)
+	}
+	if err := flock(f); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("data directory %s: %w; stop it first, or choose another directory", dir, ErrLocked)
+		}
+		return nil, fmt.Errorf("lock the data directory: %w", err)
+	}
+	return &Lock{release: f.Close}, nil
+}
+
+func flock(f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+const (
+	lockPing     = time.Second     // how often the connection that has the lock is tried
+	lockPatience = 5 * time.Second // how long an answer may take
+)
+
+// The lock is per database and schema, so that tests can share a database.
+const tryLock = `SELECT pg_try_advisory_lock(hashtext('stoa'), hashtext(current_schema()::text))`
+
+// LockPostgres takes the database's advisory lock on a connection of its own
+// and watches that connection: PostgreSQL frees the lock when it breaks.
+func LockPostgres(ctx context.Context, address string) (*Lock, error) {
+	pc, err := postgresConfig(address)
+	if err != nil {
+		return nil, err
+	}
+	c, err := pgx.ConnectConfig(ctx, pc)
+	if err != nil {
+		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
+	}
+	var got bool
+	if err := c.QueryRow(ctx, tryLock).Scan(&got); err != nil {
+		c.Close(ctx)
+		return nil, fmt.Errorf("lock the database: %w", err)
+	}
+	if !got {
+		c.Close(ctx)
+		return nil, fmt.Errorf("PostgreSQL database %s: %w; stop it first, or choose another database", pc.Database, ErrLocked)
+	}
+	watch, stop := context.WithCancel(context.Background())
+	l := &Lock{lost: make(chan struct{})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if !watchLock(watch, c) {
+			close(l.lost)
+		}
+	}()
+	l.release = func() error {
+		stop()
+		<-ended
+		ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
+		defer cancel()
+		return c.Close(ctx)
+	}
+	return l, nil
+}
+
+// watchLock returns true when it was told to stop, false when the connection
+// broke. Between pings it listens, so that a broken connection shows at once.
+func watchLock(ctx context.Context, c *pgx.Conn) bool {
+	for {
+		wait, cancel := context.WithTimeout(ctx, lockPing)
+		_, err := c.WaitForNotification(wait)
+		timedOut := wait.Err() != nil
+		cancel()
+		if ctx.Err() != nil {
+			return true
+		}
+		if err != nil && !timedOut || c.IsClosed() {
+			return false
+		}
+		ping, cancel := context.WithTimeout(ctx, lockPatience)
+		_, err = c.Exec(ping, "SELECT 1")
+		cancel()
+		if ctx.Err() != nil {
+			return true
+		}
+		if err != nil {
+			return false
+		}
+	}
+}
+
+// Lost is closed when the lock is no longer ours; the process must stop. The
+// lock of a directory cannot be lost, so its channel is nil.
+func (l *Lock) Lost() <-chan struct{} { return l.lost }
+
+// Release gives the lock back.
+func (l *Lock) Release() error {
+	var err error
+	l.once.Do(func() { err = l.release() })
+	return err
+}

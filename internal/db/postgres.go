@@ -1,0 +1,142 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+)
+
+const (
+	defaultConnections = 16
+	maxAttempts        = 6
+	// writeDeadline ends a transaction that PostgreSQL does not answer, since
+	// the caller's own deadline does not count once it has begun.
+	writeDeadline   = 30 * time.Second
+	oldestPostgres  = 150000
+	oldestPostgresV = 15
+)
+
+type postgresDB struct {
+	pool     *sql.DB
+	readOnly bool
+}
+
+func postgresConfig(address string) (*pgx.ConnConfig, error) {
+	c, err := pgx.ParseConfig(address)
+	if err != nil {
+		return nil, errors.New("db: the PostgreSQL address cannot be read; it has the form postgres://user@host/database") // the cause may hold a password
+	}
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "stoa"
+	}
+	c.RuntimeParams["synchronous_commit"] = "on"
+	c.RuntimeParams["default_transaction_isolation"] = "read committed"
+	return c, nil
+}
+
+func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
+	pc, err := postgresConfig(cfg.PostgresURL)
+	if err != nil {
+		return nil, err
+	}
+	pool := stdlib.OpenDB(*pc)
+	n := cfg.Connections
+	if n == 0 {
+		n = defaultConnections
+	}
+	pool.SetMaxOpenConns(n)
+	pool.SetMaxIdleConns(n)
+	fail := func(err error) (*postgresDB, error) {
+		pool.Close()
+		return nil, err
+	}
+	var version int
+	if err := pool.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
+		return fail(fmt.Errorf("db: connect to PostgreSQL: %w", err))
+	}
+	if version < oldestPostgres {
+		return fail(fmt.Errorf("db: PostgreSQL %d is too old; at least %d is needed", version/10000, oldestPostgresV))
+	}
+	if err := migrate(ctx, cfg, goose.DialectPostgres, pool); err != nil {
+		return fail(fmt.Errorf("db: %w", err))
+	}
+	return &postgresDB{pool: pool, readOnly: cfg.ReadOnly}, nil
+}
+
+func (p *postgresDB) write(ctx context.Context, fn func(*Tx) error) error {
+	if p.readOnly {
+		return ErrReadOnly
+	}
+	for attempt := 1; ; attempt++ {
+		err := p.try(ctx, fn)
+		if err == nil || attempt == maxAttempts || !isConflict(err) {
+			return err
+		}
+		wait := time.NewTimer(time.Duration(1+rand.IntN(10<<attempt)) * time.Millisecond)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return err
+		}
+	}
+}
+
+func (p *postgresDB) try(ctx context.Context, fn func(*Tx) error) error {
+	c, err := p.pool.Conn(ctx)
+	if err != nil {
+		return closedOr(err)
+	}
+	defer c.Close()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
+	defer cancel()
+	st, err := c.BeginTx(ctx, nil)
+	if err != nil {
+		return classify(err)
+	}
+	defer st.Rollback()
+	tx := &Tx{Now: now(), ctx: ctx, on: st, postgres: true}
+	if err := calm(func() error { return fn(tx) }); err != nil {
+		return err
+	}
+	if tx.broken != nil {
+		return tx.broken
+	}
+	if err := st.Commit(); err != nil {
+		return classify(err)
+	}
+	tx.committed()
+	return nil
+}
+
+func (p *postgresDB) read(ctx context.Context, fn func(*Tx) error) error {
+	st, err := p.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return closedOr(err)
+	}
+	defer st.Rollback()
+	return fn(&Tx{Now: now(), on: st, postgres: true})
+}
+
+func (p *postgresDB) backup(context.Context, string) error {
+	return errors.New("db: PostgreSQL has its own tool for backups: pg_dump")
+}
+
+func (p *postgresDB) close() error { return p.pool.Close() }
+
+func closedOr(err error) error {
+	if err != nil && err.Error() == "sql: database is closed" {
+		return ErrClosed
+	}
+	return classify(err)
+}

@@ -1,0 +1,422 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+)
+
+const (
+	defaultReaders = 4
+	maxGroup       = 256 // closures in one commit
+	maxStatements  = 512 // prepared and kept per connection
+)
+
+// oldestSQLite is the first version without the bug that could lose commits
+// when a WAL file is reset.
+var oldestSQLite = [3]int{3, 51, 3}
+
+// sqliteDB is one file: a writer connection with its goroutine, and readers.
+type sqliteDB struct {
+	pool    *sql.DB // of the writer's one connection
+	rpool   *sql.DB // of the readers
+	readers chan *conn
+	nread   int
+	log     *slog.Logger
+
+	mu     sync.RWMutex // guards closed against sends to jobs
+	closed bool
+	jobs   chan *job // nil when read-only
+	done   chan struct{}
+	w      *conn
+}
+
+// job is one closure waiting to be run and committed.
+type job struct {
+	ctx  context.Context
+	fn   func(*Tx) error
+	tx   *Tx
+	err  error
+	done chan error
+}
+
+func openSQLite(ctx context.Context, cfg Config) (*sqliteDB, error) {
+	path, err := filepath.Abs(filepath.Join(cfg.Dir, cfg.File))
+	if err != nil {
+		return nil, err
+	}
+	if cfg.ReadOnly {
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("db: %w", err)
+		}
+	} else if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("db: make the data directory: %w", err)
+	}
+	s := &sqliteDB{log: cfg.Logger, nread: cfg.Readers, done: make(chan struct{})}
+	if s.nread == 0 {
+		s.nread = defaultReaders
+	}
+	opened := false
+	defer func() {
+		if !opened {
+			s.closePools()
+		}
+	}()
+	if s.pool, err = sqlitePool(path, cfg, cfg.ReadOnly); err != nil {
+		return nil, err
+	}
+	s.pool.SetMaxOpenConns(1)
+	if err := checkSQLiteVersion(ctx, s.pool); err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, cfg, goose.DialectSQLite3, s.pool); err != nil {
+		return nil, fmt.Errorf("db: %s: %w", cfg.File, err)
+	}
+	if s.rpool, err = sqlitePool(path, cfg, true); err != nil {
+		return nil, err
+	}
+	s.rpool.SetMaxOpenConns(s.nread)
+	s.readers = make(chan *conn, s.nread)
+	for range s.nread {
+		c, err := s.rpool.Conn(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("db: open a reader: %w", classify(err))
+		}
+		s.readers <- newConn(c)
+	}
+	opened = true
+	if cfg.ReadOnly {
+		close(s.done)
+		return s, nil
+	}
+	c, err := s.pool.Conn(ctx)
+	if err != nil {
+		opened = false
+		return nil, fmt.Errorf("db: open the writer: %w", classify(err))
+	}
+	s.w = newConn(c)
+	s.jobs = make(chan *job, maxGroup)
+	go s.commitLoop(nil)
+	return s, nil
+}
+
+func sqlitePool(path string, cfg Config, queryOnly bool) (*sql.DB, error) {
+	sync := "FULL"
+	if cfg.Durability == Process {
+		sync = "NORMAL"
+	}
+	pragmas := []string{"busy_timeout(10000)"}
+	if !queryOnly {
+		pragmas = append(pragmas, "journal_mode(WAL)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)")
+	} else {
+		pragmas = append(pragmas, "query_only(1)")
+	}
+	pragmas = append(pragmas, "synchronous("+sync+")", "foreign_keys(1)", "temp_store(MEMORY)", "cache_size(-16000)")
+	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
+	connector, err := sqlite.NewConnector(u.String())
+	if err != nil {
+		return nil, fmt.Errorf("db: %w", err)
+	}
+	pool := sql.OpenDB(connector)
+	pool.SetConnMaxLifetime(0)
+	return pool, nil
+}
+
+func checkSQLiteVersion(ctx context.Context, pool *sql.DB) error {
+	var version string
+	if err := pool.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
+		return fmt.Errorf("db: open: %w", classify(err))
+	}
+	if !newEnough(version) {
+		return fmt.Errorf("db: SQLite %s can lose commits; at least %d.%d.%d is needed", version, oldestSQLite[0], oldestSQLite[1], oldestSQLite[2])
+	}
+	return nil
+}
+
+func newEnough(version string) bool {
+	var v [3]int
+	fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
+	for i := range v {
+		if v[i] != oldestSQLite[i] {
+			return v[i] > oldestSQLite[i]
+		}
+	}
+	return true
+}
+
+func (s *sqliteDB) write(ctx context.Context, fn func(*Tx) error) error {
+	if s.jobs == nil {
+		return ErrReadOnly
+	}
+	j := &job{ctx: ctx, fn: fn, done: make(chan error, 1)}
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return ErrClosed
+	}
+	select {
+	case s.jobs <- j:
+		s.mu.RUnlock()
+	case <-ctx.Done():
+		s.mu.RUnlock()
+		return ctx.Err()
+	}
+	// No select on ctx here: the closure may be running, and its variables are
+	// the caller's. One that has not begun is answered as soon as its turn comes.
+	return <-j.done
+}
+
+// commitLoop is the file's one writer. What has queued up while a commit was
+// under way becomes the next commit. todo is what a previous loop left behind.
+func (s *sqliteDB) commitLoop(todo []*job) {
+	finished := false
+	var group []*job
+	defer func() {
+		if finished {
+			close(s.done)
+			return
+		}
+		// A closure ended this goroutine (runtime.Goexit). Its neighbours must not
+		// hang: nothing of this group is kept, and another goroutine goes on.
+		s.w.ExecContext(context.Background(), "ROLLBACK")
+		answer(group, errors.New("db: a closure ended the writer's goroutine"))
+		go s.commitLoop(nil)
+	}()
+	for {
+		group = append(group[:0], todo...)
+		todo = nil
+		if len(group) == 0 {
+			j, ok := <-s.jobs
+			if !ok {
+				finished = true
+				return
+			}
+			group = append(group, j)
+		}
+	fill:
+		for len(group) < maxGroup {
+			select {
+			case j, ok := <-s.jobs:
+				if !ok {
+					break fill // the outer receive sees it again
+				}
+				group = append(group, j)
+			default:
+				break fill
+			}
+		}
+		todo = s.commit(group)
+	}
+}
+
+// commit runs a group of closures in one transaction and answers them. It
+// returns those that it could not begin.
+func (s *sqliteDB) commit(group []*job) (rest []*job) {
+	ctx := context.Background()
+	ready := group[:0:0]
+	for _, j := range group {
+		if err := j.ctx.Err(); err != nil {
+			j.done <- err
+			continue
+		}
+		ready = append(ready, j)
+	}
+	if len(ready) == 0 {
+		return nil
+	}
+	if _, err := s.w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		answer(ready, classify(err))
+		return nil
+	}
+	at := now()
+	var broken error
+	ran := 0
+	for _, j := range ready {
+		j.tx = &Tx{Now: at, ctx: ctx, on: s.w}
+		if len(ready) == 1 {
+			j.err = calm(func() error { return j.fn(j.tx) })
+			broken = j.err // alone in its transaction: all of it goes
+			if broken == nil {
+				broken = j.tx.broken
+			}
+		} else {
+			j.err = j.tx.Savepoint(ctx, func() error { return j.fn(j.tx) })
+			broken = j.tx.broken
+		}
+		ran++
+		if broken != nil {
+			break
+		}
+	}
+	if broken == nil {
+		if _, err := s.w.ExecContext(ctx, "COMMIT"); err != nil {
+			broken = classify(err)
+		}
+	}
+	if broken != nil {
+		// The error is of no use here: with no transaction left there is nothing
+		// to roll back.
+		s.w.ExecContext(ctx, "ROLLBACK")
+	}
+	for _, j := range ready[:ran] {
+		if j.err == nil {
+			j.err = broken
+		}
+		if j.err == nil {
+			j.tx.committed()
+		}
+		j.done <- j.err
+	}
+	return ready[ran:]
+}
+
+func answer(jobs []*job, err error) {
+	for _, j := range jobs {
+		select {
+		case j.done <- err:
+		default: // answered before
+		}
+	}
+}
+
+func (s *sqliteDB) read(ctx context.Context, fn func(*Tx) error) error {
+	var c *conn
+	select {
+	case c = <-s.readers:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if c == nil {
+		return ErrClosed
+	}
+	defer func() { s.readers <- c }()
+	calmCtx := context.WithoutCancel(ctx)
+	if _, err := c.ExecContext(calmCtx, "BEGIN"); err != nil {
+		return classify(err)
+	}
+	defer c.ExecContext(calmCtx, "ROLLBACK")
+	return fn(&Tx{Now: now(), on: c})
+}
+
+func (s *sqliteDB) backup(ctx context.Context, path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("db: backup: %s exists", path)
+	}
+	c, err := s.backupConn(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := c.ExecContext(ctx, "VACUUM INTO ?", path); err != nil {
+		return fmt.Errorf("db: backup: %w", classify(err))
+	}
+	return nil
+}
+
+// backupConn is a connection of its own, so that a long copy does not take a
+// reader away from the callers.
+func (s *sqliteDB) backupConn(ctx context.Context) (*sql.Conn, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	s.rpool.SetMaxOpenConns(s.nread + 1)
+	c, err := s.rpool.Conn(ctx)
+	if err != nil {
+		return nil, classify(err)
+	}
+	// VACUUM INTO writes another file only; query_only would refuse it all the same.
+	if _, err := c.ExecContext(ctx, "PRAGMA query_only(0)"); err != nil {
+		c.Close()
+		return nil, classify(err)
+	}
+	return c, nil
+}
+
+func (s *sqliteDB) close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	if s.jobs != nil {
+		close(s.jobs)
+	}
+	s.mu.Unlock()
+	<-s.done
+	for range s.nread { // waits for the reads under way
+		c := <-s.readers
+		c.close()
+	}
+	close(s.readers)
+	if s.w != nil {
+		s.w.close()
+	}
+	return s.closePools()
+}
+
+func (s *sqliteDB) closePools() error {
+	var errs []error
+	for _, p := range []*sql.DB{s.rpool, s.pool} { // the writer last: it checkpoints the WAL
+		if p != nil {
+			errs = append(errs, p.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// conn is a connection that keeps what it has prepared.
+type conn struct {
+	c     *sql.Conn
+	stmts map[string]*sql.Stmt
+}
+
+func newConn(c *sql.Conn) *conn { return &conn{c: c, stmts: map[string]*sql.Stmt{}} }
+
+func (c *conn) prepared(query string) *sql.Stmt {
+	if st := c.stmts[query]; st != nil {
+		return st
+	}
+	if len(c.stmts) >= maxStatements || strings.HasPrefix(query, "PRAGMA") {
+		return nil
+	}
+	st, err := c.c.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil // running it unprepared tells the error
+	}
+	c.stmts[query] = st
+	return st
+}
+
+func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if st := c.prepared(query); st != nil {
+		return st.ExecContext(ctx, args...)
+	}
+	return c.c.ExecContext(ctx, query, args...)
+}
+
+func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if st := c.prepared(query); st != nil {
+		return st.QueryContext(ctx, args...)
+	}
+	return c.c.QueryContext(ctx, query, args...)
+}
+
+func (c *conn) close() {
+	for _, st := range c.stmts {
+		st.Close()
+	}
+	c.c.Close()
+}

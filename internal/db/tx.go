@@ -1,0 +1,183 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// A Tx is a running transaction. It belongs to the closure it was given to and
+// is dead when that returns. It is not safe for use by several goroutines.
+type Tx struct {
+	// Now is the moment the transaction began, in UTC, to the microsecond.
+	Now time.Time
+
+	ctx      context.Context // of the transaction; set for writes, which are never cut off
+	on       runner
+	postgres bool
+	depth    int      // of savepoints
+	broken   error    // the database may have dropped the transaction; nothing more may run
+	after    []func() // for [Tx.AfterCommit]
+}
+
+// runner is what [sql.Tx] and our own [conn] have in common.
+type runner interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func (t *Tx) context(ctx context.Context) context.Context {
+	if t.ctx != nil {
+		return t.ctx
+	}
+	return ctx
+}
+
+// Exec runs a statement and tells how many rows it changed.
+func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	if t.broken != nil {
+		return 0, t.broken
+	}
+	res, err := t.on.ExecContext(t.context(ctx), query, args...)
+	if err != nil {
+		return 0, t.fail(err)
+	}
+	n, err := res.RowsAffected()
+	return n, t.fail(err)
+}
+
+// Query runs a statement that yields rows and hands each to scan. It returns
+// the first error of either.
+func (t *Tx) Query(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
+	if t.broken != nil {
+		return t.broken
+	}
+	rows, err := t.on.QueryContext(t.context(ctx), query, args...)
+	if err != nil {
+		return t.fail(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return t.fail(rows.Err())
+}
+
+// Get runs a statement that yields at most one row, reads it into dest, and
+// tells whether there was one.
+func (t *Tx) Get(ctx context.Context, query string, args []any, dest ...any) (bool, error) {
+	found := false
+	err := t.Query(ctx, func(rows *sql.Rows) error {
+		found = true
+		return rows.Scan(dest...)
+	}, query, args...)
+	return found, err
+}
+
+// Savepoint runs fn so that its error or panic undoes only what fn did; the
+// error is returned and the transaction goes on.
+func (t *Tx) Savepoint(ctx context.Context, fn func() error) error {
+	t.depth++
+	defer func() { t.depth-- }()
+	name := savepointName(t.depth)
+	hooks := len(t.after)
+	if _, err := t.Exec(ctx, "SAVEPOINT "+name); err != nil {
+		return err
+	}
+	err := calm(fn)
+	if err == nil {
+		err = t.broken // fn may have swallowed it
+	}
+	if err == nil {
+		_, err = t.Exec(ctx, "RELEASE SAVEPOINT "+name)
+		return err
+	}
+	t.after = t.after[:hooks]
+	if undo := t.rollbackTo(ctx, name); undo != nil && t.broken == nil {
+		t.broken = fmt.Errorf("undo after %w: %w", err, undo)
+	}
+	return err
+}
+
+// rollbackTo undoes all since the savepoint and forgets it. When it works, the
+// transaction is known to be alive.
+func (t *Tx) rollbackTo(ctx context.Context, name string) error {
+	ctx = t.context(ctx)
+	if _, err := t.on.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+name); err != nil {
+		return classify(err)
+	}
+	if _, err := t.on.ExecContext(ctx, "RELEASE SAVEPOINT "+name); err != nil {
+		return classify(err)
+	}
+	t.broken = nil
+	return nil
+}
+
+func savepointName(depth int) string {
+	switch depth { // the usual ones without formatting
+	case 0:
+		return "s0"
+	case 1:
+		return "s1"
+	}
+	return fmt.Sprintf("s%d", depth)
+}
+
+// AfterCommit has fn run once the transaction is committed, before its Write
+// returns; never if it is rolled back. fn must be quick and must not use the
+// database.
+func (t *Tx) AfterCommit(fn func()) { t.after = append(t.after, fn) }
+
+func (t *Tx) committed() {
+	for _, fn := range t.after {
+		fn()
+	}
+}
+
+// Postgres tells which database the transaction is on.
+func (t *Tx) Postgres() bool { return t.postgres }
+
+// ForUpdate is the suffix of a SELECT whose rows are locked until the commit.
+// On SQLite there is one writer and nothing to lock.
+func (t *Tx) ForUpdate() string {
+	if t.postgres {
+		return " FOR UPDATE"
+	}
+	return ""
+}
+
+// ForShare is the suffix of a SELECT whose rows may not change until the
+// commit.
+func (t *Tx) ForShare() string {
+	if t.postgres {
+		return " FOR SHARE"
+	}
+	return ""
+}
+
+// fail gives an error its meaning and remembers when the transaction can no
+// longer be trusted.
+func (t *Tx) fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = classify(err)
+	if mayEndTransaction(err) {
+		t.broken = err
+	}
+	return err
+}
+
+// calm turns a panic into an error.
+func calm(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic inside a transaction: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return fn()
+}
