@@ -1,0 +1,128 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/wire"
+)
+
+// full is the failure of a route whose provider has no place left. There is no
+// queue: a caller who waits without knowing it is worse off than one who is told.
+func full() *wire.Failure {
+	return &wire.Failure{
+		Err:        stoa.Errorf(stoa.CodeOverloaded, "Too many calls of this model are under way. Try again in a moment.").After(time.Second),
+		RetryAfter: time.Second,
+		Detail:     "the provider's maxInFlight is reached",
+	}
+}
+
+// resting is the failure of a route whose breaker is open.
+func resting(wait time.Duration) *wire.Failure {
+	wait = max(wait.Truncate(time.Second), time.Second)
+	return &wire.Failure{
+		Err:        stoa.Errorf(stoa.CodeOverloaded, "The model is not answering at present. Try again in a moment.").After(wait),
+		RetryAfter: wait,
+		Detail:     "the route's breaker is open",
+	}
+}
+
+// absent is the failure of a model that no configured provider serves.
+func absent() *wire.Failure {
+	return &wire.Failure{
+		Err:    stoa.Errorf(stoa.CodeModelUnavailable, "No provider is set up for this model at present. Choose another model, or ask the operator.").At("model"),
+		Detail: "no route of the model has a provider",
+	}
+}
+
+// broken is the failure of an upstream that did not keep to HTTP or its format.
+func broken(retry bool, format string, args ...any) *wire.Failure {
+	return &wire.Failure{
+		Err:    stoa.Errorf(stoa.CodeUpstream, "The model's provider failed. Try again."),
+		Retry:  retry,
+		Detail: fmt.Sprintf(format, args...),
+	}
+}
+
+// slow is the failure of an upstream that let one of the timeouts pass. The same
+// route is not tried again: it has had its time.
+func slow(what string, limit time.Duration) *wire.Failure {
+	return &wire.Failure{
+		Err:    stoa.Errorf(stoa.CodeUpstreamTimeout, "The model took too long to answer. Try again, or ask for less."),
+		Detail: fmt.Sprintf("%s: %v", what, limit),
+	}
+}
+
+// telling ranks failures of several routes: the caller hears of the one that helps
+// most to decide what to do next.
+func telling(f *wire.Failure) int {
+	switch f.Err.Code {
+	case stoa.CodeModelUnavailable:
+		return 0
+	case stoa.CodeUpstream, stoa.CodeInternal:
+		if f.Ours {
+			return 2
+		}
+		return 3
+	case stoa.CodeUpstreamTimeout:
+		return 4
+	case stoa.CodeOverloaded:
+		switch {
+		case f.Status == 0 && !f.Retry:
+			return 1 // not tried
+		case f.Ours:
+			return 2
+		}
+		return 5
+	}
+	return 6
+}
+
+// maxDetail bounds what of a vendor's words goes to the log.
+const maxDetail = 1 << 10
+
+// tidy completes a failure for the log: the vendor's id of the call, and no word
+// of the key.
+func (a *attempt) tidy(f *wire.Failure) {
+	if f.RequestID == "" {
+		f.RequestID = a.requestID
+	}
+	f.Detail = hide(f.Detail, a.provider.APIKey)
+	f.RequestID = hide(f.RequestID, a.provider.APIKey)
+}
+
+func hide(text, key string) string {
+	if key != "" {
+		text = strings.ReplaceAll(text, key, "[key]")
+	}
+	if len(text) > maxDetail {
+		text = strings.ToValidUTF8(text[:maxDetail], "") + "…"
+	}
+	return text
+}
+
+// failed counts and logs a failed attempt.
+func (a *attempt) failed(f *wire.Failure, again bool) {
+	pr, rt, log := a.provider, a.route, a.pool.cfg.Logger
+	if !f.Caller {
+		rt.failures.Add(1)
+		if f.Err.Code == stoa.CodeUpstreamTimeout {
+			rt.timeouts.Add(1)
+		}
+		rt.lastBad.Store(&lastFailure{at: time.Now(), code: f.Err.Code, status: f.Status})
+	}
+	level := slog.LevelWarn
+	if f.Caller {
+		level = slog.LevelInfo
+	}
+	ctx := context.WithoutCancel(a.ctx)
+	attrs := []any{"provider", pr.Name, "model", a.spec.Model, "status", f.Status, "code", string(f.Err.Code), "requestId", f.RequestID, "detail", f.Detail}
+	log.Log(ctx, level, "an upstream call failed", append(attrs, "retried", again)...)
+	if f.Ours && pr.alarm() {
+		log.Log(ctx, slog.LevelError, "a provider refuses our credentials or our bill: nobody can be served by it until that is put right", attrs...)
+	}
+}

@@ -1,0 +1,158 @@
+package upstream
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stoa/internal/stoa"
+)
+
+// A provider is a configured endpoint and what the pool remembers of it.
+type provider struct {
+	stoa.Provider
+	maxInFlight int64
+	timeouts    stoa.Timeouts
+	base        *url.URL
+	broken      error // why base could not be made; its text holds no secret
+
+	inFlight *atomic.Int64 // shared with the provider of the same name before a reload
+	refused  atomic.Uint64 // visits turned away because it was full
+	alarmed  atomic.Int64  // when somebody was last told about its credentials, in Unix ns
+
+	mu     sync.RWMutex
+	routes map[string]*route // by upstream model
+}
+
+// A route is one upstream model at one provider: what is counted, and its breaker.
+type route struct {
+	breaker  breaker
+	inFlight atomic.Int64
+	requests atomic.Uint64
+	retries  atomic.Uint64
+	failures atomic.Uint64
+	timeouts atomic.Uint64
+	lastBad  atomic.Pointer[lastFailure]
+}
+
+type lastFailure struct {
+	at     time.Time
+	code   stoa.Code
+	status int
+}
+
+// keepOrMake keeps the provider if its settings are the same and makes a new one
+// otherwise.
+func keepOrMake(old *provider, s stoa.Provider, defaults stoa.Timeouts) *provider {
+	if old != nil && old.Provider == s {
+		return old
+	}
+	made := &provider{Provider: s, maxInFlight: int64(s.MaxInFlight), timeouts: orTimeouts(s.Timeouts, defaults), routes: map[string]*route{}}
+	setDefault(&made.maxInFlight, defaultInFlight)
+	if old != nil {
+		made.inFlight = old.inFlight
+	} else {
+		made.inFlight = new(atomic.Int64)
+	}
+	if s.Wire != sandboxWire {
+		made.base, made.broken = baseURL(s.Wire, s.BaseURL)
+	}
+	return made
+}
+
+// route gives the upstream model's record, made at its first use.
+func (pr *provider) route(model string) *route {
+	if rt := pr.peek(model); rt != nil {
+		return rt
+	}
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	rt := pr.routes[model]
+	if rt == nil {
+		rt = &route{}
+		pr.routes[model] = rt
+	}
+	return rt
+}
+
+// peek gives the upstream model's record, or nil if it was never used.
+func (pr *provider) peek(model string) *route {
+	pr.mu.RLock()
+	defer pr.mu.RUnlock()
+	return pr.routes[model]
+}
+
+// enter takes a place among the provider's calls in flight; leave gives it back.
+func (pr *provider) enter() bool {
+	if pr.inFlight.Add(1) > pr.maxInFlight {
+		pr.inFlight.Add(-1)
+		pr.refused.Add(1)
+		return false
+	}
+	return true
+}
+
+func (pr *provider) leave() { pr.inFlight.Add(-1) }
+
+// alarm tells whether a minute has passed since it last said so.
+func (pr *provider) alarm() bool {
+	now, last := time.Now().UnixNano(), pr.alarmed.Load()
+	return (last == 0 || now-last >= int64(time.Minute)) && pr.alarmed.CompareAndSwap(last, now)
+}
+
+// baseURL reads a provider's base URL. Slashes at its end do not matter. The
+// paths of messages and gemini bring their version segment with them, so one at the
+// base's end is dropped; those of responses and chat do not, so it stays. An
+// endpoint pasted whole is cut back to its base.
+func baseURL(wireName, text string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSpace(text))
+	if err != nil {
+		return nil, errors.New("it is not a URL") // the parser's own error would quote it
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("it must begin with http:// or https:// and name a host")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	for _, end := range baseEnds[wireName] {
+		if rest, ok := strings.CutSuffix(path, end); ok {
+			path = strings.TrimRight(rest, "/")
+			break
+		}
+	}
+	if u.Path, err = url.PathUnescape(path); err != nil {
+		return nil, errors.New("its path is not well escaped")
+	}
+	u.RawPath = path
+	return u, nil
+}
+
+// baseEnds are what a base URL may end with without need, by wire.
+var baseEnds = map[string][]string{
+	"messages":  {"/v1/messages", "/v1"},
+	"gemini":    {"/v1beta/models", "/v1/models", "/v1beta", "/v1alpha", "/v1"},
+	"responses": {"/responses"},
+	"chat":      {"/chat/completions"},
+}
+
+// join adds a codec's path, which may carry a query, to the base.
+func join(base *url.URL, path string) (*url.URL, error) {
+	path, query, _ := strings.Cut(path, "?")
+	u := *base
+	escaped := base.EscapedPath() + path
+	var err error
+	if u.Path, err = url.PathUnescape(escaped); err != nil {
+		return nil, err
+	}
+	u.RawPath = escaped
+	switch {
+	case u.RawQuery == "":
+		u.RawQuery = query
+	case query != "":
+		u.RawQuery += "&" + query
+	}
+	return &u, nil
+}

@@ -1,0 +1,111 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/wire"
+)
+
+// An expired is the cause of a context whose watch ran out: which wait it was.
+type expired int32
+
+const (
+	firstByte expired = iota
+	idle
+	total
+)
+
+func (expired) Error() string { return "the upstream took too long" }
+
+// failure says which timeout passed.
+func (e expired) failure(t stoa.Timeouts) *wire.Failure {
+	switch e {
+	case firstByte:
+		return slow("no reply began within the first-byte timeout", t.FirstByte)
+	case idle:
+		return slow("nothing came within the idle timeout", t.Idle)
+	}
+	return slow("the reply was not complete within the total timeout", t.Total)
+}
+
+// A watch ends an attempt that waits too long for its upstream. It runs only
+// while the pool waits: what the reader of the events takes for itself is not the
+// upstream's time.
+type watch struct {
+	cancel   context.CancelCauseFunc
+	timer    *time.Timer
+	deadline time.Time    // of the whole call
+	waits    atomic.Int32 // an expired: what passing the timer would mean
+}
+
+func newWatch(cancel context.CancelCauseFunc, deadline time.Time) *watch {
+	w := &watch{cancel: cancel, deadline: deadline}
+	w.timer = time.AfterFunc(time.Hour, func() { w.cancel(expired(w.waits.Load())) })
+	w.timer.Stop()
+	return w
+}
+
+// start begins a wait of at most limit that also ends at the deadline.
+func (w *watch) start(what expired, limit time.Duration) {
+	if left := time.Until(w.deadline); left < limit {
+		what, limit = total, max(left, 0)
+	}
+	w.waits.Store(int32(what))
+	w.timer.Reset(limit)
+}
+
+func (w *watch) stop() { w.timer.Stop() }
+
+var errTooLarge = errors.New("the reply is too large")
+
+// A reader is a reply's body under watch: it bounds each wait for a byte and the
+// sum of the bytes.
+type reader struct {
+	from  io.ReadCloser
+	watch *watch
+	idle  time.Duration
+	left  int64 // bytes that may still come; negative: more did
+	err   error // how it ended
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	r.watch.start(idle, r.idle)
+	n, err := r.from.Read(p)
+	r.watch.stop()
+	if r.left -= int64(n); r.left < 0 {
+		err = errTooLarge
+	}
+	r.err = err
+	return n, err
+}
+
+// What a finished reply may still send, so that its connection can serve again:
+// the terminator of its framing, usually already here.
+const (
+	drainBytes = 16 << 10
+	drainTime  = 20 * time.Millisecond
+)
+
+func (r *reader) drain() {
+	if r.err != nil {
+		return
+	}
+	r.idle = drainTime
+	for left := drainBytes; left > 0; {
+		var buf [512]byte
+		n, err := r.Read(buf[:])
+		if left -= n; err != nil {
+			return
+		}
+	}
+}
+
+func (r *reader) close() { r.from.Close() }

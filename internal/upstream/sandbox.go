@@ -1,0 +1,39 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+
+	"stoa/internal/sandbox"
+	"stoa/internal/stoa"
+	"stoa/internal/wire"
+)
+
+// sandbox makes the attempt on the built-in model. It is treated as a vendor would
+// be, so that what is tried on it is what happens later: it accepts with its
+// first event, its timeouts run, and its failures mean what a vendor's mean. But
+// they are ordered by a prompt and come again whenever it does: none is retried, and
+// none counts against the route, which all callers share.
+func (a *attempt) sandbox(ctx context.Context, w *watch) *wire.Failure {
+	return a.relay(func(yield func(stoa.Event, error) bool) {
+		defer w.stop()
+		accepted := false
+		w.start(firstByte, a.provider.timeouts.FirstByte)
+		for ev, err := range sandbox.Reply(ctx, a.call, sandbox.Options{Model: a.model}) {
+			w.stop()
+			if f, ok := errors.AsType[*sandbox.Failure](err); ok {
+				err = &wire.Failure{Err: f.Err, Caller: f.Caller, Ours: f.Ours, RetryAfter: f.RetryAfter, Status: f.Status, Detail: "as ordered by the prompt"}
+			}
+			if err == nil && !accepted {
+				accepted = true
+				if !a.emit(stoa.Event{Kind: stoa.Started, Provider: a.provider.Name}) {
+					return
+				}
+			}
+			if !yield(ev, err) {
+				return
+			}
+			w.start(idle, a.provider.timeouts.Idle)
+		}
+	})
+}

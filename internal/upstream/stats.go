@@ -1,0 +1,67 @@
+package upstream
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"stoa/internal/stoa"
+)
+
+// Stats are a pool's counters at one moment, for an operator's page. Counters
+// that only grow begin at zero when a provider's settings change.
+type Stats struct {
+	Active    int64 // calls under way
+	Retrying  int64 // of them: waiting for, or making, a retry
+	Providers []ProviderStats
+}
+
+// ProviderStats are what a pool knows of one provider.
+type ProviderStats struct {
+	Name, Wire  string
+	InFlight    int64
+	MaxInFlight int64
+	Refused     uint64 // calls turned away because MaxInFlight was reached
+	Routes      []RouteStats
+}
+
+// RouteStats are what a pool knows of one upstream model.
+type RouteStats struct {
+	Model     string
+	InFlight  int64
+	Requests  uint64 // retries included
+	Retries   uint64
+	Failures  uint64 // timeouts included, callers' faults not
+	Timeouts  uint64
+	Breaker   string    // closed, open or half-open
+	OpenUntil time.Time // of an open breaker
+
+	LastFailureAt     time.Time // zero: there was none
+	LastFailureCode   stoa.Code
+	LastFailureStatus int // of HTTP; 0: no status came, or the reply had begun
+}
+
+// Stats reads the counters, providers and models by name.
+func (p *Pool) Stats() Stats {
+	s := Stats{Active: p.active.Load(), Retrying: p.retrying.Load()}
+	for _, pr := range *p.providers.Load() {
+		ps := ProviderStats{Name: pr.Name, Wire: pr.Wire, InFlight: pr.inFlight.Load(), MaxInFlight: pr.maxInFlight, Refused: pr.refused.Load()}
+		pr.mu.RLock()
+		for model, rt := range pr.routes {
+			rs := RouteStats{
+				Model: model, InFlight: rt.inFlight.Load(), Requests: rt.requests.Load(),
+				Retries: rt.retries.Load(), Failures: rt.failures.Load(), Timeouts: rt.timeouts.Load(),
+			}
+			rs.Breaker, rs.OpenUntil = rt.breaker.state()
+			if bad := rt.lastBad.Load(); bad != nil {
+				rs.LastFailureAt, rs.LastFailureCode, rs.LastFailureStatus = bad.at, bad.code, bad.status
+			}
+			ps.Routes = append(ps.Routes, rs)
+		}
+		pr.mu.RUnlock()
+		slices.SortFunc(ps.Routes, func(a, b RouteStats) int { return strings.Compare(a.Model, b.Model) })
+		s.Providers = append(s.Providers, ps)
+	}
+	slices.SortFunc(s.Providers, func(a, b ProviderStats) int { return strings.Compare(a.Name, b.Name) })
+	return s
+}

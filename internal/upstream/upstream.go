@@ -1,0 +1,175 @@
+// Package upstream calls providers over HTTP: it picks the route, keeps the
+// deadlines, retries and fails over until the first text, and rests what is broken.
+//
+// It never knows a vendor's format (package wire does), never sees an account or
+// a price, and never starts a goroutine or a channel for a call: a reply is read
+// by ranging over it, so a slow reader slows the vendor down. Start with
+// [Pool.Stream].
+package upstream
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/wire"
+)
+
+// A Config holds a pool's settings. Its zero value works but serves nothing but
+// the sandbox.
+type Config struct {
+	Providers []stoa.Provider
+	Logger  *slog.Logger // nil: silence
+	Version string       // of the User-Agent "stoa/<version>"; empty: dev
+
+	// Transport carries the requests. Nil: one of the pool's own, which keeps
+	// connections alive, speaks HTTP/1.1 and HTTP/2, respects the proxy of the
+	// environment, verifies certificates and bounds headers to 64 KiB.
+	Transport http.RoundTripper
+
+	Retries        int           // of one call on the same routes; 0: 2, negative: none
+	Backoff        time.Duration // before the first retry, doubled for the next, with jitter; 0: 250 ms
+	MaxRetryAfter  time.Duration // a vendor's longer wish means the next route; 0: 5 s
+	MaxReplyBytes  int64         // of one reply; 0: 64 MiB
+	RetryShare     float64       // retries under way, as a share of calls under way; 0: 0.2
+	RetriesAnyway  int           // retries under way that are allowed at any load; 0: 3
+	DefaultTimeout stoa.Timeouts // for what a provider leaves at zero; zero: 60 s, 60 s, 15 min
+}
+
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Version == "" {
+		c.Version = "dev"
+	}
+	if c.Transport == nil {
+		c.Transport = newTransport()
+	}
+	setDefault(&c.Retries, 2)
+	setDefault(&c.Backoff, 250*time.Millisecond)
+	setDefault(&c.MaxRetryAfter, 5*time.Second)
+	setDefault(&c.MaxReplyBytes, 64<<20)
+	setDefault(&c.RetryShare, 0.2)
+	setDefault(&c.RetriesAnyway, 3)
+	c.DefaultTimeout = orTimeouts(c.DefaultTimeout, stoa.Timeouts{FirstByte: time.Minute, Idle: time.Minute, Total: 15 * time.Minute})
+	return c
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+func orTimeouts(t, d stoa.Timeouts) stoa.Timeouts {
+	setDefault(&t.FirstByte, d.FirstByte)
+	setDefault(&t.Idle, d.Idle)
+	setDefault(&t.Total, d.Total)
+	return t
+}
+
+const (
+	defaultInFlight = 512
+	maxHeaderBytes  = 64 << 10
+	maxErrorBytes   = 64 << 10
+	userAgent       = "stoa/"
+	sandboxWire     = "sandbox"
+)
+
+// newTransport is http.DefaultTransport's behaviour, tuned for few hosts with
+// many long streams each.
+func newTransport() *http.Transport {
+	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dialer.DialContext,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConnsPerHost:    defaultInFlight,
+		IdleConnTimeout:        90 * time.Second,
+		TLSHandshakeTimeout:    10 * time.Second,
+		DisableCompression:     true, // a compressed stream arrives late
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
+	}
+}
+
+// A Pool serves model calls from the configured providers, and from the built-in
+// sandbox, which it has as the provider "sandbox" of the wire "sandbox" unless one is
+// configured under that name. It is safe for concurrent use.
+type Pool struct {
+	cfg       Config
+	codec     func(name string) (wire.Codec, bool)
+	userAgent string
+
+	providers atomic.Pointer[map[string]*provider]
+	updating  sync.Mutex
+
+	active   atomic.Int64 // calls under way
+	retrying atomic.Int64 // of them: waiting for, or making, a retry
+}
+
+// New makes a pool. A provider whose base URL or wire is unknown to us is logged
+// and counts as absent.
+func New(cfg Config) *Pool {
+	p := &Pool{cfg: cfg.withDefaults(), codec: wire.For}
+	p.userAgent = userAgent + p.cfg.Version
+	p.Update(cfg.Providers)
+	return p
+}
+
+// Update replaces the providers. Calls under way finish as they began. A provider
+// that did not change keeps its breakers and counters; one that did starts afresh,
+// but still counts its calls in flight.
+func (p *Pool) Update(providers []stoa.Provider) {
+	p.updating.Lock()
+	defer p.updating.Unlock()
+	var old map[string]*provider
+	if m := p.providers.Load(); m != nil {
+		old = *m
+	}
+	next := make(map[string]*provider, len(providers)+1)
+	next[sandboxWire] = keepOrMake(old[sandboxWire], stoa.Provider{Name: sandboxWire, Wire: sandboxWire}, p.cfg.DefaultTimeout)
+	for _, s := range providers {
+		made := keepOrMake(old[s.Name], s, p.cfg.DefaultTimeout)
+		if _, ok := p.codec(s.Wire); !ok && s.Wire != sandboxWire {
+			made.broken = fmt.Errorf("there is no wire %q", s.Wire)
+		}
+		if made.broken != nil {
+			p.cfg.Logger.Error("a provider cannot be used and is left out: its base URL or its wire is wrong", "provider", s.Name, "error", made.broken)
+			continue
+		}
+		next[s.Name] = made
+	}
+	p.providers.Store(&next)
+}
+
+func (p *Pool) provider(name string) *provider { return (*p.providers.Load())[name] }
+
+// Healthy tells whether a call of the model would be tried now: some route of it
+// has a provider with room whose breaker is not resting.
+func (p *Pool) Healthy(m stoa.Model) bool {
+	for _, r := range m.Routes {
+		pr := p.provider(r.Provider)
+		if pr == nil || pr.inFlight.Load() >= pr.maxInFlight {
+			continue
+		}
+		if rt := pr.peek(r.Model); rt == nil || rt.breaker.ready() {
+			return true
+		}
+	}
+	return false
+}
+
+// CloseIdle closes connections that no call is using.
+func (p *Pool) CloseIdle() {
+	if t, ok := p.cfg.Transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
