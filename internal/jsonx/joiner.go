@@ -1,0 +1,106 @@
+package jsonx
+
+import (
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A Joiner makes whole code points of a text that comes in pieces, as strings
+// whose vendor may have cut inside a surrogate pair or inside a character. What
+// it gives is always valid UTF-8. The zero value is ready.
+type Joiner struct {
+	held []byte // the beginning of a character whose rest has not come
+	work []byte
+}
+
+// Next reads the cursor's string and gives all of the text that is whole so
+// far; it may be empty.
+func (j *Joiner) Next(c *Cursor) string {
+	raw, escaped, ok := c.take()
+	if !ok {
+		return ""
+	}
+	if len(j.held) == 0 && !escaped && utf8.Valid(raw) {
+		return string(raw)
+	}
+	j.work = append(j.work[:0], j.held...)
+	if escaped {
+		j.work = unescape(j.work, raw)
+	} else {
+		j.work = append(j.work, raw...)
+	}
+	whole := len(j.work) - unfinished(j.work)
+	j.held = append(j.held[:0], j.work[whole:]...)
+	return string(Mend(j.work[:whole]))
+}
+
+// Rest gives what was held back and never completed, as U+FFFD; usually "".
+func (j *Joiner) Rest() string {
+	s := string(Mend(j.held))
+	j.held = j.held[:0]
+	return s
+}
+
+// unfinished is the length of the character at b's end that could still be
+// completed: the first bytes of a longer one, or the first half of a pair with
+// what may be the beginning of its second half.
+func unfinished(b []byte) int {
+	for n := 1; n <= min(utf8.UTFMax, len(b)); n++ {
+		tail := b[len(b)-n:]
+		if tail[0] < utf8.RuneSelf {
+			return 0
+		}
+		if !utf8.RuneStart(tail[0]) {
+			continue
+		}
+		high := tail[0] == 0xed && (n == 1 || tail[1] >= 0xa0) // may be a surrogate
+		switch {
+		case high && n == 3 && tail[1] < 0xb0:
+			return n
+		case high && n < 3:
+			if n == 2 && tail[1] >= 0xb0 || n == 1 {
+				// The beginning of a second half belongs to the first half before it.
+				if m := len(b) - n; m >= 3 && surrogate(b[m-3:m]) != 0 && b[m-2] < 0xb0 {
+					return n + 3
+				}
+			}
+			return n
+		case n < utf8.UTFMax && !utf8.FullRune(tail):
+			return n
+		}
+		return 0
+	}
+	return 0
+}
+
+// surrogate is the surrogate whose would-be UTF-8 b begins with, or 0.
+func surrogate(b []byte) rune {
+	if len(b) < 3 || b[0] != 0xed || b[1]&0xe0 != 0xa0 || b[2]&0xc0 != 0x80 {
+		return 0
+	}
+	return 0xd000 | rune(b[1]&0x3f)<<6 | rune(b[2]&0x3f)
+}
+
+// Mend makes text out of joined pieces (see [Cursor.AppendPiece]), in place where
+// it can: halves of a surrogate pair become their character, everything else
+// that is no UTF-8 becomes U+FFFD.
+func Mend(b []byte) []byte {
+	if utf8.Valid(b) {
+		return b
+	}
+	out := make([]byte, 0, len(b)+8)
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 {
+			if s := surrogate(b); s != 0 {
+				n = 3
+				if full := utf16.DecodeRune(s, surrogate(b[3:])); full != utf8.RuneError {
+					r, n = full, 6
+				}
+			}
+		}
+		out = utf8.AppendRune(out, r)
+		b = b[n:]
+	}
+	return out
+}
