@@ -104,6 +104,12 @@ type Model struct {
 	// Available Whether a provider serves it here.
 	Available bool `json:"available"`
 
+	// ContextTokens Input and output together; null where unknown.
+	ContextTokens nullable.Nullable[int64] `json:"contextTokens"`
+
+	// DeprecatedAliases Those of the aliases that are better replaced.
+	DeprecatedAliases []string `json:"deprecatedAliases"`
+
 	// Family Example: alpha
 	Family string `json:"family"`
 
@@ -112,6 +118,9 @@ type Model struct {
 
 	// ID Example: alpha-sonnet-5-5
 	ID string `json:"id"`
+
+	// MaxOutputTokens The longest reply; null where unknown.
+	MaxOutputTokens nullable.Nullable[int64] `json:"maxOutputTokens"`
 
 	// Price Micro-credits per million tokens.
 	Price Price `json:"price"`

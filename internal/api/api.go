@@ -1,0 +1,125 @@
+// Package api serves the contract over HTTP: it routes, authenticates, checks,
+// calls the rooms below and renders their errors, in one place each.
+//
+// It knows no SQL, no vendor and no price, and it never decides what a call
+// costs. The control plane's decoding is generated from the contract; POST
+// /api/v1/responses is written by hand. Start at [Server.Handler] and the table
+// in routes.go; adapter.go is what every request passes through.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stoa/internal/catalog"
+	"stoa/internal/gateway"
+	"stoa/internal/stoa"
+)
+
+// A Server answers requests. Its fields are set before [Server.Handler] is
+// called and not changed afterwards; those without a remark are required.
+type Server struct {
+	Keys    Keys
+	Gateway *gateway.Gateway
+	Ledger  Ledger
+	Store   Store
+	Catalog *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
+
+	Plans     func() []stoa.Plan // as published; nil: none
+	Version   string             // of the program; empty: "dev"
+	Commit    string             // empty: "unknown"
+	PublicURL string             // scheme and host for links; empty: links are paths
+	MaxBody   int64              // bytes of a request's body; 0: 16 MiB
+	Logger    *slog.Logger       // nil: slog.Default()
+
+	// HeaderWait is how long a stream waits for its first event before it
+	// begins by itself, KeepAlive how long it may be silent after that. 0: 10 s
+	// and 15 s.
+	HeaderWait, KeepAlive time.Duration
+
+	// Web serves what is outside of /api/v1, and /api/v1/doc; nil: 404.
+	Web http.Handler
+
+	once   sync.Once
+	drain  chan struct{} // closed when no more requests are taken
+	stop   context.Context
+	cancel context.CancelFunc
+	ending sync.Once
+}
+
+// Keys finds who is asking.
+type Keys interface {
+	// Verify takes the value of an Authorization header. Its error is
+	// [stoa.CodeUnauthorized] for any header that is not a key in force.
+	Verify(ctx context.Context, header string) (stoa.Caller, error)
+}
+
+// A Ledger knows balances.
+type Ledger interface {
+	Balance(ctx context.Context, accountID string) (stoa.Balance, error)
+}
+
+// A Store can say whether it answers.
+type Store interface {
+	Ping(ctx context.Context) error
+}
+
+const defaultMaxBody = 16 << 20
+
+func (s *Server) prepare() {
+	s.once.Do(func() {
+		if s.HeaderWait == 0 {
+			s.HeaderWait = 10 * time.Second
+		}
+		if s.KeepAlive == 0 {
+			s.KeepAlive = 15 * time.Second
+		}
+		if s.MaxBody == 0 {
+			s.MaxBody = defaultMaxBody
+		}
+		if s.Logger == nil {
+			s.Logger = slog.Default()
+		}
+		s.drain = make(chan struct{})
+		s.stop, s.cancel = context.WithCancel(context.Background())
+	})
+}
+
+// Drain refuses new requests from now on, with 503 and Retry-After; those that
+// run go on. It may be called more than once.
+func (s *Server) Drain() {
+	s.prepare()
+	s.ending.Do(func() { close(s.drain) })
+}
+
+// Draining is closed once [Server.Drain] was called.
+func (s *Server) Draining() <-chan struct{} {
+	s.prepare()
+	return s.drain
+}
+
+// Stop ends the model calls that still run: each tells its caller and is free.
+// It implies [Server.Drain] and does not wait.
+func (s *Server) Stop() {
+	s.Drain()
+	s.cancel()
+}
+
+// stopping ends with [Server.Stop].
+func (s *Server) stopping() context.Context {
+	s.prepare()
+	return s.stop
+}
+
+func (s *Server) isDraining() bool {
+	select {
+	case <-s.drain:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+)
+
+// A route is a line of the table below. A test holds it against the contract.
+type route struct {
+	pattern string // method and path, as in the contract
+	scope   string // that the key must carry; empty: any key will do
+	public  bool   // needs no key
+	own     func(*Server) handler
+}
+
+// table is every route of the API, in the order of the contract. A route
+// without a handler of its own is served by the generated server, which calls
+// the method of [Server] named like the operation.
+func table() []route {
+	return []route{
+		{pattern: "POST /api/v1/responses", scope: "responses", own: func(s *Server) handler { return s.createResponse }},
+		{pattern: "GET /api/v1/health", public: true},
+		{pattern: "GET /api/v1/meta", public: true},
+		{pattern: "GET /api/v1/openapi.json", public: true, own: func(s *Server) handler { return s.getOpenAPI }},
+		{pattern: "GET /api/v1/users/me"},
+	}
+}
+
+// routes makes the mux. It panics where table and contract do not fit, which a
+// test would have found.
+func (s *Server) routes() *http.ServeMux {
+	doc, err := contract.Load()
+	if err != nil {
+		panic(err)
+	}
+	generated := collector{}
+	contract.HandlerWithOptions(
+		contract.NewStrictHandlerWithOptions(s, nil, contract.StrictHTTPServerOptions{
+			RequestErrorHandlerFunc:  failed,
+			ResponseErrorHandlerFunc: failed,
+		}),
+		contract.StdHTTPServerOptions{BaseRouter: generated, ErrorHandlerFunc: wrongParameter},
+	)
+	mux := http.NewServeMux()
+	for _, rt := range table() {
+		do := rt.own
+		if do == nil {
+			h, ok := generated[rt.pattern]
+			if !ok {
+				panic(fmt.Sprintf("api: no handler for %s", rt.pattern))
+			}
+			do = func(s *Server) handler { return s.controlPlane(newChecker(doc, rt.pattern), h) }
+		}
+		mux.Handle(rt.pattern, s.adapt(rt, do(s)))
+	}
+	return mux
+}
+
+// A collector takes the handlers that the generated code would register.
+type collector map[string]http.HandlerFunc
+
+// HandleFunc keeps a handler.
+func (c collector) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	c[pattern] = h
+}
+
+// ServeHTTP is never called.
+func (collector) ServeHTTP(http.ResponseWriter, *http.Request) {}
+
+// controlPlane runs a generated handler on a request that fits the contract.
+func (s *Server) controlPlane(check *checker, h http.HandlerFunc) handler {
+	return func(w http.ResponseWriter, r *http.Request, _ stoa.Caller) error {
+		if err := check.parameters(r); err != nil {
+			return err
+		}
+		if check.takesBody() {
+			body, err := s.readBody(w, r)
+			if err != nil {
+				return err
+			}
+			if r.Body, err = check.body(body); err != nil {
+				return err
+			}
+		}
+		out := &outcomeWriter{ResponseWriter: w}
+		h(out, r)
+		return out.err
+	}
+}
+
+// An outcomeWriter carries a handler's error past the generated code, which
+// knows no way to return one.
+type outcomeWriter struct {
+	http.ResponseWriter
+	err error
+}
+
+// Unwrap lets [http.ResponseController] reach the connection.
+func (o *outcomeWriter) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+
+func failed(w http.ResponseWriter, _ *http.Request, err error) {
+	w.(*outcomeWriter).err = err
+}
+
+// wrongParameter is told of parameters that the generated code cannot read. The
+// check against the contract finds nearly all of them before.
+func wrongParameter(w http.ResponseWriter, _ *http.Request, err error) {
+	failed(w, nil, stoa.Errorf(stoa.CodeInvalidValue, "A parameter of the path or the query cannot be read: %v", err))
+}

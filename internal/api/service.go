@@ -1,0 +1,191 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/contract"
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// storePatience is how long the store may take to answer a health check.
+const storePatience = 2 * time.Second
+
+// GetHealth serves GET /api/v1/health.
+func (s *Server) GetHealth(ctx context.Context, _ contract.GetHealthRequestObject) (contract.GetHealthResponseObject, error) {
+	now := contract.Time(time.Now())
+	if s.isDraining() {
+		return unhealthy{"draining", now}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	if err := s.Store.Ping(ctx); err != nil {
+		LogFields(ctx).Failed(err)
+		return unhealthy{"unavailable", now}, nil
+	}
+	return contract.GetHealth200JSONResponse{Status: contract.HealthStatusOk, Timestamp: now}, nil
+}
+
+// unhealthy is the 503 of a health check, which is no error envelope.
+type unhealthy struct {
+	Status    string        `json:"status"`
+	Timestamp contract.Time `json:"timestamp"`
+}
+
+// VisitGetHealthResponse writes the reply.
+func (u unhealthy) VisitGetHealthResponse(w http.ResponseWriter) error {
+	body, err := jsonx.Marshal(u)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if u.Status == "draining" {
+		w.Header().Set("Connection", "close")
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, err = w.Write(append(body, '\n'))
+	return err
+}
+
+// Limits that are published.
+const (
+	maxPageSize      = 100
+	idempotencyHours = 24
+)
+
+// GetMeta serves GET /api/v1/meta.
+func (s *Server) GetMeta(context.Context, contract.GetMetaRequestObject) (contract.GetMetaResponseObject, error) {
+	cat := s.Catalog.Load()
+	meta := contract.GetMeta200JSONResponse{
+		Name: "stoa", Version: orElse(s.Version, "dev"), APIVersion: "v1", Commit: orElse(s.Commit, "unknown"),
+		DefaultModel: cat.DefaultModel(stoa.Plan{}),
+		Models:       []contract.Model{},
+		Plans:        []contract.PlanDetails{},
+		Limits: contract.Limits{
+			MaxBodyBytes: s.MaxBody, MaxPageSize: maxPageSize,
+			IdempotencySeconds: int64(idempotencyHours * time.Hour / time.Second),
+		},
+		Docs: contract.DocsLinks{
+			Openapi: s.link("/api/v1/openapi.json"), Explorer: s.link("/api/v1/doc"), Reference: s.link("/docs/api-openapi"),
+		},
+	}
+	for _, m := range cat.Models() {
+		meta.Models = append(meta.Models, contract.Model{
+			ID: m.ID, Family: m.Family, Gated: m.Gated, Available: m.Available,
+			Aliases: append(m.Aliases, m.DeprecatedAliases...), DeprecatedAliases: m.DeprecatedAliases,
+			ContextTokens: unlessZero(m.ContextTokens), MaxOutputTokens: unlessZero(m.MaxOutput),
+			Price: contract.Price{
+				InputMicroPerMillion: int64(m.Price.Input), CachedInputMicroPerMillion: int64(m.Price.CachedInput),
+				OutputMicroPerMillion: int64(m.Price.Output), Version: m.Price.Version,
+			},
+		})
+	}
+	if s.Plans != nil {
+		for _, p := range s.Plans() {
+			meta.Plans = append(meta.Plans, contract.PlanDetails{
+				ID: p.ID, Name: p.Name, GatedModels: p.GatedModels,
+				RequestsPerMinute: unlessZero(p.RequestsPerMinute), ConcurrentPerKey: unlessZero(p.ConcurrentPerKey),
+				ConcurrentPerAccount: unlessZero(p.ConcurrentPerAccount), ActiveSessions: unlessZero(p.ActiveSessions),
+			})
+		}
+	}
+	return meta, nil
+}
+
+// link is a path as an address, where the service knows its own.
+func (s *Server) link(path string) string { return strings.TrimSuffix(s.PublicURL, "/") + path }
+
+var packedContract = sync.OnceValue(func() []byte {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
+	_, _ = z.Write(contract.JSON()) // a buffer takes everything
+	_ = z.Close()
+	return out.Bytes()
+})
+
+// getOpenAPI serves GET /api/v1/openapi.json.
+func (s *Server) getOpenAPI(w http.ResponseWriter, r *http.Request, _ stoa.Caller) error {
+	h := w.Header()
+	body, etag := contract.JSON(), contract.ETag()
+	h.Add("Vary", "Accept-Encoding")
+	h.Set("Cache-Control", "public, max-age=300")
+	if acceptsGzip(r.Header.Values("Accept-Encoding")) {
+		body, etag = packedContract(), strings.TrimSuffix(etag, `"`)+`-gz"`
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("ETag", etag)
+	if matches(r.Header.Values("If-None-Match"), etag) {
+		h.Del("Content-Encoding")
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // a caller who left needs no answer
+	return nil
+}
+
+// acceptsGzip reads Accept-Encoding as far as it is needed here.
+func acceptsGzip(values []string) bool {
+	for item := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		name, param, _ := strings.Cut(item, ";")
+		if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			continue
+		}
+		quality, ok := strings.CutPrefix(strings.ReplaceAll(param, " ", ""), "q=")
+		if !ok {
+			return true
+		}
+		q, err := strconv.ParseFloat(quality, 64)
+		return err == nil && q > 0
+	}
+	return false
+}
+
+// matches tells whether If-None-Match names the tag. The comparison is the weak
+// one, as it is for a read.
+func matches(values []string, etag string) bool {
+	for item := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		item = strings.TrimPrefix(strings.TrimSpace(item), "W/")
+		if item == "*" || item == etag {
+			return true
+		}
+	}
+	return false
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// unlessZero is null for zero, which stands for "none" or "unknown" below.
+func unlessZero[T comparable](v T) nullable.Nullable[T] {
+	var zero T
+	if v == zero {
+		return nullable.NewNullNullable[T]()
+	}
+	return nullable.NewNullableWithValue(v)
+}
+
+// unlessNever is null for the zero time.
+func unlessNever(t time.Time) nullable.Nullable[contract.Time] {
+	if t.IsZero() {
+		return nullable.NewNullNullable[contract.Time]()
+	}
+	return nullable.NewNullableWithValue(contract.Time(t))
+}

@@ -1,0 +1,40 @@
+package api
+
+import "net/http"
+
+// A tracker sees what is sent, for the log line and for whoever must know
+// whether a reply has begun.
+type tracker struct {
+	http.ResponseWriter
+	status int // 0: nothing was sent
+	bytes  int64
+}
+
+// WriteHeader begins the reply.
+func (t *tracker) WriteHeader(status int) {
+	if t.status == 0 && status >= 200 {
+		t.status = status
+	}
+	t.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a piece of the body.
+func (t *tracker) Write(b []byte) (int, error) {
+	if t.status == 0 {
+		t.status = http.StatusOK
+	}
+	n, err := t.ResponseWriter.Write(b)
+	t.bytes += int64(n)
+	return n, err
+}
+
+// FlushError sends what is buffered; see [http.ResponseController].
+func (t *tracker) FlushError() error {
+	if t.status == 0 {
+		t.status = http.StatusOK
+	}
+	return http.NewResponseController(t.ResponseWriter).Flush()
+}
+
+// Unwrap lets [http.ResponseController] reach the connection.
+func (t *tracker) Unwrap() http.ResponseWriter { return t.ResponseWriter }
