@@ -1,0 +1,15 @@
+// The official Go client against a live server, in a module of its own so that
+// the product does not depend on it.
+module stoa/e2e/openai-go
+
+go 1.26.0
+
+require github.com/openai/openai-go/v3 v3.94.0
+
+require (
+	github.com/coder/websocket v1.8.15 // indirect
+	github.com/tidwall/gjson v1.20.0 // indirect
+	github.com/tidwall/match v1.1.1 // indirect
+	github.com/tidwall/pretty v1.2.1 // indirect
+	github.com/tidwall/sjson v1.2.5 // indirect
+)

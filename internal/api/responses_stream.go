@@ -1,0 +1,289 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+)
+
+// An eventStream writes a reply as server-sent events in the order that the
+// Responses format fixes. It begins late: nothing is sent before the first
+// text, so that an upstream's refusal can still be a plain HTTP error; only when
+// that takes longer than headerWait does it begin by itself, and from then on
+// it fills silence with comments.
+//
+// Its methods may be called from the handler and from its own timer at the same
+// time; [eventStream.end] is called once and nothing is written after it.
+type eventStream struct {
+	w          http.ResponseWriter
+	rc         *http.ResponseController
+	reply      *reply
+	pin        func() string // fixes and names the model that serves
+	headerWait time.Duration
+	keepAlive  time.Duration
+
+	mu       sync.Mutex
+	timer    *time.Timer
+	buf      []byte
+	text     []byte // every delta so far
+	seq      int64
+	begun    bool // headers and response.created are out
+	opened   bool // the message item and its part are announced
+	ended    bool
+	wrote    time.Time
+	deadline time.Time
+	err      error // of the first write that failed: the caller is gone
+}
+
+const (
+	// writePatience is how long a caller may take to accept what is sent.
+	writePatience = 60 * time.Second
+	// flushAt bounds what is buffered while an upstream keeps delivering.
+	flushAt = 16 << 10
+)
+
+// start arms the timer. The stream must be ended.
+func (e *eventStream) start() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.rc = http.NewResponseController(e.w)
+	e.timer = time.AfterFunc(e.headerWait, e.tick)
+}
+
+// tick begins a stream that had to wait too long, or fills a silence.
+func (e *eventStream) tick() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended {
+		return
+	}
+	next := e.keepAlive
+	switch idle := time.Since(e.wrote); {
+	case !e.begun:
+		e.begin()
+		e.flush()
+	case idle >= e.keepAlive:
+		e.buf = append(e.buf, ": keepalive\n\n"...)
+		e.flush()
+	default:
+		next = e.keepAlive - idle
+	}
+	e.timer.Reset(next)
+}
+
+// delta sends a piece of the reply; more says that the next event is at hand.
+func (e *eventStream) delta(text string, more bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open()
+	e.text = append(e.text, text...)
+	e.head("response.output_text.delta")
+	e.place()
+	e.buf = append(e.buf, `,"delta":`...)
+	e.buf = appendText(e.buf, text)
+	e.buf = append(e.buf, `,"logprobs":[]}`...)
+	e.tail()
+	if !more || len(e.buf) >= flushAt {
+		e.flush()
+	}
+	return e.err
+}
+
+// catchUp sends what delta was told to hold back.
+func (e *eventStream) catchUp() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.buf) > 0 {
+		e.flush()
+	}
+	return e.err
+}
+
+// hasBegun tells whether anything was sent: before that, a failure can still be
+// an HTTP error.
+func (e *eventStream) hasBegun() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.begun
+}
+
+// halt stops the timer and forbids further writes. It tells whether the stream
+// had begun.
+func (e *eventStream) halt() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
+	e.timer.Stop()
+	return e.begun
+}
+
+// end sends the closing events of a finished reply, then [DONE].
+func (e *eventStream) end(o *outcome) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open()
+	o.text, o.hasOutput = string(e.text), true
+	e.head("response.output_text.done")
+	e.place()
+	e.buf = append(e.buf, `,"text":`...)
+	e.buf = appendText(e.buf, o.text)
+	e.buf = append(e.buf, `,"logprobs":[]}`...)
+	e.tail()
+	e.head("response.content_part.done")
+	e.place()
+	e.buf = append(e.buf, `,"part":`...)
+	e.buf = appendPart(e.buf, o.text)
+	e.buf = append(e.buf, '}')
+	e.tail()
+	e.head("response.output_item.done")
+	e.buf = append(e.buf, `,"output_index":0,"item":`...)
+	e.buf = e.reply.appendItem(e.buf, o.itemStatus(), o.text)
+	e.buf = append(e.buf, '}')
+	e.tail()
+	e.snapshot("response."+o.status, o)
+	return e.done()
+}
+
+// A streamError is a failure as it stands inside a stream.
+type streamError struct {
+	code, kind, message, param string
+}
+
+// streamErrorOf puts our faults and upstream's under the one code that clients
+// of the format know; what the caller can mend keeps its own.
+func streamErrorOf(err error) *streamError {
+	e := stoa.AsError(err)
+	info := contract.Code(e.Code)
+	out := &streamError{code: string(e.Code), kind: info.Type, message: e.Message, param: e.Param}
+	if info.Status >= 500 {
+		out.code = string(stoa.CodeInternal)
+	}
+	return out
+}
+
+// fail ends a stream that has begun with an error event in both of its shapes
+// and response.failed, then [DONE].
+func (e *eventStream) fail(err error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f := streamErrorOf(err)
+	e.head("error")
+	members := func() {
+		e.buf = append(e.buf, `"code":`...)
+		e.buf = appendText(e.buf, f.code)
+		e.buf = append(e.buf, `,"message":`...)
+		e.buf = appendText(e.buf, f.message)
+		e.buf = append(e.buf, `,"param":`...)
+		if f.param == "" {
+			e.buf = append(e.buf, `null`...)
+		} else {
+			e.buf = appendText(e.buf, f.param)
+		}
+	}
+	e.buf = append(e.buf, ',')
+	members()
+	e.buf = append(e.buf, `,"error":{"type":`...)
+	e.buf = appendText(e.buf, f.kind)
+	e.buf = append(e.buf, ',')
+	members()
+	e.buf = append(e.buf, `}}`...)
+	e.tail()
+	e.snapshot("response.failed", &outcome{status: "failed", failure: f, text: string(e.text), hasOutput: e.opened})
+	return e.done()
+}
+
+// The rest expects e.mu to be held.
+
+func (e *eventStream) begin() {
+	if e.begun {
+		return
+	}
+	e.begun = true
+	h := e.w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	e.w.WriteHeader(http.StatusOK)
+	e.reply.model = e.pin()
+	o := &outcome{status: "in_progress"}
+	e.snapshot("response.created", o)
+	e.snapshot("response.in_progress", o)
+}
+
+func (e *eventStream) open() {
+	e.begin()
+	if e.opened {
+		return
+	}
+	e.opened = true
+	e.head("response.output_item.added")
+	e.buf = append(e.buf, `,"output_index":0,"item":`...)
+	e.buf = e.reply.appendItemHead(e.buf, "in_progress")
+	e.buf = append(e.buf, `]}}`...)
+	e.tail()
+	e.head("response.content_part.added")
+	e.place()
+	e.buf = append(e.buf, `,"part":`...)
+	e.buf = appendPart(e.buf, "")
+	e.buf = append(e.buf, '}')
+	e.tail()
+}
+
+func (e *eventStream) snapshot(kind string, o *outcome) {
+	e.head(kind)
+	e.buf = append(e.buf, `,"response":`...)
+	e.buf = e.reply.appendObject(e.buf, o)
+	e.buf = append(e.buf, '}')
+	e.tail()
+}
+
+// head opens an event; its object is left open after the sequence number.
+func (e *eventStream) head(kind string) {
+	e.buf = append(e.buf, "event: "...)
+	e.buf = append(e.buf, kind...)
+	e.buf = append(e.buf, "\ndata: {\"type\":\""...)
+	e.buf = append(e.buf, kind...)
+	e.buf = append(e.buf, `","sequence_number":`...)
+	e.buf = strconv.AppendInt(e.buf, e.seq, 10)
+	e.seq++
+}
+
+func (e *eventStream) tail() { e.buf = append(e.buf, "\n\n"...) }
+
+// place says which part of which item an event is about.
+func (e *eventStream) place() {
+	e.buf = append(e.buf, `,"item_id":"`...)
+	e.buf = append(e.buf, e.reply.item...)
+	e.buf = append(e.buf, `","output_index":0,"content_index":0`...)
+}
+
+func (e *eventStream) done() error {
+	e.buf = append(e.buf, "data: [DONE]\n\n"...)
+	e.flush()
+	e.ended = true
+	e.timer.Stop()
+	return e.err
+}
+
+// flush writes whole events, all in one call, and sends them on their way. A
+// caller who accepts nothing for a minute counts as gone.
+func (e *eventStream) flush() {
+	if e.err != nil {
+		e.buf = e.buf[:0]
+		return
+	}
+	now := time.Now()
+	if e.deadline.Sub(now) < writePatience/2 {
+		e.deadline = now.Add(writePatience)
+		_ = e.rc.SetWriteDeadline(e.deadline) // where the connection has none, TCP's own limits hold
+	}
+	_, err := e.w.Write(e.buf)
+	if err == nil {
+		err = e.rc.Flush()
+	}
+	e.err, e.wrote, e.buf = err, now, e.buf[:0]
+}

@@ -1,0 +1,123 @@
+// Package gateway makes one model call: it resolves the model, holds credits,
+// streams the reply and settles the charge, for the public endpoint and for an
+// agent's steps alike.
+//
+// It never knows HTTP, SQL or a vendor's format. A call is a [Stream]: range
+// over its events, settle it when it has finished, and close it in any case.
+// Start at [Gateway.Respond].
+package gateway
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"stoa/internal/billing"
+	"stoa/internal/catalog"
+	"stoa/internal/stoa"
+	"stoa/internal/wire"
+)
+
+// A Pool serves calls from vendors; see upstream.Pool.
+type Pool interface {
+	Healthy(stoa.Model) bool
+	Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[stoa.Event, error]
+}
+
+// A Gateway makes model calls. All fields but Logger are required.
+type Gateway struct {
+	Catalog *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
+	Ledger  *billing.Ledger
+	Pool    Pool
+	Logger  *slog.Logger
+}
+
+// A Request is one call as somebody wants it made.
+type Request struct {
+	ID    string // the charge's: resp_…, or ses_….turn.step
+	Model string // as asked
+	Call  stoa.Call
+	// For the receipt.
+	EndUser, SpaceID, AgentID, SessionID string
+	// MaxCredits bounds the charge of this call; 0: the balance alone does.
+	MaxCredits stoa.Credits
+}
+
+// Defaults of a call that the catalog leaves open, in tokens.
+const (
+	defaultOutput = 8192
+	leastOutput   = 256 // what a balance must cover beside the input
+)
+
+// Respond resolves the model and takes the hold. Its errors were free: unknown
+// model, no provider, too few credits. The caller must Close the stream.
+func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Stream, error) {
+	cat := g.Catalog.Load()
+	res, err := cat.Resolve(req.Model, c.Plan, g.Pool.Healthy)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}
+	// The first candidate that the balance covers; the cheapest refusal is told.
+	var refused error
+	for s.candidate = range res.Models {
+		if err := s.hold(ctx, res.Models[s.candidate]); err == nil {
+			return s, nil
+		} else if refused == nil {
+			refused = err
+		}
+		if stoa.CodeOf(refused) != stoa.CodeQuota {
+			break
+		}
+	}
+	return nil, refused
+}
+
+// hold takes credits for the model and sets the output cap they afford.
+func (s *Stream) hold(ctx context.Context, m stoa.Model) error {
+	limit := s.req.Call.MaxOutputTokens
+	if limit == 0 {
+		limit = m.DefaultOutput
+	}
+	if limit == 0 {
+		limit = defaultOutput
+	}
+	if m.MaxOutput > 0 {
+		limit = min(limit, m.MaxOutput)
+	}
+	limit = min(limit, stoa.MaxTokens)
+	cost := func(output int64) stoa.Credits {
+		return m.Price.Cost(stoa.Usage{InputTokens: s.inputEstimate, OutputTokens: output})
+	}
+	least, most := cost(min(leastOutput, limit)), cost(limit)
+	if s.req.MaxCredits > 0 {
+		if s.req.MaxCredits < least {
+			return stoa.Errorf(stoa.CodeQuota, "The next call may cost %s credits and the limit set for this run leaves %s.", least, s.req.MaxCredits)
+		}
+		most = min(most, s.req.MaxCredits)
+	}
+	hold, err := s.g.Ledger.Hold(ctx, s.caller, least, most)
+	if err != nil {
+		return err
+	}
+	s.holding = hold
+	s.model = m
+	s.limit = min(limit, m.Price.Affords(hold.Amount(), s.inputEstimate))
+	return nil
+}
+
+// retryable tells whether another model of an automatic choice may serve where
+// this one failed.
+func retryable(err error) bool {
+	if f, ok := errors.AsType[*wire.Failure](err); ok && f.Caller {
+		return false
+	}
+	switch stoa.CodeOf(err) {
+	case stoa.CodeUpstream, stoa.CodeOverloaded, stoa.CodeModelUnavailable, stoa.CodeUpstreamTimeout:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,209 @@
+package gateway
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"time"
+
+	"stoa/internal/billing"
+	"stoa/internal/catalog"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// A Stream is one call under way. Its methods but [Stream.Pin] belong to one
+// goroutine.
+type Stream struct {
+	g             *Gateway
+	caller        stoa.Caller
+	req           Request
+	res           catalog.Resolution
+	started       time.Time
+	inputEstimate int64
+
+	mu        sync.Mutex // guards model and pinned
+	model     stoa.Model
+	pinned    bool
+	candidate int
+
+	holding *billing.Hold
+	limit   int64 // output tokens that the upstream may make
+	closed  bool
+
+	// What has arrived of the attempt that runs.
+	accepted  bool
+	provider  string
+	bytes     int // of text and thinking
+	usage     stoa.Usage
+	usageAt   int // bytes when usage was told
+	hasUsage  bool
+	stop      stoa.Stop
+	firstText time.Duration
+	finished  bool
+}
+
+// Pin gives the identifier that serves and keeps it: from now on no other
+// model takes over. It may be called while the stream is ranged over.
+func (s *Stream) Pin() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pinned = true
+	return s.model.ID
+}
+
+// Reason says why the model that serves is not the one that was asked for:
+// alias, auto, plan; empty where it is.
+func (s *Stream) Reason() string { return s.res.Reason }
+
+// Events ranges over the reply: Started, then any of the others, then Finished,
+// or an error. An error before the first Delta or Called means that nothing was
+// made; whichever it is, a failed call is free.
+func (s *Stream) Events(ctx context.Context) iter.Seq2[stoa.Event, error] {
+	return func(yield func(stoa.Event, error) bool) {
+		for {
+			err := s.attempt(ctx, yield)
+			if err == nil {
+				return
+			}
+			if ctx.Err() == nil && s.firstText == 0 && retryable(err) && s.next(ctx) {
+				continue
+			}
+			yield(stoa.Event{}, err)
+			return
+		}
+	}
+}
+
+// attempt streams from one model. It returns nil when the range is over, for
+// whichever reason, and an error that nobody has seen yet.
+func (s *Stream) attempt(ctx context.Context, yield func(stoa.Event, error) bool) error {
+	call := s.req.Call
+	call.MaxOutputTokens = s.limit
+	for ev, err := range s.g.Pool.Stream(ctx, s.model, call) {
+		if err != nil {
+			return err
+		}
+		s.note(ev)
+		if !yield(ev, nil) {
+			return nil
+		}
+	}
+	if !s.finished {
+		return stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Nothing was charged; try again.")
+	}
+	return nil
+}
+
+func (s *Stream) note(ev stoa.Event) {
+	switch ev.Kind {
+	case stoa.Started:
+		s.accepted, s.provider = true, ev.Provider
+		s.bytes, s.usage, s.usageAt, s.hasUsage = 0, stoa.Usage{}, 0, false
+	case stoa.UsageSoFar:
+		s.usage, s.usageAt = ev.Usage, s.bytes
+	case stoa.Thinking:
+		s.bytes += ev.Thinking
+	case stoa.Delta:
+		s.bytes += len(ev.Text)
+		s.touch()
+	case stoa.Called:
+		s.bytes += len(ev.Call.Name) + len(ev.Call.Arguments)
+		s.touch()
+	case stoa.Finished:
+		s.finished, s.stop = true, ev.Stop
+		if ev.HasUsage {
+			s.usage, s.hasUsage = ev.Usage, true
+		}
+	}
+}
+
+func (s *Stream) touch() {
+	if s.firstText == 0 {
+		s.firstText = max(time.Since(s.started), 1)
+	}
+}
+
+// next moves an automatic choice to its next model, unless the model is pinned.
+func (s *Stream) next(ctx context.Context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pinned {
+		return false
+	}
+	for s.candidate+1 < len(s.res.Models) {
+		s.candidate++
+		s.holding.Release()
+		if s.hold(ctx, s.res.Models[s.candidate]) == nil {
+			s.accepted = false
+			return true
+		}
+	}
+	return false
+}
+
+// Settle charges a finished reply. When it returns without an error the charge
+// is durable, together with what the closures wrote; the charge holds the usage
+// to tell the caller. After an error nothing was charged.
+func (s *Stream) Settle(ctx context.Context, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
+	state := "completed"
+	if s.stop == stoa.StopLength || s.stop == stoa.StopContentFilter {
+		state = "incomplete"
+	}
+	return s.settle(ctx, state, also...)
+}
+
+// Abandon is for a caller who hung up: it charges what had been made by then,
+// and nothing if no upstream had accepted the call.
+func (s *Stream) Abandon(ctx context.Context, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
+	if !s.accepted || s.closed {
+		s.Close()
+		return stoa.Charge{}, nil
+	}
+	return s.settle(ctx, "cancelled", also...)
+}
+
+// Close gives back what is held if the call was not charged. It may be called
+// at any time and more than once.
+func (s *Stream) Close() {
+	if !s.closed {
+		s.closed = true
+		s.holding.Release()
+	}
+}
+
+func (s *Stream) settle(ctx context.Context, state string, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
+	s.closed = true
+	defer s.holding.Release() // after a settlement it does nothing
+	c := stoa.Charge{
+		ID: s.req.ID, AccountID: s.caller.Account.ID, KeyID: s.caller.Key.ID,
+		Asked: s.req.Model, Served: s.model.ID, Reason: s.res.Reason, Provider: s.provider,
+		Usage: s.usage, Price: s.model.Price, State: state,
+		EndUser: s.req.EndUser, SpaceID: s.req.SpaceID, AgentID: s.req.AgentID, SessionID: s.req.SessionID,
+		StartedAt: s.started, FirstToken: s.firstText, Duration: time.Since(s.started),
+	}
+	if !s.hasUsage || !s.usage.Sane() {
+		c.Usage, c.Estimated = s.estimate(), true
+	}
+	c.Amount = c.Price.Cost(c.Usage)
+	if r := s.res.Requested; r.ID != "" && r.ID != s.model.ID {
+		if most := r.Price.Cost(c.Usage); most < c.Amount {
+			c.Amount, c.Capped = most, true
+		}
+	}
+	return s.holding.Settle(context.WithoutCancel(ctx), c, also...)
+}
+
+// estimate counts locally: what the vendor told early, and for the rest a third
+// of the bytes that arrived. It never exceeds the cap that the call was given.
+func (s *Stream) estimate() stoa.Usage {
+	u, since := s.usage, s.bytes-s.usageAt
+	if !u.Sane() {
+		u, since = stoa.Usage{}, s.bytes
+	}
+	if u.InputTokens == 0 {
+		u.InputTokens = s.inputEstimate
+	}
+	u.OutputTokens = min(u.OutputTokens+stoa.EstimateTokens(since), max(s.limit, u.OutputTokens))
+	return u
+}
