@@ -1,0 +1,124 @@
+// Package limit counts requests and calls under way, so that one key at its
+// limit is slowed and nobody else is.
+//
+// It knows no HTTP and no plan: whoever asks brings the limit along, so a limit
+// that changes holds from the next request on. Counts live in memory and belong
+// to this process. Start at [Rates.Take] and [Slots.Enter].
+package limit
+
+import (
+	"sync"
+	"time"
+)
+
+const window = 60 // seconds that a rate looks back on
+
+// Rates counts requests per name over the last 60 seconds. The zero value is
+// ready. It is safe for use by many goroutines.
+type Rates struct {
+	mu    sync.Mutex
+	rates map[string]*rate
+	swept int64
+}
+
+// A rate is a ring with one count for each of the last 60 seconds.
+type rate struct {
+	counts [window]int32
+	sum    int
+	second int64 // the newest second in the ring
+}
+
+// Take counts a request of name if at most perMinute, this one included, fall
+// into the last 60 seconds; otherwise it counts nothing and says how long to
+// wait, in whole seconds from 1 to 60. A limit of 0 or less is none.
+func (r *Rates) Take(name string, perMinute int, now time.Time) (wait time.Duration, ok bool) {
+	if perMinute <= 0 {
+		return 0, true
+	}
+	second := now.Unix()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rates == nil {
+		r.rates = map[string]*rate{}
+	}
+	if second-r.swept >= window {
+		r.sweep(second)
+	}
+	q := r.rates[name]
+	if q == nil {
+		q = &rate{second: second}
+		r.rates[name] = q
+	}
+	q.advance(second)
+	if q.sum < perMinute {
+		q.counts[slot(q.second)]++
+		q.sum++
+		return 0, true
+	}
+	// Walk from the oldest second on until enough have left the window.
+	left := q.sum
+	for age := int64(window - 1); age >= 0; age-- {
+		left -= int(q.counts[slot(q.second-age)])
+		if left < perMinute {
+			return time.Duration(window-age) * time.Second, false
+		}
+	}
+	return window * time.Second, false
+}
+
+func slot(second int64) int64 { return (second%window + window) % window }
+
+// advance forgets the seconds that fell out of the window. A clock that goes
+// back counts on in the newest second.
+func (q *rate) advance(second int64) {
+	if second-q.second >= window {
+		*q = rate{second: second}
+		return
+	}
+	for q.second < second {
+		q.second++
+		q.sum -= int(q.counts[slot(q.second)])
+		q.counts[slot(q.second)] = 0
+	}
+}
+
+// sweep drops the names that asked for nothing in the last window.
+func (r *Rates) sweep(second int64) {
+	r.swept = second
+	for name, q := range r.rates {
+		if second-q.second >= window {
+			delete(r.rates, name)
+		}
+	}
+}
+
+// Slots counts calls under way per name. The zero value is ready. It is safe
+// for use by many goroutines.
+type Slots struct {
+	mu    sync.Mutex
+	taken map[string]int
+}
+
+// Enter takes a slot of name if fewer than most are taken; the caller leaves it
+// with [Slots.Leave]. A most of 0 or less is no limit, but counts all the same.
+func (s *Slots) Enter(name string, most int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if most > 0 && s.taken[name] >= most {
+		return false
+	}
+	if s.taken == nil {
+		s.taken = map[string]int{}
+	}
+	s.taken[name]++
+	return true
+}
+
+// Leave gives a slot of name back.
+func (s *Slots) Leave(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken[name]--; s.taken[name] <= 0 {
+		delete(s.taken, name)
+	}
+}
