@@ -14,8 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
+	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
 
@@ -142,7 +141,7 @@ type shipped struct {
 // load reads the shipped catalog.
 func load() (shipped, error) {
 	var s shipped
-	if err := json.Unmarshal(shippedJSON, &s, json.RejectUnknownMembers(true)); err != nil {
+	if err := jsonx.UnmarshalKnown(shippedJSON, &s); err != nil {
 		return s, fmt.Errorf("read the shipped models: %w", err)
 	}
 	return s, nil

@@ -3,9 +3,9 @@ package sandbox
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
+	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
 
@@ -109,9 +109,6 @@ func (t turn) toolPlan() (plan, bool) {
 		p.calls = append(p.calls, t.toolCall(len(p.calls), toolAsk, arguments+"}"))
 	}
 	if len(p.calls) > 0 {
-		if o.HasSay {
-			p.text = o.Say
-		}
 		return p, true
 	}
 	if query := keywords(t.rest); o.None() && query != "" && t.offered(toolSearch) {
@@ -143,20 +140,5 @@ func (t turn) introduce(opts Options) string {
 	return b.String()
 }
 
-// quote writes a text as a JSON string. Control characters are written as
-// JSON wants them, which is not always as Go does.
-func quote(s string) string {
-	b := []byte{'"'}
-	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r < 0x20:
-			b = append(b, `\u00`...)
-			b = append(b, strconv.FormatInt(int64(r)+0x100, 16)[1:]...)
-		default:
-			b = append(b, string(r)...)
-		}
-	}
-	return string(append(b, '"'))
-}
+// quote writes a text as a JSON string.
+func quote(s string) string { return string(jsonx.AppendString(nil, s)) }

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/go-json-experiment/json"
-
+	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
 
@@ -90,7 +89,7 @@ func (p passage) name() string {
 func passages(content string) []passage {
 	content = strings.TrimSpace(content)
 	var v any
-	if err := json.Unmarshal([]byte(content), &v); err != nil {
+	if err := jsonx.Lenient([]byte(content), &v); err != nil {
 		if content == "" {
 			return nil
 		}
@@ -148,7 +147,7 @@ func firstString(v map[string]any, names ...string) string {
 // answer takes the user's words out of the result of ask_user.
 func answer(content string) string {
 	var v any
-	if json.Unmarshal([]byte(content), &v) == nil {
+	if jsonx.Lenient([]byte(content), &v) == nil {
 		if m, ok := v.(map[string]any); ok {
 			if s := firstString(m, "answer", "choice", "decision", "text"); s != "" {
 				return s

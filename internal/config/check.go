@@ -1,0 +1,348 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"stoa/internal/stoa"
+)
+
+// checker gathers problems.
+type checker struct {
+	Config
+	list []*Problem
+}
+
+func (c *checker) problem(path, format string, args ...any) {
+	c.list = append(c.list, &Problem{Where: c.Where(path), Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// Check lists everything that is wrong with the settings, in a fixed order.
+// What needs the catalog (models, prices, auto) is checked by package catalog.
+func (c Config) Check() []*Problem {
+	k := &checker{Config: c.WithDefaults()}
+	k.address()
+	k.words()
+	k.durations()
+	k.limits()
+	k.plans()
+	k.providers()
+	k.routes()
+	return k.list
+}
+
+func (c *checker) address() {
+	host, port, err := net.SplitHostPort(c.Listen)
+	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 || strings.ContainsAny(host, "/ ") {
+		c.problem("listen", "%q is not an address; write host:port, such as 127.0.0.1:8080, or :8080 for every interface", c.Listen)
+	}
+	if c.Data == "" {
+		c.problem("data", "the data directory has no name; write one, such as ./data")
+	}
+	if c.Database != "" {
+		u, err := url.Parse(string(c.Database))
+		if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.Query().Get("host") == "" {
+			c.problem("database", "this is not a PostgreSQL URL; write postgres://user:password@host:5432/name, or leave it empty for the embedded store")
+		}
+	}
+	if c.PublicURL != "" {
+		u, err := url.Parse(c.PublicURL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+			c.problem("publicUrl", "%q is not an origin; write scheme and host only, such as https://stoa.example.com", c.PublicURL)
+		}
+	}
+	if key := string(c.BootstrapKey); key != "" && (!strings.HasPrefix(key, "sk_") || len(key) < 32 ||
+		strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
+		c.list = append(c.list, &Problem{Where: "STOA_BOOTSTRAP_KEY", Message: "the first key must begin with sk_, have at least 32 characters, and none but visible ASCII"})
+	}
+}
+
+func (c *checker) words() {
+	for _, w := range []struct {
+		path, word string
+		allowed    []string
+	}{
+		{"durability", c.Durability, []string{"full", "process"}},
+		{"sandbox", c.Sandbox, []string{"auto", "always", "off"}},
+		{"rateLimits", c.RateLimits, []string{"on", "off"}},
+		{"log.format", c.Log.Format, []string{"text", "json"}},
+		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
+	} {
+		if !slices.Contains(w.allowed, w.word) {
+			c.problem(w.path, "%q is none of %s", w.word, strings.Join(w.allowed, ", "))
+		}
+	}
+}
+
+func (c *checker) durations() {
+	for _, d := range []struct {
+		path        string
+		value       time.Duration
+		least, most time.Duration
+	}{
+		{"drain", c.Drain, 0, time.Hour},
+		{"headerWait", c.HeaderWait, 0, 10 * time.Minute},
+		{"keepAlive", c.KeepAlive, time.Second, 10 * time.Minute},
+	} {
+		if d.value < d.least || d.value > d.most {
+			c.problem(d.path, "%v is out of range; use %v to %v", d.value, d.least, d.most)
+		}
+	}
+	if c.FirstGrant < 0 {
+		c.problem("firstGrantMicro", "%d is below zero; use micro-credits, or 0 for no grant", int64(c.FirstGrant))
+	}
+}
+
+// limits must all be at least one: a limit of none would refuse everything.
+func (c *checker) limits() {
+	v := reflect.ValueOf(c.Limits)
+	for i := range v.NumField() {
+		path, f := "limits."+yamlName(v.Type().Field(i)), v.Field(i)
+		switch n := f.Interface().(type) {
+		case time.Duration:
+			if n < time.Second {
+				c.problem(path, "%v is less than a second; leave it out for the default", n)
+			}
+		default:
+			if f.Int() < 1 {
+				c.problem(path, "%d is not possible; use 1 or more, or leave it out for the default", f.Int())
+			}
+		}
+	}
+	const most = 1 << 30
+	if c.Limits.Body > most {
+		c.problem("limits.body", "%v is more than one request can take; use up to 1GiB", c.Limits.Body)
+	}
+	if c.Limits.DriveSegment > c.Limits.DrivePath {
+		c.problem("limits.driveSegment", "%v is more than limits.drivePath (%v)", c.Limits.DriveSegment, c.Limits.DrivePath)
+	}
+	if c.Limits.File > c.Limits.Drive {
+		c.problem("limits.file", "%v is more than limits.drive (%v)", c.Limits.File, c.Limits.Drive)
+	}
+}
+
+func (c *checker) plans() {
+	for _, id := range slices.Sorted(maps.Keys(c.Plans)) {
+		p, path := c.Plans[id], "plans."+id
+		if !isName(id) {
+			c.problem(path, "a plan's name has small letters, digits, - and _ only")
+		}
+		for _, n := range []struct {
+			name  string
+			value *int
+		}{
+			{"requestsPerMinute", p.RequestsPerMinute}, {"concurrentPerKey", p.ConcurrentPerKey},
+			{"concurrentPerAccount", p.ConcurrentPerAccount}, {"activeSessions", p.ActiveSessions},
+		} {
+			if or(n.value) < 0 {
+				c.problem(path+"."+n.name, "%d is below zero; use 0 for no limit", *n.value)
+			}
+		}
+	}
+}
+
+// isName tells whether a word may name a provider, a plan or a family.
+func isName(s string) bool { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`).MatchString(s) }
+
+func (c *checker) providers() {
+	seen := map[string]bool{}
+	for i, p := range c.Providers {
+		path := fmt.Sprintf("providers[%d]", i)
+		switch {
+		case p.Name == "":
+			c.problem(path+".name", "a provider needs a name; any word will do")
+		case p.Name == "sandbox":
+			c.problem(path+".name", "\"sandbox\" is the built-in model; choose another name")
+		case !isName(p.Name):
+			c.problem(path+".name", "%q is no name; use small letters, digits, - and _", p.Name)
+		case seen[p.Name]:
+			c.problem(path+".name", "there are two providers named %q; rename one", p.Name)
+		}
+		seen[p.Name] = true
+		if !slices.Contains([]string{"messages", "gemini", "responses", "chat"}, p.Wire) {
+			c.problem(path+".wire", "%q is none of messages, gemini, responses, chat", p.Wire)
+		} else if p.Dialect != "" && p.Wire != "chat" {
+			c.problem(path+".dialect", "only the wire chat has dialects; take it out")
+		} else if p.Dialect != "" && !slices.Contains([]string{"openai", "deepseek", "compatible"}, p.Dialect) {
+			c.problem(path+".dialect", "%q is none of openai, deepseek, compatible", p.Dialect)
+		} else {
+			c.baseURL(p, path+".baseURL")
+		}
+		var keys []string
+		for name, value := range map[string]string{"apiKey": string(p.APIKey), "apiKeyEnv": p.APIKeyEnv, "apiKeyFile": p.APIKeyFile} {
+			if value != "" {
+				keys = append(keys, name)
+			}
+		}
+		if slices.Sort(keys); len(keys) > 1 {
+			c.problem(path, "%s are set; keep one of them", strings.Join(keys, " and "))
+		}
+		if strings.ContainsFunc(string(p.key), func(r rune) bool { return r <= ' ' || r > '~' }) {
+			c.problem(path, "the key of %s has characters that no key has (a line break, a quote?); check where it is kept", p.Name)
+		}
+		if p.MaxInFlight < 0 {
+			c.problem(path+".maxInFlight", "%d is below zero; use 0 for the default of 512", p.MaxInFlight)
+		}
+		for _, t := range []struct {
+			name  string
+			value time.Duration
+		}{{"firstByte", p.Timeouts.FirstByte}, {"idle", p.Timeouts.Idle}, {"total", p.Timeouts.Total}} {
+			if t.value < 0 || t.value > 0 && t.value < time.Millisecond {
+				c.problem(path+".timeouts."+t.name, "%v is not possible; leave it out for the default", t.value)
+			}
+		}
+	}
+}
+
+// baseURL is checked to be what the vendor's own library takes: a version
+// segment too many or too few gives 404s that nobody understands.
+func (c *checker) baseURL(p Provider, path string) {
+	text := p.baseURL()
+	if text == "" {
+		c.problem(path, "the dialect compatible has no usual server; write its URL, such as http://127.0.0.1:11434/v1")
+		return
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		c.problem(path, "this is not a URL; write one such as %s", exampleURL(p))
+		return
+	case u.User != nil:
+		c.problem(path, "a URL must not hold credentials; use apiKeyEnv or apiKeyFile")
+		return
+	case u.RawQuery != "" || u.Fragment != "":
+		c.problem(path, "the URL must end with its path; take out what follows ? or #")
+		return
+	}
+	last := u.Path[strings.LastIndex(u.Path, "/")+1:]
+	switch {
+	case slices.Contains([]string{"messages", "responses", "completions", "chat"}, last):
+		c.problem(path, "the URL holds the name of the endpoint; write what comes before it, such as %s", exampleURL(p))
+	case (p.Wire == "messages" || p.Wire == "gemini") && regexp.MustCompile(`^v[0-9]+(alpha|beta)?[0-9]*$`).MatchString(last):
+		c.problem(path, "the wire %s adds the version itself; take %q out, such as %s", p.Wire, "/"+last, exampleURL(p))
+	}
+}
+
+// dialect is the dialect in force.
+func (p Provider) dialect() string {
+	if p.Wire == "chat" && p.Dialect == "" {
+		return "compatible"
+	}
+	return p.Dialect
+}
+
+// baseURL is the URL in force, without a slash at its end: the vendor's own if
+// none is given. It is empty where there is no vendor.
+func (p Provider) baseURL() string {
+	if p.BaseURL != "" {
+		return strings.TrimRight(p.BaseURL, "/")
+	}
+	switch p.Wire + "/" + p.dialect() {
+	case "messages/":
+		return "https://api.anthropic.com"
+	case "gemini/":
+		return "https://generativelanguage.googleapis.com"
+	case "responses/", "chat/openai":
+		return "https://api.openai.com/v1"
+	case "chat/deepseek":
+		return "https://api.deepseek.com"
+	}
+	return ""
+}
+
+// exampleURL is a base URL of the provider's kind.
+func exampleURL(p Provider) string {
+	if u := (Provider{Wire: p.Wire, Dialect: p.Dialect}).baseURL(); u != "" {
+		return u
+	}
+	return "http://127.0.0.1:11434/v1"
+}
+
+func (c *checker) routes() {
+	for _, name := range slices.Sorted(maps.Keys(c.Families)) {
+		path := "families." + name
+		if !isName(name) {
+			c.problem(path, "a family's name has small letters, digits, - and _ only")
+		}
+		if len(c.Families[name]) == 0 {
+			c.problem(path, "the list is empty; name a provider, or take the family out")
+		}
+		c.routeList(c.Families[name], path)
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Models)) {
+		c.routeList(c.Models[id].Routes, "models."+id+".routes")
+	}
+}
+
+func (c *checker) routeList(routes []Route, path string) {
+	var names []string
+	for _, p := range c.Providers {
+		names = append(names, p.Name)
+	}
+	for i, r := range routes {
+		p := fmt.Sprintf("%s[%d]", path, i)
+		if !slices.Contains(names, r.Provider) {
+			hint := "; add it to providers"
+			if len(names) > 0 {
+				hint = didYouMean(r.Provider, names)
+			}
+			c.problem(p+".provider", "there is no provider named %q%s", r.Provider, hint)
+		}
+		if r.Traits != nil {
+			c.traits(*r.Traits, p+".traits")
+		}
+	}
+}
+
+func (c *checker) traits(t stoa.Traits, path string) {
+	if !slices.Contains([]string{"", "one", "none", "unless_thinking"}, t.Sampling) {
+		c.problem(path+".sampling", "%q is none of one, none, unless_thinking", t.Sampling)
+	}
+	if !slices.Contains([]string{"", "disabled", "between_tools"}, t.ThinkingOff) {
+		c.problem(path+".thinkingOff", "%q is none of disabled, between_tools", t.ThinkingOff)
+	}
+	efforts := []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+	for i, e := range t.Efforts {
+		if !slices.Contains(efforts, e) {
+			c.problem(fmt.Sprintf("%s.efforts[%d]", path, i), "%q is none of %s", e, strings.Join(efforts, ", "))
+		}
+	}
+}
+
+// warn notes what is probably not meant.
+func (c *Config) warn() {
+	used := map[string]bool{}
+	for _, routes := range c.Families {
+		for _, r := range routes {
+			used[r.Provider] = true
+		}
+	}
+	for _, m := range c.Models {
+		for _, r := range m.Routes {
+			used[r.Provider] = true
+		}
+	}
+	for i, p := range c.Providers {
+		if !used[p.Name] {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("providers[%d]: nothing uses the provider %s; name it in families or in a model's routes", i, p.Name))
+		}
+		if p.APIKey == Masked {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("providers[%d].apiKey: this is the mask that \"config print\" writes, not a key", i))
+		}
+		u, err := url.Parse(p.baseURL())
+		if err == nil && u.Path == "" && (p.Wire == "responses" || p.Wire == "chat" && p.dialect() != "deepseek") {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("providers[%d].baseURL: %s has no path; servers of this kind usually want /v1 at the end", i, p.baseURL()))
+		}
+	}
+	if strings.Contains(string(c.Database), Masked) {
+		c.Warnings = append(c.Warnings, "database: the password is the mask that \"config print\" writes")
+	}
+}

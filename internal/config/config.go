@@ -1,0 +1,288 @@
+// Package config is the house's settings: one struct, its defaults, where each
+// value came from, and what is wrong with it.
+//
+// Settings come from four places, the later ones winning: defaults, a YAML
+// file, the environment, flags. The package reads neither files nor the
+// environment by itself: it is given both. It builds nothing from the settings
+// and knows no model (package catalog checks those). Secrets are never printed.
+// Start at [Config] and [Load]; docs/configuration.md describes every setting.
+package config
+
+import (
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"stoa/internal/stoa"
+)
+
+// Config is every setting. A zero member stands for its default; [Load] and
+// [Config.WithDefaults] fill the defaults in.
+type Config struct {
+	Listen     string        `yaml:"listen" env:"STOA_LISTEN"`         // host:port; port 0 takes a free one
+	Data       string        `yaml:"data" env:"STOA_DATA"`             // directory of the embedded store
+	Database   Secret        `yaml:"database" env:"STOA_DATABASE"`     // postgres:// URL; empty: SQLite in Data
+	Durability string        `yaml:"durability" env:"STOA_DURABILITY"` // full, or process (safe against kill -9, not against power loss)
+	PublicURL  string        `yaml:"publicUrl" env:"STOA_PUBLIC_URL"`  // origin that callers see; empty: from the listen address
+	Sandbox    string        `yaml:"sandbox" env:"STOA_SANDBOX"`       // auto, always or off
+	RateLimits string        `yaml:"rateLimits" env:"STOA_RATE_LIMITS"`
+	Log        Log           `yaml:"log"`
+	Drain      time.Duration `yaml:"drain" env:"STOA_DRAIN"`            // how long a stop waits for running calls
+	HeaderWait time.Duration `yaml:"headerWait" env:"STOA_HEADER_WAIT"` // how long a stream waits for the upstream before it sends its headers
+	KeepAlive  time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`   // silence of a stream before a comment is sent
+	FirstGrant stoa.Credits  `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
+
+	Providers []Provider         `yaml:"providers,omitempty"`
+	Families  map[string][]Route `yaml:"families,omitempty"`
+	Models    map[string]Model   `yaml:"models,omitempty"`
+	Auto      []string           `yaml:"auto,omitempty"`
+	Limits    Limits             `yaml:"limits"`
+	Plans     map[string]Plan    `yaml:"plans"`
+
+	// BootstrapKey is the first key of an empty store. It comes from the
+	// environment alone, so that it is never left in a file by accident.
+	BootstrapKey Secret `yaml:"-" env:"STOA_BOOTSTRAP_KEY"`
+
+	// Warnings are what is probably not meant but does no harm.
+	Warnings []string `yaml:"-"`
+
+	sources map[string]string // setting path → where it was set
+	loaded  bool              // defaults are in; a zero is meant
+}
+
+// Log says how the log is written.
+type Log struct {
+	Format string `yaml:"format" env:"STOA_LOG_FORMAT"` // text or json
+	Level  string `yaml:"level" env:"STOA_LOG_LEVEL"`   // debug, info, warn or error
+}
+
+// SlogLevel is the level as slog has it.
+func (l Log) SlogLevel() slog.Level {
+	var level slog.Level
+	if level.UnmarshalText([]byte(l.Level)) != nil {
+		return slog.LevelInfo
+	}
+	return level
+}
+
+// A Provider is a vendor's endpoint with its credentials.
+type Provider struct {
+	Name        string   `yaml:"name"`
+	Wire        string   `yaml:"wire"`                 // messages, gemini, responses or chat
+	Dialect     string   `yaml:"dialect,omitempty"`    // of chat: openai, deepseek or compatible (default)
+	BaseURL     string   `yaml:"baseURL"`              // as the vendor's own library takes it; empty: the vendor's
+	APIKey      Secret   `yaml:"apiKey,omitempty"`     // at most one of these three
+	APIKeyEnv   string   `yaml:"apiKeyEnv,omitempty"`  // variable that holds the key
+	APIKeyFile  string   `yaml:"apiKeyFile,omitempty"` // file that holds the key
+	MaxInFlight int      `yaml:"maxInFlight"`          // calls at the same time; 0: 512
+	Timeouts    Timeouts `yaml:"timeouts"`
+
+	key Secret // what the three gave
+}
+
+// Timeouts of an upstream call; zero means the default in brackets.
+type Timeouts struct {
+	FirstByte time.Duration `yaml:"firstByte"` // until the reply's headers [60 s]
+	Idle      time.Duration `yaml:"idle"`      // between two bytes [60 s]
+	Total     time.Duration `yaml:"total"`     // of the whole call [15 min]
+}
+
+// A Route says that a provider serves, and under which name.
+type Route struct {
+	Provider string       `yaml:"provider"`
+	Model    string       `yaml:"model,omitempty"`  // upstream name; empty: the usual one
+	Traits   *stoa.Traits `yaml:"traits,omitempty"` // nil: what is known of the model
+}
+
+// A Model changes a model of the catalog, or adds one of the operator's own.
+type Model struct {
+	Family            string   `yaml:"family,omitempty"`
+	Gated             *bool    `yaml:"gated,omitempty"`
+	Aliases           []string `yaml:"aliases,omitempty"`
+	DeprecatedAliases []string `yaml:"deprecatedAliases,omitempty"`
+	ContextTokens     int64    `yaml:"contextTokens,omitempty"`
+	MaxOutput         int64    `yaml:"maxOutput,omitempty"`
+	DefaultOutput     int64    `yaml:"defaultOutput,omitempty"`
+	Price             *Price   `yaml:"price,omitempty"`
+	Routes            []Route  `yaml:"routes,omitempty"`
+}
+
+// A Price is in micro-credits per million tokens.
+type Price struct {
+	Input       stoa.Credits  `yaml:"input"`
+	CachedInput *stoa.Credits `yaml:"cachedInput,omitempty"` // nil: as input
+	Output      stoa.Credits  `yaml:"output"`
+}
+
+// A Plan is what the accounts on it may use. A member that is not set is that
+// of the shipped plan of the same name, else false or no limit.
+type Plan struct {
+	Name                 string `yaml:"name,omitempty"`
+	GatedModels          *bool  `yaml:"gatedModels,omitempty"`
+	RequestsPerMinute    *int   `yaml:"requestsPerMinute,omitempty"` // these four: 0 is no limit
+	ConcurrentPerKey     *int   `yaml:"concurrentPerKey,omitempty"`
+	ConcurrentPerAccount *int   `yaml:"concurrentPerAccount,omitempty"`
+	ActiveSessions       *int   `yaml:"activeSessions,omitempty"`
+}
+
+// Limits bound what one request or one account may take. They are published.
+type Limits struct {
+	Body                   Size          `yaml:"body" env:"STOA_LIMIT_BODY"` // a request's body
+	NameCharacters         int           `yaml:"nameCharacters" env:"STOA_LIMIT_NAME_CHARACTERS"`
+	DescriptionCharacters  int           `yaml:"descriptionCharacters" env:"STOA_LIMIT_DESCRIPTION_CHARACTERS"`
+	InstructionsCharacters int           `yaml:"instructionsCharacters" env:"STOA_LIMIT_INSTRUCTIONS_CHARACTERS"` // of an agent
+	MessageCharacters      int           `yaml:"messageCharacters" env:"STOA_LIMIT_MESSAGE_CHARACTERS"`           // to a session
+	DrivePath              Size          `yaml:"drivePath" env:"STOA_LIMIT_DRIVE_PATH"`
+	DriveSegment           Size          `yaml:"driveSegment" env:"STOA_LIMIT_DRIVE_SEGMENT"` // of a path
+	File                   Size          `yaml:"file" env:"STOA_LIMIT_FILE"`
+	Drive                  Size          `yaml:"drive" env:"STOA_LIMIT_DRIVE"` // all files of an agent
+	DriveFiles             int           `yaml:"driveFiles" env:"STOA_LIMIT_DRIVE_FILES"`
+	QueuedSessions         int           `yaml:"queuedSessions" env:"STOA_LIMIT_QUEUED_SESSIONS"` // of an account
+	QueueWait              time.Duration `yaml:"queueWait" env:"STOA_LIMIT_QUEUE_WAIT"`           // of a session, then it fails
+	QueuedMessages         int           `yaml:"queuedMessages" env:"STOA_LIMIT_QUEUED_MESSAGES"` // of a session
+	TurnSteps              int           `yaml:"turnSteps" env:"STOA_LIMIT_TURN_STEPS"`
+	TurnTime               time.Duration `yaml:"turnTime" env:"STOA_LIMIT_TURN_TIME"`
+	InputWait              time.Duration `yaml:"inputWait" env:"STOA_LIMIT_INPUT_WAIT"` // for a user's answer
+	SchedulesPerAgent      int           `yaml:"schedulesPerAgent" env:"STOA_LIMIT_SCHEDULES_PER_AGENT"`
+	ScheduleInterval       time.Duration `yaml:"scheduleInterval" env:"STOA_LIMIT_SCHEDULE_INTERVAL"` // least, between two runs
+	EmbedURL               time.Duration `yaml:"embedUrl" env:"STOA_LIMIT_EMBED_URL"`                 // life of a ticket
+	EmbedToken             time.Duration `yaml:"embedToken" env:"STOA_LIMIT_EMBED_TOKEN"`             // life of a token
+	EventStreamsPerKey     int           `yaml:"eventStreamsPerKey" env:"STOA_LIMIT_EVENT_STREAMS_PER_KEY"`
+}
+
+// Defaults are the settings of a house that nobody configured.
+func Defaults() Config {
+	return Config{
+		Listen:     "127.0.0.1:8080",
+		Data:       "./data",
+		Durability: "full",
+		Sandbox:    "auto",
+		RateLimits: "on",
+		Log:        Log{Format: "text", Level: "info"},
+		Drain:      30 * time.Second,
+		HeaderWait: 10 * time.Second,
+		KeepAlive:  15 * time.Second,
+		FirstGrant: 100 * stoa.Credit,
+		Limits: Limits{
+			Body:                   16 << 20,
+			NameCharacters:         200,
+			DescriptionCharacters:  2000,
+			InstructionsCharacters: 100_000,
+			MessageCharacters:      100_000,
+			DrivePath:              1024,
+			DriveSegment:           255,
+			File:                   10 << 20,
+			Drive:                  1 << 30,
+			DriveFiles:             10_000,
+			QueuedSessions:         1000,
+			QueueWait:              time.Hour,
+			QueuedMessages:         10,
+			TurnSteps:              50,
+			TurnTime:               10 * time.Minute,
+			InputWait:              7 * 24 * time.Hour,
+			SchedulesPerAgent:      50,
+			ScheduleInterval:       time.Minute,
+			EmbedURL:               5 * time.Minute,
+			EmbedToken:             10 * time.Minute,
+			EventStreamsPerKey:     50,
+		},
+		Plans: map[string]Plan{
+			"free": {Name: "Free", GatedModels: new(false), RequestsPerMinute: new(60), ConcurrentPerKey: new(8), ConcurrentPerAccount: new(16), ActiveSessions: new(20)},
+			"pro":  {Name: "Pro", GatedModels: new(true), RequestsPerMinute: new(0), ConcurrentPerKey: new(0), ConcurrentPerAccount: new(0), ActiveSessions: new(20)},
+		},
+	}
+}
+
+// Upstreams are the providers as the rest of the house knows them, in order.
+func (c Config) Upstreams() []stoa.Provider {
+	var list []stoa.Provider
+	for _, p := range c.Providers {
+		key := p.key
+		if key == "" {
+			key = p.APIKey
+		}
+		list = append(list, stoa.Provider{
+			Name: p.Name, Wire: p.Wire, Dialect: p.dialect(), BaseURL: p.baseURL(), APIKey: string(key),
+			MaxInFlight: p.MaxInFlight, Timeouts: stoa.Timeouts(p.Timeouts),
+		})
+	}
+	return list
+}
+
+// AccountPlans are the plans by identifier: the shipped ones, changed and added
+// to by the operator.
+func (c Config) AccountPlans() map[string]stoa.Plan {
+	plans := map[string]stoa.Plan{}
+	for id, p := range mergePlans(Defaults().Plans, c.Plans) {
+		plans[id] = stoa.Plan{
+			ID: id, Name: p.Name, GatedModels: or(p.GatedModels), RequestsPerMinute: or(p.RequestsPerMinute),
+			ConcurrentPerKey: or(p.ConcurrentPerKey), ConcurrentPerAccount: or(p.ConcurrentPerAccount), ActiveSessions: or(p.ActiveSessions),
+		}
+	}
+	return plans
+}
+
+// RateLimited tells whether the limits of the plans are enforced.
+func (c Config) RateLimited() bool { return c.RateLimits != "off" }
+
+// BaseURL is the origin that callers see: the public URL, or the address that is
+// really listened on. An address for every interface becomes "localhost".
+func (c Config) BaseURL(address string) string {
+	if c.PublicURL != "" {
+		return c.PublicURL
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "http://" + address
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	if n, err := strconv.Atoi(port); err == nil && n == 80 {
+		if net.ParseIP(host) != nil && net.ParseIP(host).To4() == nil {
+			host = "[" + host + "]"
+		}
+		return "http://" + host
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// mergePlans lays changes over the plans that are there, member by member.
+func mergePlans(base, changes map[string]Plan) map[string]Plan {
+	plans := map[string]Plan{}
+	for id, p := range base {
+		plans[id] = p
+	}
+	for id, p := range changes {
+		was := plans[id]
+		if p.Name == "" {
+			p.Name = was.Name
+		}
+		if p.Name == "" {
+			p.Name = id
+		}
+		over(&p.GatedModels, was.GatedModels)
+		over(&p.RequestsPerMinute, was.RequestsPerMinute)
+		over(&p.ConcurrentPerKey, was.ConcurrentPerKey)
+		over(&p.ConcurrentPerAccount, was.ConcurrentPerAccount)
+		over(&p.ActiveSessions, was.ActiveSessions)
+		plans[id] = p
+	}
+	return plans
+}
+
+// over sets what is not set to a value; both nil means the zero value.
+func over[T any](to **T, was *T) {
+	if *to == nil {
+		*to = new(or(was))
+	}
+}
+
+// or is what p points at, or zero.
+func or[T any](p *T) T {
+	if p == nil {
+		return *new(T)
+	}
+	return *p
+}

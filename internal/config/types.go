@@ -1,0 +1,147 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"stoa/internal/stoa"
+)
+
+// Masked is what is printed in place of a secret.
+const Masked = "********"
+
+// A Secret is text that is never printed: use string(s) where it is needed.
+type Secret string
+
+// String hides the secret.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return Masked
+}
+
+// GoString hides the secret.
+func (s Secret) GoString() string { return strconv.Quote(s.String()) }
+
+// MarshalText hides the secret.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// A Size is a count of bytes.
+type Size int64
+
+// units are the words for sizes, largest first.
+func units() []struct {
+	word string
+	size Size
+} {
+	return []struct {
+		word string
+		size Size
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+}
+
+// String writes the size in its largest whole unit: 16MiB.
+func (s Size) String() string {
+	for _, u := range units() {
+		if s >= u.size && s%u.size == 0 {
+			return strconv.FormatInt(int64(s/u.size), 10) + u.word
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+// MarshalText is [Size.String].
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// parseSize reads bytes, or a number with KiB, MiB or GiB behind it.
+func parseSize(text string) (Size, error) {
+	number, factor := text, Size(1)
+	for _, u := range units() {
+		if rest, ok := strings.CutSuffix(text, u.word); ok {
+			number, factor = strings.TrimSpace(rest), u.size
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 || n > 1<<62/int64(factor) {
+		return 0, fmt.Errorf("%q is not a size; write bytes or a unit, such as 16MiB, 512KiB or 1GiB", text)
+	}
+	return Size(n) * factor, nil
+}
+
+// parseDuration reads what [time.ParseDuration] does, and whole days.
+func parseDuration(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 36500 {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration; write a number with its unit, such as 500ms, 30s, 15m, 24h or 7d", text)
+	}
+	return d, nil
+}
+
+// setText sets a value from its text, by the one rule of the file, the
+// environment and the flags.
+func setText(v reflect.Value, text string) error {
+	switch v.Interface().(type) {
+	case time.Duration:
+		d, err := parseDuration(text)
+		v.SetInt(int64(d))
+		return err
+	case Size:
+		s, err := parseSize(text)
+		v.SetInt(int64(s))
+		return err
+	case stoa.Credits:
+		n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number of micro-credits; one credit is 1000000", text)
+		}
+		v.SetInt(n)
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		v.SetBool(text == "true")
+	case reflect.Int, reflect.Int64:
+		n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", text)
+		}
+		v.SetInt(n)
+	default:
+		return fmt.Errorf("a setting of type %s cannot be read", v.Type())
+	}
+	return nil
+}
+
+// maskURL hides the password of a URL, wherever it stands.
+func maskURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return Masked
+	}
+	if _, has := u.User.Password(); has {
+		u.User = url.UserPassword(u.User.Username(), Masked)
+	}
+	q := u.Query()
+	for name := range q {
+		if strings.Contains(strings.ToLower(name), "password") {
+			q.Set(name, Masked)
+		}
+	}
+	u.RawQuery = q.Encode()
+	return strings.ReplaceAll(u.String(), url.QueryEscape(Masked), Masked)
+}

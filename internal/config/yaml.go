@@ -1,0 +1,257 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// A reader lays a YAML file over settings. It walks the syntax tree itself, so
+// that every complaint has its line and every setting remembers its own.
+type reader struct {
+	file    string
+	sources map[string]string
+	anchors map[string]ast.Node
+	errs    []error
+}
+
+// readYAML lays the text of a file over c and says where each setting stands.
+func readYAML(c *Config, file string, text []byte) error {
+	r := &reader{file: file, sources: c.sources, anchors: map[string]ast.Node{}}
+	tree, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return r.syntax(err)
+	}
+	if len(tree.Docs) > 1 {
+		return &Problem{Where: file, Message: "holds several YAML documents; put all settings into one"}
+	}
+	for _, doc := range tree.Docs {
+		if doc.Body != nil {
+			r.value(doc.Body, reflect.ValueOf(c).Elem(), "")
+		}
+	}
+	return errors.Join(r.errs...)
+}
+
+// syntax turns a parser's error into one line with its place.
+func (r *reader) syntax(err error) error {
+	var e yaml.Error
+	if errors.As(err, &e) && e.GetToken() != nil {
+		return &Problem{Where: r.place(e.GetToken().Position.Line, e.GetToken().Position.Column), Message: e.GetMessage()}
+	}
+	return &Problem{Where: r.file, Message: strings.SplitN(err.Error(), "\n", 2)[0]}
+}
+
+func (r *reader) place(line, column int) string {
+	return fmt.Sprintf("%s:%d:%d", r.file, line, column)
+}
+
+func (r *reader) at(n ast.Node) string {
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		return r.place(t.Position.Line, t.Position.Column)
+	}
+	return r.file
+}
+
+func (r *reader) fail(n ast.Node, path, format string, args ...any) {
+	r.errs = append(r.errs, &Problem{Where: r.at(n), Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// plain takes anchors, aliases and tags off a node.
+func (r *reader) plain(n ast.Node) ast.Node {
+	for {
+		switch t := n.(type) {
+		case *ast.AnchorNode:
+			r.anchors[t.Name.String()] = t.Value
+			n = t.Value
+		case *ast.AliasNode:
+			target, ok := r.anchors[t.Value.String()]
+			if !ok {
+				return n
+			}
+			n = target
+		case *ast.TagNode:
+			n = t.Value
+		default:
+			return n
+		}
+	}
+}
+
+// value sets v from a node. A null leaves what is there.
+func (r *reader) value(n ast.Node, v reflect.Value, path string) {
+	n = r.plain(n)
+	switch n.(type) {
+	case *ast.NullNode, *ast.CommentGroupNode:
+		return
+	case *ast.AliasNode:
+		r.fail(n, path, "this alias has no anchor above it")
+		return
+	}
+	if v.Kind() == reflect.Pointer {
+		to := reflect.New(v.Type().Elem())
+		r.value(n, to.Elem(), path)
+		v.Set(to)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		r.fields(n, v, path)
+	case reflect.Map:
+		r.entries(n, v, path)
+	case reflect.Slice:
+		seq, ok := n.(*ast.SequenceNode)
+		if !ok {
+			r.fail(n, path, "must be a list, such as [a, b]")
+			return
+		}
+		list := reflect.MakeSlice(v.Type(), len(seq.Values), len(seq.Values))
+		for i, item := range seq.Values {
+			p := fmt.Sprintf("%s[%d]", path, i)
+			r.sources[p] = r.at(item)
+			r.value(item, list.Index(i), p)
+		}
+		v.Set(list)
+	default:
+		s, ok := n.(ast.ScalarNode)
+		if !ok {
+			r.fail(n, path, "must be a single value")
+			return
+		}
+		if err := setText(v, scalarText(s)); err != nil {
+			r.fail(n, path, "%v", err)
+		}
+	}
+}
+
+// scalarText is a scalar as it was written, without its quotes.
+func scalarText(n ast.ScalarNode) string {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value
+	case *ast.LiteralNode:
+		return strings.TrimSuffix(n.Value.Value, "\n")
+	}
+	return n.GetToken().Value
+}
+
+// pairs gives the entries of a mapping, or complains.
+func (r *reader) pairs(n ast.Node, path string) []*ast.MappingValueNode {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}
+	}
+	r.fail(n, path, "must be a mapping of names to values")
+	return nil
+}
+
+// key is the name of an entry.
+func (r *reader) key(pair *ast.MappingValueNode, path string) (string, bool) {
+	if s, ok := pair.Key.(ast.ScalarNode); ok {
+		if _, merge := pair.Key.(*ast.MergeKeyNode); !merge {
+			return scalarText(s), true
+		}
+	}
+	r.fail(pair.Key, path, "only plain names can stand here")
+	return "", false
+}
+
+func (r *reader) fields(n ast.Node, v reflect.Value, path string) {
+	known := map[string]int{}
+	var names []string
+	for i := range v.NumField() {
+		if name := yamlName(v.Type().Field(i)); name != "" {
+			known[name] = i
+			names = append(names, name)
+		}
+	}
+	for _, pair := range r.pairs(n, path) {
+		name, ok := r.key(pair, path)
+		if !ok {
+			continue
+		}
+		p := join(path, name)
+		i, ok := known[name]
+		if !ok {
+			r.fail(pair.Key, p, "there is no such setting%s", didYouMean(name, names))
+			continue
+		}
+		r.sources[p] = r.at(pair.Value)
+		r.value(pair.Value, v.Field(i), p)
+	}
+}
+
+func (r *reader) entries(n ast.Node, v reflect.Value, path string) {
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	for _, pair := range r.pairs(n, path) {
+		name, ok := r.key(pair, path)
+		if !ok {
+			continue
+		}
+		p := join(path, name)
+		r.sources[p] = r.at(pair.Key)
+		item := reflect.New(v.Type().Elem()).Elem()
+		r.value(pair.Value, item, p)
+		v.SetMapIndex(reflect.ValueOf(name), item)
+	}
+}
+
+// yamlName is the name of a field in the file; empty: not in the file.
+func yamlName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	if name == "-" || !f.IsExported() {
+		return ""
+	}
+	return name
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// didYouMean suggests the name that was probably meant.
+func didYouMean(name string, names []string) string {
+	best, least := "", 1+max(2, len(name)/3)
+	for _, n := range names {
+		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < least {
+			best, least = n, d
+		}
+	}
+	if best == "" {
+		return "; here stand " + strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// distance counts the single-byte edits between two names.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
