@@ -1,0 +1,307 @@
+package fakeup
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// messages is the Anthropic Messages format.
+type messages struct{}
+
+var _ format = messages{}
+
+func (messages) name() string { return "messages" }
+
+func (messages) match(path string) bool { return path == "/v1/messages" }
+
+func (messages) read(r *http.Request, body object, key string) (a ask, no *refusal) {
+	if got := r.Header.Get("X-Api-Key"); got != key {
+		return a, &refusal{status: 401, kind: "authentication_error", text: "invalid x-api-key"}
+	}
+	if r.Header.Get("Anthropic-Version") != "2023-06-01" {
+		return a, bad("anthropic-version: header is required")
+	}
+	known := []string{"model", "max_tokens", "system", "messages", "stream", "temperature", "top_p", "top_k", "stop_sequences", "metadata", "thinking", "output_config", "tools", "tool_choice", "service_tier", "cache_control"}
+	for k := range body {
+		if !slices.Contains(known, k) {
+			return a, bad("%s: Extra inputs are not permitted", k)
+		}
+	}
+	a.model, _ = body["model"].(string)
+	if a.model == "" {
+		return a, bad("model: Field required")
+	}
+	newer := !strings.Contains(a.model, "haiku-4")
+	n, ok := body["max_tokens"].(float64)
+	if !ok {
+		return a, bad("max_tokens: Field required")
+	}
+	if n < 1 || n != float64(int64(n)) {
+		return a, bad("max_tokens: must be greater than or equal to 1")
+	}
+	ceiling := 128_000.0
+	if !newer {
+		ceiling = 64_000
+	}
+	if n > ceiling && strings.HasPrefix(a.model, "claude-") {
+		return a, bad("max_tokens: %d > %d, which is the maximum allowed number of output tokens for %s", int64(n), int64(ceiling), a.model)
+	}
+	a.maxTokens = int64(n)
+	a.stream, _ = body["stream"].(bool)
+	temperature, hasT := body["temperature"].(float64)
+	_, hasP := body["top_p"].(float64)
+	switch {
+	case newer && (hasT || hasP || body["top_k"] != nil):
+		return a, bad("`temperature`, `top_p` and `top_k` are not supported for this model.")
+	case hasT && hasP:
+		return a, bad("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
+	case hasT && (temperature < 0 || temperature > 1):
+		return a, bad("temperature: range: 0..1")
+	}
+	if th, ok := body["thinking"].(object); ok {
+		kind := th["type"]
+		if newer && (kind == "enabled" || kind == "disabled") {
+			return a, bad("thinking.type: '%v' is not supported for this model", kind)
+		}
+		if kind == "enabled" {
+			if budget, _ := th["budget_tokens"].(float64); budget < 1024 || budget >= n {
+				return a, bad("thinking.enabled.budget_tokens: must be ≥ 1024 and less than max_tokens")
+			}
+			if hasT && temperature != 1 {
+				return a, bad("`temperature` may only be set to 1 when thinking is enabled.")
+			}
+		}
+	}
+	if oc, ok := body["output_config"].(object); ok {
+		if e, ok := oc["effort"]; ok && !slices.Contains([]any{"low", "medium", "high", "xhigh", "max"}, e) {
+			return a, bad("output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'")
+		}
+		if !newer && oc["effort"] != nil {
+			return a, bad("This model does not support the effort parameter.")
+		}
+	}
+	switch s := body["system"].(type) {
+	case nil, string:
+	case []any:
+		for i, b := range s {
+			if o, _ := b.(object); o["type"] != "text" || o["text"] == "" {
+				return a, bad("system.%d: text content blocks must be non-empty", i)
+			}
+		}
+	default:
+		return a, bad("system: Input should be a valid string or list")
+	}
+	tools, _ := body["tools"].([]any)
+	a.tools = len(tools) > 0
+	for i, t := range tools {
+		o, _ := t.(object)
+		if schema, ok := o["input_schema"].(object); !ok || schema["type"] != "object" || o["name"] == "" {
+			return a, bad("tools.%d.custom.input_schema.type: Field required", i)
+		}
+	}
+	turns, _ := body["messages"].([]any)
+	if len(turns) == 0 {
+		return a, bad("messages: at least one message is required")
+	}
+	var last string
+	var open []string // tool calls of the turn before
+	for i, t := range turns {
+		m, _ := t.(object)
+		role, _ := m["role"].(string)
+		switch {
+		case role != "user" && role != "assistant":
+			return a, bad("messages.%d.role: Input should be 'user' or 'assistant'", i)
+		case i == 0 && role != "user":
+			return a, bad("messages: first message must use the \"user\" role")
+		case role == last:
+			return a, bad("messages: roles must alternate between \"user\" and \"assistant\", but found multiple %q roles in a row", role)
+		}
+		last = role
+		text, calls, results, no := messagesContent(i, role, m["content"])
+		if no != nil {
+			return a, no
+		}
+		for _, id := range open {
+			if !slices.Contains(results, id) {
+				return a, bad("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s", i-1, id)
+			}
+		}
+		for _, id := range results {
+			if !slices.Contains(open, id) {
+				return a, bad("messages.%d.content.0: unexpected `tool_use_id` found in `tool_result` blocks: %s", i, id)
+			}
+		}
+		open = calls
+		if role == "user" {
+			a.results = len(results) > 0
+			if text != "" || !a.results {
+				a.prompt = text
+			}
+		}
+	}
+	if last == "assistant" && newer {
+		return a, bad("This model does not support assistant message prefill. The conversation must end with a user message.")
+	}
+	return a, nil
+}
+
+func messagesContent(i int, role string, content any) (text string, calls, results []string, no *refusal) {
+	switch c := content.(type) {
+	case string:
+		if c == "" {
+			return "", nil, nil, bad("messages.%d: all messages must have non-empty content", i)
+		}
+		return c, nil, nil, nil
+	case []any:
+		if len(c) == 0 {
+			return "", nil, nil, bad("messages.%d: all messages must have non-empty content", i)
+		}
+		for j, b := range c {
+			o, _ := b.(object)
+			id, _ := o["id"].(string)
+			switch kind := o["type"]; {
+			case kind == "text":
+				s, _ := o["text"].(string)
+				if s == "" {
+					return "", nil, nil, bad("messages.%d.content.%d.text: text content blocks must be non-empty", i, j)
+				}
+				text += s
+			case kind == "tool_use" && role == "assistant":
+				if _, ok := o["input"].(object); !ok || id == "" {
+					return "", nil, nil, bad("messages.%d.content.%d.tool_use.input: Input should be a valid dictionary", i, j)
+				}
+				calls = append(calls, id)
+			case kind == "tool_result" && role == "user":
+				if text != "" {
+					return "", nil, nil, bad("messages.%d: `tool_result` blocks must come first", i)
+				}
+				id, _ := o["tool_use_id"].(string)
+				results = append(results, id)
+			case kind == "thinking" && role == "assistant":
+				if o["signature"] != thinkingSignature {
+					return "", nil, nil, bad("messages.%d.content.%d: Invalid `signature` in `thinking` block", i, j)
+				}
+			case kind == "redacted_thinking" && role == "assistant":
+			default:
+				return "", nil, nil, bad("messages.%d.content.%d: Input tag '%v' found using 'type' does not match any of the expected tags", i, j, kind)
+			}
+		}
+		return text, calls, results, nil
+	}
+	return "", nil, nil, bad("messages.%d.content: Input should be a valid string or list", i)
+}
+
+const thinkingSignature = "EqQBCgIYAhIkZmFrZSBzaWduYXR1cmU="
+
+func (messages) header(h http.Header, p plan) { h.Set("Request-Id", "req_"+p.id) }
+
+func (f messages) stopReason(p plan) string {
+	return map[string]string{"end": "end_turn", "length": "max_tokens", "content_filter": "refusal", "tool_calls": "tool_use"}[p.stop]
+}
+
+func (messages) usage(p plan, output int64) object {
+	return object{
+		"input_tokens": p.usage.Input - p.usage.Cached, "cache_creation_input_tokens": 0, "cache_read_input_tokens": p.usage.Cached,
+		"output_tokens": output, "service_tier": "standard", "output_tokens_details": object{"thinking_tokens": p.usage.Reasoning},
+	}
+}
+
+func (f messages) frames(p plan) []frame {
+	var out []frame
+	event := func(kind string, members object) {
+		members["type"] = kind
+		out = append(out, frame{bytes: fmt.Appendf(nil, "event: %s\ndata: %s\n\n", kind, encode(members))})
+	}
+	start := object{"id": "msg_" + p.id, "type": "message", "role": "assistant", "model": p.model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil}
+	if !p.noUsage {
+		start["usage"] = f.usage(p, min(p.usage.Output, 1))
+	}
+	event("message_start", object{"message": start})
+	index := 0
+	block := func(kind object, deltas func()) {
+		event("content_block_start", object{"index": index, "content_block": kind})
+		deltas()
+		event("content_block_stop", object{"index": index})
+		index++
+	}
+	delta := func(d object) { event("content_block_delta", object{"index": index, "delta": d}) }
+	if len(p.thinking) > 0 {
+		block(object{"type": "thinking", "thinking": "", "signature": ""}, func() {
+			for _, t := range p.thinking {
+				delta(object{"type": "thinking_delta", "thinking": t})
+			}
+			delta(object{"type": "signature_delta", "signature": thinkingSignature})
+		})
+	}
+	event("ping", object{})
+	if len(p.pieces) > 0 {
+		block(object{"type": "text", "text": ""}, func() {
+			for _, t := range p.pieces {
+				delta(object{"type": "text_delta", "text": t})
+				out[len(out)-1].delta = true
+			}
+		})
+	}
+	for _, c := range p.calls {
+		block(object{"type": "tool_use", "id": c.id, "name": c.name, "input": object{}}, func() {
+			half := len(c.arguments) / 2
+			delta(object{"type": "input_json_delta", "partial_json": ""})
+			delta(object{"type": "input_json_delta", "partial_json": c.arguments[:half]})
+			delta(object{"type": "input_json_delta", "partial_json": c.arguments[half:]})
+		})
+	}
+	end := object{"delta": object{"stop_reason": f.stopReason(p), "stop_sequence": nil}}
+	if !p.noUsage {
+		end["usage"] = f.usage(p, p.usage.Output)
+	}
+	event("message_delta", end)
+	out[len(out)-1].end = true
+	event("message_stop", object{})
+	out[len(out)-1].end = true
+	return out
+}
+
+func (f messages) whole(p plan) []byte {
+	var content []any
+	if len(p.thinking) > 0 {
+		content = append(content, object{"type": "thinking", "thinking": strings.Join(p.thinking, ""), "signature": thinkingSignature})
+	}
+	if len(p.pieces) > 0 {
+		content = append(content, object{"type": "text", "text": strings.Join(p.pieces, "")})
+	}
+	for _, c := range p.calls {
+		content = append(content, object{"type": "tool_use", "id": c.id, "name": c.name, "input": raw(c.arguments)})
+	}
+	reply := object{"id": "msg_" + p.id, "type": "message", "role": "assistant", "model": p.model, "content": content, "stop_reason": f.stopReason(p), "stop_sequence": nil}
+	if !p.noUsage {
+		reply["usage"] = f.usage(p, p.usage.Output)
+	}
+	return encode(reply)
+}
+
+func (messages) failure(status int, no *refusal, id string) []byte {
+	kind, text := no.kind, no.text
+	if kind == "" {
+		kind = map[int]string{400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error", 529: "overloaded_error"}[status]
+	}
+	if kind == "" {
+		kind = "api_error"
+	}
+	return encode(object{"type": "error", "error": object{"type": kind, "message": text}, "request_id": "req_" + id})
+}
+
+func (f messages) failureEvent(status int, p plan) []byte {
+	return fmt.Appendf(nil, "event: error\ndata: %s\n\n", f.failure(status, &refusal{text: "Overloaded"}, p.id))
+}
+
+func (messages) malformed() []byte {
+	return []byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_del\n\n")
+}
+
+func (messages) text(s string) []byte {
+	return fmt.Appendf(nil, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"%s\"}}\n\n", s)
+}
+
+func (messages) comment() []byte { return []byte("event: ping\ndata: {\"type\": \"ping\"}\n\n") }

@@ -1,0 +1,197 @@
+package fakeup
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"stoa/internal/sandbox"
+)
+
+// Orders are what a prompt tells the fake vendor to do: the sandbox's orders (see
+// [sandbox.ParseOrders]) and those that only a socket can carry out. Each stands at
+// the start of a line of its own, before any "say:":
+//
+//	fault: NAME          what goes wrong; see the Fault constants
+//	fault: NAME after N  it goes wrong after N deltas
+//	flaky: N             what was ordered to go wrong does so for the first N attempts of this prompt only
+//	retry-after: 1       the header of that name, on a failure
+//	cached: N            so many of the input tokens came from a cache
+//	mark: WORD           nothing; it tells prompts apart
+type Orders struct {
+	sandbox.Orders
+	Fault      string
+	FaultAfter int
+	Flaky      int
+	RetryAfter string
+	Cached     int64
+	Rest       string // the prompt without its orders
+}
+
+// The faults.
+const (
+	FaultHang       = "hang"            // the request is read, then nothing, not even headers
+	FaultHangBody   = "hang-body"       // headers and deltas, then silence without an end
+	FaultDrip       = "drip"            // every byte is sent on its own
+	FaultReset      = "reset"           // the connection is reset
+	FaultMalformed  = "malformed"       // an event that is no JSON
+	FaultEvent      = "error-in-stream" // the vendor's own error event; the status is that of "fail:", else 529
+	FaultHugeLine   = "huge-line"       // one event of 64 MiB
+	FaultHugeHeader = "huge-header"     // a header of 256 KiB
+	FaultBadUTF8    = "bad-utf8"        // text with bytes that are not UTF-8
+	FaultEndless    = "endless"         // deltas until somebody hangs up
+	FaultHTML       = "html"            // a web page with status 200
+	FaultRedirect   = "redirect"        // status 307
+	FaultNoEnd      = "no-end"          // the body ends well, the format's own end is missing
+	FaultEmptyBody  = "empty-body"      // status 200 and nothing
+	FaultNoContent  = "no-content"      // status 204
+	FaultComments   = "comments"        // keep-alive lines of the format until somebody hangs up
+	FaultClose      = "close"           // the connection is closed before the headers
+)
+
+// ParseOrders reads the orders in a prompt.
+func ParseOrders(prompt string) Orders {
+	var o Orders
+	lines := strings.SplitAfter(prompt, "\n")
+	var others strings.Builder
+	for i, line := range lines {
+		if strings.HasPrefix(line, "say:") {
+			others.WriteString(strings.Join(lines[i:], ""))
+			break
+		}
+		word, argument, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if !ok || !o.take(word, strings.TrimSpace(argument)) {
+			others.WriteString(line)
+		}
+	}
+	o.Orders, o.Rest = sandbox.ParseOrders(others.String())
+	return o
+}
+
+func (o *Orders) take(word, argument string) bool {
+	var err error
+	switch word {
+	case "fault":
+		var after string
+		o.Fault, after, _ = strings.Cut(argument, " after ")
+		if after != "" {
+			o.FaultAfter, err = strconv.Atoi(after)
+		}
+	case "flaky":
+		o.Flaky, err = strconv.Atoi(argument)
+	case "cached":
+		o.Cached, err = strconv.ParseInt(argument, 10, 64)
+	case "retry-after":
+		o.RetryAfter = argument
+	case "mark":
+	default:
+		return false
+	}
+	return err == nil
+}
+
+// attempt gives the orders for the nth attempt (from 1) of their prompt.
+func (o Orders) attempt(n int) Orders {
+	if o.Flaky > 0 && n > o.Flaky {
+		o.Fault, o.Fail, o.FailAfter, o.Cut, o.HasCut = "", 0, 0, 0, false
+	} else if o.Flaky > 0 && o.Fault == "" && o.Fail == 0 && !o.HasCut {
+		o.Fail = 529
+	}
+	if o.Fail > 0 && o.FailAfter > 0 && o.Fault == "" {
+		o.Fault, o.FaultAfter = FaultEvent, o.FailAfter
+	}
+	return o
+}
+
+// A plan is a reply before it takes a vendor's form.
+type plan struct {
+	id, model string
+	thinking  []string
+	pieces    []string
+	calls     []toolCall
+	stop      string // end, length, content_filter or tool_calls
+	usage     Usage
+	noUsage   bool
+}
+
+type toolCall struct{ id, name, arguments string }
+
+// Usage is what the fake told about a call, in tokens. Input includes cached,
+// output includes reasoning.
+type Usage struct{ Input, Cached, Output, Reasoning int64 }
+
+// ask is a request as far as the fake needs to understand it.
+type ask struct {
+	model     string
+	stream    bool
+	prompt    string // the last user turn's text
+	maxTokens int64  // 0: none given
+	bytes     int    // of the whole request, for the usage
+	tools     bool
+	results   bool // the last turn brings tool results
+	usage     bool // chat: stream_options.include_usage
+}
+
+func (o Orders) plan(id string, a ask) plan {
+	p := plan{id: id, model: a.model, stop: "end", noUsage: o.Usage == "none"}
+	for n := o.Think; n > 0; n -= 40 {
+		p.thinking = append(p.thinking, strings.Repeat("hm, ", 10)[:min(n, 40)])
+	}
+	text := "The fake vendor heard: " + o.Rest
+	switch {
+	case o.HasSay:
+		text = o.Say
+	case o.Repeat:
+		text = o.Rest
+	case o.Tokens > 0:
+		text = strings.TrimSpace(strings.Repeat("word ", o.Tokens))
+	}
+	if a.tools && !a.results {
+		for i, c := range o.Calls {
+			p.calls = append(p.calls, toolCall{"call_" + id + strconv.Itoa(i), c.Name, c.Arguments})
+		}
+	}
+	if len(p.calls) > 0 {
+		text, p.stop = "", "tool_calls"
+		if o.HasSay {
+			text = o.Say
+		}
+	}
+	if !o.Empty {
+		p.pieces = words(text)
+	}
+	if a.maxTokens > 0 && int64(len(p.pieces)) > a.maxTokens {
+		p.pieces, p.stop = p.pieces[:a.maxTokens], "length"
+	}
+	if o.Stop != "" {
+		p.stop = string(o.Stop)
+	}
+	p.usage = Usage{Input: int64(a.bytes+3) / 4, Reasoning: int64(len(p.thinking))}
+	p.usage.Cached = min(o.Cached, p.usage.Input)
+	p.usage.Output = int64(len(p.pieces)) + p.usage.Reasoning + int64(8*len(p.calls))
+	switch o.Usage {
+	case "huge":
+		p.usage = Usage{Input: 1 << 50, Output: 1 << 50}
+	case "negative":
+		p.usage = Usage{Input: -5, Output: -7}
+	}
+	return p
+}
+
+// words cuts a text into deltas: a word with the space before it each.
+func words(text string) []string {
+	var out []string
+	start := 0
+	for i := 1; i < len(text); i++ {
+		if text[i] == ' ' || text[i] == '\n' {
+			out, start = append(out, text[start:i]), i
+		}
+	}
+	if start < len(text) {
+		out = append(out, text[start:])
+	}
+	return out
+}
+
+// pause is a duration of an order, or a small step of a fault.
+const pause = time.Millisecond

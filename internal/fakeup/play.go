@@ -1,0 +1,262 @@
+package fakeup
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// play serves one request that was read.
+type play struct {
+	h      *Handler
+	f      format
+	w      http.ResponseWriter
+	r      *http.Request
+	out    *http.ResponseController
+	s      *Served
+	stream bool
+	orders Orders
+	plan   plan
+	left   <-chan struct{} // the client hung up
+}
+
+// run answers.
+func (p *play) run(no *refusal) {
+	o := p.orders
+	if no != nil {
+		p.fail(no.status, no)
+		return
+	}
+	if o.Wait > 0 && !p.pause(o.Wait) {
+		return
+	}
+	switch {
+	case o.Fault == FaultHang:
+		p.hang()
+	case o.Fault == FaultClose:
+		panic(http.ErrAbortHandler)
+	case o.Fault == FaultReset && o.FaultAfter == 0 && !p.stream:
+		p.reset()
+	case o.Fault == FaultHTML:
+		p.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		p.answer(http.StatusOK)
+		fmt.Fprint(p.w, "<!doctype html><title>Sign in</title><p>Please sign in to the network.</p>")
+	case o.Fault == FaultRedirect:
+		p.w.Header().Set("Location", "/v1/elsewhere")
+		p.answer(http.StatusTemporaryRedirect)
+	case o.Fault == FaultNoContent:
+		p.answer(http.StatusNoContent)
+	case o.Fault == FaultEmptyBody:
+		p.heading()
+		p.answer(http.StatusOK)
+	case o.Fail > 0 && o.Fault == "":
+		p.fail(o.Fail, &refusal{text: "The fake vendor fails as ordered.", retryAfter: o.RetryAfter})
+	case p.stream:
+		p.streamed()
+	default:
+		p.whole()
+	}
+}
+
+// fail answers with the vendor's error body.
+func (p *play) fail(status int, no *refusal) {
+	p.h.note(func() { p.s.Refused = no.text })
+	p.f.header(p.w.Header(), p.plan)
+	if no.retryAfter != "" && p.f.name() != "gemini" {
+		p.w.Header().Set("Retry-After", no.retryAfter)
+	}
+	p.w.Header().Set("Content-Type", "application/json")
+	if p.f.name() == "gemini" && status == 529 {
+		status = http.StatusServiceUnavailable // the number is Anthropic's own
+	}
+	p.answer(status)
+	p.w.Write(p.f.failure(status, no, p.plan.id))
+}
+
+func (p *play) heading() {
+	p.f.header(p.w.Header(), p.plan)
+	kind := "application/json; charset=utf-8"
+	if p.stream {
+		kind = "text/event-stream; charset=utf-8"
+		p.w.Header().Set("Cache-Control", "no-cache")
+	}
+	p.w.Header().Set("Content-Type", kind)
+}
+
+func (p *play) answer(status int) {
+	p.h.note(func() { p.s.Status, p.s.Usage = status, p.plan.usage })
+	p.w.WriteHeader(status)
+}
+
+// whole answers with one document.
+func (p *play) whole() {
+	text := p.f.whole(p.plan)
+	p.heading()
+	switch {
+	case p.orders.HasCut || p.orders.Fault == FaultNoEnd || p.orders.Fault == FaultMalformed:
+		p.answer(http.StatusOK)
+		p.w.Write(text[:len(text)/2])
+		if p.orders.HasCut {
+			p.out.Flush()
+			panic(http.ErrAbortHandler)
+		}
+		return
+	case p.orders.Fault == FaultHangBody:
+		p.answer(http.StatusOK)
+		p.w.Write(text[:len(text)/2])
+		p.out.Flush()
+		p.hang()
+		return
+	}
+	p.answer(http.StatusOK)
+	if _, err := p.w.Write(text); err == nil {
+		p.h.note(func() { p.s.Deltas, p.s.UsageTold, p.s.Completed = len(p.plan.pieces), !p.plan.noUsage, true })
+	}
+}
+
+// streamed answers event by event.
+func (p *play) streamed() {
+	o := p.orders
+	p.heading()
+	if o.Fault == FaultHugeHeader {
+		p.w.Header().Set("X-Huge", strings.Repeat("h", 256<<10))
+	}
+	frames := p.f.frames(p.plan)
+	if o.Fault == FaultNoEnd {
+		for len(frames) > 0 && frames[len(frames)-1].end {
+			frames = frames[:len(frames)-1]
+		}
+	}
+	p.answer(http.StatusOK)
+	if p.out.Flush() != nil {
+		return
+	}
+	deltas := 0
+	for i, fr := range frames {
+		// A fault "after 0" comes before the first event, one "after N" right
+		// behind the Nth delta.
+		if (i == 0 || i > 0 && frames[i-1].delta) && deltas == o.FaultAfter && o.Fault != "" && !p.fault() {
+			return
+		}
+		if o.HasCut && (fr.delta || fr.end) && deltas == o.Cut {
+			panic(http.ErrAbortHandler)
+		}
+		if fr.delta && deltas > 0 && o.Slow > 0 && !p.pause(o.Slow) {
+			return
+		}
+		if !p.send(fr.bytes) {
+			return
+		}
+		if fr.delta {
+			deltas++
+		}
+		p.h.note(func() {
+			p.s.Deltas = deltas
+			p.s.UsageTold = fr.end && !p.plan.noUsage
+			p.s.Completed = o.Fault != FaultNoEnd && i == len(frames)-1
+		})
+	}
+}
+
+// fault does what was ordered to go wrong and tells whether to go on.
+func (p *play) fault() bool {
+	switch p.orders.Fault {
+	case FaultHangBody:
+		p.hang()
+	case FaultReset:
+		p.reset()
+	case FaultMalformed:
+		p.send(p.f.malformed())
+		return true
+	case FaultEvent:
+		status := p.orders.Fail
+		if status == 0 {
+			status = 529
+		}
+		p.send(p.f.failureEvent(status, p.plan))
+	case FaultBadUTF8:
+		p.send(p.f.text("broken \xff\xfe\xe2\x82 bytes"))
+		return true
+	case FaultHugeLine:
+		p.huge()
+	case FaultEndless:
+		batch := bytes.Repeat(p.f.text(" and on"), 32)
+		for p.send(batch) {
+			p.h.note(func() { p.s.Deltas += 32 })
+		}
+	case FaultComments:
+		for p.send(p.f.comment()) && p.pause(pause) {
+		}
+	default:
+		return true
+	}
+	return false
+}
+
+// huge sends one event of 64 MiB, or as much of it as the client takes.
+func (p *play) huge() {
+	begin, end, _ := bytes.Cut(p.f.text("@"), []byte("@"))
+	chunk := bytes.Repeat([]byte("huge"), 16<<10)
+	if !p.send(begin) {
+		return
+	}
+	for range 64 << 20 / len(chunk) {
+		if !p.send(chunk) {
+			return
+		}
+	}
+	p.send(end)
+}
+
+// send writes and flushes; it tells whether the client is still there.
+func (p *play) send(b []byte) bool {
+	step := len(b)
+	if p.orders.Fault == FaultDrip {
+		step = 1
+	}
+	for len(b) > 0 {
+		n := min(step, len(b))
+		if _, err := p.w.Write(b[:n]); err != nil || p.out.Flush() != nil || p.r.Context().Err() != nil {
+			p.hungUp()
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+// pause waits; it tells whether the client is still there.
+func (p *play) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-p.left:
+		p.hungUp()
+		return false
+	}
+}
+
+// hang waits for the client to leave.
+func (p *play) hang() {
+	<-p.left
+	p.hungUp()
+}
+
+func (p *play) hungUp() { p.h.note(func() { p.s.HungUpAt = time.Now() }) }
+
+// reset ends the connection the hard way.
+func (p *play) reset() {
+	conn, _, err := p.out.Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // HTTP/2 resets the stream
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	conn.Close()
+}

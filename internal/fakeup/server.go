@@ -1,0 +1,276 @@
+package fakeup
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stoa/internal/stoa"
+)
+
+// Options are how a fake differs from the usual. The zero value is the usual.
+type Options struct {
+	Key   string // that it accepts; empty: [Key]
+	TLS   bool   // HTTPS with HTTP/2, under a certificate of the test's own
+	Brief bool   // the books keep neither bodies nor headers
+	// Null makes it fast instead of clever: every request is answered at once
+	// with this many prepared deltas in one write, nothing is checked or noted.
+	Null int
+}
+
+// A Handler is the fake vendor as an HTTP handler, for a server of one's own.
+type Handler struct {
+	opts    Options
+	formats []format
+	null    map[string][]byte
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	served   []*Served
+	attempts map[string]int // by wire and prompt
+	inFlight int
+	peak     int
+}
+
+// Served is the fake's own account of one request.
+type Served struct {
+	ID      string // in every id of the reply
+	Wire    string
+	Model   string
+	Prompt  string // the last user turn, orders included
+	Attempt int    // of this prompt on this wire, from 1
+	Header  http.Header
+	Body    []byte
+
+	Status    int   // answered; 0: none yet
+	Deltas    int   // sent
+	Usage     Usage // told, or about to be told; see UsageTold
+	UsageTold bool  // the whole usage went out
+	Completed bool  // the reply's proper end went out
+	Refused   string
+
+	StartedAt time.Time
+	HungUpAt  time.Time // the client left before the reply was complete; zero: it did not
+	EndedAt   time.Time // zero: it is still being served
+}
+
+// NewHandler makes a fake vendor.
+func NewHandler(opts Options) *Handler {
+	if opts.Key == "" {
+		opts.Key = Key
+	}
+	h := &Handler{opts: opts, formats: []format{messages{}, gemini{}, responses{}, chat{}}, attempts: map[string]int{}, null: map[string][]byte{}}
+	h.changed = sync.NewCond(&h.mu)
+	if opts.Null > 0 {
+		for _, f := range h.formats {
+			p := plan{id: "null", model: "null", stop: "end", pieces: slices.Repeat([]string{" word"}, opts.Null), usage: Usage{Input: 10, Output: int64(opts.Null)}}
+			for _, fr := range f.frames(p) {
+				h.null[f.name()] = append(h.null[f.name()], fr.bytes...)
+			}
+		}
+	}
+	return h
+}
+
+// A Server is a fake vendor that listens.
+type Server struct {
+	*Handler
+	URL  string
+	http *httptest.Server
+}
+
+// Start starts a fake vendor on a loopback port, until the test ends.
+func Start(t testing.TB, opts ...Options) *Server {
+	t.Helper()
+	var o Options
+	if len(opts) > 0 {
+		o = opts[0]
+	}
+	s := &Server{Handler: NewHandler(o)}
+	s.http = httptest.NewUnstartedServer(s.Handler)
+	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
+	if o.TLS {
+		s.http.EnableHTTP2 = true
+		s.http.StartTLS()
+	} else {
+		s.http.Start()
+	}
+	s.URL = s.http.URL
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Close hangs up on everybody and stops.
+func (s *Server) Close() {
+	s.http.CloseClientConnections()
+	s.http.Close()
+}
+
+// TLSConfig trusts the server's certificate.
+func (s *Server) TLSConfig() *tls.Config {
+	return s.http.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+}
+
+// Provider is a provider of that wire, named like it, at this server. The wire
+// "deepseek" is chat in DeepSeek's dialect.
+func (s *Server) Provider(wire string) stoa.Provider {
+	p := stoa.Provider{Name: wire, Wire: wire, BaseURL: s.URL, APIKey: s.opts.Key}
+	switch wire {
+	case "responses", "chat":
+		p.BaseURL += "/v1"
+		p.Dialect = "openai"
+	case "deepseek":
+		p.Wire, p.Dialect = "chat", "deepseek"
+	}
+	return p
+}
+
+// Served gives the books so far, in the order of arrival.
+func (h *Handler) Served() []Served {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make([]Served, len(h.served))
+	for i, s := range h.served {
+		out[i] = *s
+	}
+	return out
+}
+
+// Peak is the largest number of requests that were served at one time.
+func (h *Handler) Peak() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.peak
+}
+
+// Wait blocks until the books satisfy the condition and returns them; the test
+// fails if that takes more than ten seconds.
+func (h *Handler) Wait(t testing.TB, what string, enough func([]Served) bool) []Served {
+	t.Helper()
+	late := false
+	timer := time.AfterFunc(10*time.Second, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		late = true
+		h.changed.Broadcast()
+	})
+	defer timer.Stop()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for {
+		out := make([]Served, len(h.served))
+		for i, s := range h.served {
+			out[i] = *s
+		}
+		if enough(out) {
+			return out
+		}
+		if late {
+			t.Fatalf("the fake vendor waited too long for: %s; its books: %+v", what, out)
+		}
+		h.changed.Wait()
+	}
+}
+
+// WaitEnded blocks until n requests have arrived and none is being served.
+func (h *Handler) WaitEnded(t testing.TB, n int) []Served {
+	t.Helper()
+	return h.Wait(t, "all requests to end", func(all []Served) bool {
+		ended := 0
+		for _, s := range all {
+			if !s.EndedAt.IsZero() {
+				ended++
+			}
+		}
+		return ended == len(all) && ended >= n
+	})
+}
+
+// WaitDeltas blocks until a request is being served of which n deltas were sent.
+func (h *Handler) WaitDeltas(t testing.TB, n int) {
+	t.Helper()
+	h.Wait(t, "deltas to be sent", func(all []Served) bool {
+		return slices.ContainsFunc(all, func(s Served) bool { return s.EndedAt.IsZero() && s.Deltas >= n })
+	})
+}
+
+// note changes the books.
+func (h *Handler) note(change func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change()
+	h.changed.Broadcast()
+}
+
+const maxBody = 64 << 20
+
+// ServeHTTP serves one request of any of the formats.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var f format
+	for _, f = range h.formats {
+		if f.match(r.URL.Path) {
+			break
+		}
+		f = nil
+	}
+	if f == nil || r.Method != http.MethodPost {
+		http.Error(w, "404 page not found", http.StatusNotFound)
+		return
+	}
+	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return
+	}
+	if h.opts.Null > 0 {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Write(h.null[f.name()])
+		return
+	}
+	s := &Served{ID: strings.TrimPrefix(stoa.NewID("x"), "x_"), Wire: f.name(), StartedAt: time.Now()}
+	if !h.opts.Brief {
+		s.Header, s.Body = r.Header.Clone(), text
+	}
+	h.note(func() {
+		h.served = append(h.served, s)
+		h.inFlight++
+		h.peak = max(h.peak, h.inFlight)
+	})
+	defer func() {
+		h.note(func() {
+			h.inFlight--
+			s.EndedAt = time.Now()
+		})
+	}()
+
+	var body object
+	var a ask
+	no := bad("We could not parse the JSON body of your request.")
+	if json.Unmarshal(text, &body) == nil && body != nil {
+		a, no = f.read(r, body, h.opts.Key)
+	}
+	if no == nil && strings.HasPrefix(a.model, "missing-") {
+		no = &refusal{status: 404, text: "model: " + a.model}
+	}
+	a.bytes = len(text)
+	o := ParseOrders(a.prompt)
+	h.note(func() {
+		s.Model, s.Prompt = a.model, a.prompt
+		h.attempts[s.Wire+"\n"+s.Prompt]++
+		s.Attempt = h.attempts[s.Wire+"\n"+s.Prompt]
+	})
+	p := &play{h: h, f: f, w: w, r: r, out: http.NewResponseController(w), s: s, stream: a.stream, left: r.Context().Done()}
+	p.orders = o.attempt(s.Attempt)
+	p.plan = p.orders.plan(s.ID, a)
+	if f.name() == "chat" && !a.usage {
+		p.plan.noUsage = true
+	}
+	p.run(no)
+}
