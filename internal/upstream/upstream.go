@@ -24,8 +24,8 @@ import (
 // the sandbox.
 type Config struct {
 	Providers []stoa.Provider
-	Logger  *slog.Logger // nil: silence
-	Version string       // of the User-Agent "stoa/<version>"; empty: dev
+	Logger    *slog.Logger // nil: silence
+	Version   string       // of the User-Agent "stoa/<version>"; empty: dev
 
 	// Transport carries the requests. Nil: one of the pool's own, which keeps
 	// connections alive, speaks HTTP/1.1 and HTTP/2, respects the proxy of the
