@@ -43,6 +43,14 @@ const (
 	CodeModelUnavailable   Code = "model_unavailable"
 	CodeUpstreamTimeout    Code = "upstream_timeout"
 	CodeStorageFull        Code = "storage_full"
+	CodeSpaceNotFound      Code = "space_not_found"
+	CodeAgentNotFound      Code = "agent_not_found"
+	CodeSessionNotFound    Code = "session_not_found"
+	CodeSessionBusy        Code = "session_busy"
+	CodeSessionFinished    Code = "session_finished"
+	CodeNotWaiting         Code = "not_waiting_for_input"
+	CodeInputAnswered      Code = "input_already_answered"
+	CodeTooManySessions    Code = "too_many_active_sessions"
 )
 
 // An Error is what a caller is told: made where its meaning is known, passed

@@ -6,6 +6,7 @@ import "time"
 type Space struct {
 	ID, AccountID, Name, Description, ExternalID string
 	Metadata                                     map[string]string
+	Revision                                     int64 // counts the changes
 	CreatedAt, UpdatedAt                         time.Time
 }
 
@@ -21,7 +22,19 @@ type Agent struct {
 	EmbedEnabled                                          bool
 	Metadata                                              map[string]string
 	Version                                               int64
+	Revision                                              int64 // counts all changes
 	CreatedAt, UpdatedAt                                  time.Time
+}
+
+// An AgentVersion is what a session pins, as it was frozen.
+type AgentVersion struct {
+	AgentID      string
+	Version      int64
+	Instructions string
+	Model        string
+	DriveAccess  DriveAccess
+	Limits       TurnLimits
+	CreatedAt    time.Time
 }
 
 // DriveAccess says what an agent may do with its drive.

@@ -1,0 +1,144 @@
+package stoa
+
+import (
+	"strconv"
+	"time"
+)
+
+// A Session is a conversation with an agent, made of turns. Its status is that
+// of its newest turn.
+type Session struct {
+	ID, AccountID, SpaceID, AgentID string
+	KeyID                           string // the key that started it; its receipts name it
+	AgentVersion                    int64  // pinned at the start
+	Mode                            SessionMode
+	Status                          SessionStatus
+	Turn                            Turn   // the newest
+	Reply                           string // text of the newest finished answer
+	Pending                         *Input // what it waits for; nil unless waiting
+	QueuedMessages                  int
+	ModelAsked, ModelServed         string // served: of the newest step; empty before
+	Fallback                        bool   // another model serves because the plan lacks the one asked for
+	Usage                           Usage  // of all turns
+	Steps                           int
+	Spent                           Credits
+	LastSeq                         int64 // of its newest event
+	Trigger                         Trigger
+	ExternalID, ExternalUserID      string
+	Title                           string
+	Metadata                        map[string]string
+	Limits                          TurnLimits // of each turn; zeros: the agent's
+	Revision                        int64      // counts the changes that a reader can see
+	CreatedAt, UpdatedAt            time.Time
+	StartedAt, FinishedAt           time.Time // first claim; newest stop. Zero: not yet
+}
+
+// A Trigger says what started a session.
+type Trigger struct {
+	Type string // api, schedule or embed
+	ID   string // of the task run or the embed; empty for api
+}
+
+// A Turn is one exchange of a session: a message of the user's and all that the
+// agent does until it stops.
+type Turn struct {
+	ID, SessionID string
+	Number        int64 // from 1
+	Status        SessionStatus
+	Reason        string // why it has this status, where that is not obvious
+	Attempt       int    // how often a worker has begun or taken it up
+	MessageID     string // the user's
+	RetryOf       int64  // number of the turn that this one does again; 0: none
+	Failure       *Failure
+	CreatedAt     time.Time
+	StartedAt     time.Time // zero: not yet
+	FinishedAt    time.Time // zero: not yet
+	DeadlineAt    time.Time // zero: before its first claim, and while it waits for input
+}
+
+// A Failure is why a turn failed, as its owner is told.
+type Failure struct {
+	Code      Code
+	Message   string
+	Retryable bool // a retry may well succeed
+}
+
+// A Step is one model call of a turn, with the answers of the tools it called.
+// What is recorded is never done again.
+type Step struct {
+	SessionID    string
+	Turn, Number int64 // from 1
+	Text         string
+	Calls        []ToolCall
+	State        State
+	Stop         Stop         // empty: broken off by a cancel or deadline
+	Results      []ToolResult // by call, as far as they are there
+	CreatedAt    time.Time
+}
+
+// StepID is the id of a step, of its charge and of its receipt.
+func StepID(session string, turn, step int64) string {
+	b := append([]byte(session), '.')
+	b = append(strconv.AppendInt(b, turn, 10), '.')
+	return string(strconv.AppendInt(b, step, 10))
+}
+
+// The kinds of a session's messages. Beside the user's own there is at most one
+// message per step and one per input.
+const (
+	KindMessage  = "message"  // of the user
+	KindAnswer   = "answer"   // of the user, to a question
+	KindReply    = "reply"    // of the agent: its answer
+	KindComment  = "comment"  // of the agent, beside tool calls
+	KindQuestion = "question" // of the agent
+)
+
+// A SessionMessage is one message of a conversation.
+type SessionMessage struct {
+	ID, SessionID string
+	Turn, Step    int64  // turn 0: queued; step 0: the user's
+	Role          Role   // user or assistant
+	Kind          string // see the kinds
+	Status        string // queued, in_progress, completed, cancelled or failed
+	Text          string
+	CreatedAt     time.Time
+}
+
+// The kinds of an [Input].
+const (
+	InputQuestion = "question" // any text answers it
+	InputChoice   = "choice"   // one of its options answers it
+	InputApproval = "approval" // approve or reject answers it
+)
+
+// An Input is what an agent asks of its user while the turn waits.
+type Input struct {
+	ID, SessionID string
+	Turn, Step    int64
+	CallID        string // of the tool call that the answer is the result of
+	Kind, Prompt  string
+	Options       []string
+	Default       *string // the answer when it expires; nil: the turn fails then
+	Status        string  // pending, answered, expired or cancelled
+	Answer        string
+	CreatedAt     time.Time
+	ExpiresAt     time.Time
+	AnsweredAt    time.Time
+}
+
+// A SessionEvent is one line of a session's log. Seq has no gaps.
+type SessionEvent struct {
+	Seq  int64
+	Type string
+	At   time.Time
+	Data string // a JSON object
+}
+
+// A Source is a passage of a file that an answer could rest on. Lines count
+// from 1; 0 to 0 is the whole file.
+type Source struct {
+	Turn             int64
+	Path, SHA256     string
+	FromLine, ToLine int64
+	Via              string // context, read or search
+}
