@@ -12,7 +12,10 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Main(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	code := cli.Main(ctx, os.Args[1:], os.Getenv, hangup, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

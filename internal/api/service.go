@@ -32,7 +32,7 @@ func (s *Server) GetHealth(ctx context.Context, _ contract.GetHealthRequestObjec
 		LogFields(ctx).Failed(err)
 		return unhealthy{"unavailable", now}, nil
 	}
-	return contract.GetHealth200JSONResponse{Status: contract.HealthStatusOk, Timestamp: now}, nil
+	return contract.GetHealth200JSONResponse{Status: "ok", Timestamp: now}, nil
 }
 
 // unhealthy is the 503 of a health check, which is no error envelope.

@@ -1,0 +1,47 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// bootstrap gives an empty store its owner and first key, and tells the operator
+// what is running.
+func (h *house) bootstrap(ctx context.Context, address string) error {
+	cfg := h.opts.Config
+	first, err := h.keys.Bootstrap(ctx, string(cfg.BootstrapKey), cfg.FirstGrant, "pro")
+	if err != nil {
+		return err
+	}
+	out := h.opts.Out
+	if out == nil {
+		out = io.Discard
+	}
+	base := cfg.BaseURL(address)
+	place := cfg.Data + " (SQLite)"
+	if cfg.Database != "" {
+		place = "PostgreSQL"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Stoa %s is listening on %s\n\n", h.opts.Version, base)
+	fmt.Fprintf(&b, "  data     %s\n", place)
+	for _, line := range h.catalog.Load().Serving() {
+		fmt.Fprintf(&b, "  %s\n", line)
+	}
+	for _, w := range cfg.Warnings {
+		fmt.Fprintf(&b, "  warning  %s\n", w)
+	}
+	switch {
+	case !first.Created:
+	case cfg.BootstrapKey != "":
+		fmt.Fprintf(&b, "\nThe owner account has %s credits and the key from STOA_BOOTSTRAP_KEY.\n", cfg.FirstGrant)
+	default:
+		fmt.Fprintf(&b, "\nThe owner account has %s credits. Its first key, shown only now:\n\n  %s\n", cfg.FirstGrant, first.Secret)
+		fmt.Fprintf(&b, "\nTry it:\n\n  curl %s/api/v1/responses \\\n    -H 'Authorization: Bearer %s' \\\n    -H 'Content-Type: application/json' \\\n    -d '{\"model\":\"auto\",\"input\":\"Hello\"}'\n", base, first.Secret)
+	}
+	fmt.Fprintln(&b)
+	_, err = io.WriteString(out, b.String())
+	return err
+}

@@ -1,0 +1,139 @@
+// Package cli is the command line: the service and its client in one program.
+//
+// It prints data on standard output and everything else on standard error, and
+// never decides what the service does. Start at [Main]; each group of commands
+// has a file of its own.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, for scripts.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// env is what a command may touch.
+type env struct {
+	getenv   func(string) string
+	in       io.Reader
+	out, err io.Writer
+	hangup   <-chan os.Signal
+}
+
+// usageError is a command line that makes no sense; it exits with 2.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+// usagef makes a usageError.
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// Main runs one command line and gives the exit code. Hangup carries the
+// signals after which a server reads its configuration again; nil means none.
+func Main(ctx context.Context, args []string, getenv func(string) string, hangup <-chan os.Signal, in io.Reader, out, errOut io.Writer) int {
+	e := &env{getenv: getenv, in: in, out: out, err: errOut, hangup: hangup}
+	root := e.root()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return exitDone
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return exitInterrupted
+	}
+	fmt.Fprintf(errOut, "stoa: %v\n", err)
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func (e *env) root() *cobra.Command {
+	root := group("stoa", "One door to every model, and a home for agents behind it.", `Stoa is a service that answers model calls in the Responses format, and its command line.
+
+Run it, then call it with any client of that format:
+
+  stoa serve
+  curl http://127.0.0.1:8080/api/v1/responses -H "Authorization: Bearer $STOA_API_KEY" \
+    -H 'Content-Type: application/json' -d '{"model":"auto","input":"Hello"}'
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.`)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usagef("%w; see %s --help", err, c.CommandPath())
+	})
+	root.AddCommand(e.serve(), e.config(), e.keys(), e.version())
+	return root
+}
+
+// group makes a command that only holds others. Without a known one below it,
+// it is wrong usage: cobra alone would print help and succeed.
+func group(use, short, long string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			text := fmt.Sprintf("there is no command %q; see %s --help", c.CommandPath()+" "+args[0], c.CommandPath())
+			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+				text += "; did you mean " + strings.Join(near, " or ") + "?"
+			}
+			return usageError{errors.New(text)}
+		},
+	}
+}
+
+// noArgs refuses what a command would ignore.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no arguments, and %q is one; see %s --help", c.CommandPath(), args[0], c.CommandPath())
+	}
+	return nil
+}
+
+// build is the program's version and commit, from what the Go tool recorded.
+func build() (version, commit string) {
+	version, commit = "dev", "unknown"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return version, commit
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		version = v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			commit = s.Value
+		}
+	}
+	return version, commit
+}
+
+func (e *env) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			version, commit := build()
+			_, err := fmt.Fprintf(e.out, "stoa %s (%s)\n", version, commit)
+			return err
+		},
+	}
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/lmittmann/tint"
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+
+	"stoa/internal/app"
+	"stoa/internal/config"
+)
+
+// settings adds the flags that say how a house is configured, and gives a
+// function that loads it.
+func (e *env) settings(c *cobra.Command) func() (config.Config, error) {
+	var f config.Flags
+	flags := c.Flags()
+	flags.StringVar(&f.Config, "config", "", "`file` with settings in YAML (STOA_CONFIG)")
+	flags.StringVar(&f.Listen, "listen", "", "`address` to listen on, default 127.0.0.1:8080 (STOA_LISTEN)")
+	flags.StringVar(&f.Data, "data", "", "`directory` of the SQLite store, default ./data (STOA_DATA)")
+	flags.StringVar(&f.Database, "database", "", "postgres:// `URL` to use PostgreSQL instead of SQLite (STOA_DATABASE)")
+	flags.StringVar(&f.Durability, "durability", "", "full, or process: exact under kill -9 but not under power loss (STOA_DURABILITY)")
+	flags.StringVar(&f.PublicURL, "public-url", "", "`origin` that callers see, for links (STOA_PUBLIC_URL)")
+	flags.StringVar(&f.Sandbox, "sandbox", "", "auto, always or off: when the built-in model serves (STOA_SANDBOX)")
+	flags.StringVar(&f.LogFormat, "log-format", "", "text or json (STOA_LOG_FORMAT)")
+	flags.StringVar(&f.LogLevel, "log-level", "", "debug, info, warn or error (STOA_LOG_LEVEL)")
+	return func() (config.Config, error) { return config.Load(f, e.getenv, os.ReadFile) }
+}
+
+func (e *env) serve() *cobra.Command {
+	c := &cobra.Command{
+		Use: "serve", Short: "Run the service", Args: noArgs,
+		Long: `Run the service until SIGINT or SIGTERM.
+
+The first start makes the data directory, an owner account with credits and a key, and prints that
+key once. With no vendor configured, the built-in sandbox model answers. SIGHUP reads the
+configuration again; a stop lets running replies finish (30 s by default).`,
+		Example: "  stoa serve\n  ANTHROPIC_API_KEY=… stoa serve --listen 0.0.0.0:8080 --data /var/lib/stoa\n  STOA_UPSTREAM=http://127.0.0.1:11434/v1 STOA_UPSTREAM_MODEL=llama3.2 stoa serve",
+	}
+	load := e.settings(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := load()
+		if err != nil {
+			return usageError{err}
+		}
+		version, commit := build()
+		return app.Run(c.Context(), app.Options{
+			Config: cfg, Version: version, Commit: commit, Out: e.out, Logger: e.logger(cfg.Log),
+			Reload: load, Hangup: e.hangup,
+		})
+	}
+	return c
+}
+
+// logger writes to standard error: in colour on a terminal, plain elsewhere,
+// JSON where asked.
+func (e *env) logger(l config.Log) *slog.Logger {
+	level := l.SlogLevel()
+	if l.Format == "json" {
+		return slog.New(slog.NewJSONHandler(e.err, &slog.HandlerOptions{Level: level}))
+	}
+	if f, ok := e.err.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+		return slog.New(tint.NewTextHandler(e.err, &tint.Options{Level: level, TimeFormat: "15:04:05.000", NoColor: e.getenv("NO_COLOR") != ""}))
+	}
+	return slog.New(slog.NewTextHandler(e.err, &slog.HandlerOptions{Level: level}))
+}
+
+func (e *env) config() *cobra.Command {
+	c := group("config", "Look at the configuration", "Look at the configuration that \"stoa serve\" would use with the same flags and environment.")
+	check := &cobra.Command{
+		Use: "check", Short: "Say whether the configuration works", Args: noArgs,
+		Long:    "Read the configuration and check it as a start would, without starting. What is wrong is named with its place; then the exit code is 1.",
+		Example: "  stoa config check --config stoa.yaml",
+	}
+	loadToCheck := e.settings(check)
+	check.RunE = func(*cobra.Command, []string) error {
+		cfg, err := loadToCheck()
+		if err == nil {
+			err = app.Check(cfg)
+		}
+		if err != nil {
+			return err
+		}
+		for _, w := range cfg.Warnings {
+			fmt.Fprintf(e.err, "warning: %s\n", w)
+		}
+		_, err = fmt.Fprintln(e.out, "The configuration is in order.")
+		return err
+	}
+	print := &cobra.Command{
+		Use: "print", Short: "Print the configuration as it would be used", Args: noArgs,
+		Long:    "Print every setting with its value, as YAML that can be read back. Secrets are masked.",
+		Example: "  stoa config print --config stoa.yaml",
+	}
+	loadToPrint := e.settings(print)
+	print.RunE = func(*cobra.Command, []string) error {
+		cfg, err := loadToPrint()
+		if err != nil {
+			return err
+		}
+		return cfg.Print(e.out)
+	}
+	c.AddCommand(check, print)
+	return c
+}
