@@ -185,7 +185,7 @@ func (c *checker) providers() {
 		if slices.Sort(keys); len(keys) > 1 {
 			c.problem(path, "%s are set; keep one of them", strings.Join(keys, " and "))
 		}
-		if strings.ContainsFunc(string(p.key), func(r rune) bool { return r <= ' ' || r > '~' }) {
+		if strings.ContainsFunc(or(p.key), func(r rune) bool { return r <= ' ' || r > '~' }) {
 			c.problem(path, "the key of %s has characters that no key has (a line break, a quote?); check where it is kept", p.Name)
 		}
 		if p.MaxInFlight < 0 {

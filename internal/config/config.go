@@ -78,7 +78,9 @@ type Provider struct {
 	MaxInFlight int      `yaml:"maxInFlight"`          // calls at the same time; 0: 512
 	Timeouts    Timeouts `yaml:"timeouts"`
 
-	key Secret // what the three gave
+	// key is what the three gave. It is behind a pointer because fmt prints
+	// unexported members without asking their String method.
+	key *string
 }
 
 // Timeouts of an upstream call; zero means the default in brackets.
@@ -198,12 +200,12 @@ func Defaults() Config {
 func (c Config) Upstreams() []stoa.Provider {
 	var list []stoa.Provider
 	for _, p := range c.Providers {
-		key := p.key
-		if key == "" {
-			key = p.APIKey
+		key := string(p.APIKey)
+		if p.key != nil {
+			key = *p.key
 		}
 		list = append(list, stoa.Provider{
-			Name: p.Name, Wire: p.Wire, Dialect: p.dialect(), BaseURL: p.baseURL(), APIKey: string(key),
+			Name: p.Name, Wire: p.Wire, Dialect: p.dialect(), BaseURL: p.baseURL(), APIKey: key,
 			MaxInFlight: p.MaxInFlight, Timeouts: stoa.Timeouts(p.Timeouts),
 		})
 	}

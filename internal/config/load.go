@@ -167,9 +167,10 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 	}
 	for i := range c.Providers {
 		p, path := &c.Providers[i], fmt.Sprintf("providers[%d]", i)
-		p.key = p.APIKey
+		key := string(p.APIKey)
+		p.key = &key
 		if p.APIKeyEnv != "" {
-			if p.key = Secret(getenv(p.APIKeyEnv)); p.key == "" {
+			if key = getenv(p.APIKeyEnv); key == "" {
 				fail(path+".apiKeyEnv", "the environment variable %s is not set; set it, or take apiKeyEnv out if %s needs no key", p.APIKeyEnv, p.Name)
 			}
 		}
@@ -177,7 +178,7 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 			text, err := readFile(p.APIKeyFile)
 			if err != nil {
 				fail(path+".apiKeyFile", "the key cannot be read: %v", err)
-			} else if p.key = Secret(strings.TrimSpace(string(text))); p.key == "" {
+			} else if key = strings.TrimSpace(string(text)); key == "" {
 				fail(path+".apiKeyFile", "the file %s is empty; put the key into it", p.APIKeyFile)
 			}
 		}

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 )
@@ -14,7 +17,12 @@ func (c Config) Print(w io.Writer) error {
 	c = c.WithDefaults()
 	c.Providers = slices.Clone(c.Providers)
 	for i, p := range c.Providers {
-		c.Providers[i].Dialect, c.Providers[i].BaseURL = p.dialect(), p.baseURL()
+		p.Dialect, p.BaseURL = p.dialect(), p.baseURL()
+		p.MaxInFlight = cmp.Or(p.MaxInFlight, 512)
+		p.Timeouts.FirstByte = cmp.Or(p.Timeouts.FirstByte, time.Minute)
+		p.Timeouts.Idle = cmp.Or(p.Timeouts.Idle, time.Minute)
+		p.Timeouts.Total = cmp.Or(p.Timeouts.Total, 15*time.Minute)
+		c.Providers[i] = p
 	}
 	// A Secret masks itself wholly; of a database URL the rest is worth seeing.
 	text, err := yaml.MarshalWithOptions(c, yaml.IndentSequence(true),
@@ -23,10 +31,24 @@ func (c Config) Print(w io.Writer) error {
 				return yaml.Marshal(maskURL(string(s)))
 			}
 			return yaml.Marshal(s.String())
-		}))
+		}),
+		yaml.CustomMarshaler(func(s Size) ([]byte, error) { return []byte(s.String()), nil }),
+		yaml.CustomMarshaler(func(d time.Duration) ([]byte, error) { return []byte(durationText(d)), nil }))
 	if err != nil {
 		return fmt.Errorf("print the settings: %w", err)
 	}
 	_, err = w.Write(text)
 	return err
+}
+
+// durationText is a duration without the zeros at its end: 15m, not 15m0s.
+func durationText(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }

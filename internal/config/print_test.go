@@ -1,0 +1,129 @@
+package config
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// full is a file that uses every kind of setting.
+const full = `# a house with everything
+listen: 0.0.0.0:9000
+data: /var/lib/stoa
+database: postgres://stoa:hunter2@db.internal:5432/stoa?sslmode=require
+durability: process
+publicUrl: https://stoa.example.com/
+rateLimits: off
+log: {format: json, level: warn}
+drain: 1m
+firstGrantMicro: 5_000_000
+providers:
+  - {name: claude, wire: messages, apiKeyEnv: ANTHROPIC_API_KEY, maxInFlight: 64, timeouts: &slow {firstByte: 90s, idle: 60s, total: 15m}}
+  - {name: backup, wire: chat, baseURL: "http://127.0.0.1:11434/v1/", timeouts: *slow}
+  - {name: inline, wire: responses, apiKey: sk-very-secret-indeed}
+  - {name: seek, wire: chat, dialect: deepseek, apiKeyFile: /run/secrets/seek}
+families:
+  alpha: [{provider: claude}, {provider: backup, model: llama3.2}]
+  gamma: [{provider: inline}]
+  delta: [{provider: seek}]
+models:
+  alpha-haiku-4-5: {price: {input: 1000000, cachedInput: 50000, output: 5000000}}
+  house-3.2:
+    family: local
+    price: {input: 0, output: 0}
+    aliases: [house]
+    routes: [{provider: backup, model: llama3.2, traits: {sampling: none, efforts: [low, high]}}]
+auto: [alpha-haiku-4-5, house-3.2]
+limits: {body: 32MiB, inputWait: 3d}
+plans:
+  pro: {requestsPerMinute: 600}
+  team: {name: Team, gatedModels: true, concurrentPerKey: 4}
+`
+
+// env is an environment with just these variables.
+func env(pairs ...string) func(string) string {
+	return func(name string) string {
+		for _, p := range pairs {
+			if v, ok := strings.CutPrefix(p, name+"="); ok {
+				return v
+			}
+		}
+		return ""
+	}
+}
+
+// files is a file system with stoa.yaml, and a key at /run/secrets/seek.
+func files(yaml string) func(string) ([]byte, error) {
+	return func(name string) ([]byte, error) {
+		switch name {
+		case "stoa.yaml":
+			return []byte(yaml), nil
+		case "/run/secrets/seek":
+			return []byte("sk-from-a-file\n"), nil
+		case "/run/secrets/empty":
+			return []byte("\n"), nil
+		}
+		return nil, &os.PathError{Op: "open", Path: name, Err: os.ErrNotExist}
+	}
+}
+
+func TestPrintShowsEverySettingAndNoSecret(t *testing.T) {
+	for _, tt := range []struct {
+		name, yaml string
+		env        func(string) string
+	}{
+		{"defaults", "", env()},
+		{"full", full, env("ANTHROPIC_API_KEY=sk-ant-hidden", "STOA_LOG_LEVEL=debug")},
+		{"variables", "", env("ANTHROPIC_API_KEY=sk-ant-hidden", "STOA_UPSTREAM=http://127.0.0.1:11434/v1", "STOA_UPSTREAM_MODEL=llama3.2")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := Load(Flags{Config: "stoa.yaml"}, tt.env, files(tt.yaml))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			if err := c.Print(&got); err != nil {
+				t.Fatal(err)
+			}
+			for _, secret := range []string{"hunter2", "sk-very-secret", "sk-ant-hidden", "sk-from-a-file"} {
+				if strings.Contains(got.String(), secret) {
+					t.Errorf("the dump holds the secret %q", secret)
+				}
+			}
+			golden := filepath.Join("testdata", tt.name+".yaml")
+			if *update {
+				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("the dump differs from %s (-want +got):\n%s", golden, diff)
+			}
+
+			// What was printed is a file that says the same, but for the secrets.
+			again, err := Load(Flags{Config: "stoa.yaml"}, tt.env, files(got.String()))
+			if err != nil {
+				t.Fatalf("the dump cannot be read back: %v", err)
+			}
+			opts := cmp.Options{
+				cmpopts.IgnoreUnexported(Config{}, Provider{}), cmpopts.IgnoreFields(Config{}, "Database", "Warnings"),
+				cmpopts.IgnoreFields(Provider{}, "APIKey", "BaseURL", "Dialect", "MaxInFlight", "Timeouts"), cmpopts.EquateEmpty(),
+			}
+			if diff := cmp.Diff(c, again, opts); diff != "" {
+				t.Errorf("the dump says something else (-loaded +read back):\n%s", diff)
+			}
+		})
+	}
+}
