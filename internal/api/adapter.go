@@ -144,7 +144,7 @@ func (s *Server) authenticate(r *http.Request, rt route) (stoa.Caller, error) {
 	case rt.scope != "" && !c.Key.Has(rt.scope):
 		return c, stoa.Errorf(stoa.CodeScope, "This key does not carry the scope %q, which the request needs. Use another key, or make one with that scope.", rt.scope)
 	}
-	return c, nil
+	return c, s.admit(c)
 }
 
 // panicked ends a request whose handler panicked: with 500 where nothing was

@@ -41,9 +41,14 @@ type Server struct {
 	// and 15 s.
 	HeaderWait, KeepAlive time.Duration
 
+	// RateLimited tells whether plans' and keys' limits are enforced; nil: they
+	// are.
+	RateLimited func() bool
+
 	// Web serves what is outside of /api/v1, and /api/v1/doc; nil: 404.
 	Web http.Handler
 
+	limits limits
 	once   sync.Once
 	drain  chan struct{} // closed when no more requests are taken
 	stop   context.Context

@@ -30,6 +30,11 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request, c stoa.C
 	}
 	log := LogFields(r.Context())
 	log.Model = req.model
+	leave, err := s.enterCall(c)
+	if err != nil {
+		return err
+	}
+	defer leave()
 
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)

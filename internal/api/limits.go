@@ -1,0 +1,60 @@
+package api
+
+import (
+	"time"
+
+	"stoa/internal/limit"
+	"stoa/internal/stoa"
+)
+
+// limits are the counters behind a plan's and a key's limits.
+type limits struct {
+	rates limit.Rates
+	calls limit.Slots
+}
+
+// admit counts a request of a key against the smaller of its own and its plan's
+// requests per minute. Every key is counted by itself, so that one at its limit
+// slows no other.
+func (s *Server) admit(c stoa.Caller) error {
+	if s.limitsOff() {
+		return nil
+	}
+	most := smaller(c.Plan.RequestsPerMinute, c.Key.RequestsPerMinute)
+	wait, ok := s.limits.rates.Take(c.Key.ID, most, time.Now())
+	if !ok {
+		return stoa.Errorf(stoa.CodeRateLimit, "This key may make %d requests in a minute and has made them. Try again in %d seconds.", most, wait/time.Second).After(wait)
+	}
+	return nil
+}
+
+// enterCall counts a model call as under way, for its key and its account; the
+// function it returns ends that.
+func (s *Server) enterCall(c stoa.Caller) (leave func(), err error) {
+	if s.limitsOff() {
+		return func() {}, nil
+	}
+	calls, key, account := &s.limits.calls, c.Key.ID, c.Account.ID
+	if !calls.Enter(key, c.Plan.ConcurrentPerKey) {
+		return nil, tooManyCalls("key", c.Plan.ConcurrentPerKey)
+	}
+	if !calls.Enter(account, c.Plan.ConcurrentPerAccount) {
+		calls.Leave(key)
+		return nil, tooManyCalls("account", c.Plan.ConcurrentPerAccount)
+	}
+	return func() { calls.Leave(account); calls.Leave(key) }, nil
+}
+
+func tooManyCalls(whose string, most int) error {
+	return stoa.Errorf(stoa.CodeRateLimit, "This %s may have %d calls running at a time and has them. Try again when one has ended.", whose, most).After(time.Second)
+}
+
+func (s *Server) limitsOff() bool { return s.RateLimited != nil && !s.RateLimited() }
+
+// smaller is the smaller of two limits, where 0 is none.
+func smaller(a, b int) int {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
