@@ -11,9 +11,11 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Why a call is stopped before its end, as the cause of its context.
+// Why a call is stopped before its end; the first and the last are causes of
+// its context.
 var (
 	errHungUp   = errors.New("the caller hung up")
+	errBrokeOff = stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Nothing was charged; try again.")
 	errStopping = stoa.Errorf(stoa.CodeOverloaded, "The service is stopping and this reply could not be finished. Nothing was charged; try again.").After(time.Second)
 )
 
@@ -70,7 +72,6 @@ type responsesCall struct {
 // whole answers with one JSON object.
 func (c *responsesCall) whole(ctx context.Context) error {
 	var text []byte
-	var stop stoa.Stop
 	for ev, err := range c.stream.Events(ctx) {
 		if err != nil {
 			return c.stopped(ctx, err)
@@ -80,29 +81,34 @@ func (c *responsesCall) whole(ctx context.Context) error {
 			c.firstText()
 			text = append(text, ev.Text...)
 		case stoa.Finished:
-			stop = ev.Stop
+			charge, err := c.settle(ctx)
+			if err != nil {
+				return err
+			}
+			c.write(charge, outcomeOf(ev.Stop, charge), string(text))
+			return nil
 		}
 	}
-	charge, err := c.settle(ctx)
-	if err != nil {
-		return err
-	}
+	return errBrokeOff
+}
+
+// write sends the finished reply. A caller who left by now was served all the
+// same.
+func (c *responsesCall) write(charge stoa.Charge, o *outcome, text string) {
 	c.reply.model = charge.Served
-	o := outcomeOf(stop, charge)
-	o.text, o.hasOutput = string(text), true
+	o.text, o.hasOutput = text, true
 	h := c.w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("stoa-charge-micro", strconv.FormatInt(int64(charge.Amount), 10))
 	if charge.Asked != charge.Served {
 		h.Set("stoa-model-requested", charge.Asked)
 	}
-	_, _ = c.w.Write(c.reply.appendObject(nil, o)) // a caller who left by now was served all the same
-	return nil
+	_, _ = c.w.Write(c.reply.appendObject(nil, o))
 }
 
 // streamed answers with server-sent events.
 func (c *responsesCall) streamed(ctx context.Context) error {
-	if c.req.model != c.stream.Served() && c.stream.Reason() != "" {
+	if c.stream.Reason() != "" {
 		c.w.Header().Set("stoa-model-requested", c.req.model)
 	}
 	out := &eventStream{w: c.w, reply: c.reply, pin: c.stream.Pin, headerWait: c.s.HeaderWait, keepAlive: c.s.KeepAlive}
@@ -149,7 +155,7 @@ func (c *responsesCall) relay(ctx context.Context, out *eventStream) error {
 			return c.hungUp(ctx)
 		}
 	}
-	return stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Nothing was charged; try again.")
+	return errBrokeOff
 }
 
 // settle charges the finished reply and notes what it came to.
