@@ -70,6 +70,10 @@ func IsCheck(err error) bool {
 	return ok && e.Code == "23514"
 }
 
+// ErrAgain is for closures that find that their transaction should be run again;
+// [IsPassing] recognises it.
+var ErrAgain = errors.New("db: run the transaction again")
+
 // IsPassing tells whether the same work may succeed when it is tried again: a
 // deadlock, a busy file, a connection that broke. After a broken connection the
 // first attempt may have been committed.
@@ -80,7 +84,7 @@ func IsPassing(err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code()&0xff == sqlite3.SQLITE_BUSY
 	}
-	return isConflict(err) || isBroken(err)
+	return errors.Is(err, ErrAgain) || isConflict(err) || isBroken(err)
 }
 
 // isConflict is PostgreSQL asking for the transaction to be run again; it was

@@ -1,0 +1,230 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// A Hold is credits set aside for one call. It ends by Settle or by Release;
+// one that does neither keeps its credits until the process ends. It is safe
+// for use by several goroutines.
+type Hold struct {
+	l      *Ledger
+	a      *account
+	key    string
+	capped bool // counts in the key's book
+
+	// Guarded by a.mu.
+	amount stoa.Credits
+	extra  stoa.Credits // taken on top while settling
+	state  holdState
+}
+
+type holdState uint8
+
+const (
+	holdOpen holdState = iota
+	holdSettling
+	holdSettled
+	holdReleased
+)
+
+// Hold sets credits of the caller's account aside: as many as most, and not
+// fewer than least. It costs no I/O while the node's lease lasts. Too few
+// credits are CodeQuota; a key that would pass its daily limit is
+// CodeKeyBudget.
+func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credits) (*Hold, error) {
+	if least < 0 {
+		return nil, fmt.Errorf("billing: a hold of %d", least)
+	}
+	most = max(most, least)
+	a := l.account(c.Account.ID)
+	limit := c.Key.MaxCreditsPerDay
+	h := &Hold{l: l, a: a, key: c.Key.ID, capped: limit > 0}
+	for {
+		want := most
+		day := dayOf(time.Now())
+		a.mu.Lock()
+		if h.capped {
+			if a.beforeDay != day {
+				a.mu.Unlock()
+				if err := l.loadDay(ctx, a, day); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			k := a.key(h.key, day)
+			left := limit - a.before[h.key] - k.spent - k.held
+			if left < least || left <= 0 && most > 0 {
+				a.mu.Unlock()
+				return nil, stoa.Errorf(stoa.CodeKeyBudget, "This key may spend %s credits a day and %s of them are left until midnight UTC; the call needs at least %s. Raise the key's limit or use another key.",
+					limit, max(left, 0), least)
+			}
+			want = min(want, left)
+		}
+		free := a.free()
+		if free < want && !a.exhausted(l.st.Grants()) {
+			a.mu.Unlock()
+			if err := l.extend(ctx, a); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if free < least || free <= 0 && want > 0 {
+			a.mu.Unlock()
+			return nil, stoa.Errorf(stoa.CodeQuota, "This call needs at least %s credits and %s are available. Top up the account, or ask for fewer output tokens.", max(least, 1), max(free, 0))
+		}
+		h.amount = min(free, want)
+		a.held += h.amount
+		if h.capped {
+			a.key(h.key, day).held += h.amount
+		}
+		a.mu.Unlock()
+		return h, nil
+	}
+}
+
+// loadDay reads what earlier lives of the process charged to the account's keys
+// on that day.
+func (l *Ledger) loadDay(ctx context.Context, a *account, day int64) error {
+	var spent map[string]stoa.Credits
+	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
+		spent, err = tx.SpentByKey(ctx, a.id, l.st.Node(), time.Unix(day*86_400, 0))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if day > a.beforeDay {
+		a.before, a.beforeDay = spent, day
+	}
+	return nil
+}
+
+// Amount is what is held.
+func (h *Hold) Amount() stoa.Credits {
+	h.a.mu.Lock()
+	defer h.a.mu.Unlock()
+	return h.amount
+}
+
+// Release gives the credits back. It may be called any number of times, and
+// does nothing after Settle.
+func (h *Hold) Release() {
+	h.a.mu.Lock()
+	defer h.a.mu.Unlock()
+	if h.state == holdOpen {
+		h.end(holdReleased)
+	}
+}
+
+// end gives back all that the hold has. The caller has a.mu.
+func (h *Hold) end(state holdState) {
+	h.a.held -= h.amount + h.extra
+	if h.capped {
+		h.a.keys[h.key].held -= h.amount
+	}
+	h.state, h.extra = state, 0
+}
+
+// errEnded is a mistake of ours: a hold is settled once.
+var errEnded = errors.New("billing: the hold has been settled or released")
+
+// Settle charges the call, gives back what it did not need, and returns the
+// charge after its commit. ctx is not waited for: a call that has been served
+// is charged, whoever has hung up.
+//
+// An amount above the hold takes the rest from what is available; what even
+// that does not cover is written off and the charge is marked Clamped. A charge
+// whose ID is there already is not made again: the stored one is returned, and
+// also does not run.
+//
+// also runs in the charge's savepoint: its error takes the charge back and is
+// returned. It may run more than once. After an error nothing is charged, the
+// hold is open again, and Settle may be repeated; only when the database broke
+// in the midst of a commit may a charge exist, which a repeat then returns.
+func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx context.Context, tx *store.Tx) error) (stoa.Charge, error) {
+	ctx = context.WithoutCancel(ctx)
+	if c.ID == "" || c.Amount < 0 || c.WrittenOff < 0 {
+		return stoa.Charge{}, fmt.Errorf("billing: a charge %q of %d", c.ID, c.Amount)
+	}
+	c.AccountID = h.a.id
+	if c.KeyID == "" {
+		c.KeyID = h.key
+	}
+	c.StartedAt = c.StartedAt.UTC().Truncate(time.Microsecond)
+	c.FirstToken, c.Duration = c.FirstToken.Truncate(time.Microsecond), c.Duration.Truncate(time.Microsecond)
+	if err := h.cover(ctx, &c); err != nil {
+		return stoa.Charge{}, err
+	}
+	e := entries.Get().(*entry)
+	e.h, e.also, e.ctx = h, also, ctx
+	e.receipt = store.Receipt{Charge: c}
+	if !h.l.enqueue(e) {
+		h.reopen()
+		return stoa.Charge{}, stoa.Errorf(stoa.CodeOverloaded, "The service is stopping. Try again.").After(time.Second)
+	}
+	<-e.done
+	charge, err := e.receipt.Charge, e.err
+	*e = entry{done: e.done}
+	entries.Put(e)
+	if err != nil {
+		return stoa.Charge{}, err
+	}
+	return charge, nil
+}
+
+// cover begins the settling: it takes what the charge needs beyond the hold, and
+// lowers the charge to what there is.
+func (h *Hold) cover(ctx context.Context, c *stoa.Charge) error {
+	for {
+		h.a.mu.Lock()
+		if h.state != holdOpen {
+			h.a.mu.Unlock()
+			return errEnded
+		}
+		if c.Amount <= h.amount {
+			break
+		}
+		extra := c.Amount - h.amount
+		free := max(h.a.free(), 0)
+		if free < extra && !h.a.exhausted(h.l.st.Grants()) {
+			h.a.mu.Unlock()
+			if err := h.l.extend(ctx, h.a); err != nil {
+				return err
+			}
+			continue
+		}
+		h.extra = min(extra, free)
+		h.a.held += h.extra
+		if h.extra < extra {
+			clamp(c, h.amount+h.extra)
+		}
+		break
+	}
+	h.state = holdSettling
+	h.a.mu.Unlock()
+	return nil
+}
+
+// clamp lowers a charge to what can be paid.
+func clamp(c *stoa.Charge, to stoa.Credits) {
+	c.WrittenOff += c.Amount - to
+	c.Amount = to
+	c.Clamped = true
+}
+
+// reopen takes back a settling that failed.
+func (h *Hold) reopen() {
+	h.a.mu.Lock()
+	defer h.a.mu.Unlock()
+	h.a.held -= h.extra
+	h.extra, h.state = 0, holdOpen
+}

@@ -1,0 +1,267 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+const agentColumns = `id, account_id, space_id, COALESCE(external_id, ''), name, description, instructions, model, drive_access,
+	max_credits, timeout, max_steps, embed_enabled, metadata, version, revision, created_at, updated_at`
+
+func scanAgent(rows *sql.Rows) (stoa.Agent, error) {
+	var a stoa.Agent
+	var metadata string
+	var timeout, created, updated int64
+	err := rows.Scan(&a.ID, &a.AccountID, &a.SpaceID, &a.ExternalID, &a.Name, &a.Description, &a.Instructions, &a.Model, &a.DriveAccess,
+		&a.Limits.MaxCredits, &timeout, &a.Limits.MaxSteps, &a.EmbedEnabled, &metadata, &a.Version, &a.Revision, &created, &updated)
+	if err != nil {
+		return a, err
+	}
+	a.Limits.Timeout = time.Duration(timeout) * time.Microsecond
+	a.CreatedAt, a.UpdatedAt = db.Time(created), db.Time(updated)
+	return a, jsonx.Unmarshal([]byte(metadata), &a.Metadata)
+}
+
+// InsertAgent adds an agent to a space, and its first version. An empty ID is
+// filled in; version, revision and times are set. CodeSpaceNotFound where the
+// account has no such space; CodeConflict for an external id that is taken.
+func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error) {
+	if _, err := tx.space(ctx, a.AccountID, a.SpaceID, tx.ForShare()); err != nil {
+		return a, err
+	}
+	if a.ID == "" {
+		a.ID = stoa.NewID("agt")
+	}
+	a.Version, a.Revision, a.CreatedAt, a.UpdatedAt = 1, 1, tx.Now, tx.Now
+	metadata, err := jsonText(a.Metadata)
+	if err != nil {
+		return a, err
+	}
+	n, err := tx.Exec(ctx, `INSERT INTO agents (id, account_id, space_id, external_id, name, description, instructions, model, drive_access,
+			max_credits, timeout, max_steps, embed_enabled, metadata, version, revision, created_at, updated_at, deleted_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, 0) ON CONFLICT (account_id, external_id) DO NOTHING`,
+		a.ID, a.AccountID, a.SpaceID, orNull(a.ExternalID), a.Name, a.Description, a.Instructions, a.Model, string(a.DriveAccess),
+		int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Bit(a.EmbedEnabled), metadata,
+		a.Version, a.Revision, db.Micros(a.CreatedAt))
+	if err != nil {
+		return a, err
+	}
+	if n == 0 {
+		return a, externalIDTaken("agent", a.ExternalID)
+	}
+	return a, tx.freeze(ctx, a)
+}
+
+// freeze writes the agent's present version.
+func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
+	_, err := tx.Exec(ctx, `INSERT INTO agent_versions (agent_id, version, instructions, model, drive_access, max_credits, timeout, max_steps, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		a.ID, a.Version, a.Instructions, a.Model, string(a.DriveAccess), int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Micros(tx.Now))
+	return err
+}
+
+// Agent is an account's agent; CodeAgentNotFound where there is none, or where
+// it has been deleted.
+func (tx *Tx) Agent(ctx context.Context, accountID, id string) (stoa.Agent, error) {
+	return tx.agent(ctx, accountID, id, "")
+}
+
+// AgentForShare is [Tx.Agent], and keeps the agent from being changed or
+// deleted until the commit.
+func (tx *Tx) AgentForShare(ctx context.Context, accountID, id string) (stoa.Agent, error) {
+	return tx.agent(ctx, accountID, id, tx.ForShare())
+}
+
+func (tx *Tx) agent(ctx context.Context, accountID, id, lock string) (a stoa.Agent, err error) {
+	found := false
+	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
+		found = true
+		a, err = scanAgent(rows)
+		return err
+	}, `SELECT `+agentColumns+` FROM agents WHERE account_id = $1 AND id = $2 AND deleted_at = 0`+lock, accountID, id)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeAgentNotFound, "There is no such agent.").At("agentId")
+	}
+	return a, err
+}
+
+// An AgentFilter narrows a list of agents. Empty members do not.
+type AgentFilter struct {
+	SpaceID, ExternalID string
+}
+
+// Agents lists an account's agents.
+func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Page) ([]stoa.Agent, bool, error) {
+	args, cond := narrow([]any{accountID}, "space_id", f.SpaceID, "external_id", f.ExternalID)
+	where, order, more := p.clause(len(args) + 1)
+	var list []stoa.Agent
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		a, err := scanAgent(rows)
+		list = append(list, a)
+		return err
+	}, `SELECT `+agentColumns+` FROM agents WHERE account_id = $1 AND deleted_at = 0`+cond+where+order, append(args, more...)...)
+	list, another := cut(list, p)
+	return list, another, err
+}
+
+// EditAgent has fn change an agent and writes it. What fn sees cannot change
+// meanwhile, so that is the place to compare revisions; its error is returned
+// and nothing is written. The version goes up and is frozen when instructions,
+// model, limits or drive access differ afterwards. fn must leave ids, version
+// and times alone.
+func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa.Agent) error) (stoa.Agent, error) {
+	before, err := tx.agent(ctx, accountID, id, tx.ForUpdate())
+	if err != nil {
+		return before, err
+	}
+	a := before
+	if err := fn(&a); err != nil {
+		return a, err
+	}
+	if a.SpaceID != before.SpaceID {
+		if _, err := tx.space(ctx, accountID, a.SpaceID, tx.ForShare()); err != nil {
+			return a, err
+		}
+	}
+	metadata, err := jsonText(a.Metadata)
+	if err != nil {
+		return a, err
+	}
+	a.Revision++
+	a.UpdatedAt = tx.Now
+	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.Limits != before.Limits {
+		a.Version++
+		if err := tx.freeze(ctx, a); err != nil {
+			return a, err
+		}
+	}
+	_, err = tx.Exec(ctx, `UPDATE agents SET space_id = $3, external_id = $4, name = $5, description = $6, instructions = $7, model = $8, drive_access = $9,
+			max_credits = $10, timeout = $11, max_steps = $12, embed_enabled = $13, metadata = $14, version = $15, revision = $16, updated_at = $17
+		WHERE account_id = $1 AND id = $2`,
+		accountID, id, a.SpaceID, orNull(a.ExternalID), a.Name, a.Description, a.Instructions, a.Model, string(a.DriveAccess),
+		int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Bit(a.EmbedEnabled), metadata,
+		a.Version, a.Revision, db.Micros(a.UpdatedAt))
+	if db.IsUnique(err) {
+		err = externalIDTaken("agent", a.ExternalID)
+	}
+	return a, err
+}
+
+// RollbackAgent makes an agent what it was in an earlier version. That is a
+// change like any other: it becomes a new version, unless nothing differs.
+func (tx *Tx) RollbackAgent(ctx context.Context, accountID, id string, version int64) (stoa.Agent, error) {
+	return tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
+		v, err := tx.AgentVersion(ctx, accountID, id, version)
+		a.Instructions, a.Model, a.DriveAccess, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.Limits
+		return err
+	})
+}
+
+// DuplicateAgent adds an agent with the same configuration: no drive, no
+// sessions, no external id. Empty name and space are those of the original.
+func (tx *Tx) DuplicateAgent(ctx context.Context, accountID, id, name, spaceID string) (stoa.Agent, error) {
+	a, err := tx.Agent(ctx, accountID, id)
+	if err != nil {
+		return a, err
+	}
+	a.ID, a.ExternalID = "", ""
+	if name != "" {
+		a.Name = name
+	}
+	if spaceID != "" {
+		a.SpaceID = spaceID
+	}
+	return tx.InsertAgent(ctx, a)
+}
+
+const versionColumns = `agent_id, version, instructions, model, drive_access, max_credits, timeout, max_steps, created_at`
+
+func scanVersion(rows *sql.Rows) (stoa.AgentVersion, error) {
+	var v stoa.AgentVersion
+	var timeout, created int64
+	err := rows.Scan(&v.AgentID, &v.Version, &v.Instructions, &v.Model, &v.DriveAccess, &v.Limits.MaxCredits, &timeout, &v.Limits.MaxSteps, &created)
+	v.Limits.Timeout = time.Duration(timeout) * time.Microsecond
+	v.CreatedAt = db.Time(created)
+	return v, err
+}
+
+// AgentVersion is one frozen version of an account's agent; CodeNotFound where
+// there is none. It is there for a deleted agent too, whose last turns end.
+func (tx *Tx) AgentVersion(ctx context.Context, accountID, id string, version int64) (v stoa.AgentVersion, err error) {
+	found := false
+	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
+		found = true
+		v, err = scanVersion(rows)
+		return err
+	}, `SELECT `+versionColumns+` FROM agent_versions WHERE agent_id = $2 AND version = $3
+		AND EXISTS (SELECT 1 FROM agents WHERE account_id = $1 AND id = $2)`, accountID, id, version)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeNotFound, "This agent has no version %d.", version).At("version")
+	}
+	return v, err
+}
+
+// AgentVersions lists the versions of an account's agent by number, newest
+// first unless asc. after is the number to go on after; 0: from the start.
+func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int64, limit int, asc bool) ([]stoa.AgentVersion, bool, error) {
+	if _, err := tx.Agent(ctx, accountID, id); err != nil {
+		return nil, false, err
+	}
+	p := Page{Limit: limit}
+	cond := ` AND ($2 = 0 OR version < $2) ORDER BY version DESC`
+	if asc {
+		cond = ` AND version > $2 ORDER BY version`
+	}
+	var list []stoa.AgentVersion
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		v, err := scanVersion(rows)
+		list = append(list, v)
+		return err
+	}, `SELECT `+versionColumns+` FROM agent_versions WHERE agent_id = $1`+cond+` LIMIT $3`, id, after, p.limit()+1)
+	list, more := cut(list, p)
+	return list, more, err
+}
+
+// HideAgent takes an agent out of every list and query; the sweep removes what
+// it had. It tells whether there was one. Runner.DeleteAgent is the verb.
+func (tx *Tx) HideAgent(ctx context.Context, accountID, id string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE agents SET deleted_at = $3, external_id = NULL, instructions = '', metadata = 'null', revision = revision + 1
+		WHERE account_id = $1 AND id = $2 AND deleted_at = 0`, accountID, id, db.Micros(tx.Now))
+	return n > 0, err
+}
+
+// A Ref names something of an account's.
+type Ref struct{ AccountID, ID string }
+
+// HiddenAgents gives deleted agents that still have rows.
+func (tx *Tx) HiddenAgents(ctx context.Context, limit int) ([]Ref, error) {
+	return tx.refs(ctx, `SELECT account_id, id FROM agents WHERE deleted_at > 0 ORDER BY deleted_at LIMIT $1`, limit)
+}
+
+func (tx *Tx) refs(ctx context.Context, query string, args ...any) ([]Ref, error) {
+	var refs []Ref
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var r Ref
+		err := rows.Scan(&r.AccountID, &r.ID)
+		refs = append(refs, r)
+		return err
+	}, query, args...)
+	return refs, err
+}
+
+// RemoveAgent removes the rows of a deleted agent once it has no sessions left,
+// and tells whether it did.
+func (tx *Tx) RemoveAgent(ctx context.Context, accountID, id string) (bool, error) {
+	n, err := tx.Exec(ctx, `DELETE FROM agents WHERE account_id = $1 AND id = $2 AND deleted_at > 0
+		AND NOT EXISTS (SELECT 1 FROM sessions WHERE agent_id = $2)`, accountID, id)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, `DELETE FROM agent_versions WHERE agent_id = $1`, id)
+	return true, err
+}

@@ -1,0 +1,208 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"strings"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+// A Receipt is a charge as it was written, with the lease it was taken from.
+type Receipt struct {
+	stoa.Charge
+	LeaseID   string
+	NodeID    string
+	CreatedAt time.Time // when it was written; the transaction's time
+}
+
+const receiptColumns = `id, account_id, key_id, lease_id, node_id, asked, served, reason, provider,
+	input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
+	price_input, price_cached_input, price_output, price_version,
+	amount, estimated, clamped, capped, written_off,
+	state, end_user, space_id, agent_id, session_id, started_at, first_token, duration, created_at`
+
+const receiptWidth = 32
+
+func (r *Receipt) append(args []any, now int64) []any {
+	c := &r.Charge
+	return append(args, c.ID, c.AccountID, c.KeyID, r.LeaseID, r.NodeID, c.Asked, c.Served, c.Reason, c.Provider,
+		c.Usage.InputTokens, c.Usage.CachedTokens, c.Usage.CacheWriteTokens, c.Usage.OutputTokens, c.Usage.ReasoningTokens,
+		int64(c.Price.Input), int64(c.Price.CachedInput), int64(c.Price.Output), c.Price.Version,
+		int64(c.Amount), db.Bit(c.Estimated), db.Bit(c.Clamped), db.Bit(c.Capped), int64(c.WrittenOff),
+		c.State, c.EndUser, c.SpaceID, c.AgentID, c.SessionID,
+		db.Micros(c.StartedAt), c.FirstToken.Microseconds(), c.Duration.Microseconds(), now)
+}
+
+func scanReceipt(rows *sql.Rows) (Receipt, error) {
+	var r Receipt
+	c := &r.Charge
+	var started, first, duration, created int64
+	err := rows.Scan(&c.ID, &c.AccountID, &c.KeyID, &r.LeaseID, &r.NodeID, &c.Asked, &c.Served, &c.Reason, &c.Provider,
+		&c.Usage.InputTokens, &c.Usage.CachedTokens, &c.Usage.CacheWriteTokens, &c.Usage.OutputTokens, &c.Usage.ReasoningTokens,
+		&c.Price.Input, &c.Price.CachedInput, &c.Price.Output, &c.Price.Version,
+		&c.Amount, &c.Estimated, &c.Clamped, &c.Capped, &c.WrittenOff,
+		&c.State, &c.EndUser, &c.SpaceID, &c.AgentID, &c.SessionID,
+		&started, &first, &duration, &created)
+	c.StartedAt = db.Time(started)
+	c.FirstToken = time.Duration(first) * time.Microsecond
+	c.Duration = time.Duration(duration) * time.Microsecond
+	r.CreatedAt = db.Time(created)
+	return r, err
+}
+
+// insertSizes are the numbers of rows that one INSERT takes, so that few
+// statements are ever prepared.
+var insertSizes = [...]int{64, 16, 4, 1}
+
+// InsertCharges writes charges and returns the ids of those that were not there
+// yet, in no order. No id may occur twice among the given ones. What a receipt
+// says of CreatedAt is ignored: it is the transaction's time.
+func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted map[string]bool, err error) {
+	inserted = make(map[string]bool, len(receipts))
+	args := make([]any, 0, min(len(receipts), insertSizes[0])*receiptWidth)
+	now := db.Micros(tx.Now)
+	for _, size := range insertSizes {
+		for ; len(receipts) >= size; receipts = receipts[size:] {
+			args = args[:0]
+			for i := range receipts[:size] {
+				args = receipts[i].append(args, now)
+			}
+			err := tx.Query(ctx, func(rows *sql.Rows) error {
+				var id string
+				err := rows.Scan(&id)
+				inserted[id] = true
+				return err
+			}, insertCharges(size), args...)
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return inserted, nil
+}
+
+// insertCharges is the INSERT for that many rows.
+func insertCharges(rows int) string {
+	switch rows {
+	case insertSizes[0]:
+		return insert64
+	case insertSizes[1]:
+		return insert16
+	case insertSizes[2]:
+		return insert4
+	}
+	return insert1
+}
+
+var (
+	insert64 = insertText(64)
+	insert16 = insertText(16)
+	insert4  = insertText(4)
+	insert1  = insertText(1)
+)
+
+func insertText(rows int) string {
+	var b strings.Builder
+	b.WriteString(`INSERT INTO charges (` + receiptColumns + `) VALUES `)
+	n := 0
+	for i := range rows {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteByte('(')
+		for j := range receiptWidth {
+			if j > 0 {
+				b.WriteByte(',')
+			}
+			n++
+			b.WriteByte('$')
+			b.WriteString(strconv.Itoa(n))
+		}
+		b.WriteByte(')')
+	}
+	b.WriteString(` ON CONFLICT (id) DO NOTHING RETURNING id`)
+	return b.String()
+}
+
+// Receipt is an account's charge with that id; CodeNotFound where there is
+// none.
+func (tx *Tx) Receipt(ctx context.Context, accountID, id string) (Receipt, error) {
+	r, found, err := tx.receipt(ctx, `account_id = $1 AND id = $2`, accountID, id)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeNotFound, "There is no receipt %q.", id)
+	}
+	return r, err
+}
+
+// ChargeByID finds a charge whoever's it is: for the ledger alone, which must
+// know what an id has been used for.
+func (tx *Tx) ChargeByID(ctx context.Context, id string) (Receipt, bool, error) {
+	return tx.receipt(ctx, `id = $1`, id)
+}
+
+func (tx *Tx) receipt(ctx context.Context, where string, args ...any) (r Receipt, found bool, err error) {
+	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
+		found = true
+		r, err = scanReceipt(rows)
+		return err
+	}, `SELECT `+receiptColumns+` FROM charges WHERE `+where, args...)
+	return r, found, err
+}
+
+// A ReceiptFilter narrows a list of receipts. Empty members do not.
+type ReceiptFilter struct {
+	KeyID, Served, AgentID, SpaceID, SessionID, EndUser string
+	From, To                                            time.Time // created at or after From, before To
+}
+
+// Receipts lists an account's charges.
+func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p Page) ([]Receipt, bool, error) {
+	args := []any{accountID}
+	cond := ""
+	add := func(column, op string, value any) {
+		args = append(args, value)
+		cond += " AND " + column + " " + op + " $" + strconv.Itoa(len(args))
+	}
+	for _, c := range []struct{ column, value string }{
+		{"key_id", f.KeyID}, {"served", f.Served}, {"agent_id", f.AgentID},
+		{"space_id", f.SpaceID}, {"session_id", f.SessionID}, {"end_user", f.EndUser},
+	} {
+		if c.value != "" {
+			add(c.column, "=", c.value)
+		}
+	}
+	if !f.From.IsZero() {
+		add("created_at", ">=", db.Micros(f.From))
+	}
+	if !f.To.IsZero() {
+		add("created_at", "<", db.Micros(f.To))
+	}
+	where, order, more := p.clause(len(args) + 1)
+	var list []Receipt
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		r, err := scanReceipt(rows)
+		list = append(list, r)
+		return err
+	}, `SELECT `+receiptColumns+` FROM charges WHERE account_id = $1`+cond+where+order, append(args, more...)...)
+	list, another := cut(list, p)
+	return list, another, err
+}
+
+// SpentByKey sums, for each key of an account, the charges since that time that
+// other nodes than the given one have written.
+func (tx *Tx) SpentByKey(ctx context.Context, accountID, exceptNode string, since time.Time) (map[string]stoa.Credits, error) {
+	spent := map[string]stoa.Credits{}
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var key string
+		var sum stoa.Credits
+		err := rows.Scan(&key, &sum)
+		spent[key] = sum
+		return err
+	}, `SELECT key_id, CAST(SUM(amount) AS BIGINT) FROM charges WHERE account_id = $1 AND created_at >= $2 AND node_id <> $3 GROUP BY key_id`,
+		accountID, db.Micros(since), exceptNode)
+	return spent, err
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+const keyColumns = `id, account_id, name, hint, scopes, rpm, max_per_day, expires_at, revoked_at, last_used_at, created_at`
+
+// keyScan collects what Scan needs for a key; done puts it together.
+type keyScan struct {
+	k                                stoa.Key
+	scopes                           string
+	expires, revoked, lastUsed, made int64
+}
+
+func (s *keyScan) dest() []any {
+	return []any{&s.k.ID, &s.k.AccountID, &s.k.Name, &s.k.Hint, &s.scopes, &s.k.RequestsPerMinute, &s.k.MaxCreditsPerDay,
+		&s.expires, &s.revoked, &s.lastUsed, &s.made}
+}
+
+func (s *keyScan) done() stoa.Key {
+	s.k.Scopes = strings.Fields(s.scopes)
+	s.k.ExpiresAt, s.k.RevokedAt = db.Time(s.expires), db.Time(s.revoked)
+	s.k.LastUsedAt, s.k.CreatedAt = db.Time(s.lastUsed), db.Time(s.made)
+	return s.k
+}
+
+// InsertKey adds a key whose secret has that hash (hex SHA-256). An empty ID is
+// filled in; CreatedAt is the transaction's time. A hash that is there already
+// is CodeConflict.
+func (tx *Tx) InsertKey(ctx context.Context, k stoa.Key, hash string) (stoa.Key, error) {
+	if k.ID == "" {
+		k.ID = stoa.NewID("key")
+	}
+	k.CreatedAt = tx.Now
+	n, err := tx.Exec(ctx, `INSERT INTO keys (id, account_id, hash, name, hint, scopes, rpm, max_per_day, expires_at, revoked_at, last_used_at, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11) ON CONFLICT (hash) DO NOTHING`,
+		k.ID, k.AccountID, hash, k.Name, k.Hint, strings.Join(k.Scopes, " "), k.RequestsPerMinute, int64(k.MaxCreditsPerDay),
+		db.Micros(k.ExpiresAt), db.Micros(k.RevokedAt), db.Micros(k.CreatedAt))
+	if err == nil && n == 0 {
+		err = stoa.Errorf(stoa.CodeConflict, "This key is in use already.")
+	}
+	return k, err
+}
+
+// KeyByHash finds a key and its account by the hash of the key's secret.
+func (tx *Tx) KeyByHash(ctx context.Context, hash string) (stoa.Key, stoa.Account, bool, error) {
+	var s keyScan
+	var a stoa.Account
+	var created int64
+	found, err := tx.Get(ctx, `SELECT k.id, k.account_id, k.name, k.hint, k.scopes, k.rpm, k.max_per_day, k.expires_at, k.revoked_at, k.last_used_at, k.created_at,
+			a.id, a.name, a.email, a.plan, a.suspended, a.default_space_id, a.created_at
+		FROM keys k JOIN accounts a ON a.id = k.account_id WHERE k.hash = $1`, []any{hash},
+		append(s.dest(), &a.ID, &a.Name, &a.Email, &a.Plan, &a.Suspended, &a.DefaultSpaceID, &created)...)
+	a.CreatedAt = db.Time(created)
+	return s.done(), a, found, err
+}
+
+// Key is an account's key with that id; CodeNotFound where there is none.
+func (tx *Tx) Key(ctx context.Context, accountID, id string) (stoa.Key, error) {
+	var s keyScan
+	found, err := tx.Get(ctx, `SELECT `+keyColumns+` FROM keys WHERE account_id = $1 AND id = $2`, []any{accountID, id}, s.dest()...)
+	if err == nil && !found {
+		err = noKey(id)
+	}
+	return s.done(), err
+}
+
+func noKey(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no key %q.", id) }
+
+// Keys lists an account's keys, revoked and expired ones too.
+func (tx *Tx) Keys(ctx context.Context, accountID string, p Page) ([]stoa.Key, bool, error) {
+	where, order, args := p.clause(2)
+	var list []stoa.Key
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var s keyScan
+		err := rows.Scan(s.dest()...)
+		list = append(list, s.done())
+		return err
+	}, `SELECT `+keyColumns+` FROM keys WHERE account_id = $1`+where+order, append([]any{accountID}, args...)...)
+	list, more := cut(list, p)
+	return list, more, err
+}
+
+// UpdateKey writes a key's name, scopes, limits, expiry and revocation;
+// CodeNotFound where there is none.
+func (tx *Tx) UpdateKey(ctx context.Context, k stoa.Key) error {
+	n, err := tx.Exec(ctx, `UPDATE keys SET name = $3, scopes = $4, rpm = $5, max_per_day = $6, expires_at = $7, revoked_at = $8 WHERE account_id = $1 AND id = $2`,
+		k.AccountID, k.ID, k.Name, strings.Join(k.Scopes, " "), k.RequestsPerMinute, int64(k.MaxCreditsPerDay), db.Micros(k.ExpiresAt), db.Micros(k.RevokedAt))
+	if err == nil && n == 0 {
+		err = noKey(k.ID)
+	}
+	return err
+}
+
+// TouchKey notes that a key was used at that time, unless a later one is known.
+func (tx *Tx) TouchKey(ctx context.Context, id string, at time.Time) error {
+	_, err := tx.Exec(ctx, `UPDATE keys SET last_used_at = $2 WHERE id = $1 AND last_used_at < $2`, id, db.Micros(at))
+	return err
+}

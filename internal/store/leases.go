@@ -1,0 +1,159 @@
+package store
+
+import (
+	"context"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+// A Lease is credits of an account that a node may spend.
+type Lease struct {
+	ID        string
+	AccountID string
+	NodeID    string
+	Amount    stoa.Credits
+	Spent     stoa.Credits
+	Open      bool
+}
+
+// Left is what may still be spent.
+func (l Lease) Left() stoa.Credits { return l.Amount - l.Spent }
+
+// Lease moves all of an account's balance into the node's lease and returns it.
+// Leases of the account that belong to other nodes are closed first: there is
+// one node. A node that is dead gets nothing: ok is false.
+func (tx *Tx) Lease(ctx context.Context, accountID, nodeID string) (l Lease, ok bool, err error) {
+	alive, err := tx.NodeAlive(ctx, nodeID)
+	if err != nil || !alive {
+		return Lease{}, false, err
+	}
+	l, err = tx.lease(ctx, accountID, nodeID, true)
+	return l, err == nil, err
+}
+
+// LeaseDead is [Tx.Lease] for a node that was declared dead while a call was
+// under way. The lease is closed from the start: it serves to charge that call
+// and nothing else, and [Tx.Unlease] takes back what the charge left.
+func (tx *Tx) LeaseDead(ctx context.Context, accountID, nodeID string) (Lease, error) {
+	return tx.lease(ctx, accountID, nodeID, false)
+}
+
+// lease does it in several statements, each of which sees what was committed
+// before it began: one statement for all would read a stale balance.
+func (tx *Tx) lease(ctx context.Context, accountID, nodeID string, open bool) (Lease, error) {
+	l := Lease{AccountID: accountID, NodeID: nodeID, Open: open}
+	found := false
+	if open {
+		var err error
+		found, err = tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`+tx.ForUpdate(),
+			[]any{accountID, nodeID}, &l.ID, &l.Amount, &l.Spent)
+		if err != nil {
+			return l, err
+		}
+		if err := tx.closeOthers(ctx, accountID, nodeID); err != nil {
+			return l, err
+		}
+	}
+	var balance stoa.Credits
+	exists, err := tx.Get(ctx, `SELECT balance FROM accounts WHERE id = $1`+tx.ForUpdate(), []any{accountID}, &balance)
+	if err != nil {
+		return l, err
+	}
+	if !exists {
+		return l, noAccount(accountID)
+	}
+	if balance > 0 {
+		if _, err := tx.Exec(ctx, `UPDATE accounts SET balance = balance - $2 WHERE id = $1`, accountID, int64(balance)); err != nil {
+			return l, err
+		}
+	}
+	if found {
+		if balance > 0 {
+			_, err = tx.Exec(ctx, `UPDATE leases SET amount = amount + $2 WHERE id = $1`, l.ID, int64(balance))
+		}
+		l.Amount += balance
+		return l, err
+	}
+	l.ID, l.Amount = stoa.NewID("lse"), balance
+	now, closed := db.Micros(tx.Now), int64(0)
+	if !open {
+		closed = now
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO leases (id, account_id, node_id, amount, is_open, created_at, closed_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		l.ID, accountID, nodeID, int64(l.Amount), db.Bit(open), now, closed)
+	return l, err
+}
+
+// closeOthers gives back what other nodes had leased of the account.
+func (tx *Tx) closeOthers(ctx context.Context, accountID, nodeID string) error {
+	var left stoa.Credits
+	found, err := tx.Get(ctx, `SELECT CAST(COALESCE(SUM(amount - spent), 0) AS BIGINT) FROM leases WHERE account_id = $1 AND is_open = 1 AND node_id <> $2 HAVING COUNT(*) > 0`,
+		[]any{accountID, nodeID}, &left)
+	if err != nil || !found {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE leases SET is_open = 0, closed_at = $3 WHERE account_id = $1 AND is_open = 1 AND node_id <> $2`, accountID, nodeID, db.Micros(tx.Now)); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE accounts SET balance = balance + $2 WHERE id = $1`, accountID, int64(left))
+	return err
+}
+
+// SpendLease adds to what an open lease has spent. False means that the lease
+// is closed, or does not hold as much: nothing is changed.
+func (tx *Tx) SpendLease(ctx context.Context, id string, amount stoa.Credits) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE leases SET spent = spent + $2 WHERE id = $1 AND is_open = 1 AND spent + $2 <= amount`, id, int64(amount))
+	return n == 1, err
+}
+
+// SettleDead books what was spent of a lease made by [Tx.LeaseDead] and gives
+// the rest back.
+func (tx *Tx) SettleDead(ctx context.Context, l Lease, spent stoa.Credits) error {
+	if _, err := tx.Exec(ctx, `UPDATE leases SET amount = $2, spent = $2 WHERE id = $1 AND is_open = 0`, l.ID, int64(spent)); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `UPDATE accounts SET balance = balance + $2 WHERE id = $1`, l.AccountID, int64(l.Left()-spent))
+	return err
+}
+
+// OpenLease reads the node's open lease of an account.
+func (tx *Tx) OpenLease(ctx context.Context, accountID, nodeID string) (Lease, bool, error) {
+	l := Lease{AccountID: accountID, NodeID: nodeID, Open: true}
+	found, err := tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`,
+		[]any{accountID, nodeID}, &l.ID, &l.Amount, &l.Spent)
+	return l, found, err
+}
+
+// CloseLeases gives back all that a node has leased and not spent.
+func (tx *Tx) CloseLeases(ctx context.Context, nodeID string) error {
+	// The leases first: locks are taken in the order node, lease, account.
+	if _, err := tx.Exec(ctx, `UPDATE leases SET closed_at = $2 WHERE node_id = $1 AND is_open = 1`, nodeID, db.Micros(tx.Now)); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE accounts SET balance = balance + (SELECT SUM(amount - spent) FROM leases WHERE account_id = accounts.id AND node_id = $1 AND is_open = 1)
+		WHERE id IN (SELECT account_id FROM leases WHERE node_id = $1 AND is_open = 1)`, nodeID); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `UPDATE leases SET is_open = 0 WHERE node_id = $1 AND is_open = 1`, nodeID)
+	return err
+}
+
+// Funds is what the rows say of an account's credits.
+type Funds struct {
+	Granted stoa.Credits // sum of the grants
+	Balance stoa.Credits // not leased
+	Leased  stoa.Credits // leased and not spent
+}
+
+// Funds reads what an account has; CodeNotFound where there is none.
+func (tx *Tx) Funds(ctx context.Context, accountID string) (Funds, error) {
+	var f Funds
+	found, err := tx.Get(ctx, `SELECT granted, balance,
+			(SELECT CAST(COALESCE(SUM(amount - spent), 0) AS BIGINT) FROM leases WHERE account_id = accounts.id AND is_open = 1)
+		FROM accounts WHERE id = $1`, []any{accountID}, &f.Granted, &f.Balance, &f.Leased)
+	if err == nil && !found {
+		err = noAccount(accountID)
+	}
+	return f, err
+}

@@ -1,0 +1,184 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"strings"
+
+	"stoa/internal/db"
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+const spaceColumns = `id, account_id, COALESCE(external_id, ''), name, description, metadata, revision, created_at, updated_at`
+
+func scanSpace(rows *sql.Rows) (stoa.Space, error) {
+	var s stoa.Space
+	var metadata string
+	var created, updated int64
+	if err := rows.Scan(&s.ID, &s.AccountID, &s.ExternalID, &s.Name, &s.Description, &metadata, &s.Revision, &created, &updated); err != nil {
+		return s, err
+	}
+	s.CreatedAt, s.UpdatedAt = db.Time(created), db.Time(updated)
+	return s, jsonx.Unmarshal([]byte(metadata), &s.Metadata)
+}
+
+// InsertSpace adds a space. An empty ID is filled in; times and revision are
+// set. An external id that the account has used for a space is CodeConflict.
+func (tx *Tx) InsertSpace(ctx context.Context, s stoa.Space) (stoa.Space, error) {
+	if s.ID == "" {
+		s.ID = stoa.NewID("spc")
+	}
+	s.CreatedAt, s.UpdatedAt, s.Revision = tx.Now, tx.Now, 1
+	metadata, err := jsonText(s.Metadata)
+	if err != nil {
+		return s, err
+	}
+	n, err := tx.Exec(ctx, `INSERT INTO spaces (id, account_id, external_id, name, description, metadata, revision, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) ON CONFLICT (account_id, external_id) DO NOTHING`,
+		s.ID, s.AccountID, orNull(s.ExternalID), s.Name, s.Description, metadata, s.Revision, db.Micros(s.CreatedAt))
+	if err == nil && n == 0 {
+		err = externalIDTaken("space", s.ExternalID)
+	}
+	return s, err
+}
+
+// DefaultSpace is the account's default space, which is made when it is first
+// asked for; CodeNotFound where there is no such account.
+func (tx *Tx) DefaultSpace(ctx context.Context, accountID string) (stoa.Space, error) {
+	var id string
+	found, err := tx.Get(ctx, `SELECT default_space_id FROM accounts WHERE id = $1`+tx.ForUpdate(), []any{accountID}, &id)
+	if err != nil {
+		return stoa.Space{}, err
+	}
+	if !found {
+		return stoa.Space{}, noAccount(accountID)
+	}
+	if id != "" {
+		return tx.Space(ctx, accountID, id)
+	}
+	s, err := tx.InsertSpace(ctx, stoa.Space{AccountID: accountID, Name: "Default"})
+	if err == nil {
+		_, err = tx.Exec(ctx, `UPDATE accounts SET default_space_id = $2 WHERE id = $1`, accountID, s.ID)
+	}
+	return s, err
+}
+
+// Space is an account's space; CodeSpaceNotFound where there is none.
+func (tx *Tx) Space(ctx context.Context, accountID, id string) (stoa.Space, error) {
+	return tx.space(ctx, accountID, id, "")
+}
+
+func (tx *Tx) space(ctx context.Context, accountID, id, lock string) (s stoa.Space, err error) {
+	found := false
+	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
+		found = true
+		s, err = scanSpace(rows)
+		return err
+	}, `SELECT `+spaceColumns+` FROM spaces WHERE account_id = $1 AND id = $2`+lock, accountID, id)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeSpaceNotFound, "There is no such space.").At("spaceId")
+	}
+	return s, err
+}
+
+// Spaces lists an account's spaces; an external id narrows it.
+func (tx *Tx) Spaces(ctx context.Context, accountID, externalID string, p Page) ([]stoa.Space, bool, error) {
+	args, cond := narrow([]any{accountID}, "external_id", externalID)
+	where, order, more := p.clause(len(args) + 1)
+	var list []stoa.Space
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		s, err := scanSpace(rows)
+		list = append(list, s)
+		return err
+	}, `SELECT `+spaceColumns+` FROM spaces WHERE account_id = $1`+cond+where+order, append(args, more...)...)
+	list, another := cut(list, p)
+	return list, another, err
+}
+
+// EditSpace has fn change a space and writes it: name, description, external id,
+// metadata. What fn sees cannot change meanwhile, so that is the place to
+// compare revisions; its error is returned and nothing is written.
+func (tx *Tx) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa.Space) error) (stoa.Space, error) {
+	s, err := tx.space(ctx, accountID, id, tx.ForUpdate())
+	if err == nil {
+		err = fn(&s)
+	}
+	if err != nil {
+		return s, err
+	}
+	metadata, err := jsonText(s.Metadata)
+	if err != nil {
+		return s, err
+	}
+	s.Revision++
+	s.UpdatedAt = tx.Now
+	_, err = tx.Exec(ctx, `UPDATE spaces SET external_id = $3, name = $4, description = $5, metadata = $6, revision = $7, updated_at = $8
+		WHERE account_id = $1 AND id = $2`,
+		accountID, id, orNull(s.ExternalID), s.Name, s.Description, metadata, s.Revision, db.Micros(s.UpdatedAt))
+	if db.IsUnique(err) {
+		err = externalIDTaken("space", s.ExternalID)
+	}
+	return s, err
+}
+
+// DeleteSpace removes a space that has no agents any more; one that does not
+// exist is no error. Runner.DeleteSpace is the verb that also sees to agents.
+func (tx *Tx) DeleteSpace(ctx context.Context, accountID, id string) error {
+	if _, err := tx.Exec(ctx, `UPDATE accounts SET default_space_id = '' WHERE id = $1 AND default_space_id = $2`, accountID, id); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM spaces WHERE account_id = $1 AND id = $2`, accountID, id)
+	return err
+}
+
+// AgentsOf gives the ids of all agents of a space, and keeps the space from
+// getting more until the commit.
+func (tx *Tx) AgentsOf(ctx context.Context, accountID, spaceID string) ([]string, error) {
+	if _, err := tx.space(ctx, accountID, spaceID, tx.ForUpdate()); err != nil {
+		if stoa.CodeOf(err) == stoa.CodeSpaceNotFound {
+			return nil, nil
+		}
+		return nil, err
+	}
+	var ids []string
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	}, `SELECT id FROM agents WHERE account_id = $1 AND space_id = $2 AND deleted_at = 0 ORDER BY created_at, id`, accountID, spaceID)
+	return ids, err
+}
+
+func externalIDTaken(noun, id string) error {
+	return stoa.Errorf(stoa.CodeConflict, "There is a %s with the external id %q already.", noun, id).At("externalId")
+}
+
+// orNull stores an absent text as NULL, which a unique index lets occur twice.
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func jsonText[T any](v T) (string, error) {
+	b, err := jsonx.Marshal(v)
+	return string(b), err
+}
+
+// narrow adds equality conditions, in pairs of column and value, for the values
+// that are not empty.
+func narrow(args []any, pairs ...string) ([]any, string) {
+	var b strings.Builder
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			continue
+		}
+		args = append(args, pairs[i+1])
+		b.WriteString(" AND " + pairs[i] + " = $" + strconv.Itoa(len(args)))
+	}
+	return args, b.String()
+}

@@ -1,0 +1,151 @@
+// Package store is all the SQL of the house: one file per noun, each with
+// methods on [Tx], and the migrations that make the tables.
+//
+// It never decides what a row means for a caller: no prices, no permissions, no
+// HTTP. Every query about an account's things carries the account. Charges and
+// grants are only ever added to. Start with [Open], [Store.Read] and
+// [Store.Write]; then the noun you need.
+package store
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"sync/atomic"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Config says where the store is. Dir or PostgresURL is needed; PostgresURL
+// wins.
+type Config struct {
+	Dir         string        // data directory; holds core.db
+	PostgresURL string        // postgres://…
+	Durability  db.Durability // empty: db.Full
+	Readers     int           // read-only connections of SQLite; 0: 4
+	Connections int           // connections to PostgreSQL; 0: 16
+	// ReadOnly opens the store beside a running server, for verifying and for
+	// backups: no lock, no migrations, no node; Write is refused.
+	ReadOnly bool
+	Logger   *slog.Logger // nil: none
+}
+
+// Store is the open store. It is safe for use by many goroutines.
+type Store struct {
+	db     *db.DB
+	lock   *db.Lock
+	node   string
+	grants atomic.Int64
+}
+
+// A Tx is a running transaction with the store's verbs. See [Store.Write] for
+// what a closure may do with it.
+type Tx struct {
+	*db.Tx
+	s *Store
+}
+
+// ErrLost is returned by Write when another process may have taken over the
+// database.
+var ErrLost = errors.New("store: the lock on the database is lost")
+
+// Open takes the lock, opens the database, migrates it, and begins a new life:
+// every earlier node is declared dead, its leases are closed, and the idempotency
+// keys it was working on are free again.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	s := &Store{node: stoa.NewID("node")}
+	if err := s.open(ctx, cfg); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, cfg Config) error {
+	var err error
+	if !cfg.ReadOnly {
+		if cfg.PostgresURL != "" {
+			s.lock, err = db.LockPostgres(ctx, cfg.PostgresURL)
+		} else {
+			s.lock, err = db.LockDir(cfg.Dir)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	s.db, err = db.Open(ctx, db.Config{
+		Dir: cfg.Dir, File: "core.db", PostgresURL: cfg.PostgresURL, Migrations: files,
+		Durability: cfg.Durability, Readers: cfg.Readers, Connections: cfg.Connections,
+		ReadOnly: cfg.ReadOnly, Logger: cfg.Logger,
+	})
+	if err != nil || cfg.ReadOnly {
+		return err
+	}
+	return s.Write(ctx, func(tx *Tx) error { return tx.beginNode(ctx, s.node) })
+}
+
+// Close waits for accepted writes, closes the database and gives up the lock.
+func (s *Store) Close() error {
+	var errs []error
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Release())
+	}
+	return errors.Join(errs...)
+}
+
+// Node is the identifier of this life of this process.
+func (s *Store) Node() string { return s.node }
+
+// Lost is closed when another process may have taken over the database: stop at
+// once. It is nil, and so blocks for ever, where that cannot happen.
+func (s *Store) Lost() <-chan struct{} {
+	if s.lock == nil {
+		return nil
+	}
+	return s.lock.Lost()
+}
+
+// Read runs fn in a read-only transaction that sees one moment.
+func (s *Store) Read(ctx context.Context, fn func(tx *Tx) error) error {
+	return s.db.Read(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
+}
+
+// Write runs fn in a transaction and returns after its commit. An error or
+// panic of fn rolls back all that fn did.
+//
+// ctx counts until fn starts; what has begun is finished. fn may run on another
+// goroutine, together with others in one commit, and more than once: it must
+// set its results anew each time, and must not call Read or Write.
+func (s *Store) Write(ctx context.Context, fn func(tx *Tx) error) error {
+	select {
+	case <-s.Lost():
+		return ErrLost
+	default:
+	}
+	return s.db.Write(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
+}
+
+// Backup writes a consistent copy of the SQLite file to path, which must not
+// exist yet, while others go on writing.
+func (s *Store) Backup(ctx context.Context, path string) error { return s.db.Backup(ctx, path) }
+
+// Grants counts the grants that this process has committed: when it has
+// changed, some account has more than before.
+func (s *Store) Grants() int64 { return s.grants.Load() }
+
+// Postgres tells which of the two databases this is.
+func (s *Store) Postgres() bool { return s.db.Postgres() }
