@@ -1,0 +1,364 @@
+package catalog
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stoa/internal/stoa"
+)
+
+var (
+	free = stoa.Plan{ID: "free"}
+	pro  = stoa.Plan{ID: "pro", GatedModels: true}
+)
+
+// vendorProviders are the four vendors as their keys switch them on.
+func vendorProviders() []stoa.Provider {
+	return []stoa.Provider{
+		{Name: "anthropic", Wire: "messages"}, {Name: "gemini", Wire: "gemini"},
+		{Name: "openai", Wire: "responses"}, {Name: "deepseek", Wire: "chat", Dialect: "deepseek"},
+		{Name: "local", Wire: "chat", Dialect: "compatible"},
+	}
+}
+
+// served has every family at its own vendor.
+func served() Options {
+	return Options{Providers: vendorProviders(), Families: map[string][]Route{
+		"alpha": {{Provider: "anthropic"}}, "beta": {{Provider: "gemini"}}, "gamma": {{Provider: "openai"}}, "delta": {{Provider: "deepseek"}},
+	}}
+}
+
+func build(t *testing.T, opts Options) *Catalog {
+	t.Helper()
+	c, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// find is the model that an identifier resolves to with every right.
+func find(t *testing.T, c *Catalog, id string) stoa.Model {
+	t.Helper()
+	res, err := c.Resolve(id, pro, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.Models[0]
+}
+
+func ids(models []stoa.Model) []string {
+	var list []string
+	for _, m := range models {
+		list = append(list, m.ID)
+	}
+	return list
+}
+
+// TestTheShippedCatalogIsTheOneThatWasPromised holds the fixed table of
+// identifiers beside the data.
+func TestTheShippedCatalogIsTheOneThatWasPromised(t *testing.T) {
+	want := []string{
+		"alpha-haiku-4-5 alpha open", "alpha-sonnet-5-5 alpha open alpha-sonnet-5", "alpha-opus-5-5 alpha gated (alpha-opus-5)", "alpha-fable-5-1 alpha gated",
+		"beta-3.1-pro beta open", "beta-3.1-flash beta open", "beta-3.7-flash beta open", "beta-3.8-flash beta open",
+		"gamma-6.1-sol gamma gated (gamma-5.6-sol) (gamma-5.6-terra)", "gamma-6-luna gamma open (gamma-5.6-luna)",
+		"delta-v4-flash delta gated", "delta-v4-pro delta gated",
+	}
+	var got []string
+	for _, m := range build(t, Options{}).Models() {
+		line := m.ID + " " + m.Family + " open"
+		if m.Gated {
+			line = m.ID + " " + m.Family + " gated"
+		}
+		for _, alias := range m.Aliases {
+			line += " " + alias
+		}
+		for _, alias := range m.DeprecatedAliases {
+			line += " (" + alias + ")"
+		}
+		got = append(got, line)
+		if m.Price.Version == "" || m.Price.Input <= 0 || m.Price.Output <= m.Price.Input || m.Price.CachedInput <= 0 || m.Price.CachedInput > m.Price.Input || m.Price.Output > stoa.MaxRate {
+			t.Errorf("%s: price %+v cannot be right", m.ID, m.Price)
+		}
+		if m.MaxOutput <= 0 || m.ContextTokens < m.MaxOutput || !m.Available {
+			t.Errorf("%s: %+v cannot be right", m.ID, m)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestResolveFindsWhoServes(t *testing.T) {
+	auto := []string{"beta-3.8-flash", "gamma-6-luna", "alpha-haiku-4-5"}
+	for _, tt := range []struct {
+		name, asked string
+		plan        stoa.Plan
+		ill         string
+		models      []string
+		reason      string
+		requested   string
+	}{
+		{"an identifier", "alpha-haiku-4-5", free, "", []string{"alpha-haiku-4-5"}, "", "alpha-haiku-4-5"},
+		{"an identifier that is not well", "alpha-haiku-4-5", free, "alpha", []string{"alpha-haiku-4-5"}, "", "alpha-haiku-4-5"},
+		{"an alias", "alpha-sonnet-5", free, "", []string{"alpha-sonnet-5-5"}, "alias", "alpha-sonnet-5-5"},
+		{"a deprecated name", "gamma-5.6-luna", free, "", []string{"gamma-6-luna"}, "alias", "gamma-6-luna"},
+		{"a deprecated name of a gated model, with the plan", "gamma-5.6-terra", pro, "", []string{"gamma-6.1-sol"}, "alias", "gamma-6.1-sol"},
+		{"a deprecated name of a gated model, without the plan", "alpha-opus-5", free, "", auto, "plan", "alpha-opus-5-5"},
+		{"a gated model, with the plan", "delta-v4-pro", pro, "", []string{"delta-v4-pro"}, "", "delta-v4-pro"},
+		{"a gated model, without the plan", "delta-v4-pro", free, "", auto, "plan", "delta-v4-pro"},
+		{"auto", "auto", free, "", auto, "auto", ""},
+		{"auto, its first choice not well", "auto", free, "beta", []string{"gamma-6-luna", "alpha-haiku-4-5", "beta-3.8-flash"}, "auto", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			res, err := build(t, served()).Resolve(tt.asked, tt.plan, func(m stoa.Model) bool { return m.Family != tt.ill })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.models, ids(res.Models)); diff != "" {
+				t.Errorf("models (-want +got):\n%s", diff)
+			}
+			if res.Asked != tt.asked || res.Reason != tt.reason || res.Requested.ID != tt.requested {
+				t.Errorf("got asked %q, reason %q, requested %q", res.Asked, res.Reason, res.Requested.ID)
+			}
+			if tt.requested != "" && res.Requested.Price.Output == 0 {
+				t.Error("the requested model has no price to cap the charge")
+			}
+		})
+	}
+}
+
+func TestResolveRefusesWhatItDoesNotKnow(t *testing.T) {
+	c := build(t, served())
+	for _, tt := range []struct{ name, asked, want string }{
+		{"a slip", "alpha-sonet-5-5", `There is no model "alpha-sonet-5-5"; did you mean "alpha-sonnet-5-5"?`},
+		{"other case", "Alpha-Haiku-4-5", `did you mean "alpha-haiku-4-5"?`},
+		{"a vendor's name", "claude-opus-5-5", `did you mean "alpha-opus-5-5"?`},
+		{"a vendor's name with its owner", "openai/gpt-6-luna", `did you mean "gamma-6-luna"?`},
+		{"nothing alike", "llama", `There is no model "llama". The models are auto, alpha-haiku-4-5, `},
+		{"space around", " auto", `did you mean "auto"?`},
+		{"nothing", "", `There is no model "". The models are auto`},
+		{"a novel", strings.Repeat("é", 5000), "…\". The models are auto"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := c.Resolve(tt.asked, pro, nil)
+			e := stoa.AsError(err)
+			if e.Code != stoa.CodeModelNotFound || e.Param != "model" || !strings.Contains(e.Message, tt.want) || len(e.Message) > 600 {
+				t.Errorf("got %s (param %q), want %q", e.Message, e.Param, tt.want)
+			}
+		})
+	}
+}
+
+func TestAFamilyWithoutAProviderIsUnavailable(t *testing.T) {
+	opts := Options{Providers: vendorProviders(), Families: map[string][]Route{"delta": {{Provider: "deepseek"}}}}
+	c := build(t, opts)
+	for _, asked := range []string{"alpha-haiku-4-5", "alpha-opus-5-5", "auto"} {
+		_, err := c.Resolve(asked, pro, nil)
+		if e := stoa.AsError(err); e.Code != stoa.CodeModelUnavailable || e.Param != "model" {
+			t.Errorf("%s: got %v", asked, err)
+		}
+	}
+	if got := ids([]stoa.Model{find(t, c, "delta-v4-pro")}); got[0] != "delta-v4-pro" {
+		t.Errorf("the family that has one: got %v", got)
+	}
+	if got := c.DefaultModel(pro); got != "" {
+		t.Errorf("default model: got %q", got)
+	}
+	for _, m := range c.Models() {
+		if m.Available != (m.Family == "delta") {
+			t.Errorf("%s: available is %t", m.ID, m.Available)
+		}
+	}
+}
+
+func TestRoutesNameWhatTheVendorCallsAModel(t *testing.T) {
+	opts := served()
+	opts.Families["alpha"] = []Route{{Provider: "anthropic"}, {Provider: "local", Model: "llama3.2"}, {Provider: "anthropic", Model: "claude-haiku-4-5"}, {Provider: "local", Model: "x", Traits: &stoa.Traits{Sampling: "one"}}}
+	c := build(t, opts)
+	sonnet := stoa.Traits{Sampling: "none", Efforts: []string{"low", "medium", "high", "xhigh", "max"}, ThinkingOff: "between_tools", NoPrefill: true}
+	want := []stoa.Route{
+		{Provider: "anthropic", Model: "claude-sonnet-5-5", Wire: "messages", Traits: sonnet},
+		{Provider: "local", Model: "llama3.2", Wire: "chat", Dialect: "compatible"},                                // another wire: nothing is known of it
+		{Provider: "anthropic", Model: "claude-haiku-4-5", Wire: "messages", Traits: stoa.Traits{Sampling: "one"}}, // another model of the vendor
+		{Provider: "local", Model: "x", Wire: "chat", Dialect: "compatible", Traits: stoa.Traits{Sampling: "one"}}, // the operator knows
+	}
+	if diff := cmp.Diff(want, find(t, c, "alpha-sonnet-5-5").Routes); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for id, name := range map[string]string{"beta-3.1-pro": "gemini-3.1-pro", "gamma-6.1-sol": "gpt-6.1-sol", "delta-v4-pro": "deepseek-v4-pro"} {
+		if got := find(t, c, id).Routes[0].Model; got != name {
+			t.Errorf("%s: got %q, want %q", id, got, name)
+		}
+	}
+}
+
+func TestTheSandboxServesOnlyAloneOrAlways(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		opts Options
+		want string // provider of alpha-haiku-4-5; empty: unavailable
+	}{
+		{"no provider", Options{}, "sandbox"},
+		{"no provider, off", Options{Sandbox: "off"}, ""},
+		{"providers", served(), "anthropic"},
+		{"providers, always", func() Options { o := served(); o.Sandbox = "always"; return o }(), "sandbox"},
+		{"a provider of another family", Options{Providers: vendorProviders(), Families: map[string][]Route{"beta": {{Provider: "gemini"}}}}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			res, err := build(t, tt.opts).Resolve("alpha-haiku-4-5", free, nil)
+			if tt.want == "" {
+				if stoa.CodeOf(err) != stoa.CodeModelUnavailable {
+					t.Fatalf("got %v, %v", res, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			routes := res.Models[0].Routes
+			if len(routes) != 1 || routes[0].Provider != tt.want {
+				t.Errorf("routes: got %+v, want %s alone", routes, tt.want)
+			}
+			if tt.want == "sandbox" && (routes[0].Wire != "sandbox" || routes[0].Model != "alpha-haiku-4-5") {
+				t.Errorf("sandbox route: got %+v", routes[0])
+			}
+		})
+	}
+}
+
+func TestAnOperatorMayChangeAndAdd(t *testing.T) {
+	opts := served()
+	opts.Families["local"] = []Route{{Provider: "local", Model: "llama3.2"}}
+	opts.Models = map[string]Model{
+		"delta-v4-flash":  {Gated: new(false), Price: &Price{Input: 7, Output: 9}},
+		"alpha-haiku-4-5": {MaxOutput: 4096, Routes: []Route{{Provider: "anthropic", Model: "claude-haiku-4-5-20251001"}}},
+		"house":           {Family: "local", Price: &Price{Input: 10, CachedInput: new(stoa.Credits(2)), Output: 20}, Aliases: []string{"our-own"}, ContextTokens: 8192},
+		"alpha-latest":    {Family: "alpha", Price: &Price{}, Routes: []Route{{Provider: "anthropic", Model: "claude-opus-5-5"}}},
+	}
+	opts.Auto = []string{"house", "delta-v4-flash"}
+	c := build(t, opts)
+
+	flash := find(t, c, "delta-v4-flash")
+	if flash.Gated || flash.Price.Input != 7 || flash.Price.CachedInput != 7 || !strings.HasPrefix(flash.Price.Version, "own-") {
+		t.Errorf("a changed model: %+v", flash)
+	}
+	haiku := find(t, c, "alpha-haiku-4-5")
+	if haiku.MaxOutput != 4096 || haiku.DefaultOutput != 4096 || haiku.Routes[0].Model != "claude-haiku-4-5-20251001" || haiku.Routes[0].Traits.Sampling != "one" || haiku.Price.Input != 1_000_000 {
+		t.Errorf("a dated snapshot: %+v", haiku)
+	}
+	house := find(t, c, "our-own")
+	if house.ID != "house" || house.Price.CachedInput != 2 || house.Routes[0].Model != "llama3.2" || house.ContextTokens != 8192 {
+		t.Errorf("an own model: %+v", house)
+	}
+	if latest := find(t, c, "alpha-latest"); !latest.Routes[0].Traits.NoPrefill || latest.Price.Output != 0 {
+		t.Errorf("an own name of a vendor's model: %+v", latest)
+	}
+	if got := find(t, c, "auto"); got.ID != "house" || c.DefaultModel(free) != "house" {
+		t.Errorf("auto: got %s, default %s", got.ID, c.DefaultModel(free))
+	}
+}
+
+func TestSettingsThatCannotWorkAreNamed(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Options)
+		want   string
+	}{
+		{"auto with an unknown model", func(o *Options) { o.Auto = []string{"gamma-6-lune"} }, `auto[0]: there is no model "gamma-6-lune"; did you mean "gamma-6-luna"?`},
+		{"auto with a gated model", func(o *Options) { o.Auto = []string{"gamma-6-luna", "alpha-opus-5"} }, `auto[1]: alpha-opus-5-5 is gated, and auto never holds a gated model: every plan may ask for it; take it out or set models.alpha-opus-5-5.gated: false`},
+		{"auto with a model twice", func(o *Options) { o.Auto = []string{"gamma-6-luna", "gamma-5.6-luna"} }, `auto[1]: gamma-6-luna is in the list twice`},
+		{"a model of the shipped auto gated", func(o *Options) { o.Models = map[string]Model{"gamma-6-luna": {Gated: new(true)}} }, `models.gamma-6-luna.gated: gamma-6-luna is in the shipped list auto, which never holds a gated model; set auto as well`},
+		{"an own model without a price", func(o *Options) { o.Models = map[string]Model{"mine": {Family: "local"}} }, `models.mine.price: a model without a price is not served; set price: {input: …, output: …} in micro-credits per million tokens (0 for free)`},
+		{"an own model without a family", func(o *Options) { o.Models = map[string]Model{"mine": {Price: &Price{}}} }, `models.mine.family: a model of your own needs a family; any word will do, such as "local"`},
+		{"an own model nobody knows upstream", func(o *Options) {
+			o.Models = map[string]Model{"mine": {Family: "local", Price: &Price{}, Routes: []Route{{Provider: "local"}}}}
+		}, `models.mine.routes[0].model: say which model of local serves mine, for instance model: llama3.2`},
+		{"an identifier with a space", func(o *Options) { o.Models = map[string]Model{"my model": {Family: "x", Price: &Price{}}} }, `models.my model: an identifier begins with a letter or digit and has letters, digits and . _ : / - only, at most 128`},
+		{"a model named auto", func(o *Options) { o.Models = map[string]Model{"auto": {Family: "x", Price: &Price{}}} }, `models.auto: "auto" is the service's own choice; set the list auto instead`},
+		{"a price below zero", func(o *Options) { o.Models = map[string]Model{"gamma-6-luna": {Price: &Price{Input: -1}}} }, `models.gamma-6-luna.price.input: -1 micro-credits per million tokens is no price; use 0 to 1000000000
+models.gamma-6-luna.price.cachedInput: -1 micro-credits per million tokens is no price; use 0 to 1000000000`},
+		{"a cache that costs more", func(o *Options) {
+			o.Models = map[string]Model{"gamma-6-luna": {Price: &Price{Input: 1, CachedInput: new(stoa.Credits(2))}}}
+		}, `models.gamma-6-luna.price.cachedInput: cached input costs more (2) than input (1); a cache may only make it cheaper`},
+		{"an alias that is a model", func(o *Options) { o.Models = map[string]Model{"gamma-6-luna": {Aliases: []string{"beta-3.1-pro"}}} }, `models.gamma-6-luna.aliases: "beta-3.1-pro" is a model of its own; an alias needs another name`},
+		{"an alias of two models", func(o *Options) { o.Models = map[string]Model{"gamma-6-luna": {Aliases: []string{"alpha-opus-5"}}} }, `models.gamma-6-luna.aliases: "alpha-opus-5" is an alias of alpha-opus-5-5 already`},
+		{"a default above the ceiling", func(o *Options) { o.Models = map[string]Model{"alpha-haiku-4-5": {DefaultOutput: 70_000}} }, `models.alpha-haiku-4-5.defaultOutput: 70000 is more than maxOutput (64000)`},
+		{"a family of nobody", func(o *Options) { o.Families["beta"] = []Route{{Provider: "nobody"}} }, `families.beta[0].provider: there is no provider named "nobody"`},
+		{"a model of nobody", func(o *Options) { o.Models = map[string]Model{"gamma-6-luna": {Routes: []Route{{Provider: "nobody"}}}} }, `models.gamma-6-luna.routes[0].provider: there is no provider named "nobody"`},
+		{"a provider named sandbox", func(o *Options) { o.Providers = append(o.Providers, stoa.Provider{Name: "sandbox"}) }, `providers[5].name: "sandbox" is the built-in model's own name; choose another`},
+		{"a provider twice", func(o *Options) { o.Providers = append(o.Providers, stoa.Provider{Name: "local"}) }, `providers[5].name: there are two providers named "local"; rename one`},
+		{"an unknown sandbox mode", func(o *Options) { o.Sandbox = "maybe" }, `sandbox: "maybe" is none of auto, always, off`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			opts := served()
+			tt.change(&opts)
+			_, err := New(opts)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if err.Error() != tt.want {
+				t.Errorf("got  %s\nwant %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestServingSaysWhoServesWhat(t *testing.T) {
+	withOwn := served()
+	delete(withOwn.Families, "delta")
+	withOwn.Families["alpha"] = append(withOwn.Families["alpha"], Route{Provider: "local", Model: "llama3.2"})
+	withOwn.Models = map[string]Model{"house": {Family: "local", Price: &Price{}, Routes: []Route{{Provider: "local", Model: "qwen"}}}}
+	for _, tt := range []struct {
+		name string
+		opts Options
+		want []string
+	}{
+		{"the sandbox", Options{}, []string{"alpha, beta, gamma, delta: the built-in sandbox; to connect a vendor, set ANTHROPIC_API_KEY, GEMINI_API_KEY, OPENAI_API_KEY, DEEPSEEK_API_KEY or STOA_UPSTREAM"}},
+		{"vendors", withOwn, []string{
+			"alpha: anthropic (messages), then local (chat, llama3.2)", "beta: gemini (gemini)", "gamma: openai (responses)",
+			"delta: no provider, so its models answer 503; set DEEPSEEK_API_KEY or families.delta", "house: local as qwen",
+			"auto: beta-3.8-flash, then gamma-6-luna, then alpha-haiku-4-5",
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, build(t, tt.opts).Serving()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	nothing := build(t, Options{Sandbox: "off"}).Serving()
+	if !slices.ContainsFunc(nothing, func(s string) bool { return strings.HasPrefix(s, "auto: none of its models has a provider") }) {
+		t.Errorf("nothing served: got %q", nothing)
+	}
+}
+
+func TestAChangedPriceHasAnotherVersion(t *testing.T) {
+	version := func(p Price) string {
+		return find(t, build(t, Options{Models: map[string]Model{"gamma-6-luna": {Price: &p}}}), "gamma-6-luna").Price.Version
+	}
+	a, b := version(Price{Input: 1, Output: 2}), version(Price{Input: 1, Output: 3})
+	if a == b || a != version(Price{Input: 1, Output: 2}) {
+		t.Errorf("versions: %q and %q", a, b)
+	}
+}
+
+func BenchmarkResolve(b *testing.B) {
+	c, err := New(served())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, asked := range []string{"alpha-haiku-4-5", "auto"} {
+		b.Run(asked, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.Resolve(asked, free, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
