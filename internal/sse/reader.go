@@ -171,8 +171,9 @@ func (r *Reader) First() (byte, error) {
 }
 
 // Rest reads all that was not consumed, for a source that turned out to hold
-// another format. Beyond the limit of an event it fails with a [*TooLargeError].
-func (r *Reader) Rest() ([]byte, error) {
+// another format. Beyond limit bytes it fails with a [*TooLargeError].
+func (r *Reader) Rest(limit int) ([]byte, error) {
+	r.max = limit
 	for {
 		if err := r.fill(); err == io.EOF {
 			rest := r.buf[r.start:r.end]

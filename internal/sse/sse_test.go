@@ -150,7 +150,7 @@ func TestFirstAndRestGiveAnotherFormat(t *testing.T) {
 	if k, err := r.First(); k != '{' || err != nil {
 		t.Errorf("first is %q, %v", k, err)
 	}
-	if rest, err := r.Rest(); string(rest) != "\r\n \t{\"a\": 1}" || err != nil {
+	if rest, err := r.Rest(100); string(rest) != "\r\n \t{\"a\": 1}" || err != nil {
 		t.Errorf("rest is %q, %v", rest, err)
 	}
 	r = NewReader(iotest.OneByteReader(strings.NewReader("\n\ndata: a\n\n")), 0)
@@ -163,7 +163,7 @@ func TestFirstAndRestGiveAnotherFormat(t *testing.T) {
 	if _, err := NewReader(strings.NewReader(" \n"), 0).First(); err != io.EOF {
 		t.Errorf("first of nothing: %v", err)
 	}
-	if _, err := NewReader(strings.NewReader(strings.Repeat("x", 9000)), 5000).Rest(); err == nil {
+	if _, err := NewReader(strings.NewReader(strings.Repeat("x", 9000)), 0).Rest(5000); err == nil {
 		t.Error("the rest has no limit")
 	}
 }

@@ -59,3 +59,17 @@ func (f *Failure) Error() string {
 
 // Unwrap gives what the caller may be told.
 func (f *Failure) Unwrap() error { return f.Err }
+
+// codecs are the formats by the name that configurations use.
+var codecs = map[string]Codec{
+	"messages":  messages{},
+	"gemini":    gemini{},
+	"responses": responses{},
+	"chat":      chat{},
+}
+
+// For gives the codec of a wire.
+func For(wire string) (Codec, bool) {
+	c, ok := codecs[wire]
+	return c, ok
+}

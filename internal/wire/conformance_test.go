@@ -1,0 +1,409 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+var update = flag.Bool("update", false, "rewrite the want.* sections of the fixtures")
+
+// A fixture is one file of testdata/<wire>: what is given (call.json, route.json,
+// reply.*, error.raw) and what has to come of it (want.*).
+type fixture struct {
+	wire, name string
+	path       string
+	archive    *txtar.Archive
+	route      stoa.Route
+}
+
+func (f fixture) section(name string) ([]byte, bool) {
+	for _, s := range f.archive.Files {
+		if s.Name == name {
+			return s.Data, true
+		}
+	}
+	return nil, false
+}
+
+// reply is the given body: reply.raw as it is, reply.crlf and reply.cr with those
+// line ends, reply.quoted as lines of Go strings.
+func (f fixture) reply() ([]byte, bool) {
+	for name, turn := range map[string]func([]byte) []byte{
+		"reply.raw":  func(b []byte) []byte { return b },
+		"reply.crlf": func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")) },
+		"reply.cr":   func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\n"), []byte("\r")) },
+		"reply.quoted": func(b []byte) (out []byte) {
+			for line := range strings.Lines(string(b)) {
+				s, err := strconv.Unquote(strings.TrimSpace(line))
+				if err != nil {
+					panic(err)
+				}
+				out = append(out, s...)
+			}
+			return out
+		},
+	} {
+		if b, ok := f.section(name); ok {
+			return turn(b), true
+		}
+	}
+	return nil, false
+}
+
+func fixtures(t testing.TB) (out []fixture) {
+	for _, wire := range slices.Sorted(maps.Keys(codecs)) {
+		paths, err := filepath.Glob("testdata/" + wire + "/*.txtar")
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("wire %s has no fixtures (%v)", wire, err)
+		}
+		for _, path := range paths {
+			a, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := fixture{wire: wire, name: strings.TrimSuffix(filepath.Base(path), ".txtar"), path: path, archive: a}
+			f.route = stoa.Route{Provider: "p", Model: "upstream-model", Wire: wire}
+			if b, ok := f.section("route.json"); ok {
+				if err := jsonx.UnmarshalKnown(b, &f.route); err != nil {
+					t.Fatalf("%s: route.json: %v", path, err)
+				}
+			}
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func eachFixture(t *testing.T, do func(t *testing.T, f fixture)) {
+	for _, f := range fixtures(t) {
+		t.Run(f.wire+"/"+f.name, func(t *testing.T) { do(t, f) })
+	}
+}
+
+// want compares a section with what came, or rewrites it.
+func (f fixture) want(t *testing.T, name, got string) {
+	t.Helper()
+	if !strings.HasSuffix(got, "\n") {
+		got += "\n"
+	}
+	if !*update {
+		want, ok := f.section(name)
+		if !ok {
+			t.Errorf("no section %s; run with -update", name)
+		}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		return
+	}
+	at := slices.IndexFunc(f.archive.Files, func(s txtar.File) bool { return s.Name == name })
+	if at < 0 {
+		at = len(f.archive.Files)
+		f.archive.Files = append(f.archive.Files, txtar.File{Name: name})
+	}
+	f.archive.Files[at].Data = []byte(got)
+	if err := os.WriteFile(f.path, txtar.Format(f.archive), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An outcome is a reply as a reader of its events sees it.
+type outcome struct {
+	lines    []string // one per event, except that neighbouring deltas stay apart
+	text     string
+	calls    []stoa.ToolCall
+	thinking int
+	last     stoa.Event // Finished, or the zero event
+	err      error
+}
+
+func (o outcome) complete() bool { return o.err == nil && o.last.Kind == stoa.Finished }
+
+func (o outcome) String() string { return strings.Join(o.lines, "\n") }
+
+// collect reads all events and checks what holds for every reply.
+func collect(t testing.TB, events iter.Seq2[stoa.Event, error]) (o outcome) {
+	over := false
+	for ev, err := range events {
+		if over {
+			t.Fatalf("an event after the end: %v, %v, after %v", ev, err, o.lines)
+		}
+		if err != nil {
+			over = true
+			f, ok := errors.AsType[*Failure](err)
+			if !ok {
+				t.Fatalf("not a Failure: %v", err)
+			}
+			o.err = err
+			o.lines = append(o.lines, showFailure(f))
+			continue
+		}
+		switch ev.Kind {
+		case stoa.UsageSoFar:
+			o.lines = append(o.lines, "usage "+showUsage(ev.Usage))
+		case stoa.Thinking:
+			if ev.Thinking <= 0 {
+				t.Fatalf("empty thinking")
+			}
+			o.thinking += ev.Thinking
+			o.lines = append(o.lines, fmt.Sprint("thinking ", ev.Thinking))
+		case stoa.Delta:
+			if ev.Text == "" || !utf8.ValidString(ev.Text) {
+				t.Fatalf("a delta of %q", ev.Text)
+			}
+			o.text += ev.Text
+			o.lines = append(o.lines, fmt.Sprintf("delta %q", ev.Text))
+		case stoa.Called:
+			o.calls = append(o.calls, ev.Call)
+			o.lines = append(o.lines, fmt.Sprintf("called %s %s %s", ev.Call.ID, ev.Call.Name, ev.Call.Arguments))
+		case stoa.Finished:
+			over = true
+			o.last = ev
+			line := "finished " + string(ev.Stop) + " " + showUsage(ev.Usage)
+			if !ev.HasUsage {
+				line += " (usage unknown)"
+			}
+			if ev.State != (stoa.State{}) {
+				line += fmt.Sprintf("\nstate %s %s %s", ev.State.Wire, ev.State.Model, ev.State.Data)
+			}
+			o.lines = append(o.lines, line)
+		default:
+			t.Fatalf("an event of kind %d from a codec", ev.Kind)
+		}
+	}
+	if !over {
+		t.Fatalf("neither finished nor failed: %v", o.lines)
+	}
+	return o
+}
+
+func showUsage(u stoa.Usage) string {
+	s := fmt.Sprintf("in=%d out=%d", u.InputTokens, u.OutputTokens)
+	for _, n := range []struct {
+		name  string
+		count int64
+	}{{"cached", u.CachedTokens}, {"written", u.CacheWriteTokens}, {"reasoning", u.ReasoningTokens}} {
+		if n.count != 0 {
+			s += fmt.Sprintf(" %s=%d", n.name, n.count)
+		}
+	}
+	return s
+}
+
+func showFailure(f *Failure) string {
+	s := "failed " + string(f.Err.Code)
+	if f.Err.Param != "" {
+		s += " param=" + f.Err.Param
+	}
+	for _, b := range []struct {
+		name string
+		is   bool
+	}{{"retry", f.Retry}, {"caller", f.Caller}, {"ours", f.Ours}} {
+		if b.is {
+			s += " " + b.name
+		}
+	}
+	if f.RetryAfter != 0 {
+		s += fmt.Sprint(" after=", f.RetryAfter)
+	}
+	if f.Err.RetryAfter != 0 {
+		s += fmt.Sprint(" told=", f.Err.RetryAfter)
+	}
+	if f.Status != 0 {
+		s += fmt.Sprint(" status=", f.Status)
+	}
+	if f.RequestID != "" {
+		s += " id=" + f.RequestID
+	}
+	return s + "\n  " + f.Err.Message + "\n  " + f.Detail
+}
+
+func TestFixturesEncode(t *testing.T) {
+	eachFixture(t, func(t *testing.T, f fixture) {
+		given, ok := f.section("call.json")
+		if !ok {
+			return
+		}
+		var call stoa.Call
+		if err := jsonx.UnmarshalKnown(given, &call); err != nil {
+			t.Fatal(err)
+		}
+		req, err := codecs[f.wire].Encode(call, f.route, "sk-secret")
+		if err != nil {
+			f.want(t, "want.request", err.Error())
+			return
+		}
+		if !jsonx.Valid(req.Body) {
+			t.Errorf("the request is no JSON: %s", req.Body)
+		}
+		if bytes.Contains(req.Body, []byte("sk-secret")) || strings.Contains(req.Path, "sk-secret") {
+			t.Error("the key is outside the header")
+		}
+		if n := bytes.Count(req.Body, []byte("\n")); n != 0 {
+			t.Errorf("the body has %d line ends", n)
+		}
+		f.want(t, "want.request", "POST "+req.Path+"\n"+string(req.Body))
+	})
+}
+
+func TestFixturesDecode(t *testing.T) {
+	eachFixture(t, func(t *testing.T, f fixture) {
+		body, ok := f.reply()
+		if !ok {
+			return
+		}
+		codec := codecs[f.wire]
+		whole := collect(t, codec.Decode(bytes.NewReader(body), f.route))
+		f.want(t, "want.events", whole.String())
+		for how, r := range map[string]io.Reader{
+			"one byte at a time": iotest.OneByteReader(bytes.NewReader(body)),
+			"half reads":         iotest.HalfReader(bytes.NewReader(body)),
+			"EOF with the data":  iotest.DataErrReader(bytes.NewReader(body)),
+		} {
+			if diff := cmp.Diff(whole.lines, collect(t, codec.Decode(r, f.route)).lines); diff != "" {
+				t.Errorf("%s: %s", how, diff)
+			}
+		}
+		for n := range whole.lines { // whoever leaves early is not called again
+			for range codec.Decode(bytes.NewReader(body), f.route) {
+				if n--; n < 0 {
+					break
+				}
+			}
+		}
+		if whole.complete() {
+			neverLooksComplete(t, f.wire, f.route, body, whole, 1)
+		}
+	})
+}
+
+// neverLooksComplete cuts a reply after every step-th byte, once with a clean end
+// and once with a broken connection.
+func neverLooksComplete(t *testing.T, wire string, route stoa.Route, body []byte, whole outcome, step int) {
+	t.Helper()
+	broken := errors.New("connection reset")
+	// These have no end of their own behind the reason: the body's end is it, and
+	// only counts can come after.
+	open := wire == "gemini" || wire == "chat" && route.Dialect != "openai" && route.Dialect != "deepseek"
+	for n := 0; n < len(body); n += step {
+		cut := collect(t, codecs[wire].Decode(bytes.NewReader(body[:n]), route))
+		if cut.complete() {
+			same := cmp.Diff(whole.lines, cut.lines) == ""
+			if open {
+				same = cut.text == whole.text && cut.last.Stop == whole.last.Stop && cut.last.State == whole.last.State && slices.Equal(cut.calls, whole.calls)
+			}
+			if !same {
+				t.Fatalf("cut after %d of %d bytes it looks complete: %v", n, len(body), cut.lines)
+			}
+		}
+		if !strings.HasPrefix(whole.text, cut.text) {
+			t.Fatalf("cut after %d bytes it says something else: %q", n, cut.text)
+		}
+		reset := collect(t, codecs[wire].Decode(io.MultiReader(bytes.NewReader(body[:n]), iotest.ErrReader(broken)), route))
+		if reset.complete() {
+			if open || cmp.Diff(whole.lines, reset.lines) != "" {
+				t.Fatalf("broken after %d of %d bytes it looks complete: %v", n, len(body), reset.lines)
+			}
+		}
+	}
+}
+
+func TestFixturesDecodeError(t *testing.T) {
+	eachFixture(t, func(t *testing.T, f fixture) {
+		raw, ok := f.section("error.raw")
+		if !ok {
+			return
+		}
+		head, body, _ := strings.Cut(string(raw), "\n\n")
+		lines := strings.Split(head, "\n")
+		status, err := strconv.Atoi(lines[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := http.Header{}
+		for _, line := range lines[1:] {
+			name, value, _ := strings.Cut(line, ": ")
+			h.Add(name, value)
+		}
+		failure := codecs[f.wire].DecodeError(status, h, []byte(body))
+		checkFailure(t, failure, body)
+		f.want(t, "want.failure", showFailure(failure))
+	})
+}
+
+// checkFailure checks what holds for every failure.
+func checkFailure(t testing.TB, f *Failure, body string) {
+	t.Helper()
+	switch {
+	case f.Err == nil || f.Err.Code == "" || f.Err.Message == "":
+		t.Errorf("no error for the caller: %+v", f)
+	case f.Retry && (f.Caller || f.Ours):
+		t.Errorf("a retry that cannot help: %+v", f)
+	case len(f.Detail) > maxDetail || !utf8.ValidString(f.Detail) || strings.ContainsAny(f.Detail, "\n\r"):
+		t.Errorf("the detail is not fit for a log: %q", f.Detail)
+	case f.RetryAfter < 0 || f.RetryAfter > maxWait:
+		t.Errorf("a wait of %v", f.RetryAfter)
+	}
+	if code := f.Err.Code; code == stoa.CodeQuota || code == stoa.CodeUnauthorized || code == stoa.CodeRateLimit {
+		t.Errorf("the vendor's quarrel with us became the caller's: %s", code)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for i, x := range fixtures(f) {
+		if body, ok := x.reply(); ok {
+			f.Add(body, byte(i))
+		}
+	}
+	wires := slices.Sorted(maps.Keys(codecs))
+	dialects := []string{"openai", "deepseek", "compatible"}
+	f.Fuzz(func(t *testing.T, body []byte, which byte) {
+		for _, wire := range wires {
+			route := stoa.Route{Wire: wire, Model: "m", Dialect: dialects[int(which)%len(dialects)]}
+			whole := collect(t, codecs[wire].Decode(bytes.NewReader(body), route))
+			slow := collect(t, codecs[wire].Decode(iotest.OneByteReader(bytes.NewReader(body)), route))
+			if diff := cmp.Diff(whole.lines, slow.lines); diff != "" {
+				t.Fatal(wire, diff)
+			}
+			if whole.complete() && whole.last.State.Data != "" && wire != "chat" && !jsonx.Valid([]byte(whole.last.State.Data)) {
+				c := jsonx.NewCursor([]byte(whole.last.State.Data))
+				if !c.Done() {
+					t.Fatalf("%s: the state is no JSON: %s", wire, whole.last.State.Data)
+				}
+			}
+		}
+	})
+}
+
+func FuzzDecodeError(f *testing.F) {
+	for _, x := range fixtures(f) {
+		if raw, ok := x.section("error.raw"); ok {
+			_, body, _ := strings.Cut(string(raw), "\n\n")
+			f.Add(400, "1", []byte(body))
+		}
+	}
+	f.Fuzz(func(t *testing.T, status int, after string, body []byte) {
+		h := http.Header{"Retry-After": {after}, "Request-Id": {after}}
+		checkFailure(t, decodeError(status, h, body), string(body))
+	})
+}

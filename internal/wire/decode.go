@@ -1,0 +1,270 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net"
+	"os"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/sse"
+	"stoa/internal/stoa"
+)
+
+// What one reply may hold. A vendor that sends more is broken, and a reply
+// beyond it fails rather than eats the house's memory.
+const (
+	maxEvent     = 8 << 20  // bytes of one event of a stream
+	maxWhole     = 32 << 20 // bytes of a reply that is not a stream
+	maxText      = 16 << 20 // bytes of the reply's text
+	maxState     = 16 << 20 // bytes of what the vendor wants back
+	maxCalls     = 128
+	maxArguments = 1 << 20 // bytes of one call's arguments
+)
+
+// A format is what a codec adds to the shared reading of a reply. Its methods
+// emit events through the [reply] they hold and return a [*Failure].
+type format interface {
+	event(sse.Event) error // one event of a stream
+	whole([]byte) error    // a reply that is one JSON text
+	end() error            // the stream ended; called unless Finished was emitted
+}
+
+// reply reads one reply and gives out its events. It keeps the last event back
+// until it knows whether another follows without waiting, so that More is exact:
+// events that mean nothing to the house lie between those that do.
+type reply struct {
+	src   *sse.Reader
+	yield func(stoa.Event, error) bool
+
+	held    stoa.Event
+	holds   bool
+	gone    bool // whoever reads has left
+	ended   bool // Finished was emitted
+	started bool // an event of the format was seen
+
+	text  int // bytes of text emitted
+	calls int
+	join  jsonx.Joiner
+	usage counts
+	state []byte // JSON of what the vendor wants back, as far as it was received
+	keep  bool   // the state has to be kept, even if it is empty
+}
+
+// read runs a format over a body. list tells that a whole reply may be an array.
+func read(body io.Reader, list bool, of func(*reply) format) iter.Seq2[stoa.Event, error] {
+	return func(yield func(stoa.Event, error) bool) {
+		r := &reply{yield: yield, src: sse.NewReader(body, maxEvent)}
+		if err := r.run(of(r), list); err != nil && !r.gone {
+			if r.flush(true); !r.gone {
+				yield(stoa.Event{}, err)
+			}
+			return
+		}
+		r.flush(false)
+	}
+}
+
+func (r *reply) run(f format, list bool) error {
+	first, err := r.src.First()
+	if err != nil {
+		return bodyFailure(err)
+	}
+	if first == '{' || list && first == '[' {
+		data, err := r.src.Rest(maxWhole)
+		if err != nil {
+			return bodyFailure(err)
+		}
+		if err := f.whole(data); err != nil || r.ended {
+			return err
+		}
+		return f.end()
+	}
+	for {
+		if !r.src.More() {
+			r.flush(false)
+		}
+		if r.gone {
+			return nil
+		}
+		ev, err := r.src.Next()
+		if err == io.EOF && !r.src.Leftover() {
+			return f.end()
+		}
+		if err != nil {
+			return bodyFailure(err)
+		}
+		if err := f.event(ev); err != nil || r.ended {
+			return err
+		}
+	}
+}
+
+// emit gives out an event, one behind.
+func (r *reply) emit(ev stoa.Event) {
+	r.flush(true)
+	r.held, r.holds = ev, true
+}
+
+func (r *reply) flush(more bool) {
+	if r.holds && !r.gone {
+		r.held.More = more
+		r.gone = !r.yield(r.held, nil)
+	}
+	r.holds = false
+}
+
+// delta emits the text at the cursor, as far as its characters are whole.
+func (r *reply) delta(c *jsonx.Cursor) error { return r.say(r.join.Next(c)) }
+
+func (r *reply) say(text string) error {
+	if text == "" {
+		return nil
+	}
+	if r.text += len(text); r.text > maxText {
+		return tooMuch("text")
+	}
+	r.emit(stoa.Event{Kind: stoa.Delta, Text: text})
+	return nil
+}
+
+// thought emits that reasoning arrived.
+func (r *reply) thought(bytes int) {
+	if bytes > 0 {
+		r.emit(stoa.Event{Kind: stoa.Thinking, Thinking: bytes})
+	}
+}
+
+// called emits a complete call.
+func (r *reply) called(call stoa.ToolCall) error {
+	if r.calls++; r.calls > maxCalls {
+		return tooMuch("tool calls")
+	}
+	if len(call.Arguments) > maxArguments {
+		return tooMuch("tool arguments")
+	}
+	if call.Name == "" {
+		return broken("a tool call without a name")
+	}
+	r.keep = true
+	r.emit(stoa.Event{Kind: stoa.Called, Call: call})
+	return nil
+}
+
+// count emits the usage known so far if it changed.
+func (r *reply) count(before counts) {
+	if r.usage != before {
+		r.emit(stoa.Event{Kind: stoa.UsageSoFar, Usage: r.usage.Usage})
+	}
+}
+
+// finish emits what is left of the text, and Finished. state is the data to
+// send back with this reply; it is kept if the format said so.
+func (r *reply) finish(stop stoa.Stop, route stoa.Route, state string) error {
+	if err := r.say(r.join.Rest()); err != nil {
+		return err
+	}
+	if len(state) > maxState {
+		return tooMuch("state")
+	}
+	if stop == stoa.StopEnd && r.calls > 0 {
+		stop = stoa.StopToolCalls
+	}
+	if stop == stoa.StopToolCalls && r.calls == 0 {
+		return broken("a stop for tool calls without any")
+	}
+	ev := stoa.Event{Kind: stoa.Finished, Stop: stop, Usage: r.usage.Usage, HasUsage: r.usage.known && !r.usage.bad}
+	if r.keep {
+		ev.State = stoa.State{Wire: route.Wire, Model: route.Model, Data: state}
+	}
+	r.emit(ev)
+	r.ended = true
+	return nil
+}
+
+// counts is a usage as a vendor tells it, piece by piece.
+type counts struct {
+	stoa.Usage
+	known bool // enough was told to bill by
+	bad   bool // something told was no count
+}
+
+// limit keeps sums of a vendor's counts far from overflow; a count that large
+// is not sane anyhow (see [stoa.Usage.Sane]).
+const limit = 1 << 40
+
+// read reads a count into n. An absent one (null) leaves n as it is; what is no
+// number makes the whole usage unknown.
+func (u *counts) read(c *jsonx.Cursor, n *int64) bool {
+	if c.Kind() == 'n' {
+		c.Skip()
+		return false
+	}
+	v, ok := c.Int()
+	if !ok {
+		u.bad = true
+		return false
+	}
+	*n = max(-limit, min(limit, v))
+	return true
+}
+
+// RefuseTools passes on the events of a reply to a call that offered no tools.
+// A tool call in it is a failure: nobody could answer it.
+func RefuseTools(events iter.Seq2[stoa.Event, error]) iter.Seq2[stoa.Event, error] {
+	return func(yield func(stoa.Event, error) bool) {
+		for ev, err := range events {
+			if err == nil && (ev.Kind == stoa.Called || ev.Stop == stoa.StopToolCalls) {
+				yield(stoa.Event{}, broken("a tool call in a reply to a call without tools"))
+				return
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
+// broken is the failure of a reply that does not keep to its format.
+func broken(detail string) *Failure {
+	return &Failure{
+		Err:    stoa.Errorf(stoa.CodeUpstream, "The model's provider sent a broken reply. Try again."),
+		Retry:  true,
+		Detail: detail,
+	}
+}
+
+func tooMuch(what string) *Failure {
+	f := broken("too much: " + what)
+	f.Retry = false
+	return f
+}
+
+// truncated is the failure of a reply that ends before its format's end.
+func truncated() *Failure {
+	f := broken("the reply ended early")
+	f.Err.Message = "The model's provider ended its reply early. Try again."
+	return f
+}
+
+// bodyFailure is the failure of a body that could not be read to its end.
+func bodyFailure(err error) *Failure {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		f := truncated()
+		f.Err.Err = err
+		return f
+	}
+	if _, ok := errors.AsType[*sse.TooLargeError](err); ok {
+		return tooMuch(err.Error())
+	}
+	f := truncated()
+	f.Detail = bounded(err.Error())
+	f.Err.Err = err
+	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		f.Err.Code = stoa.CodeUpstreamTimeout
+		f.Err.Message = "The model's provider took too long. Try again."
+	}
+	return f
+}

@@ -1,0 +1,332 @@
+package wire
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// What the house says where a vendor insists on a user turn that the call does
+// not have: before an assistant's first turn, after its last one.
+const (
+	beginText    = "Begin."
+	continueText = "Continue."
+)
+
+// defaultMaxOutput is the limit of a call that names none, where a wire needs one.
+const defaultMaxOutput = 8192
+
+// A builder writes JSON. It puts the commas: what it wrote last tells whether
+// one is due.
+type builder struct{ b []byte }
+
+func newBuilder(call stoa.Call) *builder {
+	n := 512 + len(call.Instructions)
+	for _, m := range call.Messages {
+		n += 64 + len(m.Text) + len(m.State.Data)
+	}
+	return &builder{make([]byte, 0, n+n/8)}
+}
+
+func (w *builder) comma() {
+	if len(w.b) == 0 {
+		return
+	}
+	switch w.b[len(w.b)-1] {
+	case '{', '[', ':':
+	default:
+		w.b = append(w.b, ',')
+	}
+}
+
+// key writes a member's name, which needs no escape; its value has to follow.
+func (w *builder) key(name string) *builder {
+	w.comma()
+	w.b = append(append(append(w.b, '"'), name...), '"', ':')
+	return w
+}
+
+func (w *builder) open(kind byte) {
+	w.comma()
+	w.b = append(w.b, kind)
+}
+
+func (w *builder) close(kind byte) { w.b = append(w.b, kind) }
+
+func (w *builder) text(s string) {
+	w.comma()
+	w.b = jsonx.AppendString(w.b, s)
+}
+
+func (w *builder) raw(s string) {
+	w.comma()
+	w.b = append(w.b, s...)
+}
+
+func (w *builder) int(n int64) {
+	w.comma()
+	w.b = strconv.AppendInt(w.b, n, 10)
+}
+
+// member writes a member with a text.
+func (w *builder) member(name, value string) { w.key(name).text(value) }
+
+// number writes a member with a number if there is one.
+func (w *builder) number(name string, value *float64) {
+	if value != nil {
+		w.key(name).comma()
+		w.b = strconv.AppendFloat(w.b, *value, 'f', -1, 64)
+	}
+}
+
+// schema writes a tool's parameters; a tool without any takes an empty object.
+func (w *builder) schema(t stoa.Tool) error {
+	s := strings.TrimSpace(t.Parameters)
+	if s == "" {
+		s = `{"type":"object","properties":{}}`
+	}
+	if s[0] != '{' || !jsonx.Valid([]byte(s)) {
+		return stoa.Errorf(stoa.CodeInternal, "the parameters of tool %q are no JSON object", t.Name)
+	}
+	w.raw(s)
+	return nil
+}
+
+// object writes a call's arguments for a vendor that wants an object. What the
+// model wrote as something else goes back as a text inside one.
+func (w *builder) object(arguments string) {
+	w.comma()
+	w.b = appendObject(w.b, arguments)
+}
+
+func appendObject(dst []byte, arguments string) []byte {
+	arguments = strings.TrimSpace(arguments)
+	if arguments == "" {
+		return append(dst, "{}"...)
+	}
+	if c := jsonx.NewCursor([]byte(arguments)); arguments[0] == '{' && c.Done() {
+		return append(dst, arguments...)
+	}
+	dst = append(dst, `{"unreadable":`...)
+	return append(jsonx.AppendString(dst, arguments), '}')
+}
+
+// header is what every request carries. The key's form differs by vendor.
+func header(name, value string) http.Header {
+	h := http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}}
+	if name != "" {
+		h.Set(name, value)
+	}
+	return h
+}
+
+func bearer(apiKey string) http.Header {
+	if apiKey == "" {
+		return header("", "")
+	}
+	return header("Authorization", "Bearer "+apiKey)
+}
+
+// sampling gives the temperature and the top_p that the upstream model takes.
+func sampling(call stoa.Call, t stoa.Traits) (temperature, topP *float64) {
+	temperature, topP = call.Temperature, call.TopP
+	switch t.Sampling {
+	case "none":
+		return nil, nil
+	case "unless_thinking":
+		if off, effort := thinking(call, t); !off && effort != "none" {
+			return nil, nil
+		}
+	case "one":
+		if temperature != nil {
+			temperature, topP = atMost(temperature, 1), nil
+		}
+	}
+	return temperature, topP
+}
+
+func atMost(v *float64, limit float64) *float64 {
+	if v != nil && *v > limit {
+		return &limit
+	}
+	return v
+}
+
+// efforts in order, least first.
+var efforts = [...]string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+
+// thinking gives the effort to send (none if empty), or that thinking is to be
+// switched off in the wire's own way. Of two efforts equally near the higher
+// counts: a caller asked for at least that much thought.
+func thinking(call stoa.Call, t stoa.Traits) (off bool, effort string) {
+	if call.Effort == "" {
+		return false, ""
+	}
+	if call.Effort == "none" && t.ThinkingOff != "" {
+		return true, ""
+	}
+	if slices.Contains(t.Efforts, call.Effort) {
+		return false, call.Effort
+	}
+	want, best := slices.Index(efforts[:], call.Effort), len(efforts)
+	for _, e := range t.Efforts {
+		rank := slices.Index(efforts[:], e)
+		if rank < 0 || want < 0 || e == "none" { // none is another thing than a little
+			continue
+		}
+		if d := max(rank-want, want-rank); d < best || d == best && rank > want {
+			best, effort = d, e
+		}
+	}
+	return false, effort
+}
+
+// A turn is a message as a vendor gets it. Calls and results are those that go
+// in the vendor's own form; what cannot is part of the text.
+type turn struct {
+	role    stoa.Role
+	text    string
+	calls   []stoa.ToolCall
+	results []stoa.ToolResult
+	data    string // the state to replay
+	loop    bool   // no user has spoken since
+}
+
+// shape says what a wire wants of a conversation.
+type shape struct {
+	system    bool // system messages stay in their places
+	alternate bool // user and assistant take turns, and a user begins
+	needState bool // a tool call goes back only with its state
+}
+
+// turns puts a call's messages into the form that a wire wants.
+func turns(call stoa.Call, route stoa.Route, want shape) []turn {
+	out := make([]turn, 0, len(call.Messages)+2)
+	add := func(t turn) {
+		if t.text == "" && len(t.calls) == 0 && len(t.results) == 0 && t.data == "" {
+			return
+		}
+		if n := len(out); want.alternate && n > 0 && out[n-1].merge(t) {
+			return
+		}
+		out = append(out, t)
+	}
+	var native, told []stoa.ToolCall // those whose results come next; those told with their results
+	for i, m := range call.Messages {
+		switch m.Role {
+		case stoa.RoleSystem:
+			if want.system {
+				add(turn{role: m.Role, text: m.Text})
+			}
+		case stoa.RoleAssistant:
+			t := turn{role: m.Role, text: m.Text}
+			mine := m.State.Wire == route.Wire && m.State.Model == route.Model
+			if mine {
+				t.data = m.State.Data
+			}
+			native, told = nil, nil
+			switch {
+			case len(m.Calls) == 0:
+			case (mine || m.State == stoa.State{}) && !(want.needState && t.data == "") &&
+				len(call.Tools) > 0 && answered(m.Calls, call.Messages[i+1:]):
+				t.calls, native = m.Calls, m.Calls
+			default:
+				t.data = ""
+			}
+			add(t)
+			if len(m.Calls) > 0 && native == nil {
+				told = m.Calls
+				add(turn{role: stoa.RoleUser, text: record(m.Calls, resultsIn(call.Messages[i+1:]))})
+			}
+		default:
+			t := turn{role: stoa.RoleUser, text: m.Text}
+			for _, r := range m.Results {
+				same := func(c stoa.ToolCall) bool { return c.ID == r.CallID }
+				switch {
+				case slices.ContainsFunc(native, same):
+					t.results = append(t.results, r)
+				case !slices.ContainsFunc(told, same):
+					add(turn{role: stoa.RoleUser, text: "[A tool" + answerOf(r)})
+				}
+			}
+			native, told = nil, nil
+			add(t)
+		}
+	}
+	user := func(text string) turn { return turn{role: stoa.RoleUser, text: text} }
+	if len(out) == 0 || want.alternate && out[0].role == stoa.RoleAssistant {
+		out = slices.Insert(out, 0, user(beginText))
+	}
+	if route.Traits.NoPrefill && out[len(out)-1].role == stoa.RoleAssistant {
+		out = append(out, user(continueText))
+	}
+	for i := len(out) - 1; i >= 0 && !(out[i].role == stoa.RoleUser && len(out[i].results) == 0); i-- {
+		out[i].loop = true
+	}
+	return out
+}
+
+// merge takes next into t if both are plain text of one side, or results and
+// the user's words after them.
+func (t *turn) merge(next turn) bool {
+	if t.role != next.role || len(t.calls) > 0 || t.data != "" || len(next.calls) > 0 || next.data != "" || len(next.results) > 0 {
+		return false
+	}
+	if t.text != "" {
+		t.text += "\n\n"
+	}
+	t.text += next.text
+	return true
+}
+
+// answered tells whether the next message answers every one of the calls.
+func answered(calls []stoa.ToolCall, rest []stoa.Message) bool {
+	results := resultsIn(rest)
+	for _, c := range calls {
+		if c.ID == "" || !slices.ContainsFunc(results, func(r stoa.ToolResult) bool { return r.CallID == c.ID }) {
+			return false
+		}
+	}
+	return true
+}
+
+// resultsIn gives the results of the next message that is not a system's.
+func resultsIn(rest []stoa.Message) []stoa.ToolResult {
+	for _, m := range rest {
+		if m.Role != stoa.RoleSystem {
+			return m.Results
+		}
+	}
+	return nil
+}
+
+// record tells an earlier tool exchange in words, for a route that cannot have
+// it in its own form. It is a user's text, lest the model take writing such
+// lines for its way to call a tool.
+func record(calls []stoa.ToolCall, results []stoa.ToolResult) string {
+	var b strings.Builder
+	for i, c := range calls {
+		if i > 0 {
+			b.WriteString("\n\n")
+		}
+		b.WriteString("[Earlier, the tool " + c.Name + " was called with " + strings.TrimSpace(c.Arguments) + ". It")
+		at := slices.IndexFunc(results, func(r stoa.ToolResult) bool { return r.CallID == c.ID })
+		if at < 0 {
+			b.WriteString(" gave no answer.]")
+			continue
+		}
+		b.WriteString(answerOf(results[at]))
+	}
+	return b.String()
+}
+
+func answerOf(r stoa.ToolResult) string {
+	if r.IsError {
+		return " failed:]\n" + r.Content
+	}
+	return " answered:]\n" + r.Content
+}

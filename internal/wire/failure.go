@@ -1,0 +1,310 @@
+package wire
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// maxDetail bounds in bytes what is kept of a vendor's own words.
+const maxDetail = 600
+
+// A complaint is a vendor's error, whichever of the many shapes it came in.
+type complaint struct {
+	kind      string // "type" or "status", a word
+	code      string // a second word, where there is one
+	number    int    // "code" as an HTTP status, where it is a number
+	message   string
+	param     string
+	reason    string // the first reason among the details
+	delay     time.Duration
+	requestID string
+}
+
+// complain reads an error body or event: {"error": {…}}, {"error": "…"}, a flat
+// object, or a list of one. What is none of them gives an empty complaint.
+func complain(data []byte) (p complaint, ok bool) {
+	c := jsonx.NewCursor(data)
+	if c.Kind() == '[' {
+		if c.Array(); !c.Element() {
+			return p, false
+		}
+	}
+	if !c.Object() {
+		return p, false
+	}
+	flat := complaint{}
+	for c.Member() {
+		switch string(c.Key) {
+		case "error":
+			if c.Kind() == '"' {
+				p.message, _ = c.Text()
+				ok = true
+			} else if c.Kind() == '{' {
+				p.object(&c)
+				ok = true
+			}
+		case "detail": // FastAPI's: a text, or a list of objects
+			if c.Kind() == '"' {
+				flat.message, _ = c.Text()
+			}
+		case "request_id":
+			flat.requestID, _ = c.Text()
+		default:
+			flat.member(&c)
+		}
+	}
+	p.requestID = flat.requestID
+	if !ok && (flat.message != "" || flat.code != "") {
+		return flat, true
+	}
+	return p, ok
+}
+
+func (p *complaint) object(c *jsonx.Cursor) {
+	for ok := c.Object(); ok && c.Member(); {
+		p.member(c)
+	}
+}
+
+func (p *complaint) member(c *jsonx.Cursor) {
+	switch string(c.Key) {
+	case "type", "status":
+		if s, ok := c.Text(); ok && (p.kind == "" || p.kind == "error") {
+			p.kind = s
+		}
+	case "code":
+		if c.Kind() == '"' {
+			p.code, _ = c.Text()
+			p.number, _ = strconv.Atoi(p.code)
+		} else if n, ok := c.Int(); ok && n >= 100 && n < 600 {
+			p.number = int(n)
+		}
+	case "message":
+		p.message, _ = c.Text()
+	case "param":
+		p.param, _ = c.Text()
+	case "details":
+		if c.Kind() == '[' {
+			for ok := c.Array(); ok && c.Element(); {
+				p.detail(c)
+			}
+		} else {
+			p.detail(c)
+		}
+	}
+}
+
+func (p *complaint) detail(c *jsonx.Cursor) {
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "reason", "error_code":
+			if s, ok := c.Text(); ok && p.reason == "" {
+				p.reason = s
+			}
+		case "retryDelay":
+			s, _ := c.Text()
+			if d, err := time.ParseDuration(s); err == nil {
+				p.delay = d
+			}
+		}
+	}
+}
+
+// decodeError is the [Codec.DecodeError] of every wire: the vendors' words
+// differ, what they can mean does not.
+func decodeError(status int, h http.Header, body []byte) *Failure {
+	p, _ := complain(body)
+	if p.message == "" && p.kind == "" && p.code == "" {
+		p.message = string(body[:min(len(body), maxDetail)])
+	}
+	if d, ok := retryAfter(h); ok {
+		p.delay = d
+	}
+	for _, name := range []string{"request-id", "x-request-id", "x-goog-request-id", "cf-ray"} {
+		if p.requestID != "" {
+			break
+		}
+		p.requestID = h.Get(name)
+	}
+	f := p.failure(status)
+	f.Status = status
+	return f
+}
+
+// streamError is the failure of an error that came inside a reply.
+func streamError(data []byte) *Failure {
+	p, _ := complain(data)
+	return p.failure(p.number)
+}
+
+// The words by which vendors say the same thing. They are compared in lower case.
+var (
+	billWords   = []string{"insufficient_quota", "credit_balance_exhausted", "billing_error", "billing_hard_limit_reached", "billing_not_active", "enforced_spend_limit_reached", "account_deactivated", "insufficient_balance", "arrearage"}
+	keyWords    = []string{"authentication_error", "permission_error", "invalid_api_key", "unauthenticated", "permission_denied", "api_key_invalid", "api_key_expired", "api_key_service_blocked"}
+	loadWords   = []string{"overloaded_error", "rate_limit_error", "rate_limit_exceeded", "resource_exhausted", "unavailable", "slow_down", "server_is_overloaded", "engine_overloaded", "too_many_requests"}
+	timeWords   = []string{"timeout_error", "deadline_exceeded", "timeout"}
+	lengthWords = []string{"context_length_exceeded", "string_above_max_length", "request_too_large"}
+	promptWords = []string{"invalid_prompt", "content_policy_violation", "content_filter", "data_inspection_failed"}
+	wrongWords  = []string{"invalid_request_error", "invalid_argument", "failed_precondition", "bad_request"}
+
+	billTexts   = []string{"credit balance is too low", "insufficient balance", "exceeded your current quota, please check your plan"}
+	lengthTexts = []string{
+		"prompt is too long", "context length", "context window", "context limit", "context_length", "exceeds the maximum number of tokens",
+		"input token count", "too many tokens", "too many input tokens", "maximum input length", "input is too long", "prompt too long", "string too long", "reduce the length",
+	}
+	promptTexts = []string{"content exists risk", "content filtering policy", "violating our usage policy", "flagged as potentially violating", "content management policy"}
+	limitNames  = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxoutputtokens"}
+	limitTexts  = []string{">", "at most", "maximum", "exceed", "too large", "less than", "range"}
+)
+
+// failure gives a complaint its meaning. Words come before the status, because a
+// status is shared by things that need different answers; without words it
+// decides alone.
+func (p *complaint) failure(status int) *Failure {
+	words := []string{strings.ToLower(p.kind), strings.ToLower(p.code), strings.ToLower(p.reason)}
+	said := func(list []string) bool {
+		for _, w := range words {
+			for _, l := range list {
+				if w == l {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	message := strings.ToLower(p.message)
+	wrote := func(list []string) bool {
+		for _, l := range list {
+			if strings.Contains(message, l) {
+				return true
+			}
+		}
+		return false
+	}
+	is := func(list ...int) bool {
+		for _, s := range list {
+			if status == s {
+				return true
+			}
+		}
+		return false
+	}
+	faulty := is(400, 413, 422) || status == 0 && said(wrongWords)
+
+	f := &Failure{RetryAfter: p.delay, RequestID: word(p.requestID, 128)}
+	f.Detail = bounded(strings.Join(compact(p.kind, p.code, p.reason, p.param, p.message), " | "))
+	switch {
+	case is(402) || said(billWords) || (faulty || is(403, 429)) && wrote(billTexts):
+		f.Ours, f.RetryAfter = true, 0
+		f.Err = stoa.Errorf(stoa.CodeModelUnavailable, "This model is not available at the moment. Use another one, or try again later.").At("model")
+	case is(401, 403) || said(keyWords):
+		f.Ours = true
+		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider refused this service. The operator has been told; use another model, or try again later.")
+	case is(404, 405) || status >= 300 && status < 400 || faulty && said([]string{"failed_precondition"}):
+		f.Ours = true
+		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider does not serve this model as configured. Use another model, or try again later.")
+	case is(408, 504, 522, 524) || said(timeWords):
+		f.Retry = true
+		f.Err = stoa.Errorf(stoa.CodeUpstreamTimeout, "The model's provider took too long. Try again.")
+	case is(413) || said(lengthWords) || (faulty || is(500)) && wrote(lengthTexts):
+		f.Caller = true
+		f.Err = stoa.Errorf(stoa.CodeContextLength, "The input is too long for this model. Shorten it, or use a model that takes more.").At("input")
+	case said(promptWords) || faulty && wrote(promptTexts):
+		f.Caller = true
+		f.Err = stoa.Errorf(stoa.CodeInvalidPrompt, "The model's provider refused the input because of its content. Change it and try again.").At("input")
+	case faulty && wrote(limitNames) && wrote(limitTexts) && !said([]string{"unsupported_parameter"}):
+		f.Caller = true
+		f.Err = stoa.Errorf(stoa.CodeInvalidValue, "This model cannot write that many tokens in one reply. Lower max_output_tokens.").At("max_output_tokens")
+	case is(429, 503, 529) || said(loadWords):
+		f.Retry = true
+		f.Err = stoa.Errorf(stoa.CodeOverloaded, "The model's provider is overloaded. Try again in a moment.").After(callerWait(f.RetryAfter))
+	case faulty:
+		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider did not accept the request. Try again with another model.")
+	default:
+		f.Retry = true
+		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider failed. Try again.")
+	}
+	return f
+}
+
+// callerWait is what a caller is told to wait: libraries sleep as long as they
+// are told, and another route may be free long before.
+func callerWait(d time.Duration) time.Duration {
+	return max(time.Second, min(5*time.Second, d.Round(time.Second)))
+}
+
+// maxWait bounds what a vendor may ask for.
+const maxWait = 24 * time.Hour
+
+// retryAfter reads what a vendor asks to wait. A date counts from the reply's
+// own Date, so that nobody's clock matters.
+func retryAfter(h http.Header) (time.Duration, bool) {
+	for _, v := range []struct {
+		name string
+		unit time.Duration
+	}{{"retry-after-ms", time.Millisecond}, {"retry-after", time.Second}} {
+		s := strings.TrimSpace(h.Get(v.name))
+		if n, err := strconv.ParseFloat(s, 64); err == nil && !math.IsNaN(n) && n >= 0 {
+			return time.Duration(min(n, float64(maxWait/v.unit)) * float64(v.unit)), true
+		}
+		if at, err := http.ParseTime(s); err == nil {
+			if now, err := http.ParseTime(h.Get("Date")); err == nil {
+				return max(0, min(maxWait, at.Sub(now))), true
+			}
+		}
+	}
+	return 0, false
+}
+
+func compact(parts ...string) (out []string) {
+	for _, p := range parts {
+		if p != "" && (len(out) == 0 || out[len(out)-1] != p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// bounded makes a vendor's words fit for a log: one line of valid UTF-8, not too
+// long, without what looks like a key.
+func bounded(s string) string {
+	s = strings.ToValidUTF8(s[:min(len(s), 2*maxDetail)], "\ufffd")
+	fields := strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	for i, w := range fields {
+		if i > 0 && strings.EqualFold(fields[i-1], "bearer") {
+			fields[i] = "…"
+			continue
+		}
+		for _, mark := range []string{"sk-", "sk_", "AIza", "gsk_", "xai-", "key-"} {
+			at := strings.Index(w, mark)
+			if at < 0 || len(w)-at < 12 {
+				continue
+			}
+			fields[i] = w[:at+len(mark)] + "…"
+		}
+	}
+	s = strings.Join(fields, " ")
+	if len(s) > maxDetail {
+		s = strings.ToValidUTF8(s[:maxDetail], "")
+	}
+	return s
+}
+
+// word is bounded for an identifier: printable ASCII without spaces, or nothing.
+func word(s string, limit int) string {
+	if len(s) > limit {
+		return ""
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return ""
+		}
+	}
+	return s
+}

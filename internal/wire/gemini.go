@@ -1,0 +1,481 @@
+package wire
+
+import (
+	"cmp"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/sse"
+	"stoa/internal/stoa"
+)
+
+// gemini is the generateContent format of the family beta.
+//
+// Its state is the list of the reply's parts: a thought signature has to go back
+// on the very part that it came with.
+type gemini struct{}
+
+func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
+	w := newBuilder(call)
+	w.open('{')
+	if s := call.System(); s != "" {
+		w.key("systemInstruction").open('{')
+		w.key("parts").open('[')
+		encodeGeminiText(w, s)
+		w.close(']')
+		w.close('}')
+	}
+	w.key("contents").open('[')
+	data := ""
+	for _, t := range turns(call, route, shape{alternate: true, needState: true}) {
+		w.open('{')
+		if t.role == stoa.RoleAssistant {
+			w.member("role", "model")
+		} else {
+			w.member("role", "user")
+		}
+		w.key("parts")
+		if t.data != "" {
+			w.raw(t.data)
+		} else {
+			w.open('[')
+			for _, r := range t.results {
+				encodeGeminiResult(w, r, data)
+			}
+			if t.text != "" {
+				encodeGeminiText(w, t.text)
+			}
+			w.close(']')
+		}
+		w.close('}')
+		data = t.data
+	}
+	w.close(']')
+	encodeGeminiConfig(w, call, route.Traits)
+	if len(call.Tools) > 0 {
+		w.key("tools").open('[')
+		w.open('{')
+		w.key("functionDeclarations").open('[')
+		for _, t := range call.Tools {
+			w.open('{')
+			w.member("name", t.Name)
+			w.member("description", t.Description)
+			w.key("parameters")
+			if err := w.schema(t); err != nil {
+				return Request{}, err
+			}
+			w.close('}')
+		}
+		w.close(']')
+		w.close('}')
+		w.close(']')
+	}
+	w.close('}')
+	h := header("", "")
+	if apiKey != "" {
+		h.Set("X-Goog-Api-Key", apiKey)
+	}
+	path := "/v1beta/models/" + url.PathEscape(route.Model) + ":streamGenerateContent?alt=sse"
+	return Request{Path: path, Header: h, Body: w.b}, nil
+}
+
+func encodeGeminiText(w *builder, s string) {
+	w.open('{')
+	w.member("text", s)
+	w.close('}')
+}
+
+// encodeGeminiResult writes the answer to a call; it names the call's id only if
+// the vendor gave one, as data, the state of the message before, tells.
+func encodeGeminiResult(w *builder, r stoa.ToolResult, data string) {
+	name, ours := r.Name, true
+	c := jsonx.NewCursor([]byte(data))
+	for ok := c.Array(); ok && c.Element(); {
+		for ok := c.Object(); ok && c.Member(); {
+			if string(c.Key) == "functionCall" {
+				if fc := readFunctionCall(&c); fc.id == r.CallID {
+					name, ours = fc.name, false
+				}
+			}
+		}
+	}
+	w.open('{')
+	w.key("functionResponse").open('{')
+	if !ours {
+		w.member("id", r.CallID)
+	}
+	w.member("name", name)
+	w.key("response").open('{')
+	if r.IsError {
+		w.member("error", r.Content)
+	} else {
+		w.member("output", r.Content)
+	}
+	w.close('}')
+	w.close('}')
+	w.close('}')
+}
+
+func encodeGeminiConfig(w *builder, call stoa.Call, t stoa.Traits) {
+	temperature, topP := sampling(call, t)
+	off, effort := thinking(call, t)
+	if call.MaxOutputTokens <= 0 && temperature == nil && topP == nil && !off && effort == "" {
+		return
+	}
+	w.key("generationConfig").open('{')
+	if call.MaxOutputTokens > 0 {
+		w.key("maxOutputTokens").int(call.MaxOutputTokens)
+	}
+	w.number("temperature", temperature)
+	w.number("topP", topP)
+	switch {
+	case off:
+		w.key("thinkingConfig").raw(`{"thinkingBudget":0}`)
+	case effort != "":
+		w.key("thinkingConfig").open('{')
+		w.member("thinkingLevel", strings.ToUpper(effort))
+		w.close('}')
+	}
+	w.close('}')
+}
+
+func (gemini) DecodeError(status int, h http.Header, body []byte) *Failure {
+	return decodeError(status, h, body)
+}
+
+func (gemini) Decode(body io.Reader, route stoa.Route) iter.Seq2[stoa.Event, error] {
+	return read(body, true, func(r *reply) format { return &geminiReply{reply: r, route: route} })
+}
+
+// geminiReply reads one reply.
+type geminiReply struct {
+	*reply
+	route   stoa.Route
+	id      string // of the reply, for calls that have none
+	stop    string
+	blocked bool
+	text    []byte      // of parts that are not in the state yet
+	open    *geminiCall // a call that comes in pieces
+	ready   []stoa.ToolCall
+}
+
+func (f *geminiReply) event(ev sse.Event) error {
+	if !isObject(ev.Data) {
+		return nil
+	}
+	return f.chunk(ev.Data)
+}
+
+func (f *geminiReply) chunk(data []byte) error {
+	before := f.usage
+	c := jsonx.NewCursor(data)
+	failed := false
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "candidates":
+			if ok := c.Array(); ok && c.Element() {
+				if err := f.candidate(&c); err != nil {
+					return err
+				}
+				for c.Element() { // more than one was never asked for
+				}
+			}
+		case "usageMetadata":
+			f.tell(&c)
+		case "promptFeedback":
+			for ok := c.Object(); ok && c.Member(); {
+				if string(c.Key) == "blockReason" {
+					f.blocked = len(c.Name()) > 0
+				}
+			}
+		case "responseId":
+			if f.id == "" {
+				f.id, _ = c.Text()
+			}
+		case "error":
+			failed = c.Kind() == '{' || c.Kind() == '"'
+		}
+	}
+	if !c.Done() {
+		return broken("a chunk that is no JSON")
+	}
+	if failed {
+		return streamError(data)
+	}
+	if err := f.callReady(); err != nil {
+		return err
+	}
+	if f.stop == "" {
+		f.count(before)
+	}
+	return nil
+}
+
+func (f *geminiReply) candidate(c *jsonx.Cursor) error {
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "content":
+			for ok := c.Object(); ok && c.Member(); {
+				if string(c.Key) != "parts" {
+					continue
+				}
+				for ok := c.Array(); ok && c.Element(); {
+					if err := f.part(c); err != nil {
+						return err
+					}
+				}
+			}
+		case "finishReason":
+			if s, ok := c.Text(); ok && s != "" {
+				f.stop = s
+			}
+		}
+	}
+	return nil
+}
+
+func (f *geminiReply) part(c *jsonx.Cursor) error {
+	var text, call jsonx.Cursor
+	var signature []byte
+	thought := false
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "text":
+			text = *c
+		case "thought":
+			thought, _ = c.Bool()
+		case "thoughtSignature":
+			if c.Kind() == '"' {
+				signature = c.Raw()
+			}
+		case "functionCall":
+			if c.Kind() == '{' {
+				call = *c
+			}
+		}
+	}
+	switch {
+	case call.Key != nil:
+		return f.call(&call, signature)
+	case text.Key == nil:
+	case thought:
+		f.thought(len(text.Name()))
+	case signature != nil:
+		f.keep = true
+		f.keepText()
+		piece := f.join.Next(&text)
+		f.keepPart(`{"text":`, jsonx.AppendString(nil, piece), signature)
+		return f.say(piece)
+	default:
+		piece := f.join.Next(&text)
+		f.text = append(f.text, piece...)
+		return f.say(piece)
+	}
+	return nil
+}
+
+// keepText puts the text so far into the state, as one part.
+func (f *geminiReply) keepText() {
+	if len(f.text) > 0 {
+		f.keepPart(`{"text":`, jsonx.AppendString(nil, f.text), nil)
+		f.text = f.text[:0]
+	}
+}
+
+func (f *geminiReply) keepPart(head string, value, signature []byte) {
+	f.state = append(append(append(f.state, ','), head...), value...)
+	if signature != nil {
+		f.state = append(append(f.state, `,"thoughtSignature":`...), signature...)
+	}
+	f.state = append(f.state, '}')
+}
+
+// A geminiCall is a call, or a piece of one.
+type geminiCall struct {
+	id, name  string
+	arguments []byte // whole
+	pieces    []byte // the list of partialArgs
+	more      bool   // further pieces come
+
+	tree      *argument
+	size      int
+	signature []byte
+}
+
+func readFunctionCall(c *jsonx.Cursor) (fc geminiCall) {
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "id":
+			fc.id, _ = c.Text()
+		case "name":
+			fc.name, _ = c.Text()
+		case "args":
+			if c.Kind() == '{' {
+				fc.arguments = c.Raw()
+			}
+		case "partialArgs":
+			fc.pieces = c.Raw()
+		case "willContinue":
+			fc.more, _ = c.Bool()
+		}
+	}
+	return fc
+}
+
+// call reads a functionCall. One with a name begins a call, one without goes on
+// with the call that is open; the first that does not say willContinue ends it.
+func (f *geminiReply) call(c *jsonx.Cursor, signature []byte) error {
+	fc := readFunctionCall(c)
+	if fc.name != "" || f.open == nil {
+		if err := f.closeCall(); err != nil {
+			return err
+		}
+		next := fc
+		next.arguments = slices.Clone(fc.arguments)
+		f.open = &next
+	}
+	open := f.open
+	if open.signature == nil {
+		open.signature = slices.Clone(signature)
+	}
+	if open.id == "" {
+		open.id = fc.id
+	}
+	if fc.arguments != nil {
+		open.arguments = slices.Clone(fc.arguments)
+	}
+	if err := open.add(fc.pieces); err != nil {
+		return err
+	}
+	if fc.more {
+		return nil
+	}
+	return f.closeCall()
+}
+
+// closeCall gives out the open call and keeps it as it will have to be sent back.
+func (f *geminiReply) closeCall() error {
+	open := f.open
+	if open == nil {
+		return nil
+	}
+	f.open = nil
+	if open.tree != nil {
+		open.arguments = open.tree.append(nil)
+	}
+	if open.arguments == nil {
+		open.arguments = []byte("{}")
+	}
+	w := builder{}
+	w.open('{')
+	if open.id != "" {
+		w.member("id", open.id)
+	}
+	w.member("name", open.name)
+	w.key("args").raw(string(open.arguments))
+	w.close('}')
+	f.keepText()
+	f.keepPart(`{"functionCall":`, w.b, open.signature)
+	f.ready = append(f.ready, stoa.ToolCall{ID: open.id, Name: open.name, Arguments: string(open.arguments)})
+	return nil
+}
+
+// callReady gives out the calls of a chunk once all of it was read: the reply's
+// id, of which a call without an id of its own makes one, comes last.
+func (f *geminiReply) callReady() error {
+	for _, call := range f.ready {
+		if call.ID == "" {
+			call.ID = cmp.Or(f.id, "call") + "-" + strconv.Itoa(f.calls)
+		}
+		if err := f.called(call); err != nil {
+			return err
+		}
+	}
+	f.ready = f.ready[:0]
+	return nil
+}
+
+// tell reads a usage, which replaces the one before if it counts anything.
+func (f *geminiReply) tell(c *jsonx.Cursor) {
+	u := counts{bad: f.usage.bad}
+	var prompt, tools, candidates int64
+	for ok := c.Object(); ok && c.Member(); {
+		told := false
+		switch string(c.Key) {
+		case "promptTokenCount":
+			told = u.read(c, &prompt)
+		case "toolUsePromptTokenCount":
+			told = u.read(c, &tools)
+		case "cachedContentTokenCount":
+			told = u.read(c, &u.CachedTokens)
+		case "thoughtsTokenCount":
+			told = u.read(c, &u.ReasoningTokens)
+		case "candidatesTokenCount":
+			told = u.read(c, &candidates)
+		}
+		u.known = u.known || told
+	}
+	u.InputTokens = prompt + tools
+	u.OutputTokens = candidates + u.ReasoningTokens
+	if u.known || u.bad {
+		f.usage = u
+	}
+}
+
+func (f *geminiReply) whole(data []byte) error {
+	c := jsonx.NewCursor(data)
+	if !c.Done() {
+		return truncated()
+	}
+	c = jsonx.NewCursor(data)
+	if c.Kind() != '[' {
+		return f.chunk(data)
+	}
+	for ok := c.Array(); ok && c.Element(); {
+		if err := f.chunk(c.Raw()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end ends the reply: the format has no terminator, so what counts is that a
+// reason was given. Reasons that are not known fail like OTHER, since all that
+// this vendor gives beside the first ones mean that something went wrong.
+func (f *geminiReply) end() error {
+	var stop stoa.Stop
+	switch f.stop {
+	case "STOP":
+		stop = stoa.StopEnd
+	case "MAX_TOKENS", "CONTINUATION":
+		stop = stoa.StopLength
+	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE":
+		stop = stoa.StopContentFilter
+	case "":
+		if !f.blocked {
+			return truncated()
+		}
+		stop = stoa.StopContentFilter
+	default:
+		return broken("finishReason " + bounded(f.stop))
+	}
+	if f.open != nil {
+		if stop == stoa.StopEnd {
+			return broken("a function call that does not end")
+		}
+		f.open = nil // cut with the reply
+	}
+	f.keepText()
+	state := ""
+	if f.keep && len(f.state) > 0 {
+		f.state[0] = '['
+		state = string(append(f.state, ']'))
+	}
+	return f.finish(stop, f.route, state)
+}

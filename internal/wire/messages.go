@@ -1,0 +1,482 @@
+package wire
+
+import (
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/sse"
+	"stoa/internal/stoa"
+)
+
+// messages is the Messages format of the family alpha.
+//
+// Its state is the content of the assistant's message, block by block, as it has
+// to be sent back: thinking keeps its signature and its place.
+type messages struct{}
+
+func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
+	w := newBuilder(call)
+	w.open('{')
+	w.member("model", route.Model)
+	if s := call.System(); strings.TrimSpace(s) != "" {
+		w.member("system", s)
+	}
+	w.key("messages").open('[')
+	list := turns(visible(call), route, shape{alternate: true})
+	for i, t := range list {
+		if i == len(list)-1 && t.role == stoa.RoleAssistant {
+			t.text = strings.TrimRight(t.text, " \t\r\n") // the vendor refuses white space before its own words
+		}
+		w.open('{')
+		w.member("role", string(t.role))
+		w.key("content")
+		encodeMessagesContent(w, t)
+		w.close('}')
+	}
+	w.close(']')
+	limit := call.MaxOutputTokens
+	if limit <= 0 {
+		limit = defaultMaxOutput
+	}
+	w.key("max_tokens").int(limit)
+	w.key("stream").raw("true")
+	temperature, topP := sampling(call, route.Traits)
+	w.number("temperature", atMost(temperature, 1))
+	w.number("top_p", topP)
+	off, effort := thinking(call, route.Traits)
+	if off {
+		w.key("thinking").open('{')
+		w.member("type", route.Traits.ThinkingOff)
+		w.close('}')
+	}
+	if effort != "" {
+		w.key("output_config").open('{')
+		w.member("effort", effort)
+		w.close('}')
+	}
+	if len(call.Tools) > 0 {
+		w.key("tools").open('[')
+		for _, t := range call.Tools {
+			w.open('{')
+			w.member("name", t.Name)
+			w.member("description", t.Description)
+			w.key("input_schema")
+			if err := w.schema(t); err != nil {
+				return Request{}, err
+			}
+			w.close('}')
+		}
+		w.close(']')
+		w.key("tool_choice").raw(`{"type":"auto"}`)
+	}
+	w.close('}')
+	h := header("Anthropic-Version", "2023-06-01")
+	if apiKey != "" {
+		h.Set("X-Api-Key", apiKey)
+	}
+	return Request{Path: "/v1/messages", Header: h, Body: w.b}, nil
+}
+
+// visible empties texts of white space alone, which the vendor refuses.
+func visible(call stoa.Call) stoa.Call {
+	list := call.Messages
+	for i, m := range call.Messages {
+		if m.Text == "" || strings.TrimSpace(m.Text) != "" {
+			continue
+		}
+		if &list[0] == &call.Messages[0] {
+			list = append([]stoa.Message(nil), call.Messages...)
+		}
+		list[i].Text = ""
+	}
+	call.Messages = list
+	return call
+}
+
+func encodeMessagesContent(w *builder, t turn) {
+	switch {
+	case t.data != "":
+		w.raw(t.data)
+		return
+	case len(t.calls) == 0 && len(t.results) == 0:
+		w.text(t.text)
+		return
+	}
+	w.open('[')
+	for _, r := range t.results {
+		w.open('{')
+		w.member("type", "tool_result")
+		w.member("tool_use_id", r.CallID)
+		w.member("content", r.Content)
+		if r.IsError {
+			w.key("is_error").raw("true")
+		}
+		w.close('}')
+	}
+	if t.text != "" {
+		w.open('{')
+		w.member("type", "text")
+		w.member("text", t.text)
+		w.close('}')
+	}
+	for _, c := range t.calls {
+		w.open('{')
+		w.member("type", "tool_use")
+		w.member("id", c.ID)
+		w.member("name", c.Name)
+		w.key("input").object(c.Arguments)
+		w.close('}')
+	}
+	w.close(']')
+}
+
+func (messages) DecodeError(status int, h http.Header, body []byte) *Failure {
+	return decodeError(status, h, body)
+}
+
+func (messages) Decode(body io.Reader, route stoa.Route) iter.Seq2[stoa.Event, error] {
+	return read(body, false, func(r *reply) format { return &messagesReply{reply: r, route: route} })
+}
+
+// messagesReply reads one reply.
+type messagesReply struct {
+	*reply
+	route stoa.Route
+	stop  string
+	block messagesBlock
+}
+
+// A messagesBlock is the block of content that is being received.
+type messagesBlock struct {
+	kind      string // text, thinking, tool_use; empty for others
+	id, name  string
+	body      []byte // text, thinking or the pieces of the input
+	signature []byte
+	input     string // of a block that came whole
+}
+
+func (f *messagesReply) event(ev sse.Event) error {
+	if !isObject(ev.Data) {
+		return nil
+	}
+	c := jsonx.NewCursor(ev.Data)
+	var kind, message, block, delta, usage []byte
+	done := false
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "type":
+			kind = c.Name()
+		case "delta":
+			if string(kind) == "content_block_delta" {
+				if err := f.delta(&c); err != nil {
+					return err
+				}
+				done = true
+			} else {
+				delta = c.Raw()
+			}
+		case "message":
+			message = c.Raw()
+		case "content_block":
+			block = c.Raw()
+		case "usage":
+			usage = c.Raw()
+		}
+	}
+	if !c.Done() {
+		return broken("an event that is no JSON")
+	}
+	switch string(kind) {
+	case "content_block_delta":
+		if !done {
+			d := jsonx.NewCursor(delta)
+			return f.delta(&d)
+		}
+	case "content_block_start":
+		if err := f.closeBlock(); err != nil {
+			return err
+		}
+		b := jsonx.NewCursor(block)
+		return f.openBlock(&b, block)
+	case "content_block_stop":
+		return f.closeBlock()
+	case "message_start":
+		m := jsonx.NewCursor(message)
+		for ok := m.Object(); ok && m.Member(); {
+			if string(m.Key) == "usage" {
+				f.tell(m.Raw(), false)
+			}
+		}
+	case "message_delta":
+		d := jsonx.NewCursor(delta)
+		for ok := d.Object(); ok && d.Member(); {
+			if string(d.Key) == "stop_reason" {
+				if s, ok := d.Text(); ok {
+					f.stop = s
+				}
+			}
+		}
+		f.tell(usage, true)
+	case "message_stop":
+		if err := f.closeBlock(); err != nil {
+			return err
+		}
+		return f.done()
+	case "error":
+		return streamError(ev.Data)
+	}
+	return nil
+}
+
+// delta reads the change of a block. Which member holds it depends on the type,
+// which comes first; where it does not, the member is read again.
+func (f *messagesReply) delta(c *jsonx.Cursor) error {
+	var kind []byte
+	var later jsonx.Cursor
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "type":
+			kind = c.Name()
+		case "text", "thinking", "partial_json", "signature":
+			if kind == nil {
+				later = *c
+			} else if err := f.change(string(kind), c); err != nil {
+				return err
+			}
+		}
+	}
+	if later.Key != nil {
+		return f.change(string(kind), &later)
+	}
+	return nil
+}
+
+func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
+	b := &f.block
+	before := len(b.body)
+	switch kind {
+	case "text_delta":
+		if string(c.Key) != "text" {
+			return nil
+		}
+		text := f.join.Next(c)
+		b.body = append(b.body, text...)
+		return f.say(text)
+	case "thinking_delta":
+		if string(c.Key) == "thinking" {
+			b.body, _ = c.AppendPiece(b.body)
+			f.thought(len(b.body) - before)
+		}
+	case "signature_delta":
+		if string(c.Key) == "signature" {
+			b.signature, _ = c.AppendPiece(b.signature)
+		}
+	case "input_json_delta":
+		if string(c.Key) == "partial_json" {
+			b.body, _ = c.AppendPiece(b.body)
+		}
+	}
+	if len(b.body) > maxState || len(b.signature) > maxState || kind == "input_json_delta" && len(b.body) > maxArguments {
+		return tooMuch("content of one block")
+	}
+	return nil
+}
+
+// openBlock reads the first state of a block, or all of it in a whole reply.
+func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
+	b := &f.block
+	*b = messagesBlock{body: b.body[:0], signature: b.signature[:0]}
+	var kind string
+	var text, thought jsonx.Cursor
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "type":
+			kind, _ = c.Text()
+		case "id":
+			b.id, _ = c.Text()
+		case "name":
+			b.name, _ = c.Text()
+		case "text":
+			text = *c
+		case "thinking":
+			thought = *c
+		case "signature":
+			b.signature, _ = c.AppendPiece(b.signature)
+		case "input":
+			b.input = string(c.Raw())
+		}
+	}
+	switch kind {
+	case "text":
+		b.kind = kind
+		if text.Key != nil {
+			return f.change("text_delta", &text)
+		}
+	case "thinking":
+		b.kind = kind
+		if thought.Key != nil {
+			return f.change("thinking_delta", &thought)
+		}
+	case "tool_use":
+		b.kind = kind
+	case "redacted_thinking":
+		f.keep = true
+		f.keepBlock(raw)
+	}
+	return nil
+}
+
+// closeBlock adds the block to the state, and gives out a call.
+func (f *messagesReply) closeBlock() error {
+	b := &f.block
+	kind := b.kind
+	b.kind = ""
+	body := jsonx.Mend(b.body)
+	switch kind {
+	case "text":
+		if len(body) > 0 {
+			w := builder{[]byte(`{"type":"text","text":`)}
+			w.b = append(jsonx.AppendString(w.b, body), '}')
+			f.keepBlock(w.b)
+		}
+	case "thinking":
+		if len(b.signature) > 0 { // the vendor refuses thinking that it did not sign
+			f.keep = true
+			w := builder{[]byte(`{"type":"thinking","thinking":`)}
+			w.b = append(jsonx.AppendString(w.b, body), `,"signature":`...)
+			w.b = append(jsonx.AppendString(w.b, b.signature), '}')
+			f.keepBlock(w.b)
+		}
+	case "tool_use":
+		call := stoa.ToolCall{ID: b.id, Name: b.name, Arguments: string(body)}
+		if call.Arguments == "" {
+			call.Arguments = b.input
+		}
+		if call.Arguments == "" {
+			call.Arguments = "{}"
+		}
+		w := builder{}
+		w.open('{')
+		w.member("type", "tool_use")
+		w.member("id", call.ID)
+		w.member("name", call.Name)
+		w.key("input").object(call.Arguments)
+		w.close('}')
+		f.keepBlock(w.b)
+		return f.called(call)
+	}
+	return nil
+}
+
+func (f *messagesReply) keepBlock(raw []byte) {
+	f.state = append(append(f.state, ','), raw...)
+}
+
+// tell reads a usage; last is the one that counts the finished output.
+func (f *messagesReply) tell(usage []byte, last bool) {
+	before := f.usage
+	c := jsonx.NewCursor(usage)
+	u := &f.usage
+	// The input comes in three parts; what is not told again stays as it was.
+	fresh := u.InputTokens - u.CachedTokens - u.CacheWriteTokens
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "input_tokens":
+			u.read(&c, &fresh)
+		case "cache_read_input_tokens":
+			u.read(&c, &u.CachedTokens)
+		case "cache_creation_input_tokens":
+			u.read(&c, &u.CacheWriteTokens)
+		case "output_tokens":
+			if u.read(&c, &u.OutputTokens) && last {
+				u.known = true
+			}
+		case "output_tokens_details":
+			for ok := c.Object(); ok && c.Member(); {
+				if string(c.Key) == "thinking_tokens" {
+					u.read(&c, &u.ReasoningTokens)
+				}
+			}
+		}
+	}
+	u.InputTokens = fresh + u.CachedTokens + u.CacheWriteTokens
+	if !last {
+		f.count(before)
+	}
+}
+
+// done ends the reply. A reason that is not known does not spoil a reply that
+// its vendor calls complete.
+func (f *messagesReply) done() error {
+	var stop stoa.Stop
+	switch f.stop {
+	case "":
+		return broken("no stop_reason")
+	case "max_tokens", "model_context_window_exceeded":
+		stop = stoa.StopLength
+	case "refusal":
+		stop = stoa.StopContentFilter
+	case "tool_use":
+		stop = stoa.StopToolCalls
+	default: // end_turn, stop_sequence, pause_turn
+		stop = stoa.StopEnd
+	}
+	state := ""
+	if f.keep && len(f.state) > 0 {
+		f.state[0] = '['
+		state = string(append(f.state, ']'))
+	}
+	return f.finish(stop, f.route, state)
+}
+
+func (f *messagesReply) whole(data []byte) error {
+	c := jsonx.NewCursor(data)
+	var content, usage []byte
+	failed := false
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "type":
+			failed = c.Is("error") || failed
+		case "error":
+			failed = failed || c.Kind() == '{'
+		case "content":
+			content = c.Raw()
+		case "stop_reason":
+			f.stop, _ = c.Text()
+		case "usage":
+			usage = c.Raw()
+		}
+	}
+	switch {
+	case !c.Done():
+		return truncated()
+	case failed:
+		return streamError(data)
+	}
+	f.tell(usage, true)
+	c = jsonx.NewCursor(content)
+	for ok := c.Array(); ok && c.Element(); {
+		raw := c.Raw()
+		b := jsonx.NewCursor(raw)
+		if err := f.openBlock(&b, raw); err != nil {
+			return err
+		}
+		if err := f.closeBlock(); err != nil {
+			return err
+		}
+	}
+	return f.done()
+}
+
+// end is reached by a stream without message_stop.
+func (f *messagesReply) end() error { return truncated() }
+
+// isObject tells whether data can be an event of a format whose events are JSON
+// objects; anything else between them is noise.
+func isObject(data []byte) bool {
+	c := jsonx.NewCursor(data)
+	return c.Kind() == '{'
+}
