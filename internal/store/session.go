@@ -1,0 +1,252 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// A SessionRow is a session with its place in the queue, which no caller sees.
+type SessionRow struct {
+	stoa.Session
+	Owner    string    // the runner that has claimed it; empty unless running
+	Fence    int64     // raised by every claim; a worker writes only under its own
+	Strikes  int       // attempts in a row that ended without a finished step
+	WakeAt   time.Time // not to be claimed before
+	DueAt    time.Time // when the sweep must look at it; zero: never
+	CancelAt time.Time // when a cancel was asked for that its worker has yet to see
+	ReplyID  string    // the message that holds the newest finished answer
+}
+
+const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.agent_version, s.mode, s.status, s.reply_id, s.queued_messages,
+	s.model_asked, s.model_served, s.fallback, s.input_tokens, s.output_tokens, s.steps, s.spent, s.last_seq,
+	s.trigger_type, s.trigger_id, COALESCE(s.external_id, ''), s.external_user_id, s.title, s.metadata,
+	s.max_credits, s.timeout, s.max_steps, s.revision, s.created_at, s.updated_at, s.started_at, s.finished_at,
+	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, COALESCE(m.text, ''),
+	t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
+	t.created_at, t.started_at, t.finished_at, t.deadline_at,
+	COALESCE(i.id, ''), COALESCE(i.turn, 0), COALESCE(i.step, 0), COALESCE(i.call_id, ''), COALESCE(i.kind, ''), COALESCE(i.prompt, ''), COALESCE(i.options, 'null'),
+	i.default_value, COALESCE(i.status, ''), COALESCE(i.answer, ''), COALESCE(i.created_at, 0), COALESCE(i.expires_at, 0), COALESCE(i.answered_at, 0)`
+
+const sessionFrom = ` FROM sessions s JOIN turns t ON t.session_id = s.id AND t.number = s.turn
+	LEFT JOIN messages m ON m.id = s.reply_id LEFT JOIN inputs i ON i.id = s.input_id `
+
+func scanSession(rows *sql.Rows) (SessionRow, error) {
+	var r SessionRow
+	var metadata string
+	var timeout, created, updated, started, finished, wake, due, cancel int64
+	var t turnScan
+	var i inputScan
+	dest := []any{&r.ID, &r.AccountID, &r.SpaceID, &r.AgentID, &r.KeyID, &r.AgentVersion, &r.Mode, &r.Status, &r.ReplyID, &r.QueuedMessages,
+		&r.ModelAsked, &r.ModelServed, &r.Fallback, &r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Steps, &r.Spent, &r.LastSeq,
+		&r.Trigger.Type, &r.Trigger.ID, &r.ExternalID, &r.ExternalUserID, &r.Title, &metadata,
+		&r.Limits.MaxCredits, &timeout, &r.Limits.MaxSteps, &r.Revision, &created, &updated, &started, &finished,
+		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.Reply}
+	dest = append(dest, t.dest()...)
+	dest = append(dest, i.dest()...)
+	if err := rows.Scan(dest...); err != nil {
+		return r, err
+	}
+	r.Limits.Timeout = time.Duration(timeout) * time.Microsecond
+	r.CreatedAt, r.UpdatedAt, r.StartedAt, r.FinishedAt = db.Time(created), db.Time(updated), db.Time(started), db.Time(finished)
+	r.WakeAt, r.DueAt, r.CancelAt = db.Time(wake), db.Time(due), db.Time(cancel)
+	r.Turn = t.done(r.ID)
+	if i.v.ID != "" {
+		in, err := i.done(r.ID)
+		if err != nil {
+			return r, err
+		}
+		r.Pending = &in
+	}
+	return r, jsonx.Unmarshal([]byte(metadata), &r.Metadata)
+}
+
+// InsertSession adds a session and its first turn. Ids must be set; times and
+// revision are. CodeConflict for an external id that is taken.
+func (tx *Tx) InsertSession(ctx context.Context, r *SessionRow) error {
+	r.CreatedAt, r.UpdatedAt, r.Revision = tx.Now, tx.Now, 1
+	metadata, err := jsonText(r.Metadata)
+	if err != nil {
+		return err
+	}
+	n, err := tx.Exec(ctx, `INSERT INTO sessions (id, account_id, space_id, agent_id, key_id, agent_version, mode, status, turn, reply_id, input_id, queued_messages,
+			model_asked, model_served, fallback, input_tokens, output_tokens, steps, spent, last_seq,
+			trigger_type, trigger_id, external_id, external_user_id, title, metadata, max_credits, timeout, max_steps,
+			revision, created_at, updated_at, started_at, finished_at, owner, fence, strikes, wake_at, due_at, cancel_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', 0, $10, '', 0, 0, 0, 0, 0, $11,
+			$12, $13, $14, $15, $16, $17, $18, $19, $20, 1, $21, $21, 0, 0, '', 0, 0, $22, $23, 0)
+		ON CONFLICT (account_id, external_id) DO NOTHING`,
+		r.ID, r.AccountID, r.SpaceID, r.AgentID, r.KeyID, r.AgentVersion, string(r.Mode), string(r.Status), r.Turn.Number, r.ModelAsked, r.LastSeq,
+		r.Trigger.Type, r.Trigger.ID, orNull(r.ExternalID), r.ExternalUserID, r.Title, metadata,
+		int64(r.Limits.MaxCredits), r.Limits.Timeout.Microseconds(), r.Limits.MaxSteps,
+		db.Micros(tx.Now), db.Micros(r.WakeAt), db.Micros(r.DueAt))
+	if err == nil && n == 0 {
+		err = externalIDTaken("session", r.ExternalID)
+	}
+	if err != nil {
+		return err
+	}
+	return tx.InsertTurn(ctx, r.Turn)
+}
+
+// Session is a session of an account's agent; CodeSessionNotFound where there is
+// none, or its agent has been deleted. An empty agentID stands for any.
+func (tx *Tx) Session(ctx context.Context, accountID, agentID, id string) (SessionRow, error) {
+	return tx.session(ctx, accountID, agentID, id, "")
+}
+
+// LockSession is [Tx.Session], and keeps the row from being changed until the
+// commit. Whoever writes anything of a session has locked it.
+func (tx *Tx) LockSession(ctx context.Context, accountID, agentID, id string) (SessionRow, error) {
+	if lock := tx.ForUpdate(); lock != "" {
+		// By itself: PostgreSQL does not lock the far side of an outer join, and a
+		// locked read of a join may pair a new row with an old turn.
+		var one int
+		if _, err := tx.Get(ctx, `SELECT 1 FROM sessions WHERE account_id = $1 AND id = $2`+lock, []any{accountID, id}, &one); err != nil {
+			return SessionRow{}, err
+		}
+	}
+	return tx.session(ctx, accountID, agentID, id, "")
+}
+
+func (tx *Tx) session(ctx context.Context, accountID, agentID, id, lock string) (r SessionRow, err error) {
+	found := false
+	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
+		found = true
+		r, err = scanSession(rows)
+		return err
+	}, `SELECT `+sessionColumns+sessionFrom+`WHERE s.account_id = $1 AND s.id = $2 AND ($3 = '' OR s.agent_id = $3)`+lock, accountID, id, agentID)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeSessionNotFound, "There is no such session.")
+	}
+	return r, err
+}
+
+// SaveSession writes what changes in the life of a session, its newest turn
+// included. The row must have been locked in this transaction.
+func (tx *Tx) SaveSession(ctx context.Context, r *SessionRow) error {
+	r.Revision++
+	r.UpdatedAt = tx.Now
+	metadata, err := jsonText(r.Metadata)
+	if err != nil {
+		return err
+	}
+	input := ""
+	if r.Pending != nil {
+		input = r.Pending.ID
+	}
+	if _, err := tx.Exec(ctx, `UPDATE sessions SET status = $3, turn = $4, reply_id = $5, input_id = $6, queued_messages = $7,
+			model_served = $8, fallback = $9, input_tokens = $10, output_tokens = $11, steps = $12, spent = $13, last_seq = $14,
+			title = $15, metadata = $16, revision = $17, updated_at = $18, started_at = $19, finished_at = $20,
+			owner = $21, fence = $22, strikes = $23, wake_at = $24, due_at = $25, cancel_at = $26
+		WHERE account_id = $1 AND id = $2`,
+		r.AccountID, r.ID, string(r.Status), r.Turn.Number, r.ReplyID, input, r.QueuedMessages,
+		r.ModelServed, db.Bit(r.Fallback), r.Usage.InputTokens, r.Usage.OutputTokens, r.Steps, int64(r.Spent), r.LastSeq,
+		r.Title, metadata, r.Revision, db.Micros(r.UpdatedAt), db.Micros(r.StartedAt), db.Micros(r.FinishedAt),
+		r.Owner, r.Fence, r.Strikes, db.Micros(r.WakeAt), db.Micros(r.DueAt), db.Micros(r.CancelAt)); err != nil {
+		return err
+	}
+	return tx.updateTurn(ctx, r.Turn)
+}
+
+// NextSeq takes the next event number for a worker that still has its lease,
+// and tells whether it does.
+func (tx *Tx) NextSeq(ctx context.Context, accountID, id, owner string, fence int64) (seq int64, ok bool, err error) {
+	ok, err = tx.Get(ctx, `UPDATE sessions SET last_seq = last_seq + 1, revision = revision + 1
+		WHERE account_id = $1 AND id = $2 AND owner = $3 AND fence = $4 AND status = 'running' RETURNING last_seq`,
+		[]any{accountID, id, owner, fence}, &seq)
+	return seq, ok, err
+}
+
+// A SessionFilter narrows a list of sessions. Empty members do not.
+type SessionFilter struct {
+	AgentID, ExternalUserID, ExternalID, TriggerType, TriggerID string
+	Status                                                      stoa.SessionStatus
+}
+
+// Sessions lists an account's sessions.
+func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p Page) ([]stoa.Session, bool, error) {
+	args, cond := narrow([]any{accountID}, "s.agent_id", f.AgentID, "s.external_id", f.ExternalID,
+		"s.trigger_type", f.TriggerType, "s.trigger_id", f.TriggerID, "s.status", string(f.Status), "s.external_user_id", f.ExternalUserID)
+	if f.ExternalUserID != "" {
+		cond += ` AND s.external_user_id <> ''` // says that the partial index will do
+	}
+	// The page is cut from the narrow rows first; only those left are joined.
+	where, order, more := p.clause(len(args) + 1)
+	inner := `SELECT * FROM sessions s WHERE s.account_id = $1` + cond + where + order
+	dir := ` ORDER BY s.created_at DESC, s.id DESC`
+	if p.Asc {
+		dir = ` ORDER BY s.created_at, s.id`
+	}
+	var list []stoa.Session
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		r, err := scanSession(rows)
+		list = append(list, r.Session)
+		return err
+	}, `SELECT `+sessionColumns+` FROM (`+inner+`) s JOIN turns t ON t.session_id = s.id AND t.number = s.turn
+		LEFT JOIN messages m ON m.id = s.reply_id LEFT JOIN inputs i ON i.id = s.input_id`+dir, append(args, more...)...)
+	list, another := cut(list, p)
+	return list, another, err
+}
+
+// SessionIDs gives sessions of an agent, oldest first.
+func (tx *Tx) SessionIDs(ctx context.Context, accountID, agentID string, limit int) ([]string, error) {
+	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2 ORDER BY created_at, id LIMIT $3`, accountID, agentID, limit)
+}
+
+// ActiveSessions gives the sessions of an agent whose turn can still go on.
+func (tx *Tx) ActiveSessions(ctx context.Context, accountID, agentID string) ([]string, error) {
+	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2
+		AND status IN ('queued', 'running', 'waiting_for_input') ORDER BY created_at, id`, accountID, agentID)
+}
+
+func (tx *Tx) texts(ctx context.Context, query string, args ...any) ([]string, error) {
+	var list []string
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var s string
+		err := rows.Scan(&s)
+		list = append(list, s)
+		return err
+	}, query, args...)
+	return list, err
+}
+
+// RemoveSession removes a session with all that belongs to it. Its charges stay.
+func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
+	n, err := tx.Exec(ctx, `DELETE FROM sessions WHERE account_id = $1 AND id = $2`, accountID, id)
+	if err != nil || n == 0 {
+		return err
+	}
+	for _, q := range []string{
+		`DELETE FROM session_events WHERE session_id = $1`,
+		`DELETE FROM sources WHERE session_id = $1`,
+		`DELETE FROM inputs WHERE session_id = $1`,
+		`DELETE FROM messages WHERE session_id = $1`,
+		`DELETE FROM step_results WHERE session_id = $1`,
+		`DELETE FROM steps WHERE session_id = $1`,
+		`DELETE FROM turns WHERE session_id = $1`,
+	} {
+		if _, err := tx.Exec(ctx, q, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SessionReceipts lists the charges of a session's steps.
+func (tx *Tx) SessionReceipts(ctx context.Context, accountID, sessionID string, p Page) ([]Receipt, bool, error) {
+	where, order, more := p.clause(3)
+	var list []Receipt
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		r, err := scanReceipt(rows)
+		list = append(list, r)
+		return err
+	}, `SELECT `+receiptColumns+` FROM charges WHERE account_id = $1 AND session_id = $2 AND session_id <> ''`+where+order,
+		append([]any{accountID, sessionID}, more...)...)
+	list, another := cut(list, p)
+	return list, another, err
+}

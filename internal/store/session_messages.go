@@ -1,0 +1,152 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"stoa/internal/db"
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// A MessageRow is a message with its place in the session and in its log.
+type MessageRow struct {
+	stoa.SessionMessage
+	Place    int64 // from 1; set by InsertMessage
+	FirstSeq int64 // of the event that made it known
+}
+
+const messageColumns = `id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at`
+
+func (tx *Tx) messages(ctx context.Context, where string, args ...any) ([]MessageRow, error) {
+	var list []MessageRow
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var m MessageRow
+		var created int64
+		err := rows.Scan(&m.ID, &m.SessionID, &m.Place, &m.Turn, &m.Step, &m.Role, &m.Kind, &m.Status, &m.Text, &m.FirstSeq, &created)
+		m.CreatedAt = db.Time(created)
+		list = append(list, m)
+		return err
+	}, `SELECT `+messageColumns+` FROM messages WHERE `+where, args...)
+	return list, err
+}
+
+// InsertMessage adds a message at the end of its session.
+func (tx *Tx) InsertMessage(ctx context.Context, m MessageRow) error {
+	_, err := tx.Exec(ctx, `INSERT INTO messages (id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at)
+		VALUES ($1, $2, (SELECT COALESCE(MAX(place), 0) + 1 FROM messages WHERE session_id = $2), $3, $4, $5, $6, $7, $8, $9, $10)`,
+		m.ID, m.SessionID, m.Turn, m.Step, string(m.Role), m.Kind, m.Status, m.Text, m.FirstSeq, db.Micros(tx.Now))
+	return err
+}
+
+// UpdateMessage writes a message's turn, kind, status and text.
+func (tx *Tx) UpdateMessage(ctx context.Context, m stoa.SessionMessage) error {
+	_, err := tx.Exec(ctx, `UPDATE messages SET turn = $3, kind = $4, status = $5, text = $6 WHERE session_id = $1 AND id = $2`,
+		m.SessionID, m.ID, m.Turn, m.Kind, m.Status, m.Text)
+	return err
+}
+
+// PlaceMessageLast moves a message behind all others: one that waited while its
+// predecessors were answered.
+func (tx *Tx) PlaceMessageLast(ctx context.Context, sessionID, id string) error {
+	_, err := tx.Exec(ctx, `UPDATE messages SET place = (SELECT MAX(place) + 1 FROM messages WHERE session_id = $1) WHERE session_id = $1 AND id = $2`, sessionID, id)
+	return err
+}
+
+// Messages gives messages of a session in their order, or newest first with
+// desc. after is the place to go on after; 0: from the start.
+func (tx *Tx) Messages(ctx context.Context, sessionID string, after int64, limit int, desc bool) ([]MessageRow, bool, error) {
+	p := Page{Limit: limit}
+	where := `session_id = $1 AND place > $2 ORDER BY place LIMIT $3`
+	if desc {
+		where = `session_id = $1 AND ($2 = 0 OR place < $2) ORDER BY place DESC LIMIT $3`
+	}
+	list, err := tx.messages(ctx, where, sessionID, after, p.limit()+1)
+	list, more := cut(list, p)
+	return list, more, err
+}
+
+// Message is one message of a session, and whether there is one.
+func (tx *Tx) Message(ctx context.Context, sessionID, id string) (MessageRow, bool, error) {
+	return one(tx.messages(ctx, `session_id = $1 AND id = $2`, sessionID, id))
+}
+
+// StepMessage is the message that a step has begun to write, if any.
+func (tx *Tx) StepMessage(ctx context.Context, sessionID string, turn, step int64) (MessageRow, bool, error) {
+	return one(tx.messages(ctx, `session_id = $1 AND turn = $2 AND step = $3 AND kind IN ('reply', 'comment')`, sessionID, turn, step))
+}
+
+// OpenMessages gives the messages of a turn that are still being written.
+func (tx *Tx) OpenMessages(ctx context.Context, sessionID string, turn int64) ([]MessageRow, error) {
+	return tx.messages(ctx, `session_id = $1 AND turn = $2 AND status = 'in_progress' ORDER BY place`, sessionID, turn)
+}
+
+// QueuedMessages gives the messages that wait for their turn, in order.
+func (tx *Tx) QueuedMessages(ctx context.Context, sessionID string) ([]MessageRow, error) {
+	return tx.messages(ctx, `session_id = $1 AND status = 'queued' ORDER BY place`, sessionID)
+}
+
+func one[T any](list []T, err error) (T, bool, error) {
+	if err != nil || len(list) == 0 {
+		var none T
+		return none, false, err
+	}
+	return list[0], true, nil
+}
+
+// inputScan collects what Scan needs for an input; done puts it together.
+type inputScan struct {
+	v                          stoa.Input
+	options                    string
+	def                        sql.NullString
+	created, expires, answered int64
+}
+
+const inputColumns = `id, turn, step, call_id, kind, prompt, options, default_value, status, answer, created_at, expires_at, answered_at`
+
+func (s *inputScan) dest() []any {
+	return []any{&s.v.ID, &s.v.Turn, &s.v.Step, &s.v.CallID, &s.v.Kind, &s.v.Prompt, &s.options, &s.def, &s.v.Status, &s.v.Answer, &s.created, &s.expires, &s.answered}
+}
+
+func (s *inputScan) done(sessionID string) (stoa.Input, error) {
+	s.v.SessionID = sessionID
+	s.v.CreatedAt, s.v.ExpiresAt, s.v.AnsweredAt = db.Time(s.created), db.Time(s.expires), db.Time(s.answered)
+	if s.def.Valid {
+		s.v.Default = &s.def.String
+	}
+	return s.v, jsonx.Unmarshal([]byte(s.options), &s.v.Options)
+}
+
+// InsertInput adds what an agent asks of its user.
+func (tx *Tx) InsertInput(ctx context.Context, in stoa.Input) error {
+	options, err := jsonText(in.Options)
+	if err != nil {
+		return err
+	}
+	var def any
+	if in.Default != nil {
+		def = *in.Default
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO inputs (session_id, id, turn, step, call_id, kind, prompt, options, default_value, status, answer, created_at, expires_at, answered_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, '', $11, $12, 0)`,
+		in.SessionID, in.ID, in.Turn, in.Step, in.CallID, in.Kind, in.Prompt, options, def, in.Status, db.Micros(tx.Now), db.Micros(in.ExpiresAt))
+	return err
+}
+
+// UpdateInput writes an input's status and answer.
+func (tx *Tx) UpdateInput(ctx context.Context, in stoa.Input) error {
+	_, err := tx.Exec(ctx, `UPDATE inputs SET status = $3, answer = $4, answered_at = $5 WHERE session_id = $1 AND id = $2`,
+		in.SessionID, in.ID, in.Status, in.Answer, db.Micros(in.AnsweredAt))
+	return err
+}
+
+// Input is an input of a session, and whether there is one.
+func (tx *Tx) Input(ctx context.Context, sessionID, id string) (stoa.Input, bool, error) {
+	var s inputScan
+	found, err := tx.Get(ctx, `SELECT `+inputColumns+` FROM inputs WHERE session_id = $1 AND id = $2`, []any{sessionID, id}, s.dest()...)
+	if err != nil || !found {
+		return stoa.Input{}, false, err
+	}
+	in, err := s.done(sessionID)
+	return in, true, err
+}

@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"stoa/internal/db"
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+const turnColumns = `t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
+	t.created_at, t.started_at, t.finished_at, t.deadline_at`
+
+// turnScan collects what Scan needs for a turn; done puts it together.
+type turnScan struct {
+	t                                    stoa.Turn
+	f                                    stoa.Failure
+	created, started, finished, deadline int64
+}
+
+func (s *turnScan) dest() []any {
+	return []any{&s.t.Number, &s.t.ID, &s.t.Status, &s.t.Reason, &s.t.Attempt, &s.t.MessageID, &s.t.RetryOf, &s.f.Code, &s.f.Message, &s.f.Retryable,
+		&s.created, &s.started, &s.finished, &s.deadline}
+}
+
+func (s *turnScan) done(sessionID string) stoa.Turn {
+	s.t.SessionID = sessionID
+	s.t.CreatedAt, s.t.StartedAt, s.t.FinishedAt, s.t.DeadlineAt = db.Time(s.created), db.Time(s.started), db.Time(s.finished), db.Time(s.deadline)
+	if s.f.Code != "" {
+		s.t.Failure = &s.f
+	}
+	return s.t
+}
+
+// InsertTurn adds a turn to a session that this transaction has locked or made.
+func (tx *Tx) InsertTurn(ctx context.Context, t stoa.Turn) error {
+	_, err := tx.Exec(ctx, `INSERT INTO turns (session_id, number, id, status, reason, attempt, message_id, retry_of, failure_code, failure_message, failure_retryable,
+			created_at, started_at, finished_at, deadline_at)
+		VALUES ($1, $2, $3, $4, $5, 0, $6, $7, '', '', 0, $8, 0, 0, 0)`,
+		t.SessionID, t.Number, t.ID, string(t.Status), t.Reason, t.MessageID, t.RetryOf, db.Micros(tx.Now))
+	return err
+}
+
+func (tx *Tx) updateTurn(ctx context.Context, t stoa.Turn) error {
+	var f stoa.Failure
+	if t.Failure != nil {
+		f = *t.Failure
+	}
+	_, err := tx.Exec(ctx, `UPDATE turns SET status = $3, reason = $4, attempt = $5, failure_code = $6, failure_message = $7, failure_retryable = $8,
+			started_at = $9, finished_at = $10, deadline_at = $11 WHERE session_id = $1 AND number = $2`,
+		t.SessionID, t.Number, string(t.Status), t.Reason, t.Attempt, string(f.Code), f.Message, db.Bit(f.Retryable),
+		db.Micros(t.StartedAt), db.Micros(t.FinishedAt), db.Micros(t.DeadlineAt))
+	return err
+}
+
+// Turns gives turns of a session by number, after the given one.
+func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit int) ([]stoa.Turn, bool, error) {
+	p := Page{Limit: limit}
+	var list []stoa.Turn
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var s turnScan
+		err := rows.Scan(s.dest()...)
+		list = append(list, s.done(sessionID))
+		return err
+	}, `SELECT `+turnColumns+` FROM turns t WHERE t.session_id = $1 AND t.number > $2 ORDER BY t.number LIMIT $3`, sessionID, after, p.limit()+1)
+	list, more := cut(list, p)
+	return list, more, err
+}
+
+// InsertStep records a step; a step that is there already is an error.
+func (tx *Tx) InsertStep(ctx context.Context, s stoa.Step) error {
+	calls, err := jsonText(s.Calls)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO steps (session_id, turn, number, text, calls, state_wire, state_model, state_data, stop, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		s.SessionID, s.Turn, s.Number, s.Text, calls, s.State.Wire, s.State.Model, s.State.Data, string(s.Stop), db.Micros(tx.Now))
+	return err
+}
+
+// InsertStepResult records what a tool answered to the call at that place
+// (from 0) of a step. A result that is there already is an error.
+func (tx *Tx) InsertStepResult(ctx context.Context, sessionID string, turn, step int64, place int, r stoa.ToolResult) error {
+	_, err := tx.Exec(ctx, `INSERT INTO step_results (session_id, turn, step, place, call_id, name, content, is_error, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		sessionID, turn, step, place, r.CallID, r.Name, r.Content, db.Bit(r.IsError), db.Micros(tx.Now))
+	return err
+}
+
+// Steps gives the recorded steps of a turn in order, with their results.
+func (tx *Tx) Steps(ctx context.Context, sessionID string, turn int64) ([]stoa.Step, error) {
+	var list []stoa.Step
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		s := stoa.Step{SessionID: sessionID, Turn: turn}
+		var calls string
+		var created int64
+		if err := rows.Scan(&s.Number, &s.Text, &calls, &s.State.Wire, &s.State.Model, &s.State.Data, &s.Stop, &created); err != nil {
+			return err
+		}
+		s.CreatedAt = db.Time(created)
+		list = append(list, s)
+		return jsonx.Unmarshal([]byte(calls), &list[len(list)-1].Calls)
+	}, `SELECT number, text, calls, state_wire, state_model, state_data, stop, created_at FROM steps
+		WHERE session_id = $1 AND turn = $2 ORDER BY number`, sessionID, turn)
+	if err != nil || len(list) == 0 {
+		return list, err
+	}
+	return list, tx.Query(ctx, func(rows *sql.Rows) error {
+		var step int64
+		var r stoa.ToolResult
+		if err := rows.Scan(&step, &r.CallID, &r.Name, &r.Content, &r.IsError); err != nil {
+			return err
+		}
+		for i := range list {
+			if list[i].Number == step {
+				list[i].Results = append(list[i].Results, r)
+			}
+		}
+		return nil
+	}, `SELECT step, call_id, name, content, is_error FROM step_results WHERE session_id = $1 AND turn = $2 ORDER BY step, place`, sessionID, turn)
+}
