@@ -1,0 +1,341 @@
+package auth_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"stoa/internal/auth"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+)
+
+func plans(id string) stoa.Plan { return stoa.Plan{ID: id, GatedModels: id == "pro"} }
+
+// house is a store with an owner, and a second account with a key of its own.
+type house struct {
+	t      *testing.T
+	st     *store.Store
+	keys   *auth.Keys
+	owner  stoa.Account
+	first  stoa.Key
+	secret string
+}
+
+func newHouse(t *testing.T, home storetest.Home) *house {
+	t.Helper()
+	h := &house{t: t, st: home.Open()}
+	h.keys = auth.New(h.st, plans)
+	var created bool
+	var err error
+	h.owner, h.first, h.secret, created, err = h.keys.Bootstrap(context.Background(), "", 100*stoa.Credit, "pro")
+	if err != nil || !created {
+		t.Fatalf("bootstrap: created %v, %v", created, err)
+	}
+	return h
+}
+
+func (h *house) write(fn func(tx *store.Tx) error) {
+	h.t.Helper()
+	if err := h.st.Write(context.Background(), fn); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) create(k stoa.Key) (stoa.Key, string) {
+	h.t.Helper()
+	secret := auth.Mint()
+	if k.AccountID == "" {
+		k.AccountID = h.owner.ID
+	}
+	if k.Scopes == nil {
+		k.Scopes = []string{stoa.ScopeAll}
+	}
+	h.write(func(tx *store.Tx) (err error) {
+		k, err = h.keys.Create(context.Background(), tx, k, secret)
+		return err
+	})
+	return k, secret
+}
+
+func (h *house) want(secret string, code stoa.Code) stoa.Caller {
+	h.t.Helper()
+	c, err := h.keys.Verify(context.Background(), "Bearer "+secret)
+	if got := stoa.CodeOf(err); got != code {
+		h.t.Errorf("verify: got %q (%v), want %q", got, err, code)
+	}
+	return c
+}
+
+func TestTheFirstStartMakesAnOwnerOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		h := newHouse(t, home)
+		c := h.want(h.secret, "")
+		if c.Account.ID != h.owner.ID || !c.Plan.GatedModels || !c.Key.Has("operator") || !c.Key.Has("responses") {
+			t.Errorf("the owner is %+v", c)
+		}
+		if !auth.CheckDigits(h.secret) {
+			t.Error("the printed key has wrong check characters")
+		}
+		ctx := context.Background()
+		_, _, printed, created, err := h.keys.Bootstrap(ctx, "sk_"+strings.Repeat("x", 40), stoa.Credit, "pro")
+		if err != nil || created || printed != "" {
+			t.Errorf("second start: created %v, printed %q, %v", created, printed, err)
+		}
+		h.want("sk_"+strings.Repeat("x", 40), stoa.CodeUnauthorized)
+		if err := h.st.Read(ctx, func(tx *store.Tx) error {
+			f, err := tx.Funds(ctx, h.owner.ID)
+			if f.Granted != 100*stoa.Credit {
+				t.Errorf("the owner was granted %s", f.Granted)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAChosenFirstKeyIsUsed(t *testing.T) {
+	for secret, ok := range map[string]bool{
+		"sk_" + strings.Repeat("a", 29):       true,
+		"sk_" + strings.Repeat("a", 28):       false,
+		"pk_" + strings.Repeat("a", 40):       false,
+		"sk_" + strings.Repeat("a", 40) + " ": false,
+		"sk_" + strings.Repeat("ä", 40):       false,
+		"sk_" + strings.Repeat("a", 600):      false,
+	} {
+		st := storetest.New(t).Open()
+		k := auth.New(st, plans)
+		_, _, printed, created, err := k.Bootstrap(context.Background(), secret, 0, "pro")
+		if created != ok || (err == nil) != ok {
+			t.Errorf("%q: created %v, %v", secret, created, err)
+		}
+		if ok && printed != secret {
+			t.Errorf("printed %q, want the chosen one", printed)
+		}
+		if err != nil && strings.Contains(err.Error(), secret) {
+			t.Errorf("the error repeats the secret: %v", err)
+		}
+	}
+}
+
+func TestWhateverIsWrongWithAHeaderIsTheSameError(t *testing.T) {
+	h := newHouse(t, storetest.New(t))
+	_, expired := h.create(stoa.Key{ExpiresAt: time.Now().Add(time.Microsecond * 50)})
+	revokedKey, revoked := h.create(stoa.Key{})
+	h.write(func(tx *store.Tx) error {
+		_, err := h.keys.Revoke(context.Background(), tx, h.owner.ID, revokedKey.ID)
+		return err
+	})
+	<-time.After(time.Millisecond)
+	first := ""
+	for name, header := range map[string]string{
+		"nothing":           "",
+		"a scheme alone":    "Bearer",
+		"an empty key":      "Bearer ",
+		"no scheme":         h.secret,
+		"another scheme":    "Basic " + h.secret,
+		"a foreign key":     "Bearer xyz",
+		"an unknown key":    "Bearer " + auth.Mint(),
+		"a key with more":   "Bearer " + h.secret + "x",
+		"two keys":          "Bearer " + h.secret + " " + h.secret,
+		"a very long key":   "Bearer sk_" + strings.Repeat("a", 10_000),
+		"an expired key":    "Bearer " + expired,
+		"a revoked key":     "Bearer " + revoked,
+		"bytes of all kind": "Bearer sk_\x00\xff",
+	} {
+		_, err := h.keys.Verify(context.Background(), header)
+		if stoa.CodeOf(err) != stoa.CodeUnauthorized {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if first == "" {
+			first = err.Error()
+		}
+		if err.Error() != first {
+			t.Errorf("%s: %q differs from %q", name, err, first)
+		}
+	}
+	for _, header := range []string{"bearer " + h.secret, "BEARER   " + h.secret, " Bearer " + h.secret + " "} {
+		if _, err := h.keys.Verify(context.Background(), header); err != nil {
+			t.Errorf("%.8q…: %v", header, err)
+		}
+	}
+}
+
+func TestChangesCountAtOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		h := newHouse(t, home)
+		ctx := context.Background()
+		key, secret := h.create(stoa.Key{})
+		h.want(secret, "")
+
+		suspend := func(s bool, plan string) {
+			h.write(func(tx *store.Tx) error {
+				a := h.owner
+				a.Suspended, a.Plan = s, plan
+				h.keys.ForgetAfter(tx)
+				return tx.UpdateAccount(ctx, a)
+			})
+		}
+		suspend(true, "pro")
+		h.want(secret, stoa.CodeSuspended)
+		suspend(false, "free")
+		if c := h.want(secret, ""); c.Plan.GatedModels {
+			t.Error("the plan is still the old one")
+		}
+		limit := stoa.Credits(7)
+		h.write(func(tx *store.Tx) error {
+			_, err := h.keys.Patch(ctx, tx, h.first, h.owner.ID, key.ID, auth.Patch{MaxCreditsPerDay: &limit, Scopes: []string{"responses"}})
+			return err
+		})
+		if c := h.want(secret, ""); c.Key.MaxCreditsPerDay != 7 || c.Key.Has("keys:write") {
+			t.Errorf("the key is still %+v", c.Key)
+		}
+		h.write(func(tx *store.Tx) error { _, err := h.keys.Revoke(ctx, tx, h.owner.ID, key.ID); return err })
+		h.want(secret, stoa.CodeUnauthorized)
+	})
+}
+
+func TestChangesByOthersCountWithinASecond(t *testing.T) {
+	h := newHouse(t, storetest.New(t))
+	ctx := context.Background()
+	other := auth.New(h.st, plans) // stands for another process
+	if _, err := other.Verify(ctx, "Bearer "+h.secret); err != nil {
+		t.Fatal(err)
+	}
+	h.write(func(tx *store.Tx) error { _, err := h.keys.Revoke(ctx, tx, h.owner.ID, h.first.ID); return err })
+	revoked := time.Now()
+	for {
+		_, err := other.Verify(ctx, "Bearer "+h.secret)
+		if err != nil {
+			break
+		}
+		if time.Since(revoked) > time.Second {
+			t.Fatal("a revoked key is valid after a second")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+func TestARotatedKeyLivesForTheOverlap(t *testing.T) {
+	h := newHouse(t, storetest.New(t))
+	ctx := context.Background()
+	key, secret := h.create(stoa.Key{Name: "ci", MaxCreditsPerDay: 5, Scopes: []string{"responses"}})
+	rotate := func(overlap time.Duration) (k stoa.Key, s string, err error) {
+		err = h.st.Write(ctx, func(tx *store.Tx) (err error) {
+			k, s, err = h.keys.Rotate(ctx, tx, h.first, h.owner.ID, key.ID, overlap)
+			return err
+		})
+		return k, s, err
+	}
+	next, second, err := rotate(200 * time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.ID == key.ID || next.Name != "ci" || next.MaxCreditsPerDay != 5 || !next.RevokedAt.IsZero() || second == secret {
+		t.Errorf("the new key is %+v", next)
+	}
+	h.want(secret, "")
+	h.want(second, "")
+	if _, _, err := rotate(0); stoa.CodeOf(err) != stoa.CodeConflict {
+		t.Errorf("rotating twice: %v", err)
+	}
+	<-time.After(210 * time.Millisecond)
+	h.want(secret, stoa.CodeUnauthorized)
+	h.want(second, "")
+}
+
+func TestAKeyNeverGrantsMoreThanItHas(t *testing.T) {
+	soon := time.Now().Add(time.Hour)
+	narrow := stoa.Key{Scopes: []string{"responses", "keys:write"}, RequestsPerMinute: 10, MaxCreditsPerDay: 100, ExpiresAt: soon}
+	fits := stoa.Key{Scopes: []string{"responses"}, RequestsPerMinute: 10, MaxCreditsPerDay: 100, ExpiresAt: soon}
+	with := func(change func(*stoa.Key)) stoa.Key { k := fits; change(&k); return k }
+	for name, c := range map[string]struct {
+		by, key stoa.Key
+		param   string
+	}{
+		"what fits":            {narrow, fits, ""},
+		"another scope":        {narrow, with(func(k *stoa.Key) { k.Scopes = []string{"usage:read"} }), "scopes"},
+		"all scopes":           {narrow, with(func(k *stoa.Key) { k.Scopes = []string{"*"} }), "scopes"},
+		"operator from all":    {stoa.Key{Scopes: []string{"*"}}, stoa.Key{Scopes: []string{"operator"}}, "scopes"},
+		"no request limit":     {narrow, with(func(k *stoa.Key) { k.RequestsPerMinute = 0 }), "requestsPerMinute"},
+		"more credits":         {narrow, with(func(k *stoa.Key) { k.MaxCreditsPerDay = 101 }), "maxCreditsMicroPerDay"},
+		"no end":               {narrow, with(func(k *stoa.Key) { k.ExpiresAt = time.Time{} }), "expiresAt"},
+		"all from all":         {stoa.Key{Scopes: []string{"*"}}, stoa.Key{Scopes: []string{"*"}}, ""},
+		"operator, everything": {stoa.Key{Scopes: []string{"*", "operator"}, MaxCreditsPerDay: 1}, stoa.Key{Scopes: []string{"*", "operator"}}, ""},
+	} {
+		err := auth.Within(c.by, c.key)
+		if c.param == "" && err != nil || c.param != "" && (stoa.CodeOf(err) != stoa.CodeScope || stoa.AsError(err).Param != c.param) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheLastUseIsKeptToTheMinute(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		h := newHouse(t, home)
+		ctx := context.Background()
+		begin := time.Now()
+		h.want(h.secret, "")
+		get := func(k *auth.Keys) (key stoa.Key) {
+			if err := h.st.Read(ctx, func(tx *store.Tx) (err error) {
+				key, err = k.Get(ctx, tx, h.owner.ID, h.first.ID)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return key
+		}
+		seen := get(h.keys).LastUsedAt
+		if seen.Before(begin.Add(-time.Minute)) || seen.After(time.Now()) || seen.Second() != 0 {
+			t.Errorf("last used at %v", seen)
+		}
+		if err := h.keys.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := get(auth.New(h.st, plans)).LastUsedAt; !got.Equal(seen) {
+			t.Errorf("stored %v, want %v", got, seen)
+		}
+	})
+}
+
+func TestCheckDigitsFindEveryWrongCharacter(t *testing.T) {
+	secret := auth.Mint()
+	if !auth.CheckDigits(secret) || len(secret) != 41 {
+		t.Fatalf("%q does not pass its own check", secret)
+	}
+	for i := 3; i < len(secret); i++ {
+		wrong := []byte(secret)
+		if wrong[i]++; auth.CheckDigits(string(wrong)) {
+			t.Errorf("a wrong character at %d passes", i)
+		}
+	}
+	seen := map[string]bool{}
+	for range 1000 {
+		s := auth.Mint()
+		if seen[s] {
+			t.Fatal("minted twice")
+		}
+		seen[s] = true
+	}
+}
+
+func BenchmarkVerifyKey(b *testing.B) {
+	st := storetest.New(b).Open()
+	k := auth.New(st, plans)
+	_, _, secret, _, err := k.Bootstrap(context.Background(), "", 0, "pro")
+	if err != nil {
+		b.Fatal(err)
+	}
+	header := fmt.Sprintf("Bearer %s", secret)
+	ctx := context.Background()
+	for b.Loop() {
+		if _, err := k.Verify(ctx, header); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

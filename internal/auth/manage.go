@@ -1,0 +1,247 @@
+package auth
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+const (
+	maxName      = 200
+	minBootstrap = 32 // characters of a secret that an operator chose
+	// MaxOverlap is the longest time that a rotated key lives on.
+	MaxOverlap = 30 * 24 * time.Hour
+)
+
+// Create adds a key with that secret to the key's account. AccountID and Scopes
+// must be set; ID and Hint are filled in. It does not ask who may: see [Within].
+func (k *Keys) Create(ctx context.Context, tx *store.Tx, key stoa.Key, secret string) (stoa.Key, error) {
+	if err := check(key, tx.Now); err != nil {
+		return stoa.Key{}, err
+	}
+	key.Hint = stoa.Hint(secret)
+	key.Scopes = tidy(key.Scopes)
+	return tx.InsertKey(ctx, key, Hash(secret))
+}
+
+// check refuses a key that makes no sense.
+func check(key stoa.Key, now time.Time) error {
+	if len([]rune(key.Name)) > maxName {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The name may have %d characters.", maxName).At("name")
+	}
+	if len(key.Scopes) == 0 {
+		return stoa.Errorf(stoa.CodeInvalidValue, "A key needs at least one scope.").At("scopes")
+	}
+	for _, s := range key.Scopes {
+		if s != stoa.ScopeAll && s != stoa.ScopeOperator && !slices.Contains(stoa.Scopes, s) {
+			return stoa.Errorf(stoa.CodeInvalidValue, "There is no scope %q; the scopes are %s, %s and %s.", s, strings.Join(stoa.Scopes, ", "), stoa.ScopeAll, stoa.ScopeOperator).At("scopes")
+		}
+	}
+	if key.RequestsPerMinute < 0 {
+		return stoa.Errorf(stoa.CodeInvalidValue, "requestsPerMinute cannot be negative; 0 means no limit of the key's own.").At("requestsPerMinute")
+	}
+	if key.MaxCreditsPerDay < 0 {
+		return stoa.Errorf(stoa.CodeInvalidValue, "maxCreditsMicroPerDay cannot be negative; 0 means no limit of the key's own.").At("maxCreditsMicroPerDay")
+	}
+	if !key.ExpiresAt.IsZero() && !key.ExpiresAt.After(now) {
+		return stoa.Errorf(stoa.CodeInvalidValue, "expiresAt must be in the future.").At("expiresAt")
+	}
+	return nil
+}
+
+// tidy orders scopes and drops those that are said twice.
+func tidy(scopes []string) []string {
+	s := slices.Clone(scopes)
+	slices.Sort(s)
+	return slices.Compact(s)
+}
+
+// Within refuses a key that could do more than the one that asks for it: a scope
+// that it lacks, or a limit or an end that it has and the new one would not. An
+// operator's key hands out any.
+func Within(by, key stoa.Key) error {
+	for _, s := range key.Scopes {
+		if !by.MayGrant(s) {
+			return stoa.Errorf(stoa.CodeScope, "Your key does not have the scope %q and cannot hand it out.", s).At("scopes")
+		}
+	}
+	if by.Has(stoa.ScopeOperator) {
+		return nil
+	}
+	if by.RequestsPerMinute > 0 && (key.RequestsPerMinute == 0 || key.RequestsPerMinute > by.RequestsPerMinute) {
+		return stoa.Errorf(stoa.CodeScope, "Your key is limited to %d requests a minute; a key made by it needs requestsPerMinute of at most that.", by.RequestsPerMinute).At("requestsPerMinute")
+	}
+	if by.MaxCreditsPerDay > 0 && (key.MaxCreditsPerDay == 0 || key.MaxCreditsPerDay > by.MaxCreditsPerDay) {
+		return stoa.Errorf(stoa.CodeScope, "Your key is limited to %s credits a day; a key made by it needs maxCreditsMicroPerDay of at most %d.", by.MaxCreditsPerDay, int64(by.MaxCreditsPerDay)).At("maxCreditsMicroPerDay")
+	}
+	if !by.ExpiresAt.IsZero() && (key.ExpiresAt.IsZero() || key.ExpiresAt.After(by.ExpiresAt)) {
+		return stoa.Errorf(stoa.CodeScope, "Your key expires at %s; a key made by it needs expiresAt of at most that.", by.ExpiresAt.Format(time.RFC3339)).At("expiresAt")
+	}
+	return nil
+}
+
+// Get is an account's key; CodeNotFound where there is none.
+func (k *Keys) Get(ctx context.Context, tx *store.Tx, accountID, id string) (stoa.Key, error) {
+	key, err := tx.Key(ctx, accountID, id)
+	return k.lastUsed(key), err
+}
+
+// List lists an account's keys, revoked and expired ones too.
+func (k *Keys) List(ctx context.Context, tx *store.Tx, accountID string, p store.Page) ([]stoa.Key, bool, error) {
+	list, more, err := tx.Keys(ctx, accountID, p)
+	for i := range list {
+		list[i] = k.lastUsed(list[i])
+	}
+	return list, more, err
+}
+
+// A Patch changes a key. A nil member leaves things as they are.
+type Patch struct {
+	Name              *string
+	Scopes            []string
+	RequestsPerMinute *int
+	MaxCreditsPerDay  *stoa.Credits
+	ExpiresAt         *time.Time // the zero time: never
+}
+
+// Patch changes a key and returns it as it is now. by is the key that asks; see
+// [Within]. It counts at once.
+func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string, p Patch) (stoa.Key, error) {
+	key, err := tx.Key(ctx, accountID, id)
+	if err != nil {
+		return key, err
+	}
+	if p.Name != nil {
+		key.Name = *p.Name
+	}
+	if p.Scopes != nil {
+		key.Scopes = tidy(p.Scopes)
+	}
+	if p.RequestsPerMinute != nil {
+		key.RequestsPerMinute = *p.RequestsPerMinute
+	}
+	if p.MaxCreditsPerDay != nil {
+		key.MaxCreditsPerDay = *p.MaxCreditsPerDay
+	}
+	expired := key.ExpiresAt
+	if p.ExpiresAt != nil {
+		key.ExpiresAt = *p.ExpiresAt
+	}
+	asNew := key
+	if p.ExpiresAt == nil || expired.Equal(key.ExpiresAt) {
+		asNew.ExpiresAt = time.Time{} // an old end may be in the past
+	}
+	if err := check(asNew, tx.Now); err != nil {
+		return key, err
+	}
+	if p.Scopes != nil || p.RequestsPerMinute != nil || p.MaxCreditsPerDay != nil || p.ExpiresAt != nil {
+		if err := Within(by, key); err != nil {
+			return key, err
+		}
+	}
+	if err := tx.UpdateKey(ctx, key); err != nil {
+		return key, err
+	}
+	k.ForgetAfter(tx)
+	return k.lastUsed(key), nil
+}
+
+// Revoke ends a key now. One that is revoked already stays as it is.
+func (k *Keys) Revoke(ctx context.Context, tx *store.Tx, accountID, id string) (stoa.Key, error) {
+	return k.end(ctx, tx, accountID, id, tx.Now)
+}
+
+func (k *Keys) end(ctx context.Context, tx *store.Tx, accountID, id string, at time.Time) (stoa.Key, error) {
+	key, err := tx.Key(ctx, accountID, id)
+	if err != nil {
+		return key, err
+	}
+	if key.RevokedAt.IsZero() || key.RevokedAt.After(at) {
+		key.RevokedAt = at
+		if err := tx.UpdateKey(ctx, key); err != nil {
+			return key, err
+		}
+		k.ForgetAfter(tx)
+	}
+	return k.lastUsed(key), nil
+}
+
+// Rotate makes a key like an old one under a new secret. The old one lives on
+// for overlap. One that is revoked or expired cannot be rotated, nor one that
+// could do more than by.
+func (k *Keys) Rotate(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string, overlap time.Duration) (key stoa.Key, secret string, err error) {
+	if overlap < 0 || overlap > MaxOverlap {
+		return key, "", stoa.Errorf(stoa.CodeInvalidValue, "overlapSeconds is between 0 and %d.", int64(MaxOverlap/time.Second)).At("overlapSeconds")
+	}
+	old, err := tx.Key(ctx, accountID, id)
+	if err != nil {
+		return key, "", err
+	}
+	if !InForce(old, tx.Now) || !old.RevokedAt.IsZero() {
+		return key, "", stoa.Errorf(stoa.CodeConflict, "The key %q is no longer in force or is being replaced already. Create a new key.", id)
+	}
+	if err := Within(by, old); err != nil {
+		return key, "", err
+	}
+	if _, err := k.end(ctx, tx, accountID, id, tx.Now.Add(overlap)); err != nil {
+		return key, "", err
+	}
+	secret = Mint()
+	key = old
+	key.ID, key.LastUsedAt = "", time.Time{}
+	key, err = k.Create(ctx, tx, key, secret)
+	return key, secret, err
+}
+
+// Bootstrap makes the owner account of a new house: on that plan, with that
+// grant, and a first key that may do everything. printedSecret is the key's
+// secret, to be shown once; a given secret is used instead of a new one. In a
+// store that has an account nothing happens and created is false.
+func (k *Keys) Bootstrap(ctx context.Context, secret string, grant stoa.Credits, plan string) (account stoa.Account, key stoa.Key, printedSecret string, created bool, err error) {
+	err = k.st.Write(ctx, func(tx *store.Tx) error {
+		account, key, printedSecret, created = stoa.Account{}, stoa.Key{}, "", false
+		any, err := tx.HasAccounts(ctx)
+		if err != nil || any {
+			return err
+		}
+		s := secret
+		if s == "" {
+			s = Mint()
+		} else if err := CheckBootstrap(s); err != nil {
+			return err
+		}
+		if account, err = tx.InsertAccount(ctx, stoa.Account{Name: "owner", Plan: plan}); err != nil {
+			return err
+		}
+		if grant > 0 {
+			if _, _, err := tx.InsertGrant(ctx, stoa.Grant{AccountID: account.ID, Amount: grant, Reason: "first start"}); err != nil {
+				return err
+			}
+		}
+		key, err = k.Create(ctx, tx, stoa.Key{AccountID: account.ID, Name: "first key", Scopes: []string{stoa.ScopeAll, stoa.ScopeOperator}}, s)
+		printedSecret, created = s, true
+		return err
+	})
+	if err != nil {
+		return stoa.Account{}, stoa.Key{}, "", false, err
+	}
+	return account, key, printedSecret, created, nil
+}
+
+// CheckBootstrap tells what is wrong with a secret that an operator chose: it
+// begins with sk_ and has at least 32 visible ASCII characters, at most 512.
+func CheckBootstrap(secret string) error {
+	if !strings.HasPrefix(secret, prefix) || len(secret) < minBootstrap || len(secret) > maxSecret {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The first key must begin with %q and have %d to %d characters.", prefix, minBootstrap, maxSecret)
+	}
+	for _, c := range []byte(secret) {
+		if c <= ' ' || c > '~' {
+			return stoa.Errorf(stoa.CodeInvalidValue, "The first key may only have visible ASCII characters.")
+		}
+	}
+	return nil
+}

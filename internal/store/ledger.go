@@ -1,0 +1,145 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+// EntryKind says what an [Entry] is.
+type EntryKind string
+
+// The kinds of entries.
+const (
+	EntryGrant  EntryKind = "grant"
+	EntryCharge EntryKind = "charge"
+)
+
+// An Entry is one line of an account's book.
+type Entry struct {
+	ID        string // of the grant or charge
+	Kind      EntryKind
+	Effect    stoa.Credits // on the balance: above zero for grants, below or zero for charges
+	Ref       string       // a grant's external reference, a charge's id
+	Reason    string       // a grant's reason, the model that a charge is for
+	CreatedAt time.Time
+}
+
+// Entries lists an account's book.
+func (tx *Tx) Entries(ctx context.Context, accountID string, p Page) ([]Entry, bool, error) {
+	where, order, args := p.clause(2)
+	half := func(columns, table string) string {
+		return `SELECT * FROM (SELECT ` + columns + ` FROM ` + table + ` WHERE account_id = $1` + where + order + `) AS ` + table + `_part`
+	}
+	var list []Entry
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var e Entry
+		var created int64
+		err := rows.Scan(&e.ID, &e.Kind, &e.Effect, &e.Ref, &e.Reason, &created)
+		e.CreatedAt = db.Time(created)
+		list = append(list, e)
+		return err
+	}, `SELECT id, kind, effect, ref, reason, created_at FROM (`+
+		half(`id, 'grant' AS kind, amount AS effect, COALESCE(external_ref, '') AS ref, reason, created_at`, `grants`)+` UNION ALL `+
+		half(`id, 'charge' AS kind, -amount AS effect, id AS ref, served AS reason, created_at`, `charges`)+
+		`) AS entries WHERE 1 = 1`+order, append([]any{accountID}, args...)...)
+	list, more := cut(list, p)
+	return list, more, err
+}
+
+// Dimensions are what usage can be grouped by, in the order that a row's Group
+// has them when all are asked for.
+var dimensions = map[string]string{
+	"day":     "CAST(created_at / 86400000000 AS BIGINT)",
+	"model":   "served",
+	"key":     "key_id",
+	"agent":   "agent_id",
+	"space":   "space_id",
+	"session": "session_id",
+	"endUser": "end_user",
+}
+
+// A UsageRow is what the calls of one group took.
+type UsageRow struct {
+	Group      []string // one for each dimension asked for; a day as 2006-01-02
+	Calls      int64
+	Usage      stoa.Usage
+	Amount     stoa.Credits
+	WrittenOff stoa.Credits
+}
+
+// maxUsageRows bounds what one question about usage can yield.
+const maxUsageRows = 10_000
+
+// Usage sums an account's charges made at or after from and before to, grouped
+// by day, model, key, agent, space, session or endUser, ordered by the group. A
+// dimension that does not exist, or one named twice, is CodeInvalidValue, as is a
+// question with more than 10,000 groups.
+func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, by []string) ([]UsageRow, error) {
+	columns, isDay := "", make([]bool, len(by))
+	for i, d := range by {
+		column, ok := dimensions[d]
+		if !ok {
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage cannot be grouped by %q; it can by day, model, key, agent, space, session and endUser.", d).At("groupBy")
+		}
+		for _, e := range by[:i] {
+			if e == d {
+				return nil, stoa.Errorf(stoa.CodeInvalidValue, "Usage is grouped by %q twice.", d).At("groupBy")
+			}
+		}
+		columns += column + ", "
+		isDay[i] = d == "day"
+	}
+	query := `SELECT ` + columns + `COUNT(*), CAST(COALESCE(SUM(input_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(cached_tokens), 0) AS BIGINT),
+		CAST(COALESCE(SUM(cache_write_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(output_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(reasoning_tokens), 0) AS BIGINT),
+		CAST(COALESCE(SUM(amount), 0) AS BIGINT), CAST(COALESCE(SUM(written_off), 0) AS BIGINT)
+		FROM charges WHERE account_id = $1 AND created_at >= $2 AND created_at < $3`
+	for i := range by {
+		if i == 0 {
+			query += " GROUP BY "
+		} else {
+			query += ", "
+		}
+		query += string(rune('1' + i))
+	}
+	for i := range by {
+		if i == 0 {
+			query += " ORDER BY "
+		} else {
+			query += ", "
+		}
+		query += string(rune('1' + i))
+	}
+	var list []UsageRow
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		r := UsageRow{Group: make([]string, len(by))}
+		var day int64
+		dest := make([]any, 0, len(by)+8)
+		for i := range by {
+			if isDay[i] {
+				dest = append(dest, &day)
+			} else {
+				dest = append(dest, &r.Group[i])
+			}
+		}
+		u := &r.Usage
+		dest = append(dest, &r.Calls, &u.InputTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.OutputTokens, &u.ReasoningTokens, &r.Amount, &r.WrittenOff)
+		if err := rows.Scan(dest...); err != nil {
+			return err
+		}
+		for i := range by {
+			if isDay[i] {
+				r.Group[i] = time.Unix(day*86_400, 0).UTC().Format(time.DateOnly)
+			}
+		}
+		if len(list) == maxUsageRows {
+			return stoa.Errorf(stoa.CodeInvalidValue, "This would be more than %d rows. Ask for a shorter time or fewer groups.", maxUsageRows).At("groupBy")
+		}
+		list = append(list, r)
+		return nil
+	}, query+` LIMIT $4`, accountID, db.Micros(from), db.Micros(to), maxUsageRows+1)
+	return list, err
+}
