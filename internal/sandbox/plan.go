@@ -27,6 +27,7 @@ type turn struct {
 // read finds the last message a user wrote and what tools answered since.
 func read(call stoa.Call) turn {
 	t := turn{call: call}
+	last := ""
 	for _, m := range call.Messages {
 		if m.Role != stoa.RoleUser {
 			continue
@@ -35,10 +36,11 @@ func read(call stoa.Call) turn {
 			t.results = append(t.results, m.Results...)
 			continue
 		}
-		t.orders, t.rest = ParseOrders(m.Text)
+		last = m.Text
 		t.earlier++
 		t.results = nil
 	}
+	t.orders, t.rest = ParseOrders(last)
 	t.earlier = max(0, t.earlier-1)
 	return t
 }

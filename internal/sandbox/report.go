@@ -21,7 +21,7 @@ const (
 // keywords makes a search of a message: its words without punctuation.
 func keywords(text string) string {
 	var b strings.Builder
-	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	for _, word := range strings.FieldsFunc(clip(text, 16*maxQuery), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		if b.Len()+len(word)+1 > maxQuery {
 			break
 		}

@@ -269,11 +269,28 @@ func words(n int) string {
 	return b.String()
 }
 
-// shorten keeps at most n characters of a text, on one line.
+// shorten keeps at most n characters of a text, on one line. Of a long text it
+// looks at the beginning alone.
 func shorten(s string, n int) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if utf8.RuneCountInString(s) <= n {
+	whole := len(s)
+	s = clip(s, 16*n)
+	line := strings.Join(strings.Fields(s), " ")
+	if utf8.RuneCountInString(line) > n {
+		return string([]rune(line)[:n]) + "…"
+	}
+	if len(s) < whole {
+		return line + "…"
+	}
+	return line
+}
+
+// clip keeps at most n bytes of a text, and no half character.
+func clip(s string, n int) string {
+	if len(s) <= n {
 		return s
 	}
-	return string([]rune(s)[:n]) + "…"
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }

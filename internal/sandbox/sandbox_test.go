@@ -84,6 +84,16 @@ func TestAReplyWithoutOrdersIsHonest(t *testing.T) {
 	}
 }
 
+func TestALongMessageIsQuotedFromItsBeginning(t *testing.T) {
+	p := play(t, t.Context(), say("Begin "+strings.Repeat("日 ", 1<<20)))
+	if !strings.Contains(p.text, "“Begin 日 日") || !strings.Contains(p.text, "…”") || len(p.text) > 3000 {
+		t.Errorf("got %d bytes: %.200s", len(p.text), p.text)
+	}
+	if p := play(t, t.Context(), say(strings.Repeat(" ", 1<<20)+"x")); len(p.text) > 1000 {
+		t.Errorf("got %d bytes", len(p.text))
+	}
+}
+
 func TestOrdersAreObeyed(t *testing.T) {
 	unicodeText := "Ünïcödé — 日本語のとても長い文がここにあります、息継ぎなしで。 👩‍👩‍👧‍👦\n\tdata: x\u2028end"
 	for _, tt := range []struct {

@@ -1,0 +1,125 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// setting is a row of the table of settings.
+type setting struct{ path, def, env string }
+
+// settings lists every leaf of the struct, as the page writes it.
+func settings(v reflect.Value, path string) []setting {
+	var list []setting
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name := yamlName(f)
+		if name == "" {
+			continue
+		}
+		list = append(list, leaves(f.Type, v.Field(i), join(path, name), f.Tag.Get("env"))...)
+	}
+	return list
+}
+
+func leaves(t reflect.Type, v reflect.Value, path, env string) []setting {
+	key := map[string]string{"families": "<family>", "models": "<identifier>", "plans": "<plan>"}[path]
+	switch t.Kind() {
+	case reflect.Pointer:
+		return leaves(t.Elem(), reflect.New(t.Elem()).Elem(), path, env)
+	case reflect.Struct:
+		list := settings(v, path)
+		for i := range list {
+			if strings.ContainsAny(path, "[<") {
+				list[i].def = "" // what a member of a list is by default is told in words
+			}
+		}
+		return list
+	case reflect.Map:
+		return leaves(t.Elem(), reflect.New(t.Elem()).Elem(), path+"."+key, env)
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Struct {
+			return leaves(t.Elem(), reflect.New(t.Elem()).Elem(), path+"[]", env)
+		}
+		return []setting{{path, "", env}}
+	}
+	def := fmt.Sprint(v.Interface())
+	switch n := v.Interface().(type) {
+	case time.Duration:
+		def = durationText(n)
+	default:
+		if v.CanInt() && t != reflect.TypeFor[Size]() {
+			def = fmt.Sprint(v.Int())
+		}
+	}
+	return []setting{{path, def, env}}
+}
+
+func TestThePageDescribesEverySetting(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	rows := map[string][]string{}
+	for line := range strings.Lines(page) {
+		if cells := strings.Split(line, "|"); len(cells) >= 5 && strings.HasPrefix(line, "| `") {
+			rows[strings.Trim(cells[1], " `")] = cells
+		}
+	}
+	d := Defaults()
+	all := settings(reflect.ValueOf(&d).Elem(), "")
+	for _, s := range all {
+		row, ok := rows[s.path]
+		if !ok {
+			t.Errorf("docs/configuration.md has no row for `%s`", s.path)
+			continue
+		}
+		if got := strings.Trim(row[2], " `"); s.def != "" && !strings.ContainsAny(s.path, "[<") && got != s.def {
+			t.Errorf("`%s`: the page says its default is %q; it is %q", s.path, got, s.def)
+		}
+		if got := strings.Trim(row[3], " `"); got != s.env {
+			t.Errorf("`%s`: the page says its variable is %q; it is %q", s.path, got, s.env)
+		}
+	}
+	for path := range rows {
+		known := slices.ContainsFunc(all, func(s setting) bool { return s.path == path })
+		if !known && !slices.Contains(Variables(), path) {
+			t.Errorf("the page describes `%s`, which is no setting", path)
+		}
+	}
+	for _, name := range Variables() {
+		if !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("the page does not mention the variable %s", name)
+		}
+	}
+}
+
+func TestTheExamplesOfThePageWork(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for block := range strings.SplitSeq(string(text), "```yaml\n") {
+		if n++; n == 1 {
+			continue
+		}
+		yaml, _, _ := strings.Cut(block, "```")
+		c, err := Load(Flags{Config: "stoa.yaml"}, env("ANTHROPIC_API_KEY=a", "OPENAI_API_KEY=b"), files(yaml))
+		if err != nil {
+			t.Errorf("example %d: %v", n-1, err)
+		}
+		if len(c.Warnings) > 0 {
+			t.Errorf("example %d: %v", n-1, c.Warnings)
+		}
+	}
+	if n < 3 {
+		t.Error("the page has lost its examples")
+	}
+}
