@@ -15,18 +15,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stoa/internal/auth"
+	"stoa/internal/billing"
 	"stoa/internal/catalog"
 	"stoa/internal/gateway"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 )
 
 // A Server answers requests. Its fields are set before [Server.Handler] is
 // called and not changed afterwards; those without a remark are required.
 type Server struct {
-	Keys    Keys
+	Keys    *auth.Keys
 	Gateway *gateway.Gateway
-	Ledger  Ledger
-	Store   Store
+	Ledger  *billing.Ledger
+	Store   *store.Store
 	Catalog *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
 
 	Plans     func() []stoa.Plan // as published; nil: none
@@ -54,23 +57,6 @@ type Server struct {
 	stop   context.Context
 	cancel context.CancelFunc
 	ending sync.Once
-}
-
-// Keys finds who is asking.
-type Keys interface {
-	// Verify takes the value of an Authorization header. Its error is
-	// [stoa.CodeUnauthorized] for any header that is not a key in force.
-	Verify(ctx context.Context, header string) (stoa.Caller, error)
-}
-
-// A Ledger knows balances.
-type Ledger interface {
-	Balance(ctx context.Context, accountID string) (stoa.Balance, error)
-}
-
-// A Store can say whether it answers.
-type Store interface {
-	Ping(ctx context.Context) error
 }
 
 const defaultMaxBody = 16 << 20

@@ -26,6 +26,27 @@ func table() []route {
 		{pattern: "GET /api/v1/meta", public: true},
 		{pattern: "GET /api/v1/openapi.json", public: true, own: func(s *Server) handler { return s.getOpenAPI }},
 		{pattern: "GET /api/v1/users/me"},
+
+		{pattern: "POST /api/v1/keys", scope: "keys:write"},
+		{pattern: "GET /api/v1/keys", scope: "keys:write"},
+		{pattern: "GET /api/v1/keys/{id}", scope: "keys:write"},
+		{pattern: "PATCH /api/v1/keys/{id}", scope: "keys:write"},
+		{pattern: "DELETE /api/v1/keys/{id}", scope: "keys:write"},
+		{pattern: "POST /api/v1/keys/{id}/rotate", scope: "keys:write"},
+
+		{pattern: "GET /api/v1/credits", scope: "usage:read"},
+		{pattern: "GET /api/v1/credits/ledger", scope: "usage:read"},
+		{pattern: "GET /api/v1/receipts", scope: "usage:read"},
+		{pattern: "GET /api/v1/receipts/{id}", scope: "usage:read"},
+		{pattern: "GET /api/v1/usage", scope: "usage:read"},
+		{pattern: "GET /api/v1/usage/reconcile", scope: "usage:read"},
+
+		{pattern: "POST /api/v1/accounts", scope: stoa.ScopeOperator},
+		{pattern: "GET /api/v1/accounts", scope: stoa.ScopeOperator},
+		{pattern: "GET /api/v1/accounts/{id}", scope: stoa.ScopeOperator},
+		{pattern: "PATCH /api/v1/accounts/{id}", scope: stoa.ScopeOperator},
+		{pattern: "POST /api/v1/accounts/{id}/grants", scope: stoa.ScopeOperator},
+		{pattern: "POST /api/v1/accounts/{id}/keys", scope: stoa.ScopeOperator},
 	}
 }
 

@@ -10,11 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oapi-codegen/nullable"
-
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 )
 
 // storePatience is how long the store may take to answer a health check.
@@ -28,7 +27,11 @@ func (s *Server) GetHealth(ctx context.Context, _ contract.GetHealthRequestObjec
 	}
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
-	if err := s.Store.Ping(ctx); err != nil {
+	err := s.Store.Read(ctx, func(tx *store.Tx) error {
+		_, err := tx.HasAccounts(ctx)
+		return err
+	})
+	if err != nil {
 		LogFields(ctx).Failed(err)
 		return unhealthy{"unavailable", now}, nil
 	}
@@ -164,28 +167,4 @@ func matches(values []string, etag string) bool {
 		}
 	}
 	return false
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
-}
-
-// unlessZero is null for zero, which stands for "none" or "unknown" below.
-func unlessZero[T comparable](v T) nullable.Nullable[T] {
-	var zero T
-	if v == zero {
-		return nullable.NewNullNullable[T]()
-	}
-	return nullable.NewNullableWithValue(v)
-}
-
-// unlessNever is null for the zero time.
-func unlessNever(t time.Time) nullable.Nullable[contract.Time] {
-	if t.IsZero() {
-		return nullable.NewNullNullable[contract.Time]()
-	}
-	return nullable.NewNullableWithValue(contract.Time(t))
 }

@@ -7,10 +7,127 @@ import (
 	"github.com/oapi-codegen/nullable"
 )
 
-// Defines values for HealthStatus.
-const (
-	HealthStatusOk HealthStatus = "ok"
-)
+// Account defines model for Account.
+type Account struct {
+	CreatedAt      Time                      `json:"createdAt"`
+	DefaultSpaceID nullable.Nullable[string] `json:"defaultSpaceId"`
+	Email          nullable.Nullable[string] `json:"email"`
+
+	// ID Example: acc_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID   string `json:"id"`
+	Name string `json:"name"`
+
+	// Plan The plan's id.
+	//
+	// Example: free
+	Plan      string `json:"plan"`
+	Suspended bool   `json:"suspended"`
+}
+
+// AccountList defines model for AccountList.
+type AccountList struct {
+	Data    []Account `json:"data"`
+	HasMore bool      `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// AccountWithCredits defines model for AccountWithCredits.
+type AccountWithCredits struct {
+	CreatedAt      Time                      `json:"createdAt"`
+	Credits        Credits                   `json:"credits"`
+	DefaultSpaceID nullable.Nullable[string] `json:"defaultSpaceId"`
+	Email          nullable.Nullable[string] `json:"email"`
+
+	// ID Example: acc_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID   string `json:"id"`
+	Name string `json:"name"`
+
+	// Plan The plan's id.
+	//
+	// Example: free
+	Plan      string `json:"plan"`
+	Suspended bool   `json:"suspended"`
+}
+
+// AccountWithKey defines model for AccountWithKey.
+type AccountWithKey struct {
+	CreatedAt      Time                      `json:"createdAt"`
+	Credits        Credits                   `json:"credits"`
+	DefaultSpaceID nullable.Nullable[string] `json:"defaultSpaceId"`
+	Email          nullable.Nullable[string] `json:"email"`
+
+	// ID Example: acc_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID   string        `json:"id"`
+	Key  KeyWithSecret `json:"key"`
+	Name string        `json:"name"`
+
+	// Plan The plan's id.
+	//
+	// Example: free
+	Plan      string `json:"plan"`
+	Suspended bool   `json:"suspended"`
+}
+
+// CreateAccount defines model for CreateAccount.
+type CreateAccount struct {
+	Email nullable.Nullable[string] `json:"email,omitempty,omitzero"`
+
+	// GrantMicro Credits to begin with.
+	GrantMicro nullable.Nullable[int64] `json:"grantMicro,omitempty,omitzero"`
+	Name       string                   `json:"name"`
+
+	// Plan A plan's id; `free` unless said otherwise.
+	Plan nullable.Nullable[string] `json:"plan,omitempty,omitzero"`
+}
+
+// CreateGrant defines model for CreateGrant.
+type CreateGrant struct {
+	AmountMicro int64 `json:"amountMicro"`
+
+	// ExternalRef Counts once in the whole service.
+	ExternalRef nullable.Nullable[string] `json:"externalRef,omitempty,omitzero"`
+	Reason      nullable.Nullable[string] `json:"reason,omitempty,omitzero"`
+}
+
+// CreateKey defines model for CreateKey.
+type CreateKey struct {
+	// ExpiresAt In the future.
+	ExpiresAt             nullable.Nullable[Time]  `json:"expiresAt,omitempty,omitzero"`
+	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay,omitempty,omitzero"`
+	Name                  string                   `json:"name"`
+	RequestsPerMinute     nullable.Nullable[int]   `json:"requestsPerMinute,omitempty,omitzero"`
+
+	// Scopes What the key may do; `*` is everything but `operator`. Unless said otherwise: what the key of this request may do, without `operator`; for another account `*`.
+	Scopes nullable.Nullable[[]string] `json:"scopes,omitempty,omitzero"`
+}
+
+// Credits defines model for Credits.
+type Credits struct {
+	AvailableMicro int64 `json:"availableMicro"`
+
+	// GrantedMicro All that was ever granted.
+	GrantedMicro int64 `json:"grantedMicro"`
+
+	// HeldMicro Set aside for calls that run now.
+	HeldMicro int64 `json:"heldMicro"`
+
+	// SpentMicro All that was ever charged.
+	SpentMicro int64 `json:"spentMicro"`
+}
+
+// Difference defines model for Difference.
+type Difference struct {
+	ActualMicro   int64 `json:"actualMicro"`
+	ExpectedMicro int64 `json:"expectedMicro"`
+
+	// ID The line, where it is one.
+	ID nullable.Nullable[string] `json:"id"`
+
+	// What Which rule, in words.
+	What string `json:"what"`
+}
 
 // DocsLinks defines model for DocsLinks.
 type DocsLinks struct {
@@ -24,14 +141,61 @@ type DocsLinks struct {
 	Reference string `json:"reference"`
 }
 
-// Health defines model for Health.
-type Health struct {
-	Status    HealthStatus `json:"status"`
-	Timestamp Time         `json:"timestamp"`
+// Grant defines model for Grant.
+type Grant struct {
+	AccountID   string                    `json:"accountId"`
+	AmountMicro int64                     `json:"amountMicro"`
+	CreatedAt   Time                      `json:"createdAt"`
+	ExternalRef nullable.Nullable[string] `json:"externalRef"`
+
+	// ID Example: led_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID     string                    `json:"id"`
+	Reason nullable.Nullable[string] `json:"reason"`
 }
 
-// HealthStatus defines model for Health.Status.
-type HealthStatus string
+// Health defines model for Health.
+type Health struct {
+	Status    string `json:"status"`
+	Timestamp Time   `json:"timestamp"`
+}
+
+// Key A key without its secret.
+type Key struct {
+	CreatedAt Time                    `json:"createdAt"`
+	ExpiresAt nullable.Nullable[Time] `json:"expiresAt"`
+
+	// Hint The secret's first and last four characters.
+	//
+	// Example: sk_A…w3Qz
+	Hint string `json:"hint"`
+
+	// ID Example: key_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// LastUsedAt To the minute.
+	LastUsedAt nullable.Nullable[Time] `json:"lastUsedAt"`
+
+	// MaxCreditsMicroPerDay What the key may spend in a day of UTC; null: no cap.
+	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
+	Name                  string                   `json:"name"`
+
+	// RequestsPerMinute The key's own limit beside the plan's; null: none.
+	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
+
+	// RevokedAt In the future for a key that is being replaced.
+	RevokedAt nullable.Nullable[Time] `json:"revokedAt"`
+	Scopes    []string                `json:"scopes"`
+	Status    string                  `json:"status"`
+}
+
+// KeyList defines model for KeyList.
+type KeyList struct {
+	Data    []Key `json:"data"`
+	HasMore bool  `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
 
 // KeyOfCaller defines model for KeyOfCaller.
 type KeyOfCaller struct {
@@ -46,6 +210,72 @@ type KeyOfCaller struct {
 	ID     string   `json:"id"`
 	Name   string   `json:"name"`
 	Scopes []string `json:"scopes"`
+}
+
+// KeyWithSecret defines model for KeyWithSecret.
+type KeyWithSecret struct {
+	CreatedAt Time                    `json:"createdAt"`
+	ExpiresAt nullable.Nullable[Time] `json:"expiresAt"`
+
+	// Hint The secret's first and last four characters.
+	//
+	// Example: sk_A…w3Qz
+	Hint string `json:"hint"`
+
+	// ID Example: key_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// LastUsedAt To the minute.
+	LastUsedAt nullable.Nullable[Time] `json:"lastUsedAt"`
+
+	// MaxCreditsMicroPerDay What the key may spend in a day of UTC; null: no cap.
+	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
+	Name                  string                   `json:"name"`
+
+	// Replaces After a rotation, the old key.
+	Replaces nullable.Nullable[ReplacedKey] `json:"replaces"`
+
+	// RequestsPerMinute The key's own limit beside the plan's; null: none.
+	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
+
+	// RevokedAt In the future for a key that is being replaced.
+	RevokedAt nullable.Nullable[Time] `json:"revokedAt"`
+	Scopes    []string                `json:"scopes"`
+
+	// Secret The key itself. It is shown once; keep it safe.
+	//
+	// Example: sk_…
+	Secret string `json:"secret"`
+	Status string `json:"status"`
+}
+
+// ReplacedKey After a rotation, the old key.
+type ReplacedKey struct {
+	// EndsAt When the old key stops working.
+	EndsAt Time   `json:"endsAt"`
+	ID     string `json:"id"`
+}
+
+// LedgerEntry defines model for LedgerEntry.
+type LedgerEntry struct {
+	// AmountMicro The effect on the balance; negative for a charge.
+	AmountMicro int64                     `json:"amountMicro"`
+	CreatedAt   Time                      `json:"createdAt"`
+	ID          string                    `json:"id"`
+	Reason      nullable.Nullable[string] `json:"reason"`
+
+	// Ref A charge: the receipt's id. A grant: its `externalRef`.
+	Ref  nullable.Nullable[string] `json:"ref"`
+	Type string                    `json:"type"`
+}
+
+// LedgerList defines model for LedgerList.
+type LedgerList struct {
+	Data    []LedgerEntry `json:"data"`
+	HasMore bool          `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // Limits defines model for Limits.
@@ -170,6 +400,155 @@ type Price struct {
 	Version string `json:"version"`
 }
 
+// Receipt What one call cost, and why.
+type Receipt struct {
+	AgentID nullable.Nullable[string] `json:"agentId"`
+
+	// Capped Lowered to the requested model's price.
+	Capped bool `json:"capped"`
+
+	// Clamped The account could not cover all of it.
+	Clamped              bool                      `json:"clamped"`
+	CreatedAt            Time                      `json:"createdAt"`
+	CreditsMicro         int64                     `json:"creditsMicro"`
+	DurationMilliseconds int64                     `json:"durationMilliseconds"`
+	EndUser              nullable.Nullable[string] `json:"endUser"`
+
+	// Estimated The tokens were counted here, not by the provider.
+	Estimated bool `json:"estimated"`
+
+	// ID Example: resp_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID    string       `json:"id"`
+	KeyID string       `json:"keyId"`
+	Model ReceiptModel `json:"model"`
+
+	// Price Micro-credits per million tokens.
+	Price     Price                     `json:"price"`
+	SessionID nullable.Nullable[string] `json:"sessionId"`
+	SpaceID   nullable.Nullable[string] `json:"spaceId"`
+	StartedAt Time                      `json:"startedAt"`
+	Status    string                    `json:"status"`
+
+	// TimeToFirstTokenMilliseconds Null where the reply had no text.
+	TimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"timeToFirstTokenMilliseconds"`
+	Usage                        ReceiptUsage             `json:"usage"`
+
+	// WrittenOffMicro What clamping gave up.
+	WrittenOffMicro int64 `json:"writtenOffMicro"`
+}
+
+// ReceiptModel defines model for Receipt.model.
+type ReceiptModel struct {
+	// FallbackReason Why the two differ: `alias`, `auto` or `plan`.
+	FallbackReason nullable.Nullable[string] `json:"fallbackReason"`
+
+	// Requested As the caller wrote it.
+	Requested string `json:"requested"`
+	Served    string `json:"served"`
+}
+
+// ReceiptUsage defines model for Receipt.usage.
+type ReceiptUsage struct {
+	CacheWriteTokens  int64 `json:"cacheWriteTokens"`
+	CachedInputTokens int64 `json:"cachedInputTokens"`
+	InputTokens       int64 `json:"inputTokens"`
+	OutputTokens      int64 `json:"outputTokens"`
+	ReasoningTokens   int64 `json:"reasoningTokens"`
+	TotalTokens       int64 `json:"totalTokens"`
+}
+
+// ReceiptList defines model for ReceiptList.
+type ReceiptList struct {
+	Data    []Receipt `json:"data"`
+	HasMore bool      `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// Reconciliation The books of the account at one moment.
+type Reconciliation struct {
+	AvailableMicro int64 `json:"availableMicro"`
+	Balanced       bool  `json:"balanced"`
+
+	// Charges How many.
+	Charges      int64 `json:"charges"`
+	ChargesMicro int64 `json:"chargesMicro"`
+	CheckedAt    Time  `json:"checkedAt"`
+
+	// Differences The lines that do not fit; empty when balanced. At most 100.
+	Differences  []Difference `json:"differences"`
+	GrantedMicro int64        `json:"grantedMicro"`
+	HeldMicro    int64        `json:"heldMicro"`
+
+	// ReceiptsMicro The receipts' amounts, computed anew from tokens and rates.
+	ReceiptsMicro int64 `json:"receiptsMicro"`
+}
+
+// RotateKey defines model for RotateKey.
+type RotateKey struct {
+	// OverlapSeconds How long the old key lives on; 3600 unless said otherwise.
+	OverlapSeconds nullable.Nullable[int64] `json:"overlapSeconds,omitempty,omitzero"`
+}
+
+// UpdateAccount defines model for UpdateAccount.
+type UpdateAccount struct {
+	Email     nullable.Nullable[string] `json:"email,omitempty,omitzero"`
+	Name      string                    `json:"name,omitempty,omitzero"`
+	Plan      string                    `json:"plan,omitempty,omitzero"`
+	Suspended *bool                     `json:"suspended,omitempty"`
+}
+
+// UpdateKey defines model for UpdateKey.
+type UpdateKey struct {
+	// ExpiresAt In the future.
+	ExpiresAt             nullable.Nullable[Time]  `json:"expiresAt,omitempty,omitzero"`
+	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay,omitempty,omitzero"`
+	Name                  string                   `json:"name,omitempty,omitzero"`
+	RequestsPerMinute     nullable.Nullable[int]   `json:"requestsPerMinute,omitempty,omitzero"`
+
+	// Scopes What the key may do.
+	Scopes []string `json:"scopes,omitempty,omitzero"`
+}
+
+// UsageReport defines model for UsageReport.
+type UsageReport struct {
+	Data    []UsageRow `json:"data"`
+	From    Time       `json:"from"`
+	GroupBy []string   `json:"groupBy"`
+	To      Time       `json:"to"`
+	Totals  UsageSums  `json:"totals"`
+}
+
+// UsageRow The members of the grouping are there, with the sums of the group. An agent, space, session or end user is null where calls had none.
+type UsageRow struct {
+	AgentID           nullable.Nullable[string] `json:"agentId,omitempty,omitzero"`
+	CachedInputTokens int64                     `json:"cachedInputTokens"`
+	Calls             int64                     `json:"calls"`
+	CreditsMicro      int64                     `json:"creditsMicro"`
+
+	// Day Example: 2026-11-20
+	Day          string                    `json:"day,omitempty,omitzero"`
+	EndUser      nullable.Nullable[string] `json:"endUser,omitempty,omitzero"`
+	InputTokens  int64                     `json:"inputTokens"`
+	KeyID        string                    `json:"keyId,omitempty,omitzero"`
+	Model        string                    `json:"model,omitempty,omitzero"`
+	OutputTokens int64                     `json:"outputTokens"`
+	SessionID    nullable.Nullable[string] `json:"sessionId,omitempty,omitzero"`
+	SpaceID      nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
+	TotalTokens  int64                     `json:"totalTokens"`
+}
+
+// UsageSums defines model for UsageSums.
+type UsageSums struct {
+	CachedInputTokens int64 `json:"cachedInputTokens"`
+	Calls             int64 `json:"calls"`
+	CreditsMicro      int64 `json:"creditsMicro"`
+	InputTokens       int64 `json:"inputTokens"`
+	OutputTokens      int64 `json:"outputTokens"`
+	TotalTokens       int64 `json:"totalTokens"`
+}
+
 // User The account behind the key.
 type User struct {
 	CreatedAt      Time                      `json:"createdAt"`
@@ -191,3 +570,186 @@ type UserCredits struct {
 	// HeldMicro Set aside for calls that run now.
 	HeldMicro int64 `json:"heldMicro"`
 }
+
+// Cursor defines model for Cursor.
+type Cursor = string
+
+// FilterAgent defines model for FilterAgent.
+type FilterAgent = string
+
+// FilterEndUser defines model for FilterEndUser.
+type FilterEndUser = string
+
+// FilterKey defines model for FilterKey.
+type FilterKey = string
+
+// FilterModel defines model for FilterModel.
+type FilterModel = string
+
+// FilterSession defines model for FilterSession.
+type FilterSession = string
+
+// FilterSpace defines model for FilterSpace.
+type FilterSpace = string
+
+// Format defines model for Format.
+type Format = string
+
+// From defines model for From.
+type From = Time
+
+// GroupBy defines model for GroupBy.
+type GroupBy = []string
+
+// ID defines model for ID.
+type ID = string
+
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
+
+// Limit defines model for Limit.
+type Limit = int
+
+// Order defines model for Order.
+type Order = string
+
+// To defines model for To.
+type To = Time
+
+// ListAccountsParams defines parameters for ListAccounts.
+type ListAccountsParams struct {
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateAccountParams defines parameters for CreateAccount.
+type CreateAccountParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// CreateGrantParams defines parameters for CreateGrant.
+type CreateGrantParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// CreateAccountKeyParams defines parameters for CreateAccountKey.
+type CreateAccountKeyParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListLedgerParams defines parameters for ListLedger.
+type ListLedgerParams struct {
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// ListKeysParams defines parameters for ListKeys.
+type ListKeysParams struct {
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateKeyParams defines parameters for CreateKey.
+type CreateKeyParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// RotateKeyParams defines parameters for RotateKey.
+type RotateKeyParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListReceiptsParams defines parameters for ListReceipts.
+type ListReceiptsParams struct {
+	// From At or after this time.
+	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Before this time.
+	To To `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// Model Only calls that this model served.
+	Model FilterModel `form:"model,omitempty" json:"model,omitempty,omitzero"`
+
+	// KeyID Only calls of this key.
+	KeyID FilterKey `form:"keyId,omitempty" json:"keyId,omitempty,omitzero"`
+
+	// AgentID Only steps of this agent.
+	AgentID FilterAgent `form:"agentId,omitempty" json:"agentId,omitempty,omitzero"`
+
+	// SpaceID Only steps of agents in this space.
+	SpaceID FilterSpace `form:"spaceId,omitempty" json:"spaceId,omitempty,omitzero"`
+
+	// SessionID Only steps of this session.
+	SessionID FilterSession `form:"sessionId,omitempty" json:"sessionId,omitempty,omitzero"`
+
+	// EndUser Only calls for this end user (`user` of a model call, `externalUserId` of a session).
+	EndUser FilterEndUser `form:"endUser,omitempty" json:"endUser,omitempty,omitzero"`
+
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// GetUsageParams defines parameters for GetUsage.
+type GetUsageParams struct {
+	// From At or after this time.
+	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Before this time.
+	To To `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// GroupBy What to group by, in order, joined by commas; `day` unless said otherwise.
+	GroupBy GroupBy `form:"groupBy,omitempty" json:"groupBy,omitempty,omitzero"`
+
+	// Format The form of the reply.
+	Format Format `form:"format,omitempty" json:"format,omitempty,omitzero"`
+}
+
+// CreateAccountJSONRequestBody defines body for CreateAccount for application/json ContentType.
+type CreateAccountJSONRequestBody = CreateAccount
+
+// UpdateAccountJSONRequestBody defines body for UpdateAccount for application/json ContentType.
+type UpdateAccountJSONRequestBody = UpdateAccount
+
+// CreateGrantJSONRequestBody defines body for CreateGrant for application/json ContentType.
+type CreateGrantJSONRequestBody = CreateGrant
+
+// CreateAccountKeyJSONRequestBody defines body for CreateAccountKey for application/json ContentType.
+type CreateAccountKeyJSONRequestBody = CreateKey
+
+// CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
+type CreateKeyJSONRequestBody = CreateKey
+
+// UpdateKeyJSONRequestBody defines body for UpdateKey for application/json ContentType.
+type UpdateKeyJSONRequestBody = UpdateKey
+
+// RotateKeyJSONRequestBody defines body for RotateKey for application/json ContentType.
+type RotateKeyJSONRequestBody = RotateKey

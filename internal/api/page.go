@@ -1,0 +1,69 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+const defaultPageSize = 20
+
+// A pager reads the cursor of one list and writes the next one. A cursor is the
+// place of the last row with a check sum over it and over what the list is: the
+// same cursor with another filter, order or account is refused.
+type pager struct {
+	bound string
+	page  store.Page
+}
+
+// newPager reads a list's parameters. What names the list comes last: its path,
+// the account, and every filter.
+func newPager(limit int, cursor, order string, list ...string) (pager, error) {
+	p := pager{
+		bound: strings.Join(append(list, order), "\x00"),
+		page:  store.Page{Limit: limit, Asc: order == "asc"},
+	}
+	if limit == 0 {
+		p.page.Limit = defaultPageSize
+	}
+	if order == "" {
+		p.bound += "desc"
+	}
+	if cursor == "" {
+		return p, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || len(raw) < sumSize+8 || string(p.sum(raw[sumSize:])) != string(raw[:sumSize]) {
+		return p, stoa.Errorf(stoa.CodeInvalidCursor, "This cursor is damaged, or was made for another list, filter or order. Begin again without one.").At("cursor")
+	}
+	p.page.After.At = time.UnixMicro(int64(binary.BigEndian.Uint64(raw[sumSize:]))).UTC()
+	p.page.After.ID = string(raw[sumSize+8:])
+	return p, nil
+}
+
+const sumSize = 8
+
+func (p pager) sum(place []byte) []byte {
+	h := sha256.New()
+	h.Write([]byte(p.bound))
+	h.Write([]byte{0})
+	h.Write(place)
+	return h.Sum(nil)[:sumSize]
+}
+
+// next is the cursor after a page's last row; null when there is no more.
+func (p pager) next(more bool, at time.Time, id string) nullable.Nullable[string] {
+	if !more {
+		return nullable.NewNullNullable[string]()
+	}
+	place := binary.BigEndian.AppendUint64(nil, uint64(at.UnixMicro()))
+	place = append(place, id...)
+	return nullable.NewNullableWithValue(base64.RawURLEncoding.EncodeToString(append(p.sum(place), place...)))
+}

@@ -1,0 +1,176 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"strconv"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+const (
+	usageSpan      = 30 * 24 * time.Hour // where no beginning is given
+	maxDifferences = 100
+	csvType        = "csv"
+)
+
+// GetUsage serves GET /api/v1/usage.
+func (s *Server) GetUsage(ctx context.Context, in contract.GetUsageRequestObject) (contract.GetUsageResponseObject, error) {
+	q := in.Params
+	by := q.GroupBy
+	if len(by) == 0 {
+		by = []string{"day"}
+	}
+	to := q.To.Time()
+	if to.IsZero() {
+		to = time.Now()
+	}
+	from := q.From.Time()
+	if from.IsZero() {
+		from = to.Add(-usageSpan).UTC().Truncate(24 * time.Hour)
+	}
+	if from.After(to) {
+		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The time \"from\" is after \"to\".").At("from")
+	}
+	var sums []store.UsageRow
+	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		sums, err = tx.Usage(ctx, caller(ctx).Account.ID, from, to, by)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if q.Format == csvType {
+		body := usageCSV(by, sums)
+		return contract.GetUsage200TextCsvResponse{Body: bytes.NewReader(body), ContentLength: int64(len(body))}, nil
+	}
+	out := contract.GetUsage200JSONResponse{From: contract.Time(from), To: contract.Time(to), GroupBy: by, Data: []contract.UsageRow{}}
+	for _, u := range sums {
+		row := contract.UsageRow{
+			Calls: u.Calls, InputTokens: u.Usage.InputTokens, CachedInputTokens: u.Usage.CachedTokens, OutputTokens: u.Usage.OutputTokens,
+			TotalTokens: u.Usage.Total(), CreditsMicro: int64(u.Amount),
+		}
+		for i, word := range by {
+			setGroup(&row, word, u.Group[i])
+		}
+		out.Data = append(out.Data, row)
+		out.Totals.Calls += row.Calls
+		out.Totals.InputTokens += row.InputTokens
+		out.Totals.CachedInputTokens += row.CachedInputTokens
+		out.Totals.OutputTokens += row.OutputTokens
+		out.Totals.TotalTokens += row.TotalTokens
+		out.Totals.CreditsMicro += row.CreditsMicro
+	}
+	return out, nil
+}
+
+func setGroup(row *contract.UsageRow, word, value string) {
+	orNull := func() nullable.Nullable[string] { return unlessZero(value) }
+	switch word {
+	case "day":
+		row.Day = value
+	case "model":
+		row.Model = value
+	case "key":
+		row.KeyID = value
+	case "agent":
+		row.AgentID = orNull()
+	case "space":
+		row.SpaceID = orNull()
+	case "session":
+		row.SessionID = orNull()
+	case "endUser":
+		row.EndUser = orNull()
+	}
+}
+
+// groupNames are the members of the JSON form, which name the columns too.
+var groupNames = map[string]string{
+	"day": "day", "model": "model", "key": "keyId", "agent": "agentId", "space": "spaceId", "session": "sessionId", "endUser": "endUser",
+}
+
+func usageCSV(by []string, sums []store.UsageRow) []byte {
+	var out bytes.Buffer
+	w := csv.NewWriter(&out)
+	var names []string
+	for _, word := range by {
+		names = append(names, groupNames[word])
+	}
+	_ = w.Write(append(names, "calls", "inputTokens", "cachedInputTokens", "outputTokens", "totalTokens", "creditsMicro")) // a buffer takes everything
+	for _, u := range sums {
+		var row []string
+		for i := range by {
+			row = append(row, plainCell(u.Group[i]))
+		}
+		for _, n := range []int64{u.Calls, u.Usage.InputTokens, u.Usage.CachedTokens, u.Usage.OutputTokens, u.Usage.Total(), int64(u.Amount)} {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		_ = w.Write(row)
+	}
+	w.Flush()
+	return out.Bytes()
+}
+
+// plainCell keeps a spreadsheet from running a caller's text as a formula.
+func plainCell(s string) string {
+	if s != "" && bytes.ContainsRune([]byte("=+-@\t\r"), rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}
+
+// ReconcileUsage serves GET /api/v1/usage/reconcile.
+func (s *Server) ReconcileUsage(ctx context.Context, _ contract.ReconcileUsageRequestObject) (contract.ReconcileUsageResponseObject, error) {
+	accountID := caller(ctx).Account.ID
+	balance, err := s.Ledger.Balance(ctx, accountID)
+	if err != nil {
+		return nil, err
+	}
+	out := contract.ReconcileUsage200JSONResponse{HeldMicro: int64(balance.Held)}
+	err = s.Store.Read(ctx, func(tx *store.Tx) error {
+		// One moment for everything that is in the store; only what is held is
+		// known to memory alone, and it is part of what is not spent.
+		funds, err := tx.Funds(ctx, accountID)
+		if err != nil {
+			return err
+		}
+		calls, charged, receipts, err := tx.ChargeTotals(ctx, accountID)
+		if err != nil {
+			return err
+		}
+		found, err := tx.Differences(ctx, accountID)
+		if err != nil {
+			return err
+		}
+		unspent := funds.Balance + funds.Leased
+		held := min(balance.Held, unspent)
+		out.GrantedMicro, out.AvailableMicro, out.HeldMicro = int64(funds.Granted), int64(unspent-held), int64(held)
+		out.Charges, out.ChargesMicro, out.ReceiptsMicro = calls, int64(charged), int64(receipts)
+		out.Differences = []contract.Difference{}
+		if sum := unspent + charged; sum != funds.Granted {
+			out.Differences = append(out.Differences, difference("granted = available + held + charges", "", funds.Granted, sum))
+		}
+		if receipts != charged {
+			out.Differences = append(out.Differences, difference("the receipts add up to the charges", "", receipts, charged))
+		}
+		for _, d := range found {
+			if len(out.Differences) < maxDifferences {
+				out.Differences = append(out.Differences, difference(d.What, d.ID, d.Want, d.Have))
+			}
+		}
+		out.Balanced = len(out.Differences) == 0
+		out.CheckedAt = contract.Time(tx.Now)
+		return nil
+	})
+	return out, err
+}
+
+func difference(what, id string, want, have stoa.Credits) contract.Difference {
+	return contract.Difference{What: what, ID: unlessZero(id), ExpectedMicro: int64(want), ActualMicro: int64(have)}
+}
