@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -392,12 +393,42 @@ func (c *conn) prepared(query string) *sql.Stmt {
 	if len(c.stmts) >= maxStatements || strings.HasPrefix(query, "PRAGMA") {
 		return nil
 	}
-	st, err := c.c.PrepareContext(context.Background(), query)
+	st, err := c.c.PrepareContext(context.Background(), positional(query))
 	if err != nil {
 		return nil // running it unprepared tells the error
 	}
 	c.stmts[query] = st
 	return st
+}
+
+// positional writes $1, $2, $3 as ?, ?, ? where each occurs once and in order: to
+// SQLite $n is a name, and binding by name costs more the more there are. Any
+// other text is left as it is.
+func positional(query string) string {
+	if strings.ContainsAny(query, "'\"?") {
+		return query // quoted text may hold a dollar
+	}
+	var b strings.Builder
+	n, rest := 0, query
+	for {
+		i := strings.IndexByte(rest, '$')
+		if i < 0 {
+			b.WriteString(rest)
+			return b.String()
+		}
+		b.WriteString(rest[:i])
+		b.WriteByte('?')
+		rest = rest[i+1:]
+		n++
+		digits := 0
+		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
+			digits++
+		}
+		if rest[:digits] != strconv.Itoa(n) {
+			return query
+		}
+		rest = rest[digits:]
+	}
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
