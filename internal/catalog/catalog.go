@@ -177,10 +177,11 @@ func (c *Catalog) Models() []Info {
 }
 
 // DefaultModel is what "auto" stands for while everything is healthy: the first
-// of its list that is served and that the plan allows; empty when there is none.
-func (c *Catalog) DefaultModel(plan stoa.Plan) string {
+// of its list that is served; empty when there is none. The list holds no gated
+// model, so it is the same on every plan.
+func (c *Catalog) DefaultModel(stoa.Plan) string {
 	for _, i := range c.auto {
-		if m := c.models[i]; len(m.Routes) > 0 && plan.Allows(m.Model) {
+		if m := c.models[i]; len(m.Routes) > 0 {
 			return m.ID
 		}
 	}

@@ -177,7 +177,7 @@ func TestAFamilyWithoutAProviderIsUnavailable(t *testing.T) {
 
 func TestRoutesNameWhatTheVendorCallsAModel(t *testing.T) {
 	opts := served()
-	opts.Families["alpha"] = []Route{{Provider: "anthropic"}, {Provider: "local", Model: "llama3.2"}, {Provider: "anthropic", Model: "claude-haiku-4-5"}, {Provider: "local", Model: "x", Traits: &stoa.Traits{Sampling: "one"}}}
+	opts.Families["alpha"] = []Route{{Provider: "anthropic"}, {Provider: "local", Model: "llama3.2"}, {Provider: "anthropic", Model: "claude-haiku-4-5"}, {Provider: "local", Model: "x", Traits: &stoa.Traits{Sampling: "one"}}, {Provider: "local", Model: "claude-sonnet-5-5"}, {Provider: "local", Model: "deepseek-v4-pro"}, {Provider: "anthropic", Model: "deepseek-v4-pro"}}
 	c := build(t, opts)
 	sonnet := stoa.Traits{Sampling: "none", Efforts: []string{"low", "medium", "high", "xhigh", "max"}, ThinkingOff: "between_tools", NoPrefill: true}
 	want := []stoa.Route{
@@ -185,6 +185,9 @@ func TestRoutesNameWhatTheVendorCallsAModel(t *testing.T) {
 		{Provider: "local", Model: "llama3.2", Wire: "chat", Dialect: "compatible"},                                // another wire: nothing is known of it
 		{Provider: "anthropic", Model: "claude-haiku-4-5", Wire: "messages", Traits: stoa.Traits{Sampling: "one"}}, // another model of the vendor
 		{Provider: "local", Model: "x", Wire: "chat", Dialect: "compatible", Traits: stoa.Traits{Sampling: "one"}}, // the operator knows
+		{Provider: "local", Model: "claude-sonnet-5-5", Wire: "chat", Dialect: "compatible"},                       // the vendor's model behind somebody's proxy
+		{Provider: "local", Model: "deepseek-v4-pro", Wire: "chat", Dialect: "compatible"},                         // the same wire, another dialect
+		{Provider: "anthropic", Model: "deepseek-v4-pro", Wire: "messages"},                                        // another vendor's model on this family's wire
 	}
 	if diff := cmp.Diff(want, find(t, c, "alpha-sonnet-5-5").Routes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -31,7 +31,8 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		{name: "a word in place of a number", yaml: "limits: {turnSteps: many}\n", want: `stoa.yaml:1:21: limits.turnSteps: "many" is not a whole number`},
 		{name: "a word in place of true", yaml: "plans: {pro: {gatedModels: maybe}}\n", want: `stoa.yaml:1:28: plans.pro.gatedModels: "maybe" is neither true nor false`},
 		{name: "money with a point", yaml: "firstGrantMicro: 1.5\n", want: `stoa.yaml:1:18: firstGrantMicro: "1.5" is not a whole number of micro-credits; one credit is 1000000`},
-		{name: "an alias without an anchor", yaml: "listen: *nowhere\n", want: `stoa.yaml:1:9: listen: this alias has no anchor above it`},
+		{name: "an alias without an anchor", yaml: "listen: *nowhere\n", want: `stoa.yaml:1:9: listen: this alias stands for nothing: it needs an anchor above it`},
+		{name: "an alias of itself", yaml: "listen: &a *a\n", want: `stoa.yaml:1:12: unexpected scalar value type`},
 		{name: "a merge key", yaml: "log: &l {level: info}\nlimits:\n  <<: *l\n", want: `stoa.yaml:3:3: limits: only plain names can stand here`},
 		{name: "two documents", yaml: "data: a\n---\ndata: b\n", want: `stoa.yaml: holds several YAML documents; put all settings into one`},
 		{name: "a setting written twice", yaml: "data: a\ndata: b\n", want: `stoa.yaml:2:1: mapping key "data" already defined at [1:1]`},
@@ -111,4 +112,18 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 			}
 		})
 	}
+}
+
+func FuzzAFileIsReadOrRefused(f *testing.F) {
+	for _, s := range []string{full, "a: &a [*a]", "providers: [{name: *x}]", "? [a]\n: b", "plans: {pro: ~}", "auto: [~, 'x']", "models: {a: {gated: !!bool true}}", "- a", "\"listen\": |\n  x\n"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, yaml string) {
+		c, err := Load(Flags{Config: "stoa.yaml"}, env("ANTHROPIC_API_KEY=a"), files(yaml))
+		if err == nil {
+			if problems := c.Check(); len(problems) > 0 {
+				t.Errorf("loaded, but it has problems: %v", problems)
+			}
+		}
+	})
 }

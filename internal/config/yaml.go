@@ -62,9 +62,10 @@ func (r *reader) fail(n ast.Node, path, format string, args ...any) {
 	r.errs = append(r.errs, &Problem{Where: r.at(n), Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// plain takes anchors, aliases and tags off a node.
+// plain takes anchors, aliases and tags off a node. An alias that stands for
+// itself stays one.
 func (r *reader) plain(n ast.Node) ast.Node {
-	for {
+	for range 100 {
 		switch t := n.(type) {
 		case *ast.AnchorNode:
 			r.anchors[t.Name.String()] = t.Value
@@ -81,6 +82,7 @@ func (r *reader) plain(n ast.Node) ast.Node {
 			return n
 		}
 	}
+	return &ast.AliasNode{BaseNode: &ast.BaseNode{}, Start: n.GetToken()}
 }
 
 // value sets v from a node. A null leaves what is there.
@@ -90,7 +92,7 @@ func (r *reader) value(n ast.Node, v reflect.Value, path string) {
 	case *ast.NullNode, *ast.CommentGroupNode:
 		return
 	case *ast.AliasNode:
-		r.fail(n, path, "this alias has no anchor above it")
+		r.fail(n, path, "this alias stands for nothing: it needs an anchor above it")
 		return
 	}
 	if v.Kind() == reflect.Pointer {

@@ -130,6 +130,9 @@ func TestOrdersAreObeyed(t *testing.T) {
 			if p.text != tt.text || p.deltas != tt.deltas || p.think != tt.think || p.end.Stop != tt.stop || p.end.Usage.OutputTokens != tt.out {
 				t.Errorf("got %q in %d deltas, thinking %d, %s, %d tokens", p.text, p.deltas, p.think, p.end.Stop, p.end.Usage.OutputTokens)
 			}
+			if thought := p.end.Usage.ReasoningTokens; thought != tt.out-int64(tt.deltas) {
+				t.Errorf("%d tokens of thinking, %d deltas, %d in all", thought, p.deltas, tt.out)
+			}
 			if !p.end.HasUsage || !p.end.Usage.Sane() {
 				t.Errorf("usage: %+v", p.end.Usage)
 			}
