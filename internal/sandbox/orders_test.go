@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,4 +63,27 @@ func FuzzOrdersStayInTheirBounds(f *testing.F) {
 			t.Errorf("out of bounds: %+v", o)
 		}
 	})
+}
+
+// TestThePageShowsOrdersThatWork reads each order of the page as it stands there.
+func TestThePageShowsOrdersThatWork(t *testing.T) {
+	page, err := os.ReadFile("../../docs/sandbox.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(page)) {
+		order, ok := strings.CutPrefix(line, "| `")
+		if !ok {
+			continue
+		}
+		n++
+		order, _, _ = strings.Cut(order, "`")
+		if _, rest := ParseOrders(strings.ReplaceAll(order, `\|`, "|")); rest != "" {
+			t.Errorf("%q is no order", order)
+		}
+	}
+	if n != 14 {
+		t.Errorf("the page shows %d orders; there are 14", n)
+	}
 }
