@@ -1,0 +1,71 @@
+package drive_test
+
+import (
+	"context"
+	"database/sql"
+	"io"
+	"testing"
+
+	"stoa/internal/db"
+	"stoa/internal/drive"
+)
+
+// check looks for anything that is not as it must be between two writes.
+func check(t testing.TB, d *drive.Drives) {
+	t.Helper()
+	ctx := context.Background()
+	err := d.DB().Read(ctx, func(tx *db.Tx) error {
+		for _, c := range []struct{ what, query string }{
+			{"the count of files", `SELECT COUNT(*) FROM drive_drives d WHERE files <> (SELECT COUNT(*) FROM drive_files f WHERE f.drive_id = d.id)`},
+			{"the sum of bytes", `SELECT COUNT(*) FROM drive_drives d WHERE bytes <> (SELECT COALESCE(SUM(size), 0) FROM drive_files f WHERE f.drive_id = d.id)`},
+			{"the count of history", `SELECT COUNT(*) FROM drive_drives d WHERE old_files <> (SELECT COUNT(*) FROM drive_versions v WHERE v.drive_id = d.id AND retired_at > 0)`},
+			{"the bytes of history", `SELECT COUNT(*) FROM drive_drives d WHERE old_bytes <> (SELECT COALESCE(SUM(size), 0) FROM drive_versions v WHERE v.drive_id = d.id AND retired_at > 0)`},
+			{"references to content", `SELECT COUNT(*) FROM drive_blobs b WHERE refs <> (SELECT COUNT(*) FROM drive_versions v WHERE v.drive_id = b.drive_id AND v.blob_id = b.id)`},
+			{"content of versions", `SELECT COUNT(*) FROM drive_versions v WHERE NOT EXISTS (SELECT 1 FROM drive_blobs b WHERE b.id = v.blob_id AND b.drive_id = v.drive_id AND b.sha256 = v.sha256 AND b.size = v.size)`},
+			{"the pieces of content", `SELECT COUNT(*) FROM drive_blobs b WHERE size <> (SELECT COALESCE(SUM(LENGTH(data)), 0) FROM drive_pieces p WHERE p.blob_id = b.id)`},
+			{"files without their version", `SELECT COUNT(*) FROM drive_files f WHERE NOT EXISTS (SELECT 1 FROM drive_versions v WHERE v.drive_id = f.drive_id AND v.number = f.version AND v.path = f.path AND v.retired_at = 0 AND v.blob_id = f.blob_id)`},
+			{"present versions without their file", `SELECT COUNT(*) FROM drive_versions v WHERE retired_at = 0 AND NOT EXISTS (SELECT 1 FROM drive_files f WHERE f.drive_id = v.drive_id AND f.version = v.number)`},
+			{"passages of files that are gone", `SELECT COUNT(*) FROM drive_passages p WHERE NOT EXISTS (SELECT 1 FROM drive_files f WHERE f.rid = p.file_rid AND f.is_text = 1)`},
+			{"bytes that no passage covers", `SELECT COUNT(*) FROM drive_files f WHERE is_text = 1 AND size <> (SELECT COALESCE(SUM(end_byte - first_byte), 0) FROM drive_passages p WHERE p.file_rid = f.rid)`},
+			{"files that are folders too", `SELECT COUNT(*) FROM drive_files a JOIN drive_files b ON a.drive_id = b.drive_id AND b.path > a.path || '/' AND b.path < a.path || '0'`},
+		} {
+			var n int64
+			if _, err := tx.Get(ctx, c.query, nil, &n); err != nil {
+				return err
+			}
+			if n != 0 {
+				t.Errorf("%s: %d wrong", c.what, n)
+			}
+		}
+		if tx.Postgres() {
+			return nil
+		}
+		var passages, indexed int64
+		if _, err := tx.Get(ctx, `SELECT (SELECT COUNT(*) FROM drive_passages), (SELECT COUNT(*) FROM drive_index_docsize)`, nil, &passages, &indexed); err != nil {
+			return err
+		}
+		if passages != indexed {
+			t.Errorf("%d passages and %d of them indexed", passages, indexed)
+		}
+		return tx.Query(ctx, func(rows *sql.Rows) error {
+			var id int64
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			t.Errorf("passage %d is not in the index", id)
+			return nil
+		}, `SELECT id FROM drive_passages WHERE id NOT IN (SELECT id FROM drive_index_docsize)`)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func drain(t testing.TB, r io.Reader) []byte {
+	t.Helper()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

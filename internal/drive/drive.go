@@ -1,0 +1,204 @@
+// Package drive keeps the files of agents: the rules of their paths, their
+// content with its history, quotas, full-text search, and what of them goes into
+// a prompt.
+//
+// It has a database file of its own, drive.db, so that indexing never slows the
+// ledger; on PostgreSQL its tables stand beside the others. No transaction spans
+// the two. So it never asks whether an agent exists: its callers do, before each
+// use, and [Drives.Sweep] removes what an agent left behind. It knows no HTTP
+// and calls no model.
+//
+// Every function takes an [Owner], the account and the agent, and every query
+// carries both: a drive is found by the two together or not at all. Start with
+// [ParsePath], [Drives.Apply] (every write), [Drives.Search] and
+// [Drives.Knowledge].
+package drive
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// Limits bound a drive. A zero field means the default in brackets.
+type Limits struct {
+	MaxFileBytes int64         // of one file [10 MiB]
+	MaxBytes     int64         // of all files of a drive [1 GiB]; the same again may be history
+	MaxFiles     int64         // of a drive [10,000]; the same again may be history
+	MaxVersions  int64         // earlier versions kept of one path [20]
+	MaxBatch     int           // operations in one batch [500]
+	Grace        time.Duration // for which content that nothing refers to can still be read [6 h]
+	ClaimTTL     time.Duration // how long an idempotency key is remembered [24 h]
+	StepTTL      time.Duration // how long a step's write is remembered [30 days]
+}
+
+// WithDefaults fills the zero fields.
+func (l Limits) WithDefaults() Limits {
+	or := func(v *int64, d int64) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	or(&l.MaxFileBytes, 10<<20)
+	or(&l.MaxBytes, 1<<30)
+	or(&l.MaxFiles, 10_000)
+	or(&l.MaxVersions, 20)
+	if l.MaxBatch == 0 {
+		l.MaxBatch = 500
+	}
+	or((*int64)(&l.Grace), int64(6*time.Hour))
+	or((*int64)(&l.ClaimTTL), int64(24*time.Hour))
+	or((*int64)(&l.StepTTL), int64(30*24*time.Hour))
+	return l
+}
+
+// Drives are all drives of the house. It is safe for use by many goroutines.
+type Drives struct {
+	db      *db.DB
+	limits  Limits
+	tempDir string
+}
+
+// Open opens the drives' database. Of cfg it sets File and Migrations itself.
+func Open(ctx context.Context, cfg db.Config, limits Limits) (*Drives, error) {
+	dialect := "sqlite"
+	if cfg.PostgresURL != "" {
+		dialect = "postgres"
+	}
+	sub, err := fs.Sub(migrations, "migrations/"+dialect)
+	if err != nil {
+		return nil, err
+	}
+	cfg.File, cfg.Migrations = "drive.db", sub
+	conn, err := db.Open(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open the drives: %w", err)
+	}
+	return &Drives{db: conn, limits: limits.WithDefaults(), tempDir: cfg.Dir}, nil
+}
+
+// Close waits for the writes that were accepted and closes the database.
+func (d *Drives) Close() error { return d.db.Close() }
+
+// DB is the drives' database, for backups.
+func (d *Drives) DB() *db.DB { return d.db }
+
+// Limits are the limits in force.
+func (d *Drives) Limits() Limits { return d.limits }
+
+// An Owner says whose drive is meant: the account that pays and its agent. Both
+// are in every query.
+type Owner struct{ AccountID, AgentID string }
+
+// A File is what is known of a file beside its content.
+type File struct {
+	ID        string // fil_…; stays when the file is replaced or moved
+	Path      string
+	Size      int64 // bytes
+	MimeType  string
+	SHA256    string // of the content, lower-case hexadecimal; its ETag is this in quotes
+	Text      bool   // valid UTF-8 of a text-like media type: indexed and readable by line
+	Lines     int64  // of a text
+	Version   int64  // the drive's revision when this content came to this path
+	CreatedAt time.Time
+	UpdatedAt time.Time
+
+	rid  int64
+	blob int64
+}
+
+// ETag is the strong entity tag of the file's content, quotes included.
+func (f File) ETag() string { return `"` + f.SHA256 + `"` }
+
+// Stats are the counts of a drive.
+type Stats struct {
+	Files        int64
+	Bytes        int64
+	HistoryFiles int64 // earlier versions that are kept
+	HistoryBytes int64
+	Revision     int64     // counts the changes; 0: never written to
+	UpdatedAt    time.Time // zero: never written to
+}
+
+// Stats gives the counts of a drive. One that was never written to has zeros.
+func (d *Drives) Stats(ctx context.Context, who Owner) (Stats, error) {
+	var s Stats
+	err := d.db.Read(ctx, func(tx *db.Tx) error {
+		row, err := findDrive(ctx, tx, who)
+		s = row.stats()
+		return err
+	})
+	return s, err
+}
+
+// driveRow is the row that every query starts at.
+type driveRow struct {
+	id                                         int64 // 0: there is none yet
+	revision, files, bytes, oldFiles, oldBytes int64
+	updatedAt                                  int64
+}
+
+func (r driveRow) stats() Stats {
+	return Stats{
+		Files: r.files, Bytes: r.bytes, HistoryFiles: r.oldFiles, HistoryBytes: r.oldBytes,
+		Revision: r.revision, UpdatedAt: db.Time(r.updatedAt),
+	}
+}
+
+const selectDrive = `SELECT id, revision, files, bytes, old_files, old_bytes, updated_at
+	FROM drive_drives WHERE account_id = $1 AND agent_id = $2`
+
+func findDrive(ctx context.Context, tx *db.Tx, who Owner) (driveRow, error) {
+	var r driveRow
+	_, err := tx.Get(ctx, selectDrive, []any{who.AccountID, who.AgentID},
+		&r.id, &r.revision, &r.files, &r.bytes, &r.oldFiles, &r.oldBytes, &r.updatedAt)
+	return r, err
+}
+
+// lockDrive makes the drive's row where there is none and locks it, so that the
+// writes to one drive follow each other.
+func lockDrive(ctx context.Context, tx *db.Tx, who Owner) (driveRow, error) {
+	if who.AccountID == "" || who.AgentID == "" {
+		return driveRow{}, fmt.Errorf("a drive needs an account and an agent, not %q and %q", who.AccountID, who.AgentID)
+	}
+	var r driveRow
+	for range 2 {
+		found, err := tx.Get(ctx, selectDrive+tx.ForUpdate(), []any{who.AccountID, who.AgentID},
+			&r.id, &r.revision, &r.files, &r.bytes, &r.oldFiles, &r.oldBytes, &r.updatedAt)
+		if err != nil || found {
+			return r, err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO drive_drives (account_id, agent_id, updated_at) VALUES ($1, $2, $3)
+			ON CONFLICT (account_id, agent_id) DO NOTHING`, who.AccountID, who.AgentID, db.Micros(tx.Now))
+		if err != nil {
+			return driveRow{}, err
+		}
+	}
+	return driveRow{}, fmt.Errorf("the drive of %s could not be made", who.AgentID)
+}
+
+const fileColumns = `rid, id, path, version, blob_id, sha256, size, mime, is_text, lines, created_at, updated_at`
+
+// scanFile reads the columns of fileColumns.
+func scanFile(scan func(...any) error, more ...any) (File, error) {
+	var f File
+	var text, created, updated int64
+	dest := append([]any{&f.rid, &f.ID, &f.Path, &f.Version, &f.blob, &f.SHA256, &f.Size, &f.MimeType, &text, &f.Lines, &created, &updated}, more...)
+	if err := scan(dest...); err != nil {
+		return File{}, err
+	}
+	f.Text, f.CreatedAt, f.UpdatedAt = text == 1, db.Time(created), db.Time(updated)
+	return f, nil
+}
+
+func notFound(p Path) error {
+	return stoa.Errorf(stoa.CodeFileNotFound, "There is no file %q in this drive.", p.text).At("path")
+}

@@ -1,0 +1,71 @@
+package drive
+
+import (
+	"archive/zip"
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+
+	"stoa/internal/db"
+)
+
+// An Export is a drive as it stood at one moment, ready to be written out.
+type Export struct {
+	Stats Stats
+
+	d     *Drives
+	who   Owner
+	files []File
+}
+
+// Export takes stock of a drive. The content is read while it is written out.
+func (d *Drives) Export(ctx context.Context, who Owner) (*Export, error) {
+	e := &Export{d: d, who: who}
+	err := d.db.Read(ctx, func(tx *db.Tx) error {
+		row, err := findDrive(ctx, tx, who)
+		if err != nil {
+			return err
+		}
+		e.Stats, e.files = row.stats(), nil
+		e.files, err = allFiles(ctx, tx, row.id)
+		return err
+	})
+	return e, err
+}
+
+func allFiles(ctx context.Context, tx *db.Tx, driveID int64) ([]File, error) {
+	var out []File
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		f, err := scanFile(rows.Scan)
+		out = append(out, f)
+		return err
+	}, `SELECT `+fileColumns+` FROM drive_files WHERE drive_id = $1 ORDER BY path`, driveID)
+	return out, err
+}
+
+// WriteZip writes all files as a zip archive, in the order of their paths. It
+// holds one piece of one file in memory. After an error the archive is not
+// whole, and says so: it has no directory.
+func (e *Export) WriteZip(ctx context.Context, w io.Writer) error {
+	z := zip.NewWriter(w)
+	buf := make([]byte, 32<<10)
+	for _, f := range e.files {
+		h := &zip.FileHeader{Name: f.Path, Method: zip.Store, Modified: f.UpdatedAt}
+		if f.Text {
+			h.Method = zip.Deflate
+		}
+		out, err := z.CreateHeader(h)
+		if err != nil {
+			return fmt.Errorf("export %q: %w", f.Path, err)
+		}
+		n, err := io.CopyBuffer(out, struct{ io.Reader }{e.d.content(ctx, e.who, f.blob, f.Size)}, buf)
+		if err == nil && n != f.Size {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return fmt.Errorf("export %q: %w", f.Path, err)
+		}
+	}
+	return z.Close()
+}

@@ -1,0 +1,223 @@
+package drive
+
+import (
+	"context"
+	"database/sql"
+	"io"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+// pieceSize is how much of a file is stored, and held in memory, at a time.
+const pieceSize = 256 << 10
+
+// notText is the number of lines of content that cannot be text.
+const notText = -1
+
+// A blobRow is content that the drive keeps.
+type blobRow struct {
+	id, size, lines int64
+}
+
+// keep stores content, once per drive.
+func (w *writer) keep(c *Content) (blobRow, error) {
+	b := blobRow{size: c.size, lines: notText}
+	found, err := w.tx.Get(w.ctx, `SELECT id, lines FROM drive_blobs WHERE drive_id = $1 AND sha256 = $2`,
+		[]any{w.drive.id, c.sha256}, &b.id, &b.lines)
+	if err != nil || found {
+		return b, err
+	}
+	if c.utf8 {
+		if b.lines, err = countLines(c.reader()); err != nil {
+			return b, err
+		}
+	}
+	_, err = w.tx.Get(w.ctx, `INSERT INTO drive_blobs (drive_id, sha256, size, lines, refs, freed_at) VALUES ($1, $2, $3, $4, 0, $5) RETURNING id`,
+		[]any{w.drive.id, c.sha256, c.size, b.lines, w.now}, &b.id)
+	if err != nil {
+		return b, err
+	}
+	r, buf := c.reader(), make([]byte, min(pieceSize, c.size))
+	for n := int64(0); n*pieceSize < c.size; n++ {
+		k, err := io.ReadFull(r, buf[:min(pieceSize, c.size-n*pieceSize)])
+		if err != nil {
+			return b, err
+		}
+		if _, err := w.tx.Exec(w.ctx, `INSERT INTO drive_pieces (blob_id, n, data) VALUES ($1, $2, $3)`, b.id, n, buf[:k]); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+func countLines(r io.Reader) (int64, error) {
+	var lines int64
+	last := byte('\n')
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		for _, c := range buf[:n] {
+			if c == '\n' {
+				lines++
+			}
+			last = c
+		}
+		if err == io.EOF {
+			if last != '\n' {
+				lines++
+			}
+			return lines, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (w *writer) blob(id int64) (blobRow, error) {
+	b := blobRow{id: id}
+	_, err := w.tx.Get(w.ctx, `SELECT size, lines FROM drive_blobs WHERE drive_id = $1 AND id = $2`, []any{w.drive.id, id}, &b.size, &b.lines)
+	return b, err
+}
+
+// refer counts who refers to content: by is 1 or -1. Without a reference it is
+// left to the sweep.
+func (w *writer) refer(blob, by int64) error {
+	_, err := w.tx.Exec(w.ctx, `UPDATE drive_blobs SET refs = refs + $1, freed_at = $2 WHERE drive_id = $3 AND id = $4`,
+		by, w.now, w.drive.id, blob)
+	return err
+}
+
+// retire makes history of what stands at a path.
+func (w *writer) retire(cur *File) error {
+	w.drive.oldFiles++
+	w.drive.oldBytes += cur.Size
+	if _, err := w.tx.Exec(w.ctx, `UPDATE drive_versions SET retired_at = $1 WHERE drive_id = $2 AND number = $3`, w.now, w.drive.id, cur.Version); err != nil {
+		return err
+	}
+	// No more versions of one path than are kept.
+	return w.forget(`SELECT number, blob_id, size FROM drive_versions WHERE drive_id = $1 AND path = $2 AND retired_at > 0
+		ORDER BY number DESC LIMIT 100 OFFSET $3`, w.drive.id, cur.Path, w.d.limits.MaxVersions)
+}
+
+// prune forgets the oldest history of the drive while there is too much.
+func (w *writer) prune() error {
+	for w.drive.oldFiles > w.d.limits.MaxFiles || w.drive.oldBytes > w.d.limits.MaxBytes {
+		before := w.drive.oldFiles
+		if err := w.forget(`SELECT number, blob_id, size FROM drive_versions WHERE drive_id = $1 AND retired_at > 0
+			ORDER BY retired_at, number LIMIT 20`, w.drive.id); err != nil {
+			return err
+		}
+		if w.drive.oldFiles == before {
+			return nil
+		}
+	}
+	return nil
+}
+
+// forget drops the versions that a query names.
+func (w *writer) forget(query string, args ...any) error {
+	type version struct{ number, blob, size int64 }
+	var some []version
+	err := w.tx.Query(w.ctx, func(rows *sql.Rows) error {
+		var v version
+		err := rows.Scan(&v.number, &v.blob, &v.size)
+		some = append(some, v)
+		return err
+	}, query, args...)
+	if err != nil {
+		return err
+	}
+	for _, v := range some {
+		if _, err := w.tx.Exec(w.ctx, `DELETE FROM drive_versions WHERE drive_id = $1 AND number = $2`, w.drive.id, v.number); err != nil {
+			return err
+		}
+		if err := w.refer(v.blob, -1); err != nil {
+			return err
+		}
+		w.drive.oldFiles--
+		w.drive.oldBytes -= v.size
+	}
+	return nil
+}
+
+// opener reads content inside of the transaction.
+func (w *writer) opener(b blobRow) func() io.Reader {
+	return func() io.Reader {
+		return &pieces{size: b.size, fetch: func(n int64) ([]byte, error) { return fetchPiece(w.ctx, w.tx, w.drive.id, b.id, n) }}
+	}
+}
+
+// A Version is what stood, or stands, at a path.
+type Version struct {
+	Number    int64 // for a restore
+	Path      string
+	Size      int64
+	MimeType  string
+	SHA256    string
+	Current   bool
+	CreatedAt time.Time
+	RetiredAt time.Time // zero for the current one
+}
+
+// Versions lists what is kept of a path, the newest first, also after it was
+// deleted. A path that never held anything is [stoa.CodeFileNotFound].
+func (d *Drives) Versions(ctx context.Context, who Owner, p Path) ([]Version, error) {
+	var out []Version
+	err := d.db.Read(ctx, func(tx *db.Tx) error {
+		row, err := findDrive(ctx, tx, who)
+		if err != nil {
+			return err
+		}
+		return tx.Query(ctx, func(rows *sql.Rows) error {
+			var v Version
+			var created, retired int64
+			err := rows.Scan(&v.Number, &v.Path, &v.Size, &v.MimeType, &v.SHA256, &created, &retired)
+			v.Current, v.CreatedAt, v.RetiredAt = retired == 0, db.Time(created), db.Time(retired)
+			out = append(out, v)
+			return err
+		}, `SELECT number, path, size, mime, sha256, created_at, retired_at FROM drive_versions
+			WHERE drive_id = $1 AND path = $2 ORDER BY number DESC`, row.id, p.text)
+	})
+	if err == nil && len(out) == 0 {
+		return nil, notFound(p)
+	}
+	return out, err
+}
+
+// claimed looks for the answer of an earlier call.
+func (w *writer) claimed(once Once, out *Result) (bool, error) {
+	var body, result string
+	var expires int64
+	found, err := w.tx.Get(w.ctx, `SELECT body, result, expires_at FROM drive_claims WHERE drive_id = $1 AND scope = $2 AND ref = $3`,
+		[]any{w.drive.id, once.Scope, once.Ref}, &body, &result, &expires)
+	if err != nil || !found || expires <= w.now {
+		return false, err
+	}
+	if body != once.Body {
+		return false, stoa.Errorf(stoa.CodeIdempotencyReused, "This Idempotency-Key was used before with another body. Use a new key for a new request.")
+	}
+	if err := decodeResult(result, out); err != nil {
+		return false, err
+	}
+	out.Replayed = true
+	return true, nil
+}
+
+// claim remembers the answer together with what it answers.
+func (w *writer) claim(once Once, out Result) error {
+	result, err := encodeResult(out)
+	if err != nil {
+		return err
+	}
+	ttl := w.d.limits.ClaimTTL
+	if once.Scope == StepScope {
+		ttl = w.d.limits.StepTTL
+	}
+	_, err = w.tx.Exec(w.ctx, `INSERT INTO drive_claims (drive_id, scope, ref, body, result, expires_at) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (drive_id, scope, ref) DO UPDATE SET body = excluded.body, result = excluded.result, expires_at = excluded.expires_at`,
+		w.drive.id, once.Scope, once.Ref, once.Body, result, w.now+ttl.Microseconds())
+	return err
+}

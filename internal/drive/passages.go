@@ -1,0 +1,111 @@
+package drive
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"unicode/utf8"
+)
+
+// Sizes of a passage in bytes: none is larger than maxPassage; one of at least
+// fullPassage ends with its line, one of at least halfPassage at an empty line
+// or before a heading.
+const (
+	maxPassage  = 2048
+	fullPassage = 1200
+	halfPassage = 500
+)
+
+// A passage is a few lines of a text, small enough to quote, large enough to
+// mean something. Passages follow each other without gaps. A line longer than a
+// passage is spread over several.
+type passage struct {
+	firstLine, lastLine int64 // from 1
+	start, end          int64 // bytes in the file, end excluded
+	text                []byte
+}
+
+// eachPassage cuts a text into passages and hands each to fn; its text is good
+// until fn returns. It gives the number of lines: a last line without its line
+// break counts, an empty text has none.
+func eachPassage(r io.Reader, fn func(passage) error) (lines int64, err error) {
+	in := bufio.NewReaderSize(r, 2*maxPassage)
+	var p passage
+	p.text = make([]byte, 0, maxPassage)
+	line := int64(1)  // that the next byte belongs to
+	lineStart := true // whether it is the first of its line
+	flush := func() error {
+		if len(p.text) == 0 {
+			return nil
+		}
+		p.end = p.start + int64(len(p.text))
+		if err := fn(p); err != nil {
+			return err
+		}
+		p.start, p.text = p.end, p.text[:0]
+		return nil
+	}
+	for {
+		b, err := in.Peek(maxPassage)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if len(b) == 0 {
+			break
+		}
+		whole := true
+		if i := bytes.IndexByte(b, '\n'); i >= 0 {
+			b = b[:i+1]
+		} else if len(b) == maxPassage {
+			b, whole = b[:softCut(b)], false
+		}
+		heading := lineStart && b[0] == '#'
+		if len(p.text)+len(b) > maxPassage || heading && len(p.text) >= halfPassage {
+			if err := flush(); err != nil {
+				return 0, err
+			}
+		}
+		if len(p.text) == 0 {
+			p.firstLine = line
+		}
+		p.text = append(p.text, b...)
+		p.lastLine = line
+		blank := lineStart && len(bytes.TrimSpace(b)) == 0
+		if len(p.text) >= fullPassage || blank && len(p.text) >= halfPassage {
+			if err := flush(); err != nil {
+				return 0, err
+			}
+		}
+		lineStart = whole && b[len(b)-1] == '\n'
+		if lineStart {
+			line++
+		}
+		in.Discard(len(b)) // cannot fail: it was peeked
+	}
+	if err := flush(); err != nil {
+		return 0, err
+	}
+	if lineStart {
+		line--
+	}
+	return line, nil
+}
+
+// softCut is where to cut a piece of a line that does not end: after the last
+// space of its second half, or else between two characters.
+func softCut(b []byte) int {
+	if i := bytes.LastIndexAny(b, " \t"); i >= len(b)/2 {
+		return i + 1
+	}
+	cut := len(b)
+	for n := 1; n < utf8.UTFMax; n++ {
+		if utf8.RuneStart(b[len(b)-n]) {
+			if !utf8.FullRune(b[len(b)-n:]) {
+				cut = len(b) - n
+			}
+			break
+		}
+	}
+	return cut
+}

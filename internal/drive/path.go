@@ -1,0 +1,134 @@
+package drive
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"stoa/internal/stoa"
+)
+
+// The longest path and the longest segment of one, in bytes of its NFC form.
+const (
+	MaxPath    = 1024
+	MaxSegment = 255
+)
+
+// A Path names a file of a drive. [ParsePath] is the only way to make one, so
+// whoever holds a Path holds a good one. The zero Path names nothing.
+type Path struct{ text string }
+
+// String is the path as it is stored and shown: relative, in NFC, its folders
+// separated by slashes.
+func (p Path) String() string { return p.text }
+
+// IsZero tells whether the path was never parsed.
+func (p Path) IsZero() bool { return p.text == "" }
+
+// Base is the last segment.
+func (p Path) Base() string { return p.text[strings.LastIndexByte(p.text, '/')+1:] }
+
+// folders are the paths above the file, outermost first.
+func (p Path) folders() []string {
+	var out []string
+	for i := range len(p.text) {
+		if p.text[i] == '/' {
+			out = append(out, p.text[:i])
+		}
+	}
+	return out
+}
+
+// ParsePath makes a path of a caller's text, or says what is wrong with it
+// ([stoa.CodeInvalidPath]). Text that is not in NFC is brought into it: the two
+// ways to write é are one name. Nothing else is repaired.
+func ParsePath(text string) (Path, error) {
+	fail := func(why string) (Path, error) {
+		return Path{}, stoa.Errorf(stoa.CodeInvalidPath, "The path %s. A path is relative, such as \"handbook/refunds.md\".", why).At("path")
+	}
+	if text == "" {
+		return fail("is empty")
+	}
+	// Normalisation may lengthen a text threefold at most; what is far too long
+	// need not be normalised to be refused.
+	if len(text) > 4*MaxPath {
+		return fail("is longer than 1,024 bytes")
+	}
+	if !utf8.ValidString(text) {
+		return fail("is not valid UTF-8")
+	}
+	text = norm.NFC.String(text)
+	if len(text) > MaxPath {
+		return fail("is longer than 1,024 bytes")
+	}
+	if text[0] == '/' {
+		return fail("begins with a slash")
+	}
+	if text[len(text)-1] == '/' {
+		return fail("ends with a slash")
+	}
+	for _, r := range text {
+		switch {
+		case r == '\\':
+			return fail("holds a backslash; folders are separated by /")
+		case unicode.IsControl(r):
+			return fail("holds a control character")
+		}
+	}
+	for segment := range strings.SplitSeq(text, "/") {
+		switch {
+		case segment == "":
+			return fail("has an empty segment")
+		case segment == "." || segment == "..":
+			return fail("has a segment that is a dot or two dots")
+		case len(segment) > MaxSegment:
+			return fail("has a segment longer than 255 bytes")
+		}
+	}
+	return Path{text}, nil
+}
+
+// parsePrefix checks the beginning of paths: any text that some path could
+// begin with, also in the middle of a segment. Empty is every path.
+func parsePrefix(text string) (string, error) {
+	if !utf8.ValidString(text) || len(text) > 4*MaxPath {
+		return "", stoa.Errorf(stoa.CodeInvalidPath, "The prefix is not valid UTF-8, or longer than 1,024 bytes.").At("prefix")
+	}
+	text = norm.NFC.String(text)
+	bad := len(text) > MaxPath || strings.HasPrefix(text, "/") || strings.Contains(text, "//") ||
+		strings.ContainsFunc(text, func(r rune) bool { return r == '\\' || unicode.IsControl(r) })
+	segments := strings.Split(text, "/")
+	for i, s := range segments {
+		last := i == len(segments)-1
+		bad = bad || len(s) > MaxSegment || !last && (s == "." || s == "..")
+	}
+	if bad {
+		return "", stoa.Errorf(stoa.CodeInvalidPath, "No path begins with this prefix: paths are relative, without empty, \".\" or \"..\" segments.").At("prefix")
+	}
+	return text, nil
+}
+
+// ParseFolder reads the name of a folder, with or without its slash at the end,
+// and gives it with the slash. A folder is whatever files lie below it.
+func ParseFolder(text string) (string, error) {
+	p, err := ParsePath(strings.TrimSuffix(text, "/"))
+	if err != nil {
+		return "", stoa.AsError(err).At("prefix")
+	}
+	return p.text + "/", nil
+}
+
+// after is the first text that is larger than everything that begins with
+// prefix; ok is false when there is none.
+func after(prefix string) (text string, ok bool) {
+	b := []byte(prefix)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] < 0xff {
+			b[i]++
+			return string(b[:i+1]), true
+		}
+	}
+	return "", false
+}

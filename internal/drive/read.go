@@ -1,0 +1,238 @@
+package drive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+// Get gives what is known of a file.
+func (d *Drives) Get(ctx context.Context, who Owner, p Path) (File, error) {
+	var f *File
+	err := d.db.Read(ctx, func(tx *db.Tx) error {
+		row, err := findDrive(ctx, tx, who)
+		if err != nil {
+			return err
+		}
+		f, err = fileAt(ctx, tx, row.id, p.text)
+		return err
+	})
+	switch {
+	case err != nil:
+		return File{}, err
+	case f == nil:
+		return File{}, notFound(p)
+	}
+	return *f, nil
+}
+
+// Open gives a file and a reader of its content, which holds one piece in memory
+// and no transaction open. The content stays the one of this moment, whatever is
+// written meanwhile, for as long as [Limits.Grace]. ctx counts for all reads.
+func (d *Drives) Open(ctx context.Context, who Owner, p Path) (File, io.ReadSeeker, error) {
+	f, err := d.Get(ctx, who, p)
+	if err != nil {
+		return File{}, nil, err
+	}
+	return f, d.content(ctx, who, f.blob, f.Size), nil
+}
+
+func (d *Drives) content(ctx context.Context, who Owner, blob, size int64) *pieces {
+	return &pieces{size: size, fetch: func(n int64) (data []byte, err error) {
+		err = d.db.Read(ctx, func(tx *db.Tx) error {
+			row, err := findDrive(ctx, tx, who)
+			if err != nil {
+				return err
+			}
+			data, err = fetchPiece(ctx, tx, row.id, blob, n)
+			return err
+		})
+		return data, err
+	}}
+}
+
+// errGone says that content was removed while it was read.
+var errGone = errors.New("drive: the content is no longer kept")
+
+func fetchPiece(ctx context.Context, tx *db.Tx, driveID, blob, n int64) ([]byte, error) {
+	var data []byte
+	found, err := tx.Get(ctx, `SELECT p.data FROM drive_blobs b JOIN drive_pieces p ON p.blob_id = b.id
+		WHERE b.drive_id = $1 AND b.id = $2 AND p.n = $3`, []any{driveID, blob, n}, &data)
+	if err == nil && !found {
+		err = errGone
+	}
+	return data, err
+}
+
+// pieces reads stored content.
+type pieces struct {
+	size  int64
+	fetch func(n int64) ([]byte, error)
+	pos   int64
+	at    int64 // the piece in data, plus one
+	data  []byte
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if p.pos >= p.size {
+		return 0, io.EOF
+	}
+	n := p.pos / pieceSize
+	if p.at != n+1 {
+		data, err := p.fetch(n)
+		if err != nil {
+			return 0, err
+		}
+		p.at, p.data = n+1, data
+	}
+	off := p.pos - n*pieceSize
+	if off >= int64(len(p.data)) {
+		return 0, fmt.Errorf("drive: piece %d holds %d bytes: %w", n, len(p.data), io.ErrUnexpectedEOF)
+	}
+	k := copy(b, p.data[off:])
+	p.pos += int64(k)
+	return k, nil
+}
+
+func (p *pieces) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += p.pos
+	case io.SeekEnd:
+		offset += p.size
+	}
+	if offset < 0 {
+		return 0, errors.New("drive: seek before the start")
+	}
+	p.pos = offset
+	return offset, nil
+}
+
+// MaxRead is the most that one [Drives.Read] gives, in bytes.
+const MaxRead = 64 << 10
+
+// Lines are some lines of a text.
+type Lines struct {
+	File      File
+	Text      string // with its line breaks, as they are in the file
+	FirstLine int64  // from 1; 0 when there are none
+	LastLine  int64
+	Truncated bool // there was more to give than MaxRead: LastLine is the last one given whole or, when it is the only one, in part
+}
+
+// Read gives the lines from first to last, both included, of a text; last 0
+// means to the end. What does not fit into [MaxRead] is left off. A first line
+// beyond the end gives no text. A file that is not text is
+// [stoa.CodeInvalidValue].
+func (d *Drives) Read(ctx context.Context, who Owner, p Path, first, last int64) (Lines, error) {
+	var out Lines
+	err := d.db.Read(ctx, func(tx *db.Tx) error {
+		row, err := findDrive(ctx, tx, who)
+		if err != nil {
+			return err
+		}
+		f, err := fileAt(ctx, tx, row.id, p.text)
+		if err != nil {
+			return err
+		}
+		if f == nil {
+			return notFound(p)
+		}
+		if !f.Text {
+			return stoa.Errorf(stoa.CodeInvalidValue, "The file %q is not text (%s, %d bytes), so it cannot be read by line.", p.text, f.MimeType, f.Size).At("path")
+		}
+		out.File = *f
+		first = max(first, 1)
+		if last <= 0 || last > f.Lines {
+			last = f.Lines
+		}
+		if first > last {
+			return nil
+		}
+		var line, at int64
+		if _, err := tx.Get(ctx, `SELECT first_line, first_byte FROM drive_passages
+			WHERE drive_id = $1 AND file_rid = $2 AND last_line >= $3 ORDER BY id LIMIT 1`,
+			[]any{row.id, f.rid, first}, &line, &at); err != nil {
+			return err
+		}
+		src := &pieces{size: f.Size, pos: at, fetch: func(n int64) ([]byte, error) { return fetchPiece(ctx, tx, row.id, f.blob, n) }}
+		text, lines, cut, err := readLines(src, first-line, last-first+1)
+		if err != nil {
+			return err
+		}
+		out.Text, out.FirstLine, out.LastLine, out.Truncated = text, first, first+lines-1, cut
+		return nil
+	})
+	return out, err
+}
+
+// readLines passes over some lines and reads some more, as far as MaxRead goes.
+// It tells how many it gave.
+func readLines(r io.Reader, skip, want int64) (text string, lines int64, cut bool, err error) {
+	var out strings.Builder
+	buf := make([]byte, 16<<10)
+	for lines < want {
+		n, err := r.Read(buf)
+		b := buf[:n]
+		for skip > 0 && len(b) > 0 {
+			i := bytes.IndexByte(b, '\n')
+			if i < 0 {
+				b = nil
+				break
+			}
+			b = b[i+1:]
+			skip--
+		}
+		for len(b) > 0 && lines < want {
+			i := bytes.IndexByte(b, '\n') + 1
+			if i == 0 {
+				out.Write(b)
+				break
+			}
+			out.Write(b[:i])
+			b = b[i:]
+			lines++
+			if out.Len() > MaxRead {
+				break
+			}
+		}
+		if out.Len() > MaxRead {
+			text, lines = shorten(out.String())
+			return text, lines, true, nil
+		}
+		if err == io.EOF {
+			if s := out.String(); s != "" && s[len(s)-1] != '\n' {
+				lines++
+			}
+			break
+		}
+		if err != nil {
+			return "", 0, false, err
+		}
+	}
+	return out.String(), lines, false, nil
+}
+
+// shorten cuts a text to MaxRead at the end of a line, or inside of the only
+// line between two characters.
+func shorten(s string) (string, int64) {
+	cut := MaxRead
+	if i := strings.LastIndexByte(s[:cut], '\n'); i >= 0 {
+		s = s[:i+1]
+		return s, int64(strings.Count(s, "\n"))
+	}
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut], 1
+}

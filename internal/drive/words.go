@@ -1,0 +1,162 @@
+package drive
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// maxWord is the longest indexed word in bytes; of a longer one its beginning
+// counts, in the text and in queries alike.
+const maxWord = 64
+
+// A word is one word of a text in the form the index knows.
+type word struct {
+	text       string // folded: letters, digits and marks only
+	start, end int    // bytes in the text
+	first      bool   // a single character of a script without spaces: also the beginning of pairs
+}
+
+// eachWord cuts a text into words and hands each to fn until it returns false.
+// Words are runs of letters and digits. Text in scripts that write no spaces
+// (Han, kana, Thai and their like) becomes overlapping pairs of characters, and
+// the last character alone, so that any part of it can be found.
+func eachWord(text string, fn func(word) bool) {
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case dense(r):
+			end := i
+			for end < len(text) {
+				r, n := utf8.DecodeRuneInString(text[end:])
+				if !dense(r) {
+					break
+				}
+				end += n
+			}
+			if !eachPair(text, i, end, fn) {
+				return
+			}
+			i = end
+		case inWord(r):
+			end, ascii := i, true
+			for end < len(text) {
+				r, n := utf8.DecodeRuneInString(text[end:])
+				if !inWord(r) || dense(r) {
+					// "don't" is one word, and so is "l’été".
+					if (r == '\'' || r == '’') && end > i && joins(text[end+n:]) {
+						ascii = ascii && r == '\''
+						end += n
+						continue
+					}
+					break
+				}
+				ascii = ascii && r < utf8.RuneSelf
+				end += n
+			}
+			if w := fold(text[i:end], ascii); w != "" && !fn(word{text: w, start: i, end: end}) {
+				return
+			}
+			i = end
+		default:
+			i += n
+		}
+	}
+}
+
+func joins(rest string) bool {
+	r, _ := utf8.DecodeRuneInString(rest)
+	return unicode.IsLetter(r) && !dense(r)
+}
+
+func eachPair(text string, i, end int, fn func(word) bool) bool {
+	for i < end {
+		_, n := utf8.DecodeRuneInString(text[i:])
+		stop := i + n
+		single := stop == end
+		if !single {
+			_, m := utf8.DecodeRuneInString(text[stop:])
+			stop += m
+		}
+		if w := fold(text[i:stop], false); w != "" && !fn(word{text: w, start: i, end: stop, first: single}) {
+			return false
+		}
+		i += n
+	}
+	return true
+}
+
+func inWord(r rune) bool {
+	if r < utf8.RuneSelf {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+	}
+	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
+}
+
+// dense tells whether a character belongs to a script that writes words without
+// spaces between them.
+func dense(r rune) bool {
+	if r < 0x0e00 {
+		return false
+	}
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) ||
+		r == 'ー' || r == '々'
+}
+
+// fold gives a word the one form in which it is looked for: lower case, without
+// the accents of Latin, Greek and Cyrillic letters, compatible forms made equal,
+// and without an English plural's s.
+func fold(w string, ascii bool) string {
+	if ascii {
+		w = singular(strings.ReplaceAll(strings.ToLower(w), "'", ""))
+		return w[:min(len(w), maxWord)]
+	}
+	w = strings.ToLower(norm.NFKD.String(strings.ToLower(w)))
+	w = strings.Map(func(r rune) rune {
+		if 0x0300 <= r && r <= 0x036f || !inWord(r) && r != 'ー' {
+			return -1
+		}
+		return r
+	}, strings.ReplaceAll(w, "ß", "ss"))
+	w = norm.NFKC.String(w)
+	if len(w) > maxWord {
+		cut := maxWord
+		for !utf8.RuneStart(w[cut]) {
+			cut--
+		}
+		w = w[:cut]
+	}
+	if isASCII(w) {
+		w = singular(w)
+	}
+	return w
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// singular takes the plural off an English word. It is the mildest of stemmers:
+// it may leave two forms apart, and rarely makes one of two words.
+func singular(w string) string {
+	n := len(w)
+	if n < 4 || w[n-1] != 's' {
+		return w
+	}
+	switch {
+	case strings.HasSuffix(w, "ss"), strings.HasSuffix(w, "us"), strings.HasSuffix(w, "is"):
+		return w
+	case strings.HasSuffix(w, "ies") && n > 4:
+		return w[:n-3] + "y"
+	case strings.HasSuffix(w, "xes"), strings.HasSuffix(w, "ches"), strings.HasSuffix(w, "shes"), strings.HasSuffix(w, "sses"):
+		return w[:n-2]
+	}
+	return w[:n-1]
+}

@@ -1,0 +1,514 @@
+package drive
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"slices"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+// A Verb is one kind of write.
+type Verb string
+
+// The verbs.
+const (
+	VerbPut     Verb = "put"
+	VerbDelete  Verb = "delete"
+	VerbMove    Verb = "move"
+	VerbRestore Verb = "restore"
+)
+
+// An Op is one write to a drive. Its Path has to be set; the rest depends on the
+// verb.
+type Op struct {
+	Verb      Verb
+	Path      Path      // the file; the source of a move
+	To        Path      // of a move
+	Overwrite bool      // of a move: a file at To may be replaced
+	Content   *Content  // of a put; stays the caller's to close
+	MimeType  string    // of a put; empty: guessed
+	Version   int64     // of a restore
+	If        Condition // on the file at Path as it is before this op
+	folder    string    // of a delete: everything below, with the slash at the end
+}
+
+// A Condition says when a write may happen. The zero Condition is always true.
+type Condition struct {
+	Match    []string // the content's hash is one of these, or there is a file at all and this holds "*"; nil: no condition
+	NotExist bool     // there is no file
+}
+
+func (c Condition) check(p Path, cur *File) error {
+	fail := func(why string) error {
+		return stoa.Errorf(stoa.CodePrecondition, "%s", fmt.Sprintf(why, p.text)).At("path")
+	}
+	if c.NotExist && cur != nil {
+		return fail("There is a file %q already, and it was to be written only if there is none.")
+	}
+	if c.Match == nil {
+		return nil
+	}
+	if cur == nil {
+		return fail("There is no file %q, and it was to be changed only if it is there.")
+	}
+	if !slices.Contains(c.Match, "*") && !slices.Contains(c.Match, cur.SHA256) {
+		return fail("The file %q is no longer the one that was named: read it again.")
+	}
+	return nil
+}
+
+// An Outcome is what a write did.
+type Outcome string
+
+// The outcomes.
+const (
+	Created   Outcome = "created"
+	Replaced  Outcome = "replaced"
+	Unchanged Outcome = "unchanged" // the same content and type stood there, or what was to be deleted did not exist
+	Deleted   Outcome = "deleted"
+	Moved     Outcome = "moved"
+)
+
+// A Change is what one op did.
+type Change struct {
+	Outcome Outcome
+	Path    string // as in the op
+	File    *File  // as it is now; nil after a delete
+	Count   int64  // of files that a delete removed
+}
+
+// Once makes a write happen once, however often it is asked for. The zero Once
+// is no promise. Body must be equal in every repetition; with another one the
+// reference is refused.
+type Once struct {
+	Scope string // what the reference is unique in: a method and path, or [StepScope]
+	Ref   string // the idempotency key, or the step's id
+	Body  string // a hash of the request
+}
+
+// StepScope is the scope of writes by an agent's tools. Body may stay empty.
+const StepScope = "step"
+
+// A Result is what a call of [Drives.Apply] did.
+type Result struct {
+	Changes  []Change // one per op
+	Revision int64    // of the drive, afterwards
+	Replayed bool     // the answer of an earlier call with the same Once
+}
+
+// Put writes one file: [Drives.Apply] with one op.
+func (d *Drives) Put(ctx context.Context, who Owner, p Path, c *Content, mimeType string, cond Condition) (Change, error) {
+	return d.one(ctx, who, Op{Verb: VerbPut, Path: p, Content: c, MimeType: mimeType, If: cond})
+}
+
+// PutText writes one file of text. Once may be zero.
+func (d *Drives) PutText(ctx context.Context, who Owner, once Once, p Path, text, mimeType string) (Change, error) {
+	r, err := d.Apply(ctx, who, once, []Op{{Verb: VerbPut, Path: p, Content: BytesContent([]byte(text)), MimeType: mimeType}})
+	if err != nil {
+		return Change{}, unindexed(err)
+	}
+	return r.Changes[0], nil
+}
+
+// Delete removes one file. One that does not exist is no error.
+func (d *Drives) Delete(ctx context.Context, who Owner, p Path, cond Condition) (Change, error) {
+	return d.one(ctx, who, Op{Verb: VerbDelete, Path: p, If: cond})
+}
+
+// DeleteFolder removes all files below a folder, as [ParseFolder] gives it, all
+// or none.
+func (d *Drives) DeleteFolder(ctx context.Context, who Owner, folder string) (Change, error) {
+	return d.one(ctx, who, Op{Verb: VerbDelete, folder: folder})
+}
+
+// one applies a single op.
+func (d *Drives) one(ctx context.Context, who Owner, op Op) (Change, error) {
+	r, err := d.Apply(ctx, who, Once{}, []Op{op})
+	if err != nil {
+		return Change{}, unindexed(err)
+	}
+	return r.Changes[0], nil
+}
+
+// An OpError says which op of several failed.
+type OpError struct {
+	Index int
+	Err   error
+}
+
+func (e *OpError) Error() string { return fmt.Sprintf("operation %d: %v", e.Index, e.Err) }
+
+// Unwrap gives the op's own error.
+func (e *OpError) Unwrap() error { return e.Err }
+
+func unindexed(err error) error {
+	if e, ok := err.(*OpError); ok {
+		return e.Err
+	}
+	return err
+}
+
+// Apply does the ops in their order, all or none. Each sees what those before it
+// did. An error of an op is an [OpError].
+func (d *Drives) Apply(ctx context.Context, who Owner, once Once, ops []Op) (Result, error) {
+	if len(ops) > d.limits.MaxBatch {
+		return Result{}, stoa.Errorf(stoa.CodeInvalidValue, "A batch has at most %d operations, and this one has %d.", d.limits.MaxBatch, len(ops)).At("operations")
+	}
+	for i, op := range ops {
+		if op.Content != nil && op.Content.size > d.limits.MaxFileBytes {
+			return Result{}, &OpError{i, stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", d.limits.MaxFileBytes).At("content")}
+		}
+	}
+	var out Result
+	err := d.db.Write(ctx, func(tx *db.Tx) error {
+		out = Result{}
+		row, err := lockDrive(ctx, tx, who)
+		if err != nil {
+			return err
+		}
+		w := &writer{d: d, ctx: ctx, tx: tx, drive: row, now: db.Micros(tx.Now)}
+		if once.Ref != "" {
+			replayed, err := w.claimed(once, &out)
+			if err != nil || replayed {
+				return err
+			}
+		}
+		for i, op := range ops {
+			change, err := w.apply(op)
+			if err != nil {
+				return &OpError{i, err}
+			}
+			out.Changes = append(out.Changes, change)
+		}
+		out.Revision = w.drive.revision
+		if err := w.finish(); err != nil {
+			return err
+		}
+		if once.Ref != "" {
+			return w.claim(once, out)
+		}
+		return nil
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	return out, nil
+}
+
+// A writer is one transaction on one drive, whose row it has locked.
+type writer struct {
+	d       *Drives
+	ctx     context.Context
+	tx      *db.Tx
+	drive   driveRow
+	now     int64
+	changed bool
+}
+
+func (w *writer) apply(op Op) (Change, error) {
+	if op.folder != "" {
+		return w.deleteFolder(op.folder)
+	}
+	cur, err := w.file(op.Path)
+	if err != nil {
+		return Change{}, err
+	}
+	if err := op.If.check(op.Path, cur); err != nil {
+		return Change{}, err
+	}
+	var change Change
+	switch op.Verb {
+	case VerbPut:
+		change, err = w.put(op, cur)
+	case VerbDelete:
+		change, err = w.delete(cur)
+	case VerbMove:
+		change, err = w.move(op, cur)
+	case VerbRestore:
+		change, err = w.restore(op, cur)
+	default:
+		err = fmt.Errorf("there is no verb %q", op.Verb)
+	}
+	change.Path = op.Path.text
+	return change, err
+}
+
+// file is the file at a path; nil: there is none.
+func (w *writer) file(p Path) (*File, error) { return fileAt(w.ctx, w.tx, w.drive.id, p.text) }
+
+func fileAt(ctx context.Context, tx *db.Tx, driveID int64, path string) (*File, error) {
+	var out *File
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		f, err := scanFile(rows.Scan)
+		out = &f
+		return err
+	}, `SELECT `+fileColumns+` FROM drive_files WHERE drive_id = $1 AND path = $2`, driveID, path)
+	return out, err
+}
+
+func (w *writer) put(op Op, cur *File) (Change, error) {
+	c := op.Content
+	mimeType := op.MimeType
+	if mimeType == "" {
+		mimeType = guess(op.Path, c)
+	}
+	if cur != nil && cur.SHA256 == c.sha256 && cur.MimeType == mimeType {
+		return Change{Outcome: Unchanged, File: cur}, nil
+	}
+	blob, err := w.keep(c)
+	if err != nil {
+		return Change{}, err
+	}
+	text := c.utf8 && isTextType(mimeType)
+	return w.place(op.Path, cur, standing{
+		blob: blob, sha256: c.sha256, size: c.size, mime: mimeType, text: text,
+		open: func() io.Reader { return c.reader() },
+	})
+}
+
+// standing is what is to stand at a path.
+type standing struct {
+	id        string // of the file; empty: what stands there keeps its own, or a new one
+	blob      blobRow
+	sha256    string
+	size      int64
+	mime      string
+	text      bool
+	createdAt int64
+	open      func() io.Reader
+}
+
+// place makes something stand at a path: it checks the rules and quotas, retires
+// what stood there, and sees to the index.
+func (w *writer) place(p Path, cur *File, s standing) (Change, error) {
+	if cur == nil {
+		if err := w.free(p); err != nil {
+			return Change{}, err
+		}
+		w.drive.files++
+		w.drive.bytes += s.size
+	} else {
+		w.drive.bytes += s.size - cur.Size
+	}
+	if w.drive.files > w.d.limits.MaxFiles {
+		return Change{}, stoa.Errorf(stoa.CodeStorageFull, "The drive holds %d files, which is all it may hold. Delete some first.", w.d.limits.MaxFiles)
+	}
+	// A file that shrinks may be written even to a drive that is too full.
+	if w.drive.bytes > w.d.limits.MaxBytes && (cur == nil || s.size > cur.Size) {
+		return Change{}, stoa.Errorf(stoa.CodeStorageFull, "The drive would hold more than %d bytes, which is all it may hold. Delete some files first.", w.d.limits.MaxBytes)
+	}
+	w.bump()
+	f := File{
+		ID: s.id, Path: p.text, Size: s.size, MimeType: s.mime, SHA256: s.sha256, Text: s.text, Lines: s.blob.lines,
+		Version: w.drive.revision, CreatedAt: w.tx.Now, UpdatedAt: w.tx.Now, blob: s.blob.id,
+	}
+	if !s.text {
+		f.Lines = 0
+	}
+	if s.createdAt != 0 {
+		f.CreatedAt = db.Time(s.createdAt)
+	}
+	outcome := Created
+	reindex := true
+	if cur != nil {
+		outcome = Replaced
+		if f.ID == "" {
+			f.ID, f.CreatedAt = cur.ID, cur.CreatedAt
+		}
+		if err := w.retire(cur); err != nil {
+			return Change{}, err
+		}
+		reindex = cur.SHA256 != s.sha256 || cur.Text != s.text
+		if cur.Text && reindex {
+			if err := w.unindex(cur.rid); err != nil {
+				return Change{}, err
+			}
+		}
+		f.rid = cur.rid
+		_, err := w.tx.Exec(w.ctx, `UPDATE drive_files SET id = $1, version = $2, blob_id = $3, sha256 = $4, size = $5, mime = $6,
+			is_text = $7, lines = $8, created_at = $9, updated_at = $10 WHERE drive_id = $11 AND rid = $12`,
+			f.ID, f.Version, f.blob, f.SHA256, f.Size, f.MimeType, db.Bit(f.Text), f.Lines,
+			db.Micros(f.CreatedAt), w.now, w.drive.id, f.rid)
+		if err != nil {
+			return Change{}, err
+		}
+	} else {
+		if f.ID == "" {
+			f.ID = stoa.NewID("fil")
+		}
+		_, err := w.tx.Get(w.ctx, `INSERT INTO drive_files (drive_id, path, id, version, blob_id, sha256, size, mime, is_text, lines, created_at, updated_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING rid`,
+			[]any{w.drive.id, f.Path, f.ID, f.Version, f.blob, f.SHA256, f.Size, f.MimeType, db.Bit(f.Text), f.Lines, db.Micros(f.CreatedAt), w.now}, &f.rid)
+		if err != nil {
+			return Change{}, err
+		}
+	}
+	_, err := w.tx.Exec(w.ctx, `INSERT INTO drive_versions (drive_id, number, path, blob_id, sha256, size, mime, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, w.drive.id, f.Version, f.Path, f.blob, f.SHA256, f.Size, f.MimeType, w.now)
+	if err != nil {
+		return Change{}, err
+	}
+	if err := w.refer(f.blob, 1); err != nil {
+		return Change{}, err
+	}
+	if f.Text && reindex {
+		if err := w.index(f, s.open()); err != nil {
+			return Change{}, err
+		}
+	}
+	return Change{Outcome: outcome, File: &f}, nil
+}
+
+// free makes sure that a new file would neither stand where a folder is nor
+// below a file.
+func (w *writer) free(p Path) error {
+	var below string
+	found, err := w.tx.Get(w.ctx, `SELECT path FROM drive_files WHERE drive_id = $1 AND path >= $2 AND path < $3 ORDER BY path LIMIT 1`,
+		[]any{w.drive.id, p.text + "/", p.text + "0"}, &below) // 0 is the character after the slash
+	if err != nil {
+		return err
+	}
+	if found {
+		return stoa.Errorf(stoa.CodePathConflict, "%q is a folder: %q is in it. A file is never also a folder.", p.text, below).At("path")
+	}
+	for _, folder := range p.folders() {
+		var there string
+		found, err := w.tx.Get(w.ctx, `SELECT path FROM drive_files WHERE drive_id = $1 AND path = $2`, []any{w.drive.id, folder}, &there)
+		if err != nil {
+			return err
+		}
+		if found {
+			return stoa.Errorf(stoa.CodePathConflict, "%q is a file, so there can be nothing below it. A file is never also a folder.", there).At("path")
+		}
+	}
+	return nil
+}
+
+func (w *writer) delete(cur *File) (Change, error) {
+	if cur == nil {
+		return Change{Outcome: Unchanged}, nil
+	}
+	if err := w.remove(cur); err != nil {
+		return Change{}, err
+	}
+	return Change{Outcome: Deleted, Count: 1}, nil
+}
+
+// remove takes a file away and makes it history.
+func (w *writer) remove(cur *File) error {
+	w.bump()
+	w.drive.files--
+	w.drive.bytes -= cur.Size
+	if cur.Text {
+		if err := w.unindex(cur.rid); err != nil {
+			return err
+		}
+	}
+	if _, err := w.tx.Exec(w.ctx, `DELETE FROM drive_files WHERE drive_id = $1 AND rid = $2`, w.drive.id, cur.rid); err != nil {
+		return err
+	}
+	return w.retire(cur)
+}
+
+func (w *writer) deleteFolder(folder string) (Change, error) {
+	end, _ := after(folder)
+	out := Change{Outcome: Unchanged, Path: folder}
+	for {
+		var some []File
+		err := w.tx.Query(w.ctx, func(rows *sql.Rows) error {
+			f, err := scanFile(rows.Scan)
+			some = append(some, f)
+			return err
+		}, `SELECT `+fileColumns+` FROM drive_files WHERE drive_id = $1 AND path >= $2 AND path < $3 ORDER BY path LIMIT 500`, w.drive.id, folder, end)
+		if err != nil || len(some) == 0 {
+			return out, err
+		}
+		for i := range some {
+			if err := w.remove(&some[i]); err != nil {
+				return out, err
+			}
+			out.Outcome = Deleted
+			out.Count++
+		}
+	}
+}
+
+func (w *writer) move(op Op, cur *File) (Change, error) {
+	if cur == nil {
+		return Change{}, stoa.AsError(notFound(op.Path)).At("from")
+	}
+	if op.To == op.Path {
+		return Change{Outcome: Unchanged, File: cur}, nil
+	}
+	there, err := w.file(op.To)
+	if err != nil {
+		return Change{}, err
+	}
+	if there != nil && !op.Overwrite {
+		return Change{}, stoa.Errorf(stoa.CodeConflict, "There is a file %q already. Set overwrite to replace it.", op.To.text).At("to")
+	}
+	blob, err := w.blob(cur.blob)
+	if err != nil {
+		return Change{}, err
+	}
+	if err := w.remove(cur); err != nil {
+		return Change{}, err
+	}
+	change, err := w.place(op.To, there, standing{
+		id: cur.ID, blob: blob, sha256: cur.SHA256, size: cur.Size, mime: cur.MimeType, text: cur.Text,
+		createdAt: db.Micros(cur.CreatedAt), open: w.opener(blob),
+	})
+	if err != nil {
+		if e := stoa.AsError(err); e.Param == "path" {
+			return Change{}, e.At("to")
+		}
+		return Change{}, err
+	}
+	change.Outcome = Moved
+	return change, nil
+}
+
+func (w *writer) restore(op Op, cur *File) (Change, error) {
+	s := standing{}
+	var blobID int64
+	found, err := w.tx.Get(w.ctx, `SELECT blob_id, sha256, size, mime FROM drive_versions WHERE drive_id = $1 AND path = $2 AND number = $3`,
+		[]any{w.drive.id, op.Path.text, op.Version}, &blobID, &s.sha256, &s.size, &s.mime)
+	if err != nil {
+		return Change{}, err
+	}
+	if !found {
+		return Change{}, stoa.Errorf(stoa.CodeVersionNotFound, "There is no version %d of %q, or it is no longer kept.", op.Version, op.Path.text).At("version")
+	}
+	if cur != nil && cur.SHA256 == s.sha256 && cur.MimeType == s.mime {
+		return Change{Outcome: Unchanged, File: cur}, nil
+	}
+	if s.blob, err = w.blob(blobID); err != nil {
+		return Change{}, err
+	}
+	s.text = s.blob.lines >= 0 && isTextType(s.mime)
+	s.open = w.opener(s.blob)
+	return w.place(op.Path, cur, s)
+}
+
+// bump counts a change.
+func (w *writer) bump() {
+	w.drive.revision++
+	w.changed = true
+}
+
+// finish writes the drive's counters and forgets history beyond its bounds.
+func (w *writer) finish() error {
+	if !w.changed {
+		return nil
+	}
+	if err := w.prune(); err != nil {
+		return err
+	}
+	_, err := w.tx.Exec(w.ctx, `UPDATE drive_drives SET revision = $1, files = $2, bytes = $3, old_files = $4, old_bytes = $5, updated_at = $6
+		WHERE id = $7`, w.drive.revision, w.drive.files, w.drive.bytes, w.drive.oldFiles, w.drive.oldBytes, w.now, w.drive.id)
+	return err
+}
