@@ -1,0 +1,247 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// A look is a way a page is seen.
+type look struct {
+	name          string
+	dark          bool
+	width, height int64
+}
+
+func looks() []look {
+	return []look{
+		{"light desktop", false, 1280, 860},
+		{"dark desktop", true, 1280, 860},
+		{"light phone", false, 360, 740},
+		{"dark phone", true, 360, 740},
+	}
+}
+
+// startBrowser starts a headless browser, or skips the test where none is
+// installed.
+func startBrowser(t *testing.T) context.Context {
+	t.Helper()
+	var path string
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("no Chromium or Chrome is installed: the pages were not looked at")
+	}
+	if testing.Short() {
+		t.Skip("a browser takes long to start")
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-domain-reliability", true), chromedp.Flag("no-pings", true))
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), opts...)
+	t.Cleanup(stop)
+	ctx, cancel := chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start %s: %v", path, err)
+	}
+	return ctx
+}
+
+// A tab is a page that is being watched: what it asks for elsewhere, and what
+// it complains about, fails the test at its end.
+type tab struct {
+	t      *testing.T
+	ctx    context.Context
+	base   string
+	mu     sync.Mutex
+	wrong  []string
+	expect []string // parts of complaints that belong to the test
+}
+
+// open loads a page as seen by l.
+func open(t *testing.T, browser context.Context, base, path string, l look) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	t.Cleanup(cancel)
+	ctx, cancelTime := context.WithTimeout(ctx, 60*time.Second)
+	t.Cleanup(cancelTime)
+	p := &tab{t: t, ctx: ctx, base: base}
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := chromedp.Listen(ctx, func(ev any) {
+		if sent, ok := ev.(*network.EventRequestWillBeSent); ok {
+			u, err := url.Parse(sent.Request.URL)
+			if err != nil || u.Scheme != "data" && u.Scheme != "blob" && !strings.HasPrefix(sent.Request.URL, base+"/") {
+				p.complain("outside request: " + sent.Request.URL)
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	console := chromedp.Console(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for m, err := range console {
+			if err != nil {
+				return
+			}
+			if m.Type == chromedp.ConsoleError || m.Type == chromedp.ConsoleException || m.Type == chromedp.ConsoleWarning {
+				p.complain(string(m.Type) + ": " + m.Text + " " + m.URL)
+			}
+		}
+	}()
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p.do(chromedp.EmulateViewport(l.width, l.height), chromedp.Navigate(base+path))
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, w := range p.wrong {
+			t.Error(w)
+		}
+	})
+	return p
+}
+
+func (p *tab) complain(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, part := range p.expect {
+		if strings.Contains(what, part) {
+			return
+		}
+	}
+	p.wrong = append(p.wrong, what)
+}
+
+// allow names complaints that the test provokes.
+func (p *tab) allow(parts ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expect = append(p.expect, parts...)
+}
+
+func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, steps...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// see waits until an expression in the page is true.
+func (p *tab) see(expression string) {
+	p.t.Helper()
+	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(20*time.Second)))
+	for range 3 { // a page that is being left takes its answers with it
+		if err != nil && strings.Contains(err.Error(), "context with specified id") {
+			_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(20*time.Second)))
+		}
+	}
+	if err != nil {
+		p.shot("failed")
+		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.body.innerText.slice(0, 1500)`))
+		p.t.Fatalf("never came true: %s: %v\n%s", expression, err, text)
+	}
+}
+
+// says waits until the page shows a text.
+func (p *tab) says(text string) {
+	p.t.Helper()
+	p.see(fmt.Sprintf("document.body.innerText.includes(%q)", text))
+}
+
+func (p *tab) click(selector string) {
+	p.t.Helper()
+	p.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// press clicks the button with a text.
+func (p *tab) press(text string) {
+	p.t.Helper()
+	p.see(fmt.Sprintf(`(() => { const b = [...document.querySelectorAll("button, a.button, [role=tab]")].find((b) => b.checkVisibility() && !b.disabled && b.innerText.trim() === %q); if (b) b.click(); return !!b; })()`, text))
+}
+
+func (p *tab) type_(selector, text string) {
+	p.t.Helper()
+	p.do(chromedp.SendKeys(chromedp.CSS(selector), text))
+}
+
+// fits checks that nothing is wider than the window.
+func (p *tab) fits() {
+	p.t.Helper()
+	wide, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`(() => { const w = document.documentElement.clientWidth; if (document.documentElement.scrollWidth <= w) return ""; return [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > w + 1).slice(0, 5).map((e) => e.tagName + "." + e.className + " " + Math.round(e.getBoundingClientRect().right)).join(", ") || "the page"; })()`))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if wide != "" {
+		p.t.Errorf("wider than the window: %s", wide)
+	}
+}
+
+// shot keeps a picture where STOA_TEST_SCREENSHOTS names a folder, and looks
+// for barriers where STOA_TEST_AXE names the script of axe-core.
+func (p *tab) shot(name string) {
+	p.t.Helper()
+	if script := os.Getenv("STOA_TEST_AXE"); script != "" && name != "failed" {
+		p.axe(script)
+	}
+	dir := os.Getenv("STOA_TEST_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	file := strings.NewReplacer("/", "_", " ", "-").Replace(p.t.Name() + "-" + name + ".png")
+	if err := os.WriteFile(filepath.Join(dir, file), picture, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *tab) axe(script string) {
+	p.t.Helper()
+	source, err := os.ReadFile(script)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := chromedp.Run(p.ctx, chromedp.Evaluate[any](string(source)+";0")); err != nil {
+		p.t.Fatal(err)
+	}
+	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`axe.run(document, {exclude: [["#explorer"]]}).then((r) => r.violations.map((v) => v.id + ": " + v.help + " → " + v.nodes.slice(0, 4).map((n) => n.target.join(" ") + " (" + (n.any[0]?.message ?? "") + ")").join("; ")).join("\n"))`, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if found != "" {
+		p.t.Errorf("axe at %s:\n%s", p.t.Name(), found)
+	}
+}

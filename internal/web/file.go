@@ -1,0 +1,155 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+)
+
+//go:embed static
+var staticFiles embed.FS
+
+const revalidate = "no-cache" // keep it, but ask whether it is still the one
+
+// A file is something to serve as it is, compressed once.
+type file struct {
+	kind   string // media type
+	digest string // of the content, short
+	plain  []byte // nil: only compressed, because few ask for it otherwise
+	gzip   []byte
+}
+
+// newFile compresses a content. The extension of the name says what it is.
+func newFile(name string, content []byte) *file {
+	sum := sha256.Sum256(content)
+	var packed bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is a valid one
+	z.Write(content)                                           // to memory: cannot fail
+	z.Close()
+	return &file{kind: kindOf(name), digest: hex.EncodeToString(sum[:6]), plain: content, gzip: packed.Bytes()}
+}
+
+func kindOf(name string) string {
+	switch path.Ext(name) {
+	case ".html":
+		return "text/html; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	}
+	return "text/plain; charset=utf-8"
+}
+
+// serve answers a GET or a HEAD. The two forms have different strong tags.
+func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string) {
+	h := w.Header()
+	h.Set("Content-Type", f.kind)
+	h.Set("Cache-Control", keep)
+	h.Add("Vary", "Accept-Encoding")
+	packed := acceptsGzip(r.Header.Get("Accept-Encoding"))
+	etag := `"` + f.digest + `"`
+	if packed {
+		etag = `"` + f.digest + `-gz"`
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("ETag", etag)
+	if matches(r.Header.Get("If-None-Match"), etag) {
+		h.Del("Content-Encoding")
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	body := f.gzip
+	if !packed {
+		var err error
+		if body, err = f.unpacked(); err != nil {
+			h.Del("ETag")
+			http.Error(w, "the file is damaged", http.StatusInternalServerError)
+			return
+		}
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if r.Method != http.MethodHead {
+		w.Write(body)
+	}
+}
+
+func (f *file) unpacked() ([]byte, error) {
+	if f.plain != nil {
+		return f.plain, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(f.gzip))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
+}
+
+// acceptsGzip reads an Accept-Encoding header.
+func acceptsGzip(header string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		name, rest, _ := strings.Cut(part, ";")
+		if name = strings.TrimSpace(name); !strings.EqualFold(name, "gzip") && name != "*" {
+			continue
+		}
+		if q, ok := strings.CutPrefix(strings.ReplaceAll(rest, " ", ""), "q="); ok {
+			weight, err := strconv.ParseFloat(q, 64)
+			return err == nil && weight > 0
+		}
+		return true
+	}
+	return false
+}
+
+// matches compares an If-None-Match header with a tag.
+func matches(header, etag string) bool {
+	for tag := range strings.SplitSeq(header, ",") {
+		if tag = strings.TrimSpace(tag); tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
+			return true
+		}
+	}
+	return false
+}
+
+// assets are the files below static/ by their names, without ".gz".
+type assets map[string]*file
+
+func loadAssets() (assets, error) {
+	entries, err := staticFiles.ReadDir("static")
+	if err != nil {
+		return nil, err
+	}
+	out := assets{}
+	for _, e := range entries {
+		content, err := staticFiles.ReadFile("static/" + e.Name())
+		if err != nil {
+			return nil, err
+		}
+		if name, ok := strings.CutSuffix(e.Name(), ".gz"); ok {
+			sum := sha256.Sum256(content)
+			out[name] = &file{kind: kindOf(name), digest: hex.EncodeToString(sum[:6]), gzip: content}
+			continue
+		}
+		out[e.Name()] = newFile(e.Name(), content)
+	}
+	return out, nil
+}
+
+// url is the address of an asset, with the digest of its content.
+func (a assets) url(name string) (string, error) {
+	f := a[name]
+	if f == nil {
+		return "", fmt.Errorf("there is no static file %q; run go generate ./internal/web/...", name)
+	}
+	return "/static/" + name + "?v=" + f.digest, nil
+}

@@ -1,0 +1,88 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+)
+
+// pagePolicy is the content policy of our own pages: scripts, styles and calls
+// of this origin only, nothing inline, and text becomes HTML only through the
+// named Trusted Types policies ("" for none).
+func pagePolicy(types string) string {
+	if types == "" {
+		types = "'none'"
+	}
+	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+		"require-trusted-types-for 'script'; trusted-types " + types
+}
+
+// explorerPolicy is that of the explorer, whose program is not ours: it adds
+// style elements, named by the nonce, and style attributes.
+func explorerPolicy(nonce string) string {
+	return "default-src 'none'; script-src 'self'; style-src-elem 'self' 'nonce-" + nonce + "'; style-src-attr 'unsafe-inline'; " +
+		"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
+
+// guard sets the headers that keep a page to itself.
+func guard(w http.ResponseWriter, policy string) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+}
+
+// only lets GET and HEAD through.
+func (s *Site) only(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			s.refuse(w, stoa.Errorf(stoa.CodeMethodNotAllowed, "%s takes GET and HEAD only", r.URL.Path))
+			return
+		}
+		next(w, r)
+	})
+}
+
+// nowhere answers for an address that leads nowhere.
+func (s *Site) nowhere(w http.ResponseWriter, r *http.Request) {
+	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if !reading || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		s.refuse(w, stoa.Errorf(stoa.CodeNotFound, "there is nothing at %s; the paths of the API begin with /api/v1", r.URL.Path))
+		return
+	}
+	body, err := s.lost.unpacked()
+	if err != nil {
+		body = nil // it was rendered in memory, so this is never reached
+	}
+	guard(w, pagePolicy(""))
+	w.Header().Set("Content-Type", s.lost.kind)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNotFound)
+	if r.Method != http.MethodHead {
+		w.Write(body)
+	}
+}
+
+// refuse answers with the error envelope of the service. The request id is the
+// one that whoever wraps this handler has put on the reply.
+func (s *Site) refuse(w http.ResponseWriter, e *stoa.Error) {
+	info := contract.Code(e.Code)
+	guard(w, "default-src 'none'; frame-ancestors 'none'")
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(info.Status)
+	_ = json.NewEncoder(w).Encode(contract.ErrorEnvelope{Error: contract.ErrorBody{ // the caller left: nobody to tell
+		Message: e.Message, Type: info.Type, Code: string(info.Code),
+		RequestID: w.Header().Get("x-request-id"), Retryable: info.Retryable,
+	}})
+}

@@ -1,0 +1,42 @@
+package web
+
+import (
+	"bytes"
+	"html/template"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+)
+
+// A writer of prose turns the Markdown of descriptions into HTML. Raw HTML in
+// it is dropped: goldmark does so unless told otherwise.
+type prose struct{ md goldmark.Markdown }
+
+func newProse() prose {
+	return prose{goldmark.New(goldmark.WithExtensions(extension.Table))}
+}
+
+// html renders whole paragraphs.
+func (p prose) html(text string) (template.HTML, error) {
+	if text == "" {
+		return "", nil
+	}
+	var out bytes.Buffer
+	if err := p.md.Convert([]byte(text), &out); err != nil {
+		return "", err
+	}
+	html := strings.ReplaceAll(out.String(), "<table>", `<div class="scrolls"><table class="table">`)
+	html = strings.ReplaceAll(html, "</table>", "</table></div>")
+	return template.HTML(html), nil // goldmark escaped it
+}
+
+// line renders one paragraph without its <p>, for a table's cell.
+func (p prose) line(text string) (template.HTML, error) {
+	html, err := p.html(text)
+	s := strings.TrimSpace(string(html))
+	if inner, ok := strings.CutPrefix(s, "<p>"); ok && strings.Count(s, "<p>") == 1 && strings.HasSuffix(inner, "</p>") {
+		s = strings.TrimSuffix(inner, "</p>")
+	}
+	return template.HTML(s), err
+}

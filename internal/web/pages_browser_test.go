@@ -1,0 +1,70 @@
+package web
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+func TestPagesInABrowser(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	for _, l := range looks() {
+		t.Run("the landing page, "+l.name, func(t *testing.T) {
+			p := open(t, browser, srv.URL, "/", l)
+			p.says("Models and hosted agents behind one API key")
+			p.fits()
+			p.shot("landing")
+		})
+		t.Run("the reference, "+l.name, func(t *testing.T) {
+			p := open(t, browser, srv.URL, "/docs/api-openapi", l)
+			p.says("Ask a model")
+			p.fits()
+			p.shot("reference")
+			p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi#createResponse"))
+			p.see(`Math.abs(document.getElementById("createResponse").getBoundingClientRect().top) < 200`)
+			p.fits()
+			p.shot("operation")
+			p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi#errors"))
+			p.shot("errors")
+		})
+		t.Run("a page that is not there, "+l.name, func(t *testing.T) {
+			p := open(t, browser, srv.URL, "/", l)
+			p.allow("404")
+			p.do(chromedp.Navigate(srv.URL + "/nowhere"))
+			p.says("There is no such page")
+			p.fits()
+		})
+		t.Run("the explorer, "+l.name, func(t *testing.T) {
+			p := open(t, browser, srv.URL, "/api/v1/doc", l)
+			p.says("Stoa answers model calls")
+			p.fits()
+			p.shot("explorer")
+		})
+	}
+	desktop := looks()[0]
+	t.Run("the reference filters as one types, and its addresses open what is closed", func(t *testing.T) {
+		p := open(t, browser, srv.URL, "/docs/api-openapi", desktop)
+		p.do(chromedp.KeyEvent("/"))
+		p.see(`document.activeElement.id === "find"`)
+		p.do(chromedp.KeyEvent("health"))
+		p.see(`document.querySelectorAll(".operation:not([hidden])").length === 1`)
+		p.shot("filter")
+		p.do(chromedp.KeyEvent("\u001b"))
+		p.see(`document.querySelectorAll(".operation:not([hidden])").length > 4`)
+		p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi#schema-Error"))
+		p.see(`document.getElementById("schema-Error").open`)
+	})
+	t.Run("the switch goes from light to dark and is remembered", func(t *testing.T) {
+		p := open(t, browser, srv.URL, "/", desktop)
+		background := `getComputedStyle(document.documentElement).backgroundColor`
+		light, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](background))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.click("[data-theme-switch]")
+		p.see(background + ` !== "` + light + `"`)
+		p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi"))
+		p.see(`document.documentElement.dataset.theme === "dark"`)
+	})
+}

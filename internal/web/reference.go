@@ -1,0 +1,325 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"stoa/internal/contract"
+)
+
+// A reference is the contract as the page at /docs/api-openapi shows it.
+type reference struct {
+	Title, Version string
+	Description    template.HTML
+	Groups         []group
+	Events         []eventTable
+	Codes          []code
+	Schemas        []namedSchema
+}
+
+type group struct {
+	Name        string
+	Description template.HTML
+	Operations  []operation
+}
+
+type operation struct {
+	ID, Method, Path, Summary, Scope string
+	NeedsKey                         bool
+	Deprecated                       bool
+	Description                      template.HTML
+	Parameters                       []parameter
+	Bodies                           []content // of the request, one per media type
+	BodyRequired                     bool
+	BodyNote                         template.HTML
+	Answers                          []answer
+	Samples                          []sample
+}
+
+// Words is what the filter looks through, beside the text that is shown.
+func (o operation) Words() string {
+	return strings.ToLower(o.Method + " " + o.Path + " " + o.ID + " " + o.Summary)
+}
+
+type parameter struct {
+	Name, In string
+	Required bool
+	Schema   *schema
+	Note     template.HTML
+	Example  string
+}
+
+type content struct {
+	Type     string
+	Schema   *schema
+	Examples []sample
+	Stream   bool
+}
+
+type answer struct {
+	Status  string
+	Kind    string // ok, info or failed: how its badge looks
+	Note    template.HTML
+	Codes   []string
+	Headers []parameter
+	Bodies  []content
+	Error   bool // the body is the error envelope and needs no repeating
+}
+
+type sample struct{ Title, Text string }
+
+type code struct {
+	contract.CodeInfo
+	Text template.HTML
+}
+
+type eventTable struct {
+	ID, Title string
+	Rows      []eventRow
+}
+
+type eventRow struct {
+	Name, Anchor string
+	Note         template.HTML
+	Schema       *schema
+}
+
+type namedSchema struct {
+	Name, Anchor string
+	Schema       *schema
+}
+
+const methods = "get put post delete patch head options"
+
+// newReference reads the contract document.
+func newReference(doc []byte) (*reference, error) {
+	root, err := parse(doc)
+	if err != nil {
+		return nil, fmt.Errorf("read the contract: %w", err)
+	}
+	b := &builder{root: root, prose: newProse()}
+	page := b.page()
+	if b.err != nil {
+		return nil, fmt.Errorf("lay out the reference: %w", b.err)
+	}
+	return page, nil
+}
+
+// A builder lays out the document. It keeps the first error, so that the code
+// reads as a list of what is shown.
+type builder struct {
+	root  *value
+	prose prose
+	err   error
+}
+
+func (b *builder) fail(err error) {
+	if b.err == nil && err != nil {
+		b.err = err
+	}
+}
+
+func (b *builder) html(text string) template.HTML {
+	out, err := b.prose.html(text)
+	b.fail(err)
+	return out
+}
+
+func (b *builder) line(text string) template.HTML {
+	out, err := b.prose.line(text)
+	b.fail(err)
+	return out
+}
+
+// follow resolves v if it is a reference.
+func (b *builder) follow(v *value) *value {
+	if ref := v.str("$ref"); ref != "" {
+		found, err := b.root.at(ref)
+		b.fail(err)
+		return found
+	}
+	return v
+}
+
+func (b *builder) page() *reference {
+	page := &reference{
+		Title:       b.root.str("info", "title"),
+		Version:     b.root.str("info", "version"),
+		Description: b.html(b.root.str("info", "description")),
+	}
+	at := map[string]int{}
+	for _, tag := range b.root.list("tags") {
+		at[tag.str("name")] = len(page.Groups)
+		page.Groups = append(page.Groups, group{Name: tag.str("name"), Description: b.line(tag.str("description"))})
+	}
+	for _, path := range b.root.all("paths") {
+		shared := path.value.list("parameters")
+		for _, m := range path.value.members {
+			if !slices.Contains(strings.Fields(methods), m.name) {
+				continue
+			}
+			tag := "other"
+			if tags := m.value.strs("tags"); len(tags) > 0 {
+				tag = tags[0]
+			}
+			i, ok := at[tag]
+			if !ok {
+				i = len(page.Groups)
+				at[tag] = i
+				page.Groups = append(page.Groups, group{Name: tag})
+			}
+			page.Groups[i].Operations = append(page.Groups[i].Operations, b.operation(path.name, m.name, m.value, shared))
+		}
+	}
+	page.Groups = slices.DeleteFunc(page.Groups, func(g group) bool { return len(g.Operations) == 0 })
+	for _, c := range contract.Codes() {
+		page.Codes = append(page.Codes, code{c, b.line(c.Meaning)})
+	}
+	for _, s := range b.root.all("components", "schemas") {
+		if len(s.value.all("discriminator", "mapping")) > 0 {
+			page.Events = append(page.Events, b.events(s.name, s.value))
+		}
+		// Its own members are shown, those of its parts are one step away.
+		page.Schemas = append(page.Schemas, namedSchema{s.name, "schema-" + s.name, b.schema(s.value, []string{s.name}, maxDepth-1)})
+	}
+	return page
+}
+
+func (b *builder) operation(path, method string, v *value, shared []*value) operation {
+	op := operation{
+		ID: v.str("operationId"), Method: strings.ToUpper(method), Path: path,
+		Summary: v.str("summary"), Scope: v.str("x-scope"), Deprecated: v.yes("deprecated"),
+		Description: b.html(v.str("description")),
+	}
+	security := v.get("security")
+	if security == nil {
+		security = b.root.get("security")
+	}
+	op.NeedsKey = security != nil && len(security.items) > 0
+	for _, p := range append(slices.Clone(shared), v.list("parameters")...) {
+		p = b.follow(p)
+		op.Parameters = append(op.Parameters, b.parameter(p.str("name"), p.str("in"), p))
+	}
+	if body := v.get("requestBody"); body != nil {
+		body = b.follow(body)
+		op.BodyRequired = body.yes("required")
+		op.BodyNote = b.line(body.str("description"))
+		op.Bodies = b.contents(body)
+	}
+	for _, r := range v.all("responses") {
+		op.Answers = append(op.Answers, b.answer(r.name, r.value))
+	}
+	op.Samples = samplesOf(op, b.exampleBody(v))
+	return op
+}
+
+func (b *builder) parameter(name, in string, p *value) parameter {
+	out := parameter{Name: name, In: in, Required: p.yes("required"), Note: b.html(p.str("description"))}
+	if s := p.get("schema"); s != nil {
+		out.Schema = b.schema(s, nil, 1)
+	}
+	if e := p.get("example"); e != nil {
+		out.Example = strings.Trim(e.inline(), `"`)
+	}
+	return out
+}
+
+func (b *builder) contents(v *value) []content {
+	var out []content
+	for _, m := range v.all("content") {
+		c := content{Type: m.name, Stream: m.name == "text/event-stream"}
+		if s := m.value.get("schema"); s != nil && !c.Stream {
+			c.Schema = b.schema(s, nil, 0)
+		}
+		if e := m.value.get("example"); e != nil {
+			c.Examples = append(c.Examples, sample{"Example", shown(e, c.Stream)})
+		}
+		for _, e := range m.value.all("examples") {
+			one := b.follow(e.value)
+			if given := one.get("value"); given != nil {
+				title := one.str("summary")
+				if title == "" {
+					title = e.name
+				}
+				c.Examples = append(c.Examples, sample{title, shown(given, c.Stream)})
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// shown writes an example: text as it is, a stream's event in its frame, and
+// anything else as JSON.
+func shown(e *value, stream bool) string {
+	if s, ok := e.scalar.(string); ok && e.kind == 's' {
+		return s
+	}
+	if kind := e.str("type"); stream && kind != "" {
+		return "event: " + kind + "\ndata: " + e.inline()
+	}
+	return e.pretty()
+}
+
+func (b *builder) answer(status string, v *value) answer {
+	envelope := "#/components/schemas/ErrorEnvelope"
+	v = b.follow(v)
+	out := answer{Status: status, Note: b.html(v.str("description")), Codes: v.strs("x-codes")}
+	switch status[0] {
+	case '2':
+		out.Kind = "ok"
+	case '3':
+		out.Kind = "info"
+	default:
+		out.Kind = "failed"
+	}
+	out.Error = v.str("content", "application/json", "schema", "$ref") == envelope
+	if !out.Error {
+		out.Bodies = b.contents(v)
+	}
+	for _, h := range v.all("headers") {
+		if !strings.EqualFold(h.name, "x-request-id") { // on every reply: said once, at the top
+			out.Headers = append(out.Headers, b.parameter(h.name, "header", b.follow(h.value)))
+		}
+	}
+	return out
+}
+
+func (b *builder) events(name string, v *value) eventTable {
+	t := eventTable{ID: "events-" + name, Title: name}
+	for _, m := range v.all("discriminator", "mapping") {
+		ref, _ := m.value.scalar.(string)
+		target, err := b.root.at(ref)
+		b.fail(err)
+		short := ref[strings.LastIndexByte(ref, '/')+1:]
+		t.Rows = append(t.Rows, eventRow{
+			Name: m.name, Anchor: "schema-" + short,
+			Note: b.line(target.str("description")), Schema: b.schema(target, []string{short}, maxDepth-1),
+		})
+	}
+	return t
+}
+
+// operations lists the ids that the contract knows, for pages that show only
+// what the service offers.
+func (r *reference) operations() []string {
+	var out []string
+	for _, g := range r.Groups {
+		for _, o := range g.Operations {
+			out = append(out, o.ID)
+		}
+	}
+	return out
+}
+
+// render writes the page.
+func (r *reference) render(t *template.Template, shell any) ([]byte, error) {
+	var out bytes.Buffer
+	if err := t.ExecuteTemplate(&out, "reference", shell); err != nil {
+		return nil, fmt.Errorf("render the reference: %w", err)
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,277 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stoa/internal/contract"
+)
+
+const (
+	goodKey = "sk_stub0000000000000000000000000000000abcdef"
+	freeKey = "sk_free0000000000000000000000000000000abcdef"
+)
+
+// A stub stands in for the API: the pages' own tests must not need a database.
+// What it says is held against the contract by a test of its own.
+type stub struct {
+	t    *testing.T
+	site *Site
+
+	mu      sync.Mutex
+	asked   []string      // method and path of each call, in order
+	left    chan struct{} // receives when a caller leaves an endless stream
+	revoked map[string]bool
+	bare    bool // an account in which nothing ever happened
+}
+
+// serve starts the site with the stub behind /api/v1.
+func serve(t *testing.T) (*stub, *httptest.Server) {
+	t.Helper()
+	site, err := New(Config{Version: "1.0.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stub{t: t, site: site, left: make(chan struct{}, 8), revoked: map[string]bool{}}
+	mux := http.NewServeMux()
+	site.Routes(mux)
+	mux.Handle("/api/v1/", http.HandlerFunc(s.api))
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	return s, srv
+}
+
+func (s *stub) api(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.asked = append(s.asked, r.Method+" "+r.URL.Path)
+	s.mu.Unlock()
+	w.Header().Set("x-request-id", "req_01k9zqd3m8w5x7y2c4b6n8p0rc")
+	path := strings.TrimPrefix(r.URL.Path, "/api/v1")
+	switch path {
+	case "/openapi.json":
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(contract.JSON())
+		return
+	case "/health", "/meta":
+		s.json(w, 200, stubReplies()["GET "+path])
+		return
+	}
+	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if key != goodKey && key != freeKey {
+		s.fail(w, "Unauthorized", "The API key is missing or not valid. Send it as Authorization: Bearer sk_….")
+		return
+	}
+	if r.Method == "POST" && path == "/responses" {
+		s.respond(w, r)
+		return
+	}
+	op := r.Method + " " + path
+	if r.Method == "GET" && path == "/users/me" && key == freeKey {
+		op = "GET /users/me as free"
+	}
+	s.mu.Lock()
+	if s.bare && (path == "/usage" || path == "/receipts") {
+		op += " of nobody"
+	}
+	s.mu.Unlock()
+	if strings.HasPrefix(path, "/receipts/") {
+		op = "GET /receipts/{id}"
+	}
+	if strings.HasPrefix(path, "/keys/") {
+		op = r.Method + " /keys/{id}"
+		if strings.HasSuffix(path, "/rotate") {
+			op = "POST /keys/{id}/rotate"
+		}
+	}
+	status := 200
+	if r.Method == "POST" {
+		status = 201
+	}
+	if r.Method == "DELETE" {
+		w.WriteHeader(204)
+		return
+	}
+	reply, ok := stubReplies()[op]
+	if !ok {
+		s.fail(w, "not_found", "There is nothing at "+r.URL.Path+".")
+		return
+	}
+	s.json(w, status, reply)
+}
+
+func (s *stub) json(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	fmt.Fprint(w, body)
+}
+
+func (s *stub) fail(w http.ResponseWriter, code, message string) {
+	for _, c := range contract.Codes() {
+		if string(c.Code) == code {
+			body, _ := json.Marshal(contract.ErrorEnvelope{Error: contract.ErrorBody{Message: message, Type: c.Type, Code: code, RequestID: w.Header().Get("x-request-id"), Retryable: c.Retryable}})
+			s.json(w, c.Status, string(body))
+			return
+		}
+	}
+	s.t.Errorf("the stub has no code %q", code)
+}
+
+// respond streams. A prompt "forever" never ends, "broke" is refused, "break"
+// fails half way; anything else is answered with a little Markdown.
+func (s *stub) respond(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Model  string
+		Input  []struct{ Role, Content string }
+		Stream bool
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || len(in.Input) == 0 || !in.Stream {
+		s.fail(w, "invalid_json", "The body is not what the console should send.")
+		return
+	}
+	prompt := in.Input[len(in.Input)-1].Content
+	if prompt == "broke" {
+		s.fail(w, "insufficient_quota", "This call may cost 0.0061 credits and 0.0002 are left. Top up, or ask for fewer tokens.")
+		return
+	}
+	model := in.Model
+	if model == "auto" {
+		model = "beta-3.8-flash"
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	n := 0
+	send := func(kind string, members string) {
+		fmt.Fprintf(w, "event: %s\ndata: {\"type\":%q,\"sequence_number\":%d,%s}\n\n", kind, kind, n, members)
+		n++
+		w.(http.Flusher).Flush()
+	}
+	const item = `"item_id":"msg_01k9zqd3m8w5x7y2c4b6n8p0rb","output_index":0,"content_index":0,"logprobs":[]`
+	reply := func(status, usage string) string {
+		return fmt.Sprintf(`"response":{"id":"resp_01k9zqd3m8w5x7y2c4b6n8p0ra","object":"response","status":%q,"model":%q,"error":null,"incomplete_details":null,"output":[],"usage":%s}`, status, model, usage)
+	}
+	send("response.created", reply("in_progress", "null"))
+	fmt.Fprint(w, ": still here\n\n")
+	if prompt == "forever" {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				send("response.output_text.delta", item+`,"delta":"and on "`)
+			case <-r.Context().Done():
+				s.left <- struct{}{}
+				return
+			}
+		}
+	}
+	text := "Because **air scatters** blue light more than red.\n\n- first\n- second <img src=x onerror=alert(1)>\n\n```\nsky = blue\n```\n\n[a link](https://example.com) [a trap](javascript:alert(1)) ![a picture](https://example.com/x.png)\n"
+	for i, word := range strings.SplitAfter(text, " ") {
+		if prompt == "break" && i == 4 {
+			send("error", `"code":"upstream_error","message":"The model's provider broke off.","param":null,"error":{"type":"server_error","code":"upstream_error","message":"The model's provider broke off.","param":null}`)
+			send("response.failed", reply("failed", "null"))
+			fmt.Fprint(w, "data: [DONE]\n\n")
+			return
+		}
+		delta, _ := json.Marshal(word)
+		send("response.output_text.delta", item+`,"delta":`+string(delta))
+	}
+	send("response.completed", reply("completed", `{"input_tokens":14,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens":41,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":55}`))
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+func stubModel(id, family, aliases string, gated, available bool, in, out int) string {
+	return fmt.Sprintf(`{"id":%q,"family":%q,"gated":%v,"aliases":[%s],"available":%v,"price":{"inputMicroPerMillion":%d,"cachedInputMicroPerMillion":%d,"outputMicroPerMillion":%d,"version":"2026-11-20"}}`,
+		id, family, gated, aliases, available, in, in/10, out)
+}
+
+// stubReplies are what the stub says, by operation.
+func stubReplies() map[string]string {
+	me := func(plan, name string, gated bool) string {
+		return fmt.Sprintf(`{"id":"acc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Ada's workshop","email":"ada@example.com","plan":{"id":%q,"name":%q,"gatedModels":%v},"credits":{"availableMicro":18420613,"heldMicro":61000},"defaultSpaceId":null,"key":{"id":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"first key","hint":"sk_s…cdef","scopes":["*"],"expiresAt":null},"createdAt":"2026-09-01T08:00:00.000Z"}`, plan, name, gated)
+	}
+	var rows []string
+	var sum int
+	today := time.Now().UTC()
+	for i, m := range []string{"beta-3.8-flash", "alpha-sonnet-5-5", "gamma-6-luna", "alpha-opus-5-5"} {
+		for day := range 14 {
+			if (day*7+i*3)%5 == 0 {
+				continue
+			}
+			micro := 20000 + (day*31+i*17)%40*4000 + i*9000
+			sum += micro
+			rows = append(rows, fmt.Sprintf(`{"day":%q,"model":%q,"calls":%d,"inputTokens":%d,"cachedInputTokens":0,"outputTokens":%d,"totalTokens":%d,"creditsMicro":%d}`,
+				today.AddDate(0, 0, -day).Format(time.DateOnly), m, 3+day, 900+day*10, 400+day*5, 1300+day*15, micro))
+		}
+	}
+	price := `{"inputMicroPerMillion":1500000,"cachedInputMicroPerMillion":150000,"outputMicroPerMillion":7500000,"version":"2026-11-20"}`
+	receipt := func(id, asked, served, why string, micro int) string {
+		return fmt.Sprintf(`{"id":%q,"model":{"requested":%q,"served":%q,"fallbackReason":%s},"usage":{"inputTokens":14,"cachedInputTokens":0,"cacheWriteTokens":0,"outputTokens":41,"reasoningTokens":0,"totalTokens":55},"price":%s,"creditsMicro":%d,"estimated":false,"clamped":false,"capped":false,"writtenOffMicro":0,"status":"completed","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","endUser":null,"spaceId":null,"agentId":null,"sessionId":null,"startedAt":%q,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":1204,"createdAt":%q}`,
+			id, asked, served, why, price, micro, today.Add(-7*time.Minute).Format("2006-01-02T15:04:05.000Z"), today.Add(-7*time.Minute).Format("2006-01-02T15:04:05.000Z"))
+	}
+	key := func(id, name, status, scopes, revoked, used string) string {
+		return fmt.Sprintf(`{"id":%q,"name":%q,"hint":"sk_A…w3Qz","status":%q,"scopes":[%s],"expiresAt":null,"requestsPerMinute":null,"maxCreditsMicroPerDay":null,"revokedAt":%s,"lastUsedAt":%s,"createdAt":"2026-09-01T08:00:00.000Z"}`, id, name, status, scopes, revoked, used)
+	}
+	list := func(items ...string) string {
+		return `{"data":[` + strings.Join(items, ",") + `],"nextCursor":null,"hasMore":false}`
+	}
+	usage := func(rows []string, sum int) string {
+		return fmt.Sprintf(`{"from":"2026-11-07T00:00:00.000Z","to":"2026-11-21T00:00:00.000Z","groupBy":["day","model"],"data":[%s],"totals":{"calls":%d,"inputTokens":1,"cachedInputTokens":0,"outputTokens":1,"totalTokens":2,"creditsMicro":%d}}`, strings.Join(rows, ","), len(rows), sum)
+	}
+	secret := strings.TrimSuffix(key("key_01k9zqd3m8w5x7y2c4b6n8p0rz", "website", "active", `"responses"`, "null", "null"), "}") + `,"replaces":null,"secret":"sk_shownonce00000000000000000000000001a2b3c"}`
+	return map[string]string{
+		"GET /health":             `{"status":"ok","timestamp":"2026-11-20T12:00:00.000Z"}`,
+		"GET /users/me":           me("pro", "Pro", true),
+		"GET /users/me as free":   me("free", "Free", false),
+		"GET /usage":              usage(rows, sum),
+		"GET /usage of nobody":    usage(nil, 0),
+		"GET /credits":            `{"availableMicro":18420613,"heldMicro":61000,"grantedMicro":20000000,"spentMicro":1518387}`,
+		"GET /receipts":           list(receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329), receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0rb", "alpha-sonnet-5-5", "alpha-sonnet-5-5", "null", 438)),
+		"GET /receipts of nobody": list(),
+		"GET /receipts/{id}":      receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329),
+		"GET /credits/ledger":     list(`{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0ra","type":"charge","amountMicro":-329,"ref":"resp_01k9zqd3m8w5x7y2c4b6n8p0ra","reason":null,"createdAt":"2026-11-20T11:00:00.000Z"}`, `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rb","type":"grant","amountMicro":20000000,"ref":null,"reason":"first grant","createdAt":"2026-09-01T08:00:00.000Z"}`),
+		"GET /usage/reconcile":    `{"balanced":true,"grantedMicro":20000000,"availableMicro":18420613,"heldMicro":61000,"chargesMicro":1518387,"receiptsMicro":1518387,"charges":412,"differences":[],"checkedAt":"2026-11-20T12:00:00.000Z"}`,
+		"GET /keys":               list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null"), key("key_01k9zqd3m8w5x7y2c4b6n8p0rc", "old laptop", "revoked", `"*"`, `"2026-10-02T09:00:00.000Z"`, "null")),
+		"POST /keys":              secret,
+		"POST /keys/{id}/rotate":  secret,
+		"GET /meta": `{"name":"stoa","version":"1.0.0","apiVersion":"v1","commit":"unknown","defaultModel":"beta-3.8-flash","models":[` + strings.Join([]string{
+			stubModel("alpha-sonnet-5-5", "alpha", `"alpha-sonnet-5"`, false, true, 2000000, 10000000),
+			stubModel("alpha-opus-5-5", "alpha", `"alpha-opus-5"`, true, true, 4000000, 20000000),
+			stubModel("beta-3.8-flash", "beta", "", false, true, 1500000, 7500000),
+			stubModel("gamma-6-luna", "gamma", "", false, true, 100000, 500000),
+			stubModel("delta-v4-pro", "delta", "", true, false, 1320000, 3960000),
+		}, ",") + `],"plans":[],"limits":{"maxBodyBytes":16777216,"maxPageSize":100,"idempotencySeconds":86400},"docs":{"openapi":"/api/v1/openapi.json","explorer":"/api/v1/doc","reference":"/docs/api-openapi"}}`,
+	}
+}
+
+func TestTheStubSaysWhatTheContractSays(t *testing.T) {
+	doc, err := contract.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for op, reply := range stubReplies() {
+		fields := strings.Fields(op)
+		item := doc.Paths.Value("/api/v1" + fields[1])
+		if item == nil || item.GetOperation(fields[0]) == nil {
+			t.Errorf("%s: not in the contract", op)
+			continue
+		}
+		var body any
+		if err := json.Unmarshal([]byte(reply), &body); err != nil {
+			t.Errorf("%s: %v", op, err)
+			continue
+		}
+		for status, answer := range item.GetOperation(fields[0]).Responses.Map() {
+			if status[0] != '2' {
+				continue
+			}
+			if err := answer.Value.Content.Get("application/json").Schema.Value.VisitJSON(body); err != nil {
+				t.Errorf("%s: %v", op, err)
+			}
+		}
+	}
+}

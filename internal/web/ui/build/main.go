@@ -1,0 +1,118 @@
+// Command build bundles the sources below internal/web/ui into
+// internal/web/static: the scripts and the one style sheet of the pages. It
+// uses esbuild as a library, so nobody needs Node, and it writes the same bytes
+// each time, which the test beside it checks against what is committed.
+//
+// It never fetches anything: third-party sources lie in ../vendor. Start
+// reading at [bundle].
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// entries are the bundles: the source, from ui/, and the name it is served
+// under, without its extension. Names are stable; the address of a file carries
+// a digest of its content.
+var entries = []api.EntryPoint{
+	{InputPath: "css/stoa.css", OutputPath: "stoa"},
+	{InputPath: "src/theme.ts", OutputPath: "theme"},
+	{InputPath: "src/reference.ts", OutputPath: "reference"},
+	{InputPath: "src/explorer.ts", OutputPath: "explorer"},
+	{InputPath: "src/console/main.tsx", OutputPath: "console"},
+}
+
+// bundle builds all entries in memory. The keys of the result are file names.
+func bundle(ui string) (map[string][]byte, error) {
+	ui, err := filepath.Abs(ui)
+	if err != nil {
+		return nil, err
+	}
+	third := func(parts ...string) string { return filepath.Join(append([]string{ui, "vendor"}, parts...)...) }
+	result := api.Build(api.BuildOptions{
+		AbsWorkingDir:       ui,
+		EntryPointsAdvanced: entries,
+		Outdir:              filepath.Join(ui, "out"), // nothing is written there: names only
+		Bundle:              true,
+		Format:              api.FormatIIFE,
+		Platform:            api.PlatformBrowser,
+		Target:              api.ES2022,
+		Engines: []api.Engine{
+			{Name: api.EngineChrome, Version: "123"}, {Name: api.EngineFirefox, Version: "121"}, {Name: api.EngineSafari, Version: "17.5"},
+		},
+		MinifyWhitespace:  true,
+		MinifyIdentifiers: true,
+		MinifySyntax:      true,
+		Charset:           api.CharsetUTF8,
+		LegalComments:     api.LegalCommentsEndOfFile,
+		JSX:               api.JSXAutomatic,
+		JSXImportSource:   "preact",
+		Alias: map[string]string{
+			"preact":             third("preact", "src", "index.js"),
+			"preact/hooks":       third("preact", "hooks", "src", "index.js"),
+			"preact/jsx-runtime": third("preact", "jsx-runtime", "src", "index.js"),
+			"marked":             third("marked", "src", "marked.ts"),
+			"dompurify":          third("dompurify", "src", "purify.ts"),
+		},
+		Define:      map[string]string{"VERSION": `"3.4.18"`, "process.env.NODE_ENV": `"production"`},
+		TsconfigRaw: `{"compilerOptions":{"jsx":"react-jsx","jsxImportSource":"preact","target":"ES2022"}}`,
+		LogLevel:    api.LogLevelSilent,
+	})
+	if len(result.Errors) > 0 {
+		said := api.FormatMessages(result.Errors, api.FormatMessagesOptions{Kind: api.ErrorMessage})
+		sort.Strings(said)
+		return nil, fmt.Errorf("bundle the pages:\n%s", strings.Join(said, ""))
+	}
+	files := map[string][]byte{}
+	for _, f := range result.OutputFiles {
+		files[filepath.Base(f.Path)] = f.Contents
+	}
+	if files["licenses.txt"], err = licenses(ui); err != nil {
+		return nil, err
+	}
+	return files, nil
+}
+
+// licenses joins the licences of what the bundles contain. They must travel
+// with every copy, so the program serves them.
+func licenses(ui string) ([]byte, error) {
+	var out bytes.Buffer
+	for _, part := range []string{"Preact", "marked", "DOMPurify", "Scalar"} {
+		text, err := os.ReadFile(filepath.Join(ui, "vendor", strings.ToLower(part), "LICENSE"))
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&out, "%s\n%s\n\n%s\n\n", part, strings.Repeat("=", len(part)), bytes.TrimSpace(text))
+	}
+	return out.Bytes(), nil
+}
+
+// run bundles and writes what changed. It is started by go generate in
+// internal/web.
+func run() error {
+	files, err := bundle("ui")
+	if err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join("static", name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func main() {
+	log.SetFlags(0)
+	if err := run(); err != nil {
+		log.Panic(err)
+	}
+}

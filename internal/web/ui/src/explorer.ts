@@ -1,0 +1,50 @@
+// Starts the explorer with everything switched off that would leave this
+// origin or add what the service does not offer.
+
+interface Explorer {
+  updateConfiguration(configuration: unknown): void;
+}
+interface Scalar {
+  createApiReference(at: Element, configuration: unknown): Explorer;
+}
+
+// The explorer adds style elements as it goes. The page's policy lets in those
+// that carry its number, so each gets it when it is made.
+const nonce = document.querySelector<HTMLMetaElement>("meta[property=csp-nonce]")?.content ?? "";
+const make = document.createElement.bind(document) as (name: string, options?: ElementCreationOptions) => HTMLElement;
+document.createElement = ((name: string, options?: ElementCreationOptions) => {
+  const made = make(name, options);
+  if (name.toLowerCase() === "style") made.nonce = nonce;
+  return made;
+}) as typeof document.createElement;
+
+const place = document.getElementById("explorer")!;
+const dark = () => document.documentElement.dataset.theme === "dark";
+
+const configuration = () => ({
+  url: place.dataset.document,
+  theme: "none",
+  layout: "modern",
+  darkMode: dark(),
+  forceDarkModeState: dark() ? "dark" : "light",
+  hideDarkModeToggle: true,
+  withDefaultFonts: false,
+  telemetry: false,
+  agent: { disabled: true },
+  mcp: { disabled: true },
+  proxyUrl: "",
+  hideClientButton: true,
+  showDeveloperTools: "never",
+  persistAuth: false,
+  hideModels: false,
+  defaultOpenAllTags: true,
+  documentDownloadType: "json",
+  defaultHttpClient: { targetKey: "shell", clientKey: "curl" },
+  authentication: { preferredSecurityScheme: "bearer" },
+});
+
+// The explorer's own script comes after this one.
+addEventListener("DOMContentLoaded", () => {
+  const explorer = (window as unknown as { Scalar: Scalar }).Scalar.createApiReference(place, configuration());
+  document.addEventListener("stoa:theme", () => explorer.updateConfiguration(configuration()));
+});
