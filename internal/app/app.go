@@ -122,6 +122,7 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 	defer settled()
 	group, working := errgroup.WithContext(settling)
 	group.Go(func() error { return h.ledger.Run(settling) })
+	group.Go(func() error { return h.keys.Run(settling) })
 
 	if err := h.bootstrap(ctx, listener.Addr().String()); err != nil {
 		settled()
@@ -196,7 +197,7 @@ func (h *house) reload() {
 			h.pool.Update(cfg.Upstreams())
 			h.catalog.Store(cat)
 			h.plans.Store(new(cfg.AccountPlans()))
-			h.keys.ForgetAll() // callers carry their plan
+			h.keys.Forget() // callers carry their plan
 			h.log.Info("configuration read again")
 			return
 		}

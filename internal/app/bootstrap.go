@@ -11,7 +11,7 @@ import (
 // what is running.
 func (h *house) bootstrap(ctx context.Context, address string) error {
 	cfg := h.opts.Config
-	first, err := h.keys.Bootstrap(ctx, string(cfg.BootstrapKey), cfg.FirstGrant, "pro")
+	_, _, secret, created, err := h.keys.Bootstrap(ctx, string(cfg.BootstrapKey), cfg.FirstGrant, "pro")
 	if err != nil {
 		return err
 	}
@@ -34,12 +34,12 @@ func (h *house) bootstrap(ctx context.Context, address string) error {
 		fmt.Fprintf(&b, "  warning  %s\n", w)
 	}
 	switch {
-	case !first.Created:
+	case !created:
 	case cfg.BootstrapKey != "":
 		fmt.Fprintf(&b, "\nThe owner account has %s credits and the key from STOA_BOOTSTRAP_KEY.\n", cfg.FirstGrant)
 	default:
-		fmt.Fprintf(&b, "\nThe owner account has %s credits. Its first key, shown only now:\n\n  %s\n", cfg.FirstGrant, first.Secret)
-		fmt.Fprintf(&b, "\nTry it:\n\n  curl %s/api/v1/responses \\\n    -H 'Authorization: Bearer %s' \\\n    -H 'Content-Type: application/json' \\\n    -d '{\"model\":\"auto\",\"input\":\"Hello\"}'\n", base, first.Secret)
+		fmt.Fprintf(&b, "\nThe owner account has %s credits. Its first key, shown only now:\n\n  %s\n", cfg.FirstGrant, secret)
+		fmt.Fprintf(&b, "\nTry it:\n\n  curl %s/api/v1/responses \\\n    -H 'Authorization: Bearer %s' \\\n    -H 'Content-Type: application/json' \\\n    -d '{\"model\":\"auto\",\"input\":\"Hello\"}'\n", base, secret)
 	}
 	fmt.Fprintln(&b)
 	_, err = io.WriteString(out, b.String())
