@@ -84,8 +84,10 @@ func (c *exchange) visit(r stoa.Route) (fail *wire.Failure, err error) {
 	if pr == nil {
 		return absent(), nil
 	}
-	if r.Wire == "" {
-		r.Wire, r.Dialect = pr.Wire, pr.Dialect
+	r.Wire, r.Dialect = pr.Wire, pr.Dialect // the provider may have changed since the model was resolved
+	deadline := c.began.Add(pr.timeouts.Total)
+	if !time.Now().Before(deadline) {
+		return total.failure(pr.timeouts), nil
 	}
 	if !pr.enter() {
 		return full(), nil
@@ -110,7 +112,7 @@ func (c *exchange) visit(r stoa.Route) (fail *wire.Failure, err error) {
 	defer rt.inFlight.Add(-1)
 	defer c.endRetry()
 
-	a := attempt{exchange: c, provider: pr, route: rt, spec: r, permit: &permit, deadline: c.began.Add(pr.timeouts.Total)}
+	a := attempt{exchange: c, provider: pr, route: rt, spec: r, permit: &permit, deadline: deadline}
 	for {
 		fail, err = a.make()
 		switch {
@@ -125,7 +127,7 @@ func (c *exchange) visit(r stoa.Route) (fail *wire.Failure, err error) {
 			result = failed
 		}
 		c.endRetry()
-		wait, again := c.mayRetry(fail, a.deadline)
+		wait, again := c.mayRetry(fail, deadline)
 		again = again && rt.breaker.stands(permit) && c.beginRetry()
 		a.failed(fail, again)
 		if !again {

@@ -1,0 +1,136 @@
+package fakeup
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// paths and bodies of the simplest request of each wire; %s is the prompt.
+var simple = map[string]struct{ path, auth, body, whole string }{
+	"messages":  {"/v1/messages", "X-Api-Key", `{"model":"claude-haiku-4-5","max_tokens":99,"stream":true,"messages":[{"role":"user","content":%q}]}`, `"stream":true`},
+	"gemini":    {"/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse", "X-Goog-Api-Key", `{"contents":[{"role":"user","parts":[{"text":%q}]}]}`, ""},
+	"responses": {"/v1/responses", "Authorization", `{"model":"gpt-6-luna","stream":true,"input":[{"role":"user","content":%q}]}`, `"stream":true`},
+	"chat":      {"/v1/chat/completions", "Authorization", `{"model":"gpt-6-luna","stream":true,"messages":[{"role":"user","content":%q}]}`, `"stream":true`},
+}
+
+func post(t *testing.T, s *Server, path, auth, key, body string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if auth == "Authorization" {
+		key = "Bearer " + key
+	}
+	r.Header.Set(auth, key)
+	r.Header.Set("Anthropic-Version", "2023-06-01")
+	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(text)
+}
+
+func TestItServesStreamedAndWhole(t *testing.T) {
+	for name, w := range simple {
+		t.Run(name, func(t *testing.T) {
+			s := Start(t)
+			body := fmt.Sprintf(w.body, "say: one two")
+			status, text := post(t, s, w.path, w.auth, Key, body)
+			if status != 200 || !strings.Contains(text, "data: ") || !strings.Contains(text, `" two"`) {
+				t.Errorf("streamed: %d %s", status, text)
+			}
+			path := strings.Replace(w.path, "streamGenerateContent?alt=sse", "generateContent", 1)
+			status, text = post(t, s, path, w.auth, Key, strings.Replace(body, w.whole, `"stream":false`, min(len(w.whole), 1)))
+			if status != 200 || strings.Contains(text, "data: ") || !strings.Contains(text, `"one two"`) {
+				t.Errorf("whole: %d %s", status, text)
+			}
+			for _, b := range s.WaitEnded(t, 2) {
+				if b.Wire != name || !b.Completed || !b.UsageTold && name != "chat" || b.Usage.Output != 2 || b.Deltas != 2 || b.Prompt != "say: one two" {
+					t.Errorf("books: %+v", b)
+				}
+			}
+		})
+	}
+}
+
+func TestItRefusesWhatItsVendorRefuses(t *testing.T) {
+	const user = `{"role":"user","content":"hi"}`
+	tests := []struct{ name, wire, path, body, want string }{
+		{"no JSON", "messages", "", `{`, "invalid_request_error"},
+		{"no max_tokens", "messages", "", `{"model":"claude-haiku-4-5","messages":[` + user + `]}`, "max_tokens: Field required"},
+		{"an unknown role", "messages", "", `{"model":"m","max_tokens":9,"messages":[{"role":"system","content":"x"}]}`, "role"},
+		{"no alternation", "messages", "", `{"model":"m","max_tokens":9,"messages":[` + user + "," + user + `]}`, "alternate"},
+		{"an empty text", "messages", "", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":""}]}`, "non-empty"},
+		{"sampling on a newer model", "messages", "", `{"model":"claude-opus-5-5","max_tokens":9,"temperature":1,"messages":[` + user + `]}`, "temperature"},
+		{"both samplings", "messages", "", `{"model":"claude-haiku-4-5","max_tokens":9,"temperature":1,"top_p":1,"messages":[` + user + `]}`, "cannot both"},
+		{"a prefill on a newer model", "messages", "", `{"model":"claude-opus-5-5","max_tokens":9,"messages":[` + user + `,{"role":"assistant","content":"x"}]}`, "prefill"},
+		{"an unknown member", "messages", "", `{"model":"m","max_tokens":9,"verbosity":1,"messages":[` + user + `]}`, "Extra inputs"},
+		{"a tool result without a call", "messages", "", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"}]}]}`, "tool_use_id"},
+		{"a level too low", "gemini", "/v1beta/models/gemini-3.7-flash:generateContent", `{"contents":[{"role":"user","parts":[{"text":"x"}]}],"generationConfig":{"thinkingConfig":{"thinkingLevel":"MINIMAL"}}}`, "MINIMAL"},
+		{"level and budget", "gemini", "", `{"contents":[{"role":"user","parts":[{"text":"x"}]}],"generationConfig":{"thinkingConfig":{"thinkingLevel":"LOW","thinkingBudget":5}}}`, "only set one"},
+		{"a wrong role", "gemini", "", `{"contents":[{"role":"assistant","parts":[{"text":"x"}]}]}`, "valid role"},
+		{"no contents", "gemini", "", `{"contents":[]}`, "not specified"},
+		{"sampling on a reasoning model", "responses", "", `{"model":"gpt-6-luna","temperature":1,"input":"x"}`, "Unsupported parameter: 'temperature'"},
+		{"too few tokens", "responses", "", `{"model":"gpt-6-luna","max_output_tokens":5,"input":"x"}`, ">= 16"},
+		{"a wrong part", "responses", "", `{"model":"gpt-6-luna","input":[{"role":"assistant","content":[{"type":"input_text","text":"x"}]}]}`, "output_text"},
+		{"the old limit", "chat", "", `{"model":"gpt-6-luna","max_tokens":5,"messages":[` + user + `]}`, "max_completion_tokens"},
+		{"a role of another vendor", "chat", "/chat/completions", `{"model":"deepseek-v4-pro","messages":[{"role":"developer","content":"x"}]}`, "unknown variant"},
+		{"an answer to nothing", "chat", "", `{"model":"m","messages":[{"role":"tool","tool_call_id":"x","content":"x"}]}`, "role 'tool'"},
+	}
+	s := Start(t)
+	for _, tt := range tests {
+		t.Run(tt.wire+" "+tt.name, func(t *testing.T) {
+			w := simple[tt.wire]
+			if tt.path == "" {
+				tt.path = w.path
+			}
+			if status, text := post(t, s, tt.path, w.auth, Key, tt.body); status != 400 || !strings.Contains(text, tt.want) {
+				t.Errorf("got %d %s", status, text)
+			}
+		})
+	}
+	for name, w := range simple {
+		want := 401
+		if name == "gemini" {
+			want = 400
+		}
+		if status, text := post(t, s, w.path, w.auth, "wrong", fmt.Sprintf(w.body, "hi")); status != want {
+			t.Errorf("%s answers a wrong key with %d %s", name, status, text)
+		}
+	}
+}
+
+func TestOrdersAreRead(t *testing.T) {
+	o := ParseOrders("mark: a\nfault: reset after 3\nflaky: 2\nretry-after: 1\nfail: 500\ncached: 7\nsay: fault: hang\nflaky: 9")
+	if o.Fault != FaultReset || o.FaultAfter != 3 || o.Flaky != 2 || o.RetryAfter != "1" || o.Fail != 500 || o.Cached != 7 || o.Say != "fault: hang\nflaky: 9" {
+		t.Errorf("got %+v", o)
+	}
+	if again := o.attempt(3); again.Fault != "" || again.Fail != 0 {
+		t.Errorf("the third attempt still fails: %+v", again)
+	}
+	if o := ParseOrders("flaky: 1").attempt(1); o.Fail != 529 {
+		t.Errorf("flaky alone does not fail: %+v", o)
+	}
+	if o := ParseOrders("what is a fault: nobody knows"); o.Rest == "" || o.Fault != "" {
+		t.Errorf("a sentence was taken for an order: %+v", o)
+	}
+}
+
+func TestTheNullVendorServesAtOnce(t *testing.T) {
+	s := Start(t, Options{Null: 50})
+	for name, w := range simple {
+		if status, text := post(t, s, w.path, w.auth, "any", "{}"); status != 200 || strings.Count(text, " word") < 50 {
+			t.Errorf("%s: %d %d", name, status, strings.Count(text, " word"))
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package upstream
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"stoa/internal/fakeup"
+	"stoa/internal/stoa"
+)
+
+// BenchmarkStream is one streamed call of fifty deltas over a socket of this
+// machine; the vendor's share of the time is in it.
+func BenchmarkStream(b *testing.B) {
+	for _, w := range wires {
+		b.Run(w.name, func(b *testing.B) {
+			fake := fakeup.Start(b, fakeup.Options{Null: 50})
+			pr := fake.Provider(w.name)
+			benchmark(b, open(b, quick(pr)), at(w.model, pr))
+		})
+	}
+}
+
+// BenchmarkPool is the same call without a socket: the pool and the codec alone.
+func BenchmarkPool(b *testing.B) {
+	for _, w := range wires {
+		b.Run(w.name, func(b *testing.B) {
+			fake := fakeup.Start(b, fakeup.Options{Null: 50})
+			pr := fake.Provider(w.name)
+			p, m := open(b, quick(pr)), at(w.model, pr)
+			rec := &recorder{RoundTripper: p.cfg.Transport}
+			p.cfg.Transport = rec
+			for range p.Stream(b.Context(), m, ask("hi")) {
+			}
+			p.cfg.Transport = replay{rec}
+			benchmark(b, p, m)
+		})
+	}
+}
+
+// BenchmarkSandbox is the same call on the built-in model.
+func BenchmarkSandbox(b *testing.B) {
+	p, m := open(b, quick()), sandboxModel()
+	call := ask("tokens: 50")
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, err := range p.Stream(b.Context(), m, call) {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func benchmark(b *testing.B, p *Pool, m stoa.Model) {
+	call := ask("hi")
+	b.ReportAllocs()
+	for b.Loop() {
+		deltas := 0
+		for ev, err := range p.Stream(b.Context(), m, call) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			if ev.Kind == stoa.Delta {
+				deltas++
+			}
+		}
+		if deltas != 50 {
+			b.Fatalf("%d deltas", deltas)
+		}
+	}
+}
+
+// A recorder keeps the last reply.
+type recorder struct {
+	http.RoundTripper
+	header http.Header
+	body   []byte
+}
+
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := r.RoundTripper.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	r.header = res.Header
+	res.Body = &tee{res.Body, r}
+	return res, nil
+}
+
+type tee struct {
+	io.ReadCloser
+	to *recorder
+}
+
+func (t *tee) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	t.to.body = append(t.to.body, p[:n]...)
+	return n, err
+}
+
+// replay gives the recorded reply again.
+type replay struct{ *recorder }
+
+func (r replay) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Header: r.header, Body: io.NopCloser(&rest{r.body}), Request: req}, nil
+}
+
+// rest reads from memory, without the shortcuts that a bytes.Reader offers.
+type rest struct{ b []byte }
+
+func (r *rest) Read(p []byte) (int, error) {
+	if len(r.b) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, r.b)
+	r.b = r.b[n:]
+	return n, nil
+}

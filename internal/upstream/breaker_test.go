@@ -1,0 +1,216 @@
+package upstream
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stoa/internal/stoa"
+)
+
+// A vendor in memory: it answers with a status, or well, whatever is asked.
+type vendor struct {
+	status   atomic.Int64 // 0: it serves
+	requests atomic.Int64
+	header   http.Header
+}
+
+const wellAnswered = `event: message_start
+data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","usage":{"input_tokens":1,"output_tokens":1}}}
+
+event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"well"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+`
+
+func (v *vendor) RoundTrip(r *http.Request) (*http.Response, error) {
+	v.requests.Add(1)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	status, text := int(v.status.Load()), `{"type":"error","error":{"type":"api_error","message":"no"}}`
+	h := http.Header{"Content-Type": {"application/json"}}
+	if status == 0 {
+		status, text = 200, wellAnswered
+		h.Set("Content-Type", "text/event-stream")
+	} else if status == -1 {
+		return nil, errors.New("connection refused")
+	}
+	for k, s := range v.header {
+		h[k] = s
+	}
+	body, in := io.Pipe()
+	go func() {
+		_, err := io.Copy(in, strings.NewReader(text))
+		in.CloseWithError(err)
+	}()
+	return &http.Response{StatusCode: status, Header: h, Body: body, Request: r}, nil
+}
+
+func inMemory(v *vendor) (*Pool, stoa.Model) {
+	pr := stoa.Provider{Name: "v", Wire: "messages", BaseURL: "https://vendor.example"}
+	return New(Config{Providers: []stoa.Provider{pr}, Transport: v, Retries: -1}), at("claude-haiku-4-5", pr)
+}
+
+func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{}
+		p, m := inMemory(v)
+		state := func() string { return p.Stats().Providers[1].Routes[0].Breaker }
+		v.status.Store(500)
+		for range breakerFailures {
+			if !p.Healthy(m) {
+				t.Fatal("the breaker opened too early")
+			}
+			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeUpstream)
+		}
+		if p.Healthy(m) || state() != "open" {
+			t.Fatalf("after %d failures the breaker is %s", breakerFailures, state())
+		}
+		asked := v.requests.Load()
+		r := collect(t.Context(), p, m, ask("hi"))
+		r.expect(t, stoa.CodeOverloaded)
+		if v.requests.Load() != asked || stoa.AsError(r.err).RetryAfter != time.Second {
+			t.Errorf("an open breaker let a call pass, or told to wait %v", stoa.AsError(r.err).RetryAfter)
+		}
+		// Each probe that fails doubles the rest, to thirty seconds at most.
+		for _, rest := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+			<-time.After(rest*time.Second - time.Millisecond)
+			if p.Healthy(m) {
+				t.Fatalf("the rest was shorter than %ds", rest)
+			}
+			<-time.After(time.Millisecond)
+			if !p.Healthy(m) || state() != "half-open" {
+				t.Fatalf("after %ds of rest the breaker is %s", rest, state())
+			}
+			asked = v.requests.Load()
+			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeUpstream)
+			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeOverloaded)
+			if n := v.requests.Load() - asked; n != 1 {
+				t.Fatalf("%d probes", n)
+			}
+		}
+		v.status.Store(0)
+		<-time.After(30 * time.Second)
+		collect(t.Context(), p, m, ask("hi")).expect(t, "")
+		if !p.Healthy(m) || state() != "closed" {
+			t.Errorf("after a good probe the breaker is %s", state())
+		}
+	})
+}
+
+func TestAHalfOpenBreakerLetsOneCallPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{}
+		p, m := inMemory(v)
+		v.status.Store(-1)
+		for range breakerFailures {
+			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeUpstream)
+		}
+		<-time.After(time.Second)
+		v.status.Store(0)
+		asked := v.requests.Load()
+		for ev, err := range p.Stream(t.Context(), m, ask("hi")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch ev.Kind {
+			case stoa.Started: // the probe is under way
+				collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeOverloaded)
+				if p.Healthy(m) {
+					t.Error("a route with a probe under way is healthy")
+				}
+			case stoa.Delta: // it has answered
+				collect(t.Context(), p, m, ask("hi")).expect(t, "")
+			}
+		}
+		if n := v.requests.Load() - asked; n != 2 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+func TestAProbeThatIsAbandonedLeavesItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{}
+		p, m := inMemory(v)
+		v.status.Store(500)
+		for range breakerFailures {
+			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeUpstream)
+		}
+		v.status.Store(0)
+		<-time.After(time.Second)
+		for range p.Stream(t.Context(), m, ask("hi")) {
+			break // the caller leaves before any text
+		}
+		if !p.Healthy(m) {
+			t.Fatal("the probe's place is lost")
+		}
+		collect(t.Context(), p, m, ask("hi")).expect(t, "")
+	})
+}
+
+func TestTheVendorsPauseLengthensTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{header: http.Header{"Retry-After": {"12"}}}
+		p, m := inMemory(v)
+		v.status.Store(429)
+		for range breakerFailures {
+			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeOverloaded)
+		}
+		r := collect(t.Context(), p, m, ask("hi"))
+		if e := stoa.AsError(r.err); e.RetryAfter != 12*time.Second {
+			t.Errorf("the rest is %v", e.RetryAfter)
+		}
+	})
+}
+
+func TestSuccessesAndOldFailuresKeepTheBreakerClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{}
+		p, m := inMemory(v)
+		for range 100 { // a third fails
+			v.status.Store(0)
+			collect(t.Context(), p, m, ask("hi")).expect(t, "")
+			collect(t.Context(), p, m, ask("hi")).expect(t, "")
+			v.status.Store(500)
+			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeUpstream)
+		}
+		<-time.After(time.Minute)
+		for range 30 { // never ten within twenty seconds
+			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeUpstream)
+			<-time.After(2500 * time.Millisecond)
+		}
+	})
+}
+
+func TestTheCallersFaultsKeepTheBreakerClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{}
+		p, m := inMemory(v)
+		v.status.Store(413)
+		for range 3 * breakerFailures {
+			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeContextLength)
+		}
+		if !p.Healthy(m) {
+			t.Error("it opened")
+		}
+	})
+}
