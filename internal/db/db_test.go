@@ -1,0 +1,357 @@
+package db_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+var migrations = fstest.MapFS{"0001_things.sql": {Data: []byte(`-- +goose Up
+CREATE TABLE things (id TEXT PRIMARY KEY, n BIGINT NOT NULL CHECK (n >= 0));
+`)}}
+
+// each runs a test on SQLite and, where there is one, on PostgreSQL.
+func each(t *testing.T, test func(t *testing.T, d *db.DB)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, open(t, db.Config{Dir: t.TempDir(), Migrations: migrations})) })
+	t.Run("postgres", func(t *testing.T) {
+		address := os.Getenv("STOA_TEST_POSTGRES")
+		if address == "" {
+			t.Skip("STOA_TEST_POSTGRES is not set")
+		}
+		schema := strings.ToLower(stoa.NewID("test"))
+		admin := open(t, db.Config{PostgresURL: address})
+		exec(t, admin, "CREATE SCHEMA "+schema)
+		t.Cleanup(func() { exec(t, admin, "DROP SCHEMA "+schema+" CASCADE") })
+		test(t, open(t, db.Config{PostgresURL: address + "&search_path=" + schema, Migrations: migrations}))
+	})
+}
+
+func open(t *testing.T, cfg db.Config) *db.DB {
+	t.Helper()
+	d, err := db.Open(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func exec(t *testing.T, d *db.DB, query string, args ...any) {
+	t.Helper()
+	if err := d.Write(context.Background(), func(tx *db.Tx) error {
+		_, err := tx.Exec(context.Background(), query, args...)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func put(tx *db.Tx, id string, n int) error {
+	_, err := tx.Exec(context.Background(), "INSERT INTO things (id, n) VALUES ($1, $2)", id, n)
+	return err
+}
+
+func ids(t *testing.T, d *db.DB) string {
+	t.Helper()
+	var all []string
+	if err := d.Read(context.Background(), func(tx *db.Tx) error {
+		all = nil
+		return tx.Query(context.Background(), func(rows *sql.Rows) error {
+			var id string
+			err := rows.Scan(&id)
+			all = append(all, id)
+			return err
+		}, "SELECT id FROM things ORDER BY id")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestAnErrorOrPanicUndoesItsOwnClosureOnly(t *testing.T) {
+	each(t, func(t *testing.T, d *db.DB) {
+		boom := errors.New("boom")
+		var wg sync.WaitGroup
+		block := make(chan struct{})
+		wg.Go(func() { // keeps the writer busy, so that the others share a commit
+			d.Write(context.Background(), func(tx *db.Tx) error { <-block; return put(tx, "a", 1) })
+		})
+		errs := make([]error, 4)
+		for i := range errs {
+			wg.Go(func() {
+				errs[i] = d.Write(context.Background(), func(tx *db.Tx) error {
+					if err := put(tx, fmt.Sprint("b", i), 1); err != nil {
+						return err
+					}
+					switch i {
+					case 1:
+						return boom
+					case 2:
+						panic("boom")
+					}
+					return nil
+				})
+			})
+		}
+		<-time.After(50 * time.Millisecond)
+		close(block)
+		wg.Wait()
+		if errs[0] != nil || !errors.Is(errs[1], boom) || errs[2] == nil || errs[3] != nil {
+			t.Errorf("errors: %v", errs)
+		}
+		if got := ids(t, d); got != "a b0 b3" {
+			t.Errorf("kept %q, want a b0 b3", got)
+		}
+	})
+}
+
+func TestASavepointUndoesItsPart(t *testing.T) {
+	each(t, func(t *testing.T, d *db.DB) {
+		ctx := context.Background()
+		boom := errors.New("boom")
+		ran := ""
+		err := d.Write(ctx, func(tx *db.Tx) error {
+			ran = ""
+			tx.AfterCommit(func() { ran += "1" })
+			if err := put(tx, "a", 1); err != nil {
+				return err
+			}
+			err := tx.Savepoint(ctx, func() error {
+				tx.AfterCommit(func() { ran += "2" })
+				if err := put(tx, "b", 1); err != nil {
+					return err
+				}
+				if err := tx.Savepoint(ctx, func() error { return put(tx, "c", 1) }); err != nil {
+					return err
+				}
+				return boom
+			})
+			if !errors.Is(err, boom) {
+				t.Errorf("got %v", err)
+			}
+			err = tx.Savepoint(ctx, func() error { return put(tx, "a", 1) })
+			if !db.IsUnique(err) {
+				t.Errorf("got %v, want a breach of uniqueness", err)
+			}
+			err = tx.Savepoint(ctx, func() error { return put(tx, "d", -1) })
+			if !db.IsCheck(err) {
+				t.Errorf("got %v, want a breach of a check", err)
+			}
+			return put(tx, "e", 1)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ids(t, d); got != "a e" || ran != "1" {
+			t.Errorf("kept %q, ran %q", got, ran)
+		}
+	})
+}
+
+func TestContextCountsUntilTheClosureStarts(t *testing.T) {
+	each(t, func(t *testing.T, d *db.DB) {
+		ctx, cancel := context.WithCancel(context.Background())
+		if err := d.Write(ctx, func(tx *db.Tx) error {
+			cancel()
+			_, err := tx.Exec(ctx, "INSERT INTO things (id, n) VALUES ($1, $2)", "a", 1)
+			return err
+		}); err != nil {
+			t.Errorf("a closure that had begun: %v", err)
+		}
+		if err := d.Write(ctx, func(tx *db.Tx) error { return put(tx, "b", 1) }); !errors.Is(err, context.Canceled) {
+			t.Errorf("a closure that had not: %v", err)
+		}
+		if got := ids(t, d); got != "a" {
+			t.Errorf("kept %q", got)
+		}
+	})
+}
+
+func TestReadersCannotWriteAndSeeOneMoment(t *testing.T) {
+	each(t, func(t *testing.T, d *db.DB) {
+		ctx := context.Background()
+		if err := d.Read(ctx, func(tx *db.Tx) error { return put(tx, "a", 1) }); err == nil {
+			t.Error("a reader wrote")
+		}
+		if err := d.Read(ctx, func(tx *db.Tx) error {
+			count := func() (n int) {
+				if _, err := tx.Get(ctx, "SELECT COUNT(*) FROM things", nil, &n); err != nil {
+					t.Error(err)
+				}
+				return n
+			}
+			before := count()
+			exec(t, d, "INSERT INTO things (id, n) VALUES ('b', 1)")
+			if after := count(); after != before {
+				t.Errorf("%d things, then %d", before, after)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestClosingAnswersWhatWasAccepted(t *testing.T) {
+	each(t, func(t *testing.T, d *db.DB) {
+		var wg sync.WaitGroup
+		var kept sync.Map
+		for i := range 50 {
+			wg.Go(func() {
+				if d.Write(context.Background(), func(tx *db.Tx) error { return put(tx, fmt.Sprint(i), 1) }) == nil {
+					kept.Store(i, true)
+				}
+			})
+		}
+		d.Close()
+		wg.Wait()
+		if err := d.Write(context.Background(), func(*db.Tx) error { return nil }); !errors.Is(err, db.ErrClosed) {
+			t.Errorf("write after close: %v", err)
+		}
+		if err := d.Read(context.Background(), func(*db.Tx) error { return nil }); !errors.Is(err, db.ErrClosed) {
+			t.Errorf("read after close: %v", err)
+		}
+	})
+}
+
+func TestAFullDiskIsToldAsSuch(t *testing.T) {
+	d := open(t, db.Config{Dir: t.TempDir(), Migrations: migrations})
+	ctx := context.Background()
+	// The limit is the writer's own, so it is set inside a write. The pragma yields a row.
+	if err := d.Write(ctx, func(tx *db.Tx) error {
+		return tx.Query(ctx, func(*sql.Rows) error { return nil }, "PRAGMA max_page_count = 40")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	big := strings.Repeat("x", 20_000)
+	var last error
+	n := 0
+	for ; n < 100 && last == nil; n++ {
+		last = d.Write(ctx, func(tx *db.Tx) error { return put(tx, fmt.Sprint(n, big), 1) })
+	}
+	if stoa.CodeOf(last) != stoa.CodeStorageFull {
+		t.Fatalf("after %d: %v", n, last)
+	}
+	// Swallowing the error does not turn it into a commit.
+	err := d.Write(ctx, func(tx *db.Tx) error {
+		_ = put(tx, "z"+big+big, 1)
+		return put(tx, "small", 1)
+	})
+	if stoa.CodeOf(err) != stoa.CodeStorageFull {
+		t.Errorf("a swallowed error: %v", err)
+	}
+	if got := strings.Count(ids(t, d), " ") + 1; got != n-1 {
+		t.Errorf("%d rows, want %d", got, n-1)
+	}
+	exec(t, d, "DELETE FROM things")
+	exec(t, d, "INSERT INTO things (id, n) VALUES ('a', 1)")
+}
+
+func TestAClosureThatEndsItsGoroutineHurtsNobodyElse(t *testing.T) {
+	d := open(t, db.Config{Dir: t.TempDir(), Migrations: migrations})
+	err := d.Write(context.Background(), func(tx *db.Tx) error {
+		put(tx, "lost", 1)
+		runtime.Goexit()
+		return nil
+	})
+	if err == nil {
+		t.Error("the closure that ended the writer was told that it is committed")
+	}
+	exec(t, d, "INSERT INTO things (id, n) VALUES ('a', 1)")
+	if got := ids(t, d); got != "a" {
+		t.Errorf("kept %q", got)
+	}
+}
+
+func TestTheSecondProcessIsRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	first, err := db.LockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.LockDir(dir); !errors.Is(err, db.ErrLocked) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("the second: %v", err)
+	}
+	first.Release()
+	again, err := db.LockDir(dir)
+	if err != nil {
+		t.Fatalf("after the release: %v", err)
+	}
+	again.Release()
+}
+
+func TestThePostgresLockIsHeldAndItsLossIsNoticed(t *testing.T) {
+	address := os.Getenv("STOA_TEST_POSTGRES")
+	if address == "" {
+		t.Skip("STOA_TEST_POSTGRES is not set")
+	}
+	admin := open(t, db.Config{PostgresURL: address})
+	schema := strings.ToLower(stoa.NewID("test"))
+	exec(t, admin, "CREATE SCHEMA "+schema)
+	defer exec(t, admin, "DROP SCHEMA "+schema+" CASCADE")
+	address += "&application_name=" + schema + "&search_path=" + schema
+	ctx := context.Background()
+	l, err := db.LockPostgres(ctx, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.LockPostgres(ctx, address); !errors.Is(err, db.ErrLocked) {
+		t.Errorf("the second: %v", err)
+	}
+	select {
+	case <-l.Lost():
+		t.Fatal("the lock was lost for no reason")
+	case <-time.After(2500 * time.Millisecond): // past two pings
+	}
+	exec(t, admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", schema)
+	select {
+	case <-l.Lost():
+	case <-time.After(5 * time.Second):
+		t.Error("the loss was not noticed")
+	}
+	l.Release()
+}
+
+func TestANewerDatabaseIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	newer := fstest.MapFS{"0001_things.sql": migrations["0001_things.sql"], "0002_more.sql": {Data: []byte("-- +goose Up\nCREATE TABLE more (id TEXT);\n")}}
+	open(t, db.Config{Dir: dir, Migrations: newer}).Close()
+	if _, err := db.Open(context.Background(), db.Config{Dir: dir, Migrations: migrations}); err == nil || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("got %v", err)
+	}
+	ro := open(t, db.Config{Dir: dir, Migrations: newer, ReadOnly: true})
+	if err := ro.Write(context.Background(), func(*db.Tx) error { return nil }); !errors.Is(err, db.ErrReadOnly) {
+		t.Errorf("a write to a read-only database: %v", err)
+	}
+}
+
+func TestABackupIsWholeWhileOthersWrite(t *testing.T) {
+	d := open(t, db.Config{Dir: t.TempDir(), Migrations: migrations})
+	for i := range 100 {
+		exec(t, d, "INSERT INTO things (id, n) VALUES ($1, $2)", fmt.Sprintf("%03d", i), i)
+	}
+	dir := t.TempDir()
+	if err := d.Backup(context.Background(), filepath.Join(dir, "core.db")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Backup(context.Background(), filepath.Join(dir, "core.db")); err == nil {
+		t.Error("a backup overwrote a file")
+	}
+	exec(t, d, "INSERT INTO things (id, n) VALUES ('later', 1)")
+	c := open(t, db.Config{Dir: dir, Migrations: migrations})
+	if got := strings.Fields(ids(t, c)); len(got) != 100 {
+		t.Errorf("the backup has %d things", len(got))
+	}
+}
