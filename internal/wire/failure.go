@@ -153,7 +153,7 @@ var (
 	promptWords = []string{"invalid_prompt", "content_policy_violation", "content_filter", "data_inspection_failed"}
 	wrongWords  = []string{"invalid_request_error", "invalid_argument", "failed_precondition", "bad_request"}
 
-	billTexts   = []string{"credit balance is too low", "insufficient balance", "exceeded your current quota, please check your plan"}
+	billTexts   = []string{"credit balance is too low", "insufficient balance"}
 	lengthTexts = []string{
 		"prompt is too long", "context length", "context window", "context limit", "context_length", "exceeds the maximum number of tokens",
 		"input token count", "too many tokens", "too many input tokens", "maximum input length", "input is too long", "prompt too long", "string too long", "reduce the length",
@@ -205,7 +205,7 @@ func (p *complaint) failure(status int) *Failure {
 		f.Err = stoa.Errorf(stoa.CodeModelUnavailable, "This model is not available at the moment. Use another one, or try again later.").At("model")
 	case is(401, 403) || said(keyWords):
 		f.Ours = true
-		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider refused this service. The operator has been told; use another model, or try again later.")
+		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider refused this service. That is ours to repair: use another model, or try again later.")
 	case is(404, 405) || status >= 300 && status < 400 || faulty && said([]string{"failed_precondition"}):
 		f.Ours = true
 		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider does not serve this model as configured. Use another model, or try again later.")

@@ -66,9 +66,11 @@ func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, 
 			w.open('{')
 			w.member("name", t.Name)
 			w.member("description", t.Description)
-			w.key("parameters")
-			if err := w.schema(t); err != nil {
-				return Request{}, err
+			if strings.TrimSpace(t.Parameters) != "" { // the vendor refuses an object without members
+				w.key("parameters")
+				if err := w.schema(t); err != nil {
+					return Request{}, err
+				}
 			}
 			w.close('}')
 		}
