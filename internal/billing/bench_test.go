@@ -74,11 +74,18 @@ func BenchmarkSettle(b *testing.B) {
 }
 
 func measure(b *testing.B, st *store.Store, call func(context.Context, stoa.Account) error) {
+	ctx := context.Background()
 	var accounts []stoa.Account
 	for range 16 {
-		accounts = append(accounts, storetest.Account(b, st, 1_000_000*stoa.Credit))
+		a := storetest.Account(b, st, 1_000_000*stoa.Credit)
+		accounts = append(accounts, a)
+		if err := st.Write(ctx, func(tx *store.Tx) error {
+			_, _, err := tx.Lease(ctx, a.ID, st.Node())
+			return err
+		}); err != nil {
+			b.Fatal(err)
+		}
 	}
-	ctx := context.Background()
 	var left atomic.Int64
 	left.Store(int64(b.N))
 	b.ResetTimer()

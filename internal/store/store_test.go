@@ -1,0 +1,473 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+)
+
+var ctx = context.Background()
+
+func write(t testing.TB, st *store.Store, fn func(tx *store.Tx) error) {
+	t.Helper()
+	if err := st.Write(ctx, fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t testing.TB, st *store.Store, fn func(tx *store.Tx) error) {
+	t.Helper()
+	if err := st.Read(ctx, fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// receipt is a charge of that much, leased and spent as the ledger does it.
+func receipt(account, id string, amount stoa.Credits) store.Receipt {
+	return store.Receipt{Charge: stoa.Charge{
+		ID: id, AccountID: account, KeyID: "key_1", Asked: "auto", Served: "beta-3.8-flash", Reason: "auto", Provider: "sandbox",
+		Usage: stoa.Usage{InputTokens: 3, CachedTokens: 1, CacheWriteTokens: 1, OutputTokens: int64(amount), ReasoningTokens: 1},
+		Price: stoa.Price{Output: stoa.Credit, Version: "v1"}, Amount: amount, State: "completed", EndUser: "u", SpaceID: "spc_1",
+		AgentID: "agt_1", SessionID: "ses_1", StartedAt: time.Now().UTC().Truncate(time.Microsecond), FirstToken: time.Millisecond, Duration: time.Second,
+	}}
+}
+
+func charge(t testing.TB, st *store.Store, receipts ...store.Receipt) (inserted map[string]bool) {
+	t.Helper()
+	write(t, st, func(tx *store.Tx) error {
+		lease, ok, err := tx.Lease(ctx, receipts[0].AccountID, st.Node())
+		if err != nil || !ok {
+			return fmt.Errorf("lease: %v, %w", ok, err)
+		}
+		var sum stoa.Credits
+		for i := range receipts {
+			receipts[i].LeaseID, receipts[i].NodeID = lease.ID, st.Node()
+		}
+		if inserted, err = tx.InsertCharges(ctx, receipts); err != nil {
+			return err
+		}
+		for _, r := range receipts {
+			if inserted[r.ID] {
+				sum += r.Amount
+			}
+		}
+		if ok, err = tx.SpendLease(ctx, lease.ID, sum); err == nil && !ok {
+			err = errors.New("the lease is too small")
+		}
+		return err
+	})
+	return inserted
+}
+
+func wantInOrder(t testing.TB, st *store.Store) {
+	t.Helper()
+	read(t, st, func(tx *store.Tx) error {
+		diffs, err := tx.Differences(ctx, "")
+		for _, d := range diffs {
+			t.Errorf("the books are wrong: %v", d)
+		}
+		return err
+	})
+}
+
+func TestChargesAreWrittenOnceAndReadBack(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		a, b := storetest.Account(t, st, 1_000_000), storetest.Account(t, st, 10)
+		var all []store.Receipt
+		for i := range 87 { // 64 + 16 + 4 + 1 + 1 + 1
+			all = append(all, receipt(a.ID, fmt.Sprintf("resp_%03d", i), stoa.Credits(i)))
+		}
+		if got := charge(t, st, all...); len(got) != 87 {
+			t.Errorf("inserted %d of 87", len(got))
+		}
+		if got := charge(t, st, all[5], receipt(a.ID, "resp_new", 1)); len(got) != 1 || !got["resp_new"] {
+			t.Errorf("a repeat inserted %v", got)
+		}
+		read(t, st, func(tx *store.Tx) error {
+			r, err := tx.Receipt(ctx, a.ID, "resp_005")
+			if err != nil {
+				return err
+			}
+			if d := cmp.Diff(all[5].Charge, r.Charge); d != "" {
+				t.Errorf("receipt (-want +got):\n%s", d)
+			}
+			for _, id := range []string{"resp_005", "resp_none"} {
+				if _, err := tx.Receipt(ctx, b.ID, id); stoa.CodeOf(err) != stoa.CodeNotFound {
+					t.Errorf("%s of another account: %v", id, err)
+				}
+			}
+			return nil
+		})
+		wantInOrder(t, st)
+	})
+}
+
+func TestListsPageWithoutGapsOrRepeats(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		a, other := storetest.Account(t, st, 1_000_000), storetest.Account(t, st, 1_000_000)
+		var all []store.Receipt
+		for i := range 25 { // one moment for all: the id decides
+			all = append(all, receipt(a.ID, fmt.Sprintf("resp_%03d", i), 1))
+		}
+		charge(t, st, all...)
+		charge(t, st, receipt(a.ID, "resp_last", 2))
+		charge(t, st, receipt(other.ID, "resp_other", 2))
+		for _, asc := range []bool{false, true} {
+			var receipts, entries []string
+			read(t, st, func(tx *store.Tx) error {
+				for p := (store.Page{Limit: 7, Asc: asc}); ; {
+					list, more, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{}, p)
+					if err != nil {
+						return err
+					}
+					for _, r := range list {
+						receipts = append(receipts, r.ID)
+						p.After = store.Cursor{At: r.CreatedAt, ID: r.ID}
+					}
+					if !more {
+						break
+					}
+				}
+				for p := (store.Page{Limit: 7, Asc: asc}); ; {
+					list, more, err := tx.Entries(ctx, a.ID, p)
+					if err != nil {
+						return err
+					}
+					for _, e := range list {
+						if e.Kind == store.EntryCharge {
+							entries = append(entries, e.ID)
+						} else if e.Effect != 1_000_000 {
+							t.Errorf("grant: %+v", e)
+						}
+						p.After = store.Cursor{At: e.CreatedAt, ID: e.ID}
+					}
+					if !more {
+						break
+					}
+				}
+				return nil
+			})
+			want := []string{}
+			for _, r := range all {
+				want = append(want, r.ID)
+			}
+			want = append(want, "resp_last")
+			if !asc {
+				slices.Reverse(want)
+			}
+			if d := cmp.Diff(want, receipts); d != "" {
+				t.Errorf("receipts, asc %v (-want +got):\n%s", asc, d)
+			}
+			if d := cmp.Diff(want, entries); d != "" {
+				t.Errorf("entries, asc %v (-want +got):\n%s", asc, d)
+			}
+		}
+		read(t, st, func(tx *store.Tx) error {
+			list, _, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{KeyID: "key_1", Served: "beta-3.8-flash", AgentID: "agt_1", From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)}, store.Page{Limit: 100})
+			if len(list) != 26 {
+				t.Errorf("filter found %d", len(list))
+			}
+			if none, _, _ := tx.Receipts(ctx, a.ID, store.ReceiptFilter{EndUser: "nobody"}, store.Page{}); len(none) != 0 {
+				t.Errorf("nobody has %d receipts", len(none))
+			}
+			return err
+		})
+	})
+}
+
+func TestUsageSumsByAnyDimension(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		a := storetest.Account(t, st, 1_000_000)
+		one, two := receipt(a.ID, "resp_1", 10), receipt(a.ID, "resp_2", 20)
+		two.KeyID = "key_2"
+		charge(t, st, one, two, receipt(a.ID, "resp_3", 30))
+		today := time.Now().UTC().Format(time.DateOnly)
+		from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+		usage := func(by ...string) (rows []store.UsageRow, err error) {
+			err = st.Read(ctx, func(tx *store.Tx) (err error) {
+				rows, err = tx.Usage(ctx, a.ID, from, to, by)
+				return err
+			})
+			return rows, err
+		}
+		got, err := usage("day", "key")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []store.UsageRow{
+			{Group: []string{today, "key_1"}, Calls: 2, Usage: stoa.Usage{InputTokens: 6, CachedTokens: 2, CacheWriteTokens: 2, OutputTokens: 40, ReasoningTokens: 2}, Amount: 40},
+			{Group: []string{today, "key_2"}, Calls: 1, Usage: stoa.Usage{InputTokens: 3, CachedTokens: 1, CacheWriteTokens: 1, OutputTokens: 20, ReasoningTokens: 1}, Amount: 20},
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("usage (-want +got):\n%s", d)
+		}
+		if got, err := usage(); err != nil || len(got) != 1 || got[0].Calls != 3 || got[0].Amount != 60 {
+			t.Errorf("in all: %+v, %v", got, err)
+		}
+		if got, err := usage("day", "model", "agent", "space", "key", "session", "endUser"); err != nil || len(got) != 2 {
+			t.Errorf("by everything: %+v, %v", got, err)
+		}
+		for _, by := range [][]string{{"amount"}, {"day", "day"}, {"key_id; DROP TABLE charges"}} {
+			if _, err := usage(by...); stoa.CodeOf(err) != stoa.CodeInvalidValue {
+				t.Errorf("by %q: %v", by, err)
+			}
+		}
+	})
+}
+
+func TestAGrantWithAReferenceHappensOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		a := storetest.Account(t, st, 0)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		made := 0
+		for range 8 {
+			wg.Go(func() {
+				if err := st.Write(ctx, func(tx *store.Tx) error {
+					_, created, err := tx.InsertGrant(ctx, stoa.Grant{AccountID: a.ID, Amount: 5, ExternalRef: "invoice 7"})
+					if created {
+						tx.AfterCommit(func() { mu.Lock(); made++; mu.Unlock() })
+					}
+					return err
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if made != 1 {
+			t.Errorf("made %d times", made)
+		}
+		if err := st.Write(ctx, func(tx *store.Tx) error {
+			_, _, err := tx.InsertGrant(ctx, stoa.Grant{AccountID: "acc_none", Amount: 5})
+			return err
+		}); stoa.CodeOf(err) != stoa.CodeNotFound {
+			t.Errorf("a grant for nobody: %v", err)
+		}
+		read(t, st, func(tx *store.Tx) error {
+			f, err := tx.Funds(ctx, a.ID)
+			if f.Granted != 5 || f.Balance != 5 {
+				t.Errorf("funds %+v", f)
+			}
+			return err
+		})
+		wantInOrder(t, st)
+	})
+}
+
+func TestANewLifeTakesBackWhatTheLastOneHeld(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		a := storetest.Account(t, st, 100)
+		charge(t, st, receipt(a.ID, "resp_1", 30))
+		key := store.IdempotencyKey{AccountID: a.ID, Method: "POST", Path: "/x", Key: "k"}
+		write(t, st, func(tx *store.Tx) error {
+			_, _, ok, err := tx.ClaimKey(ctx, key, "h")
+			if !ok {
+				t.Error("the key was not claimed")
+			}
+			return err
+		})
+		if _, err := store.Open(ctx, home.Config); !errors.Is(err, db.ErrLocked) {
+			t.Errorf("a second process: %v", err)
+		}
+		dead := st.Node()
+		st.Close()
+		st = home.Open()
+		read(t, st, func(tx *store.Tx) error {
+			f, err := tx.Funds(ctx, a.ID)
+			if d := cmp.Diff(store.Funds{Granted: 100, Balance: 70}, f); d != "" {
+				t.Errorf("funds (-want +got):\n%s", d)
+			}
+			return err
+		})
+		write(t, st, func(tx *store.Tx) error {
+			if _, ok, err := tx.Lease(ctx, a.ID, dead); ok || err != nil {
+				t.Errorf("a dead node got a lease: %v, %v", ok, err)
+			}
+			_, _, ok, err := tx.ClaimKey(ctx, key, "other")
+			if !ok {
+				t.Error("the dead node's key was not freed")
+			}
+			return err
+		})
+		wantInOrder(t, st)
+	})
+}
+
+func TestAnIdempotencyKeyIsOneRequest(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		key := store.IdempotencyKey{AccountID: "acc_1", Method: "POST", Path: "/api/v1/responses", Key: "k"}
+		type result struct {
+			claim   store.Claim
+			reply   store.Reply
+			claimed bool
+			err     error
+		}
+		claim := func(k store.IdempotencyKey, hash string) (r result) {
+			r.err = st.Write(ctx, func(tx *store.Tx) (err error) {
+				r.claim, r.reply, r.claimed, err = tx.ClaimKey(ctx, k, hash)
+				return err
+			})
+			return r
+		}
+		first := claim(key, "h1")
+		if !first.claimed || first.err != nil {
+			t.Fatalf("first: %+v", first)
+		}
+		if r := claim(key, "h1"); stoa.CodeOf(r.err) != stoa.CodeIdempotencyRunning || stoa.AsError(r.err).RetryAfter != time.Second {
+			t.Errorf("while it runs: %v", r.err)
+		}
+		if r := claim(key, "h2"); stoa.CodeOf(r.err) != stoa.CodeIdempotencyReused {
+			t.Errorf("another body: %v", r.err)
+		}
+		for _, other := range []store.IdempotencyKey{
+			{AccountID: "acc_2", Method: "POST", Path: key.Path, Key: "k"},
+			{AccountID: "acc_1", Method: "PUT", Path: key.Path, Key: "k"},
+			{AccountID: "acc_1", Method: "POST", Path: "/x", Key: "k"},
+		} {
+			if r := claim(other, "h9"); !r.claimed {
+				t.Errorf("%+v is taken: %v", other, r.err)
+			}
+		}
+		// Freed, claimed again; the first claim is worth nothing now.
+		write(t, st, func(tx *store.Tx) error { return tx.FreeClaim(ctx, first.claim) })
+		second := claim(key, "h2")
+		if !second.claimed {
+			t.Fatalf("after it was freed: %v", second.err)
+		}
+		write(t, st, func(tx *store.Tx) error { return tx.FreeClaim(ctx, first.claim) })
+		err := st.Write(ctx, func(tx *store.Tx) error { return tx.FinishClaim(ctx, first.claim, store.Reply{}) })
+		if stoa.CodeOf(err) != stoa.CodeConflict {
+			t.Errorf("finishing a claim that has passed on: %v", err)
+		}
+		want := store.Reply{Ref: "resp_1", Status: 200, Headers: `{"a":"b"}`, Body: `{"x":"ä\u0000"}`}
+		write(t, st, func(tx *store.Tx) error { return tx.FinishClaim(ctx, second.claim, want) })
+		write(t, st, func(tx *store.Tx) error { return tx.FreeClaim(ctx, second.claim) })
+		r := claim(key, "h2")
+		if r.claimed || r.err != nil {
+			t.Fatalf("when done: %+v", r)
+		}
+		if d := cmp.Diff(want, r.reply); d != "" {
+			t.Errorf("reply (-want +got):\n%s", d)
+		}
+		if r := claim(key, "h1"); stoa.CodeOf(r.err) != stoa.CodeIdempotencyReused {
+			t.Errorf("another body when done: %v", r.err)
+		}
+		// A day later.
+		write(t, st, func(tx *store.Tx) error {
+			_, err := tx.Exec(ctx, `UPDATE idempotency SET expires_at = $1 WHERE state = 'done'`, db.Micros(tx.Now))
+			return err
+		})
+		write(t, st, func(tx *store.Tx) error {
+			n, err := tx.PurgeReplies(ctx, 10)
+			if n != 1 {
+				t.Errorf("purged %d", n)
+			}
+			return err
+		})
+		if r := claim(key, "h3"); !r.claimed {
+			t.Errorf("a day later: %v", r.err)
+		}
+	})
+}
+
+func TestOneOfManyClaims(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		won, running := 0, 0
+		for range 16 {
+			wg.Go(func() {
+				claimed := false
+				err := st.Write(ctx, func(tx *store.Tx) (err error) {
+					_, _, claimed, err = tx.ClaimKey(ctx, store.IdempotencyKey{AccountID: "a", Method: "POST", Path: "/", Key: "k"}, "h")
+					return err
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				if claimed && err == nil {
+					won++
+				}
+				if stoa.CodeOf(err) == stoa.CodeIdempotencyRunning {
+					running++
+				}
+			})
+		}
+		wg.Wait()
+		if won != 1 || running != 15 {
+			t.Errorf("%d claimed it and %d were told that it runs; want 1 and 15", won, running)
+		}
+	})
+}
+
+func TestVerifyFindsEveryKindOfDamage(t *testing.T) {
+	for name, damage := range map[string]string{
+		"granted is the sum of the grants":                           `UPDATE accounts SET granted = granted + 1`,
+		"granted is balance, leases and charges together":            `UPDATE accounts SET balance = balance + 1`,
+		"a lease has spent the sum of its charges":                   `UPDATE leases SET spent = spent + 1`,
+		"an open lease belongs to a living node":                     `UPDATE nodes SET alive = 0`,
+		"a charge that costs something names a lease of its account": `UPDATE charges SET lease_id = 'x'`,
+		"a charge belongs to an account":                             `UPDATE charges SET account_id = 'x'`,
+		"a charge is its usage at its price":                         `UPDATE charges SET output_tokens = output_tokens + 1`,
+		"a capped charge is at most its usage at its price":          `UPDATE charges SET capped = 1, output_tokens = 1`,
+		"only a clamped charge writes off":                           `UPDATE charges SET written_off = 1`,
+	} {
+		st := storetest.New(t).Open()
+		a := storetest.Account(t, st, 100)
+		charge(t, st, receipt(a.ID, "resp_1", 30))
+		wantInOrder(t, st)
+		write(t, st, func(tx *store.Tx) error { _, err := tx.Exec(ctx, damage); return err })
+		found := false
+		read(t, st, func(tx *store.Tx) error {
+			diffs, err := tx.Differences(ctx, "")
+			for _, d := range diffs {
+				found = found || d.What == name
+			}
+			return err
+		})
+		if !found {
+			t.Errorf("%q was not found", name)
+		}
+		st.Close()
+	}
+}
+
+func TestAReadOnlyStoreLooksBesideItsServer(t *testing.T) {
+	home := storetest.New(t)
+	st := home.Open()
+	a := storetest.Account(t, st, 100)
+	charge(t, st, receipt(a.ID, "resp_1", 30))
+	cfg := home.Config
+	cfg.ReadOnly = true
+	ro, err := store.Open(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ro.Close()
+	wantInOrder(t, ro)
+	if err := ro.Write(ctx, func(*store.Tx) error { return nil }); !errors.Is(err, db.ErrReadOnly) {
+		t.Errorf("write: %v", err)
+	}
+	if _, err := store.Open(ctx, store.Config{Dir: t.TempDir(), ReadOnly: true}); err == nil || !strings.Contains(err.Error(), "core.db") {
+		t.Errorf("an empty directory: %v", err)
+	}
+}
