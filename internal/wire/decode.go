@@ -39,11 +39,10 @@ type reply struct {
 	src   *sse.Reader
 	yield func(stoa.Event, error) bool
 
-	held    stoa.Event
-	holds   bool
-	gone    bool // whoever reads has left
-	ended   bool // Finished was emitted
-	started bool // an event of the format was seen
+	held  stoa.Event
+	holds bool
+	gone  bool // whoever reads has left
+	ended bool // Finished was emitted
 
 	text  int // bytes of text emitted
 	calls int
@@ -98,6 +97,9 @@ func (r *reply) run(f format, list bool) error {
 		}
 		if err := f.event(ev); err != nil || r.ended {
 			return err
+		}
+		if len(r.state) > maxState {
+			return tooMuch("state")
 		}
 	}
 }

@@ -201,6 +201,12 @@ type shape struct {
 	system    bool // system messages stay in their places
 	alternate bool // user and assistant take turns, and a user begins
 	needState bool // a tool call goes back only with its state
+	listState bool // the state is a JSON array
+}
+
+func isList(data string) bool {
+	c := jsonx.NewCursor([]byte(data))
+	return data == "" || c.Kind() == '[' && c.Done()
 }
 
 // turns puts a call's messages into the form that a wire wants.
@@ -225,6 +231,9 @@ func turns(call stoa.Call, route stoa.Route, want shape) []turn {
 		case stoa.RoleAssistant:
 			t := turn{role: m.Role, text: m.Text}
 			mine := m.State.Wire == route.Wire && m.State.Model == route.Model
+			if mine && want.listState && !isList(m.State.Data) {
+				mine = false // kept by something that was not this codec
+			}
 			if mine {
 				t.data = m.State.Data
 			}

@@ -227,7 +227,7 @@ func (p *complaint) failure(status int) *Failure {
 	case faulty:
 		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider did not accept the request. Try again with another model.")
 	default:
-		f.Retry = true
+		f.Retry = status < 400 || status >= 500 || is(409, 425, 499)
 		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider failed. Try again.")
 	}
 	return f

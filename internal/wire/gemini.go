@@ -33,7 +33,7 @@ func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, 
 	}
 	w.key("contents").open('[')
 	data := ""
-	for _, t := range turns(call, route, shape{alternate: true, needState: true}) {
+	for _, t := range turns(call, route, shape{alternate: true, needState: true, listState: true}) {
 		w.open('{')
 		if t.role == stoa.RoleAssistant {
 			w.member("role", "model")
@@ -83,7 +83,7 @@ func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, 
 	if apiKey != "" {
 		h.Set("X-Goog-Api-Key", apiKey)
 	}
-	path := "/v1beta/models/" + url.PathEscape(route.Model) + ":streamGenerateContent?alt=sse"
+	path := "/v1beta/models/" + url.PathEscape(strings.TrimPrefix(route.Model, "models/")) + ":streamGenerateContent?alt=sse"
 	return Request{Path: path, Header: h, Body: w.b}, nil
 }
 

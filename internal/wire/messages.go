@@ -25,7 +25,7 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 		w.member("system", s)
 	}
 	w.key("messages").open('[')
-	list := turns(visible(call), route, shape{alternate: true})
+	list := turns(visible(call), route, shape{alternate: true, listState: true})
 	for i, t := range list {
 		if i == len(list)-1 && t.role == stoa.RoleAssistant {
 			t.text = strings.TrimRight(t.text, " \t\r\n") // the vendor refuses white space before its own words
@@ -164,7 +164,7 @@ func (f *messagesReply) event(ev sse.Event) error {
 	}
 	c := jsonx.NewCursor(ev.Data)
 	var kind, message, block, delta, usage []byte
-	done := false
+	done, failed := false, false
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
 		case "type":
@@ -184,10 +184,15 @@ func (f *messagesReply) event(ev sse.Event) error {
 			block = c.Raw()
 		case "usage":
 			usage = c.Raw()
+		case "error":
+			failed = c.Kind() == '{'
 		}
 	}
 	if !c.Done() {
 		return broken("an event that is no JSON")
+	}
+	if failed && kind == nil {
+		kind = []byte("error") // as some proxies say it
 	}
 	switch string(kind) {
 	case "content_block_delta":

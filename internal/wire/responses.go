@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"io"
 	"iter"
 	"net/http"
@@ -25,7 +24,7 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 		w.member("instructions", call.Instructions)
 	}
 	w.key("input").open('[')
-	for _, t := range turns(call, route, shape{system: true}) {
+	for _, t := range turns(call, route, shape{system: true, listState: true}) {
 		for _, r := range t.results {
 			w.open('{')
 			w.member("type", "function_call_output")
@@ -135,11 +134,13 @@ func (f *responsesReply) event(ev sse.Event) error {
 	c := jsonx.NewCursor(ev.Data)
 	var kind, item, response []byte
 	var delta jsonx.Cursor
-	done := false
+	done, failed := false, false
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
 		case "type":
 			kind = c.Name()
+		case "error":
+			failed = c.Kind() == '{'
 		case "delta":
 			if kind == nil {
 				delta = c
@@ -157,6 +158,9 @@ func (f *responsesReply) event(ev sse.Event) error {
 	}
 	if !c.Done() {
 		return broken("an event that is no JSON")
+	}
+	if failed && kind == nil {
+		kind = []byte("error") // as some proxies say it
 	}
 	switch string(kind) {
 	case "response.output_item.done":
@@ -341,10 +345,7 @@ func (f *responsesReply) whole(data []byte) error {
 	if !c.Done() {
 		return truncated()
 	}
-	if err := f.terminal(bytes.TrimSpace(data), data); err != nil {
-		return err
-	}
-	return nil
+	return f.terminal(data, data)
 }
 
 // end is reached by a stream without a terminal event.
