@@ -15,7 +15,7 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	code := cli.Main(ctx, os.Args[1:], os.Getenv, hangup, os.Stdin, os.Stdout, os.Stderr)
+	code := cli.Main(ctx, os.Args[1:], os.Environ(), hangup, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

@@ -27,7 +27,7 @@ const (
 
 // env is what a command may touch.
 type env struct {
-	getenv   func(string) string
+	environ  []string // as os.Environ gives it
 	in       io.Reader
 	out, err io.Writer
 	hangup   <-chan os.Signal
@@ -41,10 +41,21 @@ func (u usageError) Unwrap() error { return u.error }
 // usagef makes a usageError.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// Main runs one command line and gives the exit code. Hangup carries the
-// signals after which a server reads its configuration again; nil means none.
-func Main(ctx context.Context, args []string, getenv func(string) string, hangup <-chan os.Signal, in io.Reader, out, errOut io.Writer) int {
-	e := &env{getenv: getenv, in: in, out: out, err: errOut, hangup: hangup}
+// getenv is a variable's value, empty where it is not set.
+func (e *env) getenv(name string) string {
+	for i := len(e.environ) - 1; i >= 0; i-- { // the last one counts
+		if n, value, ok := strings.Cut(e.environ[i], "="); ok && n == name {
+			return value
+		}
+	}
+	return ""
+}
+
+// Main runs one command line, with an environment as os.Environ gives it, and
+// gives the exit code. Hangup carries the signals after which a server reads its
+// configuration again; nil means none.
+func Main(ctx context.Context, args, environ []string, hangup <-chan os.Signal, in io.Reader, out, errOut io.Writer) int {
+	e := &env{environ: environ, in: in, out: out, err: errOut, hangup: hangup}
 	root := e.root()
 	root.SetArgs(args)
 	root.SetIn(in)

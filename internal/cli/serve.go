@@ -27,7 +27,11 @@ func (e *env) settings(c *cobra.Command) func() (config.Config, error) {
 	flags.StringVar(&f.Sandbox, "sandbox", "", "auto, always or off: when the built-in model serves (STOA_SANDBOX)")
 	flags.StringVar(&f.LogFormat, "log-format", "", "text or json (STOA_LOG_FORMAT)")
 	flags.StringVar(&f.LogLevel, "log-level", "", "debug, info, warn or error (STOA_LOG_LEVEL)")
-	return func() (config.Config, error) { return config.Load(f, e.getenv, os.ReadFile) }
+	return func() (config.Config, error) {
+		cfg, err := config.Load(f, e.getenv, os.ReadFile)
+		cfg.Warnings = append(cfg.Warnings, config.UnknownVariables(e.environ)...)
+		return cfg, err
+	}
 }
 
 func (e *env) serve() *cobra.Command {

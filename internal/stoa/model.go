@@ -1,6 +1,7 @@
 package stoa
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -64,6 +65,9 @@ type Timeouts struct {
 	Idle      time.Duration // between two bytes of the reply [60 s]
 	Total     time.Duration // of the whole call [15 min]
 }
+
+// Format keeps the key out of text, whatever the verb: only the name is printed.
+func (p Provider) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "provider %q", p.Name) }
 
 // LogValue keeps the key out of logs.
 func (p Provider) LogValue() slog.Value {

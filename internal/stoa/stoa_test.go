@@ -204,3 +204,14 @@ func TestAHintGivesNothingAway(t *testing.T) {
 		t.Errorf("Hint = %q", got)
 	}
 }
+
+func TestAProviderIsPrintedWithoutItsKey(t *testing.T) {
+	p := Provider{Name: "anthropic", APIKey: "a-secret"}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		for _, what := range []any{p, &p, []Provider{p}, struct{ P Provider }{p}} {
+			if text := fmt.Sprintf(verb, what); strings.Contains(text, "a-secret") || strings.Contains(text, "612d736563726574") {
+				t.Errorf("%s prints the key: %s", verb, text)
+			}
+		}
+	}
+}
