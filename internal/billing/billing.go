@@ -48,6 +48,7 @@ type Ledger struct {
 
 	accounts sync.Map // account id → *account
 	started  atomic.Bool
+	ended    atomic.Bool
 
 	qmu     sync.Mutex
 	queue   []*entry

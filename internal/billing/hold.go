@@ -42,6 +42,9 @@ func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credi
 	if least < 0 {
 		return nil, fmt.Errorf("billing: a hold of %d", least)
 	}
+	if l.ended.Load() {
+		return nil, errStopping()
+	}
 	most = max(most, least)
 	a := l.account(c.Account.ID)
 	limit := c.Key.MaxCreditsPerDay
@@ -87,6 +90,10 @@ func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credi
 		a.mu.Unlock()
 		return h, nil
 	}
+}
+
+func errStopping() error {
+	return stoa.Errorf(stoa.CodeOverloaded, "The service is stopping. Try again.").After(time.Second)
 }
 
 // loadDay reads what earlier lives of the process charged to the account's keys
@@ -169,7 +176,7 @@ func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx conte
 	e.receipt = store.Receipt{Charge: c}
 	if !h.l.enqueue(e) {
 		h.reopen()
-		return stoa.Charge{}, stoa.Errorf(stoa.CodeOverloaded, "The service is stopping. Try again.").After(time.Second)
+		return stoa.Charge{}, errStopping()
 	}
 	<-e.done
 	charge, err := e.receipt.Charge, e.err

@@ -104,6 +104,7 @@ func (l *Ledger) wait(ctx context.Context, last int) {
 }
 
 func (l *Ledger) stop() {
+	l.ended.Store(true)
 	l.qmu.Lock()
 	l.stopped = true
 	l.qmu.Unlock()

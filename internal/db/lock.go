@@ -56,6 +56,10 @@ func flock(f *os.File) error {
 const (
 	lockPing     = time.Second     // how often the connection that has the lock is tried
 	lockPatience = 5 * time.Second // how long an answer may take
+	// lockWait is how long a start waits for the lock: PostgreSQL takes a moment to
+	// notice that the process before was killed.
+	lockWait  = 2 * time.Second
+	lockRetry = 50 * time.Millisecond
 )
 
 // The lock is per database and schema, so that tests can share a database.
@@ -72,9 +76,9 @@ func LockPostgres(ctx context.Context, address string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
-	var got bool
-	if err := c.QueryRow(ctx, tryLock).Scan(&got); err != nil {
-		c.Close(ctx)
+	got, err := acquire(ctx, c)
+	if err != nil {
+		c.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("lock the database: %w", err)
 	}
 	if !got {
@@ -95,9 +99,27 @@ func LockPostgres(ctx context.Context, address string) (*Lock, error) {
 		<-ended
 		ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
 		defer cancel()
+		if !c.IsClosed() { // so that the lock is free when we return, not a moment later
+			c.Exec(ctx, "SELECT pg_advisory_unlock_all()")
+		}
 		return c.Close(ctx)
 	}
 	return l, nil
+}
+
+// acquire tries to take the lock until lockWait is over.
+func acquire(ctx context.Context, c *pgx.Conn) (got bool, err error) {
+	deadline := time.Now().Add(lockWait)
+	for {
+		if err := c.QueryRow(ctx, tryLock).Scan(&got); err != nil || got || time.Now().After(deadline) {
+			return got, err
+		}
+		select {
+		case <-time.After(lockRetry):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
 }
 
 // watchLock returns true when it was told to stop, false when the connection

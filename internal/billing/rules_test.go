@@ -1,0 +1,470 @@
+package billing_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stoa/internal/billing"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+)
+
+func TestManyCallersCannotOverspend(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		l, _ := start(t, st, billing.Config{})
+		const price, calls = 40, 5
+		a := storetest.Account(t, st, price*calls)
+		ctx := context.Background()
+		var served, refused atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 200 {
+			wg.Go(func() {
+				h, err := l.Hold(ctx, caller(a), price, price)
+				if stoa.CodeOf(err) == stoa.CodeQuota {
+					refused.Add(1)
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				c, err := h.Settle(ctx, charge(fmt.Sprint("resp_", i), price))
+				if err != nil || c.Amount != price {
+					t.Errorf("charged %d, %v", c.Amount, err)
+				}
+				served.Add(1)
+			})
+		}
+		wg.Wait()
+		if served.Load() != calls || refused.Load() != 200-calls {
+			t.Errorf("%d served and %d refused, want 5 and 195", served.Load(), refused.Load())
+		}
+		wantBalance(t, l, a.ID, stoa.Balance{Granted: 200, Spent: 200})
+		wantBooksInOrder(t, l)
+
+		_, err := l.Hold(ctx, caller(a), 1, 1)
+		if stoa.CodeOf(err) != stoa.CodeQuota || !strings.Contains(err.Error(), "0.000001 credits and 0.00 are available") {
+			t.Errorf("empty: %v", err)
+		}
+		if _, _, err := l.Grant(ctx, stoa.Grant{AccountID: a.ID, Amount: 7}); err != nil {
+			t.Fatal(err)
+		}
+		h, err := l.Hold(ctx, caller(a), 1, 100)
+		if err != nil {
+			t.Fatalf("after a top-up: %v", err)
+		}
+		if h.Amount() != 7 {
+			t.Errorf("held %d, want all 7", h.Amount())
+		}
+		h.Release()
+		h.Release()
+		if _, err := h.Settle(ctx, charge("resp_x", 1)); err == nil {
+			t.Error("settled after the release")
+		}
+		wantBalance(t, l, a.ID, stoa.Balance{Available: 7, Granted: 207, Spent: 200})
+	})
+}
+
+func TestWhatTheHoldDoesNotCover(t *testing.T) {
+	for name, c := range map[string]struct {
+		granted, held, others, amount stoa.Credits
+		wantAmount, wantOff           stoa.Credits
+	}{
+		"less than the hold":                {100, 50, 0, 30, 30, 0},
+		"all of the hold":                   {100, 50, 0, 50, 50, 0},
+		"the rest is available":             {100, 50, 0, 80, 80, 0},
+		"all that is available":             {100, 50, 0, 100, 100, 0},
+		"more than there is":                {100, 50, 0, 130, 100, 30},
+		"the rest belongs to another's":     {100, 50, 30, 90, 70, 20},
+		"nothing was held and nothing left": {10, 0, 10, 5, 0, 5},
+		"an absurd amount":                  {100, 50, 0, 1 << 40, 100, 1<<40 - 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := storetest.New(t).Open()
+			l, _ := start(t, st, billing.Config{})
+			a := storetest.Account(t, st, c.granted)
+			ctx := context.Background()
+			h, err := l.Hold(ctx, caller(a), 0, c.held)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := l.Hold(ctx, caller(a), 0, c.others)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := h.Settle(ctx, charge("resp_1", c.amount))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Amount != c.wantAmount || got.WrittenOff != c.wantOff || got.Clamped != (c.wantOff > 0) {
+				t.Errorf("charged %d, wrote off %d, clamped %v; want %d and %d", got.Amount, got.WrittenOff, got.Clamped, c.wantAmount, c.wantOff)
+			}
+			other.Release()
+			wantBalance(t, l, a.ID, stoa.Balance{Available: c.granted - c.wantAmount, Granted: c.granted, Spent: c.wantAmount})
+			if c.amount < stoa.MaxTokens {
+				wantBooksInOrder(t, l)
+			}
+		})
+	}
+}
+
+func TestAKeyKeepsToItsDay(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		l, stop := start(t, st, billing.Config{})
+		a := storetest.Account(t, st, 1000)
+		c := caller(a)
+		c.Key.MaxCreditsPerDay = 100
+		ctx := context.Background()
+		call := func(l *billing.Ledger, id string, held, amount stoa.Credits) {
+			t.Helper()
+			h, err := l.Hold(ctx, c, 1, held)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.Settle(ctx, charge(id, amount)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		call(l, "resp_1", 60, 30)
+		h, err := l.Hold(ctx, c, 1, 500)
+		if err != nil || h.Amount() != 70 {
+			t.Fatalf("held %d, want the 70 that the day has left (%v)", h.Amount(), err)
+		}
+		if _, err := l.Hold(ctx, c, 1, 1); stoa.CodeOf(err) != stoa.CodeKeyBudget {
+			t.Errorf("with all of it held: %v", err)
+		}
+		if other, err := l.Hold(ctx, caller(a), 1, 500); err != nil || other.Amount() != 500 {
+			t.Errorf("another limit is not touched: %v", err)
+		}
+		h.Release()
+		call(l, "resp_2", 20, 20)
+
+		stop()
+		st.Close()
+		st = home.Open()
+		l, _ = start(t, st, billing.Config{})
+		if h, err = l.Hold(ctx, c, 1, 500); err != nil || h.Amount() != 50 {
+			t.Errorf("after a restart held %d, want 50 (%v)", h.Amount(), err)
+		}
+		h.Release()
+		call(l, "resp_3", 50, 50)
+		if _, err := l.Hold(ctx, c, 1, 1); stoa.CodeOf(err) != stoa.CodeKeyBudget {
+			t.Errorf("with all of it spent: %v", err)
+		}
+	})
+}
+
+func TestAGrantIsMadeOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		l := billing.New(st, billing.Config{})
+		a, b := storetest.Account(t, st, 0), storetest.Account(t, st, 0)
+		ctx := context.Background()
+		first, created, err := l.Grant(ctx, stoa.Grant{AccountID: a.ID, Amount: 5, ExternalRef: "r"})
+		if err != nil || !created {
+			t.Fatal(created, err)
+		}
+		again, created, err := l.Grant(ctx, stoa.Grant{AccountID: a.ID, Amount: 5, ExternalRef: "r"})
+		if err != nil || created || again != first {
+			t.Errorf("again: %+v, %v, %v", again, created, err)
+		}
+		for name, c := range map[string]struct {
+			grant stoa.Grant
+			code  stoa.Code
+		}{
+			"another amount":   {stoa.Grant{AccountID: a.ID, Amount: 6, ExternalRef: "r"}, stoa.CodeConflict},
+			"another account":  {stoa.Grant{AccountID: b.ID, Amount: 5, ExternalRef: "r"}, stoa.CodeConflict},
+			"nothing":          {stoa.Grant{AccountID: a.ID}, stoa.CodeInvalidValue},
+			"less than that":   {stoa.Grant{AccountID: a.ID, Amount: -1}, stoa.CodeInvalidValue},
+			"far too much":     {stoa.Grant{AccountID: a.ID, Amount: billing.MaxGrant + 1}, stoa.CodeInvalidValue},
+			"for nobody":       {stoa.Grant{AccountID: "acc_x", Amount: 1}, stoa.CodeNotFound},
+			"for nobody, refd": {stoa.Grant{AccountID: "acc_x", Amount: 1, ExternalRef: "s"}, stoa.CodeNotFound},
+		} {
+			if _, _, err := l.Grant(ctx, c.grant); stoa.CodeOf(err) != c.code {
+				t.Errorf("%s: %v, want %s", name, err, c.code)
+			}
+		}
+		if _, err := l.Hold(ctx, caller(stoa.Account{ID: "acc_x"}), 1, 1); stoa.CodeOf(err) != stoa.CodeNotFound {
+			t.Errorf("a hold for nobody: %v", err)
+		}
+		wantBalance(t, l, a.ID, stoa.Balance{Available: 5, Granted: 5})
+		wantBooksInOrder(t, l)
+	})
+}
+
+func TestAHangUpIsChargedAllTheSame(t *testing.T) {
+	st := storetest.New(t).Open()
+	l, _ := start(t, st, billing.Config{})
+	a := storetest.Account(t, st, 100)
+	ctx, cancel := context.WithCancel(context.Background())
+	h, err := l.Hold(ctx, caller(a), 1, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if _, err := h.Settle(ctx, charge("resp_1", 20), func(ctx context.Context, tx *store.Tx) error {
+		if ctx.Err() != nil {
+			t.Error("the closure's context has ended")
+		}
+		_, err := tx.Account(ctx, a.ID)
+		return err
+	}); err != nil {
+		t.Errorf("settle: %v", err)
+	}
+	wantBalance(t, l, a.ID, stoa.Balance{Available: 80, Granted: 100, Spent: 20})
+}
+
+func TestAFullDiskChargesNothingAndPretendsNothing(t *testing.T) {
+	st := storetest.New(t).Open()
+	l, _ := start(t, st, billing.Config{})
+	a := storetest.Account(t, st, 1000)
+	ctx := context.Background()
+	h, err := l.Hold(ctx, caller(a), 1, 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := func(pages int) {
+		t.Helper()
+		if err := st.Write(ctx, func(tx *store.Tx) error {
+			return tx.Query(ctx, func(*sql.Rows) error { return nil }, fmt.Sprint("PRAGMA max_page_count = ", pages))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(1)
+	big := charge("resp_1", 100)
+	big.EndUser = strings.Repeat("x", 100_000)
+	if _, err := h.Settle(ctx, big); stoa.CodeOf(err) != stoa.CodeStorageFull {
+		t.Fatalf("settle on a full disk: %v", err)
+	}
+	wantBalance(t, l, a.ID, stoa.Balance{Available: 500, Held: 500, Granted: 1000})
+	limit(1 << 30)
+	if _, err := h.Settle(ctx, big); err != nil {
+		t.Fatalf("settle once there is room: %v", err)
+	}
+	wantBalance(t, l, a.ID, stoa.Balance{Available: 900, Granted: 1000, Spent: 100})
+	wantBooksInOrder(t, l)
+}
+
+func TestAClosedLeaseOrDeadNodeStillChargesExactly(t *testing.T) {
+	for name, sabotage := range map[string]func(*testing.T, *store.Store){
+		"the leases were closed": func(t *testing.T, st *store.Store) {
+			write(t, st, func(tx *store.Tx) error { return tx.CloseLeases(context.Background(), st.Node()) })
+		},
+		"the node was declared dead": func(t *testing.T, st *store.Store) {
+			write(t, st, func(tx *store.Tx) error {
+				if err := tx.CloseLeases(context.Background(), st.Node()); err != nil {
+					return err
+				}
+				_, err := tx.Exec(context.Background(), "UPDATE nodes SET alive = 0")
+				return err
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, home storetest.Home) {
+				st := home.Open()
+				l, _ := start(t, st, billing.Config{})
+				a, b := storetest.Account(t, st, 100), storetest.Account(t, st, 100)
+				ctx := context.Background()
+				hold := func(a stoa.Account, n stoa.Credits) *billing.Hold {
+					t.Helper()
+					h, err := l.Hold(ctx, caller(a), n, n)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return h
+				}
+				one, two, three, other := hold(a, 40), hold(a, 30), hold(a, 30), hold(b, 40)
+				sabotage(t, st)
+				var wg sync.WaitGroup
+				settle := func(h *billing.Hold, id string, n stoa.Credits, also ...func(context.Context, *store.Tx) error) {
+					wg.Go(func() {
+						if c, err := h.Settle(ctx, charge(id, n), also...); err != nil || c.Amount != n {
+							t.Errorf("%s: charged %d, %v", id, c.Amount, err)
+						}
+					})
+				}
+				settle(one, "resp_1", 40)
+				settle(two, "resp_2", 30, func(ctx context.Context, tx *store.Tx) error { return nil })
+				settle(other, "resp_3", 10)
+				wg.Wait()
+				if c, err := three.Settle(ctx, charge("resp_4", 60)); err != nil || c.Amount != 30 || !c.Clamped || c.WrittenOff != 30 {
+					t.Errorf("past the end: %+v, %v", c, err)
+				}
+				wantBalance(t, l, a.ID, stoa.Balance{Granted: 100, Spent: 100})
+				wantBalance(t, l, b.ID, stoa.Balance{Available: 90, Granted: 100, Spent: 10})
+				wantBooksInOrder(t, l)
+			})
+		})
+	}
+}
+
+func write(t *testing.T, st *store.Store, fn func(tx *store.Tx) error) {
+	t.Helper()
+	if err := st.Write(context.Background(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestChargesThatEndTogetherKeepTheirOwnFate(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		l, _ := start(t, st, billing.Config{})
+		a, b := storetest.Account(t, st, 100_000), storetest.Account(t, st, 100_000)
+		ctx := context.Background()
+		boom := errors.New("boom")
+		var wg sync.WaitGroup
+		var total atomic.Int64
+		for i := range 300 {
+			wg.Go(func() {
+				who := a
+				if i%2 == 0 {
+					who = b
+				}
+				h, err := l.Hold(ctx, caller(who), 10, 10)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer h.Release()
+				id := fmt.Sprint("resp_", i)
+				switch i % 5 {
+				case 0: // an id that two calls share
+					id = fmt.Sprint("resp_shared_", i%2, "_", i%3)
+					_, err = h.Settle(ctx, charge(id, 3))
+				case 1: // a closure that fails
+					if _, err = h.Settle(ctx, charge(id, 3), func(context.Context, *store.Tx) error { return boom }); !errors.Is(err, boom) {
+						t.Errorf("%s: %v", id, err)
+					}
+					return
+				case 2: // one that panics
+					if _, err = h.Settle(ctx, charge(id, 3), func(context.Context, *store.Tx) error { panic("boom") }); err == nil {
+						t.Errorf("%s: a panic was taken for success", id)
+					}
+					return
+				case 3:
+					_, err = h.Settle(ctx, charge(id, 3), func(ctx context.Context, tx *store.Tx) error { _, err := tx.Account(ctx, a.ID); return err })
+					total.Add(3)
+				case 4:
+					_, err = h.Settle(ctx, charge(id, 7))
+					total.Add(7)
+				}
+				if err != nil {
+					t.Errorf("%s: %v", id, err)
+				}
+			})
+		}
+		wg.Wait()
+		ba, err := l.Balance(ctx, a.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bb, err := l.Balance(ctx, b.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := stoa.Credits(total.Load() + 6*3); ba.Spent+bb.Spent != want || ba.Held != 0 || bb.Held != 0 {
+			t.Errorf("spent %d, want %d; held %d and %d", ba.Spent+bb.Spent, want, ba.Held, bb.Held)
+		}
+		wantBooksInOrder(t, l)
+	})
+}
+
+func TestAnIDOfAnotherAccountIsRefused(t *testing.T) {
+	st := storetest.New(t).Open()
+	l, _ := start(t, st, billing.Config{})
+	a, b := storetest.Account(t, st, 100), storetest.Account(t, st, 100)
+	ctx := context.Background()
+	for _, c := range []struct {
+		who  stoa.Account
+		code stoa.Code
+	}{{a, ""}, {b, stoa.CodeConflict}} {
+		h, err := l.Hold(ctx, caller(c.who), 1, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Settle(ctx, charge("resp_1", 5)); stoa.CodeOf(err) != c.code {
+			t.Errorf("got %v, want %q", err, c.code)
+		}
+		h.Release()
+	}
+	wantBalance(t, l, b.ID, stoa.Balance{Available: 100, Granted: 100})
+	wantBooksInOrder(t, l)
+}
+
+func TestTheEndFlushesAndThenRefuses(t *testing.T) {
+	st := storetest.New(t).Open()
+	l, stop := start(t, st, billing.Config{})
+	a := storetest.Account(t, st, 1000)
+	ctx := context.Background()
+	var wg sync.WaitGroup
+	var kept, refused atomic.Int64
+	var holds []*billing.Hold
+	for range 100 {
+		h, err := l.Hold(ctx, caller(a), 1, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds = append(holds, h)
+	}
+	for i, h := range holds {
+		wg.Go(func() {
+			if _, err := h.Settle(ctx, charge(fmt.Sprint("resp_", i), 1)); err == nil {
+				kept.Add(1)
+			} else if stoa.CodeOf(err) == stoa.CodeOverloaded {
+				refused.Add(1)
+			} else {
+				t.Error(err)
+			}
+		})
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	var f store.Funds
+	if err := st.Read(ctx, func(tx *store.Tx) (err error) { f, err = tx.Funds(ctx, a.ID); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if f.Balance != 1000-stoa.Credits(kept.Load()) || f.Leased != 0 || kept.Load()+refused.Load() != 100 {
+		t.Errorf("%+v after %d were kept and %d refused", f, kept.Load(), refused.Load())
+	}
+	if _, err := l.Hold(ctx, caller(a), 1, 1); stoa.CodeOf(err) != stoa.CodeOverloaded {
+		t.Errorf("a hold after the end: %v", err)
+	}
+	wantBooksInOrder(t, l)
+}
+
+func TestALostLockEndsTheLedger(t *testing.T) {
+	home := storetest.Postgres(t)
+	st := home.Open()
+	l := billing.New(st, billing.Config{})
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(context.Background()) }()
+	write(t, st, func(tx *store.Tx) error {
+		_, err := tx.Exec(context.Background(), "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = hashtext(current_schema()::text)::bit(32)::bigint::oid")
+		return err
+	})
+	select {
+	case err := <-ended:
+		if !errors.Is(err, store.ErrLost) {
+			t.Errorf("run ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the ledger runs on without the lock")
+	}
+	if err := st.Write(context.Background(), func(*store.Tx) error { return nil }); !errors.Is(err, store.ErrLost) {
+		t.Errorf("write: %v", err)
+	}
+}
