@@ -18,6 +18,7 @@ import (
 	"stoa/internal/auth"
 	"stoa/internal/billing"
 	"stoa/internal/catalog"
+	"stoa/internal/drive"
 	"stoa/internal/gateway"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -30,6 +31,7 @@ type Server struct {
 	Gateway *gateway.Gateway
 	Ledger  *billing.Ledger
 	Store   *store.Store
+	Drives  *drive.Drives
 	Catalog *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
 
 	Plans     func() []stoa.Plan // as published; nil: none

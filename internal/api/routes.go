@@ -47,6 +47,20 @@ func table() []route {
 		{pattern: "PATCH /api/v1/accounts/{id}", scope: stoa.ScopeOperator},
 		{pattern: "POST /api/v1/accounts/{id}/grants", scope: stoa.ScopeOperator},
 		{pattern: "POST /api/v1/accounts/{id}/keys", scope: stoa.ScopeOperator},
+
+		{pattern: "GET /api/v1/api-agents/{id}/drive", scope: "drive:read"},
+		{pattern: "GET /api/v1/api-agents/{id}/drive/files", scope: "drive:read"},
+		{pattern: "PUT /api/v1/api-agents/{id}/drive/files", scope: "drive:write", own: func(s *Server) handler { return s.putDriveFile }},
+		{pattern: "DELETE /api/v1/api-agents/{id}/drive/files", scope: "drive:write"},
+		{pattern: "GET /api/v1/api-agents/{id}/drive/files/metadata", scope: "drive:read"},
+		{pattern: "GET /api/v1/api-agents/{id}/drive/files/content", scope: "drive:read", own: func(s *Server) handler { return s.getDriveFileContent }},
+		{pattern: "PUT /api/v1/api-agents/{id}/drive/files/content", scope: "drive:write", own: func(s *Server) handler { return s.putDriveFileContent }},
+		{pattern: "POST /api/v1/api-agents/{id}/drive/files/move", scope: "drive:write", own: func(s *Server) handler { return s.moveDriveFile }},
+		{pattern: "GET /api/v1/api-agents/{id}/drive/files/versions", scope: "drive:read"},
+		{pattern: "POST /api/v1/api-agents/{id}/drive/files/restore", scope: "drive:write", own: func(s *Server) handler { return s.restoreDriveFile }},
+		{pattern: "POST /api/v1/api-agents/{id}/drive/batch", scope: "drive:write", own: func(s *Server) handler { return s.batchDrive }},
+		{pattern: "GET /api/v1/api-agents/{id}/drive/search", scope: "drive:read"},
+		{pattern: "GET /api/v1/api-agents/{id}/drive/export", scope: "drive:read", own: func(s *Server) handler { return s.exportDrive }},
 	}
 }
 

@@ -176,6 +176,149 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/accounts/{id}/keys (the `CreateAccountKey` operationId).
 	CreateAccountKey(ctx context.Context, id ID, params *CreateAccountKeyParams, body CreateAccountKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetDrive Count a drive
+	//
+	// How many files and bytes the drive holds and may hold, and its revision, which counts the changes.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive (the `GetDrive` operationId).
+	GetDrive(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BatchDriveWithBody Write many files at once
+	//
+	// Up to 500 writes, in their order, all or none: each sees what those before it did, and the first that fails undoes all. `param` of the error names it, such as `operations[3].path`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/drive/batch (the `BatchDrive` operationId).
+	BatchDriveWithBody(ctx context.Context, id ID, params *BatchDriveParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BatchDrive Write many files at once
+	//
+	// Up to 500 writes, in their order, all or none: each sees what those before it did, and the first that fails undoes all. `param` of the error names it, such as `operations[3].path`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/drive/batch (the `BatchDrive` operationId).
+	BatchDrive(ctx context.Context, id ID, params *BatchDriveParams, body BatchDriveJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportDrive Download a drive
+	//
+	// All files as one zip archive, as they stood when the download began.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive/export (the `ExportDrive` operationId).
+	ExportDrive(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteDriveFiles Delete a file or a folder
+	//
+	// Either `path`, for one file, or `prefix` with `recursive=true`, for a folder: all files below it, or none if something goes wrong. What does not exist is no error. Deleted content is kept as versions and can be restored.
+	//
+	// Corresponds with DELETE /api/v1/api-agents/{id}/drive/files (the `DeleteDriveFiles` operationId).
+	DeleteDriveFiles(ctx context.Context, id ID, params *DeleteDriveFilesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListDriveFiles List files
+	//
+	// In the order of the paths, byte by byte. With `delimiter=/` everything below a folder is one entry of `commonPrefixes`, so that a page shows one folder; `limit` counts files and folders together. Pages stay right while files come and go.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive/files (the `ListDriveFiles` operationId).
+	ListDriveFiles(ctx context.Context, id ID, params *ListDriveFilesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutDriveFileWithBody Write a file
+	//
+	// Creates the file or replaces its content; folders need no creation. Writing what is there already changes nothing (`outcome` is `unchanged`). The earlier content is kept as a version.
+	//
+	// Text (UTF-8 of a text-like `mimeType`) is searchable as soon as this answers. Other content is kept and served, and is not searched. For content that is not text send `encoding: base64`, or use `PUT …/drive/files/content`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/api-agents/{id}/drive/files (the `PutDriveFile` operationId).
+	PutDriveFileWithBody(ctx context.Context, id ID, params *PutDriveFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutDriveFile Write a file
+	//
+	// Creates the file or replaces its content; folders need no creation. Writing what is there already changes nothing (`outcome` is `unchanged`). The earlier content is kept as a version.
+	//
+	// Text (UTF-8 of a text-like `mimeType`) is searchable as soon as this answers. Other content is kept and served, and is not searched. For content that is not text send `encoding: base64`, or use `PUT …/drive/files/content`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/api-agents/{id}/drive/files (the `PutDriveFile` operationId).
+	PutDriveFile(ctx context.Context, id ID, params *PutDriveFileParams, body PutDriveFileJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetDriveFileContent Read a file
+	//
+	// The bytes as they were written. One `Range` in bytes is served (206); several at once are answered with the whole file. The reply never runs in a browser: it is an attachment, sandboxed, and its type is not guessed.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive/files/content (the `GetDriveFileContent` operationId).
+	GetDriveFileContent(ctx context.Context, id ID, params *GetDriveFileContentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutDriveFileContentWithBody Upload a file
+	//
+	// The body is the content, of any type, and is streamed. Its media type is `mimeType`, or else the `Content-Type` of the request; without either, or with one of the types that programs send when they do not know (`application/octet-stream`, `application/x-www-form-urlencoded`), it is guessed. Otherwise like `PUT …/drive/files`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/api-agents/{id}/drive/files/content (the `PutDriveFileContent` operationId).
+	PutDriveFileContentWithBody(ctx context.Context, id ID, params *PutDriveFileContentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetDriveFileMetadata Read what is known of a file
+	//
+	// Everything but the content. The `ETag` is the one of the content.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive/files/metadata (the `GetDriveFileMetadata` operationId).
+	GetDriveFileMetadata(ctx context.Context, id ID, params *GetDriveFileMetadataParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// MoveDriveFileWithBody Move a file
+	//
+	// The file keeps its `id` and takes no content along: nothing is copied. A file at `to` is replaced only with `overwrite: true`. The versions of a path stay with the path.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/drive/files/move (the `MoveDriveFile` operationId).
+	MoveDriveFileWithBody(ctx context.Context, id ID, params *MoveDriveFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// MoveDriveFile Move a file
+	//
+	// The file keeps its `id` and takes no content along: nothing is copied. A file at `to` is replaced only with `overwrite: true`. The versions of a path stay with the path.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/drive/files/move (the `MoveDriveFile` operationId).
+	MoveDriveFile(ctx context.Context, id ID, params *MoveDriveFileParams, body MoveDriveFileJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestoreDriveFileWithBody Restore a version
+	//
+	// Makes an earlier version the content of its path again, as a new version. A deleted file comes back this way.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/drive/files/restore (the `RestoreDriveFile` operationId).
+	RestoreDriveFileWithBody(ctx context.Context, id ID, params *RestoreDriveFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestoreDriveFile Restore a version
+	//
+	// Makes an earlier version the content of its path again, as a new version. A deleted file comes back this way.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/drive/files/restore (the `RestoreDriveFile` operationId).
+	RestoreDriveFile(ctx context.Context, id ID, params *RestoreDriveFileParams, body RestoreDriveFileJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListDriveFileVersions List the versions of a path
+	//
+	// What stands at the path and what stood there, the newest first, also after the file was deleted. The last 20 are kept, as long as the history of the drive is not larger than the drive may be.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive/files/versions (the `ListDriveFileVersions` operationId).
+	ListDriveFileVersions(ctx context.Context, id ID, params *ListDriveFileVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchDrive Search the text of a drive
+	//
+	// Passages that hold the words of `q`, the best first: all the words; where no passage has them all, any of them; where there is none, words that begin like them. Capitals, accents and an English plural make no difference. What stands in double quotes is found as it stands. No other characters have a meaning.
+	//
+	// The reply is the text of one moment: nothing deleted or replaced is ever in it.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive/search (the `SearchDrive` operationId).
+	SearchDrive(ctx context.Context, id ID, params *SearchDriveParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetCredits Credits of the account
 	//
 	// granted = available + held + spent, whenever no call is being settled.
@@ -491,6 +634,319 @@ func (c *Client) CreateAccountKeyWithBody(ctx context.Context, id ID, params *Cr
 // Corresponds with POST /api/v1/accounts/{id}/keys (the `CreateAccountKey` operationId).
 func (c *Client) CreateAccountKey(ctx context.Context, id ID, params *CreateAccountKeyParams, body CreateAccountKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateAccountKeyRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetDrive Count a drive
+//
+// How many files and bytes the drive holds and may hold, and its revision, which counts the changes.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive (the `GetDrive` operationId).
+func (c *Client) GetDrive(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetDriveRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BatchDriveWithBody Write many files at once
+//
+// Up to 500 writes, in their order, all or none: each sees what those before it did, and the first that fails undoes all. `param` of the error names it, such as `operations[3].path`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/drive/batch (the `BatchDrive` operationId).
+func (c *Client) BatchDriveWithBody(ctx context.Context, id ID, params *BatchDriveParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBatchDriveRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BatchDrive Write many files at once
+//
+// Up to 500 writes, in their order, all or none: each sees what those before it did, and the first that fails undoes all. `param` of the error names it, such as `operations[3].path`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/drive/batch (the `BatchDrive` operationId).
+func (c *Client) BatchDrive(ctx context.Context, id ID, params *BatchDriveParams, body BatchDriveJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBatchDriveRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportDrive Download a drive
+//
+// All files as one zip archive, as they stood when the download began.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive/export (the `ExportDrive` operationId).
+func (c *Client) ExportDrive(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportDriveRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteDriveFiles Delete a file or a folder
+//
+// Either `path`, for one file, or `prefix` with `recursive=true`, for a folder: all files below it, or none if something goes wrong. What does not exist is no error. Deleted content is kept as versions and can be restored.
+//
+// Corresponds with DELETE /api/v1/api-agents/{id}/drive/files (the `DeleteDriveFiles` operationId).
+func (c *Client) DeleteDriveFiles(ctx context.Context, id ID, params *DeleteDriveFilesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteDriveFilesRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDriveFiles List files
+//
+// In the order of the paths, byte by byte. With `delimiter=/` everything below a folder is one entry of `commonPrefixes`, so that a page shows one folder; `limit` counts files and folders together. Pages stay right while files come and go.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive/files (the `ListDriveFiles` operationId).
+func (c *Client) ListDriveFiles(ctx context.Context, id ID, params *ListDriveFilesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDriveFilesRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutDriveFileWithBody Write a file
+//
+// Creates the file or replaces its content; folders need no creation. Writing what is there already changes nothing (`outcome` is `unchanged`). The earlier content is kept as a version.
+//
+// Text (UTF-8 of a text-like `mimeType`) is searchable as soon as this answers. Other content is kept and served, and is not searched. For content that is not text send `encoding: base64`, or use `PUT …/drive/files/content`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/api-agents/{id}/drive/files (the `PutDriveFile` operationId).
+func (c *Client) PutDriveFileWithBody(ctx context.Context, id ID, params *PutDriveFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutDriveFileRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutDriveFile Write a file
+//
+// Creates the file or replaces its content; folders need no creation. Writing what is there already changes nothing (`outcome` is `unchanged`). The earlier content is kept as a version.
+//
+// Text (UTF-8 of a text-like `mimeType`) is searchable as soon as this answers. Other content is kept and served, and is not searched. For content that is not text send `encoding: base64`, or use `PUT …/drive/files/content`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/api-agents/{id}/drive/files (the `PutDriveFile` operationId).
+func (c *Client) PutDriveFile(ctx context.Context, id ID, params *PutDriveFileParams, body PutDriveFileJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutDriveFileRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetDriveFileContent Read a file
+//
+// The bytes as they were written. One `Range` in bytes is served (206); several at once are answered with the whole file. The reply never runs in a browser: it is an attachment, sandboxed, and its type is not guessed.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive/files/content (the `GetDriveFileContent` operationId).
+func (c *Client) GetDriveFileContent(ctx context.Context, id ID, params *GetDriveFileContentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetDriveFileContentRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutDriveFileContentWithBody Upload a file
+//
+// The body is the content, of any type, and is streamed. Its media type is `mimeType`, or else the `Content-Type` of the request; without either, or with one of the types that programs send when they do not know (`application/octet-stream`, `application/x-www-form-urlencoded`), it is guessed. Otherwise like `PUT …/drive/files`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/api-agents/{id}/drive/files/content (the `PutDriveFileContent` operationId).
+func (c *Client) PutDriveFileContentWithBody(ctx context.Context, id ID, params *PutDriveFileContentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutDriveFileContentRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetDriveFileMetadata Read what is known of a file
+//
+// Everything but the content. The `ETag` is the one of the content.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive/files/metadata (the `GetDriveFileMetadata` operationId).
+func (c *Client) GetDriveFileMetadata(ctx context.Context, id ID, params *GetDriveFileMetadataParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetDriveFileMetadataRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// MoveDriveFileWithBody Move a file
+//
+// The file keeps its `id` and takes no content along: nothing is copied. A file at `to` is replaced only with `overwrite: true`. The versions of a path stay with the path.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/drive/files/move (the `MoveDriveFile` operationId).
+func (c *Client) MoveDriveFileWithBody(ctx context.Context, id ID, params *MoveDriveFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewMoveDriveFileRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// MoveDriveFile Move a file
+//
+// The file keeps its `id` and takes no content along: nothing is copied. A file at `to` is replaced only with `overwrite: true`. The versions of a path stay with the path.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/drive/files/move (the `MoveDriveFile` operationId).
+func (c *Client) MoveDriveFile(ctx context.Context, id ID, params *MoveDriveFileParams, body MoveDriveFileJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewMoveDriveFileRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestoreDriveFileWithBody Restore a version
+//
+// Makes an earlier version the content of its path again, as a new version. A deleted file comes back this way.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/drive/files/restore (the `RestoreDriveFile` operationId).
+func (c *Client) RestoreDriveFileWithBody(ctx context.Context, id ID, params *RestoreDriveFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestoreDriveFileRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestoreDriveFile Restore a version
+//
+// Makes an earlier version the content of its path again, as a new version. A deleted file comes back this way.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/drive/files/restore (the `RestoreDriveFile` operationId).
+func (c *Client) RestoreDriveFile(ctx context.Context, id ID, params *RestoreDriveFileParams, body RestoreDriveFileJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestoreDriveFileRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDriveFileVersions List the versions of a path
+//
+// What stands at the path and what stood there, the newest first, also after the file was deleted. The last 20 are kept, as long as the history of the drive is not larger than the drive may be.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive/files/versions (the `ListDriveFileVersions` operationId).
+func (c *Client) ListDriveFileVersions(ctx context.Context, id ID, params *ListDriveFileVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDriveFileVersionsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchDrive Search the text of a drive
+//
+// Passages that hold the words of `q`, the best first: all the words; where no passage has them all, any of them; where there is none, words that begin like them. Capitals, accents and an English plural make no difference. What stands in double quotes is found as it stands. No other characters have a meaning.
+//
+// The reply is the text of one moment: nothing deleted or replaced is ever in it.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive/search (the `SearchDrive` operationId).
+func (c *Client) SearchDrive(ctx context.Context, id ID, params *SearchDriveParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchDriveRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1134,6 +1590,875 @@ func NewCreateAccountKeyRequestWithBody(server string, id ID, params *CreateAcco
 
 		req.Header.Set("Idempotency-Key", headerParam0)
 
+	}
+
+	return req, nil
+}
+
+// NewGetDriveRequest constructs an http.Request for the GetDrive method
+func NewGetDriveRequest(server string, id ID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/drive", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewBatchDriveRequest calls the generic BatchDrive builder with application/json body
+func NewBatchDriveRequest(server string, id ID, params *BatchDriveParams, body BatchDriveJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewBatchDriveRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewBatchDriveRequestWithBody constructs an http.Request for the BatchDrive method, with any body, and a specified content type
+func NewBatchDriveRequestWithBody(server string, id ID, params *BatchDriveParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/drive/batch", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewExportDriveRequest constructs an http.Request for the ExportDrive method
+func NewExportDriveRequest(server string, id ID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/drive/export", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteDriveFilesRequest constructs an http.Request for the DeleteDriveFiles method
+func NewDeleteDriveFilesRequest(server string, id ID, params *DeleteDriveFilesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/drive/files", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "prefix", params.Prefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "recursive", params.Recursive, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewListDriveFilesRequest constructs an http.Request for the ListDriveFiles method
+func NewListDriveFilesRequest(server string, id ID, params *ListDriveFilesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/drive/files", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "prefix", params.Prefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "delimiter", params.Delimiter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutDriveFileRequest calls the generic PutDriveFile builder with application/json body
+func NewPutDriveFileRequest(server string, id ID, params *PutDriveFileParams, body PutDriveFileJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutDriveFileRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewPutDriveFileRequestWithBody constructs an http.Request for the PutDriveFile method, with any body, and a specified content type
+func NewPutDriveFileRequestWithBody(server string, id ID, params *PutDriveFileParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/drive/files", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-None-Match", headerParam1)
+
+	}
+
+	return req, nil
+}
+
+// NewGetDriveFileContentRequest constructs an http.Request for the GetDriveFileContent method
+func NewGetDriveFileContentRequest(server string, id ID, params *GetDriveFileContentParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/drive/files/content", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-None-Match", headerParam0)
+
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Range", params.Range, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Range", headerParam1)
+
+		var headerParam2 string
+
+		headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Range", params.IfRange, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Range", headerParam2)
+
+	}
+
+	return req, nil
+}
+
+// NewPutDriveFileContentRequestWithBody constructs an http.Request for the PutDriveFileContent method, with any body, and a specified content type
+func NewPutDriveFileContentRequestWithBody(server string, id ID, params *PutDriveFileContentParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/drive/files/content", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "mimeType", params.MimeType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-None-Match", headerParam1)
+
+	}
+
+	return req, nil
+}
+
+// NewGetDriveFileMetadataRequest constructs an http.Request for the GetDriveFileMetadata method
+func NewGetDriveFileMetadataRequest(server string, id ID, params *GetDriveFileMetadataParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/drive/files/metadata", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-None-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewMoveDriveFileRequest calls the generic MoveDriveFile builder with application/json body
+func NewMoveDriveFileRequest(server string, id ID, params *MoveDriveFileParams, body MoveDriveFileJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewMoveDriveFileRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewMoveDriveFileRequestWithBody constructs an http.Request for the MoveDriveFile method, with any body, and a specified content type
+func NewMoveDriveFileRequestWithBody(server string, id ID, params *MoveDriveFileParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/drive/files/move", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewRestoreDriveFileRequest calls the generic RestoreDriveFile builder with application/json body
+func NewRestoreDriveFileRequest(server string, id ID, params *RestoreDriveFileParams, body RestoreDriveFileJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRestoreDriveFileRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewRestoreDriveFileRequestWithBody constructs an http.Request for the RestoreDriveFile method, with any body, and a specified content type
+func NewRestoreDriveFileRequestWithBody(server string, id ID, params *RestoreDriveFileParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/drive/files/restore", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewListDriveFileVersionsRequest constructs an http.Request for the ListDriveFileVersions method
+func NewListDriveFileVersionsRequest(server string, id ID, params *ListDriveFileVersionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/drive/files/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSearchDriveRequest constructs an http.Request for the SearchDrive method
+func NewSearchDriveRequest(server string, id ID, params *SearchDriveParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/drive/search", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "prefix", params.Prefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -2010,6 +3335,165 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/accounts/{id}/keys (the `CreateAccountKey` operationId).
 	CreateAccountKeyWithResponse(ctx context.Context, id ID, params *CreateAccountKeyParams, body CreateAccountKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAccountKeyResult, error)
 
+	// GetDriveWithResponse Count a drive
+	//
+	// How many files and bytes the drive holds and may hold, and its revision, which counts the changes.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive (the `GetDrive` operationId).
+	GetDriveWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetDriveResult, error)
+
+	// BatchDriveWithBodyWithResponse Write many files at once
+	//
+	// Up to 500 writes, in their order, all or none: each sees what those before it did, and the first that fails undoes all. `param` of the error names it, such as `operations[3].path`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/drive/batch (the `BatchDrive` operationId).
+	BatchDriveWithBodyWithResponse(ctx context.Context, id ID, params *BatchDriveParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BatchDriveResult, error)
+
+	// BatchDriveWithResponse Write many files at once
+	//
+	// Up to 500 writes, in their order, all or none: each sees what those before it did, and the first that fails undoes all. `param` of the error names it, such as `operations[3].path`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/drive/batch (the `BatchDrive` operationId).
+	BatchDriveWithResponse(ctx context.Context, id ID, params *BatchDriveParams, body BatchDriveJSONRequestBody, reqEditors ...RequestEditorFn) (*BatchDriveResult, error)
+
+	// ExportDriveWithResponse Download a drive
+	//
+	// All files as one zip archive, as they stood when the download began.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive/export (the `ExportDrive` operationId).
+	ExportDriveWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*ExportDriveResult, error)
+
+	// DeleteDriveFilesWithResponse Delete a file or a folder
+	//
+	// Either `path`, for one file, or `prefix` with `recursive=true`, for a folder: all files below it, or none if something goes wrong. What does not exist is no error. Deleted content is kept as versions and can be restored.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/api-agents/{id}/drive/files (the `DeleteDriveFiles` operationId).
+	DeleteDriveFilesWithResponse(ctx context.Context, id ID, params *DeleteDriveFilesParams, reqEditors ...RequestEditorFn) (*DeleteDriveFilesResult, error)
+
+	// ListDriveFilesWithResponse List files
+	//
+	// In the order of the paths, byte by byte. With `delimiter=/` everything below a folder is one entry of `commonPrefixes`, so that a page shows one folder; `limit` counts files and folders together. Pages stay right while files come and go.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive/files (the `ListDriveFiles` operationId).
+	ListDriveFilesWithResponse(ctx context.Context, id ID, params *ListDriveFilesParams, reqEditors ...RequestEditorFn) (*ListDriveFilesResult, error)
+
+	// PutDriveFileWithBodyWithResponse Write a file
+	//
+	// Creates the file or replaces its content; folders need no creation. Writing what is there already changes nothing (`outcome` is `unchanged`). The earlier content is kept as a version.
+	//
+	// Text (UTF-8 of a text-like `mimeType`) is searchable as soon as this answers. Other content is kept and served, and is not searched. For content that is not text send `encoding: base64`, or use `PUT …/drive/files/content`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/api-agents/{id}/drive/files (the `PutDriveFile` operationId).
+	PutDriveFileWithBodyWithResponse(ctx context.Context, id ID, params *PutDriveFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutDriveFileResult, error)
+
+	// PutDriveFileWithResponse Write a file
+	//
+	// Creates the file or replaces its content; folders need no creation. Writing what is there already changes nothing (`outcome` is `unchanged`). The earlier content is kept as a version.
+	//
+	// Text (UTF-8 of a text-like `mimeType`) is searchable as soon as this answers. Other content is kept and served, and is not searched. For content that is not text send `encoding: base64`, or use `PUT …/drive/files/content`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/api-agents/{id}/drive/files (the `PutDriveFile` operationId).
+	PutDriveFileWithResponse(ctx context.Context, id ID, params *PutDriveFileParams, body PutDriveFileJSONRequestBody, reqEditors ...RequestEditorFn) (*PutDriveFileResult, error)
+
+	// GetDriveFileContentWithResponse Read a file
+	//
+	// The bytes as they were written. One `Range` in bytes is served (206); several at once are answered with the whole file. The reply never runs in a browser: it is an attachment, sandboxed, and its type is not guessed.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive/files/content (the `GetDriveFileContent` operationId).
+	GetDriveFileContentWithResponse(ctx context.Context, id ID, params *GetDriveFileContentParams, reqEditors ...RequestEditorFn) (*GetDriveFileContentResult, error)
+
+	// PutDriveFileContentWithBodyWithResponse Upload a file
+	//
+	// The body is the content, of any type, and is streamed. Its media type is `mimeType`, or else the `Content-Type` of the request; without either, or with one of the types that programs send when they do not know (`application/octet-stream`, `application/x-www-form-urlencoded`), it is guessed. Otherwise like `PUT …/drive/files`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/api-agents/{id}/drive/files/content (the `PutDriveFileContent` operationId).
+	PutDriveFileContentWithBodyWithResponse(ctx context.Context, id ID, params *PutDriveFileContentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutDriveFileContentResult, error)
+
+	// GetDriveFileMetadataWithResponse Read what is known of a file
+	//
+	// Everything but the content. The `ETag` is the one of the content.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive/files/metadata (the `GetDriveFileMetadata` operationId).
+	GetDriveFileMetadataWithResponse(ctx context.Context, id ID, params *GetDriveFileMetadataParams, reqEditors ...RequestEditorFn) (*GetDriveFileMetadataResult, error)
+
+	// MoveDriveFileWithBodyWithResponse Move a file
+	//
+	// The file keeps its `id` and takes no content along: nothing is copied. A file at `to` is replaced only with `overwrite: true`. The versions of a path stay with the path.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/drive/files/move (the `MoveDriveFile` operationId).
+	MoveDriveFileWithBodyWithResponse(ctx context.Context, id ID, params *MoveDriveFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*MoveDriveFileResult, error)
+
+	// MoveDriveFileWithResponse Move a file
+	//
+	// The file keeps its `id` and takes no content along: nothing is copied. A file at `to` is replaced only with `overwrite: true`. The versions of a path stay with the path.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/drive/files/move (the `MoveDriveFile` operationId).
+	MoveDriveFileWithResponse(ctx context.Context, id ID, params *MoveDriveFileParams, body MoveDriveFileJSONRequestBody, reqEditors ...RequestEditorFn) (*MoveDriveFileResult, error)
+
+	// RestoreDriveFileWithBodyWithResponse Restore a version
+	//
+	// Makes an earlier version the content of its path again, as a new version. A deleted file comes back this way.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/drive/files/restore (the `RestoreDriveFile` operationId).
+	RestoreDriveFileWithBodyWithResponse(ctx context.Context, id ID, params *RestoreDriveFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RestoreDriveFileResult, error)
+
+	// RestoreDriveFileWithResponse Restore a version
+	//
+	// Makes an earlier version the content of its path again, as a new version. A deleted file comes back this way.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/drive/files/restore (the `RestoreDriveFile` operationId).
+	RestoreDriveFileWithResponse(ctx context.Context, id ID, params *RestoreDriveFileParams, body RestoreDriveFileJSONRequestBody, reqEditors ...RequestEditorFn) (*RestoreDriveFileResult, error)
+
+	// ListDriveFileVersionsWithResponse List the versions of a path
+	//
+	// What stands at the path and what stood there, the newest first, also after the file was deleted. The last 20 are kept, as long as the history of the drive is not larger than the drive may be.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive/files/versions (the `ListDriveFileVersions` operationId).
+	ListDriveFileVersionsWithResponse(ctx context.Context, id ID, params *ListDriveFileVersionsParams, reqEditors ...RequestEditorFn) (*ListDriveFileVersionsResult, error)
+
+	// SearchDriveWithResponse Search the text of a drive
+	//
+	// Passages that hold the words of `q`, the best first: all the words; where no passage has them all, any of them; where there is none, words that begin like them. Capitals, accents and an English plural make no difference. What stands in double quotes is found as it stands. No other characters have a meaning.
+	//
+	// The reply is the text of one moment: nothing deleted or replaced is ever in it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/drive/search (the `SearchDrive` operationId).
+	SearchDriveWithResponse(ctx context.Context, id ID, params *SearchDriveParams, reqEditors ...RequestEditorFn) (*SearchDriveResult, error)
+
 	// GetCreditsWithResponse Credits of the account
 	//
 	// granted = available + held + spent, whenever no call is being settled.
@@ -2434,6 +3918,621 @@ func (r CreateAccountKeyResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateAccountKeyResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetDriveResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Drive
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetDriveResult) GetJSON200() *Drive {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r GetDriveResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetDriveResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetDriveResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetDriveResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type BatchDriveResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DriveBatchResult
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r BatchDriveResult) GetJSON200() *DriveBatchResult {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r BatchDriveResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r BatchDriveResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r BatchDriveResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r BatchDriveResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ExportDriveResult200Headers the declared response headers of an HTTP 200 response for ExportDrive
+type ExportDriveResult200Headers struct {
+	ContentDisposition string
+}
+
+type ExportDriveResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ExportDriveResult200Headers
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportDriveResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportDriveResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportDriveResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportDriveResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteDriveFilesResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteDriveFilesResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteDriveFilesResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteDriveFilesResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteDriveFilesResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListDriveFilesResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DriveFileList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDriveFilesResult) GetJSON200() *DriveFileList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDriveFilesResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDriveFilesResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDriveFilesResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDriveFilesResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PutDriveFileResult200Headers the declared response headers of an HTTP 200 response for PutDriveFile
+type PutDriveFileResult200Headers struct {
+	ETag string
+}
+
+// PutDriveFileResult201Headers the declared response headers of an HTTP 201 response for PutDriveFile
+type PutDriveFileResult201Headers struct {
+	ETag string
+}
+
+type PutDriveFileResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WrittenDriveFile
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *WrittenDriveFile
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PutDriveFileResult200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *PutDriveFileResult201Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutDriveFileResult) GetJSON200() *WrittenDriveFile {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r PutDriveFileResult) GetJSON201() *WrittenDriveFile {
+	return r.JSON201
+}
+
+// GetBody returns the raw response body bytes
+func (r PutDriveFileResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutDriveFileResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutDriveFileResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutDriveFileResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetDriveFileContentResult200Headers the declared response headers of an HTTP 200 response for GetDriveFileContent
+type GetDriveFileContentResult200Headers struct {
+	AcceptRanges       string
+	ContentDisposition string
+	ETag               string
+}
+
+// GetDriveFileContentResult206Headers the declared response headers of an HTTP 206 response for GetDriveFileContent
+type GetDriveFileContentResult206Headers struct {
+	AcceptRanges       string
+	ContentDisposition string
+	ContentRange       string
+	ETag               string
+}
+
+// GetDriveFileContentResult304Headers the declared response headers of an HTTP 304 response for GetDriveFileContent
+type GetDriveFileContentResult304Headers struct {
+	ETag string
+}
+
+type GetDriveFileContentResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetDriveFileContentResult200Headers
+	// Headers206 the parsed response headers for an HTTP 206 response
+	Headers206 *GetDriveFileContentResult206Headers
+	// Headers304 the parsed response headers for an HTTP 304 response
+	Headers304 *GetDriveFileContentResult304Headers
+}
+
+// GetBody returns the raw response body bytes
+func (r GetDriveFileContentResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetDriveFileContentResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetDriveFileContentResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetDriveFileContentResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PutDriveFileContentResult200Headers the declared response headers of an HTTP 200 response for PutDriveFileContent
+type PutDriveFileContentResult200Headers struct {
+	ETag string
+}
+
+// PutDriveFileContentResult201Headers the declared response headers of an HTTP 201 response for PutDriveFileContent
+type PutDriveFileContentResult201Headers struct {
+	ETag string
+}
+
+type PutDriveFileContentResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WrittenDriveFile
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *WrittenDriveFile
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PutDriveFileContentResult200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *PutDriveFileContentResult201Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutDriveFileContentResult) GetJSON200() *WrittenDriveFile {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r PutDriveFileContentResult) GetJSON201() *WrittenDriveFile {
+	return r.JSON201
+}
+
+// GetBody returns the raw response body bytes
+func (r PutDriveFileContentResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutDriveFileContentResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutDriveFileContentResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutDriveFileContentResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetDriveFileMetadataResult200Headers the declared response headers of an HTTP 200 response for GetDriveFileMetadata
+type GetDriveFileMetadataResult200Headers struct {
+	ETag string
+}
+
+// GetDriveFileMetadataResult304Headers the declared response headers of an HTTP 304 response for GetDriveFileMetadata
+type GetDriveFileMetadataResult304Headers struct {
+	ETag string
+}
+
+type GetDriveFileMetadataResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DriveFile
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetDriveFileMetadataResult200Headers
+	// Headers304 the parsed response headers for an HTTP 304 response
+	Headers304 *GetDriveFileMetadataResult304Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetDriveFileMetadataResult) GetJSON200() *DriveFile {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r GetDriveFileMetadataResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetDriveFileMetadataResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetDriveFileMetadataResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetDriveFileMetadataResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// MoveDriveFileResult200Headers the declared response headers of an HTTP 200 response for MoveDriveFile
+type MoveDriveFileResult200Headers struct {
+	ETag string
+}
+
+type MoveDriveFileResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WrittenDriveFile
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *MoveDriveFileResult200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r MoveDriveFileResult) GetJSON200() *WrittenDriveFile {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r MoveDriveFileResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r MoveDriveFileResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r MoveDriveFileResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r MoveDriveFileResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RestoreDriveFileResult200Headers the declared response headers of an HTTP 200 response for RestoreDriveFile
+type RestoreDriveFileResult200Headers struct {
+	ETag string
+}
+
+type RestoreDriveFileResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WrittenDriveFile
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RestoreDriveFileResult200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RestoreDriveFileResult) GetJSON200() *WrittenDriveFile {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r RestoreDriveFileResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RestoreDriveFileResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RestoreDriveFileResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RestoreDriveFileResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListDriveFileVersionsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DriveVersionList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDriveFileVersionsResult) GetJSON200() *DriveVersionList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDriveFileVersionsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDriveFileVersionsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDriveFileVersionsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDriveFileVersionsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SearchDriveResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DriveSearchResult
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchDriveResult) GetJSON200() *DriveSearchResult {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchDriveResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchDriveResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchDriveResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchDriveResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -3212,6 +5311,267 @@ func (c *ClientWithResponses) CreateAccountKeyWithResponse(ctx context.Context, 
 	return ParseCreateAccountKeyResult(rsp)
 }
 
+// GetDriveWithResponse Count a drive
+//
+// How many files and bytes the drive holds and may hold, and its revision, which counts the changes.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive (the `GetDrive` operationId).
+func (c *ClientWithResponses) GetDriveWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetDriveResult, error) {
+	rsp, err := c.GetDrive(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetDriveResult(rsp)
+}
+
+// BatchDriveWithBodyWithResponse Write many files at once
+//
+// Up to 500 writes, in their order, all or none: each sees what those before it did, and the first that fails undoes all. `param` of the error names it, such as `operations[3].path`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/drive/batch (the `BatchDrive` operationId).
+func (c *ClientWithResponses) BatchDriveWithBodyWithResponse(ctx context.Context, id ID, params *BatchDriveParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BatchDriveResult, error) {
+	rsp, err := c.BatchDriveWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBatchDriveResult(rsp)
+}
+
+// BatchDriveWithResponse Write many files at once
+//
+// Up to 500 writes, in their order, all or none: each sees what those before it did, and the first that fails undoes all. `param` of the error names it, such as `operations[3].path`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/drive/batch (the `BatchDrive` operationId).
+func (c *ClientWithResponses) BatchDriveWithResponse(ctx context.Context, id ID, params *BatchDriveParams, body BatchDriveJSONRequestBody, reqEditors ...RequestEditorFn) (*BatchDriveResult, error) {
+	rsp, err := c.BatchDrive(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBatchDriveResult(rsp)
+}
+
+// ExportDriveWithResponse Download a drive
+//
+// All files as one zip archive, as they stood when the download began.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive/export (the `ExportDrive` operationId).
+func (c *ClientWithResponses) ExportDriveWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*ExportDriveResult, error) {
+	rsp, err := c.ExportDrive(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportDriveResult(rsp)
+}
+
+// DeleteDriveFilesWithResponse Delete a file or a folder
+//
+// Either `path`, for one file, or `prefix` with `recursive=true`, for a folder: all files below it, or none if something goes wrong. What does not exist is no error. Deleted content is kept as versions and can be restored.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/api-agents/{id}/drive/files (the `DeleteDriveFiles` operationId).
+func (c *ClientWithResponses) DeleteDriveFilesWithResponse(ctx context.Context, id ID, params *DeleteDriveFilesParams, reqEditors ...RequestEditorFn) (*DeleteDriveFilesResult, error) {
+	rsp, err := c.DeleteDriveFiles(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteDriveFilesResult(rsp)
+}
+
+// ListDriveFilesWithResponse List files
+//
+// In the order of the paths, byte by byte. With `delimiter=/` everything below a folder is one entry of `commonPrefixes`, so that a page shows one folder; `limit` counts files and folders together. Pages stay right while files come and go.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive/files (the `ListDriveFiles` operationId).
+func (c *ClientWithResponses) ListDriveFilesWithResponse(ctx context.Context, id ID, params *ListDriveFilesParams, reqEditors ...RequestEditorFn) (*ListDriveFilesResult, error) {
+	rsp, err := c.ListDriveFiles(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDriveFilesResult(rsp)
+}
+
+// PutDriveFileWithBodyWithResponse Write a file
+//
+// Creates the file or replaces its content; folders need no creation. Writing what is there already changes nothing (`outcome` is `unchanged`). The earlier content is kept as a version.
+//
+// Text (UTF-8 of a text-like `mimeType`) is searchable as soon as this answers. Other content is kept and served, and is not searched. For content that is not text send `encoding: base64`, or use `PUT …/drive/files/content`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/api-agents/{id}/drive/files (the `PutDriveFile` operationId).
+func (c *ClientWithResponses) PutDriveFileWithBodyWithResponse(ctx context.Context, id ID, params *PutDriveFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutDriveFileResult, error) {
+	rsp, err := c.PutDriveFileWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutDriveFileResult(rsp)
+}
+
+// PutDriveFileWithResponse Write a file
+//
+// Creates the file or replaces its content; folders need no creation. Writing what is there already changes nothing (`outcome` is `unchanged`). The earlier content is kept as a version.
+//
+// Text (UTF-8 of a text-like `mimeType`) is searchable as soon as this answers. Other content is kept and served, and is not searched. For content that is not text send `encoding: base64`, or use `PUT …/drive/files/content`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/api-agents/{id}/drive/files (the `PutDriveFile` operationId).
+func (c *ClientWithResponses) PutDriveFileWithResponse(ctx context.Context, id ID, params *PutDriveFileParams, body PutDriveFileJSONRequestBody, reqEditors ...RequestEditorFn) (*PutDriveFileResult, error) {
+	rsp, err := c.PutDriveFile(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutDriveFileResult(rsp)
+}
+
+// GetDriveFileContentWithResponse Read a file
+//
+// The bytes as they were written. One `Range` in bytes is served (206); several at once are answered with the whole file. The reply never runs in a browser: it is an attachment, sandboxed, and its type is not guessed.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive/files/content (the `GetDriveFileContent` operationId).
+func (c *ClientWithResponses) GetDriveFileContentWithResponse(ctx context.Context, id ID, params *GetDriveFileContentParams, reqEditors ...RequestEditorFn) (*GetDriveFileContentResult, error) {
+	rsp, err := c.GetDriveFileContent(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetDriveFileContentResult(rsp)
+}
+
+// PutDriveFileContentWithBodyWithResponse Upload a file
+//
+// The body is the content, of any type, and is streamed. Its media type is `mimeType`, or else the `Content-Type` of the request; without either, or with one of the types that programs send when they do not know (`application/octet-stream`, `application/x-www-form-urlencoded`), it is guessed. Otherwise like `PUT …/drive/files`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/api-agents/{id}/drive/files/content (the `PutDriveFileContent` operationId).
+func (c *ClientWithResponses) PutDriveFileContentWithBodyWithResponse(ctx context.Context, id ID, params *PutDriveFileContentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutDriveFileContentResult, error) {
+	rsp, err := c.PutDriveFileContentWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutDriveFileContentResult(rsp)
+}
+
+// GetDriveFileMetadataWithResponse Read what is known of a file
+//
+// Everything but the content. The `ETag` is the one of the content.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive/files/metadata (the `GetDriveFileMetadata` operationId).
+func (c *ClientWithResponses) GetDriveFileMetadataWithResponse(ctx context.Context, id ID, params *GetDriveFileMetadataParams, reqEditors ...RequestEditorFn) (*GetDriveFileMetadataResult, error) {
+	rsp, err := c.GetDriveFileMetadata(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetDriveFileMetadataResult(rsp)
+}
+
+// MoveDriveFileWithBodyWithResponse Move a file
+//
+// The file keeps its `id` and takes no content along: nothing is copied. A file at `to` is replaced only with `overwrite: true`. The versions of a path stay with the path.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/drive/files/move (the `MoveDriveFile` operationId).
+func (c *ClientWithResponses) MoveDriveFileWithBodyWithResponse(ctx context.Context, id ID, params *MoveDriveFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*MoveDriveFileResult, error) {
+	rsp, err := c.MoveDriveFileWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseMoveDriveFileResult(rsp)
+}
+
+// MoveDriveFileWithResponse Move a file
+//
+// The file keeps its `id` and takes no content along: nothing is copied. A file at `to` is replaced only with `overwrite: true`. The versions of a path stay with the path.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/drive/files/move (the `MoveDriveFile` operationId).
+func (c *ClientWithResponses) MoveDriveFileWithResponse(ctx context.Context, id ID, params *MoveDriveFileParams, body MoveDriveFileJSONRequestBody, reqEditors ...RequestEditorFn) (*MoveDriveFileResult, error) {
+	rsp, err := c.MoveDriveFile(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseMoveDriveFileResult(rsp)
+}
+
+// RestoreDriveFileWithBodyWithResponse Restore a version
+//
+// Makes an earlier version the content of its path again, as a new version. A deleted file comes back this way.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/drive/files/restore (the `RestoreDriveFile` operationId).
+func (c *ClientWithResponses) RestoreDriveFileWithBodyWithResponse(ctx context.Context, id ID, params *RestoreDriveFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RestoreDriveFileResult, error) {
+	rsp, err := c.RestoreDriveFileWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestoreDriveFileResult(rsp)
+}
+
+// RestoreDriveFileWithResponse Restore a version
+//
+// Makes an earlier version the content of its path again, as a new version. A deleted file comes back this way.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/drive/files/restore (the `RestoreDriveFile` operationId).
+func (c *ClientWithResponses) RestoreDriveFileWithResponse(ctx context.Context, id ID, params *RestoreDriveFileParams, body RestoreDriveFileJSONRequestBody, reqEditors ...RequestEditorFn) (*RestoreDriveFileResult, error) {
+	rsp, err := c.RestoreDriveFile(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestoreDriveFileResult(rsp)
+}
+
+// ListDriveFileVersionsWithResponse List the versions of a path
+//
+// What stands at the path and what stood there, the newest first, also after the file was deleted. The last 20 are kept, as long as the history of the drive is not larger than the drive may be.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive/files/versions (the `ListDriveFileVersions` operationId).
+func (c *ClientWithResponses) ListDriveFileVersionsWithResponse(ctx context.Context, id ID, params *ListDriveFileVersionsParams, reqEditors ...RequestEditorFn) (*ListDriveFileVersionsResult, error) {
+	rsp, err := c.ListDriveFileVersions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDriveFileVersionsResult(rsp)
+}
+
+// SearchDriveWithResponse Search the text of a drive
+//
+// Passages that hold the words of `q`, the best first: all the words; where no passage has them all, any of them; where there is none, words that begin like them. Capitals, accents and an English plural make no difference. What stands in double quotes is found as it stands. No other characters have a meaning.
+//
+// The reply is the text of one moment: nothing deleted or replaced is ever in it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/drive/search (the `SearchDrive` operationId).
+func (c *ClientWithResponses) SearchDriveWithResponse(ctx context.Context, id ID, params *SearchDriveParams, reqEditors ...RequestEditorFn) (*SearchDriveResult, error) {
+	rsp, err := c.SearchDrive(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchDriveResult(rsp)
+}
+
 // GetCreditsWithResponse Credits of the account
 //
 // granted = available + held + spent, whenever no call is being settled.
@@ -3666,6 +6026,507 @@ func ParseCreateAccountKeyResult(rsp *http.Response) (*CreateAccountKeyResult, e
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetDriveResult parses an HTTP response from a GetDriveWithResponse call
+func ParseGetDriveResult(rsp *http.Response) (*GetDriveResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetDriveResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Drive
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseBatchDriveResult parses an HTTP response from a BatchDriveWithResponse call
+func ParseBatchDriveResult(rsp *http.Response) (*BatchDriveResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &BatchDriveResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DriveBatchResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportDriveResult parses an HTTP response from a ExportDriveWithResponse call
+func ParseExportDriveResult(rsp *http.Response) (*ExportDriveResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportDriveResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ExportDriveResult200Headers
+		if values := rsp.Header.Values("Content-Disposition"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Content-Disposition", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ContentDisposition = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteDriveFilesResult parses an HTTP response from a DeleteDriveFilesWithResponse call
+func ParseDeleteDriveFilesResult(rsp *http.Response) (*DeleteDriveFilesResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteDriveFilesResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	return response, nil
+}
+
+// ParseListDriveFilesResult parses an HTTP response from a ListDriveFilesWithResponse call
+func ParseListDriveFilesResult(rsp *http.Response) (*ListDriveFilesResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDriveFilesResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DriveFileList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutDriveFileResult parses an HTTP response from a PutDriveFileWithResponse call
+func ParsePutDriveFileResult(rsp *http.Response) (*PutDriveFileResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutDriveFileResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WrittenDriveFile
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest WrittenDriveFile
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PutDriveFileResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers PutDriveFileResult201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetDriveFileContentResult parses an HTTP response from a GetDriveFileContentWithResponse call
+func ParseGetDriveFileContentResult(rsp *http.Response) (*GetDriveFileContentResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetDriveFileContentResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetDriveFileContentResult200Headers
+		if values := rsp.Header.Values("Accept-Ranges"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Accept-Ranges", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.AcceptRanges = value
+		}
+		if values := rsp.Header.Values("Content-Disposition"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Content-Disposition", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ContentDisposition = value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 206:
+		var headers GetDriveFileContentResult206Headers
+		if values := rsp.Header.Values("Accept-Ranges"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Accept-Ranges", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.AcceptRanges = value
+		}
+		if values := rsp.Header.Values("Content-Disposition"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Content-Disposition", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ContentDisposition = value
+		}
+		if values := rsp.Header.Values("Content-Range"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Content-Range", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ContentRange = value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers206 = &headers
+	case rsp.StatusCode == 304:
+		var headers GetDriveFileContentResult304Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers304 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePutDriveFileContentResult parses an HTTP response from a PutDriveFileContentWithResponse call
+func ParsePutDriveFileContentResult(rsp *http.Response) (*PutDriveFileContentResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutDriveFileContentResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WrittenDriveFile
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest WrittenDriveFile
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PutDriveFileContentResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers PutDriveFileContentResult201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetDriveFileMetadataResult parses an HTTP response from a GetDriveFileMetadataWithResponse call
+func ParseGetDriveFileMetadataResult(rsp *http.Response) (*GetDriveFileMetadataResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetDriveFileMetadataResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DriveFile
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetDriveFileMetadataResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 304:
+		var headers GetDriveFileMetadataResult304Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers304 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseMoveDriveFileResult parses an HTTP response from a MoveDriveFileWithResponse call
+func ParseMoveDriveFileResult(rsp *http.Response) (*MoveDriveFileResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &MoveDriveFileResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WrittenDriveFile
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers MoveDriveFileResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRestoreDriveFileResult parses an HTTP response from a RestoreDriveFileWithResponse call
+func ParseRestoreDriveFileResult(rsp *http.Response) (*RestoreDriveFileResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RestoreDriveFileResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WrittenDriveFile
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RestoreDriveFileResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListDriveFileVersionsResult parses an HTTP response from a ListDriveFileVersionsWithResponse call
+func ParseListDriveFileVersionsResult(rsp *http.Response) (*ListDriveFileVersionsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDriveFileVersionsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DriveVersionList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSearchDriveResult parses an HTTP response from a SearchDriveWithResponse call
+func ParseSearchDriveResult(rsp *http.Response) (*SearchDriveResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchDriveResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DriveSearchResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	}
 
 	return response, nil

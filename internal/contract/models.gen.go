@@ -4,7 +4,11 @@
 package contract
 
 import (
+	"encoding/json"
+	"errors"
+
 	"github.com/oapi-codegen/nullable"
+	"github.com/oapi-codegen/runtime"
 )
 
 // Account defines model for Account.
@@ -139,6 +143,176 @@ type DocsLinks struct {
 
 	// Reference Example: /docs/api-openapi
 	Reference string `json:"reference"`
+}
+
+// Drive defines model for Drive.
+type Drive struct {
+	AgentID string `json:"agentId"`
+
+	// Bytes Of all files together.
+	Bytes        int64 `json:"bytes"`
+	Files        int64 `json:"files"`
+	HistoryBytes int64 `json:"historyBytes"`
+
+	// HistoryFiles Earlier versions that are kept.
+	HistoryFiles int64 `json:"historyFiles"`
+	MaxBytes     int64 `json:"maxBytes"`
+
+	// MaxFileBytes Of one file.
+	MaxFileBytes int64 `json:"maxFileBytes"`
+	MaxFiles     int64 `json:"maxFiles"`
+
+	// Revision Counts the changes; 0 before the first.
+	Revision int64 `json:"revision"`
+
+	// UpdatedAt Null before the first change.
+	UpdatedAt nullable.Nullable[Time] `json:"updatedAt"`
+}
+
+// DriveBatch defines model for DriveBatch.
+type DriveBatch struct {
+	Operations []DriveOperation `json:"operations"`
+}
+
+// DriveBatchResult defines model for DriveBatchResult.
+type DriveBatchResult struct {
+	Results []DriveOutcome `json:"results"`
+
+	// Revision Of the drive, afterwards.
+	Revision int64 `json:"revision"`
+}
+
+// DriveDelete defines model for DriveDelete.
+type DriveDelete struct {
+	IfMatch nullable.Nullable[string] `json:"ifMatch,omitempty,omitzero"`
+	Op      string                    `json:"op"`
+	Path    string                    `json:"path"`
+}
+
+// DriveFile defines model for DriveFile.
+type DriveFile struct {
+	AgentID   string `json:"agentId"`
+	CreatedAt Time   `json:"createdAt"`
+
+	// ID Stays when the file is replaced or moved.
+	//
+	// Example: fil_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// Lines Null for what is not text.
+	Lines nullable.Nullable[int64] `json:"lines"`
+
+	// MimeType Example: text/markdown
+	MimeType string `json:"mimeType"`
+
+	// Path Example: handbook/refunds.md
+	Path string `json:"path"`
+
+	// Sha256 Of the content, in hexadecimal. The `ETag` is this in double quotes.
+	Sha256 string `json:"sha256"`
+
+	// Size In bytes.
+	Size int64 `json:"size"`
+
+	// Text Whether it is searched, and given to the agent as text.
+	Text      bool `json:"text"`
+	UpdatedAt Time `json:"updatedAt"`
+
+	// Version The drive's revision when this content came to this path.
+	Version int64 `json:"version"`
+}
+
+// DriveFileList defines model for DriveFileList.
+type DriveFileList struct {
+	// CommonPrefixes Folders, each with its slash at the end; empty without `delimiter`.
+	CommonPrefixes []string    `json:"commonPrefixes"`
+	Data           []DriveFile `json:"data"`
+	HasMore        bool        `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// DriveHit defines model for DriveHit.
+type DriveHit struct {
+	EndLine  int64  `json:"endLine"`
+	MimeType string `json:"mimeType"`
+	Path     string `json:"path"`
+
+	// Score 1 for the best passage of this reply, less for the others.
+	Score float64 `json:"score"`
+
+	// Sha256 Of the file's content.
+	Sha256 string `json:"sha256"`
+
+	// Snippet A part of the passage around the words found, on one line.
+	Snippet string `json:"snippet"`
+
+	// StartLine The first line of the passage.
+	StartLine int64 `json:"startLine"`
+	Version   int64 `json:"version"`
+}
+
+// DriveMove defines model for DriveMove.
+type DriveMove struct {
+	From      string                  `json:"from"`
+	Op        string                  `json:"op"`
+	Overwrite nullable.Nullable[bool] `json:"overwrite,omitempty,omitzero"`
+	To        string                  `json:"to"`
+}
+
+// DriveOperation defines model for DriveOperation.
+type DriveOperation struct {
+	union json.RawMessage
+}
+
+// DriveOutcome defines model for DriveOutcome.
+type DriveOutcome struct {
+	// File The file as the operation left it; null after a delete.
+	File    nullable.Nullable[DriveFile] `json:"file"`
+	Outcome string                       `json:"outcome"`
+
+	// Path As in the operation; `from` of a move.
+	Path string `json:"path"`
+}
+
+// DrivePut defines model for DrivePut.
+type DrivePut struct {
+	Content  string                    `json:"content"`
+	Encoding nullable.Nullable[string] `json:"encoding,omitempty,omitzero"`
+
+	// IfMatch Like the header `If-Match`.
+	IfMatch nullable.Nullable[string] `json:"ifMatch,omitempty,omitzero"`
+
+	// IfNoneMatch Like the header `If-None-Match`.
+	IfNoneMatch nullable.Nullable[string] `json:"ifNoneMatch,omitempty,omitzero"`
+	MimeType    nullable.Nullable[string] `json:"mimeType,omitempty,omitzero"`
+	Op          string                    `json:"op"`
+	Path        string                    `json:"path"`
+}
+
+// DriveSearchResult defines model for DriveSearchResult.
+type DriveSearchResult struct {
+	Data []DriveHit `json:"data"`
+}
+
+// DriveVersion defines model for DriveVersion.
+type DriveVersion struct {
+	CreatedAt Time   `json:"createdAt"`
+	Current   bool   `json:"current"`
+	MimeType  string `json:"mimeType"`
+	Path      string `json:"path"`
+
+	// RetiredAt When it was replaced, moved or deleted; null for the current one.
+	RetiredAt nullable.Nullable[Time] `json:"retiredAt"`
+	Sha256    string                  `json:"sha256"`
+	Size      int64                   `json:"size"`
+	Version   int64                   `json:"version"`
+}
+
+// DriveVersionList defines model for DriveVersionList.
+type DriveVersionList struct {
+	Data []DriveVersion `json:"data"`
 }
 
 // Grant defines model for Grant.
@@ -356,6 +530,15 @@ type Model struct {
 	Price Price `json:"price"`
 }
 
+// MoveDriveFile defines model for MoveDriveFile.
+type MoveDriveFile struct {
+	From string `json:"from"`
+
+	// Overwrite Whether a file at `to` is replaced; false where absent.
+	Overwrite nullable.Nullable[bool] `json:"overwrite,omitempty,omitzero"`
+	To        string                  `json:"to"`
+}
+
 // Plan defines model for Plan.
 type Plan struct {
 	GatedModels bool `json:"gatedModels"`
@@ -485,6 +668,12 @@ type Reconciliation struct {
 	ReceiptsMicro int64 `json:"receiptsMicro"`
 }
 
+// RestoreDriveFile defines model for RestoreDriveFile.
+type RestoreDriveFile struct {
+	Path    string `json:"path"`
+	Version int64  `json:"version"`
+}
+
 // RotateKey defines model for RotateKey.
 type RotateKey struct {
 	// OverlapSeconds How long the old key lives on; 3600 unless said otherwise.
@@ -571,8 +760,87 @@ type UserCredits struct {
 	HeldMicro int64 `json:"heldMicro"`
 }
 
+// WriteDriveFile defines model for WriteDriveFile.
+type WriteDriveFile struct {
+	// Content The text, or with `encoding: base64` the bytes.
+	Content string `json:"content"`
+
+	// Encoding Of `content`; `utf-8` where absent.
+	Encoding nullable.Nullable[string] `json:"encoding,omitempty,omitzero"`
+
+	// MimeType Guessed from the name and the content where absent.
+	MimeType nullable.Nullable[string] `json:"mimeType,omitempty,omitzero"`
+
+	// Path Relative, with `/` between folders: no empty, `.` or `..` segments, no backslash or control character, at most 1,024 bytes and 255 for a segment. It is brought into Unicode NFC.
+	Path string `json:"path"`
+}
+
+// WrittenDriveFile A file, and what the write did.
+type WrittenDriveFile struct {
+	AgentID   string `json:"agentId"`
+	CreatedAt Time   `json:"createdAt"`
+
+	// ID Stays when the file is replaced or moved.
+	//
+	// Example: fil_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// Lines Null for what is not text.
+	Lines nullable.Nullable[int64] `json:"lines"`
+
+	// MimeType Example: text/markdown
+	MimeType string `json:"mimeType"`
+	Outcome  string `json:"outcome"`
+
+	// Path Example: handbook/refunds.md
+	Path string `json:"path"`
+
+	// Sha256 Of the content, in hexadecimal. The `ETag` is this in double quotes.
+	Sha256 string `json:"sha256"`
+
+	// Size In bytes.
+	Size int64 `json:"size"`
+
+	// Text Whether it is searched, and given to the agent as text.
+	Text      bool `json:"text"`
+	UpdatedAt Time `json:"updatedAt"`
+
+	// Version The drive's revision when this content came to this path.
+	Version int64 `json:"version"`
+}
+
 // Cursor defines model for Cursor.
 type Cursor = string
+
+// DriveDelimiter defines model for DriveDelimiter.
+type DriveDelimiter = string
+
+// DriveFolder defines model for DriveFolder.
+type DriveFolder = string
+
+// DriveHits defines model for DriveHits.
+type DriveHits = int
+
+// DriveMimeType defines model for DriveMimeType.
+type DriveMimeType = string
+
+// DriveOptionalPath defines model for DriveOptionalPath.
+type DriveOptionalPath = string
+
+// DriveOrder defines model for DriveOrder.
+type DriveOrder = string
+
+// DrivePath defines model for DrivePath.
+type DrivePath = string
+
+// DrivePrefix defines model for DrivePrefix.
+type DrivePrefix = string
+
+// DriveQuery defines model for DriveQuery.
+type DriveQuery = string
+
+// DriveRecursive defines model for DriveRecursive.
+type DriveRecursive = bool
 
 // FilterAgent defines model for FilterAgent.
 type FilterAgent = string
@@ -607,11 +875,26 @@ type ID = string
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// IfMatch defines model for IfMatch.
+type IfMatch = string
+
+// IfNoneMatch defines model for IfNoneMatch.
+type IfNoneMatch = string
+
+// IfNoneMatchAny defines model for IfNoneMatchAny.
+type IfNoneMatchAny = string
+
+// IfRange defines model for IfRange.
+type IfRange = string
+
 // Limit defines model for Limit.
 type Limit = int
 
 // Order defines model for Order.
 type Order = string
+
+// Range defines model for Range.
+type Range = string
 
 // To defines model for To.
 type To = Time
@@ -644,6 +927,123 @@ type CreateGrantParams struct {
 type CreateAccountKeyParams struct {
 	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// BatchDriveParams defines parameters for BatchDrive.
+type BatchDriveParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// DeleteDriveFilesParams defines parameters for DeleteDriveFiles.
+type DeleteDriveFilesParams struct {
+	// Path The path of a file.
+	Path DriveOptionalPath `form:"path,omitempty" json:"path,omitempty,omitzero"`
+
+	// Prefix The folder to delete, with or without its slash at the end.
+	Prefix DriveFolder `form:"prefix,omitempty" json:"prefix,omitempty,omitzero"`
+
+	// Recursive Has to be true with `prefix`.
+	Recursive DriveRecursive `form:"recursive,omitempty" json:"recursive,omitempty,omitzero"`
+
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// ListDriveFilesParams defines parameters for ListDriveFiles.
+type ListDriveFilesParams struct {
+	// Prefix Only paths that begin like this.
+	Prefix DrivePrefix `form:"prefix,omitempty" json:"prefix,omitempty,omitzero"`
+
+	// Delimiter `/` shows folders as one entry each.
+	Delimiter DriveDelimiter `form:"delimiter,omitempty" json:"delimiter,omitempty,omitzero"`
+
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By path.
+	Order DriveOrder `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// PutDriveFileParams defines parameters for PutDriveFile.
+type PutDriveFileParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+
+	// IfNoneMatch Only `*`: write only if there is no such file yet. Otherwise 412.
+	IfNoneMatch IfNoneMatchAny `json:"If-None-Match,omitempty,omitzero"`
+}
+
+// GetDriveFileContentParams defines parameters for GetDriveFileContent.
+type GetDriveFileContentParams struct {
+	// Path The path of the file.
+	Path DrivePath `form:"path" json:"path"`
+
+	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
+
+	// Range One range of bytes, such as `bytes=0-1023` or `bytes=-500`.
+	Range Range `json:"Range,omitempty,omitzero"`
+
+	// IfRange An `ETag`; the range is served only if it is still current, and the whole file otherwise.
+	IfRange IfRange `json:"If-Range,omitempty,omitzero"`
+}
+
+// PutDriveFileContentParams defines parameters for PutDriveFileContent.
+type PutDriveFileContentParams struct {
+	// Path The path of the file.
+	Path DrivePath `form:"path" json:"path"`
+
+	// MimeType The media type of the file.
+	MimeType DriveMimeType `form:"mimeType,omitempty" json:"mimeType,omitempty,omitzero"`
+
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+
+	// IfNoneMatch Only `*`: write only if there is no such file yet. Otherwise 412.
+	IfNoneMatch IfNoneMatchAny `json:"If-None-Match,omitempty,omitzero"`
+}
+
+// GetDriveFileMetadataParams defines parameters for GetDriveFileMetadata.
+type GetDriveFileMetadataParams struct {
+	// Path The path of the file.
+	Path DrivePath `form:"path" json:"path"`
+
+	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
+}
+
+// MoveDriveFileParams defines parameters for MoveDriveFile.
+type MoveDriveFileParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// RestoreDriveFileParams defines parameters for RestoreDriveFile.
+type RestoreDriveFileParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListDriveFileVersionsParams defines parameters for ListDriveFileVersions.
+type ListDriveFileVersionsParams struct {
+	// Path The path of the file.
+	Path DrivePath `form:"path" json:"path"`
+}
+
+// SearchDriveParams defines parameters for SearchDrive.
+type SearchDriveParams struct {
+	// Q What to look for.
+	Q DriveQuery `form:"q" json:"q"`
+
+	// Prefix Only paths that begin like this.
+	Prefix DrivePrefix `form:"prefix,omitempty" json:"prefix,omitempty,omitzero"`
+
+	// Limit The most passages of the reply.
+	Limit DriveHits `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
 // ListLedgerParams defines parameters for ListLedger.
@@ -745,6 +1145,18 @@ type CreateGrantJSONRequestBody = CreateGrant
 // CreateAccountKeyJSONRequestBody defines body for CreateAccountKey for application/json ContentType.
 type CreateAccountKeyJSONRequestBody = CreateKey
 
+// BatchDriveJSONRequestBody defines body for BatchDrive for application/json ContentType.
+type BatchDriveJSONRequestBody = DriveBatch
+
+// PutDriveFileJSONRequestBody defines body for PutDriveFile for application/json ContentType.
+type PutDriveFileJSONRequestBody = WriteDriveFile
+
+// MoveDriveFileJSONRequestBody defines body for MoveDriveFile for application/json ContentType.
+type MoveDriveFileJSONRequestBody = MoveDriveFile
+
+// RestoreDriveFileJSONRequestBody defines body for RestoreDriveFile for application/json ContentType.
+type RestoreDriveFileJSONRequestBody = RestoreDriveFile
+
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = CreateKey
 
@@ -753,3 +1165,140 @@ type UpdateKeyJSONRequestBody = UpdateKey
 
 // RotateKeyJSONRequestBody defines body for RotateKey for application/json ContentType.
 type RotateKeyJSONRequestBody = RotateKey
+
+// AsDrivePut returns the union data inside the DriveOperation as a DrivePut
+func (t DriveOperation) AsDrivePut() (DrivePut, error) {
+	var body DrivePut
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromDrivePut overwrites any union data inside the DriveOperation as the provided DrivePut
+func (t *DriveOperation) FromDrivePut(v DrivePut) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"op":"put"}`))
+	t.union = b
+	return err
+}
+
+// MergeDrivePut performs a merge with any union data inside the DriveOperation, using the provided DrivePut
+func (t *DriveOperation) MergeDrivePut(v DrivePut) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"op":"put"}`))
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsDriveDelete returns the union data inside the DriveOperation as a DriveDelete
+func (t DriveOperation) AsDriveDelete() (DriveDelete, error) {
+	var body DriveDelete
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromDriveDelete overwrites any union data inside the DriveOperation as the provided DriveDelete
+func (t *DriveOperation) FromDriveDelete(v DriveDelete) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"op":"delete"}`))
+	t.union = b
+	return err
+}
+
+// MergeDriveDelete performs a merge with any union data inside the DriveOperation, using the provided DriveDelete
+func (t *DriveOperation) MergeDriveDelete(v DriveDelete) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"op":"delete"}`))
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsDriveMove returns the union data inside the DriveOperation as a DriveMove
+func (t DriveOperation) AsDriveMove() (DriveMove, error) {
+	var body DriveMove
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromDriveMove overwrites any union data inside the DriveOperation as the provided DriveMove
+func (t *DriveOperation) FromDriveMove(v DriveMove) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"op":"move"}`))
+	t.union = b
+	return err
+}
+
+// MergeDriveMove performs a merge with any union data inside the DriveOperation, using the provided DriveMove
+func (t *DriveOperation) MergeDriveMove(v DriveMove) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"op":"move"}`))
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t DriveOperation) Discriminator() (string, error) {
+	var discriminator struct {
+		Discriminator string `json:"op"`
+	}
+	err := json.Unmarshal(t.union, &discriminator)
+	return discriminator.Discriminator, err
+}
+
+func (t DriveOperation) ValueByDiscriminator() (interface{}, error) {
+	discriminator, err := t.Discriminator()
+	if err != nil {
+		return nil, err
+	}
+	switch discriminator {
+	case "delete":
+		return t.AsDriveDelete()
+	case "move":
+		return t.AsDriveMove()
+	case "put":
+		return t.AsDrivePut()
+	default:
+		return nil, errors.New("unknown discriminator value: " + discriminator)
+	}
+}
+
+func (t DriveOperation) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *DriveOperation) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}

@@ -1,0 +1,349 @@
+package api
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"stoa/internal/drive"
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// A driveBody walks over a body of the drive and checks it as the contract says.
+// A test holds it against the contract's own check.
+type driveBody struct {
+	cursor jsonx.Cursor
+	at     string // in front of members' names: "operations[3]."
+	err    error
+}
+
+func newDriveBody(raw []byte) (*driveBody, error) {
+	if strings.TrimSpace(string(raw[:min(len(raw), 64)])) == "" && !jsonx.Valid(raw) {
+		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body is empty. Send one JSON object.")
+	}
+	if !jsonx.Valid(raw) {
+		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body is not JSON, or it has a member twice. Send one JSON object in UTF-8.")
+	}
+	b := &driveBody{cursor: jsonx.NewCursor(raw)}
+	if b.cursor.Kind() != '{' {
+		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body must be one JSON object.")
+	}
+	return b, nil
+}
+
+func (b *driveBody) fail(code stoa.Code, member, format string, args ...any) {
+	if b.err == nil {
+		b.err = stoa.Errorf(code, format, args...).At(b.at + member)
+	}
+}
+
+// members reads an object: set is called for each member that is not null and
+// says whether it knows it. Those of must have to be there, those of may be
+// null.
+func (b *driveBody) members(must, may []string, set func(name string)) {
+	seen := map[string]bool{}
+	if !b.cursor.Object() {
+		return
+	}
+	for b.cursor.Member() {
+		name := string(b.cursor.Key)
+		switch {
+		case b.err != nil:
+			b.cursor.Skip()
+			continue
+		case !slices.Contains(must, name) && !slices.Contains(may, name):
+			names := slices.Sorted(slices.Values(slices.Concat(must, may)))
+			b.fail(stoa.CodeUnknownField, name, "There is no member %q here. The members are %s.", b.at+name, strings.Join(names, ", "))
+			b.cursor.Skip()
+			continue
+		case b.cursor.Kind() == 'n':
+			b.cursor.Skip()
+			if slices.Contains(must, name) {
+				b.fail(stoa.CodeMissingParameter, name, "The member %q must not be null.", b.at+name)
+				seen[name] = true
+			}
+			continue
+		}
+		seen[name] = true
+		set(name)
+	}
+	for _, name := range must {
+		if !seen[name] {
+			b.fail(stoa.CodeMissingParameter, name, "The member %q is missing.", b.at+name)
+		}
+	}
+}
+
+func (b *driveBody) kind(name string, want byte, article string) bool {
+	if b.cursor.Kind() == want {
+		return true
+	}
+	b.cursor.Skip()
+	b.fail(stoa.CodeInvalidType, name, "The member %q has the wrong type: it takes %s.", b.at+name, article)
+	return false
+}
+
+func (b *driveBody) text(name string) string {
+	if !b.kind(name, '"', "a string") {
+		return ""
+	}
+	s, _ := b.cursor.Text()
+	return s
+}
+
+// bytes reads a long text with one copy of it.
+func (b *driveBody) bytes(name string) []byte {
+	if !b.kind(name, '"', "a string") {
+		return nil
+	}
+	raw := b.cursor // a copy, to see how long the text is before its escapes are undone
+	out, _ := b.cursor.AppendPiece(make([]byte, 0, len(raw.Name())))
+	return out
+}
+
+func (b *driveBody) truth(name string) bool {
+	k := b.cursor.Kind()
+	if k != 't' && k != 'f' {
+		return b.kind(name, 't', "a boolean")
+	}
+	v, _ := b.cursor.Bool()
+	return v
+}
+
+func (b *driveBody) word(name string, allowed ...string) string {
+	s := b.text(name)
+	if b.err == nil && !slices.Contains(allowed, s) {
+		b.fail(stoa.CodeInvalidValue, name, "The member %q is not right: it takes one of %s.", b.at+name, strings.Join(allowed, ", "))
+	}
+	return s
+}
+
+// path checks a path that was read, once the body itself is known to be right.
+func (b *driveBody) path(name, text string) drive.Path {
+	if b.err != nil {
+		return drive.Path{}
+	}
+	p, err := drive.ParsePath(text)
+	if err != nil {
+		b.err = stoa.AsError(err).At(b.at + name)
+	}
+	return p
+}
+
+// A fileBody is the part of a body that describes a file to write.
+type fileBody struct {
+	path, mimeType, encoding string
+	content                  []byte
+}
+
+func (f *fileBody) set(b *driveBody, name string) {
+	switch name {
+	case "path":
+		f.path = b.text(name)
+	case "content":
+		f.content = b.bytes(name)
+	case "mimeType":
+		f.mimeType = b.text(name)
+	case "encoding":
+		f.encoding = b.word(name, "utf-8", "base64")
+	}
+}
+
+// op makes the write of it.
+func (f *fileBody) op(b *driveBody) drive.Op {
+	op := drive.Op{Verb: drive.VerbPut, Path: b.path("path", f.path)}
+	if b.err != nil {
+		return op
+	}
+	var err error
+	if op.MimeType, err = drive.ParseMime(f.mimeType); err != nil {
+		b.err = stoa.AsError(err).At(b.at + "mimeType")
+		return op
+	}
+	if f.encoding == "base64" {
+		n, err := base64.StdEncoding.Decode(f.content, f.content) // what is written is shorter than what was read
+		if err != nil {
+			b.fail(stoa.CodeInvalidValue, "content", "The member %q is not base64 in the standard alphabet with padding.", b.at+"content")
+			return op
+		}
+		f.content = f.content[:n]
+	}
+	op.Content = drive.BytesContent(f.content)
+	return op
+}
+
+// parseDriveFile reads the body of PUT …/drive/files.
+func parseDriveFile(raw []byte) (drive.Op, error) {
+	b, err := newDriveBody(raw)
+	if err != nil {
+		return drive.Op{}, err
+	}
+	var f fileBody
+	b.members([]string{"path", "content"}, []string{"mimeType", "encoding"}, func(name string) { f.set(b, name) })
+	op := f.op(b)
+	return op, b.err
+}
+
+// parseDriveMove reads the body of POST …/drive/files/move.
+func parseDriveMove(raw []byte) (drive.Op, error) {
+	b, err := newDriveBody(raw)
+	if err != nil {
+		return drive.Op{}, err
+	}
+	op := b.move()
+	return op, b.err
+}
+
+func (b *driveBody) move(more ...string) drive.Op {
+	op := drive.Op{Verb: drive.VerbMove}
+	var from, to string
+	b.members([]string{"from", "to"}, append(more, "overwrite"), func(name string) {
+		switch name {
+		case "from":
+			from = b.text(name)
+		case "to":
+			to = b.text(name)
+		case "overwrite":
+			op.Overwrite = b.truth(name)
+		default:
+			b.cursor.Skip()
+		}
+	})
+	op.Path, op.To = b.path("from", from), b.path("to", to)
+	return op
+}
+
+// parseDriveRestore reads the body of POST …/drive/files/restore.
+func parseDriveRestore(raw []byte) (drive.Op, error) {
+	b, err := newDriveBody(raw)
+	if err != nil {
+		return drive.Op{}, err
+	}
+	op := drive.Op{Verb: drive.VerbRestore}
+	var path string
+	b.members([]string{"path", "version"}, nil, func(name string) {
+		if name == "path" {
+			path = b.text(name)
+			return
+		}
+		if b.kind(name, '0', "an integer") {
+			v, whole := b.cursor.Int()
+			if !whole {
+				b.fail(stoa.CodeInvalidType, name, "The member %q has the wrong type: it takes an integer.", name)
+			} else if v < 1 {
+				b.fail(stoa.CodeInvalidValue, name, "The member %q is not right: it must be at least 1.", name)
+			}
+			op.Version = v
+		}
+	})
+	op.Path = b.path("path", path)
+	return op, b.err
+}
+
+// parseDriveBatch reads the body of POST …/drive/batch.
+func parseDriveBatch(raw []byte, most int) ([]drive.Op, error) {
+	b, err := newDriveBody(raw)
+	if err != nil {
+		return nil, err
+	}
+	verbs := b.verbs() // the verb may stand behind what it gives meaning to
+	var ops []drive.Op
+	b.members([]string{"operations"}, nil, func(string) {
+		if !b.kind("operations", '[', "an array") {
+			return
+		}
+		b.cursor.Array()
+		for i := 0; b.cursor.Element(); i++ {
+			if b.err != nil || i >= most {
+				b.fail(stoa.CodeInvalidValue, "operations", "The member \"operations\" is not right: it takes at most %d items.", most)
+				b.cursor.Skip()
+				continue
+			}
+			b.at = fmt.Sprintf("operations[%d]", i)
+			if b.kind("", '{', "an object") {
+				b.at += "."
+				ops = append(ops, b.operation(verbs[i]))
+			}
+			b.at = ""
+		}
+		if len(ops) == 0 {
+			b.fail(stoa.CodeInvalidValue, "operations", "The member \"operations\" is not right: it needs at least 1 items.")
+		}
+	})
+	return ops, b.err
+}
+
+// verbs reads ahead what each operation is.
+func (b *driveBody) verbs() []string {
+	ahead := b.cursor // a copy: the text is walked over twice
+	var out []string
+	if !ahead.Object() {
+		return nil
+	}
+	for ahead.Member() {
+		if string(ahead.Key) != "operations" || !ahead.Array() {
+			continue
+		}
+		for ahead.Element() {
+			verb := ""
+			if ahead.Object() {
+				for ahead.Member() {
+					if string(ahead.Key) == "op" {
+						verb, _ = ahead.Text()
+					}
+				}
+			}
+			out = append(out, verb)
+		}
+	}
+	return out
+}
+
+func (b *driveBody) operation(verb string) drive.Op {
+	switch verb {
+	case "put":
+		var f fileBody
+		var cond drive.Condition
+		b.members([]string{"op", "path", "content"}, []string{"mimeType", "encoding", "ifMatch", "ifNoneMatch"}, func(name string) {
+			switch name {
+			case "op":
+				b.cursor.Skip()
+			case "ifMatch":
+				cond.Match = matching(b.text(name))
+			case "ifNoneMatch":
+				cond.NotExist = b.word(name, "*") == "*"
+			default:
+				f.set(b, name)
+			}
+		})
+		op := f.op(b)
+		op.If = cond
+		return op
+	case "delete":
+		op := drive.Op{Verb: drive.VerbDelete}
+		var path string
+		b.members([]string{"op", "path"}, []string{"ifMatch"}, func(name string) {
+			switch name {
+			case "path":
+				path = b.text(name)
+			case "ifMatch":
+				op.If.Match = matching(b.text(name))
+			default:
+				b.cursor.Skip()
+			}
+		})
+		op.Path = b.path("path", path)
+		return op
+	case "move":
+		return b.move("op")
+	}
+	b.cursor.Skip()
+	if verb == "" {
+		b.fail(stoa.CodeMissingParameter, "op", "The member %q is missing. It takes one of put, delete, move.", b.at+"op")
+	} else {
+		b.fail(stoa.CodeInvalidValue, "op", "The member %q is not right: it takes one of put, delete, move.", b.at+"op")
+	}
+	return drive.Op{}
+}

@@ -1,0 +1,161 @@
+package api
+
+import (
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"stoa/internal/drive"
+	"stoa/internal/stoa"
+)
+
+// getDriveFileContent serves GET /api/v1/api-agents/{id}/drive/files/content.
+func (s *Server) getDriveFileContent(w http.ResponseWriter, r *http.Request, _ stoa.Caller) error {
+	who, err := s.driveOf(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	path, err := pathParameter(r)
+	if err != nil {
+		return err
+	}
+	f, content, err := s.Drives.Open(r.Context(), who, path)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("ETag", f.ETag())
+	h.Set("Cache-Control", "private, no-cache")
+	if hasTag(strings.Join(r.Header["If-None-Match"], ","), f.SHA256) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	first, length, part, err := wantedRange(r, f)
+	if err != nil {
+		h.Set("Content-Range", fmt.Sprintf("bytes */%d", f.Size))
+		return err
+	}
+	attach(h, path.Base())
+	h.Set("Content-Type", f.MimeType)
+	h.Set("Accept-Ranges", "bytes")
+	h.Set("Content-Length", strconv.FormatInt(length, 10))
+	status := http.StatusOK
+	if part {
+		status = http.StatusPartialContent
+		h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, first+length-1, f.Size))
+	}
+	if _, err := content.Seek(first, io.SeekStart); err != nil {
+		return err
+	}
+	w.WriteHeader(status)
+	return send(w, r, io.LimitReader(content, length))
+}
+
+// exportDrive serves GET /api/v1/api-agents/{id}/drive/export.
+func (s *Server) exportDrive(w http.ResponseWriter, r *http.Request, _ stoa.Caller) error {
+	who, err := s.driveOf(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	export, err := s.Drives.Export(r.Context(), who)
+	if err != nil {
+		return err
+	}
+	attach(w.Header(), who.AgentID+".zip")
+	w.Header().Set("Content-Type", "application/zip")
+	w.WriteHeader(http.StatusOK)
+	if err := export.WriteZip(r.Context(), w); err != nil {
+		if r.Context().Err() != nil {
+			return errHungUp
+		}
+		return err
+	}
+	return nil
+}
+
+// attach makes a reply something to be kept, never to be shown: what agents and
+// callers write must not run in anybody's browser under our name.
+func attach(h http.Header, name string) {
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// send copies a content out. A caller who leaves is no failure of ours.
+func send(w http.ResponseWriter, r *http.Request, content io.Reader) error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := content.Read(buf)
+		if n > 0 {
+			if _, err := w.Write(buf[:n]); err != nil {
+				return errHungUp
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			if r.Context().Err() != nil {
+				return errHungUp
+			}
+			return err
+		}
+	}
+}
+
+// wantedRange reads Range and If-Range (RFC 9110, 14). What it does not
+// understand, several ranges among it, means the whole file.
+func wantedRange(r *http.Request, f drive.File) (first, length int64, part bool, err error) {
+	whole := func() (int64, int64, bool, error) { return 0, f.Size, false, nil }
+	headers := r.Header["Range"]
+	if len(headers) != 1 {
+		return whole()
+	}
+	unit, spec, ok := strings.Cut(headers[0], "=")
+	if !ok || !strings.EqualFold(strings.TrimSpace(unit), "bytes") || strings.Contains(spec, ",") {
+		return whole()
+	}
+	if condition := r.Header.Get("If-Range"); condition != "" && condition != f.ETag() {
+		return whole()
+	}
+	from, to, ok := strings.Cut(strings.TrimSpace(spec), "-")
+	if !ok || !digits(from) || !digits(to) || from == "" && to == "" {
+		return whole()
+	}
+	beyond := func() (int64, int64, bool, error) {
+		return 0, 0, false, stoa.Errorf(stoa.CodeRange, "The range begins after the end of the file, which has %d bytes.", f.Size).At("Range")
+	}
+	if from == "" { // the last so many bytes
+		n := number64(to)
+		if n == 0 || f.Size == 0 {
+			return beyond()
+		}
+		n = min(n, f.Size)
+		return f.Size - n, n, true, nil
+	}
+	first, last := number64(from), f.Size-1
+	if to != "" {
+		if number64(to) < first {
+			return whole()
+		}
+		last = min(last, number64(to))
+	}
+	if first >= f.Size {
+		return beyond()
+	}
+	return first, last - first + 1, true, nil
+}
+
+func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
+
+// number64 reads digits; what is too large is the largest number.
+func number64(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 1<<63 - 1
+	}
+	return n
+}
