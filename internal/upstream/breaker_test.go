@@ -147,6 +147,27 @@ func TestAHalfOpenBreakerLetsOneCallPass(t *testing.T) {
 	})
 }
 
+func TestAProbeIsNotRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{}
+		p, m := inMemory(v)
+		p.cfg.Retries = 2
+		v.status.Store(500)
+		for range breakerFailures {
+			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeUpstream)
+		}
+		if n := v.requests.Load(); n != 3*breakerFailures {
+			t.Errorf("%d requests", n)
+		}
+		<-time.After(time.Second)
+		v.requests.Store(0)
+		collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeUpstream)
+		if n := v.requests.Load(); n != 1 {
+			t.Errorf("the probe made %d requests", n)
+		}
+	})
+}
+
 func TestAProbeThatIsAbandonedLeavesItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}

@@ -115,6 +115,42 @@ func TestARetryThatCannotBeInTimeIsNotMade(t *testing.T) {
 	}
 }
 
+func TestTheMostTellingFailureOfAllRoutesIsTold(t *testing.T) {
+	tests := []struct {
+		name        string
+		first, then int
+		want        stoa.Code
+	}{
+		{"an overload is told before a broken vendor", 503, 500, stoa.CodeOverloaded},
+		{"whatever their order", 500, 503, stoa.CodeOverloaded},
+		{"a broken vendor is told before our own trouble", 401, 500, stoa.CodeUpstream},
+		{"an overload is told before our own trouble", 503, 401, stoa.CodeOverloaded},
+		{"a limit is told before our own trouble", 429, 403, stoa.CodeOverloaded},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			one, two := &vendor{}, &vendor{}
+			one.status.Store(int64(tt.first))
+			two.status.Store(int64(tt.then))
+			a := stoa.Provider{Name: "one", Wire: "messages", BaseURL: "https://one.example"}
+			b := stoa.Provider{Name: "two", Wire: "messages", BaseURL: "https://two.example"}
+			cfg := quick(a, b)
+			cfg.Transport = byHost{"one.example": one, "two.example": two}
+			r := collect(t.Context(), open(t, cfg), at("m", a, b), ask("hi"))
+			r.expect(t, tt.want)
+			if f := failureOf(t, r.err); f.Ours {
+				t.Errorf("our own trouble is told: %v", f)
+			}
+		})
+	}
+}
+
+type byHost map[string]http.RoundTripper
+
+func (h byHost) RoundTrip(r *http.Request) (*http.Response, error) {
+	return h[r.URL.Host].RoundTrip(r)
+}
+
 func TestTheTotalTimeoutCoversAllRoutesTogether(t *testing.T) {
 	one, two := fakeup.Start(t), fakeup.Start(t)
 	a, b := named(one.Provider("messages"), "one"), named(two.Provider("messages"), "two")
@@ -125,6 +161,9 @@ func TestTheTotalTimeoutCoversAllRoutesTogether(t *testing.T) {
 	r.expect(t, stoa.CodeUpstreamTimeout)
 	if len(one.Served()) != 1 || len(two.Served()) != 0 {
 		t.Errorf("attempts: %d and %d, want 1 and 0", len(one.Served()), len(two.Served()))
+	}
+	if s := p.Stats().Providers[2]; len(s.Routes) != 0 {
+		t.Errorf("the second route is blamed for what the first took: %+v", s.Routes)
 	}
 }
 
@@ -263,7 +302,7 @@ func TestCredentialsTroubleIsAnAlarmOnceAMinuteAndNeverTellsTheKey(t *testing.T)
 		t.Run(w.name, func(t *testing.T) {
 			fake := fakeup.Start(t)
 			pr := fake.Provider(w.name)
-			pr.APIKey = "sk-wrong-key-0123456789" // OpenAI's formats repeat it in their error
+			pr.APIKey = "zz wrong key 0123456789" // OpenAI's formats repeat it in their error
 			var j journal
 			cfg := quick(pr)
 			cfg.Logger = j.logger()

@@ -25,8 +25,9 @@ func TestFaults(t *testing.T) {
 		{name: "a server error is retried twice", prompt: "fail: 500", code: stoa.CodeUpstream, attempts: 3},
 		{name: "an overload is retried twice", prompt: "fail: 529", code: stoa.CodeOverloaded, attempts: 3},
 		{name: "a rate limit is retried twice", prompt: "fail: 429", code: stoa.CodeOverloaded, attempts: 3},
-		{name: "a long retry-after is not waited for", prompt: "fail: 429\nretry-after: 30", code: stoa.CodeOverloaded, attempts: 1},
+		{name: "a long retry-after is not waited for", prompt: "fail: 429\nretry-after: 8", code: stoa.CodeOverloaded, attempts: 1},
 		{name: "a fault that passes is made up for", prompt: "flaky: 2\nfail: 503\ntokens: 4", attempts: 3, started: 1, deltas: 4},
+		{name: "an empty reply at the second try", prompt: "flaky: 1\nfail: 500\nempty", attempts: 2, started: 1},
 		{name: "a fault in the stream that passes is made up for", prompt: "flaky: 1\nfault: error-in-stream\ntokens: 4", attempts: 2, started: 2, deltas: 4},
 		{name: "our key is refused", prompt: "fail: 401", code: stoa.CodeUpstream, attempts: 1},
 		{name: "our bill is not paid", prompt: "fail: 402", attempts: 1, code: "502 or 503"},
@@ -130,15 +131,23 @@ func TestTheReaderMayTakeLongerThanTheIdleTimeout(t *testing.T) {
 	cfg := quick(pr)
 	cfg.DefaultTimeout.Idle = 30 * time.Millisecond
 	p := open(t, cfg)
-	pause := time.NewTimer(100 * time.Millisecond)
-	for ev, err := range p.Stream(t.Context(), at("claude-haiku-4-5", pr), ask("tokens: 30")) {
+	deltas := 0
+	for ev, err := range p.Stream(t.Context(), at("claude-haiku-4-5", pr), longAsk("tokens: 3000")) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ev.Kind == stoa.Started {
-			<-pause.C // the reader is slow, the vendor is not
+		if ev.Kind == stoa.Delta {
+			if deltas++; deltas == 1 {
+				<-time.After(100 * time.Millisecond) // the reader is slow, the vendor is not
+			}
 		}
 	}
+}
+
+func longAsk(prompt string) stoa.Call {
+	c := ask(prompt)
+	c.MaxOutputTokens = 10_000
+	return c
 }
 
 func TestCancellingTheContextStopsTheVendorAtOnce(t *testing.T) {
