@@ -310,6 +310,9 @@ func neverLooksComplete(t *testing.T, wire string, route stoa.Route, body []byte
 		if cut.complete() {
 			same := cmp.Diff(whole.lines, cut.lines) == ""
 			if open {
+				if !betweenEvents(body[:n]) {
+					t.Fatalf("cut after %d of %d bytes, inside an event, it looks complete: %v", n, len(body), cut.lines)
+				}
 				same = cut.text == whole.text && cut.last.Stop == whole.last.Stop && cut.last.State == whole.last.State && slices.Equal(cut.calls, whole.calls)
 			}
 			if !same {
@@ -326,6 +329,13 @@ func neverLooksComplete(t *testing.T, wire string, route stoa.Route, body []byte
 			}
 		}
 	}
+}
+
+// betweenEvents tells whether a cut leaves no half event; a whole JSON reply has none.
+func betweenEvents(body []byte) bool {
+	s := strings.ReplaceAll(strings.ReplaceAll(string(body), "\r\n", "\n"), "\r", "\n")
+	trimmed := strings.TrimSpace(s)
+	return strings.HasSuffix(s, "\n\n") || strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[")
 }
 
 func TestFixturesDecodeError(t *testing.T) {
