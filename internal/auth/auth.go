@@ -9,6 +9,7 @@ package auth
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+	"golang.org/x/sync/singleflight"
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -25,6 +27,9 @@ const (
 	// freshness is how long a key is believed without looking at its row. Changes
 	// made by this process count at once; it bounds all others.
 	freshness = 900 * time.Millisecond
+	// renewal is when one caller looks at the row again while the others go on, so
+	// that a busy key never makes them all wait at once.
+	renewal   = 500 * time.Millisecond
 	cacheSize = 20_000
 	// flushEvery is how often the times of last use are written down.
 	flushEvery = 15 * time.Second
@@ -38,6 +43,7 @@ type Keys struct {
 	// changes counts what may have made the cache wrong, so that a row read
 	// before a change is not cached after it.
 	changes atomic.Uint64
+	loads   singleflight.Group
 
 	mu   sync.Mutex
 	used map[string]time.Time // key id → last use that is not written yet, to the minute
@@ -48,6 +54,7 @@ type known struct {
 	key     stoa.Key
 	account stoa.Account
 	read    time.Time
+	renewed atomic.Bool  // somebody is looking at the row again
 	noted   atomic.Int64 // the minute of the last use that was noted
 }
 
@@ -70,9 +77,13 @@ func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Cal
 	hash := sha256.Sum256([]byte(secret))
 	now := time.Now()
 	e, ok := k.cache.GetIfPresent(hash)
-	if !ok || now.Sub(e.read) > freshness {
+	if ok {
+		age := now.Sub(e.read)
+		ok = age < renewal || age < freshness && e.renewed.Swap(true)
+	}
+	if !ok {
 		var err error
-		if e, err = k.load(ctx, hash, now); err != nil {
+		if e, err = k.load(ctx, hash); err != nil {
 			return stoa.Caller{}, err
 		}
 		if e == nil {
@@ -108,9 +119,24 @@ func bearer(header string) (string, bool) {
 // maxSecret bounds what is hashed for a stranger.
 const maxSecret = 512
 
-func (k *Keys) load(ctx context.Context, hash [sha256.Size]byte, now time.Time) (*known, error) {
+// load reads a key's row, once for all who want it at the same time. It yields
+// nil where there is none.
+func (k *Keys) load(ctx context.Context, hash [sha256.Size]byte) (*known, error) {
+	// The number of changes is part of what is asked: who comes after a change
+	// must not get a row read before it.
 	before := k.changes.Load()
-	e := &known{read: now}
+	question := string(binary.BigEndian.AppendUint64(hash[:], before))
+	v, err, _ := k.loads.Do(question, func() (any, error) {
+		return k.read(context.WithoutCancel(ctx), hash, before) // others wait for it too
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.(*known), nil
+}
+
+func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, before uint64) (*known, error) {
+	e := &known{read: time.Now()}
 	found := false
 	err := k.st.Read(ctx, func(tx *store.Tx) (err error) {
 		e.key, e.account, found, err = tx.KeyByHash(ctx, hex.EncodeToString(hash[:]))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -124,13 +125,13 @@ func TestAChosenFirstKeyIsUsed(t *testing.T) {
 
 func TestWhateverIsWrongWithAHeaderIsTheSameError(t *testing.T) {
 	h := newHouse(t, storetest.New(t))
-	_, expired := h.create(stoa.Key{ExpiresAt: time.Now().Add(time.Microsecond * 50)})
+	_, expired := h.create(stoa.Key{ExpiresAt: time.Now().Add(100 * time.Millisecond)})
 	revokedKey, revoked := h.create(stoa.Key{})
 	h.write(func(tx *store.Tx) error {
 		_, err := h.keys.Revoke(context.Background(), tx, h.owner.ID, revokedKey.ID)
 		return err
 	})
-	<-time.After(time.Millisecond)
+	<-time.After(110 * time.Millisecond)
 	first := ""
 	for name, header := range map[string]string{
 		"nothing":           "",
@@ -337,5 +338,29 @@ func BenchmarkVerifyKey(b *testing.B) {
 		if _, err := k.Verify(ctx, header); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestABusyKeyIsReadByOneAtATime(t *testing.T) {
+	h := newHouse(t, storetest.New(t))
+	ctx := context.Background()
+	var wg sync.WaitGroup
+	end := time.Now().Add(1500 * time.Millisecond) // past two renewals
+	for range 16 {
+		wg.Go(func() {
+			for time.Now().Before(end) {
+				if _, err := h.keys.Verify(ctx, "Bearer "+h.secret); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	h.keys.Forget()
+	if _, err := h.keys.Verify(gone, "Bearer "+h.secret); err != nil {
+		t.Errorf("a caller who has hung up: %v", err)
 	}
 }

@@ -138,6 +138,7 @@ func (l *Ledger) flush() int {
 	ctx := context.Background()
 	var at time.Time
 	var err error
+	doubt := false // whether the rows still say what memory believes
 	for range attempts {
 		err = l.st.Write(ctx, func(tx *store.Tx) error {
 			if batch == nil { // as late as can be: all that waits comes along
@@ -157,6 +158,7 @@ func (l *Ledger) flush() int {
 				})
 			}
 		}
+		doubt = doubt || err != nil
 		if err == nil || !db.IsPassing(err) {
 			break
 		}
@@ -165,6 +167,14 @@ func (l *Ledger) flush() int {
 		batch = l.take(nil)
 	}
 	n := len(batch)
+	var doubtful []*account
+	if doubt {
+		for _, e := range batch {
+			if !slices.Contains(doubtful, e.h.a) {
+				doubtful = append(doubtful, e.h.a)
+			}
+		}
+	}
 	slow := batch[:0]
 	for _, e := range batch {
 		if err != nil {
@@ -178,7 +188,32 @@ func (l *Ledger) flush() int {
 	for _, e := range slow {
 		l.settleAlone(e)
 	}
+	for _, a := range doubtful {
+		l.reread(ctx, a)
+	}
 	return n
+}
+
+// reread brings the memory of a lease up to its row, after a commit of which it
+// is not known whether it happened. Only the settler adds to what is spent, and
+// it is here, so nothing is counted twice. When it fails, the next charge that
+// the lease does not cover finds out; see [Ledger.settleAlone].
+func (l *Ledger) reread(ctx context.Context, a *account) {
+	a.leasing.Lock()
+	defer a.leasing.Unlock()
+	err := l.st.Read(ctx, func(tx *store.Tx) error {
+		lease, found, err := tx.OpenLease(ctx, a.id, l.st.Node())
+		if err != nil || !found {
+			return err
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.lease, a.amount, a.spent = lease.ID, lease.Amount, lease.Spent
+		return nil
+	})
+	if err != nil {
+		l.log.LogAttrs(ctx, slog.LevelWarn, "a lease could not be read again", slog.String("account", a.id), slog.Any("error", err))
+	}
 }
 
 // errAgain says that entries were found to be slow and the batch has to be run
