@@ -471,3 +471,46 @@ func TestAReadOnlyStoreLooksBesideItsServer(t *testing.T) {
 		t.Errorf("an empty directory: %v", err)
 	}
 }
+
+func TestPurgedReceiptsLeaveTheBooksInOrder(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		a := storetest.Account(t, st, 1000)
+		var all []store.Receipt
+		for i := range 10 {
+			all = append(all, receipt(a.ID, fmt.Sprint("resp_", i), 10))
+		}
+		charge(t, st, all...)
+		purge := func(before time.Time, limit int) (n int64, err error) {
+			err = st.Write(ctx, func(tx *store.Tx) (err error) {
+				n, err = tx.PurgeReceipts(ctx, a.ID, before, limit)
+				return err
+			})
+			return n, err
+		}
+		if _, err := purge(time.Now().Add(-time.Hour), 10); stoa.CodeOf(err) != stoa.CodeInvalidValue {
+			t.Errorf("an hour ago: %v", err)
+		}
+		write(t, st, func(tx *store.Tx) error { // as if they were made long ago
+			_, err := tx.Exec(ctx, `UPDATE charges SET created_at = created_at - $1 WHERE id <> 'resp_9'`, (60 * 24 * time.Hour).Microseconds())
+			return err
+		})
+		for _, want := range []int64{4, 4, 1, 0} {
+			if n, err := purge(time.Now().Add(-store.OldestPurge), 4); n != want || err != nil {
+				t.Errorf("purged %d, %v; want %d", n, err, want)
+			}
+			wantInOrder(t, st)
+		}
+		read(t, st, func(tx *store.Tx) error {
+			list, _, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{}, store.Page{})
+			if len(list) != 1 || list[0].ID != "resp_9" {
+				t.Errorf("left: %+v", list)
+			}
+			f, _ := tx.Funds(ctx, a.ID)
+			if f.Balance+f.Leased != 900 {
+				t.Errorf("funds %+v", f)
+			}
+			return err
+		})
+	})
+}

@@ -30,17 +30,19 @@ var differences = []struct{ what, query string }{
 		FROM accounts a LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM grants WHERE $1 IN ('', account_id) GROUP BY account_id) g ON g.account_id = a.id
 		WHERE $1 IN ('', a.id) AND a.granted <> COALESCE(g.total, 0)`},
 	{"granted is balance, leases and charges together",
-		`SELECT a.id, a.id, a.granted, CAST(a.balance + COALESCE(l.total, 0) + COALESCE(c.total, 0) AS BIGINT)
+		`SELECT a.id, a.id, a.granted, CAST(a.balance + COALESCE(l.total, 0) + COALESCE(c.total, 0) + COALESCE(p.total, 0) AS BIGINT)
 		FROM accounts a
 		LEFT JOIN (SELECT account_id, SUM(amount - spent) AS total FROM leases WHERE is_open = 1 AND $1 IN ('', account_id) GROUP BY account_id) l ON l.account_id = a.id
 		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM charges WHERE $1 IN ('', account_id) GROUP BY account_id) c ON c.account_id = a.id
-		WHERE $1 IN ('', a.id) AND a.granted <> a.balance + COALESCE(l.total, 0) + COALESCE(c.total, 0)`},
+		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM purged_charges WHERE $1 IN ('', account_id) GROUP BY account_id) p ON p.account_id = a.id
+		WHERE $1 IN ('', a.id) AND a.granted <> a.balance + COALESCE(l.total, 0) + COALESCE(c.total, 0) + COALESCE(p.total, 0)`},
 	{"a balance is not below zero",
 		`SELECT id, id, balance, 0 FROM accounts WHERE balance < 0 AND $1 IN ('', id)`},
 	{"a lease has spent the sum of its charges",
-		`SELECT l.id, l.account_id, l.spent, CAST(COALESCE(c.total, 0) AS BIGINT)
+		`SELECT l.id, l.account_id, l.spent, CAST(COALESCE(c.total, 0) + COALESCE(p.amount, 0) AS BIGINT)
 		FROM leases l LEFT JOIN (SELECT lease_id, account_id, SUM(amount) AS total FROM charges WHERE $1 IN ('', account_id) GROUP BY lease_id, account_id) c ON c.lease_id = l.id AND c.account_id = l.account_id
-		WHERE $1 IN ('', l.account_id) AND l.spent <> COALESCE(c.total, 0)`},
+		LEFT JOIN purged_charges p ON p.lease_id = l.id AND p.account_id = l.account_id
+		WHERE $1 IN ('', l.account_id) AND l.spent <> COALESCE(c.total, 0) + COALESCE(p.amount, 0)`},
 	{"a lease has not spent more than it has",
 		`SELECT id, account_id, spent, amount FROM leases WHERE spent > amount AND $1 IN ('', account_id)`},
 	{"an open lease belongs to a living node",

@@ -114,6 +114,18 @@ CREATE TABLE charges (
 );
 CREATE INDEX charges_by_account ON charges (account_id, created_at, id);
 
+-- What is left of charges that were removed because their time was over: their
+-- sum, per lease.
+CREATE TABLE purged_charges (
+    account_id  TEXT   NOT NULL,
+    lease_id    TEXT   NOT NULL,
+    charges     BIGINT NOT NULL CHECK (charges >= 0),
+    amount      BIGINT NOT NULL CHECK (amount >= 0),
+    written_off BIGINT NOT NULL CHECK (written_off >= 0),
+    last_at     BIGINT NOT NULL,
+    PRIMARY KEY (account_id, lease_id)
+);
+
 -- What a caller's Idempotency-Key stands for. While running, owner is the node
 -- that works on it; once done, the reply is kept until expires_at.
 CREATE TABLE idempotency (
@@ -137,6 +149,7 @@ CREATE INDEX idempotency_by_expiry ON idempotency (expires_at);
 
 -- +goose Down
 DROP TABLE idempotency;
+DROP TABLE purged_charges;
 DROP TABLE charges;
 DROP TABLE leases;
 DROP TABLE grants;

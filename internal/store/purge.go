@@ -1,0 +1,68 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+// OldestPurge is how long a charge is kept at least: far longer than anybody
+// repeats a call under the same id.
+const OldestPurge = 30 * 24 * time.Hour
+
+// PurgeReceipts takes up to limit of an account's charges made before that time
+// out of the table and leaves their sum per lease in purged_charges, so that the books still add
+// up to the last micro-credit. It tells how many it took; none are left when that
+// is less than limit.
+//
+// This is the one statement of the house that removes charges. It exists for
+// operators who must not keep receipts for ever; it corrects nothing. A time
+// less than [OldestPurge] ago is CodeInvalidValue.
+func (tx *Tx) PurgeReceipts(ctx context.Context, accountID string, before time.Time, limit int) (int64, error) {
+	if before.After(tx.Now.Add(-OldestPurge)) {
+		return 0, stoa.Errorf(stoa.CodeInvalidValue, "Receipts are kept for at least %d days.", int(OldestPurge.Hours()/24))
+	}
+	type sum struct {
+		charges    int64
+		amount     stoa.Credits
+		writtenOff stoa.Credits
+		last       int64
+	}
+	sums := map[string]*sum{} // by lease
+	var order []string
+	var taken int64
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var lease string
+		var amount, off stoa.Credits
+		var created int64
+		if err := rows.Scan(&lease, &amount, &off, &created); err != nil {
+			return err
+		}
+		s := sums[lease]
+		if s == nil {
+			s = &sum{}
+			sums[lease] = s
+			order = append(order, lease)
+		}
+		s.charges, s.amount, s.writtenOff, s.last = s.charges+1, s.amount+amount, s.writtenOff+off, max(s.last, created)
+		taken++
+		return nil
+	}, `DELETE FROM charges WHERE id IN (SELECT id FROM charges WHERE account_id = $1 AND created_at < $2 ORDER BY created_at, id LIMIT $3)
+		RETURNING lease_id, amount, written_off, created_at`, accountID, db.Micros(before), limit)
+	if err != nil {
+		return 0, err
+	}
+	for _, lease := range order {
+		s := sums[lease]
+		if _, err := tx.Exec(ctx, `INSERT INTO purged_charges (account_id, lease_id, charges, amount, written_off, last_at) VALUES ($1, $2, $3, $4, $5, $6)
+			ON CONFLICT (account_id, lease_id) DO UPDATE SET charges = purged_charges.charges + excluded.charges, amount = purged_charges.amount + excluded.amount,
+				written_off = purged_charges.written_off + excluded.written_off, last_at = excluded.last_at`,
+			accountID, lease, s.charges, int64(s.amount), int64(s.writtenOff), s.last); err != nil {
+			return 0, err
+		}
+	}
+	return taken, nil
+}
