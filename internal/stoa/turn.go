@@ -27,7 +27,7 @@ type Session struct {
 	ExternalID, ExternalUserID      string
 	Title                           string
 	Metadata                        map[string]string
-	Limits                          TurnLimits // of each turn; zeros: the agent's
+	Limits                          TurnLimits // of each turn, as they are in force
 	Revision                        int64      // counts the changes that a reader can see
 	CreatedAt, UpdatedAt            time.Time
 	StartedAt, FinishedAt           time.Time // first claim; newest stop. Zero: not yet
@@ -50,6 +50,7 @@ type Turn struct {
 	MessageID     string // the user's
 	RetryOf       int64  // number of the turn that this one does again; 0: none
 	Failure       *Failure
+	Spent         Credits
 	CreatedAt     time.Time
 	StartedAt     time.Time // zero: not yet
 	FinishedAt    time.Time // zero: not yet

@@ -28,7 +28,7 @@ const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.
 	s.max_credits, s.timeout, s.max_steps, s.revision, s.created_at, s.updated_at, s.started_at, s.finished_at,
 	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, COALESCE(m.text, ''),
 	t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
-	t.created_at, t.started_at, t.finished_at, t.deadline_at,
+	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at,
 	COALESCE(i.id, ''), COALESCE(i.turn, 0), COALESCE(i.step, 0), COALESCE(i.call_id, ''), COALESCE(i.kind, ''), COALESCE(i.prompt, ''), COALESCE(i.options, 'null'),
 	i.default_value, COALESCE(i.status, ''), COALESCE(i.answer, ''), COALESCE(i.created_at, 0), COALESCE(i.expires_at, 0), COALESCE(i.answered_at, 0)`
 
@@ -150,7 +150,7 @@ func (tx *Tx) SaveSession(ctx context.Context, r *SessionRow) error {
 		r.Owner, r.Fence, r.Strikes, db.Micros(r.WakeAt), db.Micros(r.DueAt), db.Micros(r.CancelAt)); err != nil {
 		return err
 	}
-	return tx.updateTurn(ctx, r.Turn)
+	return tx.UpdateTurn(ctx, r.Turn)
 }
 
 // NextSeq takes the next event number for a worker that still has its lease,

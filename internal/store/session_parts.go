@@ -10,7 +10,7 @@ import (
 )
 
 const turnColumns = `t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
-	t.created_at, t.started_at, t.finished_at, t.deadline_at`
+	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at`
 
 // turnScan collects what Scan needs for a turn; done puts it together.
 type turnScan struct {
@@ -21,7 +21,7 @@ type turnScan struct {
 
 func (s *turnScan) dest() []any {
 	return []any{&s.t.Number, &s.t.ID, &s.t.Status, &s.t.Reason, &s.t.Attempt, &s.t.MessageID, &s.t.RetryOf, &s.f.Code, &s.f.Message, &s.f.Retryable,
-		&s.created, &s.started, &s.finished, &s.deadline}
+		&s.t.Spent, &s.created, &s.started, &s.finished, &s.deadline}
 }
 
 func (s *turnScan) done(sessionID string) stoa.Turn {
@@ -36,21 +36,22 @@ func (s *turnScan) done(sessionID string) stoa.Turn {
 // InsertTurn adds a turn to a session that this transaction has locked or made.
 func (tx *Tx) InsertTurn(ctx context.Context, t stoa.Turn) error {
 	_, err := tx.Exec(ctx, `INSERT INTO turns (session_id, number, id, status, reason, attempt, message_id, retry_of, failure_code, failure_message, failure_retryable,
-			created_at, started_at, finished_at, deadline_at)
-		VALUES ($1, $2, $3, $4, $5, 0, $6, $7, '', '', 0, $8, 0, 0, 0)`,
+			spent, created_at, started_at, finished_at, deadline_at)
+		VALUES ($1, $2, $3, $4, $5, 0, $6, $7, '', '', 0, 0, $8, 0, 0, 0)`,
 		t.SessionID, t.Number, t.ID, string(t.Status), t.Reason, t.MessageID, t.RetryOf, db.Micros(tx.Now))
 	return err
 }
 
-func (tx *Tx) updateTurn(ctx context.Context, t stoa.Turn) error {
+// UpdateTurn writes what changes in the life of a turn.
+func (tx *Tx) UpdateTurn(ctx context.Context, t stoa.Turn) error {
 	var f stoa.Failure
 	if t.Failure != nil {
 		f = *t.Failure
 	}
 	_, err := tx.Exec(ctx, `UPDATE turns SET status = $3, reason = $4, attempt = $5, failure_code = $6, failure_message = $7, failure_retryable = $8,
-			started_at = $9, finished_at = $10, deadline_at = $11 WHERE session_id = $1 AND number = $2`,
+			started_at = $9, finished_at = $10, deadline_at = $11, spent = $12 WHERE session_id = $1 AND number = $2`,
 		t.SessionID, t.Number, string(t.Status), t.Reason, t.Attempt, string(f.Code), f.Message, db.Bit(f.Retryable),
-		db.Micros(t.StartedAt), db.Micros(t.FinishedAt), db.Micros(t.DeadlineAt))
+		db.Micros(t.StartedAt), db.Micros(t.FinishedAt), db.Micros(t.DeadlineAt), int64(t.Spent))
 	return err
 }
 
@@ -66,6 +67,18 @@ func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit in
 	}, `SELECT `+turnColumns+` FROM turns t WHERE t.session_id = $1 AND t.number > $2 ORDER BY t.number LIMIT $3`, sessionID, after, p.limit()+1)
 	list, more := cut(list, p)
 	return list, more, err
+}
+
+// Retried gives the numbers of a session's turns that a later turn does again.
+func (tx *Tx) Retried(ctx context.Context, sessionID string) (map[int64]bool, error) {
+	again := map[int64]bool{}
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var n int64
+		err := rows.Scan(&n)
+		again[n] = true
+		return err
+	}, `SELECT retry_of FROM turns WHERE session_id = $1 AND retry_of > 0`, sessionID)
+	return again, err
 }
 
 // InsertStep records a step; a step that is there already is an error.

@@ -128,6 +128,7 @@ CREATE TABLE turns (
     failure_code      TEXT   NOT NULL,
     failure_message   TEXT   NOT NULL,
     failure_retryable BIGINT NOT NULL,
+    spent             BIGINT NOT NULL,
     created_at        BIGINT NOT NULL,
     started_at        BIGINT NOT NULL,
     finished_at       BIGINT NOT NULL,

@@ -1,0 +1,121 @@
+package runner
+
+import (
+	"context"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// read runs fn with a session of an account's agent. An empty agentID stands
+// for any agent; the session of a deleted one is not found.
+func (r *Runner) read(ctx context.Context, accountID, agentID, id string, fn func(tx *store.Tx, s stoa.Session) error) error {
+	return r.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		if agentID != "" {
+			if _, err := tx.Agent(ctx, accountID, agentID); err != nil {
+				return err
+			}
+		}
+		row, err := tx.Session(ctx, accountID, agentID, id)
+		if err != nil {
+			return err
+		}
+		return fn(tx, row.Session)
+	})
+}
+
+// Get reads a session. It fails with [stoa.CodeAgentNotFound] or
+// [stoa.CodeSessionNotFound]; so do all that read one.
+func (r *Runner) Get(ctx context.Context, accountID, agentID, id string) (stoa.Session, error) {
+	var out stoa.Session
+	err := r.read(ctx, accountID, agentID, id, func(_ *store.Tx, s stoa.Session) error {
+		out = s
+		return nil
+	})
+	return out, err
+}
+
+// Wait reads a session as soon as it has stopped, or as it is when the time is
+// up or ctx ends.
+func (r *Runner) Wait(ctx context.Context, accountID, agentID, id string, patience time.Duration) (stoa.Session, error) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	sub := r.hub.subscribe(id)
+	defer sub.close()
+	for {
+		changed := sub.changed()
+		s, err := r.Get(ctx, accountID, agentID, id)
+		if err != nil || s.Status.Stopped() {
+			return s, err
+		}
+		for stopped := false; !stopped; {
+			select {
+			case <-changed:
+			case <-timer.C:
+				return r.Get(context.WithoutCancel(ctx), accountID, agentID, id)
+			case <-ctx.Done():
+				return s, nil
+			}
+			changed = sub.changed()
+			events, ok := sub.since(s.LastSeq)
+			stopped = !ok // we do not know: look
+			for _, e := range events {
+				stopped = stopped || e.Type == EventStatus
+				s.LastSeq = e.Seq
+			}
+		}
+	}
+}
+
+// List lists the sessions of an account's agent.
+func (r *Runner) List(ctx context.Context, accountID string, f store.SessionFilter, p store.Page) (list []stoa.Session, more bool, err error) {
+	err = r.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		if f.AgentID != "" {
+			if _, err := tx.Agent(ctx, accountID, f.AgentID); err != nil {
+				return err
+			}
+		}
+		list, more, err = tx.Sessions(ctx, accountID, f, p)
+		return err
+	})
+	return list, more, err
+}
+
+// Turns lists a session's turns by number, after the given one.
+func (r *Runner) Turns(ctx context.Context, accountID, agentID, id string, after int64, limit int) (list []stoa.Turn, more bool, err error) {
+	err = r.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
+		list, more, err = tx.Turns(ctx, id, after, limit)
+		return err
+	})
+	return list, more, err
+}
+
+// Messages lists a session's messages in their order, or newest first with
+// desc. after is the Place of the last one that is known.
+func (r *Runner) Messages(ctx context.Context, accountID, agentID, id string, after int64, limit int, desc bool) (list []store.MessageRow, more bool, err error) {
+	err = r.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
+		list, more, err = tx.Messages(ctx, id, after, limit, desc)
+		return err
+	})
+	return list, more, err
+}
+
+// Sources tells what the answers of a session could rest on: of one turn, or of
+// all with turn 0.
+func (r *Runner) Sources(ctx context.Context, accountID, agentID, id string, turn int64) (list []stoa.Source, err error) {
+	err = r.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
+		list, err = tx.Sources(ctx, id, turn)
+		return err
+	})
+	return list, err
+}
+
+// Receipts lists the charges of a session's steps.
+func (r *Runner) Receipts(ctx context.Context, accountID, agentID, id string, p store.Page) (list []store.Receipt, more bool, err error) {
+	err = r.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
+		list, more, err = tx.SessionReceipts(ctx, accountID, id, p)
+		return err
+	})
+	return list, more, err
+}

@@ -1,0 +1,155 @@
+package runner
+
+import (
+	"context"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// sweepOrphans takes turns back from runners that are gone. It tells how many
+// it looked at.
+func (r *Runner) sweepOrphans(ctx context.Context) (int, error) {
+	n := 0
+	err := r.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		refs, err := tx.Orphans(ctx, sweepBatch)
+		if err != nil {
+			return err
+		}
+		n = len(refs)
+		return r.each(ctx, tx, refs, func(ch *change) (bool, error) {
+			if ch.row.Status != stoa.SessionRunning {
+				return false, nil
+			}
+			alive, err := tx.RunnerAlive(ctx, ch.row.Owner)
+			if err != nil || alive {
+				return false, err
+			}
+			ch.lost()
+			return true, nil
+		})
+	})
+	return n, err
+}
+
+// sweepDue ends what has waited, run or asked for too long.
+func (r *Runner) sweepDue(ctx context.Context) (int, error) {
+	n := 0
+	err := r.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		refs, err := tx.DueSessions(ctx, sweepBatch)
+		if err != nil {
+			return err
+		}
+		n = len(refs)
+		return r.each(ctx, tx, refs, func(ch *change) (bool, error) {
+			if ch.row.DueAt.IsZero() || ch.row.DueAt.After(tx.Now) {
+				return false, nil
+			}
+			if id := ch.row.ID; ch.row.Status == stoa.SessionRunning {
+				tx.AfterCommit(func() { r.stop(id, errLost) })
+			}
+			ch.due()
+			return true, nil
+		})
+	})
+	return n, err
+}
+
+// each changes sessions one after the other, in one transaction.
+func (r *Runner) each(ctx context.Context, tx *store.Tx, refs []store.Ref, fn func(ch *change) (changed bool, err error)) error {
+	for _, ref := range refs {
+		row, err := tx.LockSession(ctx, ref.AccountID, "", ref.ID)
+		if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		ch := r.change(ctx, tx, &row)
+		changed, err := fn(ch)
+		if err == nil && changed {
+			err = ch.save()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beat makes this runner's leases hold for a while longer, and stops what others
+// have asked to be cancelled.
+func (r *Runner) beat(ctx context.Context) error {
+	lease := r.cfg.Lease
+	if !r.cfg.Shared {
+		lease = forever // until the next life declares this one over
+	}
+	var cancelled []string
+	err := r.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		cancelled, err = tx.Beat(ctx, r.id, tx.Now.Add(lease))
+		return err
+	})
+	for _, id := range cancelled {
+		r.stop(id, errCancelled)
+	}
+	return err
+}
+
+// beats keeps the leases until ctx ends and all runs are over. When the store
+// does not answer for longer than a lease, others have taken the sessions over:
+// nothing is written for them any more.
+func (r *Runner) beats(ctx context.Context) {
+	every := time.NewTicker(r.cfg.Lease / 4)
+	defer every.Stop()
+	last := time.Now()
+	for {
+		<-every.C
+		if ctx.Err() != nil && r.idle() {
+			return
+		}
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Lease/2)
+		err := r.beat(bounded)
+		cancel()
+		switch {
+		case err == nil:
+			last = time.Now()
+		case time.Since(last) > r.cfg.Lease:
+			r.report(ctx, "the leases of this process have run out", err)
+			r.stopAll(errLost)
+		}
+	}
+}
+
+func (r *Runner) idle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.runs) == 0
+}
+
+// listen tells watchers of what other processes write.
+func (r *Runner) listen(ctx context.Context) {
+	every := time.NewTicker(pollEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		ids := r.hub.watched()
+		if len(ids) == 0 {
+			continue
+		}
+		var seqs map[string]int64
+		err := r.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+			seqs, err = tx.LastSeqs(ctx, ids)
+			return err
+		})
+		if err != nil {
+			r.report(ctx, "the logs of watched sessions could not be looked at", err)
+			continue
+		}
+		r.hub.heard(seqs)
+	}
+}
