@@ -95,7 +95,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model) error {
 	least, most := cost(min(leastOutput, limit)), cost(limit)
 	if s.req.MaxCredits > 0 {
 		if s.req.MaxCredits < least {
-			return stoa.Errorf(stoa.CodeQuota, "The next call may cost %s credits and the limit set for this run leaves %s.", least, s.req.MaxCredits)
+			return stoa.Errorf(stoa.CodeQuota, "The next call may cost %s credits and the limit set for this run leaves %s.", least, s.req.MaxCredits).At("limits.maxCreditsMicro")
 		}
 		most = min(most, s.req.MaxCredits)
 	}
