@@ -168,8 +168,12 @@ func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p
 		cond += " AND " + column + " " + op + " $" + strconv.Itoa(len(args))
 	}
 	for _, c := range []struct{ column, value string }{
-		{"key_id", f.KeyID}, {"served", f.Served}, {"agent_id", f.AgentID},
-		{"space_id", f.SpaceID}, {"session_id", f.SessionID}, {"end_user", f.EndUser},
+		{"key_id", f.KeyID},
+		{"served", f.Served},
+		{"agent_id", f.AgentID},
+		{"space_id", f.SpaceID},
+		{"session_id", f.SessionID},
+		{"end_user", f.EndUser},
 	} {
 		if c.value != "" {
 			add(c.column, "=", c.value)

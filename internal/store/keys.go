@@ -20,8 +20,10 @@ type keyScan struct {
 }
 
 func (s *keyScan) dest() []any {
-	return []any{&s.k.ID, &s.k.AccountID, &s.k.Name, &s.k.Hint, &s.scopes, &s.k.RequestsPerMinute, &s.k.MaxCreditsPerDay,
-		&s.expires, &s.revoked, &s.lastUsed, &s.made}
+	return []any{
+		&s.k.ID, &s.k.AccountID, &s.k.Name, &s.k.Hint, &s.scopes, &s.k.RequestsPerMinute, &s.k.MaxCreditsPerDay,
+		&s.expires, &s.revoked, &s.lastUsed, &s.made,
+	}
 }
 
 func (s *keyScan) done() stoa.Key {

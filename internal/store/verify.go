@@ -25,38 +25,60 @@ func (d Difference) String() string {
 // differences are the rules, each as the rows that break it: id, account, what
 // the row says, what it should say. $1 is an account, or empty for all.
 var differences = []struct{ what, query string }{
-	{"granted is the sum of the grants",
+	{
+		"granted is the sum of the grants",
 		`SELECT a.id, a.id, a.granted, CAST(COALESCE(g.total, 0) AS BIGINT)
 		FROM accounts a LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM grants WHERE $1 IN ('', account_id) GROUP BY account_id) g ON g.account_id = a.id
-		WHERE $1 IN ('', a.id) AND a.granted <> COALESCE(g.total, 0)`},
-	{"granted is balance, leases and charges together",
+		WHERE $1 IN ('', a.id) AND a.granted <> COALESCE(g.total, 0)`,
+	},
+	{
+		"granted is balance, leases and charges together",
 		`SELECT a.id, a.id, a.granted, CAST(a.balance + COALESCE(l.total, 0) + COALESCE(c.total, 0) + COALESCE(p.total, 0) AS BIGINT)
 		FROM accounts a
 		LEFT JOIN (SELECT account_id, SUM(amount - spent) AS total FROM leases WHERE is_open = 1 AND $1 IN ('', account_id) GROUP BY account_id) l ON l.account_id = a.id
 		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM charges WHERE $1 IN ('', account_id) GROUP BY account_id) c ON c.account_id = a.id
 		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM purged_charges WHERE $1 IN ('', account_id) GROUP BY account_id) p ON p.account_id = a.id
-		WHERE $1 IN ('', a.id) AND a.granted <> a.balance + COALESCE(l.total, 0) + COALESCE(c.total, 0) + COALESCE(p.total, 0)`},
-	{"a balance is not below zero",
-		`SELECT id, id, balance, 0 FROM accounts WHERE balance < 0 AND $1 IN ('', id)`},
-	{"a lease has spent the sum of its charges",
+		WHERE $1 IN ('', a.id) AND a.granted <> a.balance + COALESCE(l.total, 0) + COALESCE(c.total, 0) + COALESCE(p.total, 0)`,
+	},
+	{
+		"a balance is not below zero",
+		`SELECT id, id, balance, 0 FROM accounts WHERE balance < 0 AND $1 IN ('', id)`,
+	},
+	{
+		"a lease has spent the sum of its charges",
 		`SELECT l.id, l.account_id, l.spent, CAST(COALESCE(c.total, 0) + COALESCE(p.amount, 0) AS BIGINT)
 		FROM leases l LEFT JOIN (SELECT lease_id, account_id, SUM(amount) AS total FROM charges WHERE $1 IN ('', account_id) GROUP BY lease_id, account_id) c ON c.lease_id = l.id AND c.account_id = l.account_id
 		LEFT JOIN purged_charges p ON p.lease_id = l.id AND p.account_id = l.account_id
-		WHERE $1 IN ('', l.account_id) AND l.spent <> COALESCE(c.total, 0) + COALESCE(p.amount, 0)`},
-	{"a lease has not spent more than it has",
-		`SELECT id, account_id, spent, amount FROM leases WHERE spent > amount AND $1 IN ('', account_id)`},
-	{"an open lease belongs to a living node",
-		`SELECT l.id, l.account_id, 1, 0 FROM leases l LEFT JOIN nodes n ON n.id = l.node_id WHERE l.is_open = 1 AND COALESCE(n.alive, 0) = 0 AND $1 IN ('', l.account_id)`},
-	{"a charge that costs something names a lease of its account",
-		`SELECT c.id, c.account_id, c.amount, 0 FROM charges c LEFT JOIN leases l ON l.id = c.lease_id AND l.account_id = c.account_id WHERE l.id IS NULL AND c.amount > 0 AND $1 IN ('', c.account_id)`},
-	{"a charge belongs to an account",
-		`SELECT c.id, c.account_id, c.amount, 0 FROM charges c LEFT JOIN accounts a ON a.id = c.account_id WHERE a.id IS NULL AND $1 IN ('', c.account_id)`},
-	{"a charge is its usage at its price",
-		`SELECT id, account_id, amount + written_off, ` + priced + ` FROM charges WHERE capped = 0 AND amount + written_off <> ` + priced + ` AND $1 IN ('', account_id)`},
-	{"a capped charge is at most its usage at its price",
-		`SELECT id, account_id, amount + written_off, ` + priced + ` FROM charges WHERE capped = 1 AND amount + written_off > ` + priced + ` AND $1 IN ('', account_id)`},
-	{"only a clamped charge writes off",
-		`SELECT id, account_id, written_off, 0 FROM charges WHERE clamped = 0 AND written_off <> 0 AND $1 IN ('', account_id)`},
+		WHERE $1 IN ('', l.account_id) AND l.spent <> COALESCE(c.total, 0) + COALESCE(p.amount, 0)`,
+	},
+	{
+		"a lease has not spent more than it has",
+		`SELECT id, account_id, spent, amount FROM leases WHERE spent > amount AND $1 IN ('', account_id)`,
+	},
+	{
+		"an open lease belongs to a living node",
+		`SELECT l.id, l.account_id, 1, 0 FROM leases l LEFT JOIN nodes n ON n.id = l.node_id WHERE l.is_open = 1 AND COALESCE(n.alive, 0) = 0 AND $1 IN ('', l.account_id)`,
+	},
+	{
+		"a charge that costs something names a lease of its account",
+		`SELECT c.id, c.account_id, c.amount, 0 FROM charges c LEFT JOIN leases l ON l.id = c.lease_id AND l.account_id = c.account_id WHERE l.id IS NULL AND c.amount > 0 AND $1 IN ('', c.account_id)`,
+	},
+	{
+		"a charge belongs to an account",
+		`SELECT c.id, c.account_id, c.amount, 0 FROM charges c LEFT JOIN accounts a ON a.id = c.account_id WHERE a.id IS NULL AND $1 IN ('', c.account_id)`,
+	},
+	{
+		"a charge is its usage at its price",
+		`SELECT id, account_id, amount + written_off, ` + priced + ` FROM charges WHERE capped = 0 AND amount + written_off <> ` + priced + ` AND $1 IN ('', account_id)`,
+	},
+	{
+		"a capped charge is at most its usage at its price",
+		`SELECT id, account_id, amount + written_off, ` + priced + ` FROM charges WHERE capped = 1 AND amount + written_off > ` + priced + ` AND $1 IN ('', account_id)`,
+	},
+	{
+		"only a clamped charge writes off",
+		`SELECT id, account_id, written_off, 0 FROM charges WHERE clamped = 0 AND written_off <> 0 AND $1 IN ('', account_id)`,
+	},
 }
 
 // priced is [stoa.Price.Cost] in SQL.
