@@ -52,11 +52,11 @@ func (a *attempt) make() (*wire.Failure, error) {
 		return nil, nil
 	}
 	// Whatever the codec made of it: a reply that was cut off from here failed
-	// for the reason it was cut off.
+	// for the reason it was cut off. A status that came before says more.
 	if err := a.ctx.Err(); err != nil {
 		return nil, err
 	}
-	if e, ok := context.Cause(ctx).(expired); ok {
+	if e, ok := context.Cause(ctx).(expired); ok && fail.Status == 0 {
 		fail = e.failure(a.provider.timeouts)
 	}
 	a.tidy(fail)
@@ -101,8 +101,6 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	case fail == nil: // the reader stopped
 	case body.left < 0:
 		return broken(false, "the reply is larger than %d bytes", a.pool.cfg.MaxReplyBytes)
-	case body.err != nil && body.err != io.EOF:
-		fail.Retry = true // the connection broke: that may pass
 	}
 	return fail
 }
@@ -153,6 +151,9 @@ func (a *attempt) refused(res *http.Response, body *reader) *wire.Failure {
 		body.idle = min(body.idle, errorPatience)
 		text, _ := io.ReadAll(io.LimitReader(body, maxErrorBytes))
 		fail = a.codec.DecodeError(status, res.Header, text)
+		if status == http.StatusNotFound && a.provider.base.Path == "" && (a.spec.Wire == "responses" || a.spec.Wire == "chat") {
+			fail.Detail += " (does the provider's baseURL lack a /v1 at its end?)"
+		}
 	case kind == "text/html":
 		fail = broken(true, "a web page came instead of a reply; is the provider's baseURL right?")
 	case res.Header.Get("Content-Encoding") != "" && res.Header.Get("Content-Encoding") != "identity":

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -185,6 +186,31 @@ func TestAProbeThatIsAbandonedLeavesItsPlace(t *testing.T) {
 			t.Fatal("the probe's place is lost")
 		}
 		collect(t.Context(), p, m, ask("hi")).expect(t, "")
+	})
+}
+
+// slowRefusal answers with a status at once and never ends the words of it.
+type slowRefusal int
+
+func (s slowRefusal) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, in := io.Pipe()
+	context.AfterFunc(r.Context(), func() { in.CloseWithError(r.Context().Err()) })
+	return &http.Response{StatusCode: int(s), Header: http.Header{}, Body: body, Request: r}, nil
+}
+
+func TestARefusalIsUnderstoodThoughItsWordsNeverCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, m := inMemory(nil)
+		p.cfg.Transport = slowRefusal(529)
+		began := time.Now()
+		r := collect(t.Context(), p, m, ask("hi"))
+		r.expect(t, stoa.CodeOverloaded)
+		if d := time.Since(began); d != errorPatience {
+			t.Errorf("it took %v", d)
+		}
+		if f := failureOf(t, r.err); f.Status != 529 {
+			t.Errorf("status %d", f.Status)
+		}
 	})
 }
 

@@ -35,7 +35,8 @@ func TestFailoverGoesThroughTheRoutesInOrder(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			one, two, three := fakeup.Start(t), fakeup.Start(t), fakeup.Start(t)
+			one, two := fakeup.Start(t), fakeup.Start(t)
+			three := fakeup.Start(t, fakeup.Options{Null: 3}) // it serves whatever it is asked
 			a := named(one.Provider("messages"), "one")
 			b := named(two.Provider("chat"), "two")
 			c := named(three.Provider("gemini"), "three")
@@ -43,10 +44,7 @@ func TestFailoverGoesThroughTheRoutesInOrder(t *testing.T) {
 			p := open(t, quick(a, b, c))
 			m := at("m", a, b)
 			if !tt.withoutTheThird {
-				// The same orders reach it, so it is made to look past them.
-				c.BaseURL = sound(t, three)
-				p.Update([]stoa.Provider{a, b, c})
-				m.Routes = append(m.Routes, stoa.Route{Provider: "three", Model: "m", Wire: "gemini"})
+				m = at("m", a, b, c)
 			}
 			r := collect(t.Context(), p, m, ask(tt.prompt))
 			r.expect(t, tt.code)
@@ -64,12 +62,6 @@ func TestFailoverGoesThroughTheRoutesInOrder(t *testing.T) {
 			}
 		})
 	}
-}
-
-// sound is the address of a vendor that serves whatever it is asked.
-func sound(t *testing.T, _ *fakeup.Server) string {
-	t.Helper()
-	return fakeup.Start(t, fakeup.Options{Null: 3}).URL
 }
 
 func TestTheCallersFaultStopsAtOnce(t *testing.T) {
@@ -193,6 +185,17 @@ func TestAProviderThatCannotBeUsedIsLeftOut(t *testing.T) {
 				t.Errorf("the log says %q", log)
 			}
 		})
+	}
+}
+
+func TestALocalServerWithoutItsVersionIsHintedAt(t *testing.T) {
+	fake := fakeup.Start(t)
+	pr := fake.Provider("responses")
+	pr.BaseURL = fake.URL
+	r := collect(t.Context(), open(t, quick(pr)), at("gpt-6-luna", pr), ask("hi"))
+	r.expect(t, stoa.CodeUpstream)
+	if d := failureOf(t, r.err).Detail; !strings.Contains(d, "/v1") {
+		t.Errorf("the detail is %q", d)
 	}
 }
 
