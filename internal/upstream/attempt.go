@@ -94,7 +94,11 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	if !a.emit(stoa.Event{Kind: stoa.Started, Provider: a.provider.Name}) {
 		return nil
 	}
-	fail := a.relay(a.codec.Decode(body, a.spec))
+	events := a.codec.Decode(body, a.spec)
+	if len(a.call.Tools) == 0 {
+		events = wire.RefuseTools(events)
+	}
+	fail := a.relay(events)
 	switch {
 	case a.finished:
 		body.drain()
