@@ -229,15 +229,15 @@ func (r *Runner) claimIn(ctx context.Context, tx *store.Tx, free int, after stri
 		if full[account] {
 			continue
 		}
-		ids, running, err := tx.Claimable(ctx, account, 1)
+		line, err := tx.Line(ctx, account, 1)
 		if err != nil {
 			return nil, "", err
 		}
-		if running >= r.cfg.Limits.PerAccount || len(ids) == 0 {
+		if limit := r.cfg.Plans(line.Plan).ActiveSessions; limit > 0 && line.Running >= limit || len(line.Next) == 0 {
 			full[account] = true
 			continue
 		}
-		row, err := tx.LockSession(ctx, account, "", ids[0])
+		row, err := tx.LockSession(ctx, account, "", line.Next[0])
 		if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
 			continue
 		}

@@ -29,16 +29,16 @@ import (
 	"stoa/internal/store"
 )
 
-// Config says what a runner works with. Store, Gateway, Drives and Caller are
+// Config says what a runner works with. Store, Gateway, Drives and Plans are
 // required; zeros of the rest mean the defaults in brackets.
 type Config struct {
 	Store   *store.Store
 	Gateway *gateway.Gateway
 	Drives  *drive.Drives
-	// Caller says for whom a session's calls are made now: the account and its
-	// plan as they are at this moment, and the key that started the session, whose
-	// limits count (its id may be empty). It is asked before every model call.
-	Caller func(ctx context.Context, accountID, keyID string) (stoa.Caller, error)
+	// Plans gives the plan with that id, for the calls of sessions: they are made
+	// for the account as it is then. Its ActiveSessions is how many turns run at
+	// the same time.
+	Plans func(id string) stoa.Plan
 	// AgentDeleted is called in the transaction that deletes an agent, for what
 	// hangs on it elsewhere: schedules stop, embed tokens die.
 	AgentDeleted []func(ctx context.Context, tx *store.Tx, accountID, agentID string) error
@@ -56,7 +56,6 @@ type Config struct {
 
 // Limits bound what sessions may take. Zeros mean the defaults in brackets.
 type Limits struct {
-	PerAccount     int           // running turns of an account [20]
 	Queued         int           // queued sessions of an account [1,000]
 	QueueTime      time.Duration // that a turn waits for its first claim [1 h]
 	QueuedMessages int           // waiting in one session [10]
@@ -79,7 +78,6 @@ func (l Limits) withDefaults() Limits {
 			*v = d
 		}
 	}
-	or(&l.PerAccount, 20)
 	or(&l.Queued, 1000)
 	or(&l.QueuedMessages, 10)
 	or(&l.Steps, 50)
@@ -132,6 +130,23 @@ func New(cfg Config) *Runner {
 
 // Limits are the limits in force.
 func (r *Runner) Limits() Limits { return r.cfg.Limits }
+
+// caller is for whom a session's calls are made now: the account as it is, and
+// the key that started the session, whose limits count.
+func (r *Runner) caller(ctx context.Context, accountID, keyID string) (stoa.Caller, error) {
+	var c stoa.Caller
+	err := r.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if c.Account, err = tx.Account(ctx, accountID); err != nil || keyID == "" {
+			return err
+		}
+		if c.Key, err = tx.Key(ctx, accountID, keyID); stoa.CodeOf(err) == stoa.CodeNotFound {
+			c.Key, err = stoa.Key{ID: keyID}, nil
+		}
+		return err
+	})
+	c.Plan = r.cfg.Plans(c.Account.Plan)
+	return c, err
+}
 
 // nudge has the claiming loop look now.
 func (r *Runner) nudge() {

@@ -19,7 +19,7 @@ func (r *Runner) step(ctx context.Context, one *run, p *prompt, number int64) (d
 		return false, err
 	}
 	// Asked anew for each step: a plan may change, an account be suspended.
-	caller, err := r.cfg.Caller(ctx, row.AccountID, row.KeyID)
+	caller, err := r.caller(ctx, row.AccountID, row.KeyID)
 	if err != nil {
 		return false, err
 	}

@@ -12,7 +12,7 @@ import (
 // the turn has stopped or waits, which is written by then, and otherwise why it
 // goes on no further here, which is not.
 func (r *Runner) turn(ctx context.Context, one *run, row store.SessionRow) error {
-	caller, err := r.cfg.Caller(ctx, row.AccountID, row.KeyID)
+	caller, err := r.caller(ctx, row.AccountID, row.KeyID)
 	if err != nil {
 		return err
 	}
