@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 )
@@ -193,6 +194,14 @@ func (p *tab) press(text string) {
 func (p *tab) type_(selector, text string) {
 	p.t.Helper()
 	p.do(chromedp.SendKeys(chromedp.CSS(selector), text))
+}
+
+// insert types a whole text at once into what has the focus.
+func (p *tab) insert(text string) {
+	p.t.Helper()
+	if _, err := chromedp.Call(p.ctx, input.InsertText, input.InsertTextParams{Text: text}); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // fits checks that nothing is wider than the window.

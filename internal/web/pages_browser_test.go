@@ -68,3 +68,26 @@ func TestPagesInABrowser(t *testing.T) {
 		p.see(`document.documentElement.dataset.theme === "dark"`)
 	})
 }
+
+func TestTheExplorerCallsTheServiceAndShowsAStream(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := open(t, browser, srv.URL, "/api/v1/doc", looks()[0])
+	p.says("Stoa answers model calls")
+	p.do(chromedp.Navigate(srv.URL + "/api/v1/doc#tag/responses/POST/api/v1/responses"))
+	p.says("Test Request")
+	p.shot("operation")
+	p.see(`(() => { const b = document.querySelector('[id*="responses/POST/api/v1/responses"] .show-api-client-button'); if (b) b.click(); return !!b; })()`)
+	p.says("Send")
+	p.shot("client")
+	p.see(`(() => { const f = [...document.querySelectorAll("input[placeholder=Token]")].at(-1); f.focus(); return document.activeElement === f; })()`)
+	p.insert(goodKey)
+	p.see(`(() => { const f = [...document.querySelectorAll(".cm-content[contenteditable=true]")].at(-1); f.focus(); return document.activeElement === f; })()`)
+	p.do(chromedp.KeyEvent("a", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	p.insert(`{"model":"auto","stream":true,"input":[{"role":"user","content":"forever"}]}`)
+	p.see(`(() => { const b = [...document.querySelectorAll("button")].find((b) => b.checkVisibility() && b.innerText.trim().startsWith("Send")); if (b) b.click(); return !!b; })()`)
+	// The stream never ends by itself, so what is shown was shown live.
+	p.says("response.output_text.delta")
+	p.says("and on")
+	p.shot("stream")
+}

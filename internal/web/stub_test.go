@@ -185,7 +185,7 @@ func (s *stub) respond(w http.ResponseWriter, r *http.Request) {
 }
 
 func stubModel(id, family, aliases string, gated, available bool, in, out int) string {
-	return fmt.Sprintf(`{"id":%q,"family":%q,"gated":%v,"aliases":[%s],"available":%v,"price":{"inputMicroPerMillion":%d,"cachedInputMicroPerMillion":%d,"outputMicroPerMillion":%d,"version":"2026-11-20"}}`,
+	return fmt.Sprintf(`{"id":%q,"family":%q,"gated":%v,"aliases":[%s],"deprecatedAliases":[],"contextTokens":1000000,"maxOutputTokens":64000,"available":%v,"price":{"inputMicroPerMillion":%d,"cachedInputMicroPerMillion":%d,"outputMicroPerMillion":%d,"version":"2026-11-20"}}`,
 		id, family, gated, aliases, available, in, in/10, out)
 }
 

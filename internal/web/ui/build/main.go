@@ -26,6 +26,7 @@ var entries = []api.EntryPoint{
 	{InputPath: "css/stoa.css", OutputPath: "stoa"},
 	{InputPath: "src/theme.ts", OutputPath: "theme"},
 	{InputPath: "src/reference.ts", OutputPath: "reference"},
+	{InputPath: "css/explorer.css", OutputPath: "explorer"},
 	{InputPath: "src/explorer.ts", OutputPath: "explorer"},
 	{InputPath: "src/console/main.tsx", OutputPath: "console"},
 }

@@ -1,1 +1,166 @@
-export {};
+// The console: a client of the public API that runs in the browser. This file
+// holds the frame; each page has a file of its own in pages/.
+import { Component, render } from "preact";
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { Api } from "../lib/api";
+import type { Me } from "../lib/types";
+import { pages, type Page } from "./pages";
+import { Badge, Button } from "./parts/basic";
+import { asProblem, Failure, Skeleton, useLoad } from "./parts/load";
+import { Icon } from "./parts/icon";
+import { Toasts } from "./parts/toast";
+import { usePath } from "./router";
+import { mayWith, SessionContext, storedKey, storeKey } from "./session";
+import { SignIn } from "./signin";
+
+const root = document.getElementById("console")!;
+const operations = new Set((root.dataset.operations ?? "").split(" "));
+
+function Console() {
+  const [key, setKey] = useState(storedKey);
+  const [first, setFirst] = useState<Me>();
+  const [said, setSaid] = useState<string>();
+  const leave = (why?: string) => {
+    storeKey(null);
+    setKey(null);
+    setFirst(undefined);
+    setSaid(why);
+  };
+  if (!key) {
+    return (
+      <SignIn
+        said={said}
+        onKey={(given, me) => {
+          storeKey(given);
+          setFirst(me);
+          setSaid(undefined);
+          setKey(given);
+        }}
+      />
+    );
+  }
+  return <Inside key={key} secret={key} first={first} onLeave={leave} />;
+}
+
+function Inside({ secret, first, onLeave }: { secret: string; first?: Me; onLeave: (why?: string) => void }) {
+  const api = useMemo(() => new Api(secret, () => onLeave("The key is no longer valid. Sign in with another.")), [secret]);
+  const [round, setRound] = useState(0);
+  const me = useLoad((signal) => (first && round === 0 ? Promise.resolve(first) : api.get<Me>("/users/me", undefined, signal)), [api]);
+  const session = useMemo(
+    () =>
+      me.data && {
+        api,
+        me: me.data,
+        refresh: () => {
+          setRound((n) => n + 1);
+          me.reload();
+        },
+        offers: (operation: string) => operations.has(operation),
+        may: (scope: string) => mayWith(me.data!.key.scopes, scope),
+      },
+    [me.data],
+  );
+  if (!session) {
+    return (
+      <main id="main" class="view">
+        {me.problem ? <Failure problem={me.problem} retry={me.reload} /> : <Skeleton />}
+        {me.problem && (
+          <p class="row">
+            <Button onClick={() => onLeave()}>Sign out</Button>
+          </p>
+        )}
+      </main>
+    );
+  }
+  return (
+    <SessionContext.Provider value={session}>
+      <Frame me={session.me} onLeave={onLeave} />
+      <Toasts />
+    </SessionContext.Provider>
+  );
+}
+
+// pageAt finds the page of a path and what is left of the path for it.
+function pageAt(path: string): { page: Page; rest: string } | undefined {
+  const [head = "", ...rest] = path.split("/");
+  const page = pages.find((p) => p.path === head && operations.has(p.needs));
+  return page && { page, rest: rest.join("/") };
+}
+
+function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
+  const path = usePath();
+  const at = pageAt(path);
+  const title = at?.page.title ?? "No such page";
+  useEffect(() => {
+    document.title = title + " · Stoa console";
+    scrollTo(0, 0);
+  }, [title]);
+  useEffect(() => {
+    // "/" goes to the page's search, where it has one.
+    const listen = (event: KeyboardEvent) => {
+      const from = event.target as HTMLElement;
+      const search = document.querySelector<HTMLInputElement>("main input[type=search]");
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || !search || from.matches("input, textarea, select")) return;
+      event.preventDefault();
+      search.focus();
+    };
+    addEventListener("keydown", listen);
+    return () => removeEventListener("keydown", listen);
+  }, []);
+  return (
+    <div class="shell">
+      <aside class="rail">
+        <nav aria-label="Console">
+          {pages
+            .filter((p) => operations.has(p.needs))
+            .map((p) => (
+              <a key={p.path} href={"#/" + p.path} aria-current={at?.page === p ? "page" : undefined}>
+                <Icon name={p.icon} />
+                {p.title}
+              </a>
+            ))}
+        </nav>
+        <div class="who">
+          <div class="breaks">
+            <b>{me.name}</b> <Badge meaning="accent">{me.plan.name}</Badge>
+          </div>
+          <div class="small muted">
+            key <code>{me.key.hint}</code>
+          </div>
+          <Button small onClick={() => onLeave()}>
+            Sign out
+          </Button>
+        </div>
+      </aside>
+      <main id="main" class="view" key={at?.page.path}>
+        <Boundary>{at ? <at.page.show rest={at.rest} /> : <Lost />}</Boundary>
+      </main>
+    </div>
+  );
+}
+
+function Lost() {
+  return (
+    <div class="lost">
+      <h1>There is no such page</h1>
+      <p>
+        The console has no page at this address. <a href="#/">Go to the overview.</a>
+      </p>
+    </div>
+  );
+}
+
+// A Boundary keeps a fault in one page from taking the frame with it.
+class Boundary extends Component<{ children: ComponentChildren }, { error?: unknown }> {
+  state: { error?: unknown } = {};
+  static getDerivedStateFromError(error: unknown) {
+    return { error };
+  }
+  render() {
+    if (this.state.error === undefined) return this.props.children;
+    return <Failure problem={asProblem(this.state.error)} retry={() => this.setState({ error: undefined })} />;
+  }
+}
+
+render(<Console />, root);

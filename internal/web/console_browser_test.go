@@ -1,0 +1,195 @@
+package web
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// signIn opens the console and signs in.
+func signIn(t *testing.T, browser context.Context, base, key, path string, l look) *tab {
+	t.Helper()
+	p := open(t, browser, base, "/console#/"+path, l)
+	p.says("Sign in with a key")
+	p.type_("#key", key)
+	p.press("Sign in")
+	p.see(`!!document.querySelector(".rail")`)
+	return p
+}
+
+func TestTheConsoleInABrowser(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	for _, l := range looks() {
+		t.Run(l.name, func(t *testing.T) {
+			p := open(t, browser, srv.URL, "/console", l)
+			p.says("Sign in with a key")
+			p.fits()
+			p.shot("sign in")
+			p.type_("#key", goodKey)
+			p.press("Sign in")
+			p.says("Credits by day and model")
+			p.see(`document.querySelectorAll(".chart .bar-of").length === 14`)
+			p.says("Latest calls")
+			p.says("gamma-6-luna")
+			p.fits()
+			p.shot("overview")
+
+			p.do(chromedp.Navigate(srv.URL + "/console#/playground"))
+			p.says("Ask something")
+			p.fits()
+			p.shot("playground empty")
+			p.type_("#question", "Why is the sky blue?\r")
+			p.says("0.0003 credits")
+			p.see(`document.querySelector(".reply strong")?.innerText === "air scatters"`)
+			p.says("beta-3.8-flash")
+			p.says("14 in, 41 out tokens")
+			p.fits()
+			p.shot("playground")
+
+			p.do(chromedp.Navigate(srv.URL + "/console#/credits"))
+			p.says("Ended")
+			p.fits()
+			p.shot("receipts")
+			p.press("Details")
+			p.says("price list 2026-11-20")
+			p.fits()
+			p.shot("receipt")
+			p.do(chromedp.KeyEvent("\u001b"))
+			p.see(`!document.querySelector("dialog")`)
+			p.press("Ledger")
+			p.says("first grant")
+			p.press("Check the books")
+			p.says("The books balance.")
+			p.shot("books")
+
+			p.do(chromedp.Navigate(srv.URL + "/console#/keys"))
+			p.says("old laptop")
+			p.fits()
+			p.shot("keys")
+			p.press("Make a key")
+			p.type_("#key-name", "website")
+			p.fits()
+			p.shot("make a key")
+			p.press("Make the key")
+			p.says("This is shown once.")
+			p.says("sk_shownonce")
+			p.shot("secret")
+			p.press("I have kept it")
+			p.see(`!document.querySelector("dialog")`)
+		})
+	}
+}
+
+func TestAWrongKeyIsSaidAtTheField(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := open(t, browser, srv.URL, "/console", looks()[0])
+	p.allow("401")
+	p.says("Sign in with a key")
+	p.type_("#key", "sk_wrong")
+	p.press("Sign in")
+	p.says("This key is not valid")
+	p.see(`document.querySelector("#key").getAttribute("aria-invalid") === "true"`)
+	p.shot("wrong key")
+}
+
+func TestTheKeyStaysInTheTab(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "", looks()[0])
+	p.see(`sessionStorage.getItem("stoa.key") !== null && document.cookie === "" && Object.values(localStorage).every((v) => !v.includes("sk_"))`)
+	p.do(chromedp.Reload())
+	p.says("Credits by day and model")
+	p.press("Sign out")
+	p.says("Sign in with a key")
+	p.see(`sessionStorage.getItem("stoa.key") === null`)
+}
+
+func TestTheStopButtonEndsTheCall(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "playground", looks()[0])
+	p.says("Ask something")
+	p.type_("#question", "forever\r")
+	p.says("and on and on")
+	p.shot("streaming")
+	p.press("Stop")
+	select {
+	case <-stub.left:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the call went on after Stop")
+	}
+	p.says("stopped")
+	p.see(`!!document.querySelector("button[type=submit]")`)
+}
+
+func TestFailuresOfACallAreShownWhereItWasAsked(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "playground", looks()[2])
+	p.allow("429")
+	p.says("Ask something")
+	p.type_("#question", "broke\r")
+	p.says("Top up, or ask for fewer tokens.")
+	p.says("req_01k9zqd3m8w5x7y2c4b6n8p0rc")
+	p.type_("#question", "break\r")
+	p.says("The model's provider broke off.")
+	p.see(`document.querySelector(".reply")?.innerText.includes("Because")`)
+	p.fits()
+	p.shot("failures")
+}
+
+func TestAGatedModelSaysWhatAnswersInstead(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := signIn(t, browser, srv.URL, freeKey, "playground", looks()[0])
+	p.says("Ask something")
+	p.see(`(() => { const s = document.querySelector("#model"); s.value = "alpha-opus-5-5"; s.dispatchEvent(new Event("change", { bubbles: true })); return true; })()`)
+	p.says("does not include this model")
+	p.see(`[...document.querySelectorAll("#model option")].some((o) => o.disabled && o.innerText.includes("no provider here"))`)
+	p.shot("gated")
+}
+
+func TestACallCanBeCopiedAsCode(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "playground", looks()[0])
+	p.says("Ask something")
+	p.press("Copy as code")
+	p.says("curl --no-buffer")
+	p.shot("curl")
+	p.press("Go")
+	p.says("openai.NewClient(")
+	p.shot("go")
+	p.press("JavaScript")
+	p.says(`import OpenAI from "openai"`)
+	p.see(`!document.body.innerText.includes("` + goodKey + `")`)
+}
+
+func TestWhatAModelWritesCannotBecomeAProgram(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "playground", looks()[0])
+	p.says("Ask something")
+	p.type_("#question", "hello\r")
+	p.says("14 in, 41 out tokens")
+	p.see(`document.querySelectorAll(".reply img, .reply script").length === 0`)
+	p.see(`document.querySelector(".reply").innerText.includes("<img src=x")`)
+	p.see(`[...document.querySelectorAll(".reply a")].map((a) => a.getAttribute("href")).filter(Boolean).join() === "https://example.com"`)
+	p.see(`document.querySelector(".reply").innerText.includes("a picture")`)
+}
+
+func TestAnAccountWithoutHistoryIsToldWhatComesNext(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	stub.bare = true
+	p := signIn(t, browser, srv.URL, goodKey, "", looks()[2])
+	p.says("Nothing was spent in these days")
+	p.fits()
+	p.shot("empty")
+	p.do(chromedp.Navigate(srv.URL + "/console#/credits"))
+	p.says("No receipts yet")
+}

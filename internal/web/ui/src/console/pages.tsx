@@ -1,0 +1,23 @@
+// The table of pages. A page is shown when the contract has the operation it
+// lives on.
+import type { ComponentType } from "preact";
+import type { IconName } from "./parts/icon";
+import { Credits } from "./pages/credits";
+import { Keys } from "./pages/keys";
+import { Overview } from "./pages/overview";
+import { Playground } from "./pages/playground";
+
+export interface Page {
+  path: string; // behind "#/"; what follows it belongs to the page
+  title: string;
+  icon: IconName;
+  needs: string; // an operation of the contract
+  show: ComponentType<{ rest: string }>;
+}
+
+export const pages: Page[] = [
+  { path: "", title: "Overview", icon: "overview", needs: "getMe", show: Overview },
+  { path: "playground", title: "Playground", icon: "playground", needs: "createResponse", show: Playground },
+  { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", show: Credits },
+  { path: "keys", title: "Keys", icon: "keys", needs: "listKeys", show: Keys },
+];

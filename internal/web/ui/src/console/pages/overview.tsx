@@ -1,0 +1,203 @@
+// The first page: what is left, what was spent on what, and what is served.
+import { useState } from "preact/hooks";
+import { count, credits, utcDay } from "../../lib/format";
+import type { Credits, List, Meta, Receipt, UsageReport } from "../../lib/types";
+import { Amount, Badge, Time } from "../parts/basic";
+import { Chart } from "../parts/chart";
+import { Empty, States, useLoad } from "../parts/load";
+import { Table } from "../parts/table";
+import { Tabs } from "../parts/tabs";
+import { useSession } from "../session";
+
+export function Overview() {
+  const { me, may, offers } = useSession();
+  const sums = may("usage:read") && offers("getUsage");
+  return (
+    <>
+      <header class="head">
+        <h1>Overview</h1>
+      </header>
+      <Figures />
+      {sums ? (
+        <>
+          <Spend />
+          <Latest />
+        </>
+      ) : (
+        <section class="panel">
+          <Empty title="What was spent is not shown">
+            <p>
+              The key <code>{me.key.hint}</code> does not carry the scope <code>usage:read</code>.
+            </p>
+          </Empty>
+        </section>
+      )}
+      <Served />
+    </>
+  );
+}
+
+function Figures() {
+  const { api, me, may, offers } = useSession();
+  const asks = may("usage:read") && offers("getCredits");
+  const balance = useLoad<Partial<Credits>>((signal) => (asks ? api.get<Credits>("/credits", undefined, signal) : Promise.resolve(me.credits)), [api]);
+  const now = { ...me.credits, ...balance.data };
+  return (
+    <dl class="figures">
+      <div class="figure panel">
+        <dt>Credits available</dt>
+        <dd>
+          <Amount of={now.availableMicro} />
+        </dd>
+        <dd class="sub">
+          <Amount of={now.heldMicro} /> held for calls that run
+        </dd>
+      </div>
+      {now.spentMicro !== undefined && now.grantedMicro !== undefined && (
+        <div class="figure panel">
+          <dt>Spent so far</dt>
+          <dd>
+            <Amount of={now.spentMicro} />
+          </dd>
+          <dd class="sub">
+            of <Amount of={now.grantedMicro} /> granted
+          </dd>
+        </div>
+      )}
+      <div class="figure panel">
+        <dt>Plan</dt>
+        <dd class="word">{me.plan.name}</dd>
+        <dd class="sub">{me.plan.gatedModels ? "all models" : "models without a gate"}</dd>
+      </div>
+      <div class="figure panel">
+        <dt>Account</dt>
+        <dd class="word">{me.name}</dd>
+        <dd class="sub breaks mono">{me.id}</dd>
+      </div>
+    </dl>
+  );
+}
+
+const spans = [
+  { id: "7", title: "7 days" },
+  { id: "14", title: "14 days" },
+  { id: "30", title: "30 days" },
+];
+
+function Spend() {
+  const { api } = useSession();
+  const [span, setSpan] = useState("14");
+  const usage = useLoad(
+    (signal) => api.get<UsageReport>("/usage", { from: utcDay(1 - Number(span)) + "T00:00:00Z", groupBy: "day,model" }, signal),
+    [api, span],
+  );
+  return (
+    <section class="panel" aria-labelledby="spend">
+      <header>
+        <h2 id="spend">Credits by day and model</h2>
+        <div class="push">
+          <Tabs label="Span of time" tabs={spans} active={span} onChange={setSpan} />
+        </div>
+      </header>
+      <States of={usage} lines={5}>
+        {(report) => {
+          if (report.data.length === 0) {
+            return (
+              <Empty title="Nothing was spent in these days">
+                <p>Each call to a model shows here, by the day and the model that answered.</p>
+                <a class="button" href="#/playground">
+                  Try a model
+                </a>
+              </Empty>
+            );
+          }
+          const days = Array.from({ length: Number(span) }, (_, i) => utcDay(i + 1 - Number(span)));
+          const bars = days.map((day) => ({
+            day,
+            parts: Object.fromEntries(report.data.filter((r) => r.day === day).map((r) => [r.model ?? "", r.creditsMicro])),
+          }));
+          return (
+            <div class="body">
+              <p class="muted small">
+                <Amount of={report.totals.creditsMicro} /> credits for {count(report.totals.calls)} calls and {count(report.totals.totalTokens)} tokens. Days are those of UTC.
+              </p>
+              <Chart label="Credits by day and model" bars={bars} amount={credits} />
+            </div>
+          );
+        }}
+      </States>
+    </section>
+  );
+}
+
+function Latest() {
+  const { api, offers } = useSession();
+  const receipts = useLoad((signal) => api.get<List<Receipt>>("/receipts", { limit: 5 }, signal), [api]);
+  if (!offers("listReceipts")) return null;
+  return (
+    <section class="panel" aria-labelledby="latest">
+      <header>
+        <h2 id="latest">Latest calls</h2>
+        <a class="push" href="#/credits">
+          All receipts
+        </a>
+      </header>
+      <States of={receipts} lines={4}>
+        {(list) =>
+          list.data.length === 0 ? (
+            <Empty title="No calls yet">
+              <p>Each call that was charged leaves a receipt here.</p>
+            </Empty>
+          ) : (
+            <Table
+              label="Latest calls"
+              rows={list.data}
+              columns={[
+                { title: "When", show: (r) => <Time at={r.createdAt} /> },
+                { title: "Model", show: (r) => <span class="nowrap">{r.model.served}</span> },
+                { title: "Tokens", number: true, show: (r) => count(r.usage.totalTokens) },
+                { title: "Credits", number: true, show: (r) => <Amount of={r.creditsMicro} /> },
+              ]}
+            />
+          )
+        }
+      </States>
+    </section>
+  );
+}
+
+function Served() {
+  const { api, me } = useSession();
+  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  return (
+    <section class="panel" aria-labelledby="served">
+      <header>
+        <h2 id="served">Models</h2>
+        {meta.data && (
+          <span class="push small muted">
+            <code>auto</code> is {meta.data.defaultModel} now
+          </span>
+        )}
+      </header>
+      <States of={meta}>
+        {(m) => (
+          <Table
+            label="Models"
+            rows={m.models}
+            columns={[
+              { title: "Model", show: (r) => <span class="nowrap">{r.id}</span> },
+              {
+                title: "State",
+                show: (r) =>
+                  !r.available ? <Badge meaning="failed">no provider</Badge> : r.gated && !me.plan.gatedModels ? <Badge meaning="waiting">not in your plan</Badge> : <Badge meaning="ok">served</Badge>,
+              },
+              { title: "Input", number: true, show: (r) => <Amount of={r.price.inputMicroPerMillion} /> },
+              { title: "Output", number: true, show: (r) => <Amount of={r.price.outputMicroPerMillion} /> },
+            ]}
+          />
+        )}
+      </States>
+      <p class="small muted note">Prices are credits per million tokens.</p>
+    </section>
+  );
+}

@@ -1,0 +1,334 @@
+// Talk to a model: what a call looks like, what it answers and what it costs.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { copyText } from "../../lib/copy";
+import { count, credits, duration, perMillion } from "../../lib/format";
+import { type Call, estimate, type Message, type Reply, respond } from "../../lib/responses";
+import type { Problem } from "../../lib/api";
+import type { List, Meta, Receipt } from "../../lib/types";
+import { Amount, Badge, Button, Field, Notice } from "../parts/basic";
+import { asProblem, Failure, States, useLoad } from "../parts/load";
+import { ReplyText, Spoken } from "../parts/reply";
+import { Snippets } from "../parts/snippets";
+import { toast } from "../parts/toast";
+import { useSession } from "../session";
+
+interface Settings {
+  model: string;
+  instructions: string;
+  maxTokens: string;
+  effort: string;
+}
+
+// A Round is a question and what came of it.
+interface Round {
+  id: number;
+  question: string;
+  asked: string; // the model as chosen
+  reply?: Reply;
+  receipt?: Receipt;
+  stopped?: boolean;
+  problem?: Problem;
+}
+
+export function Playground() {
+  const { api } = useSession();
+  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  return <States of={meta}>{(m) => <Bench meta={m} />}</States>;
+}
+
+function callOf(settings: Settings, input: Message[]): Call {
+  const call: Call = { model: settings.model, input };
+  if (settings.instructions.trim()) call.instructions = settings.instructions;
+  if (settings.maxTokens) call.max_output_tokens = Number(settings.maxTokens);
+  if (settings.effort) call.reasoning = { effort: settings.effort };
+  return call;
+}
+
+// history is what a next call carries of the rounds so far: those that were
+// answered, even in part.
+function history(rounds: Round[]): Message[] {
+  return rounds
+    .filter((r) => r.reply?.text)
+    .flatMap((r) => [
+      { role: "user", content: r.question },
+      { role: "assistant", content: r.reply!.text },
+    ] as Message[]);
+}
+
+function Bench({ meta }: { meta: Meta }) {
+  const { api, may, offers, refresh } = useSession();
+  const [settings, setSettings] = useState<Settings>({ model: "auto", instructions: "", maxTokens: "", effort: "" });
+  const [rounds, setRounds] = useState<Round[]>([]);
+  const [draft, setDraft] = useState("");
+  const [snippets, setSnippets] = useState(false);
+  const running = useRef<AbortController | undefined>(undefined);
+  const [busy, setBusy] = useState(false);
+  const end = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLTextAreaElement>(null);
+  const ids = useRef(0);
+
+  useEffect(() => () => running.current?.abort(), []);
+  useEffect(() => {
+    const nearEnd = innerHeight + scrollY > document.documentElement.scrollHeight - 200;
+    if (nearEnd) end.current?.scrollIntoView({ block: "end" });
+  }, [rounds]);
+
+  const change = (id: number, what: Partial<Round>) => setRounds((all) => all.map((r) => (r.id === id ? { ...r, ...what } : r)));
+
+  // The receipt is written when the call ends; the list is asked, because a
+  // receipt that is not there yet is no error in it.
+  const findReceipt = async (id: number, reply: Reply) => {
+    if (!offers("listReceipts") || !may("usage:read")) return;
+    for (const pause of [0, 500, 2000]) {
+      await new Promise((done) => setTimeout(done, pause));
+      try {
+        const list = await api.get<List<Receipt>>("/receipts", { limit: 10 });
+        const receipt = list.data.find((r) => r.id === reply.id);
+        if (receipt) {
+          change(id, { receipt });
+          return;
+        }
+      } catch {
+        return; // the estimate stays
+      }
+    }
+  };
+
+  const send = async (question: string, before: Round[]) => {
+    const round: Round = { id: ++ids.current, question, asked: settings.model };
+    const stop = new AbortController();
+    running.current = stop;
+    setRounds([...before, round]);
+    setBusy(true);
+    let known: Reply | undefined;
+    try {
+      known = await respond(api, callOf(settings, [...history(before), { role: "user", content: question }]), stop.signal, (reply) => {
+        known = reply;
+        change(round.id, { reply });
+      });
+      change(round.id, { reply: known });
+      void findReceipt(round.id, known);
+    } catch (error) {
+      if (stop.signal.aborted) change(round.id, { stopped: true, reply: known && { ...known, status: "incomplete" } });
+      else change(round.id, { problem: asProblem(error), reply: known });
+      if (known && stop.signal.aborted) void findReceipt(round.id, known);
+    } finally {
+      if (running.current === stop) {
+        running.current = undefined;
+        setBusy(false);
+      }
+      refresh();
+      box.current?.focus();
+    }
+  };
+
+  const submit = () => {
+    const question = draft.trim();
+    if (!question || busy) return;
+    setDraft("");
+    void send(question, rounds);
+  };
+
+  const latest = rounds.at(-1);
+  const example = callOf(settings, [...history(rounds.slice(0, -1)), { role: "user", content: draft.trim() || latest?.question || "Why is the sky blue?" }]);
+
+  return (
+    <>
+      <header class="head">
+        <h1>Playground</h1>
+        <div class="row push">
+          <Button small icon="copy" onClick={() => setSnippets(true)}>
+            Copy as code
+          </Button>
+          <Button
+            small
+            icon="plus"
+            disabled={rounds.length === 0}
+            onClick={() => {
+              running.current?.abort();
+              setRounds([]);
+              box.current?.focus();
+            }}
+          >
+            New conversation
+          </Button>
+        </div>
+      </header>
+      <div class="bench">
+        <Choices meta={meta} settings={settings} onChange={(s) => setSettings({ ...settings, ...s })} />
+        <section class="talk" aria-label="Conversation">
+          {rounds.length === 0 ? (
+            <div class="hello muted">
+              <p>Ask something. The whole conversation travels with each call, and each reply shows what it cost.</p>
+            </div>
+          ) : (
+            <div class="chat">
+              {rounds.map((r) => (
+                <Exchange key={r.id} round={r} meta={meta} busy={busy && r === latest} again={r === latest && !busy ? () => send(r.question, rounds.slice(0, -1)) : undefined} />
+              ))}
+            </div>
+          )}
+          <Spoken text={latest?.reply?.text ?? ""} done={!busy} />
+          <div ref={end} />
+          <form
+            class="composer"
+            onSubmit={(e) => {
+              e.preventDefault();
+              submit();
+            }}
+          >
+            <label class="unseen" for="question">
+              Message
+            </label>
+            <textarea
+              id="question"
+              ref={box}
+              class="input"
+              rows={2}
+              placeholder="Message"
+              value={draft}
+              autofocus
+              onInput={(e) => setDraft(e.currentTarget.value)}
+              onKeyDown={(e) => {
+                if (e.key === "Enter" && !e.shiftKey && !e.isComposing) {
+                  e.preventDefault();
+                  submit();
+                } else if (e.key === "Escape" && busy) running.current?.abort();
+              }}
+            />
+            <div class="row">
+              <span class="small muted">Enter sends, Shift and Enter breaks a line</span>
+              <div class="push">
+                {busy ? (
+                  <Button icon="stop" onClick={() => running.current?.abort()}>
+                    Stop
+                  </Button>
+                ) : (
+                  <Button kind="main" type="submit" icon="send" disabled={!draft.trim()}>
+                    Send
+                  </Button>
+                )}
+              </div>
+            </div>
+          </form>
+        </section>
+      </div>
+      {snippets && <Snippets call={example} onClose={() => setSnippets(false)} />}
+    </>
+  );
+}
+
+function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings; onChange: (s: Partial<Settings>) => void }) {
+  const { me } = useSession();
+  const families = useMemo(() => [...new Set(meta.models.map((m) => m.family))], [meta]);
+  const chosen = meta.models.find((m) => m.id === (settings.model === "auto" ? meta.defaultModel : settings.model));
+  const locked = settings.model !== "auto" && chosen?.gated && !me.plan.gatedModels;
+  const wide = matchMedia("(min-width: 961px)").matches;
+  return (
+    <details class="choices panel" open={wide}>
+      <summary>
+        Model and settings <span class="muted">{settings.model}</span>
+      </summary>
+      <div class="body stack">
+        <Field
+          id="model"
+          label="Model"
+          hint={
+            chosen && (
+              <>
+                {settings.model === "auto" && <>{chosen.id} now. </>}
+                {perMillion(chosen.price.inputMicroPerMillion)} in, {perMillion(chosen.price.outputMicroPerMillion)} out: credits per million tokens.
+              </>
+            )
+          }
+        >
+          <select id="model" class="input" value={settings.model} onChange={(e) => onChange({ model: e.currentTarget.value })} aria-describedby="model-hint">
+            <option value="auto">auto</option>
+            {families.map((family) => (
+              <optgroup label={family}>
+                {meta.models
+                  .filter((m) => m.family === family)
+                  .map((m) => (
+                    <option value={m.id} disabled={!m.available}>
+                      {m.id}
+                      {!m.available ? ": no provider here" : m.gated && !me.plan.gatedModels ? ": not in your plan" : ""}
+                    </option>
+                  ))}
+              </optgroup>
+            ))}
+          </select>
+        </Field>
+        {locked && (
+          <Notice meaning="waiting">
+            <p>
+              The plan {me.plan.name} does not include this model. <code>{meta.defaultModel}</code> answers instead, at its own price.
+            </p>
+          </Notice>
+        )}
+        <Field id="instructions" label="Instructions" hint="The system prompt of each call.">
+          <textarea id="instructions" class="input" rows={4} value={settings.instructions} onInput={(e) => onChange({ instructions: e.currentTarget.value })} aria-describedby="instructions-hint" />
+        </Field>
+        <Field id="tokens" label="Longest reply" hint="In tokens; empty for the model's own.">
+          <input id="tokens" class="input" type="number" min={1} step={1} value={settings.maxTokens} onInput={(e) => onChange({ maxTokens: e.currentTarget.value.replace(/\D/g, "") })} aria-describedby="tokens-hint" />
+        </Field>
+        <Field id="effort" label="Reasoning effort" hint="Moved to the nearest that the model takes.">
+          <select id="effort" class="input" value={settings.effort} onChange={(e) => onChange({ effort: e.currentTarget.value })} aria-describedby="effort-hint">
+            <option value="">the model's own</option>
+            {["none", "minimal", "low", "medium", "high", "xhigh", "max"].map((e) => (
+              <option value={e}>{e}</option>
+            ))}
+          </select>
+        </Field>
+      </div>
+    </details>
+  );
+}
+
+function Exchange({ round, meta, busy, again }: { round: Round; meta: Meta; busy: boolean; again?: () => void }) {
+  const { reply, receipt, problem } = round;
+  const price = meta.models.find((m) => m.id === reply?.model)?.price;
+  const guess = reply?.usage && price ? estimate(reply.usage, price) : undefined;
+  const other = reply?.model && round.asked !== "auto" && round.asked !== reply.model;
+  const copy = async () => toast((await copyText(reply!.text)) ? "Copied" : "The browser does not allow copying here", "ok");
+  return (
+    <>
+      <div class="turn user">{round.question}</div>
+      <div class="turn assistant">
+        {reply?.text ? <ReplyText text={reply.text} streaming={busy} /> : busy ? <span class="reply streaming" aria-label="Waiting for the first words" role="img" /> : null}
+        {reply && !reply.text && !busy && !problem && <p class="muted">{round.stopped ? "Stopped before the first words." : "The reply is empty."}</p>}
+        {problem && <Failure problem={problem} retry={again} />}
+        {reply && !busy && (
+          <div class="meta">
+            <span>{reply.model}</span>
+            {other && <Badge meaning="waiting">instead of {round.asked}</Badge>}
+            {round.stopped && <Badge>stopped</Badge>}
+            {reply.reason && <Badge meaning="waiting">{reply.reason === "max_output_tokens" ? "cut at the longest reply" : "cut by a filter"}</Badge>}
+            {reply.usage && (
+              <span title={`${count(reply.usage.input_tokens_details.cached_tokens)} of the input from the cache, ${count(reply.usage.output_tokens_details.reasoning_tokens)} of the output for reasoning`}>
+                {count(reply.usage.input_tokens)} in, {count(reply.usage.output_tokens)} out tokens
+              </span>
+            )}
+            {receipt ? (
+              <span>
+                <Amount of={receipt.creditsMicro} /> credits
+              </span>
+            ) : (
+              guess !== undefined && <span title="By the price list; the receipt says what it did cost">about {credits(guess)} credits</span>
+            )}
+            {reply.took !== undefined && <span title={reply.firstAfter !== undefined ? `first words after ${duration(reply.firstAfter)}` : undefined}>{duration(reply.took)}</span>}
+            {reply.text && (
+              <Button kind="quiet" small onClick={copy}>
+                Copy
+              </Button>
+            )}
+            {again && !problem && (
+              <Button kind="quiet" small onClick={again}>
+                Again
+              </Button>
+            )}
+          </div>
+        )}
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,80 @@
+// The small components: button, field, badge, notice, time, amount.
+import type { ComponentChildren } from "preact";
+import { ago, credits, micro, moment } from "../../lib/format";
+import { Icon, type IconName } from "./icon";
+
+export function Button(props: {
+  kind?: "plain" | "main" | "danger" | "quiet";
+  small?: boolean;
+  type?: "button" | "submit";
+  disabled?: boolean;
+  icon?: IconName;
+  label?: string; // for a button that shows only an icon
+  onClick?: () => void;
+  children?: ComponentChildren;
+}) {
+  const names = ["button", props.kind && props.kind !== "plain" ? props.kind : "", props.small ? "small" : "", props.label ? "icon" : ""];
+  return (
+    <button type={props.type ?? "button"} class={names.filter(Boolean).join(" ")} disabled={props.disabled} aria-label={props.label} title={props.label} onClick={props.onClick}>
+      {props.icon && <Icon name={props.icon} />}
+      {props.children}
+    </button>
+  );
+}
+
+// A Field wraps one input with its label, a hint and what is wrong with it.
+export function Field(props: { label: string; id: string; hint?: ComponentChildren; problem?: string; children: ComponentChildren }) {
+  return (
+    <div class="field">
+      <label class="label" for={props.id}>
+        {props.label}
+      </label>
+      {props.children}
+      {props.hint && (
+        <span class="hint" id={props.id + "-hint"}>
+          {props.hint}
+        </span>
+      )}
+      {props.problem && (
+        <span class="problem" id={props.id + "-problem"} role="alert">
+          {props.problem}
+        </span>
+      )}
+    </div>
+  );
+}
+
+export type Meaning = "ok" | "waiting" | "failed" | "info" | "accent" | "none";
+
+const marks: Partial<Record<Meaning, IconName>> = { ok: "check", waiting: "wait", failed: "cross", info: "info" };
+
+export function Badge({ meaning = "none", children }: { meaning?: Meaning; children: ComponentChildren }) {
+  const mark = marks[meaning];
+  return (
+    <span class={"badge " + meaning}>
+      {mark && <Icon name={mark} />}
+      {children}
+    </span>
+  );
+}
+
+export function Notice({ meaning = "info", children }: { meaning?: "ok" | "waiting" | "failed" | "info"; children: ComponentChildren }) {
+  return (
+    <div class={"notice " + meaning} role={meaning === "failed" ? "alert" : undefined}>
+      <Icon name={meaning === "failed" || meaning === "waiting" ? "warning" : marks[meaning]!} />
+      <div>{children}</div>
+    </div>
+  );
+}
+
+export function Time({ at }: { at: string }) {
+  return (
+    <time dateTime={at} title={moment(at)} class="nowrap">
+      {ago(at)}
+    </time>
+  );
+}
+
+export function Amount({ of }: { of: number }) {
+  return <span title={micro(of)}>{credits(of)}</span>;
+}

@@ -1,0 +1,20 @@
+import { useState } from "preact/hooks";
+import { copyText } from "../../lib/copy";
+
+// A Code block shows a text as it is, with a button that copies it.
+export function Code({ text, title }: { text: string; title?: string }) {
+  const [said, setSaid] = useState("Copy");
+  const copy = async () => {
+    setSaid((await copyText(text)) ? "Copied" : "Not allowed");
+    setTimeout(() => setSaid("Copy"), 1500);
+  };
+  return (
+    <div class="code">
+      {title && <div class="title">{title}</div>}
+      <pre tabIndex={0}>{text}</pre>
+      <button type="button" class="button quiet small copy" onClick={copy}>
+        {said}
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,56 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { Button } from "./basic";
+
+// A Dialog is the browser's own: it keeps the focus inside, closes with Esc and
+// gives the focus back.
+export function Dialog({ title, wide, onClose, footer, children }: { title: string; wide?: boolean; onClose: () => void; footer?: ComponentChildren; children: ComponentChildren }) {
+  const at = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = at.current!;
+    const before = document.activeElement as HTMLElement | null;
+    dialog.showModal();
+    return () => {
+      dialog.close();
+      before?.focus?.();
+    };
+  }, []);
+  return (
+    <dialog
+      ref={at}
+      class={"dialog" + (wide ? " wide" : "")}
+      aria-label={title}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+    >
+      <header>
+        <h2>{title}</h2>
+        <Button kind="quiet" icon="cross" label="Close" onClick={onClose} />
+      </header>
+      <div class="body stack">{children}</div>
+      {footer && <footer>{footer}</footer>}
+    </dialog>
+  );
+}
+
+// Confirm asks once, and says what will be lost.
+export function Confirm({ title, action, busy, onConfirm, onClose, children }: { title: string; action: string; busy?: boolean; onConfirm: () => void; onClose: () => void; children: ComponentChildren }) {
+  return (
+    <Dialog
+      title={title}
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>Keep it</Button>
+          <Button kind="danger" disabled={busy} onClick={onConfirm}>
+            {action}
+          </Button>
+        </>
+      }
+    >
+      {children}
+    </Dialog>
+  );
+}

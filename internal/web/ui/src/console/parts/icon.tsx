@@ -1,0 +1,27 @@
+// The few pictures there are, 16 by 16, drawn with the text's colour.
+const paths = {
+  overview: "M2 14V8M6 14V3M10 14V9M14 14V5",
+  playground: "M2 3h12v8H7l-3 3v-3H2z",
+  credits: "M2 5h12v8H2zM2 8h12M4.5 11h3",
+  keys: "M10 9a3.5 3.5 0 1 0-3.3-2.4L2 11.3V14h2.7v-1.7h1.7v-1.7l1.6-1.6",
+  check: "M3 8.5l3.2 3.2L13 5",
+  cross: "M4 4l8 8M12 4l-8 8",
+  info: "M8 7.2V11.5M8 4.7v.1M8 1.8a6.2 6.2 0 1 0 0 12.4A6.2 6.2 0 0 0 8 1.8z",
+  warning: "M8 2L14.5 13.5h-13zM8 6.5v3.2M8 11.6v.1",
+  wait: "M8 4.5V8l2.3 1.6M8 1.8a6.2 6.2 0 1 0 0 12.4A6.2 6.2 0 0 0 8 1.8z",
+  send: "M8 13.5v-11M3.5 7L8 2.5 12.5 7",
+  stop: "M4 4h8v8H4z",
+  again: "M13.5 8A5.5 5.5 0 1 1 11.6 3.8M13.5 2v3.2h-3.2",
+  plus: "M8 3v10M3 8h10",
+  copy: "M6 6h7.5v7.5H6zM3.5 10H2.5V2.5H10v1",
+} as const;
+
+export type IconName = keyof typeof paths;
+
+export function Icon({ name }: { name: IconName }) {
+  return (
+    <svg width="16" height="16" viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">
+      <path d={paths[name]} />
+    </svg>
+  );
+}

@@ -1,0 +1,27 @@
+import { useState } from "preact/hooks";
+import type { Call } from "../../lib/responses";
+import { curl, go, javascript } from "../../lib/snippets";
+import { Code } from "./code";
+import { Dialog } from "./dialog";
+import { Tabs } from "./tabs";
+
+const kinds = [
+  { id: "curl", title: "curl" },
+  { id: "go", title: "Go" },
+  { id: "javascript", title: "JavaScript" },
+];
+
+// Snippets shows a call as a program would make it. The key stays out of it.
+export function Snippets({ call, onClose }: { call: Call; onClose: () => void }) {
+  const [kind, setKind] = useState("curl");
+  const write = { curl, go, javascript }[kind]!;
+  return (
+    <Dialog title="The same call as code" wide onClose={onClose}>
+      <Tabs label="Language" tabs={kinds} active={kind} onChange={setKind} />
+      <Code text={write(call, location.origin)} />
+      <p class="small muted">
+        Put the key into <code>STOA_API_KEY</code>. {kind !== "curl" && "The client is the one for the Responses format, with another base URL."}
+      </p>
+    </Dialog>
+  );
+}

@@ -1,0 +1,94 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { Problem } from "../../lib/api";
+import type { List } from "../../lib/types";
+import { Button } from "./basic";
+import { asProblem, Failure, type Loaded, States, useLoad } from "./load";
+
+export interface Column<T> {
+  title: string;
+  show: (row: T) => ComponentChildren;
+  number?: boolean;
+}
+
+export function Table<T extends { id?: string }>({ columns, rows, label }: { columns: Column<T>[]; rows: T[]; label: string }) {
+  return (
+    <div class="scrolls" tabIndex={0} role="group" aria-label={label}>
+      <table class="table">
+        <thead>
+          <tr>
+            {columns.map((c) => (
+              <th scope="col" class={c.number ? "num" : ""}>
+                {c.title ? c.title : <span class="unseen">Actions</span>}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, i) => (
+            <tr key={row.id ?? i}>
+              {columns.map((c) => (
+                <td class={c.number ? "num" : ""}>{c.show(row)}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+// usePages loads a list page by page.
+export function usePages<T>(load: (cursor: string | undefined, signal: AbortSignal) => Promise<List<T>>, inputs: readonly unknown[]) {
+  const first = useLoad((signal) => load(undefined, signal), inputs);
+  const [more, setMore] = useState<List<T>[]>([]);
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    setMore([]);
+    setProblem(undefined);
+  }, [first.data]);
+  const last = more.at(-1) ?? first.data;
+  const next = async () => {
+    if (!last?.nextCursor || busy) return;
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      const page = await load(last.nextCursor, new AbortController().signal);
+      setMore((pages) => [...pages, page]);
+    } catch (error) {
+      setProblem(asProblem(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return { first, rows: [...(first.data?.data ?? []), ...more.flatMap((p) => p.data)], hasMore: last?.hasMore ?? false, next, busy, problem };
+}
+
+export function Pages<T extends { id?: string }>({ of, columns, label, empty }: { of: ReturnType<typeof usePages<T>>; columns: Column<T>[]; label: string; empty: ComponentChildren }) {
+  return (
+    <States of={of.first as Loaded<List<T>>} lines={6}>
+      {() =>
+        of.rows.length === 0 ? (
+          empty
+        ) : (
+          <>
+            <Table columns={columns} rows={of.rows} label={label} />
+            {of.problem && (
+              <div class="pad">
+                <Failure problem={of.problem} />
+              </div>
+            )}
+            {of.hasMore && (
+              <div class="more">
+                <Button onClick={of.next} disabled={of.busy}>
+                  {of.busy ? "Loading" : "Show more"}
+                </Button>
+              </div>
+            )}
+          </>
+        )
+      }
+    </States>
+  );
+}

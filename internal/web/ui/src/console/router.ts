@@ -1,0 +1,18 @@
+// Addresses inside the console are the part behind "#": they work with any
+// server, and the browser's buttons go back and forth among them.
+import { useEffect, useState } from "preact/hooks";
+
+const read = () => location.hash.replace(/^#\/?/, "");
+
+// usePath is the present address, without its "#/".
+export function usePath(): string {
+  const [path, setPath] = useState(read);
+  useEffect(() => {
+    const listen = () => setPath(read());
+    addEventListener("hashchange", listen);
+    return () => removeEventListener("hashchange", listen);
+  }, []);
+  return path;
+}
+
+export const go = (path: string): void => void (location.hash = "#/" + path);

@@ -1,0 +1,99 @@
+// The one client of the API that the pages use: bearer key, JSON, and every
+// failure as a Problem.
+
+import type { ErrorBody } from "./types";
+
+// A Problem is a failure as the service or the connection tells it.
+export class Problem extends Error {
+  readonly status: number; // 0: the service was not reached
+  readonly code: string;
+  readonly param: string | null;
+  readonly requestId: string;
+  readonly retryable: boolean;
+
+  constructor(status: number, body: Partial<ErrorBody>) {
+    super(body.message ?? "The service answered in a way that this page does not understand.");
+    this.status = status;
+    this.code = body.code ?? "";
+    this.param = body.param ?? null;
+    this.requestId = body.requestId ?? "";
+    this.retryable = body.retryable ?? true;
+  }
+
+  get offline(): boolean {
+    return this.status === 0;
+  }
+}
+
+// problemOf reads a reply that is no success.
+export async function problemOf(reply: Response): Promise<Problem> {
+  let body: Partial<ErrorBody> = {};
+  try {
+    body = ((await reply.json()) as { error?: ErrorBody }).error ?? {};
+  } catch {
+    // Something between here and the service answered.
+    body = { message: `The reply was ${reply.status} ${reply.statusText}.` };
+  }
+  return new Problem(reply.status, { requestId: reply.headers.get("x-request-id") ?? "", ...body });
+}
+
+export type Query = Record<string, string | number | undefined>;
+
+export class Api {
+  constructor(
+    readonly key: string,
+    private readonly onRefused: () => void = () => {},
+  ) {}
+
+  // raw sends a request and gives the reply if it is a success.
+  async raw(method: string, path: string, init: { query?: Query; body?: unknown; headers?: Record<string, string>; signal?: AbortSignal } = {}): Promise<Response> {
+    const url = new URL("/api/v1" + path, location.origin);
+    for (const [name, value] of Object.entries(init.query ?? {})) {
+      if (value !== undefined) url.searchParams.set(name, String(value));
+    }
+    const headers: Record<string, string> = { Authorization: `Bearer ${this.key}`, ...init.headers };
+    if (init.body !== undefined) headers["Content-Type"] = "application/json";
+    let reply: Response;
+    try {
+      reply = await fetch(url, {
+        method,
+        headers,
+        body: init.body === undefined ? undefined : JSON.stringify(init.body),
+        signal: init.signal,
+        credentials: "omit",
+        cache: "no-store",
+      });
+    } catch (error) {
+      if (init.signal?.aborted) throw error;
+      throw new Problem(0, { code: "offline", message: "The service did not answer. Check the connection and try again." });
+    }
+    if (reply.ok) return reply;
+    const problem = await problemOf(reply);
+    if (reply.status === 401) this.onRefused();
+    throw problem;
+  }
+
+  async get<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {
+    return (await this.raw("GET", path, { query, signal })).json();
+  }
+
+  // create sends a POST that makes something; the same key on a repeat makes it
+  // once.
+  async create<T>(path: string, body: unknown, once: string): Promise<T> {
+    return (await this.raw("POST", path, { body, headers: { "Idempotency-Key": once } })).json();
+  }
+
+  async patch<T>(path: string, body: unknown): Promise<T> {
+    return (await this.raw("PATCH", path, { body })).json();
+  }
+
+  async remove(path: string): Promise<void> {
+    await this.raw("DELETE", path);
+  }
+}
+
+// onceKey makes an idempotency key. It does without crypto.randomUUID, which
+// pages without TLS do not have.
+export function onceKey(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,50 @@
+// Numbers, times and amounts as people read them.
+
+const whole = new Intl.NumberFormat("en");
+const fine = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
+
+export const count = (n: number): string => whole.format(n);
+
+// credits writes micro-credits as credits, with at most four decimals.
+export function credits(micro: number): string {
+  if (micro !== 0 && Math.abs(micro) < 100) return micro < 0 ? "> -0.0001" : "< 0.0001";
+  return fine.format(micro / 1e6);
+}
+
+export const micro = (n: number): string => `${whole.format(n)} micro-credits`;
+
+// perMillion writes a price as credits per million tokens.
+export const perMillion = (n: number): string => fine.format(n / 1e6);
+
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+}
+
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+
+// ago says how far a time is from now.
+export function ago(iso: string, now = Date.now()): string {
+  const seconds = (new Date(iso).getTime() - now) / 1000;
+  const steps: [number, Intl.RelativeTimeFormatUnit][] = [
+    [60, "second"], [60, "minute"], [24, "hour"], [30, "day"], [12, "month"], [Infinity, "year"],
+  ];
+  let value = seconds;
+  for (const [size, unit] of steps) {
+    if (Math.abs(Math.round(value)) < size) return Math.abs(seconds) < 5 ? "just now" : relative.format(Math.round(value), unit);
+    value /= size;
+  }
+  return iso;
+}
+
+const exact = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+export const moment = (iso: string): string => exact.format(new Date(iso));
+
+const short = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+export const day = (date: string): string => short.format(new Date(date + "T00:00:00Z"));
+
+// utcDay is a day of UTC, so many days from today.
+export function utcDay(offset: number, now = new Date()): string {
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() + offset)).toISOString().slice(0, 10);
+}

@@ -1,0 +1,37 @@
+// Markdown of models as elements. Raw HTML stays text, pictures become their
+// descriptions, nothing is loaded, and links leave no trace of this page.
+
+import { Marked } from "marked";
+import DOMPurify from "dompurify";
+
+const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const escape = (text: string) => text.replace(/[&<>"]/g, (c) => escapes[c]!);
+
+const marked = new Marked({
+  gfm: true,
+  breaks: false,
+  renderer: {
+    html: (token: { text: string }) => escape(token.text),
+    image: (token: { text: string }) => escape(token.text),
+    checkbox: (token: { checked?: boolean }) => (token.checked ? "☑ " : "☐ "),
+  },
+});
+
+const tags = "a p br strong em del code pre ul ol li blockquote h1 h2 h3 h4 h5 h6 hr table thead tbody tr th td".split(" ");
+
+export function markdown(text: string): DocumentFragment {
+  const html = marked.parse(text, { async: false }) as string;
+  const out = DOMPurify.sanitize(html, {
+    ALLOWED_TAGS: tags,
+    ALLOWED_ATTR: ["href", "start"],
+    ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+    ALLOW_DATA_ATTR: false,
+    ALLOW_ARIA_ATTR: false,
+    RETURN_DOM_FRAGMENT: true,
+  }) as DocumentFragment;
+  for (const link of out.querySelectorAll("a")) {
+    link.target = "_blank";
+    link.rel = "noopener noreferrer nofollow";
+  }
+  return out;
+}

@@ -1,0 +1,104 @@
+// One streamed model call.
+
+import { type Api, Problem } from "./api";
+import { readEvents } from "./sse";
+import type { Price } from "./types";
+
+export interface Message {
+  role: "user" | "assistant";
+  content: string;
+}
+
+export interface Call {
+  model: string;
+  input: Message[];
+  instructions?: string;
+  max_output_tokens?: number;
+  temperature?: number;
+  reasoning?: { effort: string };
+}
+
+export interface Usage {
+  input_tokens: number;
+  input_tokens_details: { cached_tokens: number };
+  output_tokens: number;
+  output_tokens_details: { reasoning_tokens: number };
+  total_tokens: number;
+}
+
+// A Reply is what is known of a reply so far.
+export interface Reply {
+  id: string;
+  model: string;
+  text: string;
+  status: "in_progress" | "completed" | "incomplete";
+  reason?: string; // why it is incomplete
+  usage: Usage | null;
+  firstAfter?: number; // milliseconds to the first text
+  took?: number; // milliseconds to the end
+}
+
+interface Wire {
+  id: string;
+  model: string;
+  status: string;
+  usage: Usage | null;
+  incomplete_details?: { reason: string } | null;
+  error?: { code: string; message: string } | null;
+}
+
+// respond streams a call and tells what is known after each event. It throws a
+// Problem where the service fails, and what fetch throws when it is stopped.
+export async function respond(api: Api, call: Call, signal: AbortSignal, tell: (reply: Reply) => void): Promise<Reply> {
+  const began = performance.now();
+  const http = await api.raw("POST", "/responses", { body: { ...call, stream: true }, signal });
+  const requestId = http.headers.get("x-request-id") ?? "";
+  let reply: Reply = { id: "", model: "", text: "", status: "in_progress", usage: null };
+  let ended = false;
+  let failure: Problem | undefined;
+  for await (const event of readEvents(http.body!)) {
+    if (event.data === "[DONE]") break;
+    const data = JSON.parse(event.data) as { type: string; delta?: string; response?: Wire; code?: string; message?: string };
+    switch (data.type) {
+      case "response.created":
+        reply = { ...reply, id: data.response!.id, model: data.response!.model };
+        break;
+      case "response.output_text.delta":
+        reply = { ...reply, text: reply.text + data.delta!, firstAfter: reply.firstAfter ?? performance.now() - began };
+        break;
+      case "response.completed":
+      case "response.incomplete":
+        ended = true;
+        reply = {
+          ...reply,
+          status: data.type === "response.completed" ? "completed" : "incomplete",
+          reason: data.response!.incomplete_details?.reason,
+          model: data.response!.model,
+          usage: data.response!.usage,
+          took: performance.now() - began,
+        };
+        break;
+      case "error":
+        failure = new Problem(200, { code: data.code, message: data.message, requestId, retryable: true });
+        break;
+      case "response.failed":
+        failure ??= new Problem(200, { code: data.response?.error?.code, message: data.response?.error?.message, requestId, retryable: true });
+        break;
+      default:
+        continue; // the frame around the text, and events that may come later
+    }
+    tell(reply);
+  }
+  if (failure) throw failure;
+  if (!ended) throw new Problem(0, { code: "cut", message: "The reply broke off before its end.", requestId });
+  return reply;
+}
+
+// estimate is what a reply costs by the list, in micro-credits. The receipt
+// says what it did cost.
+export function estimate(usage: Usage, price: Price): number {
+  const cached = usage.input_tokens_details.cached_tokens;
+  return (
+    ((usage.input_tokens - cached) * price.inputMicroPerMillion + cached * price.cachedInputMicroPerMillion + usage.output_tokens * price.outputMicroPerMillion) / 1e6
+  );
+}

@@ -1,0 +1,81 @@
+// The same call as a program would make it.
+
+import type { Call } from "./responses";
+
+const single = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
+
+// simple sends one lone message as a string, as people write it.
+function simple(call: Call): Record<string, unknown> {
+  const lone = call.input.length === 1 && call.input[0]!.role === "user";
+  return { ...call, input: lone ? call.input[0]!.content : call.input };
+}
+
+export function curl(call: Call, base: string): string {
+  return [
+    `curl --no-buffer "${base}/api/v1/responses"`,
+    `  --header "Authorization: Bearer $STOA_API_KEY"`,
+    `  --json ${single(JSON.stringify({ ...simple(call), stream: true }, null, 2))}`,
+  ].join(" \\\n");
+}
+
+export function javascript(call: Call, base: string): string {
+  return `import OpenAI from "openai";
+
+const client = new OpenAI({
+  baseURL: "${base}/api/v1",
+  apiKey: process.env.STOA_API_KEY,
+});
+
+const stream = await client.responses.create(${JSON.stringify({ ...simple(call), stream: true }, null, 2)});
+
+for await (const event of stream) {
+  if (event.type === "response.output_text.delta") process.stdout.write(event.delta);
+}
+`;
+}
+
+// goString writes a Go string literal. JSON's escapes are all known to Go.
+const goString = (text: string) => JSON.stringify(text);
+
+export function go(call: Call, base: string): string {
+  const lone = call.input.length === 1 && call.input[0]!.role === "user";
+  const imports = ['"context"', '"fmt"', '"log"', '"os"', "", '"github.com/openai/openai-go/v3"', '"github.com/openai/openai-go/v3/option"', '"github.com/openai/openai-go/v3/responses"'];
+  if (call.reasoning) imports.push('"github.com/openai/openai-go/v3/shared"');
+  const members = [`Model: ${goString(call.model)},`];
+  if (call.instructions) members.push(`Instructions: openai.String(${goString(call.instructions)}),`);
+  if (call.max_output_tokens) members.push(`MaxOutputTokens: openai.Int(${call.max_output_tokens}),`);
+  if (call.temperature !== undefined) members.push(`Temperature: openai.Float(${call.temperature}),`);
+  if (call.reasoning) members.push(`Reasoning: shared.ReasoningParam{Effort: ${goString(call.reasoning.effort)}},`);
+  if (lone) {
+    members.push(`Input: responses.ResponseNewParamsInputUnion{OfString: openai.String(${goString(call.input[0]!.content)})},`);
+  } else {
+    members.push("Input: responses.ResponseNewParamsInputUnion{OfInputItemList: responses.ResponseInputParam{");
+    for (const m of call.input) {
+      const role = m.role === "user" ? "User" : "Assistant";
+      members.push(`\tresponses.ResponseInputItemParamOfMessage(${goString(m.content)}, responses.EasyInputMessageRole${role}),`);
+    }
+    members.push("}},");
+  }
+  return `package main
+
+import (
+${imports.map((i) => (i ? "\t" + i : "")).join("\n")}
+)
+
+func main() {
+	client := openai.NewClient(
+		option.WithBaseURL(${goString(base + "/api/v1")}),
+		option.WithAPIKey(os.Getenv("STOA_API_KEY")),
+	)
+	stream := client.Responses.NewStreaming(context.Background(), responses.ResponseNewParams{
+${members.map((m) => "\t\t" + m).join("\n")}
+	})
+	for stream.Next() {
+		fmt.Print(stream.Current().Delta)
+	}
+	if err := stream.Err(); err != nil {
+		log.Fatal(err)
+	}
+}
+`;
+}
