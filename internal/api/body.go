@@ -6,9 +6,13 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"time"
 
 	"stoa/internal/stoa"
 )
+
+// bodyPatience is how long a body may take to arrive.
+const bodyPatience = 2 * time.Minute
 
 // readBody gives the whole body of a request whose caller is known. A missing
 // content type is read as JSON, since a body that is not will fail anyway; a
@@ -26,6 +30,11 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	if r.ContentLength > s.MaxBody {
 		return nil, s.tooLarge()
 	}
+	// A caller who sends too slowly does not keep a goroutine for ever. The
+	// deadline is lifted again: a reply may take longer than this.
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyPatience)) // where the connection has none, TCP's own limits hold
+	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
 	var body []byte
 	var err error
 	limited := http.MaxBytesReader(w, r.Body, s.MaxBody)

@@ -12,6 +12,9 @@ import (
 	"stoa/internal/stoa"
 )
 
+// leftoverPatience is how long a body that is not read may hold up a refusal.
+const leftoverPatience = 500 * time.Millisecond
+
 // maxRetryAfter keeps clients from sleeping for as long as they are told.
 const maxRetryAfter = 60 * time.Second
 
@@ -27,6 +30,12 @@ func (s *Server) fail(t *tracker, r *http.Request, err error) {
 	fields.Failed(err)
 	if t.status != 0 {
 		panic(http.ErrAbortHandler)
+	}
+	if r.ContentLength != 0 {
+		// Before a reply, net/http waits for a body that nobody read. One that is
+		// on its way is let in, so that the connection lives on; one that never
+		// comes does not hold up the reply.
+		_ = http.NewResponseController(t).SetReadDeadline(time.Now().Add(leftoverPatience))
 	}
 	writeError(t, fields.RequestID, err)
 }

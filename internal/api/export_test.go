@@ -1,0 +1,14 @@
+package api
+
+// RoutesForTest maps each pattern of the table to the scope it needs, or
+// "public".
+func RoutesForTest() map[string]string {
+	routes := map[string]string{}
+	for _, rt := range table() {
+		routes[rt.pattern] = rt.scope
+		if rt.public {
+			routes[rt.pattern] = "public"
+		}
+	}
+	return routes
+}

@@ -1,0 +1,37 @@
+package api_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"stoa/internal/apitest"
+)
+
+// recorder sees every request of this package's tests.
+var recorder apitest.Recorder
+
+// TestMain fails a whole run in which a documented reply was never seen.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 && wholeRun() {
+		if missing := recorder.Missing(apitest.Document()); len(missing) > 0 {
+			fmt.Println("These documented replies were never provoked by a test; write one, or take them out of the contract:")
+			for _, line := range missing {
+				fmt.Println("  " + line)
+			}
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func wholeRun() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list", "test.fuzz"} {
+		if f := flag.Lookup(name); f != nil && f.Value.String() != "" {
+			return false
+		}
+	}
+	return !testing.Short()
+}
