@@ -90,7 +90,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.`)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(e.serve(), e.config(), e.keys(), e.version())
+	root.AddCommand(e.serve(), e.config(), e.keys(), e.ledger(), e.backup(), e.restore(), e.version())
 	return root
 }
 

@@ -24,13 +24,16 @@ type Lock struct {
 // ErrLocked says that another process has the lock.
 var ErrLocked = errors.New("another stoa process is using it")
 
+// LockFile is the file in a data directory that carries its lock.
+const LockFile = "stoa.lock"
+
 // LockDir takes the lock of a data directory, which it makes where there is
 // none. The kernel frees it when the process dies.
 func LockDir(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "stoa.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}

@@ -101,3 +101,14 @@ func (tx *Tx) Differences(ctx context.Context, accountID string) ([]Difference, 
 	}
 	return list, nil
 }
+
+// BooksSize is how much there is in the books.
+type BooksSize struct{ Accounts, Grants, Charges, Leases int64 }
+
+// BooksSize counts the rows of the books.
+func (tx *Tx) BooksSize(ctx context.Context) (BooksSize, error) {
+	var n BooksSize
+	_, err := tx.Get(ctx, `SELECT (SELECT COUNT(*) FROM accounts), (SELECT COUNT(*) FROM grants), (SELECT COUNT(*) FROM charges), (SELECT COUNT(*) FROM leases)`,
+		nil, &n.Accounts, &n.Grants, &n.Charges, &n.Leases)
+	return n, err
+}

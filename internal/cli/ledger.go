@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/billing"
+	"stoa/internal/config"
+	"stoa/internal/db"
+	"stoa/internal/store"
+)
+
+func (e *env) ledger() *cobra.Command {
+	c := group("ledger", "Look after the books", "Look after the books.")
+	verify := &cobra.Command{
+		Use: "verify", Short: "Compute the books again from their rows", Args: noArgs,
+		Long: `Compute every rule of the books again from the rows of all accounts: what was granted is what is left,
+leased and charged; each lease has spent the sum of its charges; each charge is its usage at its price; no
+balance is below zero.
+
+It only reads, at one moment, so it may run beside the server. Rows that differ are printed as a table,
+and the exit code is then 1.`,
+		Example: "  stoa ledger verify --data ./data",
+	}
+	load := e.settings(verify)
+	verify.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := load()
+		if err != nil {
+			return usageError{err}
+		}
+		return e.verify(c.Context(), cfg)
+	}
+	c.AddCommand(verify)
+	return c
+}
+
+// verify prints what is wrong with the books of a store; it fails when anything
+// is.
+func (e *env) verify(ctx context.Context, cfg config.Config) error {
+	st, err := store.Open(ctx, store.Config{
+		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability),
+		ReadOnly: true, Readers: 1, Connections: 2,
+	})
+	if err != nil {
+		return err
+	}
+	defer st.Close() // nothing was written
+	diffs, err := billing.New(st, billing.Config{}).Verify(ctx)
+	if err != nil {
+		return err
+	}
+	var size store.BooksSize
+	err = st.Read(ctx, func(tx *store.Tx) (err error) {
+		size, err = tx.BooksSize(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(diffs) > 0 {
+		if err := differences(e.out, diffs); err != nil {
+			return err
+		}
+		return fmt.Errorf("%d rows of the books differ from what the others add up to", len(diffs))
+	}
+	_, err = fmt.Fprintf(e.out, "The books are in order: %d accounts, %d grants, %d charges, %d leases.\n",
+		size.Accounts, size.Grants, size.Charges, size.Leases)
+	return err
+}
+
+// differences prints a table; amounts are micro-credits.
+func differences(out io.Writer, diffs []store.Difference) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ACCOUNT\tROW\tSAYS\tSHOULD SAY\tRULE")
+	for _, d := range diffs {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", d.AccountID, d.ID, d.Have, d.Want, d.What)
+	}
+	return w.Flush()
+}

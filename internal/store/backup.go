@@ -1,0 +1,146 @@
+package store
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/jsonx"
+)
+
+const (
+	backupFormat = "stoa-backup-1"
+	manifestName = "manifest.json"
+	maxManifest  = 1 << 20
+)
+
+// backupFiles are the files of a data directory that a backup holds, the first
+// always. What else is there (the lock, what lies beside a database) belongs to a
+// running process.
+func backupFiles() []string { return []string{"core.db", "drive.db"} }
+
+// A Manifest is the first file of a backup and describes the others.
+type Manifest struct {
+	Format    string       `json:"format"`
+	Version   string       `json:"version"` // of the program that made it
+	CreatedAt time.Time    `json:"createdAt"`
+	Files     []BackupFile `json:"files"`
+}
+
+// A BackupFile is one database in a backup.
+type BackupFile struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // hexadecimal
+}
+
+// Backup copies the databases of a data directory, as they all are at one
+// moment, into one new tar file, beside a server that goes on working. It needs
+// room for two copies next to the file.
+func Backup(ctx context.Context, dir, file, version string) (m Manifest, err error) {
+	if _, err := os.Lstat(file); err == nil {
+		return m, fmt.Errorf("%s exists; a backup overwrites nothing", file)
+	}
+	work, err := os.MkdirTemp(filepath.Dir(file), ".stoa-backup-")
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	m = Manifest{Format: backupFormat, Version: version, CreatedAt: time.Now().UTC().Truncate(time.Millisecond)}
+	names, err := db.Snapshot(ctx, dir, backupFiles(), work)
+	if err != nil {
+		return m, err
+	}
+	if !slices.Contains(names, backupFiles()[0]) {
+		return m, fmt.Errorf("there is no store in %s", dir)
+	}
+	for _, name := range names {
+		f, err := describe(filepath.Join(work, name))
+		if err != nil {
+			return m, err
+		}
+		m.Files = append(m.Files, f)
+	}
+	part := filepath.Join(work, "backup.tar")
+	if err := pack(ctx, m, work, part); err != nil {
+		return m, err
+	}
+	// Link and not rename: a file that appeared meanwhile is not overwritten.
+	if err := os.Link(part, file); err != nil {
+		return m, err
+	}
+	return m, syncDir(filepath.Dir(file))
+}
+
+func describe(path string) (BackupFile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return BackupFile{}, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	return BackupFile{Name: filepath.Base(path), Bytes: n, SHA256: hex.EncodeToString(h.Sum(nil))}, err
+}
+
+// pack writes the manifest and its files to a new tar file and makes it durable.
+func pack(ctx context.Context, m Manifest, from, path string) (err error) {
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	head, err := jsonx.Marshal(m)
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(out)
+	add := func(name string, size int64, r io.Reader) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, ModTime: m.CreatedAt}); err != nil {
+			return err
+		}
+		_, err := io.Copy(w, r)
+		return err
+	}
+	if err := add(manifestName, int64(len(head)), strings.NewReader(string(head))); err != nil {
+		return err
+	}
+	for _, f := range m.Files {
+		in, err := os.Open(filepath.Join(from, f.Name))
+		if err != nil {
+			return err
+		}
+		err = add(f.Name, f.Bytes, in)
+		in.Close()
+		if err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return out.Sync()
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

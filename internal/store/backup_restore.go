@@ -1,0 +1,223 @@
+package store
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/jsonx"
+)
+
+// What a restore leaves in the data directory while it works.
+const (
+	restoringName  = ".restore"           // a directory: the copy that is being proved
+	unfinishedName = "restore.unfinished" // files are being replaced
+)
+
+// A Restored says what [Restore] did.
+type Restored struct {
+	Manifest    Manifest
+	Differences []Difference // in the restored books; none when they are in order
+	Replaced    string       // the directory that holds what was there before; empty: nothing was
+}
+
+// Restore puts a backup into a data directory that no server uses. It takes the
+// directory's lock, checks every hash, opens the copy (which brings its tables
+// up to date) and verifies its books, and only then lets it take the place of
+// what is there. A directory that holds anything is refused without force; with
+// it, the former databases are kept in a directory beside the new ones.
+//
+// When it is interrupted, either nothing has changed, or the store refuses to
+// open until Restore has been run again.
+func Restore(ctx context.Context, dir, file string, force bool) (r Restored, err error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return r, err
+	}
+	defer in.Close()
+	lock, err := db.LockDir(dir)
+	if err != nil {
+		return r, err
+	}
+	defer lock.Release()
+	if !force {
+		if err := empty(dir); err != nil {
+			return r, err
+		}
+	}
+	work := filepath.Join(dir, restoringName)
+	if err := os.RemoveAll(work); err != nil {
+		return r, err
+	}
+	if err := os.Mkdir(work, 0o700); err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	if r.Manifest, err = unpack(ctx, in, work); err != nil {
+		return r, fmt.Errorf("%s is no whole backup: %w", file, err)
+	}
+	if r.Differences, err = prove(ctx, work); err != nil {
+		return r, fmt.Errorf("%s: the copy does not open: %w", file, err)
+	}
+	r.Replaced, err = replace(dir, work, r.Manifest)
+	return r, err
+}
+
+// empty refuses a directory that holds more than a lock.
+func empty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != db.LockFile && e.Name() != restoringName {
+			return fmt.Errorf("the data directory %s is not empty (it holds %s); with --force the backup takes the place of its databases, which are kept aside", dir, e.Name())
+		}
+	}
+	return nil
+}
+
+// unpack writes the files of a backup into a directory and checks each.
+func unpack(ctx context.Context, from io.Reader, dir string) (m Manifest, err error) {
+	r := tar.NewReader(from)
+	head, err := r.Next()
+	if err != nil {
+		return m, err
+	}
+	if head.Name != manifestName || head.Size > maxManifest {
+		return m, fmt.Errorf("it begins with %q, not with a manifest", head.Name)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return m, err
+	}
+	if err := jsonx.Unmarshal(text, &m); err != nil {
+		return m, fmt.Errorf("its manifest: %w", err)
+	}
+	if m.Format != backupFormat {
+		return m, fmt.Errorf("it has the format %q and this program reads %q; use the program that made it (%s)", m.Format, backupFormat, m.Version)
+	}
+	if len(m.Files) == 0 || m.Files[0].Name != backupFiles()[0] {
+		return m, fmt.Errorf("it holds no %s", backupFiles()[0])
+	}
+	for _, f := range m.Files {
+		if err := ctx.Err(); err != nil {
+			return m, err
+		}
+		if !slices.Contains(backupFiles(), f.Name) {
+			return m, fmt.Errorf("it holds a file %q", f.Name)
+		}
+		head, err := r.Next()
+		if err != nil {
+			return m, fmt.Errorf("%s is missing: %w", f.Name, err)
+		}
+		if head.Name != f.Name || head.Size != f.Bytes {
+			return m, fmt.Errorf("%s of %d bytes is there in place of %s of %d", head.Name, head.Size, f.Name, f.Bytes)
+		}
+		sum, err := extract(r, filepath.Join(dir, f.Name))
+		if err != nil {
+			return m, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		if sum != f.SHA256 {
+			return m, fmt.Errorf("%s has been changed: its SHA-256 is %s, the manifest says %s", f.Name, sum, f.SHA256)
+		}
+	}
+	return m, nil
+}
+
+func extract(r io.Reader, path string) (sum string, err error) {
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	h := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(out, h), r); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), out.Sync()
+}
+
+// prove opens the unpacked store as a server would and verifies its books.
+func prove(ctx context.Context, dir string) (diffs []Difference, err error) {
+	s, err := Open(ctx, Config{Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	err = s.Read(ctx, func(tx *Tx) error {
+		diffs, err = tx.Differences(ctx, "")
+		return err
+	})
+	return diffs, err
+}
+
+// replace moves the databases of a directory aside and the new ones in. A
+// marker lies there meanwhile, so that a mixture of both is never opened.
+func replace(dir, work string, m Manifest) (kept string, err error) {
+	marker := filepath.Join(dir, unfinishedName)
+	if err := writeSynced(marker, "A restore was interrupted. Run \"stoa restore\" again, with --force.\n"); err != nil {
+		return "", err
+	}
+	if err := syncDir(dir); err != nil {
+		return "", err
+	}
+	for _, name := range backupFiles() {
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			old := filepath.Join(dir, name+suffix)
+			if _, err := os.Lstat(old); errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if kept == "" {
+				kept = filepath.Join(dir, "replaced-"+time.Now().UTC().Format("20060102T150405.000Z"))
+				if err := os.Mkdir(kept, 0o700); err != nil {
+					return "", err
+				}
+			}
+			if err := os.Rename(old, filepath.Join(kept, name+suffix)); err != nil {
+				return kept, err
+			}
+		}
+	}
+	for _, f := range m.Files {
+		if err := os.Rename(filepath.Join(work, f.Name), filepath.Join(dir, f.Name)); err != nil {
+			return kept, err
+		}
+	}
+	if err := syncDir(dir); err != nil {
+		return kept, err
+	}
+	if err := os.Remove(marker); err != nil {
+		return kept, err
+	}
+	return kept, syncDir(dir)
+}
+
+// checkRestored refuses a directory in which a restore was interrupted.
+func checkRestored(dir string) error {
+	if _, err := os.Lstat(filepath.Join(dir, unfinishedName)); err == nil {
+		return fmt.Errorf("a restore into %s was interrupted; run \"stoa restore\" again, with --force", dir)
+	}
+	return nil
+}
+
+func writeSynced(path, text string) (err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.WriteString(text); err != nil {
+		return err
+	}
+	return f.Sync()
+}
