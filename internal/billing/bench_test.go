@@ -133,3 +133,49 @@ func transactionPerCall(ctx context.Context, st *store.Store, a stoa.Account, c 
 }
 
 var oneAtATime sync.Mutex
+
+// BenchmarkHold is a hold and its release, from memory.
+func BenchmarkHold(b *testing.B) {
+	st := storetest.New(b).Open()
+	l, _ := start(b, st, billing.Config{})
+	c := caller(storetest.Account(b, st, stoa.Credit))
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		h, err := l.Hold(ctx, c, 1, 1000)
+		if err != nil {
+			b.Fatal(err)
+		}
+		h.Release()
+	}
+}
+
+// BenchmarkSettleAlone is how long a single caller waits for the commit, and
+// what a charge costs when nobody shares it.
+func BenchmarkSettleAlone(b *testing.B) {
+	for name, also := range map[string][]func(context.Context, *store.Tx) error{
+		"plain": nil,
+		"with_a_closure": {func(ctx context.Context, tx *store.Tx) error {
+			_, err := tx.NodeAlive(ctx, "none")
+			return err
+		}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			st := storetest.New(b).Open()
+			l, _ := start(b, st, billing.Config{})
+			c := caller(storetest.Account(b, st, 1000*stoa.Credit))
+			ctx := context.Background()
+			n := 0
+			for b.Loop() {
+				h, err := l.Hold(ctx, c, 5, 50)
+				if err != nil {
+					b.Fatal(err)
+				}
+				n++
+				if _, err := h.Settle(ctx, charge(fmt.Sprintf("resp_%026d", n), 5), also...); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -46,7 +46,8 @@ type Ledger struct {
 	log    *slog.Logger
 	linger time.Duration
 
-	accounts sync.Map // account id → *account
+	accounts sync.Map  // account id → *account
+	entries  sync.Pool // of *entry
 	started  atomic.Bool
 	ended    atomic.Bool
 
@@ -60,6 +61,7 @@ type Ledger struct {
 // runs: until then, Settle waits.
 func New(st *store.Store, cfg Config) *Ledger {
 	l := &Ledger{st: st, log: cfg.Logger, linger: cfg.Linger, wake: make(chan struct{}, 1)}
+	l.entries.New = func() any { return &entry{done: make(chan struct{}, 1)} }
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}

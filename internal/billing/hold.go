@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -166,26 +168,41 @@ func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx conte
 	if c.KeyID == "" {
 		c.KeyID = h.key
 	}
+	for _, text := range []*string{&c.ID, &c.KeyID, &c.Asked, &c.Served, &c.Reason, &c.Provider, &c.Price.Version, &c.State, &c.EndUser, &c.SpaceID, &c.AgentID, &c.SessionID} {
+		*text = storable(*text)
+	}
 	c.StartedAt = c.StartedAt.UTC().Truncate(time.Microsecond)
 	c.FirstToken, c.Duration = c.FirstToken.Truncate(time.Microsecond), c.Duration.Truncate(time.Microsecond)
 	if err := h.cover(ctx, &c); err != nil {
 		return stoa.Charge{}, err
 	}
-	e := entries.Get().(*entry)
+	e := h.l.entries.Get().(*entry)
 	e.h, e.also, e.ctx = h, also, ctx
 	e.receipt = store.Receipt{Charge: c}
 	if !h.l.enqueue(e) {
 		h.reopen()
+		*e = entry{done: e.done}
+		h.l.entries.Put(e)
 		return stoa.Charge{}, errStopping()
 	}
 	<-e.done
 	charge, err := e.receipt.Charge, e.err
 	*e = entry{done: e.done}
-	entries.Put(e)
+	h.l.entries.Put(e)
 	if err != nil {
 		return stoa.Charge{}, err
 	}
 	return charge, nil
+}
+
+// storable is a text as both databases take it: valid UTF-8 without NUL. Some of
+// a charge's texts are the caller's own words, and none may keep it from being
+// written.
+func storable(s string) string {
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 // cover begins the settling: it takes what the charge needs beyond the hold, and

@@ -468,3 +468,94 @@ func TestALostLockEndsTheLedger(t *testing.T) {
 		t.Errorf("write: %v", err)
 	}
 }
+
+func TestTheBooksAreInOrderAtEveryMoment(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		l, _ := start(t, st, billing.Config{})
+		a := storetest.Account(t, st, stoa.Credit)
+		ctx := context.Background()
+		done := make(chan struct{})
+		var wg sync.WaitGroup
+		for worker := range 8 {
+			wg.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-done:
+						return
+					default:
+					}
+					h, err := l.Hold(ctx, caller(a), 1, 20)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if _, err := h.Settle(ctx, charge(fmt.Sprint("resp_", worker, "_", n), 1)); err != nil {
+						t.Error(err)
+					}
+					if n%50 == 0 {
+						if _, _, err := l.Grant(ctx, stoa.Grant{AccountID: a.ID, Amount: 1000}); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		for range 20 {
+			wantBooksInOrder(t, l)
+			b, err := l.Balance(ctx, a.ID)
+			if err != nil || b.Available < 0 || b.Granted != b.Available+b.Held+b.Spent {
+				t.Errorf("balance %+v, %v", b, err)
+			}
+		}
+		close(done)
+		wg.Wait()
+		wantBooksInOrder(t, l)
+	})
+}
+
+func TestOneBadChargeDoesNotHurtTheOthers(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		l := billing.New(st, billing.Config{}) // not running yet: what is settled shares one commit
+		a := storetest.Account(t, st, 1000)
+		ctx := context.Background()
+		write(t, st, func(tx *store.Tx) error { // stands for whatever a database may refuse
+			if st.Postgres() {
+				_, err := tx.Exec(ctx, "ALTER TABLE charges ADD CONSTRAINT no_poison CHECK (end_user <> 'poison')")
+				return err
+			}
+			_, err := tx.Exec(ctx, "CREATE TRIGGER no_poison BEFORE INSERT ON charges WHEN NEW.end_user = 'poison' BEGIN SELECT RAISE(ABORT, 'poison'); END")
+			return err
+		})
+		var wg sync.WaitGroup
+		for i, user := range []string{"fine", "poison", "a\x00b\xff", "fine"} {
+			h, err := l.Hold(ctx, caller(a), 1, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() {
+				defer h.Release()
+				c := charge(fmt.Sprint("resp_", i), 10)
+				c.EndUser = user
+				got, err := h.Settle(ctx, c)
+				if (err != nil) != (user == "poison") {
+					t.Errorf("%q: %v", user, err)
+				}
+				if user == "a\x00b\xff" && got.EndUser != "a\uFFFDb\uFFFD" {
+					t.Errorf("stored %q", got.EndUser)
+				}
+			})
+		}
+		run, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(run) }()
+		wg.Wait()
+		wantBalance(t, l, a.ID, stoa.Balance{Available: 970, Granted: 1000, Spent: 30})
+		wantBooksInOrder(t, l)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"stoa/internal/db"
@@ -33,8 +32,6 @@ type entry struct {
 	slow     bool  // the lease does not cover it; see [Ledger.settleAlone]
 	err      error // of this entry alone
 }
-
-var entries = sync.Pool{New: func() any { return &entry{done: make(chan struct{}, 1)} }}
 
 func (l *Ledger) enqueue(e *entry) bool {
 	l.qmu.Lock()
@@ -138,29 +135,35 @@ func (l *Ledger) flush() int {
 	ctx := context.Background()
 	var at time.Time
 	var err error
-	doubt := false // whether the rows still say what memory believes
+	doubt := false   // whether the rows still say what memory believes
+	careful := false // whether each charge gets a savepoint
 	for range attempts {
 		err = l.st.Write(ctx, func(tx *store.Tx) error {
 			if batch == nil { // as late as can be: all that waits comes along
 				batch = l.take(nil)
 			}
 			at = tx.Now
-			return l.settle(ctx, tx, batch)
+			return l.settle(ctx, tx, batch, careful)
 		})
-		if errors.Is(err, errAgain) {
-			// Entries were marked slow; the others go on without them. This does not
-			// count as an attempt that failed, but there are few rounds of it anyway:
-			// each marks at least one account.
-			for errors.Is(err, errAgain) {
-				err = l.st.Write(ctx, func(tx *store.Tx) error {
-					at = tx.Now
-					return l.settle(ctx, tx, batch)
-				})
-			}
+		// Where entries were marked slow the others go on without them. Each round
+		// marks at least one account.
+		for errors.Is(err, errAgain) {
+			err = l.st.Write(ctx, func(tx *store.Tx) error {
+				at = tx.Now
+				return l.settle(ctx, tx, batch, careful)
+			})
 		}
 		doubt = doubt || err != nil
-		if err == nil || !db.IsPassing(err) {
+		if err == nil {
 			break
+		}
+		if !db.IsPassing(err) {
+			// Something in the batch may be at fault: in the next attempt each charge
+			// stands for itself, so that it fails alone.
+			if careful || len(batch) < 2 || stoa.CodeOf(err) == stoa.CodeStorageFull {
+				break
+			}
+			careful = true
 		}
 	}
 	if batch == nil && err != nil { // the transaction did not even begin
@@ -222,8 +225,9 @@ var errAgain = errors.New("billing: run the batch again")
 
 // settle writes a batch of charges inside one transaction. Plain ones share
 // their statements; one with a closure has a savepoint to itself. It takes locks in
-// the order node, lease, whatever the closures take.
-func (l *Ledger) settle(ctx context.Context, tx *store.Tx, batch []*entry) error {
+// the order node, lease, whatever the closures take. If careful, each charge has a
+// savepoint.
+func (l *Ledger) settle(ctx context.Context, tx *store.Tx, batch []*entry, careful bool) error {
 	alive, err := tx.NodeAlive(ctx, l.st.Node())
 	if err != nil {
 		return err
@@ -249,7 +253,7 @@ func (l *Ledger) settle(ctx context.Context, tx *store.Tx, batch []*entry) error
 		switch {
 		case ids[e.receipt.ID]:
 			twice = append(twice, e)
-		case len(e.also) > 0:
+		case careful || len(e.also) > 0:
 			closures = append(closures, e)
 		default:
 			plain = append(plain, e)

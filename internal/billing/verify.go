@@ -12,7 +12,7 @@ import (
 // while calls run, and on a store opened read-only.
 func (l *Ledger) Verify(ctx context.Context) ([]store.Difference, error) {
 	var diffs []store.Difference
-	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
+	err := l.st.Report(ctx, func(tx *store.Tx) (err error) {
 		diffs, err = tx.Differences(ctx, "")
 		return err
 	})
@@ -23,7 +23,7 @@ func (l *Ledger) Verify(ctx context.Context) ([]store.Difference, error) {
 // its owner.
 func (l *Ledger) Reconcile(ctx context.Context, accountID string) (stoa.Balance, []store.Difference, error) {
 	var diffs []store.Difference
-	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
+	err := l.st.Report(ctx, func(tx *store.Tx) (err error) {
 		diffs, err = tx.Differences(ctx, accountID)
 		return err
 	})

@@ -10,6 +10,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,13 +49,13 @@ type Config struct {
 type DB struct {
 	engine
 	postgres bool
+	reports  chan struct{} // places for Report
 }
 
 // engine is what SQLite and PostgreSQL do differently as a whole.
 type engine interface {
 	write(ctx context.Context, fn func(*Tx) error) error
 	read(ctx context.Context, fn func(*Tx) error) error
-	backup(ctx context.Context, path string) error
 	close() error
 }
 
@@ -86,7 +87,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &DB{engine: p, postgres: true}, nil
+		return &DB{engine: p, postgres: true, reports: make(chan struct{}, max(1, cmp.Or(cfg.Connections, defaultConnections)/2))}, nil
 	}
 	if cfg.Dir == "" {
 		return nil, errors.New("db: neither a data directory nor a PostgreSQL address is given")
@@ -95,7 +96,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DB{engine: s}, nil
+	return &DB{engine: s, reports: make(chan struct{}, max(1, s.nread/2))}, nil
 }
 
 // Write runs fn inside a transaction and returns after its commit. An error or
@@ -110,9 +111,17 @@ func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error { return d.wri
 // Read runs fn inside a read-only transaction: all of it sees one moment.
 func (d *DB) Read(ctx context.Context, fn func(*Tx) error) error { return d.read(ctx, fn) }
 
-// Backup writes a consistent copy of a SQLite file to path, which must not
-// exist, while others write. PostgreSQL has pg_dump for this and is refused.
-func (d *DB) Backup(ctx context.Context, path string) error { return d.backup(ctx, path) }
+// Report is [DB.Read] for questions that read many rows: at most half of the
+// connections answer such at once, so that short ones never wait for them.
+func (d *DB) Report(ctx context.Context, fn func(*Tx) error) error {
+	select {
+	case d.reports <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-d.reports }()
+	return d.read(ctx, fn)
+}
 
 // Postgres tells which of the two databases this is.
 func (d *DB) Postgres() bool { return d.postgres }

@@ -337,21 +337,39 @@ func TestANewerDatabaseIsRefused(t *testing.T) {
 	}
 }
 
-func TestABackupIsWholeWhileOthersWrite(t *testing.T) {
-	d := open(t, db.Config{Dir: t.TempDir(), Migrations: migrations})
-	for i := range 100 {
-		exec(t, d, "INSERT INTO things (id, n) VALUES ($1, $2)", fmt.Sprintf("%03d", i), i)
+func TestADirectoryMayHaveAnyName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a?b c%20#ä&mode=ro")
+	d := open(t, db.Config{Dir: dir, File: "x.db", Migrations: migrations})
+	exec(t, d, "INSERT INTO things (id, n) VALUES ('a', 1)")
+	info, err := os.Stat(filepath.Join(dir, "x.db"))
+	if err != nil || info.Size() == 0 {
+		t.Fatalf("the file is elsewhere: %v", err)
 	}
-	dir := t.TempDir()
-	if err := d.Backup(context.Background(), filepath.Join(dir, "core.db")); err != nil {
-		t.Fatal(err)
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the file may be read by others: %v", info.Mode())
 	}
-	if err := d.Backup(context.Background(), filepath.Join(dir, "core.db")); err == nil {
-		t.Error("a backup overwrote a file")
+}
+
+func TestReportsLeaveRoomForReads(t *testing.T) {
+	d := open(t, db.Config{Dir: t.TempDir(), Migrations: migrations, Readers: 2})
+	ctx := context.Background()
+	started, end := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			d.Report(ctx, func(*db.Tx) error {
+				started <- struct{}{}
+				<-end
+				return nil
+			})
+		})
 	}
-	exec(t, d, "INSERT INTO things (id, n) VALUES ('later', 1)")
-	c := open(t, db.Config{Dir: dir, Migrations: migrations})
-	if got := strings.Fields(ids(t, c)); len(got) != 100 {
-		t.Errorf("the backup has %d things", len(got))
+	<-started
+	if got := ids(t, d); got != "" { // does not wait
+		t.Errorf("read %q", got)
 	}
+	close(end)
+	<-started
+	<-started
+	wg.Wait()
 }

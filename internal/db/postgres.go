@@ -128,9 +128,6 @@ func (p *postgresDB) read(ctx context.Context, fn func(*Tx) error) error {
 	return fn(&Tx{Now: now(), on: st, postgres: true})
 }
 
-func (p *postgresDB) backup(context.Context, string) error {
-	return errors.New("db: PostgreSQL has its own tool for backups: pg_dump")
-}
 
 func (p *postgresDB) close() error { return p.pool.Close() }
 

@@ -61,7 +61,9 @@ func openSQLite(ctx context.Context, cfg Config) (*sqliteDB, error) {
 			return nil, fmt.Errorf("db: %w", err)
 		}
 	} else if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("db: make the data directory: %w", err)
+		return nil, fmt.Errorf("db: make the data directory: %w", classify(err))
+	} else if err := makePrivate(path); err != nil {
+		return nil, fmt.Errorf("db: %w", classify(err))
 	}
 	s := &sqliteDB{log: cfg.Logger, nread: cfg.Readers, done: make(chan struct{})}
 	if s.nread == 0 {
@@ -109,6 +111,16 @@ func openSQLite(ctx context.Context, cfg Config) (*sqliteDB, error) {
 	s.jobs = make(chan *job, maxGroup)
 	go s.commitLoop(nil)
 	return s, nil
+}
+
+// makePrivate makes the file, where there is none, so that nobody else on the
+// machine can read it; SQLite gives its WAL the same permissions.
+func makePrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 func sqlitePool(path string, cfg Config, queryOnly bool) (*sql.DB, error) {
@@ -307,42 +319,6 @@ func (s *sqliteDB) read(ctx context.Context, fn func(*Tx) error) error {
 	}
 	defer c.ExecContext(calmCtx, "ROLLBACK")
 	return fn(&Tx{Now: now(), on: c})
-}
-
-func (s *sqliteDB) backup(ctx context.Context, path string) error {
-	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("db: backup: %s exists", path)
-	}
-	c, err := s.backupConn(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if _, err := c.ExecContext(ctx, "VACUUM INTO ?", path); err != nil {
-		return fmt.Errorf("db: backup: %w", classify(err))
-	}
-	return nil
-}
-
-// backupConn is a connection of its own, so that a long copy does not take a
-// reader away from the callers.
-func (s *sqliteDB) backupConn(ctx context.Context) (*sql.Conn, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return nil, ErrClosed
-	}
-	s.rpool.SetMaxOpenConns(s.nread + 1)
-	c, err := s.rpool.Conn(ctx)
-	if err != nil {
-		return nil, classify(err)
-	}
-	// VACUUM INTO writes another file only; query_only would refuse it all the same.
-	if _, err := c.ExecContext(ctx, "PRAGMA query_only(0)"); err != nil {
-		c.Close()
-		return nil, classify(err)
-	}
-	return c, nil
 }
 
 func (s *sqliteDB) close() error {

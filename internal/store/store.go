@@ -124,6 +124,13 @@ func (s *Store) Read(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.db.Read(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
 }
 
+// Report is [Store.Read] for questions that read many rows, such as sums over
+// usage: at most half of the connections answer such at once, so that short
+// ones never wait for them.
+func (s *Store) Report(ctx context.Context, fn func(tx *Tx) error) error {
+	return s.db.Report(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
+}
+
 // Write runs fn in a transaction and returns after its commit. An error or
 // panic of fn rolls back all that fn did.
 //
@@ -138,10 +145,6 @@ func (s *Store) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	}
 	return s.db.Write(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
 }
-
-// Backup writes a consistent copy of the SQLite file to path, which must not
-// exist yet, while others go on writing.
-func (s *Store) Backup(ctx context.Context, path string) error { return s.db.Backup(ctx, path) }
 
 // Grants counts the grants that this process has committed: when it has
 // changed, some account has more than before.

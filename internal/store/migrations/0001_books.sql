@@ -73,6 +73,7 @@ CREATE TABLE leases (
 );
 CREATE INDEX leases_open ON leases (account_id) WHERE is_open = 1;
 CREATE UNIQUE INDEX leases_one_per_node ON leases (account_id, node_id) WHERE is_open = 1;
+CREATE INDEX leases_by_node ON leases (node_id);
 CREATE INDEX leases_by_account ON leases (account_id, created_at, id);
 
 -- Charges are append-only. The rates are kept so that every amount can be
