@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"stoa/internal/auth"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -15,6 +17,8 @@ import (
 )
 
 func plans(id string) stoa.Plan { return stoa.Plan{ID: id, GatedModels: id == "pro"} }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // house is a store with an owner, and a second account with a key of its own.
 type house struct {

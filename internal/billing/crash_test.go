@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"stoa/internal/billing"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -35,7 +37,7 @@ func TestMain(m *testing.M) {
 	if !chosen { // each check is many commits; -rapid.checks=1000 for a long run
 		flag.Set("rapid.checks", "40")
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // liveUntilKilled charges calls as fast as it can and says on its output which
@@ -212,5 +214,91 @@ func reopen(t *testing.T, home storetest.Home) *store.Store {
 			t.Fatal(err)
 		}
 		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// TestBrokenConnectionsLoseAndDoubleNothing cuts the connections to PostgreSQL
+// again and again, in the midst of commits too.
+func TestBrokenConnectionsLoseAndDoubleNothing(t *testing.T) {
+	home := storetest.Postgres(t)
+	home.Config.Connections = 4
+	st := home.Open()
+	l, _ := start(t, st, billing.Config{})
+	const granted = 1_000_000
+	a := storetest.Account(t, st, granted)
+	ctx := context.Background()
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	told := map[string]bool{}
+	failed := 0
+	for worker := range 8 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				id := fmt.Sprintf("resp_%d_%d", worker, n)
+				h, err := l.Hold(ctx, caller(a), 1, 20)
+				if err != nil {
+					continue // the lease could not be read; nothing was promised
+				}
+				_, err = h.Settle(ctx, charge(id, 3))
+				h.Release()
+				mu.Lock()
+				if err == nil {
+					told[id] = true
+				} else {
+					failed++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	// The lock's connection is the one to leave alone.
+	const cut = `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity a WHERE application_name = 'stoa' AND pid <> pg_backend_pid()
+		AND EXISTS (SELECT 1 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE l.pid = a.pid AND c.relnamespace = current_schema()::regnamespace)`
+	cuts := 0
+	for begin := time.Now(); time.Since(begin) < 1500*time.Millisecond; {
+		if err := st.Write(ctx, func(tx *store.Tx) error {
+			n := 0
+			_, err := tx.Get(ctx, cut, nil, &n)
+			cuts += n
+			return err
+		}); err != nil {
+			t.Logf("cut: %v", err)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	close(done)
+	wg.Wait()
+	t.Logf("%d connections were cut; %d charges were told of, %d failed", cuts, len(told), failed)
+	if cuts == 0 || len(told) == 0 {
+		t.Fatal("nothing was tried")
+	}
+	wantBooksInOrder(t, l)
+	b, err := l.Balance(ctx, a.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Held != 0 || b.Spent < stoa.Credits(3*len(told)) || b.Spent > stoa.Credits(3*(len(told)+failed)) {
+		t.Errorf("balance %+v after %d charges", b, len(told))
+	}
+	if err := st.Read(ctx, func(tx *store.Tx) error {
+		for id := range told {
+			if _, err := tx.Receipt(ctx, a.ID, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	// Memory and rows agree: all that is left can be held, and not more.
+	h, err := l.Hold(ctx, caller(a), b.Available, granted)
+	if err != nil || h.Amount() != b.Available {
+		t.Errorf("held %v of %d: %v", h, b.Available, err)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"stoa/internal/db"
 	"stoa/internal/stoa"
 )
@@ -21,6 +23,8 @@ import (
 var migrations = fstest.MapFS{"0001_things.sql": {Data: []byte(`-- +goose Up
 CREATE TABLE things (id TEXT PRIMARY KEY, n BIGINT NOT NULL CHECK (n >= 0));
 `)}}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // each runs a test on SQLite and, where there is one, on PostgreSQL.
 func each(t *testing.T, test func(t *testing.T, d *db.DB)) {

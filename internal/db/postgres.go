@@ -18,14 +18,18 @@ const (
 	maxAttempts        = 6
 	// writeDeadline ends a transaction that PostgreSQL does not answer, since
 	// the caller's own deadline does not count once it has begun.
-	writeDeadline   = 30 * time.Second
+	writeDeadline = 30 * time.Second
+	// A server that restarts is away for a moment.
+	connectAttempts = 10
+	connectPause    = 100 * time.Millisecond
 	oldestPostgres  = 150000
 	oldestPostgresV = 15
 )
 
 type postgresDB struct {
-	pool     *sql.DB
-	readOnly bool
+	pool        *sql.DB
+	connections int
+	readOnly    bool
 }
 
 func postgresConfig(address string) (*pgx.ConnConfig, error) {
@@ -67,7 +71,7 @@ func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
 	if err := migrate(ctx, cfg, goose.DialectPostgres, pool); err != nil {
 		return fail(fmt.Errorf("db: %w", err))
 	}
-	return &postgresDB{pool: pool, readOnly: cfg.ReadOnly}, nil
+	return &postgresDB{pool: pool, connections: n, readOnly: cfg.ReadOnly}, nil
 }
 
 func (p *postgresDB) write(ctx context.Context, fn func(*Tx) error) error {
@@ -90,22 +94,14 @@ func (p *postgresDB) write(ctx context.Context, fn func(*Tx) error) error {
 }
 
 func (p *postgresDB) try(ctx context.Context, fn func(*Tx) error) error {
-	c, err := p.pool.Conn(ctx)
+	inside, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
+	defer cancel()
+	st, done, err := p.begin(ctx, inside, nil)
 	if err != nil {
-		return closedOr(err)
-	}
-	defer c.Close()
-	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
-	defer cancel()
-	st, err := c.BeginTx(ctx, nil)
-	if err != nil {
-		return classify(err)
-	}
-	defer st.Rollback()
-	tx := &Tx{Now: now(), ctx: ctx, on: st, postgres: true}
+	defer done()
+	tx := &Tx{Now: now(), ctx: inside, on: st, postgres: true}
 	if err := calm(func() error { return fn(tx) }); err != nil {
 		return err
 	}
@@ -120,14 +116,43 @@ func (p *postgresDB) try(ctx context.Context, fn func(*Tx) error) error {
 }
 
 func (p *postgresDB) read(ctx context.Context, fn func(*Tx) error) error {
-	st, err := p.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	st, done, err := p.begin(ctx, ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
-		return closedOr(err)
+		return err
 	}
-	defer st.Rollback()
+	defer done()
 	return fn(&Tx{Now: now(), on: st, postgres: true})
 }
 
+// begin opens a transaction that lives as long as inside; ctx bounds the wait
+// for it. Nothing has been asked of the database yet when a connection turns
+// out to be dead, so another one is tried: after a restart of PostgreSQL all of
+// them are. done rolls back what is not committed.
+func (p *postgresDB) begin(ctx, inside context.Context, opts *sql.TxOptions) (st *sql.Tx, done func(), err error) {
+	for dead, refused := 0, 0; ; {
+		c, err := p.pool.Conn(ctx)
+		if err == nil {
+			if st, err = c.BeginTx(inside, opts); err == nil {
+				return st, func() { st.Rollback(); c.Close() }, nil
+			}
+			c.Close()
+			dead++
+		} else {
+			refused++
+		}
+		if ctx.Err() != nil || !isBroken(err) || dead > p.connections || refused > connectAttempts {
+			return nil, nil, closedOr(err)
+		}
+		if refused > 0 {
+			wait := time.NewTimer(connectPause)
+			select {
+			case <-wait.C:
+			case <-ctx.Done():
+				wait.Stop()
+			}
+		}
+	}
+}
 
 func (p *postgresDB) close() error { return p.pool.Close() }
 
