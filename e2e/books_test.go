@@ -1,0 +1,291 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"stoa/internal/fakeup"
+)
+
+// A receipt is a charge as the house tells it.
+type receipt struct {
+	ID    string
+	Model struct {
+		Requested, Served string
+		FallbackReason    *string
+	}
+	Usage struct {
+		InputTokens, CachedInputTokens, OutputTokens, TotalTokens int64
+	}
+	Price struct {
+		InputMicroPerMillion, CachedInputMicroPerMillion, OutputMicroPerMillion int64
+		Version                                                                 string
+	}
+	CreditsMicro               int64
+	Estimated, Clamped, Capped bool
+	WrittenOffMicro            int64
+	Status                     string
+	EndUser                    *string
+	CreatedAt                  string
+}
+
+// mark is the call that a receipt is for.
+func (r receipt) mark() string {
+	if r.EndUser == nil {
+		return ""
+	}
+	return *r.EndUser
+}
+
+// cost is usage times price, rounded up once.
+func (r receipt) cost() int64 {
+	u, p := r.Usage, r.Price
+	return ((u.InputTokens-u.CachedInputTokens)*p.InputMicroPerMillion + u.CachedInputTokens*p.CachedInputMicroPerMillion +
+		u.OutputTokens*p.OutputMicroPerMillion + 999_999) / 1_000_000
+}
+
+// receipts reads all receipts of an account.
+func (h *house) receipts(t testing.TB, key string) []receipt {
+	t.Helper()
+	var all []receipt
+	cursor := ""
+	for {
+		var page struct {
+			Data       []receipt
+			NextCursor *string
+			HasMore    bool
+		}
+		path := "/receipts?limit=100&order=asc"
+		if cursor != "" {
+			path += "&cursor=" + url.QueryEscape(cursor)
+		}
+		h.get(t, key, path, &page)
+		all = append(all, page.Data...)
+		if !page.HasMore {
+			return all
+		}
+		cursor = *page.NextCursor
+	}
+}
+
+type credits struct {
+	AvailableMicro, HeldMicro, GrantedMicro, SpentMicro int64
+}
+
+type reconciliation struct {
+	Balanced                                                                      bool
+	GrantedMicro, AvailableMicro, HeldMicro, Charges, ChargesMicro, ReceiptsMicro int64
+	Differences                                                                   []any
+}
+
+// quiet waits until no credits of the account are held any more.
+func (h *house) quiet(t testing.TB, a *account) credits {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var c credits
+	for range 1000 {
+		h.get(t, a.key, "/credits", &c)
+		if c.HeldMicro == 0 {
+			return c
+		}
+		<-tick.C
+	}
+	t.Errorf("account %s: %d micro-credits are held although nothing runs", a.id, c.HeldMicro)
+	return c
+}
+
+// checkConservation holds an account's credits against its receipts at a moment
+// when nothing runs (invariants 1 and 6), and gives the receipts.
+func (h *house) checkConservation(t testing.TB, a *account) []receipt {
+	t.Helper()
+	c := h.quiet(t, a)
+	if c.AvailableMicro < 0 {
+		t.Errorf("account %s has %d micro-credits", a.id, c.AvailableMicro)
+	}
+	if a.granted != c.GrantedMicro {
+		t.Errorf("account %s was granted %d and says %d", a.id, a.granted, c.GrantedMicro)
+	}
+	if c.GrantedMicro != c.AvailableMicro+c.HeldMicro+c.SpentMicro {
+		t.Errorf("account %s: granted is not available + held + spent: %+v", a.id, c)
+	}
+	all := h.receipts(t, a.key)
+	var sum int64
+	for _, r := range all {
+		sum += r.CreditsMicro
+	}
+	if sum != c.SpentMicro {
+		t.Errorf("account %s: %d receipts come to %d and the account has spent %d", a.id, len(all), sum, c.SpentMicro)
+	}
+	var rec reconciliation
+	h.get(t, a.key, "/usage/reconcile", &rec)
+	if !rec.Balanced || len(rec.Differences) > 0 || rec.Charges != int64(len(all)) || rec.ChargesMicro != sum {
+		t.Errorf("account %s does not reconcile: %+v, with %d receipts of %d", a.id, rec, len(all), sum)
+	}
+	return all
+}
+
+// A record is what the callers of one mark saw, attempt by attempt.
+type record struct {
+	mark     string
+	account  *account
+	key      string // of idempotency; empty: the call was made once
+	attempts []seen
+}
+
+// An audit is everything that the invariants are checked against.
+type audit struct {
+	records  map[string]*record
+	receipts map[*account][]receipt
+	served   map[string][]fakeup.Served // by mark
+	prices   map[string][3]int64        // by model: input, cached input, output
+}
+
+// markOf finds the order "mark:" in a prompt.
+func markOf(prompt string) string {
+	for line := range strings.Lines(prompt) {
+		if word, ok := strings.CutPrefix(line, "mark: "); ok {
+			return strings.TrimSpace(word)
+		}
+	}
+	return ""
+}
+
+func (h *house) newAudit(t testing.TB, records map[string]*record, served []fakeup.Served) *audit {
+	t.Helper()
+	a := &audit{records: records, receipts: map[*account][]receipt{}, served: map[string][]fakeup.Served{}, prices: map[string][3]int64{}}
+	for _, s := range served {
+		a.served[markOf(s.Prompt)] = append(a.served[markOf(s.Prompt)], s)
+	}
+	var meta struct {
+		Models []struct {
+			ID    string
+			Price struct{ InputMicroPerMillion, CachedInputMicroPerMillion, OutputMicroPerMillion int64 }
+		}
+	}
+	h.get(t, "", "/meta", &meta)
+	for _, m := range meta.Models {
+		a.prices[m.ID] = [3]int64{m.Price.InputMicroPerMillion, m.Price.CachedInputMicroPerMillion, m.Price.OutputMicroPerMillion}
+	}
+	return a
+}
+
+// check holds every receipt against the vendor's books and the callers' (2 to 5).
+func (a *audit) check(t testing.TB) {
+	t.Helper()
+	byID := map[string]receipt{}
+	byMark := map[string][]receipt{}
+	for acc, list := range a.receipts {
+		for _, r := range list {
+			if _, twice := byID[r.ID]; twice {
+				t.Errorf("two receipts have the id %s", r.ID)
+			}
+			byID[r.ID] = r
+			byMark[r.mark()] = append(byMark[r.mark()], r)
+			if err := a.checkReceipt(acc, r); err != nil {
+				t.Errorf("receipt %s of %s: %v", r.ID, r.mark(), err)
+			}
+		}
+	}
+	for mark, rec := range a.records {
+		charges := byMark[mark]
+		if len(charges) > 1 {
+			t.Errorf("%s (idempotency key %q) was charged %d times: %+v; its callers saw %+v", mark, rec.key, len(charges), charges, rec.attempts)
+		}
+		ids := map[string]bool{}
+		free := true // every attempt ended in a way that must be free
+		for _, s := range rec.attempts {
+			if !s.done() {
+				free = free && (s.end == "failed" || s.status >= 400 || s.refused)
+				continue
+			}
+			free = false
+			ids[s.id] = true
+			r, charged := byID[s.id]
+			switch {
+			case !charged:
+				t.Errorf("%s: its caller saw %s %s, which has no charge", mark, s.id, s.end)
+			case r.Status != s.end || r.Model.Served != s.model:
+				t.Errorf("%s: its caller saw %s of %s, the receipt says %s of %s", mark, s.end, s.model, r.Status, r.Model.Served)
+			case r.Usage.InputTokens != s.usage.Input || r.Usage.OutputTokens != s.usage.Output || r.Usage.TotalTokens != s.usage.Total:
+				t.Errorf("%s: its caller was told %+v, the receipt says %+v", mark, s.usage, r.Usage)
+			case s.charge >= 0 && s.charge != r.CreditsMicro && !s.replayed:
+				t.Errorf("%s: its caller was told a charge of %d, the receipt says %d", mark, s.charge, r.CreditsMicro)
+			}
+		}
+		if len(ids) > 1 {
+			t.Errorf("%s: its callers saw several replies: %v", mark, ids)
+		}
+		if free && len(charges) > 0 {
+			t.Errorf("%s failed and was charged: %+v; its callers saw %+v", mark, charges, rec.attempts)
+		}
+	}
+	for mark, list := range byMark {
+		if a.records[mark] == nil {
+			t.Errorf("nobody made the call %q that was charged: %+v", mark, list)
+		}
+	}
+}
+
+// checkReceipt holds one receipt against the price list and what the vendor
+// served.
+func (a *audit) checkReceipt(acc *account, r receipt) error {
+	if rec := a.records[r.mark()]; rec != nil && rec.account != acc {
+		return fmt.Errorf("it is charged to %s; the call was made by %s", acc.id, rec.account.id)
+	}
+	price := a.prices[r.Model.Served]
+	if got := [3]int64{r.Price.InputMicroPerMillion, r.Price.CachedInputMicroPerMillion, r.Price.OutputMicroPerMillion}; got != price {
+		return fmt.Errorf("its price is %v, that of %s is %v", got, r.Model.Served, price)
+	}
+	full := r.CreditsMicro + r.WrittenOffMicro
+	switch {
+	case r.Capped && full > r.cost(), !r.Capped && full != r.cost(), !r.Clamped && r.WrittenOffMicro != 0:
+		return fmt.Errorf("the charge of %d is not its usage at its price, %d: %+v", r.CreditsMicro, r.cost(), r)
+	}
+	accepted := false
+	for _, s := range a.served[r.mark()] {
+		if s.Status != http.StatusOK {
+			continue
+		}
+		accepted = true
+		if r.Estimated || s.Usage.Input == r.Usage.InputTokens && s.Usage.Cached == r.Usage.CachedInputTokens && s.Usage.Output == r.Usage.OutputTokens {
+			return nil
+		}
+	}
+	if !accepted {
+		return fmt.Errorf("no vendor served it: %+v", a.served[r.mark()])
+	}
+	return fmt.Errorf("the vendor told another usage: %+v, the receipt says %+v", a.served[r.mark()], r)
+}
+
+// verify runs "stoa ledger verify" on the store.
+func (h *house) verify(t testing.TB) {
+	t.Helper()
+	args := []string{"ledger", "verify", "--data", h.data}
+	if h.postgres != "" {
+		args = []string{"ledger", "verify", "--database", h.postgres}
+	}
+	if out, errOut, code := run(t, args...); code != 0 {
+		t.Errorf("ledger verify exits with %d:\n%s%s", code, out, errOut)
+	}
+}
+
+// grant tops an account up once, however often it has to ask.
+func (h *house) grant(ctx context.Context, a *account, amount int64, ref string) error {
+	for {
+		status, err := h.call(ctx, http.MethodPost, ownerKey, "/accounts/"+a.id+"/grants",
+			object{"amountMicro": amount, "reason": "top-up", "externalRef": ref}, nil)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if status != 0 && status < 500 {
+			return err
+		}
+		h.await(ctx)
+	}
+}

@@ -1,0 +1,249 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"stoa/internal/sse"
+)
+
+// usage is what a caller is told a reply took.
+type usage struct {
+	Input  int64 `json:"input_tokens"`
+	Output int64 `json:"output_tokens"`
+	Total  int64 `json:"total_tokens"`
+}
+
+// seen is all that a caller saw of one request.
+type seen struct {
+	status   int    // of HTTP; 0: no headers came
+	code     string // of an error, in the body or in the stream
+	noRetry  bool   // x-should-retry: false
+	replayed bool
+	charge   int64 // stoa-charge-micro of a whole reply; -1: not told
+
+	id      string
+	model   string
+	end     string // completed, incomplete, failed; empty: the end was not seen
+	text    string
+	usage   usage
+	deltas  int
+	broken  error // the connection broke, or the caller left
+	hungUp  bool  // the caller left
+	refused bool  // nobody listened: nothing was asked
+}
+
+// done tells whether the caller has a finished reply.
+func (s seen) done() bool { return s.end == "completed" || s.end == "incomplete" }
+
+type object = map[string]any
+
+// ask makes one request of the model endpoint. delta is told of each delta of a
+// stream, and may be nil.
+func (h *house) ask(ctx context.Context, key, idempotencyKey string, body object, delta func(n int)) seen {
+	s := seen{charge: -1}
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url+"/api/v1/responses", bytes.NewReader(text))
+	if err != nil {
+		panic(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", "application/json")
+	// The transport must not repeat what we count.
+	req.GetBody = nil
+	if idempotencyKey != "" {
+		req.Header.Set("Idempotency-Key", idempotencyKey)
+	}
+	res, err := h.http.Do(req)
+	if err != nil {
+		s.fail(ctx, err)
+		s.refused = strings.Contains(err.Error(), "connection refused")
+		return s
+	}
+	defer res.Body.Close()
+	s.status = res.StatusCode
+	s.noRetry = res.Header.Get("x-should-retry") == "false"
+	s.replayed = res.Header.Get("Idempotency-Replayed") == "true"
+	if n, err := strconv.ParseInt(res.Header.Get("stoa-charge-micro"), 10, 64); err == nil {
+		s.charge = n
+	}
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		s.stream(ctx, res.Body, delta)
+		return s
+	}
+	whole, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.fail(ctx, err)
+		return s
+	}
+	if res.StatusCode != http.StatusOK {
+		var e struct{ Error struct{ Code string } }
+		if err := json.Unmarshal(whole, &e); err != nil {
+			s.broken = fmt.Errorf("status %d with %q", res.StatusCode, whole)
+		}
+		s.code = e.Error.Code
+		return s
+	}
+	var r reply
+	if err := json.Unmarshal(whole, &r); err != nil {
+		s.broken = fmt.Errorf("a reply that is no JSON: %q", whole)
+		return s
+	}
+	s.take(r)
+	return s
+}
+
+func (s *seen) fail(ctx context.Context, err error) {
+	s.broken, s.hungUp = err, ctx.Err() != nil
+}
+
+// reply is the response object as far as it is looked at.
+type reply struct {
+	ID     string
+	Status string
+	Model  string
+	Usage  *usage
+	Output []struct {
+		Content []struct{ Text string }
+	}
+	Error *struct{ Code string }
+}
+
+func (s *seen) take(r reply) {
+	s.id, s.model, s.end = r.ID, r.Model, r.Status
+	s.text = ""
+	for _, item := range r.Output {
+		for _, part := range item.Content {
+			s.text += part.Text
+		}
+	}
+	if r.Usage != nil {
+		s.usage = *r.Usage
+	}
+	if r.Error != nil {
+		s.code = r.Error.Code
+	}
+}
+
+// stream reads events up to [DONE].
+func (s *seen) stream(ctx context.Context, body io.Reader, delta func(int)) {
+	events := sse.NewReader(body, 0)
+	for {
+		ev, err := events.Next()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			s.fail(ctx, err)
+			return
+		}
+		if string(ev.Data) == "[DONE]" {
+			return
+		}
+		var e struct {
+			Type     string
+			Delta    string
+			Response *reply
+			Code     string
+		}
+		if err := json.Unmarshal(ev.Data, &e); err != nil {
+			s.broken = fmt.Errorf("an event that is no JSON: %q", ev.Data)
+			return
+		}
+		switch e.Type {
+		case "response.created":
+			s.id, s.model = e.Response.ID, e.Response.Model
+		case "response.output_text.delta":
+			s.deltas++
+			if delta != nil {
+				delta(s.deltas)
+			}
+		case "response.completed", "response.incomplete", "response.failed":
+			s.take(*e.Response)
+		}
+	}
+}
+
+// get reads one resource of the control plane; it gives the status, 0 where no
+// reply came.
+func (h *house) call(ctx context.Context, method, key, path string, body, into any) (int, error) {
+	var text io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return 0, err
+		}
+		text = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, h.url+"/api/v1"+path, text)
+	if err != nil {
+		return 0, err
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := h.http.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	all, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, err
+	}
+	if res.StatusCode >= 400 {
+		return res.StatusCode, fmt.Errorf("%s %s: %d %s", method, path, res.StatusCode, all)
+	}
+	if into == nil {
+		return res.StatusCode, nil
+	}
+	return res.StatusCode, json.Unmarshal(all, into)
+}
+
+// get is [house.call] where the test cannot go on without the reply.
+func (h *house) get(t testing.TB, key, path string, into any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if _, err := h.call(ctx, http.MethodGet, key, path, nil, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An account is a customer of the house.
+type account struct {
+	id, key, plan string
+	granted       int64
+}
+
+// newAccount makes an account with that much granted, in micro-credits.
+func (h *house) newAccount(t testing.TB, plan string, grant int64) *account {
+	t.Helper()
+	var made struct {
+		ID  string
+		Key struct{ Secret string }
+	}
+	body := object{"name": "customer", "plan": plan}
+	if grant > 0 {
+		body["grantMicro"] = grant
+	}
+	if _, err := h.call(context.Background(), http.MethodPost, ownerKey, "/accounts", body, &made); err != nil {
+		t.Fatal(err)
+	}
+	return &account{id: made.ID, key: made.Key.Secret, plan: plan, granted: grant}
+}

@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stoa/internal/store/storetest"
+)
+
+var kills = flag.Int("kills", 50, "how often the crash test kills the server")
+
+const callers = 12
+
+// TestBooksAreExactThroughKills kills the server at random moments under a mixed
+// load and starts it again. At the end all seven invariants of the books are
+// checked from outside.
+func TestBooksAreExactThroughKills(t *testing.T) {
+	n := *kills
+	if testing.Short() {
+		n = min(n, 5)
+	}
+	crash(t, "", n)
+}
+
+func TestBooksAreExactThroughKillsOnPostgreSQL(t *testing.T) {
+	if os.Getenv(storetest.Env) == "" {
+		t.Skip(storetest.Env + " is not set")
+	}
+	n := max(*kills/5, 5)
+	if testing.Short() {
+		n = 2
+	}
+	crash(t, storetest.Postgres(t).Config.PostgresURL, n)
+}
+
+func crash(t *testing.T, postgres string, kills int) {
+	var l *load
+	v := newVendor(t, func() { l.happened() })
+	h := newHouse(t, v.url, "")
+	h.postgres = postgres
+	l = newLoad(h, v)
+	life := h.start()
+	l.accounts = []*account{
+		h.newAccount(t, "pro", 500_000_000),
+		h.newAccount(t, "pro", 500_000_000),
+		h.newAccount(t, "free", 500_000_000),
+		h.newAccount(t, "pro", 30_000), // lives from hand to mouth, by top-ups
+	}
+
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.run(ctx, callers)
+	}()
+
+	var early []receipt // as they were told at some moment in between
+	started := time.Now()
+	for i := range kills {
+		if i%10 == 9 { // some die before they take their first request
+			h.kill()
+			life = h.spawn()
+			pause(time.Duration(rand.IntN(60_000)) * time.Microsecond)
+		} else {
+			l.happens(t, 1+rand.IntN(300))
+			pause(time.Duration(rand.IntN(4_000)) * time.Microsecond)
+		}
+		if i == kills/2 {
+			early = h.receipts(t, l.accounts[0].key)
+		}
+		h.kill()
+		life = h.start()
+	}
+	took := time.Since(started)
+	stop()
+	<-ended
+
+	audit := l.finish(t)
+	t.Logf("%d kills in %v; %s", kills, took.Round(time.Millisecond), l.tally())
+	checkUnchanged(t, early, audit.receipts[l.accounts[0]])
+	if code := life.stop(t); code != 0 {
+		t.Errorf("the last life exits with %d", code)
+	}
+	h.verify(t)
+}
+
+// checkUnchanged: receipts are never rewritten (invariant 7).
+func checkUnchanged(t *testing.T, early, late []receipt) {
+	t.Helper()
+	now := map[string]receipt{}
+	for _, r := range late {
+		now[r.ID] = r
+	}
+	for _, r := range early {
+		if d := cmp.Diff(r, now[r.ID]); d != "" {
+			t.Errorf("the receipt %s has changed:\n%s", r.ID, d)
+		}
+	}
+	if len(early) == 0 {
+		t.Error("no receipt was there half-way: the load is broken")
+	}
+}
+
+// happens waits until n more events have happened at the callers or the vendor.
+func (l *load) happens(t testing.TB, n int) {
+	t.Helper()
+	stalled := time.NewTimer(20 * time.Second)
+	defer stalled.Stop()
+	for len(l.events) > 0 { // of before
+		<-l.events
+	}
+	for range n {
+		select {
+		case <-l.events:
+		case <-stalled.C:
+			t.Fatalf("the load has stalled; %s", l.h.describe())
+		}
+	}
+}
+
+// describe is what is known of a house that does not move.
+func (h *house) describe() string {
+	l := h.current()
+	if l == nil {
+		return "no server runs"
+	}
+	return fmt.Sprintf("the server's last words: %q", l.tail(5))
+}
+
+// pause lets a random moment come; nothing is waited for.
+func pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	<-t.C
+}

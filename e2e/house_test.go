@@ -1,0 +1,369 @@
+// Package e2e tries the whole house from outside: the real program as a process
+// of its own, real HTTP, and a fake vendor behind it. The process is killed,
+// stopped and reconfigured, and afterwards its books are held against what the
+// vendor served and what the callers saw.
+//
+// Nothing here looks inside the house. Start with crash_test.go for the load,
+// books_test.go for what must hold; house_test.go is how the process is run.
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"stoa/internal/cli"
+	"stoa/internal/fakeup"
+)
+
+// asProgram is the variable that makes the test binary the program itself.
+const asProgram = "STOA_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(program())
+	}
+	os.Exit(m.Run())
+}
+
+// program is cmd/stoa's main. A server started by a test also ends when the
+// test does: its standard input is closed then.
+func program() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	if os.Getenv(asProgram) == "server" {
+		go func() {
+			io.Copy(io.Discard, os.Stdin)
+			os.Exit(99)
+		}()
+	}
+	return cli.Main(ctx, os.Args[1:], os.Environ(), hangup, os.Stdin, os.Stdout, os.Stderr)
+}
+
+// run runs one command line to its end.
+func run(t testing.TB, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	cmd := exec.Command(self(t), args...)
+	cmd.Env = []string{asProgram + "=command", "PATH=" + os.Getenv("PATH")}
+	var o, e strings.Builder
+	cmd.Stdout, cmd.Stderr = &o, &e
+	err := cmd.Run()
+	if exit, ok := err.(*exec.ExitError); ok {
+		return o.String(), e.String(), exit.ExitCode()
+	}
+	if err != nil {
+		t.Fatalf("stoa %s: %v", strings.Join(args, " "), err)
+	}
+	return o.String(), e.String(), 0
+}
+
+func self(t testing.TB) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// ownerKey is the first key of every house here.
+const ownerKey = "sk_test_0123456789abcdefghijklmnopqrstuvwxyz"
+
+// A house is a server that can be killed and started again at one address.
+type house struct {
+	t        testing.TB
+	url      string // without a path
+	data     string
+	postgres string // its URL; empty: SQLite in data
+	config   string // the file
+	http     *http.Client
+
+	port int
+
+	mu   sync.Mutex
+	life *life
+	up   chan struct{} // closed while a life takes requests
+}
+
+// A life is one process.
+type life struct {
+	cmd   *exec.Cmd
+	stdin io.Closer // open as long as the test wants it
+	ready chan struct{}
+	ended chan struct{} // closed after the process is gone
+	state *os.ProcessState
+
+	mu    sync.Mutex
+	lines []string
+	watch map[string]chan struct{}
+}
+
+// settings is the configuration of a house before four vendors that are one fake.
+const settings = `
+providers:
+  - {name: v-messages, wire: messages, baseURL: "%[1]s", apiKey: %[2]s}
+  - {name: v-gemini, wire: gemini, baseURL: "%[1]s", apiKey: %[2]s}
+  - {name: v-responses, wire: responses, baseURL: "%[1]s/v1", apiKey: %[2]s}
+  - {name: v-chat, wire: chat, dialect: deepseek, baseURL: "%[1]s", apiKey: %[2]s}
+families:
+  alpha: [{provider: v-messages}, {provider: v-chat, model: spare}]
+  beta: [{provider: v-gemini}]
+  gamma: [{provider: v-responses}]
+  delta: [{provider: v-chat}]
+rateLimits: off
+firstGrantMicro: 1000000000000
+`
+
+// newHouse makes a house before that vendor; more is YAML for the end of its
+// settings. It is not started.
+func newHouse(t testing.TB, vendorURL, more string) *house {
+	t.Helper()
+	h := &house{t: t, data: filepath.Join(t.TempDir(), "data"), config: filepath.Join(t.TempDir(), "stoa.yaml"), up: make(chan struct{})}
+	h.configure(vendorURL, more)
+	h.port = freePort(t)
+	h.url = fmt.Sprintf("http://127.0.0.1:%d", h.port)
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}
+	h.http = &http.Client{Transport: transport}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		if l := h.current(); l != nil {
+			l.cmd.Process.Kill()
+			<-l.ended
+		}
+		if t.Failed() {
+			if l := h.current(); l != nil {
+				t.Logf("the last lines of the server:\n%s", strings.Join(l.tail(12), "\n"))
+			}
+		}
+	})
+	return h
+}
+
+func (h *house) configure(vendorURL, more string) {
+	h.t.Helper()
+	text := fmt.Sprintf(settings, vendorURL, fakeup.Key) + more
+	if err := os.WriteFile(h.config, []byte(text), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// freePort finds a port below those that the system hands out by itself, so
+// that nobody takes it while the server is down.
+func freePort(t testing.TB) int {
+	t.Helper()
+	for range 100 {
+		port := 20_000 + rand.IntN(10_000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port")
+	return 0
+}
+
+func (h *house) current() *life {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.life
+}
+
+// spawn starts a process and does not wait for it.
+func (h *house) spawn() *life {
+	h.t.Helper()
+	args := []string{"serve", "--listen", fmt.Sprintf("127.0.0.1:%d", h.port), "--config", h.config}
+	if h.postgres != "" {
+		args = append(args, "--database", h.postgres)
+	} else {
+		args = append(args, "--data", h.data)
+	}
+	l := &life{cmd: exec.Command(self(h.t), args...), ready: make(chan struct{}), ended: make(chan struct{}), watch: map[string]chan struct{}{}}
+	l.cmd.Env = []string{asProgram + "=server", "STOA_BOOTSTRAP_KEY=" + ownerKey}
+	stdin, err := l.cmd.StdinPipe()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	l.stdin = stdin
+	out, err := l.cmd.StdoutPipe()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	errOut, err := l.cmd.StderrPipe()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := l.cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	h.mu.Lock()
+	h.life = l
+	h.down()
+	up := h.up
+	h.mu.Unlock()
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), "is listening on") {
+				close(l.ready)
+				close(up)
+			}
+		}
+	})
+	reading.Go(func() {
+		lines := bufio.NewScanner(errOut)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			l.note(lines.Text())
+		}
+	})
+	go func() {
+		reading.Wait()
+		l.cmd.Wait()
+		l.state = l.cmd.ProcessState
+		close(l.ended)
+	}()
+	return l
+}
+
+// start starts a process and waits until it takes requests. On PostgreSQL the
+// lock of a process that was killed may outlive it for a moment; then it is
+// started again, as whoever supervises it would.
+func (h *house) start() *life {
+	h.t.Helper()
+	patience := time.NewTimer(30 * time.Second)
+	defer patience.Stop()
+	for {
+		l := h.spawn()
+		select {
+		case <-l.ready:
+			return l
+		case <-l.ended:
+			if !strings.Contains(strings.Join(l.tail(5), "\n"), "another stoa process is using it") || h.postgres == "" {
+				h.t.Fatalf("the server did not start (%v):\n%s", l.state, strings.Join(l.tail(40), "\n"))
+			}
+		case <-patience.C:
+			h.t.Fatalf("the server does not start:\n%s", strings.Join(l.tail(40), "\n"))
+		}
+		select {
+		case <-patience.C:
+			h.t.Fatal("the lock on the database was never freed")
+		default:
+		}
+	}
+}
+
+// down notes that no life takes requests. The caller has mu.
+func (h *house) down() {
+	select {
+	case <-h.up:
+		h.up = make(chan struct{})
+	default: // those who wait already go on waiting
+	}
+}
+
+// await blocks until a life takes requests, or ctx ends.
+func (h *house) await(ctx context.Context) {
+	h.mu.Lock()
+	up := h.up
+	h.mu.Unlock()
+	select {
+	case <-up:
+	case <-ctx.Done():
+	}
+}
+
+// kill ends the life of the house by SIGKILL.
+func (h *house) kill() {
+	l := h.current()
+	h.mu.Lock()
+	h.down()
+	h.mu.Unlock()
+	l.cmd.Process.Kill()
+	<-l.ended
+}
+
+// stop ends a life by SIGTERM and gives its exit code.
+func (l *life) stop(t testing.TB) int {
+	t.Helper()
+	l.signal(t, syscall.SIGTERM)
+	return l.exit(t)
+}
+
+func (l *life) signal(t testing.TB, s os.Signal) {
+	t.Helper()
+	if err := l.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *life) exit(t testing.TB) int {
+	t.Helper()
+	late := time.NewTimer(40 * time.Second)
+	defer late.Stop()
+	select {
+	case <-l.ended:
+	case <-late.C:
+		t.Fatalf("the server does not stop:\n%s", strings.Join(l.tail(40), "\n"))
+	}
+	return l.state.ExitCode()
+}
+
+func (l *life) note(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.lines) > 2000 {
+		l.lines = l.lines[1000:]
+	}
+	l.lines = append(l.lines, line)
+	for text, seen := range l.watch {
+		if strings.Contains(line, text) {
+			close(seen)
+			delete(l.watch, text)
+		}
+	}
+}
+
+// logs gives a channel that is closed when a line with that text is logged from
+// now on.
+func (l *life) logs(text string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen := make(chan struct{})
+	l.watch[text] = seen
+	return seen
+}
+
+func (l *life) tail(n int) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.lines[max(0, len(l.lines)-n):]...)
+}
+
+// within waits for an event for at most that long.
+func within(t testing.TB, d time.Duration, what string, event <-chan struct{}) {
+	t.Helper()
+	late := time.NewTimer(d)
+	defer late.Stop()
+	select {
+	case <-event:
+	case <-late.C:
+		t.Fatalf("waited too long for %s", what)
+	}
+}

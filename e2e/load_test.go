@@ -1,0 +1,312 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stoa/internal/fakeup"
+)
+
+// A load is callers of every kind, working until they are told to stop.
+type load struct {
+	h        *house
+	vendor   *vendor
+	accounts []*account
+	events   chan struct{} // something happened at a caller or at the vendor
+
+	next    atomic.Int64
+	waiting atomic.Int64 // calls whose end matters are under way
+
+	mu      sync.Mutex
+	records map[string]*record
+	faults  []string // what a caller saw that nobody may see
+	tops    int
+}
+
+// A vendor is the fake vendor, which tells the load what happens there.
+type vendor struct {
+	*fakeup.Handler
+	url string
+}
+
+func newVendor(t testing.TB, event func()) *vendor {
+	t.Helper()
+	v := &vendor{Handler: fakeup.NewHandler(fakeup.Options{Brief: true})}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if event != nil {
+			event()
+			defer event()
+		}
+		v.Handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	v.url = server.URL
+	return v
+}
+
+// models are what the callers ask for: every wire, gated ones, aliases, auto.
+var models = []string{
+	"alpha-haiku-4-5", "alpha-sonnet-5-5", "alpha-sonnet-5", "alpha-opus-5-5", "alpha-fable-5-1", "alpha-opus-5",
+	"beta-3.1-pro", "beta-3.1-flash", "beta-3.8-flash",
+	"gamma-6.1-sol", "gamma-6-luna", "gamma-5.6-luna",
+	"delta-v4-flash", "delta-v4-pro", "auto", "auto",
+}
+
+func newLoad(h *house, v *vendor, accounts ...*account) *load {
+	return &load{h: h, vendor: v, accounts: accounts, events: make(chan struct{}, 1024), records: map[string]*record{}}
+}
+
+func (l *load) happened() {
+	select {
+	case l.events <- struct{}{}:
+	default: // nobody counts that fast
+	}
+}
+
+// run works with that many callers until ctx ends; it returns when the last of
+// them has what it wants.
+func (l *load) run(ctx context.Context, callers int) {
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				l.one(ctx)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (l *load) fault(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.faults = append(l.faults, fmt.Sprintf(format, args...))
+}
+
+func (l *load) record(a *account, idempotencyKey string) *record {
+	r := &record{mark: fmt.Sprintf("c%d", l.next.Add(1)), account: a}
+	if idempotencyKey != "" {
+		r.key = idempotencyKey + r.mark
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records[r.mark] = r
+	return r
+}
+
+func (l *load) saw(r *record, s seen) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.attempts = append(r.attempts, s)
+	l.happened()
+}
+
+// orders gives a prompt; half of them last long enough to be killed in their
+// midst.
+func orders() string {
+	switch rand.IntN(10) {
+	case 0:
+		return "think: 200\ntokens: 10"
+	case 1, 2, 3:
+		return fmt.Sprintf("slow: %dms\ntokens: %d", 1+rand.IntN(4), 5+rand.IntN(30))
+	case 4:
+		return "cached: 20\nsay: from the cache"
+	case 5:
+		return "stop: length\ntokens: 12"
+	case 6:
+		return "flaky: 1\ntokens: 4" // fails once, then serves
+	}
+	return fmt.Sprintf("tokens: %d", 1+rand.IntN(20))
+}
+
+// failing gives a prompt that no vendor serves to the end.
+func failing() string {
+	return []string{
+		"fail: 500", "fail: 529", "fail: 503 after 3\ntokens: 9", "cut: 2\ntokens: 9", "cut: 0",
+		"fault: no-end\ntokens: 5", "fault: reset", "fault: reset after 2\ntokens: 9", "fault: error-in-stream\ntokens: 5", "fault: html", "fault: empty-body", "fault: malformed after 1\ntokens: 4",
+	}[rand.IntN(12)]
+}
+
+func (l *load) body(r *record, order string, stream bool) object {
+	return object{
+		"model": models[rand.IntN(len(models))], "user": r.mark, "stream": stream, "max_output_tokens": 400,
+		"input": "mark: " + r.mark + "\n" + order,
+	}
+}
+
+// one makes one call of a random kind.
+func (l *load) one(ctx context.Context) {
+	a := l.accounts[rand.IntN(len(l.accounts))]
+	switch kind := rand.IntN(100); {
+	case kind < 22: // whole
+		l.once(a, orders(), false, nil)
+	case kind < 44: // streamed
+		l.once(a, orders(), true, nil)
+	case kind < 56: // hang-up in a stream
+		after := rand.IntN(6)
+		l.once(a, "slow: 2ms\ntokens: 40", true, func(n int, leave func()) {
+			if n > after {
+				leave()
+			}
+		})
+	case kind < 62: // hang-up at any moment, whole or streamed
+		l.leaving(a, rand.IntN(2) == 0)
+	case kind < 70: // an upstream that fails
+		l.once(a, failing(), rand.IntN(2) == 0, nil)
+	case kind < 94:
+		l.untilAnswered(ctx, a)
+	case kind < 97:
+		l.topUp(ctx, a)
+	default:
+		l.look(a)
+	}
+}
+
+// once makes a call once, whatever comes of it. Each call runs to its end, so
+// that at most the kill of the server can hide what happened.
+func (l *load) once(a *account, order string, stream bool, onDelta func(n int, leave func())) {
+	ctx, leave := context.WithTimeout(context.Background(), 60*time.Second)
+	defer leave()
+	r := l.record(a, "")
+	s := l.h.ask(ctx, a.key, "", l.body(r, order, stream), func(n int) {
+		l.happened()
+		if onDelta != nil {
+			onDelta(n, leave)
+		}
+	})
+	l.saw(r, s)
+	if s.refused {
+		l.h.await(ctx)
+	}
+}
+
+// leaving makes a call whose caller leaves at some moment.
+func (l *load) leaving(a *account, stream bool) {
+	ctx, leave := context.WithTimeout(context.Background(), time.Duration(rand.IntN(12_000))*time.Microsecond)
+	defer leave()
+	r := l.record(a, "")
+	l.saw(r, l.h.ask(ctx, a.key, "", l.body(r, "slow: 1ms\ntokens: 30", stream), nil))
+}
+
+// untilAnswered makes a call under an idempotency key again and again until it
+// has its reply, as a careful client would, and then once more.
+func (l *load) untilAnswered(ctx context.Context, a *account) {
+	r := l.record(a, "key-")
+	body := l.body(r, orders(), rand.IntN(2) == 0)
+	answered := 0
+	for range 400 {
+		attempt, leave := context.WithTimeout(context.Background(), 60*time.Second)
+		if rand.IntN(5) == 0 { // an impatient attempt
+			leave()
+			attempt, leave = context.WithTimeout(context.Background(), time.Duration(rand.IntN(20_000))*time.Microsecond)
+		}
+		s := l.h.ask(attempt, a.key, r.key, body, func(int) { l.happened() })
+		leave()
+		l.saw(r, s)
+		switch {
+		case s.done():
+			if answered++; answered == 2 {
+				return
+			}
+		case s.code == "insufficient_quota":
+			return
+		case s.refused:
+			l.h.await(ctx)
+		case s.code == "idempotency_in_progress":
+			l.breathe()
+		}
+	}
+	l.fault("%s was never answered under its key: %+v", r.mark, r.attempts)
+}
+
+// breathe waits for something to happen, or a moment.
+func (l *load) breathe() {
+	t := time.NewTimer(5 * time.Millisecond)
+	defer t.Stop()
+	<-t.C
+}
+
+// topUp grants credits under a reference, until it is told that it did.
+func (l *load) topUp(ctx context.Context, a *account) {
+	const amount = 50_000
+	l.mu.Lock()
+	l.tops++
+	ref := fmt.Sprintf("top-up-%s-%d", a.id, l.tops)
+	l.mu.Unlock()
+	background, cancel := context.WithTimeout(context.WithoutCancel(ctx), 60*time.Second)
+	defer cancel()
+	if err := l.h.grant(background, a, amount, ref); err != nil {
+		l.fault("top-up: %v", err)
+		return
+	}
+	l.mu.Lock()
+	a.granted += amount
+	l.mu.Unlock()
+}
+
+// look reads the credits while calls run: invariant 6, and the sum.
+func (l *load) look(a *account) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var c credits
+	if _, err := l.h.call(ctx, http.MethodGet, a.key, "/credits", nil, &c); err != nil {
+		l.h.await(ctx)
+		return
+	}
+	if c.AvailableMicro < 0 || c.HeldMicro < 0 || c.SpentMicro < 0 || c.GrantedMicro != c.AvailableMicro+c.HeldMicro+c.SpentMicro {
+		l.fault("account %s while calls run: %+v", a.id, c)
+	}
+}
+
+// finish checks everything after the load has ended: the server must be up.
+func (l *load) finish(t testing.TB) *audit {
+	t.Helper()
+	served := l.vendor.WaitEnded(t, 0)
+	audit := l.h.newAudit(t, l.records, served)
+	for _, a := range l.accounts {
+		audit.receipts[a] = l.h.checkConservation(t, a)
+	}
+	audit.check(t)
+	for _, f := range l.faults {
+		t.Error(f)
+	}
+	return audit
+}
+
+// tally counts what happened, for the log of the test.
+func (l *load) tally() string {
+	var calls, completed, failed, hungUp, cut, refused, replayed, quota int
+	for _, r := range l.records {
+		calls++
+		for _, s := range r.attempts {
+			switch {
+			case s.replayed:
+				replayed++
+			case s.done():
+				completed++
+			case s.refused:
+				refused++
+			case s.code == "insufficient_quota":
+				quota++
+			case s.hungUp:
+				hungUp++
+			case s.broken != nil:
+				cut++
+			default:
+				failed++
+			}
+		}
+	}
+	return fmt.Sprintf("%d calls: %d replies, %d replays, %d failures, %d hang-ups, %d cut by a kill, %d not connected, %d without credits; %d top-ups; the vendor saw %d requests",
+		calls, completed, replayed, failed, hungUp, cut, refused, quota, l.tops, len(l.vendor.Served()))
+}
