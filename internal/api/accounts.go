@@ -22,35 +22,28 @@ func (s *Server) CreateAccount(ctx context.Context, in contract.CreateAccountReq
 	if err := s.knowsPlan(plan); err != nil {
 		return nil, err
 	}
-	var a stoa.Account
-	var k stoa.Key
-	var balance stoa.Balance
 	secret := auth.Mint()
-	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		if a, err = tx.InsertAccount(ctx, stoa.Account{Name: in.Body.Name, Email: orZero(in.Body.Email), Plan: plan}); err != nil {
-			return err
+	return makeOnce(ctx, s, true, contract.CreateAccountResponseObject.VisitCreateAccountResponse, func(tx *store.Tx) (contract.CreateAccountResponseObject, error) {
+		a, err := tx.InsertAccount(ctx, stoa.Account{Name: in.Body.Name, Email: orZero(in.Body.Email), Plan: plan})
+		if err != nil {
+			return nil, err
 		}
-		balance = stoa.Balance{}
-		if amount := stoa.Credits(orZero(in.Body.GrantMicro)); amount > 0 {
+		amount := stoa.Credits(orZero(in.Body.GrantMicro))
+		if amount > 0 {
 			if _, _, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{AccountID: a.ID, Amount: amount, Reason: "first grant"}); err != nil {
-				return err
+				return nil, err
 			}
-			balance = stoa.Balance{Available: amount, Granted: amount}
 		}
-		k, err = s.Keys.Create(ctx, tx, stoa.Key{AccountID: a.ID, Name: firstKeyName, Scopes: []string{stoa.ScopeAll}}, secret)
-		return err
+		k, err := s.Keys.Create(ctx, tx, stoa.Key{AccountID: a.ID, Name: firstKeyName, Scopes: []string{stoa.ScopeAll}}, secret)
+		c := contractAccount(a)
+		return contract.CreateAccount201JSONResponse{
+			Headers: contract.CreateAccount201ResponseHeaders{Location: prefix + "/accounts/" + a.ID},
+			Body: contract.AccountWithKey{
+				ID: c.ID, Name: c.Name, Email: c.Email, Plan: c.Plan, Suspended: c.Suspended, DefaultSpaceID: c.DefaultSpaceID, CreatedAt: c.CreatedAt,
+				Credits: contractCredits(stoa.Balance{Available: amount, Granted: amount}), Key: keyWithSecret(k, secret),
+			},
+		}, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	c := contractAccount(a)
-	return contract.CreateAccount201JSONResponse{
-		Headers: contract.CreateAccount201ResponseHeaders{Location: prefix + "/accounts/" + a.ID},
-		Body: contract.AccountWithKey{
-			ID: c.ID, Name: c.Name, Email: c.Email, Plan: c.Plan, Suspended: c.Suspended, DefaultSpaceID: c.DefaultSpaceID, CreatedAt: c.CreatedAt,
-			Credits: contractCredits(balance), Key: keyWithSecret(k, secret),
-		},
-	}, nil
 }
 
 // knowsPlan refuses a plan that is not configured.
@@ -137,20 +130,19 @@ func (s *Server) UpdateAccount(ctx context.Context, in contract.UpdateAccountReq
 
 // CreateGrant serves POST /api/v1/accounts/{id}/grants.
 func (s *Server) CreateGrant(ctx context.Context, in contract.CreateGrantRequestObject) (contract.CreateGrantResponseObject, error) {
-	g, created, err := s.Ledger.Grant(ctx, stoa.Grant{
-		AccountID: in.ID, Amount: stoa.Credits(in.Body.AmountMicro), Reason: orZero(in.Body.Reason), ExternalRef: orZero(in.Body.ExternalRef),
+	return makeOnce(ctx, s, false, contract.CreateGrantResponseObject.VisitCreateGrantResponse, func(tx *store.Tx) (contract.CreateGrantResponseObject, error) {
+		g, created, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{
+			AccountID: in.ID, Amount: stoa.Credits(in.Body.AmountMicro), Reason: orZero(in.Body.Reason), ExternalRef: orZero(in.Body.ExternalRef),
+		})
+		body := contract.Grant{
+			ID: g.ID, AccountID: g.AccountID, AmountMicro: int64(g.Amount), Reason: unlessZero(g.Reason), ExternalRef: unlessZero(g.ExternalRef),
+			CreatedAt: contract.Time(g.CreatedAt),
+		}
+		if !created {
+			return contract.CreateGrant200JSONResponse(body), err
+		}
+		return contract.CreateGrant201JSONResponse(body), err
 	})
-	if err != nil {
-		return nil, err
-	}
-	body := contract.Grant{
-		ID: g.ID, AccountID: g.AccountID, AmountMicro: int64(g.Amount), Reason: unlessZero(g.Reason), ExternalRef: unlessZero(g.ExternalRef),
-		CreatedAt: contract.Time(g.CreatedAt),
-	}
-	if !created {
-		return contract.CreateGrant200JSONResponse(body), nil
-	}
-	return contract.CreateGrant201JSONResponse(body), nil
 }
 
 // CreateAccountKey serves POST /api/v1/accounts/{id}/keys. An operator hands
@@ -161,20 +153,16 @@ func (s *Server) CreateAccountKey(ctx context.Context, in contract.CreateAccount
 		return nil, err
 	}
 	secret := auth.Mint()
-	err = s.Store.Write(ctx, func(tx *store.Tx) error {
+	return makeOnce(ctx, s, true, contract.CreateAccountKeyResponseObject.VisitCreateAccountKeyResponse, func(tx *store.Tx) (contract.CreateAccountKeyResponseObject, error) {
 		if _, err := tx.Account(ctx, in.ID); err != nil {
-			return err
+			return nil, err
 		}
-		k, err = s.Keys.Create(ctx, tx, k, secret)
-		return err
+		k, err := s.Keys.Create(ctx, tx, k, secret)
+		return contract.CreateAccountKey201JSONResponse{
+			Headers: contract.CreateAccountKey201ResponseHeaders{Location: prefix + "/keys/" + k.ID},
+			Body:    keyWithSecret(k, secret),
+		}, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return contract.CreateAccountKey201JSONResponse{
-		Headers: contract.CreateAccountKey201ResponseHeaders{Location: prefix + "/keys/" + k.ID},
-		Body:    keyWithSecret(k, secret),
-	}, nil
 }
 
 func (s *Server) accountWithCredits(ctx context.Context, a stoa.Account) (contract.AccountWithCredits, error) {

@@ -27,17 +27,13 @@ func (s *Server) CreateKey(ctx context.Context, in contract.CreateKeyRequestObje
 		return nil, err
 	}
 	secret := auth.Mint()
-	err = s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		k, err = s.Keys.Create(ctx, tx, k, secret)
-		return err
+	return makeOnce(ctx, s, true, contract.CreateKeyResponseObject.VisitCreateKeyResponse, func(tx *store.Tx) (contract.CreateKeyResponseObject, error) {
+		k, err := s.Keys.Create(ctx, tx, k, secret)
+		return contract.CreateKey201JSONResponse{
+			Headers: contract.CreateKey201ResponseHeaders{Location: prefix + "/keys/" + k.ID},
+			Body:    keyWithSecret(k, secret),
+		}, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return contract.CreateKey201JSONResponse{
-		Headers: contract.CreateKey201ResponseHeaders{Location: prefix + "/keys/" + k.ID},
-		Body:    keyWithSecret(k, secret),
-	}, nil
 }
 
 // newKey reads a key's description. What it leaves open is as wide as from is.
@@ -147,24 +143,19 @@ func (s *Server) RotateKey(ctx context.Context, in contract.RotateKeyRequestObje
 			overlap = time.Duration(seconds) * time.Second
 		}
 	}
-	var old, k stoa.Key
-	var secret string
-	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		if k, secret, err = s.Keys.Rotate(ctx, tx, c.Key, c.Account.ID, in.ID, overlap); err != nil {
-			return err
+	return makeOnce(ctx, s, true, contract.RotateKeyResponseObject.VisitRotateKeyResponse, func(tx *store.Tx) (contract.RotateKeyResponseObject, error) {
+		k, secret, err := s.Keys.Rotate(ctx, tx, c.Key, c.Account.ID, in.ID, overlap)
+		if err != nil {
+			return nil, err
 		}
-		old, err = tx.Key(ctx, c.Account.ID, in.ID)
-		return err
+		old, err := tx.Key(ctx, c.Account.ID, in.ID)
+		body := keyWithSecret(k, secret)
+		body.Replaces = nullable.NewNullableWithValue(contract.ReplacedKey{ID: old.ID, EndsAt: contract.Time(old.RevokedAt)})
+		return contract.RotateKey201JSONResponse{
+			Headers: contract.RotateKey201ResponseHeaders{Location: prefix + "/keys/" + k.ID},
+			Body:    body,
+		}, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	body := keyWithSecret(k, secret)
-	body.Replaces = nullable.NewNullableWithValue(contract.ReplacedKey{ID: old.ID, EndsAt: contract.Time(old.RevokedAt)})
-	return contract.RotateKey201JSONResponse{
-		Headers: contract.RotateKey201ResponseHeaders{Location: prefix + "/keys/" + k.ID},
-		Body:    body,
-	}, nil
 }
 
 // The statuses of a key.

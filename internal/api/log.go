@@ -22,7 +22,8 @@ type Fields struct {
 	charged bool
 	code    stoa.Code
 	cause   error
-	replay  bool // answered from the store of an Idempotency-Key
+	intent  *intent // of the Idempotency-Key; nil: none
+	replay  bool    // answered from the store of an Idempotency-Key
 	hungUp  bool
 	stack   []byte
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -107,7 +108,7 @@ func (collector) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
 // controlPlane runs a generated handler on a request that fits the contract.
 func (s *Server) controlPlane(check *checker, h http.HandlerFunc) handler {
-	return func(w http.ResponseWriter, r *http.Request, _ stoa.Caller) error {
+	return func(w http.ResponseWriter, r *http.Request, c stoa.Caller) error {
 		if err := check.parameters(r); err != nil {
 			return err
 		}
@@ -119,9 +120,16 @@ func (s *Server) controlPlane(check *checker, h http.HandlerFunc) handler {
 			if r.Body, err = check.body(body); err != nil {
 				return err
 			}
+			if LogFields(r.Context()).intent, err = newIntent(r, body, c); err != nil {
+				return err
+			}
 		}
 		out := &outcomeWriter{ResponseWriter: w}
 		h(out, r)
+		if again, ok := errors.AsType[*replay](out.err); ok {
+			LogFields(r.Context()).replay = true
+			return again.write(w)
+		}
 		return out.err
 	}
 }

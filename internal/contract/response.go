@@ -9,14 +9,14 @@ package contract
 type CreateResponse struct {
 	Model           string            `json:"model"`
 	Input           any               `json:"input"` // a string or []InputMessage
-	Instructions    string            `json:"instructions,omitempty"`
-	Stream          bool              `json:"stream,omitempty"`
-	MaxOutputTokens int64             `json:"max_output_tokens,omitempty"`
-	Temperature     *float64          `json:"temperature,omitempty"` // 0 to 2
-	TopP            *float64          `json:"top_p,omitempty"`       // 0 to 1
-	Reasoning       *Reasoning        `json:"reasoning,omitempty"`
-	Metadata        map[string]string `json:"metadata,omitempty"`
-	User            string            `json:"user,omitempty"`
+	Instructions    string            `json:"instructions,omitzero"`
+	Stream          bool              `json:"stream,omitzero"`
+	MaxOutputTokens int64             `json:"max_output_tokens,omitzero"`
+	Temperature     *float64          `json:"temperature,omitzero"` // 0 to 2
+	TopP            *float64          `json:"top_p,omitzero"`       // 0 to 1
+	Reasoning       *Reasoning        `json:"reasoning,omitzero"`
+	Metadata        map[string]string `json:"metadata,omitzero"`
+	User            string            `json:"user,omitzero"`
 }
 
 // An InputMessage is one turn of the conversation so far. Role is user,
@@ -105,7 +105,7 @@ type Reasoning struct {
 // TextSettings describe the form of the text.
 type TextSettings struct {
 	Format    TextFormat `json:"format"`
-	Verbosity string     `json:"verbosity,omitempty"` // low, medium, high
+	Verbosity string     `json:"verbosity,omitzero"` // low, medium, high
 }
 
 // A TextFormat is always of type text.
@@ -171,17 +171,17 @@ const (
 type ResponseEvent struct {
 	Type           string         `json:"type"`
 	SequenceNumber int64          `json:"sequence_number"`
-	Response       *Response      `json:"response,omitempty"` // created, in_progress, completed, incomplete, failed
-	OutputIndex    int            `json:"output_index,omitempty"`
-	ContentIndex   int            `json:"content_index,omitempty"`
-	ItemID         string         `json:"item_id,omitempty"`
-	Item           *OutputMessage `json:"item,omitempty"`
-	Part           *OutputText    `json:"part,omitempty"`
-	Delta          string         `json:"delta,omitempty"`
-	Text           string         `json:"text,omitempty"`
-	Code           string         `json:"code,omitempty"`    // error
-	Message        string         `json:"message,omitempty"` // error
-	Param          *string        `json:"param,omitempty"`   // error
+	Response       *Response      `json:"response,omitzero"` // created, in_progress, completed, incomplete, failed
+	OutputIndex    int            `json:"output_index,omitzero"`
+	ContentIndex   int            `json:"content_index,omitzero"`
+	ItemID         string         `json:"item_id,omitzero"`
+	Item           *OutputMessage `json:"item,omitzero"`
+	Part           *OutputText    `json:"part,omitzero"`
+	Delta          string         `json:"delta,omitzero"`
+	Text           string         `json:"text,omitzero"`
+	Code           string         `json:"code,omitzero"`    // error
+	Message        string         `json:"message,omitzero"` // error
+	Param          *string        `json:"param,omitzero"`   // error
 }
 
 // An ErrorEnvelope is the body of every failure.
