@@ -80,12 +80,13 @@ func (c *change) save() error {
 	if c.err != nil {
 		return c.err
 	}
-	id, events, queued := c.row.ID, c.events, c.row.Status == stoa.SessionQueued
+	id, events, soon := c.row.ID, c.events, c.row.DueAt
+	if c.row.Status == stoa.SessionQueued {
+		soon = earlier(soon, c.row.WakeAt)
+	}
 	c.tx.AfterCommit(func() {
 		c.r.hub.publish(id, events)
-		if queued {
-			c.r.nudge()
-		}
+		c.r.expect(soon)
 	})
 	return nil
 }

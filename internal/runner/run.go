@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -18,12 +19,16 @@ var (
 	errCancelled = errors.New("runner: the turn was cancelled")
 	errDeadline  = errors.New("runner: the turn's time is over")
 	errHandBack  = errors.New("runner: this process stops")
-	errLost      = errors.New("runner: the lease is lost") // write nothing
+
+	// errLost: write nothing. It has a code so that the gateway does not take it
+	// for a database that broke and may work in a moment.
+	errLost error = stoa.Errorf(stoa.CodeInternal, "The lease of this turn is lost.")
 )
 
 const (
-	pollEvery  = time.Second // how often the rows are looked at when nobody says anything
-	claimBatch = 32          // claims in one transaction
+	pollShared = time.Second      // how often the rows are looked at when others write them too
+	pollAlone  = 15 * time.Second // and when nobody does: news is told, so this only heals
+	claimBatch = 32               // claims in one transaction
 	sweepBatch = 100
 	forever    = 100 * 365 * 24 * time.Hour
 )
@@ -98,47 +103,52 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// claimLoop claims and sweeps until ctx ends.
+// claimLoop claims and sweeps until ctx ends. Between what is known to fall due
+// it looks only when somebody says that there is news, and now and then anyway.
 func (r *Runner) claimLoop(ctx context.Context, turns *sync.WaitGroup) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		look := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.wake:
 		case <-timer.C:
-			look = true
 		}
-		wait := pollEvery
-		if look {
-			chores, err := r.chores(ctx)
-			if err != nil {
-				r.report(ctx, "the queue could not be read", err)
-			}
-			next := time.Now().Add(pollEvery)
-			for _, at := range []time.Time{chores.WakeAt, chores.DueAt} {
-				if !at.IsZero() && at.Before(next) {
-					next = at
-				}
-			}
-			wait = max(time.Until(next), 10*time.Millisecond)
-			if !chores.Queued {
-				timer.Reset(wait)
-				continue
+		r.nextLook.Store(math.MaxInt64) // what commits from here on may be missed by the look
+		next := time.Now().Add(r.poll())
+		chores, err := r.chores(ctx)
+		if err != nil {
+			r.report(ctx, "the queue could not be looked at", err)
+			next = time.Now().Add(pollShared)
+		}
+		for _, at := range []time.Time{chores.WakeAt, chores.DueAt} {
+			if !at.IsZero() && at.Before(next) {
+				next = at
 			}
 		}
-		for {
-			n, err := r.claim(ctx, turns)
-			if err != nil {
+		r.nextLook.Store(next.UnixMicro())
+		for n := claimBatch; chores.Queued && n == claimBatch && ctx.Err() == nil; {
+			if n, err = r.claim(ctx, turns); err != nil {
 				r.report(ctx, "sessions could not be claimed", err)
 			}
-			if n < claimBatch || ctx.Err() != nil {
-				break
-			}
 		}
-		timer.Reset(wait)
+		timer.Reset(max(time.Until(next), time.Millisecond))
+	}
+}
+
+// poll is how often the rows are looked at when nobody says anything.
+func (r *Runner) poll() time.Duration {
+	if r.cfg.Shared {
+		return pollShared
+	}
+	return pollAlone
+}
+
+// expect has the loop look at that time at the latest.
+func (r *Runner) expect(at time.Time) {
+	if !at.IsZero() && at.UnixMicro() < r.nextLook.Load() {
+		r.nudge()
 	}
 }
 
@@ -153,16 +163,21 @@ func (r *Runner) chores(ctx context.Context) (store.Chores, error) {
 		return c, err
 	}
 	if c.Orphans {
-		if _, err := r.sweepOrphans(ctx); err != nil {
-			return c, err
+		for n := sweepBatch; n == sweepBatch; {
+			if n, err = r.sweepOrphans(ctx); err != nil {
+				return c, err
+			}
 		}
 		c.Queued = true
 	}
 	if c.Due {
-		if _, err := r.sweepDue(ctx); err != nil {
-			return c, err
+		for n := sweepBatch; n == sweepBatch; {
+			if n, err = r.sweepDue(ctx); err != nil {
+				return c, err
+			}
 		}
 		c.Queued, c.DueAt = true, time.Time{}
+		r.nudge() // for what falls due next
 	}
 	for more := c.Hidden; more && ctx.Err() == nil; {
 		if more, err = r.sweepHidden(ctx); err != nil {

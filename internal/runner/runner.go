@@ -21,6 +21,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"stoa/internal/drive"
@@ -99,7 +100,8 @@ type Runner struct {
 	log *slog.Logger
 	hub *hub
 
-	wake chan struct{} // a session may have become claimable, or a place free
+	wake     chan struct{} // a session may have become claimable, or a place free
+	nextLook atomic.Int64  // when the claiming loop looks by itself, in microseconds since 1970
 
 	mu       sync.Mutex
 	runs     map[string]*run // by session

@@ -129,7 +129,7 @@ func (r *Runner) idle() bool {
 
 // listen tells watchers of what other processes write.
 func (r *Runner) listen(ctx context.Context) {
-	every := time.NewTicker(pollEvery)
+	every := time.NewTicker(pollShared)
 	defer every.Stop()
 	for {
 		select {
