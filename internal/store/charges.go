@@ -179,6 +179,9 @@ func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p
 			add(c.column, "=", c.value)
 		}
 	}
+	if f.SessionID != "" {
+		cond += " AND session_id <> ''" // says that the index of sessions may be used
+	}
 	if !f.From.IsZero() {
 		add("created_at", ">=", db.Micros(f.From))
 	}

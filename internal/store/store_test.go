@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -513,4 +514,88 @@ func TestPurgedReceiptsLeaveTheBooksInOrder(t *testing.T) {
 			return err
 		})
 	})
+}
+
+func TestListsOfAccountsKeysAndGrants(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		st := home.Open()
+		a, b := storetest.Account(t, st, 5), storetest.Account(t, st, 6)
+		write(t, st, func(tx *store.Tx) error {
+			for i := range 3 {
+				if _, err := tx.InsertKey(ctx, stoa.Key{AccountID: a.ID, Name: fmt.Sprint("k", i), Hint: "h", Scopes: []string{"responses", "usage:read"}}, fmt.Sprint("hash", i)); err != nil {
+					return err
+				}
+			}
+			_, err := tx.InsertKey(ctx, stoa.Key{AccountID: b.ID, Hint: "h", Scopes: []string{"*"}}, "hash0")
+			if stoa.CodeOf(err) != stoa.CodeConflict {
+				t.Errorf("a hash twice: %v", err)
+			}
+			return nil
+		})
+		read(t, st, func(tx *store.Tx) error {
+			accounts, more, err := tx.Accounts(ctx, store.Page{Limit: 1})
+			if err != nil || !more || len(accounts) != 1 || accounts[0].ID != b.ID {
+				t.Errorf("newest account: %+v, more %v, %v", accounts, more, err)
+			}
+			accounts, more, err = tx.Accounts(ctx, store.Page{Limit: 1, After: store.Cursor{At: b.CreatedAt, ID: b.ID}})
+			if err != nil || more || len(accounts) != 1 || accounts[0] != a {
+				t.Errorf("next account: %+v, more %v, %v", accounts, more, err)
+			}
+			keys, more, err := tx.Keys(ctx, a.ID, store.Page{Limit: 2, Asc: true})
+			if err != nil || !more || len(keys) != 2 || !slices.Equal(keys[0].Scopes, []string{"responses", "usage:read"}) {
+				t.Errorf("keys: %+v, more %v, %v", keys, more, err)
+			}
+			if _, err := tx.Key(ctx, b.ID, keys[0].ID); stoa.CodeOf(err) != stoa.CodeNotFound {
+				t.Errorf("a key of another account: %v", err)
+			}
+			grants, more, err := tx.Grants(ctx, b.ID, store.Page{})
+			if err != nil || more || len(grants) != 1 || grants[0].Amount != 6 {
+				t.Errorf("grants: %+v, more %v, %v", grants, more, err)
+			}
+			list, _, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{SessionID: "ses_1"}, store.Page{})
+			if len(list) != 0 {
+				t.Errorf("receipts of a session: %+v", list)
+			}
+			return err
+		})
+		if err := st.Write(ctx, func(tx *store.Tx) error { return tx.UpdateAccount(ctx, stoa.Account{ID: "acc_none"}) }); stoa.CodeOf(err) != stoa.CodeNotFound {
+			t.Errorf("changing nobody: %v", err)
+		}
+		if err := st.Write(ctx, func(tx *store.Tx) error { return tx.UpdateKey(ctx, stoa.Key{ID: "key_none", AccountID: a.ID}) }); stoa.CodeOf(err) != stoa.CodeNotFound {
+			t.Errorf("changing no key: %v", err)
+		}
+	})
+}
+
+// TestListsUseTheirIndexes keeps a list's cost from growing with the table.
+func TestListsUseTheirIndexes(t *testing.T) {
+	st := storetest.New(t).Open()
+	for query, index := range map[string]string{
+		`SELECT id FROM charges WHERE account_id = $1 AND (created_at, id) < ($2, $3) ORDER BY created_at DESC, id DESC LIMIT 20`:                                          "charges_by_account",
+		`SELECT id FROM charges WHERE account_id = $1 AND session_id = $2 AND session_id <> '' AND (created_at, id) < ($3, $4) ORDER BY created_at DESC, id DESC LIMIT 20`: "charges_by_session",
+		`SELECT id FROM keys WHERE account_id = $1 AND (created_at, id) > ($2, $3) ORDER BY created_at, id LIMIT 20`:                                                       "keys_by_account",
+		`SELECT id FROM grants WHERE account_id = $1 AND (created_at, id) > ($2, $3) ORDER BY created_at, id LIMIT 20`:                                                     "grants_by_account",
+		`UPDATE leases SET spent = spent + 1 WHERE id = $1`:                                                                                                                "sqlite_autoindex_leases_1",
+		`SELECT id FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`:                                                                                     "leases_one_per_node",
+		`DELETE FROM idempotency WHERE state = 'done' AND expires_at <= $1`:                                                                                                "idempotency_by_expiry",
+		`SELECT 1 FROM leases WHERE node_id = $1`:                                                                                                                          "leases_by_node",
+	} {
+		plan := ""
+		read(t, st, func(tx *store.Tx) error {
+			args := make([]any, strings.Count(query, "$"))
+			for i := range args {
+				args[i] = "1"
+			}
+			return tx.Query(ctx, func(rows *sql.Rows) error {
+				var id, parent, unused int
+				var detail string
+				err := rows.Scan(&id, &parent, &unused, &detail)
+				plan += detail + "; "
+				return err
+			}, "EXPLAIN QUERY PLAN "+query, args...)
+		})
+		if !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
+			t.Errorf("%s\n\tplan: %s\n\twant %s", query, plan, index)
+		}
+	}
 }
