@@ -46,7 +46,7 @@ func crash(t *testing.T, postgres string, kills int) {
 	h := newHouse(t, v.url, "")
 	h.postgres = postgres
 	l = newLoad(h, v)
-	life := h.start()
+	h.start()
 	l.accounts = []*account{
 		h.newAccount(t, "pro", 500_000_000),
 		h.newAccount(t, "pro", 500_000_000),
@@ -67,7 +67,7 @@ func crash(t *testing.T, postgres string, kills int) {
 	for i := range kills {
 		if i%10 == 9 { // some die before they take their first request
 			h.kill()
-			life = h.spawn()
+			h.spawn()
 			pause(time.Duration(rand.IntN(60_000)) * time.Microsecond)
 		} else {
 			l.happens(t, 1+rand.IntN(300))
@@ -77,7 +77,7 @@ func crash(t *testing.T, postgres string, kills int) {
 			early = h.receipts(t, l.accounts[0].key)
 		}
 		h.kill()
-		life = h.start()
+		h.start()
 	}
 	took := time.Since(started)
 	stop()
@@ -86,7 +86,7 @@ func crash(t *testing.T, postgres string, kills int) {
 	audit := l.finish(t)
 	t.Logf("%d kills in %v; %s", kills, took.Round(time.Millisecond), l.tally())
 	checkUnchanged(t, early, audit.receipts[l.accounts[0]])
-	if code := life.stop(t); code != 0 {
+	if code := h.stop(t); code != 0 {
 		t.Errorf("the last life exits with %d", code)
 	}
 	h.verify(t)

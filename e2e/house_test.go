@@ -299,9 +299,13 @@ func (h *house) kill() {
 	<-l.ended
 }
 
-// stop ends a life by SIGTERM and gives its exit code.
-func (l *life) stop(t testing.TB) int {
+// stop ends the life of the house by SIGTERM and gives its exit code.
+func (h *house) stop(t testing.TB) int {
 	t.Helper()
+	l := h.current()
+	h.mu.Lock()
+	h.down()
+	h.mu.Unlock()
 	l.signal(t, syscall.SIGTERM)
 	return l.exit(t)
 }

@@ -226,7 +226,7 @@ func (l *load) untilAnswered(ctx context.Context, a *account) {
 			l.breathe()
 		}
 	}
-	l.fault("%s was never answered under its key: %+v", r.mark, r.attempts)
+	l.fault("%s was never answered under its key; at last: %+v", r.mark, r.attempts[len(r.attempts)-3:])
 }
 
 // breathe waits for something to happen, or a moment.
