@@ -1,8 +1,6 @@
 package api
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"mime"
@@ -167,20 +165,18 @@ func (s *Server) driveRequest(w http.ResponseWriter, r *http.Request) (who drive
 	if who, err = s.driveOf(r.Context(), r.PathValue("id")); err != nil {
 		return who, once, nil, err
 	}
-	if keys := r.Header["Idempotency-Key"]; len(keys) > 0 {
-		key := keys[0]
-		visible := !strings.ContainsFunc(key, func(c rune) bool { return c < 0x21 || c > 0x7e })
-		if len(keys) > 1 || key == "" || len(key) > 255 || !visible {
-			return who, once, nil, stoa.Errorf(stoa.CodeInvalidValue, "An Idempotency-Key is one header of 1 to 255 visible ASCII characters.").At("Idempotency-Key")
-		}
+	key, err := idempotencyKey(r)
+	if err != nil {
+		return who, once, nil, err
+	}
+	if key != "" {
 		once.Ref, once.Scope = key, r.Method+" "+r.URL.Path
 	}
 	if body, err = s.readBody(w, r); err != nil {
 		return who, once, nil, err
 	}
 	if once.Ref != "" {
-		sum := sha256.Sum256(body)
-		once.Body = hex.EncodeToString(sum[:])
+		once.Body = bodyHash(body)
 	}
 	return who, once, body, nil
 }

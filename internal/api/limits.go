@@ -9,8 +9,9 @@ import (
 
 // limits are the counters behind a plan's and a key's limits.
 type limits struct {
-	rates limit.Rates
-	calls limit.Slots
+	rates    limit.Rates
+	calls    limit.Slots
+	detached limit.Slots // calls that go on without their callers, by account
 }
 
 // admit counts a request of a key against the smaller of its own and its plan's

@@ -9,6 +9,7 @@ import (
 
 	"stoa/internal/gateway"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 )
 
 // Why a call is stopped before its end; the first and the last are causes of
@@ -30,6 +31,10 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request, c stoa.C
 	if err != nil {
 		return err
 	}
+	key, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
 	log := LogFields(r.Context())
 	log.Model = req.model
 	leave, err := s.enterCall(c)
@@ -38,24 +43,21 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request, c stoa.C
 	}
 	defer leave()
 
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
-	defer cancel(nil)
-	defer context.AfterFunc(r.Context(), func() { cancel(errHungUp) })()
-	defer context.AfterFunc(s.stopping(), func() { cancel(errStopping) })()
-
 	call := &responsesCall{s: s, w: w, req: req, log: log, id: stoa.NewID("resp")}
-	call.stream, err = s.Gateway.Respond(ctx, c, gateway.Request{
-		ID: call.id, Model: req.model, Call: req.call, EndUser: deref(req.echo.user),
-	})
-	if err != nil {
-		return err
+	call.leash.account = c.Account.ID
+	if key != "" {
+		var stored *storedReply
+		if call.once, stored, err = s.claimOnce(r.Context(), c, r, key, body); err != nil {
+			return err
+		}
+		if stored != nil {
+			log.replay = true
+			return s.replay(w, req, stored)
+		}
+		defer call.once.free(r.Context())
+		call.leash.slots = &s.limits.detached
 	}
-	defer call.stream.Close()
-	call.reply = newReply(call.id, time.Now().Unix(), &req.echo)
-	if req.stream {
-		return call.streamed(ctx)
-	}
-	return call.whole(ctx)
+	return call.answer(r.Context(), c)
 }
 
 // A responsesCall is one call while it is answered.
@@ -67,6 +69,32 @@ type responsesCall struct {
 	id     string
 	stream *gateway.Stream
 	reply  *reply
+	once   *once // nil without an Idempotency-Key
+	leash  leash
+}
+
+// answer makes the call. It ends when its caller hangs up, unless it was to be
+// made once, and when the service stops.
+func (c *responsesCall) answer(request context.Context, who stoa.Caller) (err error) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
+	defer cancel(nil)
+	c.leash.end = func() { cancel(errHungUp) }
+	defer c.leash.done()
+	defer context.AfterFunc(request, func() { c.leash.hungUp() })()
+	defer context.AfterFunc(c.s.stopping(), func() { cancel(errStopping) })()
+
+	c.stream, err = c.s.Gateway.Respond(ctx, who, gateway.Request{
+		ID: c.id, Model: c.req.model, Call: c.req.call, EndUser: deref(c.req.echo.user),
+	})
+	if err != nil {
+		return c.ended(ctx, err)
+	}
+	defer c.stream.Close()
+	c.reply = newReply(c.id, time.Now().Unix(), &c.req.echo)
+	if c.req.stream {
+		return c.streamed(ctx)
+	}
+	return c.whole(ctx)
 }
 
 // whole answers with one JSON object.
@@ -81,11 +109,14 @@ func (c *responsesCall) whole(ctx context.Context) error {
 			c.firstText()
 			text = append(text, ev.Text...)
 		case stoa.Finished:
-			charge, err := c.settle(ctx)
+			o := outcomeOf(ev.Stop)
+			o.text, o.hasOutput = string(text), true
+			c.reply.model = c.stream.Pin()
+			charge, err := c.settle(ctx, o)
 			if err != nil {
 				return err
 			}
-			c.write(charge, outcomeOf(ev.Stop, charge), string(text))
+			c.write(charge, o)
 			return nil
 		}
 	}
@@ -94,9 +125,7 @@ func (c *responsesCall) whole(ctx context.Context) error {
 
 // write sends the finished reply. A caller who left by now was served all the
 // same.
-func (c *responsesCall) write(charge stoa.Charge, o *outcome, text string) {
-	c.reply.model = charge.Served
-	o.text, o.hasOutput = text, true
+func (c *responsesCall) write(charge stoa.Charge, o *outcome) {
 	h := c.w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("stoa-charge-micro", strconv.FormatInt(int64(charge.Amount), 10))
@@ -140,40 +169,59 @@ func (c *responsesCall) relay(ctx context.Context, out *eventStream) error {
 			c.firstText()
 			err = out.delta(ev.Text, ev.More)
 		case stoa.Finished:
-			charge, err := c.settle(ctx)
-			if err != nil {
+			o := outcomeOf(ev.Stop)
+			o.text, o.hasOutput = out.joined(), true
+			if _, err := c.settle(ctx, o); err != nil {
 				return err
 			}
-			_ = out.end(outcomeOf(ev.Stop, charge)) // charged, so served, whoever is still there
+			_ = out.end(o) // charged, so served, whoever is still there
 			return nil
 		default:
 			if !ev.More {
 				err = out.catchUp()
 			}
 		}
-		if err != nil {
+		if err != nil && !c.leash.hungUp() {
 			return c.hungUp(ctx)
 		}
 	}
 	return errBrokeOff
 }
 
-// settle charges the finished reply and notes what it came to.
-func (c *responsesCall) settle(ctx context.Context) (stoa.Charge, error) {
-	charge, err := c.stream.Settle(ctx)
-	if err == nil {
-		c.log.Charged(charge)
+// settle charges the finished reply, stores it where the caller sent a key, and
+// completes the outcome with the usage to tell.
+func (c *responsesCall) settle(ctx context.Context, o *outcome) (stoa.Charge, error) {
+	due := c.stream.Due()
+	o.usage = &due.Usage
+	var also []func(context.Context, *store.Tx) error
+	if c.once != nil {
+		also = append(also, c.once.finish(c.id, c.reply.appendObject(nil, o)))
 	}
-	return charge, err
+	charge, err := c.stream.Settle(ctx, also...)
+	if err != nil {
+		if c.once != nil {
+			c.once.used = false
+		}
+		return charge, err
+	}
+	o.usage = &charge.Usage
+	c.log.Charged(charge)
+	return charge, nil
 }
 
 // stopped sorts an error out of the stream: a hang-up is charged for what was
 // made, our own stop and an upstream's failure are free.
 func (c *responsesCall) stopped(ctx context.Context, err error) error {
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errHungUp):
+	err = c.ended(ctx, err)
+	if errors.Is(err, errHungUp) {
 		return c.hungUp(ctx)
-	case cause != nil:
+	}
+	return err
+}
+
+// ended prefers the reason why the call was ended to what came of that.
+func (c *responsesCall) ended(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
 	return err
@@ -194,15 +242,15 @@ func (c *responsesCall) firstText() {
 	}
 }
 
-// outcomeOf is how a finished and charged reply ended.
-func outcomeOf(stop stoa.Stop, charge stoa.Charge) *outcome {
+// outcomeOf is how a finished reply ended.
+func outcomeOf(stop stoa.Stop) *outcome {
 	switch stop {
 	case stoa.StopLength:
-		return &outcome{status: "incomplete", reason: "max_output_tokens", usage: &charge.Usage}
+		return &outcome{status: "incomplete", reason: "max_output_tokens"}
 	case stoa.StopContentFilter:
-		return &outcome{status: "incomplete", reason: "content_filter", usage: &charge.Usage}
+		return &outcome{status: "incomplete", reason: "content_filter"}
 	}
-	return &outcome{status: "completed", completedAt: time.Now().Unix(), usage: &charge.Usage}
+	return &outcome{status: "completed", completedAt: time.Now().Unix()}
 }
 
 func deref(s *string) string {

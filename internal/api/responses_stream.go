@@ -121,12 +121,21 @@ func (e *eventStream) halt() bool {
 	return e.begun
 }
 
-// end sends the closing events of a finished reply, then [DONE].
+// joined is the text of all deltas so far. It fixes the model that serves: the
+// reply can be written from now on.
+func (e *eventStream) joined() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.name()
+	return string(e.text)
+}
+
+// end sends the closing events of a finished reply, then [DONE]. The outcome's
+// text is that of [eventStream.joined].
 func (e *eventStream) end(o *outcome) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.open()
-	o.text, o.hasOutput = string(e.text), true
 	e.head("response.output_text.done")
 	e.place()
 	e.buf = append(e.buf, `,"text":`...)
@@ -208,10 +217,16 @@ func (e *eventStream) begin() {
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
 	e.w.WriteHeader(http.StatusOK)
-	e.reply.model = e.pin()
+	e.name()
 	o := &outcome{status: "in_progress"}
 	e.snapshot("response.created", o)
 	e.snapshot("response.in_progress", o)
+}
+
+func (e *eventStream) name() {
+	if e.reply.model == "" {
+		e.reply.model = e.pin()
+	}
 }
 
 func (e *eventStream) open() {

@@ -365,3 +365,28 @@ func BenchmarkResolve(b *testing.B) {
 		})
 	}
 }
+
+func TestAVendorsModelIsKnownOnBothOfItsWires(t *testing.T) {
+	for _, c := range []struct {
+		wire, dialect, sampling string
+	}{
+		{"responses", "", "unless_thinking"},
+		{"chat", "openai", "unless_thinking"},
+		{"chat", "compatible", ""}, // another server that uses the name
+	} {
+		cat, err := New(Options{
+			Providers: []stoa.Provider{{Name: "p", Wire: c.wire, Dialect: c.dialect}},
+			Families:  map[string][]Route{"gamma": {{Provider: "p"}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := cat.Resolve("gamma-6-luna", stoa.Plan{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Models[0].Routes[0].Traits.Sampling; got != c.sampling {
+			t.Errorf("%s/%s: sampling %q, want %q", c.wire, c.dialect, got, c.sampling)
+		}
+	}
+}

@@ -305,12 +305,24 @@ func (b *builder) route(m *entry, r Route, path string) (stoa.Route, bool) {
 	switch k, isKnown := b.upstream[name]; {
 	case r.Traits != nil:
 		route.Traits = *r.Traits
-	case isKnown && k.wire == p.Wire && k.dialect == p.Dialect:
+	case isKnown && vendor(k.wire, k.dialect) == vendor(p.Wire, p.Dialect):
 		route.Traits = k.traits
-	case !isKnown && f.Wire != "" && f.Wire == p.Wire && f.Dialect == p.Dialect:
+	case !isKnown && f.Wire != "" && vendor(f.Wire, f.Dialect) == vendor(p.Wire, p.Dialect):
 		route.Traits = m.traits
 	}
 	return route, true
+}
+
+// vendor names whose servers a wire and its dialect stand for. OpenAI's models
+// are the same on both of its wires.
+func vendor(wire, dialect string) string {
+	if wire == "chat" && dialect != "openai" {
+		return wire + "/" + dialect
+	}
+	if wire == "chat" {
+		return "responses"
+	}
+	return wire
 }
 
 // addAuto orders the candidates of "auto".

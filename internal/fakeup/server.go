@@ -124,7 +124,9 @@ func (s *Server) TLSConfig() *tls.Config {
 func (s *Server) Provider(wire string) stoa.Provider {
 	p := stoa.Provider{Name: wire, Wire: wire, BaseURL: s.URL, APIKey: s.opts.Key}
 	switch wire {
-	case "responses", "chat":
+	case "responses":
+		p.BaseURL += "/v1"
+	case "chat":
 		p.BaseURL += "/v1"
 		p.Dialect = "openai"
 	case "deepseek":

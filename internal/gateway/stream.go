@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 	"time"
@@ -146,11 +147,7 @@ func (s *Stream) next(ctx context.Context) bool {
 // is durable, together with what the closures wrote; the charge holds the usage
 // to tell the caller. After an error nothing was charged.
 func (s *Stream) Settle(ctx context.Context, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
-	state := "completed"
-	if s.stop == stoa.StopLength || s.stop == stoa.StopContentFilter {
-		state = "incomplete"
-	}
-	return s.settle(ctx, state, also...)
+	return s.settle(ctx, also...)
 }
 
 // Abandon is for a caller who hung up: it charges what had been made by then,
@@ -160,7 +157,7 @@ func (s *Stream) Abandon(ctx context.Context, also ...func(context.Context, *sto
 		s.Close()
 		return stoa.Charge{}, nil
 	}
-	return s.settle(ctx, "cancelled", also...)
+	return s.settle(ctx, also...)
 }
 
 // Close gives back what is held if the call was not charged. It may be called
@@ -172,17 +169,18 @@ func (s *Stream) Close() {
 	}
 }
 
-func (s *Stream) settle(ctx context.Context, state string, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
-	s.closed = true
-	defer s.holding.Release() // after a settlement it does nothing
+// Due is what the call will be charged as it stands: the amount that
+// [Stream.Settle] writes, unless the account cannot cover it, and the usage to
+// tell the caller.
+func (s *Stream) Due() stoa.Charge {
 	c := stoa.Charge{
 		ID: s.req.ID, AccountID: s.caller.Account.ID, KeyID: s.caller.Key.ID,
 		Asked: s.req.Model, Served: s.model.ID, Reason: s.res.Reason, Provider: s.provider,
-		Usage: s.usage, Price: s.model.Price, State: state,
+		Usage: s.usage, Price: s.model.Price, State: s.state(),
 		EndUser: s.req.EndUser, SpaceID: s.req.SpaceID, AgentID: s.req.AgentID, SessionID: s.req.SessionID,
 		StartedAt: s.started, FirstToken: s.firstText, Duration: time.Since(s.started),
 	}
-	if !s.hasUsage || !s.usage.Sane() {
+	if !s.hasUsage || !s.believable() {
 		c.Usage, c.Estimated = s.estimate(), true
 	}
 	c.Amount = c.Price.Cost(c.Usage)
@@ -191,14 +189,61 @@ func (s *Stream) settle(ctx context.Context, state string, also ...func(context.
 			c.Amount, c.Capped = most, true
 		}
 	}
-	return s.holding.Settle(context.WithoutCancel(ctx), c, also...)
+	return c
+}
+
+func (s *Stream) state() string {
+	switch {
+	case !s.finished:
+		return "cancelled"
+	case s.stop == stoa.StopLength || s.stop == stoa.StopContentFilter:
+		return "incomplete"
+	}
+	return "completed"
+}
+
+// How often, and after which pauses, a settlement is tried again when the
+// database breaks: the first try may have been committed all the same, and then
+// the next one finds its charge.
+var settleAgain = [...]time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
+
+func (s *Stream) settle(ctx context.Context, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
+	s.closed = true
+	defer s.holding.Release() // after a settlement it does nothing
+	due := s.Due()
+	charge, err := s.holding.Settle(ctx, due, also...)
+	for _, pause := range settleAgain {
+		if _, known := errors.AsType[*stoa.Error](err); err == nil || known {
+			break
+		}
+		<-time.After(pause)
+		charge, err = s.holding.Settle(ctx, due, also...)
+	}
+	return charge, err
+}
+
+// How far a vendor's counts may exceed what the call can have taken before they
+// count as a mistake: tokens that a vendor adds to the input, and a limit that it
+// does not keep to the letter.
+const (
+	inputSlack  = 4096
+	outputSlack = 1024
+)
+
+// believable tells whether the vendor's usage can be true. A token has at least
+// a byte, and the estimate counts three bytes as one; output is bounded by the
+// limit that was sent and by the bytes that came.
+func (s *Stream) believable() bool {
+	return s.usage.Sane() &&
+		s.usage.InputTokens <= 4*s.inputEstimate+inputSlack &&
+		s.usage.OutputTokens <= 2*s.limit+int64(s.bytes)+outputSlack
 }
 
 // estimate counts locally: what the vendor told early, and for the rest a third
 // of the bytes that arrived. It never exceeds the cap that the call was given.
 func (s *Stream) estimate() stoa.Usage {
 	u, since := s.usage, s.bytes-s.usageAt
-	if !u.Sane() {
+	if !s.believable() {
 		u, since = stoa.Usage{}, s.bytes
 	}
 	if u.InputTokens == 0 {
