@@ -1,0 +1,247 @@
+package api_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"stoa/internal/apitest"
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+)
+
+type object = map[string]any
+
+// page is a list of anything.
+type page[T any] struct {
+	Data       []T
+	NextCursor *string
+	HasMore    bool
+}
+
+func TestAnOperatorRunsCustomers(t *testing.T) {
+	h := start(t, apitest.Config{})
+	operator := h.Client(t)
+	var acme contract.AccountWithKey
+	r := operator.Want(201, "POST", "/api/v1/accounts", object{"name": "Acme", "email": "a@acme.example", "plan": "free", "grantMicro": 5_000_000})
+	r.JSON(&acme)
+	if r.Header.Get("Location") != "/api/v1/accounts/"+acme.ID || acme.Plan != "free" || acme.Credits.AvailableMicro != 5_000_000 {
+		t.Errorf("made %+v at %s", acme, r.Header.Get("Location"))
+	}
+	customer := h.ClientWith(t, acme.Key.Secret)
+	var me contract.User
+	customer.Want(200, "GET", "/api/v1/users/me", nil).JSON(&me)
+	if me.ID != acme.ID || me.Plan.ID != "free" || me.Plan.GatedModels || me.Credits.AvailableMicro != 5_000_000 {
+		t.Errorf("the customer is %+v", me)
+	}
+	// The plan changes at once, and with it what a gated model is answered by.
+	gated := object{"model": "alpha-opus-5-5", "input": "say: hi"}
+	var reply contract.Response
+	customer.Want(200, "POST", "/api/v1/responses", gated).JSON(&reply)
+	if reply.Model == "alpha-opus-5-5" {
+		t.Error("a gated model served an account on free")
+	}
+	operator.Want(200, "PATCH", "/api/v1/accounts/"+acme.ID, object{"plan": "pro", "email": nil, "name": "Acme & Sons"})
+	customer.Want(200, "POST", "/api/v1/responses", gated).JSON(&reply)
+	if reply.Model != "alpha-opus-5-5" {
+		t.Errorf("%s served an account on pro", reply.Model)
+	}
+	var account contract.AccountWithCredits
+	operator.Want(200, "GET", "/api/v1/accounts/"+acme.ID, nil).JSON(&account)
+	if account.Name != "Acme & Sons" || !account.Email.IsNull() || account.Credits.SpentMicro == 0 {
+		t.Errorf("the account is %+v", account)
+	}
+	var key contract.KeyWithSecret
+	operator.Want(201, "POST", "/api/v1/accounts/"+acme.ID+"/keys", object{"name": "second"}).JSON(&key)
+	h.ClientWith(t, key.Secret).Want(200, "GET", "/api/v1/users/me", nil).JSON(&me)
+	if me.ID != acme.ID {
+		t.Errorf("the new key is of %s", me.ID)
+	}
+	h.ClientWith(t, key.Secret).WantError(stoa.CodeScope, "GET", "/api/v1/accounts", nil)
+}
+
+func TestWhatAnOperatorMayNot(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	tests := []struct {
+		name, method, path string
+		body               any
+		want               stoa.Code
+		param              string
+	}{
+		{"a plan that is not there", "POST", "/api/v1/accounts", object{"name": "x", "plan": "gold"}, stoa.CodeInvalidValue, "plan"},
+		{"no name", "POST", "/api/v1/accounts", object{}, stoa.CodeMissingParameter, "name"},
+		{"a null name", "POST", "/api/v1/accounts", object{"name": nil}, stoa.CodeMissingParameter, "name"},
+		{"an empty name", "POST", "/api/v1/accounts", object{"name": ""}, stoa.CodeInvalidValue, "name"},
+		{"a number for a name", "POST", "/api/v1/accounts", object{"name": 1}, stoa.CodeInvalidType, "name"},
+		{"no address", "POST", "/api/v1/accounts", object{"name": "x", "email": "nobody"}, stoa.CodeInvalidValue, "email"},
+		{"a fraction of a micro-credit", "POST", "/api/v1/accounts", `{"name":"x","grantMicro":1.5}`, stoa.CodeInvalidType, "grantMicro"},
+		{"suspending oneself", "PATCH", "/api/v1/accounts/" + h.Account.ID, object{"suspended": true}, stoa.CodeInvalidValue, "suspended"},
+		{"an account that is not there", "GET", "/api/v1/accounts/acc_none", nil, stoa.CodeNotFound, ""},
+		{"a change of one", "PATCH", "/api/v1/accounts/acc_none", object{"name": "x"}, stoa.CodeNotFound, ""},
+		{"a grant to one", "POST", "/api/v1/accounts/acc_none/grants", object{"amountMicro": 1}, stoa.CodeNotFound, ""},
+		{"a key for one", "POST", "/api/v1/accounts/acc_none/keys", object{"name": "x"}, stoa.CodeNotFound, ""},
+		{"a grant of nothing", "POST", "/api/v1/accounts/" + h.Account.ID + "/grants", object{"amountMicro": 0}, stoa.CodeInvalidValue, "amountMicro"},
+		{"a grant below zero", "POST", "/api/v1/accounts/" + h.Account.ID + "/grants", object{"amountMicro": -1}, stoa.CodeInvalidValue, "amountMicro"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			e := c.WantError(test.want, test.method, test.path, test.body)
+			if got := deref(e.Param); got != test.param {
+				t.Errorf("param is %q, want %q: %s", got, test.param, e.Message)
+			}
+		})
+	}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func TestAnExternalReferenceIsGrantedOnce(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	path := "/api/v1/accounts/" + h.Account.ID + "/grants"
+	var first, second contract.Grant
+	c.Want(201, "POST", path, object{"amountMicro": 7, "externalRef": "pay_1", "reason": "top-up"}).JSON(&first)
+	c.Want(200, "POST", path, object{"amountMicro": 7, "externalRef": "pay_1"}).JSON(&second)
+	if first.ID != second.ID {
+		t.Errorf("granted twice: %s and %s", first.ID, second.ID)
+	}
+	c.WantError(stoa.CodeConflict, "POST", path, object{"amountMicro": 8, "externalRef": "pay_1"})
+	var credits contract.Credits
+	c.Want(200, "GET", "/api/v1/credits", nil).JSON(&credits)
+	if want := int64(100*stoa.Credit) + 7; credits.GrantedMicro != want {
+		t.Errorf("granted %d in all, want %d", credits.GrantedMicro, want)
+	}
+}
+
+func TestAListIsReadPageByPage(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	for range 5 {
+		c.Want(201, "POST", "/api/v1/accounts", object{"name": "one"})
+	}
+	for _, order := range []string{"asc", "desc"} {
+		seen := map[string]bool{}
+		var last string
+		path := "/api/v1/accounts?limit=2&order=" + order
+		for cursor := ""; ; {
+			var p page[contract.Account]
+			c.Want(200, "GET", path+cursor, nil).JSON(&p)
+			for _, a := range p.Data {
+				if seen[a.ID] || last != "" && (order == "asc") != (a.ID > last) {
+					t.Errorf("%s comes after %s in the order %s", a.ID, last, order)
+				}
+				seen[a.ID], last = true, a.ID
+			}
+			if (p.NextCursor != nil) != p.HasMore {
+				t.Fatalf("nextCursor and hasMore differ: %+v", p)
+			}
+			if !p.HasMore {
+				break
+			}
+			cursor = "&cursor=" + *p.NextCursor
+		}
+		if len(seen) != 6 {
+			t.Errorf("saw %d accounts, want 6", len(seen))
+		}
+	}
+}
+
+func TestACursorFitsOneListAlone(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	c.Want(201, "POST", "/api/v1/accounts", object{"name": "one"})
+	var p page[contract.Account]
+	c.Want(200, "GET", "/api/v1/accounts?limit=1", nil).JSON(&p)
+	cursor := *p.NextCursor
+	c.Want(200, "GET", "/api/v1/accounts?order=desc&cursor="+cursor, nil)
+	for _, path := range []string{
+		"/api/v1/accounts?order=asc&cursor=" + cursor,
+		"/api/v1/accounts?cursor=x" + cursor,
+		"/api/v1/accounts?cursor=" + cursor[:len(cursor)-2],
+		"/api/v1/accounts?cursor=!",
+		"/api/v1/keys?cursor=" + cursor,
+		"/api/v1/credits/ledger?cursor=" + cursor,
+		"/api/v1/receipts?cursor=" + cursor,
+	} {
+		c.WantError(stoa.CodeInvalidCursor, "GET", path, nil)
+	}
+	for path, param := range map[string]string{
+		"/api/v1/accounts?limit=0":                                        "limit",
+		"/api/v1/accounts?limit=101":                                      "limit",
+		"/api/v1/accounts?limit=x":                                        "limit",
+		"/api/v1/accounts?limit=1&limit=2":                                "limit",
+		"/api/v1/accounts?order=up":                                       "order",
+		"/api/v1/keys?limit=0":                                            "limit",
+		"/api/v1/receipts?from=yesterday":                                 "from",
+		"/api/v1/usage?groupBy=colour":                                    "groupBy",
+		"/api/v1/usage?groupBy=day,day":                                   "groupBy",
+		"/api/v1/usage?format=xml":                                        "format",
+		"/api/v1/usage?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z": "from",
+	} {
+		r := c.Want(400, "GET", path, nil)
+		if got := deref(r.Error().Param); got != param {
+			t.Errorf("%s: param is %q, want %q: %s", path, got, param, r.Error().Message)
+		}
+	}
+}
+
+func TestCreatingUnderAnIdempotencyKeyHappensOnce(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t).With("Idempotency-Key", "order-1")
+	paths := map[string]object{
+		"/api/v1/accounts": {"name": "Acme"},
+		"/api/v1/keys":     {"name": "one", "scopes": []string{"responses"}},
+		"/api/v1/accounts/" + h.Account.ID + "/keys":   {"name": "one"},
+		"/api/v1/accounts/" + h.Account.ID + "/grants": {"amountMicro": 5},
+	}
+	for path, body := range paths {
+		first := c.Want(201, "POST", path, body)
+		again := c.Want(201, "POST", path, body)
+		if string(first.Body) != string(again.Body) || first.Header.Get("Location") != again.Header.Get("Location") {
+			t.Errorf("%s: the answers differ:\n%s%s", path, first.Body, again.Body)
+		}
+		if first.Header.Get("Idempotency-Replayed") != "" || again.Header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("%s: only the second answer is a replay", path)
+		}
+		other := maps.Clone(body)
+		if _, ok := other["name"]; ok {
+			other["name"] = "other"
+		} else {
+			other["amountMicro"] = 6
+		}
+		c.WantError(stoa.CodeIdempotencyReused, "POST", path, other)
+	}
+}
+
+func TestAReplayOfASecretNeedsTheSameKey(t *testing.T) {
+	h := start(t, apitest.Config{})
+	other, _ := h.NewKey(h.Account.ID, stoa.ScopeAll)
+	body := object{"name": "one", "scopes": []string{"responses"}}
+	h.Client(t).With("Idempotency-Key", "k").Want(201, "POST", "/api/v1/keys", body)
+	h.ClientWith(t, other).With("Idempotency-Key", "k").WantError(stoa.CodeIdempotencyReused, "POST", "/api/v1/keys", body)
+}
+
+func TestAFailureIsNotRemembered(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t).With("Idempotency-Key", "k")
+	path := "/api/v1/accounts/" + h.Account.ID + "/grants"
+	h.Client(t).Want(201, "POST", path, object{"amountMicro": 1, "externalRef": "r"})
+	c.WantError(stoa.CodeConflict, "POST", path, object{"amountMicro": 2, "externalRef": "r"})
+	c.Want(201, "POST", path, object{"amountMicro": 2, "externalRef": "r2"})
+}
+
+func TestAnIdempotencyKeyHasAForm(t *testing.T) {
+	h := start(t, apitest.Config{})
+	for _, key := range []string{"with space", strings.Repeat("x", 256), "\u00e4"} {
+		e := h.Client(t).With("Idempotency-Key", key).WantError(stoa.CodeInvalidValue, "POST", "/api/v1/accounts", object{"name": "x"})
+		if deref(e.Param) != "Idempotency-Key" {
+			t.Errorf("param is %q", deref(e.Param))
+		}
+	}
+}
