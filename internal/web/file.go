@@ -12,6 +12,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed static
@@ -24,17 +25,23 @@ type file struct {
 	kind   string // media type
 	digest string // of the content, short
 	plain  []byte // nil: only compressed, because few ask for it otherwise
-	gzip   []byte
+	gzip   func() []byte
 }
 
-// newFile compresses a content. The extension of the name says what it is.
+// newFile makes a file of a content, which is compressed when it is first asked
+// for. The extension of the name says what it is.
 func newFile(name string, content []byte) *file {
 	sum := sha256.Sum256(content)
-	var packed bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is a valid one
-	z.Write(content)                                           // to memory: cannot fail
-	z.Close()
-	return &file{kind: kindOf(name), digest: hex.EncodeToString(sum[:6]), plain: content, gzip: packed.Bytes()}
+	return &file{
+		kind: kindOf(name), digest: hex.EncodeToString(sum[:6]), plain: content,
+		gzip: sync.OnceValue(func() []byte {
+			var packed bytes.Buffer
+			z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is a valid one
+			z.Write(content)                                           // to memory: cannot fail
+			z.Close()
+			return packed.Bytes()
+		}),
+	}
 }
 
 func kindOf(name string) string {
@@ -69,8 +76,10 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	body := f.gzip
-	if !packed {
+	var body []byte
+	if packed {
+		body = f.gzip()
+	} else {
 		var err error
 		if body, err = f.unpacked(); err != nil {
 			h.Del("ETag")
@@ -88,7 +97,7 @@ func (f *file) unpacked() ([]byte, error) {
 	if f.plain != nil {
 		return f.plain, nil
 	}
-	z, err := gzip.NewReader(bytes.NewReader(f.gzip))
+	z, err := gzip.NewReader(bytes.NewReader(f.gzip()))
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +146,7 @@ func loadAssets() (assets, error) {
 		}
 		if name, ok := strings.CutSuffix(e.Name(), ".gz"); ok {
 			sum := sha256.Sum256(content)
-			out[name] = &file{kind: kindOf(name), digest: hex.EncodeToString(sum[:6]), gzip: content}
+			out[name] = &file{kind: kindOf(name), digest: hex.EncodeToString(sum[:6]), gzip: func() []byte { return content }}
 			continue
 		}
 		out[e.Name()] = newFile(e.Name(), content)

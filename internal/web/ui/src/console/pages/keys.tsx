@@ -66,12 +66,12 @@ export function Keys() {
                   <div>
                     {k.name} {k.id === me.key.id && <Badge meaning="accent">this one</Badge>}
                   </div>
-                  <code class="small">{k.hint}</code>
+                  <code class="nowrap">{k.hint}</code>
                 </>
               ),
             },
             { title: "State", show: (k) => <Badge meaning={states[k.status]}>{k.status}</Badge> },
-            { title: "May", show: (k) => <span class="small breaks">{k.scopes.join(", ")}</span> },
+            { title: "May", show: (k) => <span class="small">{k.scopes.join(", ")}</span> },
             { title: "Limits", show: (k) => <span class="small">{limits(k)}</span> },
             { title: "Last used", show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
             {
@@ -202,7 +202,7 @@ function Secret({ of, onClose }: { of: KeyWithSecret; onClose: () => void }) {
           <b>This is shown once.</b> The service keeps only a fingerprint of it. Copy it now to where it will be used.
         </p>
       </Notice>
-      <Code text={of.secret} />
+      <Code text={of.secret} wraps />
     </Dialog>
   );
 }

@@ -63,15 +63,25 @@ function Bench({ meta }: { meta: Meta }) {
   const [snippets, setSnippets] = useState(false);
   const running = useRef<AbortController | undefined>(undefined);
   const [busy, setBusy] = useState(false);
-  const end = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLTextAreaElement>(null);
   const ids = useRef(0);
 
   useEffect(() => () => running.current?.abort(), []);
+  // The end stays in sight while a reply grows, until somebody scrolls up.
+  const chat = useRef<HTMLDivElement>(null);
+  const stick = useRef(true);
   useEffect(() => {
-    const nearEnd = innerHeight + scrollY > document.documentElement.scrollHeight - 200;
-    if (nearEnd) end.current?.scrollIntoView({ block: "end" });
-  }, [rounds]);
+    const listen = () => (stick.current = innerHeight + scrollY > document.documentElement.scrollHeight - 80);
+    const watch = new ResizeObserver(() => {
+      if (stick.current) scrollTo(0, document.documentElement.scrollHeight);
+    });
+    addEventListener("scroll", listen, { passive: true });
+    watch.observe(chat.current!);
+    return () => {
+      removeEventListener("scroll", listen);
+      watch.disconnect();
+    };
+  }, []);
 
   const change = (id: number, what: Partial<Round>) => setRounds((all) => all.map((r) => (r.id === id ? { ...r, ...what } : r)));
 
@@ -98,6 +108,7 @@ function Bench({ meta }: { meta: Meta }) {
     const round: Round = { id: ++ids.current, question, asked: settings.model };
     const stop = new AbortController();
     running.current = stop;
+    stick.current = true;
     setRounds([...before, round]);
     setBusy(true);
     let known: Reply | undefined;
@@ -157,19 +168,17 @@ function Bench({ meta }: { meta: Meta }) {
       <div class="bench">
         <Choices meta={meta} settings={settings} onChange={(s) => setSettings({ ...settings, ...s })} />
         <section class="talk" aria-label="Conversation">
-          {rounds.length === 0 ? (
+          {rounds.length === 0 && (
             <div class="hello muted">
               <p>Ask something. The whole conversation travels with each call, and each reply shows what it cost.</p>
             </div>
-          ) : (
-            <div class="chat">
+          )}
+          <div class="chat" ref={chat}>
               {rounds.map((r) => (
                 <Exchange key={r.id} round={r} meta={meta} busy={busy && r === latest} again={r === latest && !busy ? () => send(r.question, rounds.slice(0, -1)) : undefined} />
               ))}
-            </div>
-          )}
+          </div>
           <Spoken text={latest?.reply?.text ?? ""} done={!busy} />
-          <div ref={end} />
           <form
             class="composer"
             onSubmit={(e) => {

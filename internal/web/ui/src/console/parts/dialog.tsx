@@ -10,6 +10,8 @@ export function Dialog({ title, wide, onClose, footer, children }: { title: stri
     const dialog = at.current!;
     const before = document.activeElement as HTMLElement | null;
     dialog.showModal();
+    // Not the close button, unless nothing else asks for the focus.
+    if (!dialog.querySelector("[autofocus]")) dialog.focus();
     return () => {
       dialog.close();
       before?.focus?.();
@@ -19,6 +21,7 @@ export function Dialog({ title, wide, onClose, footer, children }: { title: stri
     <dialog
       ref={at}
       class={"dialog" + (wide ? " wide" : "")}
+      tabIndex={-1}
       aria-label={title}
       onCancel={(event) => {
         event.preventDefault();

@@ -1,0 +1,121 @@
+package web
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"stoa/internal/contract"
+)
+
+func referencePage(t *testing.T) string {
+	t.Helper()
+	return bodyOf(t, ask(t, newHandler(t), "GET", "/docs/api-openapi"))
+}
+
+func TestTheReferenceNamesEverythingInTheContract(t *testing.T) {
+	page := referencePage(t)
+	doc, err := contract.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			if !strings.Contains(page, `id="`+op.OperationID+`"`) || !strings.Contains(page, `href="#`+op.OperationID+`"`) {
+				t.Errorf("%s %s has no place, or no way to it", method, path)
+			}
+		}
+	}
+	for name := range doc.Components.Schemas {
+		if !strings.Contains(page, `id="schema-`+name+`"`) {
+			t.Errorf("the schema %s has no place", name)
+		}
+	}
+	for _, c := range contract.Codes() {
+		if !strings.Contains(page, `id="error-`+string(c.Code)+`"`) {
+			t.Errorf("the code %s has no place", c.Code)
+		}
+	}
+	for event := range doc.Components.Schemas["ResponseStreamEvent"].Value.Discriminator.Mapping {
+		if !strings.Contains(page, "<code>"+event+"</code>") {
+			t.Errorf("the event %s is not in the table", event)
+		}
+	}
+}
+
+const small = `{"openapi":"3.0.3","info":{"title":"T","version":"1","description":"A <script>alert(1)</script> **word** [x](javascript:alert(1))"},
+"tags":[{"name":"things"}],"security":[{"bearer":[]}],
+"paths":{"/things/{thingId}":{"parameters":[{"name":"thingId","in":"path","required":true,"schema":{"type":"string"}}],
+"get":{"operationId":"getThing","tags":["things"],"summary":"Read a thing","security":[],"parameters":[{"name":"q","in":"query","required":true,"schema":{"type":"string"},"example":"it's"}],"responses":{"200":{"description":"It.","content":{"application/json":{"schema":{"$ref":"#/components/schemas/Tree"}}}}}},
+"put":{"operationId":"putThing","tags":["things"],"summary":"Write","requestBody":{"required":true,"content":{"application/json":{"schema":{"$ref":"#/components/schemas/Tree"}}}},"responses":{"204":{"description":"Done."}}}}},
+"components":{"schemas":{"Tree":{"type":"object","required":["name"],"properties":{"name":{"type":"string","minLength":1,"maxLength":8,"example":"it's"},"children":{"type":"array","items":{"$ref":"#/components/schemas/Tree"}},"size":{"type":"integer","minimum":0,"nullable":true}}}}}}`
+
+func TestTheLayoutOfASmallContract(t *testing.T) {
+	ref, err := newReference([]byte(small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(ref.Description); strings.Contains(got, "<script") || strings.Contains(got, "javascript:") || !strings.Contains(got, "<strong>word</strong>") {
+		t.Errorf("the description became %q", got)
+	}
+	if len(ref.Groups) != 1 || len(ref.Groups[0].Operations) != 2 {
+		t.Fatalf("groups: %+v", ref.Groups)
+	}
+	get, put := ref.Groups[0].Operations[0], ref.Groups[0].Operations[1]
+	if get.NeedsKey || !put.NeedsKey {
+		t.Error("who needs a key is turned around")
+	}
+	if len(get.Parameters) != 2 || get.Parameters[0].Name != "thingId" {
+		t.Errorf("parameters: %+v", get.Parameters)
+	}
+	tree := put.Bodies[0].Schema
+	if tree.Type != "Tree" || len(tree.Members) != 3 || !tree.Members[0].Required || tree.Members[1].Schema.Link != "schema-Tree" || tree.Members[1].Schema.Type != "array of Tree" {
+		t.Errorf("the schema: %+v", tree)
+	}
+	if rules := strings.Join(tree.Members[0].Schema.Rules, "; "); rules != "1 to 8 characters" {
+		t.Errorf("rules of a name: %q", rules)
+	}
+	if !tree.Members[2].Schema.Nullable {
+		t.Error("a size may be null")
+	}
+	if got, want := get.Samples[0].Text, `curl "$STOA_BASE_URL/things/$THING_ID?q=it's"`; got != want {
+		t.Errorf("curl of a GET:\n%s\nwant\n%s", got, want)
+	}
+	if got, want := put.Samples[0].Text, "curl --request PUT \"$STOA_BASE_URL/things/$THING_ID\" \\\n  --header \"Authorization: Bearer $STOA_API_KEY\" \\\n  --json '{\"name\": \"it'\\''s\"}'"; got != want {
+		t.Errorf("curl of a PUT:\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestEverySampleIsWhatAShellCanRead(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("there is no shell")
+	}
+	ref, err := newReference(contract.JSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var script strings.Builder
+	for _, g := range ref.Groups {
+		for _, o := range g.Operations {
+			for _, s := range o.Samples {
+				script.WriteString(s.Text + "\n")
+			}
+		}
+	}
+	check := exec.Command(sh, "-n")
+	check.Stdin = strings.NewReader(script.String())
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestAReferenceThatLeadsNowhereIsAnError(t *testing.T) {
+	broken := strings.ReplaceAll(small, `"$ref":"#/components/schemas/Tree"}}}},"responses"`, `"$ref":"#/components/schemas/Shrub"}}}},"responses"`)
+	if _, err := newReference([]byte(broken)); err == nil || !strings.Contains(err.Error(), "Shrub") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := newReference([]byte(`{"paths":`)); err == nil {
+		t.Error("half a document was read")
+	}
+}
