@@ -4,8 +4,8 @@
 //
 // It never computes a price, knows no model and no HTTP, and never writes a
 // charge later than it says so. Start with [Ledger.Hold] and [Hold.Settle];
-// settle.go has the one goroutine that commits charges in groups, verify.go
-// proves the books from their rows.
+// settle.go has the one goroutine that takes charges in groups, commit.go writes
+// them, verify.go proves the books from their rows.
 //
 // How it works: the node leases the whole balance of an account from the store
 // and takes holds from that lease without touching the database. What is

@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/pressly/goose/v3"
@@ -20,7 +18,6 @@ import (
 const (
 	defaultReaders = 4
 	maxGroup       = 256 // closures in one commit
-	maxStatements  = 512 // prepared and kept per connection
 )
 
 // oldestSQLite is the first version without the bug that could lose commits
@@ -352,78 +349,4 @@ func (s *sqliteDB) closePools() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// conn is a connection that keeps what it has prepared.
-type conn struct {
-	c     *sql.Conn
-	stmts map[string]*sql.Stmt
-}
-
-func newConn(c *sql.Conn) *conn { return &conn{c: c, stmts: map[string]*sql.Stmt{}} }
-
-func (c *conn) prepared(query string) *sql.Stmt {
-	if st := c.stmts[query]; st != nil {
-		return st
-	}
-	if len(c.stmts) >= maxStatements || strings.HasPrefix(query, "PRAGMA") {
-		return nil
-	}
-	st, err := c.c.PrepareContext(context.Background(), positional(query))
-	if err != nil {
-		return nil // running it unprepared tells the error
-	}
-	c.stmts[query] = st
-	return st
-}
-
-// positional writes $1, $2, $3 as ?, ?, ? where each occurs once and in order: to
-// SQLite $n is a name, and binding by name costs more the more there are. Any
-// other text is left as it is.
-func positional(query string) string {
-	if strings.ContainsAny(query, "'\"?") {
-		return query // quoted text may hold a dollar
-	}
-	var b strings.Builder
-	n, rest := 0, query
-	for {
-		i := strings.IndexByte(rest, '$')
-		if i < 0 {
-			b.WriteString(rest)
-			return b.String()
-		}
-		b.WriteString(rest[:i])
-		b.WriteByte('?')
-		rest = rest[i+1:]
-		n++
-		digits := 0
-		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
-			digits++
-		}
-		if rest[:digits] != strconv.Itoa(n) {
-			return query
-		}
-		rest = rest[digits:]
-	}
-}
-
-func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if st := c.prepared(query); st != nil {
-		return st.ExecContext(ctx, args...)
-	}
-	return c.c.ExecContext(ctx, query, args...)
-}
-
-func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if st := c.prepared(query); st != nil {
-		return st.QueryContext(ctx, args...)
-	}
-	return c.c.QueryContext(ctx, query, args...)
-}
-
-func (c *conn) close() {
-	for _, st := range c.stmts {
-		st.Close()
-	}
-	c.c.Close()
 }
