@@ -1,0 +1,286 @@
+// Package client calls the service over HTTP as its contract describes it: one
+// way to send a request, with retries that are safe, errors that carry what the
+// service said, pages that are ranged over, and streams.
+//
+// It never prints, never asks, and keeps nothing between calls but connections.
+// Start at [Client.Do]; [Client.Respond] and [Client.Stream] are model calls.
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"stoa/internal/contract"
+	"stoa/internal/jsonx"
+)
+
+// Prefix begins every path of the API.
+const Prefix = "/api/v1"
+
+const (
+	tries   = 3                // of one request, all told
+	maxWait = 10 * time.Second // before another try; a service that asks for more is believed at once
+	maxBody = 64 << 20         // of a reply that is read whole
+)
+
+// A Client calls one service with one key. It is safe for concurrent use.
+type Client struct {
+	// API has a method for each operation of the contract but model calls. An
+	// answer that is not what was asked for is an [*Error] there too.
+	API *contract.ClientWithResponses
+
+	// UserAgent names the caller; set it before the first call.
+	UserAgent string
+
+	base   string
+	folder string // path of the base, for a service behind a proxy
+	key    string
+	http   *http.Client
+}
+
+// New makes a client for the service at base, an origin such as
+// https://stoa.example; a path of /api/v1 is tolerated. An empty key is not sent.
+func New(base, key string) (*Client, error) {
+	at, err := origin(base)
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
+	transport.MaxIdleConnsPerHost = 8
+	c := &Client{UserAgent: "stoa", base: at.String(), folder: at.EscapedPath(), key: key}
+	c.http = &http.Client{
+		Transport: transport,
+		// A redirect would turn a POST into a GET, or carry the key elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	c.API, err = contract.NewClientWithResponses(c.base, contract.WithHTTPClient(doer{c}))
+	return c, err
+}
+
+// origin reads a base URL.
+func origin(text string) (*url.URL, error) {
+	short := strings.TrimRight(strings.TrimSpace(text), "/")
+	short = strings.TrimRight(strings.TrimSuffix(short, Prefix), "/")
+	u, err := url.Parse(short)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("the base URL %q is not an address such as https://stoa.example or http://127.0.0.1:8080", text)
+	}
+	return u, nil
+}
+
+// doer lets the generated client send as everything else does.
+type doer struct{ c *Client }
+
+func (d doer) Do(req *http.Request) (*http.Response, error) {
+	r := Request{
+		Method: req.Method, Path: strings.TrimPrefix(req.URL.EscapedPath(), d.c.folder),
+		Query: req.URL.Query(), Header: req.Header,
+	}
+	if req.Body != nil && req.Body != http.NoBody {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = body
+	}
+	return d.c.Do(req.Context(), r)
+}
+
+// BaseURL is the origin that is called.
+func (c *Client) BaseURL() string { return c.base }
+
+// A Request is one call. Of Body and Open at most one is set.
+type Request struct {
+	Method string // empty: GET
+	Path   string // of the API, escaped: "/keys" and "/api/v1/keys" are the same
+	Query  url.Values
+	Header http.Header
+
+	Body []byte                        // JSON, unless Header says otherwise
+	Open func() (io.ReadCloser, error) // gives a body anew for each try
+	Size int64                         // of what Open gives; -1: not known
+
+	// Once keeps a POST from getting an Idempotency-Key and from being sent
+	// again after it may have arrived.
+	Once bool
+}
+
+// Do sends a request and gives the reply, whose body the caller closes. A
+// status of 300 or more, but for 304, is an [*Error].
+//
+// A POST gets an Idempotency-Key. A request that the service asks to repeat, or
+// that got lost on the network where a repetition is harmless, is sent up to
+// three times in all.
+func (c *Client) Do(ctx context.Context, r Request) (*http.Response, error) {
+	r = c.prepare(r)
+	return retry(ctx, r, func() (*http.Response, error) { return c.send(ctx, r) })
+}
+
+// Bytes is [Client.Do] for a reply that is read whole, of at most 64 MiB.
+func (c *Client) Bytes(ctx context.Context, r Request) ([]byte, http.Header, error) {
+	r = c.prepare(r)
+	var header http.Header
+	body, err := retry(ctx, r, func() ([]byte, error) {
+		res, err := c.send(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		defer res.Body.Close()
+		header = res.Header
+		body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
+		if err != nil {
+			return nil, &networkError{c.base, err}
+		}
+		if len(body) > maxBody {
+			return nil, fmt.Errorf("the reply of %s is larger than %d MiB", r.Path, maxBody>>20)
+		}
+		return body, nil
+	})
+	return body, header, err
+}
+
+// JSON sends body as JSON (nil: none) and reads the reply into into (nil: it is
+// not read). It gives the reply's bytes too.
+func (c *Client) JSON(ctx context.Context, method, path string, query url.Values, body, into any) (jsonx.Value, error) {
+	r := Request{Method: method, Path: path, Query: query}
+	if body != nil {
+		text, err := jsonx.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = text
+	}
+	reply, _, err := c.Bytes(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if len(reply) > 0 && !jsonx.Valid(reply) {
+		return nil, c.notOurs(r.Path)
+	}
+	if into != nil {
+		if err := jsonx.Unmarshal(reply, into); err != nil {
+			return nil, c.notOurs(r.Path)
+		}
+	}
+	return reply, nil
+}
+
+func (c *Client) notOurs(path string) error {
+	return fmt.Errorf("%s did not answer %s with the JSON of this API; check the base URL and the service's version", c.base, path)
+}
+
+// prepare completes a request, so that each try of it is the same.
+func (c *Client) prepare(r Request) Request {
+	if r.Method == "" {
+		r.Method = http.MethodGet
+	}
+	r.Path = "/" + strings.TrimLeft(r.Path, "/")
+	if r.Path != Prefix && !strings.HasPrefix(r.Path, Prefix+"/") {
+		r.Path = Prefix + r.Path
+	}
+	r.Header = r.Header.Clone()
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	r.Header.Set("User-Agent", c.UserAgent)
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	if r.Body != nil && r.Header.Get("Content-Type") == "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if r.Method == http.MethodPost && !r.Once && r.Header.Get("Idempotency-Key") == "" {
+		r.Header.Set("Idempotency-Key", "cli-"+rand.Text())
+	}
+	return r
+}
+
+// send is one try.
+func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
+	address := c.base + r.Path
+	if len(r.Query) > 0 {
+		address += "?" + r.Query.Encode()
+	}
+	var body io.Reader
+	size := int64(len(r.Body))
+	switch {
+	case r.Open != nil:
+		f, err := r.Open()
+		if err != nil {
+			return nil, err
+		}
+		body, size = f, r.Size
+	case r.Body != nil:
+		body = bytes.NewReader(r.Body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, address, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header = r.Header
+	if req.ContentLength = size; size == 0 {
+		req.Body = http.NoBody
+		if f, ok := body.(io.Closer); ok {
+			f.Close()
+		}
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, &networkError{c.base, err}
+	}
+	if res.StatusCode >= 300 && res.StatusCode != http.StatusNotModified {
+		defer res.Body.Close()
+		return nil, readError(res)
+	}
+	return res, nil
+}
+
+// repeatable tells whether doing the request twice is the same as once.
+func (r Request) repeatable() bool {
+	if r.Header.Get("If-Match") != "" || r.Header.Get("If-None-Match") != "" && r.Method != http.MethodGet {
+		return false // the first try may have changed what the second is held against
+	}
+	return r.Method != http.MethodPost || r.Header.Get("Idempotency-Key") != ""
+}
+
+// retry tries until it works, trying again is no use, or ctx ends.
+func retry[T any](ctx context.Context, r Request, try func() (T, error)) (T, error) {
+	for n := 1; ; n++ {
+		got, err := try()
+		if err == nil || n == tries || ctx.Err() != nil {
+			return got, err
+		}
+		wait := time.Duration(n) * 250 * time.Millisecond
+		if answer, ok := errors.AsType[*Error](err); ok {
+			if !answer.Retryable {
+				return got, err
+			}
+			wait = max(wait, answer.RetryAfter)
+		} else if lost, ok := errors.AsType[*networkError](err); !ok || !r.repeatable() || lost.dialing() {
+			return got, err
+		}
+		if wait > maxWait {
+			return got, err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return got, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"stoa/internal/contract"
+	"stoa/internal/jsonx"
+)
+
+// An Error is what the service answered instead of what was asked for.
+type Error struct {
+	Status     int           // of HTTP; 0 for one that came within a stream
+	Code       string        // the machine word; empty where somebody else answered
+	Param      string        // the member at fault, if any
+	Message    string        // one or two sentences
+	RequestID  string        // finds the request in the operator's log
+	Retryable  bool          // sending it again can help
+	RetryAfter time.Duration // not sooner than this; 0: not said
+	Body       []byte        // as it came
+}
+
+// Error is the sentence, and the request id where there is one.
+func (e *Error) Error() string {
+	if e.RequestID == "" {
+		return e.Message
+	}
+	return fmt.Sprintf("%s (%s)", e.Message, e.RequestID)
+}
+
+// CodeOf is the machine word of a service's error; empty for any other.
+func CodeOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// readError makes an error of a reply whose status says that it is not what was asked for.
+func readError(res *http.Response) *Error {
+	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // what came is all there is to tell
+	e := &Error{Status: res.StatusCode, RequestID: res.Header.Get("X-Request-Id"), Body: body}
+	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		e.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	var envelope contract.ErrorEnvelope
+	if jsonx.Lenient(body, &envelope) == nil && envelope.Error.Message != "" {
+		in := envelope.Error
+		e.Code, e.Message, e.Retryable = in.Code, in.Message, in.Retryable
+		if in.RequestID != "" {
+			e.RequestID = in.RequestID
+		}
+		if in.Param != nil {
+			e.Param = *in.Param
+		}
+		return e
+	}
+	e.Message = fmt.Sprintf("%s answered %d %s, and not in the words of this API; check the base URL",
+		res.Request.URL.Host, res.StatusCode, http.StatusText(res.StatusCode))
+	e.Retryable = res.StatusCode == http.StatusBadGateway || res.StatusCode == http.StatusServiceUnavailable || res.StatusCode == http.StatusGatewayTimeout
+	return e
+}
+
+// networkError says that no answer came, or not all of one.
+type networkError struct {
+	base string
+	err  error
+}
+
+func (e *networkError) Error() string {
+	err := e.err
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	if e.dialing() {
+		return fmt.Sprintf("no connection to %s: %v", e.base, err)
+	}
+	return fmt.Sprintf("the connection to %s broke: %v", e.base, err)
+}
+
+func (e *networkError) Unwrap() error { return e.err }
+
+// dialing tells whether nothing was sent.
+func (e *networkError) dialing() bool {
+	op, ok := errors.AsType[*net.OpError](e.err)
+	return ok && op.Op == "dial"
+}
+
+// Unreachable tells whether err says that nobody answers at the base URL.
+func Unreachable(err error) bool {
+	e, ok := errors.AsType[*networkError](err)
+	return ok && e.dialing()
+}

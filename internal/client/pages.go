@@ -1,0 +1,50 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"net/url"
+	"strconv"
+
+	"stoa/internal/jsonx"
+)
+
+// MaxPage is the largest page that is asked for.
+const MaxPage = 100
+
+// All ranges over a list from its first page, following the cursors. It gives at
+// most limit rows as they came; 0 means all.
+func (c *Client) All(ctx context.Context, path string, query url.Values, limit int) iter.Seq2[jsonx.Value, error] {
+	return func(yield func(jsonx.Value, error) bool) {
+		query := maps.Clone(query)
+		if query == nil {
+			query = url.Values{}
+		}
+		for given := 0; ; {
+			size := MaxPage
+			if limit > 0 {
+				size = min(size, limit-given)
+			}
+			query.Set("limit", strconv.Itoa(size))
+			var page struct {
+				Data       []jsonx.Value `json:"data"`
+				NextCursor *string       `json:"nextCursor"`
+			}
+			if _, err := c.JSON(ctx, "GET", path, query, nil, &page); err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, row := range page.Data {
+				if !yield(row, nil) {
+					return
+				}
+				given++
+			}
+			if page.NextCursor == nil || limit > 0 && given >= limit {
+				return
+			}
+			query.Set("cursor", *page.NextCursor)
+		}
+	}
+}
