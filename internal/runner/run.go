@@ -76,8 +76,9 @@ func (r *Runner) Run(ctx context.Context) error {
 		return fmt.Errorf("begin to run sessions: %w", err)
 	}
 	var turns, helpers sync.WaitGroup
+	done := make(chan struct{})
 	if r.cfg.Shared {
-		helpers.Go(func() { r.beats(ctx) })
+		helpers.Go(func() { r.beats(ctx, done) })
 		helpers.Go(func() { r.listen(ctx) })
 	}
 	r.claimLoop(ctx, &turns)
@@ -85,7 +86,6 @@ func (r *Runner) Run(ctx context.Context) error {
 	r.mu.Lock()
 	r.stopping = true
 	r.mu.Unlock()
-	done := make(chan struct{})
 	go func() { turns.Wait(); close(done) }()
 	grace := time.NewTimer(max(r.cfg.Grace, 0))
 	defer grace.Stop()

@@ -96,16 +96,17 @@ func (r *Runner) beat(ctx context.Context) error {
 	return err
 }
 
-// beats keeps the leases until ctx ends and all runs are over. When the store
-// does not answer for longer than a lease, others have taken the sessions over:
-// nothing is written for them any more.
-func (r *Runner) beats(ctx context.Context) {
+// beats keeps the leases until over is closed: the last run has ended. When the
+// store does not answer for longer than a lease, others have taken the sessions
+// over: nothing is written for them any more.
+func (r *Runner) beats(ctx context.Context, over <-chan struct{}) {
 	every := time.NewTicker(r.cfg.Lease / 4)
 	defer every.Stop()
 	last := time.Now()
 	for {
-		<-every.C
-		if ctx.Err() != nil && r.idle() {
+		select {
+		case <-every.C:
+		case <-over:
 			return
 		}
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Lease/2)
@@ -119,12 +120,6 @@ func (r *Runner) beats(ctx context.Context) {
 			r.stopAll(errLost)
 		}
 	}
-}
-
-func (r *Runner) idle() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.runs) == 0
 }
 
 // listen tells watchers of what other processes write.
