@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"fmt"
 	"html/template"
 	"slices"
@@ -94,13 +93,9 @@ type namedSchema struct {
 
 const methods = "get put post delete patch head options"
 
-// newReference reads the contract document.
-func newReference(doc []byte) (*reference, error) {
-	root, err := parse(doc)
-	if err != nil {
-		return nil, fmt.Errorf("read the contract: %w", err)
-	}
-	b := &builder{root: root, prose: newProse()}
+// newReference lays out the contract document.
+func newReference(doc *value) (*reference, error) {
+	b := &builder{root: doc, prose: newProse()}
 	page := b.page()
 	if b.err != nil {
 		return nil, fmt.Errorf("lay out the reference: %w", b.err)
@@ -305,21 +300,14 @@ func (b *builder) events(name string, v *value) eventTable {
 
 // operations lists the ids that the contract knows, for pages that show only
 // what the service offers.
-func (r *reference) operations() []string {
+func operations(doc *value) []string {
 	var out []string
-	for _, g := range r.Groups {
-		for _, o := range g.Operations {
-			out = append(out, o.ID)
+	for _, path := range doc.all("paths") {
+		for _, m := range path.value.members {
+			if id := m.value.str("operationId"); id != "" {
+				out = append(out, id)
+			}
 		}
 	}
 	return out
-}
-
-// render writes the page.
-func (r *reference) render(t *template.Template, shell any) ([]byte, error) {
-	var out bytes.Buffer
-	if err := t.ExecuteTemplate(&out, "reference", shell); err != nil {
-		return nil, fmt.Errorf("render the reference: %w", err)
-	}
-	return out.Bytes(), nil
 }

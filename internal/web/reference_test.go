@@ -8,6 +8,15 @@ import (
 	"stoa/internal/contract"
 )
 
+func layOut(t *testing.T, doc string) (*reference, error) {
+	t.Helper()
+	v, err := parse([]byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newReference(v)
+}
+
 func referencePage(t *testing.T) string {
 	t.Helper()
 	return bodyOf(t, ask(t, newHandler(t), "GET", "/docs/api-openapi"))
@@ -51,7 +60,7 @@ const small = `{"openapi":"3.0.3","info":{"title":"T","version":"1","description
 "components":{"schemas":{"Tree":{"type":"object","required":["name"],"properties":{"name":{"type":"string","minLength":1,"maxLength":8,"example":"it's"},"children":{"type":"array","items":{"$ref":"#/components/schemas/Tree"}},"size":{"type":"integer","minimum":0,"nullable":true}}}}}}`
 
 func TestTheLayoutOfASmallContract(t *testing.T) {
-	ref, err := newReference([]byte(small))
+	ref, err := layOut(t, small)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +100,7 @@ func TestEverySampleIsWhatAShellCanRead(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no shell")
 	}
-	ref, err := newReference(contract.JSON())
+	ref, err := layOut(t, string(contract.JSON()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,10 +121,10 @@ func TestEverySampleIsWhatAShellCanRead(t *testing.T) {
 
 func TestAReferenceThatLeadsNowhereIsAnError(t *testing.T) {
 	broken := strings.ReplaceAll(small, `"$ref":"#/components/schemas/Tree"}}}},"responses"`, `"$ref":"#/components/schemas/Shrub"}}}},"responses"`)
-	if _, err := newReference([]byte(broken)); err == nil || !strings.Contains(err.Error(), "Shrub") {
+	if _, err := layOut(t, broken); err == nil || !strings.Contains(err.Error(), "Shrub") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := newReference([]byte(`{"paths":`)); err == nil {
+	if _, err := parse([]byte(`{"paths":`)); err == nil {
 		t.Error("half a document was read")
 	}
 }

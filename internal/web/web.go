@@ -20,8 +20,10 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"sync"
 
 	"stoa/internal/contract"
+	"stoa/internal/stoa"
 )
 
 //go:generate go run ./ui/build
@@ -41,9 +43,9 @@ type Site struct {
 	templates *template.Template
 	shell     shell
 	landing   *file
-	reference *file
 	console   *file
 	lost      *file
+	reference func() (*file, error) // laid out when it is first asked for
 }
 
 // A shell is what every page's frame is filled with.
@@ -57,8 +59,9 @@ type shell struct {
 	Sample               string
 }
 
-// New renders the pages. It fails only if the contract or a template is broken,
-// which a test would have shown.
+// New renders the pages, but for the reference, which takes longer than all the
+// others and waits for its first reader. It fails only if the contract or a
+// template is broken, which a test would have shown.
 func New(cfg Config) (*Site, error) {
 	s := &Site{shell: shell{Version: cfg.Version}}
 	var err error
@@ -69,28 +72,44 @@ func New(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the templates: %w", err)
 	}
-	ref, err := newReference(contract.JSON())
+	doc, err := parse(contract.JSON())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read the contract: %w", err)
 	}
+	s.reference = sync.OnceValues(func() (*file, error) { return s.layOut(doc) })
 	for _, page := range []struct {
 		to   **file
 		name string
 		with shell
 	}{
 		{&s.landing, "landing", shell{Title: "Stoa", Summary: "Models and hosted agents behind one API key.", Sample: firstCall}},
-		{&s.reference, "reference", shell{Title: ref.Title + " API reference", Summary: "Endpoints, schemas, events and error codes.", Here: "reference", Page: ref}},
-		{&s.console, "console", shell{Title: "Stoa console", Here: "console", Full: true, Operations: strings.Join(ref.operations(), " ")}},
+		{&s.console, "console", shell{Title: "Stoa console", Here: "console", Full: true, Operations: strings.Join(operations(doc), " ")}},
 		{&s.lost, "lost", shell{Title: "No such page · Stoa"}},
 	} {
-		page.with.Version = cfg.Version
-		var out bytes.Buffer
-		if err := s.templates.ExecuteTemplate(&out, page.name, page.with); err != nil {
-			return nil, fmt.Errorf("render the page %q: %w", page.name, err)
+		if *page.to, err = s.render(page.name, page.with); err != nil {
+			return nil, err
 		}
-		*page.to = newFile(page.name+".html", out.Bytes())
 	}
 	return s, nil
+}
+
+// render fills a template.
+func (s *Site) render(name string, with shell) (*file, error) {
+	with.Version = s.shell.Version
+	var out bytes.Buffer
+	if err := s.templates.ExecuteTemplate(&out, name, with); err != nil {
+		return nil, fmt.Errorf("render the page %q: %w", name, err)
+	}
+	return newFile(name+".html", out.Bytes()), nil
+}
+
+// layOut makes the reference page.
+func (s *Site) layOut(doc *value) (*file, error) {
+	ref, err := newReference(doc)
+	if err != nil {
+		return nil, err
+	}
+	return s.render("reference", shell{Title: ref.Title + " API reference", Summary: "Endpoints, schemas, events and error codes.", Here: "reference", Page: ref})
 }
 
 const firstCall = `curl "$STOA_BASE_URL/api/v1/responses" \
@@ -103,7 +122,14 @@ const firstCall = `curl "$STOA_BASE_URL/api/v1/responses" \
 func (s *Site) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/doc", s.explorer)
 	mux.Handle("/static/{name}", s.only(s.asset))
-	mux.Handle("/docs/api-openapi", s.only(s.page(s.reference, "")))
+	mux.Handle("/docs/api-openapi", s.only(func(w http.ResponseWriter, r *http.Request) {
+		f, err := s.reference()
+		if err != nil {
+			s.refuse(w, stoa.Errorf(stoa.CodeInternal, "the reference could not be laid out"))
+			return
+		}
+		s.page(f, "")(w, r)
+	}))
 	mux.Handle("/console", s.only(s.page(s.console, "dompurify")))
 	mux.Handle("/favicon.ico", s.only(func(w http.ResponseWriter, r *http.Request) { s.assets["icon.svg"].serve(w, r, revalidate) }))
 	for from, to := range map[string]string{"/docs": "/docs/api-openapi", "/docs/{$}": "/docs/api-openapi", "/console/{$}": "/console"} {
