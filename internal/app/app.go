@@ -56,6 +56,7 @@ type house struct {
 	keys    *auth.Keys
 	catalog atomic.Pointer[catalog.Catalog]
 	plans   atomic.Pointer[map[string]stoa.Plan]
+	limited atomic.Bool // the plans' limits are enforced
 	pool    *upstream.Pool
 	server  *api.Server
 }
@@ -74,6 +75,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	h.catalog.Store(cat)
 	h.plans.Store(new(opts.Config.AccountPlans()))
+	h.limited.Store(opts.Config.RateLimited())
 	if opts.Config.Database == "" {
 		if err := os.MkdirAll(opts.Config.Data, 0o700); err != nil {
 			return fmt.Errorf("make the data directory: %w", err)
@@ -108,6 +110,7 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 		Plans: h.planList, Version: h.opts.Version, Commit: h.opts.Commit,
 		PublicURL: cfg.BaseURL(listener.Addr().String()), MaxBody: int64(cfg.Limits.Body),
 		HeaderWait: cfg.HeaderWait, KeepAlive: cfg.KeepAlive, Logger: h.log,
+		RateLimited: h.limited.Load,
 	}
 	server := &http.Server{
 		Handler:           h.server.Handler(),
@@ -197,6 +200,7 @@ func (h *house) reload() {
 			h.pool.Update(cfg.Upstreams())
 			h.catalog.Store(cat)
 			h.plans.Store(new(cfg.AccountPlans()))
+			h.limited.Store(cfg.RateLimited())
 			h.keys.Forget() // callers carry their plan
 			h.log.Info("configuration read again")
 			return

@@ -1,0 +1,282 @@
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "modernc.org/sqlite"
+)
+
+// TestABackupUnderLoadIsExact takes backups beside a busy server and restores
+// each: its books are in order, and a server on it reconciles.
+func TestABackupUnderLoadIsExact(t *testing.T) {
+	var l *load
+	v := newVendor(t, func() { l.happened() })
+	h := newHouse(t, v.url, "")
+	l = newLoad(h, v)
+	h.start()
+	l.accounts = []*account{h.newAccount(t, "pro", 100_000_000), h.newAccount(t, "free", 100_000_000)}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.run(ctx, callers)
+	}()
+	dir := t.TempDir()
+	var files []string
+	for range 5 {
+		l.happens(t, 100)
+		file := filepath.Join(dir, "backup"+string(rune('a'+len(files)))+".tar")
+		if out, errOut, code := run(t, "backup", "--data", h.data, file); code != 0 || !strings.Contains(out, "core.db") {
+			t.Fatalf("backup exits with %d: %s%s", code, out, errOut)
+		}
+		files = append(files, file)
+		// It may be verified while the server runs, too.
+		h.verify(t)
+	}
+	stop()
+	<-ended
+	l.finish(t)
+	if _, _, code := run(t, "backup", "--data", h.data, files[0]); code != 1 {
+		t.Errorf("a backup over another exits with %d", code)
+	}
+	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the backup can be read by others: %v, %v", info.Mode(), err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".stoa-*")); len(left) > 0 {
+		t.Errorf("a backup left %v", left)
+	}
+
+	live := h.receipts(t, l.accounts[0].key)
+	last := 0
+	for _, file := range files {
+		other := newHouse(t, v.url, "")
+		if out, errOut, code := run(t, "restore", "--data", other.data, file); code != 0 || !strings.Contains(out, "The books are in order.") {
+			t.Fatalf("restore exits with %d: %s%s", code, out, errOut)
+		}
+		other.verify(t)
+		other.start()
+		n := 0
+		for _, a := range l.accounts {
+			was := credits{}
+			other.get(t, a.key, "/credits", &was)
+			restored := *a
+			restored.granted = was.GrantedMicro // top-ups came later
+			n += len(other.checkConservation(t, &restored))
+		}
+		if n < last {
+			t.Errorf("a later backup has %d receipts, an earlier one %d", n, last)
+		}
+		last = n
+		// What is restored is what was there: a beginning of the live books.
+		for i, r := range other.receipts(t, l.accounts[0].key) {
+			if live[i].ID != r.ID || live[i].CreditsMicro != r.CreditsMicro {
+				t.Errorf("the restored receipt %d is %+v, the live one %+v", i, r, live[i])
+				break
+			}
+		}
+		s := other.ask(context.Background(), l.accounts[0].key, "", object{"model": "auto", "input": "say: at work again"}, nil)
+		if s.end != "completed" {
+			t.Errorf("the restored house answers %+v", s)
+		}
+		other.stop(t)
+		other.verify(t)
+	}
+	if last == 0 {
+		t.Error("the backups are empty")
+	}
+}
+
+func TestARestoreReplacesNothingUnasked(t *testing.T) {
+	v := newVendor(t, nil)
+	h := newHouse(t, v.url, "")
+	h.start()
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if _, errOut, code := run(t, "backup", "--data", h.data, file); code != 0 {
+		t.Fatal(errOut)
+	}
+	a := h.newAccount(t, "pro", 1_000_000) // after the backup
+
+	refused := func(what, want string, args ...string) {
+		t.Helper()
+		out, errOut, code := run(t, append([]string{"restore"}, args...)...)
+		if code != 1 || !strings.Contains(errOut, want) {
+			t.Errorf("%s: exit %d, %s%s; want an error with %q", what, code, out, errOut, want)
+		}
+	}
+	refused("a directory in use", "another stoa process is using it", "--data", h.data, "--force", file)
+	h.stop(t)
+	refused("a directory that is not empty", "not empty", "--data", h.data, file)
+	refused("no file", "no such file", "--data", h.data, "--force", file+".none")
+
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, text := range map[string][]byte{
+		"a backup that was cut":     whole[:len(whole)/2],
+		"a backup that was changed": flip(whole, len(whole)/2),
+		"no backup at all":          []byte(strings.Repeat("something else ", 200)),
+		"an empty file":             {},
+		"a backup with more in it":  renamed(t, whole, "drive.db", "../escaped.db"),
+	} {
+		bad := filepath.Join(t.TempDir(), "bad.tar")
+		if err := os.WriteFile(bad, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused(what, "is no whole backup", "--data", h.data, "--force", bad)
+	}
+	// After all that the store is as it was.
+	h.start()
+	h.checkConservation(t, a)
+	h.stop(t)
+
+	out, errOut, code := run(t, "restore", "--data", h.data, "--force", file)
+	if code != 0 || !strings.Contains(errOut, "replaced-") {
+		t.Fatalf("restore --force exits with %d: %s%s", code, out, errOut)
+	}
+	kept, _ := filepath.Glob(filepath.Join(h.data, "replaced-*", "core.db"))
+	if len(kept) != 1 {
+		t.Errorf("the former store is kept in %v", kept)
+	}
+	h.start()
+	if status, err := h.call(context.Background(), "GET", a.key, "/credits", nil, nil); status != 401 {
+		t.Errorf("an account made after the backup is still there: %d, %v", status, err)
+	}
+	h.stop(t)
+
+	// A restore that was interrupted while it replaced files is noticed.
+	marker := filepath.Join(h.data, "restore.unfinished")
+	if err := os.WriteFile(marker, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errOut, code := run(t, "serve", "--listen", "127.0.0.1:0", "--data", h.data); code != 1 || !strings.Contains(errOut, "interrupted") {
+		t.Errorf("a half-restored store opens: %d, %s", code, errOut)
+	}
+	if out, errOut, code := run(t, "restore", "--data", h.data, "--force", file); code != 0 {
+		t.Errorf("restore after an interruption: %d, %s%s", code, out, errOut)
+	}
+	h.start()
+}
+
+func TestBackupsOfPostgreSQLAreItsOwn(t *testing.T) {
+	for _, verb := range []string{"backup", "restore"} {
+		_, errOut, code := run(t, verb, "--database", "postgres://nobody@127.0.0.1:1/none", filepath.Join(t.TempDir(), "file"))
+		if code != 1 || !strings.Contains(errOut, "pg_dump") {
+			t.Errorf("%s: exit %d, %s", verb, code, errOut)
+		}
+	}
+}
+
+// TestTheVerifierFindsEveryForgery: rows are changed behind the house's back, and
+// each time the verifier names what differs.
+func TestTheVerifierFindsEveryForgery(t *testing.T) {
+	v := newVendor(t, nil)
+	h := newHouse(t, v.url, "")
+	h.start()
+	a := h.newAccount(t, "pro", 10_000_000)
+	for range 3 {
+		if s := h.ask(context.Background(), a.key, "", object{"model": "alpha-haiku-4-5", "input": "tokens: 20"}, nil); !s.done() {
+			t.Fatalf("%+v", s)
+		}
+	}
+	h.stop(t)
+	h.verify(t)
+	sound, err := os.ReadFile(filepath.Join(h.data, "core.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for forgery, rule := range map[string]string{
+		`UPDATE accounts SET balance = balance - 1 WHERE balance > 0`:                                       "granted is balance, leases and charges together",
+		`UPDATE accounts SET granted = granted + 1`:                                                         "granted is the sum of the grants",
+		`UPDATE grants SET amount = amount + 1`:                                                             "granted is the sum of the grants",
+		`DELETE FROM charges WHERE id IN (SELECT id FROM charges LIMIT 1)`:                                  "a lease has spent the sum of its charges",
+		`UPDATE charges SET amount = amount + 1 WHERE id IN (SELECT id FROM charges LIMIT 1)`:               "a charge is its usage at its price",
+		`UPDATE charges SET output_tokens = output_tokens + 1 WHERE id IN (SELECT id FROM charges LIMIT 1)`: "a charge is its usage at its price",
+		`UPDATE charges SET lease_id = 'none'`:                                                              "a charge that costs something names a lease of its account",
+		`UPDATE charges SET account_id = 'none'`:                                                            "a charge belongs to an account",
+		`UPDATE charges SET written_off = 1, amount = amount - 1`:                                           "only a clamped charge writes off",
+		`UPDATE leases SET is_open = 1; UPDATE nodes SET alive = 0`:                                         "an open lease belongs to a living node",
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "core.db")
+		if err := os.WriteFile(path, sound, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		forge(t, path, forgery)
+		out, errOut, code := run(t, "ledger", "verify", "--data", dir)
+		if code != 1 || !strings.Contains(out, rule) || !strings.Contains(errOut, "differ") {
+			t.Errorf("%s: exit %d\n%s%swant the rule %q", forgery, code, out, errOut, rule)
+		}
+	}
+}
+
+func forge(t testing.TB, path, statement string) {
+	t.Helper()
+	d, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	res, err := d.Exec(statement)
+	if err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	if n, _ := res.RowsAffected(); n == 0 {
+		t.Fatalf("%s changed nothing", statement)
+	}
+}
+
+func flip(b []byte, at int) []byte {
+	c := append([]byte(nil), b...)
+	c[at] ^= 0x40
+	return c
+}
+
+// renamed is a backup whose manifest and files say another name for one of
+// them; one that is not there is added.
+func renamed(t testing.TB, whole []byte, from, to string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	r, w := tar.NewReader(bytes.NewReader(whole)), tar.NewWriter(&out)
+	add := func(name string, text []byte) {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text))}); err != nil {
+			t.Fatal(err)
+		}
+		w.Write(text)
+	}
+	for {
+		head, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if head.Name == "manifest.json" {
+			if !strings.Contains(string(text), from) {
+				text = bytes.Replace(text, []byte(`"files":[`), []byte(`"files":[{"name":"`+to+`","bytes":0,"sha256":""},`), 1)
+			}
+			text = bytes.ReplaceAll(text, []byte(from), []byte(to))
+		}
+		if head.Name == from {
+			head.Name = to
+		}
+		add(head.Name, text)
+	}
+	w.Close()
+	return out.Bytes()
+}
