@@ -79,21 +79,24 @@ func (r *Runner) DeleteAgentIn(ctx context.Context, tx *store.Tx, accountID, age
 // space that has agents is [stoa.CodeConflict]. One that does not exist is no
 // error. The account's default space is made anew when it is next asked for.
 func (r *Runner) DeleteSpace(ctx context.Context, accountID, spaceID string, force bool) error {
-	return r.cfg.Store.Write(ctx, func(tx *store.Tx) error {
-		agents, err := tx.AgentsOf(ctx, accountID, spaceID)
-		if err != nil {
+	return r.cfg.Store.Write(ctx, func(tx *store.Tx) error { return r.DeleteSpaceIn(ctx, tx, accountID, spaceID, force) })
+}
+
+// DeleteSpaceIn is [Runner.DeleteSpace] as part of a transaction.
+func (r *Runner) DeleteSpaceIn(ctx context.Context, tx *store.Tx, accountID, spaceID string, force bool) error {
+	agents, err := tx.AgentsOf(ctx, accountID, spaceID)
+	if err != nil {
+		return err
+	}
+	if len(agents) > 0 && !force {
+		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has %d agents. Delete them first, or delete the space with force=true.", len(agents))
+	}
+	for _, id := range agents {
+		if err := r.DeleteAgentIn(ctx, tx, accountID, id); err != nil {
 			return err
 		}
-		if len(agents) > 0 && !force {
-			return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has %d agents. Delete them first, or delete the space with force=true.", len(agents))
-		}
-		for _, id := range agents {
-			if err := r.DeleteAgentIn(ctx, tx, accountID, id); err != nil {
-				return err
-			}
-		}
-		return tx.DeleteSpace(ctx, accountID, spaceID)
-	})
+	}
+	return tx.DeleteSpace(ctx, accountID, spaceID)
 }
 
 // sweepHidden removes rows of deleted agents, a bounded number at a time, and

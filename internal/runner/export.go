@@ -79,7 +79,7 @@ func (e *exporter) messages(ctx context.Context, fn func(m stoa.SessionMessage) 
 func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error {
 	after := int64(0)
 	for {
-		turns, more, err := e.r.Turns(ctx, e.s.AccountID, e.agentID, e.s.ID, after, exportBatch)
+		turns, more, err := e.r.Turns(ctx, e.s.AccountID, e.agentID, e.s.ID, after, exportBatch, false)
 		if err != nil {
 			return err
 		}

@@ -82,10 +82,11 @@ func (r *Runner) List(ctx context.Context, accountID string, f store.SessionFilt
 	return list, more, err
 }
 
-// Turns lists a session's turns by number, after the given one.
-func (r *Runner) Turns(ctx context.Context, accountID, agentID, id string, after int64, limit int) (list []stoa.Turn, more bool, err error) {
+// Turns lists a session's turns by number, or the newest first with desc. after
+// is the number of the last one that is known.
+func (r *Runner) Turns(ctx context.Context, accountID, agentID, id string, after int64, limit int, desc bool) (list []stoa.Turn, more bool, err error) {
 	err = r.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
-		list, more, err = tx.Turns(ctx, id, after, limit)
+		list, more, err = tx.Turns(ctx, id, after, limit, desc)
 		return err
 	})
 	return list, more, err

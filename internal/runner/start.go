@@ -33,14 +33,15 @@ type StartRequest struct {
 // too many of the account's are queued; [stoa.CodeConflict] for an external id
 // that is taken; [stoa.CodeInvalidValue].
 func (r *Runner) Start(ctx context.Context, c stoa.Caller, req StartRequest, more ...also) (stoa.Session, error) {
-	if err := r.affordable(ctx, c, req); err != nil {
+	if err := r.Affordable(ctx, c, req); err != nil {
 		return stoa.Session{}, err
 	}
 	return r.write(ctx, more, func(tx *store.Tx) (stoa.Session, error) { return r.StartIn(ctx, tx, c, req) })
 }
 
 // StartIn is [Runner.Start] as part of a transaction, without the look at the
-// credits: a session that cannot be paid will fail, with its reason.
+// credits ([Runner.Affordable]): a session that cannot be paid will fail, with
+// its reason.
 func (r *Runner) StartIn(ctx context.Context, tx *store.Tx, c stoa.Caller, req StartRequest) (stoa.Session, error) {
 	if err := r.checkMessage(req.Message); err != nil {
 		return stoa.Session{}, err
@@ -121,9 +122,9 @@ func (r *Runner) room(ctx context.Context, tx *store.Tx, accountID string) error
 	return err
 }
 
-// affordable tells whether the credits cover the first step: it takes the hold
-// that the step will take, and gives it back.
-func (r *Runner) affordable(ctx context.Context, c stoa.Caller, req StartRequest) error {
+// Affordable tells whether the credits cover the first step of such a session:
+// it takes the hold that the step will take, and gives it back.
+func (r *Runner) Affordable(ctx context.Context, c stoa.Caller, req StartRequest) error {
 	var agent stoa.Agent
 	err := r.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		agent, err = tx.Agent(ctx, c.Account.ID, req.AgentID)
@@ -267,7 +268,12 @@ type AnswerRequest struct {
 // [stoa.CodeInputAnswered]; an input that no longer counts, or a session that
 // does not wait, is [stoa.CodeNotWaiting].
 func (r *Runner) Answer(ctx context.Context, c stoa.Caller, agentID, id string, req AnswerRequest, more ...also) (stoa.Session, error) {
-	return r.edit(ctx, c, agentID, id, more, func(ch *change) (bool, error) {
+	return r.write(ctx, more, func(tx *store.Tx) (stoa.Session, error) { return r.AnswerIn(ctx, tx, c, agentID, id, req) })
+}
+
+// AnswerIn is [Runner.Answer] as part of a transaction.
+func (r *Runner) AnswerIn(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, req AnswerRequest) (stoa.Session, error) {
+	return r.editIn(ctx, tx, c, agentID, id, func(ch *change) (bool, error) {
 		in, found, err := ch.tx.Input(ctx, id, req.InputID)
 		if err != nil {
 			return false, err
@@ -361,7 +367,12 @@ func earlier(a, b time.Time) time.Time {
 // turn. A session in another status is [stoa.CodeSessionBusy] or
 // [stoa.CodeSessionFinished].
 func (r *Runner) Retry(ctx context.Context, c stoa.Caller, agentID, id string, more ...also) (stoa.Session, error) {
-	return r.edit(ctx, c, agentID, id, more, func(ch *change) (bool, error) {
+	return r.write(ctx, more, func(tx *store.Tx) (stoa.Session, error) { return r.RetryIn(ctx, tx, c, agentID, id) })
+}
+
+// RetryIn is [Runner.Retry] as part of a transaction.
+func (r *Runner) RetryIn(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string) (stoa.Session, error) {
+	return r.editIn(ctx, tx, c, agentID, id, func(ch *change) (bool, error) {
 		switch ch.row.Status {
 		case stoa.SessionFailed, stoa.SessionCancelled:
 		case stoa.SessionCompleted:

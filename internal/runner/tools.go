@@ -145,8 +145,11 @@ func (r *Runner) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 // readArguments reads a model's arguments, strictly: what is not understood is
 // not done.
 func readArguments(text string, into any) (bad string) {
-	if err := jsonx.UnmarshalKnown([]byte(text), into); err != nil {
-		return "The arguments are not what the tool takes; nothing was done. " + cutText(err.Error(), 300)
+	if !jsonx.Valid([]byte(text)) {
+		return "The arguments are not valid JSON; nothing was done."
+	}
+	if jsonx.UnmarshalKnown([]byte(text), into) != nil {
+		return "The arguments are not those that the tool takes (a wrong type, or a member that it does not know); nothing was done."
 	}
 	return ""
 }
