@@ -27,7 +27,7 @@ func (h *house) checkBooks(r *runner.Runner, s stoa.Session) {
 	if amount != s.Spent || len(ids) != s.Steps {
 		h.t.Errorf("%s: %d receipts of %d, but it counts %d steps of %d", s.ID, len(ids), amount, s.Steps, s.Spent)
 	}
-	turns, _, err := r.Turns(ctx, h.account.ID, "", s.ID, 0, 1000)
+	turns, _, err := r.Turns(ctx, h.account.ID, "", s.ID, 0, 1000, false)
 	if err != nil {
 		h.t.Fatal(err)
 	}

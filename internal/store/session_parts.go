@@ -55,16 +55,21 @@ func (tx *Tx) UpdateTurn(ctx context.Context, t stoa.Turn) error {
 	return err
 }
 
-// Turns gives turns of a session by number, after the given one.
-func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit int) ([]stoa.Turn, bool, error) {
+// Turns gives turns of a session by number, or the newest first with desc. after
+// is the number to go on after; 0: from the start.
+func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit int, desc bool) ([]stoa.Turn, bool, error) {
 	p := Page{Limit: limit}
+	cond := ` AND t.number > $2 ORDER BY t.number LIMIT $3`
+	if desc {
+		cond = ` AND ($2 = 0 OR t.number < $2) ORDER BY t.number DESC LIMIT $3`
+	}
 	var list []stoa.Turn
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		var s turnScan
 		err := rows.Scan(s.dest()...)
 		list = append(list, s.done(sessionID))
 		return err
-	}, `SELECT `+turnColumns+` FROM turns t WHERE t.session_id = $1 AND t.number > $2 ORDER BY t.number LIMIT $3`, sessionID, after, p.limit()+1)
+	}, `SELECT `+turnColumns+` FROM turns t WHERE t.session_id = $1`+cond, sessionID, after, p.limit()+1)
 	list, more := cut(list, p)
 	return list, more, err
 }
