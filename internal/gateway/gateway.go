@@ -61,7 +61,7 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 		return nil, err
 	}
 	s := &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}
-	// The first candidate that the balance covers; the cheapest refusal is told.
+	// The first candidate that the balance covers; the first refusal is told.
 	var refused error
 	for s.candidate = range res.Models {
 		if err := s.hold(ctx, res.Models[s.candidate]); err == nil {

@@ -1,0 +1,273 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+
+	"stoa/internal/billing"
+	"stoa/internal/catalog"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+	"stoa/internal/wire"
+)
+
+// A script is a pool that plays prepared replies, by model.
+type script map[string][]any // stoa.Event or error
+
+func (s script) Healthy(stoa.Model) bool { return true }
+
+func (s script) Stream(ctx context.Context, m stoa.Model, _ stoa.Call) iter.Seq2[stoa.Event, error] {
+	return func(yield func(stoa.Event, error) bool) {
+		for _, step := range s[m.ID] {
+			if err, ok := step.(error); ok {
+				yield(stoa.Event{}, err)
+				return
+			}
+			if !yield(step.(stoa.Event), nil) {
+				return
+			}
+		}
+	}
+}
+
+type house struct {
+	*Gateway
+	ledger  *billing.Ledger
+	store   *store.Store
+	account stoa.Account
+}
+
+// open builds a gateway on real books.
+func open(t *testing.T, pool Pool, opts catalog.Options, grant stoa.Credits) *house {
+	t.Helper()
+	st := storetest.New(t).Open()
+	ledger := billing.New(st, billing.Config{})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- ledger.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	cat, err := catalog.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Gateway{Catalog: new(atomic.Pointer[catalog.Catalog]), Ledger: ledger, Pool: pool, Logger: slog.New(slog.DiscardHandler)}
+	g.Catalog.Store(cat)
+	return &house{g, ledger, st, storetest.Account(t, st, grant)}
+}
+
+func (h *house) caller(gated bool) stoa.Caller {
+	return stoa.Caller{Account: h.account, Plan: stoa.Plan{ID: "p", GatedModels: gated}, Key: stoa.Key{ID: "key_1", AccountID: h.account.ID}}
+}
+
+// respond makes a call to its end and settles it.
+func (h *house) respond(t *testing.T, c stoa.Caller, model string) (stoa.Charge, error) {
+	t.Helper()
+	s, err := h.Respond(t.Context(), c, Request{ID: stoa.NewID("resp"), Model: model, Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}})
+	if err != nil {
+		return stoa.Charge{}, err
+	}
+	defer s.Close()
+	for _, err := range s.Events(t.Context()) {
+		if err != nil {
+			return stoa.Charge{}, err
+		}
+	}
+	return s.Settle(t.Context())
+}
+
+func reply(text string, u stoa.Usage) []any {
+	return []any{
+		stoa.Event{Kind: stoa.Started, Provider: "p"}, stoa.Event{Kind: stoa.Delta, Text: text},
+		stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd, Usage: u, HasUsage: true},
+	}
+}
+
+var down = &wire.Failure{Err: stoa.Errorf(stoa.CodeOverloaded, "busy")}
+
+func TestAFallbackIsNeverDearerThanWhatWasAskedFor(t *testing.T) {
+	cheap := stoa.Credits(10)
+	opts := catalog.Options{
+		Models: map[string]catalog.Model{"cheap-gated": {Family: "alpha", Gated: new(true), Price: &catalog.Price{Input: cheap, Output: cheap}}},
+		Auto:   []string{"alpha-haiku-4-5"},
+	}
+	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 100, OutputTokens: 100})}, opts, stoa.Credit)
+	c, err := h.respond(t, h.caller(false), "cheap-gated")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Amount != 1 || !c.Capped || c.Served != "alpha-haiku-4-5" || c.Reason != catalog.ReasonPlan {
+		t.Errorf("charged %d, capped %v, served by %s for %q", c.Amount, c.Capped, c.Served, c.Reason)
+	}
+	if c, err = h.respond(t, h.caller(false), "auto"); err != nil || c.Amount != 600 || c.Capped {
+		t.Errorf("auto: charged %d, capped %v, %v", c.Amount, c.Capped, err)
+	}
+}
+
+func TestAutoGoesOnToTheNextModelUntilTextCameOrTheModelIsPinned(t *testing.T) {
+	opts := catalog.Options{Auto: []string{"beta-3.8-flash", "gamma-6-luna"}}
+	good := reply("x", stoa.Usage{InputTokens: 1, OutputTokens: 1})
+	refused := &wire.Failure{Err: stoa.Errorf(stoa.CodeContextLength, "too long"), Caller: true}
+	started := stoa.Event{Kind: stoa.Started, Provider: "p"}
+	for name, c := range map[string]struct {
+		first  []any
+		pin    bool
+		served string // empty: it fails
+	}{
+		"a model that is down":           {[]any{down}, false, "gamma-6-luna"},
+		"one that fails while it thinks": {[]any{started, stoa.Event{Kind: stoa.Thinking, Thinking: 9}, down}, false, "gamma-6-luna"},
+		"one that fails after text":      {[]any{started, stoa.Event{Kind: stoa.Delta, Text: "x"}, down}, false, ""},
+		"a fault of the caller":          {[]any{refused}, false, ""},
+		"one that is named already":      {[]any{down}, true, ""},
+		"one that ends without an end":   {[]any{started}, false, "gamma-6-luna"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, script{"beta-3.8-flash": c.first, "gamma-6-luna": good}, opts, stoa.Credit)
+			s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "auto", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if c.pin {
+				s.Pin()
+			}
+			for _, err = range s.Events(t.Context()) {
+				if err != nil {
+					break
+				}
+			}
+			switch {
+			case c.served == "" && err == nil:
+				t.Error("it was served")
+			case c.served != "" && err != nil:
+				t.Errorf("it failed: %v", err)
+			case c.served != "":
+				if charge, err := s.Settle(t.Context()); err != nil || charge.Served != c.served || charge.Amount == 0 {
+					t.Errorf("charged %+v, %v", charge, err)
+				}
+			}
+			s.Close()
+			if b, err := h.ledger.Balance(t.Context(), h.account.ID); err != nil || b.Held != 0 {
+				t.Errorf("%+v is held, %v", b, err)
+			}
+		})
+	}
+}
+
+func TestACallIsChargedByWhatCanBeTrue(t *testing.T) {
+	for name, c := range map[string]struct {
+		usage     stoa.Usage
+		estimated bool
+	}{
+		"plain":                      {stoa.Usage{InputTokens: 9, OutputTokens: 2}, false},
+		"what a vendor adds":         {stoa.Usage{InputTokens: 3000, OutputTokens: 2}, false},
+		"an input beyond its bytes":  {stoa.Usage{InputTokens: 900_000, OutputTokens: 2}, true},
+		"an output beyond its limit": {stoa.Usage{InputTokens: 9, OutputTokens: 900_000}, true},
+		"negative":                   {stoa.Usage{InputTokens: -9, OutputTokens: 2}, true},
+		"more cached than there is":  {stoa.Usage{InputTokens: 9, CachedTokens: 10, OutputTokens: 2}, true},
+	} {
+		h := open(t, script{"alpha-haiku-4-5": reply("some text", c.usage)}, catalog.Options{}, stoa.Credit)
+		charge, err := h.respond(t, h.caller(false), "alpha-haiku-4-5")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if charge.Estimated != c.estimated || !c.estimated && charge.Usage != c.usage || c.estimated && (charge.Usage.InputTokens != 5 || charge.Usage.OutputTokens != 3) {
+			t.Errorf("%s: charged %+v, estimated %v", name, charge.Usage, charge.Estimated)
+		}
+	}
+}
+
+func TestAHangUpIsChargedByWhatWasToldAndWhatCameSince(t *testing.T) {
+	events := []any{
+		stoa.Event{Kind: stoa.Started, Provider: "p"},
+		stoa.Event{Kind: stoa.Thinking, Thinking: 30},
+		stoa.Event{Kind: stoa.UsageSoFar, Usage: stoa.Usage{InputTokens: 100, OutputTokens: 12}},
+		stoa.Event{Kind: stoa.Delta, Text: "123456789"},
+		context.Canceled,
+	}
+	h := open(t, script{"alpha-haiku-4-5": events}, catalog.Options{}, stoa.Credit)
+	leave := func(after int) stoa.Charge {
+		s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		n := 0
+		for range s.Events(t.Context()) {
+			if n++; n >= after {
+				break
+			}
+		}
+		c, err := s.Abandon(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if c := leave(4); c.Usage != (stoa.Usage{InputTokens: 100, OutputTokens: 12 + 3}) || !c.Estimated || c.State != "cancelled" {
+		t.Errorf("after text: %+v", c)
+	}
+	if c := leave(2); c.Usage != (stoa.Usage{InputTokens: 5, OutputTokens: 10}) {
+		t.Errorf("while it thinks: %+v", c.Usage)
+	}
+	h.Pool = script{"alpha-haiku-4-5": []any{down}}
+	if c := leave(1); c.ID != "" {
+		t.Errorf("before anybody accepted: %+v", c)
+	}
+	if b, err := h.ledger.Balance(t.Context(), h.account.ID); err != nil || b.Held != 0 || b.Granted != b.Available+b.Spent {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+func TestARunsOwnLimitBoundsTheCall(t *testing.T) {
+	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 5, OutputTokens: 1})}, catalog.Options{}, stoa.Credit)
+	req := Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}, MaxCredits: 5 + 256*5 - 1}
+	if _, err := h.Respond(t.Context(), h.caller(false), req); stoa.CodeOf(err) != stoa.CodeQuota {
+		t.Errorf("a limit below the least is %v", err)
+	}
+	req.MaxCredits += 100 * 5
+	s, err := h.Respond(t.Context(), h.caller(false), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.limit < 256 || s.limit > 356 {
+		t.Errorf("the call may make %d tokens", s.limit)
+	}
+}
+
+func TestASettlementThatBreaksIsTriedAgain(t *testing.T) {
+	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 5, OutputTokens: 1})}, catalog.Options{}, stoa.Credit)
+	call := func(also func(context.Context, *store.Tx) error) (stoa.Charge, error) {
+		s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for range s.Events(t.Context()) {
+		}
+		return s.Settle(t.Context(), also)
+	}
+	tries := 0
+	c, err := call(func(context.Context, *store.Tx) error {
+		if tries++; tries < 3 {
+			return errors.New("the disk hiccups")
+		}
+		return nil
+	})
+	if err != nil || c.Amount == 0 || tries != 3 {
+		t.Errorf("%d tries: %+v, %v", tries, c, err)
+	}
+	tries = 0
+	refusal := stoa.Errorf(stoa.CodeConflict, "no")
+	if _, err = call(func(context.Context, *store.Tx) error { tries++; return refusal }); !errors.Is(err, refusal) || tries != 1 {
+		t.Errorf("a refusal is tried %d times: %v", tries, err)
+	}
+	if b, err := h.ledger.Balance(t.Context(), h.account.ID); err != nil || b.Held != 0 || b.Spent != c.Amount {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
