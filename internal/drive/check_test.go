@@ -69,3 +69,28 @@ func drain(t testing.TB, r io.Reader) []byte {
 	}
 	return b
 }
+
+func count(t testing.TB, d *drive.Drives, table string) int64 {
+	t.Helper()
+	var n int64
+	err := d.DB().Read(context.Background(), func(tx *db.Tx) error {
+		_, err := tx.Get(context.Background(), `SELECT COUNT(*) FROM `+table, nil, &n)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// age makes all drives look as if they had not been written to for an hour.
+func age(t testing.TB, d *drive.Drives) {
+	t.Helper()
+	err := d.DB().Write(context.Background(), func(tx *db.Tx) error {
+		_, err := tx.Exec(context.Background(), `UPDATE drive_drives SET updated_at = updated_at - 3600000000`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -192,3 +192,13 @@ func TestAQueryIsNeverAQueryLanguage(t *testing.T) {
 		}
 	})
 }
+
+func allThere(_ context.Context, owners []drive.Owner) ([]bool, error) {
+	out := make([]bool, len(owners))
+	for i := range out {
+		out[i] = true
+	}
+	return out, nil
+}
+
+func dbConfig(t testing.TB) db.Config { return db.Config{Dir: t.TempDir()} }

@@ -1,0 +1,172 @@
+package drive_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stoa/internal/drive"
+	"stoa/internal/stoa"
+)
+
+// entries walks all pages and gives files and folders together.
+func entries(t testing.TB, d *drive.Drives, q drive.Listing) []string {
+	t.Helper()
+	out := []string{}
+	for {
+		l, err := d.List(t.Context(), who, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(l.Files) + len(l.Prefixes); n > q.Limit || n == 0 && l.Next != "" {
+			t.Fatalf("a page of %d with the limit %d", n, q.Limit)
+		}
+		page := slices.Clone(l.Prefixes)
+		for _, f := range l.Files {
+			page = append(page, f.Path)
+		}
+		slices.Sort(page)
+		if q.Desc {
+			slices.Reverse(page)
+		}
+		out = append(out, page...)
+		if q.Cursor = l.Next; q.Cursor == "" {
+			return out
+		}
+	}
+}
+
+func TestListing(t *testing.T) {
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		all := []string{"a", "b/1", "b/2", "b/c/3", "b-", "b.txt", "z/y/x/w", "ä", "日/本"}
+		slices.Sort(all)
+		for _, p := range all {
+			put(t, d, p, p)
+		}
+		for range 70 { // a folder larger than what is read at once
+			put(t, d, fmt.Sprintf("b/many/%d", len(all)), "x")
+			all = append(all, fmt.Sprintf("b/many/%d", len(all)))
+		}
+		slices.Sort(all)
+		for _, limit := range []int{1, 2, 3, 100} {
+			for _, desc := range []bool{false, true} {
+				for _, c := range []struct {
+					prefix, delimiter string
+					want              []string
+				}{
+					{"", "", all},
+					{"", "/", []string{"a", "b-", "b.txt", "b/", "z/", "ä", "日/"}},
+					{"b/", "/", []string{"b/1", "b/2", "b/c/", "b/many/"}},
+					{"b", "/", []string{"b-", "b.txt", "b/"}},
+					{"z/y/", "/", []string{"z/y/x/"}},
+					{"nothing", "/", []string{}},
+					{"b/many/7", "", []string{"b/many/70", "b/many/71", "b/many/72", "b/many/73", "b/many/74", "b/many/75", "b/many/76", "b/many/77", "b/many/78"}},
+				} {
+					want := slices.Clone(c.want)
+					if desc {
+						slices.Reverse(want)
+					}
+					if c.prefix == "b/many/7" {
+						want = slices.DeleteFunc(want, func(s string) bool { return !slices.Contains(all, s) })
+						if i := slices.Index(all, "b/many/7"); i >= 0 {
+							t.Fatal("the test's own names")
+						}
+					}
+					if diff := cmp.Diff(want, entries(t, d, drive.Listing{Prefix: c.prefix, Delimiter: c.delimiter, Desc: desc, Limit: limit})); diff != "" {
+						t.Errorf("prefix %q delimiter %q desc %v limit %d:\n%s", c.prefix, c.delimiter, desc, limit, diff)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestCursorsBelongToTheirList(t *testing.T) {
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		for _, p := range []string{"a/1", "a/2", "a/3"} {
+			put(t, d, p, "x")
+		}
+		q := drive.Listing{Prefix: "a/", Limit: 1}
+		l, err := d.List(t.Context(), who, q)
+		if err != nil || l.Next == "" {
+			t.Fatal(l, err)
+		}
+		q.Cursor = l.Next
+		for name, other := range map[string]drive.Listing{
+			"prefix":    {Prefix: "a", Limit: 1, Cursor: l.Next},
+			"order":     {Prefix: "a/", Limit: 1, Desc: true, Cursor: l.Next},
+			"delimiter": {Prefix: "a/", Delimiter: "/", Limit: 1, Cursor: l.Next},
+			"damage":    {Prefix: "a/", Limit: 1, Cursor: l.Next[:len(l.Next)-1] + "_"},
+			"nonsense":  {Prefix: "a/", Limit: 1, Cursor: "?"},
+			"shortness": {Prefix: "a/", Limit: 1, Cursor: "AAAA"},
+		} {
+			if _, err := d.List(t.Context(), who, other); stoa.CodeOf(err) != stoa.CodeInvalidCursor {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := d.List(t.Context(), drive.Owner{AccountID: "acc_2", AgentID: "agt_1"}, q); stoa.CodeOf(err) != stoa.CodeInvalidCursor {
+			t.Errorf("another account: %v", err)
+		}
+		// The file the cursor stands at may go; a new one before it does not show.
+		d.Delete(t.Context(), who, path(t, "a/1"), drive.Condition{})
+		put(t, d, "a/0", "x")
+		if l, err = d.List(t.Context(), who, q); err != nil || l.Files[0].Path != "a/2" {
+			t.Errorf("%+v, %v", l, err)
+		}
+		for _, prefix := range []string{"/", "a//", "../", "a/../b", "\\", "a\x00", "\xff"} {
+			if _, err := d.List(t.Context(), who, drive.Listing{Prefix: prefix}); stoa.CodeOf(err) != stoa.CodeInvalidPath {
+				t.Errorf("prefix %q: %v", prefix, err)
+			}
+		}
+		for _, prefix := range []string{"..", ".", "a/.", "a b", "e\u0301"} {
+			if _, err := d.List(t.Context(), who, drive.Listing{Prefix: prefix}); err != nil {
+				t.Errorf("prefix %q: %v", prefix, err)
+			}
+		}
+	})
+}
+
+func TestADriveWithoutItsAgentIsSwept(t *testing.T) {
+	each(t, drive.Limits{Grace: 1, ClaimTTL: 1}, func(t *testing.T, d *drive.Drives) {
+		put(t, d, "stays", "text that stays")
+		put(t, d, "stays", "replaced")
+		gone := drive.Owner{AccountID: "acc_1", AgentID: "agt_gone"}
+		for i := range 120 {
+			if _, err := d.PutText(t.Context(), gone, drive.Once{Scope: "s", Ref: fmt.Sprint(i)}, path(t, fmt.Sprintf("f%d", i)), fmt.Sprintf("text %d", i), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// A drive that was just written to is not asked about: its agent may be new.
+		err := d.Sweep(t.Context(), func(_ context.Context, owners []drive.Owner) ([]bool, error) {
+			t.Errorf("asked about %v", owners)
+			return make([]bool, len(owners)), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		age(t, d)
+		err = d.Sweep(t.Context(), func(_ context.Context, owners []drive.Owner) ([]bool, error) {
+			out := make([]bool, len(owners))
+			for i, o := range owners {
+				out[i] = o != gone
+			}
+			return out, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for table, want := range map[string]int64{"drive_drives": 1, "drive_files": 1, "drive_passages": 1, "drive_blobs": 2, "drive_pieces": 2, "drive_versions": 2, "drive_claims": 0} {
+			if got := count(t, d, table); got != want {
+				t.Errorf("%s holds %d rows, want %d", table, got, want)
+			}
+		}
+		// History that is forgotten takes its content along, after the grace.
+		if s, err := d.Stats(t.Context(), gone); err != nil || s != (drive.Stats{}) {
+			t.Errorf("%+v, %v", s, err)
+		}
+		check(t, d)
+	})
+}

@@ -1,0 +1,157 @@
+package drive_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	"stoa/internal/drive"
+)
+
+// Each version of each file holds a word of its own, told by the file's hash:
+// a hit whose text does not hash to what stood there, or that names a word of
+// another version, would be a text that was replaced.
+func TestSearchNeverShowsReplacedOrDeletedText(t *testing.T) {
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		ctx := context.Background()
+		const files, rounds = 4, 60
+		text := func(f, n int) string { return fmt.Sprintf("common word%dx%d\n", f, n) }
+		var mu sync.Mutex
+		floor := [files]int{} // versions below this were replaced before now
+		var writers, readers sync.WaitGroup
+		stop := make(chan struct{})
+		for f := range files {
+			writers.Go(func() {
+				p := path(t, fmt.Sprintf("f%d.txt", f))
+				for n := range rounds {
+					if _, err := d.PutText(ctx, who, drive.Once{}, p, text(f, n), ""); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					floor[f] = n
+					mu.Unlock()
+					if n%7 == 3 {
+						if _, err := d.Delete(ctx, who, p, drive.Condition{}); err != nil {
+							t.Error(err)
+						}
+						mu.Lock()
+						floor[f] = n + 1
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		for range 2 {
+			readers.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					mu.Lock()
+					least := floor
+					mu.Unlock()
+					hits, err := d.Search(ctx, who, "common", "", 100)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					seen := map[string]bool{}
+					for _, h := range hits {
+						var f, n int
+						if _, err := fmt.Sscanf(h.Text, "common word%dx%d\n", &f, &n); err != nil || hash(h.Text) != h.SHA256 || seen[h.Path] || h.Path != fmt.Sprintf("f%d.txt", f) {
+							t.Errorf("a hit that cannot be: %+v, %v", h, err)
+							continue
+						}
+						seen[h.Path] = true
+						if n < least[f] {
+							t.Errorf("version %d of file %d was shown, and %d had replaced it before", n, f, least[f])
+						}
+					}
+				}
+			})
+		}
+		writers.Wait()
+		close(stop)
+		readers.Wait()
+		for f := range files {
+			for n := range rounds - 1 {
+				if hits, err := d.Search(ctx, who, `"`+strings.TrimSpace(text(f, n))+`"`, "", 1); err != nil || len(hits) != 0 {
+					t.Fatalf("version %d of file %d is still found: %v, %v", n, f, hits, err)
+				}
+			}
+		}
+		check(t, d)
+	})
+}
+
+func TestPassagesFollowEachOtherWithoutGaps(t *testing.T) {
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		texts := map[string]string{
+			"prose.md": strings.Repeat("# Head\n\nSome words of a paragraph that goes on for a while.\nAnd a line.\n\n", 300),
+			"line.txt": strings.Repeat("words without an end ", 5000) + "needle",
+			"blob.txt": strings.Repeat("x", 9000) + " needle " + strings.Repeat("é", 9000),
+			"crlf.txt": strings.Repeat("line\r\n", 1000) + "needle\r\n",
+			"wide.txt": strings.Repeat("漢字", 4000) + "針" + "\n",
+		}
+		for p, text := range texts {
+			put(t, d, p, text)
+			var lines int64
+			if text != "" {
+				lines = int64(strings.Count(strings.TrimSuffix(text, "\n"), "\n")) + 1
+			}
+			if f, err := d.Get(t.Context(), who, path(t, p)); err != nil || f.Lines != lines {
+				t.Errorf("%s has %d lines, want %d", p, f.Lines, lines)
+			}
+		}
+		hits, err := d.Search(t.Context(), who, "needle", "", 0)
+		if err != nil || len(hits) != 3 {
+			t.Errorf("%d hits, %v", len(hits), err)
+		}
+		for _, h := range hits {
+			if !strings.Contains(h.Snippet, "needle") || len(h.Snippet) > 400 || !utf8.ValidString(h.Snippet) || !strings.Contains(texts[h.Path], h.Text) {
+				t.Errorf("%s %d-%d: %q", h.Path, h.FirstLine, h.LastLine, h.Snippet)
+			}
+			if h.Path == "crlf.txt" && h.LastLine != 1001 {
+				t.Errorf("the needle is in line 1001, not %d-%d", h.FirstLine, h.LastLine)
+			}
+		}
+		if hits, err := d.Search(t.Context(), who, "針", "", 0); err != nil || len(hits) != 1 || !strings.Contains(hits[0].Snippet, "針") {
+			t.Errorf("%v, %v", hits, err)
+		}
+		if hits, err := d.Search(t.Context(), who, "paragraph", "", 10); err != nil || len(hits) != 3 {
+			t.Errorf("one file gives %d hits", len(hits))
+		}
+		check(t, d)
+	})
+}
+
+func TestBinaryFilesAreKeptAndNotSearched(t *testing.T) {
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		for p, c := range map[string]struct{ mime, text string }{
+			"a.bin": {"application/octet-stream", "needle"}, "b.txt": {"text/plain", "needle\x00"}, "c.txt": {"text/plain", "needle\xff"}, "d.png": {"image/png", "needle"},
+		} {
+			change, err := d.Put(t.Context(), who, path(t, p), drive.BytesContent([]byte(c.text)), c.mime, drive.Condition{})
+			if err != nil || change.File.Text || read(t, d, p) != c.text {
+				t.Errorf("%s: %+v, %v", p, change.File, err)
+			}
+		}
+		if hits, err := d.Search(t.Context(), who, "needle", "", 0); err != nil || len(hits) != 0 {
+			t.Errorf("%v, %v", hits, err)
+		}
+		// A new type makes text of it, and the other way round.
+		for i, mime := range []string{"text/plain", "image/png", "application/vnd.x+json"} {
+			if _, err := d.Put(t.Context(), who, path(t, "a.bin"), drive.BytesContent([]byte("needle")), mime, drive.Condition{}); err != nil {
+				t.Fatal(err)
+			}
+			if hits, _ := d.Search(t.Context(), who, "needle", "", 0); len(hits) != 1-i%2 {
+				t.Errorf("as %s: %v", mime, hits)
+			}
+		}
+		check(t, d)
+	})
+}
