@@ -97,22 +97,27 @@ func (tx *Tx) NextInLine(ctx context.Context, afterAccount string) (accountID st
 	return accountID, found, err
 }
 
-// Claimable gives sessions of an account that may be claimed, those that have
-// waited longest first, and how many of the account run. On PostgreSQL it keeps
-// others from claiming of this account until the commit.
-func (tx *Tx) Claimable(ctx context.Context, accountID string, limit int) (ids []string, running int, err error) {
-	if lock := tx.ForUpdate(); lock != "" {
-		var one int
-		if _, err := tx.Get(ctx, `SELECT 1 FROM accounts WHERE id = $1`+lock, []any{accountID}, &one); err != nil {
-			return nil, 0, err
-		}
+// A Line is an account's place in the queue.
+type Line struct {
+	Plan    string   // the account's
+	Running int      // sessions of the account that run
+	Next    []string // sessions that may be claimed, those that have waited longest first
+}
+
+// Line looks at an account's queue, at most limit sessions of it. On PostgreSQL
+// it keeps others from claiming of this account until the commit.
+func (tx *Tx) Line(ctx context.Context, accountID string, limit int) (Line, error) {
+	var l Line
+	if _, err := tx.Get(ctx, `SELECT plan FROM accounts WHERE id = $1`+tx.ForUpdate(), []any{accountID}, &l.Plan); err != nil {
+		return l, err
 	}
-	if _, err := tx.Get(ctx, `SELECT COUNT(*) FROM sessions WHERE status = 'running' AND account_id = $1`, []any{accountID}, &running); err != nil {
-		return nil, 0, err
+	_, err := tx.Get(ctx, `SELECT COUNT(*) FROM sessions WHERE status = 'running' AND account_id = $1`, []any{accountID}, &l.Running)
+	if err != nil {
+		return l, err
 	}
-	ids, err = tx.texts(ctx, `SELECT id FROM sessions WHERE status = 'queued' AND account_id = $1 AND wake_at <= $2
+	l.Next, err = tx.texts(ctx, `SELECT id FROM sessions WHERE status = 'queued' AND account_id = $1 AND wake_at <= $2
 		ORDER BY wake_at, id LIMIT $3`, accountID, db.Micros(tx.Now), limit)
-	return ids, running, err
+	return l, err
 }
 
 // QueuedSessions counts an account's sessions that wait to be claimed, up to
