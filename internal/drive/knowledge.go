@@ -47,6 +47,9 @@ func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowle
 			return err
 		}
 		k.Stats = row.stats()
+		if stoa.EstimateTokens(int(min(row.files*knowledgeOverhead, 1<<40))) > budget {
+			return nil // so many files need not be counted
+		}
 		var bytes, files int64
 		if _, err := tx.Get(ctx, `SELECT COALESCE(SUM(is_text * size + 2 * OCTET_LENGTH(path)), 0), COUNT(*) FROM drive_files WHERE drive_id = $1`,
 			[]any{row.id}, &bytes, &files); err != nil {

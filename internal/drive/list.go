@@ -73,15 +73,17 @@ type lister struct {
 
 // page collects entries after the last one of the page before.
 func (l *lister) page(last string, out Listed) (Listed, error) {
-	n := l.q.Limit + 1
+	most := l.q.Limit + 1
+	few := most
 	if l.q.Delimiter != "" {
-		n = min(n, 64) // most of a larger batch could lie in one folder
+		few = min(most, 4) // most of a larger batch could lie in one folder
 	}
-	for {
+	for n := few; ; {
 		some, err := l.some(last, n)
 		if err != nil {
 			return out, err
 		}
+		next := min(2*n, most)
 		for _, f := range some {
 			entry, folder := f.Path, false
 			if l.q.Delimiter != "" {
@@ -89,8 +91,9 @@ func (l *lister) page(last string, out Listed) (Listed, error) {
 					entry, folder = f.Path[:len(l.q.Prefix)+i+1], true
 				}
 			}
-			if entry == last {
-				continue // more of the same folder
+			if entry == last { // more of the same folder
+				next = few
+				continue
 			}
 			if len(out.Files)+len(out.Prefixes) == l.q.Limit {
 				out.Next = last
@@ -106,6 +109,7 @@ func (l *lister) page(last string, out Listed) (Listed, error) {
 		if len(some) < n {
 			return out, nil
 		}
+		n = next
 	}
 }
 
