@@ -3,6 +3,7 @@ package web
 import (
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
 
@@ -54,6 +55,31 @@ func TestPagesInABrowser(t *testing.T) {
 		p.see(`document.querySelectorAll(".operation:not([hidden])").length > 4`)
 		p.do(chromedp.Navigate(srv.URL + "/docs/api-openapi#schema-Error"))
 		p.see(`document.getElementById("schema-Error").open`)
+	})
+	t.Run("the reference needs no script", func(t *testing.T) {
+		p := open(t, browser, srv.URL, "/", desktop)
+		if _, err := chromedp.Call(p.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+			t.Fatal(err)
+		}
+		p.do(chromedp.Navigate(srv.URL+"/docs/api-openapi#getHealth"), chromedp.WaitVisible(chromedp.CSS("#getHealth")), chromedp.WaitNotVisible(chromedp.CSS(".find")))
+		p.shot("without script")
+	})
+	t.Run("the reference prints what is closed", func(t *testing.T) {
+		p := open(t, browser, srv.URL, "/docs/api-openapi", desktop)
+		if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}); err != nil {
+			t.Fatal(err)
+		}
+		p.see(`getComputedStyle(document.querySelector(".side")).display === "none"`)
+		p.see(`(() => { const d = document.querySelector(".answer:not([open]) .inside"); return d.checkVisibility() && d.getBoundingClientRect().height > 0; })()`)
+		p.shot("print")
+	})
+	t.Run("the explorer follows the switch", func(t *testing.T) {
+		p := open(t, browser, srv.URL, "/api/v1/doc", desktop)
+		p.says("Stoa answers model calls")
+		p.see(`document.body.classList.contains("light-mode")`)
+		p.click("[data-theme-switch]")
+		p.see(`document.body.classList.contains("dark-mode")`)
+		p.shot("explorer switched")
 	})
 	t.Run("the switch goes from light to dark and is remembered", func(t *testing.T) {
 		p := open(t, browser, srv.URL, "/", desktop)

@@ -1,11 +1,8 @@
 // Starts the explorer with everything switched off that would leave this
 // origin or add what the service does not offer.
 
-interface Explorer {
-  updateConfiguration(configuration: unknown): void;
-}
 interface Scalar {
-  createApiReference(at: Element, configuration: unknown): Explorer;
+  createApiReference(at: Element, configuration: unknown): unknown;
 }
 
 // The explorer adds style elements as it goes. The page's policy lets in those
@@ -21,7 +18,7 @@ document.createElement = ((name: string, options?: ElementCreationOptions) => {
 const place = document.getElementById("explorer")!;
 const dark = () => document.documentElement.dataset.theme === "dark";
 
-const configuration = () => ({
+const configuration = {
   url: place.dataset.document,
   theme: "none",
   layout: "modern",
@@ -41,10 +38,14 @@ const configuration = () => ({
   documentDownloadType: "json",
   defaultHttpClient: { targetKey: "shell", clientKey: "curl" },
   authentication: { preferredSecurityScheme: "bearer" },
-});
+};
 
 // The explorer's own script comes after this one.
 addEventListener("DOMContentLoaded", () => {
-  const explorer = (window as unknown as { Scalar: Scalar }).Scalar.createApiReference(place, configuration());
-  document.addEventListener("stoa:theme", () => explorer.updateConfiguration(configuration()));
+  (window as unknown as { Scalar: Scalar }).Scalar.createApiReference(place, configuration);
+  // It reads the mode once; after that its classes are all there is to change.
+  document.addEventListener("stoa:theme", () => {
+    document.body.classList.toggle("dark-mode", dark());
+    document.body.classList.toggle("light-mode", !dark());
+  });
 });

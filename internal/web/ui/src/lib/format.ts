@@ -5,6 +5,9 @@ const fine = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
 
 export const count = (n: number): string => whole.format(n);
 
+// of counts a thing: "1 call", "2 calls".
+export const of = (n: number, thing: string): string => `${whole.format(n)} ${thing}${n === 1 ? "" : "s"}`;
+
 // credits writes micro-credits as credits, with at most four decimals.
 export function credits(micro: number): string {
   if (micro !== 0 && Math.abs(micro) < 100) return micro < 0 ? "> -0.0001" : "< 0.0001";

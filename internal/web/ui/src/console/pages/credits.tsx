@@ -1,6 +1,6 @@
 // What was charged: receipts, the ledger, and whether the books balance.
 import { useState } from "preact/hooks";
-import { count, duration, moment, perMillion } from "../../lib/format";
+import { count, duration, moment, of, perMillion } from "../../lib/format";
 import type { LedgerEntry, List, Receipt, Reconciliation } from "../../lib/types";
 import { Amount, Badge, Button, type Meaning, Notice, Time } from "../parts/basic";
 import { Dialog } from "../parts/dialog";
@@ -78,14 +78,14 @@ function Receipts() {
           },
         ]}
       />
-      {open && <ReceiptDetails of={open} onClose={() => setOpen(undefined)} />}
+      {open && <ReceiptDetails receipt={open} onClose={() => setOpen(undefined)} />}
     </>
   );
 }
 
 const reasons: Record<string, string> = { alias: "the name is an alias", auto: "chosen by auto", plan: "the plan does not include the model" };
 
-function ReceiptDetails({ of: r, onClose }: { of: Receipt; onClose: () => void }) {
+function ReceiptDetails({ receipt: r, onClose }: { receipt: Receipt; onClose: () => void }) {
   return (
     <Dialog title="Receipt" onClose={onClose}>
       <dl class="facts">
@@ -170,7 +170,7 @@ function Books() {
           {b.balanced ? (
             <Notice meaning="ok">
               <p>
-                <b>The books balance.</b> Granted is available, held and charged together, and the {count(b.charges)} receipts add up to the charges.
+                <b>The books balance.</b> Granted is available, held and charged together, and the receipts of {of(b.charges, "call")} add up to the charges.
               </p>
             </Notice>
           ) : (

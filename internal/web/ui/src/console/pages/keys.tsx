@@ -70,7 +70,19 @@ export function Keys() {
                 </>
               ),
             },
-            { title: "State", show: (k) => <Badge meaning={states[k.status]}>{k.status}</Badge> },
+            {
+              title: "State",
+              show: (k) => (
+                <>
+                  <Badge meaning={states[k.status]}>{k.status}</Badge>
+                  {k.status === "active" && k.revokedAt && (
+                    <div class="small muted">
+                      ends <Time at={k.revokedAt} />
+                    </div>
+                  )}
+                </>
+              ),
+            },
             { title: "May", show: (k) => <span class="small">{k.scopes.join(", ")}</span> },
             { title: "Limits", show: (k) => <span class="small">{limits(k)}</span> },
             { title: "Last used", show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },

@@ -1,6 +1,6 @@
 // The first page: what is left, what was spent on what, and what is served.
 import { useState } from "preact/hooks";
-import { count, credits, utcDay } from "../../lib/format";
+import { count, credits, of, utcDay } from "../../lib/format";
 import type { Credits, List, Meta, Receipt, UsageReport } from "../../lib/types";
 import { Amount, Badge, Time } from "../parts/basic";
 import { Chart } from "../parts/chart";
@@ -119,7 +119,7 @@ function Spend() {
           return (
             <div class="body">
               <p class="muted small">
-                <Amount of={report.totals.creditsMicro} /> credits for {count(report.totals.calls)} calls and {count(report.totals.totalTokens)} tokens. Days are those of UTC.
+                <Amount of={report.totals.creditsMicro} /> credits for {of(report.totals.calls, "call")} and {of(report.totals.totalTokens, "token")}. Days are those of UTC.
               </p>
               <Chart label="Credits by day and model" bars={bars} amount={credits} />
             </div>
