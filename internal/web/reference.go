@@ -56,6 +56,7 @@ type content struct {
 	Schema   *schema
 	Examples []sample
 	Stream   bool
+	Events   string // of a stream: the anchor of its table of events, if there is one
 }
 
 type answer struct {
@@ -77,6 +78,7 @@ type code struct {
 
 type eventTable struct {
 	ID, Title string
+	Of        string // the operation that streams them, in words
 	Rows      []eventRow
 }
 
@@ -109,6 +111,9 @@ type builder struct {
 	root  *value
 	prose prose
 	err   error
+
+	summary string       // of the operation that is being laid out
+	streams []eventTable // of the streams met so far
 }
 
 func (b *builder) fail(err error) {
@@ -170,13 +175,11 @@ func (b *builder) page() *reference {
 		}
 	}
 	page.Groups = slices.DeleteFunc(page.Groups, func(g group) bool { return len(g.Operations) == 0 })
+	page.Events = b.streams
 	for _, c := range contract.Codes() {
 		page.Codes = append(page.Codes, code{c, b.line(c.Meaning)})
 	}
 	for _, s := range b.root.all("components", "schemas") {
-		if len(s.value.all("discriminator", "mapping")) > 0 {
-			page.Events = append(page.Events, b.events(s.name, s.value))
-		}
 		// Its own members are shown, those of its parts are one step away.
 		page.Schemas = append(page.Schemas, namedSchema{s.name, "schema-" + s.name, b.schema(s.value, []string{s.name}, maxDepth-1)})
 	}
@@ -184,6 +187,7 @@ func (b *builder) page() *reference {
 }
 
 func (b *builder) operation(path, method string, v *value, shared []*value) operation {
+	b.summary = v.str("summary")
 	op := operation{
 		ID: v.str("operationId"), Method: strings.ToUpper(method), Path: path,
 		Summary: v.str("summary"), Scope: v.str("x-scope"), Deprecated: v.yes("deprecated"),
@@ -228,6 +232,9 @@ func (b *builder) contents(v *value) []content {
 		c := content{Type: m.name, Stream: m.name == "text/event-stream"}
 		if s := m.value.get("schema"); s != nil && !c.Stream {
 			c.Schema = b.schema(s, nil, 0)
+		}
+		if c.Stream {
+			c.Events = b.stream(m.value.str("schema", "$ref"))
 		}
 		if e := m.value.get("example"); e != nil {
 			c.Examples = append(c.Examples, sample{"Example", shown(e, c.Stream)})
@@ -283,8 +290,27 @@ func (b *builder) answer(status string, v *value) answer {
 	return out
 }
 
-func (b *builder) events(name string, v *value) eventTable {
-	t := eventTable{ID: "events-" + name, Title: name}
+// stream lays out the events of a stream, once for each type, and gives the
+// anchor of their table; "" where the contract does not tell them apart.
+func (b *builder) stream(ref string) string {
+	if ref == "" {
+		return ""
+	}
+	v, err := b.root.at(ref)
+	b.fail(err)
+	if len(v.all("discriminator", "mapping")) == 0 {
+		return ""
+	}
+	name := ref[strings.LastIndexByte(ref, '/')+1:]
+	id := "events-" + name
+	if !slices.ContainsFunc(b.streams, func(t eventTable) bool { return t.ID == id }) {
+		b.streams = append(b.streams, b.events(id, name, v))
+	}
+	return id
+}
+
+func (b *builder) events(id, name string, v *value) eventTable {
+	t := eventTable{ID: id, Title: name, Of: b.summary}
 	for _, m := range v.all("discriminator", "mapping") {
 		ref, _ := m.value.scalar.(string)
 		target, err := b.root.at(ref)

@@ -45,10 +45,25 @@ func TestTheReferenceNamesEverythingInTheContract(t *testing.T) {
 			t.Errorf("the code %s has no place", c.Code)
 		}
 	}
-	for event := range doc.Components.Schemas["ResponseStreamEvent"].Value.Discriminator.Mapping {
-		if !strings.Contains(page, "<code>"+event+"</code>") {
-			t.Errorf("the event %s is not in the table", event)
+	tables := 0
+	for _, item := range doc.Paths.Map() {
+		for _, op := range item.Operations() {
+			for _, answer := range op.Responses.Map() {
+				stream := answer.Value.Content["text/event-stream"]
+				if stream == nil || stream.Schema.Value.Discriminator == nil {
+					continue
+				}
+				tables++
+				for event := range stream.Schema.Value.Discriminator.Mapping {
+					if !strings.Contains(page, "<summary><code>"+event+"</code>") {
+						t.Errorf("the event %s of %s is not in a table", event, op.OperationID)
+					}
+				}
+			}
 		}
+	}
+	if tables == 0 || strings.Count(page, `id="events-`) != tables {
+		t.Errorf("%d streams, %d tables", tables, strings.Count(page, `id="events-`))
 	}
 }
 
