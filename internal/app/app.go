@@ -24,6 +24,7 @@ import (
 	"stoa/internal/catalog"
 	"stoa/internal/config"
 	"stoa/internal/db"
+	"stoa/internal/drive"
 	"stoa/internal/gateway"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -52,11 +53,13 @@ type house struct {
 	opts    Options
 	log     *slog.Logger
 	store   *store.Store
+	drives  *drive.Drives
 	ledger  *billing.Ledger
 	keys    *auth.Keys
 	catalog atomic.Pointer[catalog.Catalog]
 	plans   atomic.Pointer[map[string]stoa.Plan]
 	limited atomic.Bool // the plans' limits are enforced
+	keep    atomic.Pointer[config.Retention]
 	pool    *upstream.Pool
 	server  *api.Server
 }
@@ -76,6 +79,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	h.catalog.Store(cat)
 	h.plans.Store(new(opts.Config.AccountPlans()))
 	h.limited.Store(opts.Config.RateLimited())
+	h.keep.Store(&opts.Config.Retention)
 	if opts.Config.Database == "" {
 		if err := os.MkdirAll(opts.Config.Data, 0o700); err != nil {
 			return fmt.Errorf("make the data directory: %w", err)
@@ -95,6 +99,10 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.store.Close()) }()
+	if h.drives, err = h.openDrives(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.drives.Close()) }()
 	return h.run(ctx, listener)
 }
 
@@ -106,7 +114,7 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 	h.server = &api.Server{
 		Keys:    h.keys,
 		Gateway: &gateway.Gateway{Catalog: &h.catalog, Ledger: h.ledger, Pool: h.pool, Logger: h.log},
-		Ledger:  h.ledger, Store: h.store, Catalog: &h.catalog,
+		Ledger:  h.ledger, Store: h.store, Drives: h.drives, Catalog: &h.catalog,
 		Plans: h.planList, Version: h.opts.Version, Commit: h.opts.Commit,
 		PublicURL: cfg.BaseURL(listener.Addr().String()), MaxBody: int64(cfg.Limits.Body),
 		HeaderWait: cfg.HeaderWait, KeepAlive: cfg.KeepAlive, Logger: h.log,
@@ -126,6 +134,12 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 	group, working := errgroup.WithContext(settling)
 	group.Go(func() error { return h.ledger.Run(settling) })
 	group.Go(func() error { return h.keys.Run(settling) })
+	group.Go(func() error { return h.sweepDrives(settling) })
+	sweeper := &janitor{
+		store: h.store, retention: func() config.Retention { return *h.keep.Load() }, log: h.log,
+		every: purgeEvery, pause: purgePause,
+	}
+	group.Go(func() error { return sweeper.run(settling) })
 
 	if err := h.bootstrap(ctx, listener.Addr().String()); err != nil {
 		settled()
@@ -201,6 +215,7 @@ func (h *house) reload() {
 			h.catalog.Store(cat)
 			h.plans.Store(new(cfg.AccountPlans()))
 			h.limited.Store(cfg.RateLimited())
+			h.keep.Store(&cfg.Retention)
 			h.keys.Forget() // callers carry their plan
 			h.log.Info("configuration read again")
 			return

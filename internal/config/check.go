@@ -82,6 +82,10 @@ func (c *checker) words() {
 	}
 }
 
+// MinReceipts is how long receipts are kept at least: far longer than a call is
+// repeated under the same id.
+const MinReceipts = 30 * 24 * time.Hour
+
 func (c *checker) durations() {
 	for _, d := range []struct {
 		path        string
@@ -94,6 +98,17 @@ func (c *checker) durations() {
 	} {
 		if d.value < d.least || d.value > d.most {
 			c.problem(d.path, "%v is out of range; use %v to %v", d.value, d.least, d.most)
+		}
+	}
+	for _, d := range []struct {
+		path         string
+		value, least time.Duration
+	}{
+		{"retention.receipts", c.Retention.Receipts, MinReceipts},
+		{"retention.events", c.Retention.Events, 24 * time.Hour},
+	} {
+		if d.value != 0 && d.value < d.least {
+			c.problem(d.path, "%v is too short; use %dd or more, or 0 to keep them for ever", d.value, d.least/(24*time.Hour))
 		}
 	}
 	if c.FirstGrant < 0 {

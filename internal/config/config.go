@@ -38,6 +38,7 @@ type Config struct {
 	Models    map[string]Model   `yaml:"models,omitempty"`
 	Auto      []string           `yaml:"auto,omitempty"`
 	Limits    Limits             `yaml:"limits"`
+	Retention Retention          `yaml:"retention"`
 	Plans     map[string]Plan    `yaml:"plans"`
 
 	// BootstrapKey is the first key of an empty store. It comes from the
@@ -151,6 +152,12 @@ type Limits struct {
 	EmbedURL               time.Duration `yaml:"embedUrl" env:"STOA_LIMIT_EMBED_URL"`                 // life of a ticket
 	EmbedToken             time.Duration `yaml:"embedToken" env:"STOA_LIMIT_EMBED_TOKEN"`             // life of a token
 	EventStreamsPerKey     int           `yaml:"eventStreamsPerKey" env:"STOA_LIMIT_EVENT_STREAMS_PER_KEY"`
+}
+
+// Retention says how long things are kept that nobody deletes; 0: for ever.
+type Retention struct {
+	Receipts time.Duration `yaml:"receipts" env:"STOA_RETENTION_RECEIPTS"` // their sums stay in the books
+	Events   time.Duration `yaml:"events" env:"STOA_RETENTION_EVENTS"`     // of sessions, since the session last moved
 }
 
 // Defaults are the settings of a house that nobody configured.

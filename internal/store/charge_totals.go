@@ -8,10 +8,18 @@ import (
 
 // ChargeTotals are what an account's charges come to: their number, their
 // amounts, and the amounts computed again from tokens and rates, where they are
-// neither clamped nor capped.
+// neither clamped nor capped. Those that were purged count with the sums that
+// are left of them.
 func (tx *Tx) ChargeTotals(ctx context.Context, accountID string) (calls int64, charged, receipts stoa.Credits, err error) {
 	_, err = tx.Get(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(amount), 0) AS BIGINT),
 			CAST(COALESCE(SUM(CASE WHEN capped = 1 OR clamped = 1 THEN amount ELSE `+priced+` END), 0) AS BIGINT)
 		FROM charges WHERE account_id = $1`, []any{accountID}, &calls, &charged, &receipts)
-	return calls, charged, receipts, err
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	var purged int64
+	var sum stoa.Credits
+	_, err = tx.Get(ctx, `SELECT CAST(COALESCE(SUM(charges), 0) AS BIGINT), CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM purged_charges WHERE account_id = $1`,
+		[]any{accountID}, &purged, &sum)
+	return calls + purged, charged + sum, receipts + sum, err
 }

@@ -28,11 +28,12 @@ type Entry struct {
 	CreatedAt time.Time
 }
 
-// Entries lists an account's book.
+// Entries lists an account's book. Charges that were purged are one entry per
+// lease, dated like the newest of them, so that the entries still add up.
 func (tx *Tx) Entries(ctx context.Context, accountID string, p Page) ([]Entry, bool, error) {
 	where, order, args := p.clause(2)
-	half := func(columns, table string) string {
-		return `SELECT * FROM (SELECT ` + columns + ` FROM ` + table + ` WHERE account_id = $1` + where + order + `) AS ` + table + `_part`
+	part := func(name, columns, table string) string {
+		return `SELECT * FROM (SELECT ` + columns + ` FROM ` + table + ` WHERE account_id = $1` + where + order + `) AS ` + name
 	}
 	var list []Entry
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
@@ -43,8 +44,10 @@ func (tx *Tx) Entries(ctx context.Context, accountID string, p Page) ([]Entry, b
 		list = append(list, e)
 		return err
 	}, `SELECT id, kind, effect, ref, reason, created_at FROM (`+
-		half(`id, 'grant' AS kind, amount AS effect, COALESCE(external_ref, '') AS ref, reason, created_at`, `grants`)+` UNION ALL `+
-		half(`id, 'charge' AS kind, -amount AS effect, id AS ref, served AS reason, created_at`, `charges`)+
+		part(`granted`, `id, 'grant' AS kind, amount AS effect, COALESCE(external_ref, '') AS ref, reason, created_at`, `grants`)+` UNION ALL `+
+		part(`charged`, `id, 'charge' AS kind, -amount AS effect, id AS ref, served AS reason, created_at`, `charges`)+` UNION ALL `+
+		part(`purged`, `id, 'charge' AS kind, -amount AS effect, '' AS ref, 'receipts past their retention: ' || charges AS reason, created_at`,
+			`(SELECT lease_id AS id, account_id, charges, amount, last_at AS created_at FROM purged_charges) AS sums`)+
 		`) AS entries WHERE 1 = 1`+order, append([]any{accountID}, args...)...)
 	list, more := cut(list, p)
 	return list, more, err

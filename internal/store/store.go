@@ -80,6 +80,11 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 			return err
 		}
 	}
+	if cfg.PostgresURL == "" {
+		if err := checkRestored(cfg.Dir); err != nil {
+			return err
+		}
+	}
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err

@@ -1,0 +1,198 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"stoa/internal/billing"
+	"stoa/internal/config"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+)
+
+const day = 24 * time.Hour
+
+func TestTheSettingsKnowTheShortestRetention(t *testing.T) {
+	if config.MinReceipts != store.OldestPurge {
+		t.Errorf("the settings allow %v, the store %v", config.MinReceipts, store.OldestPurge)
+	}
+}
+
+func TestTheJanitorRemovesWhatIsPastItsTimeAndTheBooksBalance(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		ctx := context.Background()
+		st := home.Open()
+		ledger := billing.New(st, billing.Config{})
+		const old, fresh, price = 3*purgeBatch + 7, 5, 10
+		var accounts []stoa.Account
+		for range 2 {
+			accounts = append(accounts, storetest.Account(t, st, 1_000_000))
+		}
+		write := func(fn func(tx *store.Tx) error) {
+			t.Helper()
+			if err := st.Write(ctx, fn); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now := time.Now()
+		for i, a := range accounts {
+			write(func(tx *store.Tx) error {
+				lease, _, err := tx.Lease(ctx, a.ID, st.Node())
+				if err != nil {
+					return err
+				}
+				for n := range old + fresh {
+					tx.Now = now.Add(-90 * day).Add(time.Duration(n) * time.Second)
+					if n >= old {
+						tx.Now = now.Add(-time.Hour)
+					}
+					c := stoa.Charge{
+						ID: fmt.Sprintf("resp_%d_%d", i, n), AccountID: a.ID, KeyID: "key_1", Served: "beta-3.8-flash", State: "completed",
+						Usage: stoa.Usage{OutputTokens: price}, Price: stoa.Price{Output: stoa.Credit}, Amount: price, StartedAt: tx.Now,
+					}
+					if _, err := tx.InsertCharges(ctx, []store.Receipt{{Charge: c, LeaseID: lease.ID, NodeID: st.Node()}}); err != nil {
+						return err
+					}
+					if _, err := tx.SpendLease(ctx, lease.ID, price); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		// Sessions: one that stopped long ago, one that stopped now, one that runs.
+		for id, s := range map[string]struct {
+			status string
+			at     time.Time
+		}{"ses_old": {"completed", now.Add(-90 * day)}, "ses_new": {"completed", now}, "ses_runs": {"running", now.Add(-90 * day)}} {
+			write(func(tx *store.Tx) error {
+				if err := insertSession(ctx, tx, accounts[0].ID, id, s.status, s.at); err != nil {
+					return err
+				}
+				var events []stoa.SessionEvent
+				for n := range purgeBatch + 50 {
+					events = append(events, stoa.SessionEvent{Seq: int64(n + 1), Type: "message.delta", At: s.at, Data: "{}"})
+				}
+				return tx.InsertEvents(ctx, id, events)
+			})
+		}
+		write(func(tx *store.Tx) error { // a reply whose 24 hours are over, and one whose are not
+			for key, at := range map[string]time.Time{"over": now.Add(-2 * day), "fresh": now} {
+				tx.Now = at
+				c, _, _, err := tx.ClaimKey(ctx, store.IdempotencyKey{AccountID: accounts[0].ID, Method: "POST", Path: "/x", Key: key}, "hash")
+				if err == nil {
+					err = tx.FinishClaim(ctx, c, store.Reply{Status: 200})
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+
+		keep := config.Retention{}
+		j := &janitor{store: st, retention: func() config.Retention { return keep }, log: slog.New(slog.DiscardHandler), every: time.Hour, pause: time.Microsecond}
+		sweep := func() {
+			t.Helper()
+			if err := j.sweep(ctx); err != nil {
+				t.Fatal(err)
+			}
+			diffs, err := ledger.Verify(ctx)
+			if err != nil || len(diffs) > 0 {
+				t.Errorf("the books: %v, %v", diffs, err)
+			}
+			for _, a := range accounts {
+				if b, err := ledger.Balance(ctx, a.ID); err != nil || b.Spent != (old+fresh)*price || b.Available+b.Spent != b.Granted {
+					t.Errorf("balance %+v, %v", b, err)
+				}
+			}
+		}
+		want := func(what string, receipts, oldEvents, otherEvents, replies int) {
+			t.Helper()
+			var got [4]int
+			if err := st.Read(ctx, func(tx *store.Tx) error {
+				for i, q := range []string{
+					`SELECT COUNT(*) FROM charges`, `SELECT COUNT(*) FROM session_events WHERE session_id = 'ses_old'`,
+					`SELECT COUNT(*) FROM session_events WHERE session_id <> 'ses_old'`, `SELECT COUNT(*) FROM idempotency`,
+				} {
+					if _, err := tx.Get(ctx, q, nil, &got[i]); err != nil {
+						return err
+					}
+				}
+				for _, a := range accounts { // what is left still says what was charged
+					calls, charged, sum, err := tx.ChargeTotals(ctx, a.ID)
+					if err != nil {
+						return err
+					}
+					if calls != old+fresh || charged != (old+fresh)*price || sum != charged {
+						t.Errorf("%s: totals %d, %d, %d", what, calls, charged, sum)
+					}
+					entries, _, err := tx.Entries(ctx, a.ID, store.Page{Limit: 10_000})
+					if err != nil {
+						return err
+					}
+					var effect stoa.Credits
+					for _, e := range entries {
+						effect += e.Effect
+					}
+					if effect != 1_000_000-(old+fresh)*price {
+						t.Errorf("%s: the entries of the ledger come to %d", what, effect)
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if got != [4]int{receipts, oldEvents, otherEvents, replies} {
+				t.Errorf("%s: %v are left (receipts, events, other events, replies); want %v", what, got, [4]int{receipts, oldEvents, otherEvents, replies})
+			}
+		}
+		const events = purgeBatch + 50
+		want("before", 2*(old+fresh), events, 2*events, 2)
+		sweep()
+		want("with nothing set but replies", 2*(old+fresh), events, 2*events, 1)
+		keep = config.Retention{Receipts: 60 * day, Events: 60 * day}
+		sweep()
+		want("after two months", 2*fresh, 0, 2*events, 1)
+		sweep()
+		want("and once more", 2*fresh, 0, 2*events, 1)
+	})
+}
+
+func TestTheJanitorEndsWithItsContext(t *testing.T) {
+	st := storetest.New(t).Open()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	swept := make(chan struct{}, 16)
+	j := &janitor{
+		store: st, log: slog.New(slog.DiscardHandler), every: time.Millisecond,
+		retention: func() config.Retention { swept <- struct{}{}; return config.Retention{} },
+	}
+	go func() { ended <- j.run(ctx) }()
+	<-swept
+	<-swept // again, after a while
+	stop()
+	for {
+		select {
+		case <-swept:
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
+	}
+}
+
+func insertSession(ctx context.Context, tx *store.Tx, account, id, status string, at time.Time) error {
+	tx.Now = at
+	var r store.SessionRow
+	r.ID, r.AccountID, r.AgentID, r.SpaceID = id, account, "agt_1", "spc_1"
+	r.Status, r.Mode, r.LastSeq = stoa.SessionStatus(status), "chat", 1000
+	r.Turn.ID, r.Turn.SessionID, r.Turn.Number, r.Turn.Status = "trn_"+id, id, 1, r.Status
+	return tx.InsertSession(ctx, &r)
+}
