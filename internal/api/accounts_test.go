@@ -127,16 +127,17 @@ func TestAListIsReadPageByPage(t *testing.T) {
 	}
 	for _, order := range []string{"asc", "desc"} {
 		seen := map[string]bool{}
-		var last string
+		var last contract.Account
 		path := "/api/v1/accounts?limit=2&order=" + order
 		for cursor := ""; ; {
 			var p page[contract.Account]
 			c.Want(200, "GET", path+cursor, nil).JSON(&p)
 			for _, a := range p.Data {
-				if seen[a.ID] || last != "" && (order == "asc") != (a.ID > last) {
-					t.Errorf("%s comes after %s in the order %s", a.ID, last, order)
+				was, is := last.CreatedAt.Time(), a.CreatedAt.Time()
+				if seen[a.ID] || last.ID != "" && (order == "asc" && is.Before(was) || order == "desc" && is.After(was)) {
+					t.Errorf("%+v comes after %+v in the order %s", a, last, order)
 				}
-				seen[a.ID], last = true, a.ID
+				seen[a.ID], last = true, a
 			}
 			if (p.NextCursor != nil) != p.HasMore {
 				t.Fatalf("nextCursor and hasMore differ: %+v", p)
@@ -194,9 +195,11 @@ func TestACursorFitsOneListAlone(t *testing.T) {
 func TestCreatingUnderAnIdempotencyKeyHappensOnce(t *testing.T) {
 	h := start(t, apitest.Config{})
 	c := h.Client(t).With("Idempotency-Key", "order-1")
+	_, key := h.NewKey(h.Account.ID, "responses")
 	paths := map[string]object{
-		"/api/v1/accounts": {"name": "Acme"},
-		"/api/v1/keys":     {"name": "one", "scopes": []string{"responses"}},
+		"/api/v1/keys/" + key.ID + "/rotate":           {"overlapSeconds": 5},
+		"/api/v1/accounts":                             {"name": "Acme"},
+		"/api/v1/keys":                                 {"name": "one", "scopes": []string{"responses"}},
 		"/api/v1/accounts/" + h.Account.ID + "/keys":   {"name": "one"},
 		"/api/v1/accounts/" + h.Account.ID + "/grants": {"amountMicro": 5},
 	}
@@ -210,10 +213,13 @@ func TestCreatingUnderAnIdempotencyKeyHappensOnce(t *testing.T) {
 			t.Errorf("%s: only the second answer is a replay", path)
 		}
 		other := maps.Clone(body)
-		if _, ok := other["name"]; ok {
-			other["name"] = "other"
-		} else {
-			other["amountMicro"] = 6
+		for name := range body {
+			switch name {
+			case "name":
+				other[name] = "other"
+			case "amountMicro", "overlapSeconds":
+				other[name] = 6
+			}
 		}
 		c.WantError(stoa.CodeIdempotencyReused, "POST", path, other)
 	}

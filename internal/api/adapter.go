@@ -69,7 +69,7 @@ func (s *Server) dispatch(mux *http.ServeMux, t *tracker, r *http.Request) {
 		s.fail(t, r, stoa.Errorf(stoa.CodeOverloaded, "The service is about to stop and takes no more requests. Try again in a moment."))
 		return
 	}
-	if raw := r.URL.EscapedPath(); !strings.HasPrefix(raw, "/") || path.Clean(raw) != strings.TrimSuffix(raw, "/") && raw != "/" {
+	if raw := r.URL.EscapedPath(); !strings.HasPrefix(raw, "/") || path.Clean(raw) != strings.TrimSuffix(raw, "/") && raw != "/" || !isText(r.URL.Path) {
 		s.fail(t, r, notFound(r))
 		return
 	}

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -57,8 +60,14 @@ func (c *checker) parameters(r *http.Request) error {
 	}
 	in := &openapi3filter.RequestValidationInput{Request: r, Route: c.route, Options: &openapi3filter.Options{SkipSettingDefaults: true}}
 	for _, p := range c.params {
-		if p.In == openapi3.ParameterInQuery && len(r.URL.Query()[p.Name]) > 1 {
-			return stoa.Errorf(stoa.CodeInvalidValue, "The parameter %q is there twice. Send it once.", p.Name).At(p.Name)
+		if p.In == openapi3.ParameterInQuery {
+			values := r.URL.Query()[p.Name]
+			if len(values) > 1 {
+				return stoa.Errorf(stoa.CodeInvalidValue, "The parameter %q is there twice. Send it once.", p.Name).At(p.Name)
+			}
+			if len(values) == 1 && !isText(values[0]) {
+				return stoa.Errorf(stoa.CodeInvalidValue, "The parameter %q is no text: it has a NUL character, or is not UTF-8.", p.Name).At(p.Name)
+			}
 		}
 		if err := openapi3filter.ValidateParameter(r.Context(), in, p); err != nil {
 			return parameterError(p, err)
@@ -107,7 +116,65 @@ func (c *checker) body(raw []byte) (io.ReadCloser, error) {
 	if err := c.schema.VisitJSON(v, openapi3.VisitAsRequest(), openapi3.EnableFormatValidation()); err != nil {
 		return nil, bodyError(v, err)
 	}
+	changed := false
+	v, err := plainValues(v, &changed)
+	if err != nil {
+		return nil, err
+	}
+	if changed {
+		if raw, err = json.Marshal(v); err != nil {
+			return nil, fmt.Errorf("write a checked body again: %w", err)
+		}
+	}
 	return io.NopCloser(bytes.NewReader(raw)), nil
+}
+
+// isText tells whether a text can be stored anywhere.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
+
+// plainValues writes whole numbers the plain way (1e2 and 5.0 are integers to
+// JSON Schema and not to Go) and refuses texts with a NUL character, which not
+// every database takes.
+func plainValues(v any, changed *bool) (any, error) {
+	var err error
+	switch v := v.(type) {
+	case json.Number:
+		if text := v.String(); strings.ContainsAny(text, ".eE") || text == "-0" {
+			if f, err := v.Float64(); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+				*changed = true
+				return json.Number(strconv.FormatInt(int64(f), 10)), nil
+			}
+		}
+	case string:
+		if !isText(v) {
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "A text must not have a NUL character.")
+		}
+	case []any:
+		for i := range v {
+			if v[i], err = plainValues(v[i], changed); err != nil {
+				return nil, within(err, fmt.Sprintf("[%d]", i))
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if !isText(name) {
+				return nil, stoa.Errorf(stoa.CodeInvalidValue, "The name of a member must not have a NUL character.")
+			}
+			if v[name], err = plainValues(v[name], changed); err != nil {
+				return nil, within(err, name)
+			}
+		}
+	}
+	return v, nil
+}
+
+// within puts a step before the path of an error's member.
+func within(err error, step string) error {
+	e := stoa.AsError(err)
+	if e.Param != "" && e.Param[0] != '[' {
+		step += "."
+	}
+	return e.At(step + e.Param)
 }
 
 // bodyError says which member is wrong and what it should be.

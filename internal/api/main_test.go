@@ -12,11 +12,15 @@ import (
 // recorder sees every request of this package's tests.
 var recorder apitest.Recorder
 
+// covered are the tags whose operations are tested here, down to every
+// documented reply. Whoever finishes the tests of a group adds its tag.
+var covered = []string{"responses", "service", "account", "keys", "credits", "accounts"}
+
 // TestMain fails a whole run in which a documented reply was never seen.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 && wholeRun() {
-		if missing := recorder.Missing(apitest.Document()); len(missing) > 0 {
+		if missing := recorder.Missing(covered); len(missing) > 0 {
 			fmt.Println("These documented replies were never provoked by a test; write one, or take them out of the contract:")
 			for _, line := range missing {
 				fmt.Println("  " + line)

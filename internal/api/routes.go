@@ -75,7 +75,7 @@ func (s *Server) routes() *http.ServeMux {
 	generated := collector{}
 	contract.HandlerWithOptions(
 		contract.NewStrictHandlerWithOptions(s, nil, contract.StrictHTTPServerOptions{
-			RequestErrorHandlerFunc:  failed,
+			RequestErrorHandlerFunc:  unreadable,
 			ResponseErrorHandlerFunc: failed,
 		}),
 		contract.StdHTTPServerOptions{BaseRouter: generated, ErrorHandlerFunc: wrongParameter},
@@ -146,6 +146,12 @@ func (o *outcomeWriter) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
 func failed(w http.ResponseWriter, _ *http.Request, err error) {
 	w.(*outcomeWriter).err = err
+}
+
+// unreadable is told of bodies that the generated code cannot decode. The check
+// against the contract finds all that are known before.
+func unreadable(w http.ResponseWriter, _ *http.Request, err error) {
+	failed(w, nil, stoa.Errorf(stoa.CodeInvalidValue, "A value of the body cannot be read. Compare it with the contract.").Because(err))
 }
 
 // wrongParameter is told of parameters that the generated code cannot read. The

@@ -134,7 +134,7 @@ func (c *Client) Try(ctx context.Context, method, path string, body any) (*Reply
 	if err != nil {
 		return nil, err
 	}
-	return r, c.check(r, method, u.Path, raw)
+	return r, c.check(r, method, u.EscapedPath(), raw)
 }
 
 func encode(body any) ([]byte, error) {

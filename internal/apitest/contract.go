@@ -2,9 +2,11 @@ package apitest
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -41,6 +43,9 @@ func closeObjects(s *openapi3.Schema) {
 // find gives the operation that a request is for; nil for a path or method that
 // the contract does not have.
 func find(doc *openapi3.T, method, path string) *Operation {
+	if plain, err := url.PathUnescape(path); err != nil || !utf8.ValidString(plain) || strings.Contains(plain, "\x00") {
+		return nil // what is no text is no path of the contract
+	}
 	best := -1
 	var found *Operation
 	for template, item := range doc.Paths.Map() {

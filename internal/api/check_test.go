@@ -1,0 +1,56 @@
+package api_test
+
+import (
+	"testing"
+
+	"stoa/internal/apitest"
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+)
+
+func TestWholeNumbersMayBeWrittenInAnyWay(t *testing.T) {
+	h := start(t, apitest.Config{})
+	for text, want := range map[string]int64{"1e2": 100, "5.0": 5, "7": 7, "1000000000000000": 1e15} {
+		var g contract.Grant
+		h.Client(t).Want(201, "POST", "/api/v1/accounts/"+h.Account.ID+"/grants", `{"amountMicro":`+text+`}`).JSON(&g)
+		if g.AmountMicro != want {
+			t.Errorf("%s was taken as %d", text, g.AmountMicro)
+		}
+	}
+}
+
+func TestANulCharacterIsRefusedWhereverItIs(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	e := c.WantError(stoa.CodeInvalidValue, "POST", "/api/v1/accounts", "{\"name\":\"a\\u0000b\"}")
+	if deref(e.Param) != "name" {
+		t.Errorf("param is %q", deref(e.Param))
+	}
+	c.WantError(stoa.CodeInvalidValue, "GET", "/api/v1/receipts?endUser=a%00b", nil)
+	c.WantError(stoa.CodeInvalidValue, "GET", "/api/v1/receipts?endUser=%ff", nil)
+	c.WantError(stoa.CodeNotFound, "GET", "/api/v1/receipts/%00", nil)
+	c.WantError(stoa.CodeNotFound, "GET", "/api/v1/keys/%ff", nil)
+}
+
+func TestTheMessageNamesTheMemberAndWhatItTakes(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	tests := []struct {
+		body, param, message string
+	}{
+		{`{}`, "name", `The member "name" is missing.`},
+		{`{"name":5}`, "name", `The member "name" has the wrong type: it takes a string.`},
+		{`{"name":"x","scopes":["responses",3]}`, "scopes[1]", `The member "scopes[1]" is not right: it takes one of responses, agents:read, agents:write, sessions:read, sessions:write, drive:read, drive:write, schedules:read, schedules:write, embeds:write, keys:write, usage:read, operator, *.`},
+		{`{"name":"x","scopes":[]}`, "scopes", `The member "scopes" is not right: it needs at least 1 items.`},
+		{`{"name":"x","requestsPerMinute":0}`, "requestsPerMinute", `The member "requestsPerMinute" is not right: it must be at least 1.`},
+		{`{"name":"x","requestsPerMinute":1.5}`, "requestsPerMinute", `The member "requestsPerMinute" has the wrong type: it takes an integer.`},
+		{`{"name":"x","expiresAt":"soon"}`, "expiresAt", `The member "expiresAt" is not right: it takes an RFC 3339 time such as 2026-11-20T12:00:00Z.`},
+		{`{"name":"x","Name":"y"}`, "Name", `There is no member "Name" here. The members are expiresAt, maxCreditsMicroPerDay, name, requestsPerMinute, scopes.`},
+	}
+	for _, test := range tests {
+		e := h.Client(t).WantError(stoa.Code(c.Do("POST", "/api/v1/keys", test.body).Error().Code), "POST", "/api/v1/keys", test.body)
+		if deref(e.Param) != test.param || e.Message != test.message {
+			t.Errorf("%s: %q at %q", test.body, e.Message, deref(e.Param))
+		}
+	}
+}

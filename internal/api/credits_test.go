@@ -1,0 +1,140 @@
+package api_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"stoa/internal/apitest"
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+)
+
+func TestTheBooksOfAFewCalls(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	var ids []string
+	var spent int64
+	for _, model := range []string{"alpha-haiku-4-5", "alpha-sonnet-5", "auto"} {
+		r := c.Want(200, "POST", "/api/v1/responses", object{"model": model, "input": "say: one two three", "user": "=cmd()"})
+		var reply contract.Response
+		r.JSON(&reply)
+		ids = append(ids, reply.ID)
+		cost, err := strconv.ParseInt(r.Header.Get("stoa-charge-micro"), 10, 64)
+		if err != nil || cost <= 0 {
+			t.Fatalf("the charge is %q", r.Header.Get("stoa-charge-micro"))
+		}
+		spent += cost
+	}
+
+	var credits contract.Credits
+	c.Want(200, "GET", "/api/v1/credits", nil).JSON(&credits)
+	if credits.SpentMicro != spent || credits.HeldMicro != 0 || credits.AvailableMicro != credits.GrantedMicro-spent {
+		t.Errorf("the credits are %+v after %d were spent", credits, spent)
+	}
+
+	var receipt contract.Receipt
+	c.Want(200, "GET", "/api/v1/receipts/"+ids[1], nil).JSON(&receipt)
+	if receipt.Model.Requested != "alpha-sonnet-5" || receipt.Model.Served != "alpha-sonnet-5-5" || receipt.Model.FallbackReason.MustGet() != "alias" ||
+		receipt.Status != "completed" || receipt.EndUser.MustGet() != "=cmd()" || receipt.KeyID == "" || receipt.TimeToFirstTokenMilliseconds.IsNull() {
+		t.Errorf("the receipt is %+v", receipt)
+	}
+	p := receipt.Price
+	want := (receipt.Usage.InputTokens*p.InputMicroPerMillion + receipt.Usage.OutputTokens*p.OutputMicroPerMillion + 999_999) / 1_000_000
+	if receipt.CreditsMicro != want {
+		t.Errorf("the receipt says %d, tokens and rates make %d", receipt.CreditsMicro, want)
+	}
+
+	var list page[contract.Receipt]
+	c.Want(200, "GET", "/api/v1/receipts?limit=2", nil).JSON(&list)
+	if len(list.Data) != 2 || !list.HasMore || list.Data[0].ID != ids[2] {
+		t.Errorf("the first page is %+v", list)
+	}
+	c.Want(200, "GET", "/api/v1/receipts?limit=2&cursor="+*list.NextCursor, nil).JSON(&list)
+	if len(list.Data) != 1 || list.HasMore || list.Data[0].ID != ids[0] {
+		t.Errorf("the second page is %+v", list)
+	}
+	for filter, n := range map[string]int{
+		"model=alpha-haiku-4-5": 1, "endUser=%3Dcmd()": 3, "endUser=nobody": 0, "keyId=" + receipt.KeyID: 3, "agentId=agt_x": 0,
+		"spaceId=spc_x": 0, "sessionId=ses_x": 0, "from=2001-01-01T00:00:00Z": 3, "to=2001-01-01T00:00:00Z": 0,
+	} {
+		c.Want(200, "GET", "/api/v1/receipts?"+filter, nil).JSON(&list)
+		if len(list.Data) != n {
+			t.Errorf("%s finds %d receipts, want %d", filter, len(list.Data), n)
+		}
+	}
+
+	var entries page[contract.LedgerEntry]
+	c.Want(200, "GET", "/api/v1/credits/ledger", nil).JSON(&entries)
+	var sum int64
+	for _, e := range entries.Data {
+		sum += e.AmountMicro
+	}
+	if len(entries.Data) != 4 || entries.Data[3].Type != "grant" || entries.Data[0].Type != "charge" || entries.Data[0].Ref.MustGet() != ids[2] || sum != credits.AvailableMicro {
+		t.Errorf("the ledger is %+v, its sum %d", entries.Data, sum)
+	}
+
+	var books contract.Reconciliation
+	c.Want(200, "GET", "/api/v1/usage/reconcile", nil).JSON(&books)
+	if !books.Balanced || books.Charges != 3 || books.ChargesMicro != spent || books.ReceiptsMicro != spent || books.GrantedMicro != books.AvailableMicro+books.HeldMicro+spent {
+		t.Errorf("the books are %+v", books)
+	}
+}
+
+func TestUsageIsSummedByGroups(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	for _, user := range []string{"ann", "bob", "ann", ""} {
+		c.Want(200, "POST", "/api/v1/responses", object{"model": "alpha-haiku-4-5", "input": "say: hi", "user": user})
+	}
+	var report contract.UsageReport
+	c.Want(200, "GET", "/api/v1/usage", nil).JSON(&report)
+	if len(report.Data) != 1 || report.Data[0].Day != time.Now().UTC().Format(time.DateOnly) || report.Data[0].Calls != 4 || report.Totals.Calls != 4 {
+		t.Errorf("by day it is %+v", report)
+	}
+	c.Want(200, "GET", "/api/v1/usage?groupBy=endUser,model,agent", nil).JSON(&report)
+	if len(report.Data) != 3 || !report.Data[0].EndUser.IsNull() || report.Data[1].EndUser.MustGet() != "ann" || report.Data[1].Calls != 2 ||
+		report.Data[1].Model != "alpha-haiku-4-5" || !report.Data[1].AgentID.IsNull() {
+		t.Errorf("by end user it is %+v", report.Data)
+	}
+	all := c.Want(200, "GET", "/api/v1/usage?groupBy=day,model,agent,space,key,session,endUser", nil)
+	if !strings.Contains(string(all.Body), `"sessionId":null`) {
+		t.Errorf("groups without a session should say null: %s", all.Body)
+	}
+	r := c.Want(200, "GET", "/api/v1/usage?groupBy=endUser&format=csv", nil)
+	lines := strings.Split(strings.TrimSpace(string(r.Body)), "\n")
+	if len(lines) != 4 || lines[0] != "endUser,calls,inputTokens,cachedInputTokens,outputTokens,totalTokens,creditsMicro" || !strings.HasPrefix(lines[2], "ann,2,") {
+		t.Errorf("as CSV it is\n%s", r.Body)
+	}
+	c.Want(200, "GET", "/api/v1/usage?from=2001-01-01T00:00:00Z&to=2001-02-01T00:00:00Z", nil).JSON(&report)
+	if len(report.Data) != 0 || report.Totals.Calls != 0 {
+		t.Errorf("of another time it is %+v", report)
+	}
+}
+
+func TestASpreadsheetRunsNothing(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	c.Want(200, "POST", "/api/v1/responses", object{"model": "auto", "input": "say: hi", "user": "=HYPERLINK(1)"})
+	r := c.Want(200, "GET", "/api/v1/usage?groupBy=endUser&format=csv", nil)
+	if !strings.Contains(string(r.Body), "\n'=HYPERLINK(1),") {
+		t.Errorf("the cell is not plain text:\n%s", r.Body)
+	}
+}
+
+func TestAnotherAccountsReceiptsDoNotExist(t *testing.T) {
+	h := start(t, apitest.Config{})
+	var reply contract.Response
+	h.Client(t).Want(200, "POST", "/api/v1/responses", hello).JSON(&reply)
+	var acme contract.AccountWithKey
+	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": "Acme"}).JSON(&acme)
+	c := h.ClientWith(t, acme.Key.Secret)
+	c.WantError(stoa.CodeNotFound, "GET", "/api/v1/receipts/"+reply.ID, nil)
+	c.WantError(stoa.CodeQuota, "POST", "/api/v1/responses", hello)
+	var list page[contract.Receipt]
+	c.Want(200, "GET", "/api/v1/receipts", nil).JSON(&list)
+	if len(list.Data) != 0 {
+		t.Errorf("sees %d receipts", len(list.Data))
+	}
+}

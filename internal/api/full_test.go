@@ -1,0 +1,79 @@
+package api_test
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+
+	"stoa/internal/apitest"
+	"stoa/internal/contract"
+	"stoa/internal/store"
+)
+
+// TestAFullDiskIsSaidToBeFull fills the store and asks until there is no room
+// left. What is refused changes nothing: the books still balance.
+func TestAFullDiskIsSaidToBeFull(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	var acme contract.AccountWithKey
+	c.Want(201, "POST", "/api/v1/accounts", object{"name": "a"}).JSON(&acme)
+	keys, accounts := []string{}, []string{acme.ID}
+	for i := range 180 {
+		var k contract.KeyWithSecret
+		c.Want(201, "POST", "/api/v1/keys", object{"name": "k", "scopes": []string{"responses"}}).JSON(&k)
+		keys = append(keys, k.ID)
+		if i >= 60 {
+			continue
+		}
+		var a contract.AccountWithKey
+		c.Want(201, "POST", "/api/v1/accounts", object{"name": "a"}).JSON(&a)
+		accounts = append(accounts, a.ID)
+	}
+	err := h.Store.Write(context.Background(), func(tx *store.Tx) error { // no page more than there are
+		return tx.Query(context.Background(), func(*sql.Rows) error { return nil }, "PRAGMA max_page_count = 1")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 200)
+	until := func(name string, ask func(i int) *apitest.Reply) {
+		t.Helper()
+		for i := range 300 {
+			if r := ask(i); r.Status == 507 {
+				if r.Error().Retryable {
+					t.Errorf("%s: a full disk is not worth a retry", name)
+				}
+				return
+			}
+		}
+		t.Errorf("%s: the disk never became full", name)
+	}
+	until("createKey", func(int) *apitest.Reply { return c.Do("POST", "/api/v1/keys", object{"name": long}) })
+	until("createAccount", func(int) *apitest.Reply { return c.Do("POST", "/api/v1/accounts", object{"name": long}) })
+	until("createAccountKey", func(int) *apitest.Reply {
+		return c.Do("POST", "/api/v1/accounts/"+acme.ID+"/keys", object{"name": long})
+	})
+	until("revokeKey", func(i int) *apitest.Reply { return c.Do("DELETE", "/api/v1/keys/"+keys[i%120], nil) })
+	keys = keys[120:]
+	until("rotateKey", func(i int) *apitest.Reply {
+		return c.Do("POST", "/api/v1/keys/"+keys[i%len(keys)]+"/rotate", object{"overlapSeconds": 100})
+	})
+	until("createGrant", func(int) *apitest.Reply {
+		return c.Do("POST", "/api/v1/accounts/"+acme.ID+"/grants", object{"amountMicro": 1, "reason": long})
+	})
+	until("updateKey", func(i int) *apitest.Reply {
+		return c.Do("PATCH", "/api/v1/keys/"+keys[i%len(keys)], object{"name": long})
+	})
+	until("updateAccount", func(i int) *apitest.Reply {
+		return c.Do("PATCH", "/api/v1/accounts/"+accounts[i%len(accounts)], object{"name": long})
+	})
+	until("createResponse", func(int) *apitest.Reply {
+		return c.Do("POST", "/api/v1/responses", object{"model": "auto", "input": "say: hi", "user": long})
+	})
+	var books contract.Reconciliation
+	c.Want(200, "GET", "/api/v1/usage/reconcile", nil).JSON(&books)
+	if !books.Balanced || books.HeldMicro != 0 {
+		t.Errorf("the books are %+v", books)
+	}
+}

@@ -1,0 +1,68 @@
+package api_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"slices"
+	"testing"
+
+	"stoa/internal/api"
+	"stoa/internal/apitest"
+	"stoa/internal/contract"
+)
+
+func TestHealthHasTwoMembers(t *testing.T) {
+	h := start(t, apitest.Config{})
+	var health map[string]any
+	h.ClientWith(t, "").Want(200, "GET", "/api/v1/health", nil).JSON(&health)
+	if len(health) != 2 || health["status"] != "ok" || health["timestamp"] == nil {
+		t.Errorf("health is %v", health)
+	}
+}
+
+func TestMetaTellsModelsPlansAndLimits(t *testing.T) {
+	h := start(t, apitest.Config{Server: func(s *api.Server) { s.PublicURL = "https://stoa.example/"; s.Version = "1.2.3" }})
+	var meta contract.Meta
+	h.ClientWith(t, "").Want(200, "GET", "/api/v1/meta", nil).JSON(&meta)
+	i := slices.IndexFunc(meta.Models, func(m contract.Model) bool { return m.ID == "alpha-sonnet-5-5" })
+	if i < 0 || !slices.Contains(meta.Models[i].Aliases, "alpha-sonnet-5") || !meta.Models[i].Available || meta.Models[i].Price.OutputMicroPerMillion <= 0 {
+		t.Errorf("alpha-sonnet-5-5 is not as it should be in %+v", meta.Models)
+	}
+	i = slices.IndexFunc(meta.Models, func(m contract.Model) bool { return m.ID == "alpha-opus-5-5" })
+	if i < 0 || !meta.Models[i].Gated || !slices.Contains(meta.Models[i].DeprecatedAliases, "alpha-opus-5") {
+		t.Errorf("alpha-opus-5-5 is not as it should be in %+v", meta.Models)
+	}
+	if meta.Version != "1.2.3" || meta.DefaultModel == "" || len(meta.Plans) != 2 || meta.Limits.MaxBodyBytes != 16<<20 ||
+		meta.Docs.Explorer != "https://stoa.example/api/v1/doc" {
+		t.Errorf("meta is %+v", meta)
+	}
+}
+
+func TestTheDescriptionIsServedWholePackedOrNotAtAll(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.ClientWith(t, "")
+	plain := c.Want(200, "GET", "/api/v1/openapi.json", nil)
+	if !bytes.Equal(plain.Body, contract.JSON()) {
+		t.Error("the description served is not the contract")
+	}
+	packed := c.With("Accept-Encoding", "br, gzip;q=0.5").Want(200, "GET", "/api/v1/openapi.json", nil)
+	z, err := gzip.NewReader(bytes.NewReader(packed.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(z); err != nil || !bytes.Equal(text, contract.JSON()) {
+		t.Errorf("unpacked it is not the contract (%v)", err)
+	}
+	if refused := c.With("Accept-Encoding", "gzip;q=0").Want(200, "GET", "/api/v1/openapi.json", nil); refused.Header.Get("Content-Encoding") != "" {
+		t.Error("packed for a client that refuses it")
+	}
+	tag := plain.Header.Get("ETag")
+	if tag == packed.Header.Get("ETag") {
+		t.Error("two forms share a strong ETag")
+	}
+	for _, value := range []string{tag, "W/" + tag, `"x", ` + tag, "*"} {
+		c.With("If-None-Match", value).Want(304, "GET", "/api/v1/openapi.json", nil)
+	}
+	c.With("If-None-Match", `"x"`).Want(200, "GET", "/api/v1/openapi.json", nil)
+}
