@@ -113,7 +113,7 @@ func (b *driveBody) truth(name string) bool {
 }
 
 func (b *driveBody) word(name string, allowed ...string) string {
-	s := b.text(name)
+	s, _ := b.cursor.Text() // empty for another type, which is no allowed word either
 	if b.err == nil && !slices.Contains(allowed, s) {
 		b.fail(stoa.CodeInvalidValue, name, "The member %q is not right: it takes one of %s.", b.at+name, strings.Join(allowed, ", "))
 	}
