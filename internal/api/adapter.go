@@ -25,6 +25,7 @@ func (s *Server) Handler() http.Handler {
 		started := time.Now()
 		fields := &Fields{RequestID: stoa.NewID("req")}
 		r = r.WithContext(context.WithValue(r.Context(), fieldsKey{}, fields))
+		fields.request = r
 		t := &tracker{ResponseWriter: w}
 		h := w.Header()
 		h.Set("x-request-id", fields.RequestID)

@@ -18,8 +18,10 @@ import (
 	"stoa/internal/auth"
 	"stoa/internal/billing"
 	"stoa/internal/catalog"
+	"stoa/internal/config"
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
+	"stoa/internal/runner"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -32,6 +34,7 @@ type Server struct {
 	Ledger  *billing.Ledger
 	Store   *store.Store
 	Drives  *drive.Drives
+	Runner  *runner.Runner
 	Catalog *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
 
 	Plans     func() []stoa.Plan // as published; nil: none
@@ -39,6 +42,7 @@ type Server struct {
 	Commit    string             // empty: "unknown"
 	PublicURL string             // scheme and host for links; empty: links are paths
 	MaxBody   int64              // bytes of a request's body; 0: 16 MiB
+	Limits    config.Limits      // zero members: the defaults
 	Logger    *slog.Logger       // nil: slog.Default()
 
 	// HeaderWait is how long a stream waits for its first event before it
@@ -55,10 +59,10 @@ type Server struct {
 
 	limits limits
 	once   sync.Once
-	drain  chan struct{} // closed when no more requests are taken
+	open   context.Context // ends when no more requests are taken
+	drain  context.CancelFunc
 	stop   context.Context
 	cancel context.CancelFunc
-	ending sync.Once
 }
 
 const defaultMaxBody = 16 << 20
@@ -77,7 +81,8 @@ func (s *Server) prepare() {
 		if s.Logger == nil {
 			s.Logger = slog.Default()
 		}
-		s.drain = make(chan struct{})
+		s.Limits = config.Config{Limits: s.Limits}.WithDefaults().Limits
+		s.open, s.drain = context.WithCancel(context.Background())
 		s.stop, s.cancel = context.WithCancel(context.Background())
 	})
 }
@@ -86,13 +91,21 @@ func (s *Server) prepare() {
 // run go on. It may be called more than once.
 func (s *Server) Drain() {
 	s.prepare()
-	s.ending.Do(func() { close(s.drain) })
+	s.drain()
 }
 
 // Draining is closed once [Server.Drain] was called.
 func (s *Server) Draining() <-chan struct{} {
 	s.prepare()
-	return s.drain
+	return s.open.Done()
+}
+
+// untilDrain gives a context that also ends when the service is about to stop,
+// for requests that only wait. done has to be called.
+func (s *Server) untilDrain(ctx context.Context) (waiting context.Context, done func()) {
+	waiting, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.open, cancel)
+	return waiting, func() { stop(); cancel() }
 }
 
 // Stop ends the model calls that still run: each tells its caller and is free.
@@ -109,10 +122,5 @@ func (s *Server) stopping() context.Context {
 }
 
 func (s *Server) isDraining() bool {
-	select {
-	case <-s.drain:
-		return true
-	default:
-		return false
-	}
+	return s.open.Err() != nil
 }

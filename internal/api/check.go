@@ -202,7 +202,11 @@ func bodyError(body any, err error) error {
 	case "type":
 		return stoa.Errorf(stoa.CodeInvalidType, "The member %s has the wrong type: %s.", name, reason(se)).At(at)
 	}
-	return stoa.Errorf(stoa.CodeInvalidValue, "The member %s is not right: %s.", name, reason(se)).At(at)
+	code := stoa.CodeInvalidValue
+	if own, ok := se.Schema.Extensions["x-code"].(string); ok {
+		code = stoa.Code(own)
+	}
+	return stoa.Errorf(code, "The member %s is not right: %s.", name, reason(se)).At(at)
 }
 
 // unknownMember is the first member of the value that its schema lacks.

@@ -80,7 +80,7 @@ func makeOnce[R any](ctx context.Context, s *Server, secret bool, visit func(R, 
 }
 
 // kept are the headers of a reply that are stored with it.
-var kept = []string{"Content-Type", "Location"}
+var kept = []string{"Content-Type", "Location", "ETag", "Retry-After"}
 
 // storedHead is what is stored beside a body.
 type storedHead struct {

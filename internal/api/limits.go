@@ -11,6 +11,7 @@ import (
 type limits struct {
 	rates    limit.Rates
 	calls    limit.Slots
+	streams  limit.Slots // of events, by key
 	detached limit.Slots // calls that go on without their callers, by account
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"stoa/internal/stoa"
@@ -22,6 +23,7 @@ type Fields struct {
 	charged bool
 	code    stoa.Code
 	cause   error
+	request *http.Request
 	intent  *intent // of the Idempotency-Key; nil: none
 	replay  bool    // answered from the store of an Idempotency-Key
 	hungUp  bool

@@ -49,6 +49,22 @@ func table() []route {
 		{pattern: "POST /api/v1/accounts/{id}/grants", scope: stoa.ScopeOperator},
 		{pattern: "POST /api/v1/accounts/{id}/keys", scope: stoa.ScopeOperator},
 
+		{pattern: "POST /api/v1/spaces", scope: "agents:write"},
+		{pattern: "GET /api/v1/spaces", scope: "agents:read"},
+		{pattern: "GET /api/v1/spaces/{id}", scope: "agents:read"},
+		{pattern: "PATCH /api/v1/spaces/{id}", scope: "agents:write"},
+		{pattern: "DELETE /api/v1/spaces/{id}", scope: "agents:write"},
+		{pattern: "GET /api/v1/spaces/{id}/agents", scope: "agents:read"},
+		{pattern: "POST /api/v1/api-agents", scope: "agents:write"},
+		{pattern: "GET /api/v1/api-agents", scope: "agents:read"},
+		{pattern: "GET /api/v1/api-agents/{id}", scope: "agents:read"},
+		{pattern: "PATCH /api/v1/api-agents/{id}", scope: "agents:write"},
+		{pattern: "DELETE /api/v1/api-agents/{id}", scope: "agents:write"},
+		{pattern: "GET /api/v1/api-agents/{id}/versions", scope: "agents:read"},
+		{pattern: "GET /api/v1/api-agents/{id}/versions/{version}", scope: "agents:read"},
+		{pattern: "POST /api/v1/api-agents/{id}/rollback", scope: "agents:write"},
+		{pattern: "POST /api/v1/api-agents/{id}/duplicate", scope: "agents:write"},
+
 		{pattern: "GET /api/v1/api-agents/{id}/drive", scope: "drive:read"},
 		{pattern: "GET /api/v1/api-agents/{id}/drive/files", scope: "drive:read"},
 		{pattern: "PUT /api/v1/api-agents/{id}/drive/files", scope: "drive:write", own: func(s *Server) handler { return s.putDriveFile }},
@@ -62,6 +78,22 @@ func table() []route {
 		{pattern: "POST /api/v1/api-agents/{id}/drive/batch", scope: "drive:write", own: func(s *Server) handler { return s.batchDrive }},
 		{pattern: "GET /api/v1/api-agents/{id}/drive/search", scope: "drive:read"},
 		{pattern: "GET /api/v1/api-agents/{id}/drive/export", scope: "drive:read", own: func(s *Server) handler { return s.exportDrive }},
+
+		{pattern: "POST /api/v1/api-agents/{id}/sessions", scope: "sessions:write"},
+		{pattern: "GET /api/v1/api-agents/{id}/sessions", scope: "sessions:read"},
+		{pattern: "GET /api/v1/api-agents/{id}/sessions/{sessionId}", scope: "sessions:read"},
+		{pattern: "PATCH /api/v1/api-agents/{id}/sessions/{sessionId}", scope: "sessions:write"},
+		{pattern: "DELETE /api/v1/api-agents/{id}/sessions/{sessionId}", scope: "sessions:write"},
+		{pattern: "GET /api/v1/api-agents/{id}/sessions/{sessionId}/turns", scope: "sessions:read"},
+		{pattern: "POST /api/v1/api-agents/{id}/sessions/{sessionId}/messages", scope: "sessions:write"},
+		{pattern: "GET /api/v1/api-agents/{id}/sessions/{sessionId}/messages", scope: "sessions:read"},
+		{pattern: "POST /api/v1/api-agents/{id}/sessions/{sessionId}/input", scope: "sessions:write"},
+		{pattern: "POST /api/v1/api-agents/{id}/sessions/{sessionId}/cancel", scope: "sessions:write"},
+		{pattern: "POST /api/v1/api-agents/{id}/sessions/{sessionId}/retry", scope: "sessions:write"},
+		{pattern: "GET /api/v1/api-agents/{id}/sessions/{sessionId}/events", scope: "sessions:read"},
+		{pattern: "GET /api/v1/api-agents/{id}/sessions/{sessionId}/receipts", scope: "sessions:read"},
+		{pattern: "GET /api/v1/api-agents/{id}/sessions/{sessionId}/sources", scope: "sessions:read"},
+		{pattern: "GET /api/v1/api-agents/{id}/sessions/{sessionId}/export", scope: "sessions:read"},
 	}
 }
 
@@ -112,14 +144,18 @@ func (s *Server) controlPlane(check *checker, h http.HandlerFunc) handler {
 		if err := check.parameters(r); err != nil {
 			return err
 		}
+		var body []byte
 		if check.takesBody() {
-			body, err := s.readBody(w, r)
-			if err != nil {
+			var err error
+			if body, err = s.readBody(w, r); err != nil {
 				return err
 			}
 			if r.Body, err = check.body(body); err != nil {
 				return err
 			}
+		}
+		if r.Method == http.MethodPost {
+			var err error
 			if LogFields(r.Context()).intent, err = newIntent(r, body, c); err != nil {
 				return err
 			}

@@ -22,6 +22,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
+	"stoa/internal/runner"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
@@ -40,6 +41,8 @@ type Config struct {
 	Logger    *slog.Logger               // nil: none
 	Home      *storetest.Home            // nil: SQLite in a directory of its own
 	Server    func(*api.Server)          // changes settings before the start; nil: none
+	Runner    func(*runner.Config)       // changes settings before the start; nil: none
+	Idle      bool                       // sessions are taken and not run
 	Recorder  *Recorder                  // nil: nothing is recorded
 }
 
@@ -52,6 +55,8 @@ type House struct {
 	Store   *store.Store
 	Ledger  *billing.Ledger
 	Keys    *auth.Keys
+	Drives  *drive.Drives
+	Runner  *runner.Runner
 	HTTP    *httptest.Server
 
 	t        testing.TB
@@ -103,22 +108,44 @@ func Start(t testing.TB, cfg Config) *House {
 	t.Cleanup(func() { drives.Close() })
 	keys := auth.New(st, plan)
 	pool := upstream.New(upstream.Config{Providers: cfg.Providers, Logger: cfg.Logger})
+	calls := &gateway.Gateway{Catalog: &current, Ledger: ledger, Pool: pool, Logger: cfg.Logger}
+	running := runner.Config{Store: st, Gateway: calls, Drives: drives, Plans: plan, Logger: cfg.Logger, Grace: -1}
+	if cfg.Runner != nil {
+		cfg.Runner(&running)
+	}
+	run := runner.New(running)
 	server := &api.Server{
 		Keys: keys, Ledger: ledger, Store: st, Drives: drives, Catalog: &current, Logger: cfg.Logger,
-		Gateway: &gateway.Gateway{Catalog: &current, Ledger: ledger, Pool: pool, Logger: cfg.Logger},
+		Gateway: calls, Runner: run,
 		Plans:   func() []stoa.Plan { return cfg.Plans },
 		Version: "test",
 	}
 	if cfg.Server != nil {
 		cfg.Server(server)
 	}
-	h := &House{Server: server, Store: st, Ledger: ledger, Keys: keys, t: t, recorder: cfg.Recorder}
+	h := &House{Server: server, Store: st, Ledger: ledger, Keys: keys, Drives: drives, Runner: run, t: t, recorder: cfg.Recorder}
 	h.Account = storetest.Account(t, st, cfg.Grant)
 	h.Key, _ = h.NewKey(h.Account.ID, stoa.ScopeAll, stoa.ScopeOperator)
+	if !cfg.Idle {
+		h.work()
+	}
 	h.HTTP = httptest.NewServer(server.Handler())
-	t.Cleanup(h.HTTP.Close)
+	t.Cleanup(func() { server.Drain(); h.HTTP.Close() }) // streams that are open end
 	h.URL = h.HTTP.URL
 	return h
+}
+
+// work runs sessions until the test ends.
+func (h *House) work() {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := h.Runner.Run(ctx); err != nil {
+			h.t.Errorf("run sessions: %v", err)
+		}
+	}()
+	h.t.Cleanup(func() { stop(); <-ended })
 }
 
 // NewKey makes a key with those scopes and returns its secret.

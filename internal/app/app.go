@@ -26,6 +26,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
+	"stoa/internal/runner"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/upstream"
@@ -61,6 +62,7 @@ type house struct {
 	limited atomic.Bool // the plans' limits are enforced
 	keep    atomic.Pointer[config.Retention]
 	pool    *upstream.Pool
+	runner  *runner.Runner
 	server  *api.Server
 }
 
@@ -111,10 +113,11 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 	h.ledger = billing.New(h.store, billing.Config{Logger: h.log})
 	h.keys = auth.New(h.store, h.plan)
 	h.pool = upstream.New(upstream.Config{Providers: cfg.Upstreams(), Logger: h.log, Version: h.opts.Version})
+	calls := &gateway.Gateway{Catalog: &h.catalog, Ledger: h.ledger, Pool: h.pool, Logger: h.log}
+	h.runner = h.newRunner(calls)
 	h.server = &api.Server{
-		Keys:    h.keys,
-		Gateway: &gateway.Gateway{Catalog: &h.catalog, Ledger: h.ledger, Pool: h.pool, Logger: h.log},
-		Ledger:  h.ledger, Store: h.store, Drives: h.drives, Catalog: &h.catalog,
+		Keys: h.keys, Gateway: calls, Runner: h.runner, Limits: cfg.Limits,
+		Ledger: h.ledger, Store: h.store, Drives: h.drives, Catalog: &h.catalog,
 		Plans: h.planList, Version: h.opts.Version, Commit: h.opts.Commit,
 		PublicURL: cfg.BaseURL(listener.Addr().String()), MaxBody: int64(cfg.Limits.Body),
 		HeaderWait: cfg.HeaderWait, KeepAlive: cfg.KeepAlive, Logger: h.log,
@@ -141,10 +144,15 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 	}
 	group.Go(func() error { return sweeper.run(settling) })
 
-	if err := h.bootstrap(ctx, listener.Addr().String()); err != nil {
+	err := h.bootstrap(ctx, listener.Addr().String())
+	if err == nil {
+		err = h.runner.Recover(ctx) // what was running is in order before anybody asks
+	}
+	if err != nil {
 		settled()
 		return errors.Join(err, group.Wait())
 	}
+	stopRunner := h.startRunner(settling, group)
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
@@ -154,8 +162,9 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 	if h.opts.Ready != nil {
 		h.opts.Ready(h.server.PublicURL)
 	}
-	err := h.wait(ctx, working)
+	err = h.wait(ctx, working)
 	h.stop(server)
+	stopRunner() // its last words go through the store and the settler
 	settled()
 	if waited := group.Wait(); err == nil && !errors.Is(waited, context.Canceled) {
 		err = waited

@@ -176,6 +176,71 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/accounts/{id}/keys (the `CreateAccountKey` operationId).
 	CreateAccountKey(ctx context.Context, id ID, params *CreateAccountKeyParams, body CreateAccountKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListAgents List the agents
+	//
+	// Of all spaces, unless `spaceId` names one.
+	//
+	// Corresponds with GET /api/v1/api-agents (the `ListAgents` operationId).
+	ListAgents(ctx context.Context, params *ListAgentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAgentWithBody Make an agent
+	//
+	// An agent is instructions, a model and a drive of files, kept for sessions to run on.
+	//
+	// `model` is any identifier or alias of `GET /api/v1/meta`, or `auto`. A model that the account's plan does not include is accepted: the default model answers in its place, and the session shows both.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/api-agents (the `CreateAgent` operationId).
+	CreateAgentWithBody(ctx context.Context, params *CreateAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAgent Make an agent
+	//
+	// An agent is instructions, a model and a drive of files, kept for sessions to run on.
+	//
+	// `model` is any identifier or alias of `GET /api/v1/meta`, or `auto`. A model that the account's plan does not include is accepted: the default model answers in its place, and the session shows both.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/api-agents (the `CreateAgent` operationId).
+	CreateAgent(ctx context.Context, params *CreateAgentParams, body CreateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteAgent Delete an agent
+	//
+	// From this moment nobody finds it, its drive or its sessions; its running turns are cancelled. Receipts stay. One that does not exist is no error.
+	//
+	// Corresponds with DELETE /api/v1/api-agents/{id} (the `DeleteAgent` operationId).
+	DeleteAgent(ctx context.Context, id ID, params *DeleteAgentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAgent Read an agent
+	//
+	// The agent with its present configuration.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id} (the `GetAgent` operationId).
+	GetAgent(ctx context.Context, id ID, params *GetAgentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAgentWithBody Change an agent
+	//
+	// Members that are absent stay as they are; null clears, which for `model`, `driveAccess` and `embedEnabled` means what an agent has that names none. `metadata` and `limits` merge.
+	//
+	// A change of instructions, model, limits or drive access makes a new `version`. Sessions that have begun go on with the version they began with.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/api-agents/{id} (the `UpdateAgent` operationId).
+	UpdateAgentWithBody(ctx context.Context, id ID, params *UpdateAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAgent Change an agent
+	//
+	// Members that are absent stay as they are; null clears, which for `model`, `driveAccess` and `embedEnabled` means what an agent has that names none. `metadata` and `limits` merge.
+	//
+	// A change of instructions, model, limits or drive access makes a new `version`. Sessions that have begun go on with the version they began with.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/api-agents/{id} (the `UpdateAgent` operationId).
+	UpdateAgent(ctx context.Context, id ID, params *UpdateAgentParams, body UpdateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetDrive Count a drive
 	//
 	// How many files and bytes the drive holds and may hold, and its revision, which counts the changes.
@@ -319,6 +384,217 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/api-agents/{id}/drive/search (the `SearchDrive` operationId).
 	SearchDrive(ctx context.Context, id ID, params *SearchDriveParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DuplicateAgentWithBody Duplicate an agent
+	//
+	// Makes another agent with the same configuration: without the files, the sessions and the `externalId`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/duplicate (the `DuplicateAgent` operationId).
+	DuplicateAgentWithBody(ctx context.Context, id ID, params *DuplicateAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DuplicateAgent Duplicate an agent
+	//
+	// Makes another agent with the same configuration: without the files, the sessions and the `externalId`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/duplicate (the `DuplicateAgent` operationId).
+	DuplicateAgent(ctx context.Context, id ID, params *DuplicateAgentParams, body DuplicateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RollbackAgentWithBody Go back to a version
+	//
+	// Gives the agent the instructions, model, limits and drive access of an earlier version. That is a change like any other: it makes a new version, unless nothing differs.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/rollback (the `RollbackAgent` operationId).
+	RollbackAgentWithBody(ctx context.Context, id ID, params *RollbackAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RollbackAgent Go back to a version
+	//
+	// Gives the agent the instructions, model, limits and drive access of an earlier version. That is a change like any other: it makes a new version, unless nothing differs.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/rollback (the `RollbackAgent` operationId).
+	RollbackAgent(ctx context.Context, id ID, params *RollbackAgentParams, body RollbackAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSessions List sessions
+	//
+	// The sessions of an agent.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions (the `ListSessions` operationId).
+	ListSessions(ctx context.Context, id ID, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSessionWithBody Start a session
+	//
+	// Sends a message to the agent and answers at once: the session is stored and will be run, whatever happens. Then poll `GET …/sessions/{sessionId}` until `status` is one of the four that stop (`completed`, `waiting_for_input`, `failed`, `cancelled`), or follow `…/events`.
+	//
+	// A `chat` can ask its user something and takes further messages. `once` is one shot: it never waits for anybody and takes none.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions (the `CreateSession` operationId).
+	CreateSessionWithBody(ctx context.Context, id ID, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSession Start a session
+	//
+	// Sends a message to the agent and answers at once: the session is stored and will be run, whatever happens. Then poll `GET …/sessions/{sessionId}` until `status` is one of the four that stop (`completed`, `waiting_for_input`, `failed`, `cancelled`), or follow `…/events`.
+	//
+	// A `chat` can ask its user something and takes further messages. `once` is one shot: it never waits for anybody and takes none.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions (the `CreateSession` operationId).
+	CreateSession(ctx context.Context, id ID, params *CreateSessionParams, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSession Delete a session
+	//
+	// With its messages and events; a turn that runs is cancelled first. Receipts stay. One that does not exist is no error.
+	//
+	// Corresponds with DELETE /api/v1/api-agents/{id}/sessions/{sessionId} (the `DeleteSession` operationId).
+	DeleteSession(ctx context.Context, id ID, sessionID SessionID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSession Read a session
+	//
+	// With `waitSeconds` the reply is held back until the session has stopped, or until that time is up: a poller that asks this way learns of the end at once.
+	//
+	// `status` is that of the newest turn. Polling ends at `completed`, `waiting_for_input`, `failed` or `cancelled`; every turn comes to one of them, at the latest ten seconds after its `deadlineAt`.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId} (the `GetSession` operationId).
+	GetSession(ctx context.Context, id ID, sessionID SessionID, params *GetSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSessionWithBody Change a session
+	//
+	// Its title and metadata. Members that are absent stay as they are; null clears; `metadata` merges.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/api-agents/{id}/sessions/{sessionId} (the `UpdateSession` operationId).
+	UpdateSessionWithBody(ctx context.Context, id ID, sessionID SessionID, params *UpdateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSession Change a session
+	//
+	// Its title and metadata. Members that are absent stay as they are; null clears; `metadata` merges.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/api-agents/{id}/sessions/{sessionId} (the `UpdateSession` operationId).
+	UpdateSession(ctx context.Context, id ID, sessionID SessionID, params *UpdateSessionParams, body UpdateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelSession Cancel the turn
+	//
+	// Stops the agent, within five seconds. Text that was written stays, messages that were queued are dropped. A stopped session stays as it is, so that asking twice does no harm.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/cancel (the `CancelSession` operationId).
+	CancelSession(ctx context.Context, id ID, sessionID SessionID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSessionEvents Follow a session
+	//
+	// The session's log: what happened, numbered from 1 without gaps. It is stored, and the same whenever it is read.
+	//
+	// As JSON it is a page of events after the number `after`. With `Accept: text/event-stream` it is a stream of server-sent events: first what there is after `after`, or after `Last-Event-ID`, then what comes. Each event has its number as `id`, its type as `event`, and the same JSON object as `data`. The stream ends once the session has stopped, unless `follow=true`; it can be resumed from any point, also after the end. A silence of 10 seconds is filled with a comment.
+	//
+	// `message.delta` carries pieces of a message's text. `offset` is where the piece begins, in characters (Unicode code points) of the message: a reader who has joined more than that, because a step was done again after a crash, cuts back to it first. What is joined this way is the text of the message, whatever the reader was cut off from in between.
+	//
+	// A stream ends within a second when its key is revoked, and when the service is about to stop.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/events (the `ListSessionEvents` operationId).
+	ListSessionEvents(ctx context.Context, id ID, sessionID SessionID, params *ListSessionEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportSession Download a session
+	//
+	// As JSON Lines (the session, then its messages, tool calls, sources and receipts, each with a `type`), or as Markdown to read.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/export (the `ExportSession` operationId).
+	ExportSession(ctx context.Context, id ID, sessionID SessionID, params *ExportSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AnswerInputWithBody Answer the agent
+	//
+	// Answers what a session waits for (`pendingInput`): a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An input is answered once.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/input (the `AnswerInput` operationId).
+	AnswerInputWithBody(ctx context.Context, id ID, sessionID SessionID, params *AnswerInputParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AnswerInput Answer the agent
+	//
+	// Answers what a session waits for (`pendingInput`): a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An input is answered once.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/input (the `AnswerInput` operationId).
+	AnswerInput(ctx context.Context, id ID, sessionID SessionID, params *AnswerInputParams, body AnswerInputJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListMessages List the messages
+	//
+	// What was said, in its order: the user's messages and answers, the agent's replies, its questions, and what it said beside its tools. A reply comes with its sources.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/messages (the `ListMessages` operationId).
+	ListMessages(ctx context.Context, id ID, sessionID SessionID, params *ListMessagesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SendMessageWithBody Send a message
+	//
+	// A stopped session takes the message up as a new turn. While the agent waits for an answer, the message is the answer. While it works, the message is queued and taken up next; with `onBusy: reject` it is refused (`session_busy`) instead.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/messages (the `SendMessage` operationId).
+	SendMessageWithBody(ctx context.Context, id ID, sessionID SessionID, params *SendMessageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SendMessage Send a message
+	//
+	// A stopped session takes the message up as a new turn. While the agent waits for an answer, the message is the answer. While it works, the message is queued and taken up next; with `onBusy: reject` it is refused (`session_busy`) instead.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/messages (the `SendMessage` operationId).
+	SendMessage(ctx context.Context, id ID, sessionID SessionID, params *SendMessageParams, body SendMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSessionReceipts List the receipts
+	//
+	// One for each model call of the session; `id` is that of the step.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/receipts (the `ListSessionReceipts` operationId).
+	ListSessionReceipts(ctx context.Context, id ID, sessionID SessionID, params *ListSessionReceiptsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetrySession Do the last turn again
+	//
+	// Sends the last message of a failed or cancelled session again, as a new turn, in either mode.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/retry (the `RetrySession` operationId).
+	RetrySession(ctx context.Context, id ID, sessionID SessionID, params *RetrySessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSessionSources List the sources
+	//
+	// The passages of the drive that the agent was shown, and that its answers could rest on. A file that went into the context whole counts.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/sources (the `ListSessionSources` operationId).
+	ListSessionSources(ctx context.Context, id ID, sessionID SessionID, params *ListSessionSourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTurns List the turns
+	//
+	// A turn is a message of the user and all that the agent does until it stops. In their order.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/turns (the `ListTurns` operationId).
+	ListTurns(ctx context.Context, id ID, sessionID SessionID, params *ListTurnsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAgentVersions List the versions of an agent
+	//
+	// The configurations that the agent has had, the newest first. None is ever changed.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/versions (the `ListAgentVersions` operationId).
+	ListAgentVersions(ctx context.Context, id ID, params *ListAgentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAgentVersion Read a version
+	//
+	// One configuration as it was frozen.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/versions/{version} (the `GetAgentVersion` operationId).
+	GetAgentVersion(ctx context.Context, id ID, version VersionNumber, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetCredits Credits of the account
 	//
 	// granted = available + held + spent, whenever no call is being settled.
@@ -435,6 +711,70 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/receipts/{id} (the `GetReceipt` operationId).
 	GetReceipt(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSpaces List the spaces
+	//
+	// The default space is among them.
+	//
+	// Corresponds with GET /api/v1/spaces (the `ListSpaces` operationId).
+	ListSpaces(ctx context.Context, params *ListSpacesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSpaceWithBody Make a space
+	//
+	// A space groups agents. Every account has a default one (`defaultSpaceId` of `GET /api/v1/users/me`), so that none has to be made.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/spaces (the `CreateSpace` operationId).
+	CreateSpaceWithBody(ctx context.Context, params *CreateSpaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSpace Make a space
+	//
+	// A space groups agents. Every account has a default one (`defaultSpaceId` of `GET /api/v1/users/me`), so that none has to be made.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/spaces (the `CreateSpace` operationId).
+	CreateSpace(ctx context.Context, params *CreateSpaceParams, body CreateSpaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSpace Delete a space
+	//
+	// A space that has agents is deleted only with `force=true`, and its agents with it. One that does not exist is no error. The default space may be deleted as well; the account gets a new one when it next needs one.
+	//
+	// Corresponds with DELETE /api/v1/spaces/{id} (the `DeleteSpace` operationId).
+	DeleteSpace(ctx context.Context, id ID, params *DeleteSpaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSpace Read a space
+	//
+	// The space itself; its agents are at `…/agents`.
+	//
+	// Corresponds with GET /api/v1/spaces/{id} (the `GetSpace` operationId).
+	GetSpace(ctx context.Context, id ID, params *GetSpaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSpaceWithBody Change a space
+	//
+	// Members that are absent stay as they are; null clears. `metadata` merges: its members are set one by one, and null removes one.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/spaces/{id} (the `UpdateSpace` operationId).
+	UpdateSpaceWithBody(ctx context.Context, id ID, params *UpdateSpaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSpace Change a space
+	//
+	// Members that are absent stay as they are; null clears. `metadata` merges: its members are set one by one, and null removes one.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/spaces/{id} (the `UpdateSpace` operationId).
+	UpdateSpace(ctx context.Context, id ID, params *UpdateSpaceParams, body UpdateSpaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSpaceAgents List the agents of a space
+	//
+	// Like `GET /api/v1/api-agents`, of one space.
+	//
+	// Corresponds with GET /api/v1/spaces/{id}/agents (the `ListSpaceAgents` operationId).
+	ListSpaceAgents(ctx context.Context, id ID, params *ListSpaceAgentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetUsage Usage, summed
 	//
@@ -634,6 +974,141 @@ func (c *Client) CreateAccountKeyWithBody(ctx context.Context, id ID, params *Cr
 // Corresponds with POST /api/v1/accounts/{id}/keys (the `CreateAccountKey` operationId).
 func (c *Client) CreateAccountKey(ctx context.Context, id ID, params *CreateAccountKeyParams, body CreateAccountKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateAccountKeyRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAgents List the agents
+//
+// Of all spaces, unless `spaceId` names one.
+//
+// Corresponds with GET /api/v1/api-agents (the `ListAgents` operationId).
+func (c *Client) ListAgents(ctx context.Context, params *ListAgentsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAgentsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAgentWithBody Make an agent
+//
+// An agent is instructions, a model and a drive of files, kept for sessions to run on.
+//
+// `model` is any identifier or alias of `GET /api/v1/meta`, or `auto`. A model that the account's plan does not include is accepted: the default model answers in its place, and the session shows both.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/api-agents (the `CreateAgent` operationId).
+func (c *Client) CreateAgentWithBody(ctx context.Context, params *CreateAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAgentRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAgent Make an agent
+//
+// An agent is instructions, a model and a drive of files, kept for sessions to run on.
+//
+// `model` is any identifier or alias of `GET /api/v1/meta`, or `auto`. A model that the account's plan does not include is accepted: the default model answers in its place, and the session shows both.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/api-agents (the `CreateAgent` operationId).
+func (c *Client) CreateAgent(ctx context.Context, params *CreateAgentParams, body CreateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAgentRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteAgent Delete an agent
+//
+// From this moment nobody finds it, its drive or its sessions; its running turns are cancelled. Receipts stay. One that does not exist is no error.
+//
+// Corresponds with DELETE /api/v1/api-agents/{id} (the `DeleteAgent` operationId).
+func (c *Client) DeleteAgent(ctx context.Context, id ID, params *DeleteAgentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteAgentRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAgent Read an agent
+//
+// The agent with its present configuration.
+//
+// Corresponds with GET /api/v1/api-agents/{id} (the `GetAgent` operationId).
+func (c *Client) GetAgent(ctx context.Context, id ID, params *GetAgentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAgentRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAgentWithBody Change an agent
+//
+// Members that are absent stay as they are; null clears, which for `model`, `driveAccess` and `embedEnabled` means what an agent has that names none. `metadata` and `limits` merge.
+//
+// A change of instructions, model, limits or drive access makes a new `version`. Sessions that have begun go on with the version they began with.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/api-agents/{id} (the `UpdateAgent` operationId).
+func (c *Client) UpdateAgentWithBody(ctx context.Context, id ID, params *UpdateAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAgentRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAgent Change an agent
+//
+// Members that are absent stay as they are; null clears, which for `model`, `driveAccess` and `embedEnabled` means what an agent has that names none. `metadata` and `limits` merge.
+//
+// A change of instructions, model, limits or drive access makes a new `version`. Sessions that have begun go on with the version they began with.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/api-agents/{id} (the `UpdateAgent` operationId).
+func (c *Client) UpdateAgent(ctx context.Context, id ID, params *UpdateAgentParams, body UpdateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAgentRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -957,6 +1432,467 @@ func (c *Client) SearchDrive(ctx context.Context, id ID, params *SearchDrivePara
 	return c.Client.Do(req)
 }
 
+// DuplicateAgentWithBody Duplicate an agent
+//
+// Makes another agent with the same configuration: without the files, the sessions and the `externalId`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/duplicate (the `DuplicateAgent` operationId).
+func (c *Client) DuplicateAgentWithBody(ctx context.Context, id ID, params *DuplicateAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDuplicateAgentRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DuplicateAgent Duplicate an agent
+//
+// Makes another agent with the same configuration: without the files, the sessions and the `externalId`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/duplicate (the `DuplicateAgent` operationId).
+func (c *Client) DuplicateAgent(ctx context.Context, id ID, params *DuplicateAgentParams, body DuplicateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDuplicateAgentRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RollbackAgentWithBody Go back to a version
+//
+// Gives the agent the instructions, model, limits and drive access of an earlier version. That is a change like any other: it makes a new version, unless nothing differs.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/rollback (the `RollbackAgent` operationId).
+func (c *Client) RollbackAgentWithBody(ctx context.Context, id ID, params *RollbackAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRollbackAgentRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RollbackAgent Go back to a version
+//
+// Gives the agent the instructions, model, limits and drive access of an earlier version. That is a change like any other: it makes a new version, unless nothing differs.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/rollback (the `RollbackAgent` operationId).
+func (c *Client) RollbackAgent(ctx context.Context, id ID, params *RollbackAgentParams, body RollbackAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRollbackAgentRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSessions List sessions
+//
+// The sessions of an agent.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions (the `ListSessions` operationId).
+func (c *Client) ListSessions(ctx context.Context, id ID, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSessionsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSessionWithBody Start a session
+//
+// Sends a message to the agent and answers at once: the session is stored and will be run, whatever happens. Then poll `GET …/sessions/{sessionId}` until `status` is one of the four that stop (`completed`, `waiting_for_input`, `failed`, `cancelled`), or follow `…/events`.
+//
+// A `chat` can ask its user something and takes further messages. `once` is one shot: it never waits for anybody and takes none.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions (the `CreateSession` operationId).
+func (c *Client) CreateSessionWithBody(ctx context.Context, id ID, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSession Start a session
+//
+// Sends a message to the agent and answers at once: the session is stored and will be run, whatever happens. Then poll `GET …/sessions/{sessionId}` until `status` is one of the four that stop (`completed`, `waiting_for_input`, `failed`, `cancelled`), or follow `…/events`.
+//
+// A `chat` can ask its user something and takes further messages. `once` is one shot: it never waits for anybody and takes none.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions (the `CreateSession` operationId).
+func (c *Client) CreateSession(ctx context.Context, id ID, params *CreateSessionParams, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSession Delete a session
+//
+// With its messages and events; a turn that runs is cancelled first. Receipts stay. One that does not exist is no error.
+//
+// Corresponds with DELETE /api/v1/api-agents/{id}/sessions/{sessionId} (the `DeleteSession` operationId).
+func (c *Client) DeleteSession(ctx context.Context, id ID, sessionID SessionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSessionRequest(c.Server, id, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSession Read a session
+//
+// With `waitSeconds` the reply is held back until the session has stopped, or until that time is up: a poller that asks this way learns of the end at once.
+//
+// `status` is that of the newest turn. Polling ends at `completed`, `waiting_for_input`, `failed` or `cancelled`; every turn comes to one of them, at the latest ten seconds after its `deadlineAt`.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId} (the `GetSession` operationId).
+func (c *Client) GetSession(ctx context.Context, id ID, sessionID SessionID, params *GetSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSessionRequest(c.Server, id, sessionID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSessionWithBody Change a session
+//
+// Its title and metadata. Members that are absent stay as they are; null clears; `metadata` merges.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/api-agents/{id}/sessions/{sessionId} (the `UpdateSession` operationId).
+func (c *Client) UpdateSessionWithBody(ctx context.Context, id ID, sessionID SessionID, params *UpdateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSessionRequestWithBody(c.Server, id, sessionID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSession Change a session
+//
+// Its title and metadata. Members that are absent stay as they are; null clears; `metadata` merges.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/api-agents/{id}/sessions/{sessionId} (the `UpdateSession` operationId).
+func (c *Client) UpdateSession(ctx context.Context, id ID, sessionID SessionID, params *UpdateSessionParams, body UpdateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSessionRequest(c.Server, id, sessionID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelSession Cancel the turn
+//
+// Stops the agent, within five seconds. Text that was written stays, messages that were queued are dropped. A stopped session stays as it is, so that asking twice does no harm.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/cancel (the `CancelSession` operationId).
+func (c *Client) CancelSession(ctx context.Context, id ID, sessionID SessionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelSessionRequest(c.Server, id, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSessionEvents Follow a session
+//
+// The session's log: what happened, numbered from 1 without gaps. It is stored, and the same whenever it is read.
+//
+// As JSON it is a page of events after the number `after`. With `Accept: text/event-stream` it is a stream of server-sent events: first what there is after `after`, or after `Last-Event-ID`, then what comes. Each event has its number as `id`, its type as `event`, and the same JSON object as `data`. The stream ends once the session has stopped, unless `follow=true`; it can be resumed from any point, also after the end. A silence of 10 seconds is filled with a comment.
+//
+// `message.delta` carries pieces of a message's text. `offset` is where the piece begins, in characters (Unicode code points) of the message: a reader who has joined more than that, because a step was done again after a crash, cuts back to it first. What is joined this way is the text of the message, whatever the reader was cut off from in between.
+//
+// A stream ends within a second when its key is revoked, and when the service is about to stop.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/events (the `ListSessionEvents` operationId).
+func (c *Client) ListSessionEvents(ctx context.Context, id ID, sessionID SessionID, params *ListSessionEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSessionEventsRequest(c.Server, id, sessionID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportSession Download a session
+//
+// As JSON Lines (the session, then its messages, tool calls, sources and receipts, each with a `type`), or as Markdown to read.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/export (the `ExportSession` operationId).
+func (c *Client) ExportSession(ctx context.Context, id ID, sessionID SessionID, params *ExportSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportSessionRequest(c.Server, id, sessionID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AnswerInputWithBody Answer the agent
+//
+// Answers what a session waits for (`pendingInput`): a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An input is answered once.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/input (the `AnswerInput` operationId).
+func (c *Client) AnswerInputWithBody(ctx context.Context, id ID, sessionID SessionID, params *AnswerInputParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAnswerInputRequestWithBody(c.Server, id, sessionID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AnswerInput Answer the agent
+//
+// Answers what a session waits for (`pendingInput`): a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An input is answered once.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/input (the `AnswerInput` operationId).
+func (c *Client) AnswerInput(ctx context.Context, id ID, sessionID SessionID, params *AnswerInputParams, body AnswerInputJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAnswerInputRequest(c.Server, id, sessionID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListMessages List the messages
+//
+// What was said, in its order: the user's messages and answers, the agent's replies, its questions, and what it said beside its tools. A reply comes with its sources.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/messages (the `ListMessages` operationId).
+func (c *Client) ListMessages(ctx context.Context, id ID, sessionID SessionID, params *ListMessagesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListMessagesRequest(c.Server, id, sessionID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SendMessageWithBody Send a message
+//
+// A stopped session takes the message up as a new turn. While the agent waits for an answer, the message is the answer. While it works, the message is queued and taken up next; with `onBusy: reject` it is refused (`session_busy`) instead.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/messages (the `SendMessage` operationId).
+func (c *Client) SendMessageWithBody(ctx context.Context, id ID, sessionID SessionID, params *SendMessageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendMessageRequestWithBody(c.Server, id, sessionID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SendMessage Send a message
+//
+// A stopped session takes the message up as a new turn. While the agent waits for an answer, the message is the answer. While it works, the message is queued and taken up next; with `onBusy: reject` it is refused (`session_busy`) instead.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/messages (the `SendMessage` operationId).
+func (c *Client) SendMessage(ctx context.Context, id ID, sessionID SessionID, params *SendMessageParams, body SendMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendMessageRequest(c.Server, id, sessionID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSessionReceipts List the receipts
+//
+// One for each model call of the session; `id` is that of the step.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/receipts (the `ListSessionReceipts` operationId).
+func (c *Client) ListSessionReceipts(ctx context.Context, id ID, sessionID SessionID, params *ListSessionReceiptsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSessionReceiptsRequest(c.Server, id, sessionID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetrySession Do the last turn again
+//
+// Sends the last message of a failed or cancelled session again, as a new turn, in either mode.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/retry (the `RetrySession` operationId).
+func (c *Client) RetrySession(ctx context.Context, id ID, sessionID SessionID, params *RetrySessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetrySessionRequest(c.Server, id, sessionID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSessionSources List the sources
+//
+// The passages of the drive that the agent was shown, and that its answers could rest on. A file that went into the context whole counts.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/sources (the `ListSessionSources` operationId).
+func (c *Client) ListSessionSources(ctx context.Context, id ID, sessionID SessionID, params *ListSessionSourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSessionSourcesRequest(c.Server, id, sessionID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTurns List the turns
+//
+// A turn is a message of the user and all that the agent does until it stops. In their order.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/turns (the `ListTurns` operationId).
+func (c *Client) ListTurns(ctx context.Context, id ID, sessionID SessionID, params *ListTurnsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTurnsRequest(c.Server, id, sessionID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAgentVersions List the versions of an agent
+//
+// The configurations that the agent has had, the newest first. None is ever changed.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/versions (the `ListAgentVersions` operationId).
+func (c *Client) ListAgentVersions(ctx context.Context, id ID, params *ListAgentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAgentVersionsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAgentVersion Read a version
+//
+// One configuration as it was frozen.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/versions/{version} (the `GetAgentVersion` operationId).
+func (c *Client) GetAgentVersion(ctx context.Context, id ID, version VersionNumber, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAgentVersionRequest(c.Server, id, version)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetCredits Credits of the account
 //
 // granted = available + held + spent, whenever no call is being settled.
@@ -1214,6 +2150,150 @@ func (c *Client) ListReceipts(ctx context.Context, params *ListReceiptsParams, r
 // Corresponds with GET /api/v1/receipts/{id} (the `GetReceipt` operationId).
 func (c *Client) GetReceipt(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetReceiptRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSpaces List the spaces
+//
+// The default space is among them.
+//
+// Corresponds with GET /api/v1/spaces (the `ListSpaces` operationId).
+func (c *Client) ListSpaces(ctx context.Context, params *ListSpacesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSpacesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSpaceWithBody Make a space
+//
+// A space groups agents. Every account has a default one (`defaultSpaceId` of `GET /api/v1/users/me`), so that none has to be made.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/spaces (the `CreateSpace` operationId).
+func (c *Client) CreateSpaceWithBody(ctx context.Context, params *CreateSpaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSpaceRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSpace Make a space
+//
+// A space groups agents. Every account has a default one (`defaultSpaceId` of `GET /api/v1/users/me`), so that none has to be made.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/spaces (the `CreateSpace` operationId).
+func (c *Client) CreateSpace(ctx context.Context, params *CreateSpaceParams, body CreateSpaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSpaceRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSpace Delete a space
+//
+// A space that has agents is deleted only with `force=true`, and its agents with it. One that does not exist is no error. The default space may be deleted as well; the account gets a new one when it next needs one.
+//
+// Corresponds with DELETE /api/v1/spaces/{id} (the `DeleteSpace` operationId).
+func (c *Client) DeleteSpace(ctx context.Context, id ID, params *DeleteSpaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSpaceRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSpace Read a space
+//
+// The space itself; its agents are at `…/agents`.
+//
+// Corresponds with GET /api/v1/spaces/{id} (the `GetSpace` operationId).
+func (c *Client) GetSpace(ctx context.Context, id ID, params *GetSpaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSpaceRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSpaceWithBody Change a space
+//
+// Members that are absent stay as they are; null clears. `metadata` merges: its members are set one by one, and null removes one.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/spaces/{id} (the `UpdateSpace` operationId).
+func (c *Client) UpdateSpaceWithBody(ctx context.Context, id ID, params *UpdateSpaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSpaceRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSpace Change a space
+//
+// Members that are absent stay as they are; null clears. `metadata` merges: its members are set one by one, and null removes one.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/spaces/{id} (the `UpdateSpace` operationId).
+func (c *Client) UpdateSpace(ctx context.Context, id ID, params *UpdateSpaceParams, body UpdateSpaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSpaceRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSpaceAgents List the agents of a space
+//
+// Like `GET /api/v1/api-agents`, of one space.
+//
+// Corresponds with GET /api/v1/spaces/{id}/agents (the `ListSpaceAgents` operationId).
+func (c *Client) ListSpaceAgents(ctx context.Context, id ID, params *ListSpaceAgentsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSpaceAgentsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1589,6 +2669,295 @@ func NewCreateAccountKeyRequestWithBody(server string, id ID, params *CreateAcco
 		}
 
 		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewListAgentsRequest constructs an http.Request for the ListAgents method
+func NewListAgentsRequest(server string, params *ListAgentsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "spaceId", params.SpaceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "externalId", params.ExternalID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateAgentRequest calls the generic CreateAgent builder with application/json body
+func NewCreateAgentRequest(server string, params *CreateAgentParams, body CreateAgentJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateAgentRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateAgentRequestWithBody constructs an http.Request for the CreateAgent method, with any body, and a specified content type
+func NewCreateAgentRequestWithBody(server string, params *CreateAgentParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteAgentRequest constructs an http.Request for the DeleteAgent method
+func NewDeleteAgentRequest(server string, id ID, params *DeleteAgentParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewGetAgentRequest constructs an http.Request for the GetAgent method
+func NewGetAgentRequest(server string, id ID, params *GetAgentParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-None-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewUpdateAgentRequest calls the generic UpdateAgent builder with application/json body
+func NewUpdateAgentRequest(server string, id ID, params *UpdateAgentParams, body UpdateAgentJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateAgentRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUpdateAgentRequestWithBody constructs an http.Request for the UpdateAgent method, with any body, and a specified content type
+func NewUpdateAgentRequestWithBody(server string, id ID, params *UpdateAgentParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
 
 	}
 
@@ -2464,6 +3833,1291 @@ func NewSearchDriveRequest(server string, id ID, params *SearchDriveParams) (*ht
 	return req, nil
 }
 
+// NewDuplicateAgentRequest calls the generic DuplicateAgent builder with application/json body
+func NewDuplicateAgentRequest(server string, id ID, params *DuplicateAgentParams, body DuplicateAgentJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDuplicateAgentRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewDuplicateAgentRequestWithBody constructs an http.Request for the DuplicateAgent method, with any body, and a specified content type
+func NewDuplicateAgentRequestWithBody(server string, id ID, params *DuplicateAgentParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/duplicate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewRollbackAgentRequest calls the generic RollbackAgent builder with application/json body
+func NewRollbackAgentRequest(server string, id ID, params *RollbackAgentParams, body RollbackAgentJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRollbackAgentRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewRollbackAgentRequestWithBody constructs an http.Request for the RollbackAgent method, with any body, and a specified content type
+func NewRollbackAgentRequestWithBody(server string, id ID, params *RollbackAgentParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/rollback", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam1)
+
+	}
+
+	return req, nil
+}
+
+// NewListSessionsRequest constructs an http.Request for the ListSessions method
+func NewListSessionsRequest(server string, id ID, params *ListSessionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "trigger", params.Trigger, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "externalUserId", params.ExternalUserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "externalId", params.ExternalID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSessionRequest calls the generic CreateSession builder with application/json body
+func NewCreateSessionRequest(server string, id ID, params *CreateSessionParams, body CreateSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSessionRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewCreateSessionRequestWithBody constructs an http.Request for the CreateSession method, with any body, and a specified content type
+func NewCreateSessionRequestWithBody(server string, id ID, params *CreateSessionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteSessionRequest constructs an http.Request for the DeleteSession method
+func NewDeleteSessionRequest(server string, id ID, sessionID SessionID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSessionRequest constructs an http.Request for the GetSession method
+func NewGetSessionRequest(server string, id ID, sessionID SessionID, params *GetSessionParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "waitSeconds", params.WaitSeconds, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-None-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewUpdateSessionRequest calls the generic UpdateSession builder with application/json body
+func NewUpdateSessionRequest(server string, id ID, sessionID SessionID, params *UpdateSessionParams, body UpdateSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateSessionRequestWithBody(server, id, sessionID, params, "application/json", bodyReader)
+}
+
+// NewUpdateSessionRequestWithBody constructs an http.Request for the UpdateSession method, with any body, and a specified content type
+func NewUpdateSessionRequestWithBody(server string, id ID, sessionID SessionID, params *UpdateSessionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewCancelSessionRequest constructs an http.Request for the CancelSession method
+func NewCancelSessionRequest(server string, id ID, sessionID SessionID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions/%s/cancel", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListSessionEventsRequest constructs an http.Request for the ListSessionEvents method
+func NewListSessionEventsRequest(server string, id ID, sessionID SessionID, params *ListSessionEventsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions/%s/events", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "follow", params.Follow, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.LastEventID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewExportSessionRequest constructs an http.Request for the ExportSession method
+func NewExportSessionRequest(server string, id ID, sessionID SessionID, params *ExportSessionParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions/%s/export", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "format", params.Format, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAnswerInputRequest calls the generic AnswerInput builder with application/json body
+func NewAnswerInputRequest(server string, id ID, sessionID SessionID, params *AnswerInputParams, body AnswerInputJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAnswerInputRequestWithBody(server, id, sessionID, params, "application/json", bodyReader)
+}
+
+// NewAnswerInputRequestWithBody constructs an http.Request for the AnswerInput method, with any body, and a specified content type
+func NewAnswerInputRequestWithBody(server string, id ID, sessionID SessionID, params *AnswerInputParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions/%s/input", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewListMessagesRequest constructs an http.Request for the ListMessages method
+func NewListMessagesRequest(server string, id ID, sessionID SessionID, params *ListMessagesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions/%s/messages", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSendMessageRequest calls the generic SendMessage builder with application/json body
+func NewSendMessageRequest(server string, id ID, sessionID SessionID, params *SendMessageParams, body SendMessageJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSendMessageRequestWithBody(server, id, sessionID, params, "application/json", bodyReader)
+}
+
+// NewSendMessageRequestWithBody constructs an http.Request for the SendMessage method, with any body, and a specified content type
+func NewSendMessageRequestWithBody(server string, id ID, sessionID SessionID, params *SendMessageParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions/%s/messages", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewListSessionReceiptsRequest constructs an http.Request for the ListSessionReceipts method
+func NewListSessionReceiptsRequest(server string, id ID, sessionID SessionID, params *ListSessionReceiptsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions/%s/receipts", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRetrySessionRequest constructs an http.Request for the RetrySession method
+func NewRetrySessionRequest(server string, id ID, sessionID SessionID, params *RetrySessionParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions/%s/retry", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewListSessionSourcesRequest constructs an http.Request for the ListSessionSources method
+func NewListSessionSourcesRequest(server string, id ID, sessionID SessionID, params *ListSessionSourcesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions/%s/sources", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "turn", params.Turn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListTurnsRequest constructs an http.Request for the ListTurns method
+func NewListTurnsRequest(server string, id ID, sessionID SessionID, params *ListTurnsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/sessions/%s/turns", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListAgentVersionsRequest constructs an http.Request for the ListAgentVersions method
+func NewListAgentVersionsRequest(server string, id ID, params *ListAgentVersionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetAgentVersionRequest constructs an http.Request for the GetAgentVersion method
+func NewGetAgentVersionRequest(server string, id ID, version VersionNumber) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "version", version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/versions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetCreditsRequest constructs an http.Request for the GetCredits method
 func NewGetCreditsRequest(server string) (*http.Request, error) {
 	var err error
@@ -3069,6 +5723,391 @@ func NewGetReceiptRequest(server string, id ID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListSpacesRequest constructs an http.Request for the ListSpaces method
+func NewListSpacesRequest(server string, params *ListSpacesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/spaces")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "externalId", params.ExternalID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSpaceRequest calls the generic CreateSpace builder with application/json body
+func NewCreateSpaceRequest(server string, params *CreateSpaceParams, body CreateSpaceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSpaceRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateSpaceRequestWithBody constructs an http.Request for the CreateSpace method, with any body, and a specified content type
+func NewCreateSpaceRequestWithBody(server string, params *CreateSpaceParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/spaces")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteSpaceRequest constructs an http.Request for the DeleteSpace method
+func NewDeleteSpaceRequest(server string, id ID, params *DeleteSpaceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/spaces/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "force", params.Force, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewGetSpaceRequest constructs an http.Request for the GetSpace method
+func NewGetSpaceRequest(server string, id ID, params *GetSpaceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/spaces/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-None-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewUpdateSpaceRequest calls the generic UpdateSpace builder with application/json body
+func NewUpdateSpaceRequest(server string, id ID, params *UpdateSpaceParams, body UpdateSpaceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateSpaceRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUpdateSpaceRequestWithBody constructs an http.Request for the UpdateSpace method, with any body, and a specified content type
+func NewUpdateSpaceRequestWithBody(server string, id ID, params *UpdateSpaceParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/spaces/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewListSpaceAgentsRequest constructs an http.Request for the ListSpaceAgents method
+func NewListSpaceAgentsRequest(server string, id ID, params *ListSpaceAgentsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/spaces/%s/agents", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "externalId", params.ExternalID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetUsageRequest constructs an http.Request for the GetUsage method
 func NewGetUsageRequest(server string, params *GetUsageParams) (*http.Request, error) {
 	var err error
@@ -3335,6 +6374,77 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/accounts/{id}/keys (the `CreateAccountKey` operationId).
 	CreateAccountKeyWithResponse(ctx context.Context, id ID, params *CreateAccountKeyParams, body CreateAccountKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAccountKeyResult, error)
 
+	// ListAgentsWithResponse List the agents
+	//
+	// Of all spaces, unless `spaceId` names one.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents (the `ListAgents` operationId).
+	ListAgentsWithResponse(ctx context.Context, params *ListAgentsParams, reqEditors ...RequestEditorFn) (*ListAgentsResult, error)
+
+	// CreateAgentWithBodyWithResponse Make an agent
+	//
+	// An agent is instructions, a model and a drive of files, kept for sessions to run on.
+	//
+	// `model` is any identifier or alias of `GET /api/v1/meta`, or `auto`. A model that the account's plan does not include is accepted: the default model answers in its place, and the session shows both.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents (the `CreateAgent` operationId).
+	CreateAgentWithBodyWithResponse(ctx context.Context, params *CreateAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAgentResult, error)
+
+	// CreateAgentWithResponse Make an agent
+	//
+	// An agent is instructions, a model and a drive of files, kept for sessions to run on.
+	//
+	// `model` is any identifier or alias of `GET /api/v1/meta`, or `auto`. A model that the account's plan does not include is accepted: the default model answers in its place, and the session shows both.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents (the `CreateAgent` operationId).
+	CreateAgentWithResponse(ctx context.Context, params *CreateAgentParams, body CreateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAgentResult, error)
+
+	// DeleteAgentWithResponse Delete an agent
+	//
+	// From this moment nobody finds it, its drive or its sessions; its running turns are cancelled. Receipts stay. One that does not exist is no error.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/api-agents/{id} (the `DeleteAgent` operationId).
+	DeleteAgentWithResponse(ctx context.Context, id ID, params *DeleteAgentParams, reqEditors ...RequestEditorFn) (*DeleteAgentResult, error)
+
+	// GetAgentWithResponse Read an agent
+	//
+	// The agent with its present configuration.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id} (the `GetAgent` operationId).
+	GetAgentWithResponse(ctx context.Context, id ID, params *GetAgentParams, reqEditors ...RequestEditorFn) (*GetAgentResult, error)
+
+	// UpdateAgentWithBodyWithResponse Change an agent
+	//
+	// Members that are absent stay as they are; null clears, which for `model`, `driveAccess` and `embedEnabled` means what an agent has that names none. `metadata` and `limits` merge.
+	//
+	// A change of instructions, model, limits or drive access makes a new `version`. Sessions that have begun go on with the version they began with.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/api-agents/{id} (the `UpdateAgent` operationId).
+	UpdateAgentWithBodyWithResponse(ctx context.Context, id ID, params *UpdateAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateAgentResult, error)
+
+	// UpdateAgentWithResponse Change an agent
+	//
+	// Members that are absent stay as they are; null clears, which for `model`, `driveAccess` and `embedEnabled` means what an agent has that names none. `metadata` and `limits` merge.
+	//
+	// A change of instructions, model, limits or drive access makes a new `version`. Sessions that have begun go on with the version they began with.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/api-agents/{id} (the `UpdateAgent` operationId).
+	UpdateAgentWithResponse(ctx context.Context, id ID, params *UpdateAgentParams, body UpdateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateAgentResult, error)
+
 	// GetDriveWithResponse Count a drive
 	//
 	// How many files and bytes the drive holds and may hold, and its revision, which counts the changes.
@@ -3494,6 +6604,243 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/api-agents/{id}/drive/search (the `SearchDrive` operationId).
 	SearchDriveWithResponse(ctx context.Context, id ID, params *SearchDriveParams, reqEditors ...RequestEditorFn) (*SearchDriveResult, error)
 
+	// DuplicateAgentWithBodyWithResponse Duplicate an agent
+	//
+	// Makes another agent with the same configuration: without the files, the sessions and the `externalId`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/duplicate (the `DuplicateAgent` operationId).
+	DuplicateAgentWithBodyWithResponse(ctx context.Context, id ID, params *DuplicateAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DuplicateAgentResult, error)
+
+	// DuplicateAgentWithResponse Duplicate an agent
+	//
+	// Makes another agent with the same configuration: without the files, the sessions and the `externalId`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/duplicate (the `DuplicateAgent` operationId).
+	DuplicateAgentWithResponse(ctx context.Context, id ID, params *DuplicateAgentParams, body DuplicateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*DuplicateAgentResult, error)
+
+	// RollbackAgentWithBodyWithResponse Go back to a version
+	//
+	// Gives the agent the instructions, model, limits and drive access of an earlier version. That is a change like any other: it makes a new version, unless nothing differs.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/rollback (the `RollbackAgent` operationId).
+	RollbackAgentWithBodyWithResponse(ctx context.Context, id ID, params *RollbackAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RollbackAgentResult, error)
+
+	// RollbackAgentWithResponse Go back to a version
+	//
+	// Gives the agent the instructions, model, limits and drive access of an earlier version. That is a change like any other: it makes a new version, unless nothing differs.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/rollback (the `RollbackAgent` operationId).
+	RollbackAgentWithResponse(ctx context.Context, id ID, params *RollbackAgentParams, body RollbackAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*RollbackAgentResult, error)
+
+	// ListSessionsWithResponse List sessions
+	//
+	// The sessions of an agent.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions (the `ListSessions` operationId).
+	ListSessionsWithResponse(ctx context.Context, id ID, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResult, error)
+
+	// CreateSessionWithBodyWithResponse Start a session
+	//
+	// Sends a message to the agent and answers at once: the session is stored and will be run, whatever happens. Then poll `GET …/sessions/{sessionId}` until `status` is one of the four that stop (`completed`, `waiting_for_input`, `failed`, `cancelled`), or follow `…/events`.
+	//
+	// A `chat` can ask its user something and takes further messages. `once` is one shot: it never waits for anybody and takes none.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions (the `CreateSession` operationId).
+	CreateSessionWithBodyWithResponse(ctx context.Context, id ID, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResult, error)
+
+	// CreateSessionWithResponse Start a session
+	//
+	// Sends a message to the agent and answers at once: the session is stored and will be run, whatever happens. Then poll `GET …/sessions/{sessionId}` until `status` is one of the four that stop (`completed`, `waiting_for_input`, `failed`, `cancelled`), or follow `…/events`.
+	//
+	// A `chat` can ask its user something and takes further messages. `once` is one shot: it never waits for anybody and takes none.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions (the `CreateSession` operationId).
+	CreateSessionWithResponse(ctx context.Context, id ID, params *CreateSessionParams, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResult, error)
+
+	// DeleteSessionWithResponse Delete a session
+	//
+	// With its messages and events; a turn that runs is cancelled first. Receipts stay. One that does not exist is no error.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/api-agents/{id}/sessions/{sessionId} (the `DeleteSession` operationId).
+	DeleteSessionWithResponse(ctx context.Context, id ID, sessionID SessionID, reqEditors ...RequestEditorFn) (*DeleteSessionResult, error)
+
+	// GetSessionWithResponse Read a session
+	//
+	// With `waitSeconds` the reply is held back until the session has stopped, or until that time is up: a poller that asks this way learns of the end at once.
+	//
+	// `status` is that of the newest turn. Polling ends at `completed`, `waiting_for_input`, `failed` or `cancelled`; every turn comes to one of them, at the latest ten seconds after its `deadlineAt`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId} (the `GetSession` operationId).
+	GetSessionWithResponse(ctx context.Context, id ID, sessionID SessionID, params *GetSessionParams, reqEditors ...RequestEditorFn) (*GetSessionResult, error)
+
+	// UpdateSessionWithBodyWithResponse Change a session
+	//
+	// Its title and metadata. Members that are absent stay as they are; null clears; `metadata` merges.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/api-agents/{id}/sessions/{sessionId} (the `UpdateSession` operationId).
+	UpdateSessionWithBodyWithResponse(ctx context.Context, id ID, sessionID SessionID, params *UpdateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSessionResult, error)
+
+	// UpdateSessionWithResponse Change a session
+	//
+	// Its title and metadata. Members that are absent stay as they are; null clears; `metadata` merges.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/api-agents/{id}/sessions/{sessionId} (the `UpdateSession` operationId).
+	UpdateSessionWithResponse(ctx context.Context, id ID, sessionID SessionID, params *UpdateSessionParams, body UpdateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSessionResult, error)
+
+	// CancelSessionWithResponse Cancel the turn
+	//
+	// Stops the agent, within five seconds. Text that was written stays, messages that were queued are dropped. A stopped session stays as it is, so that asking twice does no harm.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/cancel (the `CancelSession` operationId).
+	CancelSessionWithResponse(ctx context.Context, id ID, sessionID SessionID, reqEditors ...RequestEditorFn) (*CancelSessionResult, error)
+
+	// ListSessionEventsWithResponse Follow a session
+	//
+	// The session's log: what happened, numbered from 1 without gaps. It is stored, and the same whenever it is read.
+	//
+	// As JSON it is a page of events after the number `after`. With `Accept: text/event-stream` it is a stream of server-sent events: first what there is after `after`, or after `Last-Event-ID`, then what comes. Each event has its number as `id`, its type as `event`, and the same JSON object as `data`. The stream ends once the session has stopped, unless `follow=true`; it can be resumed from any point, also after the end. A silence of 10 seconds is filled with a comment.
+	//
+	// `message.delta` carries pieces of a message's text. `offset` is where the piece begins, in characters (Unicode code points) of the message: a reader who has joined more than that, because a step was done again after a crash, cuts back to it first. What is joined this way is the text of the message, whatever the reader was cut off from in between.
+	//
+	// A stream ends within a second when its key is revoked, and when the service is about to stop.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/events (the `ListSessionEvents` operationId).
+	ListSessionEventsWithResponse(ctx context.Context, id ID, sessionID SessionID, params *ListSessionEventsParams, reqEditors ...RequestEditorFn) (*ListSessionEventsResult, error)
+
+	// ExportSessionWithResponse Download a session
+	//
+	// As JSON Lines (the session, then its messages, tool calls, sources and receipts, each with a `type`), or as Markdown to read.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/export (the `ExportSession` operationId).
+	ExportSessionWithResponse(ctx context.Context, id ID, sessionID SessionID, params *ExportSessionParams, reqEditors ...RequestEditorFn) (*ExportSessionResult, error)
+
+	// AnswerInputWithBodyWithResponse Answer the agent
+	//
+	// Answers what a session waits for (`pendingInput`): a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An input is answered once.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/input (the `AnswerInput` operationId).
+	AnswerInputWithBodyWithResponse(ctx context.Context, id ID, sessionID SessionID, params *AnswerInputParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AnswerInputResult, error)
+
+	// AnswerInputWithResponse Answer the agent
+	//
+	// Answers what a session waits for (`pendingInput`): a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An input is answered once.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/input (the `AnswerInput` operationId).
+	AnswerInputWithResponse(ctx context.Context, id ID, sessionID SessionID, params *AnswerInputParams, body AnswerInputJSONRequestBody, reqEditors ...RequestEditorFn) (*AnswerInputResult, error)
+
+	// ListMessagesWithResponse List the messages
+	//
+	// What was said, in its order: the user's messages and answers, the agent's replies, its questions, and what it said beside its tools. A reply comes with its sources.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/messages (the `ListMessages` operationId).
+	ListMessagesWithResponse(ctx context.Context, id ID, sessionID SessionID, params *ListMessagesParams, reqEditors ...RequestEditorFn) (*ListMessagesResult, error)
+
+	// SendMessageWithBodyWithResponse Send a message
+	//
+	// A stopped session takes the message up as a new turn. While the agent waits for an answer, the message is the answer. While it works, the message is queued and taken up next; with `onBusy: reject` it is refused (`session_busy`) instead.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/messages (the `SendMessage` operationId).
+	SendMessageWithBodyWithResponse(ctx context.Context, id ID, sessionID SessionID, params *SendMessageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendMessageResult, error)
+
+	// SendMessageWithResponse Send a message
+	//
+	// A stopped session takes the message up as a new turn. While the agent waits for an answer, the message is the answer. While it works, the message is queued and taken up next; with `onBusy: reject` it is refused (`session_busy`) instead.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/messages (the `SendMessage` operationId).
+	SendMessageWithResponse(ctx context.Context, id ID, sessionID SessionID, params *SendMessageParams, body SendMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*SendMessageResult, error)
+
+	// ListSessionReceiptsWithResponse List the receipts
+	//
+	// One for each model call of the session; `id` is that of the step.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/receipts (the `ListSessionReceipts` operationId).
+	ListSessionReceiptsWithResponse(ctx context.Context, id ID, sessionID SessionID, params *ListSessionReceiptsParams, reqEditors ...RequestEditorFn) (*ListSessionReceiptsResult, error)
+
+	// RetrySessionWithResponse Do the last turn again
+	//
+	// Sends the last message of a failed or cancelled session again, as a new turn, in either mode.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/retry (the `RetrySession` operationId).
+	RetrySessionWithResponse(ctx context.Context, id ID, sessionID SessionID, params *RetrySessionParams, reqEditors ...RequestEditorFn) (*RetrySessionResult, error)
+
+	// ListSessionSourcesWithResponse List the sources
+	//
+	// The passages of the drive that the agent was shown, and that its answers could rest on. A file that went into the context whole counts.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/sources (the `ListSessionSources` operationId).
+	ListSessionSourcesWithResponse(ctx context.Context, id ID, sessionID SessionID, params *ListSessionSourcesParams, reqEditors ...RequestEditorFn) (*ListSessionSourcesResult, error)
+
+	// ListTurnsWithResponse List the turns
+	//
+	// A turn is a message of the user and all that the agent does until it stops. In their order.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/turns (the `ListTurns` operationId).
+	ListTurnsWithResponse(ctx context.Context, id ID, sessionID SessionID, params *ListTurnsParams, reqEditors ...RequestEditorFn) (*ListTurnsResult, error)
+
+	// ListAgentVersionsWithResponse List the versions of an agent
+	//
+	// The configurations that the agent has had, the newest first. None is ever changed.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/versions (the `ListAgentVersions` operationId).
+	ListAgentVersionsWithResponse(ctx context.Context, id ID, params *ListAgentVersionsParams, reqEditors ...RequestEditorFn) (*ListAgentVersionsResult, error)
+
+	// GetAgentVersionWithResponse Read a version
+	//
+	// One configuration as it was frozen.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/versions/{version} (the `GetAgentVersion` operationId).
+	GetAgentVersionWithResponse(ctx context.Context, id ID, version VersionNumber, reqEditors ...RequestEditorFn) (*GetAgentVersionResult, error)
+
 	// GetCreditsWithResponse Credits of the account
 	//
 	// granted = available + held + spent, whenever no call is being settled.
@@ -3628,6 +6975,78 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/receipts/{id} (the `GetReceipt` operationId).
 	GetReceiptWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetReceiptResult, error)
+
+	// ListSpacesWithResponse List the spaces
+	//
+	// The default space is among them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/spaces (the `ListSpaces` operationId).
+	ListSpacesWithResponse(ctx context.Context, params *ListSpacesParams, reqEditors ...RequestEditorFn) (*ListSpacesResult, error)
+
+	// CreateSpaceWithBodyWithResponse Make a space
+	//
+	// A space groups agents. Every account has a default one (`defaultSpaceId` of `GET /api/v1/users/me`), so that none has to be made.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/spaces (the `CreateSpace` operationId).
+	CreateSpaceWithBodyWithResponse(ctx context.Context, params *CreateSpaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSpaceResult, error)
+
+	// CreateSpaceWithResponse Make a space
+	//
+	// A space groups agents. Every account has a default one (`defaultSpaceId` of `GET /api/v1/users/me`), so that none has to be made.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/spaces (the `CreateSpace` operationId).
+	CreateSpaceWithResponse(ctx context.Context, params *CreateSpaceParams, body CreateSpaceJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSpaceResult, error)
+
+	// DeleteSpaceWithResponse Delete a space
+	//
+	// A space that has agents is deleted only with `force=true`, and its agents with it. One that does not exist is no error. The default space may be deleted as well; the account gets a new one when it next needs one.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/spaces/{id} (the `DeleteSpace` operationId).
+	DeleteSpaceWithResponse(ctx context.Context, id ID, params *DeleteSpaceParams, reqEditors ...RequestEditorFn) (*DeleteSpaceResult, error)
+
+	// GetSpaceWithResponse Read a space
+	//
+	// The space itself; its agents are at `…/agents`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/spaces/{id} (the `GetSpace` operationId).
+	GetSpaceWithResponse(ctx context.Context, id ID, params *GetSpaceParams, reqEditors ...RequestEditorFn) (*GetSpaceResult, error)
+
+	// UpdateSpaceWithBodyWithResponse Change a space
+	//
+	// Members that are absent stay as they are; null clears. `metadata` merges: its members are set one by one, and null removes one.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/spaces/{id} (the `UpdateSpace` operationId).
+	UpdateSpaceWithBodyWithResponse(ctx context.Context, id ID, params *UpdateSpaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSpaceResult, error)
+
+	// UpdateSpaceWithResponse Change a space
+	//
+	// Members that are absent stay as they are; null clears. `metadata` merges: its members are set one by one, and null removes one.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/spaces/{id} (the `UpdateSpace` operationId).
+	UpdateSpaceWithResponse(ctx context.Context, id ID, params *UpdateSpaceParams, body UpdateSpaceJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSpaceResult, error)
+
+	// ListSpaceAgentsWithResponse List the agents of a space
+	//
+	// Like `GET /api/v1/api-agents`, of one space.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/spaces/{id}/agents (the `ListSpaceAgents` operationId).
+	ListSpaceAgentsWithResponse(ctx context.Context, id ID, params *ListSpaceAgentsParams, reqEditors ...RequestEditorFn) (*ListSpaceAgentsResult, error)
 
 	// GetUsageWithResponse Usage, summed
 	//
@@ -3918,6 +7337,233 @@ func (r CreateAccountKeyResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateAccountKeyResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListAgentsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AgentList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAgentsResult) GetJSON200() *AgentList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAgentsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAgentsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAgentsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAgentsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateAgentResult201Headers the declared response headers of an HTTP 201 response for CreateAgent
+type CreateAgentResult201Headers struct {
+	ETag     string
+	Location string
+}
+
+type CreateAgentResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Agent
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateAgentResult201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateAgentResult) GetJSON201() *Agent {
+	return r.JSON201
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateAgentResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateAgentResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateAgentResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateAgentResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteAgentResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteAgentResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteAgentResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteAgentResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteAgentResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetAgentResult200Headers the declared response headers of an HTTP 200 response for GetAgent
+type GetAgentResult200Headers struct {
+	ETag string
+}
+
+// GetAgentResult304Headers the declared response headers of an HTTP 304 response for GetAgent
+type GetAgentResult304Headers struct {
+	ETag string
+}
+
+type GetAgentResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Agent
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetAgentResult200Headers
+	// Headers304 the parsed response headers for an HTTP 304 response
+	Headers304 *GetAgentResult304Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetAgentResult) GetJSON200() *Agent {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r GetAgentResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAgentResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAgentResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetAgentResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateAgentResult200Headers the declared response headers of an HTTP 200 response for UpdateAgent
+type UpdateAgentResult200Headers struct {
+	ETag string
+}
+
+type UpdateAgentResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Agent
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateAgentResult200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateAgentResult) GetJSON200() *Agent {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateAgentResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateAgentResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateAgentResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateAgentResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -4539,6 +8185,857 @@ func (r SearchDriveResult) ContentType() string {
 	return ""
 }
 
+// DuplicateAgentResult201Headers the declared response headers of an HTTP 201 response for DuplicateAgent
+type DuplicateAgentResult201Headers struct {
+	ETag     string
+	Location string
+}
+
+type DuplicateAgentResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Agent
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *DuplicateAgentResult201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r DuplicateAgentResult) GetJSON201() *Agent {
+	return r.JSON201
+}
+
+// GetBody returns the raw response body bytes
+func (r DuplicateAgentResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DuplicateAgentResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DuplicateAgentResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DuplicateAgentResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RollbackAgentResult200Headers the declared response headers of an HTTP 200 response for RollbackAgent
+type RollbackAgentResult200Headers struct {
+	ETag string
+}
+
+type RollbackAgentResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Agent
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RollbackAgentResult200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RollbackAgentResult) GetJSON200() *Agent {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r RollbackAgentResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RollbackAgentResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RollbackAgentResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RollbackAgentResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSessionsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SessionList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSessionsResult) GetJSON200() *SessionList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSessionsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSessionsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSessionsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSessionsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateSessionResult202Headers the declared response headers of an HTTP 202 response for CreateSession
+type CreateSessionResult202Headers struct {
+	Location   string
+	RetryAfter int
+}
+
+type CreateSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Session
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *CreateSessionResult202Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CreateSessionResult) GetJSON202() *Session {
+	return r.JSON202
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetSessionResult200Headers the declared response headers of an HTTP 200 response for GetSession
+type GetSessionResult200Headers struct {
+	ETag string
+}
+
+// GetSessionResult304Headers the declared response headers of an HTTP 304 response for GetSession
+type GetSessionResult304Headers struct {
+	ETag string
+}
+
+type GetSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetSessionResult200Headers
+	// Headers304 the parsed response headers for an HTTP 304 response
+	Headers304 *GetSessionResult304Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSessionResult) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateSessionResult200Headers the declared response headers of an HTTP 200 response for UpdateSession
+type UpdateSessionResult200Headers struct {
+	ETag string
+}
+
+type UpdateSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateSessionResult200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateSessionResult) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CancelSessionResult202Headers the declared response headers of an HTTP 202 response for CancelSession
+type CancelSessionResult202Headers struct {
+	RetryAfter int
+}
+
+type CancelSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Session
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *CancelSessionResult202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelSessionResult) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CancelSessionResult) GetJSON202() *Session {
+	return r.JSON202
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSessionEventsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SessionEventList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSessionEventsResult) GetJSON200() *SessionEventList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSessionEventsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSessionEventsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSessionEventsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSessionEventsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ExportSessionResult200Headers the declared response headers of an HTTP 200 response for ExportSession
+type ExportSessionResult200Headers struct {
+	ContentDisposition string
+}
+
+type ExportSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ExportSessionResult200Headers
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AnswerInputResult202Headers the declared response headers of an HTTP 202 response for AnswerInput
+type AnswerInputResult202Headers struct {
+	RetryAfter int
+}
+
+type AnswerInputResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Session
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *AnswerInputResult202Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r AnswerInputResult) GetJSON202() *Session {
+	return r.JSON202
+}
+
+// GetBody returns the raw response body bytes
+func (r AnswerInputResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AnswerInputResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AnswerInputResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AnswerInputResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListMessagesResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MessageList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListMessagesResult) GetJSON200() *MessageList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListMessagesResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListMessagesResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListMessagesResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListMessagesResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SendMessageResult202Headers the declared response headers of an HTTP 202 response for SendMessage
+type SendMessageResult202Headers struct {
+	RetryAfter int
+}
+
+type SendMessageResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Session
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *SendMessageResult202Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r SendMessageResult) GetJSON202() *Session {
+	return r.JSON202
+}
+
+// GetBody returns the raw response body bytes
+func (r SendMessageResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SendMessageResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SendMessageResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SendMessageResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSessionReceiptsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReceiptList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSessionReceiptsResult) GetJSON200() *ReceiptList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSessionReceiptsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSessionReceiptsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSessionReceiptsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSessionReceiptsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RetrySessionResult202Headers the declared response headers of an HTTP 202 response for RetrySession
+type RetrySessionResult202Headers struct {
+	RetryAfter int
+}
+
+type RetrySessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Session
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *RetrySessionResult202Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RetrySessionResult) GetJSON202() *Session {
+	return r.JSON202
+}
+
+// GetBody returns the raw response body bytes
+func (r RetrySessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RetrySessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RetrySessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RetrySessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSessionSourcesResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SourceList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSessionSourcesResult) GetJSON200() *SourceList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSessionSourcesResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSessionSourcesResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSessionSourcesResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSessionSourcesResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTurnsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TurnList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTurnsResult) GetJSON200() *TurnList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTurnsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTurnsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTurnsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTurnsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListAgentVersionsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AgentVersionList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAgentVersionsResult) GetJSON200() *AgentVersionList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAgentVersionsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAgentVersionsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAgentVersionsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAgentVersionsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetAgentVersionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AgentVersion
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetAgentVersionResult) GetJSON200() *AgentVersion {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r GetAgentVersionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAgentVersionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAgentVersionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetAgentVersionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetCreditsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -5038,6 +9535,274 @@ func (r GetReceiptResult) ContentType() string {
 	return ""
 }
 
+type ListSpacesResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SpaceList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSpacesResult) GetJSON200() *SpaceList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSpacesResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSpacesResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSpacesResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSpacesResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateSpaceResult201Headers the declared response headers of an HTTP 201 response for CreateSpace
+type CreateSpaceResult201Headers struct {
+	ETag     string
+	Location string
+}
+
+type CreateSpaceResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Space
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateSpaceResult201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSpaceResult) GetJSON201() *Space {
+	return r.JSON201
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSpaceResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSpaceResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSpaceResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSpaceResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteSpaceResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSpaceResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSpaceResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSpaceResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSpaceResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetSpaceResult200Headers the declared response headers of an HTTP 200 response for GetSpace
+type GetSpaceResult200Headers struct {
+	ETag string
+}
+
+// GetSpaceResult304Headers the declared response headers of an HTTP 304 response for GetSpace
+type GetSpaceResult304Headers struct {
+	ETag string
+}
+
+type GetSpaceResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Space
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetSpaceResult200Headers
+	// Headers304 the parsed response headers for an HTTP 304 response
+	Headers304 *GetSpaceResult304Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSpaceResult) GetJSON200() *Space {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSpaceResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSpaceResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSpaceResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSpaceResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateSpaceResult200Headers the declared response headers of an HTTP 200 response for UpdateSpace
+type UpdateSpaceResult200Headers struct {
+	ETag string
+}
+
+type UpdateSpaceResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Space
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateSpaceResult200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateSpaceResult) GetJSON200() *Space {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateSpaceResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateSpaceResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateSpaceResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateSpaceResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSpaceAgentsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AgentList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSpaceAgentsResult) GetJSON200() *AgentList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSpaceAgentsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSpaceAgentsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSpaceAgentsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSpaceAgentsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetUsageResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -5311,6 +10076,119 @@ func (c *ClientWithResponses) CreateAccountKeyWithResponse(ctx context.Context, 
 	return ParseCreateAccountKeyResult(rsp)
 }
 
+// ListAgentsWithResponse List the agents
+//
+// Of all spaces, unless `spaceId` names one.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents (the `ListAgents` operationId).
+func (c *ClientWithResponses) ListAgentsWithResponse(ctx context.Context, params *ListAgentsParams, reqEditors ...RequestEditorFn) (*ListAgentsResult, error) {
+	rsp, err := c.ListAgents(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAgentsResult(rsp)
+}
+
+// CreateAgentWithBodyWithResponse Make an agent
+//
+// An agent is instructions, a model and a drive of files, kept for sessions to run on.
+//
+// `model` is any identifier or alias of `GET /api/v1/meta`, or `auto`. A model that the account's plan does not include is accepted: the default model answers in its place, and the session shows both.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents (the `CreateAgent` operationId).
+func (c *ClientWithResponses) CreateAgentWithBodyWithResponse(ctx context.Context, params *CreateAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAgentResult, error) {
+	rsp, err := c.CreateAgentWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAgentResult(rsp)
+}
+
+// CreateAgentWithResponse Make an agent
+//
+// An agent is instructions, a model and a drive of files, kept for sessions to run on.
+//
+// `model` is any identifier or alias of `GET /api/v1/meta`, or `auto`. A model that the account's plan does not include is accepted: the default model answers in its place, and the session shows both.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents (the `CreateAgent` operationId).
+func (c *ClientWithResponses) CreateAgentWithResponse(ctx context.Context, params *CreateAgentParams, body CreateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAgentResult, error) {
+	rsp, err := c.CreateAgent(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAgentResult(rsp)
+}
+
+// DeleteAgentWithResponse Delete an agent
+//
+// From this moment nobody finds it, its drive or its sessions; its running turns are cancelled. Receipts stay. One that does not exist is no error.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/api-agents/{id} (the `DeleteAgent` operationId).
+func (c *ClientWithResponses) DeleteAgentWithResponse(ctx context.Context, id ID, params *DeleteAgentParams, reqEditors ...RequestEditorFn) (*DeleteAgentResult, error) {
+	rsp, err := c.DeleteAgent(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteAgentResult(rsp)
+}
+
+// GetAgentWithResponse Read an agent
+//
+// The agent with its present configuration.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id} (the `GetAgent` operationId).
+func (c *ClientWithResponses) GetAgentWithResponse(ctx context.Context, id ID, params *GetAgentParams, reqEditors ...RequestEditorFn) (*GetAgentResult, error) {
+	rsp, err := c.GetAgent(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAgentResult(rsp)
+}
+
+// UpdateAgentWithBodyWithResponse Change an agent
+//
+// Members that are absent stay as they are; null clears, which for `model`, `driveAccess` and `embedEnabled` means what an agent has that names none. `metadata` and `limits` merge.
+//
+// A change of instructions, model, limits or drive access makes a new `version`. Sessions that have begun go on with the version they began with.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/api-agents/{id} (the `UpdateAgent` operationId).
+func (c *ClientWithResponses) UpdateAgentWithBodyWithResponse(ctx context.Context, id ID, params *UpdateAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateAgentResult, error) {
+	rsp, err := c.UpdateAgentWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateAgentResult(rsp)
+}
+
+// UpdateAgentWithResponse Change an agent
+//
+// Members that are absent stay as they are; null clears, which for `model`, `driveAccess` and `embedEnabled` means what an agent has that names none. `metadata` and `limits` merge.
+//
+// A change of instructions, model, limits or drive access makes a new `version`. Sessions that have begun go on with the version they began with.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/api-agents/{id} (the `UpdateAgent` operationId).
+func (c *ClientWithResponses) UpdateAgentWithResponse(ctx context.Context, id ID, params *UpdateAgentParams, body UpdateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateAgentResult, error) {
+	rsp, err := c.UpdateAgent(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateAgentResult(rsp)
+}
+
 // GetDriveWithResponse Count a drive
 //
 // How many files and bytes the drive holds and may hold, and its revision, which counts the changes.
@@ -5572,6 +10450,393 @@ func (c *ClientWithResponses) SearchDriveWithResponse(ctx context.Context, id ID
 	return ParseSearchDriveResult(rsp)
 }
 
+// DuplicateAgentWithBodyWithResponse Duplicate an agent
+//
+// Makes another agent with the same configuration: without the files, the sessions and the `externalId`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/duplicate (the `DuplicateAgent` operationId).
+func (c *ClientWithResponses) DuplicateAgentWithBodyWithResponse(ctx context.Context, id ID, params *DuplicateAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DuplicateAgentResult, error) {
+	rsp, err := c.DuplicateAgentWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDuplicateAgentResult(rsp)
+}
+
+// DuplicateAgentWithResponse Duplicate an agent
+//
+// Makes another agent with the same configuration: without the files, the sessions and the `externalId`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/duplicate (the `DuplicateAgent` operationId).
+func (c *ClientWithResponses) DuplicateAgentWithResponse(ctx context.Context, id ID, params *DuplicateAgentParams, body DuplicateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*DuplicateAgentResult, error) {
+	rsp, err := c.DuplicateAgent(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDuplicateAgentResult(rsp)
+}
+
+// RollbackAgentWithBodyWithResponse Go back to a version
+//
+// Gives the agent the instructions, model, limits and drive access of an earlier version. That is a change like any other: it makes a new version, unless nothing differs.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/rollback (the `RollbackAgent` operationId).
+func (c *ClientWithResponses) RollbackAgentWithBodyWithResponse(ctx context.Context, id ID, params *RollbackAgentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RollbackAgentResult, error) {
+	rsp, err := c.RollbackAgentWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRollbackAgentResult(rsp)
+}
+
+// RollbackAgentWithResponse Go back to a version
+//
+// Gives the agent the instructions, model, limits and drive access of an earlier version. That is a change like any other: it makes a new version, unless nothing differs.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/rollback (the `RollbackAgent` operationId).
+func (c *ClientWithResponses) RollbackAgentWithResponse(ctx context.Context, id ID, params *RollbackAgentParams, body RollbackAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*RollbackAgentResult, error) {
+	rsp, err := c.RollbackAgent(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRollbackAgentResult(rsp)
+}
+
+// ListSessionsWithResponse List sessions
+//
+// The sessions of an agent.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions (the `ListSessions` operationId).
+func (c *ClientWithResponses) ListSessionsWithResponse(ctx context.Context, id ID, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResult, error) {
+	rsp, err := c.ListSessions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSessionsResult(rsp)
+}
+
+// CreateSessionWithBodyWithResponse Start a session
+//
+// Sends a message to the agent and answers at once: the session is stored and will be run, whatever happens. Then poll `GET …/sessions/{sessionId}` until `status` is one of the four that stop (`completed`, `waiting_for_input`, `failed`, `cancelled`), or follow `…/events`.
+//
+// A `chat` can ask its user something and takes further messages. `once` is one shot: it never waits for anybody and takes none.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Context, id ID, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResult, error) {
+	rsp, err := c.CreateSessionWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionResult(rsp)
+}
+
+// CreateSessionWithResponse Start a session
+//
+// Sends a message to the agent and answers at once: the session is stored and will be run, whatever happens. Then poll `GET …/sessions/{sessionId}` until `status` is one of the four that stop (`completed`, `waiting_for_input`, `failed`, `cancelled`), or follow `…/events`.
+//
+// A `chat` can ask its user something and takes further messages. `once` is one shot: it never waits for anybody and takes none.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, id ID, params *CreateSessionParams, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResult, error) {
+	rsp, err := c.CreateSession(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionResult(rsp)
+}
+
+// DeleteSessionWithResponse Delete a session
+//
+// With its messages and events; a turn that runs is cancelled first. Receipts stay. One that does not exist is no error.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/api-agents/{id}/sessions/{sessionId} (the `DeleteSession` operationId).
+func (c *ClientWithResponses) DeleteSessionWithResponse(ctx context.Context, id ID, sessionID SessionID, reqEditors ...RequestEditorFn) (*DeleteSessionResult, error) {
+	rsp, err := c.DeleteSession(ctx, id, sessionID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSessionResult(rsp)
+}
+
+// GetSessionWithResponse Read a session
+//
+// With `waitSeconds` the reply is held back until the session has stopped, or until that time is up: a poller that asks this way learns of the end at once.
+//
+// `status` is that of the newest turn. Polling ends at `completed`, `waiting_for_input`, `failed` or `cancelled`; every turn comes to one of them, at the latest ten seconds after its `deadlineAt`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId} (the `GetSession` operationId).
+func (c *ClientWithResponses) GetSessionWithResponse(ctx context.Context, id ID, sessionID SessionID, params *GetSessionParams, reqEditors ...RequestEditorFn) (*GetSessionResult, error) {
+	rsp, err := c.GetSession(ctx, id, sessionID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSessionResult(rsp)
+}
+
+// UpdateSessionWithBodyWithResponse Change a session
+//
+// Its title and metadata. Members that are absent stay as they are; null clears; `metadata` merges.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/api-agents/{id}/sessions/{sessionId} (the `UpdateSession` operationId).
+func (c *ClientWithResponses) UpdateSessionWithBodyWithResponse(ctx context.Context, id ID, sessionID SessionID, params *UpdateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSessionResult, error) {
+	rsp, err := c.UpdateSessionWithBody(ctx, id, sessionID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSessionResult(rsp)
+}
+
+// UpdateSessionWithResponse Change a session
+//
+// Its title and metadata. Members that are absent stay as they are; null clears; `metadata` merges.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/api-agents/{id}/sessions/{sessionId} (the `UpdateSession` operationId).
+func (c *ClientWithResponses) UpdateSessionWithResponse(ctx context.Context, id ID, sessionID SessionID, params *UpdateSessionParams, body UpdateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSessionResult, error) {
+	rsp, err := c.UpdateSession(ctx, id, sessionID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSessionResult(rsp)
+}
+
+// CancelSessionWithResponse Cancel the turn
+//
+// Stops the agent, within five seconds. Text that was written stays, messages that were queued are dropped. A stopped session stays as it is, so that asking twice does no harm.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/cancel (the `CancelSession` operationId).
+func (c *ClientWithResponses) CancelSessionWithResponse(ctx context.Context, id ID, sessionID SessionID, reqEditors ...RequestEditorFn) (*CancelSessionResult, error) {
+	rsp, err := c.CancelSession(ctx, id, sessionID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelSessionResult(rsp)
+}
+
+// ListSessionEventsWithResponse Follow a session
+//
+// The session's log: what happened, numbered from 1 without gaps. It is stored, and the same whenever it is read.
+//
+// As JSON it is a page of events after the number `after`. With `Accept: text/event-stream` it is a stream of server-sent events: first what there is after `after`, or after `Last-Event-ID`, then what comes. Each event has its number as `id`, its type as `event`, and the same JSON object as `data`. The stream ends once the session has stopped, unless `follow=true`; it can be resumed from any point, also after the end. A silence of 10 seconds is filled with a comment.
+//
+// `message.delta` carries pieces of a message's text. `offset` is where the piece begins, in characters (Unicode code points) of the message: a reader who has joined more than that, because a step was done again after a crash, cuts back to it first. What is joined this way is the text of the message, whatever the reader was cut off from in between.
+//
+// A stream ends within a second when its key is revoked, and when the service is about to stop.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/events (the `ListSessionEvents` operationId).
+func (c *ClientWithResponses) ListSessionEventsWithResponse(ctx context.Context, id ID, sessionID SessionID, params *ListSessionEventsParams, reqEditors ...RequestEditorFn) (*ListSessionEventsResult, error) {
+	rsp, err := c.ListSessionEvents(ctx, id, sessionID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSessionEventsResult(rsp)
+}
+
+// ExportSessionWithResponse Download a session
+//
+// As JSON Lines (the session, then its messages, tool calls, sources and receipts, each with a `type`), or as Markdown to read.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/export (the `ExportSession` operationId).
+func (c *ClientWithResponses) ExportSessionWithResponse(ctx context.Context, id ID, sessionID SessionID, params *ExportSessionParams, reqEditors ...RequestEditorFn) (*ExportSessionResult, error) {
+	rsp, err := c.ExportSession(ctx, id, sessionID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportSessionResult(rsp)
+}
+
+// AnswerInputWithBodyWithResponse Answer the agent
+//
+// Answers what a session waits for (`pendingInput`): a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An input is answered once.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/input (the `AnswerInput` operationId).
+func (c *ClientWithResponses) AnswerInputWithBodyWithResponse(ctx context.Context, id ID, sessionID SessionID, params *AnswerInputParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AnswerInputResult, error) {
+	rsp, err := c.AnswerInputWithBody(ctx, id, sessionID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAnswerInputResult(rsp)
+}
+
+// AnswerInputWithResponse Answer the agent
+//
+// Answers what a session waits for (`pendingInput`): a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An input is answered once.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/input (the `AnswerInput` operationId).
+func (c *ClientWithResponses) AnswerInputWithResponse(ctx context.Context, id ID, sessionID SessionID, params *AnswerInputParams, body AnswerInputJSONRequestBody, reqEditors ...RequestEditorFn) (*AnswerInputResult, error) {
+	rsp, err := c.AnswerInput(ctx, id, sessionID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAnswerInputResult(rsp)
+}
+
+// ListMessagesWithResponse List the messages
+//
+// What was said, in its order: the user's messages and answers, the agent's replies, its questions, and what it said beside its tools. A reply comes with its sources.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/messages (the `ListMessages` operationId).
+func (c *ClientWithResponses) ListMessagesWithResponse(ctx context.Context, id ID, sessionID SessionID, params *ListMessagesParams, reqEditors ...RequestEditorFn) (*ListMessagesResult, error) {
+	rsp, err := c.ListMessages(ctx, id, sessionID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListMessagesResult(rsp)
+}
+
+// SendMessageWithBodyWithResponse Send a message
+//
+// A stopped session takes the message up as a new turn. While the agent waits for an answer, the message is the answer. While it works, the message is queued and taken up next; with `onBusy: reject` it is refused (`session_busy`) instead.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/messages (the `SendMessage` operationId).
+func (c *ClientWithResponses) SendMessageWithBodyWithResponse(ctx context.Context, id ID, sessionID SessionID, params *SendMessageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendMessageResult, error) {
+	rsp, err := c.SendMessageWithBody(ctx, id, sessionID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSendMessageResult(rsp)
+}
+
+// SendMessageWithResponse Send a message
+//
+// A stopped session takes the message up as a new turn. While the agent waits for an answer, the message is the answer. While it works, the message is queued and taken up next; with `onBusy: reject` it is refused (`session_busy`) instead.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/messages (the `SendMessage` operationId).
+func (c *ClientWithResponses) SendMessageWithResponse(ctx context.Context, id ID, sessionID SessionID, params *SendMessageParams, body SendMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*SendMessageResult, error) {
+	rsp, err := c.SendMessage(ctx, id, sessionID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSendMessageResult(rsp)
+}
+
+// ListSessionReceiptsWithResponse List the receipts
+//
+// One for each model call of the session; `id` is that of the step.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/receipts (the `ListSessionReceipts` operationId).
+func (c *ClientWithResponses) ListSessionReceiptsWithResponse(ctx context.Context, id ID, sessionID SessionID, params *ListSessionReceiptsParams, reqEditors ...RequestEditorFn) (*ListSessionReceiptsResult, error) {
+	rsp, err := c.ListSessionReceipts(ctx, id, sessionID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSessionReceiptsResult(rsp)
+}
+
+// RetrySessionWithResponse Do the last turn again
+//
+// Sends the last message of a failed or cancelled session again, as a new turn, in either mode.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/sessions/{sessionId}/retry (the `RetrySession` operationId).
+func (c *ClientWithResponses) RetrySessionWithResponse(ctx context.Context, id ID, sessionID SessionID, params *RetrySessionParams, reqEditors ...RequestEditorFn) (*RetrySessionResult, error) {
+	rsp, err := c.RetrySession(ctx, id, sessionID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetrySessionResult(rsp)
+}
+
+// ListSessionSourcesWithResponse List the sources
+//
+// The passages of the drive that the agent was shown, and that its answers could rest on. A file that went into the context whole counts.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/sources (the `ListSessionSources` operationId).
+func (c *ClientWithResponses) ListSessionSourcesWithResponse(ctx context.Context, id ID, sessionID SessionID, params *ListSessionSourcesParams, reqEditors ...RequestEditorFn) (*ListSessionSourcesResult, error) {
+	rsp, err := c.ListSessionSources(ctx, id, sessionID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSessionSourcesResult(rsp)
+}
+
+// ListTurnsWithResponse List the turns
+//
+// A turn is a message of the user and all that the agent does until it stops. In their order.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/sessions/{sessionId}/turns (the `ListTurns` operationId).
+func (c *ClientWithResponses) ListTurnsWithResponse(ctx context.Context, id ID, sessionID SessionID, params *ListTurnsParams, reqEditors ...RequestEditorFn) (*ListTurnsResult, error) {
+	rsp, err := c.ListTurns(ctx, id, sessionID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTurnsResult(rsp)
+}
+
+// ListAgentVersionsWithResponse List the versions of an agent
+//
+// The configurations that the agent has had, the newest first. None is ever changed.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/versions (the `ListAgentVersions` operationId).
+func (c *ClientWithResponses) ListAgentVersionsWithResponse(ctx context.Context, id ID, params *ListAgentVersionsParams, reqEditors ...RequestEditorFn) (*ListAgentVersionsResult, error) {
+	rsp, err := c.ListAgentVersions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAgentVersionsResult(rsp)
+}
+
+// GetAgentVersionWithResponse Read a version
+//
+// One configuration as it was frozen.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/versions/{version} (the `GetAgentVersion` operationId).
+func (c *ClientWithResponses) GetAgentVersionWithResponse(ctx context.Context, id ID, version VersionNumber, reqEditors ...RequestEditorFn) (*GetAgentVersionResult, error) {
+	rsp, err := c.GetAgentVersion(ctx, id, version, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAgentVersionResult(rsp)
+}
+
 // GetCreditsWithResponse Credits of the account
 //
 // granted = available + held + spent, whenever no call is being settled.
@@ -5795,6 +11060,126 @@ func (c *ClientWithResponses) GetReceiptWithResponse(ctx context.Context, id ID,
 		return nil, err
 	}
 	return ParseGetReceiptResult(rsp)
+}
+
+// ListSpacesWithResponse List the spaces
+//
+// The default space is among them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/spaces (the `ListSpaces` operationId).
+func (c *ClientWithResponses) ListSpacesWithResponse(ctx context.Context, params *ListSpacesParams, reqEditors ...RequestEditorFn) (*ListSpacesResult, error) {
+	rsp, err := c.ListSpaces(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSpacesResult(rsp)
+}
+
+// CreateSpaceWithBodyWithResponse Make a space
+//
+// A space groups agents. Every account has a default one (`defaultSpaceId` of `GET /api/v1/users/me`), so that none has to be made.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/spaces (the `CreateSpace` operationId).
+func (c *ClientWithResponses) CreateSpaceWithBodyWithResponse(ctx context.Context, params *CreateSpaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSpaceResult, error) {
+	rsp, err := c.CreateSpaceWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSpaceResult(rsp)
+}
+
+// CreateSpaceWithResponse Make a space
+//
+// A space groups agents. Every account has a default one (`defaultSpaceId` of `GET /api/v1/users/me`), so that none has to be made.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/spaces (the `CreateSpace` operationId).
+func (c *ClientWithResponses) CreateSpaceWithResponse(ctx context.Context, params *CreateSpaceParams, body CreateSpaceJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSpaceResult, error) {
+	rsp, err := c.CreateSpace(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSpaceResult(rsp)
+}
+
+// DeleteSpaceWithResponse Delete a space
+//
+// A space that has agents is deleted only with `force=true`, and its agents with it. One that does not exist is no error. The default space may be deleted as well; the account gets a new one when it next needs one.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/spaces/{id} (the `DeleteSpace` operationId).
+func (c *ClientWithResponses) DeleteSpaceWithResponse(ctx context.Context, id ID, params *DeleteSpaceParams, reqEditors ...RequestEditorFn) (*DeleteSpaceResult, error) {
+	rsp, err := c.DeleteSpace(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSpaceResult(rsp)
+}
+
+// GetSpaceWithResponse Read a space
+//
+// The space itself; its agents are at `…/agents`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/spaces/{id} (the `GetSpace` operationId).
+func (c *ClientWithResponses) GetSpaceWithResponse(ctx context.Context, id ID, params *GetSpaceParams, reqEditors ...RequestEditorFn) (*GetSpaceResult, error) {
+	rsp, err := c.GetSpace(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSpaceResult(rsp)
+}
+
+// UpdateSpaceWithBodyWithResponse Change a space
+//
+// Members that are absent stay as they are; null clears. `metadata` merges: its members are set one by one, and null removes one.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/spaces/{id} (the `UpdateSpace` operationId).
+func (c *ClientWithResponses) UpdateSpaceWithBodyWithResponse(ctx context.Context, id ID, params *UpdateSpaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSpaceResult, error) {
+	rsp, err := c.UpdateSpaceWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSpaceResult(rsp)
+}
+
+// UpdateSpaceWithResponse Change a space
+//
+// Members that are absent stay as they are; null clears. `metadata` merges: its members are set one by one, and null removes one.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/spaces/{id} (the `UpdateSpace` operationId).
+func (c *ClientWithResponses) UpdateSpaceWithResponse(ctx context.Context, id ID, params *UpdateSpaceParams, body UpdateSpaceJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSpaceResult, error) {
+	rsp, err := c.UpdateSpace(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSpaceResult(rsp)
+}
+
+// ListSpaceAgentsWithResponse List the agents of a space
+//
+// Like `GET /api/v1/api-agents`, of one space.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/spaces/{id}/agents (the `ListSpaceAgents` operationId).
+func (c *ClientWithResponses) ListSpaceAgentsWithResponse(ctx context.Context, id ID, params *ListSpaceAgentsParams, reqEditors ...RequestEditorFn) (*ListSpaceAgentsResult, error) {
+	rsp, err := c.ListSpaceAgents(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSpaceAgentsResult(rsp)
 }
 
 // GetUsageWithResponse Usage, summed
@@ -6026,6 +11411,185 @@ func ParseCreateAccountKeyResult(rsp *http.Response) (*CreateAccountKeyResult, e
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListAgentsResult parses an HTTP response from a ListAgentsWithResponse call
+func ParseListAgentsResult(rsp *http.Response) (*ListAgentsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAgentsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AgentList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateAgentResult parses an HTTP response from a CreateAgentWithResponse call
+func ParseCreateAgentResult(rsp *http.Response) (*CreateAgentResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateAgentResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Agent
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateAgentResult201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteAgentResult parses an HTTP response from a DeleteAgentWithResponse call
+func ParseDeleteAgentResult(rsp *http.Response) (*DeleteAgentResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteAgentResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	return response, nil
+}
+
+// ParseGetAgentResult parses an HTTP response from a GetAgentWithResponse call
+func ParseGetAgentResult(rsp *http.Response) (*GetAgentResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAgentResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Agent
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetAgentResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 304:
+		var headers GetAgentResult304Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers304 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateAgentResult parses an HTTP response from a UpdateAgentWithResponse call
+func ParseUpdateAgentResult(rsp *http.Response) (*UpdateAgentResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateAgentResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Agent
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateAgentResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil
@@ -6532,6 +12096,647 @@ func ParseSearchDriveResult(rsp *http.Response) (*SearchDriveResult, error) {
 	return response, nil
 }
 
+// ParseDuplicateAgentResult parses an HTTP response from a DuplicateAgentWithResponse call
+func ParseDuplicateAgentResult(rsp *http.Response) (*DuplicateAgentResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DuplicateAgentResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Agent
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers DuplicateAgentResult201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRollbackAgentResult parses an HTTP response from a RollbackAgentWithResponse call
+func ParseRollbackAgentResult(rsp *http.Response) (*RollbackAgentResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RollbackAgentResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Agent
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RollbackAgentResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListSessionsResult parses an HTTP response from a ListSessionsWithResponse call
+func ParseListSessionsResult(rsp *http.Response) (*ListSessionsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSessionsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SessionList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSessionResult parses an HTTP response from a CreateSessionWithResponse call
+func ParseCreateSessionResult(rsp *http.Response) (*CreateSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers CreateSessionResult202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSessionResult parses an HTTP response from a DeleteSessionWithResponse call
+func ParseDeleteSessionResult(rsp *http.Response) (*DeleteSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	return response, nil
+}
+
+// ParseGetSessionResult parses an HTTP response from a GetSessionWithResponse call
+func ParseGetSessionResult(rsp *http.Response) (*GetSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetSessionResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 304:
+		var headers GetSessionResult304Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers304 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateSessionResult parses an HTTP response from a UpdateSessionWithResponse call
+func ParseUpdateSessionResult(rsp *http.Response) (*UpdateSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateSessionResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCancelSessionResult parses an HTTP response from a CancelSessionWithResponse call
+func ParseCancelSessionResult(rsp *http.Response) (*CancelSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers CancelSessionResult202Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListSessionEventsResult parses an HTTP response from a ListSessionEventsWithResponse call
+func ParseListSessionEventsResult(rsp *http.Response) (*ListSessionEventsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSessionEventsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SessionEventList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 200:
+		// Content-type (text/event-stream) unsupported
+
+	}
+
+	return response, nil
+}
+
+// ParseExportSessionResult parses an HTTP response from a ExportSessionWithResponse call
+func ParseExportSessionResult(rsp *http.Response) (*ExportSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ExportSessionResult200Headers
+		if values := rsp.Header.Values("Content-Disposition"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Content-Disposition", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ContentDisposition = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAnswerInputResult parses an HTTP response from a AnswerInputWithResponse call
+func ParseAnswerInputResult(rsp *http.Response) (*AnswerInputResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AnswerInputResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers AnswerInputResult202Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListMessagesResult parses an HTTP response from a ListMessagesWithResponse call
+func ParseListMessagesResult(rsp *http.Response) (*ListMessagesResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListMessagesResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MessageList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSendMessageResult parses an HTTP response from a SendMessageWithResponse call
+func ParseSendMessageResult(rsp *http.Response) (*SendMessageResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SendMessageResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers SendMessageResult202Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListSessionReceiptsResult parses an HTTP response from a ListSessionReceiptsWithResponse call
+func ParseListSessionReceiptsResult(rsp *http.Response) (*ListSessionReceiptsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSessionReceiptsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReceiptList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRetrySessionResult parses an HTTP response from a RetrySessionWithResponse call
+func ParseRetrySessionResult(rsp *http.Response) (*RetrySessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RetrySessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers RetrySessionResult202Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListSessionSourcesResult parses an HTTP response from a ListSessionSourcesWithResponse call
+func ParseListSessionSourcesResult(rsp *http.Response) (*ListSessionSourcesResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSessionSourcesResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SourceList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTurnsResult parses an HTTP response from a ListTurnsWithResponse call
+func ParseListTurnsResult(rsp *http.Response) (*ListTurnsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTurnsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TurnList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListAgentVersionsResult parses an HTTP response from a ListAgentVersionsWithResponse call
+func ParseListAgentVersionsResult(rsp *http.Response) (*ListAgentVersionsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAgentVersionsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AgentVersionList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetAgentVersionResult parses an HTTP response from a GetAgentVersionWithResponse call
+func ParseGetAgentVersionResult(rsp *http.Response) (*GetAgentVersionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAgentVersionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AgentVersion
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetCreditsResult parses an HTTP response from a GetCreditsWithResponse call
 func ParseGetCreditsResult(rsp *http.Response) (*GetCreditsResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -6850,6 +13055,211 @@ func ParseGetReceiptResult(rsp *http.Response) (*GetReceiptResult, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Receipt
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSpacesResult parses an HTTP response from a ListSpacesWithResponse call
+func ParseListSpacesResult(rsp *http.Response) (*ListSpacesResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSpacesResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SpaceList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSpaceResult parses an HTTP response from a CreateSpaceWithResponse call
+func ParseCreateSpaceResult(rsp *http.Response) (*CreateSpaceResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSpaceResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Space
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateSpaceResult201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSpaceResult parses an HTTP response from a DeleteSpaceWithResponse call
+func ParseDeleteSpaceResult(rsp *http.Response) (*DeleteSpaceResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSpaceResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	return response, nil
+}
+
+// ParseGetSpaceResult parses an HTTP response from a GetSpaceWithResponse call
+func ParseGetSpaceResult(rsp *http.Response) (*GetSpaceResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSpaceResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Space
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetSpaceResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 304:
+		var headers GetSpaceResult304Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers304 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateSpaceResult parses an HTTP response from a UpdateSpaceWithResponse call
+func ParseUpdateSpaceResult(rsp *http.Response) (*UpdateSpaceResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateSpaceResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Space
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateSpaceResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListSpaceAgentsResult parses an HTTP response from a ListSpaceAgentsWithResponse call
+func ParseListSpaceAgentsResult(rsp *http.Response) (*ListSpaceAgentsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSpaceAgentsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AgentList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

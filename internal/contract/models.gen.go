@@ -74,6 +74,84 @@ type AccountWithKey struct {
 	Suspended bool   `json:"suspended"`
 }
 
+// Agent defines model for Agent.
+type Agent struct {
+	CreatedAt   Time                      `json:"createdAt"`
+	Description nullable.Nullable[string] `json:"description"`
+	DriveAccess string                    `json:"driveAccess"`
+
+	// EmbedEnabled Whether it may be shown in pages.
+	EmbedEnabled bool                      `json:"embedEnabled"`
+	ExternalID   nullable.Nullable[string] `json:"externalId"`
+
+	// ID Example: agt_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID           string `json:"id"`
+	Instructions string `json:"instructions"`
+
+	// Limits What one turn may take. Null is the limit of the service.
+	Limits TurnLimits `json:"limits"`
+
+	// Metadata The caller's own texts, by name.
+	Metadata Metadata `json:"metadata"`
+
+	// Model As it was asked for.
+	//
+	// Example: auto
+	Model     string `json:"model"`
+	Name      string `json:"name"`
+	SpaceID   string `json:"spaceId"`
+	UpdatedAt Time   `json:"updatedAt"`
+
+	// Version Counts the changes of instructions, model, limits and drive access.
+	Version int64 `json:"version"`
+}
+
+// AgentList defines model for AgentList.
+type AgentList struct {
+	Data    []Agent `json:"data"`
+	HasMore bool    `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// AgentVersion defines model for AgentVersion.
+type AgentVersion struct {
+	AgentID      string `json:"agentId"`
+	CreatedAt    Time   `json:"createdAt"`
+	DriveAccess  string `json:"driveAccess"`
+	Instructions string `json:"instructions"`
+
+	// Limits What one turn may take. Null is the limit of the service.
+	Limits  TurnLimits `json:"limits"`
+	Model   string     `json:"model"`
+	Version int64      `json:"version"`
+}
+
+// AgentVersionList defines model for AgentVersionList.
+type AgentVersionList struct {
+	Data    []AgentVersion `json:"data"`
+	HasMore bool           `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// AnswerInput defines model for AnswerInput.
+type AnswerInput struct {
+	// Answer To a `question`.
+	Answer nullable.Nullable[string] `json:"answer,omitempty,omitzero"`
+
+	// Choice One of the options of a `choice`, as it is written.
+	Choice nullable.Nullable[string] `json:"choice,omitempty,omitzero"`
+
+	// Decision On an `approval`.
+	Decision nullable.Nullable[string] `json:"decision,omitempty,omitzero"`
+
+	// InputID Of the `pendingInput`.
+	InputID string `json:"inputId"`
+}
+
 // CreateAccount defines model for CreateAccount.
 type CreateAccount struct {
 	Email nullable.Nullable[string] `json:"email,omitempty,omitzero"`
@@ -84,6 +162,37 @@ type CreateAccount struct {
 
 	// Plan A plan's id; `free` unless said otherwise.
 	Plan nullable.Nullable[string] `json:"plan,omitempty,omitzero"`
+}
+
+// CreateAgent defines model for CreateAgent.
+type CreateAgent struct {
+	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
+	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
+
+	// DriveAccess Whether the agent may write to its drive; `read_only` unless said otherwise.
+	DriveAccess nullable.Nullable[string] `json:"driveAccess,omitempty,omitzero"`
+
+	// EmbedEnabled Whether the agent may be shown in pages; true unless said otherwise.
+	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
+
+	// ExternalID Your own id for it, unique in the account.
+	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
+
+	// Instructions What the agent is told before every conversation; at most `maxInstructionsCharacters` of `GET /api/v1/meta`.
+	Instructions string                           `json:"instructions"`
+	Limits       nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
+
+	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
+	Metadata nullable.Nullable[map[string]string] `json:"metadata,omitempty,omitzero"`
+
+	// Model `auto` unless said otherwise.
+	//
+	// Example: auto
+	Model nullable.Nullable[string] `json:"model,omitempty,omitzero"`
+
+	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
+	Name    string `json:"name"`
+	SpaceID string `json:"spaceId"`
 }
 
 // CreateGrant defines model for CreateGrant.
@@ -105,6 +214,43 @@ type CreateKey struct {
 
 	// Scopes What the key may do; `*` is everything but `operator`. Unless said otherwise: what the key of this request may do, without `operator`; for another account `*`.
 	Scopes nullable.Nullable[[]string] `json:"scopes,omitempty,omitzero"`
+}
+
+// CreateSession defines model for CreateSession.
+type CreateSession struct {
+	// ExternalID Your own id for it, unique in the account.
+	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
+
+	// ExternalUserID The end user, as you call them.
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
+
+	// Limits Of each turn. Where the agent has a lower limit, that one counts.
+	Limits nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
+
+	// Message At most `maxMessageCharacters` of `GET /api/v1/meta`.
+	Message string `json:"message"`
+
+	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
+	Metadata nullable.Nullable[map[string]string] `json:"metadata,omitempty,omitzero"`
+
+	// Mode `chat` unless said otherwise.
+	Mode  nullable.Nullable[string] `json:"mode,omitempty,omitzero"`
+	Title nullable.Nullable[string] `json:"title,omitempty,omitzero"`
+}
+
+// CreateSpace defines model for CreateSpace.
+type CreateSpace struct {
+	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
+	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
+
+	// ExternalID Your own id for it, unique in the account.
+	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
+
+	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
+	Metadata nullable.Nullable[map[string]string] `json:"metadata,omitempty,omitzero"`
+
+	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
+	Name string `json:"name"`
 }
 
 // Credits defines model for Credits.
@@ -187,6 +333,20 @@ type DriveDelete struct {
 	IfMatch nullable.Nullable[string] `json:"ifMatch,omitempty,omitzero"`
 	Op      string                    `json:"op"`
 	Path    string                    `json:"path"`
+}
+
+// DriveEvent The agent was shown a passage of its drive, or has written a file.
+type DriveEvent struct {
+	CreatedAt Time   `json:"createdAt"`
+	FromLine  int64  `json:"fromLine,omitempty,omitzero"`
+	Outcome   string `json:"outcome,omitempty,omitzero"`
+	Path      string `json:"path"`
+	Seq       int64  `json:"seq"`
+	Sha256    string `json:"sha256"`
+	StepID    string `json:"stepId"`
+	ToLine    int64  `json:"toLine,omitempty,omitzero"`
+	Type      string `json:"type"`
+	Via       string `json:"via,omitempty,omitzero"`
 }
 
 // DriveFile defines model for DriveFile.
@@ -315,6 +475,15 @@ type DriveVersionList struct {
 	Data []DriveVersion `json:"data"`
 }
 
+// DuplicateAgent defines model for DuplicateAgent.
+type DuplicateAgent struct {
+	// Name Of the new agent; that of the old one unless said otherwise.
+	Name nullable.Nullable[string] `json:"name,omitempty,omitzero"`
+
+	// SpaceID Where the new agent is to be; beside the old one unless said otherwise.
+	SpaceID nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
+}
+
 // Grant defines model for Grant.
 type Grant struct {
 	AccountID   string                    `json:"accountId"`
@@ -331,6 +500,22 @@ type Grant struct {
 type Health struct {
 	Status    string `json:"status"`
 	Timestamp Time   `json:"timestamp"`
+}
+
+// InputEvent The agent asks its user, is answered, or was not in time.
+type InputEvent struct {
+	Answer       string   `json:"answer,omitempty,omitzero"`
+	CreatedAt    Time     `json:"createdAt"`
+	DefaultUsed  bool     `json:"defaultUsed,omitempty,omitzero"`
+	DefaultValue string   `json:"defaultValue,omitempty,omitzero"`
+	ExpiresAt    Time     `json:"expiresAt,omitempty,omitzero"`
+	InputID      string   `json:"inputId"`
+	Kind         string   `json:"kind"`
+	Options      []string `json:"options,omitempty,omitzero"`
+	Prompt       string   `json:"prompt,omitempty,omitzero"`
+	Seq          int64    `json:"seq"`
+	Turn         int64    `json:"turn"`
+	Type         string   `json:"type"`
 }
 
 // Key A key without its secret.
@@ -468,6 +653,64 @@ type Limits struct {
 	MaxPageSize int `json:"maxPageSize"`
 }
 
+// Message defines model for Message.
+type Message struct {
+	CreatedAt Time `json:"createdAt"`
+
+	// ID Example: msg_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// Kind The user's `message`, or `answer` to a question; the agent's `reply`, its `comment` beside its tools, or its `question`.
+	Kind string `json:"kind"`
+	Role string `json:"role"`
+
+	// Sources Of a `reply`: what of the drive the agent was shown in this turn. Empty otherwise.
+	Sources []Source `json:"sources"`
+	Status  string   `json:"status"`
+
+	// Text Whole once the status is final; what is being written is in the events.
+	Text string `json:"text"`
+
+	// Turn The number of its turn; null while it is queued.
+	Turn nullable.Nullable[int64] `json:"turn"`
+}
+
+// MessageDeltaEvent A piece of a message that is being written.
+type MessageDeltaEvent struct {
+	CreatedAt Time   `json:"createdAt"`
+	MessageID string `json:"messageId"`
+
+	// Offset Where the piece begins, in characters of the message.
+	Offset int    `json:"offset"`
+	Seq    int64  `json:"seq"`
+	Text   string `json:"text"`
+	Type   string `json:"type"`
+}
+
+// MessageEvent A message is there, or is whole; `text` is there once it is.
+type MessageEvent struct {
+	CreatedAt Time   `json:"createdAt"`
+	Kind      string `json:"kind"`
+	MessageID string `json:"messageId"`
+	Role      string `json:"role"`
+	Seq       int64  `json:"seq"`
+	Status    string `json:"status"`
+	Text      string `json:"text,omitempty,omitzero"`
+
+	// Turn 0 while it is queued.
+	Turn int64  `json:"turn"`
+	Type string `json:"type"`
+}
+
+// MessageList defines model for MessageList.
+type MessageList struct {
+	Data    []Message `json:"data"`
+	HasMore bool      `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
 // Meta defines model for Meta.
 type Meta struct {
 	// APIVersion Of this API, as in its paths.
@@ -499,6 +742,9 @@ type Meta struct {
 	// Example: 1.0.0
 	Version string `json:"version"`
 }
+
+// Metadata The caller's own texts, by name.
+type Metadata map[string]string
 
 // Model defines model for Model.
 type Model struct {
@@ -537,6 +783,21 @@ type MoveDriveFile struct {
 	// Overwrite Whether a file at `to` is replaced; false where absent.
 	Overwrite nullable.Nullable[bool] `json:"overwrite,omitempty,omitzero"`
 	To        string                  `json:"to"`
+}
+
+// PendingInput defines model for PendingInput.
+type PendingInput struct {
+	// DefaultValue The answer if none is given in time; null: the turn fails then, with `input_expired`.
+	DefaultValue nullable.Nullable[string] `json:"defaultValue"`
+	ExpiresAt    Time                      `json:"expiresAt"`
+
+	// ID Example: inp_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+
+	// Options Of a `choice`; empty otherwise.
+	Options []string `json:"options"`
+	Prompt  string   `json:"prompt"`
 }
 
 // Plan defines model for Plan.
@@ -674,10 +935,354 @@ type RestoreDriveFile struct {
 	Version int64  `json:"version"`
 }
 
+// RollbackAgent defines model for RollbackAgent.
+type RollbackAgent struct {
+	// Version The version to go back to.
+	Version int64 `json:"version"`
+}
+
 // RotateKey defines model for RotateKey.
 type RotateKey struct {
 	// OverlapSeconds How long the old key lives on; 3600 unless said otherwise.
 	OverlapSeconds nullable.Nullable[int64] `json:"overlapSeconds,omitempty,omitzero"`
+}
+
+// SendMessage defines model for SendMessage.
+type SendMessage struct {
+	// Message At most `maxMessageCharacters` of `GET /api/v1/meta`.
+	Message string `json:"message"`
+
+	// OnBusy What to do while the session works; `enqueue` unless said otherwise.
+	OnBusy nullable.Nullable[string] `json:"onBusy,omitempty,omitzero"`
+}
+
+// Session defines model for Session.
+type Session struct {
+	AgentID string `json:"agentId"`
+
+	// AgentVersion The version of the agent that it began with, and stays with.
+	AgentVersion int64 `json:"agentVersion"`
+	CreatedAt    Time  `json:"createdAt"`
+
+	// Error Why the newest turn failed; null unless the status is `failed`.
+	Error      nullable.Nullable[SessionFailure] `json:"error"`
+	ExternalID nullable.Nullable[string]         `json:"externalId"`
+
+	// ExternalUserID The end user, as the caller calls them; receipts and usage name them too.
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
+
+	// FinishedAt When its newest turn ended; null while it goes on, and while it waits for input.
+	FinishedAt nullable.Nullable[Time] `json:"finishedAt"`
+
+	// ID Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// LastEventSeq The number of the newest event.
+	LastEventSeq int64 `json:"lastEventSeq"`
+
+	// Metadata The caller's own texts, by name.
+	Metadata Metadata     `json:"metadata"`
+	Mode     string       `json:"mode"`
+	Model    SessionModel `json:"model"`
+	Object   string       `json:"object"`
+
+	// PendingInput What the agent waits for; null unless the status is `waiting_for_input`.
+	PendingInput nullable.Nullable[PendingInput] `json:"pendingInput"`
+
+	// QueuedMessages Messages that wait for their turn.
+	QueuedMessages int `json:"queuedMessages"`
+
+	// Reply The text of the newest finished answer; null before the first.
+	Reply   nullable.Nullable[string] `json:"reply"`
+	SpaceID string                    `json:"spaceId"`
+
+	// StartedAt When it was first taken up.
+	StartedAt nullable.Nullable[Time] `json:"startedAt"`
+
+	// Status Polling ends at one of the last four.
+	Status SessionStatus `json:"status"`
+
+	// StatusReason Why, where that is not obvious; a word for programs, and new ones may come.
+	StatusReason nullable.Nullable[string] `json:"statusReason"`
+	Title        nullable.Nullable[string] `json:"title"`
+
+	// Trigger What started the session.
+	Trigger SessionTrigger `json:"trigger"`
+
+	// Turn The newest turn.
+	Turn      SessionTurn `json:"turn"`
+	UpdatedAt Time        `json:"updatedAt"`
+
+	// Usage Of all turns together.
+	Usage SessionUsage `json:"usage"`
+}
+
+// SessionCreatedEvent Always the first.
+type SessionCreatedEvent struct {
+	AgentID      string `json:"agentId"`
+	AgentVersion int64  `json:"agentVersion"`
+	CreatedAt    Time   `json:"createdAt"`
+	Mode         string `json:"mode"`
+	Seq          int64  `json:"seq"`
+	SessionID    string `json:"sessionId"`
+	Type         string `json:"type"`
+}
+
+// SessionErrorEvent Why the turn fails; the status follows.
+type SessionErrorEvent struct {
+	Code      string `json:"code"`
+	CreatedAt Time   `json:"createdAt"`
+	Message   string `json:"message"`
+	Retryable bool   `json:"retryable"`
+	Seq       int64  `json:"seq"`
+	Turn      int64  `json:"turn"`
+	Type      string `json:"type"`
+}
+
+// SessionEvent One event of a session's log. New types may come.
+type SessionEvent = json.RawMessage
+
+// SessionEventList defines model for SessionEventList.
+type SessionEventList struct {
+	Data []SessionEvent `json:"data"`
+
+	// HasMore Whether there are more by now.
+	HasMore bool `json:"hasMore"`
+
+	// LastSeq The number of the last event of this page, or `after` where it is empty: the `after` of the next page.
+	LastSeq int64 `json:"lastSeq"`
+}
+
+// SessionFailure defines model for SessionFailure.
+type SessionFailure struct {
+	// Code A code of the errors, or `queue_timeout`, `turn_timeout`, `step_limit_reached`, `credit_limit_reached`, `input_expired`, `worker_lost`, `content_filter`. New ones may come.
+	Code    string `json:"code"`
+	Message string `json:"message"`
+
+	// Retryable Whether a retry may well succeed.
+	Retryable bool `json:"retryable"`
+}
+
+// SessionList defines model for SessionList.
+type SessionList struct {
+	Data    []Session `json:"data"`
+	HasMore bool      `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// SessionModel defines model for SessionModel.
+type SessionModel struct {
+	// Fallback Whether the default model serves because the plan does not include the one requested.
+	Fallback bool `json:"fallback"`
+
+	// Requested The agent's.
+	Requested string `json:"requested"`
+
+	// Served Of the newest step; null before the first.
+	Served nullable.Nullable[string] `json:"served"`
+}
+
+// SessionStatus Polling ends at one of the last four.
+type SessionStatus = string
+
+// SessionStatusEvent The session has this status now; whoever reads it afterwards finds it so.
+type SessionStatusEvent struct {
+	CreatedAt Time  `json:"createdAt"`
+	Seq       int64 `json:"seq"`
+
+	// Status Polling ends at one of the last four.
+	Status       SessionStatus `json:"status"`
+	StatusReason string        `json:"statusReason,omitempty,omitzero"`
+	Turn         int64         `json:"turn"`
+	Type         string        `json:"type"`
+}
+
+// SessionTrigger What started the session.
+type SessionTrigger struct {
+	// ID Of the task's run or the embed; null for `api`.
+	ID   nullable.Nullable[string] `json:"id"`
+	Type string                    `json:"type"`
+}
+
+// SessionTurn The newest turn.
+type SessionTurn struct {
+	// Attempt How often it was begun or taken up again.
+	Attempt int `json:"attempt"`
+
+	// DeadlineAt When it fails at the latest; null before it is taken up and while it waits for input.
+	DeadlineAt nullable.Nullable[Time] `json:"deadlineAt"`
+	FinishedAt nullable.Nullable[Time] `json:"finishedAt"`
+
+	// ID Example: trn_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID        string                  `json:"id"`
+	Number    int64                   `json:"number"`
+	StartedAt nullable.Nullable[Time] `json:"startedAt"`
+}
+
+// SessionUsage Of all turns together.
+type SessionUsage struct {
+	CreditsMicro int64 `json:"creditsMicro"`
+	InputTokens  int64 `json:"inputTokens"`
+	OutputTokens int64 `json:"outputTokens"`
+
+	// Steps Model calls.
+	Steps       int   `json:"steps"`
+	TotalTokens int64 `json:"totalTokens"`
+}
+
+// SetTurnLimits What one turn may take. Null, or absent, is the limit of the service.
+type SetTurnLimits struct {
+	// MaxCreditsMicro Of all its model calls together.
+	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
+
+	// MaxSteps Model calls; at most `maxTurnSteps` of `GET /api/v1/meta`.
+	MaxSteps nullable.Nullable[int] `json:"maxSteps,omitempty,omitzero"`
+
+	// TimeoutSeconds At most `maxTurnSeconds` of `GET /api/v1/meta`.
+	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds,omitempty,omitzero"`
+}
+
+// Source defines model for Source.
+type Source struct {
+	// FromLine The first line of the passage, from 1; null: the whole file.
+	FromLine nullable.Nullable[int64] `json:"fromLine"`
+	Path     string                   `json:"path"`
+
+	// Sha256 Of the file's content as it was then.
+	Sha256 string                   `json:"sha256"`
+	ToLine nullable.Nullable[int64] `json:"toLine"`
+	Turn   int64                    `json:"turn"`
+
+	// Via How it came to the agent.
+	Via string `json:"via"`
+}
+
+// SourceList defines model for SourceList.
+type SourceList struct {
+	Data []Source `json:"data"`
+}
+
+// Space defines model for Space.
+type Space struct {
+	CreatedAt   Time                      `json:"createdAt"`
+	Description nullable.Nullable[string] `json:"description"`
+	ExternalID  nullable.Nullable[string] `json:"externalId"`
+
+	// ID Example: spc_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// Metadata The caller's own texts, by name.
+	Metadata  Metadata `json:"metadata"`
+	Name      string   `json:"name"`
+	UpdatedAt Time     `json:"updatedAt"`
+}
+
+// SpaceList defines model for SpaceList.
+type SpaceList struct {
+	Data    []Space `json:"data"`
+	HasMore bool    `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// StepEvent A model call; usage and credits are there when it is done.
+type StepEvent struct {
+	CreatedAt    Time   `json:"createdAt"`
+	CreditsMicro int64  `json:"creditsMicro,omitempty,omitzero"`
+	Model        string `json:"model"`
+	Seq          int64  `json:"seq"`
+	Step         int64  `json:"step"`
+
+	// StepID Of its receipt too.
+	StepID string `json:"stepId"`
+
+	// Stop Why the model stopped.
+	Stop  string    `json:"stop,omitempty,omitzero"`
+	Turn  int64     `json:"turn"`
+	Type  string    `json:"type"`
+	Usage StepUsage `json:"usage,omitempty,omitzero"`
+}
+
+// StepUsage defines model for StepUsage.
+type StepUsage struct {
+	InputTokens  int64 `json:"inputTokens"`
+	OutputTokens int64 `json:"outputTokens"`
+	TotalTokens  int64 `json:"totalTokens"`
+}
+
+// ToolEvent The agent uses a tool; `arguments` are as the model wrote them, and may be no JSON.
+type ToolEvent struct {
+	Arguments string `json:"arguments,omitempty,omitzero"`
+
+	// Bytes Of what the tool answered.
+	Bytes     int    `json:"bytes,omitempty,omitzero"`
+	CallID    string `json:"callId"`
+	CreatedAt Time   `json:"createdAt"`
+	IsError   bool   `json:"isError,omitempty,omitzero"`
+	Name      string `json:"name"`
+	Seq       int64  `json:"seq"`
+	StepID    string `json:"stepId"`
+	Type      string `json:"type"`
+}
+
+// Turn defines model for Turn.
+type Turn struct {
+	Attempt      int                               `json:"attempt"`
+	CreatedAt    Time                              `json:"createdAt"`
+	CreditsMicro int64                             `json:"creditsMicro"`
+	DeadlineAt   nullable.Nullable[Time]           `json:"deadlineAt"`
+	Error        nullable.Nullable[SessionFailure] `json:"error"`
+	FinishedAt   nullable.Nullable[Time]           `json:"finishedAt"`
+
+	// ID Example: trn_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// MessageID The user's message.
+	MessageID string `json:"messageId"`
+	Number    int64  `json:"number"`
+
+	// RetryOf The number of the turn that this one does again.
+	RetryOf   nullable.Nullable[int64] `json:"retryOf"`
+	StartedAt nullable.Nullable[Time]  `json:"startedAt"`
+
+	// Status Polling ends at one of the last four.
+	Status       SessionStatus             `json:"status"`
+	StatusReason nullable.Nullable[string] `json:"statusReason"`
+}
+
+// TurnEvent A turn is taken up, or taken up again after a failure or a crash.
+type TurnEvent struct {
+	Attempt    int    `json:"attempt"`
+	CreatedAt  Time   `json:"createdAt"`
+	DeadlineAt Time   `json:"deadlineAt"`
+	Seq        int64  `json:"seq"`
+	Turn       int64  `json:"turn"`
+	TurnID     string `json:"turnId"`
+	Type       string `json:"type"`
+}
+
+// TurnLimits What one turn may take. Null is the limit of the service.
+type TurnLimits struct {
+	// MaxCreditsMicro Of all its model calls together; null: the balance alone.
+	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro"`
+
+	// MaxSteps Model calls.
+	MaxSteps nullable.Nullable[int] `json:"maxSteps"`
+
+	// TimeoutSeconds From the moment it is taken up; waiting for the user does not count.
+	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds"`
+}
+
+// TurnList defines model for TurnList.
+type TurnList struct {
+	Data    []Turn `json:"data"`
+	HasMore bool   `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // UpdateAccount defines model for UpdateAccount.
@@ -686,6 +1291,39 @@ type UpdateAccount struct {
 	Name      string                    `json:"name,omitempty,omitzero"`
 	Plan      string                    `json:"plan,omitempty,omitzero"`
 	Suspended *bool                     `json:"suspended,omitempty"`
+}
+
+// UpdateAgent defines model for UpdateAgent.
+type UpdateAgent struct {
+	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
+	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
+
+	// DriveAccess Whether the agent may write to its drive; `read_only` unless said otherwise.
+	DriveAccess nullable.Nullable[string] `json:"driveAccess,omitempty,omitzero"`
+
+	// EmbedEnabled Whether the agent may be shown in pages; true unless said otherwise.
+	EmbedEnabled nullable.Nullable[bool] `json:"embedEnabled,omitempty,omitzero"`
+
+	// ExternalID Your own id for it, unique in the account.
+	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
+
+	// Instructions What the agent is told before every conversation; at most `maxInstructionsCharacters` of `GET /api/v1/meta`.
+	Instructions string                           `json:"instructions,omitempty,omitzero"`
+	Limits       nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
+
+	// Metadata Merged: each member is set, and null removes it. Null in place of the object removes all.
+	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
+
+	// Model `auto` unless said otherwise.
+	//
+	// Example: auto
+	Model nullable.Nullable[string] `json:"model,omitempty,omitzero"`
+
+	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
+	Name string `json:"name,omitempty,omitzero"`
+
+	// SpaceID Moves the agent.
+	SpaceID string `json:"spaceId,omitempty,omitzero"`
 }
 
 // UpdateKey defines model for UpdateKey.
@@ -698,6 +1336,28 @@ type UpdateKey struct {
 
 	// Scopes What the key may do.
 	Scopes []string `json:"scopes,omitempty,omitzero"`
+}
+
+// UpdateSession defines model for UpdateSession.
+type UpdateSession struct {
+	// Metadata Merged: each member is set, and null removes it. Null in place of the object removes all.
+	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
+	Title    nullable.Nullable[string]             `json:"title,omitempty,omitzero"`
+}
+
+// UpdateSpace defines model for UpdateSpace.
+type UpdateSpace struct {
+	// Description At most `maxDescriptionCharacters` of `GET /api/v1/meta`.
+	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
+
+	// ExternalID Your own id for it, unique in the account.
+	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
+
+	// Metadata Merged: each member is set, and null removes it. Null in place of the object removes all.
+	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
+
+	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
+	Name string `json:"name,omitempty,omitzero"`
 }
 
 // UsageReport defines model for UsageReport.
@@ -809,6 +1469,9 @@ type WrittenDriveFile struct {
 	Version int64 `json:"version"`
 }
 
+// After defines model for After.
+type After = int64
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -842,11 +1505,23 @@ type DriveQuery = string
 // DriveRecursive defines model for DriveRecursive.
 type DriveRecursive = bool
 
+// EventLimit defines model for EventLimit.
+type EventLimit = int
+
+// ExportFormat defines model for ExportFormat.
+type ExportFormat = string
+
 // FilterAgent defines model for FilterAgent.
 type FilterAgent = string
 
 // FilterEndUser defines model for FilterEndUser.
 type FilterEndUser = string
+
+// FilterExternalID defines model for FilterExternalID.
+type FilterExternalID = string
+
+// FilterExternalUser defines model for FilterExternalUser.
+type FilterExternalUser = string
 
 // FilterKey defines model for FilterKey.
 type FilterKey = string
@@ -859,6 +1534,24 @@ type FilterSession = string
 
 // FilterSpace defines model for FilterSpace.
 type FilterSpace = string
+
+// FilterSpaceOfAgent defines model for FilterSpaceOfAgent.
+type FilterSpaceOfAgent = string
+
+// FilterStatus defines model for FilterStatus.
+type FilterStatus = string
+
+// FilterTrigger defines model for FilterTrigger.
+type FilterTrigger = string
+
+// FilterTurn defines model for FilterTurn.
+type FilterTurn = int64
+
+// Follow defines model for Follow.
+type Follow = bool
+
+// Force defines model for Force.
+type Force = bool
 
 // Format defines model for Format.
 type Format = string
@@ -887,8 +1580,14 @@ type IfNoneMatchAny = string
 // IfRange defines model for IfRange.
 type IfRange = string
 
+// LastEventID defines model for LastEventID.
+type LastEventID = int64
+
 // Limit defines model for Limit.
 type Limit = int
+
+// MessageOrder defines model for MessageOrder.
+type MessageOrder = string
 
 // Order defines model for Order.
 type Order = string
@@ -896,8 +1595,20 @@ type Order = string
 // Range defines model for Range.
 type Range = string
 
+// SessionID defines model for SessionID.
+type SessionID = string
+
 // To defines model for To.
 type To = Time
+
+// TurnOrder defines model for TurnOrder.
+type TurnOrder = string
+
+// VersionNumber defines model for VersionNumber.
+type VersionNumber = string
+
+// WaitSeconds defines model for WaitSeconds.
+type WaitSeconds = int
 
 // ListAccountsParams defines parameters for ListAccounts.
 type ListAccountsParams struct {
@@ -927,6 +1638,48 @@ type CreateGrantParams struct {
 type CreateAccountKeyParams struct {
 	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListAgentsParams defines parameters for ListAgents.
+type ListAgentsParams struct {
+	// SpaceID Only agents in this space.
+	SpaceID FilterSpaceOfAgent `form:"spaceId,omitempty" json:"spaceId,omitempty,omitzero"`
+
+	// ExternalID Only the one with this external id.
+	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
+
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateAgentParams defines parameters for CreateAgent.
+type CreateAgentParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// DeleteAgentParams defines parameters for DeleteAgent.
+type DeleteAgentParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// GetAgentParams defines parameters for GetAgent.
+type GetAgentParams struct {
+	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
+}
+
+// UpdateAgentParams defines parameters for UpdateAgent.
+type UpdateAgentParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // BatchDriveParams defines parameters for BatchDrive.
@@ -1046,6 +1799,159 @@ type SearchDriveParams struct {
 	Limit DriveHits `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
+// DuplicateAgentParams defines parameters for DuplicateAgent.
+type DuplicateAgentParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// RollbackAgentParams defines parameters for RollbackAgent.
+type RollbackAgentParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListSessionsParams defines parameters for ListSessions.
+type ListSessionsParams struct {
+	// Status Only sessions in this status.
+	Status FilterStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
+
+	// Trigger Only sessions that were started this way.
+	Trigger FilterTrigger `form:"trigger,omitempty" json:"trigger,omitempty,omitzero"`
+
+	// ExternalUserID Only sessions for this end user.
+	ExternalUserID FilterExternalUser `form:"externalUserId,omitempty" json:"externalUserId,omitempty,omitzero"`
+
+	// ExternalID Only the one with this external id.
+	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
+
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateSessionParams defines parameters for CreateSession.
+type CreateSessionParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// GetSessionParams defines parameters for GetSession.
+type GetSessionParams struct {
+	// WaitSeconds How long to wait for the session to stop, before answering.
+	WaitSeconds WaitSeconds `form:"waitSeconds,omitempty" json:"waitSeconds,omitempty,omitzero"`
+
+	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
+}
+
+// UpdateSessionParams defines parameters for UpdateSession.
+type UpdateSessionParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// ListSessionEventsParams defines parameters for ListSessionEvents.
+type ListSessionEventsParams struct {
+	// After Only events after this number.
+	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
+
+	// Limit The most events of a page. A stream has no limit.
+	Limit EventLimit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Follow Of a stream: go on after the session has stopped, for what further messages bring.
+	Follow Follow `form:"follow,omitempty" json:"follow,omitempty,omitzero"`
+
+	// LastEventID Of a stream: the number of the last event that was received. It wins over `after`.
+	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
+}
+
+// ExportSessionParams defines parameters for ExportSession.
+type ExportSessionParams struct {
+	// Format The form of the file.
+	Format ExportFormat `form:"format,omitempty" json:"format,omitempty,omitzero"`
+}
+
+// AnswerInputParams defines parameters for AnswerInput.
+type AnswerInputParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListMessagesParams defines parameters for ListMessages.
+type ListMessagesParams struct {
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order In the order of the conversation, or the newest first.
+	Order MessageOrder `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// SendMessageParams defines parameters for SendMessage.
+type SendMessageParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListSessionReceiptsParams defines parameters for ListSessionReceipts.
+type ListSessionReceiptsParams struct {
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// RetrySessionParams defines parameters for RetrySession.
+type RetrySessionParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListSessionSourcesParams defines parameters for ListSessionSources.
+type ListSessionSourcesParams struct {
+	// Turn Only those of the turn with this number.
+	Turn FilterTurn `form:"turn,omitempty" json:"turn,omitempty,omitzero"`
+}
+
+// ListTurnsParams defines parameters for ListTurns.
+type ListTurnsParams struct {
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By number.
+	Order TurnOrder `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// ListAgentVersionsParams defines parameters for ListAgentVersions.
+type ListAgentVersionsParams struct {
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
 // ListLedgerParams defines parameters for ListLedger.
 type ListLedgerParams struct {
 	// Limit The most rows of a page.
@@ -1118,6 +2024,63 @@ type ListReceiptsParams struct {
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// ListSpacesParams defines parameters for ListSpaces.
+type ListSpacesParams struct {
+	// ExternalID Only the one with this external id.
+	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
+
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateSpaceParams defines parameters for CreateSpace.
+type CreateSpaceParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// DeleteSpaceParams defines parameters for DeleteSpace.
+type DeleteSpaceParams struct {
+	// Force Whether the agents of the space are deleted with it.
+	Force Force `form:"force,omitempty" json:"force,omitempty,omitzero"`
+
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// GetSpaceParams defines parameters for GetSpace.
+type GetSpaceParams struct {
+	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
+}
+
+// UpdateSpaceParams defines parameters for UpdateSpace.
+type UpdateSpaceParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// ListSpaceAgentsParams defines parameters for ListSpaceAgents.
+type ListSpaceAgentsParams struct {
+	// ExternalID Only the one with this external id.
+	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
+
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
 // GetUsageParams defines parameters for GetUsage.
 type GetUsageParams struct {
 	// From At or after this time.
@@ -1145,6 +2108,12 @@ type CreateGrantJSONRequestBody = CreateGrant
 // CreateAccountKeyJSONRequestBody defines body for CreateAccountKey for application/json ContentType.
 type CreateAccountKeyJSONRequestBody = CreateKey
 
+// CreateAgentJSONRequestBody defines body for CreateAgent for application/json ContentType.
+type CreateAgentJSONRequestBody = CreateAgent
+
+// UpdateAgentJSONRequestBody defines body for UpdateAgent for application/json ContentType.
+type UpdateAgentJSONRequestBody = UpdateAgent
+
 // BatchDriveJSONRequestBody defines body for BatchDrive for application/json ContentType.
 type BatchDriveJSONRequestBody = DriveBatch
 
@@ -1157,6 +2126,24 @@ type MoveDriveFileJSONRequestBody = MoveDriveFile
 // RestoreDriveFileJSONRequestBody defines body for RestoreDriveFile for application/json ContentType.
 type RestoreDriveFileJSONRequestBody = RestoreDriveFile
 
+// DuplicateAgentJSONRequestBody defines body for DuplicateAgent for application/json ContentType.
+type DuplicateAgentJSONRequestBody = DuplicateAgent
+
+// RollbackAgentJSONRequestBody defines body for RollbackAgent for application/json ContentType.
+type RollbackAgentJSONRequestBody = RollbackAgent
+
+// CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
+type CreateSessionJSONRequestBody = CreateSession
+
+// UpdateSessionJSONRequestBody defines body for UpdateSession for application/json ContentType.
+type UpdateSessionJSONRequestBody = UpdateSession
+
+// AnswerInputJSONRequestBody defines body for AnswerInput for application/json ContentType.
+type AnswerInputJSONRequestBody = AnswerInput
+
+// SendMessageJSONRequestBody defines body for SendMessage for application/json ContentType.
+type SendMessageJSONRequestBody = SendMessage
+
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = CreateKey
 
@@ -1165,6 +2152,12 @@ type UpdateKeyJSONRequestBody = UpdateKey
 
 // RotateKeyJSONRequestBody defines body for RotateKey for application/json ContentType.
 type RotateKeyJSONRequestBody = RotateKey
+
+// CreateSpaceJSONRequestBody defines body for CreateSpace for application/json ContentType.
+type CreateSpaceJSONRequestBody = CreateSpace
+
+// UpdateSpaceJSONRequestBody defines body for UpdateSpace for application/json ContentType.
+type UpdateSpaceJSONRequestBody = UpdateSpace
 
 // AsDrivePut returns the union data inside the DriveOperation as a DrivePut
 func (t DriveOperation) AsDrivePut() (DrivePut, error) {

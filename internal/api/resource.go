@@ -1,0 +1,156 @@
+package api
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// What spaces, agents and sessions have in common.
+
+// revisionTag names a state by the count of changes; the object's address says
+// which object.
+func revisionTag(revision int64) string { return "r" + strconv.FormatInt(revision, 10) }
+
+func revisionETag(revision int64) string { return `"` + revisionTag(revision) + `"` }
+
+// ifCurrent holds an If-Match against the state that is to be changed.
+func ifCurrent(header string, revision int64) error {
+	want := matching(header)
+	if want == nil || slices.Contains(want, "*") || slices.Contains(want, revisionTag(revision)) {
+		return nil
+	}
+	return stoa.Errorf(stoa.CodePrecondition, "It was changed since: its ETag is %s now. Read it again before you change it.", revisionETag(revision)).At("If-Match")
+}
+
+// A lengthLimit is a text with the most characters it may have.
+type lengthLimit struct {
+	member, text string
+	most         int
+}
+
+// checkLengths refuses the first text that is too long.
+func checkLengths(texts ...lengthLimit) error {
+	for _, t := range texts {
+		if n := utf8.RuneCountInString(t.text); n > t.most {
+			return stoa.Errorf(stoa.CodeInvalidValue, "The member %q has %d characters; at most %d are taken.", t.member, n, t.most).At(t.member)
+		}
+	}
+	return nil
+}
+
+func checkMetadata(m map[string]string) error {
+	if len(m) > maxMetadata {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The metadata would have %d members; at most %d are taken.", len(m), maxMetadata).At("metadata")
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if n := utf8.RuneCountInString(name); n == 0 || n > maxMetadataKey {
+			return stoa.Errorf(stoa.CodeInvalidValue, "A name in the metadata has %d characters; it needs 1 to %d.", n, maxMetadataKey).At("metadata")
+		}
+	}
+	return nil
+}
+
+// mergeMetadata changes metadata as a PATCH says: null removes a member, and in
+// place of the object all of them.
+func mergeMetadata(into *map[string]string, changes nullable.Nullable[map[string]*string]) error {
+	if !changes.IsSpecified() {
+		return nil
+	}
+	merged := map[string]string{}
+	if !changes.IsNull() {
+		maps.Copy(merged, *into)
+	}
+	for name, value := range orZero(changes) {
+		if value == nil {
+			delete(merged, name)
+		} else {
+			merged[name] = *value
+		}
+	}
+	*into = merged
+	return checkMetadata(merged)
+}
+
+func contractMetadata(m map[string]string) contract.Metadata {
+	if m == nil {
+		return contract.Metadata{}
+	}
+	return m
+}
+
+// mergeLimits changes limits as they are set: what is absent stays, null lifts.
+func (s *Server) mergeLimits(into *stoa.TurnLimits, changes nullable.Nullable[contract.SetTurnLimits]) error {
+	if changes.IsNull() {
+		*into = stoa.TurnLimits{}
+	}
+	set := orZero(changes)
+	patch(&into.MaxCredits, set.MaxCreditsMicro, func(n int64) stoa.Credits { return stoa.Credits(n) })
+	patch(&into.Timeout, set.TimeoutSeconds, func(n int64) time.Duration { return time.Duration(n) * time.Second })
+	patch(&into.MaxSteps, set.MaxSteps, func(n int) int { return n })
+	most := s.Runner.Limits()
+	switch {
+	case into.Timeout > most.TurnTime:
+		return stoa.Errorf(stoa.CodeInvalidValue, "A turn may take %d seconds at most; this limit can only be lower.", most.TurnTime/time.Second).At("limits.timeoutSeconds")
+	case into.MaxSteps > most.Steps:
+		return stoa.Errorf(stoa.CodeInvalidValue, "A turn may take %d steps at most; this limit can only be lower.", most.Steps).At("limits.maxSteps")
+	}
+	return nil
+}
+
+func contractLimits(l stoa.TurnLimits) contract.TurnLimits {
+	return contract.TurnLimits{
+		MaxCreditsMicro: unlessZero(int64(l.MaxCredits)), TimeoutSeconds: unlessZero(int64(l.Timeout / time.Second)), MaxSteps: unlessZero(l.MaxSteps),
+	}
+}
+
+// knowsModel refuses a model that nobody has heard of. One that the plan does not
+// include, or that has no provider at the moment, may have both later.
+func (s *Server) knowsModel(name string) error {
+	_, err := s.Catalog.Load().Resolve(name, stoa.Plan{GatedModels: true}, nil)
+	if stoa.CodeOf(err) == stoa.CodeModelNotFound {
+		return err
+	}
+	return nil
+}
+
+// defaultSpace gives the id of the account's default space, which is made when
+// it is first asked for.
+func (s *Server) defaultSpace(ctx context.Context, accountID string) (string, error) {
+	var id string
+	err := s.Store.Read(ctx, func(tx *store.Tx) error {
+		a, err := tx.Account(ctx, accountID)
+		id = a.DefaultSpaceID
+		return err
+	})
+	if err != nil || id != "" {
+		return id, err
+	}
+	err = s.Store.Write(ctx, func(tx *store.Tx) error {
+		space, err := tx.DefaultSpace(ctx, accountID)
+		id = space.ID
+		return err
+	})
+	return id, err
+}
+
+// numbered pages through a list that is ordered by numbers of its own.
+func (p pager) number() int64 {
+	if p.page.After == (store.Cursor{}) {
+		return 0
+	}
+	return p.page.After.At.UnixMicro()
+}
+
+func (p pager) nextNumber(more bool, n int64) nullable.Nullable[string] {
+	return p.next(more, time.UnixMicro(n), "")
+}

@@ -1,0 +1,214 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"stoa/internal/contract"
+	"stoa/internal/runner"
+	"stoa/internal/stoa"
+)
+
+const (
+	defaultEventPage = 100
+	// heartbeat is how long an event stream may be silent.
+	heartbeat = 10 * time.Second
+	// watchEvery is how often a stream looks whether it may still go on: whether
+	// its key is in force, and the service not about to stop.
+	watchEvery = 250 * time.Millisecond
+)
+
+// ListSessionEvents serves GET …/sessions/{sessionId}/events, as JSON or as a
+// stream.
+func (s *Server) ListSessionEvents(ctx context.Context, in contract.ListSessionEventsRequestObject) (contract.ListSessionEventsResponseObject, error) {
+	q := in.Params
+	c := caller(ctx)
+	if r := LogFields(ctx).request; r.Method != http.MethodGet || !wantsStream(r.Header.Values("Accept")) {
+		limit := q.Limit
+		if limit == 0 {
+			limit = defaultEventPage
+		}
+		list, more, err := s.Runner.Log(ctx, c.Account.ID, in.ID, in.SessionID, q.After, limit)
+		return eventPage{list: list, after: q.After, more: more}, err
+	}
+	// Whether there is such a session is told before the stream begins.
+	session, err := s.Runner.Get(ctx, c.Account.ID, in.ID, in.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	after := q.After
+	if q.LastEventID != nil {
+		after = *q.LastEventID
+	}
+	return &sessionStream{
+		ctx: ctx, s: s, caller: c,
+		req: runner.EventsRequest{
+			AccountID: c.Account.ID, AgentID: in.ID, SessionID: in.SessionID,
+			After: min(after, session.LastSeq), Follow: q.Follow, Beat: watchEvery,
+		},
+	}, nil
+}
+
+// wantsStream tells whether Accept names server-sent events.
+func wantsStream(accept []string) bool {
+	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		media, params, _ := strings.Cut(item, ";")
+		if strings.EqualFold(strings.TrimSpace(media), "text/event-stream") {
+			quality, weighed := strings.CutPrefix(strings.ReplaceAll(params, " ", ""), "q=")
+			q, err := strconv.ParseFloat(quality, 64)
+			return !weighed || err != nil || q > 0
+		}
+	}
+	return false
+}
+
+// An eventPage is a page of events.
+type eventPage struct {
+	list  []stoa.SessionEvent
+	after int64
+	more  bool
+}
+
+// VisitListSessionEventsResponse writes the reply.
+func (p eventPage) VisitListSessionEventsResponse(w http.ResponseWriter) error {
+	last := p.after
+	b := []byte(`{"data":[`)
+	for i, e := range p.list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendEvent(b, e)
+		last = e.Seq
+	}
+	b = append(b, `],"lastSeq":`...)
+	b = strconv.AppendInt(b, last, 10)
+	b = append(b, `,"hasMore":`...)
+	b = strconv.AppendBool(b, p.more)
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(b, "}\n"...)) // a caller who left needs no answer
+	return nil
+}
+
+// appendEvent writes an event as JSON on one line: what it is, then what it
+// carries.
+func appendEvent(b []byte, e stoa.SessionEvent) []byte {
+	b = append(b, `{"seq":`...)
+	b = strconv.AppendInt(b, e.Seq, 10)
+	b = append(b, `,"type":"`...)
+	b = append(b, e.Type...)
+	b = append(b, `","createdAt":"`...)
+	b = append(b, contract.Time(e.At).String()...)
+	b = append(b, '"')
+	if len(e.Data) > len("{}") {
+		b = append(b, ',')
+		return append(b, e.Data[1:]...)
+	}
+	return append(b, '}')
+}
+
+// A sessionStream writes a session's events as they come.
+type sessionStream struct {
+	ctx    context.Context
+	s      *Server
+	caller stoa.Caller
+	req    runner.EventsRequest
+
+	w        http.ResponseWriter
+	rc       *http.ResponseController
+	buf      []byte
+	wrote    time.Time // when anything was sent
+	watched  time.Time // when it was found that it may go on
+	deadline time.Time
+}
+
+// VisitListSessionEventsResponse writes the reply until the log has ended, the
+// caller has left, or the stream must not go on.
+func (e *sessionStream) VisitListSessionEventsResponse(w http.ResponseWriter) error {
+	streams, key := &e.s.limits.streams, e.caller.Key.ID
+	if most := e.s.Limits.EventStreamsPerKey; !streams.Enter(key, most) {
+		return stoa.Errorf(stoa.CodeRateLimit, "This key may have %d event streams open at a time and has them. Close one.", most).After(time.Second)
+	}
+	defer streams.Leave(key)
+	e.w, e.rc = w, http.NewResponseController(w)
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+	e.watched = time.Now()
+	if err := e.send(); err != nil { // the headers go out before there is an event
+		return errHungUp
+	}
+	for ev, err := range e.s.Runner.Events(e.ctx, e.req) {
+		switch {
+		case errors.Is(err, context.Canceled):
+			return errHungUp
+		case err != nil:
+			return err
+		}
+		now := time.Now()
+		if ev.Seq > 0 {
+			e.event(ev)
+		} else if now.Sub(e.wrote) >= heartbeat {
+			e.buf = append(e.buf, ": keepalive\n\n"...)
+		}
+		if len(e.buf) > 0 {
+			if err := e.send(); err != nil {
+				return errHungUp
+			}
+		}
+		if now.Sub(e.watched) >= watchEvery {
+			if !e.mayGoOn() {
+				return nil // the caller resumes where it is let
+			}
+			e.watched = now
+		}
+	}
+	return nil
+}
+
+func (e *sessionStream) event(ev stoa.SessionEvent) {
+	e.buf = append(e.buf, "id: "...)
+	e.buf = strconv.AppendInt(e.buf, ev.Seq, 10)
+	e.buf = append(e.buf, "\nevent: "...)
+	e.buf = append(e.buf, ev.Type...)
+	e.buf = append(e.buf, "\ndata: "...)
+	e.buf = appendEvent(e.buf, ev)
+	e.buf = append(e.buf, "\n\n"...)
+}
+
+// send passes on what is there. A caller who accepts nothing for a minute counts
+// as gone.
+func (e *sessionStream) send() error {
+	e.wrote = time.Now()
+	if e.deadline.Sub(e.wrote) < writePatience/2 {
+		e.deadline = e.wrote.Add(writePatience)
+		_ = e.rc.SetWriteDeadline(e.deadline) // where the connection has none, TCP's own limits hold
+	}
+	_, err := e.w.Write(e.buf)
+	e.buf = e.buf[:0]
+	if err == nil {
+		err = e.rc.Flush()
+	}
+	return err
+}
+
+// mayGoOn tells whether the key is still in force and the service not about to
+// stop.
+func (e *sessionStream) mayGoOn() bool {
+	if e.s.isDraining() {
+		return false
+	}
+	c, err := e.s.Keys.Verify(e.ctx, LogFields(e.ctx).request.Header.Get("Authorization"))
+	switch stoa.CodeOf(err) {
+	case "":
+		return c.Key.Has("sessions:read")
+	case stoa.CodeUnauthorized, stoa.CodeSuspended:
+		return false
+	}
+	return true // the store cannot tell at the moment
+}
