@@ -306,6 +306,7 @@ func (h *house) stop(t testing.TB) int {
 	h.mu.Lock()
 	h.down()
 	h.mu.Unlock()
+	h.http.CloseIdleConnections() // one that was never used holds a stop up for five seconds
 	l.signal(t, syscall.SIGTERM)
 	return l.exit(t)
 }
