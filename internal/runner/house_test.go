@@ -42,6 +42,7 @@ type house struct {
 	account stoa.Account
 	stop    context.CancelFunc
 	ended   chan struct{}
+	closing sync.Once
 }
 
 // script is a model that does what a function says.
@@ -114,10 +115,12 @@ func open(cfg store.Config, pool gateway.Pool) (*house, error) {
 }
 
 func (h *house) close() {
-	h.stop()
-	<-h.ended
-	h.drives.Close()
-	h.st.Close()
+	h.closing.Do(func() {
+		h.stop()
+		<-h.ended
+		h.drives.Close()
+		h.st.Close()
+	})
 }
 
 func plans(id string) stoa.Plan {
@@ -250,3 +253,5 @@ func (h *house) log(r *runner.Runner, s stoa.Session) string {
 	}
 	return text
 }
+
+func storetestPostgres() bool { return os.Getenv(storetest.Env) != "" }

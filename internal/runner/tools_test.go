@@ -63,7 +63,7 @@ func TestCallsAreAnsweredInOrderAndNonsenseIsNotExecuted(t *testing.T) {
 		`b drive_delete true There is no tool of that name; nothing was done.`,
 		`c drive_write true The arguments are not valid JSON; nothing was done.`,
 		`d drive_write true `,
-		`e drive_write true The arguments are not those that the tool takes (a wrong type, or a member tha`,
+		`e drive_write true The arguments are not those that the tool takes (a wrong type, or a member `,
 		`f drive_write false {"path":"new.md","outcome":"created","bytes":7}`,
 		`f drive_read false {"path":"new.md","lines":"1","totalLines":1,"text":"written"}`,
 		` drive_read true There is no file "missing.md" in this drive.`,
