@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
+	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -422,5 +424,83 @@ func TestALargeFileInJSONCostsLittleMemory(t *testing.T) {
 	t.Logf("a file of 10 MiB in base64: %d MiB allocated in all", all)
 	if res.StatusCode != 201 || all > 60 {
 		t.Errorf("%d, %d MiB", res.StatusCode, all)
+	}
+}
+
+func TestBodiesOfTheDriveAreCheckedLikeAllOthers(t *testing.T) {
+	h := startDrive(t, drive.Limits{})
+	h.put(t, 201, "a", "x")
+	for _, op := range []struct{ method, what string }{{"PUT", "/files"}, {"POST", "/files/move"}, {"POST", "/files/restore"}, {"POST", "/batch"}} {
+		for _, c := range []struct {
+			client *apitest.Client
+			body   string
+			want   stoa.Code
+		}{
+			{h.Client, "{", stoa.CodeInvalidJSON}, {h.Client, "[]", stoa.CodeInvalidJSON}, {h.Client, "", stoa.CodeInvalidJSON}, {h.Client, `{"a":1,"a":2}`, stoa.CodeInvalidJSON},
+			{h.Client, `{"nmae":"typo"}`, stoa.CodeUnknownField}, {h.Client, "{}", stoa.CodeMissingParameter},
+			{h.Client, strings.Repeat(" ", 16<<20+1), stoa.CodeTooLarge},
+			{h.With("Content-Type", "text/plain"), "{}", stoa.CodeMediaType}, {h.With("Content-Encoding", "gzip"), "\x1f\x8b", stoa.CodeMediaType},
+		} {
+			if e := c.client.WantError(c.want, op.method, h.at(op.what), c.body); c.want == stoa.CodeUnknownField && *e.Param != "nmae" {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	h.WantError(stoa.CodePathConflict, "PUT", h.at("/files"), m{"path": "a/b", "content": "x"})
+	h.WantError(stoa.CodeInvalidPath, "PUT", h.at("/files"), m{"path": "", "content": "x"})
+	if f := h.put(t, 201, "cafe\u0301", "x"); f.Path != "caf\u00e9" {
+		t.Errorf("%q", f.Path)
+	}
+	h.Want(200, "GET", h.at("/files/content", "path", "cafe\u0301"), nil)
+}
+
+func TestAFullDiskUnderTheDriveChangesNothing(t *testing.T) {
+	h := startDrive(t, drive.Limits{})
+	large := strings.Repeat("words to fill pages ", 2000)
+	h.put(t, 201, "a", large)
+	h.put(t, 200, "a", "small")
+	for n := range 4 {
+		ops := []m{}
+		for i := range 500 {
+			ops = append(ops, m{"op": "put", "path": fmt.Sprintf("many/%d", 500*n+i), "content": "x", "mimeType": "application/octet-stream"})
+		}
+		h.Want(200, "POST", h.at("/batch"), m{"operations": ops})
+	}
+	var before, after contract.Drive
+	err := h.Server.Drives.DB().Write(context.Background(), func(tx *db.Tx) error {
+		return tx.Query(context.Background(), func(*sql.Rows) error { return nil }, "PRAGMA max_page_count = 1")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// There may be room for a little on the pages that are there already.
+	for i := range 200 {
+		if h.Do("PUT", h.at("/files"), m{"path": fmt.Sprintf("fill%d", i), "content": fmt.Sprint(i) + large}).Status == 507 {
+			break
+		}
+	}
+	h.Want(507, "POST", h.at("/files/restore"), m{"path": "a", "version": 1})
+	until := func(name string, ask func(i int) *apitest.Reply) {
+		t.Helper()
+		for i := range 200 {
+			if r := ask(i); r.Status == 507 {
+				return
+			} else if r.Status >= 300 {
+				t.Fatalf("%s: %d %s", name, r.Status, r.Body)
+			}
+		}
+		t.Errorf("%s: the disk never became full", name)
+	}
+	until("move", func(i int) *apitest.Reply {
+		return h.Do("POST", h.at("/files/move"), m{"from": fmt.Sprintf("many/%d", i), "to": fmt.Sprintf("moved/%d/", i) + strings.Repeat("long/", 150) + "x"})
+	})
+	until("delete", func(i int) *apitest.Reply { // one of each page, so that no page becomes free
+		return h.Do("DELETE", h.at("/files", "path", fmt.Sprintf("many/%d", 300+7*i)), nil)
+	})
+	h.Want(200, "GET", h.at(""), nil).JSON(&before)
+	h.Want(507, "PUT", h.at("/files"), m{"path": "b", "content": large + "more"})
+	h.Want(200, "GET", h.at(""), nil).JSON(&after)
+	if after.Files != before.Files || after.Revision != before.Revision {
+		t.Errorf("%+v became %+v", before, after)
 	}
 }
