@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stoa/internal/contract"
+	"stoa/internal/drive"
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -59,11 +60,8 @@ func (u unhealthy) VisitGetHealthResponse(w http.ResponseWriter) error {
 	return err
 }
 
-// Limits that are published.
-const (
-	maxPageSize      = 100
-	idempotencyHours = 24
-)
+// maxPageSize is the largest page of a list.
+const maxPageSize = 100
 
 // GetMeta serves GET /api/v1/meta.
 func (s *Server) GetMeta(context.Context, contract.GetMetaRequestObject) (contract.GetMetaResponseObject, error) {
@@ -73,10 +71,7 @@ func (s *Server) GetMeta(context.Context, contract.GetMetaRequestObject) (contra
 		DefaultModel: cat.DefaultModel(stoa.Plan{}),
 		Models:       []contract.Model{},
 		Plans:        []contract.PlanDetails{},
-		Limits: contract.Limits{
-			MaxBodyBytes: s.MaxBody, MaxPageSize: maxPageSize,
-			IdempotencySeconds: int64(idempotencyHours * time.Hour / time.Second),
-		},
+		Limits:       s.publishedLimits(),
 		Docs: contract.DocsLinks{
 			Openapi: s.link("/api/v1/openapi.json"), Explorer: s.link("/api/v1/doc"), Reference: s.link("/docs/api-openapi"),
 		},
@@ -102,6 +97,22 @@ func (s *Server) GetMeta(context.Context, contract.GetMetaRequestObject) (contra
 		}
 	}
 	return meta, nil
+}
+
+// publishedLimits are the limits in force, from whoever enforces them.
+func (s *Server) publishedLimits() contract.Limits {
+	run, drives := s.Runner.Limits(), s.Drives.Limits()
+	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
+	return contract.Limits{
+		MaxBodyBytes: s.MaxBody, MaxPageSize: maxPageSize, IdempotencySeconds: seconds(store.RepliesKept),
+		MaxNameCharacters: int64(s.Limits.NameCharacters), MaxDescriptionCharacters: int64(s.Limits.DescriptionCharacters),
+		MaxInstructionsCharacters: int64(s.Limits.InstructionsCharacters), MaxMessageCharacters: int64(run.MessageChars),
+		MaxDrivePathBytes: drive.MaxPath, MaxDriveSegmentBytes: drive.MaxSegment,
+		MaxFileBytes: drives.MaxFileBytes, MaxDriveBytes: drives.MaxBytes, MaxDriveFiles: drives.MaxFiles,
+		MaxQueuedSessions: int64(run.Queued), QueueSeconds: seconds(run.QueueTime), MaxQueuedMessages: int64(run.QueuedMessages),
+		MaxTurnSteps: int64(run.Steps), MaxTurnSeconds: seconds(run.TurnTime), InputSeconds: seconds(run.InputTime),
+		MaxEventStreamsPerKey: int64(s.Limits.EventStreamsPerKey),
+	}
 }
 
 // link is a path as an address, where the service knows its own.

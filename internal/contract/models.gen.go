@@ -644,13 +644,93 @@ type Limits struct {
 	// Example: 86400
 	IdempotencySeconds int64 `json:"idempotencySeconds"`
 
+	// InputSeconds How long a session waits for its user.
+	//
+	// Example: 604800
+	InputSeconds int64 `json:"inputSeconds"`
+
 	// MaxBodyBytes Example: 16777216
 	MaxBodyBytes int64 `json:"maxBodyBytes"`
+
+	// MaxDescriptionCharacters Of a description.
+	//
+	// Example: 2000
+	MaxDescriptionCharacters int64 `json:"maxDescriptionCharacters"`
+
+	// MaxDriveBytes Of all files of an agent.
+	//
+	// Example: 1073741824
+	MaxDriveBytes int64 `json:"maxDriveBytes"`
+
+	// MaxDriveFiles Of an agent.
+	//
+	// Example: 10000
+	MaxDriveFiles int64 `json:"maxDriveFiles"`
+
+	// MaxDrivePathBytes Of a file's path.
+	//
+	// Example: 1024
+	MaxDrivePathBytes int64 `json:"maxDrivePathBytes"`
+
+	// MaxDriveSegmentBytes Of a part of a path.
+	//
+	// Example: 255
+	MaxDriveSegmentBytes int64 `json:"maxDriveSegmentBytes"`
+
+	// MaxEventStreamsPerKey Streams of events that are open at a time.
+	//
+	// Example: 50
+	MaxEventStreamsPerKey int64 `json:"maxEventStreamsPerKey"`
+
+	// MaxFileBytes Of one file.
+	//
+	// Example: 10485760
+	MaxFileBytes int64 `json:"maxFileBytes"`
+
+	// MaxInstructionsCharacters Of an agent's instructions.
+	//
+	// Example: 100000
+	MaxInstructionsCharacters int64 `json:"maxInstructionsCharacters"`
+
+	// MaxMessageCharacters Of a message to an agent, or an answer.
+	//
+	// Example: 100000
+	MaxMessageCharacters int64 `json:"maxMessageCharacters"`
+
+	// MaxNameCharacters Of a space's or an agent's name.
+	//
+	// Example: 200
+	MaxNameCharacters int64 `json:"maxNameCharacters"`
 
 	// MaxPageSize The largest `limit` of a list.
 	//
 	// Example: 100
 	MaxPageSize int `json:"maxPageSize"`
+
+	// MaxQueuedMessages Messages that wait in one session.
+	//
+	// Example: 10
+	MaxQueuedMessages int64 `json:"maxQueuedMessages"`
+
+	// MaxQueuedSessions Sessions of an account that wait to be run; those that run are bounded by the plan.
+	//
+	// Example: 1000
+	MaxQueuedSessions int64 `json:"maxQueuedSessions"`
+
+	// MaxTurnSeconds Of one turn.
+	//
+	// Example: 600
+	MaxTurnSeconds int64 `json:"maxTurnSeconds"`
+
+	// MaxTurnSteps Model calls of one turn.
+	//
+	// Example: 50
+	MaxTurnSteps int64 `json:"maxTurnSteps"`
+
+	// QueueSeconds How long a turn may wait to be taken up.
+	//
+	// Example: 3600
+	QueueSeconds int64 `json:"queueSeconds"`
 }
 
 // Message defines model for Message.
