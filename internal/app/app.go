@@ -30,6 +30,7 @@ import (
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/upstream"
+	"stoa/internal/web"
 )
 
 // Options are what a run needs beside its configuration.
@@ -115,13 +116,17 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 	h.pool = upstream.New(upstream.Config{Providers: cfg.Upstreams(), Logger: h.log, Version: h.opts.Version})
 	calls := &gateway.Gateway{Catalog: &h.catalog, Ledger: h.ledger, Pool: h.pool, Logger: h.log}
 	h.runner = h.newRunner(calls)
+	site, err := web.New(web.Config{Version: h.opts.Version})
+	if err != nil {
+		return err
+	}
 	h.server = &api.Server{
 		Keys: h.keys, Gateway: calls, Runner: h.runner, Limits: cfg.Limits,
 		Ledger: h.ledger, Store: h.store, Drives: h.drives, Catalog: &h.catalog,
 		Plans: h.planList, Version: h.opts.Version, Commit: h.opts.Commit,
 		PublicURL: cfg.BaseURL(listener.Addr().String()), MaxBody: int64(cfg.Limits.Body),
 		HeaderWait: cfg.HeaderWait, KeepAlive: cfg.KeepAlive, Logger: h.log,
-		RateLimited: h.limited.Load,
+		RateLimited: h.limited.Load, Web: site.Handler(),
 	}
 	server := &http.Server{
 		Handler:           h.server.Handler(),
@@ -144,7 +149,7 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 	}
 	group.Go(func() error { return sweeper.run(settling) })
 
-	err := h.bootstrap(ctx, listener.Addr().String())
+	err = h.bootstrap(ctx, listener.Addr().String())
 	if err == nil {
 		err = h.runner.Recover(ctx) // what was running is in order before anybody asks
 	}
