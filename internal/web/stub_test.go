@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -69,6 +70,10 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method == "POST" && path == "/responses" {
 		s.respond(w, r)
+		return
+	}
+	if strings.HasPrefix(path, "/api-agents") || path == "/spaces" {
+		s.agents(w, r, path)
 		return
 	}
 	op := r.Method + " " + path
@@ -191,6 +196,7 @@ func stubModel(id, family, aliases string, gated, available bool, in, out int) s
 
 // stubReplies are what the stub says, by operation.
 func stubReplies() map[string]string {
+	limits, _ := json.Marshal(contract.Limits{}) // no page reads them; every one has to be there
 	me := func(plan, name string, gated bool) string {
 		return fmt.Sprintf(`{"id":"acc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Ada's workshop","email":"ada@example.com","plan":{"id":%q,"name":%q,"gatedModels":%v},"credits":{"availableMicro":18420613,"heldMicro":61000},"defaultSpaceId":null,"key":{"id":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"first key","hint":"sk_s…cdef","scopes":["*"],"expiresAt":null},"createdAt":"2026-09-01T08:00:00.000Z"}`, plan, name, gated)
 	}
@@ -244,7 +250,7 @@ func stubReplies() map[string]string {
 			stubModel("beta-3.8-flash", "beta", "", false, true, 1500000, 7500000),
 			stubModel("gamma-6-luna", "gamma", "", false, true, 100000, 500000),
 			stubModel("delta-v4-pro", "delta", "", true, false, 1320000, 3960000),
-		}, ",") + `],"plans":[],"limits":{"maxBodyBytes":16777216,"maxPageSize":100,"idempotencySeconds":86400},"docs":{"openapi":"/api/v1/openapi.json","explorer":"/api/v1/doc","reference":"/docs/api-openapi"}}`,
+		}, ",") + `],"plans":[],"limits":` + string(limits) + `,"docs":{"openapi":"/api/v1/openapi.json","explorer":"/api/v1/doc","reference":"/docs/api-openapi"}}`,
 	}
 }
 
@@ -253,7 +259,9 @@ func TestTheStubSaysWhatTheContractSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for op, reply := range stubReplies() {
+	replies := stubReplies()
+	maps.Copy(replies, agentReplies())
+	for op, reply := range replies {
 		fields := strings.Fields(op)
 		item := doc.Paths.Value("/api/v1" + fields[1])
 		if item == nil || item.GetOperation(fields[0]) == nil {

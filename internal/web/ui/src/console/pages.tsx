@@ -2,6 +2,7 @@
 // lives on.
 import type { ComponentType } from "preact";
 import type { IconName } from "./parts/icon";
+import { Agents } from "./pages/agents";
 import { Credits } from "./pages/credits";
 import { Keys } from "./pages/keys";
 import { Overview } from "./pages/overview";
@@ -18,6 +19,7 @@ export interface Page {
 export const pages: Page[] = [
   { path: "", title: "Overview", icon: "overview", needs: "getMe", show: Overview },
   { path: "playground", title: "Playground", icon: "playground", needs: "createResponse", show: Playground },
+  { path: "agents", title: "Agents", icon: "agents", needs: "listAgents", show: Agents },
   { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", show: Credits },
   { path: "keys", title: "Keys", icon: "keys", needs: "listKeys", show: Keys },
 ];

@@ -83,12 +83,41 @@ export class Api {
     return (await this.raw("POST", path, { body, headers: { "Idempotency-Key": once } })).json();
   }
 
-  async patch<T>(path: string, body: unknown): Promise<T> {
-    return (await this.raw("PATCH", path, { body })).json();
+  // read gives an object and the tag of its state.
+  async read<T>(path: string, signal?: AbortSignal): Promise<{ data: T; etag: string }> {
+    const reply = await this.raw("GET", path, { signal });
+    return { data: await reply.json(), etag: reply.headers.get("ETag") ?? "" };
   }
 
-  async remove(path: string): Promise<void> {
-    await this.raw("DELETE", path);
+  // patch changes an object, if its state is still the one of the tag.
+  async patch<T>(path: string, body: unknown, etag?: string): Promise<{ data: T; etag: string }> {
+    const reply = await this.raw("PATCH", path, { body, headers: etag ? { "If-Match": etag } : {} });
+    return { data: await reply.json(), etag: reply.headers.get("ETag") ?? "" };
+  }
+
+  async remove(path: string, query?: Query): Promise<void> {
+    await this.raw("DELETE", path, { query });
+  }
+
+  // upload puts a file and tells how far it is, from 0 to 1.
+  upload(path: string, query: Record<string, string>, file: Blob, tell: (part: number) => void): Promise<void> {
+    return new Promise((done, failed) => {
+      const send = new XMLHttpRequest(); // fetch tells nothing of an upload's progress
+      send.open("PUT", "/api/v1" + path + "?" + new URLSearchParams(query));
+      send.setRequestHeader("Authorization", `Bearer ${this.key}`);
+      send.setRequestHeader("Content-Type", file.type || "application/octet-stream");
+      send.upload.onprogress = (e) => e.lengthComputable && e.total > 0 && tell(e.loaded / e.total);
+      send.onerror = () => failed(new Problem(0, { code: "offline", message: "The connection broke. Upload the file again." }));
+      send.onload = async () => {
+        if (send.status >= 200 && send.status < 300) done();
+        else {
+          const problem = await problemOf(new Response(send.responseText, { status: send.status }));
+          if (send.status === 401) this.onRefused();
+          failed(problem);
+        }
+      };
+      send.send(file);
+    });
   }
 }
 

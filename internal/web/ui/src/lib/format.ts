@@ -51,3 +51,12 @@ export const day = (date: string): string => short.format(new Date(date + "T00:0
 export function utcDay(offset: number, now = new Date()): string {
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() + offset)).toISOString().slice(0, 10);
 }
+
+// size writes a number of bytes.
+export function size(bytes: number): string {
+  if (bytes < 1024) return of(bytes, "byte");
+  for (const [unit, factor] of [["KiB", 1024], ["MiB", 1024 ** 2]] as const) {
+    if (bytes < factor * 1024) return `${fine.format(Math.round((bytes / factor) * 10) / 10)} ${unit}`;
+  }
+  return `${fine.format(Math.round((bytes / 1024 ** 3) * 10) / 10)} GiB`;
+}

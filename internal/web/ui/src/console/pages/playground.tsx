@@ -1,5 +1,5 @@
 // Talk to a model: what a call looks like, what it answers and what it costs.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { copyText } from "../../lib/copy";
 import { count, credits, duration, perMillion } from "../../lib/format";
 import { type Call, estimate, type Message, type Reply, respond } from "../../lib/responses";
@@ -7,6 +7,7 @@ import type { Problem } from "../../lib/api";
 import type { List, Meta, Receipt } from "../../lib/types";
 import { Amount, Badge, Button, Field, Notice } from "../parts/basic";
 import { asProblem, Failure, States, useLoad } from "../parts/load";
+import { ModelSelect } from "../parts/models";
 import { ReplyText, Spoken } from "../parts/reply";
 import { Snippets } from "../parts/snippets";
 import { toast } from "../parts/toast";
@@ -229,7 +230,6 @@ function Bench({ meta }: { meta: Meta }) {
 
 function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings; onChange: (s: Partial<Settings>) => void }) {
   const { me } = useSession();
-  const families = useMemo(() => [...new Set(meta.models.map((m) => m.family))], [meta]);
   const chosen = meta.models.find((m) => m.id === (settings.model === "auto" ? meta.defaultModel : settings.model));
   const locked = settings.model !== "auto" && chosen?.gated && !me.plan.gatedModels;
   const wide = matchMedia("(min-width: 961px)").matches;
@@ -251,21 +251,7 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
             )
           }
         >
-          <select id="model" class="input" value={settings.model} onChange={(e) => onChange({ model: e.currentTarget.value })} aria-describedby="model-hint">
-            <option value="auto">auto</option>
-            {families.map((family) => (
-              <optgroup label={family}>
-                {meta.models
-                  .filter((m) => m.family === family)
-                  .map((m) => (
-                    <option value={m.id} disabled={!m.available}>
-                      {m.id}
-                      {!m.available ? ": no provider here" : m.gated && !me.plan.gatedModels ? ": not in your plan" : ""}
-                    </option>
-                  ))}
-              </optgroup>
-            ))}
-          </select>
+          <ModelSelect id="model" meta={meta} value={settings.model} onChange={(model) => onChange({ model })} />
         </Field>
         {locked && (
           <Notice meaning="waiting">

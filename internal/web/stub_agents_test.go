@@ -1,0 +1,110 @@
+package web
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+const (
+	stubAgent   = "agt_01k9zqd3m8w5x7y2c4b6n8p0ra"
+	stubSession = "ses_01k9zqd3m8w5x7y2c4b6n8p0ra"
+)
+
+// agentReplies are what the stub says of agents, by operation.
+func agentReplies() map[string]string {
+	const at = `"2026-11-20T11:58:00.000Z"`
+	const limits = `{"maxCreditsMicro":null,"timeoutSeconds":null,"maxSteps":null}`
+	agent := fmt.Sprintf(`{"id":%q,"spaceId":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Helper","description":"Knows the handbook","instructions":"Answer from the files. Say which file you used.","model":"auto","driveAccess":"read_only","limits":%s,"embedEnabled":true,"externalId":null,"metadata":{},"version":3,"createdAt":%s,"updatedAt":%s}`, stubAgent, limits, at, at)
+	version := func(n int, text string) string {
+		return fmt.Sprintf(`{"agentId":%q,"version":%d,"instructions":%q,"model":"auto","driveAccess":"read_only","limits":%s,"createdAt":%s}`, stubAgent, n, text, limits, at)
+	}
+	file := func(path, kind string, size int, text bool) string {
+		lines := "null"
+		if text {
+			lines = "3"
+		}
+		return fmt.Sprintf(`{"id":"fil_01k9zqd3m8w5x7y2c4b6n8p0ra","agentId":%q,"path":%q,"size":%d,"mimeType":%q,"sha256":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08","text":%v,"lines":%s,"version":4,"createdAt":%s,"updatedAt":%s}`, stubAgent, path, size, kind, text, lines, at, at)
+	}
+	written := func(f string) string { return strings.TrimSuffix(f, "}") + `,"outcome":"created"}` }
+	session := func(status, reply, pending, failure string) string {
+		return fmt.Sprintf(`{"id":%q,"object":"session","agentId":%q,"spaceId":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","agentVersion":3,"mode":"chat","status":%q,"statusReason":null,"reply":%s,"pendingInput":%s,"error":%s,"turn":{"id":"trn_01k9zqd3m8w5x7y2c4b6n8p0ra","number":1,"attempt":1,"startedAt":%s,"finishedAt":null,"deadlineAt":null},"queuedMessages":0,"model":{"requested":"auto","served":"beta-3.8-flash","fallback":false},"usage":{"inputTokens":900,"outputTokens":80,"totalTokens":980,"steps":2,"creditsMicro":1950},"lastEventSeq":9,"trigger":{"type":"api","id":null},"externalId":null,"externalUserId":null,"title":null,"metadata":{},"createdAt":%s,"updatedAt":%s,"startedAt":%s,"finishedAt":null}`,
+			stubSession, stubAgent, status, reply, pending, failure, at, at, at, at)
+	}
+	list := func(items ...string) string {
+		return `{"data":[` + strings.Join(items, ",") + `],"nextCursor":null,"hasMore":false}`
+	}
+	choice := `{"id":"inp_01k9zqd3m8w5x7y2c4b6n8p0ra","kind":"choice","prompt":"Home or abroad?","options":["home","abroad"],"defaultValue":null,"expiresAt":` + at + `}`
+	waiting := session("waiting_for_input", "null", choice, "null")
+	return map[string]string{
+		"GET /spaces":                                      list(`{"id":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Default","description":null,"externalId":null,"metadata":{},"createdAt":` + at + `,"updatedAt":` + at + `}`),
+		"GET /api-agents":                                  list(agent),
+		"POST /api-agents":                                 agent,
+		"GET /api-agents/{id}":                             agent,
+		"PATCH /api-agents/{id}":                           strings.Replace(agent, `"version":3`, `"version":4`, 1),
+		"GET /api-agents/{id}/versions":                    list(version(3, "Answer from the files. Say which file you used."), version(2, "Answer from the files."), version(1, "Answer.")),
+		"POST /api-agents/{id}/rollback":                   agent,
+		"GET /api-agents/{id}/drive":                       fmt.Sprintf(`{"agentId":%q,"files":3,"bytes":20480,"historyFiles":0,"historyBytes":0,"revision":4,"maxFiles":10000,"maxBytes":1073741824,"maxFileBytes":10485760,"updatedAt":%s}`, stubAgent, at),
+		"GET /api-agents/{id}/drive/files":                 `{"data":[` + file("readme.md", "text/markdown", 1800, true) + `,` + file("logo.png", "image/png", 18432, false) + `],"commonPrefixes":["handbook/"],"nextCursor":null,"hasMore":false}`,
+		"PUT /api-agents/{id}/drive/files":                 written(file("notes.md", "text/markdown", 12, true)),
+		"PUT /api-agents/{id}/drive/files/content":         written(file("upload.txt", "text/plain", 12, true)),
+		"GET /api-agents/{id}/drive/files/metadata":        file("readme.md", "text/markdown", 1800, true),
+		"GET /api-agents/{id}/drive/search":                `{"data":[{"path":"handbook/refunds.md","startLine":3,"endLine":9,"snippet":"Money back within 14 days.","score":1,"sha256":"9f86","mimeType":"text/markdown","version":2}]}`,
+		"GET /api-agents/{id}/sessions":                    list(waiting, session("failed", "null", "null", `{"code":"upstream_error","message":"The model's provider failed.","retryable":true}`), session("completed", `"Within 14 days, says handbook/refunds.md."`, "null", "null")),
+		"POST /api-agents/{id}/sessions":                   session("queued", "null", "null", "null"),
+		"GET /api-agents/{id}/sessions/{sessionId}":        waiting,
+		"POST /api-agents/{id}/sessions/{sessionId}/input": session("queued", "null", "null", "null"),
+	}
+}
+
+// stubEvents is the log of the stub's session.
+func stubEvents() []string {
+	const msg = `"messageId":"msg_01k9zqd3m8w5x7y2c4b6n8p0rb"`
+	const step = `"stepId":"ses_01k9zqd3m8w5x7y2c4b6n8p0ra.1.1"`
+	return []string{
+		`"type":"session.created","sessionId":"` + stubSession + `","agentId":"` + stubAgent + `","agentVersion":3,"mode":"chat"`,
+		`"type":"message.created","messageId":"msg_01k9zqd3m8w5x7y2c4b6n8p0ra","role":"user","kind":"message","status":"completed","turn":1,"text":"What about refunds?"`,
+		`"type":"turn.started","turnId":"trn_1","turn":1,"attempt":1,"deadlineAt":"2026-11-20T12:10:00.000Z"`,
+		`"type":"tool.called",` + step + `,"callId":"c1","name":"drive_search","arguments":"{\"query\":\"refunds\"}"`,
+		`"type":"drive.read",` + step + `,"path":"handbook/refunds.md","sha256":"9f86","fromLine":3,"toLine":9,"via":"search"`,
+		`"type":"step.completed",` + step + `,"turn":1,"step":1,"model":"beta-3.8-flash","stop":"tool_use","usage":{"inputTokens":400,"cachedInputTokens":0,"outputTokens":30},"creditsMicro":825`,
+		`"type":"message.delta",` + msg + `,"offset":0,"text":"Money 💶 was"`,
+		`"type":"message.delta",` + msg + `,"offset":8,"text":"comes **back**"`,
+		`"type":"session.status","status":"waiting_for_input","turn":1`,
+	}
+}
+
+// agents answers below /api-agents.
+func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
+	path = strings.Replace(strings.Replace(path, stubAgent, "{id}", 1), stubSession, "{sessionId}", 1)
+	op := r.Method + " " + path
+	switch {
+	case r.Method == "DELETE":
+		w.WriteHeader(204)
+		return
+	case op == "GET /api-agents/{id}/drive/files/content":
+		fmt.Fprint(w, "# Read me\n\nThe handbook is in its folder.\n")
+		return
+	case op == "PUT /api-agents/{id}/drive/files/content":
+		io.Copy(io.Discard, r.Body)
+	case op == "GET /api-agents/{id}/sessions/{sessionId}/events":
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i, e := range stubEvents() {
+			fmt.Fprintf(w, "id: %d\nevent: x\ndata: {\"seq\":%d,\"createdAt\":\"2026-11-20T11:58:00.000Z\",%s}\n\n", i+1, i+1, e)
+		}
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		return
+	}
+	if reply, ok := agentReplies()[op]; ok {
+		status := 200
+		if r.Method == "POST" {
+			status = 202
+		}
+		w.Header().Set("ETag", `"3"`)
+		s.json(w, status, reply)
+		return
+	}
+	s.fail(w, "not_found", "There is nothing at "+r.URL.Path+".")
+}

@@ -1,0 +1,144 @@
+// The agents: a list, and below "#/agents/ID" one of them with its drive and
+// sessions.
+import { useRef, useState } from "preact/hooks";
+import { type Problem, onceKey } from "../../lib/api";
+import type { Agent } from "../../lib/agents";
+import type { List, Meta } from "../../lib/types";
+import { Button, Field, Time } from "../parts/basic";
+import { Dialog } from "../parts/dialog";
+import { asProblem, Empty, Failure, useLoad } from "../parts/load";
+import { MissingScope } from "../parts/missing";
+import { ModelSelect } from "../parts/models";
+import { Pages, usePages } from "../parts/table";
+import { go } from "../router";
+import { useSession } from "../session";
+import { AgentPage } from "./agent";
+
+export function Agents({ rest }: { rest: string }) {
+  const { may } = useSession();
+  const [id = "", view = "", ...more] = rest.split("/");
+  if (!may("agents:read")) {
+    return (
+      <>
+        <header class="head">
+          <h1>Agents</h1>
+        </header>
+        <MissingScope scope="agents:read" what="see agents" />
+      </>
+    );
+  }
+  if (id) return <AgentPage key={id} id={id} view={view} rest={more.map(decodeURIComponent).join("/")} />;
+  return <AllAgents />;
+}
+
+function AllAgents() {
+  const { api, may } = useSession();
+  const pages = usePages<Agent>((cursor, signal) => api.get<List<Agent>>("/api-agents", { limit: 50, cursor }, signal), [api]);
+  const [making, setMaking] = useState(false);
+  const writes = may("agents:write");
+  const button = writes && (
+    <Button kind="main" icon="plus" onClick={() => setMaking(true)}>
+      Make an agent
+    </Button>
+  );
+  return (
+    <>
+      <header class="head">
+        <h1>Agents</h1>
+        <div class="push">{button}</div>
+      </header>
+      <section class="panel">
+        <Pages
+          of={pages}
+          label="Agents"
+          empty={
+            <Empty title="No agents yet">
+              <p>An agent is instructions, a model and a drive of files. Sessions with it run here and keep their history.</p>
+            </Empty>
+          }
+          columns={[
+            {
+              title: "Name",
+              show: (a) => (
+                <>
+                  <a href={"#/agents/" + a.id}>{a.name}</a>
+                  {a.description && <div class="small muted">{a.description}</div>}
+                </>
+              ),
+            },
+            { title: "Model", show: (a) => <span class="nowrap">{a.model}</span> },
+            { title: "Drive", show: (a) => <span class="nowrap">{a.driveAccess === "read_write" ? "reads and writes" : "reads"}</span> },
+            { title: "Version", number: true, show: (a) => a.version },
+            { title: "Changed", show: (a) => <Time at={a.updatedAt} /> },
+          ]}
+        />
+      </section>
+      {making && <MakeAgent onClose={() => setMaking(false)} />}
+    </>
+  );
+}
+
+function MakeAgent({ onClose }: { onClose: () => void }) {
+  const { api, me } = useSession();
+  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const spaces = useLoad((signal) => api.get<List<{ id: string; name: string }>>("/spaces", { limit: 100 }, signal), [api]);
+  const [name, setName] = useState("");
+  const [instructions, setInstructions] = useState("");
+  const [model, setModel] = useState("auto");
+  const [space, setSpace] = useState(me.defaultSpaceId ?? "");
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const once = useRef(onceKey());
+  const spaceId = space || spaces.data?.data[0]?.id || "";
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      const made = await api.create<Agent>("/api-agents", { spaceId, name: name.trim(), instructions, model }, once.current);
+      go("agents/" + made.id);
+    } catch (error) {
+      once.current = onceKey();
+      setProblem(asProblem(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog
+      title="Make an agent"
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <button class="button main" type="submit" form="make-agent" disabled={busy || !name.trim() || !instructions.trim() || !spaceId}>
+            Make the agent
+          </button>
+        </>
+      }
+    >
+      <form id="make-agent" class="stack" onSubmit={submit}>
+        <Field id="agent-name" label="Name">
+          <input id="agent-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} autofocus />
+        </Field>
+        <Field id="agent-instructions" label="Instructions" hint="What it is told before every conversation.">
+          <textarea id="agent-instructions" class="input" rows={6} value={instructions} onInput={(e) => setInstructions(e.currentTarget.value)} aria-describedby="agent-instructions-hint" />
+        </Field>
+        {meta.data && (
+          <Field id="agent-model" label="Model">
+            <ModelSelect id="agent-model" meta={meta.data} value={model} onChange={setModel} />
+          </Field>
+        )}
+        {spaces.data && spaces.data.data.length > 1 && (
+          <Field id="agent-space" label="Space">
+            <select id="agent-space" class="input" value={spaceId} onChange={(e) => setSpace(e.currentTarget.value)}>
+              {spaces.data.data.map((s) => (
+                <option value={s.id}>{s.name}</option>
+              ))}
+            </select>
+          </Field>
+        )}
+        {problem && <Failure problem={problem} />}
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,385 @@
+// The files of an agent: folders, upload by drag and drop, view, edit, search.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Problem } from "../../lib/api";
+import { size, count } from "../../lib/format";
+import type { Drive, DriveFile, DriveFileList, DriveHit } from "../../lib/agents";
+import { Button, Field, Time } from "../parts/basic";
+import { Confirm, Dialog } from "../parts/dialog";
+import { Icon } from "../parts/icon";
+import { asProblem, Empty, Failure, Skeleton, States, useLoad } from "../parts/load";
+import { Table } from "../parts/table";
+import { toast } from "../parts/toast";
+import { useSession } from "../session";
+
+interface Upload {
+  id: number;
+  name: string;
+  part: number;
+  problem?: Problem;
+  done?: boolean;
+}
+
+let uploads = 0;
+
+export function DriveView({ agentId, folder }: { agentId: string; folder: string }) {
+  const { api, may } = useSession();
+  const root = `/api-agents/${agentId}/drive`;
+  const prefix = folder && !folder.endsWith("/") ? folder + "/" : folder;
+  const writes = may("drive:write");
+  const [limit, setLimit] = useState(100);
+  const drive = useLoad((signal) => api.get<Drive>(root, undefined, signal), [api, root]);
+  const files = useLoad(
+    async (signal) => {
+      const all: DriveFileList = { data: [], commonPrefixes: [], nextCursor: null, hasMore: false };
+      let cursor: string | undefined;
+      do {
+        const page = await api.get<DriveFileList>(root + "/files", { prefix: prefix || undefined, delimiter: "/", limit: 100, cursor }, signal);
+        all.data.push(...page.data);
+        all.commonPrefixes.push(...page.commonPrefixes);
+        all.hasMore = page.hasMore;
+        cursor = page.nextCursor ?? undefined;
+      } while (cursor && all.data.length + all.commonPrefixes.length < limit);
+      return all;
+    },
+    [api, root, prefix, limit],
+  );
+  const [open, setOpen] = useState<string>();
+  const [making, setMaking] = useState(false);
+  const [sending, setSending] = useState<Upload[]>([]);
+  const [over, setOver] = useState(false);
+  const picker = useRef<HTMLInputElement>(null);
+  const reload = () => {
+    files.reload();
+    drive.reload();
+  };
+
+  const send = async (given: Iterable<File>) => {
+    for (const file of given) {
+      const id = ++uploads;
+      const change = (what: Partial<Upload>) => setSending((all) => all.map((u) => (u.id === id ? { ...u, ...what } : u)));
+      setSending((all) => [...all, { id, name: file.name, part: 0 }]);
+      try {
+        await api.upload(root + "/files/content", { path: prefix + file.name }, file, (part) => change({ part }));
+        change({ part: 1, done: true });
+      } catch (error) {
+        change({ problem: asProblem(error) });
+      }
+    }
+    reload();
+    setTimeout(() => setSending((all) => all.filter((u) => !u.done)), 2000);
+  };
+
+  return (
+    <>
+      <Search root={root} onOpen={setOpen} />
+      <section
+        class={"panel drop" + (over ? " over" : "")}
+        aria-label="Files"
+        onDragOver={(e) => {
+          if (!writes || !e.dataTransfer?.types.includes("Files")) return;
+          e.preventDefault();
+          setOver(true);
+        }}
+        onDragLeave={(e) => e.currentTarget === e.target && setOver(false)}
+        onDrop={(e) => {
+          setOver(false);
+          if (!writes || !e.dataTransfer) return;
+          e.preventDefault();
+          void send([...e.dataTransfer.files]);
+        }}
+      >
+        <header>
+          <Crumbs agentId={agentId} prefix={prefix} />
+          <span class="small muted">
+            {drive.data && `${count(drive.data.files)} of ${count(drive.data.maxFiles)} files, ${size(drive.data.bytes)} of ${size(drive.data.maxBytes)}`}
+          </span>
+          {writes && (
+            <div class="row push">
+              <input ref={picker} class="unseen" type="file" multiple tabIndex={-1} aria-label="Files to upload" onChange={(e) => e.currentTarget.files && send([...e.currentTarget.files])} />
+              <Button small icon="upload" onClick={() => picker.current?.click()}>
+                Upload
+              </Button>
+              <Button small icon="plus" onClick={() => setMaking(true)}>
+                Write a file
+              </Button>
+            </div>
+          )}
+        </header>
+        {sending.length > 0 && (
+          <ul class="uploads">
+            {sending.map((u) => (
+              <li key={u.id}>
+                <span class="breaks">{u.name}</span>
+                {u.problem ? (
+                  <span class="problem">
+                    {u.problem.message}{" "}
+                    <Button small kind="quiet" onClick={() => setSending((all) => all.filter((x) => x.id !== u.id))}>
+                      Dismiss
+                    </Button>
+                  </span>
+                ) : u.done ? (
+                  <span class="muted">done</span>
+                ) : (
+                  <progress max={1} value={u.part} aria-label={"Upload of " + u.name} />
+                )}
+              </li>
+            ))}
+          </ul>
+        )}
+        <States of={files}>
+          {(list) =>
+            list.data.length + list.commonPrefixes.length === 0 ? (
+              <Empty title={prefix ? "This folder is empty" : "No files yet"}>
+                <p>What the agent knows lies in its drive. {writes && "Drop files here, or write one."}</p>
+              </Empty>
+            ) : (
+              <>
+                <Table
+                  label="Files"
+                  rows={[...list.commonPrefixes.map((p) => ({ id: p, folder: p, file: undefined })), ...list.data.map((f) => ({ id: f.path, folder: undefined, file: f }))]}
+                  columns={[
+                    {
+                      title: "Name",
+                      show: (r) =>
+                        r.folder ? (
+                          <a class="entry" href={`#/agents/${agentId}/drive/${encodeURIComponent(r.folder)}`}>
+                            <Icon name="folder" />
+                            {r.folder.slice(prefix.length)}
+                          </a>
+                        ) : (
+                          <button type="button" class="entry link" onClick={() => setOpen(r.file!.path)}>
+                            <Icon name="file" />
+                            {r.file!.path.slice(prefix.length)}
+                          </button>
+                        ),
+                    },
+                    { title: "Type", show: (r) => <span class="small muted nowrap">{r.file?.mimeType ?? "folder"}</span> },
+                    { title: "Size", number: true, show: (r) => (r.file ? size(r.file.size) : "") },
+                    { title: "Changed", show: (r) => r.file && <Time at={r.file.updatedAt} /> },
+                  ]}
+                />
+                {list.hasMore && (
+                  <div class="more">
+                    <Button onClick={() => setLimit(limit + 500)} disabled={files.loading}>
+                      Show more
+                    </Button>
+                  </div>
+                )}
+              </>
+            )
+          }
+        </States>
+      </section>
+      {open !== undefined && <FileDialog root={root} path={open} writes={writes} onClose={() => setOpen(undefined)} onChanged={reload} />}
+      {making && <NewFile root={root} prefix={prefix} onClose={() => setMaking(false)} onMade={reload} />}
+    </>
+  );
+}
+
+function Crumbs({ agentId, prefix }: { agentId: string; prefix: string }) {
+  const parts = prefix.split("/").filter(Boolean);
+  return (
+    <nav class="crumbs" aria-label="Folder">
+      <a href={`#/agents/${agentId}/drive`}>Drive</a>
+      {parts.map((name, i) => (
+        <>
+          <span class="muted">/</span>
+          <a href={`#/agents/${agentId}/drive/${encodeURIComponent(parts.slice(0, i + 1).join("/") + "/")}`}>{name}</a>
+        </>
+      ))}
+    </nav>
+  );
+}
+
+function Search({ root, onOpen }: { root: string; onOpen: (path: string) => void }) {
+  const { api, offers } = useSession();
+  const [query, setQuery] = useState("");
+  const [asked, setAsked] = useState("");
+  useEffect(() => {
+    const wait = setTimeout(() => setAsked(query.trim()), 200);
+    return () => clearTimeout(wait);
+  }, [query]);
+  const found = useLoad<{ data: DriveHit[] }>((signal) => (asked ? api.get<{ data: DriveHit[] }>(root + "/search", { q: asked }, signal) : Promise.resolve({ data: [] })), [api, root, asked]);
+  if (!offers("searchDrive")) return null;
+  return (
+    <search class="stack">
+      <label class="unseen" for="drive-search">
+        Search the files
+      </label>
+      <input id="drive-search" class="input" type="search" placeholder="Search the files" value={query} onInput={(e) => setQuery(e.currentTarget.value)} />
+      {asked && (
+        <section class="panel" aria-label="What was found">
+          <States of={found}>
+            {(list) =>
+              list.data.length === 0 ? (
+                <Empty title="Nothing found">
+                  <p>No text in this drive has these words.</p>
+                </Empty>
+              ) : (
+                <ul class="hits">
+                  {list.data.map((h) => (
+                    <li>
+                      <button type="button" class="link" onClick={() => onOpen(h.path)}>
+                        {h.path}
+                      </button>{" "}
+                      <span class="small muted">
+                        lines {h.startLine} to {h.endLine}
+                      </span>
+                      <p class="small breaks">{h.snippet}</p>
+                    </li>
+                  ))}
+                </ul>
+              )
+            }
+          </States>
+        </section>
+      )}
+    </search>
+  );
+}
+
+function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; path: string; writes: boolean; onClose: () => void; onChanged: () => void }) {
+  const { api } = useSession();
+  const file = useLoad(
+    async (signal) => {
+      const meta = await api.get<DriveFile>(root + "/files/metadata", { path }, signal);
+      const small = meta.text && meta.size <= 1 << 20;
+      const text = small ? await (await api.raw("GET", root + "/files/content", { query: { path }, signal })).text() : undefined;
+      return { meta, text };
+    },
+    [api, root, path],
+  );
+  const [draft, setDraft] = useState<string>();
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const [deleting, setDeleting] = useState(false);
+  const attempt = async (work: () => Promise<void>) => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await work();
+    } catch (error) {
+      setProblem(asProblem(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  const save = () =>
+    attempt(async () => {
+      const { meta } = file.data!;
+      await api.raw("PUT", root + "/files", { body: { path, content: draft, mimeType: meta.mimeType }, headers: { "If-Match": `"${meta.sha256}"` } });
+      toast("Saved");
+      setDraft(undefined);
+      file.reload();
+      onChanged();
+    });
+  const remove = () =>
+    attempt(async () => {
+      await api.remove(root + "/files", { path });
+      toast(`${path} is deleted; it can be restored from its versions`);
+      onChanged();
+      onClose();
+    });
+  const download = () =>
+    attempt(async () => {
+      const reply = await api.raw("GET", root + "/files/content", { query: { path } });
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(await reply.blob());
+      link.download = path.split("/").at(-1)!;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+    });
+  const text = draft ?? file.data?.text;
+  return (
+    <Dialog
+      title={path}
+      wide
+      onClose={onClose}
+      footer={
+        <>
+          {writes && (
+            <Button kind="danger" icon="trash" disabled={busy} onClick={() => setDeleting(true)}>
+              Delete
+            </Button>
+          )}
+          <Button icon="download" disabled={busy} onClick={download}>
+            Download
+          </Button>
+          {writes && file.data?.text !== undefined && (
+            <Button kind="main" disabled={busy || draft === undefined || draft === file.data.text} onClick={save}>
+              Save
+            </Button>
+          )}
+        </>
+      }
+    >
+      {file.problem && <Failure problem={file.problem} retry={file.reload} />}
+      {!file.data && file.loading && <Skeleton />}
+      {file.data && (
+        <p class="small muted breaks">
+          {file.data.meta.mimeType}, {size(file.data.meta.size)}, changed <Time at={file.data.meta.updatedAt} />
+        </p>
+      )}
+      {text !== undefined ? (
+        <textarea class="input code" rows={18} readOnly={!writes} aria-label={"Content of " + path} spellcheck={false} value={text} onInput={(e) => setDraft(e.currentTarget.value)} />
+      ) : (
+        file.data && <p>{file.data.meta.text ? "The file is too long to be edited here." : "This is not text, so it is not shown here and not searched."}</p>
+      )}
+      {problem && <Failure problem={problem} />}
+      {deleting && (
+        <Confirm title="Delete the file?" action="Delete the file" busy={busy} onConfirm={remove} onClose={() => setDeleting(false)}>
+          <p>
+            The agent will not find <code>{path}</code> any more. Earlier contents are kept as versions.
+          </p>
+        </Confirm>
+      )}
+    </Dialog>
+  );
+}
+
+function NewFile({ root, prefix, onClose, onMade }: { root: string; prefix: string; onClose: () => void; onMade: () => void }) {
+  const { api } = useSession();
+  const [path, setPath] = useState(prefix);
+  const [content, setContent] = useState("");
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await api.raw("PUT", root + "/files", { body: { path: path.trim(), content }, headers: { "If-None-Match": "*" } });
+      onMade();
+      onClose();
+    } catch (error) {
+      setProblem(asProblem(error));
+      setBusy(false);
+    }
+  };
+  const where = problem?.param === "path" || problem?.code === "precondition_failed";
+  return (
+    <Dialog
+      title="Write a file"
+      wide
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <button class="button main" type="submit" form="new-file" disabled={busy || !path.trim() || path.endsWith("/")}>
+            Write the file
+          </button>
+        </>
+      }
+    >
+      <form id="new-file" class="stack" onSubmit={submit}>
+        <Field id="path" label="Path" hint="Folders separated by /; they need no creation." problem={where ? (problem!.status === 412 ? "There is a file at this path already." : problem!.message) : undefined}>
+          <input id="path" class="input code" value={path} onInput={(e) => setPath(e.currentTarget.value)} aria-describedby="path-hint" spellcheck={false} autofocus />
+        </Field>
+        <Field id="content" label="Content">
+          <textarea id="content" class="input code" rows={12} value={content} onInput={(e) => setContent(e.currentTarget.value)} spellcheck={false} />
+        </Field>
+        {problem && !where && <Failure problem={problem} />}
+      </form>
+    </Dialog>
+  );
+}

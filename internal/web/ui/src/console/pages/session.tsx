@@ -1,0 +1,321 @@
+// One session, live: what is said, what the agent does, and what it waits for.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Api, onceKey, type Problem } from "../../lib/api";
+import { hear, type Said, type Session, type SessionEvent } from "../../lib/agents";
+import { count, of as plural, size } from "../../lib/format";
+import { readEvents } from "../../lib/sse";
+import { Amount, Badge, Button, Notice } from "../parts/basic";
+import { Confirm } from "../parts/dialog";
+import { asProblem, Failure, Skeleton, useLoad } from "../parts/load";
+import { ReplyText, Spoken } from "../parts/reply";
+import { going, Status } from "../parts/status";
+import { type Happening, Timeline } from "../parts/timeline";
+import { toast } from "../parts/toast";
+import { go } from "../router";
+import { useSession } from "../session";
+
+interface Log {
+  events: SessionEvent[];
+  said: Said[];
+  live: boolean;
+  problem?: Problem;
+}
+
+// follow reads the session's log from its beginning and goes on with it; after a
+// broken connection it goes on behind the last event it has.
+async function follow(api: Api, path: string, signal: AbortSignal, tell: (events: SessionEvent[]) => void, live: (now: boolean, problem?: Problem) => void): Promise<void> {
+  let after = 0;
+  let wait = 500;
+  // A log that is read from its beginning comes at once: what comes together is
+  // told together.
+  let heard: SessionEvent[] = [];
+  const flush = () => {
+    if (heard.length > 0 && !signal.aborted) tell(heard);
+    heard = [];
+  };
+  while (!signal.aborted) {
+    try {
+      const reply = await api.raw("GET", path + "/events", { query: { after, follow: "true" }, headers: { Accept: "text/event-stream" }, signal });
+      live(true);
+      for await (const event of readEvents(reply.body!)) {
+        const data = JSON.parse(event.data) as SessionEvent;
+        if (data.seq <= after) continue;
+        after = data.seq;
+        wait = 500;
+        if (heard.push(data) === 1) setTimeout(flush, 30);
+      }
+      live(false);
+    } catch (error) {
+      if (signal.aborted) return;
+      const problem = asProblem(error);
+      live(false, problem);
+      if (problem.status >= 400 && problem.status < 500 && problem.status !== 429) return; // asking again does not help
+    }
+    await new Promise((done) => setTimeout(done, wait));
+    wait = Math.min(wait * 2, 10_000);
+  }
+}
+
+export function SessionView({ agentId, id }: { agentId: string; id: string }) {
+  const { api, may } = useSession();
+  const path = `/api-agents/${agentId}/sessions/${id}`;
+  const session = useLoad((signal) => api.get<Session>(path, undefined, signal), [api, path]);
+  const [log, setLog] = useState<Log>({ events: [], said: [], live: false });
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const [deleting, setDeleting] = useState(false);
+  const writes = may("sessions:write");
+
+  useEffect(() => {
+    const stop = new AbortController();
+    void follow(
+      api,
+      path,
+      stop.signal,
+      (events) => {
+        setLog((l) => ({ ...l, events: [...l.events, ...events.filter((e) => e.type !== "message.delta")], said: events.reduce(hear, l.said) }));
+        // What the events do not carry, such as sums, is read anew.
+        if (events.some((e) => e.type === "session.status" || e.type === "step.completed" || e.type.startsWith("input."))) session.reload();
+      },
+      (live, failure) => !stop.signal.aborted && setLog((l) => ({ ...l, live, problem: failure })),
+    );
+    return () => stop.abort();
+  }, [api, path]);
+
+  const act = async (work: () => Promise<unknown>) => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await work();
+      session.reload();
+      return true;
+    } catch (error) {
+      setProblem(asProblem(error));
+      return false;
+    } finally {
+      setBusy(false);
+    }
+  };
+  const post = (what: string, body: unknown) => act(() => api.raw("POST", `${path}/${what}`, { body, headers: { "Idempotency-Key": onceKey() } }));
+
+  const s = session.data;
+  if (!s) return session.problem ? <Failure problem={session.problem} retry={session.reload} /> : <Skeleton />;
+  const running = going(s.status);
+  const writing = log.said.findLast((m) => m.role === "assistant");
+  return (
+    <>
+      <div class="row">
+        <Status of={s.status} />
+        <span class="small muted">
+          turn {s.turn.number}, {plural(s.usage.steps, "model call")}, {count(s.usage.totalTokens)} tokens, <Amount of={s.usage.creditsMicro} /> credits
+          {s.model.served && `, ${s.model.served}`}
+        </span>
+        {s.model.fallback && <Badge meaning="waiting">instead of {s.model.requested}</Badge>}
+        {writes && (
+          <div class="row push">
+            {(running || s.status === "waiting_for_input") && (
+              <Button small icon="stop" disabled={busy} onClick={() => act(() => api.raw("POST", path + "/cancel"))}>
+                Cancel
+              </Button>
+            )}
+            {(s.status === "failed" || s.status === "cancelled") && (
+              <Button small icon="again" disabled={busy} onClick={() => act(() => api.raw("POST", path + "/retry", { headers: { "Idempotency-Key": onceKey() } }))}>
+                Try again
+              </Button>
+            )}
+            <Button small icon="trash" kind="quiet" label="Delete the session" disabled={busy} onClick={() => setDeleting(true)} />
+          </div>
+        )}
+      </div>
+      <div class="session">
+        <section class="talk" aria-label="Conversation">
+          <div class="chat">
+            {log.said.map((m) =>
+              m.role === "user" ? (
+                <div key={m.id} class="turn user">
+                  {m.text}
+                </div>
+              ) : (
+                <div key={m.id} class={"turn assistant " + m.kind}>
+                  {m.text ? <ReplyText text={m.text} streaming={running && m.status === "in_progress"} /> : <span class="reply streaming" role="img" aria-label="Waiting for the first words" />}
+                </div>
+              ),
+            )}
+          </div>
+          {s.error && (
+            <Notice meaning="failed">
+              <p>
+                <b>The turn failed</b>
+              </p>
+              <p>{s.error.message}</p>
+              <p class="small muted">
+                <code>{s.error.code}</code>
+              </p>
+            </Notice>
+          )}
+          {problem && <Failure problem={problem} />}
+          <Spoken text={writing?.text ?? ""} done={!running} />
+          {writes && (s.mode === "chat" || s.pendingInput) && <Answer session={s} busy={busy} post={post} />}
+        </section>
+        <aside class="panel happened" aria-label="What happened">
+          <header>
+            <h2>What happened</h2>
+            <span class="push small">{log.live ? <Badge meaning="ok">live</Badge> : log.problem ? <Badge meaning="failed">{log.problem.offline ? "not connected" : "not followed"}</Badge> : <Badge>not live</Badge>}</span>
+          </header>
+          <div class="body">
+            <Timeline of={log.events.map(happening).filter((h): h is Happening => h !== undefined)} />
+          </div>
+        </aside>
+      </div>
+      {deleting && (
+        <Confirm
+          title="Delete the session?"
+          action="Delete the session"
+          busy={busy}
+          onClose={() => setDeleting(false)}
+          onConfirm={async () => {
+            setBusy(true);
+            try {
+              await api.remove(path);
+              toast("The session is deleted");
+              go(`agents/${agentId}/sessions`);
+            } catch (error) {
+              setProblem(asProblem(error));
+              setDeleting(false);
+              setBusy(false);
+            }
+          }}
+        >
+          <p>Its messages and events are lost; a turn that runs is cancelled. Receipts stay.</p>
+        </Confirm>
+      )}
+    </>
+  );
+}
+
+function Answer({ session: s, busy, post }: { session: Session; busy: boolean; post: (what: string, body: unknown) => Promise<boolean> }) {
+  const [draft, setDraft] = useState("");
+  const box = useRef<HTMLTextAreaElement>(null);
+  const pending = s.pendingInput;
+  const submit = async () => {
+    const text = draft.trim();
+    if (!text || busy) return;
+    const sent = pending?.kind === "question" ? await post("input", { inputId: pending.id, answer: text }) : await post("messages", { message: text });
+    if (sent) setDraft("");
+    box.current?.focus();
+  };
+  if (pending && pending.kind !== "question") {
+    return (
+      <div class="composer">
+        <p>
+          <b>{pending.prompt}</b>
+        </p>
+        <div class="row">
+          {pending.kind === "choice" ? (
+            pending.options.map((o) => (
+              <Button disabled={busy} onClick={() => post("input", { inputId: pending.id, choice: o })}>
+                {o}
+              </Button>
+            ))
+          ) : (
+            <>
+              <Button kind="main" disabled={busy} onClick={() => post("input", { inputId: pending.id, decision: "approve" })}>
+                Approve
+              </Button>
+              <Button disabled={busy} onClick={() => post("input", { inputId: pending.id, decision: "reject" })}>
+                Reject
+              </Button>
+            </>
+          )}
+        </div>
+      </div>
+    );
+  }
+  return (
+    <form
+      class="composer"
+      onSubmit={(e) => {
+        e.preventDefault();
+        void submit();
+      }}
+    >
+      {pending && <p class="small muted">The agent waits for an answer: {pending.prompt}</p>}
+      <label class="unseen" for="message">
+        Message
+      </label>
+      <textarea
+        id="message"
+        ref={box}
+        class="input"
+        rows={2}
+        placeholder={pending ? "Answer" : going(s.status) ? "Message, taken up next" : "Message"}
+        value={draft}
+        onInput={(e) => setDraft(e.currentTarget.value)}
+        onKeyDown={(e) => {
+          if (e.key === "Enter" && !e.shiftKey && !e.isComposing) {
+            e.preventDefault();
+            void submit();
+          }
+        }}
+      />
+      <div class="row">
+        <span class="small muted">{s.queuedMessages > 0 && plural(s.queuedMessages, "message") + " waiting"}</span>
+        <div class="push">
+          <Button kind="main" type="submit" icon="send" disabled={busy || !draft.trim()}>
+            Send
+          </Button>
+        </div>
+      </div>
+    </form>
+  );
+}
+
+// happening says in words what an event tells; undefined for those that show
+// elsewhere.
+function happening(e: SessionEvent): Happening | undefined {
+  const at = { id: String(e.seq), at: e.createdAt };
+  const lines = e.fromLine ? `, lines ${e.fromLine} to ${e.toLine ?? e.fromLine}` : "";
+  switch (e.type) {
+    case "session.created":
+      return { ...at, title: "Session created" };
+    case "session.status":
+      return { ...at, title: <Status of={e.status as Session["status"]} />, detail: e.statusReason };
+    case "turn.started":
+      return { ...at, title: `Turn ${e.turn} taken up` };
+    case "turn.recovered":
+      return { ...at, meaning: "waiting", title: `Turn ${e.turn} taken up again`, detail: `attempt ${e.attempt}` };
+    case "step.completed":
+      return {
+        ...at,
+        meaning: "ok",
+        title: `Model call ${e.step}: ${e.model}`,
+        detail: (
+          <>
+            {e.usage && `${count(e.usage.inputTokens)} in, ${count(e.usage.outputTokens)} out tokens`}
+            {e.creditsMicro !== undefined && (
+              <>
+                , <Amount of={e.creditsMicro} /> credits
+              </>
+            )}
+          </>
+        ),
+      };
+    case "tool.called":
+      return { ...at, meaning: "info", title: <>Tool <code>{e.name}</code></>, detail: e.arguments && <span class="mono breaks">{e.arguments.slice(0, 200)}</span> };
+    case "tool.completed":
+      return e.isError ? { ...at, meaning: "failed", title: <>Tool <code>{e.name}</code> failed</> } : { ...at, meaning: "ok", title: <>Tool <code>{e.name}</code> answered</>, detail: e.bytes !== undefined && size(e.bytes) };
+    case "drive.read":
+      return { ...at, title: "Read from the drive", detail: <span class="breaks">{e.path}{lines}</span> };
+    case "drive.written":
+      return { ...at, title: `Wrote to the drive: ${e.outcome ?? "done"}`, detail: <span class="breaks">{e.path}</span> };
+    case "input.requested":
+      return { ...at, meaning: "waiting", title: "Asked the user", detail: e.prompt };
+    case "input.answered":
+      return { ...at, meaning: "ok", title: e.defaultUsed ? "The default answer was used" : "Answered", detail: e.answer };
+    case "input.expired":
+      return { ...at, meaning: "failed", title: "Nobody answered in time" };
+    case "error":
+      return { ...at, meaning: "failed", title: e.message ?? "Failed", detail: <code>{e.code}</code> };
+  }
+  return undefined; // messages are the conversation; types that come later are skipped
+}

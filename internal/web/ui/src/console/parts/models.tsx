@@ -1,0 +1,28 @@
+import type { Meta } from "../../lib/types";
+import { useSession } from "../session";
+
+// ModelSelect picks a model, by family, with what is not served or not in the
+// plan marked as such.
+export function ModelSelect({ id, meta, value, onChange }: { id: string; meta: Meta; value: string; onChange: (model: string) => void }) {
+  const { me } = useSession();
+  const families = [...new Set(meta.models.map((m) => m.family))];
+  const known = value === "auto" || meta.models.some((m) => m.id === value);
+  return (
+    <select id={id} class="input" value={value} onChange={(e) => onChange(e.currentTarget.value)} aria-describedby={id + "-hint"}>
+      <option value="auto">auto</option>
+      {!known && <option value={value}>{value}</option>}
+      {families.map((family) => (
+        <optgroup label={family}>
+          {meta.models
+            .filter((m) => m.family === family)
+            .map((m) => (
+              <option value={m.id} disabled={!m.available}>
+                {m.id}
+                {!m.available ? ": no provider here" : m.gated && !me.plan.gatedModels ? ": not in your plan" : ""}
+              </option>
+            ))}
+        </optgroup>
+      ))}
+    </select>
+  );
+}
