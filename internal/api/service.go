@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"stoa/internal/contract"
-	"stoa/internal/drive"
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -107,7 +106,7 @@ func (s *Server) publishedLimits() contract.Limits {
 		MaxBodyBytes: s.MaxBody, MaxPageSize: maxPageSize, IdempotencySeconds: seconds(store.RepliesKept),
 		MaxNameCharacters: int64(s.Limits.NameCharacters), MaxDescriptionCharacters: int64(s.Limits.DescriptionCharacters),
 		MaxInstructionsCharacters: int64(s.Limits.InstructionsCharacters), MaxMessageCharacters: int64(run.MessageChars),
-		MaxDrivePathBytes: drive.MaxPath, MaxDriveSegmentBytes: drive.MaxSegment,
+		MaxDrivePathBytes: int64(drives.MaxPath), MaxDriveSegmentBytes: int64(drives.MaxSegment),
 		MaxFileBytes: drives.MaxFileBytes, MaxDriveBytes: drives.MaxBytes, MaxDriveFiles: drives.MaxFiles,
 		MaxQueuedSessions: int64(run.Queued), QueueSeconds: seconds(run.QueueTime), MaxQueuedMessages: int64(run.QueuedMessages),
 		MaxTurnSteps: int64(run.Steps), MaxTurnSeconds: seconds(run.TurnTime), InputSeconds: seconds(run.InputTime),

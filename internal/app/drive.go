@@ -19,6 +19,7 @@ func (h *house) openDrives(ctx context.Context) (*drive.Drives, error) {
 	return drive.Open(ctx, db.Config{
 		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability), Logger: h.log,
 	}, drive.Limits{
+		MaxPath: int(cfg.Limits.DrivePath), MaxSegment: int(cfg.Limits.DriveSegment),
 		MaxFileBytes: int64(cfg.Limits.File), MaxBytes: int64(cfg.Limits.Drive), MaxFiles: int64(cfg.Limits.DriveFiles),
 	})
 }

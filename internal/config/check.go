@@ -136,6 +136,12 @@ func (c *checker) limits() {
 	if c.Limits.Body > most {
 		c.problem("limits.body", "%v is more than one request can take; use up to 1GiB", c.Limits.Body)
 	}
+	if c.Limits.DrivePath > 1024 {
+		c.problem("limits.drivePath", "%v is longer than any drive takes; use up to 1024", c.Limits.DrivePath)
+	}
+	if c.Limits.DriveSegment > 255 {
+		c.problem("limits.driveSegment", "%v is longer than any drive takes; use up to 255", c.Limits.DriveSegment)
+	}
 	if c.Limits.DriveSegment > c.Limits.DrivePath {
 		c.problem("limits.driveSegment", "%v is more than limits.drivePath (%v)", c.Limits.DriveSegment, c.Limits.DrivePath)
 	}

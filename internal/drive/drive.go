@@ -33,6 +33,8 @@ type Limits struct {
 	MaxFileBytes int64         // of one file [10 MiB]
 	MaxBytes     int64         // of all files of a drive [1 GiB]; the same again may be history
 	MaxFiles     int64         // of a drive [10,000]; the same again may be history
+	MaxPath      int           // bytes of a new path [1,024, and never more]
+	MaxSegment   int           // bytes of a segment of one [255, and never more]
 	MaxVersions  int64         // earlier versions kept of one path [20]
 	MaxBatch     int           // operations in one batch [500]
 	Grace        time.Duration // for which content that nothing refers to can still be read [6 h]
@@ -51,6 +53,12 @@ func (l Limits) WithDefaults() Limits {
 	or(&l.MaxBytes, 1<<30)
 	or(&l.MaxFiles, 10_000)
 	or(&l.MaxVersions, 20)
+	if l.MaxPath == 0 || l.MaxPath > MaxPath {
+		l.MaxPath = MaxPath
+	}
+	if l.MaxSegment == 0 || l.MaxSegment > MaxSegment {
+		l.MaxSegment = MaxSegment
+	}
 	if l.MaxBatch == 0 {
 		l.MaxBatch = 500
 	}

@@ -132,3 +132,17 @@ func after(prefix string) (text string, ok bool) {
 	}
 	return "", false
 }
+
+// allow tells whether a new file may have the path. What [ParsePath] takes is
+// the most that any drive allows; a service may allow less.
+func (l Limits) allow(p Path) error {
+	if len(p.text) > l.MaxPath {
+		return stoa.Errorf(stoa.CodeInvalidPath, "The path is longer than %d bytes, the limit of this service.", l.MaxPath).At("path")
+	}
+	for segment := range strings.SplitSeq(p.text, "/") {
+		if len(segment) > l.MaxSegment {
+			return stoa.Errorf(stoa.CodeInvalidPath, "The path has a segment longer than %d bytes, the limit of this service.", l.MaxSegment).At("path")
+		}
+	}
+	return nil
+}

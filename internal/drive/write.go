@@ -286,6 +286,9 @@ type standing struct {
 // what stood there, and sees to the index.
 func (w *writer) place(p Path, cur *File, s standing) (Change, error) {
 	if cur == nil {
+		if err := w.d.limits.allow(p); err != nil {
+			return Change{}, err
+		}
 		if err := w.free(p); err != nil {
 			return Change{}, err
 		}

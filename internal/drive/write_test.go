@@ -412,3 +412,17 @@ func TestMoving(t *testing.T) {
 		check(t, d)
 	})
 }
+
+func TestAServiceMayAllowShorterPaths(t *testing.T) {
+	each(t, drive.Limits{MaxPath: 10, MaxSegment: 5}, func(t *testing.T, d *drive.Drives) {
+		put(t, d, "abcde/fghi", "x")
+		for _, p := range []string{"abcde/fghij", "abcdef"} {
+			_, err := d.PutText(t.Context(), who, drive.Once{}, path(t, p), "y", "")
+			wantCode(t, err, stoa.CodeInvalidPath)
+		}
+		_, err := d.Apply(t.Context(), who, drive.Once{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, "abcde/fghi"), To: path(t, "abcdef")}})
+		if wantCode(t, err, stoa.CodeInvalidPath); stoa.AsError(err).Param != "to" {
+			t.Error(err)
+		}
+	})
+}
