@@ -103,16 +103,8 @@ func (e *eventStream) catchUp() error {
 	return e.err
 }
 
-// hasBegun tells whether anything was sent: before that, a failure can still be
-// an HTTP error.
-func (e *eventStream) hasBegun() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.begun
-}
-
-// halt stops the timer and forbids further writes. It tells whether the stream
-// had begun.
+// halt stops the timer. It tells whether the stream had begun: before that, a
+// failure can still be an HTTP error.
 func (e *eventStream) halt() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
