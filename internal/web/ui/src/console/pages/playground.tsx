@@ -10,6 +10,7 @@ import { asProblem, Failure, States, useLoad } from "../parts/load";
 import { ModelSelect } from "../parts/models";
 import { ReplyText, Spoken } from "../parts/reply";
 import { Snippets } from "../parts/snippets";
+import { useStick } from "../parts/stick";
 import { toast } from "../parts/toast";
 import { useSession } from "../session";
 
@@ -66,23 +67,9 @@ function Bench({ meta }: { meta: Meta }) {
   const [busy, setBusy] = useState(false);
   const box = useRef<HTMLTextAreaElement>(null);
   const ids = useRef(0);
+  const [chat, stick] = useStick();
 
   useEffect(() => () => running.current?.abort(), []);
-  // The end stays in sight while a reply grows, until somebody scrolls up.
-  const chat = useRef<HTMLDivElement>(null);
-  const stick = useRef(true);
-  useEffect(() => {
-    const listen = () => (stick.current = innerHeight + scrollY > document.documentElement.scrollHeight - 80);
-    const watch = new ResizeObserver(() => {
-      if (stick.current) scrollTo(0, document.documentElement.scrollHeight);
-    });
-    addEventListener("scroll", listen, { passive: true });
-    watch.observe(chat.current!);
-    return () => {
-      removeEventListener("scroll", listen);
-      watch.disconnect();
-    };
-  }, []);
 
   const change = (id: number, what: Partial<Round>) => setRounds((all) => all.map((r) => (r.id === id ? { ...r, ...what } : r)));
 

@@ -1,4 +1,5 @@
 // One session, live: what is said, what the agent does, and what it waits for.
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Api, onceKey, type Problem } from "../../lib/api";
 import { hear, type Said, type Session, type SessionEvent } from "../../lib/agents";
@@ -9,6 +10,7 @@ import { Confirm } from "../parts/dialog";
 import { asProblem, Failure, Skeleton, useLoad } from "../parts/load";
 import { ReplyText, Spoken } from "../parts/reply";
 import { going, Status } from "../parts/status";
+import { useStick } from "../parts/stick";
 import { type Happening, Timeline } from "../parts/timeline";
 import { toast } from "../parts/toast";
 import { go } from "../router";
@@ -65,7 +67,12 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
   const [busy, setBusy] = useState(false);
   const [deleting, setDeleting] = useState(false);
   const writes = may("sessions:write");
+  const happenedAt = useRef<HTMLElement>(null);
 
+  useEffect(() => {
+    const box = happenedAt.current;
+    if (box && box.scrollHeight - box.scrollTop - box.clientHeight < 160) box.scrollTop = box.scrollHeight;
+  }, [log.events]);
   useEffect(() => {
     const stop = new AbortController();
     void follow(
@@ -129,7 +136,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
       </div>
       <div class="session">
         <section class="talk" aria-label="Conversation">
-          <div class="chat">
+          <Growing>
             {log.said.map((m) =>
               m.role === "user" ? (
                 <div key={m.id} class="turn user">
@@ -141,7 +148,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
                 </div>
               ),
             )}
-          </div>
+          </Growing>
           {s.error && (
             <Notice meaning="failed">
               <p>
@@ -157,7 +164,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
           <Spoken text={writing?.text ?? ""} done={!running} />
           {writes && (s.mode === "chat" || s.pendingInput) && <Answer session={s} busy={busy} post={post} />}
         </section>
-        <aside class="panel happened" aria-label="What happened">
+        <aside ref={happenedAt} class="panel happened" tabIndex={0} aria-label="What happened">
           <header>
             <h2>What happened</h2>
             <span class="push small">{log.live ? <Badge meaning="ok">live</Badge> : log.problem ? <Badge meaning="failed">{log.problem.offline ? "not connected" : "not followed"}</Badge> : <Badge>not live</Badge>}</span>
@@ -190,6 +197,16 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
         </Confirm>
       )}
     </>
+  );
+}
+
+// Growing is the conversation, whose end stays in sight.
+function Growing({ children }: { children: ComponentChildren }) {
+  const [at] = useStick();
+  return (
+    <div class="chat" ref={at}>
+      {children}
+    </div>
   );
 }
 
