@@ -7,10 +7,13 @@ import (
 	"database/sql"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	_ "modernc.org/sqlite"
 )
@@ -279,4 +282,43 @@ func renamed(t testing.TB, whole []byte, from, to string) []byte {
 	}
 	w.Close()
 	return out.Bytes()
+}
+
+// TestARestoreThatIsKilledIsDoneAgain kills a restore at random moments. Each time
+// the store is either as it was, or as the backup has it, or refuses to open.
+func TestARestoreThatIsKilledIsDoneAgain(t *testing.T) {
+	v := newVendor(t, nil)
+	h := newHouse(t, v.url, "")
+	h.start()
+	a := h.newAccount(t, "pro", 1_000_000)
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if _, errOut, code := run(t, "backup", "--data", h.data, file); code != 0 {
+		t.Fatal(errOut)
+	}
+	h.stop(t)
+	interrupted := 0
+	for range 25 {
+		cmd := exec.Command(self(t), "restore", "--data", h.data, "--force", file)
+		cmd.Env = []string{asProgram + "=command"}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pause(time.Duration(rand.IntN(80_000)) * time.Microsecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+		out, errOut, code := run(t, "ledger", "verify", "--data", h.data)
+		switch {
+		case code == 0:
+		case code == 1 && strings.Contains(errOut, "interrupted"):
+			interrupted++
+		default:
+			t.Fatalf("after a killed restore: exit %d, %s%s", code, out, errOut)
+		}
+	}
+	t.Logf("%d of 25 were killed in the midst of replacing", interrupted)
+	if _, errOut, code := run(t, "restore", "--data", h.data, "--force", file); code != 0 {
+		t.Fatalf("the restore at last: %d, %s", code, errOut)
+	}
+	h.start()
+	h.checkConservation(t, a)
 }

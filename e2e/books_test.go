@@ -31,6 +31,7 @@ type receipt struct {
 	WrittenOffMicro            int64
 	Status                     string
 	EndUser                    *string
+	KeyID                      string
 	CreatedAt                  string
 }
 
@@ -115,9 +116,15 @@ func (h *house) checkConservation(t testing.TB, a *account) []receipt {
 		t.Errorf("account %s: granted is not available + held + spent: %+v", a.id, c)
 	}
 	all := h.receipts(t, a.key)
-	var sum int64
+	var sum, capped int64
 	for _, r := range all {
 		sum += r.CreditsMicro
+		if r.KeyID == a.cappedID {
+			capped += r.CreditsMicro
+		}
+	}
+	if capped > a.cap {
+		t.Errorf("account %s: the key that may spend %d a day has spent %d", a.id, a.cap, capped)
 	}
 	if sum != c.SpentMicro {
 		t.Errorf("account %s: %d receipts come to %d and the account has spent %d", a.id, len(all), sum, c.SpentMicro)

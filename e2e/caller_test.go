@@ -229,6 +229,22 @@ func (h *house) get(t testing.TB, key, path string, into any) {
 type account struct {
 	id, key, plan string
 	granted       int64
+
+	// A second key that may spend so much a day; empty: there is none.
+	cappedKey, cappedID string
+	cap                 int64
+}
+
+// newCappedKey gives the account a key with a daily cap, in micro-credits.
+func (h *house) newCappedKey(t testing.TB, a *account, perDay int64) {
+	t.Helper()
+	var made struct{ ID, Secret string }
+	_, err := h.call(context.Background(), http.MethodPost, ownerKey, "/accounts/"+a.id+"/keys",
+		object{"name": "capped", "maxCreditsMicroPerDay": perDay}, &made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.cappedKey, a.cappedID, a.cap = made.Secret, made.ID, perDay
 }
 
 // newAccount makes an account with that much granted, in micro-credits.

@@ -26,7 +26,17 @@ func TestBooksAreExactThroughKills(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 5)
 	}
-	crash(t, "", n)
+	crash(t, "", "", n)
+}
+
+// TestBooksAreExactThroughKillsWithoutSync: durability "process" promises the
+// same as long as the machine lives.
+func TestBooksAreExactThroughKillsWithoutSync(t *testing.T) {
+	n := max(*kills/5, 5)
+	if testing.Short() {
+		n = 2
+	}
+	crash(t, "", "durability: process\n", n)
 }
 
 func TestBooksAreExactThroughKillsOnPostgreSQL(t *testing.T) {
@@ -37,13 +47,13 @@ func TestBooksAreExactThroughKillsOnPostgreSQL(t *testing.T) {
 	if testing.Short() {
 		n = 2
 	}
-	crash(t, storetest.Postgres(t).Config.PostgresURL, n)
+	crash(t, storetest.Postgres(t).Config.PostgresURL, "", n)
 }
 
-func crash(t *testing.T, postgres string, kills int) {
+func crash(t *testing.T, postgres, settings string, kills int) {
 	var l *load
 	v := newVendor(t, func() { l.happened() })
-	h := newHouse(t, v.url, "")
+	h := newHouse(t, v.url, settings)
 	h.postgres = postgres
 	l = newLoad(h, v)
 	h.start()
@@ -53,6 +63,7 @@ func crash(t *testing.T, postgres string, kills int) {
 		h.newAccount(t, "free", 500_000_000),
 		h.newAccount(t, "pro", 30_000), // lives from hand to mouth, by top-ups
 	}
+	h.newCappedKey(t, l.accounts[1], 20_000)
 
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -161,6 +162,10 @@ func (l *load) one(ctx context.Context) {
 		})
 	case kind < 62: // hang-up at any moment, whole or streamed
 		l.leaving(a, rand.IntN(2) == 0)
+	case kind < 65 && a.cappedKey != "":
+		// The prompt is long enough that the fake, which counts all of a request's
+		// bytes, tells less than was set aside: above that a cap is not hard.
+		l.onceAs(a, a.cappedKey, "tokens: 8\n"+strings.Repeat("and on ", 200), rand.IntN(2) == 0, nil)
 	case kind < 70: // an upstream that fails
 		l.once(a, failing(), rand.IntN(2) == 0, nil)
 	case kind < 94:
@@ -175,10 +180,14 @@ func (l *load) one(ctx context.Context) {
 // once makes a call once, whatever comes of it. Each call runs to its end, so
 // that at most the kill of the server can hide what happened.
 func (l *load) once(a *account, order string, stream bool, onDelta func(n int, leave func())) {
+	l.onceAs(a, a.key, order, stream, onDelta)
+}
+
+func (l *load) onceAs(a *account, key, order string, stream bool, onDelta func(n int, leave func())) {
 	ctx, leave := context.WithTimeout(context.Background(), 60*time.Second)
 	defer leave()
 	r := l.record(a, "")
-	s := l.h.ask(ctx, a.key, "", l.body(r, order, stream), func(n int) {
+	s := l.h.ask(ctx, key, "", l.body(r, order, stream), func(n int) {
 		l.happened()
 		if onDelta != nil {
 			onDelta(n, leave)
@@ -285,7 +294,7 @@ func (l *load) finish(t testing.TB) *audit {
 
 // tally counts what happened, for the log of the test.
 func (l *load) tally() string {
-	var calls, completed, failed, hungUp, cut, refused, replayed, quota int
+	var calls, completed, failed, hungUp, cut, refused, replayed, quota, budget int
 	for _, r := range l.records {
 		calls++
 		for _, s := range r.attempts {
@@ -298,6 +307,8 @@ func (l *load) tally() string {
 				refused++
 			case s.code == "insufficient_quota":
 				quota++
+			case s.code == "key_budget_exceeded":
+				budget++
 			case s.hungUp:
 				hungUp++
 			case s.broken != nil:
@@ -307,6 +318,6 @@ func (l *load) tally() string {
 			}
 		}
 	}
-	return fmt.Sprintf("%d calls: %d replies, %d replays, %d failures, %d hang-ups, %d cut by a kill, %d not connected, %d without credits; %d top-ups; the vendor saw %d requests",
-		calls, completed, replayed, failed, hungUp, cut, refused, quota, l.tops, len(l.vendor.Served()))
+	return fmt.Sprintf("%d calls: %d replies, %d replays, %d failures, %d hang-ups, %d cut by a kill, %d not connected, %d without credits, %d above a key's cap; %d top-ups; the vendor saw %d requests",
+		calls, completed, replayed, failed, hungUp, cut, refused, quota, budget, l.tops, len(l.vendor.Served()))
 }
