@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"stoa/internal/client"
 )
 
 // Exit codes, for scripts.
@@ -22,6 +24,8 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitAuth        = 4 // no key, or one that does not open the door
+	exitEnded       = 5 // an awaited session ended failed or cancelled
 	exitInterrupted = 130
 )
 
@@ -62,17 +66,72 @@ func Main(ctx context.Context, args, environ []string, hangup <-chan os.Signal, 
 	root.SetOut(out)
 	root.SetErr(errOut)
 	err := root.ExecuteContext(ctx)
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitDone
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+	}
+	code := exitCode(err)
+	if code != exitInterrupted {
+		e.complain(err)
+	}
+	return code
+}
+
+// exitCode is what an error means to a script.
+func exitCode(err error) int {
+	if errors.Is(err, context.Canceled) {
 		return exitInterrupted
 	}
-	fmt.Fprintf(errOut, "stoa: %v\n", err)
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
+	if _, ok := errors.AsType[endedError](err); ok {
+		return exitEnded
+	}
+	if _, ok := errors.AsType[authError](err); ok || errors.Is(err, errNotLoggedIn) || client.CodeOf(err) == "Unauthorized" {
+		return exitAuth
+	}
 	return exitFailed
+}
+
+// complain says what went wrong and what to do next.
+func (e *env) complain(err error) {
+	s := e.style(e.err)
+	text := strings.TrimRight(clean(err.Error()), "\n")
+	fmt.Fprintf(e.err, "%s %s\n", s.paint("31", "stoa:"), text)
+	if next := e.next(err); next != "" {
+		fmt.Fprintf(e.err, "  %s\n", next)
+	}
+}
+
+// next is what helps against an error, where that is known.
+func (e *env) next(err error) string {
+	if client.Unreachable(err) {
+		return `Is the service running? "stoa serve" starts one here; STOA_BASE_URL or "stoa login --base-url" name another.`
+	}
+	switch client.CodeOf(err) {
+	case "Unauthorized":
+		if e.getenv("STOA_API_KEY") != "" {
+			return `The key is that of STOA_API_KEY. Set another, or unset it and log in with "stoa login".`
+		}
+		return `Log in with "stoa login".`
+	case "insufficient_scope":
+		return `"stoa whoami" shows what the key may do; "stoa keys create --scope …" makes one that may do more.`
+	case "insufficient_quota":
+		return `"stoa credits" shows what is left; an operator tops up with "stoa accounts grant".`
+	case "key_budget_exceeded":
+		return `"stoa keys list" shows the caps; the day ends at midnight UTC.`
+	case "model_not_found", "model_unavailable":
+		return `"stoa models" lists the models and which of them are served.`
+	case "space_not_found":
+		return `"stoa spaces list" shows the spaces.`
+	case "agent_not_found":
+		return `"stoa agents list" shows the agents.`
+	case "session_not_found":
+		return `"stoa sessions list AGENT" shows an agent's sessions.`
+	case "file_not_found":
+		return `"stoa drive ls AGENT -r" shows an agent's files.`
+	}
+	return ""
 }
 
 func (e *env) root() *cobra.Command {
@@ -84,13 +143,14 @@ Run it, then call it with any client of that format:
   curl http://127.0.0.1:8080/api/v1/responses -H "Authorization: Bearer $STOA_API_KEY" \
     -H 'Content-Type: application/json' -d '{"model":"auto","input":"Hello"}'
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.`)
+Exit codes: 0 done, 1 failed, 2 wrong usage, 4 no key or a wrong one, 5 an awaited session ended
+failed or cancelled, 130 interrupted. Data goes to standard output, everything else to standard error.`)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(e.serve(), e.config(), e.keys(), e.ledger(), e.backup(), e.restore(), e.version())
+	e.commands(root)
 	return root
 }
 
@@ -103,13 +163,18 @@ func group(use, short, long string) *cobra.Command {
 			if len(args) == 0 {
 				return c.Help()
 			}
-			text := fmt.Sprintf("there is no command %q; see %s --help", c.CommandPath()+" "+args[0], c.CommandPath())
-			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-				text += "; did you mean " + strings.Join(near, " or ") + "?"
-			}
-			return usageError{errors.New(text)}
+			return unknown(c, args[0])
 		},
 	}
+}
+
+// unknown is the error of a command that a group does not have.
+func unknown(c *cobra.Command, name string) error {
+	text := fmt.Sprintf("there is no command %q; see %s --help", c.CommandPath()+" "+name, c.CommandPath())
+	if near := c.SuggestionsFor(name); len(near) > 0 {
+		text += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usageError{errors.New(text)}
 }
 
 // noArgs refuses what a command would ignore.

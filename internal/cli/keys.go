@@ -1,74 +1,300 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"net/url"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"stoa/internal/auth"
+	"stoa/internal/config"
 	"stoa/internal/db"
+	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
 
-func (e *env) keys() *cobra.Command {
-	c := group("keys", "Make and manage API keys", "Make and manage API keys.")
-	create := &cobra.Command{
-		Use: "create", Short: "Make a key in a store whose service is stopped", Args: noArgs,
-		Long: `Make a key that may do everything, for the owner account or the one named by --account.
+func viewKeys() view {
+	return view{"Key", []column{
+		{"Id", "id", plain},
+		{"Name", "name", flexible},
+		{"Key", "hint", plain},
+		{"Status", "status", state},
+		{"Scopes", "scopes", flexible},
+		{"Last used", "lastUsedAt", when},
+		{"Expires", "expiresAt", when},
+	}}
+}
 
-It works on the store itself, without a key: this is how a lost first key is replaced. The service
-must be stopped. The key is printed once, on standard output.`,
-		Example: "  stoa keys create --data ./data\n  stoa keys create --data ./data --account acc_… --name ci",
+func viewKey() view {
+	return view{"Key", []column{
+		{"Id", "id", plain},
+		{"Name", "name", plain},
+		{"Key", "hint", plain},
+		{"Status", "status", state},
+		{"Scopes", "scopes", plain},
+		{"Requests per minute", "requestsPerMinute", count},
+		{"Credits per day", "maxCreditsMicroPerDay", credits},
+		{"Last used", "lastUsedAt", when},
+		{"Created", "createdAt", when},
+		{"Expires", "expiresAt", when},
+		{"Revoked", "revokedAt", when},
+	}}
+}
+
+func (e *env) keys() *cobra.Command {
+	c := group("keys", "Make and manage API keys", "Make and manage the API keys of the account.")
+	get := &cobra.Command{
+		Use: "get KEY", Short: "Show a key", Args: takes("KEY"),
+		Long: "Show a key by its id. Its secret is nowhere kept.", Example: "  stoa keys get key_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}
-	load := e.settings(create)
-	account := create.Flags().String("account", "", "`id` of the account; default: the oldest, which is the owner's")
-	name := create.Flags().String("name", "made offline", "what the key is for")
-	create.RunE = func(c *cobra.Command, _ []string) (err error) {
-		cfg, err := load()
-		if err != nil {
-			return usageError{err}
-		}
-		st, err := store.Open(c.Context(), store.Config{Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability)})
+	o := e.output(get)
+	get.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.ready(o)
 		if err != nil {
 			return err
 		}
-		defer func() {
-			if closed := st.Close(); err == nil {
-				err = closed
-			}
-		}()
-		secret := auth.Mint()
-		keys := auth.New(st, func(id string) stoa.Plan { return stoa.Plan{ID: id} })
-		var key stoa.Key
-		err = st.Write(c.Context(), func(tx *store.Tx) error {
-			id, scopes := *account, []string{stoa.ScopeAll}
-			oldest, _, err := tx.Accounts(c.Context(), store.Page{Limit: 1, Asc: true})
+		raw, err := call.JSON(c.Context(), "GET", "/keys/"+url.PathEscape(args[0]), nil, nil, nil)
+		if err != nil {
+			return err
+		}
+		return o.object(viewKey(), raw)
+	}
+	c.AddCommand(
+		e.listing(&cobra.Command{
+			Use: "list", Short: "List the keys", Args: noArgs,
+			Long:    "List the keys of the account, newest first, revoked and expired ones too.",
+			Example: "  stoa keys list\n  stoa keys list --jq '.[] | select(.status==\"active\") | .id'",
+		}, viewKeys(), "There are no keys.", fixed("/keys")),
+		get, e.keysCreate(), e.keysRotate(), e.keysRevoke(),
+	)
+	return c
+}
+
+// keyFlags are the flags that describe a new key.
+type keyFlags struct {
+	name      *string
+	scopes    *[]string
+	expires   *string
+	perMinute *int
+	perDay    *string
+}
+
+func newKeyFlags(c *cobra.Command) keyFlags {
+	f := c.Flags()
+	return keyFlags{
+		name:      f.String("name", "", "what the key is for"),
+		scopes:    f.StringSlice("scope", nil, "what it may do, such as responses or drive:read; default: what this key may, without operator"),
+		expires:   f.String("expires", "", "`when` it ends: 30d, 12h, or 2026-12-31"),
+		perMinute: f.Int("requests-per-minute", 0, "a limit of its own beside the plan's"),
+		perDay:    f.String("credits-per-day", "", "what it may spend in a day of UTC, in `credits`"),
+	}
+}
+
+func (k keyFlags) body(c *cobra.Command) (map[string]any, error) {
+	body := map[string]any{"name": *k.name}
+	if len(*k.scopes) > 0 {
+		body["scopes"] = *k.scopes
+	}
+	if *k.expires != "" {
+		t, err := moment(*k.expires, time.Now(), false)
+		if err != nil {
+			return nil, err
+		}
+		body["expiresAt"] = stamp(t)
+	}
+	set(body, c, "requests-per-minute", "requestsPerMinute", *k.perMinute)
+	if *k.perDay != "" {
+		n, err := parseCredits(*k.perDay)
+		if err != nil {
+			return nil, err
+		}
+		body["maxCreditsMicroPerDay"] = int64(n)
+	}
+	return body, nil
+}
+
+func (e *env) keysCreate() *cobra.Command {
+	c := &cobra.Command{
+		Use: "create", Short: "Make a key", Args: noArgs,
+		Long: `Make a key. It is printed once, alone on standard output.
+
+With --data or --database it works on the store itself, without a key and without the service, which
+must be stopped: this is how a lost first key is replaced. Such a key may do everything, for the owner
+account or the one named by --account; only --name applies to it.`,
+		Example: "  stoa keys create --name website --scope responses --credits-per-day 2\n  KEY=$(stoa keys create --name ci --expires 30d)\n  stoa keys create --data ./data",
+	}
+	k := newKeyFlags(c)
+	o := e.output(c)
+	load := e.settings(c)
+	for _, flag := range []string{"listen", "public-url", "sandbox", "log-format", "log-level", "durability"} {
+		_ = c.Flags().MarkHidden(flag) // they exist
+	}
+	account := c.Flags().String("account", "", "with --data: `id` of the account; default: the oldest, which is the owner's")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if f := c.Flags(); f.Changed("data") || f.Changed("database") || f.Changed("config") {
+			cfg, err := load()
 			if err != nil {
-				return err
+				return usageError{err}
 			}
-			if len(oldest) == 0 {
-				return stoa.Errorf(stoa.CodeNotFound, "the store has no account yet; \"stoa serve\" makes the first one")
+			if *k.name == "" {
+				*k.name = "made offline"
 			}
-			if id == "" {
-				id = oldest[0].ID
-			}
-			if id == oldest[0].ID {
-				scopes = append(scopes, stoa.ScopeOperator)
-			}
-			if _, err := tx.Account(c.Context(), id); err != nil {
-				return err
-			}
-			key, err = keys.Create(c.Context(), tx, stoa.Key{AccountID: id, Name: *name, Scopes: scopes}, secret)
-			return err
-		})
-		if err != nil {
-			return err
+			return e.offlineKey(c.Context(), cfg, *account, *k.name)
 		}
-		fmt.Fprintf(e.err, "Key %s of account %s; it is shown only now:\n", key.ID, key.AccountID)
-		_, err = fmt.Fprintln(e.out, secret)
+		if *account != "" {
+			return usagef("--account goes with --data; an operator makes keys of other accounts with \"stoa accounts keys\"")
+		}
+		return e.makeKey(c, o, "/keys", k)
+	}
+	return c
+}
+
+// makeKey has the service make a key and prints it.
+func (e *env) makeKey(c *cobra.Command, o *output, path string, k keyFlags) error {
+	if *k.name == "" {
+		return usagef("what is the key for? Give it a --name")
+	}
+	body, err := k.body(c)
+	if err != nil {
 		return err
 	}
-	c.AddCommand(create)
+	call, err := e.ready(o)
+	if err != nil {
+		return err
+	}
+	raw, err := call.JSON(c.Context(), "POST", path, nil, body, nil)
+	if err != nil {
+		return err
+	}
+	return e.secret(o, raw)
+}
+
+// secret prints a new key: its secret alone on standard output.
+func (e *env) secret(o *output, raw jsonx.Value) error {
+	if o.raw() {
+		return o.printJSON(raw)
+	}
+	var key struct {
+		ID, Name, Secret string
+		Scopes           []string
+		Replaces         *struct{ ID, EndsAt string }
+	}
+	if err := jsonx.Unmarshal(raw, &key); err != nil {
+		return fmt.Errorf("the reply is not what the contract says: %w", err)
+	}
+	e.say("Key %s (%s), for %v; it is shown only now:", key.ID, key.Name, key.Scopes)
+	if _, err := fmt.Fprintln(e.out, key.Secret); err != nil {
+		return err
+	}
+	if key.Replaces != nil {
+		e.say("The old key %s works until %s.", key.Replaces.ID, key.Replaces.EndsAt)
+	}
+	return nil
+}
+
+func (e *env) keysRotate() *cobra.Command {
+	c := &cobra.Command{
+		Use: "rotate KEY", Short: "Replace a key by a new one", Args: takes("KEY"),
+		Long: `Make a new key with the same name, scopes and limits, and print it once. The old one lives on for a
+while, so that programs can change over.`,
+		Example: "  stoa keys rotate key_01k9zqd3m8w5x7y2c4b6n8p0ra --overlap 24h",
+	}
+	o := e.output(c)
+	overlap := c.Flags().String("overlap", "1h", "how long the old key lives on; 0s ends it at once")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		d, err := span(*overlap)
+		if err != nil {
+			return err
+		}
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		raw, err := call.JSON(c.Context(), "POST", "/keys/"+url.PathEscape(args[0])+"/rotate", nil, map[string]any{"overlapSeconds": int64(d / time.Second)}, nil)
+		if err != nil {
+			return err
+		}
+		return e.secret(o, raw)
+	}
 	return c
+}
+
+func (e *env) keysRevoke() *cobra.Command {
+	c := &cobra.Command{
+		Use: "revoke KEY...", Short: "End keys", Args: takes("KEY..."),
+		Long:    "End keys for good, within a second. A reply that runs is finished. A key that does not exist is no error.",
+		Example: "  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+	}
+	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		if err := e.confirm(*yes, "Whatever uses %s stops working?", list(args, "the key", "keys")); err != nil {
+			return err
+		}
+		for _, id := range args {
+			if _, err := call.JSON(c.Context(), "DELETE", "/keys/"+url.PathEscape(id), nil, nil, nil); err != nil {
+				return err
+			}
+			e.say("Revoked %s.", id)
+		}
+		return nil
+	}
+	return c
+}
+
+// list names one thing, or says how many there are.
+func list(args []string, one, many string) string {
+	if len(args) == 1 {
+		return one + " " + args[0]
+	}
+	return fmt.Sprintf("%d %s", len(args), many)
+}
+
+// offlineKey makes a key in a store whose service is stopped.
+func (e *env) offlineKey(ctx context.Context, cfg config.Config, account, name string) (err error) {
+	st, err := store.Open(ctx, store.Config{Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability)})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := st.Close(); err == nil {
+			err = closed
+		}
+	}()
+	secret := auth.Mint()
+	keys := auth.New(st, func(id string) stoa.Plan { return stoa.Plan{ID: id} })
+	var key stoa.Key
+	err = st.Write(ctx, func(tx *store.Tx) error {
+		id, scopes := account, []string{stoa.ScopeAll}
+		oldest, _, err := tx.Accounts(ctx, store.Page{Limit: 1, Asc: true})
+		if err != nil {
+			return err
+		}
+		if len(oldest) == 0 {
+			return stoa.Errorf(stoa.CodeNotFound, "the store has no account yet; \"stoa serve\" makes the first one")
+		}
+		if id == "" {
+			id = oldest[0].ID
+		}
+		if id == oldest[0].ID {
+			scopes = append(scopes, stoa.ScopeOperator)
+		}
+		if _, err := tx.Account(ctx, id); err != nil {
+			return err
+		}
+		key, err = keys.Create(ctx, tx, stoa.Key{AccountID: id, Name: name, Scopes: scopes}, secret)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	e.say("Key %s of account %s; it is shown only now:", key.ID, key.AccountID)
+	_, err = fmt.Fprintln(e.out, secret)
+	return err
 }

@@ -1,0 +1,290 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/client"
+	"stoa/internal/jsonx"
+)
+
+func (e *env) api() *cobra.Command {
+	c := &cobra.Command{
+		Use: "api [METHOD] PATH", Short: "Call any operation of the API", Args: takes("METHOD|PATH", "[PATH]"),
+		Long: `Call any operation of the API with the key at hand and print what it answers: JSON, a file, or a stream
+as it arrives. The method is GET, or POST once there are fields. /api/v1 may be left out of the path.
+
+Fields: -f NAME=VALUE is text; -F NAME=VALUE is true, false, null or a number where it looks like one,
+and a file's content after @. a[b]=1 makes an object in an object, a[]=1 adds to a list. They are the
+body as JSON; of a GET, HEAD or DELETE they are the query. --input sends a file as it is.
+
+When the service refuses, its answer is printed all the same and the exit code is 1 (4 for a wrong key).`,
+		Example: "  stoa api users/me --jq .plan.id\n  stoa api POST responses -f model=auto -f input=Hello -F stream=true\n  stoa api GET receipts -f limit=100 --jq '[.data[].creditsMicro] | add'\n  stoa api PATCH keys/key_01k9… --input change.json",
+	}
+	f := c.Flags()
+	texts := f.StringArrayP("raw-field", "f", nil, "a text field, `name=value`")
+	typed := f.StringArrayP("field", "F", nil, "a field with a type, `name=value`")
+	headers := f.StringArrayP("header", "H", nil, "a header, `name: value`")
+	input := f.String("input", "", "`file` to send as the body; - is standard input")
+	include := f.Bool("include", false, "print the status and the headers too")
+	expr := f.String("jq", "", "print what a jq `expression` makes of the JSON")
+	all := f.Bool("paginate", false, "follow the cursors of a list and print its rows as one array")
+	f.Lookup("include").Shorthand = "" // -i is the instructions elsewhere
+	c.RunE = func(c *cobra.Command, args []string) error {
+		o := &output{e: e, expr: *expr}
+		if err := o.check(); err != nil {
+			return err
+		}
+		r, err := e.apiRequest(args, *texts, *typed, *headers, *input)
+		if err != nil {
+			return err
+		}
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		if *all {
+			if r.Method != http.MethodGet {
+				return usagef("--paginate goes with GET")
+			}
+			o.json = true
+			return o.list(view{}, call.All(c.Context(), r.Path, r.Query, 0), 0, "")
+		}
+		return e.apiCall(c.Context(), call, r, o, *include)
+	}
+	return c
+}
+
+// apiCall sends the request and prints what comes back, whatever it is.
+func (e *env) apiCall(ctx context.Context, call *client.Client, r client.Request, o *output, include bool) error {
+	res, err := call.Do(ctx, r)
+	if refused, ok := errors.AsType[*client.Error](err); ok {
+		if include {
+			fmt.Fprintf(e.out, "%d %s\n\n", refused.Status, http.StatusText(refused.Status))
+		}
+		if jsonx.Valid(refused.Body) {
+			if failed := (&output{e: e}).printJSON(refused.Body); failed != nil {
+				return failed
+			}
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if include {
+		fmt.Fprintf(e.out, "%s %s\n", res.Proto, res.Status)
+		if err := res.Header.Write(e.out); err != nil {
+			return err
+		}
+		fmt.Fprintln(e.out)
+	}
+	if isJSON := strings.HasPrefix(res.Header.Get("Content-Type"), "application/json"); !isJSON || o.expr == "" && !isTerminal(e.out) {
+		if o.expr != "" {
+			return fmt.Errorf("--jq needs JSON, and the reply is %s", res.Header.Get("Content-Type"))
+		}
+		return e.copyBody(ctx, res)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return fmt.Errorf("read the reply: %w", err)
+	}
+	return o.printJSON(body)
+}
+
+// copyBody copies a reply as it arrives; to a terminal without what could steer it.
+func (e *env) copyBody(ctx context.Context, res *http.Response) error {
+	out := e.out
+	media := res.Header.Get("Content-Type")
+	if isTerminal(e.out) {
+		if !strings.HasPrefix(media, "text/") && !strings.Contains(media, "json") {
+			return fmt.Errorf("the reply is %s, which is not for a terminal; send it to a file", media)
+		}
+		out = cleaner{e.out}
+	}
+	n, err := io.Copy(out, res.Body)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil && n > 0 && strings.Contains(media, "json") && !strings.Contains(media, "jsonl") && !isTerminal(e.out) {
+		_, err = io.WriteString(e.out, "\n")
+	}
+	return err
+}
+
+// cleaner is a writer to a terminal of text that others wrote.
+type cleaner struct{ out io.Writer }
+
+func (c cleaner) Write(b []byte) (int, error) {
+	_, err := io.WriteString(c.out, clean(string(b)))
+	return len(b), err
+}
+
+// copyOut gets a path and copies it to standard output.
+func (e *env) copyOut(ctx context.Context, call *client.Client, path string, query url.Values) error {
+	res, err := call.Do(ctx, client.Request{Path: path, Query: query})
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	return e.copyBody(ctx, res)
+}
+
+// apiRequest reads a command line of "stoa api".
+func (e *env) apiRequest(args, texts, typed, headers []string, input string) (client.Request, error) {
+	r := client.Request{Header: http.Header{}}
+	fields := len(texts)+len(typed) > 0
+	path := args[len(args)-1]
+	switch {
+	case len(args) == 2:
+		r.Method = strings.ToUpper(args[0])
+		if !slices.Contains([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}, r.Method) {
+			return r, usagef("%q is no method; the form is \"stoa api [METHOD] PATH\"", args[0])
+		}
+	case fields || input != "":
+		r.Method = http.MethodPost
+	default:
+		r.Method = http.MethodGet
+	}
+	if strings.Contains(path, "://") {
+		return r, usagef("PATH is a path of the API such as users/me, not an address")
+	}
+	u, err := url.Parse(path)
+	if err != nil {
+		return r, usagef("%q is no path: %w", path, err)
+	}
+	r.Path, r.Query = u.EscapedPath(), u.Query()
+	for _, h := range headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return r, usagef("-H takes NAME: VALUE, and %q is none", h)
+		}
+		r.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	if r.Method == http.MethodPost && strings.TrimSuffix(strings.TrimPrefix(r.Path, "/"), "/") != "" && strings.HasSuffix(r.Path, "responses") {
+		r.Once = r.Header.Get("Idempotency-Key") == ""
+	}
+	if input != "" {
+		if fields {
+			return r, usagef("--input is the whole body; it goes without fields")
+		}
+		text, err := e.textOf("@" + input)
+		if err != nil {
+			return r, err
+		}
+		r.Body = []byte(text)
+		return r, nil
+	}
+	if !fields {
+		return r, nil
+	}
+	body, err := e.fields(texts, typed)
+	if err != nil {
+		return r, err
+	}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodDelete {
+		for name, value := range body {
+			r.Query.Set(name, fmt.Sprint(value))
+		}
+		return r, nil
+	}
+	r.Body, err = jsonx.Marshal(body)
+	return r, err
+}
+
+// fields makes an object of -f and -F.
+func (e *env) fields(texts, typed []string) (map[string]any, error) {
+	body := map[string]any{}
+	add := func(pair string, read func(string) (any, error)) error {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return usagef("a field is NAME=VALUE, and %q is none", pair)
+		}
+		v, err := read(value)
+		if err != nil {
+			return err
+		}
+		return put(body, name, v)
+	}
+	for _, pair := range texts {
+		if err := add(pair, func(s string) (any, error) { return s, nil }); err != nil {
+			return nil, err
+		}
+	}
+	for _, pair := range typed {
+		if err := add(pair, e.typed); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
+}
+
+// typed reads a value of -F.
+func (e *env) typed(text string) (any, error) {
+	switch text {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	case "null":
+		return nil, nil
+	}
+	if strings.HasPrefix(text, "@") {
+		return e.textOf(text)
+	}
+	if text != "" && strings.Trim(text, "0123456789.-+eE") == "" && jsonx.Valid([]byte(text)) {
+		return jsonx.Value(text), nil
+	}
+	return text, nil
+}
+
+// put sets a member by a name such as a, a[b][c] or a[].
+func put(object map[string]any, name string, value any) error {
+	head, rest, nested := strings.Cut(name, "[")
+	if !nested {
+		object[name] = value
+		return nil
+	}
+	inner, after, ok := strings.Cut(rest, "]")
+	if !ok || head == "" {
+		return usagef("%q is no name of a field; write a[b] or a[]", name)
+	}
+	if inner == "" {
+		if after != "" {
+			return usagef("%q is no name of a field: nothing comes after []", name)
+		}
+		have, _ := object[head].([]any)
+		object[head] = append(have, value)
+		return nil
+	}
+	below, ok := object[head].(map[string]any)
+	if !ok {
+		below = map[string]any{}
+		object[head] = below
+	}
+	return put(below, inner+after, value)
+}
+
+// readFile opens a file of the user's for reading.
+func readFile(name string) (*os.File, int64, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// takes makes the rule that a command has these arguments. The last may end
+// with "..." for one or more of it; one in brackets may be left out.
+func takes(names ...string) cobra.PositionalArgs {
+	least, most := 0, len(names)
+	for _, name := range names {
+		if !strings.HasPrefix(name, "[") {
+			least++
+		}
+		if strings.HasSuffix(strings.TrimSuffix(name, "]"), "...") {
+			most = -1
+		}
+	}
+	return func(c *cobra.Command, args []string) error {
+		if len(args) >= least && (most < 0 || len(args) <= most) {
+			return nil
+		}
+		use := c.CommandPath() + " " + strings.Join(names, " ")
+		if len(args) < least {
+			return usagef("%s is missing; the form is %q, and %s --help tells more", names[len(args)], use, c.CommandPath())
+		}
+		return usagef("%q is one argument too many; the form is %q", args[most], use)
+	}
+}
+
+// textOf gives what a flag means: its text, or the content of a file after an
+// "@", "@-" being standard input.
+func (e *env) textOf(value string) (string, error) {
+	name, isFile := strings.CutPrefix(value, "@")
+	if !isFile {
+		return value, nil
+	}
+	var text []byte
+	var err error
+	if name == "-" {
+		text, err = io.ReadAll(io.LimitReader(e.in, maxPrompt+1))
+	} else {
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return "", usagef("read %s: %w", value, err)
+	}
+	if len(text) > maxPrompt {
+		return "", usagef("%s is larger than %s", value, bytesText(maxPrompt))
+	}
+	return string(text), nil
+}
+
+// metadata reads pairs such as tier=gold.
+func metadata(pairs []string) (map[string]any, error) {
+	out := map[string]any{}
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, usagef("--metadata takes NAME=VALUE, and %q is none", pair)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// moment reads a time as people write it: a date, an RFC 3339 time, or a span
+// such as 7d or 12h that counts from now, backwards where past is set.
+func moment(text string, now time.Time, past bool) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02"} {
+		if t, err := time.ParseInLocation(layout, text, time.UTC); err == nil {
+			return t, nil
+		}
+	}
+	d, err := span(text)
+	if err != nil {
+		return time.Time{}, usagef("%q is no time; write 2026-11-20, 2026-11-20T09:30:00Z, or a span such as 7d", text)
+	}
+	if past {
+		d = -d
+	}
+	return now.Add(d), nil
+}
+
+// span reads a length of time; beside what Go reads, days as in 30d.
+func span(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n int
+		if _, err := fmt.Sscanf(days+"|", "%d|", &n); err == nil && n >= 0 && n < 100_000 {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, usagef("%q is no length of time; write one such as 90s, 12h or 30d", text)
+	}
+	return d, nil
+}
+
+// stamp writes a time as the API takes it.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// set puts a flag's value into a body if the flag was given. An empty text
+// clears a member, which the API spells null.
+func set(body map[string]any, c *cobra.Command, flag, member string, value any) {
+	if !c.Flags().Changed(flag) {
+		return
+	}
+	if text, ok := value.(string); ok && text == "" {
+		body[member] = nil
+		return
+	}
+	body[member] = value
+}
+
+// limit adds --limit to a list.
+func limit(c *cobra.Command) *int {
+	return c.Flags().IntP("limit", "L", 30, "show at most `n`; 0 shows all")
+}
+
+// ask is how many rows to ask for to show at most n and know whether there are
+// more.
+func ask(n int) int {
+	if n <= 0 {
+		return 0
+	}
+	return n + 1
+}

@@ -1,0 +1,64 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// commands puts every command in its place.
+func (e *env) commands(root *cobra.Command) {
+	for _, g := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"talk", "Ask", []*cobra.Command{e.respond(), e.chat(), e.models()}},
+		{"agents", "Agents", []*cobra.Command{e.agents(), e.spaces(), e.drive(), e.sessions()}},
+		{"account", "Account", []*cobra.Command{
+			e.login(), e.logout(), e.whoami(), e.keys(), e.credits(), e.usage(), e.receipts(),
+		}},
+		{"operate", "Operate", []*cobra.Command{
+			e.serve(), e.config(), e.accounts(), e.ledger(), e.backup(), e.restore(),
+		}},
+		{"more", "More", []*cobra.Command{e.api(), e.completion(), e.version()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
+	}
+	root.SetHelpFunc(e.help)
+	root.SetHelpCommand(&cobra.Command{
+		Use: "help [COMMAND]...", Short: "Show help for a command", Hidden: true,
+		Long: "Show help for a command, as --help does.", Example: "  stoa help drive push",
+		RunE: func(c *cobra.Command, args []string) error {
+			found, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				if found == nil || len(rest) == 0 {
+					return usagef("%w", err)
+				}
+				return unknown(found, rest[0])
+			}
+			return found.Help()
+		},
+	})
+}
+
+func (e *env) completion() *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use: "completion SHELL", Short: "Print a completion script for a shell", ValidArgs: shells, Args: takes("SHELL"),
+		Long:    "Print a script that teaches a shell (bash, zsh, fish or powershell) to complete stoa's commands and flags.",
+		Example: "  source <(stoa completion bash)\n  stoa completion zsh > \"${fpath[1]}/_stoa\"\n  stoa completion fish > ~/.config/fish/completions/stoa.fish",
+		RunE: func(c *cobra.Command, args []string) error {
+			switch root := c.Root(); args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(e.out, true)
+			case "zsh":
+				return root.GenZshCompletion(e.out)
+			case "fish":
+				return root.GenFishCompletion(e.out, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(e.out)
+			}
+			return usagef("there is no completion for %q; the shells are bash, zsh, fish and powershell", args[0])
+		},
+	}
+}

@@ -1,0 +1,433 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/client"
+	"stoa/internal/jsonx"
+)
+
+func viewFiles() view {
+	return view{"DriveFile", []column{
+		{"Path", "path", flexible},
+		{"Size", "size", size},
+		{"Type", "mimeType", flexible},
+		{"Changed", "updatedAt", when},
+	}}
+}
+
+func viewHits() view {
+	return view{"DriveHit", []column{
+		{"Path", "path", plain},
+		{"Line", "startLine", count},
+		{"To", "endLine", count},
+		{"Passage", "snippet", flexible},
+	}}
+}
+
+func viewDrive() view {
+	return view{"Drive", []column{
+		{"Files", "files", count},
+		{"Size", "bytes", size},
+		{"Earlier versions", "historyFiles", count},
+		{"Their size", "historyBytes", size},
+		{"Most files", "maxFiles", count},
+		{"Largest drive", "maxBytes", size},
+		{"Largest file", "maxFileBytes", size},
+		{"Revision", "revision", count},
+		{"Changed", "updatedAt", when},
+	}}
+}
+
+func (e *env) drive() *cobra.Command {
+	c := group("drive", "Look after the files of an agent", `Look after the files of an agent, which are its knowledge. AGENT is an id, an external id, or a name
+that only one has. Paths are relative, with / between folders.`)
+	c.AddCommand(e.driveLs(), e.driveCat(), e.drivePush(), e.drivePull(), e.driveSync(), e.driveRm(), e.driveMv(),
+		e.driveSearch(), e.driveInfo(), e.driveExport())
+	return c
+}
+
+// A remote is the drive of one agent.
+type remote struct {
+	call *client.Client
+	path string // of the drive, below the API
+}
+
+// remote finds the drive of the agent that was named.
+func (e *env) remote(ctx context.Context, call *client.Client, agent string) (remote, error) {
+	id, err := agentsPlace().find(ctx, call, agent)
+	return remote{call, "/api-agents/" + url.PathEscape(id) + "/drive"}, err
+}
+
+// A file is what is known of a file on a drive.
+type file struct {
+	Path   string
+	Size   int64
+	SHA256 string `json:"sha256"`
+}
+
+// files lists the files below a prefix.
+func (r remote) files(ctx context.Context, prefix string) ([]file, error) {
+	query := url.Values{}
+	if prefix != "" {
+		query.Set("prefix", prefix)
+	}
+	var out []file
+	for row, err := range r.call.All(ctx, r.path+"/files", query, 0) {
+		if err != nil {
+			return nil, err
+		}
+		var f file
+		if err := jsonx.Unmarshal(row, &f); err != nil {
+			return nil, fmt.Errorf("the reply is not what the contract says: %w", err)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// onDrive makes a command about the drive of the agent that is its first argument.
+func (e *env) onDrive(c *cobra.Command, do func(ctx context.Context, r remote, o *output, args []string) error) *cobra.Command {
+	o := e.output(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		r, err := e.remote(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		return do(c.Context(), r, o, args[1:])
+	}
+	return c
+}
+
+// folder is a prefix that names a folder, with its slash; empty for the root.
+func folder(name string) string {
+	name = strings.Trim(path.Clean("/"+name), "/")
+	if name == "" {
+		return ""
+	}
+	return name + "/"
+}
+
+func (e *env) driveLs() *cobra.Command {
+	c := &cobra.Command{
+		Use: "ls AGENT [FOLDER]", Short: "List files", Args: takes("AGENT", "[FOLDER]"),
+		Long:    "List the files and folders in a folder, or with -r all files below it.",
+		Example: "  stoa drive ls support\n  stoa drive ls support handbook -r",
+	}
+	deep := c.Flags().BoolP("recursive", "r", false, "list the files in folders too")
+	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
+		prefix := ""
+		if len(args) > 0 {
+			prefix = folder(args[0])
+		}
+		query := url.Values{"prefix": {prefix}}
+		if prefix == "" {
+			query = url.Values{}
+		}
+		if *deep {
+			return o.list(viewFiles(), r.call.All(ctx, r.path+"/files", query, 0), 0, "There are no files here.")
+		}
+		query.Set("delimiter", "/")
+		folders, rows, err := r.folder(ctx, query)
+		if err != nil {
+			return err
+		}
+		return o.list(viewFiles(), each(append(folders, rows...)), 0, "There are no files here.")
+	})
+}
+
+// folder reads one folder: its folders, as objects with a path alone, and its files.
+func (r remote) folder(ctx context.Context, query url.Values) (folders, files []jsonx.Value, err error) {
+	query.Set("limit", fmt.Sprint(client.MaxPage))
+	for {
+		var page struct {
+			Data           []jsonx.Value
+			CommonPrefixes []string `json:"commonPrefixes"`
+			NextCursor     *string  `json:"nextCursor"`
+		}
+		if _, err := r.call.JSON(ctx, http.MethodGet, r.path+"/files", query, nil, &page); err != nil {
+			return nil, nil, err
+		}
+		for _, name := range page.CommonPrefixes {
+			row, err := jsonx.Marshal(map[string]any{"path": name})
+			if err != nil {
+				return nil, nil, err
+			}
+			folders = append(folders, row)
+		}
+		files = append(files, page.Data...)
+		if page.NextCursor == nil {
+			return folders, files, nil
+		}
+		query.Set("cursor", *page.NextCursor)
+	}
+}
+
+func (e *env) driveCat() *cobra.Command {
+	c := &cobra.Command{
+		Use: "cat AGENT PATH...", Short: "Print files", Args: takes("AGENT", "PATH..."),
+		Long:    "Print the content of files, as it is. On a terminal only text is printed.",
+		Example: "  stoa drive cat support handbook/refunds.md\n  stoa drive cat support logo.png > logo.png",
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		r, err := e.remote(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		for _, name := range args[1:] {
+			res, err := call.Do(c.Context(), client.Request{Path: r.path + "/files/content", Query: url.Values{"path": {name}}})
+			if err != nil {
+				return err
+			}
+			err = e.catBody(c.Context(), res)
+			res.Body.Close()
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return c
+}
+
+// catBody copies a file byte for byte, but to a terminal.
+func (e *env) catBody(ctx context.Context, res *http.Response) error {
+	if isTerminal(e.out) {
+		return e.copyBody(ctx, res)
+	}
+	return copyAll(ctx, e.out, res)
+}
+
+func (e *env) driveRm() *cobra.Command {
+	c := &cobra.Command{
+		Use: "rm AGENT PATH...", Short: "Delete files", Args: takes("AGENT", "PATH..."),
+		Long:    "Delete files, or with -r folders with all files in them. The service keeps earlier versions for a while.",
+		Example: "  stoa drive rm support old.md\n  stoa drive rm support -r drafts --yes",
+	}
+	f := c.Flags()
+	deep, yes := f.BoolP("recursive", "r", false, "delete folders"), f.BoolP("yes", "y", false, "do not ask")
+	dry := f.Bool("dry-run", false, "say what would be deleted, and change nothing")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		r, err := e.remote(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		for _, name := range args[1:] {
+			if err := e.remove(c.Context(), r, name, *deep, *yes, *dry); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return c
+}
+
+// remove deletes a file or a folder.
+func (e *env) remove(ctx context.Context, r remote, name string, deep, yes, dry bool) error {
+	query := url.Values{"path": {name}}
+	if !deep {
+		_, err := r.call.JSON(ctx, http.MethodGet, r.path+"/files/metadata", query, nil, nil)
+		if err != nil {
+			return err
+		}
+	} else {
+		prefix := folder(name)
+		if prefix == "" {
+			return usagef("name the folder that is to be deleted")
+		}
+		in, err := r.files(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		if len(in) == 0 { // a file, perhaps
+			return e.remove(ctx, r, name, false, yes, dry)
+		}
+		var bytes int64
+		for _, f := range in {
+			bytes += f.Size
+		}
+		if dry {
+			for _, f := range in {
+				fmt.Fprintln(e.out, "delete "+oneLine(f.Path))
+			}
+			return nil
+		}
+		if err := e.confirm(yes, "Delete %s with %d files (%s)?", prefix, len(in), bytesText(bytes)); err != nil {
+			return err
+		}
+		query = url.Values{"prefix": {prefix}, "recursive": {"true"}}
+	}
+	if dry {
+		fmt.Fprintln(e.out, "delete "+oneLine(name))
+		return nil
+	}
+	if _, err := r.call.JSON(ctx, http.MethodDelete, r.path+"/files", query, nil, nil); err != nil {
+		return err
+	}
+	e.say("Deleted %s.", name)
+	return nil
+}
+
+func (e *env) driveMv() *cobra.Command {
+	c := &cobra.Command{
+		Use: "mv AGENT FROM TO", Short: "Rename or move a file", Args: takes("AGENT", "FROM", "TO"),
+		Long:    "Rename or move a file on the drive. A TO that ends with / is a folder.",
+		Example: "  stoa drive mv support draft.md handbook/refunds.md\n  stoa drive mv support draft.md handbook/",
+	}
+	over := c.Flags().Bool("overwrite", false, "replace a file that is there")
+	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
+		to := args[1]
+		if strings.HasSuffix(to, "/") {
+			to += path.Base(args[0])
+		}
+		body := map[string]any{"from": args[0], "to": to}
+		if *over {
+			body["overwrite"] = true
+		}
+		raw, err := r.call.JSON(ctx, http.MethodPost, r.path+"/files/move", nil, body, nil)
+		if err != nil {
+			return err
+		}
+		if o.raw() {
+			return o.printJSON(raw)
+		}
+		e.say("Moved %s to %s.", args[0], to)
+		return nil
+	})
+}
+
+func (e *env) driveSearch() *cobra.Command {
+	c := &cobra.Command{
+		Use: "search AGENT WORDS...", Short: "Search the text of the files", Args: takes("AGENT", "WORDS..."),
+		Long:    "Search the text of the files for words, the best passages first.",
+		Example: "  stoa drive search support refund within 30 days",
+	}
+	n := c.Flags().IntP("limit", "L", 10, "show at most `n` passages, up to 100")
+	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
+		var found struct{ Data []jsonx.Value }
+		query := url.Values{"q": {strings.Join(args, " ")}, "limit": {fmt.Sprint(*n)}}
+		if _, err := r.call.JSON(ctx, http.MethodGet, r.path+"/search", query, nil, &found); err != nil {
+			return err
+		}
+		return o.list(viewHits(), each(found.Data), 0, "No file has these words.")
+	})
+}
+
+func (e *env) driveInfo() *cobra.Command {
+	return e.onDrive(&cobra.Command{
+		Use: "info AGENT", Short: "Show how full a drive is", Args: takes("AGENT"),
+		Long: "Show how many files a drive holds, how large they are, and what it may hold.", Example: "  stoa drive info support",
+	}, func(ctx context.Context, r remote, o *output, _ []string) error {
+		raw, err := r.call.JSON(ctx, http.MethodGet, r.path, nil, nil, nil)
+		if err != nil {
+			return err
+		}
+		return o.object(viewDrive(), raw)
+	})
+}
+
+func (e *env) driveExport() *cobra.Command {
+	c := &cobra.Command{
+		Use: "export AGENT [FILE]", Short: "Download a drive as a zip archive", Args: takes("AGENT", "[FILE]"),
+		Long:    "Download all files of a drive as one zip archive, into a new file or to standard output.",
+		Example: "  stoa drive export support support.zip\n  stoa drive export support > support.zip",
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 1 && isTerminal(e.out) {
+			return usagef("an archive is not for a terminal; name a file")
+		}
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		r, err := e.remote(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		res, err := call.Do(c.Context(), client.Request{Path: r.path + "/export"})
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		if len(args) == 1 {
+			return copyAll(c.Context(), e.out, res)
+		}
+		n, err := e.download(c.Context(), res, args[1], "Downloading "+args[1])
+		if err != nil {
+			return err
+		}
+		e.say("Wrote %s, %s.", args[1], bytesText(n))
+		return nil
+	}
+	return c
+}
+
+// download writes a reply into a new file, whole or not at all.
+func (e *env) download(ctx context.Context, res *http.Response, name, what string) (n int64, err error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return 0, err
+	}
+	p := e.progress()
+	defer func() {
+		p.done()
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			os.Remove(name)
+		}
+	}()
+	counted := &counter{out: f, each: func(n int64) { p.show("%s · %s", what, bytesText(n)) }}
+	err = copyAll(ctx, counted, res)
+	return counted.n, err
+}
+
+// plan is what a transfer is about to do with one path.
+type plan struct {
+	Action string `json:"action"` // create, replace, delete, keep
+	Path   string `json:"path"`   // on the drive
+	Size   int64  `json:"size"`
+	local  string // the file on this machine
+}
+
+// printPlan prints what would be done, a line each.
+func (o *output) printPlan(plans []plan) error {
+	if o.raw() {
+		raw, err := json.Marshal(plans)
+		if err != nil {
+			return err
+		}
+		return o.printJSON(raw)
+	}
+	for _, p := range plans {
+		if p.Action == actKeep {
+			continue
+		}
+		if _, err := fmt.Fprintf(o.e.out, "%s\t%s\n", p.Action, oneLine(p.Path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

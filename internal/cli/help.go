@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// help prints what a command does, how it is called, and an example.
+func (e *env) help(c *cobra.Command, _ []string) {
+	columns := min(width(e.out), 110)
+	if columns == 0 {
+		columns = 100
+	}
+	io.WriteString(e.out, helpText(c, e.style(e.out), columns))
+}
+
+// helpText is the help of a command in that many columns.
+func helpText(c *cobra.Command, s style, columns int) string {
+	var b strings.Builder
+	about := c.Long
+	if about == "" {
+		about = c.Short + "."
+	}
+	fmt.Fprintf(&b, "%s\n\n%s\n  %s\n", strings.TrimSpace(about), s.bold("Usage"), use(c))
+	for _, section := range sections(c) {
+		fmt.Fprintf(&b, "\n%s\n", s.bold(section.title))
+		for _, sub := range section.commands {
+			fmt.Fprintf(&b, "  %-*s  %s\n", section.columns, sub.Name(), s.dim(sub.Short))
+		}
+	}
+	if flags := c.LocalFlags(); flags.HasAvailableFlags() {
+		fmt.Fprintf(&b, "\n%s\n%s", s.bold("Flags"), flags.FlagUsagesWrapped(columns))
+	}
+	if c.Example != "" {
+		fmt.Fprintf(&b, "\n%s\n%s\n", s.bold("Examples"), c.Example)
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n%s\n", s.dim("\""+c.CommandPath()+" COMMAND --help\" tells more about a command."))
+	}
+	return b.String()
+}
+
+func use(c *cobra.Command) string {
+	if !c.HasAvailableSubCommands() {
+		return c.UseLine()
+	}
+	return c.CommandPath() + " COMMAND"
+}
+
+// A section is commands under one heading.
+type section struct {
+	title    string
+	columns  int
+	commands []*cobra.Command
+}
+
+func sections(c *cobra.Command) []section {
+	var out []section
+	columns := 0
+	add := func(title, id string) {
+		s := section{title: title}
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() && sub.GroupID == id {
+				s.commands = append(s.commands, sub)
+				columns = max(columns, len(sub.Name()))
+			}
+		}
+		if len(s.commands) > 0 {
+			out = append(out, s)
+		}
+	}
+	for _, g := range c.Groups() {
+		add(g.Title, g.ID)
+	}
+	add("Commands", "")
+	for i := range out {
+		out[i].columns = columns
+	}
+	return out
+}

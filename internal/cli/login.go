@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
+
+	"stoa/internal/auth"
+	"stoa/internal/client"
+	"stoa/internal/contract"
+	"stoa/internal/jsonx"
+)
+
+// authError is a key that does not open the door; it exits with 4.
+type authError struct{ error }
+
+func (a authError) Unwrap() error { return a.error }
+
+func (e *env) login() *cobra.Command {
+	c := &cobra.Command{
+		Use: "login", Short: "Remember a service and a key for it", Args: noArgs,
+		Long: `Ask for a key, try it, and remember it together with the service's address.
+
+On a terminal the key is asked for and not shown; otherwise it is the first line of standard input.
+It is kept in the system's keyring where there is one, and otherwise in a file that only you can
+read. STOA_BASE_URL and STOA_API_KEY come before what is remembered.`,
+		Example: "  stoa login\n  stoa login --base-url https://stoa.example\n  stoa login --store file < key.txt",
+	}
+	base := c.Flags().String("base-url", "", "`address` of the service, default STOA_BASE_URL or "+defaultBaseURL)
+	store := c.Flags().String("store", "auto", "where the key is kept: auto, keyring or file")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		switch *store {
+		case "auto", inKeyring, inFile:
+		default:
+			return usagef("--store is auto, keyring or file, not %q", *store)
+		}
+		known, _ := e.profile() // a damaged one is replaced
+		at := address(*base)
+		if at == "" {
+			at = e.whereabouts(known)
+		}
+		key, err := e.readKey(at)
+		if err != nil {
+			return err
+		}
+		call, err := e.newClient(at, key)
+		if err != nil {
+			return err
+		}
+		if u, err := url.Parse(call.BaseURL()); err == nil && u.Scheme == "http" && !loopback(u.Hostname()) {
+			e.say("warning: %s is not encrypted; the key and all that is said can be read on the way", call.BaseURL())
+		}
+		me, err := call.API.GetMeWithResponse(c.Context())
+		if client.CodeOf(err) == "Unauthorized" && !auth.CheckDigits(key) {
+			return authError{errors.New("the service does not know this key, and its check digits are wrong; copy it again, whole")}
+		}
+		if err != nil {
+			return err
+		}
+		if me.JSON200 == nil {
+			return fmt.Errorf("%s does not answer like a Stoa service; check --base-url", call.BaseURL())
+		}
+		user := *me.JSON200
+		p, err := e.remember(profile{
+			BaseURL: call.BaseURL(), AccountID: user.ID, AccountName: user.Name, KeyHint: user.Key.Hint,
+		}, key, *store)
+		if err != nil {
+			return err
+		}
+		kept := "the system's keyring"
+		if p.Store == inFile {
+			if kept, err = e.profilePath(); err != nil {
+				return err
+			}
+		}
+		e.say("Logged in to %s as %s (%s). The key %s is kept in %s.", p.BaseURL, user.Name, user.ID, user.Key.Hint, kept)
+		if e.getenv("STOA_API_KEY") != "" {
+			e.say("STOA_API_KEY is set and comes before the key that was just remembered.")
+		}
+		return nil
+	}
+	return c
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// readKey asks for a key and looks at its form.
+func (e *env) readKey(at string) (string, error) {
+	var key string
+	if fd, ok := terminal(e.in); ok && isTerminal(e.err) {
+		fmt.Fprintf(e.err, "Key for %s (not shown): ", clean(at))
+		text, err := term.ReadPassword(fd)
+		fmt.Fprintln(e.err)
+		if err != nil {
+			return "", fmt.Errorf("read the key: %w", err)
+		}
+		key = string(text)
+	} else {
+		line, err := bufio.NewReader(io.LimitReader(e.in, 4096)).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", fmt.Errorf("read the key: %w", err)
+		}
+		key = line
+	}
+	key = strings.TrimSpace(key)
+	switch {
+	case key == "":
+		return "", usagef("no key was given; it begins with sk_, and \"stoa serve\" prints the first one")
+	case !strings.HasPrefix(key, "sk_") || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", authError{errors.New("this is no key of a Stoa service: one begins with sk_ and has no spaces")}
+	}
+	if !auth.CheckDigits(key) { // an operator may have chosen a key of another form
+		e.say("warning: the check digits of this key are wrong; if it was not chosen by hand, it was mistyped or cut")
+	}
+	return key, nil
+}
+
+func (e *env) logout() *cobra.Command {
+	return &cobra.Command{
+		Use: "logout", Short: "Forget the service and its key", Args: noArgs,
+		Long:    "Forget what login remembered. The key goes on working elsewhere; \"stoa keys revoke\" ends it.",
+		Example: "  stoa logout",
+		RunE: func(*cobra.Command, []string) error {
+			p, err := e.forget()
+			switch {
+			case err != nil:
+				return err
+			case p == nil:
+				e.say("Nobody was logged in.")
+			default:
+				e.say("Forgot %s and the key %s.", p.BaseURL, p.KeyHint)
+			}
+			return nil
+		},
+	}
+}
+
+func viewUser() view {
+	return view{"User", []column{
+		{"Account", "name", plain},
+		{"Id", "id", plain},
+		{"Email", "email", plain},
+		{"Plan", "plan.name", plain},
+		{"Gated models", "plan.gatedModels", plain},
+		{"Available credits", "credits.availableMicro", credits},
+		{"Held credits", "credits.heldMicro", credits},
+		{"Default space", "defaultSpaceId", plain},
+		{"Key", "key.name", plain},
+		{"Key id", "key.id", plain},
+		{"Key hint", "key.hint", plain},
+		{"Scopes", "key.scopes", plain},
+		{"Key expires", "key.expiresAt", when},
+	}}
+}
+
+func (e *env) whoami() *cobra.Command {
+	c := &cobra.Command{
+		Use: "whoami", Short: "Show whose key this is", Args: noArgs,
+		Long:    "Show the account behind the key, its plan and credits, what the key may do, and which service is asked.",
+		Example: "  stoa whoami\n  stoa whoami --jq .credits.availableMicro",
+	}
+	o := e.output(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		raw, err := call.JSON(c.Context(), "GET", "/users/me", nil, nil, nil)
+		if err != nil {
+			return err
+		}
+		if !o.raw() {
+			e.hint("%s", call.BaseURL())
+		}
+		return o.object(viewUser(), raw)
+	}
+	return c
+}
+
+// ready checks how the output is wanted and makes the client.
+func (e *env) ready(o *output) (*client.Client, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	return e.client()
+}
+
+func viewModels() view {
+	return view{"Model", []column{
+		{"Model", "id", plain},
+		{"Aliases", "aliases", flexible},
+		{"Gated", "gated", plain},
+		{"Available", "available", plain},
+		{"In / million", "price.inputMicroPerMillion", credits},
+		{"Out / million", "price.outputMicroPerMillion", credits},
+	}}
+}
+
+func (e *env) models() *cobra.Command {
+	c := &cobra.Command{
+		Use: "models", Short: "List the models and their prices", Args: noArgs,
+		Long: `List the models of the service: other names for them, whether a plan has to include them, whether a
+provider serves them, and the credits that a million tokens cost. It needs no key.`,
+		Example: "  stoa models\n  stoa models --jq '.[] | select(.available) | .id'",
+	}
+	o := e.output(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := o.check(); err != nil {
+			return err
+		}
+		call, err := e.openClient()
+		if err != nil {
+			return err
+		}
+		var meta struct {
+			DefaultModel string        `json:"defaultModel"`
+			Models       []jsonx.Value `json:"models"`
+		}
+		if _, err := call.JSON(c.Context(), "GET", "/meta", nil, nil, &meta); err != nil {
+			return err
+		}
+		defer e.hint("auto picks %s.", meta.DefaultModel)
+		return o.list(viewModels(), each(meta.Models), 0, "The service knows no model.")
+	}
+	return c
+}
+
+// each ranges over rows that are there already.
+func each(rows []jsonx.Value) func(func(jsonx.Value, error) bool) {
+	return func(yield func(jsonx.Value, error) bool) {
+		for _, row := range rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+// modelCall is a call with the members that flags set.
+type modelCall struct {
+	model, instructions, effort, user string
+	maxTokens                         int64
+	temperature                       float64
+	c                                 *cobra.Command
+}
+
+// modelFlags adds the flags of a model call.
+func modelFlags(c *cobra.Command) *modelCall {
+	m := &modelCall{c: c}
+	f := c.Flags()
+	f.StringVarP(&m.model, "model", "m", "auto", "`model` to ask; \"stoa models\" lists them")
+	f.StringVarP(&m.instructions, "instructions", "i", "", "`text` that tells the model how to answer")
+	f.Int64Var(&m.maxTokens, "max-output-tokens", 0, "end the reply after so many `tokens`")
+	f.Float64Var(&m.temperature, "temperature", 1, "0 to 2: how free the reply is")
+	f.StringVar(&m.effort, "effort", "", "how much to think: none, minimal, low, medium, high, xhigh, max")
+	f.StringVar(&m.user, "user", "", "`id` of your end user, for the receipts")
+	return m
+}
+
+func (m *modelCall) call(input any) client.Call {
+	call := client.Call{CreateResponse: contract.CreateResponse{
+		Model: m.model, Instructions: m.instructions, MaxOutputTokens: m.maxTokens, User: m.user, Input: input,
+	}}
+	if m.c.Flags().Changed("temperature") {
+		call.Temperature = &m.temperature
+	}
+	if m.effort != "" {
+		call.Reasoning = &contract.Reasoning{Effort: &m.effort}
+	}
+	return call
+}

@@ -1,0 +1,481 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/itchyny/gojq"
+	"github.com/spf13/cobra"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// An output is how one command prints what it was asked for.
+type output struct {
+	e    *env
+	json bool
+	expr string
+}
+
+// output adds --json and --jq to a command that prints data.
+func (e *env) output(c *cobra.Command) *output {
+	o := &output{e: e}
+	c.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	c.Flags().StringVar(&o.expr, "jq", "", "print what a jq `expression` makes of the JSON")
+	return o
+}
+
+// raw tells whether JSON is wanted in some form.
+func (o *output) raw() bool { return o.json || o.expr != "" }
+
+// A kind says how a value is written for people.
+type kind int
+
+const (
+	plain    kind = iota
+	flexible      // text that may be cut to fit
+	state         // a status word
+	credits       // micro-credits
+	when          // a time
+	count         // a number
+	size          // bytes
+)
+
+// A column is one member of an object: its heading, its place in the JSON with
+// dots between names, and how it is written.
+type column struct {
+	head, path string
+	kind       kind
+}
+
+// A view is the members of an object that people see, in order. Schema names it
+// in the contract; a test holds the two together.
+type view struct {
+	schema  string
+	columns []column
+}
+
+// decode reads JSON with its numbers as they are written.
+func decode(raw []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("the reply is not JSON: %w", err)
+	}
+	return v, nil
+}
+
+// at finds a member by its path; nil where there is none.
+func at(v any, path string) any {
+	for _, name := range strings.Split(path, ".") {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[name]
+	}
+	return v
+}
+
+// text is a member as text; empty where it is absent.
+func text(v any, path string) string {
+	switch v := at(v, path).(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	case bool:
+		return strconv.FormatBool(v)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// number is a member as an integer; 0 where it is none.
+func number(v any, path string) int64 {
+	n, _ := at(v, path).(json.Number)
+	i, _ := n.Int64()
+	return i
+}
+
+// write gives a value for a cell: for people with colours and relative times, or
+// exact for programs.
+func (o *output) write(c column, row any, human bool) string {
+	v := at(row, c.path)
+	switch v := v.(type) {
+	case nil:
+		if human {
+			return "–"
+		}
+		return ""
+	case []any:
+		words := make([]string, len(v))
+		for i, w := range v {
+			words[i] = oneLine(fmt.Sprint(w))
+		}
+		return strings.Join(words, ", ")
+	case bool:
+		if !human {
+			return strconv.FormatBool(v)
+		}
+		if v {
+			return "yes"
+		}
+		return "no"
+	case json.Number:
+		n, err := v.Int64()
+		switch {
+		case err != nil:
+			return v.String()
+		case c.kind == credits && human:
+			return short(stoa.Credits(n))
+		case c.kind == credits:
+			return stoa.Credits(n).String()
+		case c.kind == size && human:
+			return bytesText(n)
+		case c.kind == count && human:
+			return grouped(n)
+		}
+		return v.String()
+	case string:
+		if c.kind == when && human {
+			if t, err := time.Parse(time.RFC3339, v); err == nil {
+				return relative(t, time.Now())
+			}
+		}
+		return oneLine(v)
+	case map[string]any:
+		raw, err := jsonx.Marshal(v)
+		if err != nil {
+			return ""
+		}
+		return oneLine(string(raw))
+	}
+	return oneLine(fmt.Sprint(v))
+}
+
+// list prints rows: a table on a terminal, lines with tabs elsewhere, or a JSON
+// array. With a limit it reads one row more, to tell whether there are others.
+func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, none string) error {
+	var raw []jsonx.Value
+	more := false
+	for row, err := range rows {
+		if err != nil {
+			return err
+		}
+		if limit > 0 && len(raw) == limit {
+			more = true
+			break
+		}
+		raw = append(raw, row)
+	}
+	if more {
+		defer o.e.hint("There are more; --limit takes a larger number, and 0 shows all.")
+	}
+	if o.raw() {
+		all := []byte{'['}
+		for i, row := range raw {
+			if i > 0 {
+				all = append(all, ',')
+			}
+			all = append(all, row...)
+		}
+		return o.printJSON(append(all, ']'))
+	}
+	if len(raw) == 0 {
+		o.e.hint("%s", none)
+		return nil
+	}
+	human := isTerminal(o.e.out)
+	cells := make([][]string, len(raw))
+	for i, row := range raw {
+		value, err := decode(row)
+		if err != nil {
+			return err
+		}
+		for _, c := range v.columns {
+			cells[i] = append(cells[i], o.write(c, value, human))
+		}
+	}
+	return o.table(v.columns, cells)
+}
+
+// object prints one object: a line for each member, or JSON.
+func (o *output) object(v view, raw jsonx.Value) error {
+	if o.raw() {
+		return o.printJSON(raw)
+	}
+	value, err := decode(raw)
+	if err != nil {
+		return err
+	}
+	human, s := isTerminal(o.e.out), o.e.style(o.e.out)
+	columns := 0
+	for _, c := range v.columns {
+		columns = max(columns, ansi.StringWidth(c.head))
+	}
+	var b strings.Builder
+	for _, c := range v.columns {
+		text := o.write(c, value, human)
+		if !human {
+			fmt.Fprintf(&b, "%s\t%s\n", c.head, text)
+			continue
+		}
+		if c.kind == when && at(value, c.path) != nil {
+			text += "  " + s.dim(oneLine(fmt.Sprint(at(value, c.path))))
+		}
+		if c.kind == state {
+			text = s.status(text)
+		}
+		fmt.Fprintf(&b, "%s%s  %s\n", s.dim(c.head), strings.Repeat(" ", columns-ansi.StringWidth(c.head)), text)
+	}
+	_, err = io.WriteString(o.e.out, b.String())
+	return err
+}
+
+// table prints cells in aligned columns, cutting flexible ones so that a line
+// fits; off a terminal, with tabs and without headings.
+func (o *output) table(columns []column, rows [][]string) error {
+	var b strings.Builder
+	if !isTerminal(o.e.out) {
+		for _, row := range rows {
+			b.WriteString(strings.Join(row, "\t"))
+			b.WriteByte('\n')
+		}
+		_, err := io.WriteString(o.e.out, b.String())
+		return err
+	}
+	s := o.e.style(o.e.out)
+	widths := make([]int, len(columns))
+	for i, c := range columns {
+		widths[i] = ansi.StringWidth(c.head)
+		for _, row := range rows {
+			widths[i] = max(widths[i], ansi.StringWidth(row[i]))
+		}
+	}
+	fit(columns, widths, width(o.e.out))
+	line := func(cells []string, paint func(i int, text string) string) {
+		var parts []string
+		for i, cell := range cells {
+			cell = shorten(cell, widths[i])
+			pad := strings.Repeat(" ", max(0, widths[i]-ansi.StringWidth(cell)))
+			cell = paint(i, cell)
+			if right(columns[i].kind) {
+				cell = pad + cell
+			} else {
+				cell += pad
+			}
+			parts = append(parts, cell)
+		}
+		b.WriteString(strings.TrimRight(strings.Join(parts, "  "), " "))
+		b.WriteByte('\n')
+	}
+	heads := make([]string, len(columns))
+	for i, c := range columns {
+		heads[i] = c.head
+	}
+	line(heads, func(_ int, text string) string { return s.dim(text) })
+	for _, row := range rows {
+		line(row, func(i int, text string) string {
+			switch columns[i].kind {
+			case state:
+				return s.status(text)
+			case when:
+				return s.dim(text)
+			}
+			return text
+		})
+	}
+	_, err := io.WriteString(o.e.out, b.String())
+	return err
+}
+
+func right(k kind) bool { return k == credits || k == count || k == size }
+
+// fit narrows flexible columns, the widest first, until a line of that many
+// columns holds them all; none below ten.
+func fit(columns []column, widths []int, room int) {
+	total := 2 * (len(widths) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	for room > 0 && total > room {
+		widest := -1
+		for i, c := range columns {
+			if c.kind == flexible && widths[i] > 10 && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+		total--
+	}
+}
+
+// printJSON prints JSON, indented, or what the jq expression makes of it.
+func (o *output) printJSON(raw jsonx.Value) error {
+	if o.expr == "" {
+		var b bytes.Buffer
+		if err := json.Indent(&b, raw, "", "  "); err != nil {
+			return fmt.Errorf("the reply is not JSON: %w", err)
+		}
+		b.WriteByte('\n')
+		_, err := o.e.out.Write(b.Bytes())
+		return err
+	}
+	code, err := o.query()
+	if err != nil {
+		return err
+	}
+	value, err := decode(raw)
+	if err != nil {
+		return err
+	}
+	for results := code.Run(value); ; {
+		v, ok := results.Next()
+		if !ok {
+			return nil
+		}
+		if err, ok := v.(error); ok {
+			if halt, ok := err.(*gojq.HaltError); ok && halt.Value() == nil {
+				return nil
+			}
+			return fmt.Errorf("--jq: %w", err)
+		}
+		line, ok := v.(string)
+		if !ok {
+			out, err := gojq.Marshal(v)
+			if err != nil {
+				return fmt.Errorf("--jq: %w", err)
+			}
+			line = string(out)
+		} else if isTerminal(o.e.out) {
+			line = clean(line)
+		}
+		if _, err := fmt.Fprintln(o.e.out, line); err != nil {
+			return err
+		}
+	}
+}
+
+// query compiles the expression.
+func (o *output) query() (*gojq.Code, error) {
+	q, err := gojq.Parse(o.expr)
+	if err == nil {
+		var code *gojq.Code
+		if code, err = gojq.Compile(q); err == nil {
+			return code, nil
+		}
+	}
+	return nil, usagef("--jq: %w", err)
+}
+
+// check refuses a wrong expression before anything is asked or changed.
+func (o *output) check() error {
+	if o.expr == "" {
+		return nil
+	}
+	_, err := o.query()
+	return err
+}
+
+// short writes credits with at most four decimals; what is less but not nothing
+// shows as such.
+func short(c stoa.Credits) string {
+	if c != 0 && c > -100 && c < 100 {
+		if c > 0 {
+			return "<0.0001"
+		}
+		return ">-0.0001"
+	}
+	text := c.String()
+	if dot := strings.IndexByte(text, '.'); len(text)-dot > 5 {
+		text = strings.TrimRight(text[:dot+5], "0")
+		for len(text)-dot < 3 {
+			text += "0"
+		}
+	}
+	return text
+}
+
+// parseCredits reads whole credits with at most six decimals.
+func parseCredits(text string) (stoa.Credits, error) {
+	whole, frac, _ := strings.Cut(strings.TrimSpace(text), ".")
+	digits := func(s string) bool { return strings.Trim(s, "0123456789") == "" }
+	if !digits(whole) || !digits(frac) || whole+frac == "" || len(frac) > 6 || len(whole) > 9 {
+		return 0, usagef("%q is no amount of credits; write one like 5 or 0.25", text)
+	}
+	n, err := strconv.ParseInt(whole+(frac + "000000")[:6], 10, 64)
+	if err != nil {
+		return 0, usagef("%q is no amount of credits", text)
+	}
+	return stoa.Credits(n), nil
+}
+
+// bytesText writes a size with a unit.
+func bytesText(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n)/1000, "kB"
+	for _, next := range []string{"MB", "GB", "TB"} {
+		if value < 999.95 {
+			break
+		}
+		value, unit = value/1000, next
+	}
+	return fmt.Sprintf("%.1f %s", value, unit)
+}
+
+// grouped writes a number with a thin comma every three digits.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// relative says how long ago a time was, or how far it is.
+func relative(t, now time.Time) string {
+	d := now.Sub(t)
+	ahead := d < 0
+	if ahead {
+		d = -d
+	}
+	var span string
+	switch {
+	case d < 45*time.Second:
+		if ahead {
+			return "in moments"
+		}
+		return "just now"
+	case d < time.Hour:
+		span = fmt.Sprintf("%d min", max(1, int(d.Round(time.Minute)/time.Minute)))
+	case d < 24*time.Hour:
+		span = fmt.Sprintf("%d h", int(d/time.Hour))
+	case d < 48*time.Hour:
+		span = "1 day"
+	case d < 30*24*time.Hour:
+		span = fmt.Sprintf("%d days", int(d/(24*time.Hour)))
+	default:
+		return t.Local().Format("2006-01-02")
+	}
+	if ahead {
+		return "in " + span
+	}
+	return span + " ago"
+}

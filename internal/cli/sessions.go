@@ -1,0 +1,636 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/client"
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// endedError is an awaited session that ended failed or cancelled; it exits
+// with 5.
+type endedError struct{ error }
+
+func (x endedError) Unwrap() error { return x.error }
+
+func viewSessions() view {
+	return view{"Session", []column{
+		{"Id", "id", plain},
+		{"Status", "status", state},
+		{"Title", "title", flexible},
+		{"Reply", "reply", flexible},
+		{"Credits", "usage.creditsMicro", credits},
+		{"Changed", "updatedAt", when},
+	}}
+}
+
+func viewSession() view {
+	return view{"Session", []column{
+		{"Id", "id", plain},
+		{"Agent", "agentId", plain},
+		{"Agent version", "agentVersion", count},
+		{"Title", "title", plain},
+		{"Mode", "mode", plain},
+		{"Status", "status", state},
+		{"Reason", "statusReason", plain},
+		{"Error", "error.message", plain},
+		{"Question", "pendingInput.prompt", plain},
+		{"Choices", "pendingInput.options", plain},
+		{"Reply", "reply", plain},
+		{"Turn", "turn.number", count},
+		{"Messages queued", "queuedMessages", count},
+		{"Model", "model.served", plain},
+		{"Steps", "usage.steps", count},
+		{"Tokens", "usage.totalTokens", count},
+		{"Credits", "usage.creditsMicro", credits},
+		{"Started by", "trigger.type", plain},
+		{"End user", "externalUserId", plain},
+		{"External id", "externalId", plain},
+		{"Metadata", "metadata", plain},
+		{"Created", "createdAt", when},
+		{"Finished", "finishedAt", when},
+	}}
+}
+
+func viewMessages() view {
+	return view{"Message", []column{
+		{"Turn", "turn", count},
+		{"Who", "role", plain},
+		{"Kind", "kind", plain},
+		{"Status", "status", state},
+		{"Text", "text", flexible},
+	}}
+}
+
+// A session is what the commands need to know of one.
+type session struct {
+	ID           string
+	Status       stoa.SessionStatus
+	Reply        *string
+	LastEventSeq int64 `json:"lastEventSeq"`
+	PendingInput *struct {
+		ID, Kind, Prompt string
+		Options          []string
+	} `json:"pendingInput"`
+	Error *struct{ Code, Message string }
+}
+
+func readSession(raw jsonx.Value) (session, error) {
+	var s session
+	if err := jsonx.Unmarshal(raw, &s); err != nil {
+		return s, fmt.Errorf("the reply is not what the contract says: %w", err)
+	}
+	return s, nil
+}
+
+// verdict is nil for a session that stopped well.
+func (s session) verdict() error {
+	switch s.Status {
+	case stoa.SessionFailed:
+		why := "it does not say why"
+		if s.Error != nil {
+			why = strings.TrimRight(s.Error.Message, ".") + " (" + s.Error.Code + ")"
+		}
+		return endedError{fmt.Errorf("the session %s failed: %s", s.ID, why)}
+	case stoa.SessionCancelled:
+		return endedError{fmt.Errorf("the session %s was cancelled", s.ID)}
+	}
+	return nil
+}
+
+func (e *env) sessions() *cobra.Command {
+	c := group("sessions", "Run conversations with agents", `Run conversations with agents. AGENT is an id, an external id, or a name that only one has; SESSION
+is an id.
+
+A session stops as completed, waiting_for_input, failed or cancelled. Commands that await it exit with
+0 for the first two and with 5 for the others.`)
+	c.AddCommand(
+		e.sessionsStart(), e.sessionsList(),
+		e.oneSession(&cobra.Command{
+			Use: "get AGENT SESSION", Short: "Show a session", Args: takes("AGENT", "SESSION"),
+			Long: "Show a session as it stands.", Example: "  stoa sessions get support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --jq .status",
+		}, func(ctx context.Context, x talker, _ []string) error {
+			raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
+			if err != nil {
+				return err
+			}
+			return x.o.object(viewSession(), raw)
+		}),
+		e.oneSession(&cobra.Command{
+			Use: "wait AGENT SESSION", Short: "Wait until a session stops", Args: takes("AGENT", "SESSION"),
+			Long:    "Wait until a session stops, then print its reply, or the question it waits with.",
+			Example: "  stoa sessions wait support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
+		}, func(ctx context.Context, x talker, _ []string) error { return x.wait(ctx) }),
+		e.sessionsWatch(),
+		e.oneSession(&cobra.Command{
+			Use: "messages AGENT SESSION", Short: "List what was said", Args: takes("AGENT", "SESSION"),
+			Long: "List what was said in a session, in its order.", Example: "  stoa sessions messages support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
+		}, func(ctx context.Context, x talker, _ []string) error {
+			return x.o.list(viewMessages(), x.call.All(ctx, x.path()+"/messages", nil, 0), 0, "Nothing was said.")
+		}),
+		e.sessionsReply(),
+		e.sessionDoing("cancel", "Stop the agent", "Stop the agent, within five seconds. Text that was written stays."),
+		e.sessionDoing("retry", "Do the last turn again", "Send the last message of a failed or cancelled session again, as a new turn."),
+		e.sessionsExport(), e.sessionsDelete(),
+	)
+	return c
+}
+
+// A talker is one session and how its commands print.
+type talker struct {
+	e         *env
+	o         *output
+	call      *client.Client
+	agent, id string
+}
+
+func (x talker) path() string { return client.SessionPath(x.agent, x.id) }
+
+// oneSession makes a command about a session.
+func (e *env) oneSession(c *cobra.Command, do func(ctx context.Context, x talker, args []string) error) *cobra.Command {
+	o := e.output(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		id, err := agentsPlace().find(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		return do(c.Context(), talker{e: e, o: o, call: call, agent: id, id: args[1]}, args[2:])
+	}
+	return c
+}
+
+// following adds --wait and --watch.
+func following(c *cobra.Command) func(ctx context.Context, x talker, raw jsonx.Value, after int64) error {
+	wait := c.Flags().Bool("wait", false, "wait until it stops and print its reply")
+	watch := c.Flags().Bool("watch", false, "print what happens until it stops")
+	return func(ctx context.Context, x talker, raw jsonx.Value, after int64) error {
+		switch {
+		case *watch:
+			return x.watch(ctx, after, false)
+		case *wait:
+			return x.wait(ctx)
+		}
+		return x.o.object(viewSession(), raw)
+	}
+}
+
+func (e *env) sessionsStart() *cobra.Command {
+	c := &cobra.Command{
+		Use: "start AGENT MESSAGE...", Short: "Start a session", Args: takes("AGENT", "MESSAGE..."),
+		Long: `Send a message to an agent and show the session that runs it, without waiting; --wait waits for the
+reply and --watch shows how it comes about. A MESSAGE of - is standard input.`,
+		Example: "  stoa sessions start support \"What about refunds?\" --wait\n  SESSION=$(stoa sessions start support \"Tidy the drive\" --mode once --jq .id)",
+	}
+	o := e.output(c)
+	f := c.Flags()
+	mode := f.String("mode", "", "chat (default), or once: one shot that never waits for anybody")
+	title, user := f.String("title", "", "what it is about"), f.String("user", "", "`id` of your end user")
+	external := f.String("external-id", "", "your own `id` for it, unique in the account")
+	pairs := f.StringArray("metadata", nil, "a `name=value` pair to keep with it")
+	most := f.String("max-credits", "", "what a turn may cost, in `credits`")
+	timeout, steps := f.String("timeout", "", "how long a turn may take, such as 90s"), f.Int("max-steps", 0, "how many model calls a turn may make")
+	follow := following(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		message, err := e.prompt(args[1:])
+		if err != nil {
+			return err
+		}
+		body := map[string]any{"message": message}
+		set(body, c, "mode", "mode", *mode)
+		set(body, c, "title", "title", *title)
+		set(body, c, "user", "externalUserId", *user)
+		set(body, c, "external-id", "externalId", *external)
+		limits, err := turnLimits(c, *most, *timeout, *steps)
+		if err != nil {
+			return err
+		}
+		if len(limits) > 0 {
+			body["limits"] = limits
+		}
+		if len(*pairs) > 0 {
+			if body["metadata"], err = metadata(*pairs); err != nil {
+				return err
+			}
+		}
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		agent, err := agentsPlace().find(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		raw, err := call.JSON(c.Context(), http.MethodPost, "/api-agents/"+url.PathEscape(agent)+"/sessions", nil, body, nil)
+		if err != nil {
+			return err
+		}
+		s, err := readSession(raw)
+		if err != nil {
+			return err
+		}
+		return follow(c.Context(), talker{e: e, o: o, call: call, agent: agent, id: s.ID}, raw, 0)
+	}
+	return c
+}
+
+// turnLimits reads the flags that bound a turn.
+func turnLimits(c *cobra.Command, most, timeout string, steps int) (map[string]any, error) {
+	limits := map[string]any{}
+	set(limits, c, "max-steps", "maxSteps", steps)
+	if most != "" {
+		n, err := parseCredits(most)
+		if err != nil {
+			return nil, err
+		}
+		limits["maxCreditsMicro"] = int64(n)
+	}
+	if timeout != "" {
+		d, err := span(timeout)
+		if err != nil {
+			return nil, err
+		}
+		limits["timeoutSeconds"] = int64(d.Seconds())
+	}
+	return limits, nil
+}
+
+func (e *env) sessionsList() *cobra.Command {
+	c := &cobra.Command{
+		Use: "list AGENT", Short: "List the sessions of an agent", Args: takes("AGENT"),
+		Long: "List the sessions of an agent, newest first.", Example: "  stoa sessions list support --status waiting_for_input",
+	}
+	n := limit(c)
+	filters := map[string]*string{
+		"status":         c.Flags().String("status", "", "only those with this `status`"),
+		"trigger":        c.Flags().String("trigger", "", "only those that this started: api, schedule or embed"),
+		"externalUserId": c.Flags().String("user", "", "only those of this end `user`"),
+		"externalId":     c.Flags().String("external-id", "", "only the one with this `id` of yours"),
+	}
+	return e.one(agentsPlace(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+		query := url.Values{}
+		for name, value := range filters {
+			if *value != "" {
+				query.Set(name, *value)
+			}
+		}
+		return o.list(viewSessions(), call.All(ctx, path+"/sessions", query, ask(*n)), *n, "There are no sessions.")
+	})
+}
+
+// wait polls until the session stops and prints what came of it.
+func (x talker) wait(ctx context.Context) error {
+	p := x.e.progress()
+	defer p.done()
+	for {
+		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), url.Values{"waitSeconds": {"30"}}, nil, nil)
+		if err != nil {
+			return err
+		}
+		s, err := readSession(raw)
+		if err != nil {
+			return err
+		}
+		if !s.Status.Stopped() {
+			p.show("%s · %s", s.ID, s.Status)
+			continue
+		}
+		p.done()
+		return x.result(raw, s)
+	}
+}
+
+// result prints the reply of a stopped session, or its question.
+func (x talker) result(raw jsonx.Value, s session) error {
+	if x.o.raw() {
+		if err := x.o.printJSON(raw); err != nil {
+			return err
+		}
+		return s.verdict()
+	}
+	w := &words{out: x.e.out, terminal: isTerminal(x.e.out)}
+	switch {
+	case s.Status == stoa.SessionWaiting && s.PendingInput != nil:
+		if err := w.write(s.PendingInput.Prompt); err != nil {
+			return err
+		}
+		defer x.e.say("It waits for an answer%s: stoa sessions reply %s %s …", choices(s.PendingInput.Options), x.agent, x.id)
+	case s.Status == stoa.SessionCompleted && s.Reply != nil:
+		if err := w.write(*s.Reply); err != nil {
+			return err
+		}
+	}
+	if err := w.end(); err != nil {
+		return err
+	}
+	return s.verdict()
+}
+
+func choices(options []string) string {
+	if len(options) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(options, ", ") + ")"
+}
+
+func (e *env) sessionsWatch() *cobra.Command {
+	c := &cobra.Command{
+		Use: "watch AGENT SESSION", Short: "Print what happens in a session", Args: takes("AGENT", "SESSION"),
+		Long: `Print what happened in a session and what happens, until it stops: its steps, tools and text. A
+connection that breaks is made anew where it broke. --json prints the events, one a line.`,
+		Example: "  stoa sessions watch support ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions watch support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --after 12 --follow",
+	}
+	after := c.Flags().Int64("after", 0, "begin after the event with this `number`")
+	follow := c.Flags().Bool("follow", false, "go on when it has stopped, for what comes next")
+	return e.oneSession(c, func(ctx context.Context, x talker, _ []string) error { return x.watch(ctx, *after, *follow) })
+}
+
+// watch prints events as they come, and ends like the session.
+func (x talker) watch(ctx context.Context, after int64, follow bool) error {
+	t := &timeline{o: x.o, style: x.e.style(x.e.out), columns: width(x.e.out)}
+	for ev, err := range x.call.Events(ctx, x.agent, x.id, after, follow) {
+		if err != nil {
+			return joinLine(t, err)
+		}
+		if err := t.event(ev); err != nil {
+			return err
+		}
+	}
+	if err := t.endLine(); err != nil {
+		return err
+	}
+	raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
+	if err != nil {
+		return err
+	}
+	s, err := readSession(raw)
+	if err != nil {
+		return err
+	}
+	if s.Status == stoa.SessionWaiting && s.PendingInput != nil {
+		x.e.say("It waits for an answer%s: stoa sessions reply %s %s …", choices(s.PendingInput.Options), x.agent, x.id)
+	}
+	return s.verdict()
+}
+
+func joinLine(t *timeline, err error) error {
+	if failed := t.endLine(); failed != nil {
+		return failed
+	}
+	return err
+}
+
+func (e *env) sessionsReply() *cobra.Command {
+	c := &cobra.Command{
+		Use: "reply AGENT SESSION MESSAGE...", Short: "Answer, or say something more", Args: takes("AGENT", "SESSION", "MESSAGE..."),
+		Long: `Send a message to a session. While the agent waits for an answer, it is the answer; a stopped session
+takes it up as a new turn; while the agent works it waits its turn, unless --reject is given. A MESSAGE
+of - is standard input.`,
+		Example: "  stoa sessions reply support ses_01k9zqd3m8w5x7y2c4b6n8p0ra blue --wait",
+	}
+	reject := c.Flags().Bool("reject", false, "fail instead of queueing while the agent works")
+	follow := following(c)
+	return e.oneSession(c, func(ctx context.Context, x talker, args []string) error {
+		message, err := e.prompt(args)
+		if err != nil {
+			return err
+		}
+		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
+		if err != nil {
+			return err
+		}
+		before, err := readSession(raw)
+		if err != nil {
+			return err
+		}
+		body := map[string]any{"message": message}
+		if *reject {
+			body["onBusy"] = "reject"
+		}
+		raw, err = x.call.JSON(ctx, http.MethodPost, x.path()+"/messages", nil, body, nil)
+		if err != nil {
+			return err
+		}
+		return follow(ctx, x, raw, before.LastEventSeq)
+	})
+}
+
+// sessionDoing makes a command that posts to a session.
+func (e *env) sessionDoing(verb, short, long string) *cobra.Command {
+	c := &cobra.Command{
+		Use: verb + " AGENT SESSION", Short: short, Long: long, Args: takes("AGENT", "SESSION"),
+		Example: "  stoa sessions " + verb + " support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
+	}
+	var follow func(context.Context, talker, jsonx.Value, int64) error
+	if verb == "retry" {
+		follow = following(c)
+	}
+	return e.oneSession(c, func(ctx context.Context, x talker, _ []string) error {
+		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
+		if err != nil {
+			return err
+		}
+		before, err := readSession(raw)
+		if err != nil {
+			return err
+		}
+		if raw, err = x.call.JSON(ctx, http.MethodPost, x.path()+"/"+verb, nil, nil, nil); err != nil {
+			return err
+		}
+		if follow != nil {
+			return follow(ctx, x, raw, before.LastEventSeq)
+		}
+		return x.o.object(viewSession(), raw)
+	})
+}
+
+func (e *env) sessionsExport() *cobra.Command {
+	c := &cobra.Command{
+		Use: "export AGENT SESSION", Short: "Print a session as a document", Args: takes("AGENT", "SESSION"),
+		Long:    "Print a session as Markdown to read, or as JSON Lines for programs: messages, tool calls, sources and receipts.",
+		Example: "  stoa sessions export support ses_01k9zqd3m8w5x7y2c4b6n8p0ra > session.md\n  stoa sessions export support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --format jsonl",
+	}
+	format := c.Flags().String("format", "markdown", "markdown or jsonl")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		id, err := agentsPlace().find(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		return e.copyOut(c.Context(), call, client.SessionPath(id, args[1])+"/export", url.Values{"format": {*format}})
+	}
+	return c
+}
+
+func (e *env) sessionsDelete() *cobra.Command {
+	c := &cobra.Command{
+		Use: "delete AGENT SESSION...", Short: "Delete sessions", Args: takes("AGENT", "SESSION..."),
+		Long:    "Delete sessions with their messages and events; a turn that runs is cancelled first. Receipts stay.",
+		Example: "  stoa sessions delete support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+	}
+	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		agent, err := agentsPlace().find(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		if err := e.confirm(*yes, "Delete %s with all that was said?", list(args[1:], "the session", "sessions")); err != nil {
+			return err
+		}
+		for _, id := range args[1:] {
+			if _, err := call.JSON(c.Context(), http.MethodDelete, client.SessionPath(agent, id), nil, nil, nil); err != nil {
+				return err
+			}
+			e.say("Deleted %s.", id)
+		}
+		return nil
+	}
+	return c
+}
+
+// A timeline prints the events of a session for people: text as it is written,
+// and a line for everything else.
+type timeline struct {
+	o       *output
+	style   style
+	columns int
+	message string // whose text is on the open line
+	written int    // characters of it
+	open    bool
+}
+
+// event prints one event.
+func (t *timeline) event(ev client.SessionEvent) error {
+	out := t.o.e.out
+	if t.o.expr != "" {
+		return t.o.printJSON(ev.Raw)
+	}
+	if t.o.json {
+		_, err := fmt.Fprintf(out, "%s\n", ev.Raw)
+		return err
+	}
+	v, err := decode(ev.Raw)
+	if err != nil {
+		return err
+	}
+	switch ev.Type {
+	case "message.delta":
+		return t.delta(v)
+	case "message.created", "message.completed", "step.started":
+		return nil
+	case "session.status":
+		line := t.style.status(oneLine(text(v, "status")))
+		if why := text(v, "statusReason"); why != "" {
+			line += " · " + oneLine(why)
+		}
+		return t.line("●", line)
+	case "turn.started":
+		return t.line("▸", "turn "+text(v, "turn"))
+	case "turn.recovered":
+		return t.line("▸", "turn "+text(v, "turn")+" taken up again, attempt "+text(v, "attempt"))
+	case "step.completed":
+		return t.line("·", fmt.Sprintf("%s · %s tokens · %s credits", text(v, "model"),
+			grouped(number(v, "usage.totalTokens")), short(stoa.Credits(number(v, "creditsMicro")))))
+	case "tool.called":
+		return t.line("→", text(v, "name")+" "+text(v, "arguments"))
+	case "tool.completed":
+		line := text(v, "name") + " answered " + bytesText(number(v, "bytes"))
+		if text(v, "isError") == "true" {
+			line = text(v, "name") + " failed"
+		}
+		return t.line("←", line)
+	case "drive.read", "drive.written":
+		word := "read "
+		if ev.Type == "drive.written" {
+			word = "wrote "
+		}
+		line := word + text(v, "path")
+		if from := text(v, "fromLine"); from != "" {
+			line += " lines " + from + " to " + text(v, "toLine")
+		}
+		return t.line("·", line)
+	case "input.requested":
+		return t.line("?", text(v, "prompt")+choices(texts(at(v, "options"))))
+	case "input.answered":
+		return t.line("!", "answered: "+text(v, "answer"))
+	case "input.expired":
+		return t.line("!", "the question expired")
+	case "error":
+		return t.line("✗", text(v, "message")+" ("+text(v, "code")+")")
+	}
+	return t.line("·", ev.Type)
+}
+
+func texts(v any) (out []string) {
+	list, _ := v.([]any)
+	for _, w := range list {
+		out = append(out, fmt.Sprint(w))
+	}
+	return out
+}
+
+// delta writes a piece of text. One that begins before what is written already
+// was done again after a crash: the text begins anew on a line of its own.
+func (t *timeline) delta(v any) error {
+	id, piece, offset := text(v, "messageId"), text(v, "text"), 0
+	if n, ok := at(v, "offset").(json.Number); ok {
+		i, _ := n.Int64()
+		offset = int(i)
+	}
+	if id != t.message || offset < t.written {
+		if err := t.endLine(); err != nil {
+			return err
+		}
+		if id == t.message && offset > 0 {
+			if _, err := fmt.Fprint(t.o.e.out, "… "); err != nil {
+				return err
+			}
+		}
+	}
+	t.message, t.written = id, offset+len([]rune(piece))
+	if isTerminal(t.o.e.out) {
+		piece = clean(piece)
+	}
+	t.open = !strings.HasSuffix(piece, "\n")
+	_, err := fmt.Fprint(t.o.e.out, piece)
+	return err
+}
+
+func (t *timeline) endLine() error {
+	if !t.open {
+		return nil
+	}
+	t.open = false
+	_, err := fmt.Fprintln(t.o.e.out)
+	return err
+}
+
+// line writes a dim line with a mark.
+func (t *timeline) line(mark, text string) error {
+	if err := t.endLine(); err != nil {
+		return err
+	}
+	if !strings.Contains(text, "\x1b[") {
+		text = t.style.dim(shorten(oneLine(text), t.columns-3))
+	}
+	_, err := fmt.Fprintf(t.o.e.out, "%s %s\n", t.style.dim(mark), text)
+	return err
+}

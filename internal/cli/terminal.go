@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
+	"github.com/mattn/go-isatty"
+)
+
+// terminal tells whether a stream is one, and gives its descriptor.
+func terminal(stream any) (fd uintptr, ok bool) {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return 0, false
+	}
+	return f.Fd(), isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd())
+}
+
+func isTerminal(stream any) bool {
+	_, ok := terminal(stream)
+	return ok
+}
+
+// width is how many columns a terminal has; 0 for anything else.
+func width(stream any) int {
+	fd, ok := terminal(stream)
+	if !ok {
+		return 0
+	}
+	if w, _, err := term.GetSize(fd); err == nil && w > 0 {
+		return w
+	}
+	return 80
+}
+
+// A style colours text for one stream, or leaves it alone. Colour is never
+// needed to understand anything.
+type style bool
+
+func (e *env) style(stream io.Writer) style {
+	return style(isTerminal(stream) && e.getenv("NO_COLOR") == "" && e.getenv("TERM") != "dumb")
+}
+
+func (s style) paint(code, text string) string {
+	if !s || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (s style) dim(text string) string  { return s.paint("2", text) }
+func (s style) bold(text string) string { return s.paint("1", text) }
+
+// status paints a word by what it means: well, waiting, failed.
+func (s style) status(word string) string {
+	switch word {
+	case "active", "completed", "created", "ok", "yes", "sent":
+		return s.paint("32", word)
+	case "queued", "running", "waiting_for_input", "paused", "in_progress", "incomplete", "pending", "replaced":
+		return s.paint("33", word)
+	case "failed", "cancelled", "revoked", "expired", "suspended", "skipped", "deleted":
+		return s.paint("31", word)
+	}
+	return word
+}
+
+// clean takes from text what could steer a terminal. What a model, a file or
+// another person wrote is data: it must not move the cursor or name a window.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || !unicode.IsControl(r) && !bidi(r) {
+			return r
+		}
+		return -1
+	}, text)
+}
+
+// bidi tells whether a rune reorders the text around it.
+func bidi(r rune) bool { return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 }
+
+// oneLine is text for a cell: no line ends, no tabs, nothing that steers.
+func oneLine(text string) string {
+	if !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || bidi(r) }) {
+		return text
+	}
+	return strings.Join(strings.Fields(clean(text)), " ")
+}
+
+// shorten cuts text to that many columns.
+func shorten(text string, columns int) string {
+	if columns <= 0 || ansi.StringWidth(text) <= columns {
+		return text
+	}
+	return ansi.Truncate(text, columns, "…")
+}
+
+// say writes a line for people: to standard error, never among the data.
+func (e *env) say(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if isTerminal(e.err) {
+		text = clean(text)
+	}
+	fmt.Fprintln(e.err, text)
+}
+
+// hint writes a dim line for people, where they look.
+func (e *env) hint(format string, args ...any) {
+	if isTerminal(e.err) {
+		fmt.Fprintln(e.err, e.style(e.err).dim(clean(fmt.Sprintf(format, args...))))
+	}
+}
+
+// confirm asks before something is lost. Off a terminal nobody can answer, so
+// there --yes has to be given.
+func (e *env) confirm(yes bool, format string, args ...any) error {
+	if yes {
+		return nil
+	}
+	question := clean(fmt.Sprintf(format, args...))
+	if !isTerminal(e.in) || !isTerminal(e.err) {
+		return usagef("%s; add --yes to do it without being asked", strings.TrimSuffix(question, "?"))
+	}
+	fmt.Fprintf(e.err, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(e.in).ReadString('\n')
+	if err != nil && answer == "" {
+		return fmt.Errorf("nothing was changed")
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return fmt.Errorf("nothing was changed")
+}
+
+// A progress is one line that is written over while something goes on. Off a
+// terminal it is silent.
+type progress struct {
+	out     io.Writer
+	columns int
+	style   style
+	shown   bool
+}
+
+func (e *env) progress() *progress {
+	return &progress{out: e.err, columns: width(e.err), style: e.style(e.err)}
+}
+
+func (p *progress) show(format string, args ...any) {
+	if p.columns == 0 {
+		return
+	}
+	text := shorten(oneLine(fmt.Sprintf(format, args...)), p.columns-1)
+	fmt.Fprintf(p.out, "\r\x1b[K%s", p.style.dim(text))
+	p.shown = true
+}
+
+// done takes the line away.
+func (p *progress) done() {
+	if p.shown {
+		fmt.Fprint(p.out, "\r\x1b[K")
+		p.shown = false
+	}
+}
+
+// configDir is where this program keeps what it remembers of a person.
+func (e *env) configDir() (string, error) {
+	if dir := e.getenv("XDG_CONFIG_HOME"); dir != "" {
+		return dir + string(os.PathSeparator) + "stoa", nil
+	}
+	switch runtime.GOOS {
+	case "windows":
+		if dir := e.getenv("AppData"); dir != "" {
+			return dir + `\stoa`, nil
+		}
+	case "darwin":
+		if home := e.getenv("HOME"); home != "" {
+			return home + "/Library/Application Support/stoa", nil
+		}
+	default:
+		if home := e.getenv("HOME"); home != "" {
+			return home + "/.config/stoa", nil
+		}
+	}
+	return "", fmt.Errorf("there is no place to keep a profile; set HOME, or STOA_BASE_URL and STOA_API_KEY instead")
+}

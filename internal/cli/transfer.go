@@ -1,0 +1,496 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/text/unicode/norm"
+
+	"stoa/internal/client"
+)
+
+// What is done with a path.
+const (
+	actCreate  = "create"
+	actReplace = "replace"
+	actDelete  = "delete"
+	actKeep    = "keep" // it is the same on both sides
+)
+
+// abreast is how many files travel at the same time.
+const abreast = 4
+
+// A transfer makes one side like the other.
+type transfer struct {
+	e    *env
+	o    *output
+	r    remote
+	dry  bool
+	down bool // from the drive to this machine
+
+	mu    sync.Mutex
+	line  *progress
+	done  int
+	bytes int64
+	total int64
+	files int
+}
+
+// transferFlags are those of push, pull and sync.
+func transferFlags(c *cobra.Command) (dry, remove *bool) {
+	return c.Flags().Bool("dry-run", false, "say what would be done, and change nothing"),
+		c.Flags().Bool("delete", false, "delete what the other side does not have")
+}
+
+func (e *env) drivePush() *cobra.Command {
+	c := &cobra.Command{
+		Use: "push AGENT FILE...", Short: "Copy files and folders to the drive", Args: takes("AGENT", "FILE..."),
+		Long: `Copy files and folders to the drive. A folder goes there under its name; one that ends with / gives
+its content. Files that are the same already (by SHA-256) are not sent. Names that begin with a dot are
+left out, unless --hidden is given; links are not followed.`,
+		Example: "  stoa drive push support handbook prices.csv\n  stoa drive push support ./docs/ --to handbook --dry-run",
+	}
+	to := c.Flags().String("to", "", "the `folder` on the drive")
+	hidden := c.Flags().Bool("hidden", false, "send names that begin with a dot too")
+	dry, remove := transferFlags(c)
+	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
+		local := map[string]string{}
+		var roots []string // folders that are copied whole: --delete tidies them
+		for _, name := range args {
+			under := folder(*to)
+			if !strings.HasSuffix(name, "/") && !strings.HasSuffix(name, string(os.PathSeparator)) && filepath.Base(name) != "." && filepath.Base(name) != ".." {
+				under += filepath.Base(name)
+			}
+			isFolder, err := gather(local, name, under, *hidden)
+			if err != nil {
+				return err
+			}
+			if isFolder {
+				roots = append(roots, folder(under))
+			}
+		}
+		t := &transfer{e: e, o: o, r: r, dry: *dry}
+		return t.push(ctx, local, folder(*to), *remove, roots)
+	})
+}
+
+func (e *env) driveSync() *cobra.Command {
+	c := &cobra.Command{
+		Use: "sync AGENT LOCAL [FOLDER]", Short: "Make a drive like a local folder", Args: takes("AGENT", "LOCAL", "[FOLDER]"),
+		Long: `Make a folder of the drive (the whole drive unless one is named) like a folder on this machine: what
+is new or differs by SHA-256 is sent, and with --delete what is not there any more is deleted. --down
+goes the other way. Names that begin with a dot are left out, unless --hidden is given.`,
+		Example: "  stoa drive sync support ./docs --delete --dry-run\n  stoa drive sync support ./docs --delete\n  stoa drive sync support ./docs --down",
+	}
+	down := c.Flags().Bool("down", false, "make the local folder like the drive instead")
+	hidden := c.Flags().Bool("hidden", false, "send names that begin with a dot too")
+	dry, remove := transferFlags(c)
+	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
+		prefix := ""
+		if len(args) > 1 {
+			prefix = folder(args[1])
+		}
+		t := &transfer{e: e, o: o, r: r, dry: *dry, down: *down}
+		if *down {
+			return t.pull(ctx, prefix, args[0], *remove, *hidden)
+		}
+		if info, err := os.Stat(args[0]); err != nil {
+			return err
+		} else if !info.IsDir() {
+			return usagef("%s is no folder; \"stoa drive push\" sends a file", args[0])
+		}
+		local := map[string]string{}
+		if _, err := gather(local, args[0], prefix, *hidden); err != nil {
+			return err
+		}
+		return t.push(ctx, local, prefix, *remove, []string{prefix})
+	})
+}
+
+func (e *env) drivePull() *cobra.Command {
+	c := &cobra.Command{
+		Use: "pull AGENT [FOLDER]", Short: "Copy files from the drive to this machine", Args: takes("AGENT", "[FOLDER]"),
+		Long: `Copy the files of the drive, or of one folder of it, to a folder on this machine. Files that are the
+same already (by SHA-256) are not fetched.`,
+		Example: "  stoa drive pull support --to ./docs\n  stoa drive pull support handbook --to . --dry-run",
+	}
+	to := c.Flags().String("to", ".", "the `folder` on this machine")
+	dry, remove := transferFlags(c)
+	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
+		prefix := ""
+		if len(args) > 0 {
+			prefix = folder(args[0])
+		}
+		t := &transfer{e: e, o: o, r: r, dry: *dry, down: true}
+		return t.pull(ctx, prefix, *to, *remove, false)
+	})
+}
+
+// gather adds the files at a local name to a map from their paths on the drive.
+func gather(into map[string]string, name, under string, hidden bool) (isFolder bool, err error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return false, err
+	}
+	if !info.IsDir() {
+		if !info.Mode().IsRegular() {
+			return false, usagef("%s is no regular file", name)
+		}
+		into[norm.NFC.String(strings.TrimPrefix(under, "/"))] = name
+		return false, nil
+	}
+	err = filepath.WalkDir(name, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if p != name && strings.HasPrefix(d.Name(), ".") && !hidden {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		rel, err := filepath.Rel(name, p)
+		if err != nil {
+			return err
+		}
+		into[norm.NFC.String(path.Join(under, filepath.ToSlash(rel)))] = p
+		return nil
+	})
+	return true, err
+}
+
+// push makes the drive like the local files.
+func (t *transfer) push(ctx context.Context, local map[string]string, prefix string, remove bool, roots []string) error {
+	have, err := t.remoteFiles(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	var plans []plan
+	for p, name := range local {
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		act := plan{Action: actCreate, Path: p, Size: info.Size(), local: name}
+		if there, ok := have[p]; ok {
+			act.Action = actReplace
+			if there.Size == info.Size() {
+				t.show("Comparing " + p)
+				sum, err := hashFile(name)
+				if err != nil {
+					return err
+				}
+				if sum == there.SHA256 {
+					act.Action = actKeep
+				}
+			}
+		}
+		plans = append(plans, act)
+	}
+	if remove {
+		for p, f := range have {
+			inside := slices.ContainsFunc(roots, func(root string) bool { return strings.HasPrefix(p, root) })
+			if _, ok := local[p]; !ok && inside {
+				plans = append(plans, plan{Action: actDelete, Path: p, Size: f.Size})
+			}
+		}
+	}
+	return t.carryOut(ctx, plans, t.upload, func(ctx context.Context, p plan) error {
+		_, err := t.r.call.JSON(ctx, http.MethodDelete, t.r.path+"/files", url.Values{"path": {p.Path}}, nil, nil)
+		return err
+	})
+}
+
+// pull makes the local folder like the drive below a prefix.
+func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden bool) error {
+	have, err := t.remoteFiles(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	if prefix != "" && len(have) == 0 {
+		return fmt.Errorf("the drive has no folder %q", strings.TrimSuffix(prefix, "/"))
+	}
+	local := map[string]string{}
+	if info, err := os.Stat(to); err == nil && info.IsDir() {
+		if _, err := gather(local, to, prefix, hidden); err != nil {
+			return err
+		}
+	} else if err == nil {
+		return usagef("%s is no folder", to)
+	}
+	var plans []plan
+	for p, f := range have {
+		rel := filepath.FromSlash(strings.TrimPrefix(p, prefix))
+		if !filepath.IsLocal(rel) {
+			return fmt.Errorf("the path %q of the drive does not fit on this machine", p)
+		}
+		act := plan{Action: actCreate, Path: p, Size: f.Size, local: filepath.Join(to, rel)}
+		if info, err := os.Lstat(act.local); err == nil {
+			if !info.Mode().IsRegular() {
+				return fmt.Errorf("%s is in the way of a file; it is no regular file itself", act.local)
+			}
+			act.Action = actReplace
+			if info.Size() == f.Size {
+				t.show("Comparing " + p)
+				sum, err := hashFile(act.local)
+				if err != nil {
+					return err
+				}
+				if sum == f.SHA256 {
+					act.Action = actKeep
+				}
+			}
+		}
+		plans = append(plans, act)
+	}
+	if remove {
+		for p, name := range local {
+			if _, ok := have[p]; !ok {
+				plans = append(plans, plan{Action: actDelete, Path: p, local: name})
+			}
+		}
+	}
+	return t.carryOut(ctx, plans, t.fetch, func(_ context.Context, p plan) error { return os.Remove(p.local) })
+}
+
+func (t *transfer) remoteFiles(ctx context.Context, prefix string) (map[string]file, error) {
+	t.line = t.e.progress()
+	t.show("Listing the drive")
+	list, err := t.r.files(ctx, prefix)
+	if err != nil {
+		t.line.done()
+		return nil, err
+	}
+	out := make(map[string]file, len(list))
+	for _, f := range list {
+		out[f.Path] = f
+	}
+	return out, nil
+}
+
+// carryOut does what was planned, or prints it. Deletions come first, so that a
+// folder may take the place of a file.
+func (t *transfer) carryOut(ctx context.Context, plans []plan, carry, remove func(context.Context, plan) error) error {
+	slices.SortFunc(plans, func(a, b plan) int { return strings.Compare(a.Path, b.Path) })
+	count := map[string]int{}
+	for _, p := range plans {
+		count[p.Action]++
+		if p.Action == actCreate || p.Action == actReplace {
+			t.files++
+			t.total += p.Size
+		}
+	}
+	t.line.done()
+	if t.dry {
+		if err := t.o.printPlan(plans); err != nil {
+			return err
+		}
+		t.e.say("Would do: %s.", tally(count, t.total))
+		return nil
+	}
+	err := t.each(ctx, plans, func(p plan) bool { return p.Action == actDelete }, remove)
+	if err == nil {
+		err = t.each(ctx, plans, func(p plan) bool { return p.Action == actCreate || p.Action == actReplace }, carry)
+	}
+	t.line.done()
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("%w; %d of %d files were copied, and the same command goes on from there", err, t.done, t.files)
+	}
+	t.e.say("Done: %s.", tally(count, t.total))
+	if t.o.raw() {
+		return t.o.printPlan(plans)
+	}
+	return nil
+}
+
+func tally(count map[string]int, bytes int64) string {
+	return fmt.Sprintf("%d new, %d changed, %d deleted, %d the same; %s to copy",
+		count[actCreate], count[actReplace], count[actDelete], count[actKeep], bytesText(bytes))
+}
+
+// each does something for the plans of a kind, a few at a time.
+func (t *transfer) each(ctx context.Context, plans []plan, which func(plan) bool, do func(context.Context, plan) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(abreast)
+	for _, p := range plans {
+		if !which(p) {
+			continue
+		}
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err := do(ctx, p); err != nil {
+				return fmt.Errorf("%s: %w", p.Path, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// show writes the line of progress.
+func (t *transfer) show(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.files == 0 {
+		t.line.show("%s", text)
+		return
+	}
+	t.line.show("%d of %d · %s of %s · %s", t.done, t.files, bytesText(t.bytes), bytesText(t.total), text)
+}
+
+func (t *transfer) moved(n int, name string) {
+	t.mu.Lock()
+	t.bytes += int64(n)
+	t.mu.Unlock()
+	t.show(name)
+}
+
+func (t *transfer) finished() {
+	t.mu.Lock()
+	t.done++
+	t.mu.Unlock()
+}
+
+// upload sends one file.
+func (t *transfer) upload(ctx context.Context, p plan) error {
+	f, n, err := readFile(p.local)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	r := client.Request{
+		Method: http.MethodPut, Path: t.r.path + "/files/content", Query: url.Values{"path": {p.Path}}, Size: n,
+		Header: http.Header{"Content-Type": {"application/octet-stream"}},
+		Open: func() (io.ReadCloser, error) {
+			f, _, err := readFile(p.local)
+			if err != nil {
+				return nil, err
+			}
+			return &reader{f, func(n int) { t.moved(n, p.Path) }}, nil
+		},
+	}
+	if _, _, err := t.r.call.Bytes(ctx, r); err != nil {
+		return err
+	}
+	t.finished()
+	return nil
+}
+
+// fetch gets one file, checks it, and puts it in place whole.
+func (t *transfer) fetch(ctx context.Context, p plan) error {
+	if err := os.MkdirAll(filepath.Dir(p.local), 0o755); err != nil {
+		return err
+	}
+	res, err := t.r.call.Do(ctx, client.Request{Path: t.r.path + "/files/content", Query: url.Values{"path": {p.Path}}})
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	f, err := os.CreateTemp(filepath.Dir(p.local), ".stoa-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone once it is in place
+	sum := sha256.New()
+	err = copyAll(ctx, &counter{out: io.MultiWriter(f, sum), step: func(n int) { t.moved(n, p.Path) }}, res)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return err
+	}
+	if tag := strings.Trim(res.Header.Get("ETag"), `"`); tag != "" && tag != hex.EncodeToString(sum.Sum(nil)) {
+		return errors.New("what came is not what the service says it sent; try again")
+	}
+	if err := os.Chmod(f.Name(), 0o644); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), p.local); err != nil {
+		return err
+	}
+	t.finished()
+	return nil
+}
+
+// hashFile is the SHA-256 of a file in hexadecimal.
+func hashFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// copyAll copies a body that must be whole.
+func copyAll(ctx context.Context, out io.Writer, res *http.Response) error {
+	_, err := io.Copy(out, res.Body)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the download broke off; try again")
+	}
+	return err
+}
+
+// A reader tells how much was read.
+type reader struct {
+	*os.File
+	step func(n int)
+}
+
+func (r *reader) Read(b []byte) (int, error) {
+	n, err := r.File.Read(b)
+	if n > 0 {
+		r.step(n)
+	}
+	return n, err
+}
+
+// A counter tells how much was written, in sum or piece by piece.
+type counter struct {
+	out  io.Writer
+	n    int64
+	each func(n int64)
+	step func(n int)
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.out.Write(b)
+	c.n += int64(n)
+	if c.each != nil {
+		c.each(c.n)
+	}
+	if c.step != nil {
+		c.step(n)
+	}
+	return n, err
+}
