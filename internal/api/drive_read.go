@@ -51,6 +51,9 @@ func (s *Server) getDriveFileContent(w http.ResponseWriter, r *http.Request, _ s
 		return err
 	}
 	w.WriteHeader(status)
+	if r.Method == http.MethodHead {
+		return nil
+	}
 	return send(w, r, io.LimitReader(content, length))
 }
 
@@ -67,6 +70,9 @@ func (s *Server) exportDrive(w http.ResponseWriter, r *http.Request, _ stoa.Call
 	attach(w.Header(), who.AgentID+".zip")
 	w.Header().Set("Content-Type", "application/zip")
 	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
 	if err := export.WriteZip(r.Context(), w); err != nil {
 		if r.Context().Err() != nil {
 			return errHungUp

@@ -269,7 +269,17 @@ func TestRawContent(t *testing.T) {
 		}
 	}
 	h.With("Range", "bytes=0-").Want(416, "GET", h.at("/files/content", "path", "empty.txt"), nil)
-	h.put(t, 201, `sp "q" é;\x.txt`[:8]+"é.html", "<script>alert(1)</script>")
+	for name, want := range map[string]string{
+		`a b;"c".txt`: `attachment; filename="a b;\"c\".txt"`, "é.html": "attachment; filename*=utf-8''%C3%A9.html", "dir/x.svg": "attachment; filename=x.svg",
+	} {
+		h.put(t, 201, name, "<script>alert(1)</script>")
+		if r := h.Want(200, "GET", h.at("/files/content", "path", name), nil); r.Header.Get("Content-Disposition") != want {
+			t.Errorf("%q: %s", name, r.Header.Get("Content-Disposition"))
+		}
+	}
+	if r := h.Do("HEAD", h.at("/files/content", "path", "a.bin"), nil); r.Status != 200 || r.Header.Get("Content-Length") != fmt.Sprint(n) || len(r.Body) > 0 {
+		t.Errorf("HEAD: %d %v", r.Status, r.Header)
+	}
 }
 
 type endless struct{}

@@ -84,6 +84,25 @@ func TestListing(t *testing.T) {
 	})
 }
 
+func TestPrefixesEndAnywhere(t *testing.T) {
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		for _, p := range []string{"\u00ff1", "\u0100", "\ud7ff/1", "\ue000", "\U0010ffff", "\U0010ffff\U0010ffff", "z"} {
+			put(t, d, p, "word")
+		}
+		for prefix, want := range map[string]int{"\u00ff": 1, "\ud7ff": 1, "\ud7ff/": 1, "\ue000": 1, "\U0010ffff": 2, "\U0010ffff\U0010ffff": 1, "z": 1} {
+			if got := entries(t, d, drive.Listing{Prefix: prefix, Limit: 100}); len(got) != want {
+				t.Errorf("prefix %q lists %q", prefix, got)
+			}
+			if got := entries(t, d, drive.Listing{Prefix: prefix, Limit: 1, Desc: true}); len(got) != want {
+				t.Errorf("prefix %q lists %q backwards", prefix, got)
+			}
+			if hits, err := d.Search(t.Context(), who, "word", prefix, 0); err != nil || len(hits) != want {
+				t.Errorf("prefix %q finds %v, %v", prefix, hits, err)
+			}
+		}
+	})
+}
+
 func TestCursorsBelongToTheirList(t *testing.T) {
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		for _, p := range []string{"a/1", "a/2", "a/3"} {

@@ -121,13 +121,17 @@ func ParseFolder(text string) (string, error) {
 }
 
 // after is the first text that is larger than everything that begins with
-// prefix; ok is false when there is none.
+// prefix; ok is false when there is none. It is valid UTF-8, whose order is that
+// of its bytes.
 func after(prefix string) (text string, ok bool) {
-	b := []byte(prefix)
-	for i := len(b) - 1; i >= 0; i-- {
-		if b[i] < 0xff {
-			b[i]++
-			return string(b[:i+1]), true
+	for prefix != "" {
+		r, n := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-n]
+		switch {
+		case r == 0xd7ff: // what follows are surrogates, which are no text
+			return prefix + "\ue000", true
+		case r < unicode.MaxRune:
+			return prefix + string(r+1), true
 		}
 	}
 	return "", false

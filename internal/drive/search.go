@@ -172,12 +172,23 @@ func (s *searcher) sqlite(terms []term, all bool, n int) (string, []any) {
 			JOIN drive_passages p ON p.id = m.id JOIN drive_files f ON f.rid = p.file_rid
 			WHERE p.drive_id = $3 AND f.drive_id = $3 ORDER BY m.score, m.id`, []any{match, n, s.drive}
 	}
-	end, _ := after(s.prefix)
+	where, args := s.below()
 	return `SELECT ` + hitColumns + `, -m.score FROM
 		(SELECT rowid AS id, bm25(drive_index, 0.7, 1.0) AS score FROM drive_index WHERE drive_index MATCH $1) m
 		JOIN drive_passages p ON p.id = m.id JOIN drive_files f ON f.rid = p.file_rid
-		WHERE p.drive_id = $3 AND f.drive_id = $3 AND f.path >= $4 AND f.path < $5 ORDER BY m.score, m.id LIMIT $2`,
-		[]any{match, n, s.drive, s.prefix, end}
+		WHERE p.drive_id = $3 AND f.drive_id = $3` + where + ` ORDER BY m.score, m.id LIMIT $2`,
+		append([]any{match, n, s.drive}, args...)
+}
+
+// below is the condition of the prefix, with the placeholders from $4 on.
+func (s *searcher) below() (string, []any) {
+	if s.prefix == "" {
+		return "", nil
+	}
+	if end, ok := after(s.prefix); ok {
+		return ` AND f.path >= $4 AND f.path < $5`, []any{s.prefix, end}
+	}
+	return ` AND f.path >= $4`, []any{s.prefix}
 }
 
 func (s *searcher) postgres(terms []term, all bool, n int) (string, []any) {
@@ -185,12 +196,8 @@ func (s *searcher) postgres(terms []term, all bool, n int) (string, []any) {
 	if all {
 		join = " & "
 	}
-	where, args := "", []any{vectorQuery(driveMark(s.drive), terms, join), n, s.drive}
-	if s.prefix != "" {
-		end, _ := after(s.prefix)
-		where = ` AND f.path >= $4 AND f.path < $5`
-		args = append(args, s.prefix, end)
-	}
+	where, args := s.below()
+	args = append([]any{vectorQuery(driveMark(s.drive), terms, join), n, s.drive}, args...)
 	return `SELECT ` + hitColumns + `, ts_rank(p.words, q.q, 1)::float8 AS score
 		FROM (SELECT $1::tsquery AS q) q, drive_passages p JOIN drive_files f ON f.rid = p.file_rid
 		WHERE p.words @@ q.q AND p.drive_id = $3 AND f.drive_id = $3` + where + ` ORDER BY score DESC, p.id LIMIT $2`, args
