@@ -213,7 +213,7 @@ func (l *load) untilAnswered(ctx context.Context, a *account) {
 	r := l.record(a, "key-")
 	body := l.body(r, orders(), rand.IntN(2) == 0)
 	answered := 0
-	for range 400 {
+	for began := time.Now(); time.Since(began) < 3*time.Minute; {
 		attempt, leave := context.WithTimeout(context.Background(), 60*time.Second)
 		if rand.IntN(5) == 0 { // an impatient attempt
 			leave()
@@ -240,7 +240,7 @@ func (l *load) untilAnswered(ctx context.Context, a *account) {
 
 // breathe waits for something to happen, or a moment.
 func (l *load) breathe() {
-	t := time.NewTimer(5 * time.Millisecond)
+	t := time.NewTimer(20 * time.Millisecond)
 	defer t.Stop()
 	<-t.C
 }
