@@ -58,6 +58,10 @@ const (
 	CodeNotWaiting         Code = "not_waiting_for_input"
 	CodeInputAnswered      Code = "input_already_answered"
 	CodeTooManySessions    Code = "too_many_active_sessions"
+	CodeTaskNotFound       Code = "scheduled_task_not_found"
+	CodeTooManyTasks       Code = "too_many_scheduled_tasks" // of one agent
+	CodeInvalidCron        Code = "invalid_cron"
+	CodeInvalidTimezone    Code = "invalid_timezone"
 )
 
 // An Error is what a caller is told: made where its meaning is known, passed

@@ -1,0 +1,146 @@
+package schedule
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	_ "time/tzdata" // the same zones on every machine, also where there are none
+
+	"stoa/internal/stoa"
+)
+
+// Zones are the time zones of the IANA database, each read once. The zero value
+// works, for many goroutines.
+type Zones struct {
+	mu     sync.Mutex
+	loaded map[string]*time.Location
+}
+
+// Load gives a zone by its IANA name; [stoa.CodeInvalidTimezone] where there is
+// none.
+func (z *Zones) Load(name string) (*time.Location, error) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if l := z.loaded[name]; l != nil {
+		return l, nil
+	}
+	l, err := load(name)
+	if err != nil {
+		return nil, stoa.Errorf(stoa.CodeInvalidTimezone, "%q is no time zone of the IANA database; use a name such as \"Europe/Berlin\" or \"UTC\".", name).At("schedule.timezone").Because(err)
+	}
+	if z.loaded == nil {
+		z.loaded = map[string]*time.Location{}
+	}
+	z.loaded[name] = l
+	return l, nil
+}
+
+var errNoZone = errors.New("not the name of a zone")
+
+func load(name string) (*time.Location, error) {
+	first, _, _ := strings.Cut(name, "/")
+	switch first {
+	case "", "Local", "localtime", "posixrules", "posix", "right", "Factory", "SystemV": // of this machine, or no zone
+		return nil, errNoZone
+	}
+	if len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/_+-", r)
+	}) {
+		return nil, errNoZone
+	}
+	return time.LoadLocation(name)
+}
+
+// A clock turns wall times of one zone into instants. Wall times are seconds
+// since 1970 as if the wall were in UTC. It remembers the last period without a
+// transition, so it belongs to one goroutine.
+type clock struct {
+	zone           *time.Location
+	offset         int64 // seconds east of UTC
+	since, through int64 // while the offset certainly holds and no wall time occurs elsewhere
+}
+
+// margin is more than any two offsets of a zone differ: a wall time that far
+// from a transition occurs once.
+const margin = 26 * 60 * 60
+
+// wall is what the clock on the wall shows at an instant.
+func (c *clock) wall(at time.Time) int64 {
+	_, offset := at.In(c.zone).Zone()
+	return at.Unix() + int64(offset)
+}
+
+// instant is when the wall shows that time: the first time, where it does
+// twice; the first instant after the gap, where it never does.
+func (c *clock) instant(wall int64) int64 {
+	if at := wall - c.offset; c.since < c.through && at >= c.since && at < c.through {
+		return at
+	}
+	at, _ := c.look(wall)
+	return at
+}
+
+// The ways in which a wall time is not an instant of its own.
+const (
+	shiftGap  = "gap"  // it does not exist
+	shiftFold = "fold" // it occurs twice
+)
+
+// look is [clock.instant] that also tells what is special about the wall time.
+func (c *clock) look(wall int64) (at int64, shift string) {
+	// The periods around, of which the wall time may be in none, one or two.
+	probe := time.Unix(wall-2*margin, 0).In(c.zone)
+	found := false
+	var gap int64
+	hasGap := false
+	for range 6 {
+		from, to := period(probe)
+		_, off := probe.Zone()
+		offset := int64(off)
+		if t := wall - offset; t >= from && t < to {
+			if found {
+				return at, shiftFold
+			}
+			at, found = t, true
+			c.offset, c.since, c.through = offset, addClamped(from, margin), addClamped(to, -margin)
+		}
+		if to == math.MaxInt64 || to > wall+2*margin {
+			break
+		}
+		probe = time.Unix(to, 0).In(c.zone)
+		_, next := probe.Zone()
+		if !hasGap && to+offset <= wall && wall < to+int64(next) {
+			gap, hasGap = to, true
+		}
+	}
+	if found {
+		return at, ""
+	}
+	if hasGap {
+		return gap, shiftGap
+	}
+	return wall, "" // not reached: a wall time is in a period or between two
+}
+
+func addClamped(t, d int64) int64 {
+	if t == math.MinInt64 || t == math.MaxInt64 {
+		return t
+	}
+	return t + d
+}
+
+// period is when the offset at t began to hold and when it ends.
+func period(t time.Time) (from, to int64) {
+	from, to = math.MinInt64, math.MaxInt64
+	start, end := t.ZoneBounds()
+	if !start.IsZero() {
+		from = start.Unix()
+	}
+	if !end.IsZero() {
+		to = end.Unix()
+	}
+	return from, to
+}

@@ -1,0 +1,103 @@
+package stoa
+
+import "time"
+
+// A Schedule says when something happens. Type decides which of the others
+// count.
+type Schedule struct {
+	Type       string        // cron, interval or once
+	Expression string        // cron: five fields, or a word such as @daily
+	Timezone   string        // cron: an IANA name
+	Every      time.Duration // interval
+	RunAt      time.Time     // once
+}
+
+// The types of a [Schedule].
+const (
+	ScheduleCron     = "cron"
+	ScheduleInterval = "interval"
+	ScheduleOnce     = "once"
+)
+
+// A ScheduledTask starts sessions of an agent at the instants of its schedule.
+type ScheduledTask struct {
+	ID, AccountID, AgentID string
+	KeyID                  string // that made it; its limits count, and receipts name it
+	Name, Message          string
+	Mode                   SessionMode
+	Schedule               Schedule
+	StartAt, EndAt         time.Time // no instant before, none after; zero: no bound
+	MaxRuns                int64     // of its schedule; 0: no bound
+	Enabled                bool
+	PauseReason            string // why it is not enabled: user or failures
+	SessionPolicy          string // new or reuse
+	MissedPolicy           string // run_latest, skip or run_all
+	CatchUpWindow          time.Duration
+	OverlapPolicy          string        // skip, queue or allow
+	PauseAfter             int           // failures in a row; 0: never
+	MaxCredits             Credits       // of one run; 0: none beside the agent's
+	SessionID              string        // that is reused; empty: none yet
+	Anchor                 time.Time     // an interval is counted from here
+	Cursor                 time.Time     // instants up to here are dealt with, for good
+	NextAt                 time.Time     // the next instant; zero: none
+	Failures               int           // in a row
+	Counts                 TaskCounts    // of all its runs
+	Late                   time.Duration // the most that a run of it was late
+	LastRun                *TaskRun      // that was not skipped; nil: none yet
+	Revision               int64
+	CreatedAt, UpdatedAt   time.Time
+}
+
+// TaskCounts counts the runs of a task. Started has those in it that still run;
+// Scheduled, of those, has what the schedule started.
+type TaskCounts struct {
+	Started, Scheduled, Completed, Failed, Cancelled, Skipped int64
+}
+
+// The policies of a [ScheduledTask].
+const (
+	SessionNew   = "new"
+	SessionReuse = "reuse"
+
+	MissedRunLatest = "run_latest"
+	MissedSkip      = "skip"
+	MissedRunAll    = "run_all"
+
+	OverlapSkip  = "skip"
+	OverlapQueue = "queue"
+	OverlapAllow = "allow"
+)
+
+// Finished tells whether the schedule has no instant left.
+func (t ScheduledTask) Finished() bool {
+	return t.MaxRuns > 0 && t.Counts.Scheduled >= t.MaxRuns || t.Enabled && t.NextAt.IsZero()
+}
+
+// A TaskRun is what became of one instant of a task. Its status is that of its
+// turn, queued before it has one, or skipped.
+type TaskRun struct {
+	ID, TaskID, AccountID string
+	ScheduledFor          time.Time
+	Trigger               string // schedule, catch_up or manual
+	Status                string
+	SkipReason            string        // of a skipped one
+	Waiting               string        // for what it has no session yet: overlap or room
+	Instants              int64         // more than 1: a row for all skipped instants up to Through
+	Through               time.Time     // the last of these
+	SessionID             string        // empty: none
+	Turn                  int64         // of the session
+	Delay                 time.Duration // from the instant to the session
+	Revision              int64
+	CreatedAt             time.Time
+	StartedAt, FinishedAt time.Time // of the session; zero: not yet
+}
+
+// What a run is the work of.
+const (
+	TriggerSchedule = "schedule"
+	TriggerCatchUp  = "catch_up"
+	TriggerManual   = "manual"
+)
+
+// RunSkipped is the status of a run that never began.
+const RunSkipped = "skipped"
