@@ -79,7 +79,7 @@ func open(t *testing.T, browser context.Context, base, path string, l look) *tab
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
-	ctx, cancelTime := context.WithTimeout(ctx, 60*time.Second)
+	ctx, cancelTime := context.WithTimeout(ctx, 180*time.Second)
 	t.Cleanup(cancelTime)
 	p := &tab{t: t, ctx: ctx, base: base}
 	if err := chromedp.Do(ctx); err != nil {
@@ -161,10 +161,10 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 // see waits until an expression in the page is true.
 func (p *tab) see(expression string) {
 	p.t.Helper()
-	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(20*time.Second)))
+	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(45*time.Second)))
 	for range 3 { // a page that is being left takes its answers with it
 		if err != nil && strings.Contains(err.Error(), "context with specified id") {
-			_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(20*time.Second)))
+			_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(45*time.Second)))
 		}
 	}
 	if err != nil {

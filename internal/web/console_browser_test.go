@@ -198,3 +198,31 @@ func TestAnAccountWithoutHistoryIsToldWhatComesNext(t *testing.T) {
 	p.do(chromedp.Navigate(srv.URL + "/console#/credits"))
 	p.says("No receipts yet")
 }
+
+func TestALostConnectionIsSaidAndCanBeTriedAgain(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "credits/books", looks()[2])
+	p.says("The books balance.")
+	p.allow("ERR_", "502")
+	stub.cut.Store(true)
+	p.press("Check again")
+	p.says("Not connected")
+	p.fits()
+	p.shot("offline")
+	stub.cut.Store(false)
+	p.press("Try again")
+	p.see(`!document.body.innerText.includes("Not connected")`)
+}
+
+func TestAKeyThatIsRevokedSignsOut(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "credits/books", looks()[0])
+	p.says("The books balance.")
+	p.allow("401")
+	stub.refuse.Store(true)
+	p.press("Check again")
+	p.says("The key is no longer valid.")
+	p.see(`sessionStorage.getItem("stoa.key") === null`)
+}

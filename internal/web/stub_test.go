@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,11 +26,13 @@ type stub struct {
 	t    *testing.T
 	site *Site
 
-	mu      sync.Mutex
-	asked   []string      // method and path of each call, in order
-	left    chan struct{} // receives when a caller leaves an endless stream
-	revoked map[string]bool
-	bare    bool // an account in which nothing ever happened
+	mu    sync.Mutex
+	asked []string      // method and path of each call, in order
+	left  chan struct{} // receives when a caller leaves an endless stream
+	bare  bool          // an account in which nothing ever happened
+
+	cut    atomic.Bool // connections break
+	refuse atomic.Bool // no key is good any more
 }
 
 // serve starts the site with the stub behind /api/v1.
@@ -39,7 +42,7 @@ func serve(t *testing.T) (*stub, *httptest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stub{t: t, site: site, left: make(chan struct{}, 8), revoked: map[string]bool{}}
+	s := &stub{t: t, site: site, left: make(chan struct{}, 8)}
 	mux := http.NewServeMux()
 	site.Routes(mux)
 	mux.Handle("/api/v1/", http.HandlerFunc(s.api))
@@ -49,6 +52,9 @@ func serve(t *testing.T) (*stub, *httptest.Server) {
 }
 
 func (s *stub) api(w http.ResponseWriter, r *http.Request) {
+	if s.cut.Load() {
+		panic(http.ErrAbortHandler)
+	}
 	s.mu.Lock()
 	s.asked = append(s.asked, r.Method+" "+r.URL.Path)
 	s.mu.Unlock()
@@ -64,7 +70,7 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if key != goodKey && key != freeKey {
+	if s.refuse.Load() || key != goodKey && key != freeKey {
 		s.fail(w, "Unauthorized", "The API key is missing or not valid. Send it as Authorization: Bearer sk_….")
 		return
 	}
