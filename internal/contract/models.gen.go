@@ -179,8 +179,10 @@ type CreateAgent struct {
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
 
 	// Instructions What the agent is told before every conversation; at most `maxInstructionsCharacters` of `GET /api/v1/meta`.
-	Instructions string                           `json:"instructions"`
-	Limits       nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
+	Instructions string `json:"instructions"`
+
+	// Limits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.
+	Limits nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
 
 	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
 	Metadata nullable.Nullable[map[string]string] `json:"metadata,omitempty,omitzero"`
@@ -224,7 +226,7 @@ type CreateSession struct {
 	// ExternalUserID The end user, as you call them.
 	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
 
-	// Limits Of each turn. Where the agent has a lower limit, that one counts.
+	// Limits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.
 	Limits nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
 
 	// Message At most `maxMessageCharacters` of `GET /api/v1/meta`.
@@ -1212,7 +1214,7 @@ type SessionUsage struct {
 	TotalTokens int64 `json:"totalTokens"`
 }
 
-// SetTurnLimits What one turn may take. Null, or absent, is the limit of the service.
+// SetTurnLimits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.
 type SetTurnLimits struct {
 	// MaxCreditsMicro Of all its model calls together.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
@@ -1388,8 +1390,10 @@ type UpdateAgent struct {
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
 
 	// Instructions What the agent is told before every conversation; at most `maxInstructionsCharacters` of `GET /api/v1/meta`.
-	Instructions string                           `json:"instructions,omitempty,omitzero"`
-	Limits       nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
+	Instructions string `json:"instructions,omitempty,omitzero"`
+
+	// Limits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.
+	Limits nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
 
 	// Metadata Merged: each member is set, and null removes it. Null in place of the object removes all.
 	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
