@@ -14,6 +14,7 @@ import (
 // A StartRequest is a session as somebody wants it. AgentID and Message are
 // required.
 type StartRequest struct {
+	ID             string // of the session; empty: a new one
 	AgentID        string
 	Message        string
 	Mode           stoa.SessionMode // empty: chat
@@ -62,8 +63,11 @@ func (r *Runner) StartIn(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	if err != nil {
 		return stoa.Session{}, err
 	}
+	if req.ID == "" {
+		req.ID = stoa.NewID("ses")
+	}
 	row := &store.SessionRow{Session: stoa.Session{
-		ID: stoa.NewID("ses"), AccountID: c.Account.ID, SpaceID: agent.SpaceID, AgentID: agent.ID, KeyID: c.Key.ID,
+		ID: req.ID, AccountID: c.Account.ID, SpaceID: agent.SpaceID, AgentID: agent.ID, KeyID: c.Key.ID,
 		AgentVersion: agent.Version, Mode: req.Mode, Status: stoa.SessionQueued, ModelAsked: agent.Model, Trigger: req.Trigger,
 		ExternalID: req.ExternalID, ExternalUserID: req.ExternalUserID, Title: req.Title, Metadata: req.Metadata,
 		Limits: r.limits(req.Limits, agent.Limits),

@@ -1,0 +1,225 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// The kinds of an [Embed].
+const (
+	EmbedURL     = "url"     // a ticket for our own chat page
+	EmbedSession = "session" // a token for a page of the customer's
+)
+
+// An Embed is the permission to show an agent in a page, for one chat.
+type Embed struct {
+	ID, AccountID, AgentID string
+	KeyID                  string // that made it; the receipts of its chat name it
+	Kind                   string // EmbedURL or EmbedSession
+	ChatID                 string // the session that it is for, which begins with its first message
+	Origins                []string
+	ExternalUserID         string
+	Greeting, Theme        string
+	MessagesPerMinute      int
+	MaxMessages            int
+	MaxMessageChars        int
+	MaxCredits             stoa.Credits  // 0: none beside the balance
+	SpentBefore            stoa.Credits  // what the chat had spent when the embed was made
+	TokenLife, ChatLife    time.Duration // of each token; from the first token to the end of all
+	ExpiresAt              time.Time     // of an embed URL: until when its ticket can be exchanged
+	ChatExpiresAt          time.Time     // zero before the exchange
+	ExchangedAt            time.Time     // of an embed URL; zero: not yet
+	RevokedAt              time.Time     // zero: it was not
+	UsedAt                 time.Time     // of its newest message; zero: never
+	CreatedAt              time.Time
+	Messages               int         // that were sent under it
+	Recent                 []time.Time // when, those of the last minute
+	Refused                int64       // requests of origins that are not listed
+}
+
+const embedColumns = `id, account_id, agent_id, key_id, kind, chat_id, origins, external_user_id, greeting, theme,
+	messages_per_minute, max_messages, max_message_chars, max_credits, spent_before, token_life, chat_life,
+	expires_at, chat_expires_at, exchanged_at, revoked_at, used_at, created_at, messages, recent, refused`
+
+func scanEmbed(rows *sql.Rows) (Embed, error) {
+	var e Embed
+	var origins, recent string
+	var tokenLife, chatLife, expires, chatExpires, exchanged, revoked, used, created int64
+	if err := rows.Scan(&e.ID, &e.AccountID, &e.AgentID, &e.KeyID, &e.Kind, &e.ChatID, &origins, &e.ExternalUserID, &e.Greeting, &e.Theme,
+		&e.MessagesPerMinute, &e.MaxMessages, &e.MaxMessageChars, &e.MaxCredits, &e.SpentBefore, &tokenLife, &chatLife,
+		&expires, &chatExpires, &exchanged, &revoked, &used, &created, &e.Messages, &recent, &e.Refused); err != nil {
+		return e, err
+	}
+	e.TokenLife, e.ChatLife = time.Duration(tokenLife)*time.Microsecond, time.Duration(chatLife)*time.Microsecond
+	e.ExpiresAt, e.ChatExpiresAt, e.ExchangedAt = db.Time(expires), db.Time(chatExpires), db.Time(exchanged)
+	e.RevokedAt, e.UsedAt, e.CreatedAt = db.Time(revoked), db.Time(used), db.Time(created)
+	if err := jsonx.Unmarshal([]byte(origins), &e.Origins); err != nil {
+		return e, err
+	}
+	var times []int64
+	if err := jsonx.Unmarshal([]byte(recent), &times); err != nil {
+		return e, err
+	}
+	for _, t := range times {
+		e.Recent = append(e.Recent, db.Time(t))
+	}
+	return e, nil
+}
+
+// InsertEmbed adds an embed. ticket is the hash of an embed URL's ticket. ID and
+// ChatID must be set; CreatedAt is.
+func (tx *Tx) InsertEmbed(ctx context.Context, e Embed, ticket string) (Embed, error) {
+	e.CreatedAt = tx.Now
+	origins, err := jsonText(e.Origins)
+	if err != nil {
+		return e, err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO embeds (id, account_id, agent_id, key_id, kind, chat_id, origins, external_user_id, greeting, theme,
+			messages_per_minute, max_messages, max_message_chars, max_credits, spent_before, ticket, token_life, chat_life,
+			expires_at, chat_expires_at, exchanged_at, revoked_at, used_at, messages, recent, refused, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, 0, 0, 0, 0, '[]', 0, $21)`,
+		e.ID, e.AccountID, e.AgentID, e.KeyID, e.Kind, e.ChatID, origins, e.ExternalUserID, e.Greeting, e.Theme,
+		e.MessagesPerMinute, e.MaxMessages, e.MaxMessageChars, int64(e.MaxCredits), int64(e.SpentBefore), ticket,
+		e.TokenLife.Microseconds(), e.ChatLife.Microseconds(), db.Micros(e.ExpiresAt), db.Micros(e.ChatExpiresAt), db.Micros(e.CreatedAt))
+	if err != nil || e.Kind != EmbedSession {
+		return e, err
+	}
+	for _, origin := range e.Origins {
+		if _, err := tx.Exec(ctx, `INSERT INTO embed_origins (embed_id, origin) VALUES ($1, $2)`, e.ID, origin); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// Embed is an embed of one kind of an account's agent; CodeNotFound where there
+// is none.
+func (tx *Tx) Embed(ctx context.Context, accountID, agentID, kind, id string) (Embed, error) {
+	e, found, err := tx.embed(ctx, `account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4`, accountID, agentID, kind, id)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeNotFound, "This agent has no such embed.").At("embedId")
+	}
+	return e, err
+}
+
+// EmbedByID finds an embed, whosever it is: for those who show its secret, or
+// ask for its page.
+func (tx *Tx) EmbedByID(ctx context.Context, id string) (Embed, bool, error) {
+	return tx.embed(ctx, `id = $1`, id)
+}
+
+// LockEmbed is [Tx.EmbedByID], and keeps the row from being changed until the
+// commit.
+func (tx *Tx) LockEmbed(ctx context.Context, id string) (Embed, bool, error) {
+	return tx.embed(ctx, `id = $1`+tx.ForUpdate(), id)
+}
+
+func (tx *Tx) embed(ctx context.Context, cond string, args ...any) (e Embed, found bool, err error) {
+	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
+		found = true
+		e, err = scanEmbed(rows)
+		return err
+	}, `SELECT `+embedColumns+` FROM embeds WHERE `+cond, args...)
+	return e, found, err
+}
+
+// Embeds lists the embeds of one kind of an agent, ended ones too.
+func (tx *Tx) Embeds(ctx context.Context, accountID, agentID, kind string, p Page) ([]Embed, bool, error) {
+	where, order, args := p.clause(4)
+	var list []Embed
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		e, err := scanEmbed(rows)
+		list = append(list, e)
+		return err
+	}, `SELECT `+embedColumns+` FROM embeds WHERE account_id = $1 AND agent_id = $2 AND kind = $3`+where+order, append([]any{accountID, agentID, kind}, args...)...)
+	list, more := cut(list, p)
+	return list, more, err
+}
+
+// TicketOf is the hash of an embed's ticket.
+func (tx *Tx) TicketOf(ctx context.Context, id string) (hash string, err error) {
+	_, err = tx.Get(ctx, `SELECT ticket FROM embeds WHERE id = $1`, []any{id}, &hash)
+	return hash, err
+}
+
+// ExchangeEmbed notes that an embed's ticket is used up, and tells whether it
+// was not before.
+func (tx *Tx) ExchangeEmbed(ctx context.Context, id string, chatExpiresAt time.Time) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE embeds SET exchanged_at = $2, chat_expires_at = $3 WHERE id = $1 AND exchanged_at = 0`, id, db.Micros(tx.Now), db.Micros(chatExpiresAt))
+	return n == 1, err
+}
+
+// RevokeEmbed ends an embed and its tokens. One that has ended, or is not there,
+// is no error.
+func (tx *Tx) RevokeEmbed(ctx context.Context, accountID, agentID, kind, id string) error {
+	n, err := tx.Exec(ctx, `UPDATE embeds SET revoked_at = $5 WHERE account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4 AND revoked_at = 0`,
+		accountID, agentID, kind, id, db.Micros(tx.Now))
+	if err != nil || n == 0 {
+		return err
+	}
+	_, err = tx.Exec(ctx, `DELETE FROM embed_tokens WHERE embed_id = $1`, id)
+	return err
+}
+
+// SendUnderEmbed counts a message. The row must have been locked.
+func (tx *Tx) SendUnderEmbed(ctx context.Context, e Embed, recent []time.Time) error {
+	times := make([]int64, 0, len(recent))
+	for _, t := range recent {
+		times = append(times, db.Micros(t))
+	}
+	text, err := jsonText(times)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE embeds SET messages = messages + 1, recent = $2, used_at = $3 WHERE id = $1`, e.ID, text, db.Micros(tx.Now))
+	return err
+}
+
+// InsertEmbedToken adds a token, by its hash, and removes those of the embed
+// that have expired.
+func (tx *Tx) InsertEmbedToken(ctx context.Context, embedID, hash string, expiresAt time.Time) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM embed_tokens WHERE embed_id = $1 AND expires_at <= $2`, embedID, db.Micros(tx.Now)); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO embed_tokens (hash, embed_id, expires_at) VALUES ($1, $2, $3)`, hash, embedID, db.Micros(expiresAt))
+	return err
+}
+
+// EmbedToken finds the embed that a token is of.
+func (tx *Tx) EmbedToken(ctx context.Context, hash string) (embedID string, expiresAt time.Time, found bool, err error) {
+	var expires int64
+	found, err = tx.Get(ctx, `SELECT embed_id, expires_at FROM embed_tokens WHERE hash = $1`, []any{hash}, &embedID, &expires)
+	return embedID, db.Time(expires), found, err
+}
+
+// EmbedChat tells of a chat that was made for an embed: whose it is, and whether
+// its session has begun.
+func (tx *Tx) EmbedChat(ctx context.Context, accountID, agentID, id string) (userID string, begun, found bool, err error) {
+	found, err = tx.Get(ctx, `SELECT user_id, begun FROM embed_chats WHERE account_id = $1 AND agent_id = $2 AND id = $3`, []any{accountID, agentID, id}, &userID, &begun)
+	return userID, begun, found, err
+}
+
+// InsertEmbedChat makes room for a chat whose session begins later.
+func (tx *Tx) InsertEmbedChat(ctx context.Context, accountID, agentID, id, userID string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO embed_chats (id, account_id, agent_id, user_id, begun, created_at) VALUES ($1, $2, $3, $4, 0, $5)`,
+		id, accountID, agentID, userID, db.Micros(tx.Now))
+	return err
+}
+
+// BeginEmbedChat notes that a chat's session begins, and tells whether it had
+// not before.
+func (tx *Tx) BeginEmbedChat(ctx context.Context, accountID, id string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE embed_chats SET begun = 1 WHERE account_id = $1 AND id = $2 AND begun = 0`, accountID, id)
+	return n == 1, err
+}
+
+// CapSession sets what all turns of a session together may spend; 0 lifts it.
+func (tx *Tx) CapSession(ctx context.Context, accountID, id string, most stoa.Credits) error {
+	_, err := tx.Exec(ctx, `UPDATE sessions SET max_spend = $3 WHERE account_id = $1 AND id = $2`, accountID, id, int64(most))
+	return err
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"stoa/internal/db"
+)
+
+// maxRefusals bounds the refused origins that are remembered by name.
+const maxRefusals = 20
+
+// EmbedListing finds the newest embed session that is in force and lists one of
+// the patterns: for a chat, or for any with an empty chatID. Found tells whether
+// there is one.
+func (tx *Tx) EmbedListing(ctx context.Context, chatID string, patterns []string) (id string, found bool, err error) {
+	for _, pattern := range patterns {
+		found, err = tx.Get(ctx, `SELECT e.id FROM embed_origins o JOIN embeds e ON e.id = o.embed_id
+			WHERE o.origin = $1 AND ($2 = '' OR e.chat_id = $2) AND e.revoked_at = 0 AND e.chat_expires_at > $3
+			ORDER BY e.created_at DESC, e.id DESC LIMIT 1`, []any{pattern, chatID, db.Micros(tx.Now)}, &id)
+		if err != nil || found {
+			return id, found, err
+		}
+	}
+	return "", false, nil
+}
+
+// EmbedOfChat is the newest embed of a chat that is in force.
+func (tx *Tx) EmbedOfChat(ctx context.Context, chatID string) (id string, found bool, err error) {
+	found, err = tx.Get(ctx, `SELECT id FROM embeds WHERE chat_id = $1 AND revoked_at = 0 AND chat_expires_at > $2
+		ORDER BY created_at DESC, id DESC LIMIT 1`, []any{chatID, db.Micros(tx.Now)}, &id)
+	return id, found, err
+}
+
+// A Refusal is an origin that asked and is not listed.
+type Refusal struct {
+	Origin string
+	Times  int64
+	LastAt time.Time
+}
+
+// RefuseOrigin counts a request of an origin that is not listed. Beyond the
+// first twenty origins of an embed only the sum grows.
+func (tx *Tx) RefuseOrigin(ctx context.Context, embedID, origin string) error {
+	if _, err := tx.Exec(ctx, `UPDATE embeds SET refused = refused + 1 WHERE id = $1`, embedID); err != nil {
+		return err
+	}
+	n, err := tx.Exec(ctx, `UPDATE embed_refusals SET times = times + 1, last_at = $3 WHERE embed_id = $1 AND origin = $2`, embedID, origin, db.Micros(tx.Now))
+	if err != nil || n > 0 {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO embed_refusals (embed_id, origin, times, last_at)
+		SELECT $1, $2, 1, $3 WHERE (SELECT count(*) FROM embed_refusals WHERE embed_id = $1) < $4 ON CONFLICT (embed_id, origin) DO NOTHING`,
+		embedID, origin, db.Micros(tx.Now), maxRefusals)
+	return err
+}
+
+// Refusals lists the origins that an embed refused, the latest first.
+func (tx *Tx) Refusals(ctx context.Context, embedID string) ([]Refusal, error) {
+	list := []Refusal{}
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var r Refusal
+		var last int64
+		err := rows.Scan(&r.Origin, &r.Times, &last)
+		r.LastAt = db.Time(last)
+		list = append(list, r)
+		return err
+	}, `SELECT origin, times, last_at FROM embed_refusals WHERE embed_id = $1 ORDER BY last_at DESC, origin`, embedID)
+	return list, err
+}
+
+// PurgeEmbeds removes embeds and unused chats that were made before a time, at
+// most limit of each. Nothing of theirs can be in force by then.
+func (tx *Tx) PurgeEmbeds(ctx context.Context, before time.Time, limit int) error {
+	ids, err := tx.texts(ctx, `SELECT id FROM embeds WHERE created_at < $1 ORDER BY created_at LIMIT $2`, db.Micros(before), limit)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		for _, q := range []string{
+			`DELETE FROM embed_tokens WHERE embed_id = $1`,
+			`DELETE FROM embed_origins WHERE embed_id = $1`,
+			`DELETE FROM embed_refusals WHERE embed_id = $1`,
+			`DELETE FROM embeds WHERE id = $1`,
+		} {
+			if _, err := tx.Exec(ctx, q, id); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = tx.Exec(ctx, `DELETE FROM embed_chats WHERE id IN (SELECT id FROM embed_chats WHERE created_at < $1 ORDER BY created_at LIMIT $2)`, db.Micros(before), limit)
+	return err
+}
