@@ -142,6 +142,7 @@ type record struct {
 	mark     string
 	account  *account
 	key      string // of idempotency; empty: the call was made once
+	session  bool   // of an agent, not a call of the model endpoint
 	attempts []seen
 }
 
@@ -201,6 +202,12 @@ func (a *audit) check(t testing.TB) {
 	}
 	for mark, rec := range a.records {
 		charges := byMark[mark]
+		if rec.session {
+			for _, err := range checkSession(rec, charges) {
+				t.Errorf("session %s: %v", mark, err)
+			}
+			continue
+		}
 		if len(charges) > 1 {
 			t.Errorf("%s (idempotency key %q) was charged %d times: %+v; its callers saw %+v", mark, rec.key, len(charges), charges, rec.attempts)
 		}
@@ -237,6 +244,32 @@ func (a *audit) check(t testing.TB) {
 			t.Errorf("nobody made the call %q that was charged: %+v", mark, list)
 		}
 	}
+}
+
+// checkSession holds a session of one step against its charges: one if it has
+// completed, for that usage, and none otherwise, since the step and its charge
+// are committed together.
+func checkSession(rec *record, charges []receipt) (errs []error) {
+	if len(rec.attempts) == 0 {
+		return nil // it was never started, which is a fault of its own
+	}
+	s := rec.attempts[0]
+	want := 0
+	if s.end == "completed" {
+		want = 1
+	}
+	if len(charges) != want {
+		return append(errs, fmt.Errorf("it %s and has %d charges: %+v", s.end, len(charges), charges))
+	}
+	for _, r := range charges {
+		if r.ID != s.id+".1.1" || r.Model.Served != s.model {
+			errs = append(errs, fmt.Errorf("the session %s of %s has the charge %s of %s", s.id, s.model, r.ID, r.Model.Served))
+		}
+		if r.Usage.InputTokens != s.usage.Input || r.Usage.OutputTokens != s.usage.Output || r.Usage.TotalTokens != s.usage.Total {
+			errs = append(errs, fmt.Errorf("it tells %+v, its charge %+v", s.usage, r.Usage))
+		}
+	}
+	return errs
 }
 
 // checkReceipt holds one receipt against the price list and what the vendor

@@ -176,9 +176,14 @@ func (s *seen) stream(ctx context.Context, body io.Reader, delta func(int)) {
 	}
 }
 
-// get reads one resource of the control plane; it gives the status, 0 where no
+// call makes one request of the control plane; it gives the status, 0 where no
 // reply came.
 func (h *house) call(ctx context.Context, method, key, path string, body, into any) (int, error) {
+	return h.callOnce(ctx, method, key, "", path, body, into)
+}
+
+// callOnce is call under an idempotency key.
+func (h *house) callOnce(ctx context.Context, method, key, idempotencyKey, path string, body, into any) (int, error) {
 	var text io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
@@ -196,6 +201,9 @@ func (h *house) call(ctx context.Context, method, key, path string, body, into a
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if idempotencyKey != "" {
+		req.Header.Set("Idempotency-Key", idempotencyKey)
 	}
 	res, err := h.http.Do(req)
 	if err != nil {
@@ -233,6 +241,22 @@ type account struct {
 	// A second key that may spend so much a day; empty: there is none.
 	cappedKey, cappedID string
 	cap                 int64
+
+	agent string // its id; empty: there is none
+}
+
+// newAgent gives the account an agent.
+func (h *house) newAgent(t testing.TB, a *account) {
+	t.Helper()
+	var me struct{ DefaultSpaceID string }
+	h.get(t, a.key, "/users/me", &me)
+	var made struct{ ID string }
+	_, err := h.call(context.Background(), http.MethodPost, a.key, "/api-agents",
+		object{"spaceId": me.DefaultSpaceID, "name": "agent", "instructions": "Do as you are told.", "model": "alpha-haiku-4-5"}, &made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.agent = made.ID
 }
 
 // newCappedKey gives the account a key with a daily cap, in micro-credits.

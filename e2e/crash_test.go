@@ -63,7 +63,9 @@ func crash(t *testing.T, postgres, settings string, kills int) {
 		h.newAccount(t, "free", 500_000_000),
 		h.newAccount(t, "pro", 30_000), // lives from hand to mouth, by top-ups
 	}
-	h.newCappedKey(t, l.accounts[1], 20_000)
+	h.newCappedKey(t, l.accounts[1], 6_000)
+	h.newAgent(t, l.accounts[0])
+	h.newAgent(t, l.accounts[2])
 
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -168,6 +168,8 @@ func (l *load) one(ctx context.Context) {
 		l.onceAs(a, a.cappedKey, "tokens: 8\n"+strings.Repeat("and on ", 200), rand.IntN(2) == 0, nil)
 	case kind < 70: // an upstream that fails
 		l.once(a, failing(), rand.IntN(2) == 0, nil)
+	case kind < 76 && a.agent != "":
+		l.session(ctx, a)
 	case kind < 94:
 		l.untilAnswered(ctx, a)
 	case kind < 97:
@@ -238,6 +240,49 @@ func (l *load) untilAnswered(ctx context.Context, a *account) {
 	l.fault("%s was never answered under its key; at last: %+v", r.mark, r.attempts[len(r.attempts)-3:])
 }
 
+// session starts a session of the account's agent, once however often it has to
+// ask, and follows it to where it stops.
+func (l *load) session(ctx context.Context, a *account) {
+	r := l.record(a, "session-")
+	r.session = true
+	background, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Minute)
+	defer cancel()
+	path := "/api-agents/" + a.agent + "/sessions"
+	body := object{"message": "mark: " + r.mark + "\n" + orders(), "mode": "once", "externalUserId": r.mark}
+	var s struct {
+		ID, Status string
+		Usage      struct{ InputTokens, OutputTokens, TotalTokens int64 }
+		Model      struct{ Served *string }
+	}
+	for {
+		status, err := l.h.callOnce(background, http.MethodPost, a.key, r.key, path, body, &s)
+		if err == nil && s.ID != "" {
+			break
+		}
+		if status != 0 && status < 500 && status != http.StatusConflict || background.Err() != nil {
+			l.fault("start session %s: %v", r.mark, err)
+			return
+		}
+		l.h.await(background)
+	}
+	l.happened()
+	id := s.ID
+	for s.Status == "queued" || s.Status == "running" {
+		if status, err := l.h.call(background, http.MethodGet, a.key, path+"/"+id+"?waitSeconds=1", nil, &s); err != nil {
+			if status != 0 && status < 500 || background.Err() != nil {
+				l.fault("read session %s: %v", r.mark, err)
+				return
+			}
+			l.h.await(background)
+		}
+	}
+	told := seen{id: id, end: s.Status, charge: -1, usage: usage{s.Usage.InputTokens, s.Usage.OutputTokens, s.Usage.TotalTokens}}
+	if s.Model.Served != nil {
+		told.model = *s.Model.Served
+	}
+	l.saw(r, told)
+}
+
 // breathe waits for something to happen, or a moment.
 func (l *load) breathe() {
 	t := time.NewTimer(20 * time.Millisecond)
@@ -294,11 +339,15 @@ func (l *load) finish(t testing.TB) *audit {
 
 // tally counts what happened, for the log of the test.
 func (l *load) tally() string {
-	var calls, completed, failed, hungUp, cut, refused, replayed, quota, budget int
+	var calls, completed, failed, hungUp, cut, refused, replayed, quota, budget, sessions, unfinished int
 	for _, r := range l.records {
 		calls++
 		for _, s := range r.attempts {
 			switch {
+			case r.session && s.end == "completed":
+				sessions++
+			case r.session:
+				unfinished++
 			case s.replayed:
 				replayed++
 			case s.done():
@@ -318,6 +367,6 @@ func (l *load) tally() string {
 			}
 		}
 	}
-	return fmt.Sprintf("%d calls: %d replies, %d replays, %d failures, %d hang-ups, %d cut by a kill, %d not connected, %d without credits, %d above a key's cap; %d top-ups; the vendor saw %d requests",
-		calls, completed, replayed, failed, hungUp, cut, refused, quota, budget, l.tops, len(l.vendor.Served()))
+	return fmt.Sprintf("%d calls: %d replies, %d replays, %d failures, %d hang-ups, %d cut by a kill, %d not connected, %d without credits, %d above a key's cap; %d sessions, %d failed ones; %d top-ups; the vendor saw %d requests",
+		calls, completed, replayed, failed, hungUp, cut, refused, quota, budget, sessions, unfinished, l.tops, len(l.vendor.Served()))
 }
