@@ -36,7 +36,7 @@ var testRooms = []string{"fakeup", "apitest", "archtest"}
 
 const (
 	maxLines       = 800 // of a file, by law
-	maxVocabulary  = 1000
+	maxVocabulary  = 800 // lines of code, comments and blank lines aside
 	moduleInternal = "stoa/internal/"
 )
 
@@ -47,6 +47,7 @@ type source struct {
 	file  *ast.File
 	fset  *token.FileSet
 	lines int
+	code  int // lines that are neither blank nor a comment
 	test  bool
 	own   bool // written by hand
 }
@@ -80,6 +81,7 @@ func sources(t *testing.T) []source {
 		out = append(out, source{
 			path: p, room: room, file: f, fset: fset,
 			lines: strings.Count(string(text), "\n"),
+			code:  codeLines(string(text)),
 			test:  strings.HasSuffix(p, "_test.go") || strings.Contains(p, "test/"),
 			own:   !ast.IsGenerated(f),
 		})
@@ -92,6 +94,15 @@ func sources(t *testing.T) []source {
 		t.Fatalf("only %d files found: the walk is broken", len(out))
 	}
 	return out
+}
+
+func codeLines(text string) (n int) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+			n++
+		}
+	}
+	return n
 }
 
 func TestARoomUsesOnlyLowerFloors(t *testing.T) {
@@ -127,7 +138,7 @@ func TestTheVocabularyImportsTheStandardLibraryOnly(t *testing.T) {
 		if s.room != "stoa" || s.test {
 			continue
 		}
-		total += s.lines
+		total += s.code
 		for _, imp := range s.file.Imports {
 			if name, _ := strconv.Unquote(imp.Path.Value); strings.Contains(name, ".") || strings.HasPrefix(name, "stoa/") {
 				t.Errorf("%s imports %s: the vocabulary has no dependencies", s.path, name)
@@ -135,7 +146,7 @@ func TestTheVocabularyImportsTheStandardLibraryOnly(t *testing.T) {
 		}
 	}
 	if total > maxVocabulary {
-		t.Errorf("the vocabulary has %d lines; at most %d keep it a vocabulary: move what needs a clock, a database or a socket upstairs", total, maxVocabulary)
+		t.Errorf("the vocabulary has %d lines of code; at most %d keep it a vocabulary: move what needs a clock, a database or a socket upstairs", total, maxVocabulary)
 	}
 }
 
