@@ -88,6 +88,7 @@ func crash(t *testing.T, postgres, settings string, kills int) {
 		}
 		if i == kills/2 {
 			early = h.receipts(t, l.accounts[0].key)
+			h.verify(t) // beside the running server
 		}
 		h.kill()
 		h.start()

@@ -231,6 +231,9 @@ func (h *house) reload() {
 			h.limited.Store(cfg.RateLimited())
 			h.keep.Store(&cfg.Retention)
 			h.keys.Forget() // callers carry their plan
+			for _, w := range cfg.Warnings {
+				h.log.Warn("the configuration may not be what was meant", "warning", w)
+			}
 			h.log.Info("configuration read again")
 			return
 		}

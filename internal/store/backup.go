@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,11 +76,24 @@ func Backup(ctx context.Context, dir, file, version string) (m Manifest, err err
 	if err := pack(ctx, m, work, part); err != nil {
 		return m, err
 	}
-	// Link and not rename: a file that appeared meanwhile is not overwritten.
-	if err := os.Link(part, file); err != nil {
+	if err := publish(part, file); err != nil {
 		return m, err
 	}
 	return m, syncDir(filepath.Dir(file))
+}
+
+// publish gives a finished file its name, which must not be taken. A link and
+// not a rename: a file that appeared meanwhile is not overwritten. Where a file system
+// has no links, a look has to do.
+func publish(part, file string) error {
+	err := os.Link(part, file)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if _, there := os.Lstat(file); there == nil {
+		return err
+	}
+	return os.Rename(part, file)
 }
 
 func describe(path string) (BackupFile, error) {
