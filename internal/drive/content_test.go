@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
@@ -125,6 +126,44 @@ func TestContentCanBeReadFromAnywhere(t *testing.T) {
 			t.Error("the download changed under its reader")
 		}
 	})
+}
+
+func TestForgottenContentStaysForItsGrace(t *testing.T) {
+	for _, c := range []struct {
+		grace time.Duration
+		kept  bool
+	}{{time.Hour, true}, {time.Microsecond, false}} {
+		each(t, drive.Limits{MaxVersions: 1, Grace: c.grace}, func(t *testing.T, d *drive.Drives) {
+			first := strings.Repeat("first", 100_000)
+			put(t, d, "a", first)
+			_, r, err := d.Open(t.Context(), who, path(t, "a"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			head := drain(t, io.LimitReader(r, 10))
+			put(t, d, "a", "second")
+			put(t, d, "a", "third") // the first is no version any more
+			if v, err := d.Versions(t.Context(), who, path(t, "a")); err != nil || len(v) != 2 {
+				t.Fatal(v, err)
+			}
+			if err := d.Sweep(t.Context(), allThere); err != nil {
+				t.Fatal(err)
+			}
+			rest, err := io.ReadAll(r)
+			if c.kept != (err == nil) || c.kept && string(head)+string(rest) != first {
+				t.Errorf("after a grace of %v: %d bytes, %v", c.grace, len(head)+len(rest), err)
+			}
+			// The same content again is taken up again, or stored anew.
+			put(t, d, "b", first)
+			if read(t, d, "b") != first {
+				t.Error("the content came back as another")
+			}
+			if err := d.Sweep(t.Context(), allThere); err != nil || read(t, d, "b") != first {
+				t.Error("what is in use was swept", err)
+			}
+			check(t, d)
+		})
+	}
 }
 
 func TestLinesAreReadAsTheyAre(t *testing.T) {

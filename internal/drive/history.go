@@ -52,6 +52,8 @@ func (w *writer) keep(c *Content) (blobRow, error) {
 	return b, nil
 }
 
+// countLines counts a last line without its line break too; an empty text has
+// none.
 func countLines(r io.Reader) (int64, error) {
 	var lines int64
 	last := byte('\n')

@@ -18,14 +18,11 @@ func (w *writer) index(f File, r io.Reader) error {
 	} else {
 		ix = &fts5Indexer{w: w, path: joinWords(mark, f.Path)}
 	}
-	_, err := eachPassage(r, func(p passage) error { return ix.add(f.rid, p, mark) })
-	return err
+	return eachPassage(r, func(p passage) error { return ix.add(f.rid, p, mark) })
 }
 
 // unindex forgets a file's passages and words.
-func (w *writer) unindex(rid int64) error { return unindex(w, rid) }
-
-func unindex(w *writer, rid int64) error {
+func (w *writer) unindex(rid int64) error {
 	if !w.tx.Postgres() {
 		if _, err := w.tx.Exec(w.ctx, `DELETE FROM drive_index WHERE rowid IN (SELECT id FROM drive_passages WHERE file_rid = $1)`, rid); err != nil {
 			return err

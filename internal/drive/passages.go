@@ -27,9 +27,8 @@ type passage struct {
 }
 
 // eachPassage cuts a text into passages and hands each to fn; its text is good
-// until fn returns. It gives the number of lines: a last line without its line
-// break counts, an empty text has none.
-func eachPassage(r io.Reader, fn func(passage) error) (lines int64, err error) {
+// until fn returns.
+func eachPassage(r io.Reader, fn func(passage) error) error {
 	in := bufio.NewReaderSize(r, 2*maxPassage)
 	var p passage
 	p.text = make([]byte, 0, maxPassage)
@@ -49,7 +48,7 @@ func eachPassage(r io.Reader, fn func(passage) error) (lines int64, err error) {
 	for {
 		b, err := in.Peek(maxPassage)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
+			return err
 		}
 		if len(b) == 0 {
 			break
@@ -63,7 +62,7 @@ func eachPassage(r io.Reader, fn func(passage) error) (lines int64, err error) {
 		heading := lineStart && b[0] == '#'
 		if len(p.text)+len(b) > maxPassage || heading && len(p.text) >= halfPassage {
 			if err := flush(); err != nil {
-				return 0, err
+				return err
 			}
 		}
 		if len(p.text) == 0 {
@@ -74,7 +73,7 @@ func eachPassage(r io.Reader, fn func(passage) error) (lines int64, err error) {
 		blank := lineStart && len(bytes.TrimSpace(b)) == 0
 		if len(p.text) >= fullPassage || blank && len(p.text) >= halfPassage {
 			if err := flush(); err != nil {
-				return 0, err
+				return err
 			}
 		}
 		lineStart = whole && b[len(b)-1] == '\n'
@@ -83,13 +82,7 @@ func eachPassage(r io.Reader, fn func(passage) error) (lines int64, err error) {
 		}
 		in.Discard(len(b)) // cannot fail: it was peeked
 	}
-	if err := flush(); err != nil {
-		return 0, err
-	}
-	if lineStart {
-		line--
-	}
-	return line, nil
+	return flush()
 }
 
 // softCut is where to cut a piece of a line that does not end: after the last

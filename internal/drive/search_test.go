@@ -155,3 +155,20 @@ func TestBinaryFilesAreKeptAndNotSearched(t *testing.T) {
 		check(t, d)
 	})
 }
+
+func TestOtherDrivesDoNotCrowdASearch(t *testing.T) {
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		for i := range 60 {
+			other := drive.Owner{AccountID: "acc_1", AgentID: fmt.Sprintf("agt_%d", 2+i%3)}
+			if _, err := d.PutText(t.Context(), other, drive.Once{}, path(t, fmt.Sprintf("f%d", i)), "needle needle needle", ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(t, d, "mine.txt", "among very many other words there is a needle in here somewhere")
+		for _, q := range []string{"needle", "needle absent", "needl"} {
+			if hits, err := d.Search(t.Context(), who, q, "", 1); err != nil || len(hits) != 1 || hits[0].Path != "mine.txt" || hits[0].Score != 1 {
+				t.Errorf("%q finds %v, %v", q, hits, err)
+			}
+		}
+	})
+}
