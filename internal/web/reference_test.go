@@ -120,12 +120,20 @@ func TestEverySampleIsWhatAShellCanRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var script strings.Builder
+	named := commands()
 	for _, g := range ref.Groups {
 		for _, o := range g.Operations {
+			delete(named, o.ID)
 			for _, s := range o.Samples {
+				if strings.Contains(s.Text, "$PATH") {
+					t.Errorf("%s: the sample needs $PATH, which is the shell's", o.ID)
+				}
 				script.WriteString(s.Text + "\n")
 			}
 		}
+	}
+	for id := range named {
+		t.Errorf("there is a command for %s, which is not in the contract", id)
 	}
 	check := exec.Command(sh, "-n")
 	check.Stdin = strings.NewReader(script.String())

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -64,11 +65,71 @@ func (b *builder) sampleOf(v *value, depth int) *value {
 	return &value{kind: 's'}
 }
 
-// commands are the operations that the command line has a word for; the others
+// commands are the operations that the command line has words for; the others
 // are called with "stoa api".
-var commands = map[string]string{
-	"createResponse": `stoa respond -m auto "Why is the sky blue?"`,
-	"getMe":          "stoa whoami",
+func commands() map[string]string {
+	return map[string]string{
+		"createResponse": `stoa respond -m auto "Why is the sky blue?"`,
+		"getMe":          `stoa whoami`,
+
+		"createKey": `stoa keys create --name website --scope responses`,
+		"listKeys":  `stoa keys list`,
+		"getKey":    `stoa keys get "$ID"`,
+		"rotateKey": `stoa keys rotate "$ID" --overlap 24h`,
+		"revokeKey": `stoa keys revoke "$ID"`,
+
+		"getCredits":     `stoa credits`,
+		"listLedger":     `stoa credits ledger`,
+		"listReceipts":   `stoa receipts list`,
+		"getReceipt":     `stoa receipts get "$ID"`,
+		"getUsage":       `stoa usage --from 7d --by day,model`,
+		"reconcileUsage": `stoa credits reconcile`,
+
+		"createAccount":    `stoa accounts create --name acme --plan free --grant 5`,
+		"listAccounts":     `stoa accounts list`,
+		"getAccount":       `stoa accounts get "$ID"`,
+		"updateAccount":    `stoa accounts plan "$ID" pro`,
+		"createGrant":      `stoa accounts grant "$ID" 5 --reason top-up`,
+		"createAccountKey": `stoa accounts keys "$ID" --name replacement`,
+
+		"createSpace":     `stoa spaces create --name support`,
+		"listSpaces":      `stoa spaces list`,
+		"getSpace":        `stoa spaces get "$ID"`,
+		"updateSpace":     `stoa spaces update "$ID" --description "Agents that customers see"`,
+		"deleteSpace":     `stoa spaces delete "$ID"`,
+		"listSpaceAgents": `stoa agents list --space "$ID"`,
+
+		"createAgent":       `stoa agents create --name support -i "Answer from the files."`,
+		"listAgents":        `stoa agents list`,
+		"getAgent":          `stoa agents get "$ID"`,
+		"updateAgent":       `stoa agents update "$ID" -i @instructions.md`,
+		"deleteAgent":       `stoa agents delete "$ID"`,
+		"listAgentVersions": `stoa agents versions "$ID"`,
+		"rollbackAgent":     `stoa agents rollback "$ID" 1`,
+		"duplicateAgent":    `stoa agents duplicate "$ID" --name support-test`,
+
+		"getDrive":            `stoa drive info "$ID"`,
+		"listDriveFiles":      `stoa drive ls "$ID"`,
+		"putDriveFile":        `stoa drive push "$ID" prices.csv`,
+		"putDriveFileContent": `stoa drive push "$ID" prices.csv`,
+		"getDriveFileContent": `stoa drive cat "$ID" handbook/refunds.md`,
+		"deleteDriveFiles":    `stoa drive rm "$ID" old.md`,
+		"moveDriveFile":       `stoa drive mv "$ID" draft.md handbook/refunds.md`,
+		"searchDrive":         `stoa drive search "$ID" refund`,
+		"exportDrive":         `stoa drive export "$ID" drive.zip`,
+
+		"createSession":     `stoa sessions start "$ID" "What about refunds?" --wait`,
+		"listSessions":      `stoa sessions list "$ID"`,
+		"getSession":        `stoa sessions get "$ID" "$SESSION_ID"`,
+		"deleteSession":     `stoa sessions delete "$ID" "$SESSION_ID"`,
+		"listMessages":      `stoa sessions messages "$ID" "$SESSION_ID"`,
+		"sendMessage":       `stoa sessions reply "$ID" "$SESSION_ID" "And abroad?"`,
+		"answerInput":       `stoa sessions reply "$ID" "$SESSION_ID" blue`,
+		"cancelSession":     `stoa sessions cancel "$ID" "$SESSION_ID"`,
+		"retrySession":      `stoa sessions retry "$ID" "$SESSION_ID"`,
+		"listSessionEvents": `stoa sessions watch "$ID" "$SESSION_ID"`,
+		"exportSession":     `stoa sessions export "$ID" "$SESSION_ID"`,
+	}
 }
 
 // samplesOf shows how an operation is called with curl and with the command
@@ -93,15 +154,21 @@ func samplesOf(op operation, body *value) []sample {
 	if op.NeedsKey {
 		curl.WriteString(" \\\n  --header \"Authorization: Bearer $STOA_API_KEY\"")
 	}
-	if body != nil {
+	switch {
+	case body != nil:
 		curl.WriteString(" \\\n  --json " + single(body.inline()))
+	case slices.ContainsFunc(op.Bodies, func(c content) bool { return c.Type == "*/*" }):
+		curl.WriteString(" \\\n  --data-binary @prices.csv")
 	}
-	if word, ok := commands[op.ID]; ok {
+	if word, ok := commands()[op.ID]; ok {
 		cli.WriteString(word)
 	} else {
+		if body != nil {
+			cli.WriteString("echo " + single(body.inline()) + " |\n  ")
+		}
 		cli.WriteString("stoa api " + op.Method + " " + bare(path))
 		if body != nil {
-			cli.WriteString(" \\\n  --data " + single(body.inline()))
+			cli.WriteString(" --input -")
 		}
 	}
 	return []sample{{"curl", curl.String()}, {"stoa", cli.String()}}
@@ -115,7 +182,7 @@ func samplePath(op operation) string {
 	for _, p := range op.Parameters {
 		switch {
 		case p.In == "path":
-			path = strings.ReplaceAll(path, "{"+p.Name+"}", "$"+strings.ToUpper(snake(p.Name)))
+			path = strings.ReplaceAll(path, "{"+p.Name+"}", "$"+variable(p.Name))
 		case p.In == "query" && p.Required:
 			sep := "&"
 			if query == "" {
@@ -123,7 +190,7 @@ func samplePath(op operation) string {
 			}
 			given := p.Example
 			if given == "" {
-				given = "$" + strings.ToUpper(snake(p.Name))
+				given = "$" + variable(p.Name)
 			}
 			query += sep + p.Name + "=" + given
 		}
@@ -131,17 +198,20 @@ func samplePath(op operation) string {
 	return path + query
 }
 
-// snake writes agentId as agent_id.
-func snake(name string) string {
+// variable names the shell variable of a parameter: agentId becomes AGENT_ID. A
+// parameter called path must not become PATH, which the shell needs itself.
+func variable(name string) string {
+	if name == "path" {
+		return "FILE"
+	}
 	var out strings.Builder
 	for _, r := range name {
 		if r >= 'A' && r <= 'Z' {
 			out.WriteByte('_')
-			r += 'a' - 'A'
 		}
 		out.WriteRune(r)
 	}
-	return out.String()
+	return strings.ToUpper(out.String())
 }
 
 // quote puts a word in double quotes, where variables count.
