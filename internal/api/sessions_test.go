@@ -1,12 +1,19 @@
 package api_test
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
+	"stoa/internal/runner"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 )
 
 // An author works with one agent through the API.
@@ -103,5 +110,456 @@ func TestASessionAnswersFromItsFiles(t *testing.T) {
 	log := a.With("Accept", "text/event-stream").Want(200, "GET", path+"/events", nil).Log
 	if int64(len(log)) != got.LastEventSeq || apitest.Join(log, last.ID) != last.Text {
 		t.Errorf("%d events of %d; joined %q", len(log), got.LastEventSeq, apitest.Join(log, last.ID))
+	}
+}
+
+func TestWhatASessionIsAtItsEnd(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), object{"model": "alpha-haiku-4-5"})
+	made, path := a.begin(t, "say: done", object{
+		"mode": "once", "externalId": "e-1", "externalUserId": "user-9", "title": "A title", "metadata": object{"a": "b"},
+		"limits": object{"maxSteps": 3, "timeoutSeconds": 30, "maxCreditsMicro": 5_000_000},
+	})
+	if made.Turn.Number != 1 || !made.Turn.StartedAt.IsNull() || !made.Reply.IsNull() || !made.Model.Served.IsNull() {
+		t.Errorf("when it is made it is %+v", made)
+	}
+	s := a.until(t, path, "completed")
+	if s.Mode != "once" || orNone(s.Reply) != "done" || orNone(s.ExternalID) != "e-1" || orNone(s.ExternalUserID) != "user-9" || orNone(s.Title) != "A title" ||
+		s.Metadata["a"] != "b" || s.Trigger.Type != "api" || !s.Trigger.ID.IsNull() || s.AgentVersion != 1 || !s.Error.IsNull() || !s.PendingInput.IsNull() {
+		t.Errorf("it is %+v", s)
+	}
+	if s.Model.Requested != "alpha-haiku-4-5" || orNone(s.Model.Served) != "alpha-haiku-4-5" || s.Model.Fallback {
+		t.Errorf("the model is %+v", s.Model)
+	}
+	if s.Usage.Steps != 1 || s.Usage.TotalTokens != s.Usage.InputTokens+s.Usage.OutputTokens || s.Usage.CreditsMicro <= 0 {
+		t.Errorf("the usage is %+v", s.Usage)
+	}
+	if s.StartedAt.IsNull() || s.FinishedAt.IsNull() || s.Turn.DeadlineAt.IsNull() || s.Turn.Attempt != 1 {
+		t.Errorf("its times are %+v", s)
+	}
+	var one contract.SessionList
+	a.Want(200, "GET", a.agent+"/sessions?externalId=e-1", nil).JSON(&one)
+	if len(one.Data) != 1 || one.Data[0].ID != s.ID {
+		t.Errorf("the external id finds %+v", one.Data)
+	}
+	a.WantError(stoa.CodeConflict, "POST", a.agent+"/sessions", object{"message": "again", "externalId": "e-1"})
+
+	var usage contract.UsageReport
+	a.Want(200, "GET", "/api/v1/usage?groupBy=endUser,session", nil).JSON(&usage)
+	if len(usage.Data) != 1 || orNone(usage.Data[0].EndUser) != "user-9" || orNone(usage.Data[0].SessionID) != s.ID || usage.Data[0].CreditsMicro != s.Usage.CreditsMicro {
+		t.Errorf("the usage report says %+v", usage.Data)
+	}
+	etag := a.Want(200, "GET", path, nil).Header.Get("ETag")
+	a.With("If-None-Match", etag).Want(304, "GET", path+"?waitSeconds=5", nil)
+	a.With("If-Match", `"r1"`).WantError(stoa.CodePrecondition, "PATCH", path, object{"title": "late"})
+	var changed contract.Session
+	a.With("If-Match", etag).Want(200, "PATCH", path, object{"title": nil, "metadata": object{"a": nil, "c": "d"}}).JSON(&changed)
+	if !changed.Title.IsNull() || len(changed.Metadata) != 1 || changed.Metadata["c"] != "d" {
+		t.Errorf("after the change it is %+v", changed)
+	}
+	a.With("If-None-Match", etag).Want(200, "GET", path, nil)
+
+	a.Want(204, "DELETE", path, nil)
+	a.Want(204, "DELETE", path, nil)
+	a.WantError(stoa.CodeSessionNotFound, "GET", path, nil)
+	var receipts contract.ReceiptList
+	a.Want(200, "GET", "/api/v1/receipts?sessionId="+s.ID, nil).JSON(&receipts)
+	if len(receipts.Data) != 1 {
+		t.Errorf("after its deletion there are %d receipts", len(receipts.Data))
+	}
+}
+
+func TestAModelBeyondThePlanFallsBackAndTheSessionSaysSo(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, newCustomer(t, h), object{"model": "alpha-opus-5-5"})
+	_, path := a.begin(t, "say: hello", nil)
+	s := a.until(t, path, "completed")
+	if served := orNone(s.Model.Served); s.Model.Requested != "alpha-opus-5-5" || served == "" || served == "alpha-opus-5-5" || !s.Model.Fallback {
+		t.Errorf("the model is %+v", s.Model)
+	}
+}
+
+func TestWhatASessionMayNotBe(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	for _, test := range []struct {
+		name  string
+		body  object
+		code  stoa.Code
+		param string
+	}{
+		{"no message", object{}, stoa.CodeMissingParameter, "message"},
+		{"an empty message", object{"message": ""}, stoa.CodeInvalidValue, "message"},
+		{"a message that is too long", object{"message": strings.Repeat("ü", 100_001)}, stoa.CodeInvalidValue, "message"},
+		{"an unknown mode", object{"message": "m", "mode": "stream"}, stoa.CodeInvalidMode, "mode"},
+		{"a limit above the service's", object{"message": "m", "limits": object{"maxSteps": 51}}, stoa.CodeInvalidValue, "limits.maxSteps"},
+		{"a long title", object{"message": "m", "title": strings.Repeat("x", 201)}, stoa.CodeInvalidValue, "title"},
+		{"a typo", object{"message": "m", "externalID": "x"}, stoa.CodeUnknownField, "externalID"},
+		{"a long name in the metadata", object{"message": "m", "metadata": object{strings.Repeat("x", 65): ""}}, stoa.CodeInvalidValue, "metadata"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if e := a.WantError(test.code, "POST", a.agent+"/sessions", test.body); deref(e.Param) != test.param {
+				t.Errorf("param is %q, want %q: %s", deref(e.Param), test.param, e.Message)
+			}
+		})
+	}
+	_, path := a.begin(t, "say: x", nil)
+	a.until(t, path, "completed")
+	for query, param := range map[string]string{
+		"?waitSeconds=61": "waitSeconds", "?waitSeconds=-1": "waitSeconds", "?waitSeconds=x": "waitSeconds",
+		"/events?after=-1": "after", "/events?limit=0": "limit", "/events?limit=1001": "limit", "/events?follow=2": "follow",
+		"/turns?order=up": "order", "/messages?limit=0": "limit", "/receipts?limit=0": "limit", "/sources?turn=0": "turn", "/export?format=pdf": "format",
+	} {
+		if e := a.Want(400, "GET", path+query, nil).Error(); deref(e.Param) != param {
+			t.Errorf("GET %s: param is %q, want %q", query, deref(e.Param), param)
+		}
+	}
+	a.With("Last-Event-ID", "x").Want(400, "GET", path+"/events", nil)
+	a.Want(400, "GET", a.agent+"/sessions?status=done", nil)
+	a.Want(400, "GET", a.agent+"/versions?limit=0", nil)
+	a.Want(400, "GET", "/api/v1/api-agents?limit=0", nil)
+	a.Want(400, "GET", "/api/v1/spaces?limit=0", nil)
+	a.Want(400, "GET", "/api/v1/spaces/x/agents?limit=0", nil)
+}
+
+func TestAQuestionIsAnsweredOnce(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	_, path := a.begin(t, "ask: Which colour? | red | blue", nil)
+	s := a.until(t, path, "waiting_for_input")
+	in := orNone(s.PendingInput)
+	if in.Kind != "choice" || in.Prompt != "Which colour?" || len(in.Options) != 2 || !s.Turn.DeadlineAt.IsNull() || !s.FinishedAt.IsNull() {
+		t.Fatalf("it waits for %+v: %+v", in, s)
+	}
+	for _, test := range []struct {
+		name  string
+		body  object
+		code  stoa.Code
+		param string
+	}{
+		{"of another kind", object{"inputId": in.ID, "answer": "blue"}, stoa.CodeInvalidValue, "answer"},
+		{"not offered", object{"inputId": in.ID, "choice": "green"}, stoa.CodeInvalidValue, "choice"},
+		{"missing", object{"inputId": in.ID}, stoa.CodeMissingParameter, "choice"},
+		{"to nothing", object{"choice": "red"}, stoa.CodeMissingParameter, "inputId"},
+		{"to another question", object{"inputId": "inp_x", "choice": "red"}, stoa.CodeNotFound, "inputId"},
+		{"that is no decision", object{"inputId": in.ID, "decision": "perhaps"}, stoa.CodeInvalidValue, "decision"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if e := a.WantError(test.code, "POST", path+"/input", test.body); deref(e.Param) != test.param {
+				t.Errorf("param is %q, want %q", deref(e.Param), test.param)
+			}
+		})
+	}
+	once := a.With("Idempotency-Key", "answer-1")
+	first := once.Want(202, "POST", path+"/input", object{"inputId": in.ID, "choice": "blue"})
+	again := once.Want(202, "POST", path+"/input", object{"inputId": in.ID, "choice": "blue"})
+	if string(first.Body) != string(again.Body) || again.Header.Get("Idempotency-Replayed") != "true" || again.Header.Get("Retry-After") != "1" {
+		t.Errorf("the answers under one key differ:\n%s%s", first.Body, again.Body)
+	}
+	once.WantError(stoa.CodeIdempotencyReused, "POST", path+"/input", object{"inputId": in.ID, "choice": "red"})
+	a.WantError(stoa.CodeInputAnswered, "POST", path+"/input", object{"inputId": in.ID, "choice": "red"})
+	if s := a.until(t, path, "completed"); orNone(s.Reply) != "You answered: blue" || s.Turn.Number != 1 || !s.PendingInput.IsNull() {
+		t.Errorf("it ends as %+v", s)
+	}
+	_, dropped := a.begin(t, "ask: And?", nil)
+	pending := orNone(a.until(t, dropped, "waiting_for_input").PendingInput)
+	a.Want(200, "POST", dropped+"/cancel", nil)
+	a.WantError(stoa.CodeNotWaiting, "POST", dropped+"/input", object{"inputId": pending.ID, "answer": "late"})
+}
+
+func TestAMessageAnswersAWaitingSession(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	_, path := a.begin(t, "ask: Which?", nil)
+	a.until(t, path, "waiting_for_input")
+	a.Want(202, "POST", path+"/messages", object{"message": "the red one"})
+	if s := a.until(t, path, "completed"); orNone(s.Reply) != "You answered: the red one" || s.Turn.Number != 1 {
+		t.Errorf("it ends as %+v", s)
+	}
+}
+
+func TestMessagesWhileTheAgentWorks(t *testing.T) {
+	h := start(t, apitest.Config{Runner: func(c *runner.Config) { c.Limits.QueuedMessages = 2 }})
+	a := newAuthor(t, h, h.Client(t), nil)
+	_, path := a.begin(t, "tokens: 40\nslow: 50ms", nil)
+	a.WantError(stoa.CodeSessionBusy, "POST", path+"/messages", object{"message": "say: no", "onBusy": "reject"})
+	for i := range 2 {
+		var s contract.Session
+		a.Want(202, "POST", path+"/messages", object{"message": fmt.Sprintf("say: %d", i), "onBusy": "enqueue"}).JSON(&s)
+		if s.QueuedMessages != i+1 {
+			t.Errorf("%d messages wait, want %d", s.QueuedMessages, i+1)
+		}
+	}
+	var queued contract.MessageList
+	a.Want(200, "GET", path+"/messages?order=desc&limit=1", nil).JSON(&queued)
+	if m := queued.Data[0]; m.Status != "queued" || !m.Turn.IsNull() || m.Text != "say: 1" || !queued.HasMore {
+		t.Errorf("the newest message is %+v", m)
+	}
+	if e := a.WantError(stoa.CodeSessionBusy, "POST", path+"/messages", object{"message": "say: too many"}); !e.Retryable {
+		t.Error("a queue that is full is worth another try")
+	}
+	var s contract.Session
+	for s.Turn.Number < 3 || s.Status != "completed" {
+		a.Want(200, "GET", path+"?waitSeconds=20", nil).JSON(&s)
+	}
+	var turns contract.TurnList
+	a.Want(200, "GET", path+"/turns?limit=2", nil).JSON(&turns)
+	if len(turns.Data) != 2 || !turns.HasMore || turns.Data[0].Number != 1 {
+		t.Fatalf("the first turns are %+v", turns)
+	}
+	a.Want(200, "GET", path+"/turns?limit=2&cursor="+orNone(turns.NextCursor), nil).JSON(&turns)
+	if len(turns.Data) != 1 || turns.Data[0].Number != 3 || turns.HasMore || turns.Data[0].CreditsMicro <= 0 {
+		t.Errorf("the last turn is %+v", turns)
+	}
+	a.Want(200, "GET", path+"/turns?order=desc&limit=1", nil).JSON(&turns)
+	if turns.Data[0].Number != 3 {
+		t.Errorf("the newest turn is %+v", turns.Data[0])
+	}
+	var said []string
+	cursor := ""
+	for {
+		var list contract.MessageList
+		a.Want(200, "GET", path+"/messages?limit=1"+cursor, nil).JSON(&list)
+		for _, m := range list.Data {
+			if m.Turn.IsNull() || m.Status != "completed" {
+				t.Errorf("a message is %+v", m)
+			}
+			said = append(said, m.Text)
+		}
+		if !list.HasMore {
+			break
+		}
+		cursor = "&cursor=" + orNone(list.NextCursor)
+	}
+	if len(said) != 6 || said[2] != "say: 0" || said[3] != "0" || said[4] != "say: 1" || said[5] != "1" {
+		t.Errorf("what was said is %q", said)
+	}
+}
+
+func TestASessionOfOneShotTakesNoMessage(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	_, path := a.begin(t, "say: done", object{"mode": "once"})
+	a.until(t, path, "completed")
+	a.WantError(stoa.CodeSessionFinished, "POST", path+"/messages", object{"message": "more"})
+	a.WantError(stoa.CodeSessionFinished, "POST", path+"/retry", nil)
+}
+
+func TestACancelIsKeptAndARetryBeginsAnew(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	_, path := a.begin(t, "tokens: 1000\nslow: 20ms", nil)
+	log := a.follow(t, path, 0)
+	for ev := range log.events(t) {
+		if ev.Type == "message.delta" {
+			break
+		}
+	}
+	log.close()
+	a.WantError(stoa.CodeSessionBusy, "POST", path+"/retry", nil)
+	var s contract.Session
+	a.Want(200, "POST", path+"/cancel", nil).JSON(&s)
+	if s.Status != "cancelled" {
+		t.Fatalf("it is %+v", s)
+	}
+	revision := a.Want(200, "GET", path, nil).Header.Get("ETag")
+	a.Want(200, "POST", path+"/cancel", nil)
+	if again := a.Want(200, "GET", path, nil).Header.Get("ETag"); again != revision {
+		t.Error("the second cancel changed the session")
+	}
+	var list contract.MessageList
+	a.Want(200, "GET", path+"/messages", nil).JSON(&list)
+	partial := list.Data[len(list.Data)-1]
+	if partial.Role != "assistant" || partial.Status != "cancelled" || partial.Text == "" {
+		t.Errorf("what was written is %+v", partial)
+	}
+	once := a.With("Idempotency-Key", "retry-1")
+	first := once.Want(202, "POST", path+"/retry", nil)
+	again := once.Want(202, "POST", path+"/retry", nil)
+	if string(first.Body) != string(again.Body) || again.Header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("the answers under one key differ:\n%s%s", first.Body, again.Body)
+	}
+	a.Want(200, "POST", path+"/cancel", nil)
+	var turns contract.TurnList
+	a.Want(200, "GET", path+"/turns", nil).JSON(&turns)
+	if len(turns.Data) != 2 || orNone(turns.Data[1].RetryOf) != 1 || turns.Data[1].MessageID != turns.Data[0].MessageID {
+		t.Errorf("the turns are %+v", turns.Data)
+	}
+}
+
+func TestACancelThatItsWorkerHasYetToSee(t *testing.T) {
+	h := start(t, apitest.Config{Idle: true})
+	a := newAuthor(t, h, h.Client(t), nil)
+	made, path := a.begin(t, "say: x", nil)
+	// Another process has claimed it, and is busy.
+	ctx := t.Context()
+	err := h.Store.Write(ctx, func(tx *store.Tx) error {
+		row, err := tx.LockSession(ctx, h.Account.ID, "", made.ID)
+		if err != nil {
+			return err
+		}
+		row.Status, row.Turn.Status, row.Owner = stoa.SessionRunning, stoa.SessionRunning, "runner_elsewhere"
+		return tx.SaveSession(ctx, &row)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s contract.Session
+	r := a.Want(202, "POST", path+"/cancel", nil).JSON(&s)
+	if s.Status != "running" || r.Header.Get("Retry-After") != "1" {
+		t.Errorf("it is %s, Retry-After %q", s.Status, r.Header.Get("Retry-After"))
+	}
+}
+
+func TestAFailureIsToldAndRetried(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	_, path := a.begin(t, "fail: 400", nil)
+	s := a.until(t, path, "failed")
+	f := orNone(s.Error)
+	if f.Code == "" || f.Message == "" || s.FinishedAt.IsNull() || !s.Reply.IsNull() {
+		t.Errorf("it failed as %+v", s)
+	}
+	log := a.With("Accept", "text/event-stream").Want(200, "GET", path+"/events", nil).Log
+	if n := len(log); log[n-2].Type != "error" || log[n-1].Status != "failed" {
+		t.Errorf("the log ends with %+v", log[n-2:])
+	}
+	a.Want(202, "POST", path+"/messages", object{"message": "say: better"})
+	if s := a.until(t, path, "completed"); orNone(s.Reply) != "better" || !s.Error.IsNull() {
+		t.Errorf("after a message it is %+v", s)
+	}
+}
+
+func TestAQueueHasAnEnd(t *testing.T) {
+	h := start(t, apitest.Config{Idle: true, Runner: func(c *runner.Config) { c.Limits.Queued = 2 }})
+	a := newAuthor(t, h, h.Client(t), nil)
+	_, first := a.begin(t, "say: 1", nil)
+	a.Want(200, "POST", first+"/cancel", nil)
+	_, second := a.begin(t, "say: 2", nil)
+	a.Want(200, "POST", second+"/cancel", nil)
+	a.begin(t, "say: 3", nil)
+	a.begin(t, "say: 4", nil)
+	for path, body := range map[string]any{a.agent + "/sessions": object{"message": "m"}, first + "/messages": object{"message": "m"}, second + "/retry": nil} {
+		r := a.Want(429, "POST", path, body)
+		if e := r.Error(); e.Code != string(stoa.CodeTooManySessions) || !e.Retryable || r.Header.Get("Retry-After") == "" {
+			t.Errorf("POST %s: %+v, Retry-After %q", path, e, r.Header.Get("Retry-After"))
+		}
+	}
+}
+
+func TestCreditsMustCoverTheFirstStep(t *testing.T) {
+	h := start(t, apitest.Config{})
+	var made contract.AccountWithKey
+	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": "Poor", "grantMicro": 20_000}).JSON(&made)
+	a := newAuthor(t, h, h.ClientWith(t, made.Key.Secret), object{"model": "alpha-haiku-4-5"})
+	once := a.With("Idempotency-Key", "k")
+	first := once.Want(202, "POST", a.agent+"/sessions", object{"message": "say: hello"})
+	var s contract.Session
+	first.JSON(&s)
+	a.until(t, a.agent+"/sessions/"+s.ID, "completed")
+	long := strings.Repeat("word ", 20_000)
+	r := a.Want(429, "POST", a.agent+"/sessions", object{"message": long})
+	if e := r.Error(); e.Code != string(stoa.CodeQuota) || e.Retryable || r.Header.Get("Retry-After") != "" {
+		t.Errorf("refused with %+v, Retry-After %q", e, r.Header.Get("Retry-After"))
+	}
+	// A request that was answered before is answered again, credits or not.
+	err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
+		_, _, err := h.Ledger.GrantIn(t.Context(), tx, stoa.Grant{AccountID: made.ID, Amount: 1, Reason: "nearly nothing"})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := once.Want(202, "POST", a.agent+"/sessions", object{"message": "say: hello"})
+	if string(again.Body) != string(first.Body) || again.Header.Get("Location") != first.Header.Get("Location") || again.Header.Get("Retry-After") != "1" {
+		t.Errorf("the answers differ:\n%s%s", first.Body, again.Body)
+	}
+	h.Client(t).Want(201, "POST", "/api/v1/accounts/"+made.ID+"/grants", object{"amountMicro": 10_000_000})
+	a.Want(202, "POST", a.agent+"/sessions", object{"message": long})
+}
+
+// TestAPollerThatKnowsFourValuesNeverHangs follows sessions of every end with
+// nothing but the four stopping values.
+func TestAPollerThatKnowsFourValuesNeverHangs(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	for message, want := range map[string]string{
+		"say: fine": "completed", "empty": "completed", "ask: Which?": "waiting_for_input", "fail: 400": "failed", "cut: 3": "failed",
+		"stop: length": "completed", "call: drive_list {}": "completed",
+		"call: no_such_tool {}": "completed", "call: drive_read {\"path\":\"none\"}": "completed",
+	} {
+		_, path := a.begin(t, message, nil)
+		t.Run(message, func(t *testing.T) {
+			t.Parallel()
+			var s contract.Session
+			for !slices.Contains([]string{"completed", "waiting_for_input", "failed", "cancelled"}, s.Status) {
+				a.Want(200, "GET", path+"?waitSeconds=1", nil).JSON(&s)
+			}
+			if s.Status != want {
+				t.Errorf("it is %s, want %s: %+v", s.Status, want, s)
+			}
+		})
+	}
+}
+
+func TestALongPollEndsWithTheServiceAndInTime(t *testing.T) {
+	h := start(t, apitest.Config{Idle: true})
+	a := newAuthor(t, h, h.Client(t), nil)
+	_, path := a.begin(t, "say: x", nil)
+	began := time.Now()
+	var s contract.Session
+	a.Want(200, "GET", path+"?waitSeconds=1", nil).JSON(&s)
+	if took := time.Since(began); s.Status != "queued" || took < time.Second || took > 5*time.Second {
+		t.Errorf("after %v it is %s", took, s.Status)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := a.Try(context.Background(), "GET", path+"?waitSeconds=60", nil)
+		ended <- err
+	}()
+	h.Server.Drain()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Log(err) // it may have come too late to be taken
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the long poll holds up the end of the service")
+	}
+}
+
+func TestASessionAsAFile(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	a.file("a.md", "The stoa opens at dawn.\n")
+	s, path := a.begin(t, "When does the stoa open?", object{"title": "Hours"})
+	done := a.until(t, path, "completed")
+	r := a.Want(200, "GET", path+"/export", nil)
+	kinds := map[string]int{}
+	for line := range strings.Lines(string(r.Body)) {
+		var v struct{ Type string }
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		kinds[v.Type]++
+	}
+	if kinds["session"] != 1 || kinds["message"] != 2 || kinds["source"] == 0 || kinds["receipt"] != done.Usage.Steps {
+		t.Errorf("the lines are %v", kinds)
+	}
+	if got := r.Header.Get("Content-Disposition"); !strings.Contains(got, s.ID+".jsonl") {
+		t.Errorf("it is kept as %q", got)
+	}
+	md := string(a.Want(200, "GET", path+"/export?format=markdown", nil).Body)
+	if !strings.Contains(md, "# Hours") || !strings.Contains(md, orNone(done.Reply)) || !strings.Contains(md, "a.md") {
+		t.Errorf("as Markdown it is\n%s", md)
+	}
+	var sources contract.SourceList
+	a.Want(200, "GET", path+"/sources?turn=1", nil).JSON(&sources)
+	if len(sources.Data) == 0 || sources.Data[0].Path != "a.md" {
+		t.Errorf("the sources are %+v", sources.Data)
+	}
+	a.Want(200, "GET", path+"/sources?turn=2", nil).JSON(&sources)
+	if len(sources.Data) != 0 {
+		t.Errorf("turn 2 has the sources %+v", sources.Data)
 	}
 }
