@@ -80,6 +80,23 @@ func TestTheConsoleInABrowser(t *testing.T) {
 			p.shot("secret")
 			p.press("I have kept it")
 			p.see(`!document.querySelector("dialog")`)
+
+			p.do(chromedp.Navigate(srv.URL + "/console#/accounts"))
+			p.says("it@acme.example")
+			p.fits()
+			p.press("Acme")
+			p.says("4 credits, 0 held")
+			p.type_("#grant", "5")
+			p.fits()
+			p.shot("account")
+			p.press("Grant")
+			p.says("The credits are granted")
+			p.do(chromedp.KeyEvent("\u001b"))
+			p.see(`!document.querySelector("dialog")`)
+			p.press("Make an account")
+			p.type_("#account-name", "Acme")
+			p.press("Make the account")
+			p.says("This is shown once.")
 		})
 	}
 }

@@ -91,6 +91,12 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 		op += " of nobody"
 	}
 	s.mu.Unlock()
+	if rest, ok := strings.CutPrefix(path, "/accounts/"); ok {
+		op = r.Method + " /accounts/{id}"
+		if _, below, ok := strings.Cut(rest, "/"); ok {
+			op += "/" + below
+		}
+	}
 	if strings.HasPrefix(path, "/receipts/") {
 		op = "GET /receipts/{id}"
 	}
@@ -204,7 +210,7 @@ func stubModel(id, family, aliases string, gated, available bool, in, out int) s
 func stubReplies() map[string]string {
 	limits, _ := json.Marshal(contract.Limits{}) // no page reads them; every one has to be there
 	me := func(plan, name string, gated bool) string {
-		return fmt.Sprintf(`{"id":"acc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Ada's workshop","email":"ada@example.com","plan":{"id":%q,"name":%q,"gatedModels":%v},"credits":{"availableMicro":18420613,"heldMicro":61000},"defaultSpaceId":null,"key":{"id":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"first key","hint":"sk_s…cdef","scopes":["*"],"expiresAt":null},"createdAt":"2026-09-01T08:00:00.000Z"}`, plan, name, gated)
+		return fmt.Sprintf(`{"id":"acc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Ada's workshop","email":"ada@example.com","plan":{"id":%q,"name":%q,"gatedModels":%v},"credits":{"availableMicro":18420613,"heldMicro":61000},"defaultSpaceId":null,"key":{"id":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"first key","hint":"sk_s…cdef","scopes":["*","operator"],"expiresAt":null},"createdAt":"2026-09-01T08:00:00.000Z"}`, plan, name, gated)
 	}
 	var rows []string
 	var sum int
@@ -235,28 +241,35 @@ func stubReplies() map[string]string {
 		return fmt.Sprintf(`{"from":"2026-11-07T00:00:00.000Z","to":"2026-11-21T00:00:00.000Z","groupBy":["day","model"],"data":[%s],"totals":{"calls":%d,"inputTokens":1,"cachedInputTokens":0,"outputTokens":1,"totalTokens":2,"creditsMicro":%d}}`, strings.Join(rows, ","), len(rows), sum)
 	}
 	secret := strings.TrimSuffix(key("key_01k9zqd3m8w5x7y2c4b6n8p0rz", "website", "active", `"responses"`, "null", "null"), "}") + `,"replaces":null,"secret":"sk_shownonce00000000000000000000000001a2b3c"}`
+	account := `"id":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","name":"Acme","email":"it@acme.example","plan":"free","suspended":false,"defaultSpaceId":null,"createdAt":"2026-09-01T08:00:00.000Z"`
+	balance := `"credits":{"availableMicro":4000000,"heldMicro":0,"grantedMicro":5000000,"spentMicro":1000000}`
 	return map[string]string{
-		"GET /health":             `{"status":"ok","timestamp":"2026-11-20T12:00:00.000Z"}`,
-		"GET /users/me":           me("pro", "Pro", true),
-		"GET /users/me as free":   me("free", "Free", false),
-		"GET /usage":              usage(rows, sum),
-		"GET /usage of nobody":    usage(nil, 0),
-		"GET /credits":            `{"availableMicro":18420613,"heldMicro":61000,"grantedMicro":20000000,"spentMicro":1518387}`,
-		"GET /receipts":           list(receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329), receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0rb", "alpha-sonnet-5-5", "alpha-sonnet-5-5", "null", 438)),
-		"GET /receipts of nobody": list(),
-		"GET /receipts/{id}":      receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329),
-		"GET /credits/ledger":     list(`{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0ra","type":"charge","amountMicro":-329,"ref":"resp_01k9zqd3m8w5x7y2c4b6n8p0ra","reason":null,"createdAt":"2026-11-20T11:00:00.000Z"}`, `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rb","type":"grant","amountMicro":20000000,"ref":null,"reason":"first grant","createdAt":"2026-09-01T08:00:00.000Z"}`),
-		"GET /usage/reconcile":    `{"balanced":true,"grantedMicro":20000000,"availableMicro":18420613,"heldMicro":61000,"chargesMicro":1518387,"receiptsMicro":1518387,"charges":412,"differences":[],"checkedAt":"2026-11-20T12:00:00.000Z"}`,
-		"GET /keys":               list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null"), key("key_01k9zqd3m8w5x7y2c4b6n8p0rc", "old laptop", "revoked", `"*"`, `"2026-10-02T09:00:00.000Z"`, "null")),
-		"POST /keys":              secret,
-		"POST /keys/{id}/rotate":  secret,
+		"GET /accounts":              list(`{` + account + `}`),
+		"POST /accounts":             `{` + account + `,` + balance + `,"key":` + secret + `}`,
+		"GET /accounts/{id}":         `{` + account + `,` + balance + `}`,
+		"PATCH /accounts/{id}":       `{` + account + `,` + balance + `}`,
+		"POST /accounts/{id}/grants": `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rz","accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","amountMicro":5000000,"reason":"top-up","externalRef":null,"createdAt":"2026-09-01T08:00:00.000Z"}`,
+		"GET /health":                `{"status":"ok","timestamp":"2026-11-20T12:00:00.000Z"}`,
+		"GET /users/me":              me("pro", "Pro", true),
+		"GET /users/me as free":      me("free", "Free", false),
+		"GET /usage":                 usage(rows, sum),
+		"GET /usage of nobody":       usage(nil, 0),
+		"GET /credits":               `{"availableMicro":18420613,"heldMicro":61000,"grantedMicro":20000000,"spentMicro":1518387}`,
+		"GET /receipts":              list(receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329), receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0rb", "alpha-sonnet-5-5", "alpha-sonnet-5-5", "null", 438)),
+		"GET /receipts of nobody":    list(),
+		"GET /receipts/{id}":         receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329),
+		"GET /credits/ledger":        list(`{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0ra","type":"charge","amountMicro":-329,"ref":"resp_01k9zqd3m8w5x7y2c4b6n8p0ra","reason":null,"createdAt":"2026-11-20T11:00:00.000Z"}`, `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rb","type":"grant","amountMicro":20000000,"ref":null,"reason":"first grant","createdAt":"2026-09-01T08:00:00.000Z"}`),
+		"GET /usage/reconcile":       `{"balanced":true,"grantedMicro":20000000,"availableMicro":18420613,"heldMicro":61000,"chargesMicro":1518387,"receiptsMicro":1518387,"charges":412,"differences":[],"checkedAt":"2026-11-20T12:00:00.000Z"}`,
+		"GET /keys":                  list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null"), key("key_01k9zqd3m8w5x7y2c4b6n8p0rc", "old laptop", "revoked", `"*"`, `"2026-10-02T09:00:00.000Z"`, "null")),
+		"POST /keys":                 secret,
+		"POST /keys/{id}/rotate":     secret,
 		"GET /meta": `{"name":"stoa","version":"1.0.0","apiVersion":"v1","commit":"unknown","defaultModel":"beta-3.8-flash","models":[` + strings.Join([]string{
 			stubModel("alpha-sonnet-5-5", "alpha", `"alpha-sonnet-5"`, false, true, 2000000, 10000000),
 			stubModel("alpha-opus-5-5", "alpha", `"alpha-opus-5"`, true, true, 4000000, 20000000),
 			stubModel("beta-3.8-flash", "beta", "", false, true, 1500000, 7500000),
 			stubModel("gamma-6-luna", "gamma", "", false, true, 100000, 500000),
 			stubModel("delta-v4-pro", "delta", "", true, false, 1320000, 3960000),
-		}, ",") + `],"plans":[],"limits":` + string(limits) + `,"docs":{"openapi":"/api/v1/openapi.json","explorer":"/api/v1/doc","reference":"/docs/api-openapi"}}`,
+		}, ",") + `],"plans":[{"id":"free","name":"Free","gatedModels":false,"requestsPerMinute":null,"concurrentPerKey":null,"concurrentPerAccount":null,"activeSessions":null}],"limits":` + string(limits) + `,"docs":{"openapi":"/api/v1/openapi.json","explorer":"/api/v1/doc","reference":"/docs/api-openapi"}}`,
 	}
 }
 

@@ -113,7 +113,7 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
       <aside class="rail">
         <nav aria-label="Console">
           {pages
-            .filter((p) => operations.has(p.needs))
+            .filter((p) => operations.has(p.needs) && (!p.scope || mayWith(me.key.scopes, p.scope)))
             .map((p) => (
               <a key={p.path} href={"#/" + p.path} aria-current={at?.page === p ? "page" : undefined}>
                 <Icon name={p.icon} />

@@ -2,6 +2,7 @@
 // lives on.
 import type { ComponentType } from "preact";
 import type { IconName } from "./parts/icon";
+import { Accounts } from "./pages/accounts";
 import { Agents } from "./pages/agents";
 import { Credits } from "./pages/credits";
 import { Keys } from "./pages/keys";
@@ -13,6 +14,7 @@ export interface Page {
   title: string;
   icon: IconName;
   needs: string; // an operation of the contract
+  scope?: string; // without it the page is not in the list
   show: ComponentType<{ rest: string }>;
 }
 
@@ -22,4 +24,5 @@ export const pages: Page[] = [
   { path: "agents", title: "Agents", icon: "agents", needs: "listAgents", show: Agents },
   { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", show: Credits },
   { path: "keys", title: "Keys", icon: "keys", needs: "listKeys", show: Keys },
+  { path: "accounts", title: "Accounts", icon: "accounts", needs: "listAccounts", scope: "operator", show: Accounts },
 ];

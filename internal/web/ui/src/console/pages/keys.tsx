@@ -4,9 +4,9 @@ import { onceKey, type Problem } from "../../lib/api";
 import { count } from "../../lib/format";
 import type { Key, KeyWithSecret, List } from "../../lib/types";
 import { Badge, Button, Field, type Meaning, Notice, Time } from "../parts/basic";
-import { Code } from "../parts/code";
 import { Confirm, Dialog } from "../parts/dialog";
 import { asProblem, Empty, Failure } from "../parts/load";
+import { Secret } from "../parts/secret";
 import { Pages, usePages } from "../parts/table";
 import { toast } from "../parts/toast";
 import { useSession } from "../session";
@@ -194,27 +194,6 @@ function Make({ onDone, onClose }: { onDone: (made: KeyWithSecret) => void; onCl
         </Field>
         {problem && <Failure problem={problem} />}
       </form>
-    </Dialog>
-  );
-}
-
-function Secret({ of, onClose }: { of: KeyWithSecret; onClose: () => void }) {
-  return (
-    <Dialog
-      title={`The key "${of.name}"`}
-      onClose={onClose}
-      footer={
-        <Button kind="main" onClick={onClose}>
-          I have kept it
-        </Button>
-      }
-    >
-      <Notice meaning="waiting">
-        <p>
-          <b>This is shown once.</b> The service keeps only a fingerprint of it. Copy it now to where it will be used.
-        </p>
-      </Notice>
-      <Code text={of.secret} wraps />
     </Dialog>
   );
 }
