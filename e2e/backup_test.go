@@ -27,6 +27,8 @@ func TestABackupUnderLoadIsExact(t *testing.T) {
 	l = newLoad(h, v)
 	h.start()
 	l.accounts = []*account{h.newAccount(t, "pro", 100_000_000), h.newAccount(t, "free", 100_000_000)}
+	h.newAgent(t, l.accounts[0])
+	drive := "/api-agents/" + l.accounts[0].agent + "/drive/files"
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	ended := make(chan struct{})
@@ -39,7 +41,10 @@ func TestABackupUnderLoadIsExact(t *testing.T) {
 	for range 5 {
 		l.happens(t, 100)
 		file := filepath.Join(dir, "backup"+string(rune('a'+len(files)))+".tar")
-		if out, errOut, code := run(t, "backup", "--data", h.data, file); code != 0 || !strings.Contains(out, "core.db") {
+		if _, err := h.call(ctx, "PUT", l.accounts[0].key, drive, object{"path": "notes/now.txt", "content": filepath.Base(file), "mimeType": "text/plain"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if out, errOut, code := run(t, "backup", "--data", h.data, file); code != 0 || !strings.Contains(out, "core.db") || !strings.Contains(out, "drive.db") {
 			t.Fatalf("backup exits with %d: %s%s", code, out, errOut)
 		}
 		files = append(files, file)
@@ -86,6 +91,11 @@ func TestABackupUnderLoadIsExact(t *testing.T) {
 				t.Errorf("the restored receipt %d is %+v, the live one %+v", i, r, live[i])
 				break
 			}
+		}
+		var note struct{ Size int64 }
+		other.get(t, l.accounts[0].key, drive+"/metadata?path=notes/now.txt", &note)
+		if text := other.text(t, l.accounts[0].key, drive+"/content?path=notes/now.txt"); text != filepath.Base(file) || note.Size != int64(len(text)) {
+			t.Errorf("the drive in %s says %q", filepath.Base(file), text)
 		}
 		s := other.ask(context.Background(), l.accounts[0].key, "", object{"model": "auto", "input": "say: at work again"}, nil)
 		if s.end != "completed" {

@@ -287,3 +287,23 @@ func (h *house) newAccount(t testing.TB, plan string, grant int64) *account {
 	}
 	return &account{id: made.ID, key: made.Key.Secret, plan: plan, granted: grant}
 }
+
+// text reads a resource that is no JSON.
+func (h *house) text(t testing.TB, key, path string) string {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, h.url+"/api/v1"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	res, err := h.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	all, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %d %s %v", path, res.StatusCode, all, err)
+	}
+	return string(all)
+}
