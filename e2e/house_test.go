@@ -91,6 +91,7 @@ type house struct {
 	data     string
 	postgres string // its URL; empty: SQLite in data
 	config   string // the file
+	maxFile  int    // KiB that a file of the next life may have; 0: no limit
 	http     *http.Client
 
 	port int
@@ -193,7 +194,11 @@ func (h *house) spawn() *life {
 	} else {
 		args = append(args, "--data", h.data)
 	}
-	l := &life{cmd: exec.Command(self(h.t), args...), ready: make(chan struct{}), ended: make(chan struct{}), watch: map[string]chan struct{}{}}
+	cmd := exec.Command(self(h.t), args...)
+	if h.maxFile > 0 {
+		cmd = exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -f %d && exec "$0" "$@"`, 2*h.maxFile), self(h.t)}, args...)...)
+	}
+	l := &life{cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{}), watch: map[string]chan struct{}{}}
 	l.cmd.Env = []string{asProgram + "=server", "STOA_BOOTSTRAP_KEY=" + ownerKey}
 	stdin, err := l.cmd.StdinPipe()
 	if err != nil {

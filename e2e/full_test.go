@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"testing"
+)
+
+// TestAFullDiskChargesNobodyWrongly lets the server run into a limit of what it
+// may write, under load. Who is refused then pays nothing, nobody is told of a
+// reply that has no charge, and with room again all goes on.
+func TestAFullDiskChargesNobodyWrongly(t *testing.T) {
+	var l *load
+	v := newVendor(t, func() { l.happened() })
+	h := newHouse(t, v.url, "")
+	l = newLoad(h, v)
+	h.start()
+	l.accounts = []*account{h.newAccount(t, "pro", 100_000_000), h.newAccount(t, "free", 100_000_000)}
+	h.newAgent(t, l.accounts[0])
+	h.stop(t)
+	h.maxFile = 1200
+	h.start()
+
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.run(ctx, callers)
+	}()
+	for l.refusedForRoom() < 30 {
+		l.happens(t, 20)
+	}
+	// It still answers who only reads, and says what is wrong to who does not.
+	var c credits
+	h.get(t, l.accounts[0].key, "/credits", &c)
+	if status, err := h.call(ctx, http.MethodPost, ownerKey, "/accounts", object{"name": "no room"}, nil); status != http.StatusInsufficientStorage && status != http.StatusInternalServerError {
+		t.Errorf("a new account without room: %d, %v", status, err)
+	}
+	h.kill()
+	h.maxFile = 0
+	h.start()
+	l.happens(t, 200)
+	stop()
+	<-ended
+	l.finish(t)
+	t.Logf("%d calls were refused for want of room; %s", l.refusedForRoom(), l.tally())
+	h.stop(t)
+	h.verify(t)
+}
+
+// refusedForRoom counts calls that failed inside the service.
+func (l *load) refusedForRoom() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.records {
+		for _, s := range r.attempts {
+			if s.code == "storage_full" || s.code == "server_error" {
+				n++
+			}
+		}
+	}
+	return n
+}
