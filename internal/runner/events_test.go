@@ -77,7 +77,7 @@ func TestAReaderMayBeCutOffAfterEveryEvent(t *testing.T) {
 			}
 		}
 		deltas := strings.Count(h.log(r, s), " message.delta ")
-		if took := got.FinishedAt.Sub(got.StartedAt); deltas < 2 || deltas > 2+int(took/(250*time.Millisecond)) {
+		if took := got.FinishedAt.Sub(got.StartedAt); deltas < 2 || deltas > 2+int(took/(time.Second/3)) {
 			t.Errorf("%d deltas in %v", deltas, took)
 		}
 		// A step done again tells to cut back first.
@@ -172,13 +172,13 @@ func TestFiveHundredWatchersOfOneSession(t *testing.T) {
 
 func TestASlowReaderMissesNothing(t *testing.T) {
 	h := build(t, storetest.New(t), script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
-		if len(call.Messages) < 200 { // far more events than stay in memory
+		if len(call.Messages) < 400 { // far more events than stay in memory
 			say(yield, "", stoa.ToolCall{ID: fmt.Sprint(len(call.Messages)), Name: "nothing", Arguments: "{}"})
 			return
 		}
 		say(yield, "done")
 	}))
-	a, r := h.agent(), h.runner(func(c *runner.Config) { c.Limits.Steps = 200 })
+	a, r := h.agent(), h.runner(func(c *runner.Config) { c.Limits.Steps = 400 })
 	start(t, r)
 	s := h.begin(r, a, "go")
 	rd := &reader{text: map[string]string{}}
@@ -190,7 +190,7 @@ func TestASlowReaderMissesNothing(t *testing.T) {
 			h.until(r, s, stoa.SessionCompleted)
 		}
 	}
-	if got := h.until(r, s, stoa.SessionCompleted); rd.after != got.LastSeq || got.LastSeq < 300 {
+	if got := h.until(r, s, stoa.SessionCompleted); rd.after != got.LastSeq || got.LastSeq < 600 {
 		t.Errorf("%d of %d events", rd.after, got.LastSeq)
 	}
 }

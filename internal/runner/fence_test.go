@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,12 +20,18 @@ func shared(c *runner.Config) { c.Shared = true }
 // A worker whose lease is gone may wake up at any time, with an answer in its
 // hands: nothing of it may be written.
 func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
-	for name, tool := range map[string]bool{"an answer": false, "a tool's result": true} {
+	for name, tt := range map[string]struct{ tool, text, alone bool }{
+		"an answer":                 {},
+		"a tool's result":           {tool: true},
+		"more text":                 {text: true},
+		"an answer, in one process": {alone: true},
+		"more text, in one process": {text: true, alone: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, home storetest.Home) {
 				begun, wake := make(chan struct{}), make(chan struct{})
 				var n atomic.Int64
-				h := build(t, home, script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+				h := build(t, home, script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
 					if n.Add(1) > 1 {
 						say(yield, "from the second worker")
 						return
@@ -33,24 +40,41 @@ func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
 					yield(stoa.Event{Kind: stoa.Delta, Text: "from the first worker, who goes on for much longer"}, nil)
 					close(begun)
 					<-wake
-					if tool {
+					if tt.text { // its first delta that cannot be written ends the call
+						yield(stoa.Event{Kind: stoa.Delta, Text: ", or so it thinks"}, nil)
+						select {
+						case <-ctx.Done():
+							yield(stoa.Event{}, ctx.Err())
+							return
+						case <-time.After(5 * time.Second):
+							t.Error("nobody stopped the call")
+						}
+					}
+					if tt.tool {
 						yield(stoa.Event{Kind: stoa.Called, Call: stoa.ToolCall{ID: "1", Name: "drive_write", Arguments: `{"path":"a","content":"first"}`}}, nil)
 					}
 					yield(stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd, HasUsage: true, Usage: stoa.Usage{InputTokens: 5, OutputTokens: 5}}, nil)
 				}))
+				release := sync.OnceFunc(func() { close(wake) })
+				defer release()
 				a := h.agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
 				first, second := h.runner(), h.runner(shared)
+				if tt.alone { // the first worker's process claims the session once more
+					first = second
+				}
 				stopFirst := start(t, first)
 				s := h.begin(first, a, "hello")
 				<-begun
 				// The first worker's row goes, as if its process had died.
 				h.write(func(ctx context.Context, tx *store.Tx) error { return tx.EndRunners(ctx, "") })
-				start(t, second)
+				if !tt.alone {
+					start(t, second)
+				}
 				got := h.until(second, s, stoa.SessionCompleted)
 				if got.Reply != "from the second worker" || got.Turn.Attempt != 2 {
 					t.Errorf("attempt %d: %q", got.Turn.Attempt, got.Reply)
 				}
-				close(wake)
+				release()
 				stopFirst()
 				after, err := second.Get(t.Context(), h.account.ID, a.ID, s.ID)
 				if err != nil {

@@ -38,6 +38,7 @@ type run struct {
 	accountID, sessionID string
 	fence                int64
 	cancel               context.CancelCauseFunc
+	lastDelta            time.Time // its scribe's
 }
 
 // Recover takes back what an earlier life of this process was running, and ends
@@ -226,6 +227,14 @@ func (r *Runner) claim(ctx context.Context, turns *sync.WaitGroup) (int, error) 
 // claimIn goes round the accounts from the one after the last, until it has
 // enough or a whole round has given nothing.
 func (r *Runner) claimIn(ctx context.Context, tx *store.Tx, free int, after string) (claimed []store.SessionRow, last string, err error) {
+	// Nobody claims under leases that are void: it would be taken away at once.
+	alive, err := tx.RunnerAlive(ctx, r.id)
+	if err == nil && !alive {
+		_, err = tx.Beat(ctx, r.id, tx.Now.Add(r.lease()))
+	}
+	if err != nil {
+		return nil, "", err
+	}
 	full := map[string]bool{}
 	whole, progress := false, false // is this round a whole one; has it given anything
 	for len(claimed) < free {

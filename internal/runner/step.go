@@ -35,6 +35,15 @@ func (r *Runner) step(ctx context.Context, one *run, p *prompt, number int64) (d
 			return false, &failure{Failure: stoa.Failure{Code: codeCreditLimit, Message: "The turn has used up the credits that its limit allows. Raise the limit, or ask for less at once."}}
 		}
 	}
+	if row.MaxSpend > 0 {
+		left := row.MaxSpend - row.Spent
+		if left <= 0 {
+			return false, &failure{Failure: stoa.Failure{Code: codeCreditLimit, Message: "The chat has used up the credits that its embed allows. Make another embed for it."}}
+		}
+		if req.MaxCredits == 0 || left < req.MaxCredits {
+			req.MaxCredits = left
+		}
+	}
 	stream, err := r.cfg.Gateway.Respond(ctx, caller, req)
 	if err != nil {
 		return false, err
@@ -203,11 +212,12 @@ func (r *Runner) beginStep(ctx context.Context, one *run, p *prompt, number int6
 	return sc, row, err
 }
 
-// deltaEvery is the shortest time between two stored deltas of a session.
-const deltaEvery = 250 * time.Millisecond
+// deltaEvery is the shortest time between two stored deltas of a session while
+// its text arrives. With the rest of a step, which comes when the step ends,
+// that makes at most four in a second.
+const deltaEvery = time.Second / 3
 
-// scribe writes a step's text into the log while it arrives, at most four times
-// a second.
+// scribe writes a step's text into the log while it arrives.
 type scribe struct {
 	r          *Runner
 	one        *run
@@ -222,7 +232,6 @@ type scribe struct {
 	stale     bool // readers may have text of an attempt before
 	pending   []byte
 	offset    int // characters written by this attempt
-	last      time.Time
 	timer     *time.Timer
 	stopped   bool
 	err       error
@@ -234,7 +243,7 @@ func (s *scribe) add(text string) {
 	defer s.mu.Unlock()
 	s.pending = append(s.pending, text...)
 	if s.timer == nil && !s.stopped && s.err == nil {
-		s.timer = time.AfterFunc(max(0, deltaEvery-time.Since(s.last)), s.flush)
+		s.timer = time.AfterFunc(max(0, deltaEvery-time.Since(s.one.lastDelta)), s.flush)
 	}
 }
 
@@ -245,6 +254,7 @@ func (s *scribe) flush() {
 	s.mu.Lock()
 	text := string(s.pending)
 	s.pending, s.timer = nil, nil
+	s.one.lastDelta = time.Now()
 	skip := s.stopped || text == ""
 	if s.stopped {
 		s.pending = []byte(text) // the step's own transaction will have it
@@ -256,7 +266,6 @@ func (s *scribe) flush() {
 	err := s.write(text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = time.Now()
 	if err != nil {
 		s.err = err
 		s.one.cancel(err) // nothing more can be said: stop the call

@@ -26,6 +26,8 @@ func (r *Runner) sweepOrphans(ctx context.Context) (int, error) {
 			if err != nil || alive {
 				return false, err
 			}
+			id := ch.row.ID
+			tx.AfterCommit(func() { r.stop(id, errLost) }) // if it is our own that we were too slow to keep
 			ch.lost()
 			return true, nil
 		})
@@ -81,19 +83,23 @@ func (r *Runner) each(ctx context.Context, tx *store.Tx, refs []store.Ref, fn fu
 // beat makes this runner's leases hold for a while longer, and stops what others
 // have asked to be cancelled.
 func (r *Runner) beat(ctx context.Context) error {
-	lease := r.cfg.Lease
-	if !r.cfg.Shared {
-		lease = forever // until the next life declares this one over
-	}
 	var cancelled []string
 	err := r.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		cancelled, err = tx.Beat(ctx, r.id, tx.Now.Add(lease))
+		cancelled, err = tx.Beat(ctx, r.id, tx.Now.Add(r.lease()))
 		return err
 	})
 	for _, id := range cancelled {
 		r.stop(id, errCancelled)
 	}
 	return err
+}
+
+// lease is how long a beat keeps the leases.
+func (r *Runner) lease() time.Duration {
+	if !r.cfg.Shared {
+		return forever // until the next life declares this one over
+	}
+	return r.cfg.Lease
 }
 
 // beats keeps the leases until over is closed: the last run has ended. When the

@@ -152,6 +152,7 @@ func TestATurnThatFindsNoPlaceFails(t *testing.T) {
 		r := runner.New(full)
 		start(t, r)
 		h.begin(r, a, "long")
+		synctest.Wait() // it has the one place
 		waiting := h.begin(r, a, "hello", func(req *runner.StartRequest) { req.Limits.Timeout = time.Minute })
 		for range 7 { // sixty-three minutes, one after the other
 			h.begin(r, a, "long")

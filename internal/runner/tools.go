@@ -53,8 +53,8 @@ func (p *prompt) tools() []stoa.Tool {
 	return tools
 }
 
-// An outcome is what a tool did.
-type outcome struct {
+// An effect is what a tool did.
+type effect struct {
 	result  stoa.ToolResult
 	sources []stoa.Source // without their turn
 	written *DriveData
@@ -63,9 +63,9 @@ type outcome struct {
 
 // use runs one tool call. Whatever the model got wrong is told to it as an error
 // result and nothing is done; an error of use itself is ours.
-func (r *Runner) use(ctx context.Context, p *prompt, who drive.Owner, step, ref string, c stoa.ToolCall) (outcome, error) {
-	wrong := func(format string, args ...any) (outcome, error) {
-		return outcome{result: stoa.ToolResult{CallID: c.ID, Name: c.Name, IsError: true, Content: r.bound(fmt.Sprintf(format, args...))}}, nil
+func (r *Runner) use(ctx context.Context, p *prompt, who drive.Owner, step, ref string, c stoa.ToolCall) (effect, error) {
+	wrong := func(format string, args ...any) (effect, error) {
+		return effect{result: stoa.ToolResult{CallID: c.ID, Name: c.Name, IsError: true, Content: r.bound(fmt.Sprintf(format, args...))}}, nil
 	}
 	if !slices.ContainsFunc(p.tools(), func(t stoa.Tool) bool { return t.Name == c.Name }) {
 		return wrong("There is no tool of that name; nothing was done.")
@@ -74,7 +74,7 @@ func (r *Runner) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 	if strings.TrimSpace(arguments) == "" {
 		arguments = "{}"
 	}
-	var out outcome
+	var out effect
 	var content any
 	var err error
 	switch c.Name {
@@ -124,19 +124,19 @@ func (r *Runner) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 			return wrong("%s", bad)
 		}
 		in.CallID = c.ID
-		return outcome{input: &in}, nil
+		return effect{input: &in}, nil
 	}
 	if err != nil {
 		e := stoa.AsError(err)
 		switch e.Code {
 		case stoa.CodeInternal, stoa.CodeOverloaded:
-			return outcome{}, err
+			return effect{}, err
 		}
 		return wrong("%s", e.Message)
 	}
 	text, err := jsonx.Marshal(content)
 	if err != nil {
-		return outcome{}, err
+		return effect{}, err
 	}
 	out.result = stoa.ToolResult{CallID: c.ID, Name: c.Name, Content: r.bound(string(text))}
 	return out, nil
@@ -241,7 +241,7 @@ type readPassage struct {
 	Note  string `json:"note,omitzero"`
 }
 
-func (r *Runner) driveRead(ctx context.Context, who drive.Owner, path string, from, to int64, out *outcome) (any, error) {
+func (r *Runner) driveRead(ctx context.Context, who drive.Owner, path string, from, to int64, out *effect) (any, error) {
 	p, err := drive.ParsePath(path)
 	if err != nil {
 		return nil, err
@@ -320,7 +320,7 @@ type foundPassage struct {
 	Text  string `json:"text"`
 }
 
-func (r *Runner) driveSearch(ctx context.Context, who drive.Owner, query, prefix string, out *outcome) (any, error) {
+func (r *Runner) driveSearch(ctx context.Context, who drive.Owner, query, prefix string, out *effect) (any, error) {
 	hits, err := r.cfg.Drives.Search(ctx, who, query, prefix, searchLimit)
 	if err != nil {
 		return nil, err
@@ -346,7 +346,7 @@ func (r *Runner) driveSearch(ctx context.Context, who drive.Owner, query, prefix
 	return found, nil
 }
 
-func (r *Runner) driveWrite(ctx context.Context, who drive.Owner, step, ref, path, text string, out *outcome) (any, error) {
+func (r *Runner) driveWrite(ctx context.Context, who drive.Owner, step, ref, path, text string, out *effect) (any, error) {
 	p, err := drive.ParsePath(path)
 	if err != nil {
 		return nil, err

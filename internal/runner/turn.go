@@ -70,7 +70,7 @@ func (r *Runner) tools(ctx context.Context, one *run, p *prompt, who drive.Owner
 	step := &p.steps[len(p.steps)-1]
 	id := stoa.StepID(step.SessionID, step.Turn, step.Number)
 	from := len(step.Results)
-	var outs []outcome
+	var outs []effect
 	for i := from; i < len(step.Calls); i++ {
 		if err := ctx.Err(); err != nil {
 			return false, context.Cause(ctx)
@@ -104,7 +104,7 @@ func (r *Runner) tools(ctx context.Context, one *run, p *prompt, who drive.Owner
 }
 
 // tool records what a tool did.
-func (c *change) tool(stepID string, step *stoa.Step, place int, out outcome) {
+func (c *change) tool(stepID string, step *stoa.Step, place int, out effect) {
 	call := step.Calls[place]
 	c.event(EventToolCalled, ToolData{StepID: stepID, CallID: call.ID, Name: call.Name, Arguments: call.Arguments})
 	if out.input != nil {

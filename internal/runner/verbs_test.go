@@ -368,3 +368,23 @@ func TestWaitReturnsWhenTheTimeIsUp(t *testing.T) {
 		t.Errorf("another account: %v", err)
 	}
 }
+
+// Once a cancel is stored, an answer that comes all the same is kept and paid,
+// but the turn is cancelled: that was promised.
+func TestACancelIsKeptEvenWhenTheAnswerIsFaster(t *testing.T) {
+	begun := make(chan struct{})
+	h := build(t, storetest.New(t), script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+		close(begun)
+		<-ctx.Done()
+		say(yield, "here it is") // it does not care
+	}))
+	a, r := h.agent(), h.runner()
+	start(t, r)
+	s := h.begin(r, a, "hello")
+	<-begun
+	got, err := r.Cancel(t.Context(), h.caller(), a.ID, s.ID)
+	if err != nil || got.Status != stoa.SessionCancelled || got.Steps != 1 || got.Spent == 0 || got.Reply != "" {
+		t.Errorf("%s after %d steps, spent %d, reply %q, %v", got.Status, got.Steps, got.Spent, got.Reply, err)
+	}
+	h.checkBooks(r, got)
+}
