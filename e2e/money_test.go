@@ -39,8 +39,10 @@ func TestNobodyOverspends(t *testing.T) {
 	h := newHouse(t, v.url, "")
 	h.start()
 	ask := func(a *account, mark string) seen {
-		return h.ask(context.Background(), a.key, "", object{"model": "alpha-haiku-4-5", "user": mark, "stream": false,
-			"max_output_tokens": 300, "input": "mark: " + mark + "\nwait: 20ms\ntokens: 300"}, nil)
+		return h.ask(context.Background(), a.key, "", object{
+			"model": "alpha-haiku-4-5", "user": mark, "stream": false,
+			"max_output_tokens": 300, "input": "mark: " + mark + "\nwait: 20ms\ntokens: 300",
+		}, nil)
 	}
 	rich := h.newAccount(t, "pro", 1_000_000_000)
 	sample := ask(rich, "sample0")
@@ -220,8 +222,10 @@ func TestUsageThatCannotBeIsCountedHere(t *testing.T) {
 		for _, told := range []string{"none", "huge", "negative"} {
 			for _, stream := range []bool{true, false} {
 				mark := fmt.Sprintf("%s-%s-%v", told, wire, stream)
-				s := h.ask(context.Background(), a.key, "", object{"model": model, "user": mark, "stream": stream,
-					"input": "mark: " + mark + "\nusage: " + told + "\ntokens: 30"}, nil)
+				s := h.ask(context.Background(), a.key, "", object{
+					"model": model, "user": mark, "stream": stream,
+					"input": "mark: " + mark + "\nusage: " + told + "\ntokens: 30",
+				}, nil)
 				if s.end != "completed" {
 					t.Errorf("%s: %+v", mark, s)
 					continue

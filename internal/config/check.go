@@ -160,8 +160,10 @@ func (c *checker) plans() {
 			name  string
 			value *int
 		}{
-			{"requestsPerMinute", p.RequestsPerMinute}, {"concurrentPerKey", p.ConcurrentPerKey},
-			{"concurrentPerAccount", p.ConcurrentPerAccount}, {"activeSessions", p.ActiveSessions},
+			{"requestsPerMinute", p.RequestsPerMinute},
+			{"concurrentPerKey", p.ConcurrentPerKey},
+			{"concurrentPerAccount", p.ConcurrentPerAccount},
+			{"activeSessions", p.ActiveSessions},
 		} {
 			if or(n.value) < 0 {
 				c.problem(path+"."+n.name, "%d is below zero; use 0 for no limit", *n.value)
