@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"stoa/internal/drive"
+	"stoa/internal/stoa"
 )
 
 // Each version of each file holds a word of its own, told by the file's hash:
@@ -169,6 +170,52 @@ func TestOtherDrivesDoNotCrowdASearch(t *testing.T) {
 			if hits, err := d.Search(t.Context(), who, q, "", 1); err != nil || len(hits) != 1 || hits[0].Path != "mine.txt" || hits[0].Score != 1 {
 				t.Errorf("%q finds %v, %v", q, hits, err)
 			}
+		}
+	})
+}
+
+func FuzzSearch(f *testing.F) {
+	d := open(f, dbConfig(f), drive.Limits{})
+	text := "apples and pears; don't 北京大学 Straße ÀÉ 12x34 ﬁne\n"
+	if _, err := d.PutText(context.Background(), who, drive.Once{}, path(f, "a.txt"), text, ""); err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{"apples", `"a b" -c`, "NEAR(a b)", "北", "\u0300", "a\u0300\u0301", "ﬁ", "'", `"`, "ا", "\u0e33", "ſ", "İ", "ẞ"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, q string) {
+		hits, err := d.Search(t.Context(), who, q, "", 3)
+		if err != nil {
+			wantCode(t, err, stoa.CodeInvalidValue)
+		}
+		for _, h := range hits {
+			if !utf8.ValidString(h.Snippet) || h.Text != text {
+				t.Errorf("%q shows %q", q, h.Snippet)
+			}
+		}
+	})
+}
+
+// What is written is found by its own words, however odd they are.
+func FuzzTextIsFoundByItself(f *testing.F) {
+	d := open(f, dbConfig(f), drive.Limits{})
+	for _, seed := range []string{"apples pears", "北京大学", "Straße", "don't l’été", "ﬁne", "a\u0300b", "\u0e33\u0e01", "日a本", "한국어", "ー", "x々"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\"") || utf8.RuneCountInString(text) > 200 {
+			return
+		}
+		if _, err := d.PutText(t.Context(), who, drive.Once{}, path(t, "a.txt"), text, ""); err != nil {
+			t.Fatal(err)
+		}
+		hits, err := d.Search(t.Context(), who, text, "", 1)
+		if err != nil {
+			wantCode(t, err, stoa.CodeInvalidValue) // no word in it
+			return
+		}
+		if len(hits) != 1 || hits[0].Text != text {
+			t.Errorf("%q is not found by itself: %v", text, hits)
 		}
 	})
 }
