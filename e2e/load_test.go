@@ -22,8 +22,7 @@ type load struct {
 	accounts []*account
 	events   chan struct{} // something happened at a caller or at the vendor
 
-	next    atomic.Int64
-	waiting atomic.Int64 // calls whose end matters are under way
+	next atomic.Int64
 
 	mu      sync.Mutex
 	records map[string]*record
