@@ -104,6 +104,12 @@ func (c *change) status(next stoa.SessionStatus, reason string) {
 		c.row.Owner = ""
 	}
 	c.event(EventStatus, StatusData{Status: string(next), StatusReason: reason, Turn: c.row.Turn.Number})
+	if c.row.Trigger.Type == stoa.TriggerSchedule {
+		c.do(func() error {
+			c.tx.AfterCommit(c.r.tell)
+			return c.tx.TurnOfRun(c.ctx, c.row.Session)
+		})
+	}
 }
 
 // message adds a whole message of this turn, or one that is queued.
@@ -174,11 +180,19 @@ func (c *change) requeue(reason string, after time.Duration) {
 	}
 }
 
-// strike requeues after an attempt that made no progress, or gives up after the
-// third.
-func (c *change) strike(reason string, after time.Duration, failure stoa.Failure) {
+// How many attempts in a row may end without a finished step. A failure that
+// comes back is the turn's own; a process that dies takes down whoever is in it,
+// so that counts against a turn only when it happens again and again.
+const (
+	strikesFailed = 3
+	strikesLost   = 5
+)
+
+// strike requeues after an attempt that made no progress, or gives up after so
+// many.
+func (c *change) strike(most int, reason string, after time.Duration, failure stoa.Failure) {
 	c.row.Strikes++
-	if c.row.Strikes >= 3 {
+	if c.row.Strikes >= most {
 		c.fail(failure)
 		return
 	}
@@ -324,7 +338,7 @@ func (c *change) lost() {
 	case !t.DeadlineAt.IsZero() && !c.tx.Now.Before(t.DeadlineAt):
 		c.timeout()
 	default:
-		c.strike(reasonLost, 0, stoa.Failure{Code: codeWorkerLost, Message: "The turn was begun three times and its worker was lost each time.", Retryable: true})
+		c.strike(strikesLost, reasonLost, 0, stoa.Failure{Code: codeWorkerLost, Message: "The worker of this turn was lost several times without a step being finished.", Retryable: true})
 	}
 }
 

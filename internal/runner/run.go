@@ -341,7 +341,7 @@ func (r *Runner) conclude(ctx context.Context, one *run, why error) error {
 		case errors.Is(why, errHandBack):
 			ch.requeue(reasonHandedBack, 0)
 		case transient:
-			ch.strike(reasonRetrying, max(f.after, backoff(ch.row.Strikes)), f.Failure)
+			ch.strike(strikesFailed, reasonRetrying, max(f.after, backoff(ch.row.Strikes)), f.Failure)
 		default:
 			ch.fail(f.Failure)
 		}
