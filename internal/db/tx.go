@@ -150,6 +150,15 @@ func (t *Tx) ForUpdate() string {
 	return ""
 }
 
+// ForUpdateUnlocked is [Tx.ForUpdate] that leaves out the rows which another
+// transaction has locked, instead of waiting for them.
+func (t *Tx) ForUpdateUnlocked() string {
+	if t.postgres {
+		return " FOR UPDATE SKIP LOCKED"
+	}
+	return ""
+}
+
 // ForShare is the suffix of a SELECT whose rows may not change until the
 // commit.
 func (t *Tx) ForShare() string {

@@ -50,6 +50,10 @@ func (r *Runner) DeleteAgentIn(ctx context.Context, tx *store.Tx, accountID, age
 	if err != nil || !found {
 		return err
 	}
+	if err := tx.HideTasksOf(ctx, accountID, agentID); err != nil {
+		return err
+	}
+	tx.AfterCommit(r.tell)
 	for _, fn := range r.cfg.AgentDeleted {
 		if err := fn(ctx, tx, accountID, agentID); err != nil {
 			return err

@@ -101,6 +101,7 @@ type Runner struct {
 	hub *hub
 
 	wake     chan struct{} // a session may have become claimable, or a place free
+	news     chan struct{} // for the scheduler: a run has ended, or a task has changed
 	nextLook atomic.Int64  // when the claiming loop looks by itself, in microseconds since 1970
 
 	mu       sync.Mutex
@@ -126,7 +127,7 @@ func New(cfg Config) *Runner {
 	cfg.Limits = cfg.Limits.withDefaults()
 	return &Runner{
 		cfg: cfg, id: stoa.NewID("runner"), log: cfg.Logger, hub: newHub(),
-		wake: make(chan struct{}, 1), runs: map[string]*run{},
+		wake: make(chan struct{}, 1), news: make(chan struct{}, 1), runs: map[string]*run{},
 	}
 }
 
@@ -154,6 +155,14 @@ func (r *Runner) caller(ctx context.Context, accountID, keyID string) (stoa.Call
 func (r *Runner) nudge() {
 	select {
 	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// tell has the scheduler look now.
+func (r *Runner) tell() {
+	select {
+	case r.news <- struct{}{}:
 	default:
 	}
 }

@@ -33,17 +33,16 @@ type ScheduledTask struct {
 	SessionPolicy          string // new or reuse
 	MissedPolicy           string // run_latest, skip or run_all
 	CatchUpWindow          time.Duration
-	OverlapPolicy          string        // skip, queue or allow
-	PauseAfter             int           // failures in a row; 0: never
-	MaxCredits             Credits       // of one run; 0: none beside the agent's
-	SessionID              string        // that is reused; empty: none yet
-	Anchor                 time.Time     // an interval is counted from here
-	Cursor                 time.Time     // instants up to here are dealt with, for good
-	NextAt                 time.Time     // the next instant; zero: none
-	Failures               int           // in a row
-	Counts                 TaskCounts    // of all its runs
-	Late                   time.Duration // the most that a run of it was late
-	LastRun                *TaskRun      // that was not skipped; nil: none yet
+	OverlapPolicy          string     // skip, queue or allow
+	PauseAfter             int        // failures in a row; 0: never
+	MaxCredits             Credits    // of one run; 0: none beside the agent's
+	SessionID              string     // that is reused; empty: none yet
+	Anchor                 time.Time  // an interval is counted from here
+	Cursor                 time.Time  // instants up to here are dealt with, for good
+	NextAt                 time.Time  // the next instant; zero: none
+	Failures               int        // in a row
+	Counts                 TaskCounts // of all its runs
+	LastRun                *TaskRun   // that was not skipped; nil: none yet
 	Revision               int64
 	CreatedAt, UpdatedAt   time.Time
 }

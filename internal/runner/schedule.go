@@ -1,0 +1,262 @@
+package runner
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"stoa/internal/schedule"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// ScheduleConfig says how tasks are scheduled. Zeros mean the defaults in
+// brackets.
+type ScheduleConfig struct {
+	// Now is the clock on which instants fall due [time.Now]. It may jump, in both
+	// directions: what is dealt with is never done again.
+	Now      func() time.Time
+	PerAgent int           // tasks of one agent [50]
+	Interval time.Duration // the least between two runs [1 min]
+	Keep     int           // runs of one task that are kept, ended ones [10,000]
+}
+
+// A Scheduler starts sessions at the instants of scheduled tasks. It is safe for
+// use by many goroutines, and several processes may run one on the same store.
+//
+// Run does it in the background; the verbs in schedule_verbs.go are for
+// handlers. What has to survive is in the rows of the tasks alone.
+type Scheduler struct {
+	r     *Runner
+	cfg   ScheduleConfig
+	zones schedule.Zones
+}
+
+// NewScheduler makes the scheduler of a runner, which runs the sessions that it
+// starts.
+func NewScheduler(r *Runner, cfg ScheduleConfig) *Scheduler {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.PerAgent == 0 {
+		cfg.PerAgent = 50
+	}
+	if cfg.Interval == 0 {
+		cfg.Interval = schedule.MinEvery
+	}
+	if cfg.Keep == 0 {
+		cfg.Keep = 10_000
+	}
+	return &Scheduler{r: r, cfg: cfg}
+}
+
+// now is the present, as exact as it is stored.
+func (s *Scheduler) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
+
+const (
+	dueBatch  = 25          // tasks in one transaction, so that no other writer waits for long
+	rowsBatch = 2000        // and about as many rows
+	roomPoll  = time.Second // how often the queue of sessions is looked at while runs wait for room in it
+)
+
+// Run starts what falls due until ctx ends. It sleeps until the next instant, or
+// until there is news.
+func (s *Scheduler) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.r.news:
+		case <-timer.C:
+		}
+		wait, err := s.look(ctx)
+		if err != nil {
+			s.r.report(ctx, "scheduled tasks could not be looked at", err)
+			wait = pollShared
+		}
+		timer.Reset(wait)
+	}
+}
+
+// look does all that there is to do, and tells how long there will be nothing.
+func (s *Scheduler) look(ctx context.Context) (time.Duration, error) {
+	next, room, err := s.Tick(ctx)
+	if err != nil {
+		return 0, err
+	}
+	// The clock may be set at any time, and others may write the rows.
+	wait := s.r.poll()
+	if !next.IsZero() {
+		wait = min(wait, next.Sub(s.now()))
+	}
+	if room {
+		wait = min(wait, roomPoll)
+	}
+	return max(wait, time.Millisecond), nil
+}
+
+// Tick does what is to be done at this moment: it starts or skips what is due,
+// takes note of runs that have ended, and starts those that waited. It gives the
+// next instant of any task, zero for none, and whether runs wait for room among
+// the account's sessions.
+func (s *Scheduler) Tick(ctx context.Context) (next time.Time, room bool, err error) {
+	for {
+		var todo store.TaskChores
+		err := s.r.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+			todo, err = tx.TaskChores(ctx)
+			return err
+		})
+		if err != nil {
+			return todo.NextAt, todo.Room, err
+		}
+		due := !todo.NextAt.IsZero() && !todo.NextAt.After(s.now())
+		done := 0
+		if due {
+			n, _, err := s.batch(ctx, func(tx *store.Tx) ([]store.Ref, error) { return tx.DueTasks(ctx, s.now(), dueBatch) }, (*taskChange).chunk)
+			if err != nil {
+				return todo.NextAt, todo.Room, err
+			}
+			done += n
+		}
+		if todo.Settle {
+			n, _, err := s.batch(ctx, func(tx *store.Tx) ([]store.Ref, error) { return tx.TasksToSettle(ctx, dueBatch) }, nil)
+			if err != nil {
+				return todo.NextAt, todo.Room, err
+			}
+			done += n
+		}
+		if todo.Room {
+			n, err := s.fillRoom(ctx)
+			if err != nil {
+				return todo.NextAt, todo.Room, err
+			}
+			done += n
+		}
+		if todo.Deleted {
+			n, err := s.sweep(ctx)
+			if err != nil {
+				return todo.NextAt, todo.Room, err
+			}
+			done += n
+		}
+		if done == 0 || ctx.Err() != nil { // what is left, another process is at
+			if due {
+				todo.NextAt = s.now().Add(pollShared)
+			}
+			return todo.NextAt, todo.Room, ctx.Err()
+		}
+	}
+}
+
+// batch changes tasks in one transaction: first it takes note of what has ended,
+// then work, then what waits may start. It tells how many it looked at, and how
+// many runs began. A task that cannot be changed keeps nobody else from it.
+func (s *Scheduler) batch(ctx context.Context, pick func(tx *store.Tx) ([]store.Ref, error), work func(*taskChange) error) (n, began int, err error) {
+	err = s.r.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		n, began = 0, 0
+		refs, err := pick(tx)
+		if err != nil {
+			return err
+		}
+		rooms := rooms{}
+		for _, ref := range refs {
+			rows, starts := 0, 0
+			err := tx.Savepoint(ctx, func() error {
+				c, err := s.open(ctx, tx, rooms, ref.AccountID, "", ref.ID)
+				if stoa.CodeOf(err) == stoa.CodeTaskNotFound {
+					return nil
+				}
+				if err == nil {
+					err = c.settle()
+				}
+				if err == nil && work != nil {
+					err = work(c)
+				}
+				if err == nil {
+					err = c.advance()
+				}
+				if err == nil {
+					err = c.save()
+				}
+				rows, starts = c.rows, c.starts
+				return err
+			})
+			if err == nil {
+				began += starts
+			} else {
+				s.r.log.LogAttrs(ctx, slog.LevelError, "a scheduled task could not be worked on", slog.String("task", ref.ID), slog.Any("error", err))
+				if err := tx.PutOffTask(ctx, ref.AccountID, ref.ID, putOff); err != nil {
+					return err
+				}
+			}
+			n++
+			if rows > rowsBatch {
+				break
+			}
+		}
+		return nil
+	})
+	return n, began, err
+}
+
+// fillRoom starts runs that wait for room, for each account as many as there is
+// room for.
+func (s *Scheduler) fillRoom(ctx context.Context) (int, error) {
+	var accounts []string
+	err := s.r.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		accounts, err = tx.AccountsWaitingForRoom(ctx)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	total := 0
+	for _, id := range accounts {
+		for began := 1; began > 0 && ctx.Err() == nil; total += began {
+			_, began, err = s.batch(ctx, func(tx *store.Tx) ([]store.Ref, error) {
+				free, err := s.room(ctx, tx, id)
+				if err != nil || free <= 0 {
+					return nil, err
+				}
+				return tx.TasksWaitingForRoom(ctx, id, min(free, dueBatch))
+			}, nil)
+			if err != nil {
+				return total, err
+			}
+		}
+	}
+	return total, nil
+}
+
+// sweep removes rows of deleted tasks, a bounded number at a time.
+func (s *Scheduler) sweep(ctx context.Context) (n int, err error) {
+	err = s.r.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		n, err = tx.RemoveHiddenTasks(ctx, sweepRuns)
+		return err
+	})
+	return n, err
+}
+
+const (
+	sweepRuns = 500
+	putOff    = time.Minute // a task that could not be worked on is left alone for
+)
+
+// room is how many more sessions of an account the clockwork may queue: it leaves
+// a tenth of the places to callers.
+func (s *Scheduler) room(ctx context.Context, tx *store.Tx, accountID string) (int, error) {
+	limit := s.r.cfg.Limits.Queued
+	limit -= limit / 10
+	n, err := tx.QueuedSessions(ctx, accountID, limit)
+	return limit - n, err
+}
+
+// rooms are the places left of accounts, within one transaction.
+type rooms map[string]*account
+
+type account struct {
+	suspended bool
+	room      int
+}

@@ -1,0 +1,256 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+const taskColumns = `t.id, t.account_id, t.agent_id, t.key_id, t.name, t.message, t.mode, t.schedule_type, t.expression, t.timezone, t.every, t.run_at,
+	t.start_at, t.end_at, t.max_runs, t.enabled, t.pause_reason, t.session_policy, t.missed_policy, t.catch_up_window, t.overlap_policy,
+	t.pause_after, t.max_credits, t.session_id, t.anchor, t.cursor, t.next_at, t.failures,
+	t.count_started, t.count_scheduled, t.count_completed, t.count_failed, t.count_cancelled, t.count_skipped,
+	t.revision, t.created_at, t.updated_at`
+
+const taskFrom = ` FROM tasks t LEFT JOIN task_runs r ON r.id = t.last_run_id `
+
+// scanTask reads taskColumns and lastRunColumns.
+func scanTask(rows *sql.Rows) (stoa.ScheduledTask, error) {
+	var t stoa.ScheduledTask
+	var every, runAt, start, end, window, anchor, cursor, next, created, updated int64
+	var r runScan
+	dest := []any{&t.ID, &t.AccountID, &t.AgentID, &t.KeyID, &t.Name, &t.Message, &t.Mode, &t.Schedule.Type, &t.Schedule.Expression, &t.Schedule.Timezone, &every, &runAt,
+		&start, &end, &t.MaxRuns, &t.Enabled, &t.PauseReason, &t.SessionPolicy, &t.MissedPolicy, &window, &t.OverlapPolicy,
+		&t.PauseAfter, &t.MaxCredits, &t.SessionID, &anchor, &cursor, &next, &t.Failures,
+		&t.Counts.Started, &t.Counts.Scheduled, &t.Counts.Completed, &t.Counts.Failed, &t.Counts.Cancelled, &t.Counts.Skipped,
+		&t.Revision, &created, &updated}
+	if err := rows.Scan(append(dest, r.dest()...)...); err != nil {
+		return t, err
+	}
+	t.Schedule.Every, t.CatchUpWindow = micros(every), micros(window)
+	t.Schedule.RunAt, t.StartAt, t.EndAt = db.Time(runAt), db.Time(start), db.Time(end)
+	t.Anchor, t.Cursor, t.NextAt = db.Time(anchor), db.Time(cursor), db.Time(next)
+	t.CreatedAt, t.UpdatedAt = db.Time(created), db.Time(updated)
+	if r.run.ID != "" {
+		t.LastRun = new(r.done())
+	}
+	return t, nil
+}
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+func taskArgs(t stoa.ScheduledTask) []any {
+	last := ""
+	if t.LastRun != nil {
+		last = t.LastRun.ID
+	}
+	return []any{t.AccountID, t.ID, t.Name, t.Message, string(t.Mode), t.Schedule.Type, t.Schedule.Expression, t.Schedule.Timezone,
+		t.Schedule.Every.Microseconds(), db.Micros(t.Schedule.RunAt), db.Micros(t.StartAt), db.Micros(t.EndAt), t.MaxRuns, db.Bit(t.Enabled), t.PauseReason,
+		t.SessionPolicy, t.MissedPolicy, t.CatchUpWindow.Microseconds(), t.OverlapPolicy, t.PauseAfter, int64(t.MaxCredits), t.SessionID,
+		db.Micros(t.Anchor), db.Micros(t.Cursor), db.Micros(t.NextAt), t.Failures,
+		t.Counts.Started, t.Counts.Scheduled, t.Counts.Completed, t.Counts.Failed, t.Counts.Cancelled, t.Counts.Skipped,
+		last, t.Revision, db.Micros(t.UpdatedAt)}
+}
+
+// InsertTask adds a scheduled task. An empty ID is filled in; revision and times
+// of making are set.
+func (tx *Tx) InsertTask(ctx context.Context, t stoa.ScheduledTask) (stoa.ScheduledTask, error) {
+	if t.ID == "" {
+		t.ID = stoa.NewID("tsk")
+	}
+	t.Revision, t.CreatedAt, t.UpdatedAt = 1, tx.Now, tx.Now
+	_, err := tx.Exec(ctx, `INSERT INTO tasks (account_id, id, name, message, mode, schedule_type, expression, timezone, every, run_at, start_at, end_at,
+			max_runs, enabled, pause_reason, session_policy, missed_policy, catch_up_window, overlap_policy, pause_after, max_credits, session_id,
+			anchor, cursor, next_at, failures, count_started, count_scheduled, count_completed, count_failed, count_cancelled, count_skipped,
+			last_run_id, revision, updated_at, agent_id, key_id, created_at, deleted_at, retry_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+			$23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $35, 0, 0)`,
+		append(taskArgs(t), t.AgentID, t.KeyID)...)
+	return t, err
+}
+
+// SaveTask writes what may change of a task that this transaction has locked.
+func (tx *Tx) SaveTask(ctx context.Context, t *stoa.ScheduledTask) error {
+	t.Revision++
+	t.UpdatedAt = tx.Now
+	_, err := tx.Exec(ctx, `UPDATE tasks SET name = $3, message = $4, mode = $5, schedule_type = $6, expression = $7, timezone = $8, every = $9, run_at = $10,
+			start_at = $11, end_at = $12, max_runs = $13, enabled = $14, pause_reason = $15, session_policy = $16, missed_policy = $17, catch_up_window = $18,
+			overlap_policy = $19, pause_after = $20, max_credits = $21, session_id = $22, anchor = $23, cursor = $24, next_at = $25, failures = $26,
+			count_started = $27, count_scheduled = $28, count_completed = $29, count_failed = $30, count_cancelled = $31, count_skipped = $32,
+			last_run_id = $33, revision = $34, updated_at = $35
+		WHERE account_id = $1 AND id = $2`, taskArgs(*t)...)
+	return err
+}
+
+// Task is a scheduled task of an account's agent; CodeTaskNotFound where there
+// is none. An empty agentID stands for any.
+func (tx *Tx) Task(ctx context.Context, accountID, agentID, id string) (t stoa.ScheduledTask, err error) {
+	found := false
+	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
+		found = true
+		t, err = scanTask(rows)
+		return err
+	}, `SELECT `+taskColumns+`, `+lastRunColumns+taskFrom+`WHERE t.account_id = $1 AND t.id = $2 AND ($3 = '' OR t.agent_id = $3) AND t.deleted_at = 0`, accountID, id, agentID)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeTaskNotFound, "There is no such scheduled task.")
+	}
+	return t, err
+}
+
+// LockTask is [Tx.Task], and keeps the row from being changed until the commit.
+// Whoever writes anything of a task has locked it; the state of its runs' turns
+// alone is written without.
+func (tx *Tx) LockTask(ctx context.Context, accountID, agentID, id string) (stoa.ScheduledTask, error) {
+	if lock := tx.ForUpdate(); lock != "" {
+		var one int
+		if _, err := tx.Get(ctx, `SELECT 1 FROM tasks WHERE account_id = $1 AND id = $2`+lock, []any{accountID, id}, &one); err != nil {
+			return stoa.ScheduledTask{}, err
+		}
+	}
+	return tx.Task(ctx, accountID, agentID, id)
+}
+
+// CountTasks counts an agent's tasks.
+func (tx *Tx) CountTasks(ctx context.Context, accountID, agentID string) (n int, err error) {
+	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM tasks WHERE account_id = $1 AND agent_id = $2 AND deleted_at = 0`, []any{accountID, agentID}, &n)
+	return n, err
+}
+
+// A TaskFilter narrows a list of tasks. Empty members do not.
+type TaskFilter struct {
+	AgentID, SpaceID string
+}
+
+// Tasks lists an account's scheduled tasks.
+func (tx *Tx) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page) ([]stoa.ScheduledTask, bool, error) {
+	args, cond := narrow([]any{accountID}, "agent_id", f.AgentID)
+	if f.SpaceID != "" {
+		args = append(args, f.SpaceID)
+		cond += ` AND agent_id IN (SELECT id FROM agents WHERE account_id = $1 AND space_id = $2 AND deleted_at = 0)`
+	}
+	where, order, more := p.clause(len(args) + 1)
+	dir := ` ORDER BY t.created_at DESC, t.id DESC`
+	if p.Asc {
+		dir = ` ORDER BY t.created_at, t.id`
+	}
+	var list []stoa.ScheduledTask
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		t, err := scanTask(rows)
+		list = append(list, t)
+		return err
+	}, `SELECT `+taskColumns+`, `+lastRunColumns+` FROM (SELECT * FROM tasks WHERE account_id = $1 AND deleted_at = 0`+cond+where+order+`) t
+		LEFT JOIN task_runs r ON r.id = t.last_run_id`+dir, append(args, more...)...)
+	list, another := cut(list, p)
+	return list, another, err
+}
+
+// DueTasks gives tasks whose next instant has come, the longest due first. On
+// PostgreSQL they are locked until the commit, and those that another process
+// has locked are left out: two never work on the same one.
+func (tx *Tx) DueTasks(ctx context.Context, now time.Time, limit int) ([]Ref, error) {
+	return tx.refs(ctx, `SELECT account_id, id FROM tasks WHERE next_at > 0 AND next_at <= $1 AND retry_at <= $3 ORDER BY next_at LIMIT $2`+tx.ForUpdateUnlocked(),
+		db.Micros(now), limit, db.Micros(tx.Now))
+}
+
+// TasksToSettle gives tasks with runs to take note of; see [Tx.DueTasks].
+func (tx *Tx) TasksToSettle(ctx context.Context, limit int) ([]Ref, error) {
+	return tx.refs(ctx, `SELECT account_id, id FROM tasks WHERE id IN (SELECT DISTINCT task_id FROM task_runs WHERE settle = 1 LIMIT $1) AND retry_at <= $2`+tx.ForUpdateUnlocked(),
+		limit, db.Micros(tx.Now))
+}
+
+// AccountsWaitingForRoom gives the accounts that have runs with no place in the
+// queue of sessions.
+func (tx *Tx) AccountsWaitingForRoom(ctx context.Context) ([]string, error) {
+	return tx.texts(ctx, `SELECT DISTINCT account_id FROM task_runs WHERE waiting = 'room' ORDER BY account_id`)
+}
+
+// TasksWaitingForRoom gives tasks of an account whose runs have no place in the
+// queue of sessions, those that have waited longest first; see [Tx.DueTasks].
+func (tx *Tx) TasksWaitingForRoom(ctx context.Context, accountID string, limit int) ([]Ref, error) {
+	ids, err := tx.texts(ctx, `SELECT task_id FROM task_runs WHERE waiting = 'room' AND account_id = $1
+		AND task_id IN (SELECT id FROM tasks WHERE retry_at <= $3) ORDER BY scheduled_for, id LIMIT $2`, accountID, limit, db.Micros(tx.Now))
+	var refs []Ref
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if !seen[id] {
+			seen[id] = true
+			refs = append(refs, Ref{accountID, id})
+		}
+	}
+	return refs, err
+}
+
+// TaskChores is what there is to do for scheduled tasks, as one cheap look tells.
+type TaskChores struct {
+	NextAt  time.Time // the next instant of any task; zero: none
+	Settle  bool      // runs are to be taken note of
+	Room    bool      // runs wait for a place in the queue of sessions
+	Deleted bool      // deleted tasks still have rows
+}
+
+// TaskChores looks for what there is to do, without scanning any table.
+func (tx *Tx) TaskChores(ctx context.Context) (TaskChores, error) {
+	var c TaskChores
+	var next int64
+	_, err := tx.Get(ctx, `SELECT COALESCE((SELECT next_at FROM tasks WHERE next_at > 0 ORDER BY next_at LIMIT 1), 0),
+			(SELECT COUNT(*) FROM (SELECT 1 FROM task_runs WHERE settle = 1 LIMIT 1) s) > 0,
+			(SELECT COUNT(*) FROM (SELECT 1 FROM task_runs WHERE waiting = 'room' LIMIT 1) w) > 0,
+			(SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE deleted_at > 0 LIMIT 1) d) > 0`, nil, &next, &c.Settle, &c.Room, &c.Deleted)
+	c.NextAt = db.Time(next)
+	return c, err
+}
+
+// PutOffTask has a task left alone for a while.
+func (tx *Tx) PutOffTask(ctx context.Context, accountID, id string, d time.Duration) error {
+	_, err := tx.Exec(ctx, `UPDATE tasks SET retry_at = $3 WHERE account_id = $1 AND id = $2`, accountID, id, db.Micros(tx.Now.Add(d)))
+	return err
+}
+
+// HideTask takes a task out of every list and query and stops it; what waits of
+// it never starts. It tells whether there was one.
+func (tx *Tx) HideTask(ctx context.Context, accountID, agentID, id string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE tasks SET deleted_at = $4, next_at = 0, revision = revision + 1
+		WHERE account_id = $1 AND agent_id = $2 AND id = $3 AND deleted_at = 0`, accountID, agentID, id, db.Micros(tx.Now))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, `UPDATE task_runs SET waiting = '', status = 'cancelled', settle = 0, revision = revision + 1 WHERE task_id = $1 AND waiting <> ''`, id)
+	return true, err
+}
+
+// HideTasksOf is [Tx.HideTask] for all tasks of an agent.
+func (tx *Tx) HideTasksOf(ctx context.Context, accountID, agentID string) error {
+	ids, err := tx.texts(ctx, `SELECT id FROM tasks WHERE account_id = $1 AND agent_id = $2 AND deleted_at = 0 ORDER BY id`, accountID, agentID)
+	for _, id := range ids {
+		if err == nil {
+			_, err = tx.HideTask(ctx, accountID, agentID, id)
+		}
+	}
+	return err
+}
+
+// RemoveHiddenTasks removes rows of deleted tasks, at most limit runs at a time,
+// and tells how many it removed.
+func (tx *Tx) RemoveHiddenTasks(ctx context.Context, limit int) (removed int, err error) {
+	ids, err := tx.texts(ctx, `SELECT id FROM tasks WHERE deleted_at > 0 ORDER BY deleted_at LIMIT 20`)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		n, err := tx.Exec(ctx, `DELETE FROM task_runs WHERE id IN (SELECT id FROM task_runs WHERE task_id = $1 LIMIT $2)`, id, limit-removed)
+		if err != nil {
+			return removed, err
+		}
+		if removed += int(n); removed >= limit {
+			break
+		}
+		if n, err = tx.Exec(ctx, `DELETE FROM tasks WHERE id = $1 AND deleted_at > 0`, id); err != nil {
+			return removed, err
+		}
+		removed += int(n)
+	}
+	return removed, nil
+}
