@@ -28,6 +28,11 @@ func (s *Server) CreateAccount(ctx context.Context, in contract.CreateAccountReq
 		if err != nil {
 			return nil, err
 		}
+		space, err := tx.DefaultSpace(ctx, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		a.DefaultSpaceID = space.ID
 		amount := stoa.Credits(orZero(in.Body.GrantMicro))
 		if amount > 0 {
 			if _, _, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{AccountID: a.ID, Amount: amount, Reason: "first grant"}); err != nil {

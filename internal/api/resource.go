@@ -124,7 +124,8 @@ func (s *Server) knowsModel(name string) error {
 }
 
 // defaultSpace gives the id of the account's default space, which is made when
-// it is first asked for.
+// it is first asked for. It is empty while the disk has no room for one, which
+// must not stand in the way of a read.
 func (s *Server) defaultSpace(ctx context.Context, accountID string) (string, error) {
 	var id string
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
@@ -140,6 +141,10 @@ func (s *Server) defaultSpace(ctx context.Context, accountID string) (string, er
 		id = space.ID
 		return err
 	})
+	if stoa.CodeOf(err) == stoa.CodeStorageFull {
+		LogFields(ctx).Failed(err)
+		return "", nil
+	}
 	return id, err
 }
 
