@@ -74,6 +74,12 @@ func (s *Server) dispatch(mux *http.ServeMux, t *tracker, r *http.Request) {
 		s.fail(t, r, notFound(r))
 		return
 	}
+	if isPreflight(r) {
+		if err := s.preflight(t, r); err != nil {
+			s.fail(t, r, err)
+		}
+		return
+	}
 	handler, pattern := mux.Handler(r)
 	if pattern != "" {
 		mux.ServeHTTP(t, r)
@@ -118,7 +124,11 @@ func (s *Server) adapt(rt route, do handler) http.Handler {
 		fields := LogFields(r.Context())
 		fields.route = rt.pattern
 		var err error
-		if !rt.public {
+		switch {
+		case rt.visitor:
+			fields.embedded, err = s.visitor(t, r)
+			fields.caller = fields.embedded.Caller
+		case !rt.public:
 			fields.caller, err = s.authenticate(r, rt)
 		}
 		if err == nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"stoa/internal/auth"
 	"stoa/internal/stoa"
 )
 
@@ -17,17 +18,18 @@ type Fields struct {
 	Model     string    // as asked
 	FirstText time.Time // when the first text of a reply was sent; zero: never
 
-	route   string
-	caller  stoa.Caller
-	charge  stoa.Charge
-	charged bool
-	code    stoa.Code
-	cause   error
-	request *http.Request
-	intent  *intent // of the Idempotency-Key; nil: none
-	replay  bool    // answered from the store of an Idempotency-Key
-	hungUp  bool
-	stack   []byte
+	route    string
+	caller   stoa.Caller
+	embedded auth.Embedded // who shows the token of an embed; its caller is caller
+	charge   stoa.Charge
+	charged  bool
+	code     stoa.Code
+	cause    error
+	request  *http.Request
+	intent   *intent // of the Idempotency-Key; nil: none
+	replay   bool    // answered from the store of an Idempotency-Key
+	hungUp   bool
+	stack    []byte
 }
 
 // Charged notes what the call came to.

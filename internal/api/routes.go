@@ -14,6 +14,7 @@ type route struct {
 	pattern string // method and path, as in the contract
 	scope   string // that the key must carry; empty: any key will do
 	public  bool   // needs no key
+	visitor bool   // needs the token of an embed in place of a key
 	own     func(*Server) handler
 }
 
@@ -94,6 +95,24 @@ func table() []route {
 		{pattern: "GET /api/v1/api-agents/{id}/sessions/{sessionId}/receipts", scope: "sessions:read"},
 		{pattern: "GET /api/v1/api-agents/{id}/sessions/{sessionId}/sources", scope: "sessions:read"},
 		{pattern: "GET /api/v1/api-agents/{id}/sessions/{sessionId}/export", scope: "sessions:read"},
+
+		{pattern: "POST /api/v1/api-agents/{id}/embed-urls", scope: "embeds:write"},
+		{pattern: "GET /api/v1/api-agents/{id}/embed-urls", scope: "embeds:write"},
+		{pattern: "GET /api/v1/api-agents/{id}/embed-urls/{embedId}", scope: "embeds:write"},
+		{pattern: "DELETE /api/v1/api-agents/{id}/embed-urls/{embedId}", scope: "embeds:write"},
+		{pattern: "POST /api/v1/api-agents/{id}/embed-sessions", scope: "embeds:write"},
+		{pattern: "GET /api/v1/api-agents/{id}/embed-sessions", scope: "embeds:write"},
+		{pattern: "GET /api/v1/api-agents/{id}/embed-sessions/{embedId}", scope: "embeds:write"},
+		{pattern: "DELETE /api/v1/api-agents/{id}/embed-sessions/{embedId}", scope: "embeds:write"},
+		{pattern: "POST /api/v1/api-agents/{id}/embed-sessions/{embedId}/refresh", scope: "embeds:write"},
+		{pattern: "POST /api/v1/embed/exchange", public: true},
+		{pattern: "POST /api/v1/embed/refresh", public: true, visitor: true},
+		{pattern: "GET /api/v1/embed/chat-sessions/{chatId}", public: true, visitor: true},
+		{pattern: "POST /api/v1/embed/chat-sessions/{chatId}/messages", public: true, visitor: true},
+		{pattern: "POST /api/v1/embed/chat-sessions/{chatId}/input", public: true, visitor: true},
+		{pattern: "POST /api/v1/embed/chat-sessions/{chatId}/cancel", public: true, visitor: true},
+		{pattern: "POST /api/v1/embed/chat-sessions/{chatId}/retry", public: true, visitor: true},
+		{pattern: "GET /api/v1/embed/chat-sessions/{chatId}/events", public: true, visitor: true},
 	}
 }
 

@@ -45,7 +45,8 @@ func (s *Server) ListSessionEvents(ctx context.Context, in contract.ListSessionE
 		after = *q.LastEventID
 	}
 	return &sessionStream{
-		ctx: ctx, s: s, caller: c,
+		ctx: ctx, s: s, caller: c, slot: c.Key.ID, most: s.Limits.EventStreamsPerKey,
+		mayWatch: func() bool { return s.keyMayWatch(ctx) },
 		req: runner.EventsRequest{
 			AccountID: c.Account.ID, AgentID: in.ID, SessionID: in.SessionID,
 			After: min(after, session.LastSeq), Follow: q.Follow, Beat: watchEvery,
@@ -116,6 +117,12 @@ type sessionStream struct {
 	s      *Server
 	caller stoa.Caller
 	req    runner.EventsRequest
+	slot   string // whose streams are counted
+	most   int    // of them, at a time
+	// mayWatch tells whether whoever reads may go on.
+	mayWatch func() bool
+	only     func(*stoa.SessionEvent) bool // leaves events out; nil: none
+	first    func() bool                   // runs before the first event and tells whether there may be any; nil: there may
 
 	w        http.ResponseWriter
 	rc       *http.ResponseController
@@ -128,11 +135,11 @@ type sessionStream struct {
 // VisitListSessionEventsResponse writes the reply until the log has ended, the
 // caller has left, or the stream must not go on.
 func (e *sessionStream) VisitListSessionEventsResponse(w http.ResponseWriter) error {
-	streams, key := &e.s.limits.streams, e.caller.Key.ID
-	if most := e.s.Limits.EventStreamsPerKey; !streams.Enter(key, most) {
-		return stoa.Errorf(stoa.CodeRateLimit, "This key may have %d event streams open at a time and has them. Close one.", most).After(time.Second)
+	streams := &e.s.limits.streams
+	if !streams.Enter(e.slot, e.most) {
+		return stoa.Errorf(stoa.CodeRateLimit, "%d event streams may be open at a time and are. Close one.", e.most).After(time.Second)
 	}
-	defer streams.Leave(key)
+	defer streams.Leave(e.slot)
 	e.w, e.rc = w, http.NewResponseController(w)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -143,6 +150,9 @@ func (e *sessionStream) VisitListSessionEventsResponse(w http.ResponseWriter) er
 	if err := e.send(); err != nil { // the headers go out before there is an event
 		return errHungUp
 	}
+	if e.first != nil && !e.first() {
+		return nil
+	}
 	for ev, err := range e.s.Runner.Events(e.ctx, e.req) {
 		switch {
 		case errors.Is(err, context.Canceled):
@@ -152,7 +162,9 @@ func (e *sessionStream) VisitListSessionEventsResponse(w http.ResponseWriter) er
 		}
 		now := time.Now()
 		if ev.Seq > 0 {
-			e.event(ev)
+			if e.only == nil || e.only(&ev) {
+				e.event(ev)
+			}
 		} else if now.Sub(e.wrote) >= heartbeat {
 			e.buf = append(e.buf, ": keepalive\n\n"...)
 		}
@@ -197,13 +209,21 @@ func (e *sessionStream) send() error {
 	return err
 }
 
-// mayGoOn tells whether the key is still in force and the service not about to
+// mayGoOn tells whether whoever reads may go on and the service is not about to
 // stop.
 func (e *sessionStream) mayGoOn() bool {
-	if e.s.isDraining() {
-		return false
-	}
-	c, err := e.s.Keys.Verify(e.ctx, LogFields(e.ctx).request.Header.Get("Authorization"))
+	return !e.s.isDraining() && e.mayWatch()
+}
+
+// beat sends a comment.
+func (e *sessionStream) beat() error {
+	e.buf = append(e.buf, ": keepalive\n\n"...)
+	return e.send()
+}
+
+// keyMayWatch tells whether the key of a stream is still in force.
+func (s *Server) keyMayWatch(ctx context.Context) bool {
+	c, err := s.Keys.Verify(ctx, LogFields(ctx).request.Header.Get("Authorization"))
 	switch stoa.CodeOf(err) {
 	case "":
 		return c.Key.Has("sessions:read")

@@ -129,7 +129,12 @@ func Start(t testing.TB, cfg Config) *House {
 	if !cfg.Idle {
 		h.work()
 	}
-	h.HTTP = httptest.NewServer(server.Handler())
+	h.HTTP = httptest.NewUnstartedServer(nil)
+	if server.PublicURL == "" {
+		server.PublicURL = "http://" + h.HTTP.Listener.Addr().String()
+	}
+	h.HTTP.Config.Handler = server.Handler()
+	h.HTTP.Start()
 	t.Cleanup(func() { server.Drain(); h.HTTP.Close() }) // streams that are open end
 	h.URL = h.HTTP.URL
 	return h

@@ -215,8 +215,11 @@ func (c *Client) check(r *Reply, method, path string, sent []byte) error {
 	}
 	switch media {
 	case "text/event-stream":
-		if op.OperationID == "listSessionEvents" {
-			return r.checkLog(content.Schema.Value)
+		switch op.OperationID {
+		case "listSessionEvents":
+			return r.checkLog(content.Schema.Value, false)
+		case "listEmbedEvents":
+			return r.checkLog(content.Schema.Value, true)
 		}
 		return r.checkStream()
 	case "application/json":

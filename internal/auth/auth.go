@@ -234,3 +234,6 @@ func (k *Keys) lastUsed(key stoa.Key) stoa.Key {
 	}
 	return key
 }
+
+// Plan gives the plan with that id, as callers carry it.
+func (k *Keys) Plan(id string) stoa.Plan { return k.plans(id) }

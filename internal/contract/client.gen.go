@@ -402,6 +402,99 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/api-agents/{id}/duplicate (the `DuplicateAgent` operationId).
 	DuplicateAgent(ctx context.Context, id ID, params *DuplicateAgentParams, body DuplicateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListEmbedSessions List the embed sessions
+	//
+	// Newest first, those that have ended too, with what was sent under them and who was refused.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/embed-sessions (the `ListEmbedSessions` operationId).
+	ListEmbedSessions(ctx context.Context, id ID, params *ListEmbedSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateEmbedSessionWithBody Make a token for a page of yours
+	//
+	// A token for one visitor and one chat, for a page that shows the chat itself. Make it on your server; the page's script sends it as `Authorization: Bearer est_…` to `/api/v1/embed/…`, from one of the `allowedOrigins`.
+	//
+	// The token holds for `expiresInSeconds` and can be renewed until `chatExpiresInSeconds` are over.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/embed-sessions (the `CreateEmbedSession` operationId).
+	CreateEmbedSessionWithBody(ctx context.Context, id ID, params *CreateEmbedSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateEmbedSession Make a token for a page of yours
+	//
+	// A token for one visitor and one chat, for a page that shows the chat itself. Make it on your server; the page's script sends it as `Authorization: Bearer est_…` to `/api/v1/embed/…`, from one of the `allowedOrigins`.
+	//
+	// The token holds for `expiresInSeconds` and can be renewed until `chatExpiresInSeconds` are over.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/embed-sessions (the `CreateEmbedSession` operationId).
+	CreateEmbedSession(ctx context.Context, id ID, params *CreateEmbedSessionParams, body CreateEmbedSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteEmbedSession Revoke an embed session
+	//
+	// Its tokens are void at once, and open streams close within a second. What was said stays, as a session of the agent. One that does not exist is no error.
+	//
+	// Corresponds with DELETE /api/v1/api-agents/{id}/embed-sessions/{embedId} (the `DeleteEmbedSession` operationId).
+	DeleteEmbedSession(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetEmbedSession Read an embed session
+	//
+	// Its state and counters. The token is not stored, and never shown again.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/embed-sessions/{embedId} (the `GetEmbedSession` operationId).
+	GetEmbedSession(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RefreshEmbedSession Make another token
+	//
+	// Another token for the same chat, for a page that lost its own or let it expire. Tokens made before stay valid until they expire.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/embed-sessions/{embedId}/refresh (the `RefreshEmbedSession` operationId).
+	RefreshEmbedSession(ctx context.Context, id ID, embedID EmbedID, params *RefreshEmbedSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListEmbedURLs List the links
+	//
+	// Newest first, those that have ended too, with what was sent under them and who was refused.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/embed-urls (the `ListEmbedURLs` operationId).
+	ListEmbedURLs(ctx context.Context, id ID, params *ListEmbedURLsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateEmbedURLWithBody Make a link to the chat page
+	//
+	// A link to show the agent in a frame of your page, for one visitor and one chat. The secret is a ticket in the link's fragment, which no server and no log ever sees; it can be exchanged once, within `expiresInSeconds`. Make a link per visit, on your server, and give it to the page.
+	//
+	// The page may be framed by the `allowedOrigins` alone. `null` and absent members are what the schema says.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/embed-urls (the `CreateEmbedURL` operationId).
+	CreateEmbedURLWithBody(ctx context.Context, id ID, params *CreateEmbedURLParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateEmbedURL Make a link to the chat page
+	//
+	// A link to show the agent in a frame of your page, for one visitor and one chat. The secret is a ticket in the link's fragment, which no server and no log ever sees; it can be exchanged once, within `expiresInSeconds`. Make a link per visit, on your server, and give it to the page.
+	//
+	// The page may be framed by the `allowedOrigins` alone. `null` and absent members are what the schema says.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/embed-urls (the `CreateEmbedURL` operationId).
+	CreateEmbedURL(ctx context.Context, id ID, params *CreateEmbedURLParams, body CreateEmbedURLJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteEmbedURL Revoke a link
+	//
+	// The ticket and every token that came of it are void at once, and open streams close within a second. What was said stays, as a session of the agent. One that does not exist is no error.
+	//
+	// Corresponds with DELETE /api/v1/api-agents/{id}/embed-urls/{embedId} (the `DeleteEmbedURL` operationId).
+	DeleteEmbedURL(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetEmbedURL Read a link
+	//
+	// Its state and counters. The ticket is not stored, and never shown again.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/embed-urls/{embedId} (the `GetEmbedURL` operationId).
+	GetEmbedURL(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RollbackAgentWithBody Go back to a version
 	//
 	// Gives the agent the instructions, model, limits and drive access of an earlier version. That is a change like any other: it makes a new version, unless nothing differs.
@@ -608,6 +701,101 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/credits/ledger (the `ListLedger` operationId).
 	ListLedger(ctx context.Context, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetEmbedChat Read the chat
+	//
+	// What a visitor may know of the chat: the agent's name, the status, what was said (at most the newest 200 messages), what the agent waits for, what is left, and until when. A chat whose first message has not come is `completed` and empty.
+	//
+	// Corresponds with GET /api/v1/embed/chat-sessions/{chatId} (the `GetEmbedChat` operationId).
+	GetEmbedChat(ctx context.Context, chatID ChatID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelEmbedChat Stop the agent
+	//
+	// Stops the answer that is being written; what is there stays. A chat that is idle stays as it is.
+	//
+	// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/cancel (the `CancelEmbedChat` operationId).
+	CancelEmbedChat(ctx context.Context, chatID ChatID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListEmbedEvents Follow the chat
+	//
+	// The part of the session's log that a visitor may see, as JSON or with `Accept: text/event-stream` as a stream; read the stream with fetch, since a token never belongs in an address. Numbers have gaps where something is left out. It can be resumed from any point with `Last-Event-ID` or `after`, and works like the log of a session otherwise.
+	//
+	// A stream ends within a second when the token is revoked or expires, and when the agent is no longer shown.
+	//
+	// Corresponds with GET /api/v1/embed/chat-sessions/{chatId}/events (the `ListEmbedEvents` operationId).
+	ListEmbedEvents(ctx context.Context, chatID ChatID, params *ListEmbedEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AnswerEmbedInputWithBody Answer the agent
+	//
+	// Answers `pendingInput`, once: a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An answer counts as a message.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/input (the `AnswerEmbedInput` operationId).
+	AnswerEmbedInputWithBody(ctx context.Context, chatID ChatID, params *AnswerEmbedInputParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AnswerEmbedInput Answer the agent
+	//
+	// Answers `pendingInput`, once: a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An answer counts as a message.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/input (the `AnswerEmbedInput` operationId).
+	AnswerEmbedInput(ctx context.Context, chatID ChatID, params *AnswerEmbedInputParams, body AnswerEmbedInputJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SendEmbedMessageWithBody Say something
+	//
+	// Begins the chat or goes on with it. While the agent waits for an answer, the message is the answer; while it works, the message is queued.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/messages (the `SendEmbedMessage` operationId).
+	SendEmbedMessageWithBody(ctx context.Context, chatID ChatID, params *SendEmbedMessageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SendEmbedMessage Say something
+	//
+	// Begins the chat or goes on with it. While the agent waits for an answer, the message is the answer; while it works, the message is queued.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/messages (the `SendEmbedMessage` operationId).
+	SendEmbedMessage(ctx context.Context, chatID ChatID, params *SendEmbedMessageParams, body SendEmbedMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryEmbedChat Try again
+	//
+	// Answers the last message again after a failure or a stop. It counts as a message.
+	//
+	// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/retry (the `RetryEmbedChat` operationId).
+	RetryEmbedChat(ctx context.Context, chatID ChatID, params *RetryEmbedChatParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExchangeEmbedURLWithBody Take a ticket for a token
+	//
+	// What the chat page does first: the ticket of its link, which works once, becomes a token. A second exchange is refused (`embed_url_used`), a late one too (`embed_expired`); an unknown link and a wrong ticket are the same 401.
+	//
+	// Only the service's own page may do this: a request with another `Origin` is refused.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/embed/exchange (the `ExchangeEmbedURL` operationId).
+	ExchangeEmbedURLWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExchangeEmbedURL Take a ticket for a token
+	//
+	// What the chat page does first: the ticket of its link, which works once, becomes a token. A second exchange is refused (`embed_url_used`), a late one too (`embed_expired`); an unknown link and a wrong ticket are the same 401.
+	//
+	// Only the service's own page may do this: a request with another `Origin` is refused.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/embed/exchange (the `ExchangeEmbedURL` operationId).
+	ExchangeEmbedURL(ctx context.Context, body ExchangeEmbedURLJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RefreshEmbedToken Renew a token
+	//
+	// Another token for the same chat, until the chat's time is over. The old one stays valid until it expires.
+	//
+	// Corresponds with POST /api/v1/embed/refresh (the `RefreshEmbedToken` operationId).
+	RefreshEmbedToken(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetHealth Whether the service can serve
 	//
@@ -1470,6 +1658,209 @@ func (c *Client) DuplicateAgent(ctx context.Context, id ID, params *DuplicateAge
 	return c.Client.Do(req)
 }
 
+// ListEmbedSessions List the embed sessions
+//
+// Newest first, those that have ended too, with what was sent under them and who was refused.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/embed-sessions (the `ListEmbedSessions` operationId).
+func (c *Client) ListEmbedSessions(ctx context.Context, id ID, params *ListEmbedSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListEmbedSessionsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateEmbedSessionWithBody Make a token for a page of yours
+//
+// A token for one visitor and one chat, for a page that shows the chat itself. Make it on your server; the page's script sends it as `Authorization: Bearer est_…` to `/api/v1/embed/…`, from one of the `allowedOrigins`.
+//
+// The token holds for `expiresInSeconds` and can be renewed until `chatExpiresInSeconds` are over.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/embed-sessions (the `CreateEmbedSession` operationId).
+func (c *Client) CreateEmbedSessionWithBody(ctx context.Context, id ID, params *CreateEmbedSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateEmbedSessionRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateEmbedSession Make a token for a page of yours
+//
+// A token for one visitor and one chat, for a page that shows the chat itself. Make it on your server; the page's script sends it as `Authorization: Bearer est_…` to `/api/v1/embed/…`, from one of the `allowedOrigins`.
+//
+// The token holds for `expiresInSeconds` and can be renewed until `chatExpiresInSeconds` are over.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/embed-sessions (the `CreateEmbedSession` operationId).
+func (c *Client) CreateEmbedSession(ctx context.Context, id ID, params *CreateEmbedSessionParams, body CreateEmbedSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateEmbedSessionRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteEmbedSession Revoke an embed session
+//
+// Its tokens are void at once, and open streams close within a second. What was said stays, as a session of the agent. One that does not exist is no error.
+//
+// Corresponds with DELETE /api/v1/api-agents/{id}/embed-sessions/{embedId} (the `DeleteEmbedSession` operationId).
+func (c *Client) DeleteEmbedSession(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteEmbedSessionRequest(c.Server, id, embedID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetEmbedSession Read an embed session
+//
+// Its state and counters. The token is not stored, and never shown again.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/embed-sessions/{embedId} (the `GetEmbedSession` operationId).
+func (c *Client) GetEmbedSession(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetEmbedSessionRequest(c.Server, id, embedID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RefreshEmbedSession Make another token
+//
+// Another token for the same chat, for a page that lost its own or let it expire. Tokens made before stay valid until they expire.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/embed-sessions/{embedId}/refresh (the `RefreshEmbedSession` operationId).
+func (c *Client) RefreshEmbedSession(ctx context.Context, id ID, embedID EmbedID, params *RefreshEmbedSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRefreshEmbedSessionRequest(c.Server, id, embedID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListEmbedURLs List the links
+//
+// Newest first, those that have ended too, with what was sent under them and who was refused.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/embed-urls (the `ListEmbedURLs` operationId).
+func (c *Client) ListEmbedURLs(ctx context.Context, id ID, params *ListEmbedURLsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListEmbedURLsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateEmbedURLWithBody Make a link to the chat page
+//
+// A link to show the agent in a frame of your page, for one visitor and one chat. The secret is a ticket in the link's fragment, which no server and no log ever sees; it can be exchanged once, within `expiresInSeconds`. Make a link per visit, on your server, and give it to the page.
+//
+// The page may be framed by the `allowedOrigins` alone. `null` and absent members are what the schema says.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/embed-urls (the `CreateEmbedURL` operationId).
+func (c *Client) CreateEmbedURLWithBody(ctx context.Context, id ID, params *CreateEmbedURLParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateEmbedURLRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateEmbedURL Make a link to the chat page
+//
+// A link to show the agent in a frame of your page, for one visitor and one chat. The secret is a ticket in the link's fragment, which no server and no log ever sees; it can be exchanged once, within `expiresInSeconds`. Make a link per visit, on your server, and give it to the page.
+//
+// The page may be framed by the `allowedOrigins` alone. `null` and absent members are what the schema says.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/embed-urls (the `CreateEmbedURL` operationId).
+func (c *Client) CreateEmbedURL(ctx context.Context, id ID, params *CreateEmbedURLParams, body CreateEmbedURLJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateEmbedURLRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteEmbedURL Revoke a link
+//
+// The ticket and every token that came of it are void at once, and open streams close within a second. What was said stays, as a session of the agent. One that does not exist is no error.
+//
+// Corresponds with DELETE /api/v1/api-agents/{id}/embed-urls/{embedId} (the `DeleteEmbedURL` operationId).
+func (c *Client) DeleteEmbedURL(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteEmbedURLRequest(c.Server, id, embedID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetEmbedURL Read a link
+//
+// Its state and counters. The ticket is not stored, and never shown again.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/embed-urls/{embedId} (the `GetEmbedURL` operationId).
+func (c *Client) GetEmbedURL(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetEmbedURLRequest(c.Server, id, embedID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RollbackAgentWithBody Go back to a version
 //
 // Gives the agent the instructions, model, limits and drive access of an earlier version. That is a change like any other: it makes a new version, unless nothing differs.
@@ -1917,6 +2308,211 @@ func (c *Client) GetCredits(ctx context.Context, reqEditors ...RequestEditorFn) 
 // Corresponds with GET /api/v1/credits/ledger (the `ListLedger` operationId).
 func (c *Client) ListLedger(ctx context.Context, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListLedgerRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetEmbedChat Read the chat
+//
+// What a visitor may know of the chat: the agent's name, the status, what was said (at most the newest 200 messages), what the agent waits for, what is left, and until when. A chat whose first message has not come is `completed` and empty.
+//
+// Corresponds with GET /api/v1/embed/chat-sessions/{chatId} (the `GetEmbedChat` operationId).
+func (c *Client) GetEmbedChat(ctx context.Context, chatID ChatID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetEmbedChatRequest(c.Server, chatID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelEmbedChat Stop the agent
+//
+// Stops the answer that is being written; what is there stays. A chat that is idle stays as it is.
+//
+// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/cancel (the `CancelEmbedChat` operationId).
+func (c *Client) CancelEmbedChat(ctx context.Context, chatID ChatID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelEmbedChatRequest(c.Server, chatID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListEmbedEvents Follow the chat
+//
+// The part of the session's log that a visitor may see, as JSON or with `Accept: text/event-stream` as a stream; read the stream with fetch, since a token never belongs in an address. Numbers have gaps where something is left out. It can be resumed from any point with `Last-Event-ID` or `after`, and works like the log of a session otherwise.
+//
+// A stream ends within a second when the token is revoked or expires, and when the agent is no longer shown.
+//
+// Corresponds with GET /api/v1/embed/chat-sessions/{chatId}/events (the `ListEmbedEvents` operationId).
+func (c *Client) ListEmbedEvents(ctx context.Context, chatID ChatID, params *ListEmbedEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListEmbedEventsRequest(c.Server, chatID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AnswerEmbedInputWithBody Answer the agent
+//
+// Answers `pendingInput`, once: a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An answer counts as a message.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/input (the `AnswerEmbedInput` operationId).
+func (c *Client) AnswerEmbedInputWithBody(ctx context.Context, chatID ChatID, params *AnswerEmbedInputParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAnswerEmbedInputRequestWithBody(c.Server, chatID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AnswerEmbedInput Answer the agent
+//
+// Answers `pendingInput`, once: a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An answer counts as a message.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/input (the `AnswerEmbedInput` operationId).
+func (c *Client) AnswerEmbedInput(ctx context.Context, chatID ChatID, params *AnswerEmbedInputParams, body AnswerEmbedInputJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAnswerEmbedInputRequest(c.Server, chatID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SendEmbedMessageWithBody Say something
+//
+// Begins the chat or goes on with it. While the agent waits for an answer, the message is the answer; while it works, the message is queued.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/messages (the `SendEmbedMessage` operationId).
+func (c *Client) SendEmbedMessageWithBody(ctx context.Context, chatID ChatID, params *SendEmbedMessageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendEmbedMessageRequestWithBody(c.Server, chatID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SendEmbedMessage Say something
+//
+// Begins the chat or goes on with it. While the agent waits for an answer, the message is the answer; while it works, the message is queued.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/messages (the `SendEmbedMessage` operationId).
+func (c *Client) SendEmbedMessage(ctx context.Context, chatID ChatID, params *SendEmbedMessageParams, body SendEmbedMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendEmbedMessageRequest(c.Server, chatID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryEmbedChat Try again
+//
+// Answers the last message again after a failure or a stop. It counts as a message.
+//
+// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/retry (the `RetryEmbedChat` operationId).
+func (c *Client) RetryEmbedChat(ctx context.Context, chatID ChatID, params *RetryEmbedChatParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryEmbedChatRequest(c.Server, chatID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExchangeEmbedURLWithBody Take a ticket for a token
+//
+// What the chat page does first: the ticket of its link, which works once, becomes a token. A second exchange is refused (`embed_url_used`), a late one too (`embed_expired`); an unknown link and a wrong ticket are the same 401.
+//
+// Only the service's own page may do this: a request with another `Origin` is refused.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/embed/exchange (the `ExchangeEmbedURL` operationId).
+func (c *Client) ExchangeEmbedURLWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExchangeEmbedURLRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExchangeEmbedURL Take a ticket for a token
+//
+// What the chat page does first: the ticket of its link, which works once, becomes a token. A second exchange is refused (`embed_url_used`), a late one too (`embed_expired`); an unknown link and a wrong ticket are the same 401.
+//
+// Only the service's own page may do this: a request with another `Origin` is refused.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/embed/exchange (the `ExchangeEmbedURL` operationId).
+func (c *Client) ExchangeEmbedURL(ctx context.Context, body ExchangeEmbedURLJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExchangeEmbedURLRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RefreshEmbedToken Renew a token
+//
+// Another token for the same chat, until the chat's time is over. The old one stays valid until it expires.
+//
+// Corresponds with POST /api/v1/embed/refresh (the `RefreshEmbedToken` operationId).
+func (c *Client) RefreshEmbedToken(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRefreshEmbedTokenRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -3893,6 +4489,490 @@ func NewDuplicateAgentRequestWithBody(server string, id ID, params *DuplicateAge
 	return req, nil
 }
 
+// NewListEmbedSessionsRequest constructs an http.Request for the ListEmbedSessions method
+func NewListEmbedSessionsRequest(server string, id ID, params *ListEmbedSessionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/embed-sessions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateEmbedSessionRequest calls the generic CreateEmbedSession builder with application/json body
+func NewCreateEmbedSessionRequest(server string, id ID, params *CreateEmbedSessionParams, body CreateEmbedSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateEmbedSessionRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewCreateEmbedSessionRequestWithBody constructs an http.Request for the CreateEmbedSession method, with any body, and a specified content type
+func NewCreateEmbedSessionRequestWithBody(server string, id ID, params *CreateEmbedSessionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/embed-sessions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteEmbedSessionRequest constructs an http.Request for the DeleteEmbedSession method
+func NewDeleteEmbedSessionRequest(server string, id ID, embedID EmbedID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "embedId", embedID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/embed-sessions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetEmbedSessionRequest constructs an http.Request for the GetEmbedSession method
+func NewGetEmbedSessionRequest(server string, id ID, embedID EmbedID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "embedId", embedID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/embed-sessions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRefreshEmbedSessionRequest constructs an http.Request for the RefreshEmbedSession method
+func NewRefreshEmbedSessionRequest(server string, id ID, embedID EmbedID, params *RefreshEmbedSessionParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "embedId", embedID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/embed-sessions/%s/refresh", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewListEmbedURLsRequest constructs an http.Request for the ListEmbedURLs method
+func NewListEmbedURLsRequest(server string, id ID, params *ListEmbedURLsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/embed-urls", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateEmbedURLRequest calls the generic CreateEmbedURL builder with application/json body
+func NewCreateEmbedURLRequest(server string, id ID, params *CreateEmbedURLParams, body CreateEmbedURLJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateEmbedURLRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewCreateEmbedURLRequestWithBody constructs an http.Request for the CreateEmbedURL method, with any body, and a specified content type
+func NewCreateEmbedURLRequestWithBody(server string, id ID, params *CreateEmbedURLParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/embed-urls", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteEmbedURLRequest constructs an http.Request for the DeleteEmbedURL method
+func NewDeleteEmbedURLRequest(server string, id ID, embedID EmbedID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "embedId", embedID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/embed-urls/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetEmbedURLRequest constructs an http.Request for the GetEmbedURL method
+func NewGetEmbedURLRequest(server string, id ID, embedID EmbedID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "embedId", embedID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/embed-urls/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewRollbackAgentRequest calls the generic RollbackAgent builder with application/json body
 func NewRollbackAgentRequest(server string, id ID, params *RollbackAgentParams, body RollbackAgentJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -5204,6 +6284,396 @@ func NewListLedgerRequest(server string, params *ListLedgerParams) (*http.Reques
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetEmbedChatRequest constructs an http.Request for the GetEmbedChat method
+func NewGetEmbedChatRequest(server string, chatID ChatID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "chatId", chatID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/embed/chat-sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelEmbedChatRequest constructs an http.Request for the CancelEmbedChat method
+func NewCancelEmbedChatRequest(server string, chatID ChatID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "chatId", chatID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/embed/chat-sessions/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListEmbedEventsRequest constructs an http.Request for the ListEmbedEvents method
+func NewListEmbedEventsRequest(server string, chatID ChatID, params *ListEmbedEventsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "chatId", chatID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/embed/chat-sessions/%s/events", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "follow", params.Follow, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.LastEventID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewAnswerEmbedInputRequest calls the generic AnswerEmbedInput builder with application/json body
+func NewAnswerEmbedInputRequest(server string, chatID ChatID, params *AnswerEmbedInputParams, body AnswerEmbedInputJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAnswerEmbedInputRequestWithBody(server, chatID, params, "application/json", bodyReader)
+}
+
+// NewAnswerEmbedInputRequestWithBody constructs an http.Request for the AnswerEmbedInput method, with any body, and a specified content type
+func NewAnswerEmbedInputRequestWithBody(server string, chatID ChatID, params *AnswerEmbedInputParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "chatId", chatID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/embed/chat-sessions/%s/input", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewSendEmbedMessageRequest calls the generic SendEmbedMessage builder with application/json body
+func NewSendEmbedMessageRequest(server string, chatID ChatID, params *SendEmbedMessageParams, body SendEmbedMessageJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSendEmbedMessageRequestWithBody(server, chatID, params, "application/json", bodyReader)
+}
+
+// NewSendEmbedMessageRequestWithBody constructs an http.Request for the SendEmbedMessage method, with any body, and a specified content type
+func NewSendEmbedMessageRequestWithBody(server string, chatID ChatID, params *SendEmbedMessageParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "chatId", chatID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/embed/chat-sessions/%s/messages", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewRetryEmbedChatRequest constructs an http.Request for the RetryEmbedChat method
+func NewRetryEmbedChatRequest(server string, chatID ChatID, params *RetryEmbedChatParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "chatId", chatID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/embed/chat-sessions/%s/retry", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewExchangeEmbedURLRequest calls the generic ExchangeEmbedURL builder with application/json body
+func NewExchangeEmbedURLRequest(server string, body ExchangeEmbedURLJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewExchangeEmbedURLRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewExchangeEmbedURLRequestWithBody constructs an http.Request for the ExchangeEmbedURL method, with any body, and a specified content type
+func NewExchangeEmbedURLRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/embed/exchange")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRefreshEmbedTokenRequest constructs an http.Request for the RefreshEmbedToken method
+func NewRefreshEmbedTokenRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/embed/refresh")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -6622,6 +8092,113 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/api-agents/{id}/duplicate (the `DuplicateAgent` operationId).
 	DuplicateAgentWithResponse(ctx context.Context, id ID, params *DuplicateAgentParams, body DuplicateAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*DuplicateAgentResult, error)
 
+	// ListEmbedSessionsWithResponse List the embed sessions
+	//
+	// Newest first, those that have ended too, with what was sent under them and who was refused.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/embed-sessions (the `ListEmbedSessions` operationId).
+	ListEmbedSessionsWithResponse(ctx context.Context, id ID, params *ListEmbedSessionsParams, reqEditors ...RequestEditorFn) (*ListEmbedSessionsResult, error)
+
+	// CreateEmbedSessionWithBodyWithResponse Make a token for a page of yours
+	//
+	// A token for one visitor and one chat, for a page that shows the chat itself. Make it on your server; the page's script sends it as `Authorization: Bearer est_…` to `/api/v1/embed/…`, from one of the `allowedOrigins`.
+	//
+	// The token holds for `expiresInSeconds` and can be renewed until `chatExpiresInSeconds` are over.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/embed-sessions (the `CreateEmbedSession` operationId).
+	CreateEmbedSessionWithBodyWithResponse(ctx context.Context, id ID, params *CreateEmbedSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateEmbedSessionResult, error)
+
+	// CreateEmbedSessionWithResponse Make a token for a page of yours
+	//
+	// A token for one visitor and one chat, for a page that shows the chat itself. Make it on your server; the page's script sends it as `Authorization: Bearer est_…` to `/api/v1/embed/…`, from one of the `allowedOrigins`.
+	//
+	// The token holds for `expiresInSeconds` and can be renewed until `chatExpiresInSeconds` are over.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/embed-sessions (the `CreateEmbedSession` operationId).
+	CreateEmbedSessionWithResponse(ctx context.Context, id ID, params *CreateEmbedSessionParams, body CreateEmbedSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateEmbedSessionResult, error)
+
+	// DeleteEmbedSessionWithResponse Revoke an embed session
+	//
+	// Its tokens are void at once, and open streams close within a second. What was said stays, as a session of the agent. One that does not exist is no error.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/api-agents/{id}/embed-sessions/{embedId} (the `DeleteEmbedSession` operationId).
+	DeleteEmbedSessionWithResponse(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*DeleteEmbedSessionResult, error)
+
+	// GetEmbedSessionWithResponse Read an embed session
+	//
+	// Its state and counters. The token is not stored, and never shown again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/embed-sessions/{embedId} (the `GetEmbedSession` operationId).
+	GetEmbedSessionWithResponse(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*GetEmbedSessionResult, error)
+
+	// RefreshEmbedSessionWithResponse Make another token
+	//
+	// Another token for the same chat, for a page that lost its own or let it expire. Tokens made before stay valid until they expire.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/embed-sessions/{embedId}/refresh (the `RefreshEmbedSession` operationId).
+	RefreshEmbedSessionWithResponse(ctx context.Context, id ID, embedID EmbedID, params *RefreshEmbedSessionParams, reqEditors ...RequestEditorFn) (*RefreshEmbedSessionResult, error)
+
+	// ListEmbedURLsWithResponse List the links
+	//
+	// Newest first, those that have ended too, with what was sent under them and who was refused.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/embed-urls (the `ListEmbedURLs` operationId).
+	ListEmbedURLsWithResponse(ctx context.Context, id ID, params *ListEmbedURLsParams, reqEditors ...RequestEditorFn) (*ListEmbedURLsResult, error)
+
+	// CreateEmbedURLWithBodyWithResponse Make a link to the chat page
+	//
+	// A link to show the agent in a frame of your page, for one visitor and one chat. The secret is a ticket in the link's fragment, which no server and no log ever sees; it can be exchanged once, within `expiresInSeconds`. Make a link per visit, on your server, and give it to the page.
+	//
+	// The page may be framed by the `allowedOrigins` alone. `null` and absent members are what the schema says.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/embed-urls (the `CreateEmbedURL` operationId).
+	CreateEmbedURLWithBodyWithResponse(ctx context.Context, id ID, params *CreateEmbedURLParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateEmbedURLResult, error)
+
+	// CreateEmbedURLWithResponse Make a link to the chat page
+	//
+	// A link to show the agent in a frame of your page, for one visitor and one chat. The secret is a ticket in the link's fragment, which no server and no log ever sees; it can be exchanged once, within `expiresInSeconds`. Make a link per visit, on your server, and give it to the page.
+	//
+	// The page may be framed by the `allowedOrigins` alone. `null` and absent members are what the schema says.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/embed-urls (the `CreateEmbedURL` operationId).
+	CreateEmbedURLWithResponse(ctx context.Context, id ID, params *CreateEmbedURLParams, body CreateEmbedURLJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateEmbedURLResult, error)
+
+	// DeleteEmbedURLWithResponse Revoke a link
+	//
+	// The ticket and every token that came of it are void at once, and open streams close within a second. What was said stays, as a session of the agent. One that does not exist is no error.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/api-agents/{id}/embed-urls/{embedId} (the `DeleteEmbedURL` operationId).
+	DeleteEmbedURLWithResponse(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*DeleteEmbedURLResult, error)
+
+	// GetEmbedURLWithResponse Read a link
+	//
+	// Its state and counters. The ticket is not stored, and never shown again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/embed-urls/{embedId} (the `GetEmbedURL` operationId).
+	GetEmbedURLWithResponse(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*GetEmbedURLResult, error)
+
 	// RollbackAgentWithBodyWithResponse Go back to a version
 	//
 	// Gives the agent the instructions, model, limits and drive access of an earlier version. That is a change like any other: it makes a new version, unless nothing differs.
@@ -6858,6 +8435,111 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/credits/ledger (the `ListLedger` operationId).
 	ListLedgerWithResponse(ctx context.Context, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*ListLedgerResult, error)
+
+	// GetEmbedChatWithResponse Read the chat
+	//
+	// What a visitor may know of the chat: the agent's name, the status, what was said (at most the newest 200 messages), what the agent waits for, what is left, and until when. A chat whose first message has not come is `completed` and empty.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/embed/chat-sessions/{chatId} (the `GetEmbedChat` operationId).
+	GetEmbedChatWithResponse(ctx context.Context, chatID ChatID, reqEditors ...RequestEditorFn) (*GetEmbedChatResult, error)
+
+	// CancelEmbedChatWithResponse Stop the agent
+	//
+	// Stops the answer that is being written; what is there stays. A chat that is idle stays as it is.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/cancel (the `CancelEmbedChat` operationId).
+	CancelEmbedChatWithResponse(ctx context.Context, chatID ChatID, reqEditors ...RequestEditorFn) (*CancelEmbedChatResult, error)
+
+	// ListEmbedEventsWithResponse Follow the chat
+	//
+	// The part of the session's log that a visitor may see, as JSON or with `Accept: text/event-stream` as a stream; read the stream with fetch, since a token never belongs in an address. Numbers have gaps where something is left out. It can be resumed from any point with `Last-Event-ID` or `after`, and works like the log of a session otherwise.
+	//
+	// A stream ends within a second when the token is revoked or expires, and when the agent is no longer shown.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/embed/chat-sessions/{chatId}/events (the `ListEmbedEvents` operationId).
+	ListEmbedEventsWithResponse(ctx context.Context, chatID ChatID, params *ListEmbedEventsParams, reqEditors ...RequestEditorFn) (*ListEmbedEventsResult, error)
+
+	// AnswerEmbedInputWithBodyWithResponse Answer the agent
+	//
+	// Answers `pendingInput`, once: a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An answer counts as a message.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/input (the `AnswerEmbedInput` operationId).
+	AnswerEmbedInputWithBodyWithResponse(ctx context.Context, chatID ChatID, params *AnswerEmbedInputParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AnswerEmbedInputResult, error)
+
+	// AnswerEmbedInputWithResponse Answer the agent
+	//
+	// Answers `pendingInput`, once: a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An answer counts as a message.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/input (the `AnswerEmbedInput` operationId).
+	AnswerEmbedInputWithResponse(ctx context.Context, chatID ChatID, params *AnswerEmbedInputParams, body AnswerEmbedInputJSONRequestBody, reqEditors ...RequestEditorFn) (*AnswerEmbedInputResult, error)
+
+	// SendEmbedMessageWithBodyWithResponse Say something
+	//
+	// Begins the chat or goes on with it. While the agent waits for an answer, the message is the answer; while it works, the message is queued.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/messages (the `SendEmbedMessage` operationId).
+	SendEmbedMessageWithBodyWithResponse(ctx context.Context, chatID ChatID, params *SendEmbedMessageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendEmbedMessageResult, error)
+
+	// SendEmbedMessageWithResponse Say something
+	//
+	// Begins the chat or goes on with it. While the agent waits for an answer, the message is the answer; while it works, the message is queued.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/messages (the `SendEmbedMessage` operationId).
+	SendEmbedMessageWithResponse(ctx context.Context, chatID ChatID, params *SendEmbedMessageParams, body SendEmbedMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*SendEmbedMessageResult, error)
+
+	// RetryEmbedChatWithResponse Try again
+	//
+	// Answers the last message again after a failure or a stop. It counts as a message.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/retry (the `RetryEmbedChat` operationId).
+	RetryEmbedChatWithResponse(ctx context.Context, chatID ChatID, params *RetryEmbedChatParams, reqEditors ...RequestEditorFn) (*RetryEmbedChatResult, error)
+
+	// ExchangeEmbedURLWithBodyWithResponse Take a ticket for a token
+	//
+	// What the chat page does first: the ticket of its link, which works once, becomes a token. A second exchange is refused (`embed_url_used`), a late one too (`embed_expired`); an unknown link and a wrong ticket are the same 401.
+	//
+	// Only the service's own page may do this: a request with another `Origin` is refused.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/embed/exchange (the `ExchangeEmbedURL` operationId).
+	ExchangeEmbedURLWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExchangeEmbedURLResult, error)
+
+	// ExchangeEmbedURLWithResponse Take a ticket for a token
+	//
+	// What the chat page does first: the ticket of its link, which works once, becomes a token. A second exchange is refused (`embed_url_used`), a late one too (`embed_expired`); an unknown link and a wrong ticket are the same 401.
+	//
+	// Only the service's own page may do this: a request with another `Origin` is refused.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/embed/exchange (the `ExchangeEmbedURL` operationId).
+	ExchangeEmbedURLWithResponse(ctx context.Context, body ExchangeEmbedURLJSONRequestBody, reqEditors ...RequestEditorFn) (*ExchangeEmbedURLResult, error)
+
+	// RefreshEmbedTokenWithResponse Renew a token
+	//
+	// Another token for the same chat, until the chat's time is over. The old one stays valid until it expires.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/embed/refresh (the `RefreshEmbedToken` operationId).
+	RefreshEmbedTokenWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*RefreshEmbedTokenResult, error)
 
 	// GetHealthWithResponse Whether the service can serve
 	//
@@ -8234,6 +9916,375 @@ func (r DuplicateAgentResult) ContentType() string {
 	return ""
 }
 
+type ListEmbedSessionsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmbedSessionList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListEmbedSessionsResult) GetJSON200() *EmbedSessionList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListEmbedSessionsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListEmbedSessionsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListEmbedSessionsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListEmbedSessionsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateEmbedSessionResult201Headers the declared response headers of an HTTP 201 response for CreateEmbedSession
+type CreateEmbedSessionResult201Headers struct {
+	Location string
+}
+
+type CreateEmbedSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *EmbedSessionWithToken
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateEmbedSessionResult201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateEmbedSessionResult) GetJSON201() *EmbedSessionWithToken {
+	return r.JSON201
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateEmbedSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateEmbedSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateEmbedSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateEmbedSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteEmbedSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteEmbedSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteEmbedSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteEmbedSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteEmbedSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetEmbedSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmbedSession
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetEmbedSessionResult) GetJSON200() *EmbedSession {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r GetEmbedSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetEmbedSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetEmbedSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetEmbedSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RefreshEmbedSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmbedSessionWithToken
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RefreshEmbedSessionResult) GetJSON200() *EmbedSessionWithToken {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r RefreshEmbedSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RefreshEmbedSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RefreshEmbedSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RefreshEmbedSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListEmbedURLsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmbedURLList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListEmbedURLsResult) GetJSON200() *EmbedURLList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListEmbedURLsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListEmbedURLsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListEmbedURLsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListEmbedURLsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateEmbedURLResult201Headers the declared response headers of an HTTP 201 response for CreateEmbedURL
+type CreateEmbedURLResult201Headers struct {
+	Location string
+}
+
+type CreateEmbedURLResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *EmbedURLWithLink
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateEmbedURLResult201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateEmbedURLResult) GetJSON201() *EmbedURLWithLink {
+	return r.JSON201
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateEmbedURLResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateEmbedURLResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateEmbedURLResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateEmbedURLResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteEmbedURLResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteEmbedURLResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteEmbedURLResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteEmbedURLResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteEmbedURLResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetEmbedURLResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmbedURL
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetEmbedURLResult) GetJSON200() *EmbedURL {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r GetEmbedURLResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetEmbedURLResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetEmbedURLResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetEmbedURLResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // RollbackAgentResult200Headers the declared response headers of an HTTP 200 response for RollbackAgent
 type RollbackAgentResult200Headers struct {
 	ETag string
@@ -9112,6 +11163,369 @@ func (r ListLedgerResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListLedgerResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetEmbedChatResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmbedChat
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetEmbedChatResult) GetJSON200() *EmbedChat {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r GetEmbedChatResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetEmbedChatResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetEmbedChatResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetEmbedChatResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CancelEmbedChatResult202Headers the declared response headers of an HTTP 202 response for CancelEmbedChat
+type CancelEmbedChatResult202Headers struct {
+	RetryAfter int
+}
+
+type CancelEmbedChatResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmbedChat
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *EmbedChat
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *CancelEmbedChatResult202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelEmbedChatResult) GetJSON200() *EmbedChat {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CancelEmbedChatResult) GetJSON202() *EmbedChat {
+	return r.JSON202
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelEmbedChatResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelEmbedChatResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelEmbedChatResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelEmbedChatResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListEmbedEventsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmbedEventList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListEmbedEventsResult) GetJSON200() *EmbedEventList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListEmbedEventsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListEmbedEventsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListEmbedEventsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListEmbedEventsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AnswerEmbedInputResult202Headers the declared response headers of an HTTP 202 response for AnswerEmbedInput
+type AnswerEmbedInputResult202Headers struct {
+	RetryAfter int
+}
+
+type AnswerEmbedInputResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *EmbedChat
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *AnswerEmbedInputResult202Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r AnswerEmbedInputResult) GetJSON202() *EmbedChat {
+	return r.JSON202
+}
+
+// GetBody returns the raw response body bytes
+func (r AnswerEmbedInputResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AnswerEmbedInputResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AnswerEmbedInputResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AnswerEmbedInputResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SendEmbedMessageResult202Headers the declared response headers of an HTTP 202 response for SendEmbedMessage
+type SendEmbedMessageResult202Headers struct {
+	RetryAfter int
+}
+
+type SendEmbedMessageResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *EmbedChat
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *SendEmbedMessageResult202Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r SendEmbedMessageResult) GetJSON202() *EmbedChat {
+	return r.JSON202
+}
+
+// GetBody returns the raw response body bytes
+func (r SendEmbedMessageResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SendEmbedMessageResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SendEmbedMessageResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SendEmbedMessageResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RetryEmbedChatResult202Headers the declared response headers of an HTTP 202 response for RetryEmbedChat
+type RetryEmbedChatResult202Headers struct {
+	RetryAfter int
+}
+
+type RetryEmbedChatResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *EmbedChat
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *RetryEmbedChatResult202Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RetryEmbedChatResult) GetJSON202() *EmbedChat {
+	return r.JSON202
+}
+
+// GetBody returns the raw response body bytes
+func (r RetryEmbedChatResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RetryEmbedChatResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RetryEmbedChatResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RetryEmbedChatResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExchangeEmbedURLResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmbedToken
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExchangeEmbedURLResult) GetJSON200() *EmbedToken {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ExchangeEmbedURLResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExchangeEmbedURLResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExchangeEmbedURLResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExchangeEmbedURLResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RefreshEmbedTokenResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmbedToken
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RefreshEmbedTokenResult) GetJSON200() *EmbedToken {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r RefreshEmbedTokenResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RefreshEmbedTokenResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RefreshEmbedTokenResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RefreshEmbedTokenResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10480,6 +12894,179 @@ func (c *ClientWithResponses) DuplicateAgentWithResponse(ctx context.Context, id
 	return ParseDuplicateAgentResult(rsp)
 }
 
+// ListEmbedSessionsWithResponse List the embed sessions
+//
+// Newest first, those that have ended too, with what was sent under them and who was refused.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/embed-sessions (the `ListEmbedSessions` operationId).
+func (c *ClientWithResponses) ListEmbedSessionsWithResponse(ctx context.Context, id ID, params *ListEmbedSessionsParams, reqEditors ...RequestEditorFn) (*ListEmbedSessionsResult, error) {
+	rsp, err := c.ListEmbedSessions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListEmbedSessionsResult(rsp)
+}
+
+// CreateEmbedSessionWithBodyWithResponse Make a token for a page of yours
+//
+// A token for one visitor and one chat, for a page that shows the chat itself. Make it on your server; the page's script sends it as `Authorization: Bearer est_…` to `/api/v1/embed/…`, from one of the `allowedOrigins`.
+//
+// The token holds for `expiresInSeconds` and can be renewed until `chatExpiresInSeconds` are over.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/embed-sessions (the `CreateEmbedSession` operationId).
+func (c *ClientWithResponses) CreateEmbedSessionWithBodyWithResponse(ctx context.Context, id ID, params *CreateEmbedSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateEmbedSessionResult, error) {
+	rsp, err := c.CreateEmbedSessionWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateEmbedSessionResult(rsp)
+}
+
+// CreateEmbedSessionWithResponse Make a token for a page of yours
+//
+// A token for one visitor and one chat, for a page that shows the chat itself. Make it on your server; the page's script sends it as `Authorization: Bearer est_…` to `/api/v1/embed/…`, from one of the `allowedOrigins`.
+//
+// The token holds for `expiresInSeconds` and can be renewed until `chatExpiresInSeconds` are over.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/embed-sessions (the `CreateEmbedSession` operationId).
+func (c *ClientWithResponses) CreateEmbedSessionWithResponse(ctx context.Context, id ID, params *CreateEmbedSessionParams, body CreateEmbedSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateEmbedSessionResult, error) {
+	rsp, err := c.CreateEmbedSession(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateEmbedSessionResult(rsp)
+}
+
+// DeleteEmbedSessionWithResponse Revoke an embed session
+//
+// Its tokens are void at once, and open streams close within a second. What was said stays, as a session of the agent. One that does not exist is no error.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/api-agents/{id}/embed-sessions/{embedId} (the `DeleteEmbedSession` operationId).
+func (c *ClientWithResponses) DeleteEmbedSessionWithResponse(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*DeleteEmbedSessionResult, error) {
+	rsp, err := c.DeleteEmbedSession(ctx, id, embedID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteEmbedSessionResult(rsp)
+}
+
+// GetEmbedSessionWithResponse Read an embed session
+//
+// Its state and counters. The token is not stored, and never shown again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/embed-sessions/{embedId} (the `GetEmbedSession` operationId).
+func (c *ClientWithResponses) GetEmbedSessionWithResponse(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*GetEmbedSessionResult, error) {
+	rsp, err := c.GetEmbedSession(ctx, id, embedID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetEmbedSessionResult(rsp)
+}
+
+// RefreshEmbedSessionWithResponse Make another token
+//
+// Another token for the same chat, for a page that lost its own or let it expire. Tokens made before stay valid until they expire.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/embed-sessions/{embedId}/refresh (the `RefreshEmbedSession` operationId).
+func (c *ClientWithResponses) RefreshEmbedSessionWithResponse(ctx context.Context, id ID, embedID EmbedID, params *RefreshEmbedSessionParams, reqEditors ...RequestEditorFn) (*RefreshEmbedSessionResult, error) {
+	rsp, err := c.RefreshEmbedSession(ctx, id, embedID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRefreshEmbedSessionResult(rsp)
+}
+
+// ListEmbedURLsWithResponse List the links
+//
+// Newest first, those that have ended too, with what was sent under them and who was refused.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/embed-urls (the `ListEmbedURLs` operationId).
+func (c *ClientWithResponses) ListEmbedURLsWithResponse(ctx context.Context, id ID, params *ListEmbedURLsParams, reqEditors ...RequestEditorFn) (*ListEmbedURLsResult, error) {
+	rsp, err := c.ListEmbedURLs(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListEmbedURLsResult(rsp)
+}
+
+// CreateEmbedURLWithBodyWithResponse Make a link to the chat page
+//
+// A link to show the agent in a frame of your page, for one visitor and one chat. The secret is a ticket in the link's fragment, which no server and no log ever sees; it can be exchanged once, within `expiresInSeconds`. Make a link per visit, on your server, and give it to the page.
+//
+// The page may be framed by the `allowedOrigins` alone. `null` and absent members are what the schema says.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/embed-urls (the `CreateEmbedURL` operationId).
+func (c *ClientWithResponses) CreateEmbedURLWithBodyWithResponse(ctx context.Context, id ID, params *CreateEmbedURLParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateEmbedURLResult, error) {
+	rsp, err := c.CreateEmbedURLWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateEmbedURLResult(rsp)
+}
+
+// CreateEmbedURLWithResponse Make a link to the chat page
+//
+// A link to show the agent in a frame of your page, for one visitor and one chat. The secret is a ticket in the link's fragment, which no server and no log ever sees; it can be exchanged once, within `expiresInSeconds`. Make a link per visit, on your server, and give it to the page.
+//
+// The page may be framed by the `allowedOrigins` alone. `null` and absent members are what the schema says.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/embed-urls (the `CreateEmbedURL` operationId).
+func (c *ClientWithResponses) CreateEmbedURLWithResponse(ctx context.Context, id ID, params *CreateEmbedURLParams, body CreateEmbedURLJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateEmbedURLResult, error) {
+	rsp, err := c.CreateEmbedURL(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateEmbedURLResult(rsp)
+}
+
+// DeleteEmbedURLWithResponse Revoke a link
+//
+// The ticket and every token that came of it are void at once, and open streams close within a second. What was said stays, as a session of the agent. One that does not exist is no error.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/api-agents/{id}/embed-urls/{embedId} (the `DeleteEmbedURL` operationId).
+func (c *ClientWithResponses) DeleteEmbedURLWithResponse(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*DeleteEmbedURLResult, error) {
+	rsp, err := c.DeleteEmbedURL(ctx, id, embedID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteEmbedURLResult(rsp)
+}
+
+// GetEmbedURLWithResponse Read a link
+//
+// Its state and counters. The ticket is not stored, and never shown again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/embed-urls/{embedId} (the `GetEmbedURL` operationId).
+func (c *ClientWithResponses) GetEmbedURLWithResponse(ctx context.Context, id ID, embedID EmbedID, reqEditors ...RequestEditorFn) (*GetEmbedURLResult, error) {
+	rsp, err := c.GetEmbedURL(ctx, id, embedID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetEmbedURLResult(rsp)
+}
+
 // RollbackAgentWithBodyWithResponse Go back to a version
 //
 // Gives the agent the instructions, model, limits and drive access of an earlier version. That is a change like any other: it makes a new version, unless nothing differs.
@@ -10865,6 +13452,177 @@ func (c *ClientWithResponses) ListLedgerWithResponse(ctx context.Context, params
 		return nil, err
 	}
 	return ParseListLedgerResult(rsp)
+}
+
+// GetEmbedChatWithResponse Read the chat
+//
+// What a visitor may know of the chat: the agent's name, the status, what was said (at most the newest 200 messages), what the agent waits for, what is left, and until when. A chat whose first message has not come is `completed` and empty.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/embed/chat-sessions/{chatId} (the `GetEmbedChat` operationId).
+func (c *ClientWithResponses) GetEmbedChatWithResponse(ctx context.Context, chatID ChatID, reqEditors ...RequestEditorFn) (*GetEmbedChatResult, error) {
+	rsp, err := c.GetEmbedChat(ctx, chatID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetEmbedChatResult(rsp)
+}
+
+// CancelEmbedChatWithResponse Stop the agent
+//
+// Stops the answer that is being written; what is there stays. A chat that is idle stays as it is.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/cancel (the `CancelEmbedChat` operationId).
+func (c *ClientWithResponses) CancelEmbedChatWithResponse(ctx context.Context, chatID ChatID, reqEditors ...RequestEditorFn) (*CancelEmbedChatResult, error) {
+	rsp, err := c.CancelEmbedChat(ctx, chatID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelEmbedChatResult(rsp)
+}
+
+// ListEmbedEventsWithResponse Follow the chat
+//
+// The part of the session's log that a visitor may see, as JSON or with `Accept: text/event-stream` as a stream; read the stream with fetch, since a token never belongs in an address. Numbers have gaps where something is left out. It can be resumed from any point with `Last-Event-ID` or `after`, and works like the log of a session otherwise.
+//
+// A stream ends within a second when the token is revoked or expires, and when the agent is no longer shown.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/embed/chat-sessions/{chatId}/events (the `ListEmbedEvents` operationId).
+func (c *ClientWithResponses) ListEmbedEventsWithResponse(ctx context.Context, chatID ChatID, params *ListEmbedEventsParams, reqEditors ...RequestEditorFn) (*ListEmbedEventsResult, error) {
+	rsp, err := c.ListEmbedEvents(ctx, chatID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListEmbedEventsResult(rsp)
+}
+
+// AnswerEmbedInputWithBodyWithResponse Answer the agent
+//
+// Answers `pendingInput`, once: a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An answer counts as a message.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/input (the `AnswerEmbedInput` operationId).
+func (c *ClientWithResponses) AnswerEmbedInputWithBodyWithResponse(ctx context.Context, chatID ChatID, params *AnswerEmbedInputParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AnswerEmbedInputResult, error) {
+	rsp, err := c.AnswerEmbedInputWithBody(ctx, chatID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAnswerEmbedInputResult(rsp)
+}
+
+// AnswerEmbedInputWithResponse Answer the agent
+//
+// Answers `pendingInput`, once: a `question` with `answer`, a `choice` with `choice`, an `approval` with `decision`. An answer counts as a message.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/input (the `AnswerEmbedInput` operationId).
+func (c *ClientWithResponses) AnswerEmbedInputWithResponse(ctx context.Context, chatID ChatID, params *AnswerEmbedInputParams, body AnswerEmbedInputJSONRequestBody, reqEditors ...RequestEditorFn) (*AnswerEmbedInputResult, error) {
+	rsp, err := c.AnswerEmbedInput(ctx, chatID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAnswerEmbedInputResult(rsp)
+}
+
+// SendEmbedMessageWithBodyWithResponse Say something
+//
+// Begins the chat or goes on with it. While the agent waits for an answer, the message is the answer; while it works, the message is queued.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/messages (the `SendEmbedMessage` operationId).
+func (c *ClientWithResponses) SendEmbedMessageWithBodyWithResponse(ctx context.Context, chatID ChatID, params *SendEmbedMessageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendEmbedMessageResult, error) {
+	rsp, err := c.SendEmbedMessageWithBody(ctx, chatID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSendEmbedMessageResult(rsp)
+}
+
+// SendEmbedMessageWithResponse Say something
+//
+// Begins the chat or goes on with it. While the agent waits for an answer, the message is the answer; while it works, the message is queued.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/messages (the `SendEmbedMessage` operationId).
+func (c *ClientWithResponses) SendEmbedMessageWithResponse(ctx context.Context, chatID ChatID, params *SendEmbedMessageParams, body SendEmbedMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*SendEmbedMessageResult, error) {
+	rsp, err := c.SendEmbedMessage(ctx, chatID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSendEmbedMessageResult(rsp)
+}
+
+// RetryEmbedChatWithResponse Try again
+//
+// Answers the last message again after a failure or a stop. It counts as a message.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/embed/chat-sessions/{chatId}/retry (the `RetryEmbedChat` operationId).
+func (c *ClientWithResponses) RetryEmbedChatWithResponse(ctx context.Context, chatID ChatID, params *RetryEmbedChatParams, reqEditors ...RequestEditorFn) (*RetryEmbedChatResult, error) {
+	rsp, err := c.RetryEmbedChat(ctx, chatID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetryEmbedChatResult(rsp)
+}
+
+// ExchangeEmbedURLWithBodyWithResponse Take a ticket for a token
+//
+// What the chat page does first: the ticket of its link, which works once, becomes a token. A second exchange is refused (`embed_url_used`), a late one too (`embed_expired`); an unknown link and a wrong ticket are the same 401.
+//
+// Only the service's own page may do this: a request with another `Origin` is refused.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/embed/exchange (the `ExchangeEmbedURL` operationId).
+func (c *ClientWithResponses) ExchangeEmbedURLWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExchangeEmbedURLResult, error) {
+	rsp, err := c.ExchangeEmbedURLWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExchangeEmbedURLResult(rsp)
+}
+
+// ExchangeEmbedURLWithResponse Take a ticket for a token
+//
+// What the chat page does first: the ticket of its link, which works once, becomes a token. A second exchange is refused (`embed_url_used`), a late one too (`embed_expired`); an unknown link and a wrong ticket are the same 401.
+//
+// Only the service's own page may do this: a request with another `Origin` is refused.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/embed/exchange (the `ExchangeEmbedURL` operationId).
+func (c *ClientWithResponses) ExchangeEmbedURLWithResponse(ctx context.Context, body ExchangeEmbedURLJSONRequestBody, reqEditors ...RequestEditorFn) (*ExchangeEmbedURLResult, error) {
+	rsp, err := c.ExchangeEmbedURL(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExchangeEmbedURLResult(rsp)
+}
+
+// RefreshEmbedTokenWithResponse Renew a token
+//
+// Another token for the same chat, until the chat's time is over. The old one stays valid until it expires.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/embed/refresh (the `RefreshEmbedToken` operationId).
+func (c *ClientWithResponses) RefreshEmbedTokenWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*RefreshEmbedTokenResult, error) {
+	rsp, err := c.RefreshEmbedToken(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRefreshEmbedTokenResult(rsp)
 }
 
 // GetHealthWithResponse Whether the service can serve
@@ -12142,6 +14900,246 @@ func ParseDuplicateAgentResult(rsp *http.Response) (*DuplicateAgentResult, error
 	return response, nil
 }
 
+// ParseListEmbedSessionsResult parses an HTTP response from a ListEmbedSessionsWithResponse call
+func ParseListEmbedSessionsResult(rsp *http.Response) (*ListEmbedSessionsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListEmbedSessionsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmbedSessionList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateEmbedSessionResult parses an HTTP response from a CreateEmbedSessionWithResponse call
+func ParseCreateEmbedSessionResult(rsp *http.Response) (*CreateEmbedSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateEmbedSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest EmbedSessionWithToken
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateEmbedSessionResult201Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteEmbedSessionResult parses an HTTP response from a DeleteEmbedSessionWithResponse call
+func ParseDeleteEmbedSessionResult(rsp *http.Response) (*DeleteEmbedSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteEmbedSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	return response, nil
+}
+
+// ParseGetEmbedSessionResult parses an HTTP response from a GetEmbedSessionWithResponse call
+func ParseGetEmbedSessionResult(rsp *http.Response) (*GetEmbedSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetEmbedSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmbedSession
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRefreshEmbedSessionResult parses an HTTP response from a RefreshEmbedSessionWithResponse call
+func ParseRefreshEmbedSessionResult(rsp *http.Response) (*RefreshEmbedSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RefreshEmbedSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmbedSessionWithToken
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListEmbedURLsResult parses an HTTP response from a ListEmbedURLsWithResponse call
+func ParseListEmbedURLsResult(rsp *http.Response) (*ListEmbedURLsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListEmbedURLsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmbedURLList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateEmbedURLResult parses an HTTP response from a CreateEmbedURLWithResponse call
+func ParseCreateEmbedURLResult(rsp *http.Response) (*CreateEmbedURLResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateEmbedURLResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest EmbedURLWithLink
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateEmbedURLResult201Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteEmbedURLResult parses an HTTP response from a DeleteEmbedURLWithResponse call
+func ParseDeleteEmbedURLResult(rsp *http.Response) (*DeleteEmbedURLResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteEmbedURLResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	return response, nil
+}
+
+// ParseGetEmbedURLResult parses an HTTP response from a GetEmbedURLWithResponse call
+func ParseGetEmbedURLResult(rsp *http.Response) (*GetEmbedURLResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetEmbedURLResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmbedURL
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseRollbackAgentResult parses an HTTP response from a RollbackAgentWithResponse call
 func ParseRollbackAgentResult(rsp *http.Response) (*RollbackAgentResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -12779,6 +15777,276 @@ func ParseListLedgerResult(rsp *http.Response) (*ListLedgerResult, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest LedgerList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetEmbedChatResult parses an HTTP response from a GetEmbedChatWithResponse call
+func ParseGetEmbedChatResult(rsp *http.Response) (*GetEmbedChatResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetEmbedChatResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmbedChat
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelEmbedChatResult parses an HTTP response from a CancelEmbedChatWithResponse call
+func ParseCancelEmbedChatResult(rsp *http.Response) (*CancelEmbedChatResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelEmbedChatResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmbedChat
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest EmbedChat
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers CancelEmbedChatResult202Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListEmbedEventsResult parses an HTTP response from a ListEmbedEventsWithResponse call
+func ParseListEmbedEventsResult(rsp *http.Response) (*ListEmbedEventsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListEmbedEventsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmbedEventList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 200:
+		// Content-type (text/event-stream) unsupported
+
+	}
+
+	return response, nil
+}
+
+// ParseAnswerEmbedInputResult parses an HTTP response from a AnswerEmbedInputWithResponse call
+func ParseAnswerEmbedInputResult(rsp *http.Response) (*AnswerEmbedInputResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AnswerEmbedInputResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest EmbedChat
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers AnswerEmbedInputResult202Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSendEmbedMessageResult parses an HTTP response from a SendEmbedMessageWithResponse call
+func ParseSendEmbedMessageResult(rsp *http.Response) (*SendEmbedMessageResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SendEmbedMessageResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest EmbedChat
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers SendEmbedMessageResult202Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRetryEmbedChatResult parses an HTTP response from a RetryEmbedChatWithResponse call
+func ParseRetryEmbedChatResult(rsp *http.Response) (*RetryEmbedChatResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RetryEmbedChatResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest EmbedChat
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers RetryEmbedChatResult202Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseExchangeEmbedURLResult parses an HTTP response from a ExchangeEmbedURLWithResponse call
+func ParseExchangeEmbedURLResult(rsp *http.Response) (*ExchangeEmbedURLResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExchangeEmbedURLResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmbedToken
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRefreshEmbedTokenResult parses an HTTP response from a RefreshEmbedTokenWithResponse call
+func ParseRefreshEmbedTokenResult(rsp *http.Response) (*RefreshEmbedTokenResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RefreshEmbedTokenResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmbedToken
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

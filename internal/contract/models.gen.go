@@ -197,6 +197,42 @@ type CreateAgent struct {
 	SpaceID string `json:"spaceId"`
 }
 
+// CreateEmbed defines model for CreateEmbed.
+type CreateEmbed struct {
+	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
+	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
+
+	// ChatExpiresInSeconds How long the chat can go on, from the first token; 3600 unless said otherwise.
+	ChatExpiresInSeconds nullable.Nullable[int64] `json:"chatExpiresInSeconds,omitempty,omitzero"`
+
+	// ChatSessionID A chat of this agent to go on with. It must be of the same `externalUserId`, if both have one.
+	ChatSessionID nullable.Nullable[string] `json:"chatSessionId,omitempty,omitzero"`
+
+	// ExpiresInSeconds Of a link: how long its ticket can be exchanged, 300 unless said otherwise. Of an embed session: how long each of its tokens holds, 600 unless said otherwise.
+	ExpiresInSeconds nullable.Nullable[int64] `json:"expiresInSeconds,omitempty,omitzero"`
+
+	// ExternalUserID The visitor, as you call them.
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
+
+	// Greeting Shown before the first message. The agent does not see it.
+	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
+
+	// MaxCreditsMicro What the chat may spend under this embed. No cap beside the balance unless said otherwise.
+	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
+
+	// MaxMessageChars 4000 unless said otherwise.
+	MaxMessageChars nullable.Nullable[int] `json:"maxMessageChars,omitempty,omitzero"`
+
+	// MaxMessages 50 unless said otherwise.
+	MaxMessages nullable.Nullable[int] `json:"maxMessages,omitempty,omitzero"`
+
+	// MessagesPerMinute 10 unless said otherwise.
+	MessagesPerMinute nullable.Nullable[int] `json:"messagesPerMinute,omitempty,omitzero"`
+
+	// Theme `auto`, as the visitor's system is, unless said otherwise.
+	Theme nullable.Nullable[string] `json:"theme,omitempty,omitzero"`
+}
+
 // CreateGrant defines model for CreateGrant.
 type CreateGrant struct {
 	AmountMicro int64 `json:"amountMicro"`
@@ -484,6 +520,316 @@ type DuplicateAgent struct {
 
 	// SpaceID Where the new agent is to be; beside the old one unless said otherwise.
 	SpaceID nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
+}
+
+// EmbedAgent defines model for EmbedAgent.
+type EmbedAgent struct {
+	Name string `json:"name"`
+}
+
+// EmbedChat What a visitor may know of a chat.
+type EmbedChat struct {
+	Agent EmbedAgent `json:"agent"`
+
+	// ChatExpiresAt Until when the token can be renewed.
+	ChatExpiresAt Time                          `json:"chatExpiresAt"`
+	Error         nullable.Nullable[EmbedError] `json:"error"`
+
+	// ExpiresAt Of the token.
+	ExpiresAt          Time                      `json:"expiresAt"`
+	Greeting           nullable.Nullable[string] `json:"greeting"`
+	HasEarlierMessages bool                      `json:"hasEarlierMessages"`
+
+	// ID Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID              string                          `json:"id"`
+	LastEventSeq    int64                           `json:"lastEventSeq"`
+	MaxMessageChars int                             `json:"maxMessageChars"`
+	Messages        []EmbedMessage                  `json:"messages"`
+	Object          string                          `json:"object"`
+	PendingInput    nullable.Nullable[PendingInput] `json:"pendingInput"`
+	Remaining       EmbedRemaining                  `json:"remaining"`
+
+	// Status Polling ends at one of the last four.
+	Status SessionStatus `json:"status"`
+	Theme  string        `json:"theme"`
+}
+
+// EmbedError Why there is no answer, as far as a visitor need know.
+type EmbedError struct {
+	Message   string `json:"message"`
+	Retryable bool   `json:"retryable"`
+}
+
+// EmbedErrorEvent There is no answer; the status follows.
+type EmbedErrorEvent struct {
+	CreatedAt Time   `json:"createdAt"`
+	Message   string `json:"message"`
+	Retryable bool   `json:"retryable"`
+	Seq       int64  `json:"seq"`
+	Turn      int64  `json:"turn"`
+	Type      string `json:"type"`
+}
+
+// EmbedEvent An event that a visitor may see. New types may come.
+type EmbedEvent = json.RawMessage
+
+// EmbedEventList defines model for EmbedEventList.
+type EmbedEventList struct {
+	Data []EmbedEvent `json:"data"`
+
+	// HasMore Whether there are more by now.
+	HasMore bool `json:"hasMore"`
+
+	// LastSeq The `after` of the next page.
+	LastSeq int64 `json:"lastSeq"`
+}
+
+// EmbedMessage defines model for EmbedMessage.
+type EmbedMessage struct {
+	CreatedAt Time   `json:"createdAt"`
+	ID        string `json:"id"`
+	Kind      string `json:"kind"`
+	Role      string `json:"role"`
+	Status    string `json:"status"`
+	Text      string `json:"text"`
+}
+
+// EmbedRemaining defines model for EmbedRemaining.
+type EmbedRemaining struct {
+	// LimitReached Nothing more can be sent.
+	LimitReached bool `json:"limitReached"`
+	Messages     int  `json:"messages"`
+}
+
+// EmbedSession The permission to show a chat in a page of yours.
+type EmbedSession struct {
+	AgentID        string   `json:"agentId"`
+	AllowedOrigins []string `json:"allowedOrigins"`
+
+	// ChatExpiresAt When the chat ends for this embed; null before the exchange.
+	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
+
+	// ChatSessionID The chat. It becomes a session of the agent with its first message.
+	//
+	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ChatSessionID  string                    `json:"chatSessionId"`
+	CreatedAt      Time                      `json:"createdAt"`
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
+	Greeting       nullable.Nullable[string] `json:"greeting"`
+
+	// ID Example: ems_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID                string                   `json:"id"`
+	LastMessageAt     nullable.Nullable[Time]  `json:"lastMessageAt"`
+	MaxCreditsMicro   nullable.Nullable[int64] `json:"maxCreditsMicro"`
+	MaxMessageChars   int                      `json:"maxMessageChars"`
+	MaxMessages       int                      `json:"maxMessages"`
+	MessagesPerMinute int                      `json:"messagesPerMinute"`
+
+	// MessagesSent Messages, answers and retries under this embed.
+	MessagesSent int    `json:"messagesSent"`
+	Object       string `json:"object"`
+
+	// RefusedOrigins The first twenty of them.
+	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
+
+	// RefusedRequests Requests of origins that are not allowed; at most 60 a minute are counted.
+	RefusedRequests int64                   `json:"refusedRequests"`
+	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
+
+	// Status `pending`: an exchange can still come. `active`: the chat goes on.
+	Status string `json:"status"`
+	Theme  string `json:"theme"`
+}
+
+// EmbedSessionList defines model for EmbedSessionList.
+type EmbedSessionList struct {
+	Data    []EmbedSession `json:"data"`
+	HasMore bool           `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// EmbedSessionWithToken An embed session, with a new token.
+type EmbedSessionWithToken struct {
+	AgentID        string   `json:"agentId"`
+	AllowedOrigins []string `json:"allowedOrigins"`
+
+	// ChatExpiresAt When the chat ends for this embed; null before the exchange.
+	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
+
+	// ChatSessionID The chat. It becomes a session of the agent with its first message.
+	//
+	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ChatSessionID string `json:"chatSessionId"`
+	CreatedAt     Time   `json:"createdAt"`
+
+	// ExpiresAt Of the token.
+	ExpiresAt      Time                      `json:"expiresAt"`
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
+	Greeting       nullable.Nullable[string] `json:"greeting"`
+
+	// ID Example: ems_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID                string                   `json:"id"`
+	LastMessageAt     nullable.Nullable[Time]  `json:"lastMessageAt"`
+	MaxCreditsMicro   nullable.Nullable[int64] `json:"maxCreditsMicro"`
+	MaxMessageChars   int                      `json:"maxMessageChars"`
+	MaxMessages       int                      `json:"maxMessages"`
+	MessagesPerMinute int                      `json:"messagesPerMinute"`
+
+	// MessagesSent Messages, answers and retries under this embed.
+	MessagesSent int    `json:"messagesSent"`
+	Object       string `json:"object"`
+
+	// RefusedOrigins The first twenty of them.
+	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
+
+	// RefusedRequests Requests of origins that are not allowed; at most 60 a minute are counted.
+	RefusedRequests int64                   `json:"refusedRequests"`
+	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
+
+	// Status `pending`: an exchange can still come. `active`: the chat goes on.
+	Status string `json:"status"`
+	Theme  string `json:"theme"`
+
+	// Token `est_…`
+	//
+	// Example: est_dGhlLXRva2VuLW9mLXRoZS1lbWJlZA
+	Token string `json:"token"`
+}
+
+// EmbedStatusEvent The chat has this status now.
+type EmbedStatusEvent struct {
+	CreatedAt Time  `json:"createdAt"`
+	Seq       int64 `json:"seq"`
+
+	// Status Polling ends at one of the last four.
+	Status SessionStatus `json:"status"`
+	Turn   int64         `json:"turn"`
+	Type   string        `json:"type"`
+}
+
+// EmbedToken defines model for EmbedToken.
+type EmbedToken struct {
+	// ChatExpiresAt Until when it can be renewed.
+	ChatExpiresAt Time   `json:"chatExpiresAt"`
+	ChatSessionID string `json:"chatSessionId"`
+
+	// ExpiresAt Of the token.
+	ExpiresAt Time `json:"expiresAt"`
+
+	// Token `est_…`
+	//
+	// Example: est_dGhlLXRva2VuLW9mLXRoZS1lbWJlZA
+	Token string `json:"token"`
+}
+
+// EmbedURL A link to the chat page.
+type EmbedURL struct {
+	AgentID        string   `json:"agentId"`
+	AllowedOrigins []string `json:"allowedOrigins"`
+
+	// ChatExpiresAt When the chat ends for this embed; null before the exchange.
+	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
+
+	// ChatSessionID The chat. It becomes a session of the agent with its first message.
+	//
+	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ChatSessionID string                  `json:"chatSessionId"`
+	CreatedAt     Time                    `json:"createdAt"`
+	ExchangedAt   nullable.Nullable[Time] `json:"exchangedAt"`
+
+	// ExpiresAt Until when the ticket can be exchanged.
+	ExpiresAt      Time                      `json:"expiresAt"`
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
+	Greeting       nullable.Nullable[string] `json:"greeting"`
+
+	// ID Example: emu_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID                string                   `json:"id"`
+	LastMessageAt     nullable.Nullable[Time]  `json:"lastMessageAt"`
+	MaxCreditsMicro   nullable.Nullable[int64] `json:"maxCreditsMicro"`
+	MaxMessageChars   int                      `json:"maxMessageChars"`
+	MaxMessages       int                      `json:"maxMessages"`
+	MessagesPerMinute int                      `json:"messagesPerMinute"`
+
+	// MessagesSent Messages, answers and retries under this embed.
+	MessagesSent int    `json:"messagesSent"`
+	Object       string `json:"object"`
+
+	// RefusedOrigins The first twenty of them.
+	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
+
+	// RefusedRequests Requests of origins that are not allowed; at most 60 a minute are counted.
+	RefusedRequests int64                   `json:"refusedRequests"`
+	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
+
+	// Status `pending`: an exchange can still come. `active`: the chat goes on.
+	Status string `json:"status"`
+	Theme  string `json:"theme"`
+}
+
+// EmbedURLList defines model for EmbedURLList.
+type EmbedURLList struct {
+	Data    []EmbedURL `json:"data"`
+	HasMore bool       `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// EmbedURLWithLink A new link, with its address.
+type EmbedURLWithLink struct {
+	AgentID        string   `json:"agentId"`
+	AllowedOrigins []string `json:"allowedOrigins"`
+
+	// ChatExpiresAt When the chat ends for this embed; null before the exchange.
+	ChatExpiresAt nullable.Nullable[Time] `json:"chatExpiresAt"`
+
+	// ChatSessionID The chat. It becomes a session of the agent with its first message.
+	//
+	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ChatSessionID string                  `json:"chatSessionId"`
+	CreatedAt     Time                    `json:"createdAt"`
+	ExchangedAt   nullable.Nullable[Time] `json:"exchangedAt"`
+
+	// ExpiresAt Until when the ticket can be exchanged.
+	ExpiresAt      Time                      `json:"expiresAt"`
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
+	Greeting       nullable.Nullable[string] `json:"greeting"`
+
+	// ID Example: emu_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID                string                   `json:"id"`
+	LastMessageAt     nullable.Nullable[Time]  `json:"lastMessageAt"`
+	MaxCreditsMicro   nullable.Nullable[int64] `json:"maxCreditsMicro"`
+	MaxMessageChars   int                      `json:"maxMessageChars"`
+	MaxMessages       int                      `json:"maxMessages"`
+	MessagesPerMinute int                      `json:"messagesPerMinute"`
+
+	// MessagesSent Messages, answers and retries under this embed.
+	MessagesSent int    `json:"messagesSent"`
+	Object       string `json:"object"`
+
+	// RefusedOrigins The first twenty of them.
+	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
+
+	// RefusedRequests Requests of origins that are not allowed; at most 60 a minute are counted.
+	RefusedRequests int64                   `json:"refusedRequests"`
+	RevokedAt       nullable.Nullable[Time] `json:"revokedAt"`
+
+	// Status `pending`: an exchange can still come. `active`: the chat goes on.
+	Status string `json:"status"`
+	Theme  string `json:"theme"`
+
+	// URL For the frame. The part behind `#` is the ticket.
+	//
+	// Example: https://stoa.example.com/embed/emu_01k9zqd3m8w5x7y2c4b6n8p0ra#t=dGhlLXRpY2tldA
+	URL string `json:"url"`
+}
+
+// ExchangeEmbedURL defines model for ExchangeEmbedURL.
+type ExchangeEmbedURL struct {
+	EmbedURLID string `json:"embedUrlId"`
+	Ticket     string `json:"ticket"`
 }
 
 // Grant defines model for Grant.
@@ -1011,6 +1357,15 @@ type Reconciliation struct {
 	ReceiptsMicro int64 `json:"receiptsMicro"`
 }
 
+// RefusedOrigin defines model for RefusedOrigin.
+type RefusedOrigin struct {
+	LastAt Time `json:"lastAt"`
+
+	// Origin `(none)` where a request named no origin.
+	Origin string `json:"origin"`
+	Times  int64  `json:"times"`
+}
+
 // RestoreDriveFile defines model for RestoreDriveFile.
 type RestoreDriveFile struct {
 	Path    string `json:"path"`
@@ -1027,6 +1382,12 @@ type RollbackAgent struct {
 type RotateKey struct {
 	// OverlapSeconds How long the old key lives on; 3600 unless said otherwise.
 	OverlapSeconds nullable.Nullable[int64] `json:"overlapSeconds,omitempty,omitzero"`
+}
+
+// SendEmbedMessage defines model for SendEmbedMessage.
+type SendEmbedMessage struct {
+	// Message At most `maxMessageChars` of the chat.
+	Message string `json:"message"`
 }
 
 // SendMessage defines model for SendMessage.
@@ -1556,6 +1917,9 @@ type WrittenDriveFile struct {
 // After defines model for After.
 type After = int64
 
+// ChatID defines model for ChatID.
+type ChatID = string
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -1588,6 +1952,9 @@ type DriveQuery = string
 
 // DriveRecursive defines model for DriveRecursive.
 type DriveRecursive = bool
+
+// EmbedID defines model for EmbedID.
+type EmbedID = string
 
 // EventLimit defines model for EventLimit.
 type EventLimit = int
@@ -1889,6 +2256,48 @@ type DuplicateAgentParams struct {
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
+// ListEmbedSessionsParams defines parameters for ListEmbedSessions.
+type ListEmbedSessionsParams struct {
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateEmbedSessionParams defines parameters for CreateEmbedSession.
+type CreateEmbedSessionParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// RefreshEmbedSessionParams defines parameters for RefreshEmbedSession.
+type RefreshEmbedSessionParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListEmbedURLsParams defines parameters for ListEmbedURLs.
+type ListEmbedURLsParams struct {
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateEmbedURLParams defines parameters for CreateEmbedURL.
+type CreateEmbedURLParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
 // RollbackAgentParams defines parameters for RollbackAgent.
 type RollbackAgentParams struct {
 	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
@@ -2046,6 +2455,39 @@ type ListLedgerParams struct {
 
 	// Order By creation; newest first unless said otherwise.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// ListEmbedEventsParams defines parameters for ListEmbedEvents.
+type ListEmbedEventsParams struct {
+	// After Only events after this number.
+	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
+
+	// Limit The most events of a page. A stream has no limit.
+	Limit EventLimit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Follow Of a stream: go on after the session has stopped, for what further messages bring.
+	Follow Follow `form:"follow,omitempty" json:"follow,omitempty,omitzero"`
+
+	// LastEventID Of a stream: the number of the last event that was received. It wins over `after`.
+	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
+}
+
+// AnswerEmbedInputParams defines parameters for AnswerEmbedInput.
+type AnswerEmbedInputParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// SendEmbedMessageParams defines parameters for SendEmbedMessage.
+type SendEmbedMessageParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// RetryEmbedChatParams defines parameters for RetryEmbedChat.
+type RetryEmbedChatParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListKeysParams defines parameters for ListKeys.
@@ -2213,6 +2655,12 @@ type RestoreDriveFileJSONRequestBody = RestoreDriveFile
 // DuplicateAgentJSONRequestBody defines body for DuplicateAgent for application/json ContentType.
 type DuplicateAgentJSONRequestBody = DuplicateAgent
 
+// CreateEmbedSessionJSONRequestBody defines body for CreateEmbedSession for application/json ContentType.
+type CreateEmbedSessionJSONRequestBody = CreateEmbed
+
+// CreateEmbedURLJSONRequestBody defines body for CreateEmbedURL for application/json ContentType.
+type CreateEmbedURLJSONRequestBody = CreateEmbed
+
 // RollbackAgentJSONRequestBody defines body for RollbackAgent for application/json ContentType.
 type RollbackAgentJSONRequestBody = RollbackAgent
 
@@ -2227,6 +2675,15 @@ type AnswerInputJSONRequestBody = AnswerInput
 
 // SendMessageJSONRequestBody defines body for SendMessage for application/json ContentType.
 type SendMessageJSONRequestBody = SendMessage
+
+// AnswerEmbedInputJSONRequestBody defines body for AnswerEmbedInput for application/json ContentType.
+type AnswerEmbedInputJSONRequestBody = AnswerInput
+
+// SendEmbedMessageJSONRequestBody defines body for SendEmbedMessage for application/json ContentType.
+type SendEmbedMessageJSONRequestBody = SendEmbedMessage
+
+// ExchangeEmbedURLJSONRequestBody defines body for ExchangeEmbedURL for application/json ContentType.
+type ExchangeEmbedURLJSONRequestBody = ExchangeEmbedURL
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = CreateKey

@@ -73,6 +73,33 @@ type ServerInterface interface {
 	// DuplicateAgent Duplicate an agent
 	// (POST /api/v1/api-agents/{id}/duplicate)
 	DuplicateAgent(w http.ResponseWriter, r *http.Request, id ID, params DuplicateAgentParams)
+	// ListEmbedSessions List the embed sessions
+	// (GET /api/v1/api-agents/{id}/embed-sessions)
+	ListEmbedSessions(w http.ResponseWriter, r *http.Request, id ID, params ListEmbedSessionsParams)
+	// CreateEmbedSession Make a token for a page of yours
+	// (POST /api/v1/api-agents/{id}/embed-sessions)
+	CreateEmbedSession(w http.ResponseWriter, r *http.Request, id ID, params CreateEmbedSessionParams)
+	// DeleteEmbedSession Revoke an embed session
+	// (DELETE /api/v1/api-agents/{id}/embed-sessions/{embedId})
+	DeleteEmbedSession(w http.ResponseWriter, r *http.Request, id ID, embedID EmbedID)
+	// GetEmbedSession Read an embed session
+	// (GET /api/v1/api-agents/{id}/embed-sessions/{embedId})
+	GetEmbedSession(w http.ResponseWriter, r *http.Request, id ID, embedID EmbedID)
+	// RefreshEmbedSession Make another token
+	// (POST /api/v1/api-agents/{id}/embed-sessions/{embedId}/refresh)
+	RefreshEmbedSession(w http.ResponseWriter, r *http.Request, id ID, embedID EmbedID, params RefreshEmbedSessionParams)
+	// ListEmbedURLs List the links
+	// (GET /api/v1/api-agents/{id}/embed-urls)
+	ListEmbedURLs(w http.ResponseWriter, r *http.Request, id ID, params ListEmbedURLsParams)
+	// CreateEmbedURL Make a link to the chat page
+	// (POST /api/v1/api-agents/{id}/embed-urls)
+	CreateEmbedURL(w http.ResponseWriter, r *http.Request, id ID, params CreateEmbedURLParams)
+	// DeleteEmbedURL Revoke a link
+	// (DELETE /api/v1/api-agents/{id}/embed-urls/{embedId})
+	DeleteEmbedURL(w http.ResponseWriter, r *http.Request, id ID, embedID EmbedID)
+	// GetEmbedURL Read a link
+	// (GET /api/v1/api-agents/{id}/embed-urls/{embedId})
+	GetEmbedURL(w http.ResponseWriter, r *http.Request, id ID, embedID EmbedID)
 	// RollbackAgent Go back to a version
 	// (POST /api/v1/api-agents/{id}/rollback)
 	RollbackAgent(w http.ResponseWriter, r *http.Request, id ID, params RollbackAgentParams)
@@ -133,6 +160,30 @@ type ServerInterface interface {
 	// ListLedger Lines of the ledger
 	// (GET /api/v1/credits/ledger)
 	ListLedger(w http.ResponseWriter, r *http.Request, params ListLedgerParams)
+	// GetEmbedChat Read the chat
+	// (GET /api/v1/embed/chat-sessions/{chatId})
+	GetEmbedChat(w http.ResponseWriter, r *http.Request, chatID ChatID)
+	// CancelEmbedChat Stop the agent
+	// (POST /api/v1/embed/chat-sessions/{chatId}/cancel)
+	CancelEmbedChat(w http.ResponseWriter, r *http.Request, chatID ChatID)
+	// ListEmbedEvents Follow the chat
+	// (GET /api/v1/embed/chat-sessions/{chatId}/events)
+	ListEmbedEvents(w http.ResponseWriter, r *http.Request, chatID ChatID, params ListEmbedEventsParams)
+	// AnswerEmbedInput Answer the agent
+	// (POST /api/v1/embed/chat-sessions/{chatId}/input)
+	AnswerEmbedInput(w http.ResponseWriter, r *http.Request, chatID ChatID, params AnswerEmbedInputParams)
+	// SendEmbedMessage Say something
+	// (POST /api/v1/embed/chat-sessions/{chatId}/messages)
+	SendEmbedMessage(w http.ResponseWriter, r *http.Request, chatID ChatID, params SendEmbedMessageParams)
+	// RetryEmbedChat Try again
+	// (POST /api/v1/embed/chat-sessions/{chatId}/retry)
+	RetryEmbedChat(w http.ResponseWriter, r *http.Request, chatID ChatID, params RetryEmbedChatParams)
+	// ExchangeEmbedURL Take a ticket for a token
+	// (POST /api/v1/embed/exchange)
+	ExchangeEmbedURL(w http.ResponseWriter, r *http.Request)
+	// RefreshEmbedToken Renew a token
+	// (POST /api/v1/embed/refresh)
+	RefreshEmbedToken(w http.ResponseWriter, r *http.Request)
 	// GetHealth Whether the service can serve
 	// (GET /api/v1/health)
 	GetHealth(w http.ResponseWriter, r *http.Request)
@@ -1152,6 +1203,441 @@ func (siw *ServerInterfaceWrapper) DuplicateAgent(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DuplicateAgent(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListEmbedSessions operation middleware
+func (siw *ServerInterfaceWrapper) ListEmbedSessions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListEmbedSessionsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "order" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "order", r.URL.Query(), &params.Order, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "order"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "order", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListEmbedSessions(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateEmbedSession operation middleware
+func (siw *ServerInterfaceWrapper) CreateEmbedSession(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateEmbedSessionParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateEmbedSession(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteEmbedSession operation middleware
+func (siw *ServerInterfaceWrapper) DeleteEmbedSession(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "embedId" -------------
+	var embedID EmbedID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "embedId", r.PathValue("embedId"), &embedID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "embedId", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteEmbedSession(w, r, id, embedID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetEmbedSession operation middleware
+func (siw *ServerInterfaceWrapper) GetEmbedSession(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "embedId" -------------
+	var embedID EmbedID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "embedId", r.PathValue("embedId"), &embedID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "embedId", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetEmbedSession(w, r, id, embedID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RefreshEmbedSession operation middleware
+func (siw *ServerInterfaceWrapper) RefreshEmbedSession(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "embedId" -------------
+	var embedID EmbedID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "embedId", r.PathValue("embedId"), &embedID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "embedId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RefreshEmbedSessionParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RefreshEmbedSession(w, r, id, embedID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListEmbedURLs operation middleware
+func (siw *ServerInterfaceWrapper) ListEmbedURLs(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListEmbedURLsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "order" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "order", r.URL.Query(), &params.Order, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "order"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "order", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListEmbedURLs(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateEmbedURL operation middleware
+func (siw *ServerInterfaceWrapper) CreateEmbedURL(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateEmbedURLParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateEmbedURL(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteEmbedURL operation middleware
+func (siw *ServerInterfaceWrapper) DeleteEmbedURL(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "embedId" -------------
+	var embedID EmbedID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "embedId", r.PathValue("embedId"), &embedID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "embedId", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteEmbedURL(w, r, id, embedID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetEmbedURL operation middleware
+func (siw *ServerInterfaceWrapper) GetEmbedURL(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "embedId" -------------
+	var embedID EmbedID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "embedId", r.PathValue("embedId"), &embedID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "embedId", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetEmbedURL(w, r, id, embedID)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2385,6 +2871,325 @@ func (siw *ServerInterfaceWrapper) ListLedger(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// GetEmbedChat operation middleware
+func (siw *ServerInterfaceWrapper) GetEmbedChat(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "chatId" -------------
+	var chatID ChatID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "chatId", r.PathValue("chatId"), &chatID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "chatId", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetEmbedChat(w, r, chatID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CancelEmbedChat operation middleware
+func (siw *ServerInterfaceWrapper) CancelEmbedChat(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "chatId" -------------
+	var chatID ChatID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "chatId", r.PathValue("chatId"), &chatID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "chatId", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CancelEmbedChat(w, r, chatID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListEmbedEvents operation middleware
+func (siw *ServerInterfaceWrapper) ListEmbedEvents(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "chatId" -------------
+	var chatID ChatID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "chatId", r.PathValue("chatId"), &chatID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "chatId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListEmbedEventsParams
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", r.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "after"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "after", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "follow" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "follow", r.URL.Query(), &params.Follow, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "follow"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "follow", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID LastEventID
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Last-Event-ID", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Last-Event-ID", Err: err})
+			return
+		}
+
+		params.LastEventID = &LastEventID
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListEmbedEvents(w, r, chatID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// AnswerEmbedInput operation middleware
+func (siw *ServerInterfaceWrapper) AnswerEmbedInput(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "chatId" -------------
+	var chatID ChatID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "chatId", r.PathValue("chatId"), &chatID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "chatId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AnswerEmbedInputParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.AnswerEmbedInput(w, r, chatID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SendEmbedMessage operation middleware
+func (siw *ServerInterfaceWrapper) SendEmbedMessage(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "chatId" -------------
+	var chatID ChatID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "chatId", r.PathValue("chatId"), &chatID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "chatId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SendEmbedMessageParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SendEmbedMessage(w, r, chatID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RetryEmbedChat operation middleware
+func (siw *ServerInterfaceWrapper) RetryEmbedChat(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "chatId" -------------
+	var chatID ChatID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "chatId", r.PathValue("chatId"), &chatID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "chatId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RetryEmbedChatParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RetryEmbedChat(w, r, chatID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExchangeEmbedURL operation middleware
+func (siw *ServerInterfaceWrapper) ExchangeEmbedURL(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExchangeEmbedURL(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RefreshEmbedToken operation middleware
+func (siw *ServerInterfaceWrapper) RefreshEmbedToken(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RefreshEmbedToken(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetHealth operation middleware
 func (siw *ServerInterfaceWrapper) GetHealth(w http.ResponseWriter, r *http.Request) {
 
@@ -3425,6 +4230,15 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/api-agents/{id}/drive/files/versions", wrapper.ListDriveFileVersions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/api-agents/{id}/drive/search", wrapper.SearchDrive)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/api-agents/{id}/duplicate", wrapper.DuplicateAgent)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/api-agents/{id}/embed-sessions", wrapper.ListEmbedSessions)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/api-agents/{id}/embed-sessions", wrapper.CreateEmbedSession)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/api-agents/{id}/embed-sessions/{embedId}", wrapper.DeleteEmbedSession)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/api-agents/{id}/embed-sessions/{embedId}", wrapper.GetEmbedSession)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/api-agents/{id}/embed-sessions/{embedId}/refresh", wrapper.RefreshEmbedSession)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/api-agents/{id}/embed-urls", wrapper.ListEmbedURLs)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/api-agents/{id}/embed-urls", wrapper.CreateEmbedURL)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/api-agents/{id}/embed-urls/{embedId}", wrapper.DeleteEmbedURL)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/api-agents/{id}/embed-urls/{embedId}", wrapper.GetEmbedURL)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/api-agents/{id}/rollback", wrapper.RollbackAgent)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/api-agents/{id}/sessions", wrapper.ListSessions)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/api-agents/{id}/sessions", wrapper.CreateSession)
@@ -3445,6 +4259,14 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/api-agents/{id}/versions/{version}", wrapper.GetAgentVersion)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/credits", wrapper.GetCredits)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/credits/ledger", wrapper.ListLedger)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/embed/chat-sessions/{chatId}", wrapper.GetEmbedChat)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/embed/chat-sessions/{chatId}/cancel", wrapper.CancelEmbedChat)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/embed/chat-sessions/{chatId}/events", wrapper.ListEmbedEvents)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/embed/chat-sessions/{chatId}/input", wrapper.AnswerEmbedInput)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/embed/chat-sessions/{chatId}/messages", wrapper.SendEmbedMessage)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/embed/chat-sessions/{chatId}/retry", wrapper.RetryEmbedChat)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/embed/exchange", wrapper.ExchangeEmbedURL)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/embed/refresh", wrapper.RefreshEmbedToken)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/health", wrapper.GetHealth)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/keys", wrapper.CreateKey)
@@ -3968,6 +4790,220 @@ func (response DuplicateAgent201JSONResponse) VisitDuplicateAgentResponse(w http
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
 	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEmbedSessionsRequestObject struct {
+	ID     ID `json:"id"`
+	Params ListEmbedSessionsParams
+}
+
+type ListEmbedSessionsResponseObject interface {
+	VisitListEmbedSessionsResponse(w http.ResponseWriter) error
+}
+
+type ListEmbedSessions200JSONResponse EmbedSessionList
+
+func (response ListEmbedSessions200JSONResponse) VisitListEmbedSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateEmbedSessionRequestObject struct {
+	ID     ID `json:"id"`
+	Params CreateEmbedSessionParams
+	Body   *CreateEmbedSessionJSONRequestBody
+}
+
+type CreateEmbedSessionResponseObject interface {
+	VisitCreateEmbedSessionResponse(w http.ResponseWriter) error
+}
+
+type CreateEmbedSession201ResponseHeaders struct {
+	Location string
+}
+
+type CreateEmbedSession201JSONResponse struct {
+	Body    EmbedSessionWithToken
+	Headers CreateEmbedSession201ResponseHeaders
+}
+
+func (response CreateEmbedSession201JSONResponse) VisitCreateEmbedSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteEmbedSessionRequestObject struct {
+	ID      ID      `json:"id"`
+	EmbedID EmbedID `json:"embedId"`
+}
+
+type DeleteEmbedSessionResponseObject interface {
+	VisitDeleteEmbedSessionResponse(w http.ResponseWriter) error
+}
+
+type DeleteEmbedSession204Response struct {
+}
+
+func (response DeleteEmbedSession204Response) VisitDeleteEmbedSessionResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type GetEmbedSessionRequestObject struct {
+	ID      ID      `json:"id"`
+	EmbedID EmbedID `json:"embedId"`
+}
+
+type GetEmbedSessionResponseObject interface {
+	VisitGetEmbedSessionResponse(w http.ResponseWriter) error
+}
+
+type GetEmbedSession200JSONResponse EmbedSession
+
+func (response GetEmbedSession200JSONResponse) VisitGetEmbedSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefreshEmbedSessionRequestObject struct {
+	ID      ID      `json:"id"`
+	EmbedID EmbedID `json:"embedId"`
+	Params  RefreshEmbedSessionParams
+}
+
+type RefreshEmbedSessionResponseObject interface {
+	VisitRefreshEmbedSessionResponse(w http.ResponseWriter) error
+}
+
+type RefreshEmbedSession200JSONResponse EmbedSessionWithToken
+
+func (response RefreshEmbedSession200JSONResponse) VisitRefreshEmbedSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEmbedURLsRequestObject struct {
+	ID     ID `json:"id"`
+	Params ListEmbedURLsParams
+}
+
+type ListEmbedURLsResponseObject interface {
+	VisitListEmbedURLsResponse(w http.ResponseWriter) error
+}
+
+type ListEmbedURLs200JSONResponse EmbedURLList
+
+func (response ListEmbedURLs200JSONResponse) VisitListEmbedURLsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateEmbedURLRequestObject struct {
+	ID     ID `json:"id"`
+	Params CreateEmbedURLParams
+	Body   *CreateEmbedURLJSONRequestBody
+}
+
+type CreateEmbedURLResponseObject interface {
+	VisitCreateEmbedURLResponse(w http.ResponseWriter) error
+}
+
+type CreateEmbedURL201ResponseHeaders struct {
+	Location string
+}
+
+type CreateEmbedURL201JSONResponse struct {
+	Body    EmbedURLWithLink
+	Headers CreateEmbedURL201ResponseHeaders
+}
+
+func (response CreateEmbedURL201JSONResponse) VisitCreateEmbedURLResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteEmbedURLRequestObject struct {
+	ID      ID      `json:"id"`
+	EmbedID EmbedID `json:"embedId"`
+}
+
+type DeleteEmbedURLResponseObject interface {
+	VisitDeleteEmbedURLResponse(w http.ResponseWriter) error
+}
+
+type DeleteEmbedURL204Response struct {
+}
+
+func (response DeleteEmbedURL204Response) VisitDeleteEmbedURLResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type GetEmbedURLRequestObject struct {
+	ID      ID      `json:"id"`
+	EmbedID EmbedID `json:"embedId"`
+}
+
+type GetEmbedURLResponseObject interface {
+	VisitGetEmbedURLResponse(w http.ResponseWriter) error
+}
+
+type GetEmbedURL200JSONResponse EmbedURL
+
+func (response GetEmbedURL200JSONResponse) VisitGetEmbedURLResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -4633,6 +5669,276 @@ func (response ListLedger200JSONResponse) VisitListLedgerResponse(w http.Respons
 	return err
 }
 
+type GetEmbedChatRequestObject struct {
+	ChatID ChatID `json:"chatId"`
+}
+
+type GetEmbedChatResponseObject interface {
+	VisitGetEmbedChatResponse(w http.ResponseWriter) error
+}
+
+type GetEmbedChat200JSONResponse EmbedChat
+
+func (response GetEmbedChat200JSONResponse) VisitGetEmbedChatResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelEmbedChatRequestObject struct {
+	ChatID ChatID `json:"chatId"`
+}
+
+type CancelEmbedChatResponseObject interface {
+	VisitCancelEmbedChatResponse(w http.ResponseWriter) error
+}
+
+type CancelEmbedChat200JSONResponse EmbedChat
+
+func (response CancelEmbedChat200JSONResponse) VisitCancelEmbedChatResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelEmbedChat202ResponseHeaders struct {
+	RetryAfter int
+}
+
+type CancelEmbedChat202JSONResponse struct {
+	Body    EmbedChat
+	Headers CancelEmbedChat202ResponseHeaders
+}
+
+func (response CancelEmbedChat202JSONResponse) VisitCancelEmbedChatResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEmbedEventsRequestObject struct {
+	ChatID ChatID `json:"chatId"`
+	Params ListEmbedEventsParams
+}
+
+type ListEmbedEventsResponseObject interface {
+	VisitListEmbedEventsResponse(w http.ResponseWriter) error
+}
+
+type ListEmbedEvents200JSONResponse EmbedEventList
+
+func (response ListEmbedEvents200JSONResponse) VisitListEmbedEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEmbedEvents200TextEventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListEmbedEvents200TextEventStreamResponse) VisitListEmbedEventsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type AnswerEmbedInputRequestObject struct {
+	ChatID ChatID `json:"chatId"`
+	Params AnswerEmbedInputParams
+	Body   *AnswerEmbedInputJSONRequestBody
+}
+
+type AnswerEmbedInputResponseObject interface {
+	VisitAnswerEmbedInputResponse(w http.ResponseWriter) error
+}
+
+type AnswerEmbedInput202ResponseHeaders struct {
+	RetryAfter int
+}
+
+type AnswerEmbedInput202JSONResponse struct {
+	Body    EmbedChat
+	Headers AnswerEmbedInput202ResponseHeaders
+}
+
+func (response AnswerEmbedInput202JSONResponse) VisitAnswerEmbedInputResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendEmbedMessageRequestObject struct {
+	ChatID ChatID `json:"chatId"`
+	Params SendEmbedMessageParams
+	Body   *SendEmbedMessageJSONRequestBody
+}
+
+type SendEmbedMessageResponseObject interface {
+	VisitSendEmbedMessageResponse(w http.ResponseWriter) error
+}
+
+type SendEmbedMessage202ResponseHeaders struct {
+	RetryAfter int
+}
+
+type SendEmbedMessage202JSONResponse struct {
+	Body    EmbedChat
+	Headers SendEmbedMessage202ResponseHeaders
+}
+
+func (response SendEmbedMessage202JSONResponse) VisitSendEmbedMessageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryEmbedChatRequestObject struct {
+	ChatID ChatID `json:"chatId"`
+	Params RetryEmbedChatParams
+}
+
+type RetryEmbedChatResponseObject interface {
+	VisitRetryEmbedChatResponse(w http.ResponseWriter) error
+}
+
+type RetryEmbedChat202ResponseHeaders struct {
+	RetryAfter int
+}
+
+type RetryEmbedChat202JSONResponse struct {
+	Body    EmbedChat
+	Headers RetryEmbedChat202ResponseHeaders
+}
+
+func (response RetryEmbedChat202JSONResponse) VisitRetryEmbedChatResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExchangeEmbedURLRequestObject struct {
+	Body *ExchangeEmbedURLJSONRequestBody
+}
+
+type ExchangeEmbedURLResponseObject interface {
+	VisitExchangeEmbedURLResponse(w http.ResponseWriter) error
+}
+
+type ExchangeEmbedURL200JSONResponse EmbedToken
+
+func (response ExchangeEmbedURL200JSONResponse) VisitExchangeEmbedURLResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefreshEmbedTokenRequestObject struct {
+}
+
+type RefreshEmbedTokenResponseObject interface {
+	VisitRefreshEmbedTokenResponse(w http.ResponseWriter) error
+}
+
+type RefreshEmbedToken200JSONResponse EmbedToken
+
+func (response RefreshEmbedToken200JSONResponse) VisitRefreshEmbedTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetHealthRequestObject struct {
 }
 
@@ -5177,6 +6483,33 @@ type StrictServerInterface interface {
 	// DuplicateAgent Duplicate an agent
 	// (POST /api/v1/api-agents/{id}/duplicate)
 	DuplicateAgent(ctx context.Context, request DuplicateAgentRequestObject) (DuplicateAgentResponseObject, error)
+	// ListEmbedSessions List the embed sessions
+	// (GET /api/v1/api-agents/{id}/embed-sessions)
+	ListEmbedSessions(ctx context.Context, request ListEmbedSessionsRequestObject) (ListEmbedSessionsResponseObject, error)
+	// CreateEmbedSession Make a token for a page of yours
+	// (POST /api/v1/api-agents/{id}/embed-sessions)
+	CreateEmbedSession(ctx context.Context, request CreateEmbedSessionRequestObject) (CreateEmbedSessionResponseObject, error)
+	// DeleteEmbedSession Revoke an embed session
+	// (DELETE /api/v1/api-agents/{id}/embed-sessions/{embedId})
+	DeleteEmbedSession(ctx context.Context, request DeleteEmbedSessionRequestObject) (DeleteEmbedSessionResponseObject, error)
+	// GetEmbedSession Read an embed session
+	// (GET /api/v1/api-agents/{id}/embed-sessions/{embedId})
+	GetEmbedSession(ctx context.Context, request GetEmbedSessionRequestObject) (GetEmbedSessionResponseObject, error)
+	// RefreshEmbedSession Make another token
+	// (POST /api/v1/api-agents/{id}/embed-sessions/{embedId}/refresh)
+	RefreshEmbedSession(ctx context.Context, request RefreshEmbedSessionRequestObject) (RefreshEmbedSessionResponseObject, error)
+	// ListEmbedURLs List the links
+	// (GET /api/v1/api-agents/{id}/embed-urls)
+	ListEmbedURLs(ctx context.Context, request ListEmbedURLsRequestObject) (ListEmbedURLsResponseObject, error)
+	// CreateEmbedURL Make a link to the chat page
+	// (POST /api/v1/api-agents/{id}/embed-urls)
+	CreateEmbedURL(ctx context.Context, request CreateEmbedURLRequestObject) (CreateEmbedURLResponseObject, error)
+	// DeleteEmbedURL Revoke a link
+	// (DELETE /api/v1/api-agents/{id}/embed-urls/{embedId})
+	DeleteEmbedURL(ctx context.Context, request DeleteEmbedURLRequestObject) (DeleteEmbedURLResponseObject, error)
+	// GetEmbedURL Read a link
+	// (GET /api/v1/api-agents/{id}/embed-urls/{embedId})
+	GetEmbedURL(ctx context.Context, request GetEmbedURLRequestObject) (GetEmbedURLResponseObject, error)
 	// RollbackAgent Go back to a version
 	// (POST /api/v1/api-agents/{id}/rollback)
 	RollbackAgent(ctx context.Context, request RollbackAgentRequestObject) (RollbackAgentResponseObject, error)
@@ -5237,6 +6570,30 @@ type StrictServerInterface interface {
 	// ListLedger Lines of the ledger
 	// (GET /api/v1/credits/ledger)
 	ListLedger(ctx context.Context, request ListLedgerRequestObject) (ListLedgerResponseObject, error)
+	// GetEmbedChat Read the chat
+	// (GET /api/v1/embed/chat-sessions/{chatId})
+	GetEmbedChat(ctx context.Context, request GetEmbedChatRequestObject) (GetEmbedChatResponseObject, error)
+	// CancelEmbedChat Stop the agent
+	// (POST /api/v1/embed/chat-sessions/{chatId}/cancel)
+	CancelEmbedChat(ctx context.Context, request CancelEmbedChatRequestObject) (CancelEmbedChatResponseObject, error)
+	// ListEmbedEvents Follow the chat
+	// (GET /api/v1/embed/chat-sessions/{chatId}/events)
+	ListEmbedEvents(ctx context.Context, request ListEmbedEventsRequestObject) (ListEmbedEventsResponseObject, error)
+	// AnswerEmbedInput Answer the agent
+	// (POST /api/v1/embed/chat-sessions/{chatId}/input)
+	AnswerEmbedInput(ctx context.Context, request AnswerEmbedInputRequestObject) (AnswerEmbedInputResponseObject, error)
+	// SendEmbedMessage Say something
+	// (POST /api/v1/embed/chat-sessions/{chatId}/messages)
+	SendEmbedMessage(ctx context.Context, request SendEmbedMessageRequestObject) (SendEmbedMessageResponseObject, error)
+	// RetryEmbedChat Try again
+	// (POST /api/v1/embed/chat-sessions/{chatId}/retry)
+	RetryEmbedChat(ctx context.Context, request RetryEmbedChatRequestObject) (RetryEmbedChatResponseObject, error)
+	// ExchangeEmbedURL Take a ticket for a token
+	// (POST /api/v1/embed/exchange)
+	ExchangeEmbedURL(ctx context.Context, request ExchangeEmbedURLRequestObject) (ExchangeEmbedURLResponseObject, error)
+	// RefreshEmbedToken Renew a token
+	// (POST /api/v1/embed/refresh)
+	RefreshEmbedToken(ctx context.Context, request RefreshEmbedTokenRequestObject) (RefreshEmbedTokenResponseObject, error)
 	// GetHealth Whether the service can serve
 	// (GET /api/v1/health)
 	GetHealth(ctx context.Context, request GetHealthRequestObject) (GetHealthResponseObject, error)
@@ -5866,6 +7223,264 @@ func (sh *strictHandler) DuplicateAgent(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// ListEmbedSessions operation middleware
+func (sh *strictHandler) ListEmbedSessions(w http.ResponseWriter, r *http.Request, id ID, params ListEmbedSessionsParams) {
+	var request ListEmbedSessionsRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListEmbedSessions(ctx, request.(ListEmbedSessionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListEmbedSessions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListEmbedSessionsResponseObject); ok {
+		if err := validResponse.VisitListEmbedSessionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateEmbedSession operation middleware
+func (sh *strictHandler) CreateEmbedSession(w http.ResponseWriter, r *http.Request, id ID, params CreateEmbedSessionParams) {
+	var request CreateEmbedSessionRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	var body CreateEmbedSessionJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateEmbedSession(ctx, request.(CreateEmbedSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateEmbedSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateEmbedSessionResponseObject); ok {
+		if err := validResponse.VisitCreateEmbedSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteEmbedSession operation middleware
+func (sh *strictHandler) DeleteEmbedSession(w http.ResponseWriter, r *http.Request, id ID, embedID EmbedID) {
+	var request DeleteEmbedSessionRequestObject
+
+	request.ID = id
+	request.EmbedID = embedID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteEmbedSession(ctx, request.(DeleteEmbedSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteEmbedSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteEmbedSessionResponseObject); ok {
+		if err := validResponse.VisitDeleteEmbedSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetEmbedSession operation middleware
+func (sh *strictHandler) GetEmbedSession(w http.ResponseWriter, r *http.Request, id ID, embedID EmbedID) {
+	var request GetEmbedSessionRequestObject
+
+	request.ID = id
+	request.EmbedID = embedID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetEmbedSession(ctx, request.(GetEmbedSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetEmbedSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetEmbedSessionResponseObject); ok {
+		if err := validResponse.VisitGetEmbedSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RefreshEmbedSession operation middleware
+func (sh *strictHandler) RefreshEmbedSession(w http.ResponseWriter, r *http.Request, id ID, embedID EmbedID, params RefreshEmbedSessionParams) {
+	var request RefreshEmbedSessionRequestObject
+
+	request.ID = id
+	request.EmbedID = embedID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RefreshEmbedSession(ctx, request.(RefreshEmbedSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RefreshEmbedSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RefreshEmbedSessionResponseObject); ok {
+		if err := validResponse.VisitRefreshEmbedSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListEmbedURLs operation middleware
+func (sh *strictHandler) ListEmbedURLs(w http.ResponseWriter, r *http.Request, id ID, params ListEmbedURLsParams) {
+	var request ListEmbedURLsRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListEmbedURLs(ctx, request.(ListEmbedURLsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListEmbedURLs")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListEmbedURLsResponseObject); ok {
+		if err := validResponse.VisitListEmbedURLsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateEmbedURL operation middleware
+func (sh *strictHandler) CreateEmbedURL(w http.ResponseWriter, r *http.Request, id ID, params CreateEmbedURLParams) {
+	var request CreateEmbedURLRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	var body CreateEmbedURLJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateEmbedURL(ctx, request.(CreateEmbedURLRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateEmbedURL")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateEmbedURLResponseObject); ok {
+		if err := validResponse.VisitCreateEmbedURLResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteEmbedURL operation middleware
+func (sh *strictHandler) DeleteEmbedURL(w http.ResponseWriter, r *http.Request, id ID, embedID EmbedID) {
+	var request DeleteEmbedURLRequestObject
+
+	request.ID = id
+	request.EmbedID = embedID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteEmbedURL(ctx, request.(DeleteEmbedURLRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteEmbedURL")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteEmbedURLResponseObject); ok {
+		if err := validResponse.VisitDeleteEmbedURLResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetEmbedURL operation middleware
+func (sh *strictHandler) GetEmbedURL(w http.ResponseWriter, r *http.Request, id ID, embedID EmbedID) {
+	var request GetEmbedURLRequestObject
+
+	request.ID = id
+	request.EmbedID = embedID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetEmbedURL(ctx, request.(GetEmbedURLRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetEmbedURL")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetEmbedURLResponseObject); ok {
+		if err := validResponse.VisitGetEmbedURLResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // RollbackAgent operation middleware
 func (sh *strictHandler) RollbackAgent(w http.ResponseWriter, r *http.Request, id ID, params RollbackAgentParams) {
 	var request RollbackAgentRequestObject
@@ -6441,6 +8056,235 @@ func (sh *strictHandler) ListLedger(w http.ResponseWriter, r *http.Request, para
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListLedgerResponseObject); ok {
 		if err := validResponse.VisitListLedgerResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetEmbedChat operation middleware
+func (sh *strictHandler) GetEmbedChat(w http.ResponseWriter, r *http.Request, chatID ChatID) {
+	var request GetEmbedChatRequestObject
+
+	request.ChatID = chatID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetEmbedChat(ctx, request.(GetEmbedChatRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetEmbedChat")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetEmbedChatResponseObject); ok {
+		if err := validResponse.VisitGetEmbedChatResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CancelEmbedChat operation middleware
+func (sh *strictHandler) CancelEmbedChat(w http.ResponseWriter, r *http.Request, chatID ChatID) {
+	var request CancelEmbedChatRequestObject
+
+	request.ChatID = chatID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelEmbedChat(ctx, request.(CancelEmbedChatRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelEmbedChat")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CancelEmbedChatResponseObject); ok {
+		if err := validResponse.VisitCancelEmbedChatResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListEmbedEvents operation middleware
+func (sh *strictHandler) ListEmbedEvents(w http.ResponseWriter, r *http.Request, chatID ChatID, params ListEmbedEventsParams) {
+	var request ListEmbedEventsRequestObject
+
+	request.ChatID = chatID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListEmbedEvents(ctx, request.(ListEmbedEventsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListEmbedEvents")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListEmbedEventsResponseObject); ok {
+		if err := validResponse.VisitListEmbedEventsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// AnswerEmbedInput operation middleware
+func (sh *strictHandler) AnswerEmbedInput(w http.ResponseWriter, r *http.Request, chatID ChatID, params AnswerEmbedInputParams) {
+	var request AnswerEmbedInputRequestObject
+
+	request.ChatID = chatID
+	request.Params = params
+
+	var body AnswerEmbedInputJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.AnswerEmbedInput(ctx, request.(AnswerEmbedInputRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AnswerEmbedInput")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(AnswerEmbedInputResponseObject); ok {
+		if err := validResponse.VisitAnswerEmbedInputResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SendEmbedMessage operation middleware
+func (sh *strictHandler) SendEmbedMessage(w http.ResponseWriter, r *http.Request, chatID ChatID, params SendEmbedMessageParams) {
+	var request SendEmbedMessageRequestObject
+
+	request.ChatID = chatID
+	request.Params = params
+
+	var body SendEmbedMessageJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SendEmbedMessage(ctx, request.(SendEmbedMessageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SendEmbedMessage")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SendEmbedMessageResponseObject); ok {
+		if err := validResponse.VisitSendEmbedMessageResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RetryEmbedChat operation middleware
+func (sh *strictHandler) RetryEmbedChat(w http.ResponseWriter, r *http.Request, chatID ChatID, params RetryEmbedChatParams) {
+	var request RetryEmbedChatRequestObject
+
+	request.ChatID = chatID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RetryEmbedChat(ctx, request.(RetryEmbedChatRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RetryEmbedChat")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RetryEmbedChatResponseObject); ok {
+		if err := validResponse.VisitRetryEmbedChatResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExchangeEmbedURL operation middleware
+func (sh *strictHandler) ExchangeEmbedURL(w http.ResponseWriter, r *http.Request) {
+	var request ExchangeEmbedURLRequestObject
+
+	var body ExchangeEmbedURLJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExchangeEmbedURL(ctx, request.(ExchangeEmbedURLRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExchangeEmbedURL")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExchangeEmbedURLResponseObject); ok {
+		if err := validResponse.VisitExchangeEmbedURLResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RefreshEmbedToken operation middleware
+func (sh *strictHandler) RefreshEmbedToken(w http.ResponseWriter, r *http.Request) {
+	var request RefreshEmbedTokenRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RefreshEmbedToken(ctx, request.(RefreshEmbedTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RefreshEmbedToken")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RefreshEmbedTokenResponseObject); ok {
+		if err := validResponse.VisitRefreshEmbedTokenResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

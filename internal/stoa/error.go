@@ -58,6 +58,12 @@ const (
 	CodeNotWaiting         Code = "not_waiting_for_input"
 	CodeInputAnswered      Code = "input_already_answered"
 	CodeTooManySessions    Code = "too_many_active_sessions"
+	CodeOriginNotAllowed   Code = "origin_not_allowed"
+	CodeEmbedDisabled      Code = "embed_disabled"
+	CodeEmbedUsed          Code = "embed_url_used"
+	CodeEmbedExpired       Code = "embed_expired"
+	CodeOriginsRequired    Code = "allowed_origins_required"
+	CodeEmbedLimit         Code = "embed_limit_reached"
 	CodeTaskNotFound       Code = "scheduled_task_not_found"
 	CodeTooManyTasks       Code = "too_many_scheduled_tasks" // of one agent
 	CodeInvalidCron        Code = "invalid_cron"
@@ -85,8 +91,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Errorf makes an error with a code. An argument for %w becomes the cause and
-// shows in the message: wrap only what a caller may read; use [Error.Because]
-// for the rest.
+// shows in the message; for what a caller must not read use [Error.Because].
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}

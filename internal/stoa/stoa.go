@@ -2,7 +2,6 @@
 // rules that belong to them, its identifiers and its one error type.
 //
 // It never opens a socket, reads a clock for anyone else, or knows SQL, HTTP or
-// a vendor's format, and it imports the standard library alone. Start reading
-// at [Call] and [Event] (one model call), then [Credits] (what it costs) and
-// [Error] (how it fails).
+// a vendor's format; it imports the standard library alone. Start with [Call]
+// and [Event] (one model call), [Credits] (its cost) and [Error] (how it fails).
 package stoa

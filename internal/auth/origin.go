@@ -1,0 +1,129 @@
+package auth
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"stoa/internal/stoa"
+)
+
+const maxOrigin = 300
+
+var (
+	hostLabels = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+	portDigits = regexp.MustCompile(`^[1-9][0-9]{0,4}$`)
+)
+
+// ParseOrigin reads an origin as an owner lists it: https and a host, or http
+// and this machine, both with a port where it is not the usual one.
+// https://*.example.com stands for every host below example.com, however deep;
+// it does not stand for example.com. The result is what a browser would send.
+func ParseOrigin(text string) (string, error) {
+	wrong := func(why string) error {
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q is not an origin that can be allowed: %s. Write it as https://www.example.com, https://*.example.com or http://localhost:3000.", shorten(text), why)
+	}
+	if len(text) > maxOrigin {
+		return "", wrong("it is too long")
+	}
+	scheme, rest, ok := strings.Cut(strings.ToLower(text), "://")
+	if !ok || scheme != "https" && scheme != "http" {
+		return "", wrong("it must begin with https://, or with http:// for this machine")
+	}
+	host, port, hasPort := strings.Cut(rest, ":")
+	name, wild := strings.CutPrefix(host, "*.")
+	switch {
+	case !hostLabels.MatchString(name) || len(name) > 253:
+		return "", wrong("it is scheme, host and port, nothing else; other alphabets as xn--…")
+	case hasPort && !portDigits.MatchString(port):
+		return "", wrong("the port is not a number")
+	case wild && !strings.Contains(name, "."):
+		return "", wrong("the part behind *. needs two names at least")
+	case scheme == "http" && (wild || !isThisMachine(name)):
+		return "", wrong("without TLS only this machine is allowed")
+	}
+	if scheme == "https" && port == "443" || scheme == "http" && port == "80" {
+		hasPort = false
+	}
+	out := scheme + "://" + host
+	if hasPort {
+		out += ":" + port
+	}
+	return out, nil
+}
+
+func isThisMachine(host string) bool {
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "127.0.0.1"
+}
+
+// Patterns are the entries of a list that would allow an origin as a browser
+// sends it: itself, then each wildcard above it. None for what is no origin.
+func Patterns(origin string) []string {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || len(origin) > maxOrigin {
+		return nil
+	}
+	list := []string{origin}
+	if u.Scheme != "https" {
+		return list
+	}
+	name, port := u.Hostname(), ""
+	if u.Port() != "" {
+		port = ":" + u.Port()
+	}
+	for {
+		_, above, ok := strings.Cut(name, ".")
+		if !ok || !strings.Contains(above, ".") {
+			return list
+		}
+		list = append(list, "https://*."+above+port)
+		name = above
+	}
+}
+
+// Lists tells whether a list of allowed origins has one that stands for an
+// origin as a browser sends it.
+func Lists(allowed []string, origin string) bool {
+	for _, p := range Patterns(origin) {
+		for _, a := range allowed {
+			if a == p {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func shorten(text string) string {
+	if r := []rune(text); len(r) > 80 {
+		return string(r[:80]) + "…"
+	}
+	return text
+}
+
+// ParseOrigins reads the list of an owner; see [ParseOrigin]. An empty one, or
+// one that allows every page, is CodeOriginsRequired.
+func ParseOrigins(list []string) ([]string, error) {
+	out := make([]string, 0, len(list))
+	for _, text := range list {
+		if strings.Trim(text, "*:/. ") == "" {
+			return nil, originsRequired()
+		}
+		origin, err := ParseOrigin(text)
+		if err != nil {
+			return nil, stoa.AsError(err).At("allowedOrigins")
+		}
+		if !slices.Contains(out, origin) {
+			out = append(out, origin)
+		}
+	}
+	if len(out) == 0 {
+		return nil, originsRequired()
+	}
+	return out, nil
+}
+
+func originsRequired() error {
+	return stoa.Errorf(stoa.CodeOriginsRequired, "Name the pages that may show the agent, such as https://www.example.com. Every page at once cannot be allowed.").At("allowedOrigins")
+}
