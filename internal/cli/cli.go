@@ -171,6 +171,7 @@ func group(use, short, long string) *cobra.Command {
 // unknown is the error of a command that a group does not have.
 func unknown(c *cobra.Command, name string) error {
 	text := fmt.Sprintf("there is no command %q; see %s --help", c.CommandPath()+" "+name, c.CommandPath())
+	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(name); len(near) > 0 {
 		text += "; did you mean " + strings.Join(near, " or ") + "?"
 	}
@@ -206,6 +207,8 @@ func build() (version, commit string) {
 func (e *env) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: noArgs,
+		Long:    "Print the version of this program and the commit it was built from. \"stoa api meta\" shows that of the service.",
+		Example: "  stoa version",
 		RunE: func(*cobra.Command, []string) error {
 			version, commit := build()
 			_, err := fmt.Fprintf(e.out, "stoa %s (%s)\n", version, commit)

@@ -70,8 +70,8 @@ func (e *env) remote(ctx context.Context, call *client.Client, agent string) (re
 
 // A file is what is known of a file on a drive.
 type file struct {
-	Path   string
-	Size   int64
+	Path   string `json:"path"`
+	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
 
@@ -154,9 +154,9 @@ func (r remote) folder(ctx context.Context, query url.Values) (folders, files []
 	query.Set("limit", fmt.Sprint(client.MaxPage))
 	for {
 		var page struct {
-			Data           []jsonx.Value
-			CommonPrefixes []string `json:"commonPrefixes"`
-			NextCursor     *string  `json:"nextCursor"`
+			Data           []jsonx.Value `json:"data"`
+			CommonPrefixes []string      `json:"commonPrefixes"`
+			NextCursor     *string       `json:"nextCursor"`
 		}
 		if _, err := r.call.JSON(ctx, http.MethodGet, r.path+"/files", query, nil, &page); err != nil {
 			return nil, nil, err
@@ -169,7 +169,7 @@ func (r remote) folder(ctx context.Context, query url.Values) (folders, files []
 			folders = append(folders, row)
 		}
 		files = append(files, page.Data...)
-		if page.NextCursor == nil {
+		if page.NextCursor == nil || *page.NextCursor == "" {
 			return folders, files, nil
 		}
 		query.Set("cursor", *page.NextCursor)
@@ -273,7 +273,7 @@ func (e *env) remove(ctx context.Context, r remote, name string, deep, yes, dry 
 			}
 			return nil
 		}
-		if err := e.confirm(yes, "Delete %s with %d files (%s)?", prefix, len(in), bytesText(bytes)); err != nil {
+		if err := e.confirm(yes, "Delete %s with %s (%s)?", prefix, some(len(in), "file", "files"), bytesText(bytes)); err != nil {
 			return err
 		}
 		query = url.Values{"prefix": {prefix}, "recursive": {"true"}}
@@ -325,7 +325,9 @@ func (e *env) driveSearch() *cobra.Command {
 	}
 	n := c.Flags().IntP("limit", "L", 10, "show at most `n` passages, up to 100")
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
-		var found struct{ Data []jsonx.Value }
+		var found struct {
+			Data []jsonx.Value `json:"data"`
+		}
 		query := url.Values{"q": {strings.Join(args, " ")}, "limit": {fmt.Sprint(*n)}}
 		if _, err := r.call.JSON(ctx, http.MethodGet, r.path+"/search", query, nil, &found); err != nil {
 			return err

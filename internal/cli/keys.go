@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -178,14 +179,19 @@ func (e *env) secret(o *output, raw jsonx.Value) error {
 		return o.printJSON(raw)
 	}
 	var key struct {
-		ID, Name, Secret string
-		Scopes           []string
-		Replaces         *struct{ ID, EndsAt string }
+		ID       string   `json:"id"`
+		Name     string   `json:"name"`
+		Secret   string   `json:"secret"`
+		Scopes   []string `json:"scopes"`
+		Replaces *struct {
+			ID     string `json:"id"`
+			EndsAt string `json:"endsAt"`
+		} `json:"replaces"`
 	}
 	if err := jsonx.Unmarshal(raw, &key); err != nil {
 		return fmt.Errorf("the reply is not what the contract says: %w", err)
 	}
-	e.say("Key %s (%s), for %v; it is shown only now:", key.ID, key.Name, key.Scopes)
+	e.say("Key %s (%s) for %s; it is shown only now:", key.ID, key.Name, strings.Join(key.Scopes, ", "))
 	if _, err := fmt.Fprintln(e.out, key.Secret); err != nil {
 		return err
 	}
@@ -253,7 +259,7 @@ func list(args []string, one, many string) string {
 	if len(args) == 1 {
 		return one + " " + args[0]
 	}
-	return fmt.Sprintf("%d %s", len(args), many)
+	return some(len(args), one, many)
 }
 
 // offlineKey makes a key in a store whose service is stopped.

@@ -303,7 +303,7 @@ func (t *transfer) carryOut(ctx context.Context, plans []plan, carry, remove fun
 		if err := t.o.printPlan(plans); err != nil {
 			return err
 		}
-		t.e.say("Would do: %s.", tally(count, t.total))
+		t.e.say("Nothing was changed. It would be: %s to copy.", tally(count, t.total))
 		return nil
 	}
 	err := t.each(ctx, plans, func(p plan) bool { return p.Action == actDelete }, remove)
@@ -315,9 +315,9 @@ func (t *transfer) carryOut(ctx context.Context, plans []plan, carry, remove fun
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("%w; %d of %d files were copied, and the same command goes on from there", err, t.done, t.files)
+		return fmt.Errorf("%w; %s copied, and the same command goes on from there", err, fmt.Sprintf("%d of %s", t.done, some(t.files, "file", "files")))
 	}
-	t.e.say("Done: %s.", tally(count, t.total))
+	t.e.say("Done: %s copied.", tally(count, t.total))
 	if t.o.raw() {
 		return t.o.printPlan(plans)
 	}
@@ -325,7 +325,7 @@ func (t *transfer) carryOut(ctx context.Context, plans []plan, carry, remove fun
 }
 
 func tally(count map[string]int, bytes int64) string {
-	return fmt.Sprintf("%d new, %d changed, %d deleted, %d the same; %s to copy",
+	return fmt.Sprintf("%d new, %d changed, %d deleted, %d the same; %s",
 		count[actCreate], count[actReplace], count[actDelete], count[actKeep], bytesText(bytes))
 }
 

@@ -128,6 +128,15 @@ func TestAListIsRangedOverItsPages(t *testing.T) {
 	}
 }
 
+func TestAListThatNeverEndsIsLeft(t *testing.T) {
+	c := against(t, func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"data":[],"hasMore":false,"nextCursor":""}`)
+	})
+	for row, err := range c.All(t.Context(), "/receipts", nil, 0) {
+		t.Errorf("there is a row %s, %v", row, err)
+	}
+}
+
 func TestACutStreamIsSaidToBeCut(t *testing.T) {
 	c := against(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")

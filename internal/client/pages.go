@@ -41,7 +41,7 @@ func (c *Client) All(ctx context.Context, path string, query url.Values, limit i
 				}
 				given++
 			}
-			if page.NextCursor == nil || limit > 0 && given >= limit {
+			if page.NextCursor == nil || *page.NextCursor == "" || len(page.Data) == 0 || limit > 0 && given >= limit {
 				return
 			}
 			query.Set("cursor", *page.NextCursor)

@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestCommands runs the scripts in testdata/cli: the real command line against a
+// real server, which is served by the sandbox. Each script has a house of its
+// own. Beside the usual commands there are "exits CODE COMMAND...", which wants
+// that exit code, and "keep NAME", which keeps what was printed as a variable.
+func TestCommands(t *testing.T) {
+	program := self(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/cli",
+		RequireUniqueNames:  true,
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			bin := filepath.Join(env.WorkDir, ".bin")
+			if err := os.Mkdir(bin, 0o755); err != nil {
+				return err
+			}
+			if err := os.Symlink(program, filepath.Join(bin, "stoa")); err != nil {
+				return err
+			}
+			data := filepath.Join(env.WorkDir, ".data")
+			url, stop, err := sandboxHouse(program, data)
+			if err != nil {
+				return err
+			}
+			env.Defer(stop)
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, ".config"))
+			env.Setenv("DBUS_SESSION_BUS_ADDRESS", "") // no keyring
+			env.Setenv(asProgram, "command")
+			env.Setenv("STOA_BASE_URL", url)
+			env.Setenv("STOA_API_KEY", ownerKey)
+			env.Setenv("KEY", ownerKey)
+			env.Setenv("DATA", data)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keep": keep},
+	})
+}
+
+// exits runs a command that has to end with an exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	if err != nil {
+		ts.Fatalf("%q is no exit code", args[0])
+	}
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exits with %d, want %d\n%s", got, want, ts.ReadFile("stderr"))
+	}
+}
+
+// keep sets a variable to what the last command printed.
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keep NAME")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// sandboxHouse starts a server of its own process and gives its address.
+func sandboxHouse(program, data string) (url string, stop func(), err error) {
+	cmd := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--data", data)
+	cmd.Env = []string{asProgram + "=server", "STOA_BOOTSTRAP_KEY=" + ownerKey, "PATH=" + os.Getenv("PATH")}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() {
+		cmd.Process.Kill()
+		stdin.Close()
+		cmd.Wait()
+	}
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadString('\n')
+		if _, at, ok := strings.Cut(line, "is listening on "); ok {
+			go io.Copy(io.Discard, lines)
+			return strings.TrimSpace(at), stop, nil
+		}
+		if err != nil {
+			stop()
+			return "", nil, fmt.Errorf("the server did not start: %s", log.String())
+		}
+	}
+}
+
+// TestCtrlC stops a reply half-way: what came is printed, and the exit code says
+// that somebody stopped it.
+func TestCtrlCStopsAReply(t *testing.T) {
+	url, stop, err := sandboxHouse(self(t), filepath.Join(t.TempDir(), "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for name, tc := range map[string]struct {
+		args []string
+		sees string
+	}{
+		"respond": {[]string{"respond", "slow: 10s\nsay: first second third"}, "first"},
+		"chat":    {[]string{"chat", "--model", "auto"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(self(t), tc.args...)
+			cmd.Env = []string{asProgram + "=command", "STOA_BASE_URL=" + url, "STOA_API_KEY=" + ownerKey}
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if name == "chat" { // its first reply is whole, then it waits for a line
+				io.WriteString(in, "say: ready\n")
+				tc.sees = "ready"
+			}
+			seen := make([]byte, len(tc.sees))
+			if _, err := io.ReadFull(out, seen); err != nil || string(seen) != tc.sees {
+				t.Fatalf("got %q, %v", seen, err)
+			}
+			rest := make(chan string)
+			go func() {
+				b, _ := io.ReadAll(out)
+				rest <- string(b)
+			}()
+			cmd.Process.Signal(syscall.SIGINT)
+			late := time.AfterFunc(15*time.Second, func() { cmd.Process.Kill() })
+			more := <-rest
+			cmd.Wait()
+			if !late.Stop() {
+				t.Fatal("it does not stop")
+			}
+			if code := cmd.ProcessState.ExitCode(); code != 130 {
+				t.Errorf("exits with %d, want 130", code)
+			}
+			if strings.Contains(more, "second") {
+				t.Errorf("it went on with %q", more)
+			}
+		})
+	}
+}

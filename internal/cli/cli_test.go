@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"stoa/internal/contract"
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+var update = flag.Bool("update", false, "write docs/cli.md")
+
+// every gives each command that people can see, root first.
+func every(c *cobra.Command, do func(*cobra.Command)) {
+	do(c)
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			every(sub, do)
+		}
+	}
+}
+
+func TestEveryCommandSaysWhatItDoesWithAnExample(t *testing.T) {
+	every((&env{}).root(), func(c *cobra.Command) {
+		name := c.CommandPath()
+		if c.Short == "" || c.Long == "" || strings.HasSuffix(c.Short, ".") && c.Name() != "stoa" {
+			t.Errorf("%s: a short text without a full stop, and a long one, are wanted", name)
+		}
+		if !c.HasSubCommands() && c.Example == "" {
+			t.Errorf("%s has no example", name)
+		}
+		for _, line := range strings.Split(c.Example, "\n") {
+			if c.Example != "" && !strings.Contains(line, "stoa") && !strings.HasPrefix(line, "  ") {
+				t.Errorf("%s: the example %q does not call stoa", name, line)
+			}
+		}
+		if c.RunE == nil {
+			t.Errorf("%s does nothing by itself: cobra would print help and succeed", name)
+		}
+		for _, line := range strings.Split(c.Long, "\n") {
+			if len(line) > 160 {
+				t.Errorf("%s: a line of its help is too long: %q", name, line)
+			}
+		}
+	})
+}
+
+// docs/cli.md is the help of every command, as one page.
+func TestTheDocumentationIsTheHelp(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# Command line\n\n<!-- Written by `go test ./internal/cli -update`; change the commands' own help instead. -->\n\n")
+	b.WriteString("One program is the service and its client. `stoa login` remembers where the service is and a key for it; `STOA_BASE_URL` and `STOA_API_KEY` come before what is remembered.\n\n")
+	b.WriteString("Data goes to standard output, everything else to standard error. On a terminal lists are tables; elsewhere they are lines with tabs, without headings and with exact values. `--json` prints JSON (a list is an array), `--jq` what an expression makes of it. `NO_COLOR` turns colours off.\n\n")
+	b.WriteString("| Exit code | Meaning |\n|---|---|\n")
+	for _, code := range []struct {
+		n    int
+		text string
+	}{
+		{exitDone, "done"},
+		{exitFailed, "failed"},
+		{exitUsage, "wrong usage"},
+		{exitAuth, "no key, or a wrong one"},
+		{exitEnded, "an awaited session ended failed or cancelled"},
+		{exitInterrupted, "interrupted"},
+	} {
+		fmt.Fprintf(&b, "| %d | %s |\n", code.n, code.text)
+	}
+	every((&env{}).root(), func(c *cobra.Command) {
+		level := strings.Repeat("#", min(4, 1+len(strings.Fields(c.CommandPath()))))
+		fmt.Fprintf(&b, "\n%s %s\n\n```text\n%s```\n", level, c.CommandPath(), helpText(c, false, 100))
+	})
+	const name = "../../docs/cli.md"
+	if *update {
+		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(have), b.String()); diff != "" {
+		t.Errorf("docs/cli.md is not the help of the commands; run go test ./internal/cli -update\n%s", diff)
+	}
+}
+
+// Every column is a member that the contract has, of a fitting type.
+func TestEveryColumnIsInTheContract(t *testing.T) {
+	doc, err := contract.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range views() {
+		schema := doc.Components.Schemas[v.schema]
+		if schema == nil {
+			t.Errorf("the contract has no schema %s", v.schema)
+			continue
+		}
+		for _, c := range v.columns {
+			found := member(schema.Value, strings.Split(c.path, "."))
+			if found == nil {
+				t.Errorf("%s has no member %s", v.schema, c.path)
+				continue
+			}
+			if c.kind == credits && !strings.HasSuffix(c.path, "Micro") && !strings.Contains(c.path, "Micro") {
+				t.Errorf("%s of %s is no amount of micro-credits", c.path, v.schema)
+			}
+			if c.kind == when && found.Format != "date-time" {
+				t.Errorf("%s of %s is no time", c.path, v.schema)
+			}
+			if (c.kind == credits || c.kind == count || c.kind == size) && !found.Type.Is("integer") {
+				t.Errorf("%s of %s is no number", c.path, v.schema)
+			}
+		}
+	}
+}
+
+func member(s *openapi3.Schema, path []string) *openapi3.Schema {
+	if len(path) == 0 {
+		if len(s.AllOf) == 1 && s.Type == nil {
+			return s.AllOf[0].Value
+		}
+		return s
+	}
+	if p := s.Properties[path[0]]; p != nil {
+		return member(p.Value, path[1:])
+	}
+	for _, part := range s.AllOf {
+		if found := member(part.Value, path); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+func views() []view {
+	return []view{
+		viewUser(), viewModels(), viewCredits(), viewLedger(), viewReconciliation(), viewDifferences(),
+		viewReceipts(), viewReceipt(), viewUsage([]string{"day", "model", "key", "agent", "space", "session", "endUser"}),
+		viewKeys(), viewKey(), viewAccounts(), viewAccount(), viewNewAccount(), viewGrant(),
+		viewSpaces(), viewSpace(), viewAgents(), viewAgent(), viewVersions(),
+		viewFiles(), viewHits(), viewDrive(), viewSessions(), viewSession(), viewMessages(),
+	}
+}
+
+func TestAmountsAreWrittenForPeople(t *testing.T) {
+	for c, want := range map[stoa.Credits]string{
+		0: "0.00", 5_000_000: "5.00", 4_998_712: "4.9987", 353: "0.0003", 99: "<0.0001", -353: "-0.0003", 1_100_000: "1.10", 123_456: "0.1234",
+	} {
+		if got := short(c); got != want {
+			t.Errorf("%d micro-credits are %s, want %s", c, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_999: "1.0 MB", 3_000_000: "3.0 MB", 1 << 40: "1.1 TB"} {
+		if got := bytesText(n); got != want {
+			t.Errorf("%d bytes are %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestAmountsAreReadExactly(t *testing.T) {
+	for text, want := range map[string]stoa.Credits{"5": 5_000_000, "0.25": 250_000, ".5": 500_000, "1.000001": 1_000_001} {
+		if got, err := parseCredits(text); err != nil || got != want {
+			t.Errorf("%q is %d (%v), want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", ".", "-1", "1e3", "1.0000001", "1,5", "12345678901", "five"} {
+		if got, err := parseCredits(text); err == nil {
+			t.Errorf("%q is taken for %d", text, got)
+		}
+	}
+}
+
+func TestTimesAreSaidRelatively(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for d, want := range map[time.Duration]string{
+		-10 * time.Second: "just now", -3 * time.Minute: "3 min ago", -5 * time.Hour: "5 h ago", -30 * time.Hour: "1 day ago",
+		-5 * 24 * time.Hour: "5 days ago", 10 * time.Second: "in moments", 3 * time.Minute: "in 3 min", -60 * 24 * time.Hour: "2026-09-21",
+	} {
+		if got := relative(now.Add(d), now); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestNothingThatOthersWroteSteersATerminal(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain\nlines\tand tabs": "plain\nlines\tand tabs",
+		"\x1b[2Jgone":            "[2Jgone",
+		"\x1b]0;title\x07x":      "]0;titlex",
+		"a\rb\bc\x00d\u009b31m":  "abcd31m",
+		"right\u202eleft":        "rightleft",
+		"größer, 日本, \U0001f600, e\u0301, \u200d": "größer, 日本, \U0001f600, e\u0301, \u200d",
+	} {
+		if got := clean(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+	if got := oneLine("a\nb\tc\x1b"); got != "a b c" {
+		t.Errorf("a cell is %q", got)
+	}
+}
+
+func TestFlexibleColumnsMakeATableFit(t *testing.T) {
+	columns := []column{{"Id", "id", plain}, {"Name", "name", flexible}, {"Text", "text", flexible}}
+	for room, want := range map[int][]int{
+		200: {30, 20, 80}, 80: {30, 20, 26}, 60: {30, 13, 13}, 20: {30, 10, 10}, 0: {30, 20, 80},
+	} {
+		widths := []int{30, 20, 80}
+		fit(columns, widths, room)
+		if diff := cmp.Diff(want, widths); diff != "" {
+			t.Errorf("in %d columns: %s", room, diff)
+		}
+	}
+}
+
+func TestFieldsMakeAnObject(t *testing.T) {
+	e := &env{in: strings.NewReader("from stdin")}
+	got, err := e.fields([]string{"a=1", "b[c]=x", "b[d][e]=y", "l[]=1", "l[]=2", "empty="}, []string{"n=1.5", "t=true", "z=null", "s=1.2.3", "f=@-"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := jsonText(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"a":"1","b":{"c":"x","d":{"e":"y"}},"empty":"","f":"from stdin","l":["1","2"],"n":1.5,"s":"1.2.3","t":true,"z":null}`
+	if text != want {
+		t.Errorf("got %s\nwant %s", text, want)
+	}
+	for _, bad := range []string{"a", "=x", "a[=x", "[b]=x", "a[]x=1"} {
+		if _, err := e.fields([]string{bad}, nil); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+func TestAddressesAreCompleted(t *testing.T) {
+	for text, want := range map[string]string{
+		"127.0.0.1:8080": "http://127.0.0.1:8080", "localhost": "http://localhost", "stoa.example": "https://stoa.example",
+		"http://stoa.example": "http://stoa.example", "": "", "[::1]:80": "http://[::1]:80",
+	} {
+		if got := address(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestTheProgramStartsWithoutAHome(t *testing.T) {
+	var out, errOut bytes.Buffer
+	if code := Main(t.Context(), []string{"version"}, nil, nil, strings.NewReader(""), &out, &errOut); code != 0 || !strings.HasPrefix(out.String(), "stoa ") {
+		t.Errorf("exits with %d, %q, %q", code, out.String(), errOut.String())
+	}
+}
+
+func jsonText(v any) (string, error) {
+	raw, err := jsonx.Marshal(v)
+	return string(raw), err
+}

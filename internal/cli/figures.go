@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"stoa/internal/stoa"
+)
+
+// short writes credits with at most four decimals; what is less but not nothing
+// shows as such.
+func short(c stoa.Credits) string {
+	if c != 0 && c > -100 && c < 100 {
+		if c > 0 {
+			return "<0.0001"
+		}
+		return ">-0.0001"
+	}
+	text := c.String()
+	if dot := strings.IndexByte(text, '.'); len(text)-dot > 5 {
+		text = strings.TrimRight(text[:dot+5], "0")
+		for len(text)-dot < 3 {
+			text += "0"
+		}
+	}
+	return text
+}
+
+// parseCredits reads whole credits with at most six decimals.
+func parseCredits(text string) (stoa.Credits, error) {
+	whole, frac, _ := strings.Cut(strings.TrimSpace(text), ".")
+	digits := func(s string) bool { return strings.Trim(s, "0123456789") == "" }
+	if !digits(whole) || !digits(frac) || whole+frac == "" || len(frac) > 6 || len(whole) > 9 {
+		return 0, usagef("%q is no amount of credits; write one like 5 or 0.25", text)
+	}
+	n, err := strconv.ParseInt(whole+(frac + "000000")[:6], 10, 64)
+	if err != nil {
+		return 0, usagef("%q is no amount of credits", text)
+	}
+	return stoa.Credits(n), nil
+}
+
+// bytesText writes a size with a unit.
+func bytesText(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n)/1000, "kB"
+	for _, next := range []string{"MB", "GB", "TB"} {
+		if value < 999.95 {
+			break
+		}
+		value, unit = value/1000, next
+	}
+	return fmt.Sprintf("%.1f %s", value, unit)
+}
+
+// some counts things in words.
+func some(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return grouped(int64(n)) + " " + many
+}
+
+// grouped writes a number with a thin comma every three digits.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// relative says how long ago a time was, or how far it is.
+func relative(t, now time.Time) string {
+	d := now.Sub(t)
+	ahead := d < 0
+	if ahead {
+		d = -d
+	}
+	var span string
+	switch {
+	case d < 45*time.Second:
+		if ahead {
+			return "in moments"
+		}
+		return "just now"
+	case d < time.Hour:
+		span = fmt.Sprintf("%d min", max(1, int(d.Round(time.Minute)/time.Minute)))
+	case d < 24*time.Hour:
+		span = fmt.Sprintf("%d h", int(d/time.Hour))
+	case d < 48*time.Hour:
+		span = "1 day"
+	case d < 30*24*time.Hour:
+		span = fmt.Sprintf("%d days", int(d/(24*time.Hour)))
+	default:
+		return t.Local().Format("2006-01-02")
+	}
+	if ahead {
+		return "in " + span
+	}
+	return span + " ago"
+}

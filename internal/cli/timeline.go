@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"stoa/internal/client"
+	"stoa/internal/stoa"
+)
+
+// A timeline prints the events of a session for people: text as it is written,
+// and a line for everything else.
+type timeline struct {
+	o       *output
+	style   style
+	columns int
+	message string // whose text is on the open line
+	written int    // characters of it
+	open    bool
+}
+
+// event prints one event.
+func (t *timeline) event(ev client.SessionEvent) error {
+	out := t.o.e.out
+	if t.o.expr != "" {
+		return t.o.printJSON(ev.Raw)
+	}
+	if t.o.json {
+		_, err := fmt.Fprintf(out, "%s\n", ev.Raw)
+		return err
+	}
+	v, err := decode(ev.Raw)
+	if err != nil {
+		return err
+	}
+	switch ev.Type {
+	case "message.delta":
+		return t.delta(v)
+	case "step.started":
+		return nil
+	case "message.created", "message.completed":
+		if text(v, "role") == "user" && text(v, "kind") == "message" && text(v, "text") != "" {
+			return t.line("›", text(v, "text"))
+		}
+		return nil
+	case "session.status":
+		line := t.style.status(oneLine(text(v, "status")))
+		if why := text(v, "statusReason"); why != "" {
+			line += " · " + oneLine(why)
+		}
+		return t.line("●", line)
+	case "turn.started":
+		return t.line("▸", "turn "+text(v, "turn"))
+	case "turn.recovered":
+		return t.line("▸", "turn "+text(v, "turn")+" taken up again, attempt "+text(v, "attempt"))
+	case "step.completed":
+		return t.line("·", fmt.Sprintf("%s · %s tokens · %s credits", text(v, "model"),
+			grouped(number(v, "usage.totalTokens")), short(stoa.Credits(number(v, "creditsMicro")))))
+	case "tool.called":
+		return t.line("→", text(v, "name")+" "+text(v, "arguments"))
+	case "tool.completed":
+		line := text(v, "name") + " answered " + bytesText(number(v, "bytes"))
+		if text(v, "isError") == "true" {
+			line = text(v, "name") + " failed"
+		}
+		return t.line("←", line)
+	case "drive.read", "drive.written":
+		word := "read "
+		if ev.Type == "drive.written" {
+			word = "wrote "
+		}
+		line := word + text(v, "path")
+		if from := text(v, "fromLine"); from != "" {
+			line += " lines " + from + " to " + text(v, "toLine")
+		}
+		return t.line("·", line)
+	case "input.requested":
+		return t.line("?", text(v, "prompt")+choices(texts(at(v, "options"))))
+	case "input.answered":
+		return t.line("!", "answered: "+text(v, "answer"))
+	case "input.expired":
+		return t.line("!", "the question expired")
+	case "error":
+		return t.line("✗", text(v, "message")+" ("+text(v, "code")+")")
+	}
+	return t.line("·", ev.Type)
+}
+
+func texts(v any) (out []string) {
+	list, _ := v.([]any)
+	for _, w := range list {
+		out = append(out, fmt.Sprint(w))
+	}
+	return out
+}
+
+// delta writes a piece of text. One that begins before what is written already
+// was done again after a crash: the text begins anew on a line of its own.
+func (t *timeline) delta(v any) error {
+	id, piece, offset := text(v, "messageId"), text(v, "text"), 0
+	if n, ok := at(v, "offset").(json.Number); ok {
+		i, _ := n.Int64()
+		offset = int(i)
+	}
+	if id != t.message || offset < t.written {
+		if err := t.endLine(); err != nil {
+			return err
+		}
+		if id == t.message && offset > 0 {
+			if _, err := fmt.Fprint(t.o.e.out, "… "); err != nil {
+				return err
+			}
+		}
+	}
+	t.message, t.written = id, offset+len([]rune(piece))
+	if isTerminal(t.o.e.out) {
+		piece = clean(piece)
+	}
+	t.open = !strings.HasSuffix(piece, "\n")
+	_, err := fmt.Fprint(t.o.e.out, piece)
+	return err
+}
+
+func (t *timeline) endLine() error {
+	if !t.open {
+		return nil
+	}
+	t.open = false
+	_, err := fmt.Fprintln(t.o.e.out)
+	return err
+}
+
+// line writes a dim line with a mark.
+func (t *timeline) line(mark, text string) error {
+	if err := t.endLine(); err != nil {
+		return err
+	}
+	if !strings.Contains(text, "\x1b[") {
+		text = t.style.dim(shorten(oneLine(text), t.columns-3))
+	}
+	_, err := fmt.Fprintf(t.o.e.out, "%s %s\n", t.style.dim(mark), text)
+	return err
+}
