@@ -53,7 +53,9 @@ func startBrowser(t *testing.T) context.Context {
 	}
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-domain-reliability", true), chromedp.Flag("no-pings", true))
-	ctx, stop := chromedp.NewExecAllocator(context.Background(), opts...)
+	limited, release := context.WithTimeout(context.Background(), 4*time.Minute) // a browser that hangs fails one test only
+	t.Cleanup(release)
+	ctx, stop := chromedp.NewExecAllocator(limited, opts...)
 	t.Cleanup(stop)
 	ctx, cancel := chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
@@ -123,7 +125,10 @@ func open(t *testing.T, browser context.Context, base, path string, l look) *tab
 	p.do(chromedp.EmulateViewport(l.width, l.height), chromedp.Navigate(base+path))
 	t.Cleanup(func() {
 		cancel()
-		<-done
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second): // the browser hangs; what it said so far counts
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, w := range p.wrong {

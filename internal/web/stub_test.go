@@ -47,7 +47,10 @@ func serve(t *testing.T) (*stub, *httptest.Server) {
 	site.Routes(mux)
 	mux.Handle("/api/v1/", http.HandlerFunc(s.api))
 	srv := httptest.NewServer(mux)
-	t.Cleanup(srv.Close)
+	t.Cleanup(func() {
+		srv.CloseClientConnections() // a stream that nobody ends would keep Close waiting
+		srv.Close()
+	})
 	return s, srv
 }
 
