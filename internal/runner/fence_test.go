@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -143,5 +144,36 @@ func TestACancelReachesAnotherProcess(t *testing.T) {
 			t.Errorf("it took %v, spent %d", d, got.Spent)
 		}
 		h.checkBooks(worker, got)
+	})
+}
+
+// A claim whose commit seemed to fail, or an end that could not be written,
+// leaves a session that this process has and does not run.
+func TestASessionThatNobodyRunsIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, storetest.New(t), nil)
+		a, r := h.agent(), h.runner()
+		start(t, r)
+		h.until(r, h.begin(r, a, "say: one"), stoa.SessionCompleted)
+		other := h.begin(r, a, "ask: Well?")
+		h.until(r, other, stoa.SessionWaiting)
+		h.write(func(ctx context.Context, tx *store.Tx) error {
+			row, err := tx.LockSession(ctx, h.account.ID, a.ID, other.ID)
+			if err != nil {
+				return err
+			}
+			var owner string
+			if _, err := tx.Get(ctx, `SELECT id FROM runners`, nil, &owner); err != nil {
+				return err
+			}
+			row.Status, row.Turn.Status, row.Owner, row.DueAt = stoa.SessionRunning, stoa.SessionRunning, owner, tx.Now.Add(time.Hour)
+			row.Turn.DeadlineAt, row.Pending = row.DueAt, nil
+			return tx.SaveSession(ctx, &row)
+		})
+		at := time.Now()
+		h.untilLong(r, other, stoa.SessionWaiting) // it asks again, for the call is still open
+		if d := time.Since(at); d > 20*time.Second {
+			t.Errorf("it took %v", d)
+		}
 	})
 }

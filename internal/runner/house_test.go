@@ -78,6 +78,9 @@ func build(t testing.TB, home storetest.Home, pool gateway.Pool) *house {
 	if pool == nil {
 		pool = sandboxPool()
 	}
+	if home.Config.Durability == "" {
+		home.Config.Durability = db.Process // no power is lost here
+	}
 	h, err := open(home.Config, pool)
 	if err != nil {
 		t.Fatal(err)

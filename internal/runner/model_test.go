@@ -12,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"stoa/internal/db"
 	"stoa/internal/runner"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -86,11 +85,7 @@ func TestNothingThatHappensTogetherBreaksASession(t *testing.T) {
 		if storetestPostgres() {
 			p.play(t, storetest.Postgres(t))
 		} else {
-			synctest.Test(t, func(t *testing.T) {
-				home := storetest.New(t)
-				home.Config.Durability = db.Process // no power is lost here
-				p.play(t, home)
-			})
+			synctest.Test(t, func(t *testing.T) { p.play(t, storetest.New(t)) })
 		}
 		if t.Failed() {
 			rt.FailNow()

@@ -28,7 +28,8 @@ var (
 const (
 	pollShared = time.Second      // how often the rows are looked at when others write them too
 	pollAlone  = 15 * time.Second // and when nobody does: news is told, so this only heals
-	claimBatch = 32               // claims in one transaction
+	strayEvery = 5 * time.Second
+	claimBatch = 32 // claims in one transaction
 	sweepBatch = 100
 	forever    = 100 * 365 * 24 * time.Hour
 )
@@ -180,6 +181,12 @@ func (r *Runner) chores(ctx context.Context) (store.Chores, error) {
 		c.Queued, c.DueAt = true, time.Time{}
 		r.nudge() // for what falls due next
 	}
+	if time.Since(r.strayLook) > strayEvery {
+		r.strayLook = time.Now()
+		if err := r.sweepStrays(ctx); err != nil {
+			return c, err
+		}
+	}
 	for more := c.Hidden; more && ctx.Err() == nil; {
 		if more, err = r.sweepHidden(ctx); err != nil {
 			return c, err
@@ -304,8 +311,7 @@ func (r *Runner) serve(ctx context.Context, one *run, row store.SessionRow) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err := r.conclude(ctx, one, err); err != nil && !errors.Is(err, errLost) {
-		// The rows could not be written. They say that the turn runs; the sweep
-		// ends it at its deadline.
+		// The rows still say that the turn runs here; see sweepStrays.
 		r.report(ctx, "the end of a turn could not be written", err)
 	}
 }

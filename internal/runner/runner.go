@@ -100,9 +100,10 @@ type Runner struct {
 	log *slog.Logger
 	hub *hub
 
-	wake     chan struct{} // a session may have become claimable, or a place free
-	news     chan struct{} // for the scheduler: a run has ended, or a task has changed
-	nextLook atomic.Int64  // when the claiming loop looks by itself, in microseconds since 1970
+	wake      chan struct{} // a session may have become claimable, or a place free
+	news      chan struct{} // for the scheduler: a run has ended, or a task has changed
+	strayLook time.Time     // the claiming loop's
+	nextLook  atomic.Int64  // when the claiming loop looks by itself, in microseconds since 1970
 
 	mu       sync.Mutex
 	runs     map[string]*run // by session

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"stoa/internal/catalog"
 	"stoa/internal/gateway"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -149,7 +150,7 @@ func (c *change) record(sc *scribe, st stoa.Step) {
 		c.row.Turn.Spent += charge.Amount
 		c.row.Steps++
 		c.row.Strikes = 0
-		c.row.ModelServed, c.row.Fallback = charge.Served, charge.Reason == "plan"
+		c.row.ModelServed, c.row.Fallback = charge.Served, charge.Reason == catalog.ReasonPlan
 		sc.finishMessage(c, st)
 		micro := int64(charge.Amount)
 		c.event(EventStepDone, StepData{StepID: sc.id, Turn: st.Turn, Step: st.Number, Model: charge.Served, Stop: string(st.Stop),
@@ -217,6 +218,10 @@ func (r *Runner) beginStep(ctx context.Context, one *run, p *prompt, number int6
 // that makes at most four in a second.
 const deltaEvery = time.Second / 3
 
+// firstDelta is how long the first piece of a text waits for more: a short reply
+// then needs no delta of its own.
+const firstDelta = 20 * time.Millisecond
+
 // scribe writes a step's text into the log while it arrives.
 type scribe struct {
 	r          *Runner
@@ -243,7 +248,7 @@ func (s *scribe) add(text string) {
 	defer s.mu.Unlock()
 	s.pending = append(s.pending, text...)
 	if s.timer == nil && !s.stopped && s.err == nil {
-		s.timer = time.AfterFunc(max(0, deltaEvery-time.Since(s.one.lastDelta)), s.flush)
+		s.timer = time.AfterFunc(max(firstDelta, deltaEvery-time.Since(s.one.lastDelta)), s.flush)
 	}
 }
 

@@ -35,6 +35,37 @@ func (r *Runner) sweepOrphans(ctx context.Context) (int, error) {
 	return n, err
 }
 
+// sweepStrays takes back sessions that the rows give to this process and that it
+// does not run: the end of a turn could not be written, or a claim was committed
+// although its commit seemed to fail. Only the claiming loop calls it, so nothing
+// is being claimed meanwhile.
+func (r *Runner) sweepStrays(ctx context.Context) error {
+	var mine, strays []store.Ref
+	err := r.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		mine, err = tx.SessionsOf(ctx, r.id)
+		return err
+	})
+	r.mu.Lock()
+	for _, ref := range mine {
+		if r.runs[ref.ID] == nil {
+			strays = append(strays, ref)
+		}
+	}
+	r.mu.Unlock()
+	if err != nil || len(strays) == 0 {
+		return err
+	}
+	return r.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		return r.each(ctx, tx, strays, func(ch *change) (bool, error) {
+			if ch.row.Status != stoa.SessionRunning || ch.row.Owner != r.id {
+				return false, nil // it has ended between our two looks
+			}
+			ch.lost()
+			return true, nil
+		})
+	})
+}
+
 // sweepDue ends what has waited, run or asked for too long.
 func (r *Runner) sweepDue(ctx context.Context) (int, error) {
 	n := 0

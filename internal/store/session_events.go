@@ -172,6 +172,11 @@ func (tx *Tx) Orphans(ctx context.Context, limit int) ([]Ref, error) {
 		AND NOT EXISTS (SELECT 1 FROM runners r WHERE r.id = s.owner AND r.expires_at > $1) LIMIT $2`, db.Micros(tx.Now), limit)
 }
 
+// SessionsOf gives the sessions that a runner has claimed.
+func (tx *Tx) SessionsOf(ctx context.Context, runner string) ([]Ref, error) {
+	return tx.refs(ctx, `SELECT account_id, id FROM sessions WHERE status = 'running' AND owner = $1`, runner)
+}
+
 // RunnerAlive tells whether a runner's leases still hold.
 func (tx *Tx) RunnerAlive(ctx context.Context, id string) (bool, error) {
 	var one int
