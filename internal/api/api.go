@@ -35,7 +35,9 @@ type Server struct {
 	Store   *store.Store
 	Drives  *drive.Drives
 	Runner  *runner.Runner
-	Catalog *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
+	// Scheduler starts sessions of the runner by the clock.
+	Scheduler *runner.Scheduler
+	Catalog   *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
 
 	Plans     func() []stoa.Plan // as published; nil: none
 	Version   string             // of the program; empty: "dev"

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -42,22 +43,24 @@ type Config struct {
 	Home      *storetest.Home            // nil: SQLite in a directory of its own
 	Server    func(*api.Server)          // changes settings before the start; nil: none
 	Runner    func(*runner.Config)       // changes settings before the start; nil: none
+	Schedules runner.ScheduleConfig      // see there
 	Idle      bool                       // sessions are taken and not run
 	Recorder  *Recorder                  // nil: nothing is recorded
 }
 
 // A House is a running service.
 type House struct {
-	URL     string // without a path
-	Key     string // the owner's secret
-	Account stoa.Account
-	Server  *api.Server
-	Store   *store.Store
-	Ledger  *billing.Ledger
-	Keys    *auth.Keys
-	Drives  *drive.Drives
-	Runner  *runner.Runner
-	HTTP    *httptest.Server
+	URL       string // without a path
+	Key       string // the owner's secret
+	Account   stoa.Account
+	Server    *api.Server
+	Store     *store.Store
+	Ledger    *billing.Ledger
+	Keys      *auth.Keys
+	Drives    *drive.Drives
+	Runner    *runner.Runner
+	Scheduler *runner.Scheduler
+	HTTP      *httptest.Server
 
 	t        testing.TB
 	recorder *Recorder
@@ -114,16 +117,17 @@ func Start(t testing.TB, cfg Config) *House {
 		cfg.Runner(&running)
 	}
 	run := runner.New(running)
+	scheduler := runner.NewScheduler(run, cfg.Schedules)
 	server := &api.Server{
 		Keys: keys, Ledger: ledger, Store: st, Drives: drives, Catalog: &current, Logger: cfg.Logger,
-		Gateway: calls, Runner: run,
+		Gateway: calls, Runner: run, Scheduler: scheduler,
 		Plans:   func() []stoa.Plan { return cfg.Plans },
 		Version: "test",
 	}
 	if cfg.Server != nil {
 		cfg.Server(server)
 	}
-	h := &House{Server: server, Store: st, Ledger: ledger, Keys: keys, Drives: drives, Runner: run, t: t, recorder: cfg.Recorder}
+	h := &House{Server: server, Store: st, Ledger: ledger, Keys: keys, Drives: drives, Runner: run, Scheduler: scheduler, t: t, recorder: cfg.Recorder}
 	h.Account = storetest.Account(t, st, cfg.Grant)
 	h.Key, _ = h.NewKey(h.Account.ID, stoa.ScopeAll, stoa.ScopeOperator)
 	if !cfg.Idle {
@@ -140,17 +144,21 @@ func Start(t testing.TB, cfg Config) *House {
 	return h
 }
 
-// work runs sessions until the test ends.
+// work runs sessions, and starts those of schedules, until the test ends.
 func (h *House) work() {
 	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	var ended sync.WaitGroup
+	ended.Go(func() {
 		if err := h.Runner.Run(ctx); err != nil {
 			h.t.Errorf("run sessions: %v", err)
 		}
-	}()
-	h.t.Cleanup(func() { stop(); <-ended })
+	})
+	ended.Go(func() {
+		if err := h.Scheduler.Run(ctx); err != nil {
+			h.t.Errorf("start sessions by the clock: %v", err)
+		}
+	})
+	h.t.Cleanup(func() { stop(); ended.Wait() })
 }
 
 // NewKey makes a key with those scopes and returns its secret.

@@ -52,19 +52,20 @@ type Options struct {
 
 // house is the built service.
 type house struct {
-	opts    Options
-	log     *slog.Logger
-	store   *store.Store
-	drives  *drive.Drives
-	ledger  *billing.Ledger
-	keys    *auth.Keys
-	catalog atomic.Pointer[catalog.Catalog]
-	plans   atomic.Pointer[map[string]stoa.Plan]
-	limited atomic.Bool // the plans' limits are enforced
-	keep    atomic.Pointer[config.Retention]
-	pool    *upstream.Pool
-	runner  *runner.Runner
-	server  *api.Server
+	opts      Options
+	log       *slog.Logger
+	store     *store.Store
+	drives    *drive.Drives
+	ledger    *billing.Ledger
+	keys      *auth.Keys
+	catalog   atomic.Pointer[catalog.Catalog]
+	plans     atomic.Pointer[map[string]stoa.Plan]
+	limited   atomic.Bool // the plans' limits are enforced
+	keep      atomic.Pointer[config.Retention]
+	pool      *upstream.Pool
+	runner    *runner.Runner
+	scheduler *runner.Scheduler
+	server    *api.Server
 }
 
 // Run serves until ctx ends, then drains for the configured time. It returns
@@ -121,7 +122,7 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	h.server = &api.Server{
-		Keys: h.keys, Gateway: calls, Runner: h.runner, Limits: cfg.Limits,
+		Keys: h.keys, Gateway: calls, Runner: h.runner, Scheduler: h.newScheduler(), Limits: cfg.Limits,
 		Ledger: h.ledger, Store: h.store, Drives: h.drives, Catalog: &h.catalog,
 		Plans: h.planList, Version: h.opts.Version, Commit: h.opts.Commit,
 		PublicURL: cfg.BaseURL(listener.Addr().String()), MaxBody: int64(cfg.Limits.Body),
@@ -158,6 +159,7 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 		return errors.Join(err, group.Wait())
 	}
 	stopRunner := h.startRunner(settling, group)
+	stopScheduler := h.startScheduler(settling, group)
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
@@ -169,6 +171,7 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 	}
 	err = h.wait(ctx, working)
 	h.stop(server)
+	stopScheduler()
 	stopRunner() // its last words go through the store and the settler
 	settled()
 	if waited := group.Wait(); err == nil && !errors.Is(waited, context.Canceled) {

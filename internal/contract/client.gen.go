@@ -513,6 +513,121 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/api-agents/{id}/rollback (the `RollbackAgent` operationId).
 	RollbackAgent(ctx context.Context, id ID, params *RollbackAgentParams, body RollbackAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListScheduledTasks List scheduled tasks
+	//
+	// The tasks of an agent.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/scheduled-tasks (the `ListScheduledTasks` operationId).
+	ListScheduledTasks(ctx context.Context, id ID, params *ListScheduledTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateScheduledTaskWithBody Schedule a task
+	//
+	// A scheduled task starts a session of the agent, with its `message`, at every instant of its `schedule`.
+	//
+	// Every instant has exactly one run, or one record of why it was skipped, whatever happens to the service or to its clock. Where clocks are changed, a wall time that does not exist runs at the first instant after the gap, and one that occurs twice runs once, the first time.
+	//
+	// The key that makes the task is the one whose limits its sessions count against.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks (the `CreateScheduledTask` operationId).
+	CreateScheduledTaskWithBody(ctx context.Context, id ID, params *CreateScheduledTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateScheduledTask Schedule a task
+	//
+	// A scheduled task starts a session of the agent, with its `message`, at every instant of its `schedule`.
+	//
+	// Every instant has exactly one run, or one record of why it was skipped, whatever happens to the service or to its clock. Where clocks are changed, a wall time that does not exist runs at the first instant after the gap, and one that occurs twice runs once, the first time.
+	//
+	// The key that makes the task is the one whose limits its sessions count against.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks (the `CreateScheduledTask` operationId).
+	CreateScheduledTask(ctx context.Context, id ID, params *CreateScheduledTaskParams, body CreateScheduledTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewScheduleWithBody See when a schedule would run
+	//
+	// Nothing is stored. Use it before a task is made or changed, above all around the days when clocks are changed.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/preview (the `PreviewSchedule` operationId).
+	PreviewScheduleWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewSchedule See when a schedule would run
+	//
+	// Nothing is stored. Use it before a task is made or changed, above all around the days when clocks are changed.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/preview (the `PreviewSchedule` operationId).
+	PreviewSchedule(ctx context.Context, id ID, body PreviewScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteScheduledTask Delete a scheduled task
+	//
+	// With the history of its runs. Sessions that it has started go on; runs that wait never begin. One that does not exist is no error.
+	//
+	// Corresponds with DELETE /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `DeleteScheduledTask` operationId).
+	DeleteScheduledTask(ctx context.Context, id ID, taskID TaskID, params *DeleteScheduledTaskParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetScheduledTask Read a scheduled task
+	//
+	// The task, with what comes next and its last run.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `GetScheduledTask` operationId).
+	GetScheduledTask(ctx context.Context, id ID, taskID TaskID, params *GetScheduledTaskParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateScheduledTaskWithBody Change a scheduled task
+	//
+	// Members that are absent stay as they are; null clears, which for a policy means what a task has that names none. `schedule` is replaced as a whole.
+	//
+	// What is due by the old schedule is dealt with first. A new schedule begins now: it makes up for nothing, and runs nothing a second time.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `UpdateScheduledTask` operationId).
+	UpdateScheduledTaskWithBody(ctx context.Context, id ID, taskID TaskID, params *UpdateScheduledTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateScheduledTask Change a scheduled task
+	//
+	// Members that are absent stay as they are; null clears, which for a policy means what a task has that names none. `schedule` is replaced as a whole.
+	//
+	// What is due by the old schedule is dealt with first. A new schedule begins now: it makes up for nothing, and runs nothing a second time.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `UpdateScheduledTask` operationId).
+	UpdateScheduledTask(ctx context.Context, id ID, taskID TaskID, params *UpdateScheduledTaskParams, body UpdateScheduledTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseScheduledTask Pause a scheduled task
+	//
+	// Nothing starts until it is resumed. What runs goes on; runs that wait are skipped. A task that is paused stays as it is.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/pause (the `PauseScheduledTask` operationId).
+	PauseScheduledTask(ctx context.Context, id ID, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeScheduledTask Resume a scheduled task
+	//
+	// It goes on with the next instant. Those that passed meanwhile are recorded as skipped, and its failures in a row are forgotten. A task that is not paused stays as it is.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/resume (the `ResumeScheduledTask` operationId).
+	ResumeScheduledTask(ctx context.Context, id ID, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RunScheduledTask Run a task now
+	//
+	// Starts its session at once, also while the task is paused or finished, and whatever else of it runs. It counts for neither `maxRuns` nor `pauseAfterFailures`.
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/run (the `RunScheduledTask` operationId).
+	RunScheduledTask(ctx context.Context, id ID, taskID TaskID, params *RunScheduledTaskParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTaskRuns List the runs of a task
+	//
+	// Every instant of the schedule, run or skipped, and every run on demand; by instant, newest first unless said otherwise. The newest 10,000 are kept.
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/runs (the `ListTaskRuns` operationId).
+	ListTaskRuns(ctx context.Context, id ID, taskID TaskID, params *ListTaskRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListSessions List sessions
 	//
 	// The sessions of an agent.
@@ -963,6 +1078,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/spaces/{id}/agents (the `ListSpaceAgents` operationId).
 	ListSpaceAgents(ctx context.Context, id ID, params *ListSpaceAgentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSpaceScheduledTasks List the scheduled tasks of a space
+	//
+	// Those of all its agents.
+	//
+	// Corresponds with GET /api/v1/spaces/{id}/scheduled-tasks (the `ListSpaceScheduledTasks` operationId).
+	ListSpaceScheduledTasks(ctx context.Context, id ID, params *ListSpaceScheduledTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetUsage Usage, summed
 	//
@@ -1889,6 +2011,251 @@ func (c *Client) RollbackAgentWithBody(ctx context.Context, id ID, params *Rollb
 // Corresponds with POST /api/v1/api-agents/{id}/rollback (the `RollbackAgent` operationId).
 func (c *Client) RollbackAgent(ctx context.Context, id ID, params *RollbackAgentParams, body RollbackAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRollbackAgentRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListScheduledTasks List scheduled tasks
+//
+// The tasks of an agent.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/scheduled-tasks (the `ListScheduledTasks` operationId).
+func (c *Client) ListScheduledTasks(ctx context.Context, id ID, params *ListScheduledTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListScheduledTasksRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateScheduledTaskWithBody Schedule a task
+//
+// A scheduled task starts a session of the agent, with its `message`, at every instant of its `schedule`.
+//
+// Every instant has exactly one run, or one record of why it was skipped, whatever happens to the service or to its clock. Where clocks are changed, a wall time that does not exist runs at the first instant after the gap, and one that occurs twice runs once, the first time.
+//
+// The key that makes the task is the one whose limits its sessions count against.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks (the `CreateScheduledTask` operationId).
+func (c *Client) CreateScheduledTaskWithBody(ctx context.Context, id ID, params *CreateScheduledTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateScheduledTaskRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateScheduledTask Schedule a task
+//
+// A scheduled task starts a session of the agent, with its `message`, at every instant of its `schedule`.
+//
+// Every instant has exactly one run, or one record of why it was skipped, whatever happens to the service or to its clock. Where clocks are changed, a wall time that does not exist runs at the first instant after the gap, and one that occurs twice runs once, the first time.
+//
+// The key that makes the task is the one whose limits its sessions count against.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks (the `CreateScheduledTask` operationId).
+func (c *Client) CreateScheduledTask(ctx context.Context, id ID, params *CreateScheduledTaskParams, body CreateScheduledTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateScheduledTaskRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewScheduleWithBody See when a schedule would run
+//
+// Nothing is stored. Use it before a task is made or changed, above all around the days when clocks are changed.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/preview (the `PreviewSchedule` operationId).
+func (c *Client) PreviewScheduleWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewScheduleRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewSchedule See when a schedule would run
+//
+// Nothing is stored. Use it before a task is made or changed, above all around the days when clocks are changed.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/preview (the `PreviewSchedule` operationId).
+func (c *Client) PreviewSchedule(ctx context.Context, id ID, body PreviewScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewScheduleRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteScheduledTask Delete a scheduled task
+//
+// With the history of its runs. Sessions that it has started go on; runs that wait never begin. One that does not exist is no error.
+//
+// Corresponds with DELETE /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `DeleteScheduledTask` operationId).
+func (c *Client) DeleteScheduledTask(ctx context.Context, id ID, taskID TaskID, params *DeleteScheduledTaskParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteScheduledTaskRequest(c.Server, id, taskID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetScheduledTask Read a scheduled task
+//
+// The task, with what comes next and its last run.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `GetScheduledTask` operationId).
+func (c *Client) GetScheduledTask(ctx context.Context, id ID, taskID TaskID, params *GetScheduledTaskParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetScheduledTaskRequest(c.Server, id, taskID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateScheduledTaskWithBody Change a scheduled task
+//
+// Members that are absent stay as they are; null clears, which for a policy means what a task has that names none. `schedule` is replaced as a whole.
+//
+// What is due by the old schedule is dealt with first. A new schedule begins now: it makes up for nothing, and runs nothing a second time.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `UpdateScheduledTask` operationId).
+func (c *Client) UpdateScheduledTaskWithBody(ctx context.Context, id ID, taskID TaskID, params *UpdateScheduledTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateScheduledTaskRequestWithBody(c.Server, id, taskID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateScheduledTask Change a scheduled task
+//
+// Members that are absent stay as they are; null clears, which for a policy means what a task has that names none. `schedule` is replaced as a whole.
+//
+// What is due by the old schedule is dealt with first. A new schedule begins now: it makes up for nothing, and runs nothing a second time.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `UpdateScheduledTask` operationId).
+func (c *Client) UpdateScheduledTask(ctx context.Context, id ID, taskID TaskID, params *UpdateScheduledTaskParams, body UpdateScheduledTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateScheduledTaskRequest(c.Server, id, taskID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseScheduledTask Pause a scheduled task
+//
+// Nothing starts until it is resumed. What runs goes on; runs that wait are skipped. A task that is paused stays as it is.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/pause (the `PauseScheduledTask` operationId).
+func (c *Client) PauseScheduledTask(ctx context.Context, id ID, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseScheduledTaskRequest(c.Server, id, taskID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeScheduledTask Resume a scheduled task
+//
+// It goes on with the next instant. Those that passed meanwhile are recorded as skipped, and its failures in a row are forgotten. A task that is not paused stays as it is.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/resume (the `ResumeScheduledTask` operationId).
+func (c *Client) ResumeScheduledTask(ctx context.Context, id ID, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeScheduledTaskRequest(c.Server, id, taskID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RunScheduledTask Run a task now
+//
+// Starts its session at once, also while the task is paused or finished, and whatever else of it runs. It counts for neither `maxRuns` nor `pauseAfterFailures`.
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/run (the `RunScheduledTask` operationId).
+func (c *Client) RunScheduledTask(ctx context.Context, id ID, taskID TaskID, params *RunScheduledTaskParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRunScheduledTaskRequest(c.Server, id, taskID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTaskRuns List the runs of a task
+//
+// Every instant of the schedule, run or skipped, and every run on demand; by instant, newest first unless said otherwise. The newest 10,000 are kept.
+//
+// Corresponds with GET /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/runs (the `ListTaskRuns` operationId).
+func (c *Client) ListTaskRuns(ctx context.Context, id ID, taskID TaskID, params *ListTaskRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTaskRunsRequest(c.Server, id, taskID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2890,6 +3257,23 @@ func (c *Client) UpdateSpace(ctx context.Context, id ID, params *UpdateSpacePara
 // Corresponds with GET /api/v1/spaces/{id}/agents (the `ListSpaceAgents` operationId).
 func (c *Client) ListSpaceAgents(ctx context.Context, id ID, params *ListSpaceAgentsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListSpaceAgentsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSpaceScheduledTasks List the scheduled tasks of a space
+//
+// Those of all its agents.
+//
+// Corresponds with GET /api/v1/spaces/{id}/scheduled-tasks (the `ListSpaceScheduledTasks` operationId).
+func (c *Client) ListSpaceScheduledTasks(ctx context.Context, id ID, params *ListSpaceScheduledTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSpaceScheduledTasksRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5037,6 +5421,577 @@ func NewRollbackAgentRequestWithBody(server string, id ID, params *RollbackAgent
 
 		req.Header.Set("Idempotency-Key", headerParam1)
 
+	}
+
+	return req, nil
+}
+
+// NewListScheduledTasksRequest constructs an http.Request for the ListScheduledTasks method
+func NewListScheduledTasksRequest(server string, id ID, params *ListScheduledTasksParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/scheduled-tasks", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateScheduledTaskRequest calls the generic CreateScheduledTask builder with application/json body
+func NewCreateScheduledTaskRequest(server string, id ID, params *CreateScheduledTaskParams, body CreateScheduledTaskJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateScheduledTaskRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewCreateScheduledTaskRequestWithBody constructs an http.Request for the CreateScheduledTask method, with any body, and a specified content type
+func NewCreateScheduledTaskRequestWithBody(server string, id ID, params *CreateScheduledTaskParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/scheduled-tasks", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewPreviewScheduleRequest calls the generic PreviewSchedule builder with application/json body
+func NewPreviewScheduleRequest(server string, id ID, body PreviewScheduleJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewScheduleRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPreviewScheduleRequestWithBody constructs an http.Request for the PreviewSchedule method, with any body, and a specified content type
+func NewPreviewScheduleRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/scheduled-tasks/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteScheduledTaskRequest constructs an http.Request for the DeleteScheduledTask method
+func NewDeleteScheduledTaskRequest(server string, id ID, taskID TaskID, params *DeleteScheduledTaskParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "taskId", taskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/scheduled-tasks/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewGetScheduledTaskRequest constructs an http.Request for the GetScheduledTask method
+func NewGetScheduledTaskRequest(server string, id ID, taskID TaskID, params *GetScheduledTaskParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "taskId", taskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/scheduled-tasks/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-None-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewUpdateScheduledTaskRequest calls the generic UpdateScheduledTask builder with application/json body
+func NewUpdateScheduledTaskRequest(server string, id ID, taskID TaskID, params *UpdateScheduledTaskParams, body UpdateScheduledTaskJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateScheduledTaskRequestWithBody(server, id, taskID, params, "application/json", bodyReader)
+}
+
+// NewUpdateScheduledTaskRequestWithBody constructs an http.Request for the UpdateScheduledTask method, with any body, and a specified content type
+func NewUpdateScheduledTaskRequestWithBody(server string, id ID, taskID TaskID, params *UpdateScheduledTaskParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "taskId", taskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/scheduled-tasks/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewPauseScheduledTaskRequest constructs an http.Request for the PauseScheduledTask method
+func NewPauseScheduledTaskRequest(server string, id ID, taskID TaskID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "taskId", taskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/scheduled-tasks/%s/pause", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewResumeScheduledTaskRequest constructs an http.Request for the ResumeScheduledTask method
+func NewResumeScheduledTaskRequest(server string, id ID, taskID TaskID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "taskId", taskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/scheduled-tasks/%s/resume", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRunScheduledTaskRequest constructs an http.Request for the RunScheduledTask method
+func NewRunScheduledTaskRequest(server string, id ID, taskID TaskID, params *RunScheduledTaskParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "taskId", taskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/scheduled-tasks/%s/run", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewListTaskRunsRequest constructs an http.Request for the ListTaskRuns method
+func NewListTaskRunsRequest(server string, id ID, taskID TaskID, params *ListTaskRunsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "taskId", taskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/api-agents/%s/scheduled-tasks/%s/runs", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -7578,6 +8533,79 @@ func NewListSpaceAgentsRequest(server string, id ID, params *ListSpaceAgentsPara
 	return req, nil
 }
 
+// NewListSpaceScheduledTasksRequest constructs an http.Request for the ListSpaceScheduledTasks method
+func NewListSpaceScheduledTasksRequest(server string, id ID, params *ListSpaceScheduledTasksParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/spaces/%s/scheduled-tasks", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetUsageRequest constructs an http.Request for the GetUsage method
 func NewGetUsageRequest(server string, params *GetUsageParams) (*http.Request, error) {
 	var err error
@@ -8217,6 +9245,135 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/api-agents/{id}/rollback (the `RollbackAgent` operationId).
 	RollbackAgentWithResponse(ctx context.Context, id ID, params *RollbackAgentParams, body RollbackAgentJSONRequestBody, reqEditors ...RequestEditorFn) (*RollbackAgentResult, error)
 
+	// ListScheduledTasksWithResponse List scheduled tasks
+	//
+	// The tasks of an agent.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/scheduled-tasks (the `ListScheduledTasks` operationId).
+	ListScheduledTasksWithResponse(ctx context.Context, id ID, params *ListScheduledTasksParams, reqEditors ...RequestEditorFn) (*ListScheduledTasksResult, error)
+
+	// CreateScheduledTaskWithBodyWithResponse Schedule a task
+	//
+	// A scheduled task starts a session of the agent, with its `message`, at every instant of its `schedule`.
+	//
+	// Every instant has exactly one run, or one record of why it was skipped, whatever happens to the service or to its clock. Where clocks are changed, a wall time that does not exist runs at the first instant after the gap, and one that occurs twice runs once, the first time.
+	//
+	// The key that makes the task is the one whose limits its sessions count against.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks (the `CreateScheduledTask` operationId).
+	CreateScheduledTaskWithBodyWithResponse(ctx context.Context, id ID, params *CreateScheduledTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateScheduledTaskResult, error)
+
+	// CreateScheduledTaskWithResponse Schedule a task
+	//
+	// A scheduled task starts a session of the agent, with its `message`, at every instant of its `schedule`.
+	//
+	// Every instant has exactly one run, or one record of why it was skipped, whatever happens to the service or to its clock. Where clocks are changed, a wall time that does not exist runs at the first instant after the gap, and one that occurs twice runs once, the first time.
+	//
+	// The key that makes the task is the one whose limits its sessions count against.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks (the `CreateScheduledTask` operationId).
+	CreateScheduledTaskWithResponse(ctx context.Context, id ID, params *CreateScheduledTaskParams, body CreateScheduledTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateScheduledTaskResult, error)
+
+	// PreviewScheduleWithBodyWithResponse See when a schedule would run
+	//
+	// Nothing is stored. Use it before a task is made or changed, above all around the days when clocks are changed.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/preview (the `PreviewSchedule` operationId).
+	PreviewScheduleWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewScheduleResult, error)
+
+	// PreviewScheduleWithResponse See when a schedule would run
+	//
+	// Nothing is stored. Use it before a task is made or changed, above all around the days when clocks are changed.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/preview (the `PreviewSchedule` operationId).
+	PreviewScheduleWithResponse(ctx context.Context, id ID, body PreviewScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewScheduleResult, error)
+
+	// DeleteScheduledTaskWithResponse Delete a scheduled task
+	//
+	// With the history of its runs. Sessions that it has started go on; runs that wait never begin. One that does not exist is no error.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `DeleteScheduledTask` operationId).
+	DeleteScheduledTaskWithResponse(ctx context.Context, id ID, taskID TaskID, params *DeleteScheduledTaskParams, reqEditors ...RequestEditorFn) (*DeleteScheduledTaskResult, error)
+
+	// GetScheduledTaskWithResponse Read a scheduled task
+	//
+	// The task, with what comes next and its last run.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `GetScheduledTask` operationId).
+	GetScheduledTaskWithResponse(ctx context.Context, id ID, taskID TaskID, params *GetScheduledTaskParams, reqEditors ...RequestEditorFn) (*GetScheduledTaskResult, error)
+
+	// UpdateScheduledTaskWithBodyWithResponse Change a scheduled task
+	//
+	// Members that are absent stay as they are; null clears, which for a policy means what a task has that names none. `schedule` is replaced as a whole.
+	//
+	// What is due by the old schedule is dealt with first. A new schedule begins now: it makes up for nothing, and runs nothing a second time.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `UpdateScheduledTask` operationId).
+	UpdateScheduledTaskWithBodyWithResponse(ctx context.Context, id ID, taskID TaskID, params *UpdateScheduledTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateScheduledTaskResult, error)
+
+	// UpdateScheduledTaskWithResponse Change a scheduled task
+	//
+	// Members that are absent stay as they are; null clears, which for a policy means what a task has that names none. `schedule` is replaced as a whole.
+	//
+	// What is due by the old schedule is dealt with first. A new schedule begins now: it makes up for nothing, and runs nothing a second time.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `UpdateScheduledTask` operationId).
+	UpdateScheduledTaskWithResponse(ctx context.Context, id ID, taskID TaskID, params *UpdateScheduledTaskParams, body UpdateScheduledTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateScheduledTaskResult, error)
+
+	// PauseScheduledTaskWithResponse Pause a scheduled task
+	//
+	// Nothing starts until it is resumed. What runs goes on; runs that wait are skipped. A task that is paused stays as it is.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/pause (the `PauseScheduledTask` operationId).
+	PauseScheduledTaskWithResponse(ctx context.Context, id ID, taskID TaskID, reqEditors ...RequestEditorFn) (*PauseScheduledTaskResult, error)
+
+	// ResumeScheduledTaskWithResponse Resume a scheduled task
+	//
+	// It goes on with the next instant. Those that passed meanwhile are recorded as skipped, and its failures in a row are forgotten. A task that is not paused stays as it is.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/resume (the `ResumeScheduledTask` operationId).
+	ResumeScheduledTaskWithResponse(ctx context.Context, id ID, taskID TaskID, reqEditors ...RequestEditorFn) (*ResumeScheduledTaskResult, error)
+
+	// RunScheduledTaskWithResponse Run a task now
+	//
+	// Starts its session at once, also while the task is paused or finished, and whatever else of it runs. It counts for neither `maxRuns` nor `pauseAfterFailures`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/run (the `RunScheduledTask` operationId).
+	RunScheduledTaskWithResponse(ctx context.Context, id ID, taskID TaskID, params *RunScheduledTaskParams, reqEditors ...RequestEditorFn) (*RunScheduledTaskResult, error)
+
+	// ListTaskRunsWithResponse List the runs of a task
+	//
+	// Every instant of the schedule, run or skipped, and every run on demand; by instant, newest first unless said otherwise. The newest 10,000 are kept.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/runs (the `ListTaskRuns` operationId).
+	ListTaskRunsWithResponse(ctx context.Context, id ID, taskID TaskID, params *ListTaskRunsParams, reqEditors ...RequestEditorFn) (*ListTaskRunsResult, error)
+
 	// ListSessionsWithResponse List sessions
 	//
 	// The sessions of an agent.
@@ -8729,6 +9886,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/spaces/{id}/agents (the `ListSpaceAgents` operationId).
 	ListSpaceAgentsWithResponse(ctx context.Context, id ID, params *ListSpaceAgentsParams, reqEditors ...RequestEditorFn) (*ListSpaceAgentsResult, error)
+
+	// ListSpaceScheduledTasksWithResponse List the scheduled tasks of a space
+	//
+	// Those of all its agents.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/spaces/{id}/scheduled-tasks (the `ListSpaceScheduledTasks` operationId).
+	ListSpaceScheduledTasksWithResponse(ctx context.Context, id ID, params *ListSpaceScheduledTasksParams, reqEditors ...RequestEditorFn) (*ListSpaceScheduledTasksResult, error)
 
 	// GetUsageWithResponse Usage, summed
 	//
@@ -10327,6 +11493,459 @@ func (r RollbackAgentResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RollbackAgentResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListScheduledTasksResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ScheduledTaskList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListScheduledTasksResult) GetJSON200() *ScheduledTaskList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListScheduledTasksResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListScheduledTasksResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListScheduledTasksResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListScheduledTasksResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateScheduledTaskResult201Headers the declared response headers of an HTTP 201 response for CreateScheduledTask
+type CreateScheduledTaskResult201Headers struct {
+	ETag     string
+	Location string
+}
+
+type CreateScheduledTaskResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *ScheduledTask
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateScheduledTaskResult201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateScheduledTaskResult) GetJSON201() *ScheduledTask {
+	return r.JSON201
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateScheduledTaskResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateScheduledTaskResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateScheduledTaskResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateScheduledTaskResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewScheduleResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SchedulePreview
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewScheduleResult) GetJSON200() *SchedulePreview {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewScheduleResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewScheduleResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewScheduleResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewScheduleResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteScheduledTaskResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteScheduledTaskResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteScheduledTaskResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteScheduledTaskResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteScheduledTaskResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetScheduledTaskResult200Headers the declared response headers of an HTTP 200 response for GetScheduledTask
+type GetScheduledTaskResult200Headers struct {
+	ETag string
+}
+
+// GetScheduledTaskResult304Headers the declared response headers of an HTTP 304 response for GetScheduledTask
+type GetScheduledTaskResult304Headers struct {
+	ETag string
+}
+
+type GetScheduledTaskResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ScheduledTask
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetScheduledTaskResult200Headers
+	// Headers304 the parsed response headers for an HTTP 304 response
+	Headers304 *GetScheduledTaskResult304Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetScheduledTaskResult) GetJSON200() *ScheduledTask {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r GetScheduledTaskResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetScheduledTaskResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetScheduledTaskResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetScheduledTaskResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateScheduledTaskResult200Headers the declared response headers of an HTTP 200 response for UpdateScheduledTask
+type UpdateScheduledTaskResult200Headers struct {
+	ETag string
+}
+
+type UpdateScheduledTaskResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ScheduledTask
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateScheduledTaskResult200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateScheduledTaskResult) GetJSON200() *ScheduledTask {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateScheduledTaskResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateScheduledTaskResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateScheduledTaskResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateScheduledTaskResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PauseScheduledTaskResult200Headers the declared response headers of an HTTP 200 response for PauseScheduledTask
+type PauseScheduledTaskResult200Headers struct {
+	ETag string
+}
+
+type PauseScheduledTaskResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ScheduledTask
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PauseScheduledTaskResult200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PauseScheduledTaskResult) GetJSON200() *ScheduledTask {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseScheduledTaskResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseScheduledTaskResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseScheduledTaskResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseScheduledTaskResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ResumeScheduledTaskResult200Headers the declared response headers of an HTTP 200 response for ResumeScheduledTask
+type ResumeScheduledTaskResult200Headers struct {
+	ETag string
+}
+
+type ResumeScheduledTaskResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ScheduledTask
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ResumeScheduledTaskResult200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeScheduledTaskResult) GetJSON200() *ScheduledTask {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeScheduledTaskResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeScheduledTaskResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeScheduledTaskResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeScheduledTaskResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RunScheduledTaskResult202Headers the declared response headers of an HTTP 202 response for RunScheduledTask
+type RunScheduledTaskResult202Headers struct {
+	Location string
+}
+
+type RunScheduledTaskResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *TaskRun
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *RunScheduledTaskResult202Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RunScheduledTaskResult) GetJSON202() *TaskRun {
+	return r.JSON202
+}
+
+// GetBody returns the raw response body bytes
+func (r RunScheduledTaskResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RunScheduledTaskResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RunScheduledTaskResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RunScheduledTaskResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTaskRunsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskRunList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTaskRunsResult) GetJSON200() *TaskRunList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTaskRunsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTaskRunsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTaskRunsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTaskRunsResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -12217,6 +13836,47 @@ func (r ListSpaceAgentsResult) ContentType() string {
 	return ""
 }
 
+type ListSpaceScheduledTasksResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ScheduledTaskList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSpaceScheduledTasksResult) GetJSON200() *ScheduledTaskList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSpaceScheduledTasksResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSpaceScheduledTasksResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSpaceScheduledTasksResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSpaceScheduledTasksResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetUsageResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13097,6 +14757,213 @@ func (c *ClientWithResponses) RollbackAgentWithResponse(ctx context.Context, id 
 	return ParseRollbackAgentResult(rsp)
 }
 
+// ListScheduledTasksWithResponse List scheduled tasks
+//
+// The tasks of an agent.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/scheduled-tasks (the `ListScheduledTasks` operationId).
+func (c *ClientWithResponses) ListScheduledTasksWithResponse(ctx context.Context, id ID, params *ListScheduledTasksParams, reqEditors ...RequestEditorFn) (*ListScheduledTasksResult, error) {
+	rsp, err := c.ListScheduledTasks(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListScheduledTasksResult(rsp)
+}
+
+// CreateScheduledTaskWithBodyWithResponse Schedule a task
+//
+// A scheduled task starts a session of the agent, with its `message`, at every instant of its `schedule`.
+//
+// Every instant has exactly one run, or one record of why it was skipped, whatever happens to the service or to its clock. Where clocks are changed, a wall time that does not exist runs at the first instant after the gap, and one that occurs twice runs once, the first time.
+//
+// The key that makes the task is the one whose limits its sessions count against.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks (the `CreateScheduledTask` operationId).
+func (c *ClientWithResponses) CreateScheduledTaskWithBodyWithResponse(ctx context.Context, id ID, params *CreateScheduledTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateScheduledTaskResult, error) {
+	rsp, err := c.CreateScheduledTaskWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateScheduledTaskResult(rsp)
+}
+
+// CreateScheduledTaskWithResponse Schedule a task
+//
+// A scheduled task starts a session of the agent, with its `message`, at every instant of its `schedule`.
+//
+// Every instant has exactly one run, or one record of why it was skipped, whatever happens to the service or to its clock. Where clocks are changed, a wall time that does not exist runs at the first instant after the gap, and one that occurs twice runs once, the first time.
+//
+// The key that makes the task is the one whose limits its sessions count against.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks (the `CreateScheduledTask` operationId).
+func (c *ClientWithResponses) CreateScheduledTaskWithResponse(ctx context.Context, id ID, params *CreateScheduledTaskParams, body CreateScheduledTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateScheduledTaskResult, error) {
+	rsp, err := c.CreateScheduledTask(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateScheduledTaskResult(rsp)
+}
+
+// PreviewScheduleWithBodyWithResponse See when a schedule would run
+//
+// Nothing is stored. Use it before a task is made or changed, above all around the days when clocks are changed.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/preview (the `PreviewSchedule` operationId).
+func (c *ClientWithResponses) PreviewScheduleWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewScheduleResult, error) {
+	rsp, err := c.PreviewScheduleWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewScheduleResult(rsp)
+}
+
+// PreviewScheduleWithResponse See when a schedule would run
+//
+// Nothing is stored. Use it before a task is made or changed, above all around the days when clocks are changed.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/preview (the `PreviewSchedule` operationId).
+func (c *ClientWithResponses) PreviewScheduleWithResponse(ctx context.Context, id ID, body PreviewScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewScheduleResult, error) {
+	rsp, err := c.PreviewSchedule(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewScheduleResult(rsp)
+}
+
+// DeleteScheduledTaskWithResponse Delete a scheduled task
+//
+// With the history of its runs. Sessions that it has started go on; runs that wait never begin. One that does not exist is no error.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `DeleteScheduledTask` operationId).
+func (c *ClientWithResponses) DeleteScheduledTaskWithResponse(ctx context.Context, id ID, taskID TaskID, params *DeleteScheduledTaskParams, reqEditors ...RequestEditorFn) (*DeleteScheduledTaskResult, error) {
+	rsp, err := c.DeleteScheduledTask(ctx, id, taskID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteScheduledTaskResult(rsp)
+}
+
+// GetScheduledTaskWithResponse Read a scheduled task
+//
+// The task, with what comes next and its last run.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `GetScheduledTask` operationId).
+func (c *ClientWithResponses) GetScheduledTaskWithResponse(ctx context.Context, id ID, taskID TaskID, params *GetScheduledTaskParams, reqEditors ...RequestEditorFn) (*GetScheduledTaskResult, error) {
+	rsp, err := c.GetScheduledTask(ctx, id, taskID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetScheduledTaskResult(rsp)
+}
+
+// UpdateScheduledTaskWithBodyWithResponse Change a scheduled task
+//
+// Members that are absent stay as they are; null clears, which for a policy means what a task has that names none. `schedule` is replaced as a whole.
+//
+// What is due by the old schedule is dealt with first. A new schedule begins now: it makes up for nothing, and runs nothing a second time.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `UpdateScheduledTask` operationId).
+func (c *ClientWithResponses) UpdateScheduledTaskWithBodyWithResponse(ctx context.Context, id ID, taskID TaskID, params *UpdateScheduledTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateScheduledTaskResult, error) {
+	rsp, err := c.UpdateScheduledTaskWithBody(ctx, id, taskID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateScheduledTaskResult(rsp)
+}
+
+// UpdateScheduledTaskWithResponse Change a scheduled task
+//
+// Members that are absent stay as they are; null clears, which for a policy means what a task has that names none. `schedule` is replaced as a whole.
+//
+// What is due by the old schedule is dealt with first. A new schedule begins now: it makes up for nothing, and runs nothing a second time.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/api-agents/{id}/scheduled-tasks/{taskId} (the `UpdateScheduledTask` operationId).
+func (c *ClientWithResponses) UpdateScheduledTaskWithResponse(ctx context.Context, id ID, taskID TaskID, params *UpdateScheduledTaskParams, body UpdateScheduledTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateScheduledTaskResult, error) {
+	rsp, err := c.UpdateScheduledTask(ctx, id, taskID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateScheduledTaskResult(rsp)
+}
+
+// PauseScheduledTaskWithResponse Pause a scheduled task
+//
+// Nothing starts until it is resumed. What runs goes on; runs that wait are skipped. A task that is paused stays as it is.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/pause (the `PauseScheduledTask` operationId).
+func (c *ClientWithResponses) PauseScheduledTaskWithResponse(ctx context.Context, id ID, taskID TaskID, reqEditors ...RequestEditorFn) (*PauseScheduledTaskResult, error) {
+	rsp, err := c.PauseScheduledTask(ctx, id, taskID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseScheduledTaskResult(rsp)
+}
+
+// ResumeScheduledTaskWithResponse Resume a scheduled task
+//
+// It goes on with the next instant. Those that passed meanwhile are recorded as skipped, and its failures in a row are forgotten. A task that is not paused stays as it is.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/resume (the `ResumeScheduledTask` operationId).
+func (c *ClientWithResponses) ResumeScheduledTaskWithResponse(ctx context.Context, id ID, taskID TaskID, reqEditors ...RequestEditorFn) (*ResumeScheduledTaskResult, error) {
+	rsp, err := c.ResumeScheduledTask(ctx, id, taskID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeScheduledTaskResult(rsp)
+}
+
+// RunScheduledTaskWithResponse Run a task now
+//
+// Starts its session at once, also while the task is paused or finished, and whatever else of it runs. It counts for neither `maxRuns` nor `pauseAfterFailures`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/run (the `RunScheduledTask` operationId).
+func (c *ClientWithResponses) RunScheduledTaskWithResponse(ctx context.Context, id ID, taskID TaskID, params *RunScheduledTaskParams, reqEditors ...RequestEditorFn) (*RunScheduledTaskResult, error) {
+	rsp, err := c.RunScheduledTask(ctx, id, taskID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRunScheduledTaskResult(rsp)
+}
+
+// ListTaskRunsWithResponse List the runs of a task
+//
+// Every instant of the schedule, run or skipped, and every run on demand; by instant, newest first unless said otherwise. The newest 10,000 are kept.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/runs (the `ListTaskRuns` operationId).
+func (c *ClientWithResponses) ListTaskRunsWithResponse(ctx context.Context, id ID, taskID TaskID, params *ListTaskRunsParams, reqEditors ...RequestEditorFn) (*ListTaskRunsResult, error) {
+	rsp, err := c.ListTaskRuns(ctx, id, taskID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTaskRunsResult(rsp)
+}
+
 // ListSessionsWithResponse List sessions
 //
 // The sessions of an agent.
@@ -13938,6 +15805,21 @@ func (c *ClientWithResponses) ListSpaceAgentsWithResponse(ctx context.Context, i
 		return nil, err
 	}
 	return ParseListSpaceAgentsResult(rsp)
+}
+
+// ListSpaceScheduledTasksWithResponse List the scheduled tasks of a space
+//
+// Those of all its agents.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/spaces/{id}/scheduled-tasks (the `ListSpaceScheduledTasks` operationId).
+func (c *ClientWithResponses) ListSpaceScheduledTasksWithResponse(ctx context.Context, id ID, params *ListSpaceScheduledTasksParams, reqEditors ...RequestEditorFn) (*ListSpaceScheduledTasksResult, error) {
+	rsp, err := c.ListSpaceScheduledTasks(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSpaceScheduledTasksResult(rsp)
 }
 
 // GetUsageWithResponse Usage, summed
@@ -15174,6 +17056,354 @@ func ParseRollbackAgentResult(rsp *http.Response) (*RollbackAgentResult, error) 
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListScheduledTasksResult parses an HTTP response from a ListScheduledTasksWithResponse call
+func ParseListScheduledTasksResult(rsp *http.Response) (*ListScheduledTasksResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListScheduledTasksResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ScheduledTaskList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateScheduledTaskResult parses an HTTP response from a CreateScheduledTaskWithResponse call
+func ParseCreateScheduledTaskResult(rsp *http.Response) (*CreateScheduledTaskResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateScheduledTaskResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest ScheduledTask
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateScheduledTaskResult201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePreviewScheduleResult parses an HTTP response from a PreviewScheduleWithResponse call
+func ParsePreviewScheduleResult(rsp *http.Response) (*PreviewScheduleResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewScheduleResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SchedulePreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteScheduledTaskResult parses an HTTP response from a DeleteScheduledTaskWithResponse call
+func ParseDeleteScheduledTaskResult(rsp *http.Response) (*DeleteScheduledTaskResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteScheduledTaskResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	return response, nil
+}
+
+// ParseGetScheduledTaskResult parses an HTTP response from a GetScheduledTaskWithResponse call
+func ParseGetScheduledTaskResult(rsp *http.Response) (*GetScheduledTaskResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetScheduledTaskResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ScheduledTask
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetScheduledTaskResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 304:
+		var headers GetScheduledTaskResult304Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers304 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateScheduledTaskResult parses an HTTP response from a UpdateScheduledTaskWithResponse call
+func ParseUpdateScheduledTaskResult(rsp *http.Response) (*UpdateScheduledTaskResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateScheduledTaskResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ScheduledTask
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateScheduledTaskResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePauseScheduledTaskResult parses an HTTP response from a PauseScheduledTaskWithResponse call
+func ParsePauseScheduledTaskResult(rsp *http.Response) (*PauseScheduledTaskResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseScheduledTaskResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ScheduledTask
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PauseScheduledTaskResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseResumeScheduledTaskResult parses an HTTP response from a ResumeScheduledTaskWithResponse call
+func ParseResumeScheduledTaskResult(rsp *http.Response) (*ResumeScheduledTaskResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeScheduledTaskResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ScheduledTask
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ResumeScheduledTaskResult200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRunScheduledTaskResult parses an HTTP response from a RunScheduledTaskWithResponse call
+func ParseRunScheduledTaskResult(rsp *http.Response) (*RunScheduledTaskResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RunScheduledTaskResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest TaskRun
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers RunScheduledTaskResult202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListTaskRunsResult parses an HTTP response from a ListTaskRunsWithResponse call
+func ParseListTaskRunsResult(rsp *http.Response) (*ListTaskRunsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTaskRunsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskRunList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	}
 
 	return response, nil
@@ -16528,6 +18758,32 @@ func ParseListSpaceAgentsResult(rsp *http.Response) (*ListSpaceAgentsResult, err
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest AgentList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSpaceScheduledTasksResult parses an HTTP response from a ListSpaceScheduledTasksWithResponse call
+func ParseListSpaceScheduledTasksResult(rsp *http.Response) (*ListSpaceScheduledTasksResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSpaceScheduledTasksResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ScheduledTaskList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -254,6 +254,51 @@ type CreateKey struct {
 	Scopes nullable.Nullable[[]string] `json:"scopes,omitempty,omitzero"`
 }
 
+// CreateScheduledTask defines model for CreateScheduledTask.
+type CreateScheduledTask struct {
+	// CatchUpWindowSeconds How long ago an instant may be to be made up for; 3600 unless said otherwise.
+	CatchUpWindowSeconds nullable.Nullable[int64] `json:"catchUpWindowSeconds,omitempty,omitzero"`
+
+	// Enabled False pauses the task; true unless said otherwise.
+	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
+
+	// EndAt No instant after.
+	EndAt nullable.Nullable[Time] `json:"endAt,omitempty,omitzero"`
+
+	// MaxCreditsMicroPerRun What one run may cost; the agent's own limit counts too.
+	MaxCreditsMicroPerRun nullable.Nullable[int64] `json:"maxCreditsMicroPerRun,omitempty,omitzero"`
+
+	// MaxRuns After so many runs of its schedule the task is finished.
+	MaxRuns nullable.Nullable[int64] `json:"maxRuns,omitempty,omitzero"`
+
+	// Message What the agent is told; at most `maxMessageCharacters` of `GET /api/v1/meta`.
+	Message string `json:"message"`
+
+	// MissedRunPolicy What is done about instants that passed while the service was away, or more than a minute ago: `run_latest` (unless said otherwise) makes up for the latest, `run_all` for all, one after the other, `skip` for none.
+	MissedRunPolicy nullable.Nullable[string] `json:"missedRunPolicy,omitempty,omitzero"`
+
+	// Mode Of the sessions; `once` unless said otherwise, `chat` where one is reused.
+	Mode nullable.Nullable[string] `json:"mode,omitempty,omitzero"`
+
+	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
+	Name string `json:"name"`
+
+	// OverlapPolicy What is done about an instant while a run before it has not ended, which includes one that waits for input: `skip` (unless said otherwise), `queue` the run, or `allow` both. Runs that share a session are queued in place of allowed. At most 100 runs of a task are queued.
+	OverlapPolicy nullable.Nullable[string] `json:"overlapPolicy,omitempty,omitzero"`
+
+	// PauseAfterFailures After so many failed runs in a row the task pauses; 5 unless said otherwise, 0: never.
+	PauseAfterFailures nullable.Nullable[int] `json:"pauseAfterFailures,omitempty,omitzero"`
+
+	// Schedule When a task runs; `type` decides which of the other members are needed.
+	Schedule Schedule `json:"schedule"`
+
+	// SessionPolicy `new`, unless said otherwise: every run is a session. `reuse`: every run is a turn of one chat.
+	SessionPolicy nullable.Nullable[string] `json:"sessionPolicy,omitempty,omitzero"`
+
+	// StartAt No instant before. An interval is counted from here.
+	StartAt nullable.Nullable[Time] `json:"startAt,omitempty,omitzero"`
+}
+
 // CreateSession defines model for CreateSession.
 type CreateSession struct {
 	// ExternalID Your own id for it, unique in the account.
@@ -1261,6 +1306,34 @@ type PlanDetails struct {
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
 }
 
+// PreviewSchedule defines model for PreviewSchedule.
+type PreviewSchedule struct {
+	// Count How many instants; 5 unless said otherwise.
+	Count nullable.Nullable[int] `json:"count,omitempty,omitzero"`
+
+	// EndAt No instant after.
+	EndAt   nullable.Nullable[Time]  `json:"endAt,omitempty,omitzero"`
+	MaxRuns nullable.Nullable[int64] `json:"maxRuns,omitempty,omitzero"`
+
+	// Schedule When a task runs; `type` decides which of the other members are needed.
+	Schedule Schedule `json:"schedule"`
+
+	// StartAt No instant before.
+	StartAt nullable.Nullable[Time] `json:"startAt,omitempty,omitzero"`
+}
+
+// PreviewedRun defines model for PreviewedRun.
+type PreviewedRun struct {
+	// Adjustment `gap`: the wall time does not exist that day, so it runs right after. `fold`: it occurs twice that day, and this is the first time. Otherwise null.
+	Adjustment nullable.Nullable[string] `json:"adjustment"`
+	At         Time                      `json:"at"`
+
+	// LocalTime What the clocks of the schedule's zone show then, with their offset.
+	//
+	// Example: 2026-03-08T03:00:00-04:00
+	LocalTime string `json:"localTime"`
+}
+
 // Price Micro-credits per million tokens.
 type Price struct {
 	// CachedInputMicroPerMillion For input that the provider read from its cache.
@@ -1382,6 +1455,89 @@ type RollbackAgent struct {
 type RotateKey struct {
 	// OverlapSeconds How long the old key lives on; 3600 unless said otherwise.
 	OverlapSeconds nullable.Nullable[int64] `json:"overlapSeconds,omitempty,omitzero"`
+}
+
+// Schedule When a task runs; `type` decides which of the other members are needed.
+type Schedule struct {
+	// EverySeconds Of an `interval`, counted from `startAt`, or from when it was set.
+	EverySeconds nullable.Nullable[int64] `json:"everySeconds,omitempty,omitzero"`
+
+	// Expression Of a `cron`: minute, hour, day of month, month and day of week. A field is `*`, a value, a range (`MON-FRI`), a step (`*/5`, `8-18/2`) or several of these between commas; months and days have names, and Sunday is 0 and 7. Where both day fields are restricted, a day that fits one of them will do. Or one of `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`.
+	//
+	// Example: 0 9 * * MON-FRI
+	Expression nullable.Nullable[string] `json:"expression,omitempty,omitzero"`
+
+	// RunAt Of a `once`: in the future.
+	RunAt nullable.Nullable[Time] `json:"runAt,omitempty,omitzero"`
+
+	// Timezone Of a `cron`: an IANA name, on whose wall clocks the expression is read.
+	//
+	// Example: Europe/Berlin
+	Timezone nullable.Nullable[string] `json:"timezone,omitempty,omitzero"`
+	Type     string                    `json:"type"`
+}
+
+// SchedulePreview defines model for SchedulePreview.
+type SchedulePreview struct {
+	// Runs The first instants from now on, in order.
+	Runs []PreviewedRun `json:"runs"`
+}
+
+// ScheduledTask defines model for ScheduledTask.
+type ScheduledTask struct {
+	AgentID              string `json:"agentId"`
+	CatchUpWindowSeconds int64  `json:"catchUpWindowSeconds"`
+
+	// Counters Since the task was made.
+	Counters  TaskCounters            `json:"counters"`
+	CreatedAt Time                    `json:"createdAt"`
+	Enabled   bool                    `json:"enabled"`
+	EndAt     nullable.Nullable[Time] `json:"endAt"`
+
+	// ID Example: tsk_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// LastRun The last run that was not skipped at once; null before the first.
+	LastRun               nullable.Nullable[TaskRun] `json:"lastRun"`
+	MaxCreditsMicroPerRun nullable.Nullable[int64]   `json:"maxCreditsMicroPerRun"`
+	MaxRuns               nullable.Nullable[int64]   `json:"maxRuns"`
+	Message               string                     `json:"message"`
+	MissedRunPolicy       string                     `json:"missedRunPolicy"`
+	Mode                  string                     `json:"mode"`
+	Name                  string                     `json:"name"`
+
+	// NextRunAt Null while the task is paused, and when it is finished.
+	NextRunAt          nullable.Nullable[Time] `json:"nextRunAt"`
+	Object             string                  `json:"object"`
+	OverlapPolicy      string                  `json:"overlapPolicy"`
+	PauseAfterFailures int                     `json:"pauseAfterFailures"`
+
+	// PauseReason Of a paused task: `user`, `failures` or `invalid_schedule`. New ones may come.
+	PauseReason nullable.Nullable[string] `json:"pauseReason"`
+
+	// Schedule When a task runs; `type` decides which of the other members are needed.
+	Schedule Schedule `json:"schedule"`
+
+	// SessionID The session that is reused; null where none is, and before the first run.
+	SessionID     nullable.Nullable[string] `json:"sessionId"`
+	SessionPolicy string                    `json:"sessionPolicy"`
+	StartAt       nullable.Nullable[Time]   `json:"startAt"`
+
+	// Status `finished`: no instant is left, or it has had its `maxRuns`.
+	Status string `json:"status"`
+
+	// UpcomingRunsAt The next five instants.
+	UpcomingRunsAt []Time `json:"upcomingRunsAt"`
+	UpdatedAt      Time   `json:"updatedAt"`
+}
+
+// ScheduledTaskList defines model for ScheduledTaskList.
+type ScheduledTaskList struct {
+	Data    []ScheduledTask `json:"data"`
+	HasMore bool            `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // SendEmbedMessage defines model for SendEmbedMessage.
@@ -1656,6 +1812,71 @@ type StepUsage struct {
 	TotalTokens  int64 `json:"totalTokens"`
 }
 
+// TaskCounters Since the task was made.
+type TaskCounters struct {
+	Cancelled int64 `json:"cancelled"`
+	Completed int64 `json:"completed"`
+
+	// ConsecutiveFailures Since the last run that completed.
+	ConsecutiveFailures int   `json:"consecutiveFailures"`
+	Failed              int64 `json:"failed"`
+
+	// Skipped Instants that did not run.
+	Skipped int64 `json:"skipped"`
+
+	// Started Runs that got a session.
+	Started int64 `json:"started"`
+}
+
+// TaskRun defines model for TaskRun.
+type TaskRun struct {
+	CreatedAt Time `json:"createdAt"`
+
+	// DelaySeconds How long after its instant the session was queued; null without one.
+	DelaySeconds nullable.Nullable[int64] `json:"delaySeconds"`
+	FinishedAt   nullable.Nullable[Time]  `json:"finishedAt"`
+
+	// ID Example: run_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// Instants How many instants the record stands for. More than one: a long row of them was skipped for one reason.
+	Instants int64  `json:"instants"`
+	Object   string `json:"object"`
+
+	// ScheduledFor The instant.
+	ScheduledFor Time                      `json:"scheduledFor"`
+	SessionID    nullable.Nullable[string] `json:"sessionId"`
+
+	// SkipReason Of a skipped run: `missed` (the policy makes up for another one, or none), `catch_up_window` (too long ago), `overlap`, `queue_full`, `paused`, `account_suspended` or `could_not_start`. New ones may come.
+	SkipReason nullable.Nullable[string] `json:"skipReason"`
+	StartedAt  nullable.Nullable[Time]   `json:"startedAt"`
+
+	// Status Of the run's turn; `queued` also before it has one.
+	Status string `json:"status"`
+	TaskID string `json:"taskId"`
+
+	// ThroughScheduledFor The last of them, where there are several.
+	ThroughScheduledFor nullable.Nullable[Time] `json:"throughScheduledFor"`
+
+	// Trigger `catch_up`: it was late. `manual`: on demand.
+	Trigger string `json:"trigger"`
+
+	// Turn Which turn of the session the run is.
+	Turn nullable.Nullable[int64] `json:"turn"`
+
+	// WaitingFor What a queued run has no session yet for: the end of the run before it, or a place among the account's queued sessions.
+	WaitingFor nullable.Nullable[string] `json:"waitingFor"`
+}
+
+// TaskRunList defines model for TaskRunList.
+type TaskRunList struct {
+	Data    []TaskRun `json:"data"`
+	HasMore bool      `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
 // ToolEvent The agent uses a tool; `arguments` are as the model wrote them, and may be no JSON.
 type ToolEvent struct {
 	Arguments string `json:"arguments,omitempty,omitzero"`
@@ -1781,6 +2002,51 @@ type UpdateKey struct {
 
 	// Scopes What the key may do.
 	Scopes []string `json:"scopes,omitempty,omitzero"`
+}
+
+// UpdateScheduledTask defines model for UpdateScheduledTask.
+type UpdateScheduledTask struct {
+	// CatchUpWindowSeconds How long ago an instant may be to be made up for; 3600 unless said otherwise.
+	CatchUpWindowSeconds nullable.Nullable[int64] `json:"catchUpWindowSeconds,omitempty,omitzero"`
+
+	// Enabled False pauses the task; true unless said otherwise.
+	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
+
+	// EndAt No instant after.
+	EndAt nullable.Nullable[Time] `json:"endAt,omitempty,omitzero"`
+
+	// MaxCreditsMicroPerRun What one run may cost; the agent's own limit counts too.
+	MaxCreditsMicroPerRun nullable.Nullable[int64] `json:"maxCreditsMicroPerRun,omitempty,omitzero"`
+
+	// MaxRuns After so many runs of its schedule the task is finished.
+	MaxRuns nullable.Nullable[int64] `json:"maxRuns,omitempty,omitzero"`
+
+	// Message What the agent is told; at most `maxMessageCharacters` of `GET /api/v1/meta`.
+	Message string `json:"message,omitempty,omitzero"`
+
+	// MissedRunPolicy What is done about instants that passed while the service was away, or more than a minute ago: `run_latest` (unless said otherwise) makes up for the latest, `run_all` for all, one after the other, `skip` for none.
+	MissedRunPolicy nullable.Nullable[string] `json:"missedRunPolicy,omitempty,omitzero"`
+
+	// Mode Of the sessions; `once` unless said otherwise, `chat` where one is reused.
+	Mode nullable.Nullable[string] `json:"mode,omitempty,omitzero"`
+
+	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
+	Name string `json:"name,omitempty,omitzero"`
+
+	// OverlapPolicy What is done about an instant while a run before it has not ended, which includes one that waits for input: `skip` (unless said otherwise), `queue` the run, or `allow` both. Runs that share a session are queued in place of allowed. At most 100 runs of a task are queued.
+	OverlapPolicy nullable.Nullable[string] `json:"overlapPolicy,omitempty,omitzero"`
+
+	// PauseAfterFailures After so many failed runs in a row the task pauses; 5 unless said otherwise, 0: never.
+	PauseAfterFailures nullable.Nullable[int] `json:"pauseAfterFailures,omitempty,omitzero"`
+
+	// Schedule When a task runs; `type` decides which of the other members are needed.
+	Schedule Schedule `json:"schedule,omitempty,omitzero"`
+
+	// SessionPolicy `new`, unless said otherwise: every run is a session. `reuse`: every run is a turn of one chat.
+	SessionPolicy nullable.Nullable[string] `json:"sessionPolicy,omitempty,omitzero"`
+
+	// StartAt No instant before. An interval is counted from here.
+	StartAt nullable.Nullable[Time] `json:"startAt,omitempty,omitzero"`
 }
 
 // UpdateSession defines model for UpdateSession.
@@ -2046,8 +2312,14 @@ type Order = string
 // Range defines model for Range.
 type Range = string
 
+// RunOrder defines model for RunOrder.
+type RunOrder = string
+
 // SessionID defines model for SessionID.
 type SessionID = string
+
+// TaskID defines model for TaskID.
+type TaskID = string
 
 // To defines model for To.
 type To = Time
@@ -2305,6 +2577,60 @@ type RollbackAgentParams struct {
 
 	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListScheduledTasksParams defines parameters for ListScheduledTasks.
+type ListScheduledTasksParams struct {
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateScheduledTaskParams defines parameters for CreateScheduledTask.
+type CreateScheduledTaskParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// DeleteScheduledTaskParams defines parameters for DeleteScheduledTask.
+type DeleteScheduledTaskParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// GetScheduledTaskParams defines parameters for GetScheduledTask.
+type GetScheduledTaskParams struct {
+	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
+}
+
+// UpdateScheduledTaskParams defines parameters for UpdateScheduledTask.
+type UpdateScheduledTaskParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// RunScheduledTaskParams defines parameters for RunScheduledTask.
+type RunScheduledTaskParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListTaskRunsParams defines parameters for ListTaskRuns.
+type ListTaskRunsParams struct {
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By instant; newest first unless said otherwise.
+	Order RunOrder `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // ListSessionsParams defines parameters for ListSessions.
@@ -2607,6 +2933,18 @@ type ListSpaceAgentsParams struct {
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// ListSpaceScheduledTasksParams defines parameters for ListSpaceScheduledTasks.
+type ListSpaceScheduledTasksParams struct {
+	// Limit The most rows of a page.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
 // GetUsageParams defines parameters for GetUsage.
 type GetUsageParams struct {
 	// From At or after this time.
@@ -2663,6 +3001,15 @@ type CreateEmbedURLJSONRequestBody = CreateEmbed
 
 // RollbackAgentJSONRequestBody defines body for RollbackAgent for application/json ContentType.
 type RollbackAgentJSONRequestBody = RollbackAgent
+
+// CreateScheduledTaskJSONRequestBody defines body for CreateScheduledTask for application/json ContentType.
+type CreateScheduledTaskJSONRequestBody = CreateScheduledTask
+
+// PreviewScheduleJSONRequestBody defines body for PreviewSchedule for application/json ContentType.
+type PreviewScheduleJSONRequestBody = PreviewSchedule
+
+// UpdateScheduledTaskJSONRequestBody defines body for UpdateScheduledTask for application/json ContentType.
+type UpdateScheduledTaskJSONRequestBody = UpdateScheduledTask
 
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = CreateSession

@@ -103,6 +103,36 @@ type ServerInterface interface {
 	// RollbackAgent Go back to a version
 	// (POST /api/v1/api-agents/{id}/rollback)
 	RollbackAgent(w http.ResponseWriter, r *http.Request, id ID, params RollbackAgentParams)
+	// ListScheduledTasks List scheduled tasks
+	// (GET /api/v1/api-agents/{id}/scheduled-tasks)
+	ListScheduledTasks(w http.ResponseWriter, r *http.Request, id ID, params ListScheduledTasksParams)
+	// CreateScheduledTask Schedule a task
+	// (POST /api/v1/api-agents/{id}/scheduled-tasks)
+	CreateScheduledTask(w http.ResponseWriter, r *http.Request, id ID, params CreateScheduledTaskParams)
+	// PreviewSchedule See when a schedule would run
+	// (POST /api/v1/api-agents/{id}/scheduled-tasks/preview)
+	PreviewSchedule(w http.ResponseWriter, r *http.Request, id ID)
+	// DeleteScheduledTask Delete a scheduled task
+	// (DELETE /api/v1/api-agents/{id}/scheduled-tasks/{taskId})
+	DeleteScheduledTask(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID, params DeleteScheduledTaskParams)
+	// GetScheduledTask Read a scheduled task
+	// (GET /api/v1/api-agents/{id}/scheduled-tasks/{taskId})
+	GetScheduledTask(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID, params GetScheduledTaskParams)
+	// UpdateScheduledTask Change a scheduled task
+	// (PATCH /api/v1/api-agents/{id}/scheduled-tasks/{taskId})
+	UpdateScheduledTask(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID, params UpdateScheduledTaskParams)
+	// PauseScheduledTask Pause a scheduled task
+	// (POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/pause)
+	PauseScheduledTask(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID)
+	// ResumeScheduledTask Resume a scheduled task
+	// (POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/resume)
+	ResumeScheduledTask(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID)
+	// RunScheduledTask Run a task now
+	// (POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/run)
+	RunScheduledTask(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID, params RunScheduledTaskParams)
+	// ListTaskRuns List the runs of a task
+	// (GET /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/runs)
+	ListTaskRuns(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID, params ListTaskRunsParams)
 	// ListSessions List sessions
 	// (GET /api/v1/api-agents/{id}/sessions)
 	ListSessions(w http.ResponseWriter, r *http.Request, id ID, params ListSessionsParams)
@@ -232,6 +262,9 @@ type ServerInterface interface {
 	// ListSpaceAgents List the agents of a space
 	// (GET /api/v1/spaces/{id}/agents)
 	ListSpaceAgents(w http.ResponseWriter, r *http.Request, id ID, params ListSpaceAgentsParams)
+	// ListSpaceScheduledTasks List the scheduled tasks of a space
+	// (GET /api/v1/spaces/{id}/scheduled-tasks)
+	ListSpaceScheduledTasks(w http.ResponseWriter, r *http.Request, id ID, params ListSpaceScheduledTasksParams)
 	// GetUsage Usage, summed
 	// (GET /api/v1/usage)
 	GetUsage(w http.ResponseWriter, r *http.Request, params GetUsageParams)
@@ -1707,6 +1740,533 @@ func (siw *ServerInterfaceWrapper) RollbackAgent(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.RollbackAgent(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListScheduledTasks operation middleware
+func (siw *ServerInterfaceWrapper) ListScheduledTasks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListScheduledTasksParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "order" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "order", r.URL.Query(), &params.Order, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "order"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "order", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListScheduledTasks(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateScheduledTask operation middleware
+func (siw *ServerInterfaceWrapper) CreateScheduledTask(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateScheduledTaskParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateScheduledTask(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewSchedule operation middleware
+func (siw *ServerInterfaceWrapper) PreviewSchedule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewSchedule(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteScheduledTask operation middleware
+func (siw *ServerInterfaceWrapper) DeleteScheduledTask(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "taskId" -------------
+	var taskID TaskID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "taskId", r.PathValue("taskId"), &taskID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "taskId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteScheduledTaskParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = IfMatch
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteScheduledTask(w, r, id, taskID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetScheduledTask operation middleware
+func (siw *ServerInterfaceWrapper) GetScheduledTask(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "taskId" -------------
+	var taskID TaskID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "taskId", r.PathValue("taskId"), &taskID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "taskId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetScheduledTaskParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-None-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-None-Match", Err: err})
+			return
+		}
+
+		params.IfNoneMatch = IfNoneMatch
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetScheduledTask(w, r, id, taskID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateScheduledTask operation middleware
+func (siw *ServerInterfaceWrapper) UpdateScheduledTask(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "taskId" -------------
+	var taskID TaskID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "taskId", r.PathValue("taskId"), &taskID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "taskId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UpdateScheduledTaskParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = IfMatch
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateScheduledTask(w, r, id, taskID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PauseScheduledTask operation middleware
+func (siw *ServerInterfaceWrapper) PauseScheduledTask(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "taskId" -------------
+	var taskID TaskID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "taskId", r.PathValue("taskId"), &taskID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "taskId", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PauseScheduledTask(w, r, id, taskID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumeScheduledTask operation middleware
+func (siw *ServerInterfaceWrapper) ResumeScheduledTask(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "taskId" -------------
+	var taskID TaskID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "taskId", r.PathValue("taskId"), &taskID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "taskId", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeScheduledTask(w, r, id, taskID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RunScheduledTask operation middleware
+func (siw *ServerInterfaceWrapper) RunScheduledTask(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "taskId" -------------
+	var taskID TaskID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "taskId", r.PathValue("taskId"), &taskID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "taskId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RunScheduledTaskParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RunScheduledTask(w, r, id, taskID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTaskRuns operation middleware
+func (siw *ServerInterfaceWrapper) ListTaskRuns(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "taskId" -------------
+	var taskID TaskID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "taskId", r.PathValue("taskId"), &taskID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "taskId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTaskRunsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "order" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "order", r.URL.Query(), &params.Order, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "order"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "order", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTaskRuns(w, r, id, taskID, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3992,6 +4552,74 @@ func (siw *ServerInterfaceWrapper) ListSpaceAgents(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// ListSpaceScheduledTasks operation middleware
+func (siw *ServerInterfaceWrapper) ListSpaceScheduledTasks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSpaceScheduledTasksParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "order" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "order", r.URL.Query(), &params.Order, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "order"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "order", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSpaceScheduledTasks(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetUsage operation middleware
 func (siw *ServerInterfaceWrapper) GetUsage(w http.ResponseWriter, r *http.Request) {
 
@@ -4240,6 +4868,16 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/api-agents/{id}/embed-urls/{embedId}", wrapper.DeleteEmbedURL)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/api-agents/{id}/embed-urls/{embedId}", wrapper.GetEmbedURL)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/api-agents/{id}/rollback", wrapper.RollbackAgent)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/api-agents/{id}/scheduled-tasks", wrapper.ListScheduledTasks)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/api-agents/{id}/scheduled-tasks", wrapper.CreateScheduledTask)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/api-agents/{id}/scheduled-tasks/{taskId}", wrapper.DeleteScheduledTask)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/api-agents/{id}/scheduled-tasks/{taskId}", wrapper.GetScheduledTask)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/api-agents/{id}/scheduled-tasks/{taskId}", wrapper.UpdateScheduledTask)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/api-agents/{id}/scheduled-tasks/{taskId}/pause", wrapper.PauseScheduledTask)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/api-agents/{id}/scheduled-tasks/{taskId}/resume", wrapper.ResumeScheduledTask)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/api-agents/{id}/scheduled-tasks/{taskId}/run", wrapper.RunScheduledTask)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/api-agents/{id}/scheduled-tasks/{taskId}/runs", wrapper.ListTaskRuns)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/api-agents/{id}/scheduled-tasks/preview", wrapper.PreviewSchedule)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/api-agents/{id}/sessions", wrapper.ListSessions)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/api-agents/{id}/sessions", wrapper.CreateSession)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/api-agents/{id}/sessions/{sessionId}", wrapper.DeleteSession)
@@ -4283,6 +4921,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/spaces/{id}", wrapper.GetSpace)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/spaces/{id}", wrapper.UpdateSpace)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/spaces/{id}/agents", wrapper.ListSpaceAgents)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/spaces/{id}/scheduled-tasks", wrapper.ListSpaceScheduledTasks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/usage", wrapper.GetUsage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/usage/reconcile", wrapper.ReconcileUsage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/users/me", wrapper.GetMe)
@@ -5035,6 +5674,301 @@ func (response RollbackAgent200JSONResponse) VisitRollbackAgentResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListScheduledTasksRequestObject struct {
+	ID     ID `json:"id"`
+	Params ListScheduledTasksParams
+}
+
+type ListScheduledTasksResponseObject interface {
+	VisitListScheduledTasksResponse(w http.ResponseWriter) error
+}
+
+type ListScheduledTasks200JSONResponse ScheduledTaskList
+
+func (response ListScheduledTasks200JSONResponse) VisitListScheduledTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateScheduledTaskRequestObject struct {
+	ID     ID `json:"id"`
+	Params CreateScheduledTaskParams
+	Body   *CreateScheduledTaskJSONRequestBody
+}
+
+type CreateScheduledTaskResponseObject interface {
+	VisitCreateScheduledTaskResponse(w http.ResponseWriter) error
+}
+
+type CreateScheduledTask201ResponseHeaders struct {
+	ETag     string
+	Location string
+}
+
+type CreateScheduledTask201JSONResponse struct {
+	Body    ScheduledTask
+	Headers CreateScheduledTask201ResponseHeaders
+}
+
+func (response CreateScheduledTask201JSONResponse) VisitCreateScheduledTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewScheduleRequestObject struct {
+	ID   ID `json:"id"`
+	Body *PreviewScheduleJSONRequestBody
+}
+
+type PreviewScheduleResponseObject interface {
+	VisitPreviewScheduleResponse(w http.ResponseWriter) error
+}
+
+type PreviewSchedule200JSONResponse SchedulePreview
+
+func (response PreviewSchedule200JSONResponse) VisitPreviewScheduleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteScheduledTaskRequestObject struct {
+	ID     ID     `json:"id"`
+	TaskID TaskID `json:"taskId"`
+	Params DeleteScheduledTaskParams
+}
+
+type DeleteScheduledTaskResponseObject interface {
+	VisitDeleteScheduledTaskResponse(w http.ResponseWriter) error
+}
+
+type DeleteScheduledTask204Response struct {
+}
+
+func (response DeleteScheduledTask204Response) VisitDeleteScheduledTaskResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type GetScheduledTaskRequestObject struct {
+	ID     ID     `json:"id"`
+	TaskID TaskID `json:"taskId"`
+	Params GetScheduledTaskParams
+}
+
+type GetScheduledTaskResponseObject interface {
+	VisitGetScheduledTaskResponse(w http.ResponseWriter) error
+}
+
+type GetScheduledTask200ResponseHeaders struct {
+	ETag string
+}
+
+type GetScheduledTask200JSONResponse struct {
+	Body    ScheduledTask
+	Headers GetScheduledTask200ResponseHeaders
+}
+
+func (response GetScheduledTask200JSONResponse) VisitGetScheduledTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetScheduledTask304ResponseHeaders struct {
+	ETag string
+}
+
+type GetScheduledTask304Response struct {
+	Headers GetScheduledTask304ResponseHeaders
+}
+
+func (response GetScheduledTask304Response) VisitGetScheduledTaskResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type UpdateScheduledTaskRequestObject struct {
+	ID     ID     `json:"id"`
+	TaskID TaskID `json:"taskId"`
+	Params UpdateScheduledTaskParams
+	Body   *UpdateScheduledTaskJSONRequestBody
+}
+
+type UpdateScheduledTaskResponseObject interface {
+	VisitUpdateScheduledTaskResponse(w http.ResponseWriter) error
+}
+
+type UpdateScheduledTask200ResponseHeaders struct {
+	ETag string
+}
+
+type UpdateScheduledTask200JSONResponse struct {
+	Body    ScheduledTask
+	Headers UpdateScheduledTask200ResponseHeaders
+}
+
+func (response UpdateScheduledTask200JSONResponse) VisitUpdateScheduledTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseScheduledTaskRequestObject struct {
+	ID     ID     `json:"id"`
+	TaskID TaskID `json:"taskId"`
+}
+
+type PauseScheduledTaskResponseObject interface {
+	VisitPauseScheduledTaskResponse(w http.ResponseWriter) error
+}
+
+type PauseScheduledTask200ResponseHeaders struct {
+	ETag string
+}
+
+type PauseScheduledTask200JSONResponse struct {
+	Body    ScheduledTask
+	Headers PauseScheduledTask200ResponseHeaders
+}
+
+func (response PauseScheduledTask200JSONResponse) VisitPauseScheduledTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeScheduledTaskRequestObject struct {
+	ID     ID     `json:"id"`
+	TaskID TaskID `json:"taskId"`
+}
+
+type ResumeScheduledTaskResponseObject interface {
+	VisitResumeScheduledTaskResponse(w http.ResponseWriter) error
+}
+
+type ResumeScheduledTask200ResponseHeaders struct {
+	ETag string
+}
+
+type ResumeScheduledTask200JSONResponse struct {
+	Body    ScheduledTask
+	Headers ResumeScheduledTask200ResponseHeaders
+}
+
+func (response ResumeScheduledTask200JSONResponse) VisitResumeScheduledTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunScheduledTaskRequestObject struct {
+	ID     ID     `json:"id"`
+	TaskID TaskID `json:"taskId"`
+	Params RunScheduledTaskParams
+}
+
+type RunScheduledTaskResponseObject interface {
+	VisitRunScheduledTaskResponse(w http.ResponseWriter) error
+}
+
+type RunScheduledTask202ResponseHeaders struct {
+	Location string
+}
+
+type RunScheduledTask202JSONResponse struct {
+	Body    TaskRun
+	Headers RunScheduledTask202ResponseHeaders
+}
+
+func (response RunScheduledTask202JSONResponse) VisitRunScheduledTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskRunsRequestObject struct {
+	ID     ID     `json:"id"`
+	TaskID TaskID `json:"taskId"`
+	Params ListTaskRunsParams
+}
+
+type ListTaskRunsResponseObject interface {
+	VisitListTaskRunsResponse(w http.ResponseWriter) error
+}
+
+type ListTaskRuns200JSONResponse TaskRunList
+
+func (response ListTaskRuns200JSONResponse) VisitListTaskRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -6343,6 +7277,29 @@ func (response ListSpaceAgents200JSONResponse) VisitListSpaceAgentsResponse(w ht
 	return err
 }
 
+type ListSpaceScheduledTasksRequestObject struct {
+	ID     ID `json:"id"`
+	Params ListSpaceScheduledTasksParams
+}
+
+type ListSpaceScheduledTasksResponseObject interface {
+	VisitListSpaceScheduledTasksResponse(w http.ResponseWriter) error
+}
+
+type ListSpaceScheduledTasks200JSONResponse ScheduledTaskList
+
+func (response ListSpaceScheduledTasks200JSONResponse) VisitListSpaceScheduledTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetUsageRequestObject struct {
 	Params GetUsageParams
 }
@@ -6513,6 +7470,36 @@ type StrictServerInterface interface {
 	// RollbackAgent Go back to a version
 	// (POST /api/v1/api-agents/{id}/rollback)
 	RollbackAgent(ctx context.Context, request RollbackAgentRequestObject) (RollbackAgentResponseObject, error)
+	// ListScheduledTasks List scheduled tasks
+	// (GET /api/v1/api-agents/{id}/scheduled-tasks)
+	ListScheduledTasks(ctx context.Context, request ListScheduledTasksRequestObject) (ListScheduledTasksResponseObject, error)
+	// CreateScheduledTask Schedule a task
+	// (POST /api/v1/api-agents/{id}/scheduled-tasks)
+	CreateScheduledTask(ctx context.Context, request CreateScheduledTaskRequestObject) (CreateScheduledTaskResponseObject, error)
+	// PreviewSchedule See when a schedule would run
+	// (POST /api/v1/api-agents/{id}/scheduled-tasks/preview)
+	PreviewSchedule(ctx context.Context, request PreviewScheduleRequestObject) (PreviewScheduleResponseObject, error)
+	// DeleteScheduledTask Delete a scheduled task
+	// (DELETE /api/v1/api-agents/{id}/scheduled-tasks/{taskId})
+	DeleteScheduledTask(ctx context.Context, request DeleteScheduledTaskRequestObject) (DeleteScheduledTaskResponseObject, error)
+	// GetScheduledTask Read a scheduled task
+	// (GET /api/v1/api-agents/{id}/scheduled-tasks/{taskId})
+	GetScheduledTask(ctx context.Context, request GetScheduledTaskRequestObject) (GetScheduledTaskResponseObject, error)
+	// UpdateScheduledTask Change a scheduled task
+	// (PATCH /api/v1/api-agents/{id}/scheduled-tasks/{taskId})
+	UpdateScheduledTask(ctx context.Context, request UpdateScheduledTaskRequestObject) (UpdateScheduledTaskResponseObject, error)
+	// PauseScheduledTask Pause a scheduled task
+	// (POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/pause)
+	PauseScheduledTask(ctx context.Context, request PauseScheduledTaskRequestObject) (PauseScheduledTaskResponseObject, error)
+	// ResumeScheduledTask Resume a scheduled task
+	// (POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/resume)
+	ResumeScheduledTask(ctx context.Context, request ResumeScheduledTaskRequestObject) (ResumeScheduledTaskResponseObject, error)
+	// RunScheduledTask Run a task now
+	// (POST /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/run)
+	RunScheduledTask(ctx context.Context, request RunScheduledTaskRequestObject) (RunScheduledTaskResponseObject, error)
+	// ListTaskRuns List the runs of a task
+	// (GET /api/v1/api-agents/{id}/scheduled-tasks/{taskId}/runs)
+	ListTaskRuns(ctx context.Context, request ListTaskRunsRequestObject) (ListTaskRunsResponseObject, error)
 	// ListSessions List sessions
 	// (GET /api/v1/api-agents/{id}/sessions)
 	ListSessions(ctx context.Context, request ListSessionsRequestObject) (ListSessionsResponseObject, error)
@@ -6642,6 +7629,9 @@ type StrictServerInterface interface {
 	// ListSpaceAgents List the agents of a space
 	// (GET /api/v1/spaces/{id}/agents)
 	ListSpaceAgents(ctx context.Context, request ListSpaceAgentsRequestObject) (ListSpaceAgentsResponseObject, error)
+	// ListSpaceScheduledTasks List the scheduled tasks of a space
+	// (GET /api/v1/spaces/{id}/scheduled-tasks)
+	ListSpaceScheduledTasks(ctx context.Context, request ListSpaceScheduledTasksRequestObject) (ListSpaceScheduledTasksResponseObject, error)
 	// GetUsage Usage, summed
 	// (GET /api/v1/usage)
 	GetUsage(ctx context.Context, request GetUsageRequestObject) (GetUsageResponseObject, error)
@@ -7508,6 +8498,301 @@ func (sh *strictHandler) RollbackAgent(w http.ResponseWriter, r *http.Request, i
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(RollbackAgentResponseObject); ok {
 		if err := validResponse.VisitRollbackAgentResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListScheduledTasks operation middleware
+func (sh *strictHandler) ListScheduledTasks(w http.ResponseWriter, r *http.Request, id ID, params ListScheduledTasksParams) {
+	var request ListScheduledTasksRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListScheduledTasks(ctx, request.(ListScheduledTasksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListScheduledTasks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListScheduledTasksResponseObject); ok {
+		if err := validResponse.VisitListScheduledTasksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateScheduledTask operation middleware
+func (sh *strictHandler) CreateScheduledTask(w http.ResponseWriter, r *http.Request, id ID, params CreateScheduledTaskParams) {
+	var request CreateScheduledTaskRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	var body CreateScheduledTaskJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateScheduledTask(ctx, request.(CreateScheduledTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateScheduledTask")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateScheduledTaskResponseObject); ok {
+		if err := validResponse.VisitCreateScheduledTaskResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewSchedule operation middleware
+func (sh *strictHandler) PreviewSchedule(w http.ResponseWriter, r *http.Request, id ID) {
+	var request PreviewScheduleRequestObject
+
+	request.ID = id
+
+	var body PreviewScheduleJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewSchedule(ctx, request.(PreviewScheduleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewSchedule")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewScheduleResponseObject); ok {
+		if err := validResponse.VisitPreviewScheduleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteScheduledTask operation middleware
+func (sh *strictHandler) DeleteScheduledTask(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID, params DeleteScheduledTaskParams) {
+	var request DeleteScheduledTaskRequestObject
+
+	request.ID = id
+	request.TaskID = taskID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteScheduledTask(ctx, request.(DeleteScheduledTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteScheduledTask")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteScheduledTaskResponseObject); ok {
+		if err := validResponse.VisitDeleteScheduledTaskResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetScheduledTask operation middleware
+func (sh *strictHandler) GetScheduledTask(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID, params GetScheduledTaskParams) {
+	var request GetScheduledTaskRequestObject
+
+	request.ID = id
+	request.TaskID = taskID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetScheduledTask(ctx, request.(GetScheduledTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetScheduledTask")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetScheduledTaskResponseObject); ok {
+		if err := validResponse.VisitGetScheduledTaskResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateScheduledTask operation middleware
+func (sh *strictHandler) UpdateScheduledTask(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID, params UpdateScheduledTaskParams) {
+	var request UpdateScheduledTaskRequestObject
+
+	request.ID = id
+	request.TaskID = taskID
+	request.Params = params
+
+	var body UpdateScheduledTaskJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateScheduledTask(ctx, request.(UpdateScheduledTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateScheduledTask")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateScheduledTaskResponseObject); ok {
+		if err := validResponse.VisitUpdateScheduledTaskResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PauseScheduledTask operation middleware
+func (sh *strictHandler) PauseScheduledTask(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID) {
+	var request PauseScheduledTaskRequestObject
+
+	request.ID = id
+	request.TaskID = taskID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PauseScheduledTask(ctx, request.(PauseScheduledTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PauseScheduledTask")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PauseScheduledTaskResponseObject); ok {
+		if err := validResponse.VisitPauseScheduledTaskResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResumeScheduledTask operation middleware
+func (sh *strictHandler) ResumeScheduledTask(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID) {
+	var request ResumeScheduledTaskRequestObject
+
+	request.ID = id
+	request.TaskID = taskID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeScheduledTask(ctx, request.(ResumeScheduledTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeScheduledTask")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResumeScheduledTaskResponseObject); ok {
+		if err := validResponse.VisitResumeScheduledTaskResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RunScheduledTask operation middleware
+func (sh *strictHandler) RunScheduledTask(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID, params RunScheduledTaskParams) {
+	var request RunScheduledTaskRequestObject
+
+	request.ID = id
+	request.TaskID = taskID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RunScheduledTask(ctx, request.(RunScheduledTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RunScheduledTask")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RunScheduledTaskResponseObject); ok {
+		if err := validResponse.VisitRunScheduledTaskResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTaskRuns operation middleware
+func (sh *strictHandler) ListTaskRuns(w http.ResponseWriter, r *http.Request, id ID, taskID TaskID, params ListTaskRunsParams) {
+	var request ListTaskRunsRequestObject
+
+	request.ID = id
+	request.TaskID = taskID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTaskRuns(ctx, request.(ListTaskRunsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTaskRuns")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTaskRunsResponseObject); ok {
+		if err := validResponse.VisitListTaskRunsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -8740,6 +10025,33 @@ func (sh *strictHandler) ListSpaceAgents(w http.ResponseWriter, r *http.Request,
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListSpaceAgentsResponseObject); ok {
 		if err := validResponse.VisitListSpaceAgentsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListSpaceScheduledTasks operation middleware
+func (sh *strictHandler) ListSpaceScheduledTasks(w http.ResponseWriter, r *http.Request, id ID, params ListSpaceScheduledTasksParams) {
+	var request ListSpaceScheduledTasksRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSpaceScheduledTasks(ctx, request.(ListSpaceScheduledTasksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSpaceScheduledTasks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSpaceScheduledTasksResponseObject); ok {
+		if err := validResponse.VisitListSpaceScheduledTasksResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
