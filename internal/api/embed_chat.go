@@ -165,8 +165,8 @@ func toVisitor(code stoa.Code, again bool) (message string, retryable bool) {
 	return "There is no answer at the moment.", again
 }
 
-// inChat is what a visitor's verb does in its transaction: the message is
-// counted, the cap set, then the verb runs on the chat. begin is called for the
+// inChat is what a visitor's verb does in its transaction: the verb runs on the
+// chat, the message is counted, the cap set. begin is called for the
 // first message, other for every other.
 func (s *Server) inChat(ctx context.Context, tx *store.Tx, begin, other func() (stoa.Session, error)) (contract.EmbedChat, error) {
 	who := embedded(ctx)
@@ -183,9 +183,6 @@ func (s *Server) inChat(ctx context.Context, tx *store.Tx, begin, other func() (
 	if row != nil {
 		spent = row.Spent
 	}
-	if err := s.embeds().Send(ctx, tx, e.ID, spent); err != nil {
-		return contract.EmbedChat{}, err
-	}
 	verb := other
 	if row == nil {
 		first, err := tx.BeginEmbedChat(ctx, e.AccountID, e.ChatID)
@@ -201,6 +198,11 @@ func (s *Server) inChat(ctx context.Context, tx *store.Tx, begin, other func() (
 		most = e.SpentBefore + e.MaxCredits
 	}
 	if _, err := verb(); err != nil {
+		return contract.EmbedChat{}, err
+	}
+	// Counted last, so that what is wrong with the request itself is told first;
+	// a refusal takes all of it back.
+	if err := s.embeds().Send(ctx, tx, e.ID, spent); err != nil {
 		return contract.EmbedChat{}, err
 	}
 	if err := tx.CapSession(ctx, e.AccountID, e.ChatID, most); err != nil {

@@ -107,7 +107,7 @@ func shorten(text string) string {
 func ParseOrigins(list []string) ([]string, error) {
 	out := make([]string, 0, len(list))
 	for _, text := range list {
-		if strings.Trim(text, "*:/. ") == "" {
+		if _, host, ok := strings.Cut(text, "://"); strings.Trim(text, "*:/. ") == "" || ok && strings.Trim(host, "*:/. ") == "" && host != "" {
 			return nil, originsRequired()
 		}
 		origin, err := ParseOrigin(text)
