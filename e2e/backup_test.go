@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	_ "modernc.org/sqlite"
 )
 
@@ -64,7 +65,7 @@ func TestABackupUnderLoadIsExact(t *testing.T) {
 		t.Errorf("a backup left %v", left)
 	}
 
-	live := h.receipts(t, l.accounts[0].key)
+	live := calls(h.receipts(t, l.accounts[0].key))
 	last := 0
 	for _, file := range files {
 		other := newHouse(t, v.url, "")
@@ -85,10 +86,11 @@ func TestABackupUnderLoadIsExact(t *testing.T) {
 			t.Errorf("a later backup has %d receipts, an earlier one %d", n, last)
 		}
 		last = n
-		// What is restored is what was there: a beginning of the live books.
-		for i, r := range other.receipts(t, l.accounts[0].key) {
-			if live[i].ID != r.ID || live[i].CreditsMicro != r.CreditsMicro {
-				t.Errorf("the restored receipt %d is %+v, the live one %+v", i, r, live[i])
+		// What is restored is what was there: a beginning of the live books. Only
+		// sessions that were under way go on in the restored house by themselves.
+		for i, r := range calls(other.receipts(t, l.accounts[0].key)) {
+			if d := cmp.Diff(live[i], r); d != "" {
+				t.Errorf("the restored receipt %d is not the live one:\n%s", i, d)
 				break
 			}
 		}
@@ -107,6 +109,16 @@ func TestABackupUnderLoadIsExact(t *testing.T) {
 	if last == 0 {
 		t.Error("the backups are empty")
 	}
+}
+
+// calls are the receipts that are not of sessions.
+func calls(all []receipt) (of []receipt) {
+	for _, r := range all {
+		if strings.HasPrefix(r.ID, "resp_") {
+			of = append(of, r)
+		}
+	}
+	return of
 }
 
 func TestARestoreReplacesNothingUnasked(t *testing.T) {
