@@ -24,6 +24,7 @@ import (
 	"stoa/internal/runner"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/upstream"
 )
 
 // A Server answers requests. Its fields are set before [Server.Handler] is
@@ -39,13 +40,14 @@ type Server struct {
 	Scheduler *runner.Scheduler
 	Catalog   *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
 
-	Plans     func() []stoa.Plan // as published; nil: none
-	Version   string             // of the program; empty: "dev"
-	Commit    string             // empty: "unknown"
-	PublicURL string             // scheme and host for links; empty: links are paths
-	MaxBody   int64              // bytes of a request's body; 0: 16 MiB
-	Limits    config.Limits      // zero members: the defaults
-	Logger    *slog.Logger       // nil: slog.Default()
+	Pool      func() upstream.Stats // of the calls to providers; nil: there are none
+	Plans     func() []stoa.Plan    // as published; nil: none
+	Version   string                // of the program; empty: "dev"
+	Commit    string                // empty: "unknown"
+	PublicURL string                // scheme and host for links; empty: links are paths
+	MaxBody   int64                 // bytes of a request's body; 0: 16 MiB
+	Limits    config.Limits         // zero members: the defaults
+	Logger    *slog.Logger          // nil: slog.Default()
 
 	// HeaderWait is how long a stream waits for its first event before it
 	// begins by itself, KeepAlive how long it may be silent after that. 0: 10 s

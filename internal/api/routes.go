@@ -50,6 +50,8 @@ func table() []route {
 		{pattern: "POST /api/v1/accounts/{id}/grants", scope: stoa.ScopeOperator},
 		{pattern: "POST /api/v1/accounts/{id}/keys", scope: stoa.ScopeOperator},
 
+		{pattern: "GET /api/v1/providers", scope: stoa.ScopeOperator},
+
 		{pattern: "POST /api/v1/spaces", scope: "agents:write"},
 		{pattern: "GET /api/v1/spaces", scope: "agents:read"},
 		{pattern: "GET /api/v1/spaces/{id}", scope: "agents:read"},

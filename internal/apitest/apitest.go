@@ -120,7 +120,7 @@ func Start(t testing.TB, cfg Config) *House {
 	scheduler := runner.NewScheduler(run, cfg.Schedules)
 	server := &api.Server{
 		Keys: keys, Ledger: ledger, Store: st, Drives: drives, Catalog: &current, Logger: cfg.Logger,
-		Gateway: calls, Runner: run, Scheduler: scheduler,
+		Gateway: calls, Runner: run, Scheduler: scheduler, Pool: pool.Stats,
 		Plans:   func() []stoa.Plan { return cfg.Plans },
 		Version: "test",
 	}

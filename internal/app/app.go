@@ -117,7 +117,10 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 	h.pool = upstream.New(upstream.Config{Providers: cfg.Upstreams(), Logger: h.log, Version: h.opts.Version})
 	calls := &gateway.Gateway{Catalog: &h.catalog, Ledger: h.ledger, Pool: h.pool, Logger: h.log}
 	h.runner = h.newRunner(calls)
-	site, err := web.New(web.Config{Version: h.opts.Version})
+	site, err := web.New(web.Config{
+		Version: h.opts.Version,
+		Embeds: func(r *http.Request, id string) ([]string, string, bool, error) { return h.server.EmbedPage(r, id) },
+	})
 	if err != nil {
 		return err
 	}
@@ -127,7 +130,7 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 		Plans: h.planList, Version: h.opts.Version, Commit: h.opts.Commit,
 		PublicURL: cfg.BaseURL(listener.Addr().String()), MaxBody: int64(cfg.Limits.Body),
 		HeaderWait: cfg.HeaderWait, KeepAlive: cfg.KeepAlive, Logger: h.log,
-		RateLimited: h.limited.Load, Web: site.Handler(),
+		RateLimited: h.limited.Load, Web: site.Handler(), Pool: h.pool.Stats,
 	}
 	server := &http.Server{
 		Handler:           h.server.Handler(),

@@ -1001,6 +1001,15 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/meta (the `GetMeta` operationId).
 	GetMeta(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListProviders See how the providers do
+	//
+	// What this service knows of each provider from the calls it made: how many run, how many failed, and which models rest after failures. It asks no provider anything.
+	//
+	// Counters begin at zero when the service starts and when a provider's settings change. A model is listed from its first call on. Of a failure only the code, the status and the time are told, never a provider's own words.
+	//
+	// Corresponds with GET /api/v1/providers (the `ListProviders` operationId).
+	ListProviders(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListReceipts List receipts
 	//
 	// One receipt for each call that was charged. Prompts and replies are not kept.
@@ -3079,6 +3088,25 @@ func (c *Client) RotateKey(ctx context.Context, id ID, params *RotateKeyParams, 
 // Corresponds with GET /api/v1/meta (the `GetMeta` operationId).
 func (c *Client) GetMeta(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetMetaRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListProviders See how the providers do
+//
+// What this service knows of each provider from the calls it made: how many run, how many failed, and which models rest after failures. It asks no provider anything.
+//
+// Counters begin at zero when the service starts and when a provider's settings change. A model is listed from its first call on. Of a failure only the code, the status and the time are told, never a provider's own words.
+//
+// Corresponds with GET /api/v1/providers (the `ListProviders` operationId).
+func (c *Client) ListProviders(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListProvidersRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -7984,6 +8012,33 @@ func NewGetMetaRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListProvidersRequest constructs an http.Request for the ListProviders method
+func NewListProvidersRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/providers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListReceiptsRequest constructs an http.Request for the ListReceipts method
 func NewListReceiptsRequest(server string, params *ListReceiptsParams) (*http.Request, error) {
 	var err error
@@ -9796,6 +9851,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/meta (the `GetMeta` operationId).
 	GetMetaWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetMetaResult, error)
+
+	// ListProvidersWithResponse See how the providers do
+	//
+	// What this service knows of each provider from the calls it made: how many run, how many failed, and which models rest after failures. It asks no provider anything.
+	//
+	// Counters begin at zero when the service starts and when a provider's settings change. A model is listed from its first call on. Of a failure only the code, the status and the time are told, never a provider's own words.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/providers (the `ListProviders` operationId).
+	ListProvidersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListProvidersResult, error)
 
 	// ListReceiptsWithResponse List receipts
 	//
@@ -13486,6 +13552,47 @@ func (r GetMetaResult) ContentType() string {
 	return ""
 }
 
+type ListProvidersResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProviderList
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListProvidersResult) GetJSON200() *ProviderList {
+	return r.JSON200
+}
+
+// GetBody returns the raw response body bytes
+func (r ListProvidersResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListProvidersResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListProvidersResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListProvidersResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListReceiptsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -15655,6 +15762,23 @@ func (c *ClientWithResponses) GetMetaWithResponse(ctx context.Context, reqEditor
 		return nil, err
 	}
 	return ParseGetMetaResult(rsp)
+}
+
+// ListProvidersWithResponse See how the providers do
+//
+// What this service knows of each provider from the calls it made: how many run, how many failed, and which models rest after failures. It asks no provider anything.
+//
+// Counters begin at zero when the service starts and when a provider's settings change. A model is listed from its first call on. Of a failure only the code, the status and the time are told, never a provider's own words.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/providers (the `ListProviders` operationId).
+func (c *ClientWithResponses) ListProvidersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListProvidersResult, error) {
+	rsp, err := c.ListProviders(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListProvidersResult(rsp)
 }
 
 // ListReceiptsWithResponse List receipts
@@ -18501,6 +18625,32 @@ func ParseGetMetaResult(rsp *http.Response) (*GetMetaResult, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Meta
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListProvidersResult parses an HTTP response from a ListProvidersWithResponse call
+func ParseListProvidersResult(rsp *http.Response) (*ListProvidersResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListProvidersResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProviderList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -1345,6 +1345,93 @@ type Price struct {
 	Version string `json:"version"`
 }
 
+// Provider defines model for Provider.
+type Provider struct {
+	// Failures Timeouts included. What a caller did wrong is none.
+	Failures int64 `json:"failures"`
+
+	// InFlight Requests under way.
+	InFlight int64 `json:"inFlight"`
+
+	// LastFailure The latest of all its models; null before the first.
+	LastFailure nullable.Nullable[ProviderFailure] `json:"lastFailure"`
+
+	// MaxInFlight More than these at a time are not sent.
+	MaxInFlight int64 `json:"maxInFlight"`
+
+	// Name As configured.
+	//
+	// Example: claude
+	Name string `json:"name"`
+
+	// Refused Calls that were not sent because of that.
+	Refused int64 `json:"refused"`
+
+	// Requests Of all its models, retries included.
+	Requests int64 `json:"requests"`
+	Retries  int64 `json:"retries"`
+
+	// Routes Its models, by name.
+	Routes   []ProviderRoute `json:"routes"`
+	Timeouts int64           `json:"timeouts"`
+
+	// Wire The format it speaks. New ones may come.
+	//
+	// Example: messages
+	Wire string `json:"wire"`
+}
+
+// ProviderFailure defines model for ProviderFailure.
+type ProviderFailure struct {
+	At Time `json:"at"`
+
+	// Code One of the error codes, as a caller would have been told.
+	//
+	// Example: upstream_error
+	Code string `json:"code"`
+
+	// Status Of HTTP, as the provider answered; null where none came, or the reply had begun.
+	//
+	// Example: 500
+	Status nullable.Nullable[int] `json:"status"`
+}
+
+// ProviderList defines model for ProviderList.
+type ProviderList struct {
+	// Active Calls under way, of all providers.
+	Active int64      `json:"active"`
+	Data   []Provider `json:"data"`
+
+	// Retrying Those of them that are at a retry, or waiting for one.
+	Retrying int64 `json:"retrying"`
+}
+
+// ProviderRoute defines model for ProviderRoute.
+type ProviderRoute struct {
+	// Failures Timeouts included.
+	Failures int64 `json:"failures"`
+	InFlight int64 `json:"inFlight"`
+
+	// LastFailure Null before the first.
+	LastFailure nullable.Nullable[ProviderFailure] `json:"lastFailure"`
+
+	// Model As the provider calls it.
+	//
+	// Example: claude-sonnet-4-5
+	Model string `json:"model"`
+
+	// OpenUntil Of an open one; otherwise null.
+	OpenUntil nullable.Nullable[Time] `json:"openUntil"`
+
+	// Requests Retries included.
+	Requests int64 `json:"requests"`
+	Retries  int64 `json:"retries"`
+
+	// State `closed`: calls pass. `open`: it failed too often and rests. `half_open`: it has rested, and the next call tries it.
+	State    string `json:"state"`
+	Timeouts int64  `json:"timeouts"`
+}
+
 // Receipt What one call cost, and why.
 type Receipt struct {
 	AgentID nullable.Nullable[string] `json:"agentId"`

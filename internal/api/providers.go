@@ -1,0 +1,60 @@
+package api
+
+import (
+	"context"
+	"strings"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/contract"
+	"stoa/internal/upstream"
+)
+
+// ListProviders serves GET /api/v1/providers.
+func (s *Server) ListProviders(context.Context, contract.ListProvidersRequestObject) (contract.ListProvidersResponseObject, error) {
+	var stats upstream.Stats
+	if s.Pool != nil {
+		stats = s.Pool()
+	}
+	out := contract.ListProviders200JSONResponse{Data: []contract.Provider{}, Active: stats.Active, Retrying: stats.Retrying}
+	for _, p := range stats.Providers {
+		out.Data = append(out.Data, contractProvider(p))
+	}
+	return out, nil
+}
+
+// contractProvider adds up what the provider's models did.
+func contractProvider(p upstream.ProviderStats) contract.Provider {
+	c := contract.Provider{
+		Name: p.Name, Wire: p.Wire, InFlight: p.InFlight, MaxInFlight: p.MaxInFlight, Refused: int64(p.Refused),
+		LastFailure: nullable.NewNullNullable[contract.ProviderFailure](), Routes: []contract.ProviderRoute{},
+	}
+	var latest upstream.RouteStats
+	for _, r := range p.Routes {
+		c.Requests += int64(r.Requests)
+		c.Retries += int64(r.Retries)
+		c.Failures += int64(r.Failures)
+		c.Timeouts += int64(r.Timeouts)
+		if r.LastFailureAt.After(latest.LastFailureAt) {
+			latest = r
+		}
+		c.Routes = append(c.Routes, contract.ProviderRoute{
+			Model: r.Model, State: strings.ReplaceAll(r.Breaker, "-", "_"), OpenUntil: unlessNever(r.OpenUntil),
+			InFlight: r.InFlight, Requests: int64(r.Requests), Retries: int64(r.Retries),
+			Failures: int64(r.Failures), Timeouts: int64(r.Timeouts), LastFailure: lastFailure(r),
+		})
+	}
+	c.LastFailure = lastFailure(latest)
+	return c
+}
+
+// lastFailure tells the code and the status of a failure: what the vendor
+// wrote may hold secrets.
+func lastFailure(r upstream.RouteStats) nullable.Nullable[contract.ProviderFailure] {
+	if r.LastFailureAt.IsZero() {
+		return nullable.NewNullNullable[contract.ProviderFailure]()
+	}
+	return nullable.NewNullableWithValue(contract.ProviderFailure{
+		At: contract.Time(r.LastFailureAt), Code: string(r.LastFailureCode), Status: unlessZero(r.LastFailureStatus),
+	})
+}
