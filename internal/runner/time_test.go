@@ -45,12 +45,12 @@ func TestAQuestionThatNobodyAnswersExpires(t *testing.T) {
 				if d := in.ExpiresAt.Sub(in.CreatedAt); d != 7*24*time.Hour {
 					t.Errorf("it expires after %v", d)
 				}
-				time.Sleep(in.ExpiresAt.Sub(time.Now()) - time.Second)
+				<-time.After(in.ExpiresAt.Sub(time.Now()) - time.Second)
 				synctest.Wait()
 				if got, _ := r.Get(t.Context(), h.account.ID, a.ID, s.ID); got.Status != stoa.SessionWaiting {
 					t.Errorf("a second early it is %s", got.Status)
 				}
-				time.Sleep(3 * time.Second)
+				<-time.After(3 * time.Second)
 				got := h.until(r, s, tt.want)
 				if got.Reply != tt.reply {
 					t.Errorf("the reply is %q", got.Reply)
@@ -257,7 +257,7 @@ func TestRecoverEndsWhatIsOverdueBeforeAnybodyLooks(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(2 * time.Hour)
+		<-time.After(2 * time.Hour)
 		if err := r.Recover(t.Context()); err != nil {
 			t.Fatal(err)
 		}
