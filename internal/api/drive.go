@@ -17,9 +17,6 @@ import (
 // caller's. The drive itself knows nothing of agents.
 func (s *Server) driveOf(ctx context.Context, agentID string) (drive.Owner, error) {
 	who := drive.Owner{AccountID: caller(ctx).Account.ID, AgentID: agentID}
-	if !stoa.IsID("agt", agentID) { // such as one with a NUL, which PostgreSQL does not even take for a question
-		return who, stoa.Errorf(stoa.CodeAgentNotFound, "There is no such agent.").At("agentId")
-	}
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
 		_, err := tx.Agent(ctx, who.AccountID, who.AgentID)
 		return err
