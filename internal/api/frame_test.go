@@ -261,7 +261,7 @@ func TestAStoreThatIsGoneIsOurFault(t *testing.T) {
 		t.Errorf("health says %q, want unavailable", health.Status)
 	}
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
-		if op.Security != nil {
+		if op.Security != nil || op.OperationID == "listProviders" { // counters are in memory
 			return
 		}
 		e := h.Client(t).SendForError("server_error", op.Sample("x")).Error()
