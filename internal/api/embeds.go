@@ -319,14 +319,14 @@ func withToken(e contract.EmbedSession, token string, expires time.Time) contrac
 	}
 }
 
-// EmbedOrigins are the pages that may frame the chat page of an embed URL; found
-// tells whether there is such an embed.
-func (s *Server) EmbedOrigins(r *http.Request, id string) (origins []string, found bool, err error) {
+// EmbedPage tells of an embed URL which pages may frame its chat page, and its
+// theme; found is false where there is none.
+func (s *Server) EmbedPage(r *http.Request, id string) (origins []string, theme string, found bool, err error) {
 	s.prepare()
 	err = s.Store.Read(r.Context(), func(tx *store.Tx) error {
 		e, there, err := tx.EmbedByID(r.Context(), id)
-		origins, found = e.Origins, there && e.Kind == store.EmbedURL
+		origins, theme, found = e.Origins, e.Theme, there && e.Kind == store.EmbedURL
 		return err
 	})
-	return origins, found, err
+	return origins, theme, found, err
 }

@@ -119,7 +119,7 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 	h.runner = h.newRunner(calls)
 	site, err := web.New(web.Config{
 		Version: h.opts.Version,
-		Embeds: func(r *http.Request, id string) ([]string, string, bool, error) { return h.server.EmbedPage(r, id) },
+		Embeds:  func(r *http.Request, id string) ([]string, string, bool, error) { return h.server.EmbedPage(r, id) },
 	})
 	if err != nil {
 		return err

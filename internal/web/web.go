@@ -34,12 +34,14 @@ var templateFiles embed.FS
 // Config says what the pages tell of the service. The zero value works.
 type Config struct {
 	Version string // of the program, shown at the foot of pages; "": none
+	Embeds  Embeds // for the chat page at /embed/{id}; nil: there is none
 }
 
 // A Site serves the pages. It is safe for concurrent use and never changes
 // after [New].
 type Site struct {
 	assets    assets
+	embeds    Embeds
 	templates *template.Template
 	shell     shell
 	landing   *file
@@ -63,7 +65,7 @@ type shell struct {
 // others and waits for its first reader. It fails only if the contract or a
 // template is broken, which a test would have shown.
 func New(cfg Config) (*Site, error) {
-	s := &Site{shell: shell{Version: cfg.Version}}
+	s := &Site{shell: shell{Version: cfg.Version}, embeds: cfg.Embeds}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err
@@ -121,6 +123,7 @@ const firstCall = `curl "$STOA_BASE_URL/api/v1/responses" \
 // keeps /api/v1/ for itself, but for the explorer at GET /api/v1/doc.
 func (s *Site) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/doc", s.explorer)
+	mux.Handle("/embed/{id}", s.only(s.embed))
 	mux.Handle("/static/{name}", s.only(s.asset))
 	mux.Handle("/docs/api-openapi", s.only(func(w http.ResponseWriter, r *http.Request) {
 		f, err := s.reference()

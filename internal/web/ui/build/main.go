@@ -29,6 +29,8 @@ var entries = []api.EntryPoint{
 	{InputPath: "css/explorer.css", OutputPath: "explorer"},
 	{InputPath: "src/explorer.ts", OutputPath: "explorer"},
 	{InputPath: "src/console/main.tsx", OutputPath: "console"},
+	{InputPath: "css/embed.css", OutputPath: "embed"},
+	{InputPath: "src/embed/main.tsx", OutputPath: "embed"},
 }
 
 // bundle builds all entries in memory. The keys of the result are file names.

@@ -1,0 +1,59 @@
+// The chat page, shown in a frame of somebody's site.
+import { render } from "preact";
+import { Parent } from "./parent";
+import { Visit, type State } from "./visit";
+import { ChatPage } from "./view";
+
+const root = document.getElementById("chat")!;
+const embedId = root.dataset.embed!;
+const allowed = (root.dataset.origins ?? "").split(" ").filter(Boolean);
+
+// The ticket leaves the address before anything else happens.
+const ticket = new URLSearchParams(location.hash.slice(1)).get("t") ?? "";
+history.replaceState(null, "", location.pathname);
+
+function theme(name: string): void {
+  const html = document.documentElement;
+  if (name === "light" || name === "dark") html.dataset.theme = name;
+  else if (name === "auto") delete html.dataset.theme;
+}
+
+const parent = new Parent(allowed, theme);
+let ready = false;
+let told = "";
+
+function show(state: State): void {
+  render(<ChatPage visit={visit} state={state} />, root);
+  if (state.chat && !ready) {
+    ready = true;
+    parent.tell({ type: "stoa.ready", version: 1, chatSessionId: state.chat.id, agentName: state.chat.agent.name });
+  }
+  const status = state.end ? "ended" : state.offline ? "offline" : state.chat?.status ?? "";
+  if (status !== "" && status !== told) {
+    told = status;
+    parent.tell({ type: "stoa.status", status });
+  }
+}
+
+const visit = new Visit(
+  embedId,
+  show,
+  (expiresAt) => parent.tell({ type: "stoa.token_expiring", expiresAt }),
+  (code, message) => parent.tell({ type: "stoa.error", code, message }),
+);
+
+// How high the page would like to be: all that was said, and what is around it.
+let height = 0;
+const measure = () => {
+  const scroll = document.querySelector(".chat-scroll");
+  const rest = (document.querySelector<HTMLElement>(".chat-head")?.offsetHeight ?? 0) + (document.querySelector<HTMLElement>(".chat-foot")?.offsetHeight ?? 0);
+  const now = Math.ceil(scroll ? rest + (scroll.firstElementChild?.getBoundingClientRect().height ?? 0) + 32 : root.scrollHeight);
+  if (now === height) return;
+  height = now;
+  parent.tell({ type: "stoa.resize", height });
+};
+new MutationObserver(() => requestAnimationFrame(measure)).observe(root, { childList: true, subtree: true, characterData: true });
+addEventListener("resize", measure);
+
+show(visit.state);
+void visit.begin(ticket);

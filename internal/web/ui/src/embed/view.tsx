@@ -1,0 +1,326 @@
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Button, Notice } from "../console/parts/basic";
+import { ReplyText, Spoken } from "../console/parts/reply";
+import { working, type Message, type PendingInput } from "./types";
+import type { End, State, Visit } from "./visit";
+
+// The whole page: who it is, what was said, and the one thing to do next.
+export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
+  const { chat, end } = state;
+  useEffect(() => {
+    if (chat) document.title = chat.agent.name;
+  }, [chat?.agent.name]);
+  if (!chat) {
+    return (
+      <main class="chat-page">
+        <div class="middle">{end ? <Ended end={end} /> : <Opening offline={state.offline} />}</div>
+      </main>
+    );
+  }
+  const busy = working(chat.status);
+  const idle = !busy && !state.sending;
+  return (
+    <main class="chat-page" aria-label={"Chat with " + chat.agent.name}>
+      <header class="chat-head">
+        <h1>{chat.agent.name}</h1>
+        <span class="chat-state" role="status">
+          {end ? "Ended" : state.offline ? "Offline" : busy ? "Working" : chat.status === "waiting_for_input" ? "Waiting for you" : ""}
+        </span>
+      </header>
+      <Said state={state} />
+      <div class="chat-foot">
+        {end ? (
+          <Ended end={end} />
+        ) : (
+          <>
+            {state.offline && (
+              <Notice meaning="waiting">
+                <p>There is no connection. The chat goes on by itself when it is back.</p>
+              </Notice>
+            )}
+            {idle && chat.status === "failed" && (
+              <Notice meaning="failed">
+                <p>{chat.error?.message ?? "There is no answer."}</p>
+                {chat.error?.retryable && !chat.remaining.limitReached && (
+                  <p class="row">
+                    <Button small icon="again" onClick={() => void visit.retry()}>
+                      Try again
+                    </Button>
+                  </p>
+                )}
+              </Notice>
+            )}
+            {idle && chat.status === "cancelled" && !chat.remaining.limitReached && (
+              <p class="row small muted">
+                <span>You stopped the answer.</span>
+                <Button small kind="quiet" icon="again" onClick={() => void visit.retry()}>
+                  Try again
+                </Button>
+              </p>
+            )}
+            {state.notice && !(chat.remaining.limitReached && idle) && (
+              <Notice meaning="failed">
+                <p>{state.notice}</p>
+              </Notice>
+            )}
+            {chat.remaining.limitReached && !busy ? (
+              <Notice meaning="info">
+                <p>
+                  <b>This chat has reached its limit.</b>
+                </p>
+                <p>What was said can still be read. Reload the page to begin another.</p>
+              </Notice>
+            ) : chat.pendingInput && idle ? (
+              <InputForm key={chat.pendingInput.id} input={chat.pendingInput} visit={visit} max={chat.maxMessageChars} />
+            ) : (
+              <Composer visit={visit} state={state} busy={busy} />
+            )}
+          </>
+        )}
+      </div>
+    </main>
+  );
+}
+
+function Opening({ offline }: { offline: boolean }) {
+  if (offline) {
+    return (
+      <Notice meaning="waiting">
+        <p>The chat cannot be reached. It opens by itself when the connection is back.</p>
+      </Notice>
+    );
+  }
+  return (
+    <div class="opening" role="status">
+      <span class="unseen">The chat is being opened.</span>
+      <span class="skeleton w60" />
+      <span class="skeleton w90" />
+      <span class="skeleton w40" />
+    </div>
+  );
+}
+
+function Ended({ end }: { end: End }) {
+  return (
+    <Notice meaning="info">
+      <p>
+        <b>{end.title}</b>
+      </p>
+      <p>{end.text}</p>
+    </Notice>
+  );
+}
+
+// Said shows the conversation and stays at its end, unless the reader has
+// scrolled away from it.
+function Said({ state }: { state: State }) {
+  const chat = state.chat!;
+  const box = useRef<HTMLDivElement>(null);
+  const atEnd = useRef(true);
+  const busy = working(chat.status);
+  const last = chat.messages.at(-1);
+  useLayoutEffect(() => {
+    const follow = () => {
+      if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
+    };
+    follow();
+    const sizes = new ResizeObserver(follow);
+    if (box.current?.firstElementChild) sizes.observe(box.current.firstElementChild);
+    if (box.current) sizes.observe(box.current);
+    return () => sizes.disconnect();
+  }, []);
+  useLayoutEffect(() => {
+    if (last?.id === "sending") atEnd.current = true;
+  }, [last?.id]);
+  const spoken = [...chat.messages].reverse().find((m) => m.role === "assistant");
+  // What was there when the page was opened is not read out again.
+  const known = useRef(new Set(chat.messages.filter((m) => m.status !== "in_progress").map((m) => m.id)));
+  return (
+    <div
+      class="chat-scroll"
+      ref={box}
+      tabIndex={0}
+      role="region"
+      aria-label="Conversation"
+      onScroll={(e) => {
+        const el = e.currentTarget;
+        atEnd.current = el.scrollHeight - el.scrollTop - el.clientHeight < 48;
+      }}
+    >
+      <ol class="chat">
+        {chat.hasEarlierMessages && <li class="muted small">Earlier messages are not shown.</li>}
+        {chat.greeting && (
+          <li class="turn assistant">
+            <ReplyText text={chat.greeting} streaming={false} />
+          </li>
+        )}
+        {!chat.greeting && chat.messages.length === 0 && (
+          <li class="hello">
+            <p class="muted">Ask {chat.agent.name} something.</p>
+          </li>
+        )}
+        {chat.messages.map((m) => (
+          <Bubble key={m.id} m={m} />
+        ))}
+        {busy && last?.status !== "in_progress" && (
+          <li class="turn assistant">
+            <div class="reply streaming" aria-hidden="true" />
+          </li>
+        )}
+      </ol>
+      {spoken && !known.current.has(spoken.id) && <Spoken key={spoken.id} text={plain(spoken.text)} done={spoken.status !== "in_progress"} />}
+    </div>
+  );
+}
+
+// plain takes the marks out of Markdown that nobody wants to hear.
+function plain(text: string): string {
+  return text.replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/[*_`#>|~]+/g, "");
+}
+
+function Bubble({ m }: { m: Message }) {
+  if (m.role === "user") {
+    return (
+      <li class={"turn user" + (m.id === "sending" ? " sending" : "")}>
+        <span class="unseen">You: </span>
+        {m.text}
+      </li>
+    );
+  }
+  if (m.text === "" && m.status !== "in_progress") return null;
+  return (
+    <li class={"turn assistant " + m.kind}>
+      <span class="unseen">Answer: </span>
+      <ReplyText text={m.text} streaming={m.status === "in_progress"} />
+      {m.status === "cancelled" && <p class="meta">Stopped</p>}
+    </li>
+  );
+}
+
+function Composer({ visit, state, busy }: { visit: Visit; state: State; busy: boolean }) {
+  const chat = state.chat!;
+  const [text, setText] = useState("");
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    if (state.unsent !== "") setText((now) => now || state.unsent);
+  }, [state.unsent]);
+  const length = [...text.trim()].length;
+  const over = length - chat.maxMessageChars;
+  const send = async () => {
+    const message = text.trim();
+    if (message === "" || busy || state.sending || over > 0) return;
+    setText("");
+    field.current?.focus();
+    await visit.send(message);
+  };
+  return (
+    <form
+      class="chat-composer"
+      onSubmit={(e) => {
+        e.preventDefault();
+        void send();
+      }}
+    >
+      <label class="unseen" for="message">
+        Message to {chat.agent.name}
+      </label>
+      <textarea
+        id="message"
+        ref={field}
+        class="input"
+        rows={1}
+        value={text}
+        placeholder="Write a message"
+        enterkeyhint="send"
+        autocomplete="off"
+        aria-invalid={over > 0}
+        aria-describedby={over > 0 ? "too-long" : chat.remaining.messages <= 5 ? "remaining" : undefined}
+        onInput={(e) => setText(e.currentTarget.value)}
+        onKeyDown={(e) => {
+          if (e.key === "Escape" && busy) void visit.stop();
+          if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
+          e.preventDefault();
+          void send();
+        }}
+      />
+      {busy ? (
+        <Button icon="stop" label="Stop the answer" onClick={() => void visit.stop()} />
+      ) : (
+        <Button kind="main" type="submit" icon="send" label="Send" disabled={length === 0 || state.sending || over > 0} />
+      )}
+      {over > 0 ? (
+        <p id="too-long" class="problem small" role="alert">
+          {over === 1 ? "One character" : over + " characters"} too many.
+        </p>
+      ) : (
+        chat.remaining.messages <= 5 && (
+          <p id="remaining" class="small muted">
+            {chat.remaining.messages === 1 ? "One message" : chat.remaining.messages + " messages"} left.
+          </p>
+        )
+      )}
+    </form>
+  );
+}
+
+// InputForm asks what the agent asks: words, one of several, or yes and no.
+function InputForm({ input, visit, max }: { input: PendingInput; visit: Visit; max: number }) {
+  const [text, setText] = useState("");
+  const first = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // Whoever was writing goes on there; nobody else's focus is taken.
+    if (document.hasFocus() && (document.activeElement === document.body || document.activeElement === null)) first.current?.focus();
+  }, []);
+  const answer = (value: string) => void visit.answer(input, value);
+  if (input.kind === "question") {
+    const ready = text.trim() !== "" && [...text.trim()].length <= max;
+    return (
+      <form
+        class="chat-input"
+        onSubmit={(e) => {
+          e.preventDefault();
+          if (ready) answer(text.trim());
+        }}
+      >
+        <label for="answer">{input.prompt}</label>
+        <textarea
+          id="answer"
+          ref={first as never}
+          class="input"
+          rows={2}
+          value={text}
+          onInput={(e) => setText(e.currentTarget.value)}
+          onKeyDown={(e) => {
+            if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
+            e.preventDefault();
+            if (ready) answer(text.trim());
+          }}
+        />
+        <div class="row">
+          <Button kind="main" type="submit" disabled={!ready}>
+            Answer
+          </Button>
+          <Button kind="quiet" onClick={() => void visit.stop()}>
+            Stop
+          </Button>
+        </div>
+      </form>
+    );
+  }
+  const choices = input.kind === "choice" ? input.options.map((o) => [o, o]) : [["approve", "Approve"], ["reject", "Reject"]];
+  return (
+    <fieldset class="chat-input">
+      <legend>{input.prompt}</legend>
+      <div class="row">
+        {choices.map(([value, label], i) => (
+          <button key={value} type="button" ref={i === 0 ? (first as never) : undefined} class={"button" + (input.kind === "approval" && i === 0 ? " main" : "")} onClick={() => answer(value!)}>
+            {label}
+          </button>
+        ))}
+        <Button kind="quiet" onClick={() => void visit.stop()}>
+          Stop
+        </Button>
+      </div>
+    </fieldset>
+  );
+}

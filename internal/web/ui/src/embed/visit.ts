@@ -1,0 +1,360 @@
+// A Visit is the chat as this page knows it: it exchanges the ticket, keeps the
+// token fresh, sends, and follows what comes, from where it was cut off.
+
+import { Api, Problem, onceKey } from "../lib/api";
+import { readEvents } from "../lib/sse";
+import { working, type Chat, type ChatEvent, type Message, type PendingInput, type Token } from "./types";
+
+export interface End {
+  kind: "expired" | "used" | "invalid" | "off" | "gone";
+  title: string;
+  text: string;
+}
+
+const ends: Record<End["kind"], End> = {
+  expired: { kind: "expired", title: "This chat has ended", text: "Its time is up. Reload the page to begin another." },
+  used: { kind: "used", title: "This chat is open elsewhere", text: "A link to a chat works once. Reload the page to begin another." },
+  invalid: { kind: "invalid", title: "This chat cannot be opened", text: "The link is not valid any more. Reload the page to begin another." },
+  off: { kind: "off", title: "This chat is switched off", text: "Its owner does not offer it at the moment." },
+  gone: { kind: "gone", title: "This chat was deleted", text: "Reload the page to begin another." },
+};
+
+export interface State {
+  chat: Chat | null;
+  end: End | null;
+  offline: boolean;
+  sending: boolean;
+  notice: string; // why the last thing that was tried did not work
+  unsent: string; // a message that was not taken; it goes back into the field
+}
+
+const finalWarning = 60_000; // before the end of the chat
+const renewBefore = 0.3; // of a token's life is left
+
+export class Visit {
+  state: State = { chat: null, end: null, offline: false, sending: false, notice: "", unsent: "" };
+  private token: Token | null = null;
+  private following = false;
+  private after = 0;
+  private once = { body: "", key: "" };
+  private timer = 0;
+  private wake: () => void = () => {};
+
+  constructor(
+    private readonly embedId: string,
+    private readonly changed: (state: State) => void,
+    private readonly expiring: (at: string) => void,
+    private readonly failed: (code: string, message: string) => void,
+  ) {
+    addEventListener("online", () => this.wake());
+    document.addEventListener("visibilitychange", () => {
+      if (document.visibilityState === "visible") void this.renew();
+    });
+  }
+
+  private set(change: Partial<State>): void {
+    this.state = { ...this.state, ...change };
+    this.changed(this.state);
+  }
+
+  private setChat(change: Partial<Chat>): void {
+    if (this.state.chat) this.set({ chat: { ...this.state.chat, ...change } });
+  }
+
+  // begin opens the chat with the ticket of the link, or with the token that an
+  // earlier load of this page has left.
+  async begin(ticket: string): Promise<void> {
+    for (let wait = 500; ; wait = Math.min(wait * 2, 8000)) {
+      try {
+        await this.open(ticket);
+        return;
+      } catch (error) {
+        if (this.over(error)) return;
+        this.set({ offline: true });
+        await this.pause(wait);
+      }
+    }
+  }
+
+  private async open(ticket: string): Promise<void> {
+    const kept = this.kept();
+    if (ticket !== "" && !this.token) {
+      try {
+        this.keep(await (await new Api("").raw("POST", "/embed/exchange", { body: { embedUrlId: this.embedId, ticket } })).json());
+      } catch (error) {
+        // A frame that is loaded again brings the ticket that it has used.
+        if (!(error instanceof Problem) || error.code !== "embed_url_used" || !kept) throw error;
+        this.token = kept;
+      }
+    }
+    this.token ??= kept;
+    if (!this.token) {
+      this.finish(ends.invalid);
+      return;
+    }
+    const chat = await this.ask<Chat>("GET", "");
+    this.take(chat);
+    this.set({ offline: false });
+    this.schedule();
+    if (working(chat.status)) void this.follow();
+  }
+
+  // take takes over what the service says of the chat.
+  private take(chat: Chat): void {
+    this.after = chat.lastEventSeq;
+    this.set({ chat });
+  }
+
+  private path(rest: string): string {
+    return "/embed/chat-sessions/" + encodeURIComponent(this.token!.chatSessionId) + rest;
+  }
+
+  private async ask<T>(method: string, rest: string, body?: unknown, once?: string): Promise<T> {
+    const reply = await new Api(this.token!.token).raw(method, this.path(rest), { body, headers: once ? { "Idempotency-Key": once } : {} });
+    return reply.json();
+  }
+
+  // over tells whether a failure ends the chat for this page.
+  private over(error: unknown): boolean {
+    if (!(error instanceof Problem)) throw error;
+    switch (error.code) {
+      case "embed_url_used":
+        this.finish(ends.used);
+        return true;
+      case "embed_expired":
+        this.finish(ends.expired);
+        return true;
+      case "embed_disabled":
+        this.finish(ends.off);
+        return true;
+      case "session_not_found":
+        this.finish(ends.gone);
+        return true;
+      case "Unauthorized":
+        this.finish(this.state.chat ? ends.expired : ends.invalid);
+        return true;
+      case "origin_not_allowed":
+        this.finish(ends.invalid);
+        return true;
+    }
+    return false;
+  }
+
+  private finish(end: End): void {
+    clearTimeout(this.timer);
+    this.token = null;
+    this.forget();
+    this.set({ end, sending: false, offline: false });
+    this.failed(end.kind, end.title);
+  }
+
+  // send says something; it tells whether the service has taken it. The same
+  // text sent again after a broken connection is one message.
+  send(text: string): Promise<boolean> {
+    const shown: Message = { id: "sending", role: "user", kind: "message", status: "queued", text };
+    this.setChat({ messages: [...this.state.chat!.messages, shown], error: null });
+    return this.act("/messages", { message: text }, text);
+  }
+
+  answer(input: PendingInput, value: string): Promise<boolean> {
+    const member = { question: "answer", choice: "choice", approval: "decision" }[input.kind];
+    return this.act("/input", { inputId: input.id, [member]: value });
+  }
+
+  retry(): Promise<boolean> {
+    return this.act("/retry");
+  }
+
+  async stop(): Promise<void> {
+    try {
+      await this.ask("POST", "/cancel");
+    } catch (error) {
+      this.trouble(error);
+    }
+  }
+
+  private async act(rest: string, body?: unknown, text = ""): Promise<boolean> {
+    const what = rest + JSON.stringify(body ?? null);
+    if (this.once.body !== what) this.once = { body: what, key: onceKey() };
+    this.set({ sending: true, notice: "", unsent: "" });
+    try {
+      const chat = await this.ask<Chat>("POST", rest, body, this.once.key);
+      this.once = { body: "", key: "" };
+      this.set({ sending: false, offline: false });
+      this.take(chat);
+      void this.follow();
+      return true;
+    } catch (error) {
+      const chat = this.state.chat;
+      if (chat) this.setChat({ messages: chat.messages.filter((m) => m.id !== "sending") });
+      if (!(error instanceof Problem && error.offline)) this.once = { body: "", key: "" };
+      this.set({ sending: false, unsent: text });
+      this.trouble(error);
+      return false;
+    }
+  }
+
+  // trouble shows why something did not work, and looks at the chat again where
+  // it may stand otherwise than this page believes.
+  private trouble(error: unknown): void {
+    if (this.over(error)) return;
+    const problem = error as Problem;
+    this.set({ notice: problem.offline ? "The message was not sent: there is no connection. Send it again when there is." : problem.message });
+    this.failed(problem.code, problem.message);
+    if (problem.code === "embed_limit_reached" && !problem.retryable && this.state.chat) {
+      this.setChat({ remaining: { messages: 0, limitReached: true } });
+    } else if (problem.status === 404 || problem.status === 409) {
+      void this.look();
+    }
+  }
+
+  private async look(): Promise<void> {
+    try {
+      const chat = await this.ask<Chat>("GET", "");
+      this.take(chat);
+      if (working(chat.status)) void this.follow();
+    } catch (error) {
+      this.over(error);
+    }
+  }
+
+  // follow reads events until the chat has stopped, from where it is, however
+  // often the connection breaks.
+  private async follow(): Promise<void> {
+    if (this.following) return;
+    this.following = true;
+    try {
+      for (let wait = 500; this.token && this.state.chat && working(this.state.chat.status); ) {
+        try {
+          const reply = await new Api(this.token.token).raw("GET", this.path("/events"), {
+            headers: { Accept: "text/event-stream", "Last-Event-ID": String(this.after) },
+          });
+          this.set({ offline: false });
+          for await (const event of readEvents(reply.body!)) {
+            this.apply(JSON.parse(event.data) as ChatEvent);
+            wait = 500;
+          }
+        } catch (error) {
+          if (error instanceof Problem) {
+            if (this.over(error)) return;
+            if (error.offline) this.set({ offline: true });
+          } else {
+            this.set({ offline: !navigator.onLine }); // broken in the middle
+          }
+        }
+        if (!this.state.chat || !working(this.state.chat.status)) break;
+        await this.pause(wait);
+        wait = Math.min(wait * 2, 8000);
+      }
+    } finally {
+      this.following = false;
+    }
+    if (this.token) await this.look(); // what is left may have changed
+  }
+
+  private pause(ms: number): Promise<void> {
+    return new Promise((done) => {
+      const timer = setTimeout(done, ms);
+      this.wake = () => {
+        clearTimeout(timer);
+        done();
+      };
+    });
+  }
+
+  private apply(event: ChatEvent): void {
+    const chat = this.state.chat;
+    if (!chat || event.seq <= this.after) return;
+    this.after = event.seq;
+    const change = (id: string, fn: (m: Message) => Message) => this.setChat({ messages: chat.messages.map((m) => (m.id === id ? fn(m) : m)) });
+    switch (event.type) {
+      case "message.created":
+        if (chat.messages.some((m) => m.id === event.messageId)) break;
+        this.setChat({
+          messages: [...chat.messages, { id: event.messageId!, role: event.role!, kind: event.kind as Message["kind"], status: event.status as unknown as Message["status"], text: event.text ?? "" }],
+        });
+        break;
+      case "message.delta":
+        change(event.messageId!, (m) => ({ ...m, text: [...m.text].slice(0, event.offset).join("") + event.text }));
+        break;
+      case "message.completed":
+        change(event.messageId!, (m) => ({ ...m, kind: event.kind as Message["kind"], status: event.status as unknown as Message["status"], text: event.text ?? m.text }));
+        break;
+      case "session.status":
+        this.setChat(working(event.status!) ? { status: event.status!, error: null, pendingInput: null } : { status: event.status! });
+        break;
+      case "input.requested":
+        this.setChat({ pendingInput: { id: event.inputId!, kind: event.kind as PendingInput["kind"], prompt: event.prompt ?? "", options: event.options ?? [] } });
+        break;
+      case "input.answered":
+      case "input.expired":
+        this.setChat({ pendingInput: null });
+        break;
+      case "error":
+        this.setChat({ error: { message: event.message!, retryable: event.retryable! } });
+        break;
+    }
+  }
+
+  // schedule renews the token in time, and says when no more will come.
+  private schedule(): void {
+    clearTimeout(this.timer);
+    if (!this.token) return;
+    const now = Date.now();
+    const end = Date.parse(this.token.chatExpiresAt);
+    const expires = Date.parse(this.token.expiresAt);
+    const next = expires >= end ? (end - now > finalWarning ? end - finalWarning : end) : now + Math.max(0, expires - now) * (1 - renewBefore);
+    this.timer = setTimeout(() => void this.renew(), Math.min(Math.max(250, next - now), 0x7fffffff)) as unknown as number;
+  }
+
+  private async renew(): Promise<void> {
+    if (!this.token || this.state.end) return;
+    const now = Date.now();
+    const end = Date.parse(this.token.chatExpiresAt);
+    if (now >= end) {
+      this.finish(ends.expired);
+      return;
+    }
+    if (end - now <= finalWarning) this.expiring(this.token.chatExpiresAt);
+    if (Date.parse(this.token.expiresAt) < end) {
+      try {
+        this.keep(await (await new Api(this.token.token).raw("POST", "/embed/refresh")).json());
+      } catch (error) {
+        if (this.over(error)) return;
+        this.timer = setTimeout(() => void this.renew(), 2000) as unknown as number;
+        return;
+      }
+    }
+    this.schedule();
+  }
+
+  // The token survives a reload of the frame, and no longer than the tab.
+  private get place(): string {
+    return "stoa.embed." + this.embedId;
+  }
+
+  private keep(token: Token): void {
+    this.token = token;
+    try {
+      sessionStorage.setItem(this.place, JSON.stringify(token));
+    } catch {
+      // Storage is switched off: a reload needs another link.
+    }
+  }
+
+  private kept(): Token | null {
+    try {
+      return JSON.parse(sessionStorage.getItem(this.place) ?? "null") as Token | null;
+    } catch {
+      return null;
+    }
+  }
+
+  private forget(): void {
+    try {
+      sessionStorage.removeItem(this.place);
+    } catch {
+      // There is nothing to remove.
+    }
+  }
+}
