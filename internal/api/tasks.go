@@ -346,4 +346,3 @@ func (s *Server) ListTaskRuns(ctx context.Context, in contract.ListTaskRunsReque
 	})
 	return out, err
 }
-
