@@ -398,6 +398,43 @@ func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 	stranger.WantError(stoa.CodeSpaceNotFound, "POST", theirs.agent+"/duplicate", object{"spaceId": space.ID})
 }
 
+func TestMakingAgentsUnderAnIdempotencyKeyHappensOnce(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	_, path := a.begin(t, "say: x", nil)
+	a.until(t, path, "completed")
+	a.Want(200, "PATCH", a.agent, object{"instructions": "Be long."})
+	var agent contract.Agent
+	a.Want(200, "GET", a.agent, nil).JSON(&agent)
+	once := a.With("Idempotency-Key", "order-1")
+	for _, test := range []struct {
+		path        string
+		body, other object
+	}{
+		{"/api/v1/spaces", object{"name": "one"}, object{"name": "two"}},
+		{"/api/v1/api-agents", object{"spaceId": agent.SpaceID, "name": "one", "instructions": "i", "externalId": "once"}, object{"spaceId": agent.SpaceID, "name": "two", "instructions": "i"}},
+		{a.agent + "/duplicate", object{"name": "one"}, object{"name": "two"}},
+		{a.agent + "/rollback", object{"version": 1}, object{"version": 2}},
+		{a.agent + "/sessions", object{"message": "say: one", "externalId": "once"}, object{"message": "say: two"}},
+		{path + "/messages", object{"message": "say: one"}, object{"message": "say: two"}},
+	} {
+		first := once.Do("POST", test.path, test.body)
+		again := once.Do("POST", test.path, test.body)
+		if first.Status >= 300 || first.Status != again.Status || string(first.Body) != string(again.Body) {
+			t.Errorf("%s: the answers differ:\n%d %s%d %s", test.path, first.Status, first.Body, again.Status, again.Body)
+		}
+		for _, name := range []string{"Location", "ETag", "Retry-After", "Content-Type"} {
+			if first.Header.Get(name) != again.Header.Get(name) {
+				t.Errorf("%s: %s is %q, then %q", test.path, name, first.Header.Get(name), again.Header.Get(name))
+			}
+		}
+		if first.Header.Get("Idempotency-Replayed") != "" || again.Header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("%s: only the second answer is a replay", test.path)
+		}
+		once.WantError(stoa.CodeIdempotencyReused, "POST", test.path, test.other)
+	}
+}
+
 func TestListsOfSpacesAndAgentsComeInPages(t *testing.T) {
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
