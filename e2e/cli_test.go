@@ -123,62 +123,80 @@ func sandboxHouse(program, data string) (url string, stop func(), err error) {
 	}
 }
 
-// TestCtrlC stops a reply half-way: what came is printed, and the exit code says
-// that somebody stopped it.
+// Ctrl-C stops a reply half-way: what came is printed. It ends respond, with the
+// exit code that says so, and leaves a chat at its next line.
 func TestCtrlCStopsAReply(t *testing.T) {
 	url, stop, err := sandboxHouse(self(t), filepath.Join(t.TempDir(), "data"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	for name, tc := range map[string]struct {
-		args []string
-		sees string
-	}{
-		"respond": {[]string{"respond", "slow: 10s\nsay: first second third"}, "first"},
-		"chat":    {[]string{"chat", "--model", "auto"}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cmd := exec.Command(self(t), tc.args...)
-			cmd.Env = []string{asProgram + "=command", "STOA_BASE_URL=" + url, "STOA_API_KEY=" + ownerKey}
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer in.Close()
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if name == "chat" { // its first reply is whole, then it waits for a line
-				io.WriteString(in, "say: ready\n")
-				tc.sees = "ready"
-			}
-			seen := make([]byte, len(tc.sees))
-			if _, err := io.ReadFull(out, seen); err != nil || string(seen) != tc.sees {
-				t.Fatalf("got %q, %v", seen, err)
-			}
-			rest := make(chan string)
-			go func() {
-				b, _ := io.ReadAll(out)
-				rest <- string(b)
-			}()
-			cmd.Process.Signal(syscall.SIGINT)
-			late := time.AfterFunc(15*time.Second, func() { cmd.Process.Kill() })
-			more := <-rest
-			cmd.Wait()
-			if !late.Stop() {
-				t.Fatal("it does not stop")
-			}
-			if code := cmd.ProcessState.ExitCode(); code != 130 {
-				t.Errorf("exits with %d, want 130", code)
-			}
-			if strings.Contains(more, "second") {
-				t.Errorf("it went on with %q", more)
-			}
-		})
+	const slowly = "slow: 10s%ssay: first second third"
+	t.Run("respond", func(t *testing.T) {
+		p := startTyping(t, url, "respond", fmt.Sprintf(slowly, "\n"))
+		p.sees("first")
+		p.cmd.Process.Signal(syscall.SIGINT)
+		if rest, code := p.ends(); code != 130 || strings.Contains(rest, "second") {
+			t.Errorf("exits with %d after %q, want 130", code, rest)
+		}
+	})
+	t.Run("chat", func(t *testing.T) {
+		p := startTyping(t, url, "chat")
+		io.WriteString(p.in, fmt.Sprintf(slowly, "\\\n")+"\n")
+		p.sees("first")
+		p.cmd.Process.Signal(syscall.SIGINT)
+		io.WriteString(p.in, "say: still here\n")
+		p.sees("\nstill here\n")
+		p.in.Close()
+		if rest, code := p.ends(); code != 0 {
+			t.Errorf("exits with %d after %q, want 0", code, rest)
+		}
+	})
+}
+
+// A typing is a command line that somebody sits at.
+type typing struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  io.Reader
+	late *time.Timer
+}
+
+func startTyping(t *testing.T, url string, args ...string) *typing {
+	t.Helper()
+	p := &typing{t: t, cmd: exec.Command(self(t), args...)}
+	p.cmd.Env = []string{asProgram + "=command", "STOA_BASE_URL=" + url, "STOA_API_KEY=" + ownerKey}
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
 	}
+	if p.out, err = p.cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.late = time.AfterFunc(20*time.Second, func() { p.cmd.Process.Kill() })
+	return p
+}
+
+// sees wants that to be printed next.
+func (p *typing) sees(text string) {
+	p.t.Helper()
+	got := make([]byte, len(text))
+	if n, err := io.ReadFull(p.out, got); err != nil || string(got) != text {
+		p.t.Fatalf("printed %q (%v), want %q", got[:n], err, text)
+	}
+}
+
+// ends gives what is printed to the end, and the exit code.
+func (p *typing) ends() (rest string, code int) {
+	p.t.Helper()
+	b, _ := io.ReadAll(p.out)
+	p.cmd.Wait()
+	if !p.late.Stop() {
+		p.t.Fatal("it does not end")
+	}
+	return string(b), p.cmd.ProcessState.ExitCode()
 }

@@ -189,6 +189,34 @@ func (d describing) body(c *cobra.Command) (map[string]any, error) {
 	return body, nil
 }
 
+// deletingOf completes a command that deletes things of an agent by their ids.
+// The verb is what the person is asked; lost is what goes with them.
+func (e *env) deletingOf(c *cobra.Command, below, verb, one, many, lost string) *cobra.Command {
+	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		agent, err := agentsPlace().find(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		if err := e.confirm(*yes, "%s %s %s?", verb, list(args[1:], one, many), lost); err != nil {
+			return err
+		}
+		for _, id := range args[1:] {
+			path := agentsPlace().path + "/" + url.PathEscape(agent) + below + url.PathEscape(id)
+			if _, err := call.JSON(c.Context(), http.MethodDelete, path, nil, nil, nil); err != nil {
+				return err
+			}
+			e.say("%sd %s.", verb, id)
+		}
+		return nil
+	}
+	return c
+}
+
 // patch changes an object and prints it.
 func (e *env) patch(ctx context.Context, call *client.Client, o *output, path string, body map[string]any, v view) error {
 	if len(body) == 0 {

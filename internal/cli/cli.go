@@ -95,11 +95,10 @@ func exitCode(err error) int {
 
 // complain says what went wrong and what to do next.
 func (e *env) complain(err error) {
-	s := e.style(e.err)
-	text := strings.TrimRight(clean(err.Error()), "\n")
-	fmt.Fprintf(e.err, "%s %s\n", s.paint("31", "stoa:"), text)
+	text := e.fold("stoa: "+strings.TrimRight(err.Error(), "\n"), 0)
+	fmt.Fprintln(e.err, e.style(e.err).paint("31", "stoa:")+strings.TrimPrefix(text, "stoa:"))
 	if next := e.next(err); next != "" {
-		fmt.Fprintf(e.err, "  %s\n", next)
+		fmt.Fprintln(e.err, e.fold(next, 2))
 	}
 }
 

@@ -150,6 +150,7 @@ func views() []view {
 		viewKeys(), viewKey(), viewAccounts(), viewAccount(), viewNewAccount(), viewGrant(),
 		viewSpaces(), viewSpace(), viewAgents(), viewAgent(), viewVersions(),
 		viewFiles(), viewHits(), viewDrive(), viewSessions(), viewSession(), viewMessages(),
+		viewTasks(), viewTask(), viewRuns(), viewPreview(), viewEmbeds(), viewEmbed("EmbedURL"), viewEmbed("EmbedSession"),
 	}
 }
 
@@ -219,10 +220,12 @@ func TestNothingThatOthersWroteSteersATerminal(t *testing.T) {
 func TestFlexibleColumnsMakeATableFit(t *testing.T) {
 	columns := []column{{"Id", "id", plain}, {"Name", "name", flexible}, {"Text", "text", flexible}}
 	for room, want := range map[int][]int{
-		200: {30, 20, 80}, 80: {30, 20, 26}, 60: {30, 13, 13}, 20: {30, 10, 10}, 0: {30, 20, 80},
+		200: {30, 20, 80}, 80: {30, 20, 26}, 60: {30, 13, 13}, 20: {30, 6, 6}, 0: {30, 20, 80},
 	} {
 		widths := []int{30, 20, 80}
-		fit(columns, widths, room)
+		if fits := fit(columns, widths, room); fits != (room != 20) {
+			t.Errorf("in %d columns: fits is %v", room, fits)
+		}
 		if diff := cmp.Diff(want, widths); diff != "" {
 			t.Errorf("in %d columns: %s", room, diff)
 		}

@@ -9,7 +9,7 @@ func (e *env) commands(root *cobra.Command) {
 		commands  []*cobra.Command
 	}{
 		{"talk", "Ask", []*cobra.Command{e.respond(), e.chat(), e.models()}},
-		{"agents", "Agents", []*cobra.Command{e.agents(), e.spaces(), e.drive(), e.sessions()}},
+		{"agents", "Agents", []*cobra.Command{e.agents(), e.spaces(), e.drive(), e.sessions(), e.tasks(), e.embeds()}},
 		{"account", "Account", []*cobra.Command{
 			e.login(), e.logout(), e.whoami(), e.keys(), e.credits(), e.usage(), e.receipts(),
 		}},
@@ -24,6 +24,7 @@ func (e *env) commands(root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
+	helped(root)
 	root.SetHelpFunc(e.help)
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [COMMAND]...", Short: "Show help for a command", Hidden: true,
@@ -39,6 +40,14 @@ func (e *env) commands(root *cobra.Command) {
 			return found.Help()
 		},
 	})
+}
+
+// helped gives every command its --help in our words.
+func helped(c *cobra.Command) {
+	c.Flags().BoolP("help", "h", false, "show this help")
+	for _, sub := range c.Commands() {
+		helped(sub)
+	}
 }
 
 func (e *env) completion() *cobra.Command {

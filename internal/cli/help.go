@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 )
 
@@ -24,7 +25,7 @@ func helpText(c *cobra.Command, s style, columns int) string {
 	if about == "" {
 		about = c.Short + "."
 	}
-	fmt.Fprintf(&b, "%s\n\n%s\n  %s\n", strings.TrimSpace(about), s.bold("Usage"), use(c))
+	fmt.Fprintf(&b, "%s\n\n%s\n  %s\n", wrap(strings.TrimSpace(about), columns), s.bold("Usage"), use(c))
 	for _, section := range sections(c) {
 		fmt.Fprintf(&b, "\n%s\n", s.bold(section.title))
 		for _, sub := range section.commands {
@@ -41,6 +42,29 @@ func helpText(c *cobra.Command, s style, columns int) string {
 		fmt.Fprintf(&b, "\n%s\n", s.dim("\""+c.CommandPath()+" COMMAND --help\" tells more about a command."))
 	}
 	return b.String()
+}
+
+// wrap breaks paragraphs into lines of at most so many columns. Lines that are
+// indented stay as they are.
+func wrap(text string, columns int) string {
+	var out, words []string
+	flush := func() {
+		if len(words) > 0 {
+			out = append(out, ansi.Wordwrap(strings.Join(words, " "), columns, ""))
+			words = nil
+		}
+	}
+	for _, line := range strings.Split(text, "\n") {
+		switch {
+		case line == "", strings.HasPrefix(line, "  "):
+			flush()
+			out = append(out, line)
+		default:
+			words = append(words, line)
+		}
+	}
+	flush()
+	return strings.Join(out, "\n")
 }
 
 func use(c *cobra.Command) string {

@@ -25,7 +25,6 @@ func viewKeys() view {
 		{"Status", "status", state},
 		{"Scopes", "scopes", flexible},
 		{"Last used", "lastUsedAt", when},
-		{"Expires", "expiresAt", when},
 	}}
 }
 

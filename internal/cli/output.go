@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,6 +87,14 @@ func at(v any, path string) any {
 	return v
 }
 
+// has tells whether an object has the first member of a path at all.
+func has(v any, path string) bool {
+	name, _, _ := strings.Cut(path, ".")
+	m, _ := v.(map[string]any)
+	_, ok := m[name]
+	return ok
+}
+
 // text is a member as text; empty where it is absent.
 func text(v any, path string) string {
 	switch v := at(v, path).(type) {
@@ -115,7 +124,7 @@ func (o *output) write(c column, row any, human bool) string {
 	v := at(row, c.path)
 	switch v := v.(type) {
 	case nil:
-		if human {
+		if human && has(row, c.path) {
 			return "–"
 		}
 		return ""
@@ -244,6 +253,9 @@ func (o *output) object(v view, raw jsonx.Value) error {
 		if c.kind == state {
 			text = s.status(text)
 		}
+		if room := width(o.e.out) - columns - 2; room >= 20 { // long text hangs under its beginning
+			text = strings.ReplaceAll(ansi.Wrap(text, room, ""), "\n", "\n"+strings.Repeat(" ", columns+2))
+		}
 		fmt.Fprintf(&b, "%s%s  %s\n", s.dim(c.head), strings.Repeat(" ", columns-ansi.StringWidth(c.head)), text)
 	}
 	_, err = io.WriteString(o.e.out, b.String())
@@ -263,14 +275,20 @@ func (o *output) table(columns []column, rows [][]string) error {
 		return err
 	}
 	s := o.e.style(o.e.out)
-	widths := make([]int, len(columns))
-	for i, c := range columns {
-		widths[i] = ansi.StringWidth(c.head)
-		for _, row := range rows {
-			widths[i] = max(widths[i], ansi.StringWidth(row[i]))
+	var widths []int
+	for {
+		widths = make([]int, len(columns))
+		for i, c := range columns {
+			widths[i] = ansi.StringWidth(c.head)
+			for _, row := range rows {
+				widths[i] = max(widths[i], ansi.StringWidth(row[i]))
+			}
 		}
+		if fit(columns, widths, width(o.e.out)) || len(columns) <= 2 {
+			break
+		}
+		columns, rows = without(columns, rows)
 	}
-	fit(columns, widths, width(o.e.out))
 	line := func(cells []string, paint func(i int, text string) string) {
 		var parts []string
 		for i, cell := range cells {
@@ -307,11 +325,14 @@ func (o *output) table(columns []column, rows [][]string) error {
 	return err
 }
 
+// narrowest is how few columns a flexible one is left.
+const narrowest = 6
+
 func right(k kind) bool { return k == credits || k == count || k == size }
 
 // fit narrows flexible columns, the widest first, until a line of that many
-// columns holds them all; none below ten.
-func fit(columns []column, widths []int, room int) {
+// columns holds them all; it tells whether that worked.
+func fit(columns []column, widths []int, room int) bool {
 	total := 2 * (len(widths) - 1)
 	for _, w := range widths {
 		total += w
@@ -319,16 +340,35 @@ func fit(columns []column, widths []int, room int) {
 	for room > 0 && total > room {
 		widest := -1
 		for i, c := range columns {
-			if c.kind == flexible && widths[i] > 10 && (widest < 0 || widths[i] > widths[widest]) {
+			if c.kind == flexible && widths[i] > narrowest && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
 		if widest < 0 {
-			return
+			return false
 		}
 		widths[widest]--
 		total--
 	}
+	return true
+}
+
+// without leaves out the column that is missed least: the last time, or else
+// the last text that was cut already, or else the last column.
+func without(columns []column, rows [][]string) ([]column, [][]string) {
+	least := len(columns) - 1
+	for _, k := range []kind{flexible, when} {
+		for i, c := range columns {
+			if c.kind == k && i > 0 {
+				least = i
+			}
+		}
+	}
+	fewer := make([][]string, len(rows))
+	for i, row := range rows {
+		fewer[i] = slices.Delete(slices.Clone(row), least, least+1)
+	}
+	return slices.Delete(slices.Clone(columns), least, least+1), fewer
 }
 
 // printJSON prints JSON, indented, or what the jq expression makes of it.

@@ -485,26 +485,5 @@ func (e *env) sessionsDelete() *cobra.Command {
 		Long:    "Delete sessions with their messages and events; a turn that runs is cancelled first. Receipts stay.",
 		Example: "  stoa sessions delete support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
 	}
-	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.client()
-		if err != nil {
-			return err
-		}
-		agent, err := agentsPlace().find(c.Context(), call, args[0])
-		if err != nil {
-			return err
-		}
-		if err := e.confirm(*yes, "Delete %s with all that was said?", list(args[1:], "the session", "sessions")); err != nil {
-			return err
-		}
-		for _, id := range args[1:] {
-			if _, err := call.JSON(c.Context(), http.MethodDelete, client.SessionPath(agent, id), nil, nil, nil); err != nil {
-				return err
-			}
-			e.say("Deleted %s.", id)
-		}
-		return nil
-	}
-	return c
+	return e.deletingOf(c, "/sessions/", "Delete", "the session", "sessions", "with all that was said")
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
@@ -103,17 +104,28 @@ func shorten(text string, columns int) string {
 
 // say writes a line for people: to standard error, never among the data.
 func (e *env) say(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if isTerminal(e.err) {
-		text = clean(text)
+	fmt.Fprintln(e.err, e.fold(fmt.Sprintf(format, args...), 0))
+}
+
+// fold makes text ready for standard error: on a terminal without what could
+// steer it, and broken between words into lines that are indented.
+func (e *env) fold(text string, indent int) string {
+	pad := strings.Repeat(" ", indent)
+	columns := width(e.err)
+	if columns == 0 {
+		return pad + text
 	}
-	fmt.Fprintln(e.err, text)
+	text = clean(text)
+	if columns > 20+indent {
+		text = ansi.Wrap(text, columns-indent, "")
+	}
+	return pad + strings.ReplaceAll(text, "\n", "\n"+pad)
 }
 
 // hint writes a dim line for people, where they look.
 func (e *env) hint(format string, args ...any) {
 	if isTerminal(e.err) {
-		fmt.Fprintln(e.err, e.style(e.err).dim(clean(fmt.Sprintf(format, args...))))
+		fmt.Fprintln(e.err, e.style(e.err).dim(e.fold(fmt.Sprintf(format, args...), 0)))
 	}
 }
 
@@ -146,16 +158,21 @@ type progress struct {
 	columns int
 	style   style
 	shown   bool
+	last    time.Time
 }
+
+// calm is how long a line of progress stands at least.
+const calm = 50 * time.Millisecond
 
 func (e *env) progress() *progress {
 	return &progress{out: e.err, columns: width(e.err), style: e.style(e.err)}
 }
 
 func (p *progress) show(format string, args ...any) {
-	if p.columns == 0 {
+	if p.columns == 0 || time.Since(p.last) < calm {
 		return
 	}
+	p.last = time.Now()
 	text := shorten(oneLine(fmt.Sprintf(format, args...)), p.columns-1)
 	fmt.Fprintf(p.out, "\r\x1b[K%s", p.style.dim(text))
 	p.shown = true

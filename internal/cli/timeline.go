@@ -37,9 +37,11 @@ func (t *timeline) event(ev client.SessionEvent) error {
 	switch ev.Type {
 	case "message.delta":
 		return t.delta(v)
-	case "step.started":
+	case "session.created":
+		return t.line("·", "session "+text(v, "sessionId")+" on version "+text(v, "agentVersion")+" of the agent")
+	case "message.created", "step.started":
 		return nil
-	case "message.created", "message.completed":
+	case "message.completed":
 		if text(v, "role") == "user" && text(v, "kind") == "message" && text(v, "text") != "" {
 			return t.line("›", text(v, "text"))
 		}
@@ -71,8 +73,10 @@ func (t *timeline) event(ev client.SessionEvent) error {
 			word = "wrote "
 		}
 		line := word + text(v, "path")
-		if from := text(v, "fromLine"); from != "" {
-			line += " lines " + from + " to " + text(v, "toLine")
+		if from, to := text(v, "fromLine"), text(v, "toLine"); from != "" && from == to {
+			line += " line " + from
+		} else if from != "" {
+			line += " lines " + from + " to " + to
 		}
 		return t.line("·", line)
 	case "input.requested":

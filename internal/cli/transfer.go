@@ -461,14 +461,17 @@ func copyAll(ctx context.Context, out io.Writer, res *http.Response) error {
 	return err
 }
 
-// A reader tells how much was read.
+// A reader tells how much was read. The file is a field of its own: embedded,
+// its WriteTo would be used, and nothing told.
 type reader struct {
-	*os.File
+	file *os.File
 	step func(n int)
 }
 
+func (r *reader) Close() error { return r.file.Close() }
+
 func (r *reader) Read(b []byte) (int, error) {
-	n, err := r.File.Read(b)
+	n, err := r.file.Read(b)
 	if n > 0 {
 		r.step(n)
 	}

@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/client"
+	"stoa/internal/jsonx"
+)
+
+func viewEmbeds() view {
+	return view{"EmbedURL", []column{
+		{"Id", "id", plain},
+		{"Status", "status", state},
+		{"Visitor", "externalUserId", flexible},
+		{"Origins", "allowedOrigins", flexible},
+		{"Messages", "messagesSent", count},
+		{"Made", "createdAt", when},
+	}}
+}
+
+func viewEmbed(schema string) view {
+	return view{schema, []column{
+		{"Id", "id", plain},
+		{"Agent", "agentId", plain},
+		{"Status", "status", state},
+		{"Chat", "chatSessionId", plain},
+		{"Visitor", "externalUserId", plain},
+		{"Origins", "allowedOrigins", plain},
+		{"Messages", "messagesSent", count},
+		{"Most messages", "maxMessages", count},
+		{"Messages per minute", "messagesPerMinute", count},
+		{"Most credits", "maxCreditsMicro", credits},
+		{"Refused requests", "refusedRequests", count},
+		{"Last message", "lastMessageAt", when},
+		{"Chat ends", "chatExpiresAt", when},
+		{"Revoked", "revokedAt", when},
+		{"Made", "createdAt", when},
+	}}
+}
+
+// Where the two kinds of embed are below an agent.
+const (
+	embedURLs     = "/embed-urls"
+	embedSessions = "/embed-sessions"
+)
+
+// embedKind tells by its id which kind an embed is of.
+func embedKind(id string) (string, error) {
+	switch {
+	case strings.HasPrefix(id, "emu_"):
+		return embedURLs, nil
+	case strings.HasPrefix(id, "ems_"):
+		return embedSessions, nil
+	}
+	return "", usagef("%q is no id of an embed; one begins with emu_ (a link) or ems_ (an embed session)", id)
+}
+
+func (e *env) embeds() *cobra.Command {
+	c := group("embeds", "Show an agent in a web page", `Show an agent in a web page: by a link to the chat page for a frame (emu_…), or by a token for a page
+of your own (ems_…). Make one per visitor, on your server. AGENT is an id, an external id, or a name
+that only one has.`)
+	list := &cobra.Command{
+		Use: "list AGENT", Short: "List the embeds of an agent", Args: takes("AGENT"),
+		Long:    "List the links of an agent, newest first, or with --sessions its embed sessions.",
+		Example: "  stoa embeds list support\n  stoa embeds list support --sessions",
+	}
+	n := limit(list)
+	sessions := list.Flags().Bool("sessions", false, "list embed sessions instead of links")
+	e.one(agentsPlace(), list, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+		kind := embedURLs
+		if *sessions {
+			kind = embedSessions
+		}
+		return o.list(viewEmbeds(), call.All(ctx, path+kind, nil, ask(*n)), *n, "There are no embeds.")
+	})
+	c.AddCommand(e.embedsCreate(), list,
+		e.oneEmbed("get", "Show an embed", "Show an embed, with what was sent under it and how many requests of other origins were refused.", func(ctx context.Context, call *client.Client, o *output, path, id string) error {
+			kind, err := embedKind(id)
+			if err != nil {
+				return err
+			}
+			schema := "EmbedURL"
+			if kind == embedSessions {
+				schema = "EmbedSession"
+			}
+			return reading(viewEmbed(schema))(ctx, call, o, path+kind+"/"+url.PathEscape(id), nil)
+		}),
+		e.oneEmbed("refresh", "Make a new token for an embed session", "Make a new token for an embed session and print it, alone on standard output.", func(ctx context.Context, call *client.Client, o *output, path, id string) error {
+			raw, err := call.JSON(ctx, http.MethodPost, path+embedSessions+"/"+url.PathEscape(id)+"/refresh", nil, nil, nil)
+			if err != nil {
+				return err
+			}
+			return e.embedSecret(o, raw, false)
+		}),
+		e.embedsRevoke(),
+	)
+	return c
+}
+
+// oneEmbed makes a command about an embed.
+func (e *env) oneEmbed(verb, short, long string, do func(ctx context.Context, call *client.Client, o *output, path, id string) error) *cobra.Command {
+	return e.one(agentsPlace(), &cobra.Command{
+		Use: verb + " AGENT EMBED", Short: short, Long: long, Args: takes("AGENT", "EMBED"),
+		Example: "  stoa embeds " + verb + " support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
+	}, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+		return do(ctx, call, o, path, args[0])
+	})
+}
+
+func (e *env) embedsCreate() *cobra.Command {
+	c := &cobra.Command{
+		Use: "create AGENT", Short: "Make a link or a token for one visitor", Args: takes("AGENT"),
+		Long: `Make a link to the chat page for one visitor and print it, alone on standard output: it holds a secret
+that can be used once, and soon. With --snippet it is the HTML of a frame. With --token it is a token
+for a page of your own instead.`,
+		Example: "  stoa embeds create support --origin https://www.example.com --user user-1042\n  stoa embeds create support --origin http://localhost:3000 --snippet > frame.html",
+	}
+	f := c.Flags()
+	origins := f.StringSlice("origin", nil, "a page that may show it, such as https://www.example.com; may be given again")
+	token, snippet := f.Bool("token", false, "make an embed session and print its token"), f.Bool("snippet", false, "print the HTML of a frame")
+	user, chat := f.String("user", "", "`id` of the visitor"), f.String("chat", "", "`id` of a chat to go on with")
+	greeting, theme := f.String("greeting", "", "`text` before the first message"), f.String("theme", "", "auto, light or dark")
+	expires, ends := f.String("expires", "", "how long the link or token can be used, such as 5m"), f.String("chat-expires", "", "how long the chat can go on, such as 1h")
+	most, messages := f.String("max-credits", "", "what the chat may cost, in `credits`"), f.Int("max-messages", 0, "how many messages the visitor may send")
+	return e.one(agentsPlace(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+		if len(*origins) == 0 {
+			return usagef("which pages may show it? Give it an --origin")
+		}
+		if *token && *snippet {
+			return usagef("--snippet is for a link, not for a token")
+		}
+		body := map[string]any{"allowedOrigins": *origins}
+		set(body, c, "user", "externalUserId", *user)
+		set(body, c, "chat", "chatSessionId", *chat)
+		set(body, c, "greeting", "greeting", *greeting)
+		set(body, c, "theme", "theme", *theme)
+		set(body, c, "max-messages", "maxMessages", *messages)
+		for member, text := range map[string]string{"expiresInSeconds": *expires, "chatExpiresInSeconds": *ends} {
+			if text == "" {
+				continue
+			}
+			d, err := span(text)
+			if err != nil {
+				return err
+			}
+			body[member] = int64(d / time.Second)
+		}
+		if *most != "" {
+			n, err := parseCredits(*most)
+			if err != nil {
+				return err
+			}
+			body["maxCreditsMicro"] = int64(n)
+		}
+		kind := embedURLs
+		if *token {
+			kind = embedSessions
+		}
+		raw, err := call.JSON(ctx, http.MethodPost, path+kind, nil, body, nil)
+		if err != nil {
+			return err
+		}
+		return e.embedSecret(o, raw, *snippet)
+	})
+}
+
+// embedSecret prints the link or token of a new embed.
+func (e *env) embedSecret(o *output, raw jsonx.Value, snippet bool) error {
+	if o.raw() {
+		return o.printJSON(raw)
+	}
+	var made struct {
+		ID        string `json:"id"`
+		URL       string `json:"url"`
+		Token     string `json:"token"`
+		ExpiresAt string `json:"expiresAt"`
+	}
+	if err := jsonx.Unmarshal(raw, &made); err != nil {
+		return fmt.Errorf("the reply is not what the contract says: %w", err)
+	}
+	secret, what := made.URL, "The link"
+	if made.Token != "" {
+		secret, what = made.Token, "The token"
+	}
+	e.say("%s of %s is shown only now, and can be used until %s:", what, made.ID, made.ExpiresAt)
+	if snippet {
+		secret = fmt.Sprintf(`<iframe src="%s" title="Chat" width="400" height="600" referrerpolicy="no-referrer"></iframe>`, html.EscapeString(made.URL))
+	}
+	_, err := fmt.Fprintln(e.out, secret)
+	return err
+}
+
+func (e *env) embedsRevoke() *cobra.Command {
+	c := &cobra.Command{
+		Use: "revoke AGENT EMBED...", Short: "End embeds", Args: takes("AGENT", "EMBED..."),
+		Long: "End embeds at once: their links and tokens work no more. What was said stays.", Example: "  stoa embeds revoke support emu_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+	}
+	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		kinds := make([]string, len(args))
+		for i, id := range args[1:] {
+			kind, err := embedKind(id)
+			if err != nil {
+				return err
+			}
+			kinds[i] = kind
+		}
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		agent, err := agentsPlace().find(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		if err := e.confirm(*yes, "Revoke %s, whose visitors cannot go on?", list(args[1:], "the embed", "embeds")); err != nil {
+			return err
+		}
+		for i, id := range args[1:] {
+			path := agentsPlace().path + "/" + url.PathEscape(agent) + kinds[i] + "/" + url.PathEscape(id)
+			if _, err := call.JSON(c.Context(), http.MethodDelete, path, nil, nil, nil); err != nil {
+				return err
+			}
+			e.say("Revoked %s.", id)
+		}
+		return nil
+	}
+	return c
+}
