@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDir); dir != "" {
 		os.Exit(crashChild(dir))
 	}
+	if dir := os.Getenv(clockDir); dir != "" {
+		os.Exit(clockChild(dir))
+	}
 	goleak.VerifyTestMain(m)
 }
 
