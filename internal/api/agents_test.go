@@ -270,6 +270,7 @@ func TestChangesOfWhatASessionPinsMakeVersions(t *testing.T) {
 
 	etag := a.Want(200, "GET", a.agent, nil).Header.Get("ETag")
 	a.With("If-Match", `"r0"`).WantError(stoa.CodePrecondition, "POST", a.agent+"/rollback", object{"version": 1})
+	a.With("If-Match", `"r0"`).WantError(stoa.CodePrecondition, "PATCH", a.agent, object{"name": "late"})
 	a.WantError(stoa.CodeNotFound, "POST", a.agent+"/rollback", object{"version": 99})
 	var back contract.Agent
 	a.With("If-Match", etag).Want(200, "POST", a.agent+"/rollback", object{"version": 1}).JSON(&back)

@@ -373,6 +373,7 @@ func TestACancelIsKeptAndARetryBeginsAnew(t *testing.T) {
 	if partial.Role != "assistant" || partial.Status != "cancelled" || partial.Text == "" {
 		t.Errorf("what was written is %+v", partial)
 	}
+	a.With("Idempotency-Key", "two words").Want(400, "POST", path+"/retry", nil)
 	once := a.With("Idempotency-Key", "retry-1")
 	first := once.Want(202, "POST", path+"/retry", nil)
 	again := once.Want(202, "POST", path+"/retry", nil)
