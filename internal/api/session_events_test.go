@@ -182,7 +182,7 @@ func TestAStreamFollowsFurtherTurnsWhenAsked(t *testing.T) {
 // TestManyWatchersOfOneSession sees every event once, in order, in each of many
 // streams.
 func TestManyWatchersOfOneSession(t *testing.T) {
-	const watchers = 100
+	const watchers = 500
 	h := start(t, apitest.Config{Server: func(s *api.Server) { s.Limits = config.Limits{EventStreamsPerKey: watchers} }})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "tokens: 30\nslow: 20ms", nil)
@@ -202,6 +202,36 @@ func TestManyWatchersOfOneSession(t *testing.T) {
 			t.Fatalf("watcher %d saw something else:\n%s", i, diff)
 		}
 	}
+}
+
+// TestAReaderWhoStopsReadingHoldsUpNobody leaves a stream unread until the
+// session is long over; others see it end, and nothing is lost to the first.
+func TestAReaderWhoStopsReadingHoldsUpNobody(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	text := strings.Repeat("a long line of text that fills whatever lies in between. ", 1500)
+	_, path := a.begin(t, "say: "+text, nil)
+	slow := a.follow(t, path, 0, "follow=true")
+	for range 20 { // more than sockets take unread
+		a.until(t, path, "completed")
+		a.Want(202, "POST", path+"/messages", object{"message": "say: " + text})
+	}
+	for a.until(t, path, "completed").Turn.Number < 21 {
+	}
+	s := a.until(t, path, "completed")
+	quick := slices.Collect(a.follow(t, path, 0).events(t))
+	if int64(len(quick)) != s.LastEventSeq {
+		t.Fatalf("a quick reader has %d events of %d", len(quick), s.LastEventSeq)
+	}
+	for ev := range slow.events(t) {
+		if diff := cmp.Diff(quick[ev.Seq-1], ev); diff != "" {
+			t.Fatalf("event %d differs:\n%s", ev.Seq, diff)
+		}
+		if ev.Seq == s.LastEventSeq {
+			return
+		}
+	}
+	t.Error("the slow reader's stream ended early")
 }
 
 func TestAKeyHasSoManyStreams(t *testing.T) {
