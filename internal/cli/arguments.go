@@ -44,7 +44,7 @@ func (e *env) textOf(value string) (string, error) {
 	var text []byte
 	var err error
 	if name == "-" {
-		text, err = io.ReadAll(io.LimitReader(e.in, maxPrompt+1))
+		text, err = io.ReadAll(io.LimitReader(e.stdin, maxPrompt+1))
 	} else {
 		text, err = os.ReadFile(name)
 	}

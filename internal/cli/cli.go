@@ -33,6 +33,7 @@ const (
 type env struct {
 	environ  []string // as os.Environ gives it
 	in       io.Reader
+	stdin    io.Reader // in, as long as nobody interrupts
 	out, err io.Writer
 	hangup   <-chan os.Signal
 }
@@ -59,7 +60,7 @@ func (e *env) getenv(name string) string {
 // gives the exit code. Hangup carries the signals after which a server reads its
 // configuration again; nil means none.
 func Main(ctx context.Context, args, environ []string, hangup <-chan os.Signal, in io.Reader, out, errOut io.Writer) int {
-	e := &env{environ: environ, in: in, out: out, err: errOut, hangup: hangup}
+	e := &env{environ: environ, in: in, stdin: interruptible{ctx, in}, out: out, err: errOut, hangup: hangup}
 	root := e.root()
 	root.SetArgs(args)
 	root.SetIn(in)

@@ -232,8 +232,22 @@ func TestFlexibleColumnsMakeATableFit(t *testing.T) {
 	}
 }
 
+func TestLinesBreakBetweenWords(t *testing.T) {
+	for line, want := range map[string]string{
+		"":                         "",
+		"one two three":            "one two\nthree",
+		"ses_06gviabge5omv7 and a": "ses_06gviabge5omv7\nand a",
+		"日本語 日本語":                  "日本語\n日本語",
+		"  x":                      "  x",
+	} {
+		if got := breakLine(line, 8); got != want {
+			t.Errorf("%q is broken as %q, want %q", line, got, want)
+		}
+	}
+}
+
 func TestFieldsMakeAnObject(t *testing.T) {
-	e := &env{in: strings.NewReader("from stdin")}
+	e := &env{stdin: strings.NewReader("from stdin")}
 	got, err := e.fields([]string{"a=1", "b[c]=x", "b[d][e]=y", "l[]=1", "l[]=2", "empty="}, []string{"n=1.5", "t=true", "z=null", "s=1.2.3", "f=@-"})
 	if err != nil {
 		t.Fatal(err)

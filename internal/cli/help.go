@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 )
 
@@ -50,7 +49,7 @@ func wrap(text string, columns int) string {
 	var out, words []string
 	flush := func() {
 		if len(words) > 0 {
-			out = append(out, ansi.Wordwrap(strings.Join(words, " "), columns, ""))
+			out = append(out, breakLine(strings.Join(words, " "), columns))
 			words = nil
 		}
 	}

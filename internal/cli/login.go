@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
 	"stoa/internal/auth"
@@ -46,7 +46,7 @@ read. STOA_BASE_URL and STOA_API_KEY come before what is remembered.`,
 		if at == "" {
 			at = e.whereabouts(known)
 		}
-		key, err := e.readKey(at)
+		key, err := e.readKey(c.Context(), at)
 		if err != nil {
 			return err
 		}
@@ -95,18 +95,18 @@ func loopback(host string) bool {
 }
 
 // readKey asks for a key and looks at its form.
-func (e *env) readKey(at string) (string, error) {
+func (e *env) readKey(ctx context.Context, at string) (string, error) {
 	var key string
 	if fd, ok := terminal(e.in); ok && isTerminal(e.err) {
 		fmt.Fprintf(e.err, "Key for %s (not shown): ", clean(at))
-		text, err := term.ReadPassword(fd)
+		text, err := readHidden(ctx, fd)
 		fmt.Fprintln(e.err)
 		if err != nil {
 			return "", fmt.Errorf("read the key: %w", err)
 		}
-		key = string(text)
+		key = text
 	} else {
-		line, err := bufio.NewReader(io.LimitReader(e.in, 4096)).ReadString('\n')
+		line, err := bufio.NewReader(io.LimitReader(e.stdin, 4096)).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return "", fmt.Errorf("read the key: %w", err)
 		}

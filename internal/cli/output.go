@@ -254,7 +254,7 @@ func (o *output) object(v view, raw jsonx.Value) error {
 			text = s.status(text)
 		}
 		if room := width(o.e.out) - columns - 2; room >= 20 { // long text hangs under its beginning
-			text = strings.ReplaceAll(ansi.Wrap(text, room, ""), "\n", "\n"+strings.Repeat(" ", columns+2))
+			text = strings.ReplaceAll(breakLine(text, room), "\n", "\n"+strings.Repeat(" ", columns+2))
 		}
 		fmt.Fprintf(&b, "%s%s  %s\n", s.dim(c.head), strings.Repeat(" ", columns-ansi.StringWidth(c.head)), text)
 	}

@@ -82,7 +82,7 @@ func (e *env) prompt(args []string) (string, error) {
 			return "", usagef("standard input can be read once only")
 		}
 		read = true
-		text, err := io.ReadAll(io.LimitReader(e.in, maxPrompt+1))
+		text, err := io.ReadAll(io.LimitReader(e.stdin, maxPrompt+1))
 		if err != nil {
 			return "", fmt.Errorf("read the prompt: %w", err)
 		}

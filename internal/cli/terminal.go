@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -102,6 +104,28 @@ func shorten(text string, columns int) string {
 	return ansi.Truncate(text, columns, "…")
 }
 
+// breakLine breaks a line between words, so that no line has more columns than
+// that. Words are left whole, because they may be ids to be copied.
+func breakLine(line string, columns int) string {
+	var b strings.Builder
+	used := 0
+	for i, word := range strings.Split(line, " ") {
+		w := ansi.StringWidth(word)
+		switch {
+		case i == 0:
+		case used+1+w > columns:
+			b.WriteByte('\n')
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += w
+	}
+	return b.String()
+}
+
 // say writes a line for people: to standard error, never among the data.
 func (e *env) say(format string, args ...any) {
 	fmt.Fprintln(e.err, e.fold(fmt.Sprintf(format, args...), 0))
@@ -117,7 +141,11 @@ func (e *env) fold(text string, indent int) string {
 	}
 	text = clean(text)
 	if columns > 20+indent {
-		text = ansi.Wrap(text, columns-indent, "")
+		lines := strings.Split(text, "\n")
+		for i, line := range lines {
+			lines[i] = breakLine(line, columns-indent)
+		}
+		text = strings.Join(lines, "\n")
 	}
 	return pad + strings.ReplaceAll(text, "\n", "\n"+pad)
 }
@@ -140,15 +168,68 @@ func (e *env) confirm(yes bool, format string, args ...any) error {
 		return usagef("%s; add --yes to do it without being asked", strings.TrimSuffix(question, "?"))
 	}
 	fmt.Fprintf(e.err, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(e.in).ReadString('\n')
-	if err != nil && answer == "" {
-		return fmt.Errorf("nothing was changed")
+	answer, err := bufio.NewReader(e.stdin).ReadString('\n')
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(e.err)
+		return err
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
 	}
 	return fmt.Errorf("nothing was changed")
+}
+
+// An interruptible reader gives up with its context. A read that is under way
+// stays behind; the program ends with it.
+type interruptible struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+func (r interruptible) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	type result struct {
+		n   int
+		err error
+	}
+	own, done := make([]byte, len(b)), make(chan result, 1) // b belongs to the caller again after a return
+	go func() {
+		n, err := r.in.Read(own)
+		done <- result{n, err}
+	}()
+	select {
+	case got := <-done:
+		return copy(b, own[:got.n]), got.err
+	case <-r.ctx.Done():
+		return 0, r.ctx.Err()
+	}
+}
+
+// readHidden reads a line from a terminal that does not show it. Interrupted, it
+// leaves the terminal as it was.
+func readHidden(ctx context.Context, fd uintptr) (string, error) {
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", err
+	}
+	type result struct {
+		text []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		text, err := term.ReadPassword(fd)
+		done <- result{text, err}
+	}()
+	select {
+	case got := <-done:
+		return string(got.text), got.err
+	case <-ctx.Done():
+		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
+	}
 }
 
 // A progress is one line that is written over while something goes on. Off a
