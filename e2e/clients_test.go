@@ -1,0 +1,31 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"stoa/internal/fakeup"
+)
+
+// The official JavaScript client needs Node, and its packages, which
+// "npm ci" in e2e/openai-js fetches. Its Go sibling is in e2e/openai-go.
+func TestTheOfficialJavaScriptClient(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("node is not installed")
+	}
+	if _, err := os.Stat("openai-js/node_modules/openai"); err != nil {
+		t.Skip("run npm ci in e2e/openai-js first")
+	}
+	f := fakeup.Start(t)
+	h := newHouse(t, f.URL, "")
+	h.start()
+	poor := h.newAccount(t, "free", 0)
+	cmd := exec.CommandContext(t.Context(), node, "--test", "client.test.mjs")
+	cmd.Dir = "openai-js"
+	cmd.Env = append(os.Environ(), "STOA_BASE_URL="+h.url+"/api/v1", "STOA_API_KEY="+ownerKey, "STOA_POOR_KEY="+poor.key)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
