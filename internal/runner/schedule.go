@@ -3,7 +3,10 @@ package runner
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"stoa/internal/schedule"
 	"stoa/internal/stoa"
@@ -54,9 +57,10 @@ func NewScheduler(r *Runner, cfg ScheduleConfig) *Scheduler {
 func (s *Scheduler) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
 const (
-	dueBatch  = 25          // tasks in one transaction, so that no other writer waits for long
-	rowsBatch = 2000        // and about as many rows
-	roomPoll  = time.Second // how often the queue of sessions is looked at while runs wait for room in it
+	dueBatch      = 25          // tasks in one transaction, so that no other writer waits for long
+	rowsBatch     = 2000        // and about as many rows
+	writersBeside = 4           // transactions at once, where the database allows it
+	roomPoll      = time.Second // how often the queue of sessions is looked at while runs wait for room in it
 )
 
 // Run starts what falls due until ctx ends. It sleeps until the next instant, or
@@ -102,58 +106,79 @@ func (s *Scheduler) look(ctx context.Context) (time.Duration, error) {
 // next instant of any task, zero for none, and whether runs wait for room among
 // the account's sessions.
 func (s *Scheduler) Tick(ctx context.Context) (next time.Time, room bool, err error) {
+	// What is late is judged by when the pass began, not by how long it takes.
+	pass := s.now()
 	for {
 		var todo store.TaskChores
 		err := s.r.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
 			todo, err = tx.TaskChores(ctx)
 			return err
 		})
-		if err != nil {
-			return todo.NextAt, todo.Room, err
-		}
-		due := !todo.NextAt.IsZero() && !todo.NextAt.After(s.now())
+		due := !todo.NextAt.IsZero() && !todo.NextAt.After(pass)
 		done := 0
-		if due {
-			n, _, err := s.batch(ctx, func(tx *store.Tx) ([]store.Ref, error) { return tx.DueTasks(ctx, s.now(), dueBatch) }, (*taskChange).chunk)
-			if err != nil {
-				return todo.NextAt, todo.Room, err
+		for _, chore := range []struct {
+			needed bool
+			do     func() (int, error)
+		}{
+			{due, func() (int, error) {
+				return s.beside(func() (int, error) {
+					n, _, err := s.batch(ctx, pass, func(tx *store.Tx) ([]store.Ref, error) { return tx.DueTasks(ctx, pass, dueBatch) }, (*taskChange).chunk)
+					return n, err
+				})
+			}},
+			{todo.Settle, func() (int, error) {
+				n, _, err := s.batch(ctx, pass, func(tx *store.Tx) ([]store.Ref, error) { return tx.TasksToSettle(ctx, dueBatch) }, nil)
+				return n, err
+			}},
+			{todo.Room, func() (int, error) { return s.fillRoom(ctx, pass) }},
+			{todo.Deleted, func() (int, error) { return s.sweep(ctx) }},
+		} {
+			if chore.needed && err == nil {
+				var n int
+				n, err = chore.do()
+				done += n
 			}
-			done += n
 		}
-		if todo.Settle {
-			n, _, err := s.batch(ctx, func(tx *store.Tx) ([]store.Ref, error) { return tx.TasksToSettle(ctx, dueBatch) }, nil)
-			if err != nil {
-				return todo.NextAt, todo.Room, err
-			}
-			done += n
+		if err == nil {
+			err = ctx.Err()
 		}
-		if todo.Room {
-			n, err := s.fillRoom(ctx)
-			if err != nil {
-				return todo.NextAt, todo.Room, err
-			}
-			done += n
-		}
-		if todo.Deleted {
-			n, err := s.sweep(ctx)
-			if err != nil {
-				return todo.NextAt, todo.Room, err
-			}
-			done += n
-		}
-		if done == 0 || ctx.Err() != nil { // what is left, another process is at
-			if due {
-				todo.NextAt = s.now().Add(pollShared)
-			}
-			return todo.NextAt, todo.Room, ctx.Err()
+		switch {
+		case err != nil:
+			return todo.NextAt, todo.Room, err
+		case done > 0:
+		case due: // what is left, another process is at
+			return pass.Add(pollShared), todo.Room, nil
+		case todo.NextAt.IsZero() || todo.NextAt.After(s.now()):
+			return todo.NextAt, todo.Room, nil
+		default:
+			pass = s.now()
 		}
 	}
+}
+
+// beside does the same several times at once, where the database has more than
+// one writer. It adds up what they did.
+func (s *Scheduler) beside(do func() (int, error)) (int, error) {
+	if !s.r.cfg.Store.Postgres() {
+		return do()
+	}
+	var group errgroup.Group
+	var total atomic.Int64
+	for range writersBeside {
+		group.Go(func() error {
+			n, err := do()
+			total.Add(int64(n))
+			return err
+		})
+	}
+	err := group.Wait()
+	return int(total.Load()), err
 }
 
 // batch changes tasks in one transaction: first it takes note of what has ended,
 // then work, then what waits may start. It tells how many it looked at, and how
 // many runs began. A task that cannot be changed keeps nobody else from it.
-func (s *Scheduler) batch(ctx context.Context, pick func(tx *store.Tx) ([]store.Ref, error), work func(*taskChange) error) (n, began int, err error) {
+func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *store.Tx) ([]store.Ref, error), work func(*taskChange) error) (n, began int, err error) {
 	err = s.r.cfg.Store.Write(ctx, func(tx *store.Tx) error {
 		n, began = 0, 0
 		refs, err := pick(tx)
@@ -164,7 +189,7 @@ func (s *Scheduler) batch(ctx context.Context, pick func(tx *store.Tx) ([]store.
 		for _, ref := range refs {
 			rows, starts := 0, 0
 			err := tx.Savepoint(ctx, func() error {
-				c, err := s.open(ctx, tx, rooms, ref.AccountID, "", ref.ID)
+				c, err := s.open(ctx, tx, now, rooms, ref.AccountID, "", ref.ID)
 				if stoa.CodeOf(err) == stoa.CodeTaskNotFound {
 					return nil
 				}
@@ -203,7 +228,7 @@ func (s *Scheduler) batch(ctx context.Context, pick func(tx *store.Tx) ([]store.
 
 // fillRoom starts runs that wait for room, for each account as many as there is
 // room for.
-func (s *Scheduler) fillRoom(ctx context.Context) (int, error) {
+func (s *Scheduler) fillRoom(ctx context.Context, now time.Time) (int, error) {
 	var accounts []string
 	err := s.r.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		accounts, err = tx.AccountsWaitingForRoom(ctx)
@@ -215,7 +240,7 @@ func (s *Scheduler) fillRoom(ctx context.Context) (int, error) {
 	total := 0
 	for _, id := range accounts {
 		for began := 1; began > 0 && ctx.Err() == nil; total += began {
-			_, began, err = s.batch(ctx, func(tx *store.Tx) ([]store.Ref, error) {
+			_, began, err = s.batch(ctx, now, func(tx *store.Tx) ([]store.Ref, error) {
 				free, err := s.room(ctx, tx, id)
 				if err != nil || free <= 0 {
 					return nil, err

@@ -42,8 +42,8 @@ type taskChange struct {
 }
 
 // open locks a task. An empty agentID stands for any.
-func (s *Scheduler) open(ctx context.Context, tx *store.Tx, r rooms, accountID, agentID, id string) (*taskChange, error) {
-	c := &taskChange{s: s, ctx: ctx, tx: tx, now: s.now(), rooms: r}
+func (s *Scheduler) open(ctx context.Context, tx *store.Tx, now time.Time, r rooms, accountID, agentID, id string) (*taskChange, error) {
+	c := &taskChange{s: s, ctx: ctx, tx: tx, now: now, rooms: r}
 	var err error
 	if c.task, err = tx.LockTask(ctx, accountID, agentID, id); err != nil {
 		return c, err
@@ -308,7 +308,7 @@ func (c *taskChange) start(r *stoa.TaskRun, asked bool) (beginning, error) {
 		t.SessionID = session.ID
 	}
 	r.SessionID, r.Turn, r.Status, r.Waiting = session.ID, session.Turn.Number, string(session.Status), ""
-	r.Delay = max(0, c.now.Sub(r.ScheduledFor))
+	r.Delay = max(0, c.s.now().Sub(r.ScheduledFor))
 	t.Counts.Started++
 	return started, nil
 }
