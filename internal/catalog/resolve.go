@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"stoa/internal/near"
 	"stoa/internal/stoa"
 )
 
@@ -122,7 +123,7 @@ func (c *Catalog) didYouMean(asked string) string {
 	}
 	best, least := "", 1+min(6, len(lower)/3)
 	try := func(name, means string) {
-		if d := distance(lower, strings.ToLower(name)); d < least {
+		if d := near.Distance(lower, strings.ToLower(name)); d < least {
 			best, least = means, d
 		}
 	}
@@ -139,25 +140,4 @@ func (c *Catalog) didYouMean(asked string) string {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// distance counts the single-byte edits between two names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
