@@ -10,6 +10,8 @@ import (
 const (
 	stubAgent   = "agt_01k9zqd3m8w5x7y2c4b6n8p0ra"
 	stubSession = "ses_01k9zqd3m8w5x7y2c4b6n8p0ra"
+	stubTask    = "tsk_01k9zqd3m8w5x7y2c4b6n8p0ra"
+	stubEmbed   = "emu_01k9zqd3m8w5x7y2c4b6n8p0ra"
 )
 
 // agentReplies are what the stub says of agents, by operation.
@@ -77,11 +79,14 @@ func stubEvents() []string {
 
 // agents answers below /api-agents.
 func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
-	path = strings.Replace(strings.Replace(path, stubAgent, "{id}", 1), stubSession, "{sessionId}", 1)
+	path = strings.NewReplacer(stubAgent, "{id}", stubSession, "{sessionId}", stubTask, "{taskId}", stubEmbed, "{embedId}").Replace(path)
 	op := r.Method + " " + path
 	switch {
 	case r.Method == "DELETE":
 		w.WriteHeader(204)
+		return
+	case op == "GET /api-agents/{id}/sessions/{sessionId}/export":
+		fmt.Fprint(w, "# What about refunds?\n")
 		return
 	case op == "GET /api-agents/{id}/drive/files/content":
 		fmt.Fprint(w, "# Read me\n\nThe handbook is in its folder.\n")
@@ -97,7 +102,18 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 		<-r.Context().Done()
 		return
 	}
-	if reply, ok := agentReplies()[op]; ok {
+	reply, ok := agentReplies()[op]
+	if !ok {
+		reply, ok = laterReplies()[op]
+	}
+	if strings.HasSuffix(op, "/preview") {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), "nonsense") {
+			s.fail(w, "invalid_cron", "The expression has one field, and a cron expression has five.")
+			return
+		}
+	}
+	if ok {
 		status := 200
 		if r.Method == "POST" {
 			status = 202

@@ -252,6 +252,7 @@ func stubReplies() map[string]string {
 		"GET /accounts/{id}":         `{` + account + `,` + balance + `}`,
 		"PATCH /accounts/{id}":       `{` + account + `,` + balance + `}`,
 		"POST /accounts/{id}/grants": `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rz","accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","amountMicro":5000000,"reason":"top-up","externalRef":null,"createdAt":"2026-09-01T08:00:00.000Z"}`,
+		"GET /providers":             stubProviders(),
 		"GET /health":                `{"status":"ok","timestamp":"2026-11-20T12:00:00.000Z"}`,
 		"GET /users/me":              me("pro", "Pro", true),
 		"GET /users/me as free":      me("free", "Free", false),
@@ -283,6 +284,7 @@ func TestTheStubSaysWhatTheContractSays(t *testing.T) {
 	}
 	replies := stubReplies()
 	maps.Copy(replies, agentReplies())
+	maps.Copy(replies, laterReplies())
 	for op, reply := range replies {
 		fields := strings.Fields(op)
 		item := doc.Paths.Value("/api/v1" + fields[1])

@@ -8,6 +8,7 @@ import { Credits } from "./pages/credits";
 import { Keys } from "./pages/keys";
 import { Overview } from "./pages/overview";
 import { Playground } from "./pages/playground";
+import { ProvidersPage } from "./pages/providers";
 
 export interface Page {
   path: string; // behind "#/"; what follows it belongs to the page
@@ -25,4 +26,5 @@ export const pages: Page[] = [
   { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", show: Credits },
   { path: "keys", title: "Keys", icon: "keys", needs: "listKeys", show: Keys },
   { path: "accounts", title: "Accounts", icon: "accounts", needs: "listAccounts", scope: "operator", show: Accounts },
+  { path: "providers", title: "Providers", icon: "providers", needs: "listProviders", scope: "operator", show: ProvidersPage },
 ];

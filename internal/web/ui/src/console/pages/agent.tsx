@@ -1,4 +1,5 @@
-// One agent: its sessions, its drive, its settings and earlier versions.
+// One agent: its sessions, drive, schedules and embeds, its settings and earlier
+// versions.
 import { useState } from "preact/hooks";
 import { onceKey, type Problem } from "../../lib/api";
 import type { Agent, AgentVersion } from "../../lib/agents";
@@ -13,8 +14,11 @@ import { toast } from "../parts/toast";
 import { go } from "../router";
 import { useSession } from "../session";
 import { DriveView } from "./drive";
+import { EmbedsView } from "./embeds";
 import { SessionView } from "./session";
 import { SessionsView } from "./sessions";
+import { TaskView } from "./task";
+import { TasksView } from "./tasks";
 
 interface Tagged {
   data: Agent;
@@ -27,6 +31,8 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
   const tabs = [
     { id: "sessions", title: "Sessions", shown: offers("listSessions") },
     { id: "drive", title: "Drive", shown: offers("listDriveFiles") },
+    { id: "tasks", title: "Schedules", shown: offers("listScheduledTasks") },
+    { id: "embeds", title: "Embeds", shown: offers("listEmbedURLs") },
     { id: "settings", title: "Settings", shown: true },
     { id: "versions", title: "Versions", shown: offers("listAgentVersions") },
   ].filter((t) => t.shown);
@@ -52,6 +58,8 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
           <SessionsView agentId={id} />
         ))}
       {active === "drive" && (may("drive:read") ? <DriveView agentId={id} folder={rest} /> : <Lacking scope="drive:read" />)}
+      {active === "tasks" && (!may("schedules:read") ? <Lacking scope="schedules:read" /> : rest ? <TaskView key={rest} agentId={id} id={rest} /> : <TasksView agentId={id} />)}
+      {active === "embeds" && (may("embeds:write") ? <States of={agent}>{(a) => <EmbedsView agentId={id} enabled={a.data.embedEnabled} shown={rest} />}</States> : <Lacking scope="embeds:write" />)}
       {active === "settings" && <States of={agent}>{(a) => <Settings key={a.etag} agent={a} onSaved={agent.set} onStale={agent.reload} />}</States>}
       {active === "versions" && <States of={agent}>{(a) => <Versions agent={a} onBack={agent.set} />}</States>}
     </>

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Problem } from "../../lib/api";
 import { size, count } from "../../lib/format";
+import { saveFile } from "../../lib/save";
 import type { Drive, DriveFile, DriveFileList, DriveHit } from "../../lib/agents";
 import { Button, Field, Time } from "../parts/basic";
 import { Confirm, Dialog } from "../parts/dialog";
@@ -283,11 +284,7 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
   const download = () =>
     attempt(async () => {
       const reply = await api.raw("GET", root + "/files/content", { query: { path } });
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(await reply.blob());
-      link.download = path.split("/").at(-1)!;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+      saveFile(await reply.blob(), path.split("/").at(-1)!);
     });
   const text = draft ?? file.data?.text;
   return (

@@ -4,9 +4,10 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { type Api, onceKey, type Problem } from "../../lib/api";
 import { hear, type Said, type Session, type SessionEvent } from "../../lib/agents";
 import { count, of as plural, size } from "../../lib/format";
+import { saveFile } from "../../lib/save";
 import { readEvents } from "../../lib/sse";
 import { Amount, Badge, Button, Notice } from "../parts/basic";
-import { Confirm } from "../parts/dialog";
+import { Confirm, Dialog } from "../parts/dialog";
 import { asProblem, Failure, Skeleton, useLoad } from "../parts/load";
 import { ReplyText, Spoken } from "../parts/reply";
 import { going, Status } from "../parts/status";
@@ -59,13 +60,14 @@ async function follow(api: Api, path: string, signal: AbortSignal, tell: (events
 }
 
 export function SessionView({ agentId, id }: { agentId: string; id: string }) {
-  const { api, may } = useSession();
+  const { api, may, offers } = useSession();
   const path = `/api-agents/${agentId}/sessions/${id}`;
   const session = useLoad((signal) => api.get<Session>(path, undefined, signal), [api, path]);
   const [log, setLog] = useState<Log>({ events: [], said: [], live: false });
   const [problem, setProblem] = useState<Problem>();
   const [busy, setBusy] = useState(false);
   const [deleting, setDeleting] = useState(false);
+  const [saving, setSaving] = useState(false);
   const writes = may("sessions:write");
   const happenedAt = useRef<HTMLElement>(null);
 
@@ -118,8 +120,11 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
           {s.model.served && `, ${s.model.served}`}
         </span>
         {s.model.fallback && <Badge meaning="waiting">instead of {s.model.requested}</Badge>}
+        <div class="row push">
+          {offers("exportSession") && <Button small icon="download" kind="quiet" label="Download the session" onClick={() => setSaving(true)} />}
+        </div>
         {writes && (
-          <div class="row push">
+          <div class="row">
             {(running || s.status === "waiting_for_input") && (
               <Button small icon="stop" disabled={busy} onClick={() => act(() => api.raw("POST", path + "/cancel"))}>
                 Cancel
@@ -174,6 +179,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
           </div>
         </aside>
       </div>
+      {saving && <Download path={path} id={id} onClose={() => setSaving(false)} />}
       {deleting && (
         <Confirm
           title="Delete the session?"
@@ -197,6 +203,40 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
         </Confirm>
       )}
     </>
+  );
+}
+
+const forms = [
+  { format: "markdown", title: "Markdown, to read", ending: "md" },
+  { format: "jsonl", title: "JSON Lines, with everything", ending: "jsonl" },
+];
+
+// Download gives the session as a file.
+function Download({ path, id, onClose }: { path: string; id: string; onClose: () => void }) {
+  const { api } = useSession();
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const save = async (form: (typeof forms)[number]) => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      const reply = await api.raw("GET", path + "/export", { query: { format: form.format } });
+      saveFile(await reply.blob(), `${id}.${form.ending}`);
+      onClose();
+    } catch (error) {
+      setProblem(asProblem(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title="Download the session" onClose={onClose}>
+      {forms.map((form) => (
+        <Button icon="download" disabled={busy} onClick={() => save(form)}>
+          {form.title}
+        </Button>
+      ))}
+      {problem && <Failure problem={problem} />}
+    </Dialog>
   );
 }
 

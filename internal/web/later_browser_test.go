@@ -1,0 +1,141 @@
+package web
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// sent fails the test unless the pages made that call.
+func (s *stub) sent(call string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.asked, call) {
+		s.t.Errorf("%s was never sent", call)
+	}
+}
+
+func TestScheduledTasksInABrowser(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	const tasks = "/api/v1/api-agents/" + stubAgent + "/scheduled-tasks"
+	for _, l := range looks() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/tasks", l)
+			p.says("Daily report")
+			p.says("paused after failures")
+			p.fits()
+			p.shot("tasks")
+			p.press("Schedule a task")
+			p.type_("#task-name", "Daily report")
+			p.type_("#task-message", "Write the report of the day.")
+			p.says("Mon, 23 Nov 2026, 09:00 +01:00")
+			p.says("clocks go forward")
+			p.fits()
+			p.shot("schedule a task")
+			p.allow("422")
+			p.type_("#schedule-expression", " nonsense")
+			p.says("The expression has one field")
+			p.do(chromedp.SetValue(chromedp.CSS("#schedule-type"), "interval"))
+			p.see(`(() => { document.querySelector("#schedule-type").dispatchEvent(new Event("change", {bubbles: true})); return !!document.querySelector("#schedule-amount"); })()`)
+			p.says("It will run")
+			p.press("Schedule the task")
+			p.see(`location.hash.includes("tsk_")`)
+			p.says("0 9 * * MON-FRI")
+			p.says("and 39 more instants")
+			p.says("the run before had not ended")
+			p.fits()
+			p.shot("task")
+			p.press("Run now")
+			p.says("It runs")
+			p.press("Pause")
+			p.says("It is paused")
+			p.press("Change")
+			p.see(`document.querySelector("#task-message")?.value.startsWith("Write the report")`)
+			p.press("Save")
+			p.says("Saved")
+		})
+	}
+	stub.sent("POST " + tasks)
+	stub.sent("POST " + tasks + "/" + stubTask + "/run")
+	stub.sent("POST " + tasks + "/" + stubTask + "/pause")
+	stub.sent("PATCH " + tasks + "/" + stubTask)
+}
+
+func TestEmbedsInABrowser(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	const embeds = "/api/v1/api-agents/" + stubAgent + "/embed-"
+	for _, l := range looks() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/embeds", l)
+			p.says("4 of 50 messages")
+			p.fits()
+			p.shot("embeds")
+			p.press("3 requests")
+			p.says("https://elsewhere.example")
+			p.fits()
+			p.shot("refused")
+			p.do(chromedp.KeyEvent("\u001b"))
+			p.see(`!document.querySelector("dialog")`)
+			p.press("Make a link")
+			p.type_("#embed-origins", "https://www.example.com")
+			p.fits()
+			p.shot("make a link")
+			p.press("Make the link")
+			p.says(`<iframe src="https://stoa.example.com/embed/`)
+			p.says("shown once")
+			p.fits()
+			p.shot("link")
+			p.press("I have kept it")
+			p.press("Revoke")
+			p.says("What was said stays")
+			p.press("Revoke it")
+			p.says("It is revoked")
+			p.press("Tokens")
+			p.says("No tokens yet")
+			p.press("Make a token")
+			p.type_("#embed-origins", "https://www.example.com")
+			p.press("Make the token")
+			p.says("est_dGhl")
+		})
+	}
+	stub.sent("POST " + embeds + "urls")
+	stub.sent("DELETE " + embeds + "urls/" + stubEmbed)
+	stub.sent("POST " + embeds + "sessions")
+}
+
+func TestProvidersInABrowser(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	for _, l := range looks() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "providers", l)
+			p.says("claude-opus-4-8")
+			p.says("rests")
+			p.says("all models serve")
+			p.says("2 of 3 models not serving")
+			p.fits()
+			p.shot("providers")
+			p.press("Look again")
+			p.says("claude-opus-4-8")
+		})
+	}
+}
+
+func TestASessionIsDownloaded(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/sessions/"+stubSession, looks()[2])
+	p.says("What about refunds?")
+	p.fits()
+	p.click(`button[aria-label="Download the session"]`)
+	p.says("Markdown, to read")
+	p.fits()
+	p.shot("download")
+	p.press("Markdown, to read")
+	p.see(`!document.querySelector("dialog")`)
+	stub.sent("GET /api/v1/api-agents/" + stubAgent + "/sessions/" + stubSession + "/export")
+}

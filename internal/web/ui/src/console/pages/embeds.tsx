@@ -1,0 +1,285 @@
+// The agent in other people's pages: links and tokens, and who was refused.
+import { useRef, useState } from "preact/hooks";
+import { onceKey, type Problem } from "../../lib/api";
+import { type Embed, frame, link, type NewEmbed, script } from "../../lib/embeds";
+import { count, moment, of } from "../../lib/format";
+import type { List } from "../../lib/types";
+import { Badge, Button, Field, type Meaning, Notice, Time } from "../parts/basic";
+import { Code } from "../parts/code";
+import { Confirm, Dialog } from "../parts/dialog";
+import { asProblem, Empty, Failure } from "../parts/load";
+import { Pages, Table, usePages } from "../parts/table";
+import { Tabs } from "../parts/tabs";
+import { toast } from "../parts/toast";
+import { go } from "../router";
+import { useSession } from "../session";
+
+const kinds = [
+  { id: "embed-urls", title: "Links" },
+  { id: "embed-sessions", title: "Tokens" },
+];
+
+const states: Record<Embed["status"], [Meaning, string]> = { pending: ["waiting", "not opened yet"], active: ["ok", "active"], expired: ["none", "ended"], revoked: ["failed", "revoked"] };
+
+export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabled: boolean; shown: string }) {
+  const { api } = useSession();
+  const kind = kinds.some((k) => k.id === shown) ? shown : kinds[0]!.id;
+  const path = `/api-agents/${agentId}/${kind}`;
+  const pages = usePages<Embed>((cursor, signal) => api.get<List<Embed>>(path, { limit: 20, cursor }, signal), [api, path]);
+  const [making, setMaking] = useState(false);
+  const [made, setMade] = useState<{ embed: NewEmbed; body: Body }>();
+  const [revoking, setRevoking] = useState<Embed>();
+  const [refused, setRefused] = useState<Embed>();
+  const links = kind === "embed-urls";
+  return (
+    <>
+      {!enabled && (
+        <Notice meaning="waiting">
+          <p>
+            <b>This agent may not be shown in pages.</b> Allow it in its <a href={`#/agents/${agentId}/settings`}>settings</a>.
+          </p>
+        </Notice>
+      )}
+      <section class="panel">
+        <header>
+          <Tabs label="Kind of embed" tabs={kinds} active={kind} onChange={(id) => go(`agents/${agentId}/embeds/${id}`)} />
+          <div class="push">
+            <Button kind="main" icon="plus" disabled={!enabled} onClick={() => setMaking(true)}>
+              {links ? "Make a link" : "Make a token"}
+            </Button>
+          </div>
+        </header>
+        <Pages
+          of={pages}
+          label={links ? "Links" : "Tokens"}
+          empty={
+            links ? (
+              <Empty title="No links yet">
+                <p>A link shows the agent in a frame of your page, for one visitor and one chat. Your server makes one per visit.</p>
+              </Empty>
+            ) : (
+              <Empty title="No tokens yet">
+                <p>A token lets a page of yours show the chat itself, for one visitor and one chat. Your server makes one per visit.</p>
+              </Empty>
+            )
+          }
+          columns={[
+            {
+              title: "For",
+              show: (e) => (
+                <>
+                  <div class="breaks">{e.externalUserId ?? <span class="muted">a visitor</span>}</div>
+                  <div class="small muted breaks">{e.allowedOrigins.join(", ")}</div>
+                </>
+              ),
+            },
+            { title: "State", show: (e) => <Badge meaning={states[e.status]?.[0]}>{states[e.status]?.[1] ?? e.status}</Badge> },
+            {
+              title: "Chat",
+              show: (e) =>
+                e.messagesSent > 0 ? (
+                  <a class="nowrap" href={`#/agents/${agentId}/sessions/${e.chatSessionId}`}>
+                    {count(e.messagesSent)} of {of(e.maxMessages, "message")}
+                  </a>
+                ) : (
+                  <span class="muted nowrap">nothing said</span>
+                ),
+            },
+            {
+              title: "Refused",
+              show: (e) =>
+                e.refusedRequests > 0 ? (
+                  <Button small onClick={() => setRefused(e)}>
+                    {of(e.refusedRequests, "request")}
+                  </Button>
+                ) : (
+                  <span class="muted">none</span>
+                ),
+            },
+            { title: "Made", show: (e) => <Time at={e.createdAt} /> },
+            {
+              title: "",
+              show: (e) =>
+                (e.status === "pending" || e.status === "active") && (
+                  <Button small kind="danger" onClick={() => setRevoking(e)}>
+                    Revoke
+                  </Button>
+                ),
+            },
+          ]}
+        />
+      </section>
+      {making && (
+        <Make
+          path={path}
+          links={links}
+          onClose={() => setMaking(false)}
+          onDone={(embed, body) => {
+            setMaking(false);
+            setMade({ embed, body });
+            pages.first.reload();
+          }}
+        />
+      )}
+      {made && <Made agentId={agentId} of={made.embed} body={made.body} onClose={() => setMade(undefined)} />}
+      {refused && <Refused of={refused} onClose={() => setRefused(undefined)} />}
+      {revoking && (
+        <Revoke
+          path={path}
+          of={revoking}
+          onClose={() => setRevoking(undefined)}
+          onDone={() => {
+            setRevoking(undefined);
+            toast("It is revoked");
+            pages.first.reload();
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+interface Body {
+  allowedOrigins: string[];
+  externalUserId?: string;
+  greeting?: string;
+  maxMessages?: number;
+  maxCreditsMicro?: number;
+}
+
+function Make({ path, links, onClose, onDone }: { path: string; links: boolean; onClose: () => void; onDone: (made: NewEmbed, body: Body) => void }) {
+  const { api } = useSession();
+  const [origins, setOrigins] = useState("");
+  const [user, setUser] = useState("");
+  const [greeting, setGreeting] = useState("");
+  const [messages, setMessages] = useState("");
+  const [cap, setCap] = useState("");
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const once = useRef(onceKey());
+  const allowedOrigins = origins.split(/[\s,]+/).filter(Boolean);
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    setProblem(undefined);
+    const body: Body = { allowedOrigins };
+    if (user.trim()) body.externalUserId = user.trim();
+    if (greeting.trim()) body.greeting = greeting;
+    if (messages) body.maxMessages = Number(messages);
+    if (cap) body.maxCreditsMicro = Math.round(Number(cap) * 1e6);
+    try {
+      onDone(await api.create<NewEmbed>(path, body, once.current), body);
+    } catch (error) {
+      once.current = onceKey();
+      setProblem(asProblem(error));
+      setBusy(false);
+    }
+  };
+  const about = (param: string) => (problem?.param?.split(/[.[]/)[0] === param ? problem.message : undefined);
+  return (
+    <Dialog
+      title={links ? "Make a link" : "Make a token"}
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <button class="button main" type="submit" form="make-embed" disabled={busy || allowedOrigins.length === 0}>
+            {links ? "Make the link" : "Make the token"}
+          </button>
+        </>
+      }
+    >
+      <form id="make-embed" class="stack" onSubmit={submit}>
+        <Field id="embed-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")}>
+          <textarea id="embed-origins" class="input code" rows={2} spellcheck={false} value={origins} onInput={(e) => setOrigins(e.currentTarget.value)} aria-describedby="embed-origins-hint" aria-invalid={about("allowedOrigins") ? "true" : undefined} autofocus />
+        </Field>
+        <Field id="embed-user" label="Visitor" hint="As you call them; may be empty.">
+          <input id="embed-user" class="input" maxLength={128} value={user} onInput={(e) => setUser(e.currentTarget.value)} aria-describedby="embed-user-hint" />
+        </Field>
+        <Field id="embed-greeting" label="Greeting" hint="Shown before the first message; may be empty.">
+          <input id="embed-greeting" class="input" maxLength={2000} value={greeting} onInput={(e) => setGreeting(e.currentTarget.value)} aria-describedby="embed-greeting-hint" />
+        </Field>
+        <Field id="embed-messages" label="Messages at most" hint="Empty: 50.">
+          <input id="embed-messages" class="input" type="number" min={1} max={1000} step={1} value={messages} onInput={(e) => setMessages(e.currentTarget.value)} aria-describedby="embed-messages-hint" />
+        </Field>
+        <Field id="embed-cap" label="Credits at most" hint="Empty: what the account has.">
+          <input id="embed-cap" class="input" type="number" min="0.000001" step="any" value={cap} onInput={(e) => setCap(e.currentTarget.value)} aria-describedby="embed-cap-hint" />
+        </Field>
+        {problem && !about("allowedOrigins") && <Failure problem={problem} />}
+      </form>
+    </Dialog>
+  );
+}
+
+function Made({ agentId, of: made, body, onClose }: { agentId: string; of: NewEmbed; body: Body; onClose: () => void }) {
+  return (
+    <Dialog
+      title={made.url ? "The link" : "The token"}
+      wide
+      onClose={onClose}
+      footer={
+        <Button kind="main" onClick={onClose}>
+          I have kept it
+        </Button>
+      }
+    >
+      <Notice meaning="waiting">
+        <p>
+          <b>This is shown once.</b> {made.url ? "It opens one chat, once, and has to be opened by" : "It holds until"} {moment(made.expiresAt)}.
+        </p>
+      </Notice>
+      {made.url ? (
+        <>
+          <Code title="Into your page" text={frame(made.url)} wraps />
+          <Code title="On your server: a link per visit" text={link(location.origin, agentId, body)} />
+        </>
+      ) : (
+        <>
+          <Code title="Token" text={made.token ?? ""} wraps />
+          <Code title="In your page" text={script(location.origin, made.chatSessionId)} />
+        </>
+      )}
+    </Dialog>
+  );
+}
+
+function Refused({ of: e, onClose }: { of: Embed; onClose: () => void }) {
+  return (
+    <Dialog title="Refused pages" onClose={onClose}>
+      <p>
+        {of(e.refusedRequests, "request")} came from pages that are not allowed. Allowed {e.allowedOrigins.length === 1 ? "is" : "are"} <code>{e.allowedOrigins.join(", ")}</code>. To allow another, make a new embed with it.
+      </p>
+      <Table
+        label="Refused pages"
+        rows={e.refusedOrigins.map((o) => ({ ...o, id: o.origin }))}
+        columns={[
+          { title: "Page", show: (o) => <code class="breaks">{o.origin}</code> },
+          { title: "Times", number: true, show: (o) => count(o.times) },
+          { title: "Last", show: (o) => <Time at={o.lastAt} /> },
+        ]}
+      />
+    </Dialog>
+  );
+}
+
+function Revoke({ path, of: e, onClose, onDone }: { path: string; of: Embed; onClose: () => void; onDone: () => void }) {
+  const { api } = useSession();
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const confirm = async () => {
+    setBusy(true);
+    try {
+      await api.remove(`${path}/${e.id}`);
+      onDone();
+    } catch (error) {
+      setProblem(asProblem(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <Confirm title="Revoke this embed?" action="Revoke it" busy={busy} onConfirm={confirm} onClose={onClose}>
+      <p>The visitor can say nothing more, and open chats close within a second. What was said stays, as a session of the agent.</p>
+      {problem && <Failure problem={problem} />}
+    </Confirm>
+  );
+}

@@ -1,0 +1,223 @@
+// One scheduled task: what comes next, and what became of every instant.
+import { useEffect, useState } from "preact/hooks";
+import { onceKey, type Problem } from "../../lib/api";
+import { count, moment, of } from "../../lib/format";
+import type { Task, TaskRun } from "../../lib/tasks";
+import type { List } from "../../lib/types";
+import { Button, Time } from "../parts/basic";
+import { Confirm } from "../parts/dialog";
+import { asProblem, Empty, Failure, States, useLoad } from "../parts/load";
+import { When } from "../parts/schedule";
+import { Pages, usePages } from "../parts/table";
+import { toast } from "../parts/toast";
+import { go } from "../router";
+import { useSession } from "../session";
+import { RunState, TaskForm, TaskState } from "./tasks";
+
+const skips: Record<string, string> = {
+  missed: "the service was away; another run makes up for it, or none",
+  catch_up_window: "too long ago to be made up for",
+  overlap: "the run before had not ended",
+  queue_full: "too many runs were queued",
+  paused: "the task was paused",
+  account_suspended: "the account was suspended",
+  could_not_start: "the session could not start",
+};
+const triggers: Record<TaskRun["trigger"], string> = { schedule: "by the clock", catch_up: "made up for", manual: "on demand" };
+
+const again = 3000; // milliseconds from one look at a run to the next
+
+export function TaskView({ agentId, id }: { agentId: string; id: string }) {
+  const { api, may } = useSession();
+  const path = `/api-agents/${agentId}/scheduled-tasks/${id}`;
+  const task = useLoad((signal) => api.get<Task>(path, undefined, signal), [api, path]);
+  const history = usePages<TaskRun>((cursor, signal) => api.get<List<TaskRun>>(path + "/runs", { limit: 20, cursor }, signal), [api, path]);
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const [changing, setChanging] = useState(false);
+  const [deleting, setDeleting] = useState(false);
+  const writes = may("schedules:write");
+  const going = history.first.data?.data.some((r) => r.status === "queued" || r.status === "running") ?? false;
+  const next = task.data?.nextRunAt;
+
+  const look = () => {
+    task.reload();
+    history.first.reload();
+  };
+  useEffect(() => {
+    if (!going) return;
+    const timer = setInterval(look, again);
+    return () => clearInterval(timer);
+  }, [going]);
+  useEffect(() => {
+    // Shortly after the next instant there is a run to show. Longer waits than a
+    // timer takes are not worth one.
+    const wait = next ? new Date(next).getTime() - Date.now() + 1500 : Infinity;
+    if (wait > 86_400_000) return;
+    const timer = setTimeout(look, Math.max(wait, again));
+    return () => clearTimeout(timer);
+  }, [next]);
+
+  const act = async (said: string, work: () => Promise<unknown>) => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await work();
+      toast(said);
+    } catch (error) {
+      setProblem(asProblem(error));
+    } finally {
+      setBusy(false);
+      look();
+    }
+  };
+  const post = (verb: string, headers?: Record<string, string>) => api.raw("POST", `${path}/${verb}`, { headers });
+  return (
+    <>
+      <p class="small muted">
+        <a href={`#/agents/${agentId}/tasks`}>Scheduled tasks</a>
+      </p>
+      <States of={task}>
+        {(t) => (
+          <>
+            <section class="panel">
+              <header>
+                <h2>{t.name}</h2>
+                <TaskState of={t} />
+                {writes && (
+                  <div class="row push">
+                    <Button small icon="play" disabled={busy} onClick={() => act("It runs", () => post("run", { "Idempotency-Key": onceKey() }))}>
+                      Run now
+                    </Button>
+                    {t.status === "active" && (
+                      <Button small icon="pause" disabled={busy} onClick={() => act("It is paused", () => post("pause"))}>
+                        Pause
+                      </Button>
+                    )}
+                    {t.status === "paused" && (
+                      <Button small icon="again" disabled={busy} onClick={() => act("It goes on", () => post("resume"))}>
+                        Resume
+                      </Button>
+                    )}
+                    <Button small disabled={busy} onClick={() => setChanging(true)}>
+                      Change
+                    </Button>
+                    <Button small kind="quiet" icon="trash" label="Delete the task" disabled={busy} onClick={() => setDeleting(true)} />
+                  </div>
+                )}
+              </header>
+              <div class="body stack">
+                {problem && <Failure problem={problem} />}
+                <dl class="facts">
+                  <dt>When</dt>
+                  <dd>
+                    <When of={t.schedule} />
+                  </dd>
+                  <dt>Message</dt>
+                  <dd class="breaks">{t.message}</dd>
+                  <dt>Next runs</dt>
+                  <dd>
+                    {t.upcomingRunsAt.length === 0 && <span class="muted">{t.status === "paused" ? "none while it is paused" : "none"}</span>}
+                    <ul class="instants">
+                      {t.upcomingRunsAt.map((at) => (
+                        <li>
+                          {moment(at)} <span class="small muted"><Time at={at} /></span>
+                        </li>
+                      ))}
+                    </ul>
+                  </dd>
+                  <dt>So far</dt>
+                  <dd>
+                    {count(t.counters.completed)} completed, {count(t.counters.failed)} failed, {count(t.counters.cancelled)} cancelled, {count(t.counters.skipped)} skipped
+                    {t.counters.consecutiveFailures > 0 && <span class="muted">; {of(t.counters.consecutiveFailures, "failure")} in a row{t.pauseAfterFailures > 0 && `, it pauses at ${t.pauseAfterFailures}`}</span>}
+                  </dd>
+                </dl>
+              </div>
+            </section>
+            {changing && (
+              <TaskForm
+                agentId={agentId}
+                task={t}
+                onClose={() => setChanging(false)}
+                onDone={() => {
+                  setChanging(false);
+                  toast("Saved");
+                  look();
+                }}
+              />
+            )}
+            {deleting && (
+              <Confirm
+                title={`Delete "${t.name}"?`}
+                action="Delete the task"
+                busy={busy}
+                onClose={() => setDeleting(false)}
+                onConfirm={async () => {
+                  setBusy(true);
+                  try {
+                    await api.remove(path);
+                    toast("The task is deleted");
+                    go(`agents/${agentId}/tasks`);
+                  } catch (error) {
+                    setProblem(asProblem(error));
+                    setDeleting(false);
+                    setBusy(false);
+                  }
+                }}
+              >
+                <p>Its history goes with it and nothing of it starts any more. Its sessions stay, and one that runs goes on.</p>
+              </Confirm>
+            )}
+          </>
+        )}
+      </States>
+      <section class="panel" aria-labelledby="history">
+        <header>
+          <h2 id="history">History</h2>
+          <div class="push">
+            <Button small icon="again" disabled={history.first.loading} onClick={look}>
+              Look again
+            </Button>
+          </div>
+        </header>
+        <Pages
+          of={history}
+          label="History"
+          empty={
+            <Empty title="Nothing has run yet">
+              <p>Every instant of the schedule leaves a line here, run or skipped.</p>
+            </Empty>
+          }
+          columns={[
+            {
+              title: "For",
+              show: (r) => (
+                <>
+                  <span class="nowrap">{moment(r.scheduledFor)}</span>
+                  {r.instants > 1 && r.throughScheduledFor && (
+                    <div class="small muted">
+                      and {of(r.instants - 1, "more instant")} until {moment(r.throughScheduledFor)}
+                    </div>
+                  )}
+                </>
+              ),
+            },
+            {
+              title: "Outcome",
+              show: (r) => (
+                <>
+                  <RunState of={r} />
+                  {r.skipReason && <div class="small muted">{skips[r.skipReason] ?? r.skipReason}</div>}
+                  {r.waitingFor && <div class="small muted">{r.waitingFor === "overlap" ? "waits for the run before" : "waits for a place in the queue"}</div>}
+                </>
+              ),
+            },
+            { title: "Started", show: (r) => <span class="nowrap">{r.status === "skipped" ? <span class="muted">not at all</span> : triggers[r.trigger]}</span> },
+            { title: "Late by", number: true, show: (r) => (r.delaySeconds === null ? "" : `${count(r.delaySeconds)} s`) },
+            { title: "Session", show: (r) => (r.sessionId ? <a href={`#/agents/${agentId}/sessions/${r.sessionId}`}>Open</a> : "") },
+          ]}
+        />
+      </section>
+    </>
+  );
+}

@@ -1,0 +1,171 @@
+// The scheduled tasks of an agent, and the form that makes or changes one.
+import { useRef, useState } from "preact/hooks";
+import { onceKey, type Problem } from "../../lib/api";
+import { count } from "../../lib/format";
+import type { Task, TaskRun } from "../../lib/tasks";
+import type { List } from "../../lib/types";
+import { Badge, Button, Field, type Meaning, Time } from "../parts/basic";
+import { Dialog } from "../parts/dialog";
+import { asProblem, Empty, Failure } from "../parts/load";
+import { draftOf, ScheduleFields, scheduleOf, When } from "../parts/schedule";
+import { Pages, usePages } from "../parts/table";
+import { go } from "../router";
+import { useSession } from "../session";
+
+const states: Record<Task["status"], Meaning> = { active: "ok", paused: "waiting", finished: "none" };
+const why: Record<string, string> = { failures: "after failures", invalid_schedule: "its schedule no longer works" };
+
+export function TaskState({ of: t }: { of: Task }) {
+  return (
+    <Badge meaning={states[t.status]}>
+      {t.status}
+      {t.pauseReason && why[t.pauseReason] && ` ${why[t.pauseReason]}`}
+    </Badge>
+  );
+}
+
+const runs: Record<TaskRun["status"], [Meaning, string]> = {
+  queued: ["waiting", "queued"],
+  running: ["info", "running"],
+  waiting_for_input: ["waiting", "waiting for input"],
+  completed: ["ok", "completed"],
+  failed: ["failed", "failed"],
+  cancelled: ["none", "cancelled"],
+  skipped: ["none", "skipped"],
+};
+
+export function RunState({ of: r }: { of: TaskRun }) {
+  const [meaning, word] = runs[r.status] ?? ["none", r.status];
+  return <Badge meaning={meaning}>{word}</Badge>;
+}
+
+export function TasksView({ agentId }: { agentId: string }) {
+  const { api, may } = useSession();
+  const path = `/api-agents/${agentId}/scheduled-tasks`;
+  const pages = usePages<Task>((cursor, signal) => api.get<List<Task>>(path, { limit: 20, cursor }, signal), [api, path]);
+  const [making, setMaking] = useState(false);
+  return (
+    <>
+      <section class="panel">
+        <header>
+          <h2>Scheduled tasks</h2>
+          {may("schedules:write") && (
+            <div class="push">
+              <Button kind="main" icon="plus" onClick={() => setMaking(true)}>
+                Schedule a task
+              </Button>
+            </div>
+          )}
+        </header>
+        <Pages
+          of={pages}
+          label="Scheduled tasks"
+          empty={
+            <Empty title="No scheduled tasks yet">
+              <p>A task starts a session with the agent by the clock: a report each morning, a check each hour.</p>
+            </Empty>
+          }
+          columns={[
+            { title: "Task", show: (t) => <a href={`#/agents/${agentId}/tasks/${t.id}`}>{t.name}</a> },
+            { title: "When", show: (t) => <When of={t.schedule} /> },
+            { title: "State", show: (t) => <TaskState of={t} /> },
+            { title: "Next run", show: (t) => (t.nextRunAt ? <Time at={t.nextRunAt} /> : <span class="muted">none</span>) },
+            { title: "Last run", show: (t) => (t.lastRun ? <RunState of={t.lastRun} /> : <span class="muted">none</span>) },
+            { title: "Completed", number: true, show: (t) => count(t.counters.completed) },
+            { title: "Failed", number: true, show: (t) => count(t.counters.failed) },
+            { title: "Skipped", number: true, show: (t) => count(t.counters.skipped) },
+          ]}
+        />
+      </section>
+      {making && <TaskForm agentId={agentId} onClose={() => setMaking(false)} onDone={(t) => go(`agents/${agentId}/tasks/${t.id}`)} />}
+    </>
+  );
+}
+
+const missed: [string, string][] = [["run_latest", "make up for the latest"], ["run_all", "make up for all"], ["skip", "skip them"]];
+const overlap: [string, string][] = [["skip", "skip the new run"], ["queue", "queue the new run"], ["allow", "run both"]];
+
+// A TaskForm makes a task, or changes the one that is given.
+export function TaskForm({ agentId, task, onClose, onDone }: { agentId: string; task?: Task; onClose: () => void; onDone: (t: Task) => void }) {
+  const { api } = useSession();
+  const [now, setNow] = useState({ name: task?.name ?? "", message: task?.message ?? "", missedRunPolicy: task?.missedRunPolicy ?? "run_latest", overlapPolicy: task?.overlapPolicy ?? "skip" });
+  const [reuse, setReuse] = useState(task?.sessionPolicy === "reuse");
+  const [draft, setDraft] = useState(() => draftOf(task?.schedule));
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const once = useRef(onceKey());
+  const was = useRef(JSON.stringify(scheduleOf(draft)));
+  const schedule = scheduleOf(draft);
+  const change = (part: Partial<typeof now>) => setNow({ ...now, ...part });
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    setProblem(undefined);
+    const path = `/api-agents/${agentId}/scheduled-tasks`;
+    try {
+      const body: Record<string, unknown> = { ...now, name: now.name.trim(), sessionPolicy: reuse ? "reuse" : "new" };
+      if (task) {
+        // A schedule that is sent begins anew, so it is sent only when it differs.
+        if (JSON.stringify(schedule) !== was.current) body.schedule = schedule;
+        if (reuse === (task.sessionPolicy === "reuse")) delete body.sessionPolicy;
+        onDone((await api.patch<Task>(`${path}/${task.id}`, body)).data);
+      } else {
+        onDone(await api.create<Task>(path, { ...body, schedule }, once.current));
+      }
+    } catch (error) {
+      once.current = onceKey();
+      setProblem(asProblem(error));
+      setBusy(false);
+    }
+  };
+  const word = task ? "Save" : "Schedule the task";
+  return (
+    <Dialog
+      title={task ? `Change "${task.name}"` : "Schedule a task"}
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <button class="button main" type="submit" form="task" disabled={busy || !now.name.trim() || !now.message.trim() || !schedule}>
+            {word}
+          </button>
+        </>
+      }
+    >
+      <form id="task" class="stack" onSubmit={submit}>
+        <Field id="task-name" label="Name">
+          <input id="task-name" class="input" maxLength={200} value={now.name} onInput={(e) => change({ name: e.currentTarget.value })} autofocus />
+        </Field>
+        <Field id="task-message" label="Message" hint="What the agent is told at every run.">
+          <textarea id="task-message" class="input" rows={3} value={now.message} onInput={(e) => change({ message: e.currentTarget.value })} aria-describedby="task-message-hint" />
+        </Field>
+        <ScheduleFields agentId={agentId} value={draft} onChange={setDraft} />
+        <details>
+          <summary>More choices</summary>
+          <div class="stack more-choices">
+            <Field id="task-missed" label="Runs that were missed while the service was away">
+              <Choice id="task-missed" of={missed} value={now.missedRunPolicy} onChange={(missedRunPolicy) => change({ missedRunPolicy })} />
+            </Field>
+            <Field id="task-overlap" label="While the run before goes on">
+              <Choice id="task-overlap" of={overlap} value={now.overlapPolicy} onChange={(overlapPolicy) => change({ overlapPolicy })} />
+            </Field>
+            <label class="check">
+              <input type="checkbox" checked={reuse} onChange={(e) => setReuse(e.currentTarget.checked)} /> go on in one session, in place of a new one each time
+            </label>
+          </div>
+        </details>
+        {problem && <Failure problem={problem} />}
+      </form>
+    </Dialog>
+  );
+}
+
+function Choice({ id, of: choices, value, onChange }: { id: string; of: [string, string][]; value: string; onChange: (value: string) => void }) {
+  return (
+    <select id={id} class="input" value={value} onChange={(e) => onChange(e.currentTarget.value)}>
+      {choices.map(([name, said]) => (
+        <option value={name}>{said}</option>
+      ))}
+    </select>
+  );
+}

@@ -1,0 +1,178 @@
+// A schedule: how it is said, and the fields to set one, with a preview of its
+// first instants.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Problem } from "../../lib/api";
+import { moment } from "../../lib/format";
+import { every, local, type Preview, type Schedule, unitOf } from "../../lib/tasks";
+import { useSession } from "../session";
+import { Badge, Field, Notice } from "./basic";
+import { asProblem, Skeleton } from "./load";
+
+// When says a schedule.
+export function When({ of: s }: { of: Schedule }) {
+  switch (s.type) {
+    case "cron":
+      return (
+        <span>
+          <code>{s.expression}</code> <span class="small muted nowrap">{s.timezone}</span>
+        </span>
+      );
+    case "interval":
+      return <span>{every(s.everySeconds ?? 0)}</span>;
+    default:
+      return <span>once{s.runAt && <>, {moment(s.runAt)}</>}</span>;
+  }
+}
+
+// A Draft is a schedule as the fields hold it.
+export interface Draft {
+  type: Schedule["type"];
+  expression: string;
+  timezone: string;
+  amount: string;
+  unit: number; // seconds
+  at: string; // of this browser's clocks
+}
+
+const two = (n: number) => String(n).padStart(2, "0");
+const stamp = (d: Date) => `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}`;
+
+export function draftOf(s?: Schedule): Draft {
+  const unit = s?.everySeconds ? unitOf(s.everySeconds)[0] : 3600;
+  return {
+    type: s?.type ?? "cron",
+    expression: s?.expression ?? "0 9 * * MON-FRI",
+    timezone: s?.timezone ?? Intl.DateTimeFormat().resolvedOptions().timeZone,
+    amount: s?.everySeconds ? String(s.everySeconds / unit) : "1",
+    unit,
+    at: stamp(s?.runAt ? new Date(s.runAt) : new Date(Date.now() + 3_600_000)),
+  };
+}
+
+// scheduleOf is what the fields say; undefined where they say too little.
+export function scheduleOf(d: Draft): Schedule | undefined {
+  switch (d.type) {
+    case "cron":
+      return d.expression.trim() && d.timezone.trim() ? { type: "cron", expression: d.expression.trim(), timezone: d.timezone.trim() } : undefined;
+    case "interval":
+      return Number(d.amount) > 0 ? { type: "interval", everySeconds: Math.round(Number(d.amount) * d.unit) } : undefined;
+    case "once":
+      return Number.isNaN(new Date(d.at).getTime()) ? undefined : { type: "once", runAt: new Date(d.at).toISOString() };
+  }
+}
+
+const common: [expression: string, said: string][] = [
+  ["0 9 * * MON-FRI", "weekdays at 9:00"],
+  ["0 9 * * *", "every day at 9:00"],
+  ["0 * * * *", "every hour"],
+  ["0 9 * * MON", "Mondays at 9:00"],
+  ["0 9 1 * *", "the first of each month at 9:00"],
+];
+
+export function ScheduleFields({ agentId, value, onChange }: { agentId: string; value: Draft; onChange: (d: Draft) => void }) {
+  const zones = useMemo(() => Intl.supportedValuesOf("timeZone"), []);
+  const change = (part: Partial<Draft>) => onChange({ ...value, ...part });
+  return (
+    <>
+      <Field id="schedule-type" label="When">
+        <select id="schedule-type" class="input" value={value.type} onChange={(e) => change({ type: e.currentTarget.value as Draft["type"] })}>
+          <option value="cron">by the clock</option>
+          <option value="interval">in equal steps</option>
+          <option value="once">once</option>
+        </select>
+      </Field>
+      {value.type === "cron" && (
+        <>
+          <Field id="schedule-expression" label="Expression" hint="Minute, hour, day of month, month, day of week.">
+            <input id="schedule-expression" class="input code" list="schedule-common" maxLength={256} spellcheck={false} value={value.expression} onInput={(e) => change({ expression: e.currentTarget.value })} aria-describedby="schedule-expression-hint" />
+            <datalist id="schedule-common">
+              {common.map(([expression, said]) => (
+                <option value={expression}>{said}</option>
+              ))}
+            </datalist>
+          </Field>
+          <Field id="schedule-zone" label="Time zone">
+            <input id="schedule-zone" class="input" list="schedule-zones" maxLength={128} spellcheck={false} value={value.timezone} onInput={(e) => change({ timezone: e.currentTarget.value })} />
+            <datalist id="schedule-zones">
+              {["UTC", ...zones].map((z) => (
+                <option value={z} />
+              ))}
+            </datalist>
+          </Field>
+        </>
+      )}
+      {value.type === "interval" && (
+        <div class="pair">
+          <Field id="schedule-amount" label="Every">
+            <input id="schedule-amount" class="input" type="number" min={1} step={1} value={value.amount} onInput={(e) => change({ amount: e.currentTarget.value })} />
+          </Field>
+          <Field id="schedule-unit" label="Unit">
+            <select id="schedule-unit" class="input" value={value.unit} onChange={(e) => change({ unit: Number(e.currentTarget.value) })}>
+              {value.unit === 1 && <option value={1}>seconds</option>}
+              <option value={60}>minutes</option>
+              <option value={3600}>hours</option>
+              <option value={86400}>days</option>
+            </select>
+          </Field>
+        </div>
+      )}
+      {value.type === "once" && (
+        <Field id="schedule-at" label="At" hint="By this device's clock.">
+          <input id="schedule-at" class="input" type="datetime-local" value={value.at} onInput={(e) => change({ at: e.currentTarget.value })} aria-describedby="schedule-at-hint" />
+        </Field>
+      )}
+      <Runs agentId={agentId} schedule={scheduleOf(value)} />
+    </>
+  );
+}
+
+const pause = 250; // milliseconds after the last change
+
+// Runs asks the service when a schedule would run.
+function Runs({ agentId, schedule }: { agentId: string; schedule?: Schedule }) {
+  const { api } = useSession();
+  const [found, setFound] = useState<{ of: string; preview?: Preview; problem?: Problem }>();
+  const asked = JSON.stringify(schedule);
+  useEffect(() => {
+    if (!asked) return;
+    const stop = new AbortController();
+    const timer = setTimeout(async () => {
+      try {
+        const reply = await api.raw("POST", `/api-agents/${agentId}/scheduled-tasks/preview`, { body: { schedule: JSON.parse(asked) }, signal: stop.signal });
+        setFound({ of: asked, preview: await reply.json() });
+      } catch (error) {
+        if (!stop.signal.aborted) setFound({ of: asked, problem: asProblem(error) });
+      }
+    }, pause);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [api, agentId, asked]);
+  if (!asked) return null;
+  return (
+    <div role="status" aria-label="Preview">
+      {!found ? (
+        <Skeleton lines={3} />
+      ) : found.problem ? (
+        <Notice meaning="failed">{found.problem.message}</Notice>
+      ) : (
+        <div class={found.of === asked ? "" : "muted"}>
+          <b>It will run</b>
+          {found.preview!.runs.length === 0 && <p class="muted">never: no instant is left</p>}
+          <ul class="instants">
+            {found.preview!.runs.map((r) => (
+              <li>
+                <time dateTime={r.at} title={moment(r.at)}>
+                  {local(r.localTime)}
+                </time>{" "}
+                {r.adjustment === "gap" && <Badge meaning="info">clocks go forward</Badge>}
+                {r.adjustment === "fold" && <Badge meaning="info">clocks go back: the first time</Badge>}
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </div>
+  );
+}
