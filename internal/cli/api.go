@@ -38,7 +38,6 @@ When the service refuses, its answer is printed all the same and the exit code i
 	include := f.Bool("include", false, "print the status and the headers too")
 	expr := f.String("jq", "", "print what a jq `expression` makes of the JSON")
 	all := f.Bool("paginate", false, "follow the cursors of a list and print its rows as one array")
-	f.Lookup("include").Shorthand = "" // -i is the instructions elsewhere
 	c.RunE = func(c *cobra.Command, args []string) error {
 		o := &output{e: e, expr: *expr}
 		if err := o.check(); err != nil {
@@ -171,8 +170,8 @@ func (e *env) apiRequest(args, texts, typed, headers []string, input string) (cl
 		}
 		r.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
-	if r.Method == http.MethodPost && strings.TrimSuffix(strings.TrimPrefix(r.Path, "/"), "/") != "" && strings.HasSuffix(r.Path, "responses") {
-		r.Once = r.Header.Get("Idempotency-Key") == ""
+	if strings.TrimPrefix("/"+strings.Trim(r.Path, "/"), client.Prefix) == "/responses" {
+		r.Once = r.Header.Get("Idempotency-Key") == "" // the service would keep the reply
 	}
 	if input != "" {
 		if fields {

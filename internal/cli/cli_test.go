@@ -147,7 +147,7 @@ func views() []view {
 	return []view{
 		viewUser(), viewModels(), viewCredits(), viewLedger(), viewReconciliation(), viewDifferences(),
 		viewReceipts(), viewReceipt(), viewUsage([]string{"day", "model", "key", "agent", "space", "session", "endUser"}),
-		viewKeys(), viewKey(), viewAccounts(), viewAccount(), viewNewAccount(), viewGrant(),
+		viewKeys(), viewKey(), viewProviders(), viewAccounts(), viewAccount(), viewNewAccount(), viewGrant(),
 		viewSpaces(), viewSpace(), viewAgents(), viewAgent(), viewVersions(),
 		viewFiles(), viewHits(), viewDrive(), viewSessions(), viewSession(), viewMessages(),
 		viewTasks(), viewTask(), viewRuns(), viewPreview(), viewEmbeds(), viewEmbed("EmbedURL"), viewEmbed("EmbedSession"),
@@ -263,6 +263,20 @@ func TestFieldsMakeAnObject(t *testing.T) {
 	for _, bad := range []string{"a", "=x", "a[=x", "[b]=x", "a[]x=1"} {
 		if _, err := e.fields([]string{bad}, nil); err == nil {
 			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+func TestAModelCallGetsNoIdempotencyKey(t *testing.T) {
+	e := &env{}
+	for path, once := range map[string]bool{"responses": true, "/api/v1/responses": true, "/responses/": true, "keys": false, "my/responses": false} {
+		r, err := e.apiRequest([]string{"POST", path}, nil, nil, nil, "")
+		if err != nil || r.Once != once {
+			t.Errorf("POST %s is sent once only: %v (%v), want %v", path, r.Once, err, once)
+		}
+		r, err = e.apiRequest([]string{"POST", path}, nil, nil, []string{"Idempotency-Key: mine"}, "")
+		if err != nil || r.Once {
+			t.Errorf("POST %s with a key of its own: %v (%v)", path, r.Once, err)
 		}
 	}
 }

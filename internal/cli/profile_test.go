@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zalando/go-keyring"
+)
+
+// A person is somebody at a command line with a home of their own.
+type person struct {
+	t       *testing.T
+	environ []string
+}
+
+func newPerson(t *testing.T, environ ...string) person {
+	return person{t, append(environ, "XDG_CONFIG_HOME="+t.TempDir())}
+}
+
+// runs gives what a command line prints on both streams.
+func (p person) runs(want int, in string, args ...string) string {
+	p.t.Helper()
+	var out bytes.Buffer
+	if code := Main(p.t.Context(), args, p.environ, nil, strings.NewReader(in), &out, &out); code != want {
+		p.t.Errorf("stoa %s exits with %d, want %d: %s", strings.Join(args, " "), code, want, out.String())
+	}
+	return out.String()
+}
+
+func (p person) profile() string {
+	p.t.Helper()
+	text, err := os.ReadFile(filepath.Join(strings.TrimPrefix(p.environ[len(p.environ)-1], "XDG_CONFIG_HOME="), "stoa", "profile.json"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		p.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// service answers GET /users/me for one key.
+func service(t *testing.T, key string) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.Header.Get("Authorization") != "Bearer "+key {
+			w.WriteHeader(http.StatusUnauthorized)
+			io.WriteString(w, `{"error":{"message":"No.","type":"invalid_request_error","param":null,"code":"Unauthorized","requestId":"req_1","retryable":false}}`)
+			return
+		}
+		io.WriteString(w, `{"id":"acc_1","name":"owner","email":null,"plan":{"id":"pro","name":"Pro","gatedModels":true},"credits":{"availableMicro":1,"heldMicro":0},"defaultSpaceId":null,"key":{"id":"key_1","name":"k","hint":"sk_t…cret","scopes":["*"],"expiresAt":null},"createdAt":"2026-11-20T12:00:00.000Z"}`)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestAKeyringKeepsTheKey(t *testing.T) {
+	keyring.MockInit()
+	const key = "sk_test_of_a_keyring_with_a_long_secret"
+	url := service(t, key)
+	p := newPerson(t, "DBUS_SESSION_BUS_ADDRESS=unix:path=/nowhere")
+	if said := p.runs(0, key+"\n", "login", "--base-url", url); !strings.Contains(said, "the system's keyring") {
+		t.Errorf("it says %q", said)
+	}
+	if text := p.profile(); text == "" || strings.Contains(text, key) {
+		t.Errorf("the profile is %q", text)
+	}
+	p.runs(0, "", "whoami")
+	p.runs(0, "", "logout")
+	if _, err := keyring.Get(keyringService, url); !errors.Is(err, keyring.ErrNotFound) {
+		t.Errorf("the key is still in the keyring: %v", err)
+	}
+	p.runs(4, "", "whoami")
+}
+
+func TestABrokenKeyringIsReplacedByAFile(t *testing.T) {
+	keyring.MockInitWithError(errors.New("locked"))
+	const key = "sk_test_of_a_file_with_a_long_secret"
+	url := service(t, key)
+	p := newPerson(t, "DBUS_SESSION_BUS_ADDRESS=unix:path=/nowhere")
+	p.runs(0, key, "login", "--base-url", url)
+	if text := p.profile(); !strings.Contains(text, key) {
+		t.Errorf("the profile is %q", text)
+	}
+	p.runs(0, "", "whoami")
+}
+
+func TestAWrongKeyIsNotRemembered(t *testing.T) {
+	url := service(t, "sk_another_key_with_a_long_secret_in_it")
+	p := newPerson(t)
+	if said := p.runs(4, "sk_wrong_key_with_a_long_secret_in_it", "login", "--base-url", url); !strings.Contains(said, "check digits") {
+		t.Errorf("it says %q", said)
+	}
+	if text := p.profile(); text != "" {
+		t.Errorf("the profile is %q", text)
+	}
+}
