@@ -703,3 +703,43 @@ func TestTenThousandTasksAtOnce(t *testing.T) {
 		t.Errorf("%d runs, %d sessions, %d tasks with runs, %d with a next instant; want %d of each", runs, sessions, tasks, ahead, all)
 	}
 }
+
+// A task that cannot be worked on is left alone for a while, and keeps nobody
+// else from running. An instant that is written already never runs again.
+func TestATaskThatFailsHoldsUpNobody(t *testing.T) {
+	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	broken, other := d.task(), d.task()
+	d.write(func(ctx context.Context, tx *store.Tx) error {
+		return tx.InsertRuns(ctx, []stoa.TaskRun{{TaskID: broken.ID, AccountID: broken.AccountID, ScheduledFor: instant("2026-03-01T09:00:00Z"), Trigger: "schedule", Status: "skipped", SkipReason: "missed"}})
+	})
+	d.clock.set(instant("2026-03-01T09:00:00Z"))
+	d.tick()
+	d.want(broken, "03-01 09:00 schedule skipped missed")
+	d.want(other, "03-01 09:00 schedule queued")
+	if n := len(d.sessions(other)); n != 1 {
+		t.Errorf("%d sessions were made", n)
+	}
+}
+
+// A task whose runs ask their user something waits for the answers: that is an
+// overlap like any other.
+func TestARunThatWaitsForItsUserHasNotEnded(t *testing.T) {
+	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	task := d.task(minutely, func(t *stoa.ScheduledTask) { t.Mode, t.Message = stoa.ModeChat, "ask: Which one?" })
+	start(t, d.r)
+	d.clock.add(time.Minute)
+	d.tick()
+	session := d.until(d.r, d.sessions(task)[0], stoa.SessionWaiting)
+	d.clock.add(time.Minute)
+	d.tick()
+	d.want(task, "03-01 08:01 schedule waiting_for_input", "03-01 08:02 schedule skipped overlap")
+	if _, err := d.r.Answer(context.Background(), d.caller(), d.agent.ID, session.ID, runner.AnswerRequest{InputID: session.Pending.ID, Answer: "this one"}); err != nil {
+		t.Fatal(err)
+	}
+	d.until(d.r, session, stoa.SessionCompleted)
+	d.clock.add(time.Minute)
+	d.tick()
+	if got := d.lines(task); got[0] != "03-01 08:01 schedule completed" || len(got) != 3 || got[2] == "03-01 08:03 schedule skipped overlap" {
+		t.Error(got)
+	}
+}
