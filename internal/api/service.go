@@ -110,6 +110,7 @@ func (s *Server) publishedLimits() contract.Limits {
 		MaxFileBytes: drives.MaxFileBytes, MaxDriveBytes: drives.MaxBytes, MaxDriveFiles: drives.MaxFiles,
 		MaxQueuedSessions: int64(run.Queued), QueueSeconds: seconds(run.QueueTime), MaxQueuedMessages: int64(run.QueuedMessages),
 		MaxTurnSteps: int64(run.Steps), MaxTurnSeconds: seconds(run.TurnTime), InputSeconds: seconds(run.InputTime),
+		MaxScheduledTasks: int64(s.Limits.SchedulesPerAgent), MinScheduleSeconds: int64(s.Limits.ScheduleInterval / time.Second),
 		MaxEventStreamsPerKey: int64(s.Limits.EventStreamsPerKey),
 	}
 }

@@ -1110,6 +1110,11 @@ type Limits struct {
 	// Example: 1000
 	MaxQueuedSessions int64 `json:"maxQueuedSessions"`
 
+	// MaxScheduledTasks Of one agent.
+	//
+	// Example: 50
+	MaxScheduledTasks int64 `json:"maxScheduledTasks"`
+
 	// MaxTurnSeconds Of one turn.
 	//
 	// Example: 600
@@ -1119,6 +1124,11 @@ type Limits struct {
 	//
 	// Example: 50
 	MaxTurnSteps int64 `json:"maxTurnSteps"`
+
+	// MinScheduleSeconds The least between two instants of a schedule.
+	//
+	// Example: 60
+	MinScheduleSeconds int64 `json:"minScheduleSeconds"`
 
 	// QueueSeconds How long a turn may wait to be taken up.
 	//
