@@ -137,9 +137,11 @@ func (e *env) next(err error) string {
 func (e *env) root() *cobra.Command {
 	root := group("stoa", "One door to every model, and a home for agents behind it.", `Stoa is a service that answers model calls in the Responses format, and its command line.
 
-Run it, then call it with any client of that format:
+Run it, log in with the key it prints, and ask; or call it with any client of that format:
 
   stoa serve
+  stoa login
+  stoa respond "Why is the sky blue?"
   curl http://127.0.0.1:8080/api/v1/responses -H "Authorization: Bearer $STOA_API_KEY" \
     -H 'Content-Type: application/json' -d '{"model":"auto","input":"Hello"}'
 
