@@ -13,7 +13,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
   if (!chat) {
     return (
       <main class="chat-page">
-        <div class="middle">{end ? <Ended end={end} /> : <Opening offline={state.offline} />}</div>
+        <div class="middle">{end ? <Ended end={end} alone /> : <Opening offline={state.offline} />}</div>
       </main>
     );
   }
@@ -24,7 +24,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
       <header class="chat-head">
         <h1>{chat.agent.name}</h1>
         <span class="chat-state" role="status">
-          {end ? "Ended" : state.offline ? "Offline" : busy ? "Working" : chat.status === "waiting_for_input" ? "Waiting for you" : ""}
+          {end ? "Ended" : state.offline ? "Offline" : state.sending ? "Sending" : busy ? "Working" : chat.status === "waiting_for_input" ? "Waiting for you" : ""}
         </span>
       </header>
       <Said state={state} />
@@ -100,12 +100,10 @@ function Opening({ offline }: { offline: boolean }) {
   );
 }
 
-function Ended({ end }: { end: End }) {
+function Ended({ end, alone }: { end: End; alone?: boolean }) {
   return (
     <Notice meaning="info">
-      <p>
-        <b>{end.title}</b>
-      </p>
+      {alone ? <h1 class="plain">{end.title}</h1> : <h2 class="plain">{end.title}</h2>}
       <p>{end.text}</p>
     </Notice>
   );
@@ -117,6 +115,7 @@ function Said({ state }: { state: State }) {
   const chat = state.chat!;
   const box = useRef<HTMLDivElement>(null);
   const atEnd = useRef(true);
+  const top = useRef(0);
   const busy = working(chat.status);
   const last = chat.messages.at(-1);
   useLayoutEffect(() => {
@@ -143,8 +142,11 @@ function Said({ state }: { state: State }) {
       role="region"
       aria-label="Conversation"
       onScroll={(e) => {
+        // Only the reader scrolls up; what grows meanwhile is no reason to stay.
         const el = e.currentTarget;
-        atEnd.current = el.scrollHeight - el.scrollTop - el.clientHeight < 48;
+        if (el.scrollHeight - el.scrollTop - el.clientHeight < 48) atEnd.current = true;
+        else if (el.scrollTop < top.current) atEnd.current = false;
+        top.current = el.scrollTop;
       }}
     >
       <ol class="chat">
@@ -189,7 +191,7 @@ function Bubble({ m }: { m: Message }) {
   }
   if (m.text === "" && m.status !== "in_progress") return null;
   return (
-    <li class={"turn assistant " + m.kind}>
+    <li class={"turn assistant" + (m.kind === "comment" ? " comment" : "")}>
       <span class="unseen">Answer: </span>
       <ReplyText text={m.text} streaming={m.status === "in_progress"} />
       {m.status === "cancelled" && <p class="meta">Stopped</p>}
