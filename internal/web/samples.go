@@ -92,6 +92,8 @@ func commands() map[string]string {
 		"createGrant":      `stoa accounts grant "$ID" 5 --reason top-up`,
 		"createAccountKey": `stoa accounts keys "$ID" --name replacement`,
 
+		"listProviders": `stoa providers`,
+
 		"createSpace":     `stoa spaces create --name support`,
 		"listSpaces":      `stoa spaces list`,
 		"getSpace":        `stoa spaces get "$ID"`,

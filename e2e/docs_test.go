@@ -1,0 +1,329 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evanw/esbuild/pkg/api"
+
+	"stoa/internal/fakeup"
+)
+
+// A snippet is a fenced block of a page. Indented blocks are for looking at.
+type snippet struct{ language, text string }
+
+// snippets reads a page of docs, or the README.
+func snippets(t *testing.T, page string) []snippet {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []snippet
+	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+		all = append(all, snippet{m[1], m[2]})
+	}
+	return all
+}
+
+// A desk is where snippets are run: a house that stands, with its address and a
+// key in the environment.
+type desk struct {
+	url string
+	env []string
+	dir string
+}
+
+func newDesk(t *testing.T, url string) *desk {
+	t.Helper()
+	d := &desk{url: url, dir: t.TempDir()}
+	bin := filepath.Join(d.dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self(t), filepath.Join(bin, "stoa")); err != nil {
+		t.Fatal(err)
+	}
+	d.env = append(os.Environ(), asProgram+"=command", "STOA_BASE_URL="+url, "STOA_API_KEY="+ownerKey,
+		"HOME="+d.dir, "XDG_CONFIG_HOME="+d.dir, "DBUS_SESSION_BUS_ADDRESS=", // no keyring
+		"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return d
+}
+
+// sandboxDesk is one before a house that the sandbox serves.
+func sandboxDesk(t *testing.T) *desk {
+	t.Helper()
+	url, stop, err := sandboxHouse(self(t), filepath.Join(t.TempDir(), "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return newDesk(t, url)
+}
+
+// try runs a program in a directory and gives all that it printed.
+func (d *desk) try(t *testing.T, dir, program string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir, cmd.Env = dir, d.env
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// run is try for what has to work and to print something.
+func (d *desk) run(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	out, err := d.try(t, dir, program, args...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if strings.TrimSpace(out) == "" {
+		t.Error("it printed nothing")
+	}
+	return out
+}
+
+// tool skips the test where a program is not installed.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("%s is not installed: its snippets were not run", name)
+	}
+	return path
+}
+
+func (d *desk) file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(d.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (d *desk) shell(t *testing.T, text string) string {
+	t.Helper()
+	bash := tool(t, "bash")
+	if strings.Contains(text, "curl") {
+		tool(t, "curl")
+	}
+	return d.run(t, d.dir, bash, "-euo", "pipefail", "-c", text)
+}
+
+// node runs a module beside the packages of e2e/openai-js. It lies in a folder
+// there, because packages are looked for from the module's own place upward.
+func (d *desk) node(t *testing.T, text string) (string, error) {
+	t.Helper()
+	program := tool(t, "node")
+	for _, m := range regexp.MustCompile(`from "((?:@[\w-]+/)?[\w-]+)`).FindAllStringSubmatch(text, -1) {
+		if _, err := os.Stat(filepath.Join("openai-js", "node_modules", m[1])); err != nil {
+			t.Skipf("%s is not installed: run npm ci in e2e/openai-js", m[1])
+		}
+	}
+	dir, err := os.MkdirTemp("openai-js", "snippet-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.WriteFile(filepath.Join(dir, "main.mjs"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return d.try(t, dir, program, "main.mjs")
+}
+
+// golang runs a program in the module of e2e/openai-go, which has the library.
+func (d *desk) golang(t *testing.T, text string) string {
+	t.Helper()
+	program := tool(t, "go")
+	list := exec.CommandContext(t.Context(), program, "list", "github.com/openai/openai-go/v3")
+	list.Dir, list.Env = "openai-go", append(os.Environ(), "GOPROXY=off")
+	if out, err := list.CombinedOutput(); err != nil {
+		t.Skipf("the library for Go is not in the module cache: run go mod download in e2e/openai-go\n%s", out)
+	}
+	d.env = append(d.env, "HOME="+os.Getenv("HOME")) // the caches of go
+	return d.run(t, "openai-go", program, "run", d.file(t, "main.go", text))
+}
+
+func TestThePageOfClientsDoesWhatItSays(t *testing.T) {
+	all := snippets(t, "docs/clients.md")
+	if len(all) < 9 {
+		t.Fatalf("the page has %d snippets; the test reads it wrongly", len(all))
+	}
+	for i, s := range all {
+		name := s.language
+		if lib := regexp.MustCompile(`from "(.+?)"`).FindStringSubmatch(s.text); lib != nil && s.language == "js" {
+			name += " with " + lib[1]
+		}
+		t.Run(name, func(t *testing.T) {
+			d := sandboxDesk(t)
+			var out string
+			switch s.language {
+			case "sh":
+				out = d.shell(t, s.text)
+			case "go":
+				out = d.golang(t, s.text)
+			case "js":
+				var err error
+				if out, err = d.node(t, s.text); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+			case "python":
+				d.run(t, d.dir, tool(t, "python3"), "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read()); print('reads well')", d.file(t, "main.py", s.text))
+				if _, err := d.try(t, d.dir, tool(t, "python3"), "-c", "import openai"); err != nil {
+					t.Skip("the library for Python is not installed: the snippet was read, not run")
+				}
+				out = d.run(t, d.dir, tool(t, "python3"), d.file(t, "main.py", s.text))
+			default:
+				t.Fatalf("snippet %d is in %q, which nobody runs", i, s.language)
+			}
+			// The sandbox quotes the last message, so what was asked last is heard.
+			asked := regexp.MustCompile(`Why is the sky blue\?|And at dusk\?`).FindAllString(s.text, -1)
+			if last := asked[len(asked)-1]; !strings.Contains(strings.Join(deltas(out), ""), last) {
+				t.Errorf("no reply to %q came:\n%s", last, out)
+			}
+		})
+	}
+}
+
+// deltas gives what was printed with the texts of events joined, so that a reply
+// can be found in a stream too.
+func deltas(out string) []string {
+	parts := []string{out}
+	for _, m := range regexp.MustCompile(`"delta":"((?:[^"\\]|\\.)*)"`).FindAllStringSubmatch(out, -1) {
+		parts = append(parts, m[1])
+	}
+	return parts
+}
+
+// The note on the AI SDK says what happens without its option.
+func TestReferencesToStoredRepliesAreRefusedInWords(t *testing.T) {
+	for _, s := range snippets(t, "docs/clients.md") {
+		if !strings.Contains(s.text, "store: false") {
+			continue
+		}
+		out, err := sandboxDesk(t).node(t, strings.Replace(s.text, "store: false", "store: true", 1))
+		if !strings.Contains(out, "Items are not stored here") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	t.Error("no snippet says store: false")
+}
+
+func TestTheQuickstartDoesWhatItSays(t *testing.T) {
+	d := sandboxDesk(t)
+	var script strings.Builder
+	n := 0
+	for _, s := range snippets(t, "docs/quickstart.md") {
+		if s.language != "sh" {
+			t.Fatalf("a snippet is in %q, which nobody runs", s.language)
+		}
+		script.WriteString(s.text)
+		n++
+	}
+	if n < 4 {
+		t.Fatalf("the page has %d snippets; the test reads it wrongly", n)
+	}
+	out := d.shell(t, script.String())
+	for _, want := range []string{`"object":"response"`, "Why is the sky blue?", "resp_", "Available", "Balanced", "Hello"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q was not printed:\n%s", want, out)
+		}
+	}
+}
+
+func TestThePageOfVendorsDoesWhatItSays(t *testing.T) {
+	f := fakeup.Start(t)
+	h := newHouse(t, f.URL, "")
+	h.start()
+	d := newDesk(t, h.url)
+	d.env = append(d.env, "ANTHROPIC_API_KEY=a-key", "GEMINI_API_KEY=a-key")
+	var out strings.Builder
+	n := 0
+	for _, s := range snippets(t, "docs/connect-a-vendor.md") {
+		n++
+		switch s.language {
+		case "yaml":
+			d.run(t, d.dir, self(t), "config", "check", "--config", d.file(t, "stoa.yaml", s.text))
+		case "sh":
+			out.WriteString(d.shell(t, s.text))
+		default:
+			t.Fatalf("a snippet is in %q, which nobody runs", s.language)
+		}
+	}
+	if n < 4 {
+		t.Fatalf("the page has %d snippets; the test reads it wrongly", n)
+	}
+	for _, want := range []string{"wire: messages", "alpha-haiku-4-5", "v-messages"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q was not printed:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "your-key") {
+		t.Error("a key was printed")
+	}
+}
+
+// The README shows the JavaScript client at the address that a house has by
+// itself.
+func TestTheReadmeDoesWhatItSays(t *testing.T) {
+	d := sandboxDesk(t)
+	for _, s := range snippets(t, "README.md") {
+		if s.language != "js" {
+			continue
+		}
+		out, err := d.node(t, strings.ReplaceAll(s.text, "http://127.0.0.1:8080", d.url))
+		if err != nil || !strings.Contains(out, "Hello") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+// What the console copies as code runs as it is.
+func TestWhatTheConsoleCopiesRuns(t *testing.T) {
+	bundle := api.Build(api.BuildOptions{
+		EntryPoints: []string{"../internal/web/ui/src/lib/snippets.ts"}, Bundle: true, Format: api.FormatESModule, LogLevel: api.LogLevelSilent,
+	})
+	if len(bundle.Errors) > 0 {
+		t.Fatalf("%+v", bundle.Errors)
+	}
+	calls := map[string]string{
+		"one question":   `{model: "auto", input: [{role: "user", content: "say: it's \"me\" & $HOME"}]}`,
+		"a conversation": `{model: "auto", instructions: "Be brief.", max_output_tokens: 100, temperature: 0.5, reasoning: {effort: "low"}, input: [{role: "user", content: "Hi"}, {role: "assistant", content: "Hello"}, {role: "user", content: "say: it's \"me\" & $HOME"}]}`,
+	}
+	for name, call := range calls {
+		for _, kind := range []string{"curl", "go", "javascript"} {
+			t.Run(name+" as "+kind, func(t *testing.T) {
+				d := sandboxDesk(t)
+				write := string(bundle.OutputFiles[0].Contents) + "\nprocess.stdout.write(" + kind + "(" + call + ", " + `"` + d.url + `"));`
+				text, err := d.node(t, write)
+				if err != nil {
+					t.Fatalf("%v\n%s", err, text)
+				}
+				var out string
+				switch kind {
+				case "curl":
+					out = strings.ReplaceAll(d.shell(t, text), `\"`, `"`)
+				case "go":
+					out = d.golang(t, text)
+				case "javascript":
+					if out, err = d.node(t, text); err != nil {
+						t.Fatalf("%v\n%s", err, out)
+					}
+				}
+				if !strings.Contains(out, `it's "me" & $HOME`) {
+					t.Errorf("the reply did not come:\n%s\n\n%s", out, text)
+				}
+			})
+		}
+	}
+}
