@@ -71,7 +71,7 @@ func (s *Server) ListAccounts(ctx context.Context, in contract.ListAccountsReque
 	if err != nil {
 		return nil, err
 	}
-	out := contract.ListAccounts200JSONResponse{Data: []contract.Account{}}
+	out := contract.ListAccounts200JSONResponse{Data: []contract.Account{}, NextCursor: noCursor()}
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
 		list, more, err := tx.Accounts(ctx, p.page)
 		for _, a := range list {

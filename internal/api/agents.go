@@ -87,7 +87,7 @@ func (s *Server) ListAgents(ctx context.Context, in contract.ListAgentsRequestOb
 }
 
 func agentList(ctx context.Context, tx *store.Tx, accountID string, f store.AgentFilter, p pager) (contract.AgentList, error) {
-	out := contract.AgentList{Data: []contract.Agent{}, NextCursor: nullable.NewNullNullable[string]()}
+	out := contract.AgentList{Data: []contract.Agent{}, NextCursor: noCursor()}
 	list, more, err := tx.Agents(ctx, accountID, f, p.page)
 	for _, a := range list {
 		out.Data = append(out.Data, contractAgent(a))
@@ -195,7 +195,7 @@ func (s *Server) ListAgentVersions(ctx context.Context, in contract.ListAgentVer
 	if err != nil {
 		return nil, err
 	}
-	out := contract.ListAgentVersions200JSONResponse{Data: []contract.AgentVersion{}, NextCursor: nullable.NewNullNullable[string]()}
+	out := contract.ListAgentVersions200JSONResponse{Data: []contract.AgentVersion{}, NextCursor: noCursor()}
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
 		list, more, err := tx.AgentVersions(ctx, accountID, in.ID, p.number(), p.page.Limit, p.page.Asc)
 		for _, v := range list {

@@ -28,7 +28,7 @@ func (s *Server) ListLedger(ctx context.Context, in contract.ListLedgerRequestOb
 	if err != nil {
 		return nil, err
 	}
-	out := contract.ListLedger200JSONResponse{Data: []contract.LedgerEntry{}}
+	out := contract.ListLedger200JSONResponse{Data: []contract.LedgerEntry{}, NextCursor: noCursor()}
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
 		entries, more, err := tx.Entries(ctx, accountID, p.page)
 		for _, e := range entries {
@@ -58,7 +58,7 @@ func (s *Server) ListReceipts(ctx context.Context, in contract.ListReceiptsReque
 		Served: q.Model, KeyID: q.KeyID, AgentID: q.AgentID, SpaceID: q.SpaceID, SessionID: q.SessionID, EndUser: q.EndUser,
 		From: q.From.Time(), To: q.To.Time(),
 	}
-	out := contract.ListReceipts200JSONResponse{Data: []contract.Receipt{}}
+	out := contract.ListReceipts200JSONResponse{Data: []contract.Receipt{}, NextCursor: noCursor()}
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
 		list, more, err := tx.Receipts(ctx, accountID, filter, p.page)
 		for _, r := range list {

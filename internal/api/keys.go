@@ -68,7 +68,7 @@ func (s *Server) ListKeys(ctx context.Context, in contract.ListKeysRequestObject
 	if err != nil {
 		return nil, err
 	}
-	out := contract.ListKeys200JSONResponse{Data: []contract.Key{}}
+	out := contract.ListKeys200JSONResponse{Data: []contract.Key{}, NextCursor: noCursor()}
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
 		keys, more, err := s.Keys.List(ctx, tx, accountID, p.page)
 		for _, k := range keys {

@@ -61,9 +61,13 @@ func (p pager) sum(place []byte) []byte {
 // next is the cursor after a page's last row; null when there is no more.
 func (p pager) next(more bool, at time.Time, id string) nullable.Nullable[string] {
 	if !more {
-		return nullable.NewNullNullable[string]()
+		return noCursor()
 	}
 	place := binary.BigEndian.AppendUint64(nil, uint64(at.UnixMicro()))
 	place = append(place, id...)
 	return nullable.NewNullableWithValue(base64.RawURLEncoding.EncodeToString(append(p.sum(place), place...)))
 }
+
+// noCursor is null: what a list that is empty or at its end says. The zero value
+// of the type would be written as an empty text.
+func noCursor() nullable.Nullable[string] { return nullable.NewNullNullable[string]() }

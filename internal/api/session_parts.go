@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/contract"
 	"stoa/internal/runner"
@@ -22,7 +21,7 @@ func (s *Server) ListTurns(ctx context.Context, in contract.ListTurnsRequestObje
 	if err != nil {
 		return nil, err
 	}
-	out := contract.ListTurns200JSONResponse{Data: []contract.Turn{}, HasMore: more, NextCursor: nullable.NewNullNullable[string]()}
+	out := contract.ListTurns200JSONResponse{Data: []contract.Turn{}, HasMore: more, NextCursor: noCursor()}
 	for _, t := range list {
 		out.Data = append(out.Data, contract.Turn{
 			ID: t.ID, Number: t.Number, Status: string(t.Status), StatusReason: unlessZero(t.Reason), Attempt: t.Attempt,
@@ -53,7 +52,7 @@ func (s *Server) ListMessages(ctx context.Context, in contract.ListMessagesReque
 	for _, src := range sources {
 		byTurn[src.Turn] = append(byTurn[src.Turn], contractSource(src))
 	}
-	out := contract.ListMessages200JSONResponse{Data: []contract.Message{}, HasMore: more, NextCursor: nullable.NewNullNullable[string]()}
+	out := contract.ListMessages200JSONResponse{Data: []contract.Message{}, HasMore: more, NextCursor: noCursor()}
 	for _, m := range list {
 		message := contract.Message{
 			ID: m.ID, Turn: unlessZero(m.Turn), Role: string(m.Role), Kind: m.Kind, Status: m.Status, Text: m.Text,
@@ -79,7 +78,7 @@ func (s *Server) ListSessionReceipts(ctx context.Context, in contract.ListSessio
 	if err != nil {
 		return nil, err
 	}
-	out := contract.ListSessionReceipts200JSONResponse{Data: []contract.Receipt{}, HasMore: more, NextCursor: nullable.NewNullNullable[string]()}
+	out := contract.ListSessionReceipts200JSONResponse{Data: []contract.Receipt{}, HasMore: more, NextCursor: noCursor()}
 	for _, r := range list {
 		out.Data = append(out.Data, contractReceipt(r))
 		out.NextCursor = p.next(more, r.CreatedAt, r.ID)

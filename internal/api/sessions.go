@@ -57,7 +57,7 @@ func (s *Server) ListSessions(ctx context.Context, in contract.ListSessionsReque
 	if err != nil {
 		return nil, err
 	}
-	out := contract.ListSessions200JSONResponse{Data: []contract.Session{}, HasMore: more, NextCursor: nullable.NewNullNullable[string]()}
+	out := contract.ListSessions200JSONResponse{Data: []contract.Session{}, HasMore: more, NextCursor: noCursor()}
 	for _, session := range list {
 		out.Data = append(out.Data, contractSession(session))
 		out.NextCursor = p.next(more, session.CreatedAt, session.ID)

@@ -46,7 +46,7 @@ func (s *Server) ListSpaces(ctx context.Context, in contract.ListSpacesRequestOb
 	if _, err := s.defaultSpace(ctx, accountID); err != nil {
 		return nil, err
 	}
-	out := contract.ListSpaces200JSONResponse{Data: []contract.Space{}}
+	out := contract.ListSpaces200JSONResponse{Data: []contract.Space{}, NextCursor: noCursor()}
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
 		list, more, err := tx.Spaces(ctx, accountID, q.ExternalID, p.page)
 		for _, space := range list {

@@ -149,7 +149,7 @@ func (s *Server) ListSpaceScheduledTasks(ctx context.Context, in contract.ListSp
 }
 
 func (s *Server) taskList(ctx context.Context, tx *store.Tx, accountID string, f store.TaskFilter, p pager) (contract.ScheduledTaskList, error) {
-	out := contract.ScheduledTaskList{Data: []contract.ScheduledTask{}, NextCursor: nullable.NewNullNullable[string]()}
+	out := contract.ScheduledTaskList{Data: []contract.ScheduledTask{}, NextCursor: noCursor()}
 	list, more, err := tx.Tasks(ctx, accountID, f, p.page)
 	for _, t := range list {
 		out.Data = append(out.Data, s.contractTask(t))
@@ -331,7 +331,7 @@ func (s *Server) ListTaskRuns(ctx context.Context, in contract.ListTaskRunsReque
 	if err != nil {
 		return nil, err
 	}
-	out := contract.ListTaskRuns200JSONResponse{Data: []contract.TaskRun{}, NextCursor: nullable.NewNullNullable[string]()}
+	out := contract.ListTaskRuns200JSONResponse{Data: []contract.TaskRun{}, NextCursor: noCursor()}
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
 		if _, err := task(ctx, tx, in.ID, in.TaskID); err != nil {
 			return err
