@@ -33,8 +33,11 @@ func TestBodiesOfTheDriveAreCheckedAsTheContractSays(t *testing.T) {
 		{"PUT /api/v1/api-agents/{id}/drive/files", one(parseDriveFile), []string{"path", "content", "mimeType", "encoding"}, []string{`"a"`, `"YQ=="`, `"text/plain"`, `"base64"`}},
 		{"POST /api/v1/api-agents/{id}/drive/files/move", one(parseDriveMove), []string{"from", "to", "overwrite"}, []string{`"a"`, `"b"`, `true`}},
 		{"POST /api/v1/api-agents/{id}/drive/files/restore", one(parseDriveRestore), []string{"path", "version"}, []string{`"a"`, `3`}},
-		{"POST /api/v1/api-agents/{id}/drive/batch", func(raw []byte) error { _, err := parseDriveBatch(raw, 500); return err }, []string{"operations"},
-			[]string{`[{"op":"put","path":"a","content":"x"},{"op":"move","from":"a","to":"b"},{"op":"delete","path":"b"}]`}},
+		{
+			"POST /api/v1/api-agents/{id}/drive/batch", func(raw []byte) error { _, err := parseDriveBatch(raw, 500); return err },
+			[]string{"operations"},
+			[]string{`[{"op":"put","path":"a","content":"x"},{"op":"move","from":"a","to":"b"},{"op":"delete","path":"b"}]`},
+		},
 	} {
 		check := newChecker(doc, c.pattern)
 		compare := func(raw string, exact bool) {

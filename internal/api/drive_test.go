@@ -158,10 +158,19 @@ func TestAnothersAgentIsNoAgent(t *testing.T) {
 			method, path string
 			body         any
 		}{
-			{"GET", d, nil}, {"GET", d + "/files", nil}, {"PUT", d + "/files", m{"path": "a", "content": "b"}}, {"DELETE", d + "/files?path=a", nil},
-			{"GET", d + "/files/metadata?path=a", nil}, {"GET", d + "/files/content?path=a", nil}, {"PUT", d + "/files/content?path=a", "raw"},
-			{"POST", d + "/files/move", m{"from": "a", "to": "b"}}, {"GET", d + "/files/versions?path=a", nil}, {"POST", d + "/files/restore", m{"path": "a", "version": 1}},
-			{"POST", d + "/batch", m{"operations": []m{{"op": "delete", "path": "a"}}}}, {"GET", d + "/search?q=a", nil}, {"GET", d + "/export", nil},
+			{"GET", d, nil},
+			{"GET", d + "/files", nil},
+			{"PUT", d + "/files", m{"path": "a", "content": "b"}},
+			{"DELETE", d + "/files?path=a", nil},
+			{"GET", d + "/files/metadata?path=a", nil},
+			{"GET", d + "/files/content?path=a", nil},
+			{"PUT", d + "/files/content?path=a", "raw"},
+			{"POST", d + "/files/move", m{"from": "a", "to": "b"}},
+			{"GET", d + "/files/versions?path=a", nil},
+			{"POST", d + "/files/restore", m{"path": "a", "version": 1}},
+			{"POST", d + "/batch", m{"operations": []m{{"op": "delete", "path": "a"}}}},
+			{"GET", d + "/search?q=a", nil},
+			{"GET", d + "/export", nil},
 		} {
 			e := h.WantError(stoa.CodeAgentNotFound, c.method, c.path, c.body)
 			bodies = append(bodies, e.Message+fmt.Sprint(e.Param))
@@ -240,12 +249,27 @@ func TestRawContent(t *testing.T) {
 		from, to        int // the end excluded
 		status          int
 	}{
-		{"bytes=0-0", "", 0, 1, 206}, {"bytes=5-9", "", 5, 10, 206}, {"bytes=262140-262150", "", 262140, 262151, 206}, {"bytes=100-", "", 100, n, 206},
-		{"bytes=-7", "", n - 7, n, 206}, {"bytes=-99999999999999999999", "", 0, n, 206}, {fmt.Sprintf("bytes=%d-%d", n-1, n+5), "", n - 1, n, 206},
-		{"BYTES=1-2", "", 1, 3, 206}, {"bytes=1-2", etag, 1, 3, 206},
-		{"bytes=1-2", `"other"`, 0, n, 200}, {"bytes=1-2", "W/" + etag, 0, n, 200}, {"bytes=1-2,4-5", "", 0, n, 200}, {"bytes=5-1", "", 0, n, 200}, {"lines=1-2", "", 0, n, 200},
-		{"bytes=a-b", "", 0, n, 200}, {"bytes=-", "", 0, n, 200}, {"bytes", "", 0, n, 200}, {"bytes=+1-2", "", 0, n, 200},
-		{fmt.Sprintf("bytes=%d-", n), "", 0, 0, 416}, {"bytes=99999999999999999999-", "", 0, 0, 416}, {"bytes=-0", "", 0, 0, 416},
+		{"bytes=0-0", "", 0, 1, 206},
+		{"bytes=5-9", "", 5, 10, 206},
+		{"bytes=262140-262150", "", 262140, 262151, 206},
+		{"bytes=100-", "", 100, n, 206},
+		{"bytes=-7", "", n - 7, n, 206},
+		{"bytes=-99999999999999999999", "", 0, n, 206},
+		{fmt.Sprintf("bytes=%d-%d", n-1, n+5), "", n - 1, n, 206},
+		{"BYTES=1-2", "", 1, 3, 206},
+		{"bytes=1-2", etag, 1, 3, 206},
+		{"bytes=1-2", `"other"`, 0, n, 200},
+		{"bytes=1-2", "W/" + etag, 0, n, 200},
+		{"bytes=1-2,4-5", "", 0, n, 200},
+		{"bytes=5-1", "", 0, n, 200},
+		{"lines=1-2", "", 0, n, 200},
+		{"bytes=a-b", "", 0, n, 200},
+		{"bytes=-", "", 0, n, 200},
+		{"bytes", "", 0, n, 200},
+		{"bytes=+1-2", "", 0, n, 200},
+		{fmt.Sprintf("bytes=%d-", n), "", 0, 0, 416},
+		{"bytes=99999999999999999999-", "", 0, 0, 416},
+		{"bytes=-0", "", 0, 0, 416},
 	} {
 		cl := h.With("Range", c.header)
 		if c.ifRange != "" {
@@ -446,10 +470,15 @@ func TestBodiesOfTheDriveAreCheckedLikeAllOthers(t *testing.T) {
 			body   string
 			want   stoa.Code
 		}{
-			{h.Client, "{", stoa.CodeInvalidJSON}, {h.Client, "[]", stoa.CodeInvalidJSON}, {h.Client, "", stoa.CodeInvalidJSON}, {h.Client, `{"a":1,"a":2}`, stoa.CodeInvalidJSON},
-			{h.Client, `{"nmae":"typo"}`, stoa.CodeUnknownField}, {h.Client, "{}", stoa.CodeMissingParameter},
+			{h.Client, "{", stoa.CodeInvalidJSON},
+			{h.Client, "[]", stoa.CodeInvalidJSON},
+			{h.Client, "", stoa.CodeInvalidJSON},
+			{h.Client, `{"a":1,"a":2}`, stoa.CodeInvalidJSON},
+			{h.Client, `{"nmae":"typo"}`, stoa.CodeUnknownField},
+			{h.Client, "{}", stoa.CodeMissingParameter},
 			{h.Client, strings.Repeat(" ", 16<<20+1), stoa.CodeTooLarge},
-			{h.With("Content-Type", "text/plain"), "{}", stoa.CodeMediaType}, {h.With("Content-Encoding", "gzip"), "\x1f\x8b", stoa.CodeMediaType},
+			{h.With("Content-Type", "text/plain"), "{}", stoa.CodeMediaType},
+			{h.With("Content-Encoding", "gzip"), "\x1f\x8b", stoa.CodeMediaType},
 		} {
 			if e := c.client.WantError(c.want, op.method, h.at(op.what), c.body); c.want == stoa.CodeUnknownField && *e.Param != "nmae" {
 				t.Errorf("%+v", e)

@@ -303,8 +303,10 @@ func TestOriginsAreChecked(t *testing.T) {
 			t.Errorf("the preflight of a refresh: %d", pre.StatusCode)
 		}
 	}
-	wrong := []string{"", "null", "https://evil.example", "http://www.example.com", "https://www.example.com:8443", "https://shop.example.com", "https://www.example.com.evil.example",
-		"https://xshop.example.com", "http://localhost:3001", "https://www.example.com/", "*", "https://a.shop.example.com:444"}
+	wrong := []string{
+		"", "null", "https://evil.example", "http://www.example.com", "https://www.example.com:8443", "https://shop.example.com", "https://www.example.com.evil.example",
+		"https://xshop.example.com", "http://localhost:3001", "https://www.example.com/", "*", "https://a.shop.example.com:444",
+	}
 	for _, origin := range wrong {
 		r := v.With("Origin", origin).Do("GET", v.chat, nil)
 		if r.Error().Code != "origin_not_allowed" || r.Header.Get("Access-Control-Allow-Origin") != "" {

@@ -168,9 +168,15 @@ func TestAFailureBeforeTheFirstTextIsAnHTTPErrorAndFree(t *testing.T) {
 		input string
 		code  stoa.Code
 	}{
-		{"fail: 529", stoa.CodeOverloaded}, {"fail: 429", stoa.CodeOverloaded}, {"fail: 500", stoa.CodeUpstream},
-		{"fail: 401", stoa.CodeUpstream}, {"fault: error-in-stream", stoa.CodeOverloaded}, {"fault: no-end\nempty", stoa.CodeUpstream},
-		{"fault: malformed", stoa.CodeUpstream}, {"fault: html", stoa.CodeUpstream}, {"fault: close", stoa.CodeUpstream},
+		{"fail: 529", stoa.CodeOverloaded},
+		{"fail: 429", stoa.CodeOverloaded},
+		{"fail: 500", stoa.CodeUpstream},
+		{"fail: 401", stoa.CodeUpstream},
+		{"fault: error-in-stream", stoa.CodeOverloaded},
+		{"fault: no-end\nempty", stoa.CodeUpstream},
+		{"fault: malformed", stoa.CodeUpstream},
+		{"fault: html", stoa.CodeUpstream},
+		{"fault: close", stoa.CodeUpstream},
 	} {
 		h, _ := vendors(t, apitest.Config{}) // anew: what fails too often is left alone for a while
 		for _, stream := range []bool{false, true} {

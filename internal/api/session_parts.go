@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-
 	"stoa/internal/contract"
 	"stoa/internal/runner"
 	"stoa/internal/stoa"

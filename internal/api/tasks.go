@@ -72,8 +72,10 @@ func schedule(b contract.Schedule) (stoa.Schedule, error) {
 		name, of string
 		given    bool
 	}{
-		{"expression", stoa.ScheduleCron, given(b.Expression)}, {"timezone", stoa.ScheduleCron, given(b.Timezone)},
-		{"everySeconds", stoa.ScheduleInterval, given(b.EverySeconds)}, {"runAt", stoa.ScheduleOnce, given(b.RunAt)},
+		{"expression", stoa.ScheduleCron, given(b.Expression)},
+		{"timezone", stoa.ScheduleCron, given(b.Timezone)},
+		{"everySeconds", stoa.ScheduleInterval, given(b.EverySeconds)},
+		{"runAt", stoa.ScheduleOnce, given(b.RunAt)},
 	} {
 		switch {
 		case m.of == b.Type && !m.given:

@@ -18,8 +18,10 @@ var (
 // vendorProviders are the four vendors as their keys switch them on.
 func vendorProviders() []stoa.Provider {
 	return []stoa.Provider{
-		{Name: "anthropic", Wire: "messages"}, {Name: "gemini", Wire: "gemini"},
-		{Name: "openai", Wire: "responses"}, {Name: "deepseek", Wire: "chat", Dialect: "deepseek"},
+		{Name: "anthropic", Wire: "messages"},
+		{Name: "gemini", Wire: "gemini"},
+		{Name: "openai", Wire: "responses"},
+		{Name: "deepseek", Wire: "chat", Dialect: "deepseek"},
 		{Name: "local", Wire: "chat", Dialect: "compatible"},
 	}
 }

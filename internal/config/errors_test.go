@@ -14,17 +14,27 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		flags      Flags
 		want       string // the whole error
 	}{
-		{name: "an unknown setting", yaml: "data: x\nlisen: 127.0.0.1:1\n",
-			want: `stoa.yaml:2:1: lisen: there is no such setting; did you mean "listen"?`},
-		{name: "an unknown setting inside a list", yaml: "providers:\n  - name: a\n    wire: messages\n    baseUrl: http://x\n",
-			want: `stoa.yaml:4:5: providers[0].baseUrl: there is no such setting; did you mean "baseURL"?`},
-		{name: "an unknown setting like no other", yaml: "log: {colour: red}\n",
-			want: `stoa.yaml:1:7: log.colour: there is no such setting; here stand format, level`},
-		{name: "several mistakes at once", yaml: "drain: soon\nlimits:\n  body: 10XB\n",
+		{
+			name: "an unknown setting", yaml: "data: x\nlisen: 127.0.0.1:1\n",
+			want: `stoa.yaml:2:1: lisen: there is no such setting; did you mean "listen"?`,
+		},
+		{
+			name: "an unknown setting inside a list", yaml: "providers:\n  - name: a\n    wire: messages\n    baseUrl: http://x\n",
+			want: `stoa.yaml:4:5: providers[0].baseUrl: there is no such setting; did you mean "baseURL"?`,
+		},
+		{
+			name: "an unknown setting like no other", yaml: "log: {colour: red}\n",
+			want: `stoa.yaml:1:7: log.colour: there is no such setting; here stand format, level`,
+		},
+		{
+			name: "several mistakes at once", yaml: "drain: soon\nlimits:\n  body: 10XB\n",
 			want: "stoa.yaml:1:8: drain: \"soon\" is not a duration; write a number with its unit, such as 500ms, 30s, 15m, 24h or 7d\n" +
-				"stoa.yaml:3:9: limits.body: \"10XB\" is not a size; write bytes or a unit, such as 16MiB, 512KiB or 1GiB"},
-		{name: "a number without a unit", yaml: "keepAlive: 15\n",
-			want: `stoa.yaml:1:12: keepAlive: "15" is not a duration; write a number with its unit, such as 500ms, 30s, 15m, 24h or 7d`},
+				"stoa.yaml:3:9: limits.body: \"10XB\" is not a size; write bytes or a unit, such as 16MiB, 512KiB or 1GiB",
+		},
+		{
+			name: "a number without a unit", yaml: "keepAlive: 15\n",
+			want: `stoa.yaml:1:12: keepAlive: "15" is not a duration; write a number with its unit, such as 500ms, 30s, 15m, 24h or 7d`,
+		},
 		{name: "a list in place of a value", yaml: "listen: [a]\n", want: `stoa.yaml:1:9: listen: must be a single value`},
 		{name: "a value in place of a list", yaml: "auto: alpha\n", want: `stoa.yaml:1:7: auto: must be a list, such as [a, b]`},
 		{name: "a value in place of a mapping", yaml: "limits: 5\n", want: `stoa.yaml:1:9: limits: must be a mapping of names to values`},
@@ -38,67 +48,121 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		{name: "a setting written twice", yaml: "data: a\ndata: b\n", want: `stoa.yaml:2:1: mapping key "data" already defined at [1:1]`},
 		{name: "no YAML at all", yaml: "listen: [a\n", want: `stoa.yaml:1:9: sequence end token ']' not found`},
 
-		{name: "an address without a port", flags: Flags{Listen: "localhost"},
-			want: `--listen: listen: "localhost" is not an address; write host:port, such as 127.0.0.1:8080, or :8080 for every interface`},
-		{name: "a port that is none", env: []string{"STOA_LISTEN=:99999"},
-			want: `STOA_LISTEN: listen: ":99999" is not an address; write host:port, such as 127.0.0.1:8080, or :8080 for every interface`},
-		{name: "a database that is not PostgreSQL", env: []string{"STOA_DATABASE=mysql://u:secret@h/d"},
-			want: `STOA_DATABASE: database: this is not a PostgreSQL URL; write postgres://user:password@host:5432/name, or leave it empty for the embedded store`},
-		{name: "a public URL with a path", yaml: "publicUrl: https://x.example/stoa\n",
-			want: `stoa.yaml:1:12: publicUrl: "https://x.example/stoa" is not an origin; write scheme and host only, such as https://stoa.example.com`},
+		{
+			name: "an address without a port", flags: Flags{Listen: "localhost"},
+			want: `--listen: listen: "localhost" is not an address; write host:port, such as 127.0.0.1:8080, or :8080 for every interface`,
+		},
+		{
+			name: "a port that is none", env: []string{"STOA_LISTEN=:99999"},
+			want: `STOA_LISTEN: listen: ":99999" is not an address; write host:port, such as 127.0.0.1:8080, or :8080 for every interface`,
+		},
+		{
+			name: "a database that is not PostgreSQL", env: []string{"STOA_DATABASE=mysql://u:secret@h/d"},
+			want: `STOA_DATABASE: database: this is not a PostgreSQL URL; write postgres://user:password@host:5432/name, or leave it empty for the embedded store`,
+		},
+		{
+			name: "a public URL with a path", yaml: "publicUrl: https://x.example/stoa\n",
+			want: `stoa.yaml:1:12: publicUrl: "https://x.example/stoa" is not an origin; write scheme and host only, such as https://stoa.example.com`,
+		},
 		{name: "a word that is not in the list", flags: Flags{Sandbox: "maybe"}, want: `--sandbox: sandbox: "maybe" is none of auto, always, off`},
 		{name: "an unknown log level", env: []string{"STOA_LOG_LEVEL=loud"}, want: `STOA_LOG_LEVEL: log.level: "loud" is none of debug, info, warn, error`},
 		{name: "a duration out of range", yaml: "keepAlive: 1ms\n", want: `stoa.yaml:1:12: keepAlive: 1ms is out of range; use 1s to 10m0s`},
-		{name: "a retention of receipts that is too short", yaml: "retention: {receipts: 7d}\n",
-			want: `stoa.yaml:1:23: retention.receipts: 168h0m0s is too short; use 30d or more, or 0 to keep them for ever`},
-		{name: "a retention below zero", yaml: "retention: {events: -1h}\n",
-			want: `stoa.yaml:1:21: retention.events: -1h0m0s is too short; use 1d or more, or 0 to keep them for ever`},
-		{name: "a limit of nothing", yaml: "limits: {driveFiles: 0}\n",
-			want: `stoa.yaml:1:22: limits.driveFiles: 0 is not possible; use 1 or more, or leave it out for the default`},
+		{
+			name: "a retention of receipts that is too short", yaml: "retention: {receipts: 7d}\n",
+			want: `stoa.yaml:1:23: retention.receipts: 168h0m0s is too short; use 30d or more, or 0 to keep them for ever`,
+		},
+		{
+			name: "a retention below zero", yaml: "retention: {events: -1h}\n",
+			want: `stoa.yaml:1:21: retention.events: -1h0m0s is too short; use 1d or more, or 0 to keep them for ever`,
+		},
+		{
+			name: "a limit of nothing", yaml: "limits: {driveFiles: 0}\n",
+			want: `stoa.yaml:1:22: limits.driveFiles: 0 is not possible; use 1 or more, or leave it out for the default`,
+		},
 		{name: "a file larger than the drive", yaml: "limits:\n  file: 2GiB\n", want: `stoa.yaml:2:9: limits.file: 2GiB is more than limits.drive (1GiB)`},
-		{name: "a plan below zero", yaml: "plans: {free: {requestsPerMinute: -1}}\n",
-			want: `stoa.yaml:1:35: plans.free.requestsPerMinute: -1 is below zero; use 0 for no limit`},
-		{name: "a short first key", env: []string{"STOA_BOOTSTRAP_KEY=sk_short"},
-			want: `STOA_BOOTSTRAP_KEY: the first key must begin with sk_, have at least 32 characters, and none but visible ASCII`},
+		{
+			name: "a plan below zero", yaml: "plans: {free: {requestsPerMinute: -1}}\n",
+			want: `stoa.yaml:1:35: plans.free.requestsPerMinute: -1 is below zero; use 0 for no limit`,
+		},
+		{
+			name: "a short first key", env: []string{"STOA_BOOTSTRAP_KEY=sk_short"},
+			want: `STOA_BOOTSTRAP_KEY: the first key must begin with sk_, have at least 32 characters, and none but visible ASCII`,
+		},
 		{name: "a first key in the file", yaml: "bootstrapKey: sk_x\n", want: `stoa.yaml:1:1: bootstrapKey: there is no such setting`},
 
-		{name: "two providers of one name", yaml: "providers:\n  - {name: a, wire: messages}\n  - {name: a, wire: gemini}\n",
-			want: `stoa.yaml:3:12: providers[1].name: there are two providers named "a"; rename one`},
-		{name: "a provider named like the sandbox", yaml: "providers: [{name: sandbox, wire: messages}]\n",
-			want: `stoa.yaml:1:20: providers[0].name: "sandbox" is the built-in model; choose another name`},
-		{name: "an unknown wire", yaml: "providers: [{name: a, wire: soap}]\n",
-			want: `stoa.yaml:1:29: providers[0].wire: "soap" is none of messages, gemini, responses, chat`},
-		{name: "a dialect of the wrong wire", yaml: "providers: [{name: a, wire: gemini, dialect: openai}]\n",
-			want: `stoa.yaml:1:46: providers[0].dialect: only the wire chat has dialects; take it out`},
-		{name: "no URL", yaml: "providers: [{name: a, wire: chat}]\n",
-			want: `stoa.yaml:1:13: providers[0].baseURL: the dialect compatible has no usual server; write its URL, such as http://127.0.0.1:11434/v1`},
-		{name: "a URL without a scheme", yaml: "providers: [{name: a, wire: chat, baseURL: 'localhost/v1'}]\n",
-			want: `stoa.yaml:1:44: providers[0].baseURL: this is not a URL; write one such as http://127.0.0.1:11434/v1`},
-		{name: "a version segment too many", env: []string{"ANTHROPIC_API_KEY=a", "ANTHROPIC_BASE_URL=https://api.anthropic.com/v1"},
-			want: `ANTHROPIC_BASE_URL: providers[0].baseURL: the wire messages adds the version itself; take "/v1" out, such as https://api.anthropic.com`},
-		{name: "a Gemini version too many", yaml: "providers: [{name: a, wire: gemini, baseURL: 'https://g.example/v1beta/'}]\n",
-			want: `stoa.yaml:1:46: providers[0].baseURL: the wire gemini adds the version itself; take "/v1beta" out, such as https://generativelanguage.googleapis.com`},
-		{name: "an endpoint in the URL", env: []string{"STOA_UPSTREAM=http://127.0.0.1:1/v1/chat/completions", "STOA_UPSTREAM_MODEL=m"},
-			want: `STOA_UPSTREAM: providers[0].baseURL: the URL holds the name of the endpoint; write what comes before it, such as http://127.0.0.1:11434/v1`},
-		{name: "credentials in the URL", yaml: "providers: [{name: a, wire: messages, baseURL: 'https://u:secret@x.example'}]\n",
-			want: `stoa.yaml:1:48: providers[0].baseURL: a URL must not hold credentials; use apiKeyEnv or apiKeyFile`},
-		{name: "two keys", yaml: "providers: [{name: a, wire: messages, apiKey: k, apiKeyFile: /run/secrets/seek}]\n",
-			want: `stoa.yaml:1:13: providers[0]: apiKey and apiKeyFile are set; keep one of them`},
-		{name: "a key in a variable that is not set", yaml: "providers: [{name: a, wire: messages, apiKeyEnv: NO_KEY}]\n",
-			want: `stoa.yaml:1:50: providers[0].apiKeyEnv: the environment variable NO_KEY is not set; set it, or take apiKeyEnv out if a needs no key`},
-		{name: "a key in a file that is empty", yaml: "providers: [{name: a, wire: messages, apiKeyFile: /run/secrets/empty}]\n",
-			want: `stoa.yaml:1:51: providers[0].apiKeyFile: the file /run/secrets/empty is empty; put the key into it`},
-		{name: "a key with a line break", env: []string{"OPENAI_API_KEY=a\nb"},
-			want: `OPENAI_API_KEY: providers[0]: the key of openai has characters that no key has (a line break, a quote?); check where it is kept`},
-		{name: "a server without a model", env: []string{"STOA_UPSTREAM=http://127.0.0.1:1/v1"},
-			want: `STOA_UPSTREAM: set STOA_UPSTREAM_MODEL too: the name of the model at that server, such as llama3.2`},
-		{name: "a family of an unknown provider", yaml: "providers:\n  - {name: claude, wire: messages}\nfamilies:\n  alpha: [{provider: cluade}]\n",
-			want: `stoa.yaml:4:22: families.alpha[0].provider: there is no provider named "cluade"; did you mean "claude"?`},
-		{name: "a model of an unknown provider", yaml: "models:\n  mine:\n    routes: [{provider: p}]\n",
-			want: `stoa.yaml:3:25: models.mine.routes[0].provider: there is no provider named "p"; add it to providers`},
+		{
+			name: "two providers of one name", yaml: "providers:\n  - {name: a, wire: messages}\n  - {name: a, wire: gemini}\n",
+			want: `stoa.yaml:3:12: providers[1].name: there are two providers named "a"; rename one`,
+		},
+		{
+			name: "a provider named like the sandbox", yaml: "providers: [{name: sandbox, wire: messages}]\n",
+			want: `stoa.yaml:1:20: providers[0].name: "sandbox" is the built-in model; choose another name`,
+		},
+		{
+			name: "an unknown wire", yaml: "providers: [{name: a, wire: soap}]\n",
+			want: `stoa.yaml:1:29: providers[0].wire: "soap" is none of messages, gemini, responses, chat`,
+		},
+		{
+			name: "a dialect of the wrong wire", yaml: "providers: [{name: a, wire: gemini, dialect: openai}]\n",
+			want: `stoa.yaml:1:46: providers[0].dialect: only the wire chat has dialects; take it out`,
+		},
+		{
+			name: "no URL", yaml: "providers: [{name: a, wire: chat}]\n",
+			want: `stoa.yaml:1:13: providers[0].baseURL: the dialect compatible has no usual server; write its URL, such as http://127.0.0.1:11434/v1`,
+		},
+		{
+			name: "a URL without a scheme", yaml: "providers: [{name: a, wire: chat, baseURL: 'localhost/v1'}]\n",
+			want: `stoa.yaml:1:44: providers[0].baseURL: this is not a URL; write one such as http://127.0.0.1:11434/v1`,
+		},
+		{
+			name: "a version segment too many", env: []string{"ANTHROPIC_API_KEY=a", "ANTHROPIC_BASE_URL=https://api.anthropic.com/v1"},
+			want: `ANTHROPIC_BASE_URL: providers[0].baseURL: the wire messages adds the version itself; take "/v1" out, such as https://api.anthropic.com`,
+		},
+		{
+			name: "a Gemini version too many", yaml: "providers: [{name: a, wire: gemini, baseURL: 'https://g.example/v1beta/'}]\n",
+			want: `stoa.yaml:1:46: providers[0].baseURL: the wire gemini adds the version itself; take "/v1beta" out, such as https://generativelanguage.googleapis.com`,
+		},
+		{
+			name: "an endpoint in the URL", env: []string{"STOA_UPSTREAM=http://127.0.0.1:1/v1/chat/completions", "STOA_UPSTREAM_MODEL=m"},
+			want: `STOA_UPSTREAM: providers[0].baseURL: the URL holds the name of the endpoint; write what comes before it, such as http://127.0.0.1:11434/v1`,
+		},
+		{
+			name: "credentials in the URL", yaml: "providers: [{name: a, wire: messages, baseURL: 'https://u:secret@x.example'}]\n",
+			want: `stoa.yaml:1:48: providers[0].baseURL: a URL must not hold credentials; use apiKeyEnv or apiKeyFile`,
+		},
+		{
+			name: "two keys", yaml: "providers: [{name: a, wire: messages, apiKey: k, apiKeyFile: /run/secrets/seek}]\n",
+			want: `stoa.yaml:1:13: providers[0]: apiKey and apiKeyFile are set; keep one of them`,
+		},
+		{
+			name: "a key in a variable that is not set", yaml: "providers: [{name: a, wire: messages, apiKeyEnv: NO_KEY}]\n",
+			want: `stoa.yaml:1:50: providers[0].apiKeyEnv: the environment variable NO_KEY is not set; set it, or take apiKeyEnv out if a needs no key`,
+		},
+		{
+			name: "a key in a file that is empty", yaml: "providers: [{name: a, wire: messages, apiKeyFile: /run/secrets/empty}]\n",
+			want: `stoa.yaml:1:51: providers[0].apiKeyFile: the file /run/secrets/empty is empty; put the key into it`,
+		},
+		{
+			name: "a key with a line break", env: []string{"OPENAI_API_KEY=a\nb"},
+			want: `OPENAI_API_KEY: providers[0]: the key of openai has characters that no key has (a line break, a quote?); check where it is kept`,
+		},
+		{
+			name: "a server without a model", env: []string{"STOA_UPSTREAM=http://127.0.0.1:1/v1"},
+			want: `STOA_UPSTREAM: set STOA_UPSTREAM_MODEL too: the name of the model at that server, such as llama3.2`,
+		},
+		{
+			name: "a family of an unknown provider", yaml: "providers:\n  - {name: claude, wire: messages}\nfamilies:\n  alpha: [{provider: cluade}]\n",
+			want: `stoa.yaml:4:22: families.alpha[0].provider: there is no provider named "cluade"; did you mean "claude"?`,
+		},
+		{
+			name: "a model of an unknown provider", yaml: "models:\n  mine:\n    routes: [{provider: p}]\n",
+			want: `stoa.yaml:3:25: models.mine.routes[0].provider: there is no provider named "p"; add it to providers`,
+		},
 		{name: "a family of nobody", yaml: "families: {alpha: []}\n", want: `stoa.yaml:1:12: families.alpha: the list is empty; name a provider, or take the family out`},
-		{name: "an unknown trait", yaml: "providers: [{name: a, wire: messages}]\nfamilies:\n  alpha: [{provider: a, traits: {efforts: [low, heroic]}}]\n",
-			want: `stoa.yaml:3:49: families.alpha[0].traits.efforts[1]: "heroic" is none of none, minimal, low, medium, high, xhigh, max`},
+		{
+			name: "an unknown trait", yaml: "providers: [{name: a, wire: messages}]\nfamilies:\n  alpha: [{provider: a, traits: {efforts: [low, heroic]}}]\n",
+			want: `stoa.yaml:3:49: families.alpha[0].traits.efforts[1]: "heroic" is none of none, minimal, low, medium, high, xhigh, max`,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.yaml != "" {

@@ -55,8 +55,10 @@ func decodeResult(text string, into *Result) error {
 	for _, sc := range s.Changes {
 		c := Change{Outcome: sc.Outcome, Path: sc.Path, Count: sc.Count}
 		if f := sc.File; f != nil {
-			c.File = &File{ID: f.ID, Path: f.Path, Size: f.Size, MimeType: f.MimeType, SHA256: f.SHA256, Text: f.Text,
-				Lines: f.Lines, Version: f.Version, CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt}
+			c.File = &File{
+				ID: f.ID, Path: f.Path, Size: f.Size, MimeType: f.MimeType, SHA256: f.SHA256, Text: f.Text,
+				Lines: f.Lines, Version: f.Version, CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
+			}
 		}
 		into.Changes = append(into.Changes, c)
 	}

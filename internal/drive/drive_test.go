@@ -144,9 +144,16 @@ func TestSearchFindsPassagesWithTheirLines(t *testing.T) {
 			{"CRÈME", "handbook/shipping.md"},
 			{"parcel monday", "handbook/shipping.md"},
 			{"shippi", "handbook/shipping.md"}, // the beginning of a word
-			{"北京", "notes.txt"}, {"京大", "notes.txt"}, {"大学", "notes.txt"}, {"学", "notes.txt"}, {"北京大学", "notes.txt"}, {"タワー", "notes.txt"},
+			{"北京", "notes.txt"},
+			{"京大", "notes.txt"},
+			{"大学", "notes.txt"},
+			{"学", "notes.txt"},
+			{"北京大学", "notes.txt"},
+			{"タワー", "notes.txt"},
 			{"crèmes", "handbook/shipping.md"},
-			{"strasse", "notes.txt"}, {"dont", "notes.txt"}, {"don’t", "notes.txt"},
+			{"strasse", "notes.txt"},
+			{"dont", "notes.txt"},
+			{"don’t", "notes.txt"},
 		} {
 			hits, err := d.Search(t.Context(), who, c.query, "", 0)
 			if err != nil || len(hits) == 0 || hits[0].Path != c.want || hits[0].Score != 1 {

@@ -180,7 +180,9 @@ func TestABatchIsAllOrNothing(t *testing.T) {
 		put(t, d, "old", "o")
 		before, _ := d.Stats(t.Context(), who)
 		_, err := d.Apply(t.Context(), who, drive.Once{}, []drive.Op{
-			bytesOp(t, "new", "n"), {Verb: drive.VerbDelete, Path: path(t, "old")}, bytesOp(t, "keep", "changed"),
+			bytesOp(t, "new", "n"),
+			{Verb: drive.VerbDelete, Path: path(t, "old")},
+			bytesOp(t, "keep", "changed"),
 			{Verb: drive.VerbMove, Path: path(t, "missing"), To: path(t, "x")},
 		})
 		wantCode(t, err, stoa.CodeFileNotFound)
@@ -197,8 +199,11 @@ func TestABatchIsAllOrNothing(t *testing.T) {
 			t.Errorf("the index kept %v, %v", hits, err)
 		}
 		r, err := d.Apply(t.Context(), who, drive.Once{}, []drive.Op{
-			bytesOp(t, "new", "n"), {Verb: drive.VerbMove, Path: path(t, "new"), To: path(t, "folder/new")},
-			{Verb: drive.VerbDelete, Path: path(t, "old")}, bytesOp(t, "old/now-a-folder", "x"), bytesOp(t, "keep", "k"), {Verb: drive.VerbDelete, Path: path(t, "none")},
+			bytesOp(t, "new", "n"),
+			{Verb: drive.VerbMove, Path: path(t, "new"), To: path(t, "folder/new")},
+			{Verb: drive.VerbDelete, Path: path(t, "old")},
+			bytesOp(t, "old/now-a-folder", "x"), bytesOp(t, "keep", "k"),
+			{Verb: drive.VerbDelete, Path: path(t, "none")},
 		})
 		if err != nil {
 			t.Fatal(err)

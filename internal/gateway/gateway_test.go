@@ -82,7 +82,8 @@ func (h *house) respond(t *testing.T, c stoa.Caller, model string) (stoa.Charge,
 
 func reply(text string, u stoa.Usage) []any {
 	return []any{
-		stoa.Event{Kind: stoa.Started, Provider: "p"}, stoa.Event{Kind: stoa.Delta, Text: text},
+		stoa.Event{Kind: stoa.Started, Provider: "p"},
+		stoa.Event{Kind: stoa.Delta, Text: text},
 		stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd, Usage: u, HasUsage: true},
 	}
 }

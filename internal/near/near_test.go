@@ -7,8 +7,15 @@ func TestDistanceCountsEdits(t *testing.T) {
 		a, b string
 		want int
 	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "abd", 1},
-		{"listen", "lsten", 1}, {"kitten", "sitting", 3}, {"claude", "cluade", 2}, {"flaw", "lawn", 2},
+		{"", "", 0},
+		{"", "abc", 3},
+		{"abc", "", 3},
+		{"abc", "abc", 0},
+		{"abc", "abd", 1},
+		{"listen", "lsten", 1},
+		{"kitten", "sitting", 3},
+		{"claude", "cluade", 2},
+		{"flaw", "lawn", 2},
 	} {
 		if got := Distance(c.a, c.b); got != c.want {
 			t.Errorf("Distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)

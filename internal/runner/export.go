@@ -171,8 +171,10 @@ func (e *exporter) line(v any) error {
 
 func (e *exporter) jsonl(ctx context.Context) error {
 	s := e.s
-	err := e.line(exportSession{Type: "session", ID: s.ID, AgentID: s.AgentID, AgentVersion: s.AgentVersion, Mode: string(s.Mode), Status: string(s.Status),
-		Title: s.Title, ExternalID: s.ExternalID, ExternalUserID: s.ExternalUserID, Metadata: s.Metadata, CreditsMicro: int64(s.Spent), CreatedAt: timeText(s.CreatedAt)})
+	err := e.line(exportSession{
+		Type: "session", ID: s.ID, AgentID: s.AgentID, AgentVersion: s.AgentVersion, Mode: string(s.Mode), Status: string(s.Status),
+		Title: s.Title, ExternalID: s.ExternalID, ExternalUserID: s.ExternalUserID, Metadata: s.Metadata, CreditsMicro: int64(s.Spent), CreatedAt: timeText(s.CreatedAt),
+	})
 	if err != nil {
 		return err
 	}

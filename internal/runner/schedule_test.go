@@ -288,18 +288,26 @@ func TestOverlappingRuns(t *testing.T) {
 		policy, session string
 		want, after     []string
 	}{
-		{stoa.OverlapSkip, stoa.SessionNew,
+		{
+			stoa.OverlapSkip, stoa.SessionNew,
 			[]string{"03-01 08:01 schedule queued", "03-01 08:02 schedule skipped overlap", "03-01 08:03 schedule skipped overlap"},
-			[]string{"03-01 08:01 schedule cancelled", "03-01 08:02 schedule skipped overlap", "03-01 08:03 schedule skipped overlap"}},
-		{stoa.OverlapQueue, stoa.SessionNew,
+			[]string{"03-01 08:01 schedule cancelled", "03-01 08:02 schedule skipped overlap", "03-01 08:03 schedule skipped overlap"},
+		},
+		{
+			stoa.OverlapQueue, stoa.SessionNew,
 			[]string{"03-01 08:01 schedule queued", "03-01 08:02 schedule queued (overlap)", "03-01 08:03 schedule queued (overlap)"},
-			[]string{"03-01 08:01 schedule cancelled", "03-01 08:02 schedule queued", "03-01 08:03 schedule queued (overlap)"}},
-		{stoa.OverlapAllow, stoa.SessionNew,
+			[]string{"03-01 08:01 schedule cancelled", "03-01 08:02 schedule queued", "03-01 08:03 schedule queued (overlap)"},
+		},
+		{
+			stoa.OverlapAllow, stoa.SessionNew,
 			[]string{"03-01 08:01 schedule queued", "03-01 08:02 schedule queued", "03-01 08:03 schedule queued"},
-			[]string{"03-01 08:01 schedule cancelled", "03-01 08:02 schedule cancelled", "03-01 08:03 schedule cancelled"}},
-		{stoa.OverlapAllow, stoa.SessionReuse,
+			[]string{"03-01 08:01 schedule cancelled", "03-01 08:02 schedule cancelled", "03-01 08:03 schedule cancelled"},
+		},
+		{
+			stoa.OverlapAllow, stoa.SessionReuse,
 			[]string{"03-01 08:01 schedule queued", "03-01 08:02 schedule queued (overlap)", "03-01 08:03 schedule queued (overlap)"},
-			[]string{"03-01 08:01 schedule cancelled", "03-01 08:02 schedule queued", "03-01 08:03 schedule queued (overlap)"}},
+			[]string{"03-01 08:01 schedule cancelled", "03-01 08:02 schedule queued", "03-01 08:03 schedule queued (overlap)"},
+		},
 	} {
 		t.Run(tc.policy+" "+tc.session, func(t *testing.T) {
 			d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")

@@ -153,8 +153,10 @@ func (c *change) record(sc *scribe, st stoa.Step) {
 		c.row.ModelServed, c.row.Fallback = charge.Served, charge.Reason == catalog.ReasonPlan
 		sc.finishMessage(c, st)
 		micro := int64(charge.Amount)
-		c.event(EventStepDone, StepData{StepID: sc.id, Turn: st.Turn, Step: st.Number, Model: charge.Served, Stop: string(st.Stop),
-			Usage: &UsageData{u.InputTokens, u.OutputTokens, u.Total()}, CreditsMicro: &micro})
+		c.event(EventStepDone, StepData{
+			StepID: sc.id, Turn: st.Turn, Step: st.Number, Model: charge.Served, Stop: string(st.Stop),
+			Usage: &UsageData{u.InputTokens, u.OutputTokens, u.Total()}, CreditsMicro: &micro,
+		})
 		return c.err
 	})
 }
@@ -300,8 +302,10 @@ func (s *scribe) write(text string) error {
 			ch.event(typ, data)
 		}
 		if !created {
-			m := stoa.SessionMessage{ID: stoa.NewID("msg"), SessionID: s.one.sessionID, Turn: s.turn, Step: s.step,
-				Role: stoa.RoleAssistant, Kind: stoa.KindReply, Status: "in_progress"}
+			m := stoa.SessionMessage{
+				ID: stoa.NewID("msg"), SessionID: s.one.sessionID, Turn: s.turn, Step: s.step,
+				Role: stoa.RoleAssistant, Kind: stoa.KindReply, Status: "in_progress",
+			}
 			id = m.ID
 			event(EventMessageCreated, messageData(m, false))
 			ch.do(func() error {
@@ -350,8 +354,10 @@ func (s *scribe) finishMessage(c *change, st stoa.Step) {
 	if st.Text == "" && !s.created && (len(st.Calls) > 0 || st.Stop == "") {
 		return // nothing was said; only an answer may be empty
 	}
-	m := stoa.SessionMessage{ID: s.messageID, SessionID: st.SessionID, Turn: st.Turn, Step: st.Number,
-		Role: stoa.RoleAssistant, Kind: stoa.KindReply, Status: "completed", Text: st.Text}
+	m := stoa.SessionMessage{
+		ID: s.messageID, SessionID: st.SessionID, Turn: st.Turn, Step: st.Number,
+		Role: stoa.RoleAssistant, Kind: stoa.KindReply, Status: "completed", Text: st.Text,
+	}
 	if len(st.Calls) > 0 {
 		m.Kind = stoa.KindComment
 	}

@@ -35,20 +35,30 @@ func (p *prompt) tools() []stoa.Tool {
 	var tools []stoa.Tool
 	if p.knowledge.Stats.Files > 0 || p.access == stoa.DriveReadWrite || len(p.steps) > 0 {
 		tools = append(tools,
-			stoa.Tool{Name: toolList, Description: "List the files of your drive in the order of their paths.",
-				Parameters: `{"type":"object","properties":{"prefix":{"type":"string","description":"what the paths begin with; leave out for all"},"after":{"type":"string","description":"\"next\" of the list before, to go on"}},"additionalProperties":false}`},
-			stoa.Tool{Name: toolRead, Description: "Read lines of one text file of your drive.",
-				Parameters: `{"type":"object","properties":{"path":{"type":"string"},"fromLine":{"type":"integer","minimum":1},"toLine":{"type":"integer","minimum":1}},"required":["path"],"additionalProperties":false}`},
-			stoa.Tool{Name: toolSearch, Description: "Search the texts of your drive for words; gives the passages that fit best, with path and lines.",
-				Parameters: `{"type":"object","properties":{"query":{"type":"string"},"prefix":{"type":"string","description":"look only at paths that begin so"}},"required":["query"],"additionalProperties":false}`})
+			stoa.Tool{
+				Name: toolList, Description: "List the files of your drive in the order of their paths.",
+				Parameters: `{"type":"object","properties":{"prefix":{"type":"string","description":"what the paths begin with; leave out for all"},"after":{"type":"string","description":"\"next\" of the list before, to go on"}},"additionalProperties":false}`,
+			},
+			stoa.Tool{
+				Name: toolRead, Description: "Read lines of one text file of your drive.",
+				Parameters: `{"type":"object","properties":{"path":{"type":"string"},"fromLine":{"type":"integer","minimum":1},"toLine":{"type":"integer","minimum":1}},"required":["path"],"additionalProperties":false}`,
+			},
+			stoa.Tool{
+				Name: toolSearch, Description: "Search the texts of your drive for words; gives the passages that fit best, with path and lines.",
+				Parameters: `{"type":"object","properties":{"query":{"type":"string"},"prefix":{"type":"string","description":"look only at paths that begin so"}},"required":["query"],"additionalProperties":false}`,
+			})
 	}
 	if p.access == stoa.DriveReadWrite {
-		tools = append(tools, stoa.Tool{Name: toolWrite, Description: "Write a text file to your drive, whole; it replaces the file at that path.",
-			Parameters: `{"type":"object","properties":{"path":{"type":"string","description":"relative, folders separated by /"},"content":{"type":"string"}},"required":["path","content"],"additionalProperties":false}`})
+		tools = append(tools, stoa.Tool{
+			Name: toolWrite, Description: "Write a text file to your drive, whole; it replaces the file at that path.",
+			Parameters: `{"type":"object","properties":{"path":{"type":"string","description":"relative, folders separated by /"},"content":{"type":"string"}},"required":["path","content"],"additionalProperties":false}`,
+		})
 	}
 	if p.mode == stoa.ModeChat {
-		tools = append(tools, stoa.Tool{Name: toolAsk, Description: "Ask the user something you cannot go on without, and wait for the answer.",
-			Parameters: `{"type":"object","properties":{"question":{"type":"string"},"options":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"for a choice: the answers to choose from"},"approval":{"type":"boolean","description":"true: the user approves or rejects"},"defaultAnswer":{"type":"string","description":"what to go on with if the user never answers"}},"required":["question"],"additionalProperties":false}`})
+		tools = append(tools, stoa.Tool{
+			Name: toolAsk, Description: "Ask the user something you cannot go on without, and wait for the answer.",
+			Parameters: `{"type":"object","properties":{"question":{"type":"string"},"options":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"for a choice: the answers to choose from"},"approval":{"type":"boolean","description":"true: the user approves or rejects"},"defaultAnswer":{"type":"string","description":"what to go on with if the user never answers"}},"required":["question"],"additionalProperties":false}`,
+		})
 	}
 	return tools
 }

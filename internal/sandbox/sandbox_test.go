@@ -274,8 +274,10 @@ func TestAnAgentSearchesItsDriveAndQuotesIt(t *testing.T) {
 		isError      bool
 		want         []string
 	}{
-		{"hits", `{"data":[{"path":"shop/hours.md","startLine":3,"endLine":4,"snippet":"Open from 9 to 5."},{"path":"b.txt","text":"Closed on Sunday"}]}`, false,
-			[]string{"shop/hours.md (lines 3-4): “Open from 9 to 5.”", "b.txt: “Closed on Sunday”"}},
+		{
+			"hits", `{"data":[{"path":"shop/hours.md","startLine":3,"endLine":4,"snippet":"Open from 9 to 5."},{"path":"b.txt","text":"Closed on Sunday"}]}`, false,
+			[]string{"shop/hours.md (lines 3-4): “Open from 9 to 5.”", "b.txt: “Closed on Sunday”"},
+		},
 		{"lines of their own", `[{"path":"a.md","lines":"7-9","passage":"x"}]`, false, []string{"a.md (lines 7-9): “x”"}},
 		{"plain text", "hours.md:3: Open from 9 to 5.", false, []string{"“hours.md:3: Open from 9 to 5.”"}},
 		{"nothing", `{"data":[]}`, false, []string{"found nothing", "opening hours"}},

@@ -171,22 +171,46 @@ func TestClocksThatAreChanged(t *testing.T) {
 		want                          []string
 		shift                         []string
 	}{
-		{"a time in the gap runs when the gap is over", "30 2 * * *", "America/New_York", "2026-03-07T12:00:00Z",
-			[]string{"2026-03-08T07:00:00Z", "2026-03-09T06:30:00Z"}, []string{"gap", ""}},
-		{"all times in the gap are one run", "*/15 2,3 * * *", "America/New_York", "2026-03-08T06:59:00Z",
-			[]string{"2026-03-08T07:00:00Z", "2026-03-08T07:15:00Z"}, []string{"", ""}},
-		{"a time that occurs twice runs the first time", "30 1 * * *", "America/New_York", "2026-10-31T12:00:00Z",
-			[]string{"2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"}, []string{"fold", ""}},
-		{"a gap of half an hour", "15 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00:00Z",
-			[]string{"2026-10-03T15:30:00Z", "2026-10-04T15:15:00Z"}, []string{"gap", ""}},
-		{"midnight that does not exist", "0 0 * * *", "Africa/Cairo", "2026-04-23T12:00:00Z",
-			[]string{"2026-04-23T22:00:00Z", "2026-04-24T21:00:00Z"}, []string{"gap", ""}},
-		{"a day that does not exist", "0 12 30 12 *", "Pacific/Apia", "2011-12-01T00:00:00Z",
-			[]string{"2011-12-30T10:00:00Z", "2012-12-29T22:00:00Z"}, []string{"gap", ""}},
-		{"a leap day", "0 0 29 2 *", "UTC", "2026-01-01T00:00:00Z",
-			[]string{"2028-02-29T00:00:00Z", "2032-02-29T00:00:00Z"}, []string{"", ""}},
-		{"a leap day on a Monday", "0 0 */28 2 1", "UTC", "2026-01-01T00:00:00Z",
-			[]string{"2027-02-01T00:00:00Z", "2038-02-01T00:00:00Z"}, []string{"", ""}},
+		{
+			"a time in the gap runs when the gap is over", "30 2 * * *", "America/New_York", "2026-03-07T12:00:00Z",
+			[]string{"2026-03-08T07:00:00Z", "2026-03-09T06:30:00Z"},
+			[]string{"gap", ""},
+		},
+		{
+			"all times in the gap are one run", "*/15 2,3 * * *", "America/New_York", "2026-03-08T06:59:00Z",
+			[]string{"2026-03-08T07:00:00Z", "2026-03-08T07:15:00Z"},
+			[]string{"", ""},
+		},
+		{
+			"a time that occurs twice runs the first time", "30 1 * * *", "America/New_York", "2026-10-31T12:00:00Z",
+			[]string{"2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"},
+			[]string{"fold", ""},
+		},
+		{
+			"a gap of half an hour", "15 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00:00Z",
+			[]string{"2026-10-03T15:30:00Z", "2026-10-04T15:15:00Z"},
+			[]string{"gap", ""},
+		},
+		{
+			"midnight that does not exist", "0 0 * * *", "Africa/Cairo", "2026-04-23T12:00:00Z",
+			[]string{"2026-04-23T22:00:00Z", "2026-04-24T21:00:00Z"},
+			[]string{"gap", ""},
+		},
+		{
+			"a day that does not exist", "0 12 30 12 *", "Pacific/Apia", "2011-12-01T00:00:00Z",
+			[]string{"2011-12-30T10:00:00Z", "2012-12-29T22:00:00Z"},
+			[]string{"gap", ""},
+		},
+		{
+			"a leap day", "0 0 29 2 *", "UTC", "2026-01-01T00:00:00Z",
+			[]string{"2028-02-29T00:00:00Z", "2032-02-29T00:00:00Z"},
+			[]string{"", ""},
+		},
+		{
+			"a leap day on a Monday", "0 0 */28 2 1", "UTC", "2026-01-01T00:00:00Z",
+			[]string{"2027-02-01T00:00:00Z", "2038-02-01T00:00:00Z"},
+			[]string{"", ""},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := parse(t, cron(tc.expression, tc.zone), schedule.Window{})
@@ -306,8 +330,12 @@ func TestIntervalsAndSingleInstants(t *testing.T) {
 		})
 	}
 	for _, s := range []stoa.Schedule{
-		{Type: "interval", Every: 59 * time.Second}, {Type: "interval", Every: 400 * 24 * time.Hour}, {Type: "interval", Every: time.Minute + 1},
-		{Type: "once"}, {Type: "often"}, {},
+		{Type: "interval", Every: 59 * time.Second},
+		{Type: "interval", Every: 400 * 24 * time.Hour},
+		{Type: "interval", Every: time.Minute + 1},
+		{Type: "once"},
+		{Type: "often"},
+		{},
 	} {
 		if _, err := schedule.New(new(schedule.Zones), s, schedule.Window{}); err == nil {
 			t.Errorf("%+v was taken", s)

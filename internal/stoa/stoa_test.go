@@ -145,9 +145,13 @@ func TestAKeyGrantsNoMoreThanItHas(t *testing.T) {
 		has   bool
 		grant bool
 	}{
-		{all, "responses", true, true}, {all, "operator", false, false}, {all, "*", true, true},
+		{all, "responses", true, true},
+		{all, "operator", false, false},
+		{all, "*", true, true},
 		{first, "operator", true, true},
-		{one, "responses", true, true}, {one, "keys:write", false, false}, {one, "*", false, false},
+		{one, "responses", true, true},
+		{one, "keys:write", false, false},
+		{one, "*", false, false},
 	} {
 		if got := c.key.Has(c.scope); got != c.has {
 			t.Errorf("%v has %q: %v", c.key.Scopes, c.scope, got)

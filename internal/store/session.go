@@ -44,11 +44,13 @@ func scanSession(rows *sql.Rows) (SessionRow, error) {
 	var timeout, created, updated, started, finished, wake, due, cancel int64
 	var t turnScan
 	var i inputScan
-	dest := []any{&r.ID, &r.AccountID, &r.SpaceID, &r.AgentID, &r.KeyID, &r.AgentVersion, &r.Mode, &r.Status, &r.ReplyID, &r.QueuedMessages,
+	dest := []any{
+		&r.ID, &r.AccountID, &r.SpaceID, &r.AgentID, &r.KeyID, &r.AgentVersion, &r.Mode, &r.Status, &r.ReplyID, &r.QueuedMessages,
 		&r.ModelAsked, &r.ModelServed, &r.Fallback, &r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Steps, &r.Spent, &r.LastSeq,
 		&r.Trigger.Type, &r.Trigger.ID, &r.ExternalID, &r.ExternalUserID, &r.Title, &metadata,
 		&r.Limits.MaxCredits, &timeout, &r.Limits.MaxSteps, &r.Revision, &created, &updated, &started, &finished,
-		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Reply}
+		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Reply,
+	}
 	dest = append(dest, t.dest()...)
 	dest = append(dest, i.dest()...)
 	if err := rows.Scan(dest...); err != nil {

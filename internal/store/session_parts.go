@@ -20,8 +20,10 @@ type turnScan struct {
 }
 
 func (s *turnScan) dest() []any {
-	return []any{&s.t.Number, &s.t.ID, &s.t.Status, &s.t.Reason, &s.t.Attempt, &s.t.MessageID, &s.t.RetryOf, &s.f.Code, &s.f.Message, &s.f.Retryable,
-		&s.t.Spent, &s.created, &s.started, &s.finished, &s.deadline}
+	return []any{
+		&s.t.Number, &s.t.ID, &s.t.Status, &s.t.Reason, &s.t.Attempt, &s.t.MessageID, &s.t.RetryOf, &s.f.Code, &s.f.Message, &s.f.Retryable,
+		&s.t.Spent, &s.created, &s.started, &s.finished, &s.deadline,
+	}
 }
 
 func (s *turnScan) done(sessionID string) stoa.Turn {

@@ -22,11 +22,13 @@ func scanTask(rows *sql.Rows) (stoa.ScheduledTask, error) {
 	var t stoa.ScheduledTask
 	var every, runAt, start, end, window, anchor, cursor, next, created, updated int64
 	var r runScan
-	dest := []any{&t.ID, &t.AccountID, &t.AgentID, &t.KeyID, &t.Name, &t.Message, &t.Mode, &t.Schedule.Type, &t.Schedule.Expression, &t.Schedule.Timezone, &every, &runAt,
+	dest := []any{
+		&t.ID, &t.AccountID, &t.AgentID, &t.KeyID, &t.Name, &t.Message, &t.Mode, &t.Schedule.Type, &t.Schedule.Expression, &t.Schedule.Timezone, &every, &runAt,
 		&start, &end, &t.MaxRuns, &t.Enabled, &t.PauseReason, &t.SessionPolicy, &t.MissedPolicy, &window, &t.OverlapPolicy,
 		&t.PauseAfter, &t.MaxCredits, &t.SessionID, &anchor, &cursor, &next, &t.Failures,
 		&t.Counts.Started, &t.Counts.Scheduled, &t.Counts.Completed, &t.Counts.Failed, &t.Counts.Cancelled, &t.Counts.Skipped,
-		&t.Revision, &created, &updated}
+		&t.Revision, &created, &updated,
+	}
 	if err := rows.Scan(append(dest, r.dest()...)...); err != nil {
 		return t, err
 	}
@@ -47,12 +49,14 @@ func taskArgs(t stoa.ScheduledTask) []any {
 	if t.LastRun != nil {
 		last = t.LastRun.ID
 	}
-	return []any{t.AccountID, t.ID, t.Name, t.Message, string(t.Mode), t.Schedule.Type, t.Schedule.Expression, t.Schedule.Timezone,
+	return []any{
+		t.AccountID, t.ID, t.Name, t.Message, string(t.Mode), t.Schedule.Type, t.Schedule.Expression, t.Schedule.Timezone,
 		t.Schedule.Every.Microseconds(), db.Micros(t.Schedule.RunAt), db.Micros(t.StartAt), db.Micros(t.EndAt), t.MaxRuns, db.Bit(t.Enabled), t.PauseReason,
 		t.SessionPolicy, t.MissedPolicy, t.CatchUpWindow.Microseconds(), t.OverlapPolicy, t.PauseAfter, int64(t.MaxCredits), t.SessionID,
 		db.Micros(t.Anchor), db.Micros(t.Cursor), db.Micros(t.NextAt), t.Failures,
 		t.Counts.Started, t.Counts.Scheduled, t.Counts.Completed, t.Counts.Failed, t.Counts.Cancelled, t.Counts.Skipped,
-		last, t.Revision, db.Micros(t.UpdatedAt)}
+		last, t.Revision, db.Micros(t.UpdatedAt),
+	}
 }
 
 // InsertTask adds a scheduled task. An empty ID is filled in; revision and times

@@ -26,8 +26,10 @@ type runScan struct {
 
 func (s *runScan) dest() []any {
 	r := &s.run
-	return []any{&r.ID, &r.TaskID, &r.AccountID, &s.scheduled, &r.Trigger, &r.Status, &r.SkipReason, &r.Waiting, &r.Instants, &s.through,
-		&r.SessionID, &r.Turn, &s.delay, &r.Revision, &s.created, &s.started, &s.finished}
+	return []any{
+		&r.ID, &r.TaskID, &r.AccountID, &s.scheduled, &r.Trigger, &r.Status, &r.SkipReason, &r.Waiting, &r.Instants, &s.through,
+		&r.SessionID, &r.Turn, &s.delay, &r.Revision, &s.created, &s.started, &s.finished,
+	}
 }
 
 func (s *runScan) done() stoa.TaskRun {
@@ -73,8 +75,10 @@ func (tx *Tx) InsertRuns(ctx context.Context, runs []stoa.TaskRun) error {
 				b.WriteString("$" + strconv.Itoa(len(args)+1) + ", ")
 				args = append(args, nil)
 			}
-			copy(args[len(args)-13:], []any{r.ID, r.TaskID, r.AccountID, db.Micros(r.ScheduledFor), r.Trigger, r.Status, r.SkipReason, r.Waiting, r.Instants, db.Micros(r.Through),
-				r.SessionID, r.Turn, r.Delay.Microseconds()})
+			copy(args[len(args)-13:], []any{
+				r.ID, r.TaskID, r.AccountID, db.Micros(r.ScheduledFor), r.Trigger, r.Status, r.SkipReason, r.Waiting, r.Instants, db.Micros(r.Through),
+				r.SessionID, r.Turn, r.Delay.Microseconds(),
+			})
 			args = append(args, db.Micros(tx.Now))
 			b.WriteString("1, 0, $" + strconv.Itoa(len(args)) + ", 0, 0)")
 		}

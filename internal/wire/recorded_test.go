@@ -159,8 +159,10 @@ func (n *naive) read(wire string, v map[string]any) {
 		last(&n.stop, dig(v, "delta", "stop_reason"))
 		if u := dig(v, "usage"); has(u) {
 			cached, written := number(dig(u, "cache_read_input_tokens")), number(dig(u, "cache_creation_input_tokens"))
-			n.usage = stoa.Usage{InputTokens: number(dig(u, "input_tokens")) + cached + written, CachedTokens: cached, CacheWriteTokens: written,
-				OutputTokens: number(dig(u, "output_tokens")), ReasoningTokens: number(dig(u, "output_tokens_details", "thinking_tokens"))}
+			n.usage = stoa.Usage{
+				InputTokens: number(dig(u, "input_tokens")) + cached + written, CachedTokens: cached, CacheWriteTokens: written,
+				OutputTokens: number(dig(u, "output_tokens")), ReasoningTokens: number(dig(u, "output_tokens_details", "thinking_tokens")),
+			}
 		}
 	case "gemini":
 		for _, p := range list(dig(v, "candidates", 0, "content", "parts")) {
@@ -172,8 +174,10 @@ func (n *naive) read(wire string, v map[string]any) {
 		last(&n.stop, dig(v, "candidates", 0, "finishReason"))
 		u := dig(v, "usageMetadata")
 		thoughts := number(dig(u, "thoughtsTokenCount"))
-		n.usage = stoa.Usage{InputTokens: number(dig(u, "promptTokenCount")), CachedTokens: number(dig(u, "cachedContentTokenCount")),
-			OutputTokens: number(dig(u, "candidatesTokenCount")) + thoughts, ReasoningTokens: thoughts}
+		n.usage = stoa.Usage{
+			InputTokens: number(dig(u, "promptTokenCount")), CachedTokens: number(dig(u, "cachedContentTokenCount")),
+			OutputTokens: number(dig(u, "candidatesTokenCount")) + thoughts, ReasoningTokens: thoughts,
+		}
 	case "responses":
 		if text(dig(v, "type")) == "response.output_text.delta" {
 			n.text += text(dig(v, "delta"))
@@ -197,8 +201,10 @@ func (n *naive) read(wire string, v map[string]any) {
 			}
 		}
 		u := dig(r, "usage")
-		n.usage = stoa.Usage{InputTokens: number(dig(u, "input_tokens")), CachedTokens: number(dig(u, "input_tokens_details", "cached_tokens")),
-			OutputTokens: number(dig(u, "output_tokens")), ReasoningTokens: number(dig(u, "output_tokens_details", "reasoning_tokens"))}
+		n.usage = stoa.Usage{
+			InputTokens: number(dig(u, "input_tokens")), CachedTokens: number(dig(u, "input_tokens_details", "cached_tokens")),
+			OutputTokens: number(dig(u, "output_tokens")), ReasoningTokens: number(dig(u, "output_tokens_details", "reasoning_tokens")),
+		}
 	case "chat":
 		choice := dig(v, "choices", 0)
 		n.text += text(dig(choice, "delta", "content")) + text(dig(choice, "message", "content"))
@@ -209,8 +215,10 @@ func (n *naive) read(wire string, v map[string]any) {
 		}
 		last(&n.stop, dig(choice, "finish_reason"))
 		if u := dig(v, "usage"); has(u) {
-			n.usage = stoa.Usage{InputTokens: number(dig(u, "prompt_tokens")), CachedTokens: number(dig(u, "prompt_tokens_details", "cached_tokens")),
-				OutputTokens: number(dig(u, "completion_tokens")), ReasoningTokens: number(dig(u, "completion_tokens_details", "reasoning_tokens"))}
+			n.usage = stoa.Usage{
+				InputTokens: number(dig(u, "prompt_tokens")), CachedTokens: number(dig(u, "prompt_tokens_details", "cached_tokens")),
+				OutputTokens: number(dig(u, "completion_tokens")), ReasoningTokens: number(dig(u, "completion_tokens_details", "reasoning_tokens")),
+			}
 		}
 	}
 }
