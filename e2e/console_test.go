@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestTheConsoleWorksOnARealHouse does in a browser what an owner does first:
+// an agent, a session, a schedule that is run at once, an embed. The pages' own
+// tests, with all their looks, stand in internal/web on a stub.
+func TestTheConsoleWorksOnARealHouse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a browser takes long to start")
+	}
+	var browser string
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			browser = found
+			break
+		}
+	}
+	if browser == "" {
+		t.Skip("no Chromium or Chrome is installed: the console was not tried")
+	}
+	url, stop, err := sandboxHouse(self(t), filepath.Join(t.TempDir(), "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	limited, release := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(release)
+	allocated, end := chromedp.NewExecAllocator(limited, append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.DisableGPU)...)
+	t.Cleanup(end)
+	ctx, cancel := chromedp.NewContext(allocated)
+	t.Cleanup(cancel)
+	p := page{t, ctx}
+
+	p.do(chromedp.Navigate(url + "/console"))
+	p.says("Sign in with a key")
+	p.fill("#key", ownerKey)
+	p.press("Sign in")
+	p.see(`!!document.querySelector(".rail")`)
+
+	p.do(chromedp.Navigate(url + "/console#/agents"))
+	p.says("No agents yet")
+	p.press("Make an agent")
+	p.fill("#agent-name", "Helper")
+	p.fill("#agent-instructions", "Answer.")
+	p.press("Make the agent")
+	p.see(`location.hash.includes("agt_")`)
+	p.fill("#start", "say: The stoa is open.")
+	p.press("Start")
+	p.says("The stoa is open.")
+	p.says("completed")
+
+	p.press("Schedules")
+	p.says("No scheduled tasks yet")
+	p.press("Schedule a task")
+	p.fill("#task-name", "Daily report")
+	p.fill("#task-message", "say: All is well.")
+	p.see(`document.querySelectorAll("dialog .instants li").length === 5`)
+	p.press("Schedule the task")
+	p.says("Nothing has run yet")
+	p.see(`document.querySelectorAll(".facts .instants li").length === 5`)
+	p.press("Run now")
+	p.see(`[...document.querySelectorAll("td .badge")].some((b) => b.innerText.trim() === "completed")`)
+	p.press("Pause")
+	p.says("none while it is paused")
+	p.press("Change")
+	p.see(`!!document.querySelector("#task-message")`)
+	p.fill("#task-message", " So it is.")
+	p.press("Save")
+	p.says("So it is.")
+	p.press("Resume")
+	p.see(`document.querySelectorAll(".facts .instants li").length === 5`)
+	p.shot("task")
+
+	p.press("Embeds")
+	p.says("No links yet")
+	p.press("Make a link")
+	p.fill("#embed-origins", "not an origin")
+	p.press("Make the link")
+	p.see(`!!document.querySelector("#embed-origins[aria-invalid=true]")`)
+	p.see(`(() => { const f = document.querySelector("#embed-origins"); f.value = ""; f.dispatchEvent(new Event("input", {bubbles: true})); return true; })()`)
+	p.fill("#embed-origins", "https://www.example.com")
+	p.press("Make the link")
+	p.says("/embed/emu_")
+	p.shot("link")
+	p.press("I have kept it")
+	p.says("not opened yet")
+	p.press("Revoke")
+	p.press("Revoke it")
+	p.says("revoked")
+
+	p.do(chromedp.Navigate(url + "/console#/providers"))
+	p.says("all models serve")
+	p.shot("providers")
+}
+
+// A page is what the browser shows.
+type page struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+func (p page) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, steps...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// see waits until an expression in the page is true.
+func (p page) see(expression string) {
+	p.t.Helper()
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(30*time.Second))); err != nil {
+		p.shot("failed")
+		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.body.innerText.slice(0, 1500)`))
+		p.t.Fatalf("never came true: %s: %v\n%s", expression, err, text)
+	}
+}
+
+func (p page) says(text string) {
+	p.t.Helper()
+	p.see(fmt.Sprintf("document.body.innerText.includes(%q)", text))
+}
+
+// press clicks the button with a text.
+func (p page) press(text string) {
+	p.t.Helper()
+	p.see(fmt.Sprintf(`(() => { const b = [...document.querySelectorAll("button, [role=tab]")].find((b) => b.checkVisibility() && !b.disabled && b.innerText.trim() === %q); if (b) b.click(); return !!b; })()`, text))
+}
+
+func (p page) fill(selector, text string) {
+	p.t.Helper()
+	p.do(chromedp.SendKeys(chromedp.CSS(selector), text))
+}
+
+// shot keeps a picture where STOA_TEST_SCREENSHOTS names a folder.
+func (p page) shot(name string) {
+	p.t.Helper()
+	dir := os.Getenv("STOA_TEST_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll("real house "+name, " ", "-")+".png"), picture, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
