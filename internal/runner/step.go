@@ -338,7 +338,8 @@ func (s *scribe) stop() {
 		s.timer.Stop()
 	}
 	s.mu.Unlock()
-	s.writing.Lock() // one that is being written
+	s.writing.Lock()
+	//lint:ignore SA2001 it waits for a delta that is being written
 	s.writing.Unlock()
 }
 

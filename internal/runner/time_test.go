@@ -45,7 +45,7 @@ func TestAQuestionThatNobodyAnswersExpires(t *testing.T) {
 				if d := in.ExpiresAt.Sub(in.CreatedAt); d != 7*24*time.Hour {
 					t.Errorf("it expires after %v", d)
 				}
-				<-time.After(in.ExpiresAt.Sub(time.Now()) - time.Second)
+				<-time.After(time.Until(in.ExpiresAt) - time.Second)
 				synctest.Wait()
 				if got, _ := r.Get(t.Context(), h.account.ID, a.ID, s.ID); got.Status != stoa.SessionWaiting {
 					t.Errorf("a second early it is %s", got.Status)

@@ -158,7 +158,7 @@ func loadAssets() (assets, error) {
 func (a assets) url(name string) (string, error) {
 	f := a[name]
 	if f == nil {
-		return "", fmt.Errorf("there is no static file %q; run go generate ./internal/web/...", name)
+		return "", fmt.Errorf("there is no static file %q; go generate makes it", name)
 	}
 	return "/static/" + name + "?v=" + f.digest, nil
 }
