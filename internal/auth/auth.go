@@ -1,9 +1,11 @@
-// Package auth knows who is calling: it mints API keys, keeps their hashes, and
-// turns an Authorization header into a [stoa.Caller].
+// Package auth knows who is calling: it mints API keys and the tokens of embeds,
+// keeps their hashes, and turns an Authorization header into a [stoa.Caller] or
+// an [Embedded].
 //
 // It never logs or stores a secret, never repeats one in an error, and decides
 // nothing about money. Start with [Keys.Verify]; manage.go has what the key
-// endpoints do, secret.go the form of a key.
+// endpoints do, secret.go the form of a key; embed.go has tickets, tokens and caps
+// of embeds, origin.go which pages they are for.
 package auth
 
 import (
