@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -138,4 +139,70 @@ func TestASessionIsDownloaded(t *testing.T) {
 	p.press("Markdown, to read")
 	p.see(`!document.querySelector("dialog")`)
 	stub.sent("GET /api/v1/api-agents/" + stubAgent + "/sessions/" + stubSession + "/export")
+}
+
+func TestTheNewPagesSayWhatFailedAndWhatIsEmpty(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	for _, path := range []string{"agents/" + stubAgent + "/tasks", "agents/" + stubAgent + "/tasks/" + stubTask, "agents/" + stubAgent + "/embeds", "providers"} {
+		t.Run(path, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "keys", looks()[2])
+			p.says("old laptop")
+			p.allow("ERR_", "502")
+			stub.cut.Store(true)
+			defer stub.cut.Store(false)
+			p.do(chromedp.Navigate(srv.URL + "/console#/" + path))
+			p.says("Not connected")
+			p.fits()
+			stub.cut.Store(false)
+			p.see(`(() => { for (const b of document.querySelectorAll("button")) if (b.innerText.trim() === "Try again") b.click(); return !document.body.innerText.includes("Not connected"); })()`)
+		})
+	}
+	stub.mu.Lock()
+	stub.bare = true
+	stub.mu.Unlock()
+	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/tasks", looks()[3])
+	p.says("No scheduled tasks yet")
+	p.fits()
+	p.shot("no tasks")
+	p.press("Embeds")
+	p.says("No links yet")
+	p.fits()
+	p.do(chromedp.Navigate(srv.URL + "/console#/providers"))
+	p.says("not used yet")
+}
+
+func TestATabAndAPageAreInSightOnAPhone(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	const seen = `(() => { const row = document.querySelector(%[1]q).getBoundingClientRect(), part = document.querySelector(%[2]q)?.getBoundingClientRect(); return !!part && part.left >= row.left && part.right <= row.right; })()`
+	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/versions", looks()[2])
+	p.says("Go back to it")
+	p.see(fmt.Sprintf(seen, ".tabs", ".tab[aria-selected=true]"))
+	p.do(chromedp.Navigate(srv.URL + "/console#/providers"))
+	p.says("claude-opus-4-8")
+	p.see(fmt.Sprintf(seen, ".rail nav", ".rail nav a[aria-current]"))
+	p.shot("in sight")
+}
+
+func TestATaskIsScheduledByKeyboard(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/tasks", looks()[0])
+	p.says("Daily report")
+	p.see(`(() => { const b = [...document.querySelectorAll("button")].find((b) => b.innerText.trim() === "Schedule a task"); b?.focus(); return document.activeElement === b; })()`)
+	p.enter()
+	p.see(`document.activeElement.id === "task-name"`)
+	p.insert("Daily report")
+	p.do(chromedp.KeyEvent("\t"))
+	p.see(`document.activeElement.id === "task-message"`)
+	p.insert("Write the report of the day.")
+	p.do(chromedp.KeyEvent("\t"))
+	p.see(`document.activeElement.id === "schedule-type"`)
+	p.do(chromedp.KeyEvent("\t"))
+	p.see(`document.activeElement.id === "schedule-expression"`)
+	p.says("Mon, 23 Nov 2026, 09:00 +01:00")
+	p.enter()
+	p.see(`location.hash.includes("tsk_")`)
+	stub.sent("POST /api/v1/api-agents/" + stubAgent + "/scheduled-tasks")
 }

@@ -105,6 +105,11 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 	reply, ok := agentReplies()[op]
 	if !ok {
 		reply, ok = laterReplies()[op]
+		s.mu.Lock()
+		if s.bare && r.Method == "GET" && strings.HasPrefix(reply, `{"data":`) {
+			reply = `{"data":[],"nextCursor":null,"hasMore":false}`
+		}
+		s.mu.Unlock()
 	}
 	if strings.HasSuffix(op, "/preview") {
 		body, _ := io.ReadAll(r.Body)

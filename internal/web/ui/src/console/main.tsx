@@ -2,8 +2,9 @@
 // holds the frame; each page has a file of its own in pages/.
 import { Component, render } from "preact";
 import type { ComponentChildren } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Api } from "../lib/api";
+import { bringIntoSight } from "../lib/sight";
 import type { Me } from "../lib/types";
 import { pages, type Page } from "./pages";
 import { Badge, Button } from "./parts/basic";
@@ -92,9 +93,11 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
   const path = usePath();
   const at = pageAt(path);
   const title = at?.page.title ?? "No such page";
+  const list = useRef<HTMLElement>(null);
   useEffect(() => {
     document.title = title + " · Stoa console";
     scrollTo(0, 0);
+    bringIntoSight(list.current, list.current?.querySelector("[aria-current]"));
   }, [title]);
   useEffect(() => {
     // "/" goes to the page's search, where it has one.
@@ -111,7 +114,7 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
   return (
     <div class="shell">
       <aside class="rail">
-        <nav aria-label="Console">
+        <nav ref={list} aria-label="Console">
           {pages
             .filter((p) => operations.has(p.needs) && (!p.scope || mayWith(me.key.scopes, p.scope)))
             .map((p) => (

@@ -14,7 +14,7 @@ export function When({ of: s }: { of: Schedule }) {
     case "cron":
       return (
         <span>
-          <code>{s.expression}</code> <span class="small muted nowrap">{s.timezone}</span>
+          <code class="nowrap">{s.expression}</code> <span class="small muted nowrap">{s.timezone}</span>
         </span>
       );
     case "interval":

@@ -1,0 +1,11 @@
+const rim = 24; // pixels of the neighbour that stay in sight
+
+// bringIntoSight scrolls a row sideways until one of its parts is seen, and
+// nothing else on the page.
+export function bringIntoSight(row: Element | null, part: Element | null | undefined): void {
+  if (!row || !part) return;
+  const outer = row.getBoundingClientRect();
+  const inner = part.getBoundingClientRect();
+  if (inner.left < outer.left) row.scrollLeft -= outer.left - inner.left + rim;
+  else if (inner.right > outer.right) row.scrollLeft += inner.right - outer.right + rim;
+}
