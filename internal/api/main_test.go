@@ -14,7 +14,7 @@ var recorder apitest.Recorder
 
 // covered are the tags whose operations are tested here, down to every
 // documented reply. Whoever finishes the tests of a group adds its tag.
-var covered = []string{"responses", "service", "account", "keys", "credits", "accounts", "providers", "drive", "spaces", "agents", "sessions", "schedules"}
+var covered = []string{"responses", "service", "account", "keys", "credits", "accounts", "providers", "drive", "spaces", "agents", "sessions", "schedules", "embeds"}
 
 // TestMain fails a whole run in which a documented reply was never seen.
 func TestMain(m *testing.M) {
