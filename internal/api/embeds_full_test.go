@@ -1,0 +1,201 @@
+package api_test
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"strings"
+	"testing"
+
+	"stoa/internal/apitest"
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// eachVisitorOperation runs fn for what a visitor's page may ask, with a request
+// about a chat.
+func eachVisitorOperation(t *testing.T, v visit, fn func(t *testing.T, op apitest.Operation, r apitest.Request)) {
+	t.Helper()
+	eachOperation(t, func(t *testing.T, op apitest.Operation) {
+		if op.VisitorOnly() {
+			fn(t, op, op.Sample(v.embed.ChatSessionID))
+		}
+	})
+}
+
+func TestAVisitorIsRefusedEverywhereAlike(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	v := newVisit(t, a, nil)
+	eachVisitorOperation(t, v, func(t *testing.T, op apitest.Operation, r apitest.Request) {
+		v.With("Origin", "https://evil.example").SendForError("origin_not_allowed", r)
+		v.With("Origin", "").SendForError("origin_not_allowed", r)
+		v.With("Authorization", "Bearer est_x").SendForError("Unauthorized", r)
+		if op.RequestBody == nil {
+			return
+		}
+		for code, body := range map[string]string{"invalid_json": "{", "unknown_field": `{"message":"x","inputId":"x","extra":1}`, "request_too_large": strings.Repeat(" ", 17<<20)} {
+			bad := r
+			bad.Body = body
+			if code == "unknown_field" {
+				bad.Body = strings.Replace(body, map[bool]string{true: `"inputId":"x",`, false: `"message":"x",`}[strings.HasSuffix(op.Path, "/messages")], "", 1)
+			}
+			v.SendForError(code, bad)
+		}
+		v.With("Content-Type", "text/plain").SendForError("unsupported_media_type", r)
+	})
+	once := v.With("Idempotency-Key", "bad key")
+	once.WantError(stoa.CodeInvalidValue, "POST", v.chat+"/retry", nil)
+	v.WantError(stoa.CodeInvalidValue, "GET", v.chat+"/events?limit=0", nil)
+	once = v.With("Idempotency-Key", "k")
+	once.Want(202, "POST", v.chat+"/messages", object{"message": "ask: Well?"})
+	once.WantError(stoa.CodeIdempotencyReused, "POST", v.chat+"/messages", object{"message": "say: other"})
+	chat := v.until(t, "waiting_for_input")
+	once.Want(202, "POST", v.chat+"/input", object{"inputId": orNone(chat.PendingInput).ID, "answer": "well"})
+	once.WantError(stoa.CodeIdempotencyReused, "POST", v.chat+"/input", object{"inputId": "inp_x", "answer": "well"})
+	v.until(t, "completed")
+
+	// Ten streams of one chat, and no eleventh.
+	for range 10 {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", h.URL+v.chat+"/events?follow=true", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"Authorization": {"Bearer " + v.embed.Token}, "Origin": {site}, "Accept": {"text/event-stream"}}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+	}
+	v.With("Accept", "text/event-stream").WantError(stoa.CodeRateLimit, "GET", v.chat+"/events?follow=true", nil)
+
+	// After very many requests in a minute there is a pause.
+	busy := newVisit(t, a, nil)
+	for range 300 {
+		if r := busy.Do("GET", busy.chat, nil); r.Status != 200 {
+			break
+		}
+	}
+	eachVisitorOperation(t, busy, func(t *testing.T, _ apitest.Operation, r apitest.Request) {
+		busy.SendForError("rate_limit_exceeded", r)
+	})
+
+	// The switch of the agent is for all of them.
+	other := newVisit(t, a, nil)
+	made, exchange := link(t, a, nil)
+	a.Want(200, "PATCH", a.agent, object{"embedEnabled": false})
+	eachVisitorOperation(t, other, func(t *testing.T, _ apitest.Operation, r apitest.Request) {
+		other.SendForError("embed_disabled", r)
+	})
+	h.ClientWith(t, "").WantError(stoa.CodeEmbedDisabled, "POST", "/api/v1/embed/exchange", exchange)
+	a.Want(200, "PATCH", a.agent, object{"embedEnabled": true})
+	h.ClientWith(t, "").Want(200, "POST", "/api/v1/embed/exchange", exchange)
+	a.Want(200, "GET", a.agent+"/embed-urls/"+made.ID, nil)
+}
+
+func TestAChatTakesOnlySoManyMessagesAtOnce(t *testing.T) {
+	h := start(t, apitest.Config{Idle: true})
+	v := newVisit(t, newAuthor(t, h, h.Client(t), nil), object{"messagesPerMinute": 60})
+	for range 11 {
+		v.say("say: hello")
+	}
+	v.WantError(stoa.CodeSessionBusy, "POST", v.chat+"/messages", object{"message": "one more"})
+	var chat contract.EmbedChat
+	v.Want(200, "GET", v.chat, nil).JSON(&chat)
+	if chat.Remaining.Messages != 39 {
+		t.Errorf("a message that was refused was counted: %+v", chat.Remaining)
+	}
+}
+
+func TestAStoreThatIsGoneIsToldToVisitors(t *testing.T) {
+	h := start(t, apitest.Config{Idle: true})
+	v := newVisit(t, newAuthor(t, h, h.Client(t), nil), nil)
+	if err := h.Store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eachVisitorOperation(t, v, func(t *testing.T, _ apitest.Operation, r apitest.Request) {
+		v.SendForError("server_error", r)
+	})
+	h.ClientWith(t, "").WantError(stoa.CodeInternal, "POST", "/api/v1/embed/exchange", object{"embedUrlId": "emu_x", "ticket": "x"})
+}
+
+// TestAFullDiskIsToldToVisitorsToo fills the store and then tries every write of
+// embeds.
+func TestAFullDiskIsToldToVisitorsToo(t *testing.T) {
+	h := start(t, apitest.Config{Idle: true})
+	a := newAuthor(t, h, h.Client(t), nil)
+	long := strings.Repeat("x", 2000)
+	more := object{"greeting": long, "messagesPerMinute": 60, "maxMessages": 1000}
+	asked := newVisit(t, a, more)
+	asked.say("ask: Which?")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.Runner.Run(ctx) }()
+	chat := asked.until(t, "waiting_for_input")
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	talk, cancelled := newVisit(t, a, more), []visit{}
+	talk.say("say: hello")
+	for range 30 {
+		v := newVisit(t, a, more)
+		v.say("say: hello")
+		v.Want(200, "POST", v.chat+"/cancel", nil)
+		cancelled = append(cancelled, v)
+	}
+	running := []visit{}
+	for range 20 {
+		v := newVisit(t, a, more)
+		v.say("say: hello")
+		v.say(long)
+		v.say(long)
+		running = append(running, v)
+	}
+	exchanges := []object{}
+	for range 60 {
+		_, exchange := link(t, a, more)
+		exchanges = append(exchanges, exchange)
+	}
+	err := h.Store.Write(t.Context(), func(tx *store.Tx) error { // no page more than there are
+		return tx.Query(t.Context(), func(*sql.Rows) error { return nil }, "PRAGMA max_page_count = 1")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := object{"allowedOrigins": []string{site}, "greeting": long}
+	for _, test := range []struct {
+		operation string
+		ask       func(i int) *apitest.Reply
+	}{
+		{"createEmbedURL", func(int) *apitest.Reply { return a.Do("POST", a.agent+"/embed-urls", body) }},
+		{"createEmbedSession", func(int) *apitest.Reply { return a.Do("POST", a.agent+"/embed-sessions", body) }},
+		{"sendEmbedMessage", func(int) *apitest.Reply { return talk.Do("POST", talk.chat+"/messages", object{"message": long}) }},
+		{"answerEmbedInput", func(int) *apitest.Reply {
+			return asked.Do("POST", asked.chat+"/input", object{"inputId": orNone(chat.PendingInput).ID, "answer": long})
+		}},
+		{"retryEmbedChat", func(i int) *apitest.Reply {
+			return cancelled[i%30].Do("POST", cancelled[i%30].chat+"/retry", nil)
+		}},
+		{"cancelEmbedChat", func(i int) *apitest.Reply {
+			return running[i%20].Do("POST", running[i%20].chat+"/cancel", nil)
+		}},
+		{"refreshEmbedToken", func(int) *apitest.Reply { return talk.Do("POST", "/api/v1/embed/refresh", nil) }},
+		{"refreshEmbedSession", func(int) *apitest.Reply {
+			return a.Do("POST", a.agent+"/embed-sessions/"+talk.embed.ID+"/refresh", nil)
+		}},
+		{"exchangeEmbedURL", func(i int) *apitest.Reply {
+			return h.ClientWith(t, "").Do("POST", "/api/v1/embed/exchange", exchanges[i%60])
+		}},
+	} {
+		full := false
+		for i := 0; i < 250 && !full; i++ {
+			full = test.ask(i).Status == 507
+		}
+		if !full {
+			t.Errorf("%s: the disk never became full", test.operation)
+		}
+	}
+}
