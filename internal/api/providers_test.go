@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"stoa/internal/apitest"
+	"stoa/internal/auth"
 	"stoa/internal/contract"
 	"stoa/internal/fakeup"
 	"stoa/internal/stoa"
@@ -76,4 +77,17 @@ func TestOnlyAnOperatorSeesProviders(t *testing.T) {
 	key, _ := h.NewKey(h.Account.ID, stoa.ScopeAll)
 	h.ClientWith(t, key).WantError(stoa.CodeScope, "GET", "/api/v1/providers", nil)
 	h.ClientWith(t, "").WantError(stoa.CodeUnauthorized, "GET", "/api/v1/providers", nil)
+}
+
+func TestProvidersOfAStoreThatIsGone(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	c.Want(200, "GET", "/api/v1/users/me", nil)
+	if err := h.Store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Counters are in memory, so whom we know still sees them; a key that was
+	// never seen cannot be looked up.
+	c.Want(200, "GET", "/api/v1/providers", nil)
+	h.ClientWith(t, auth.Mint()).WantError(stoa.CodeInternal, "GET", "/api/v1/providers", nil)
 }
