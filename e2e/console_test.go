@@ -3,10 +3,13 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,12 +93,32 @@ func TestTheConsoleWorksOnARealHouse(t *testing.T) {
 	p.press("Make the link")
 	p.see(`!!document.querySelector("#embed-origins[aria-invalid=true]")`)
 	p.see(`(() => { const f = document.querySelector("#embed-origins"); f.value = ""; f.dispatchEvent(new Event("input", {bubbles: true})); return true; })()`)
-	p.fill("#embed-origins", "https://www.example.com")
+	// A page elsewhere that has only what the console says.
+	var element atomic.Value
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<!doctype html><title>Elsewhere</title><script>addEventListener("message", (e) => { if (e.data.type === "stoa.ready") document.title = "ready"; });</script>%v`, element.Load())
+	}))
+	t.Cleanup(elsewhere.Close)
+	p.fill("#embed-origins", elsewhere.URL)
 	p.press("Make the link")
 	p.says("/embed/emu_")
 	p.shot("link")
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.querySelector("dialog .code pre").innerText`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	element.Store(text)
 	p.press("I have kept it")
 	p.says("not opened yet")
+	embeds, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.do(chromedp.Navigate(elsewhere.URL))
+	p.see(`document.title === "ready"`)
+	p.do(chromedp.Navigate(embeds))
+	p.says("active")
 	p.press("Revoke")
 	p.press("Revoke it")
 	p.says("revoked")

@@ -86,7 +86,7 @@ func TestEmbedsInABrowser(t *testing.T) {
 			p.fits()
 			p.shot("make a link")
 			p.press("Make the link")
-			p.says(`<iframe src="https://stoa.example.com/embed/`)
+			p.says(`const chat = "https://stoa.example.com/embed/`)
 			p.says("shown once")
 			p.fits()
 			p.shot("link")

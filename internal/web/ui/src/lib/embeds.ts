@@ -24,10 +24,17 @@ export interface NewEmbed extends Embed {
   expiresAt: string;
 }
 
-// frame is the element that shows the chat page.
+// frame shows the chat page, and speaks to it first, as it expects.
 export function frame(url: string): string {
-  const safe = url.replaceAll("&", "&amp;").replaceAll('"', "&quot;");
-  return `<iframe src="${safe}" title="Chat" width="400" height="600"></iframe>`;
+  const safe = JSON.stringify(url).replaceAll("<", "\\u003c");
+  return `<iframe id="stoa-chat" title="Chat" width="400" height="600"></iframe>
+<script>
+  const chat = ${safe}; // from your server, anew for each visit
+  const frame = document.getElementById("stoa-chat");
+  frame.addEventListener("load", () => frame.contentWindow.postMessage({ type: "stoa.init" }, new URL(chat).origin));
+  frame.src = chat;
+</script>
+`;
 }
 
 // link makes a link per visit, on the server that has the key.

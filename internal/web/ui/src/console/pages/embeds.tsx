@@ -230,7 +230,7 @@ function Made({ agentId, of: made, body, onClose }: { agentId: string; of: NewEm
       </Notice>
       {made.url ? (
         <>
-          <Code title="Into your page" text={frame(made.url)} wraps />
+          <Code title="Into your page" text={frame(made.url)} />
           <Code title="On your server: a link per visit" text={link(location.origin, agentId, body)} />
         </>
       ) : (
