@@ -123,6 +123,23 @@ func TestTheConsoleWorksOnARealHouse(t *testing.T) {
 	p.press("Revoke it")
 	p.says("revoked")
 
+	p.press("Tokens")
+	p.says("No tokens yet")
+	p.press("Make a token")
+	p.fill("#embed-origins", elsewhere.URL)
+	p.press("Make the token")
+	p.says("est_")
+	const blocks = `[...document.querySelectorAll("dialog .code pre")].map((b) => b.innerText)`
+	told, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](blocks))
+	if err != nil || len(told) != 2 {
+		t.Fatalf("the token is shown as %q: %v", told, err)
+	}
+	element.Store(fmt.Sprintf(`<script type="module">const token = %q; const fetch = async (...a) => { const r = await window.fetch(...a); document.title = "sent " + r.status; return r; };
+%s</script>`, strings.TrimSpace(told[0]), told[1]))
+	p.press("I have kept it")
+	p.do(chromedp.Navigate(elsewhere.URL))
+	p.see(`document.title === "sent 202"`)
+
 	p.do(chromedp.Navigate(url + "/console#/providers"))
 	p.says("all models serve")
 	p.shot("providers")
