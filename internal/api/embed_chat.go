@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/oapi-codegen/nullable"
 
@@ -219,8 +218,11 @@ func checkVisitorText(e store.Embed, member, text string) error {
 func (s *Server) SendEmbedMessage(ctx context.Context, in contract.SendEmbedMessageRequestObject) (contract.SendEmbedMessageResponseObject, error) {
 	who := embedded(ctx)
 	e, text := who.Embed, in.Body.Message
-	if utf8.RuneCountInString(text) > e.MaxMessageChars {
-		return nil, checkVisitorText(e, "message", text)
+	if err := checkVisitorText(e, "message", text); err != nil {
+		return nil, err
+	}
+	if err := s.admitVisitor(e); err != nil {
+		return nil, err
 	}
 	return makeOnce(ctx, s, false, contract.SendEmbedMessageResponseObject.VisitSendEmbedMessageResponse, func(tx *store.Tx) (contract.SendEmbedMessageResponseObject, error) {
 		chat, err := s.inChat(ctx, tx, func() (stoa.Session, error) {
@@ -243,6 +245,9 @@ func (s *Server) AnswerEmbedInput(ctx context.Context, in contract.AnswerEmbedIn
 	if err := checkVisitorText(who.Embed, "answer", req.Answer); err != nil {
 		return nil, err
 	}
+	if err := s.admitVisitor(who.Embed); err != nil {
+		return nil, err
+	}
 	return makeOnce(ctx, s, false, contract.AnswerEmbedInputResponseObject.VisitAnswerEmbedInputResponse, func(tx *store.Tx) (contract.AnswerEmbedInputResponseObject, error) {
 		chat, err := s.inChat(ctx, tx, nil, func() (stoa.Session, error) {
 			return s.Runner.AnswerIn(ctx, tx, who.Caller, who.Embed.AgentID, who.Embed.ChatID, req)
@@ -254,6 +259,9 @@ func (s *Server) AnswerEmbedInput(ctx context.Context, in contract.AnswerEmbedIn
 // RetryEmbedChat serves POST …/chat-sessions/{chatId}/retry.
 func (s *Server) RetryEmbedChat(ctx context.Context, _ contract.RetryEmbedChatRequestObject) (contract.RetryEmbedChatResponseObject, error) {
 	who := embedded(ctx)
+	if err := s.admitVisitor(who.Embed); err != nil {
+		return nil, err
+	}
 	return makeOnce(ctx, s, false, contract.RetryEmbedChatResponseObject.VisitRetryEmbedChatResponse, func(tx *store.Tx) (contract.RetryEmbedChatResponseObject, error) {
 		chat, err := s.inChat(ctx, tx, nil, func() (stoa.Session, error) {
 			session, err := s.Runner.RetryIn(ctx, tx, who.Caller, who.Embed.AgentID, who.Embed.ChatID)

@@ -16,6 +16,7 @@ const (
 	embedRequests = 300 // with one embed, in a minute
 	embedStreams  = 10  // of one embed, at a time
 	embedRefusals = 60  // of one embed that are counted, in a minute
+	agentMessages = 300 // to one agent, of all its visitors, in a minute
 	preflightKept = "600"
 
 	embedPrefix = prefix + "/embed"
@@ -49,6 +50,19 @@ func (s *Server) visitor(w http.ResponseWriter, r *http.Request) (auth.Embedded,
 		return who, stoa.Errorf(stoa.CodeRateLimit, "This chat may make %d requests in a minute and has made them. Try again in %d seconds.", embedRequests, wait/time.Second).After(wait)
 	}
 	return who, nil
+}
+
+// admitVisitor counts a message against what an agent takes from all its visitors
+// together, so that a page that hands out embeds to anybody cannot be used to
+// flood the account.
+func (s *Server) admitVisitor(e store.Embed) error {
+	if s.limitsOff() {
+		return nil
+	}
+	if wait, ok := s.limits.rates.Take("visitors of "+e.AgentID, agentMessages, time.Now()); !ok {
+		return stoa.Errorf(stoa.CodeEmbedLimit, "Too many people talk to this agent at the moment. Try again in %d seconds.", wait/time.Second).After(wait)
+	}
+	return nil
 }
 
 func wrongOrigin() error {

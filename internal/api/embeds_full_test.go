@@ -199,3 +199,25 @@ func TestAFullDiskIsToldToVisitorsToo(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAgentTakesOnlySoMuchFromAllVisitors(t *testing.T) {
+	h := start(t, apitest.Config{Idle: true})
+	a := newAuthor(t, h, h.Client(t), nil)
+	refused := 0
+	for range 6 { // each below its own limits
+		v := newVisit(t, a, object{"messagesPerMinute": 60})
+		for range 60 {
+			r := v.Do("POST", v.chat+"/retry", nil)
+			if r.Status != 409 {
+				if e := r.Error(); e.Code != "embed_limit_reached" || !e.Retryable || r.Header.Get("Retry-After") == "" {
+					t.Fatalf("%d %v %s", r.Status, r.Header, r.Body)
+				}
+				refused++
+			}
+		}
+	}
+	if refused != 60 {
+		t.Errorf("%d of 360 were refused, want 60", refused)
+	}
+	newVisit(t, newAuthor(t, h, a.Client, nil), nil).say("say: another agent is not affected")
+}
