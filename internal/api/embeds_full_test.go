@@ -221,3 +221,25 @@ func TestAnAgentTakesOnlySoMuchFromAllVisitors(t *testing.T) {
 	}
 	newVisit(t, newAuthor(t, h, a.Client, nil), nil).say("say: another agent is not affected")
 }
+
+func TestAVisitorsStopThatItsWorkerHasYetToSee(t *testing.T) {
+	h := start(t, apitest.Config{Idle: true})
+	v := newVisit(t, newAuthor(t, h, h.Client(t), nil), nil)
+	v.say("say: x")
+	// Another process has claimed it, and is busy.
+	err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
+		row, err := tx.LockSession(t.Context(), h.Account.ID, "", v.embed.ChatSessionID)
+		if err != nil {
+			return err
+		}
+		row.Status, row.Turn.Status, row.Owner = stoa.SessionRunning, stoa.SessionRunning, "runner_elsewhere"
+		return tx.SaveSession(t.Context(), &row)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chat contract.EmbedChat
+	if v.Want(202, "POST", v.chat+"/cancel", nil).JSON(&chat); chat.Status != "running" {
+		t.Errorf("the chat is %s", chat.Status)
+	}
+}
