@@ -1,7 +1,7 @@
 // Package web serves the pages that people look at: the landing page, the
 // explorer at /api/v1/doc, the endpoint reference at /docs/api-openapi, the
-// console at /console, and the styles and scripts they share. Everything is
-// embedded; no page asks another host for anything.
+// console at /console, the chat at /embed/{id}, and the styles and scripts they
+// share. Everything is embedded; no page asks another host for anything.
 //
 // It never reads the database, calls a model or checks a key: the console is a
 // client of the public API like any other. The sources of scripts and styles
