@@ -84,15 +84,33 @@ type reconciliation struct {
 	Differences                                                                   []any
 }
 
-// quiet waits until no credits of the account are held any more.
+// idle tells whether none of the account's agent sessions is under way.
+func (h *house) idle(t testing.TB, a *account) bool {
+	t.Helper()
+	if a.agent == "" {
+		return true
+	}
+	for _, status := range []string{"queued", "running"} {
+		var list struct{ Data []any }
+		h.get(t, a.key, "/api-agents/"+a.agent+"/sessions?limit=1&status="+status, &list)
+		if len(list.Data) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// quiet waits until no session of the account is under way, as one is that goes
+// on after a restart, and no credits are held any more.
 func (h *house) quiet(t testing.TB, a *account) credits {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	var c credits
 	for range 1000 {
+		idle := h.idle(t, a)
 		h.get(t, a.key, "/credits", &c)
-		if c.HeldMicro == 0 {
+		if idle && c.HeldMicro == 0 {
 			return c
 		}
 		<-tick.C

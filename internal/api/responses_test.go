@@ -378,9 +378,6 @@ func TestACallThatIsMadeOnceGoesOnWithoutItsCaller(t *testing.T) {
 		hangUp(t, h, f, "k", input, stream)
 		c := h.Client(t).With("Idempotency-Key", "k")
 		call := body{"model": "alpha-haiku-4-5", "input": input, "stream": stream}
-		if e := c.WantError(stoa.CodeIdempotencyRunning, "POST", responses, call); !e.Retryable {
-			t.Error("409 is not marked retryable")
-		}
 		if served := f.WaitEnded(t, 1); !served[0].Completed {
 			t.Fatal("the call was broken off")
 		}
@@ -395,6 +392,19 @@ func TestACallThatIsMadeOnceGoesOnWithoutItsCaller(t *testing.T) {
 		}
 		quiet(t, h)
 	}
+}
+
+func TestACallThatIsMadeOnceRunsOnlyOnce(t *testing.T) {
+	h, f := vendors(t, apitest.Config{})
+	const input = "fault: hang-body after 3\ntokens: 10"
+	hangUp(t, h, f, "k", input, true)
+	c := h.Client(t).With("Idempotency-Key", "k")
+	r := c.Do("POST", responses, body{"model": "alpha-haiku-4-5", "input": input, "stream": true})
+	if e := r.Error(); e.Code != string(stoa.CodeIdempotencyRunning) || !e.Retryable || r.Header.Get("Retry-After") != "1" {
+		t.Errorf("%d %+v, Retry-After %q", r.Status, e, r.Header.Get("Retry-After"))
+	}
+	h.Server.Stop() // it hangs for ever otherwise
+	f.WaitEnded(t, 1)
 }
 
 func TestAFailedCallGivesItsKeyBack(t *testing.T) {
