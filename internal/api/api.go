@@ -61,12 +61,13 @@ type Server struct {
 	// Web serves what is outside of /api/v1, and /api/v1/doc; nil: 404.
 	Web http.Handler
 
-	limits limits
-	once   sync.Once
-	open   context.Context // ends when no more requests are taken
-	drain  context.CancelFunc
-	stop   context.Context
-	cancel context.CancelFunc
+	limits  limits
+	buffers sync.Pool // of *[]byte, for streams
+	once    sync.Once
+	open    context.Context // ends when no more requests are taken
+	drain   context.CancelFunc
+	stop    context.Context
+	cancel  context.CancelFunc
 }
 
 const defaultMaxBody = 16 << 20

@@ -140,8 +140,8 @@ func (c *responsesCall) streamed(ctx context.Context) error {
 	if c.stream.Reason() != "" {
 		c.w.Header().Set("stoa-model-requested", c.req.model)
 	}
-	out := &eventStream{w: c.w, reply: c.reply, pin: c.stream.Pin, headerWait: c.s.HeaderWait, keepAlive: c.s.KeepAlive}
-	out.start()
+	out := c.s.stream(c.w, c.reply, c.stream.Pin)
+	defer out.release()
 	err := c.relay(ctx, out)
 	if err == nil {
 		return nil

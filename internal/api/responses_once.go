@@ -141,8 +141,8 @@ func (s *Server) replay(w http.ResponseWriter, req *responsesRequest, stored *st
 	for _, item := range was.Output {
 		rep.item = item.ID
 	}
-	out := &eventStream{w: w, reply: rep, pin: func() string { return was.Model }, headerWait: s.HeaderWait, keepAlive: s.KeepAlive}
-	out.start()
+	out := s.stream(w, rep, func() string { return was.Model })
+	defer out.release()
 	o.text, o.hasOutput = was.OutputText(), true
 	if o.text != "" {
 		_ = out.delta(o.text, true)

@@ -25,9 +25,11 @@ type eventStream struct {
 	pin        func() string // fixes and names the model that serves
 	headerWait time.Duration
 	keepAlive  time.Duration
+	buffers    *sync.Pool // of *[]byte, for buf
 
 	mu       sync.Mutex
 	timer    *time.Timer
+	lent     *[]byte // what buf came from, and goes back to
 	buf      []byte
 	text     []byte // every delta so far
 	seq      int64
@@ -44,14 +46,39 @@ const (
 	writePatience = 60 * time.Second
 	// flushAt bounds what is buffered while an upstream keeps delivering.
 	flushAt = 16 << 10
+	// keepBuffer is the largest buffer that is kept for the next stream.
+	keepBuffer = 64 << 10
 )
 
-// start arms the timer. The stream must be ended.
-func (e *eventStream) start() {
+// stream makes the stream of a reply and arms its timer. It must be released.
+func (s *Server) stream(w http.ResponseWriter, rep *reply, pin func() string) *eventStream {
+	e := &eventStream{
+		w: w, rc: http.NewResponseController(w), reply: rep, pin: pin,
+		headerWait: s.HeaderWait, keepAlive: s.KeepAlive, buffers: &s.buffers,
+	}
+	e.mu.Lock() // the timer may fire before it is stored
+	defer e.mu.Unlock()
+	if lent, ok := s.buffers.Get().(*[]byte); ok {
+		e.lent, e.buf = lent, (*lent)[:0]
+	} else {
+		e.lent, e.buf = new([]byte), make([]byte, 0, flushAt+flushAt/4)
+	}
+	e.timer = time.AfterFunc(e.headerWait, e.tick)
+	return e
+}
+
+// release ends the stream, whatever became of it, and lends its buffer to the
+// next one.
+func (e *eventStream) release() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.rc = http.NewResponseController(e.w)
-	e.timer = time.AfterFunc(e.headerWait, e.tick)
+	e.ended = true
+	e.timer.Stop()
+	if cap(e.buf) <= keepBuffer {
+		*e.lent = e.buf
+		e.buffers.Put(e.lent)
+	}
+	e.buf = nil
 }
 
 // tick begins a stream that had to wait too long, or fills a silence.
