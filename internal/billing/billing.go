@@ -105,10 +105,15 @@ func (l *Ledger) GrantIn(ctx context.Context, tx *store.Tx, g stoa.Grant) (_ sto
 	return out, created, err
 }
 
-// Balance is what an account has. Granted is always the sum of the other three;
-// while calls run, what is held and what is spent belong to slightly different
-// moments.
+// Balance is what an account has. Granted is always the sum of the other three.
+// What is held is looked at before what is spent: a call that ends in between
+// counts in both, never in neither, so that nothing is held only when every
+// charge of a call that was held is spent.
 func (l *Ledger) Balance(ctx context.Context, accountID string) (stoa.Balance, error) {
+	var held stoa.Credits
+	if a, ok := l.accounts.Load(accountID); ok {
+		held = a.(*account).heldNow()
+	}
 	var f store.Funds
 	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
 		f, err = tx.Funds(ctx, accountID)
@@ -116,10 +121,6 @@ func (l *Ledger) Balance(ctx context.Context, accountID string) (stoa.Balance, e
 	})
 	if err != nil {
 		return stoa.Balance{}, err
-	}
-	var held stoa.Credits
-	if a, ok := l.accounts.Load(accountID); ok {
-		held = a.(*account).heldNow()
 	}
 	unspent := f.Balance + f.Leased
 	held = min(held, unspent)
