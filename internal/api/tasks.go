@@ -276,13 +276,18 @@ func (s *Server) DeleteScheduledTask(ctx context.Context, in contract.DeleteSche
 	return contract.DeleteScheduledTask204Response{}, err
 }
 
-// PauseScheduledTask serves POST …/scheduled-tasks/{taskId}/pause.
-func (s *Server) PauseScheduledTask(ctx context.Context, in contract.PauseScheduledTaskRequestObject) (contract.PauseScheduledTaskResponseObject, error) {
-	var t stoa.ScheduledTask
-	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		t, err = s.Scheduler.PauseIn(ctx, tx, caller(ctx).Account.ID, in.ID, in.TaskID)
+// moveTask lets a verb of the scheduler change the caller's task.
+func (s *Server) moveTask(ctx context.Context, agentID, id string, verb func(context.Context, *store.Tx, string, string, string) (stoa.ScheduledTask, error)) (t stoa.ScheduledTask, err error) {
+	err = s.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		t, err = verb(ctx, tx, caller(ctx).Account.ID, agentID, id)
 		return err
 	})
+	return t, err
+}
+
+// PauseScheduledTask serves POST …/scheduled-tasks/{taskId}/pause.
+func (s *Server) PauseScheduledTask(ctx context.Context, in contract.PauseScheduledTaskRequestObject) (contract.PauseScheduledTaskResponseObject, error) {
+	t, err := s.moveTask(ctx, in.ID, in.TaskID, s.Scheduler.PauseIn)
 	if err != nil {
 		return nil, err
 	}
@@ -291,11 +296,7 @@ func (s *Server) PauseScheduledTask(ctx context.Context, in contract.PauseSchedu
 
 // ResumeScheduledTask serves POST …/scheduled-tasks/{taskId}/resume.
 func (s *Server) ResumeScheduledTask(ctx context.Context, in contract.ResumeScheduledTaskRequestObject) (contract.ResumeScheduledTaskResponseObject, error) {
-	var t stoa.ScheduledTask
-	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		t, err = s.Scheduler.ResumeIn(ctx, tx, caller(ctx).Account.ID, in.ID, in.TaskID)
-		return err
-	})
+	t, err := s.moveTask(ctx, in.ID, in.TaskID, s.Scheduler.ResumeIn)
 	if err != nil {
 		return nil, err
 	}
