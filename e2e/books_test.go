@@ -84,7 +84,7 @@ type reconciliation struct {
 	Differences                                                                   []any
 }
 
-// idle tells whether none of the account's agent sessions is under way.
+// idle reports whether none of the account's agent sessions is under way.
 func (h *house) idle(t testing.TB, a *account) bool {
 	t.Helper()
 	if a.agent == "" {

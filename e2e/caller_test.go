@@ -38,11 +38,11 @@ type seen struct {
 	usage   usage
 	deltas  int
 	broken  error // the connection broke, or the caller left
-	hungUp  bool  // the caller left
+	clientDisconnected  bool  // the caller left
 	refused bool  // nobody listened: nothing was asked
 }
 
-// done tells whether the caller has a finished reply.
+// done reports whether the caller has a finished reply.
 func (s seen) done() bool { return s.end == "completed" || s.end == "incomplete" }
 
 type object = map[string]any
@@ -106,7 +106,7 @@ func (h *house) ask(ctx context.Context, key, idempotencyKey string, body object
 }
 
 func (s *seen) fail(ctx context.Context, err error) {
-	s.broken, s.hungUp = err, ctx.Err() != nil
+	s.broken, s.clientDisconnected = err, ctx.Err() != nil
 }
 
 // reply is the response object as far as it is looked at.

@@ -338,7 +338,7 @@ func (l *load) finish(t testing.TB) *audit {
 
 // tally counts what happened, for the log of the test.
 func (l *load) tally() string {
-	var calls, completed, failed, hungUp, cut, refused, replayed, quota, budget, sessions, unfinished int
+	var calls, completed, failed, clientDisconnected, cut, refused, replayed, quota, budget, sessions, unfinished int
 	for _, r := range l.records {
 		calls++
 		for _, s := range r.attempts {
@@ -357,8 +357,8 @@ func (l *load) tally() string {
 				quota++
 			case s.code == "key_budget_exceeded":
 				budget++
-			case s.hungUp:
-				hungUp++
+			case s.clientDisconnected:
+				clientDisconnected++
 			case s.broken != nil:
 				cut++
 			default:
@@ -367,5 +367,5 @@ func (l *load) tally() string {
 		}
 	}
 	return fmt.Sprintf("%d calls: %d replies, %d replays, %d failures, %d hang-ups, %d cut by a kill, %d not connected, %d without credits, %d above a key's cap; %d sessions, %d failed ones; %d top-ups; the vendor saw %d requests",
-		calls, completed, replayed, failed, hungUp, cut, refused, quota, budget, sessions, unfinished, l.tops, len(l.vendor.Served()))
+		calls, completed, replayed, failed, clientDisconnected, cut, refused, quota, budget, sessions, unfinished, l.tops, len(l.vendor.Served()))
 }

@@ -38,7 +38,7 @@ func TestAStopIsOrderly(t *testing.T) {
 		for _, s := range r.attempts {
 			// Nobody is cut off in the midst: a reply that began has an end, unless its
 			// caller left or its vendor broke.
-			if s.broken != nil && !s.hungUp && !s.refused && s.status != 0 {
+			if s.broken != nil && !s.clientDisconnected && !s.refused && s.status != 0 {
 				t.Errorf("%s was cut off by an orderly stop: %+v", r.mark, s)
 			}
 		}

@@ -46,7 +46,7 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
-// isForWeb tells whether the pages answer the request.
+// isForWeb reports whether the pages answer the request.
 func (s *Server) isForWeb(r *http.Request) bool {
 	if s.Web == nil {
 		return false
@@ -55,7 +55,7 @@ func (s *Server) isForWeb(r *http.Request) bool {
 	return !under(p, prefix) || under(p, prefix+"/doc")
 }
 
-// under tells whether p is dir or below it.
+// under reports whether p is dir or below it.
 func under(p, dir string) bool {
 	rest, ok := strings.CutPrefix(p, dir)
 	return ok && (rest == "" || rest[0] == '/')

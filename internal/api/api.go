@@ -54,7 +54,7 @@ type Server struct {
 	// and 15 s.
 	HeaderWait, KeepAlive time.Duration
 
-	// RateLimited tells whether plans' and keys' limits are enforced; nil: they
+	// RateLimited reports whether plans' and keys' limits are enforced; nil: they
 	// are.
 	RateLimited func() bool
 

@@ -11,8 +11,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// bodyPatience is how long a body may take to arrive.
-const bodyPatience = 2 * time.Minute
+// bodyTimeout is how long a body may take to arrive.
+const bodyTimeout = 2 * time.Minute
 
 // readBody gives the whole body of a request whose caller is known. A missing
 // content type is read as JSON, since a body that is not will fail anyway; a
@@ -33,7 +33,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	// A caller who sends too slowly does not keep a goroutine for ever. The
 	// deadline is lifted again: a reply may take longer than this.
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyPatience)) // where the connection has none, TCP's own limits hold
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // where the connection has none, TCP's own limits hold
 	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
 	var body []byte
 	var err error
@@ -51,7 +51,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 		return nil, s.tooLarge()
 	}
 	if r.Context().Err() != nil {
-		return nil, errHungUp
+		return nil, errClientGone
 	}
 	return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body ended early. Send it whole.").Because(fmt.Errorf("read the body: %w", err))
 }

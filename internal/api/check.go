@@ -129,7 +129,7 @@ func (c *checker) body(raw []byte) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(raw)), nil
 }
 
-// isText tells whether a text can be stored anywhere.
+// isText reports whether a text can be stored anywhere.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
 // plainValues writes whole numbers the plain way (1e2 and 5.0 are integers to

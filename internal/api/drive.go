@@ -201,7 +201,7 @@ func matching(header string) []string {
 	return slices.DeleteFunc(tags(header), func(tag string) bool { return strings.HasPrefix(tag, "W/") })
 }
 
-// hasTag tells whether an If-None-Match names the content.
+// hasTag reports whether an If-None-Match names the content.
 func hasTag(header, sha256 string) bool {
 	return slices.ContainsFunc(tags(header), func(tag string) bool { return tag == "*" || strings.TrimPrefix(tag, "W/") == sha256 })
 }

@@ -75,7 +75,7 @@ func (s *Server) exportDrive(w http.ResponseWriter, r *http.Request, _ stoa.Call
 	}
 	if err := export.WriteZip(r.Context(), w); err != nil {
 		if r.Context().Err() != nil {
-			return errHungUp
+			return errClientGone
 		}
 		return err
 	}
@@ -97,7 +97,7 @@ func send(w http.ResponseWriter, r *http.Request, content io.Reader) error {
 		n, err := content.Read(buf)
 		if n > 0 {
 			if _, err := w.Write(buf[:n]); err != nil {
-				return errHungUp
+				return errClientGone
 			}
 		}
 		if err == io.EOF {
@@ -105,7 +105,7 @@ func send(w http.ResponseWriter, r *http.Request, content io.Reader) error {
 		}
 		if err != nil {
 			if r.Context().Err() != nil {
-				return errHungUp
+				return errClientGone
 			}
 			return err
 		}

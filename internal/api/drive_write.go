@@ -74,7 +74,7 @@ func (s *Server) putDriveFileContent(w http.ResponseWriter, r *http.Request, _ s
 			return err
 		}
 		if r.Context().Err() != nil {
-			return errHungUp
+			return errClientGone
 		}
 		return stoa.Errorf(stoa.CodeInvalidValue, "The body ended early. Send it whole.").Because(err)
 	}

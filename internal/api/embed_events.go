@@ -71,7 +71,7 @@ func (e embedStream) VisitListEmbedEventsResponse(w http.ResponseWriter) error {
 	return e.VisitListSessionEventsResponse(w)
 }
 
-// chatBegun tells whether a chat has a session, and the number of its newest
+// chatBegun reports whether a chat has a session, and the number of its newest
 // event.
 func (s *Server) chatBegun(ctx context.Context, e store.Embed) (begun bool, last int64, err error) {
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
@@ -107,7 +107,7 @@ func (s *Server) awaitChat(ctx context.Context, stream *sessionStream, e store.E
 	}
 }
 
-// visitorMayWatch tells whether the token of a stream is still in force.
+// visitorMayWatch reports whether the token of a stream is still in force.
 func (s *Server) visitorMayWatch(ctx context.Context, embedID string) bool {
 	who, err := s.embeds().Verify(ctx, LogFields(ctx).request.Header.Get("Authorization"))
 	switch stoa.CodeOf(err) {
@@ -119,7 +119,7 @@ func (s *Server) visitorMayWatch(ctx context.Context, embedID string) bool {
 	return true // the store cannot tell at the moment
 }
 
-// visible tells whether a visitor may see an event, and takes out of it what is
+// visible reports whether a visitor may see an event, and takes out of it what is
 // the owner's business. What is not named here stays inside.
 func visible(e *stoa.SessionEvent) bool {
 	switch e.Type {

@@ -69,7 +69,7 @@ func wrongOrigin() error {
 	return stoa.Errorf(stoa.CodeOriginNotAllowed, "This page may not show the agent. Its owner can list the page's origin when the embed is made: allowedOrigins.")
 }
 
-// fromRightPage tells whether the page that asks is one of the embed: for a
+// fromRightPage reports whether the page that asks is one of the embed: for a
 // token of a link, our own chat page; for one of an embed session, a listed
 // origin, which browsers name with every request.
 func (s *Server) fromRightPage(r *http.Request, e store.Embed) bool {
@@ -80,7 +80,7 @@ func (s *Server) fromRightPage(r *http.Request, e store.Embed) bool {
 	return len(origins) == 1 && auth.Lists(e.Origins, origins[0])
 }
 
-// fromOurPage tells whether a request comes from a page of this service, or from
+// fromOurPage reports whether a request comes from a page of this service, or from
 // no page at all. The Host header says nothing: whoever asks has written it.
 func (s *Server) fromOurPage(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
@@ -154,7 +154,7 @@ func (s *Server) preflight(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// isPreflight tells whether a browser asks in advance about the embed paths.
+// isPreflight reports whether a browser asks in advance about the embed paths.
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && under(r.URL.Path, embedPrefix) && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }

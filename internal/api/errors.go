@@ -12,8 +12,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// leftoverPatience is how long a body that is not read may hold up a refusal.
-const leftoverPatience = 500 * time.Millisecond
+// leftoverTimeout is how long a body that is not read may hold up a refusal.
+const leftoverTimeout = 500 * time.Millisecond
 
 // maxRetryAfter keeps clients from sleeping for as long as they are told.
 const maxRetryAfter = 60 * time.Second
@@ -23,8 +23,8 @@ const maxRetryAfter = 60 * time.Second
 // nobody takes what was sent for the whole.
 func (s *Server) fail(t *tracker, r *http.Request, err error) {
 	fields := LogFields(r.Context())
-	if errors.Is(err, errHungUp) || r.Context().Err() != nil && errors.Is(err, context.Canceled) {
-		fields.hungUp = true
+	if errors.Is(err, errClientGone) || r.Context().Err() != nil && errors.Is(err, context.Canceled) {
+		fields.clientDisconnected = true
 		return
 	}
 	fields.Failed(err)
@@ -35,7 +35,7 @@ func (s *Server) fail(t *tracker, r *http.Request, err error) {
 		// Before a reply, net/http waits for a body that nobody read. One that is
 		// on its way is let in, so that the connection lives on; one that never
 		// comes does not hold up the reply.
-		_ = http.NewResponseController(t).SetReadDeadline(time.Now().Add(leftoverPatience))
+		_ = http.NewResponseController(t).SetReadDeadline(time.Now().Add(leftoverTimeout))
 	}
 	writeError(t, fields.RequestID, err)
 }

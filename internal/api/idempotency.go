@@ -24,7 +24,7 @@ func idempotencyKey(r *http.Request) (string, error) {
 	return keys[0], nil
 }
 
-// bodyHash tells whether two bodies under one key are the same.
+// bodyHash reports whether two bodies under one key are the same.
 func bodyHash(body []byte) string {
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:])

@@ -3,16 +3,16 @@ package api
 import (
 	"time"
 
-	"stoa/internal/limit"
+	"stoa/internal/ratelimit"
 	"stoa/internal/stoa"
 )
 
 // limits are the counters behind a plan's and a key's limits.
 type limits struct {
-	rates    limit.Rates
-	calls    limit.Slots
-	streams  limit.Slots // of events, by key
-	detached limit.Slots // calls that go on without their callers, by account
+	rates    ratelimit.Rates
+	calls    ratelimit.Slots
+	streams  ratelimit.Slots // of events, by key
+	detached ratelimit.Slots // calls that go on without their callers, by account
 }
 
 // admit counts a request of a key against the smaller of its own and its plan's

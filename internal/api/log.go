@@ -28,7 +28,7 @@ type Fields struct {
 	request  *http.Request
 	intent   *intent // of the Idempotency-Key; nil: none
 	replay   bool    // answered from the store of an Idempotency-Key
-	hungUp   bool
+	clientDisconnected   bool
 	stack    []byte
 }
 
@@ -66,7 +66,7 @@ func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string
 	attrs := make([]slog.Attr, 0, 24)
 	add := func(a ...slog.Attr) { attrs = append(attrs, a...) }
 	status := t.status
-	if f.hungUp && status == 0 {
+	if f.clientDisconnected && status == 0 {
 		status = 499 // as others log a caller who left before the reply
 	}
 	add(slog.String("request", f.RequestID), slog.String("method", method), slog.String("path", path),
@@ -92,8 +92,8 @@ func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string
 	if f.replay {
 		add(slog.Bool("replayed", true))
 	}
-	if f.hungUp {
-		add(slog.Bool("hungUp", true))
+	if f.clientDisconnected {
+		add(slog.Bool("clientDisconnected", true))
 	}
 	if f.code != "" {
 		add(slog.String("code", string(f.code)))

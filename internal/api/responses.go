@@ -15,7 +15,7 @@ import (
 // Why a call is stopped before its end; the first and the last are causes of
 // its context.
 var (
-	errHungUp   = errors.New("the caller hung up")
+	errClientGone   = errors.New("the caller hung up")
 	errBrokeOff = stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Nothing was charged; try again.")
 	errStopping = stoa.Errorf(stoa.CodeOverloaded, "The service is stopping and this reply could not be finished. Nothing was charged; try again.").After(time.Second)
 )
@@ -78,9 +78,9 @@ type responsesCall struct {
 func (c *responsesCall) answer(request context.Context, who stoa.Caller) (err error) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
 	defer cancel(nil)
-	c.leash.end = func() { cancel(errHungUp) }
+	c.leash.end = func() { cancel(errClientGone) }
 	defer c.leash.done()
-	defer context.AfterFunc(request, func() { c.leash.hungUp() })()
+	defer context.AfterFunc(request, func() { c.leash.clientDisconnected() })()
 	defer context.AfterFunc(c.s.stopping(), func() { cancel(errStopping) })()
 
 	c.stream, err = c.s.Gateway.Respond(ctx, who, gateway.Request{
@@ -149,7 +149,7 @@ func (c *responsesCall) streamed(ctx context.Context) error {
 	if !out.halt() {
 		return err // nothing was sent: an HTTP error says it
 	}
-	if errors.Is(err, errHungUp) {
+	if errors.Is(err, errClientGone) {
 		return nil
 	}
 	c.log.Failed(err)
@@ -181,8 +181,8 @@ func (c *responsesCall) relay(ctx context.Context, out *eventStream) error {
 				err = out.catchUp()
 			}
 		}
-		if err != nil && !c.leash.hungUp() {
-			return c.hungUp(ctx)
+		if err != nil && !c.leash.clientDisconnected() {
+			return c.clientDisconnected(ctx)
 		}
 	}
 	return errBrokeOff
@@ -213,8 +213,8 @@ func (c *responsesCall) settle(ctx context.Context, o *outcome) (stoa.Charge, er
 // made, our own stop and an upstream's failure are free.
 func (c *responsesCall) stopped(ctx context.Context, err error) error {
 	err = c.ended(ctx, err)
-	if errors.Is(err, errHungUp) {
-		return c.hungUp(ctx)
+	if errors.Is(err, errClientGone) {
+		return c.clientDisconnected(ctx)
 	}
 	return err
 }
@@ -227,13 +227,13 @@ func (c *responsesCall) ended(ctx context.Context, err error) error {
 	return err
 }
 
-func (c *responsesCall) hungUp(ctx context.Context) error {
+func (c *responsesCall) clientDisconnected(ctx context.Context) error {
 	charge, err := c.stream.Abandon(ctx)
 	if err != nil {
 		return err
 	}
 	c.log.Charged(charge)
-	return errHungUp
+	return errClientGone
 }
 
 func (c *responsesCall) firstText() {

@@ -8,7 +8,7 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
-	"stoa/internal/limit"
+	"stoa/internal/ratelimit"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -74,15 +74,15 @@ const maxDetached = 16
 // may go on without a caller. It is safe for use by several goroutines.
 type leash struct {
 	account string
-	slots   *limit.Slots // nil: the call ends with its caller
+	slots   *ratelimit.Slots // nil: the call ends with its caller
 	end     func()
 
 	mu            sync.Mutex
 	detached, off bool
 }
 
-// hungUp tells whether the call goes on all the same.
-func (l *leash) hungUp() bool {
+// clientDisconnected reports whether the call goes on all the same.
+func (l *leash) clientDisconnected() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.off || l.detached {

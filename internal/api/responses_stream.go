@@ -42,8 +42,8 @@ type eventStream struct {
 }
 
 const (
-	// writePatience is how long a caller may take to accept what is sent.
-	writePatience = 60 * time.Second
+	// writeTimeout is how long a caller may take to accept what is sent.
+	writeTimeout = 60 * time.Second
 	// flushAt bounds what is buffered while an upstream keeps delivering.
 	flushAt = 16 << 10
 	// keepBuffer is the largest buffer that is kept for the next stream.
@@ -130,7 +130,7 @@ func (e *eventStream) catchUp() error {
 	return e.err
 }
 
-// halt stops the timer. It tells whether the stream had begun: before that, a
+// halt stops the timer. It reports whether the stream had begun: before that, a
 // failure can still be an HTTP error.
 func (e *eventStream) halt() bool {
 	e.mu.Lock()
@@ -311,8 +311,8 @@ func (e *eventStream) flush() {
 		return
 	}
 	now := time.Now()
-	if e.deadline.Sub(now) < writePatience/2 {
-		e.deadline = now.Add(writePatience)
+	if e.deadline.Sub(now) < writeTimeout/2 {
+		e.deadline = now.Add(writeTimeout)
 		_ = e.rc.SetWriteDeadline(e.deadline) // where the connection has none, TCP's own limits hold
 	}
 	_, err := e.w.Write(e.buf)

@@ -16,8 +16,8 @@ import (
 	"stoa/internal/store"
 )
 
-// storePatience is how long the store may take to answer a health check.
-const storePatience = 2 * time.Second
+// storeTimeout is how long the store may take to answer a health check.
+const storeTimeout = 2 * time.Second
 
 // GetHealth serves GET /api/v1/health.
 func (s *Server) GetHealth(ctx context.Context, _ contract.GetHealthRequestObject) (contract.GetHealthResponseObject, error) {
@@ -25,7 +25,7 @@ func (s *Server) GetHealth(ctx context.Context, _ contract.GetHealthRequestObjec
 	if s.isDraining() {
 		return unhealthy{"draining", now}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
 		_, err := tx.HasAccounts(ctx)
@@ -168,7 +168,7 @@ func acceptsGzip(values []string) bool {
 	return false
 }
 
-// matches tells whether If-None-Match names the tag. The comparison is the weak
+// matches reports whether If-None-Match names the tag. The comparison is the weak
 // one, as it is for a read.
 func matches(values []string, etag string) bool {
 	for item := range strings.SplitSeq(strings.Join(values, ","), ",") {

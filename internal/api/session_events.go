@@ -54,7 +54,7 @@ func (s *Server) ListSessionEvents(ctx context.Context, in contract.ListSessionE
 	}, nil
 }
 
-// wantsStream tells whether Accept names server-sent events.
+// wantsStream reports whether Accept names server-sent events.
 func wantsStream(accept []string) bool {
 	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
 		media, params, _ := strings.Cut(item, ";")
@@ -119,10 +119,10 @@ type sessionStream struct {
 	req    runner.EventsRequest
 	slot   string // whose streams are counted
 	most   int    // of them, at a time
-	// mayWatch tells whether whoever reads may go on.
+	// mayWatch reports whether whoever reads may go on.
 	mayWatch func() bool
 	only     func(*stoa.SessionEvent) bool // leaves events out; nil: none
-	first    func() bool                   // runs before the first event and tells whether there may be any; nil: there may
+	first    func() bool                   // runs before the first event and reports whether there may be any; nil: there may
 
 	w        http.ResponseWriter
 	rc       *http.ResponseController
@@ -148,7 +148,7 @@ func (e *sessionStream) VisitListSessionEventsResponse(w http.ResponseWriter) er
 	w.WriteHeader(http.StatusOK)
 	e.watched = time.Now()
 	if err := e.send(); err != nil { // the headers go out before there is an event
-		return errHungUp
+		return errClientGone
 	}
 	if e.first != nil && !e.first() {
 		return nil
@@ -156,7 +156,7 @@ func (e *sessionStream) VisitListSessionEventsResponse(w http.ResponseWriter) er
 	for ev, err := range e.s.Runner.Events(e.ctx, e.req) {
 		switch {
 		case errors.Is(err, context.Canceled):
-			return errHungUp
+			return errClientGone
 		case err != nil:
 			return err
 		}
@@ -170,7 +170,7 @@ func (e *sessionStream) VisitListSessionEventsResponse(w http.ResponseWriter) er
 		}
 		if len(e.buf) > 0 {
 			if err := e.send(); err != nil {
-				return errHungUp
+				return errClientGone
 			}
 		}
 		if now.Sub(e.watched) >= watchEvery {
@@ -197,8 +197,8 @@ func (e *sessionStream) event(ev stoa.SessionEvent) {
 // as gone.
 func (e *sessionStream) send() error {
 	e.wrote = time.Now()
-	if e.deadline.Sub(e.wrote) < writePatience/2 {
-		e.deadline = e.wrote.Add(writePatience)
+	if e.deadline.Sub(e.wrote) < writeTimeout/2 {
+		e.deadline = e.wrote.Add(writeTimeout)
 		_ = e.rc.SetWriteDeadline(e.deadline) // where the connection has none, TCP's own limits hold
 	}
 	_, err := e.w.Write(e.buf)
@@ -209,7 +209,7 @@ func (e *sessionStream) send() error {
 	return err
 }
 
-// mayGoOn tells whether whoever reads may go on and the service is not about to
+// mayGoOn reports whether whoever reads may go on and the service is not about to
 // stop.
 func (e *sessionStream) mayGoOn() bool {
 	return !e.s.isDraining() && e.mayWatch()
@@ -221,7 +221,7 @@ func (e *sessionStream) beat() error {
 	return e.send()
 }
 
-// keyMayWatch tells whether the key of a stream is still in force.
+// keyMayWatch reports whether the key of a stream is still in force.
 func (s *Server) keyMayWatch(ctx context.Context) bool {
 	c, err := s.Keys.Verify(ctx, LogFields(ctx).request.Header.Get("Authorization"))
 	switch stoa.CodeOf(err) {

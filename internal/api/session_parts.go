@@ -129,7 +129,7 @@ func (e sessionExport) VisitExportSessionResponse(w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", media)
 	err := e.s.Runner.Export(e.ctx, e.session.AccountID, e.session.AgentID, e.session.ID, e.format, w)
 	if err != nil && e.ctx.Err() != nil {
-		return errHungUp
+		return errClientGone
 	}
 	return err
 }

@@ -87,7 +87,7 @@ func schedule(b contract.Schedule) (stoa.Schedule, error) {
 	return out, nil
 }
 
-// given tells whether an optional member has a value.
+// given reports whether an optional member has a value.
 func given[T any](n nullable.Nullable[T]) bool { return n.IsSpecified() && !n.IsNull() }
 
 // PreviewSchedule serves POST …/scheduled-tasks/preview.

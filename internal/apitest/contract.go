@@ -60,7 +60,7 @@ func find(doc *openapi3.T, method, path string) *Operation {
 	return found
 }
 
-// fits tells whether a path has the form of a template, and how many of its
+// fits reports whether a path has the form of a template, and how many of its
 // segments are literally the same.
 func fits(template, path string) (literal int, ok bool) {
 	want, got := strings.Split(template, "/"), strings.Split(path, "/")

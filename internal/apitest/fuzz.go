@@ -23,7 +23,7 @@ type Fuzzer struct {
 	Seed   uint64   // the same seed asks the same questions
 	// Skip leaves operations out, by id.
 	Skip []string
-	// Allow5xx tells whether a 5xx with that code is no fault here.
+	// Allow5xx reports whether a 5xx with that code is no fault here.
 	Allow5xx func(code string) bool
 }
 

@@ -56,13 +56,13 @@ func (op Operation) Sample(id string) Request {
 	return r
 }
 
-// VisitorOnly tells whether the operation takes the token of an embed in place
+// VisitorOnly reports whether the operation takes the token of an embed in place
 // of a key.
 func (op Operation) VisitorOnly() bool {
 	return op.Security != nil && len(*op.Security) > 0 && (*op.Security)[0]["embedToken"] != nil
 }
 
-// TakesJSON tells whether the operation has a JSON body.
+// TakesJSON reports whether the operation has a JSON body.
 func (op Operation) TakesJSON() bool {
 	return op.RequestBody != nil && op.RequestBody.Value.Content["application/json"] != nil
 }

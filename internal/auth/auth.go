@@ -102,7 +102,7 @@ func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Cal
 	return stoa.Caller{Account: e.account, Plan: k.plans(e.account.Plan), Key: e.key}, nil
 }
 
-// InForce tells whether a key is neither revoked nor expired at that time.
+// InForce reports whether a key is neither revoked nor expired at that time.
 func InForce(key stoa.Key, at time.Time) bool {
 	return (key.RevokedAt.IsZero() || at.Before(key.RevokedAt)) && (key.ExpiresAt.IsZero() || at.Before(key.ExpiresAt))
 }

@@ -191,7 +191,7 @@ func (Embeds) Send(ctx context.Context, tx *store.Tx, id string, spent stoa.Cred
 	return tx.SendUnderEmbed(ctx, e, append(recent, tx.Now))
 }
 
-// Exhausted tells whether nothing more can be sent under an embed, because of
+// Exhausted reports whether nothing more can be sent under an embed, because of
 // its messages or its credits.
 func Exhausted(e store.Embed, spent stoa.Credits) bool {
 	return e.Messages >= e.MaxMessages || e.MaxCredits > 0 && spent-e.SpentBefore >= e.MaxCredits

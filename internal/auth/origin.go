@@ -82,7 +82,7 @@ func Patterns(origin string) []string {
 	}
 }
 
-// Lists tells whether a list of allowed origins has one that stands for an
+// Lists reports whether a list of allowed origins has one that stands for an
 // origin as a browser sends it.
 func Lists(allowed []string, origin string) bool {
 	for _, p := range Patterns(origin) {

@@ -46,7 +46,7 @@ func checkOf(s string) string {
 	return string(out[:])
 }
 
-// CheckDigits tells whether a secret has the form of a minted one and its check
+// CheckDigits reports whether a secret has the form of a minted one and its check
 // characters are right. A false one is likely a typing error; it may also be a
 // valid key that an operator chose, so this only ever warns.
 func CheckDigits(secret string) bool {

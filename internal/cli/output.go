@@ -34,7 +34,7 @@ func (e *env) output(c *cobra.Command) *output {
 	return o
 }
 
-// raw tells whether JSON is wanted in some form.
+// raw reports whether JSON is wanted in some form.
 func (o *output) raw() bool { return o.json || o.expr != "" }
 
 // A kind says how a value is written for people.
@@ -87,7 +87,7 @@ func at(v any, path string) any {
 	return v
 }
 
-// has tells whether an object has the first member of a path at all.
+// has reports whether an object has the first member of a path at all.
 func has(v any, path string) bool {
 	name, _, _ := strings.Cut(path, ".")
 	m, _ := v.(map[string]any)
@@ -331,7 +331,7 @@ const narrowest = 6
 func right(k kind) bool { return k == credits || k == count || k == size }
 
 // fit narrows flexible columns, the widest first, until a line of that many
-// columns holds them all; it tells whether that worked.
+// columns holds them all; it reports whether that worked.
 func fit(columns []column, widths []int, room int) bool {
 	total := 2 * (len(widths) - 1)
 	for _, w := range widths {

@@ -17,7 +17,7 @@ import (
 	"github.com/mattn/go-isatty"
 )
 
-// terminal tells whether a stream is one, and gives its descriptor.
+// terminal reports whether a stream is one, and gives its descriptor.
 func terminal(stream any) (fd uintptr, ok bool) {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -85,7 +85,7 @@ func clean(text string) string {
 	}, text)
 }
 
-// bidi tells whether a rune reorders the text around it.
+// bidi reports whether a rune reorders the text around it.
 func bidi(r rune) bool { return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 }
 
 // oneLine is text for a cell: no line ends, no tabs, nothing that steers.

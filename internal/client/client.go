@@ -248,7 +248,7 @@ func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 	return res, nil
 }
 
-// repeatable tells whether doing the request twice is the same as once.
+// repeatable reports whether doing the request twice is the same as once.
 func (r Request) repeatable() bool {
 	if r.Header.Get("If-Match") != "" || r.Header.Get("If-None-Match") != "" && r.Method != http.MethodGet {
 		return false // the first try may have changed what the second is held against

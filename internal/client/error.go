@@ -86,13 +86,13 @@ func (e *networkError) Error() string {
 
 func (e *networkError) Unwrap() error { return e.err }
 
-// dialing tells whether nothing was sent.
+// dialing reports whether nothing was sent.
 func (e *networkError) dialing() bool {
 	op, ok := errors.AsType[*net.OpError](e.err)
 	return ok && op.Op == "dial"
 }
 
-// Unreachable tells whether err says that nobody answers at the base URL.
+// Unreachable reports whether err says that nobody answers at the base URL.
 func Unreachable(err error) bool {
 	e, ok := errors.AsType[*networkError](err)
 	return ok && e.dialing()

@@ -172,7 +172,7 @@ func (c *checker) plans() {
 	}
 }
 
-// isName tells whether a word may name a provider, a plan or a family.
+// isName reports whether a word may name a provider, a plan or a family.
 func isName(s string) bool { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`).MatchString(s) }
 
 func (c *checker) providers() {

@@ -232,7 +232,7 @@ func (c Config) AccountPlans() map[string]stoa.Plan {
 	return plans
 }
 
-// RateLimited tells whether the limits of the plans are enforced.
+// RateLimited reports whether the limits of the plans are enforced.
 func (c Config) RateLimited() bool { return c.RateLimits != "off" }
 
 // BaseURL is the origin that callers see: the public URL, or the address that is

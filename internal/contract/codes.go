@@ -118,7 +118,7 @@ func Code(code stoa.Code) CodeInfo {
 	return internal
 }
 
-// MayCarryRetryAfter tells whether a reply with the code may say when to try
+// MayCarryRetryAfter reports whether a reply with the code may say when to try
 // again. Credits and daily caps never do: clients would wait and ask in vain.
 func (c CodeInfo) MayCarryRetryAfter() bool {
 	return c.Type != TypeQuota && (c.Status == http.StatusConflict || c.Status == http.StatusTooManyRequests || c.Status >= 500)

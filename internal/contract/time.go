@@ -31,6 +31,6 @@ func (t *Time) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// IsZero tells whether the time was never set; an optional member with such a
+// IsZero reports whether the time was never set; an optional member with such a
 // time is not written.
 func (t Time) IsZero() bool { return time.Time(t).IsZero() }

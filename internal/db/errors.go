@@ -37,7 +37,7 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// mayEndTransaction tells whether SQLite may have rolled back the whole
+// mayEndTransaction reports whether SQLite may have rolled back the whole
 // transaction by itself. Errors of a PostgreSQL transaction block all further
 // statements there, so nothing has to be remembered for it.
 func mayEndTransaction(err error) bool {
@@ -52,7 +52,7 @@ func mayEndTransaction(err error) bool {
 	return false
 }
 
-// IsUnique tells whether an error is a breach of a unique index or primary key.
+// IsUnique reports whether an error is a breach of a unique index or primary key.
 func IsUnique(err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
@@ -61,7 +61,7 @@ func IsUnique(err error) bool {
 	return ok && e.Code == "23505"
 }
 
-// IsCheck tells whether an error is a breach of a CHECK.
+// IsCheck reports whether an error is a breach of a CHECK.
 func IsCheck(err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() == sqlite3.SQLITE_CONSTRAINT_CHECK
@@ -74,7 +74,7 @@ func IsCheck(err error) bool {
 // [IsPassing] recognises it.
 var ErrAgain = errors.New("db: run the transaction again")
 
-// IsPassing tells whether the same work may succeed when it is tried again: a
+// IsPassing reports whether the same work may succeed when it is tried again: a
 // deadlock, a busy file, a connection that broke. After a broken connection the
 // first attempt may have been committed.
 func IsPassing(err error) bool {

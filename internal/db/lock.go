@@ -58,7 +58,7 @@ func flock(f *os.File) error {
 
 const (
 	lockPing     = time.Second     // how often the connection that has the lock is tried
-	lockPatience = 5 * time.Second // how long an answer may take
+	lockTimeout = 5 * time.Second // how long an answer may take
 	// lockWait is how long a start waits for the lock: PostgreSQL takes a moment to
 	// notice that the process before was killed.
 	lockWait  = 2 * time.Second
@@ -100,7 +100,7 @@ func LockPostgres(ctx context.Context, address string) (*Lock, error) {
 	l.release = func() error {
 		stop()
 		<-ended
-		ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
+		ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
 		defer cancel()
 		if !c.IsClosed() { // so that the lock is free when we return, not a moment later
 			c.Exec(ctx, "SELECT pg_advisory_unlock_all()")
@@ -139,7 +139,7 @@ func watchLock(ctx context.Context, c *pgx.Conn) bool {
 		if err != nil && !timedOut || c.IsClosed() {
 			return false
 		}
-		ping, cancel := context.WithTimeout(ctx, lockPatience)
+		ping, cancel := context.WithTimeout(ctx, lockTimeout)
 		_, err = c.Exec(ping, "SELECT 1")
 		cancel()
 		if ctx.Err() != nil {

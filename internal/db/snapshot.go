@@ -50,7 +50,7 @@ func Snapshot(ctx context.Context, dir string, files []string, to string) (copie
 }
 
 // A pin holds a file at one moment: reader has a read transaction open, while
-// watch tells whether anybody has committed since it last looked.
+// watch reports whether anybody has committed since it last looked.
 type pin struct {
 	name          string
 	pool          *sql.DB

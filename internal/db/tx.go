@@ -68,7 +68,7 @@ func (t *Tx) Query(ctx context.Context, scan func(*sql.Rows) error, query string
 }
 
 // Get runs a statement that yields at most one row, reads it into dest, and
-// tells whether there was one.
+// reports whether there was one.
 func (t *Tx) Get(ctx context.Context, query string, args []any, dest ...any) (bool, error) {
 	found := false
 	err := t.Query(ctx, func(rows *sql.Rows) error {

@@ -20,7 +20,7 @@ type Source struct {
 
 // Knowledge is what goes into a prompt of a drive.
 type Knowledge struct {
-	// Whole tells whether Text holds every text of the drive. Where it does not,
+	// Whole reports whether Text holds every text of the drive. Where it does not,
 	// Text is empty and the model has its tools.
 	Whole   bool
 	Text    string

@@ -128,7 +128,7 @@ func ParseMime(text string) (string, error) {
 	return "", stoa.Errorf(stoa.CodeInvalidValue, "mimeType is not a media type such as text/markdown.").At("mimeType")
 }
 
-// isTextType tells whether content of a media type is meant to be read as text.
+// isTextType reports whether content of a media type is meant to be read as text.
 func isTextType(t string) bool {
 	t, _, _ = strings.Cut(t, ";")
 	t = strings.ToLower(strings.TrimSpace(t))

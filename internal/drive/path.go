@@ -24,7 +24,7 @@ type Path struct{ text string }
 // separated by slashes.
 func (p Path) String() string { return p.text }
 
-// IsZero tells whether the path was never parsed.
+// IsZero reports whether the path was never parsed.
 func (p Path) IsZero() bool { return p.text == "" }
 
 // Base is the last segment.
@@ -137,7 +137,7 @@ func after(prefix string) (text string, ok bool) {
 	return "", false
 }
 
-// allow tells whether a new file may have the path. What [ParsePath] takes is
+// allow reports whether a new file may have the path. What [ParsePath] takes is
 // the most that any drive allows; a service may allow less.
 func (l Limits) allow(p Path) error {
 	if len(p.text) > l.MaxPath {

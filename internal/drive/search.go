@@ -254,7 +254,7 @@ func snippet(text string, wanted map[string]bool) string {
 	return out
 }
 
-// begins tells whether a word begins like one that is wanted.
+// begins reports whether a word begins like one that is wanted.
 func begins(w string, wanted map[string]bool) bool {
 	for p := range wanted {
 		if len(p) >= 3 && strings.HasPrefix(w, p) {

@@ -95,7 +95,7 @@ func inWord(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
 }
 
-// dense tells whether a character belongs to a script that writes words without
+// dense reports whether a character belongs to a script that writes words without
 // spaces between them.
 func dense(r rune) bool {
 	if r < 0x0e00 {

@@ -161,7 +161,7 @@ func (p *play) streamed() {
 	}
 }
 
-// fault does what was ordered to go wrong and tells whether to go on.
+// fault does what was ordered to go wrong and reports whether to go on.
 func (p *play) fault() bool {
 	switch p.orders.Fault {
 	case FaultHangBody:
@@ -211,7 +211,7 @@ func (p *play) huge() {
 	p.send(end)
 }
 
-// send writes and flushes; it tells whether the client is still there.
+// send writes and flushes; it reports whether the client is still there.
 func (p *play) send(b []byte) bool {
 	step := len(b)
 	if p.orders.Fault == FaultDrip {
@@ -220,7 +220,7 @@ func (p *play) send(b []byte) bool {
 	for len(b) > 0 {
 		n := min(step, len(b))
 		if _, err := p.w.Write(b[:n]); err != nil || p.out.Flush() != nil || p.r.Context().Err() != nil {
-			p.hungUp()
+			p.clientDisconnected()
 			return false
 		}
 		b = b[n:]
@@ -228,7 +228,7 @@ func (p *play) send(b []byte) bool {
 	return true
 }
 
-// pause waits; it tells whether the client is still there.
+// pause waits; it reports whether the client is still there.
 func (p *play) pause(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -236,7 +236,7 @@ func (p *play) pause(d time.Duration) bool {
 	case <-t.C:
 		return true
 	case <-p.left:
-		p.hungUp()
+		p.clientDisconnected()
 		return false
 	}
 }
@@ -244,10 +244,10 @@ func (p *play) pause(d time.Duration) bool {
 // hang waits for the client to leave.
 func (p *play) hang() {
 	<-p.left
-	p.hungUp()
+	p.clientDisconnected()
 }
 
-func (p *play) hungUp() { p.h.note(func() { p.s.HungUpAt = time.Now() }) }
+func (p *play) clientDisconnected() { p.h.note(func() { p.s.HungUpAt = time.Now() }) }
 
 // reset ends the connection the hard way.
 func (p *play) reset() {

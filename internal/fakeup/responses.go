@@ -16,7 +16,7 @@ func (responses) name() string { return "responses" }
 
 func (responses) match(path string) bool { return path == "/v1/responses" }
 
-// reasons tells whether OpenAI's model of that name is one that reasons.
+// reasons reports whether OpenAI's model of that name is one that reasons.
 func reasons(model string) bool {
 	return strings.HasPrefix(model, "gpt-5") || strings.HasPrefix(model, "gpt-6") || strings.HasPrefix(model, "o")
 }

@@ -109,7 +109,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model) error {
 	return nil
 }
 
-// retryable tells whether another model of an automatic choice may serve where
+// retryable reports whether another model of an automatic choice may serve where
 // this one failed.
 func retryable(err error) bool {
 	if f, ok := errors.AsType[*wire.Failure](err); ok && f.Caller {

@@ -230,7 +230,7 @@ const (
 	outputSlack = 1024
 )
 
-// believable tells whether the vendor's usage can be true. A token has at least
+// believable reports whether the vendor's usage can be true. A token has at least
 // a byte, and the estimate counts three bytes as one; output is bounded by the
 // limit that was sent and by the bytes that came.
 func (s *Stream) believable() bool {

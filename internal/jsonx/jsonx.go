@@ -37,7 +37,7 @@ func Lenient(data []byte, into any) error {
 	return json.Unmarshal(data, into, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 }
 
-// Valid tells whether data is one JSON value in the strict reading.
+// Valid reports whether data is one JSON value in the strict reading.
 func Valid(data []byte) bool { return jsontext.Value(data).IsValid() }
 
 // Marshal writes JSON. A nil slice is [] and a nil map is {}; map keys are sorted,

@@ -104,7 +104,7 @@ func (r *Runner) DeleteSpaceIn(ctx context.Context, tx *store.Tx, accountID, spa
 }
 
 // sweepHidden removes rows of deleted agents, a bounded number at a time, and
-// tells whether there may be more to do at once.
+// reports whether there may be more to do at once.
 func (r *Runner) sweepHidden(ctx context.Context) (more bool, err error) {
 	const batch = 20
 	err = r.cfg.Store.Write(ctx, func(tx *store.Tx) error {

@@ -118,7 +118,7 @@ func (w *watcher) give(events []stoa.SessionEvent) error {
 	return nil
 }
 
-// wait returns when there may be more, and tells whether to go on.
+// wait returns when there may be more, and reports whether to go on.
 func (w *watcher) wait(ctx context.Context, changed <-chan struct{}) bool {
 	var beat <-chan time.Time
 	if w.req.Beat > 0 {

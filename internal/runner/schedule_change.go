@@ -151,7 +151,7 @@ func (c *taskChange) chunk() error {
 	return c.writeSkips(last)
 }
 
-// usedUp tells whether the schedule has had all its runs.
+// usedUp reports whether the schedule has had all its runs.
 func (c *taskChange) usedUp() bool {
 	return c.task.MaxRuns > 0 && c.task.Counts.Scheduled >= c.task.MaxRuns
 }
@@ -243,7 +243,7 @@ func (c *taskChange) begin(r stoa.TaskRun) error {
 	return c.tx.InsertRuns(c.ctx, c.active[len(c.active)-1:])
 }
 
-// mayOverlap tells whether runs of the task run beside each other. Those that
+// mayOverlap reports whether runs of the task run beside each other. Those that
 // share a session never do.
 func (c *taskChange) mayOverlap() bool {
 	return c.task.OverlapPolicy == stoa.OverlapAllow && c.task.SessionPolicy == stoa.SessionNew

@@ -186,7 +186,7 @@ func (s *Scheduler) EditIn(ctx context.Context, tx *store.Tx, accountID, agentID
 	})
 }
 
-// sameWhen tells whether two tasks have the same instants.
+// sameWhen reports whether two tasks have the same instants.
 func sameWhen(a, b stoa.ScheduledTask) bool {
 	return a.Schedule == b.Schedule && a.StartAt.Equal(b.StartAt) && a.EndAt.Equal(b.EndAt)
 }

@@ -115,7 +115,7 @@ func (r *Runner) checkMessage(text string) error {
 	return nil
 }
 
-// room tells whether the account may queue another turn. On PostgreSQL the
+// room reports whether the account may queue another turn. On PostgreSQL the
 // count may be late by what commits at this moment; the limit is no promise.
 func (r *Runner) room(ctx context.Context, tx *store.Tx, accountID string) error {
 	limit := r.cfg.Limits.Queued
@@ -126,7 +126,7 @@ func (r *Runner) room(ctx context.Context, tx *store.Tx, accountID string) error
 	return err
 }
 
-// Affordable tells whether the credits cover the first step of such a session:
+// Affordable reports whether the credits cover the first step of such a session:
 // it takes the hold that the step will take, and gives it back.
 func (r *Runner) Affordable(ctx context.Context, c stoa.Caller, req StartRequest) error {
 	var agent stoa.Agent
@@ -342,7 +342,7 @@ func (r *Runner) Cancel(ctx context.Context, c stoa.Caller, agentID, id string, 
 	return s, nil
 }
 
-// cancel does what a cancel has to, and tells whether that was anything.
+// cancel does what a cancel has to, and reports whether that was anything.
 func (c *change) cancel(reason string) bool {
 	switch {
 	case c.row.Status == stoa.SessionRunning:

@@ -65,7 +65,7 @@ func (r *Runner) turn(ctx context.Context, one *run, row store.SessionRow) error
 }
 
 // tools answers the open calls of the last step, in order, up to one that asks
-// the user. It tells whether the turn waits now.
+// the user. It reports whether the turn waits now.
 func (r *Runner) tools(ctx context.Context, one *run, p *prompt, who drive.Owner) (waits bool, err error) {
 	step := &p.steps[len(p.steps)-1]
 	id := stoa.StepID(step.SessionID, step.Turn, step.Number)

@@ -42,7 +42,7 @@ type Orders struct {
 	Calls   []stoa.ToolCall // tools to call, in order; IDs are empty
 }
 
-// None tells whether nothing was ordered that decides what the reply says.
+// None reports whether nothing was ordered that decides what the reply says.
 func (o Orders) None() bool {
 	return !o.HasSay && !o.Repeat && !o.Empty && o.Tokens == 0 && o.Ask == "" && len(o.Calls) == 0
 }
@@ -84,7 +84,7 @@ func ParseOrders(text string) (orders Orders, rest string) {
 	return orders, strings.TrimSpace(strings.Join(left, "\n"))
 }
 
-// take obeys one line and tells whether it was an order.
+// take obeys one line and reports whether it was an order.
 func (o *Orders) take(word, argument string, colon bool) bool {
 	if !colon {
 		switch strings.TrimRight(word, " \r") {

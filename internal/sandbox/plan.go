@@ -51,7 +51,7 @@ type plan struct {
 	calls []stoa.ToolCall
 }
 
-// offered tells whether the call offers a tool of that name.
+// offered reports whether the call offers a tool of that name.
 func (t turn) offered(name string) bool {
 	return slices.ContainsFunc(t.call.Tools, func(tool stoa.Tool) bool { return tool.Name == name })
 }

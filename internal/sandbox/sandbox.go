@@ -99,7 +99,7 @@ type reply struct {
 	deltas int
 }
 
-// run plays a plan. Every step tells whether to go on.
+// run plays a plan. Every step reports whether to go on.
 func (r *reply) run(p plan) {
 	o := r.turn.orders
 	if !r.pause(o.Wait) || !r.fault() || !r.think(o.Think) {
@@ -154,7 +154,7 @@ func (r *reply) finish(stop stoa.Stop) {
 	r.send(ev)
 }
 
-// full tells whether the limit on output tokens is reached.
+// full reports whether the limit on output tokens is reached.
 func (r *reply) full() bool { return r.limit > 0 && r.usage.OutputTokens >= r.limit }
 
 // think gives so many bytes of thinking, in pieces, as far as the limit allows.

@@ -87,7 +87,7 @@ func parseCron(text string) (cron, error) {
 	return c, nil
 }
 
-// hasDay tells whether one of the months ever has one of the days.
+// hasDay reports whether one of the months ever has one of the days.
 func (c cron) hasDay() bool {
 	for m := time.January; m <= time.December; m++ {
 		if c.month&(1<<m) != 0 && c.day&(1<<(longest(m)+1)-1) != 0 {
@@ -181,7 +181,7 @@ func number(text string) (int, error) {
 	return int(n), err
 }
 
-// matchesDay tells whether a day matches.
+// matchesDay reports whether a day matches.
 func (c cron) matchesDay(d civil) bool {
 	if c.month&(1<<d.month) == 0 {
 		return false

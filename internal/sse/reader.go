@@ -52,7 +52,7 @@ func NewReader(src io.Reader, limit int) *Reader {
 type span struct{ from, to int }
 
 // Next gives the next event that has data. At the end of the source it returns
-// io.EOF, and [Reader.Leftover] tells whether that cut an event; any other error
+// io.EOF, and [Reader.Leftover] reports whether that cut an event; any other error
 // of the source is returned as it is, and so is a [*TooLargeError].
 func (r *Reader) Next() (Event, error) {
 	if err := r.begin(); err != nil {

@@ -25,5 +25,5 @@ type Plan struct {
 	ActiveSessions       int
 }
 
-// Allows tells whether an account on this plan may use the model.
+// Allows reports whether an account on this plan may use the model.
 func (p Plan) Allows(m Model) bool { return p.GatedModels || !m.Gated }

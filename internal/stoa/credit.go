@@ -46,7 +46,7 @@ func (u Usage) Total() int64 { return u.InputTokens + u.OutputTokens }
 // keeps every product of [Price.Cost] inside an int64.
 const MaxTokens = 1 << 30
 
-// Sane tells whether the counts can be true: none negative, none above
+// Sane reports whether the counts can be true: none negative, none above
 // [MaxTokens], no part larger than its whole.
 func (u Usage) Sane() bool {
 	for _, n := range []int64{u.InputTokens, u.CachedTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens} {

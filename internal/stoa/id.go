@@ -29,7 +29,7 @@ func NewID(prefix string) string {
 	return string(idText.AppendEncode(b, u[:]))
 }
 
-// IsID tells whether s has the form of an identifier with that prefix.
+// IsID reports whether s has the form of an identifier with that prefix.
 func IsID(prefix, s string) bool {
 	rest, ok := strings.CutPrefix(s, prefix+"_")
 	if !ok || len(rest) != 26 {

@@ -42,13 +42,13 @@ const (
 	ScopeOperator = "operator"
 )
 
-// Has tells whether the key carries the scope.
+// Has reports whether the key carries the scope.
 func (k Key) Has(scope string) bool {
 	return slices.Contains(k.Scopes, scope) ||
 		scope != ScopeOperator && slices.Contains(k.Scopes, ScopeAll)
 }
 
-// MayGrant tells whether a key with these scopes may hand out the scope: a key
+// MayGrant reports whether a key with these scopes may hand out the scope: a key
 // never grants more than it has.
 func (k Key) MayGrant(scope string) bool {
 	if scope == ScopeAll {

@@ -66,7 +66,7 @@ const (
 	SessionCancelled SessionStatus = "cancelled"
 )
 
-// Stopped tells whether a client's polling ends at this status.
+// Stopped reports whether a client's polling ends at this status.
 func (s SessionStatus) Stopped() bool { return s != SessionQueued && s != SessionRunning }
 
 // A SessionMode says how a session takes part in a conversation.
@@ -79,7 +79,7 @@ const (
 	ModeOnce SessionMode = "once"
 )
 
-// CanBecome tells whether a session may go from one status to the next. From a
+// CanBecome reports whether a session may go from one status to the next. From a
 // stopping status only a new turn (a message, an answer, a retry) leads on.
 func (s SessionStatus) CanBecome(next SessionStatus) bool {
 	switch s {

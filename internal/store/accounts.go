@@ -61,7 +61,7 @@ func (tx *Tx) Accounts(ctx context.Context, p Page) ([]stoa.Account, bool, error
 	return list, more, err
 }
 
-// HasAccounts tells whether there is any account: a store without one is new.
+// HasAccounts reports whether there is any account: a store without one is new.
 func (tx *Tx) HasAccounts(ctx context.Context) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM accounts LIMIT 1`, nil, &one)

@@ -228,7 +228,7 @@ func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int
 }
 
 // HideAgent takes an agent out of every list and query; the sweep removes what
-// it had. It tells whether there was one. Runner.DeleteAgent is the verb.
+// it had. It reports whether there was one. Runner.DeleteAgent is the verb.
 func (tx *Tx) HideAgent(ctx context.Context, accountID, id string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE agents SET deleted_at = $3, external_id = NULL, instructions = '', metadata = 'null', revision = revision + 1
 		WHERE account_id = $1 AND id = $2 AND deleted_at = 0`, accountID, id, db.Micros(tx.Now))
@@ -255,7 +255,7 @@ func (tx *Tx) refs(ctx context.Context, query string, args ...any) ([]Ref, error
 }
 
 // RemoveAgent removes the rows of a deleted agent once it has no sessions left,
-// and tells whether it did.
+// and reports whether it did.
 func (tx *Tx) RemoveAgent(ctx context.Context, accountID, id string) (bool, error) {
 	n, err := tx.Exec(ctx, `DELETE FROM agents WHERE account_id = $1 AND id = $2 AND deleted_at > 0
 		AND NOT EXISTS (SELECT 1 FROM sessions WHERE agent_id = $2)`, accountID, id)

@@ -147,7 +147,7 @@ func (tx *Tx) TicketOf(ctx context.Context, id string) (hash string, err error) 
 	return hash, err
 }
 
-// ExchangeEmbed notes that an embed's ticket is used up, and tells whether it
+// ExchangeEmbed notes that an embed's ticket is used up, and reports whether it
 // was not before.
 func (tx *Tx) ExchangeEmbed(ctx context.Context, id string, chatExpiresAt time.Time) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE embeds SET exchanged_at = $2, chat_expires_at = $3 WHERE id = $1 AND exchanged_at = 0`, id, db.Micros(tx.Now), db.Micros(chatExpiresAt))
@@ -211,7 +211,7 @@ func (tx *Tx) InsertEmbedChat(ctx context.Context, accountID, agentID, id, userI
 	return err
 }
 
-// BeginEmbedChat notes that a chat's session begins, and tells whether it had
+// BeginEmbedChat notes that a chat's session begins, and reports whether it had
 // not before.
 func (tx *Tx) BeginEmbedChat(ctx context.Context, accountID, id string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE embed_chats SET begun = 1 WHERE account_id = $1 AND id = $2 AND begun = 0`, accountID, id)

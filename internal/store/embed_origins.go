@@ -12,7 +12,7 @@ import (
 const maxRefusals = 20
 
 // EmbedListing finds the newest embed session that is in force and lists one of
-// the patterns: for a chat, or for any with an empty chatID. Found tells whether
+// the patterns: for a chat, or for any with an empty chatID. Found reports whether
 // there is one.
 func (tx *Tx) EmbedListing(ctx context.Context, chatID string, patterns []string) (id string, found bool, err error) {
 	for _, pattern := range patterns {

@@ -31,7 +31,7 @@ func (tx *Tx) beginNode(ctx context.Context, id string) error {
 	return nil
 }
 
-// NodeAlive tells whether a node may still charge its leases, and keeps that
+// NodeAlive reports whether a node may still charge its leases, and keeps that
 // from changing until the commit.
 func (tx *Tx) NodeAlive(ctx context.Context, id string) (bool, error) {
 	var alive bool

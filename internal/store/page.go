@@ -29,7 +29,7 @@ func (p Page) limit() int {
 
 // clause is the condition and order of the page over the columns created_at
 // and id, with the placeholders from $n on. One row more than asked for is
-// read, which tells whether there is another page.
+// read, which reports whether there is another page.
 func (p Page) clause(n int) (where, order string, args []any) {
 	op, dir := "<", "DESC"
 	if p.Asc {

@@ -159,7 +159,7 @@ func (tx *Tx) SaveSession(ctx context.Context, r *SessionRow) error {
 }
 
 // NextSeq takes the next event number for a worker that still has its lease,
-// and tells whether it does.
+// and reports whether it does.
 func (tx *Tx) NextSeq(ctx context.Context, accountID, id, owner string, fence int64) (seq int64, ok bool, err error) {
 	ok, err = tx.Get(ctx, `UPDATE sessions SET last_seq = last_seq + 1, revision = revision + 1
 		WHERE account_id = $1 AND id = $2 AND owner = $3 AND fence = $4 AND status = 'running' RETURNING last_seq`,

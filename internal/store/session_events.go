@@ -177,7 +177,7 @@ func (tx *Tx) SessionsOf(ctx context.Context, runner string) ([]Ref, error) {
 	return tx.refs(ctx, `SELECT account_id, id FROM sessions WHERE status = 'running' AND owner = $1`, runner)
 }
 
-// RunnerAlive tells whether a runner's leases still hold.
+// RunnerAlive reports whether a runner's leases still hold.
 func (tx *Tx) RunnerAlive(ctx context.Context, id string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM runners WHERE id = $1 AND expires_at > $2`, []any{id, db.Micros(tx.Now)}, &one)

@@ -214,7 +214,7 @@ func (tx *Tx) PutOffTask(ctx context.Context, accountID, id string, d time.Durat
 }
 
 // HideTask takes a task out of every list and query and stops it; what waits of
-// it never starts. It tells whether there was one.
+// it never starts. It reports whether there was one.
 func (tx *Tx) HideTask(ctx context.Context, accountID, agentID, id string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE tasks SET deleted_at = $4, next_at = 0, revision = revision + 1
 		WHERE account_id = $1 AND agent_id = $2 AND id = $3 AND deleted_at = 0`, accountID, agentID, id, db.Micros(tx.Now))

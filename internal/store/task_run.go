@@ -91,7 +91,7 @@ func (tx *Tx) InsertRuns(ctx context.Context, runs []stoa.TaskRun) error {
 }
 
 // SaveRun writes what becomes of a run that had no session yet: it starts, or is
-// skipped. It tells whether the run still waited.
+// skipped. It reports whether the run still waited.
 func (tx *Tx) SaveRun(ctx context.Context, r *stoa.TaskRun) (bool, error) {
 	r.Revision++
 	n, err := tx.Exec(ctx, `UPDATE task_runs SET status = $2, skip_reason = $3, waiting = $4, session_id = $5, turn = $6, delay = $7, revision = revision + 1

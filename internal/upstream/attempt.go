@@ -152,7 +152,7 @@ func (a *attempt) refused(res *http.Response, body *reader) *wire.Failure {
 	case status < 200 || status == http.StatusNoContent || status == http.StatusResetContent:
 		fail = broken(true, "status %d carries no reply", status)
 	case status >= 400:
-		body.idle = min(body.idle, errorPatience)
+		body.idle = min(body.idle, errorTimeout)
 		text, _ := io.ReadAll(io.LimitReader(body, maxErrorBytes))
 		fail = a.codec.DecodeError(status, res.Header, text)
 		if status == http.StatusNotFound && a.provider.base.Path == "" && (a.spec.Wire == "responses" || a.spec.Wire == "chat") {
@@ -169,8 +169,8 @@ func (a *attempt) refused(res *http.Response, body *reader) *wire.Failure {
 	return fail
 }
 
-// errorPatience bounds the wait for the words of a refusal whose status is known.
-const errorPatience = 5 * time.Second
+// errorTimeout bounds the wait for the words of a refusal whose status is known.
+const errorTimeout = 5 * time.Second
 
 // relay yields the events of a reply up to the one that ends it.
 func (a *attempt) relay(events iter.Seq2[stoa.Event, error]) *wire.Failure {

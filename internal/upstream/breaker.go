@@ -64,7 +64,7 @@ func (b *breaker) state() (name string, until time.Time) {
 	return "half-open", time.Time{}
 }
 
-// stands tells whether nothing has happened to the breaker since the permit was
+// stands reports whether nothing has happened to the breaker since the permit was
 // given, and a retry is not a probe's: one failure of a probe is enough.
 func (b *breaker) stands(p permit) bool {
 	b.mu.Lock()
@@ -72,7 +72,7 @@ func (b *breaker) stands(p permit) bool {
 	return p.epoch == b.epoch && !p.probe
 }
 
-// ready tells whether acquire would succeed now.
+// ready reports whether acquire would succeed now.
 func (b *breaker) ready() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -205,7 +205,7 @@ func TestARefusalIsUnderstoodThoughItsWordsNeverCome(t *testing.T) {
 		began := time.Now()
 		r := collect(t.Context(), p, m, ask("hi"))
 		r.expect(t, stoa.CodeOverloaded)
-		if d := time.Since(began); d != errorPatience {
+		if d := time.Since(began); d != errorTimeout {
 			t.Errorf("it took %v", d)
 		}
 		if f := failureOf(t, r.err); f.Status != 529 {

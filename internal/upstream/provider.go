@@ -97,7 +97,7 @@ func (pr *provider) enter() bool {
 
 func (pr *provider) leave() { pr.inFlight.Add(-1) }
 
-// alarm tells whether a minute has passed since it last said so.
+// alarm reports whether a minute has passed since it last said so.
 func (pr *provider) alarm() bool {
 	now, last := time.Now().UnixNano(), pr.alarmed.Load()
 	return (last == 0 || now-last >= int64(time.Minute)) && pr.alarmed.CompareAndSwap(last, now)

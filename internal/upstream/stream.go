@@ -141,7 +141,7 @@ func (c *exchange) visit(r stoa.Route) (fail *wire.Failure, err error) {
 	}
 }
 
-// mayRetry tells whether the same route may be tried again, and after what wait.
+// mayRetry reports whether the same route may be tried again, and after what wait.
 func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Duration, bool) {
 	cfg := c.pool.cfg
 	if !fail.Retry || fail.Caller || c.committed || c.retries == 0 || fail.RetryAfter > cfg.MaxRetryAfter {
@@ -193,7 +193,7 @@ func (c *exchange) pause(d time.Duration) error {
 	}
 }
 
-// emit hands an event to the reader and tells whether it wants more.
+// emit hands an event to the reader and reports whether it wants more.
 func (c *exchange) emit(ev stoa.Event) bool {
 	if !c.yield(ev, nil) {
 		c.stopped = true

@@ -152,7 +152,7 @@ func (p *Pool) Update(providers []stoa.Provider) {
 
 func (p *Pool) provider(name string) *provider { return (*p.providers.Load())[name] }
 
-// Healthy tells whether a call of the model would be tried now: some route of it
+// Healthy reports whether a call of the model would be tried now: some route of it
 // has a provider with room whose breaker is not resting.
 func (p *Pool) Healthy(m stoa.Model) bool {
 	for _, r := range m.Routes {

@@ -23,7 +23,7 @@ type schema struct {
 	Open     bool // additional members are allowed
 }
 
-// Nested tells whether there is anything to lay open.
+// Nested reports whether there is anything to lay open.
 func (s *schema) Nested() bool { return s != nil && (len(s.Members) > 0 || len(s.Choices) > 0) }
 
 type schemaMember struct {
@@ -116,7 +116,7 @@ func (b *builder) schema(v *value, way []string, depth int) *schema {
 	return s
 }
 
-// hasParts tells whether a schema has members worth a section of its own.
+// hasParts reports whether a schema has members worth a section of its own.
 func hasParts(v *value) bool {
 	return v.get("properties") != nil || v.get("oneOf") != nil || v.get("anyOf") != nil || v.get("allOf") != nil || v.get("items") != nil
 }

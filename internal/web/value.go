@@ -92,7 +92,7 @@ func (v *value) str(path ...string) string {
 	return ""
 }
 
-// yes tells whether there is a true below v.
+// yes reports whether there is a true below v.
 func (v *value) yes(path ...string) bool {
 	at := v.get(path...)
 	return at != nil && at.scalar == true

@@ -331,7 +331,7 @@ func neverLooksComplete(t *testing.T, wire string, route stoa.Route, body []byte
 	}
 }
 
-// betweenEvents tells whether a cut leaves no half event; a whole JSON reply has none.
+// betweenEvents reports whether a cut leaves no half event; a whole JSON reply has none.
 func betweenEvents(body []byte) bool {
 	s := strings.ReplaceAll(strings.ReplaceAll(string(body), "\r\n", "\n"), "\r", "\n")
 	trimmed := strings.TrimSpace(s)

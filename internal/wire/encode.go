@@ -20,7 +20,7 @@ const (
 // defaultMaxOutput is the limit of a call that names none, where a wire needs one.
 const defaultMaxOutput = 8192
 
-// A builder writes JSON. It puts the commas: what it wrote last tells whether
+// A builder writes JSON. It puts the commas: what it wrote last reports whether
 // one is due.
 type builder struct{ b []byte }
 
@@ -292,7 +292,7 @@ func (t *turn) merge(next turn) bool {
 	return true
 }
 
-// answered tells whether the next message answers every one of the calls.
+// answered reports whether the next message answers every one of the calls.
 func answered(calls []stoa.ToolCall, rest []stoa.Message) bool {
 	results := resultsIn(rest)
 	for _, c := range calls {

@@ -479,7 +479,7 @@ func (f *messagesReply) whole(data []byte) error {
 // end is reached by a stream without message_stop.
 func (f *messagesReply) end() error { return truncated() }
 
-// isObject tells whether data can be an event of a format whose events are JSON
+// isObject reports whether data can be an event of a format whose events are JSON
 // objects; anything else between them is noise.
 func isObject(data []byte) bool {
 	c := jsonx.NewCursor(data)

@@ -11,7 +11,7 @@ export type ToParent =
   | { type: "stoa.token_expiring"; expiresAt: string }
   | { type: "stoa.error"; code: string; message: string };
 
-// lists tells whether one of the allowed origins stands for an origin.
+// lists reports whether one of the allowed origins stands for an origin.
 export function lists(allowed: string[], origin: string): boolean {
   return allowed.some((pattern) => {
     const [scheme, host] = pattern.split("://*.");

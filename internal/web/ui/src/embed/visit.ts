@@ -114,7 +114,7 @@ export class Visit {
     return reply.json();
   }
 
-  // over tells whether a failure ends the chat for this page.
+  // over reports whether a failure ends the chat for this page.
   private over(error: unknown): boolean {
     if (!(error instanceof Problem)) throw error;
     switch (error.code) {
@@ -148,7 +148,7 @@ export class Visit {
     this.failed(end.kind, end.title);
   }
 
-  // send says something; it tells whether the service has taken it. The same
+  // send says something; it reports whether the service has taken it. The same
   // text sent again after a broken connection is one message.
   send(text: string): Promise<boolean> {
     const shown: Message = { id: "sending", role: "user", kind: "message", status: "queued", text };

@@ -1,4 +1,4 @@
-// copyText puts a text on the clipboard and tells whether that was possible.
+// copyText puts a text on the clipboard and reports whether that was possible.
 // The clipboard is closed to pages without TLS that are not on this machine;
 // there a selection and the old command still work.
 export async function copyText(text: string): Promise<boolean> {

@@ -1,10 +1,10 @@
-// Package limit counts requests and calls under way, so that one key at its
+// Package ratelimit counts requests and calls under way, so that one key at its
 // limit is slowed and nobody else is.
 //
 // It knows no HTTP and no plan: whoever asks brings the limit along, so a limit
 // that changes holds from the next request on. Counts live in memory and belong
 // to this process. Start at [Rates.Take] and [Slots.Enter].
-package limit
+package ratelimit
 
 import (
 	"sync"
