@@ -20,7 +20,7 @@ check: ## format, vet, staticcheck, tests with the race detector
 golden: ## rewrite the expected parts of the vendor fixtures; read the diff
 	go test ./internal/wire -update
 
-contract: ## generate types, server and client from the OpenAPI document
+contract: ## generate types and server from the OpenAPI document
 	go generate ./internal/contract
 
 clients: ## the official clients against a live server

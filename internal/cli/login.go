@@ -57,17 +57,13 @@ read. STOA_BASE_URL and STOA_API_KEY come before what is remembered.`,
 		if u, err := url.Parse(call.BaseURL()); err == nil && u.Scheme == "http" && !loopback(u.Hostname()) {
 			e.say("warning: %s is not encrypted; the key and all that is said can be read on the way", call.BaseURL())
 		}
-		me, err := call.API.GetMeWithResponse(c.Context())
+		user, err := call.Me(c.Context())
 		if client.CodeOf(err) == "Unauthorized" && !auth.CheckDigits(key) {
 			return authError{errors.New("the service does not know this key, and its check digits are wrong; copy it again, whole")}
 		}
 		if err != nil {
 			return err
 		}
-		if me.JSON200 == nil {
-			return fmt.Errorf("%s does not answer like a Stoa service; check --base-url", call.BaseURL())
-		}
-		user := *me.JSON200
 		p, err := e.remember(profile{
 			BaseURL: call.BaseURL(), AccountID: user.ID, AccountName: user.Name, KeyHint: user.Key.Hint,
 		}, key, *store)

@@ -34,17 +34,12 @@ const (
 
 // A Client calls one service with one key. It is safe for concurrent use.
 type Client struct {
-	// API has a method for each operation of the contract but model calls. An
-	// answer that is not what was asked for is an [*Error] there too.
-	API *contract.ClientWithResponses
-
 	// UserAgent names the caller; set it before the first call.
 	UserAgent string
 
-	base   string
-	folder string // path of the base, for a service behind a proxy
-	key    string
-	http   *http.Client
+	base string
+	key  string
+	http *http.Client
 }
 
 // New makes a client for the service at base, an origin such as
@@ -57,14 +52,13 @@ func New(base, key string) (*Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
 	transport.MaxIdleConnsPerHost = 8
-	c := &Client{UserAgent: "stoa", base: at.String(), folder: at.EscapedPath(), key: key}
+	c := &Client{UserAgent: "stoa", base: at.String(), key: key}
 	c.http = &http.Client{
 		Transport: transport,
 		// A redirect would turn a POST into a GET, or carry the key elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	c.API, err = contract.NewClientWithResponses(c.base, contract.WithHTTPClient(doer{c}))
-	return c, err
+	return c, nil
 }
 
 // origin reads a base URL.
@@ -76,24 +70,6 @@ func origin(text string) (*url.URL, error) {
 		return nil, fmt.Errorf("the base URL %q is not an address such as https://stoa.example or http://127.0.0.1:8080", text)
 	}
 	return u, nil
-}
-
-// doer lets the generated client send as everything else does.
-type doer struct{ c *Client }
-
-func (d doer) Do(req *http.Request) (*http.Response, error) {
-	r := Request{
-		Method: req.Method, Path: strings.TrimPrefix(req.URL.EscapedPath(), d.c.folder),
-		Query: req.URL.Query(), Header: req.Header,
-	}
-	if req.Body != nil && req.Body != http.NoBody {
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			return nil, err
-		}
-		r.Body = body
-	}
-	return d.c.Do(req.Context(), r)
 }
 
 // BaseURL is the origin that is called.
@@ -165,17 +141,29 @@ func (c *Client) JSON(ctx context.Context, method, path string, query url.Values
 		return nil, err
 	}
 	if len(reply) > 0 && !jsonx.Valid(reply) {
-		return nil, c.notOurs(r.Path)
+		return nil, c.notThisAPI(r.Path)
 	}
 	if into != nil {
 		if err := jsonx.Unmarshal(reply, into); err != nil {
-			return nil, c.notOurs(r.Path)
+			return nil, c.notThisAPI(r.Path)
 		}
 	}
 	return reply, nil
 }
 
-func (c *Client) notOurs(path string) error {
+// Me returns the account that the client's key belongs to.
+func (c *Client) Me(ctx context.Context) (contract.User, error) {
+	var user contract.User
+	if _, err := c.JSON(ctx, http.MethodGet, "/users/me", nil, nil, &user); err != nil {
+		return contract.User{}, err
+	}
+	if user.ID == "" {
+		return contract.User{}, c.notThisAPI("/users/me")
+	}
+	return user, nil
+}
+
+func (c *Client) notThisAPI(path string) error {
 	return fmt.Errorf("%s did not answer %s with the JSON of this API; check the base URL and the service's version", c.base, path)
 }
 

@@ -90,20 +90,34 @@ func TestARefusalIsATypedError(t *testing.T) {
 	}
 }
 
-func TestTheGeneratedClientSendsTheSameWay(t *testing.T) {
+func TestMeIsTheAccountOfTheKey(t *testing.T) {
 	c, h := newClient(t)
-	me, err := c.API.GetMeWithResponse(t.Context())
+	me, err := c.Me(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if me.JSON200.ID != h.Account.ID {
-		t.Errorf("got %s, want %s", me.JSON200.ID, h.Account.ID)
+	if me.ID != h.Account.ID {
+		t.Errorf("got %s, want %s", me.ID, h.Account.ID)
 	}
-	made, err := c.API.CreateKeyWithResponse(t.Context(), nil, contract.CreateKey{Name: "second"})
-	if err != nil || made.JSON201 == nil || made.JSON201.Secret == "" {
+}
+
+func TestAnotherServiceIsNotTakenForStoa(t *testing.T) {
+	for _, body := range []string{"{}", "<html>Welcome</html>", ""} {
+		c := against(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) })
+		if _, err := c.Me(t.Context()); err == nil || !strings.Contains(err.Error(), "check the base URL") {
+			t.Errorf("%q: got %v", body, err)
+		}
+	}
+}
+
+func TestJSONCreatesAndReportsErrors(t *testing.T) {
+	c, _ := newClient(t)
+	var made contract.KeyWithSecret
+	_, err := c.JSON(t.Context(), "POST", "/keys", nil, contract.CreateKey{Name: "second"}, &made)
+	if err != nil || made.Secret == "" {
 		t.Errorf("got %+v, %v", made, err)
 	}
-	_, err = c.API.GetKeyWithResponse(t.Context(), "key_none")
+	_, err = c.JSON(t.Context(), "GET", "/keys/key_none", nil, nil, nil)
 	if client.CodeOf(err) != "not_found" {
 		t.Errorf("got %v, want not_found", err)
 	}
@@ -159,7 +173,7 @@ func TestAPageOfAProxyIsNotTakenForAnEnvelope(t *testing.T) {
 		}
 		http.Error(w, "<html>Not Found</html>", http.StatusNotFound)
 	})
-	_, err := c.API.GetMetaWithResponse(t.Context())
+	_, err := c.JSON(t.Context(), "GET", "/meta", nil, nil, nil)
 	if e, ok := errors.AsType[*client.Error](err); !ok || e.Status != 404 || e.Code != "" {
 		t.Errorf("got %v", err)
 	}

@@ -114,7 +114,7 @@ func (w *watch) connect(ctx context.Context) (done bool, err error) {
 			Status stoa.SessionStatus `json:"status"`
 		}
 		if err := jsonx.Unmarshal(in.Data, &head); err != nil {
-			return false, w.c.notOurs(w.path + "/events")
+			return false, w.c.notThisAPI(w.path + "/events")
 		}
 		if head.Seq <= w.after {
 			continue

@@ -64,7 +64,7 @@ func (c *Client) Respond(ctx context.Context, call Call) (*Reply, error) {
 	}
 	reply := &Reply{Raw: text, RequestID: header.Get("x-request-id"), Replayed: header.Get("Idempotency-Replayed") == "true"}
 	if err := jsonx.Unmarshal(text, &reply.Response); err != nil {
-		return nil, c.notOurs(r.Path)
+		return nil, c.notThisAPI(r.Path)
 	}
 	if cost := header.Get("stoa-charge-micro"); cost != "" {
 		if reply.ChargeMicro, err = strconv.ParseInt(cost, 10, 64); err != nil {

@@ -1,6 +1,6 @@
 // Package contract holds what the service promises over HTTP: the OpenAPI
-// document (openapi.yaml, the truth), the Go types, server and client that
-// oapi-codegen makes of it, the objects of POST /api/v1/responses, which are
+// document (openapi.yaml, the truth), the Go types and server that oapi-codegen
+// makes of it, the objects of POST /api/v1/responses, which are
 // written by hand, and the one table of error codes.
 //
 // It never serves or calls anything, and decides nothing. A change of the
@@ -23,7 +23,6 @@ import (
 
 //go:generate go tool oapi-codegen -config models.cfg.yaml openapi.yaml
 //go:generate go tool oapi-codegen -config server.cfg.yaml openapi.yaml
-//go:generate go tool oapi-codegen -config client.cfg.yaml openapi.yaml
 
 //go:embed openapi.yaml
 var source []byte
