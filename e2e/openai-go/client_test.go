@@ -213,7 +213,7 @@ func TestErrorsAreTyped(t *testing.T) {
 	}
 }
 
-func TestAVendorsFailureIsRetriedByTheClientAndThenTold(t *testing.T) {
+func TestAVendorsFailureIsRetriedAndThenReported(t *testing.T) {
 	var tries atomic.Int32
 	counted := client(option.WithMaxRetries(1), option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 		tries.Add(1)

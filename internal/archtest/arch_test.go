@@ -1,237 +1,174 @@
-// Package archtest holds the rules of the house as tests: which room may use
-// which, what every room owes its reader, and what nobody does. It changes
-// nothing and ships nothing.
+// Package archtest holds the rules of the repository as tests: which package
+// may import which, what every package documents, how tests wait, which words
+// are used, and that the pages in docs agree with the code. It reads sources as
+// text and syntax trees; it changes nothing and is in no build.
+//
+// Start with layers in this file. sources_test.go reads the files,
+// waiting_test.go has the rules for tests, words_test.go the words, docs_test.go
+// the pages, decisions_test.go the decision notes.
 package archtest
 
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// floors is the plan of the house: a room may import rooms on lower floors
-// only. A room that is not here does not exist.
-var floors = map[string]int{
+// layers assigns each package below internal/ its layer: a package may import
+// packages on lower layers only. A package that is missing here fails the test.
+var layers = map[string]int{
 	"stoa": 0, "sse": 0, "jsonx": 0, "near": 0,
 	"config": 1, "contract": 1, "db": 1, "wire": 1, "sandbox": 1, "catalog": 1, "ratelimit": 1, "schedule": 1,
 	"store": 2, "upstream": 2, "client": 2,
 	"auth": 3, "billing": 3, "drive": 3,
 	"gateway": 4,
-	"runner":  5,
-	"api":     6, "web": 6,
-	"app": 7,
-	"cli": 8,
+	"session": 5,
+	"agent":   6, "scheduler": 6, "embed": 6, "retention": 6,
+	"responses": 7, "runner": 7,
+	"api": 8, "web": 8,
+	"app": 9,
+	"cli": 10,
 }
 
-// testRooms may be imported by tests alone, and may import anything.
-var testRooms = []string{"fakeup", "apitest", "archtest"}
+// testPackages may be imported by tests alone, and may import anything.
+var testPackages = []string{"fakeup", "apitest", "archtest"}
 
 const (
-	maxLines       = 800 // of a file, by law
-	maxVocabulary  = 800 // lines of code, comments and blank lines aside
-	moduleInternal = "stoa/internal/"
+	maxLines      = 800 // of a file written by hand; 400 is the habit
+	maxVocabulary = 800 // lines of code of package stoa, comments and blank lines not counted
+	maxPage       = 160 // lines of ARCHITECTURE.md
 )
 
-// A source is one parsed Go file of the house.
-type source struct {
-	path  string // from internal/, with slashes
-	room  string
-	file  *ast.File
-	fset  *token.FileSet
-	lines int
-	code  int // lines that are neither blank nor a comment
-	test  bool
-	own   bool // written by hand
-}
-
-// sources parses every Go file below internal/. It reads them through os.DirFS,
-// so that the test cache sees each file and a change is never missed.
-func sources(t *testing.T) []source {
-	t.Helper()
-	house := os.DirFS("..")
-	var out []source
-	err := fs.WalkDir(house, ".", func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules") {
-			return fs.SkipDir
-		}
-		if d.IsDir() || path.Ext(p) != ".go" {
-			return nil
-		}
-		text, err := fs.ReadFile(house, p)
-		if err != nil {
-			return err
-		}
-		fset := token.NewFileSet()
-		f, err := parser.ParseFile(fset, p, text, parser.ParseComments)
-		if err != nil {
-			return err
-		}
-		room, _, _ := strings.Cut(p, "/")
-		out = append(out, source{
-			path: p, room: room, file: f, fset: fset,
-			lines: strings.Count(string(text), "\n"),
-			code:  codeLines(string(text)),
-			test:  strings.HasSuffix(p, "_test.go") || strings.Contains(p, "test/"),
-			own:   !ast.IsGenerated(f),
-		})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(out) < 20 {
-		t.Fatalf("only %d files found: the walk is broken", len(out))
-	}
-	return out
-}
-
-func codeLines(text string) (n int) {
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
-			n++
-		}
-	}
-	return n
-}
-
-func TestARoomUsesOnlyLowerFloors(t *testing.T) {
+func TestImportsPointDownwards(t *testing.T) {
 	for _, s := range sources(t) {
-		floor, known := floors[s.room]
-		isTestRoom := slices.Contains(testRooms, s.room)
-		if !known && !isTestRoom {
-			t.Errorf("%s: the room %q has no floor; give it one in this test and a line in ARCHITECTURE.md", s.path, s.room)
+		if s.dir != "internal" {
+			continue
+		}
+		layer, known := layers[s.pkg]
+		isTestPackage := slices.Contains(testPackages, s.pkg)
+		if !known && !isTestPackage {
+			t.Errorf("%s: package %q has no layer; add it to layers in this test and to the table of ARCHITECTURE.md", s.path, s.pkg)
 			continue
 		}
 		for _, imp := range s.file.Imports {
 			name, _ := strconv.Unquote(imp.Path.Value)
-			rest, ok := strings.CutPrefix(name, moduleInternal)
+			below, ok := strings.CutPrefix(name, "stoa/internal/")
 			if !ok {
 				continue
 			}
-			target, _, _ := strings.Cut(rest, "/")
-			if target == s.room || s.test || isTestRoom {
+			target, _, _ := strings.Cut(below, "/")
+			if target == s.pkg || s.test || isTestPackage {
 				continue
 			}
-			if slices.Contains(testRooms, target) || strings.HasSuffix(rest, "test") {
-				t.Errorf("%s imports %s: that room is for tests alone", s.path, rest)
-			} else if floors[target] >= floor {
-				t.Errorf("%s (floor %d) imports %s (floor %d): a room uses lower floors only", s.path, floor, target, floors[target])
+			if slices.Contains(testPackages, target) || strings.HasSuffix(below, "test") {
+				t.Errorf("%s imports %s, which is for tests alone", s.path, below)
+			} else if layers[target] >= layer {
+				t.Errorf("%s (layer %d) imports %s (layer %d): a package imports lower layers only", s.path, layer, target, layers[target])
 			}
 		}
 	}
 }
 
-func TestTheVocabularyImportsTheStandardLibraryOnly(t *testing.T) {
+func TestVocabularyHasNoDependencies(t *testing.T) {
 	total := 0
 	for _, s := range sources(t) {
-		if s.room != "stoa" || s.test {
+		if s.dir != "internal" || s.pkg != "stoa" || s.test {
 			continue
 		}
 		total += s.code
 		for _, imp := range s.file.Imports {
 			if name, _ := strconv.Unquote(imp.Path.Value); strings.Contains(name, ".") || strings.HasPrefix(name, "stoa/") {
-				t.Errorf("%s imports %s: the vocabulary has no dependencies", s.path, name)
+				t.Errorf("%s imports %s; package stoa uses the standard library only", s.path, name)
 			}
 		}
 	}
 	if total > maxVocabulary {
-		t.Errorf("the vocabulary has %d lines of code; at most %d keep it a vocabulary: move what needs a clock, a database or a socket upstairs", total, maxVocabulary)
+		t.Errorf("package stoa has %d lines of code, at most %d are allowed: move what needs a clock, a database or a socket to a higher layer", total, maxVocabulary)
 	}
 }
 
-func TestFilesCanBeRead(t *testing.T) {
+func TestFilesAreShort(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.own && s.lines > maxLines {
-			t.Errorf("%s has %d lines; the law is %d: split it by noun or verb", s.path, s.lines, maxLines)
+			t.Errorf("%s has %d lines, at most %d are allowed: split it by noun or verb", s.path, s.lines, maxLines)
 		}
 	}
 }
 
-func TestEveryRoomIntroducesItself(t *testing.T) {
-	said := map[string]bool{}
+func TestPackagesHaveComments(t *testing.T) {
+	has := map[string]bool{}
 	for _, s := range sources(t) {
-		if _, ok := said[s.room]; !ok {
-			said[s.room] = false
+		if s.dir != "internal" {
+			continue
 		}
-		if s.file.Doc != nil && strings.HasPrefix(s.file.Doc.Text(), "Package ") {
-			said[s.room] = true
-		}
+		has[s.pkg] = has[s.pkg] || s.file.Doc != nil && strings.HasPrefix(s.file.Doc.Text(), "Package ")
 	}
-	for room, ok := range said {
+	for pkg, ok := range has {
 		if !ok {
-			t.Errorf("package %s has no package comment: say what it does, what it never does, and where to start reading", room)
+			t.Errorf("package %s has no package comment: say what it does, what it never does, and where to start reading", pkg)
 		}
 	}
 }
 
-func TestNobodyRegistersSleepsOrExits(t *testing.T) {
+func TestNoInitExitOrEnvironment(t *testing.T) {
 	for _, s := range sources(t) {
 		if !s.own {
 			continue
 		}
 		for _, d := range s.file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
-				t.Errorf("%s: has an init function; wire things up where they are used", s.path)
+				t.Errorf("%s has an init function; wire things up where they are used", s.path)
 			}
 		}
+		if s.test || s.dir != "internal" || s.file.Name.Name == "main" {
+			continue
+		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
-			sel, ok := n.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			pkg, ok := sel.X.(*ast.Ident)
-			if !ok {
-				return true
-			}
-			switch name := pkg.Name + "." + sel.Sel.Name; name {
-			case "time.Sleep":
-				if s.test && !imports(s.file, "testing/synctest") { // in a bubble a sleep takes no time
-					t.Errorf("%s: time.Sleep in a test; wait for the event, or use synctest", s.fset.Position(n.Pos()))
-				}
+			switch name := selector(n); name {
 			case "os.Exit", "log.Fatal", "log.Fatalf":
-				if !s.test && !strings.Contains(s.path, "/cmd/") {
-					t.Errorf("%s: %s; return an error to main", s.fset.Position(n.Pos()), name)
-				}
+				t.Errorf("%s: %s; return an error to main", s.at(n), name)
 			case "os.Getenv", "os.LookupEnv", "os.Environ":
-				if !s.test {
-					t.Errorf("%s: %s; the environment is read once, by main, and passed down", s.fset.Position(n.Pos()), name)
-				}
+				t.Errorf("%s: %s; main reads the environment once and passes it down", s.at(n), name)
 			}
 			return true
 		})
 	}
 }
 
-func imports(f *ast.File, path string) bool {
-	return slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(path) })
-}
-
-func TestTheArchitecturePageNamesEveryRoom(t *testing.T) {
-	page, err := os.ReadFile("../../ARCHITECTURE.md")
+func TestArchitectureNamesEveryPackage(t *testing.T) {
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(page), "\n"); n > 160 {
-		t.Errorf("ARCHITECTURE.md has %d lines; one page is at most 160", n)
+	page := string(text)
+	if n := strings.Count(page, "\n"); n > maxPage {
+		t.Errorf("ARCHITECTURE.md has %d lines; one page is at most %d", n, maxPage)
 	}
-	rooms := map[string]bool{}
+	exists := map[string]bool{}
 	for _, s := range sources(t) {
-		rooms[s.room] = true
+		if s.dir != "internal" || exists[s.pkg] {
+			continue
+		}
+		exists[s.pkg] = true
+		row := fmt.Sprintf("| %d | `%s` |", layers[s.pkg], s.pkg)
+		if slices.Contains(testPackages, s.pkg) {
+			row = fmt.Sprintf("`%s`", s.pkg)
+		}
+		if !strings.Contains(page, row) {
+			t.Errorf("ARCHITECTURE.md has no %s", row)
+		}
 	}
-	for room := range rooms {
-		if !strings.Contains(string(page), fmt.Sprintf("`%s`", room)) {
-			t.Errorf("ARCHITECTURE.md does not name the room `%s`", room)
+	for pkg := range layers {
+		if !exists[pkg] && !slices.Contains(expected, pkg) {
+			t.Errorf("layers has %q, which does not exist", pkg)
 		}
 	}
 }
+
+// expected are packages that have a layer before they exist, while runner and
+// api are being divided.
+var expected = []string{"session", "agent", "scheduler", "embed", "retention", "responses", "runner", "near"}
