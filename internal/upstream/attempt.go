@@ -16,7 +16,7 @@ import (
 	"stoa/internal/wire"
 )
 
-// An attempt is one request to one route; a retry makes the same attempt again.
+// An attempt is one call's request to one route; a retry sends it again.
 type attempt struct {
 	*exchange
 	provider *provider
@@ -28,13 +28,12 @@ type attempt struct {
 	codec     wire.Codec
 	request   wire.Request // what the codec made of the call; kept for a retry
 	url       *url.URL
-	requestID string // the vendor's, of this try
+	requestID string // the vendor's, of the last request
 }
 
-// make sends the request and yields its reply. It returns nothing when the reply
-// came to its end or the reader stopped, and an error that is no Failure only when
-// ctx ended.
-func (a *attempt) make() (*wire.Failure, error) {
+// send sends the request and yields its reply. It returns nil and nil when the reply
+// came to its end or the reader stopped, and an error only when ctx ended.
+func (a *attempt) send() (*wire.Failure, error) {
 	a.route.requests.Add(1)
 	a.requestID = ""
 	ctx, cancel := context.WithCancelCause(a.ctx)
@@ -51,19 +50,19 @@ func (a *attempt) make() (*wire.Failure, error) {
 	if fail == nil || a.stopped {
 		return nil, nil
 	}
-	// Whatever the codec made of it: a reply that was cut off from here failed
-	// for the reason it was cut off. A status that came before says more.
+	// A reply that a timeout of ours cut off failed for that reason, whatever the
+	// codec made of the cut; but a status that came before says more.
 	if err := a.ctx.Err(); err != nil {
 		return nil, err
 	}
 	if e, ok := context.Cause(ctx).(expired); ok && fail.Status == 0 {
 		fail = e.failure(a.provider.timeouts)
 	}
-	a.tidy(fail)
+	a.redact(fail)
 	return fail, nil
 }
 
-// exchangeHTTP makes the attempt over HTTP.
+// exchangeHTTP sends the request over HTTP and yields the events of its reply.
 func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	if fail := a.encode(); fail != nil {
 		return fail
@@ -85,7 +84,7 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	body := &reader{from: res.Body, watch: w, idle: a.provider.timeouts.Idle, left: a.pool.cfg.MaxReplyBytes}
 	defer body.close()
 	a.requestID = requestID(res.Header)
-	if fail := a.refused(res, body); fail != nil {
+	if fail := a.rejection(res, body); fail != nil {
 		return fail
 	}
 	if a.pool.cfg.Logger.Enabled(ctx, slog.LevelDebug) {
@@ -109,7 +108,7 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	return fail
 }
 
-// encode makes the request of the call, once.
+// encode builds the request; a retry reuses it.
 func (a *attempt) encode() *wire.Failure {
 	if a.codec != nil {
 		return nil
@@ -141,8 +140,9 @@ func (a *attempt) encode() *wire.Failure {
 	return nil
 }
 
-// refused is the failure of a reply that is not an acceptance.
-func (a *attempt) refused(res *http.Response, body *reader) *wire.Failure {
+// rejection returns the failure that a response means, or nil if the vendor accepted
+// the call.
+func (a *attempt) rejection(res *http.Response, body *reader) *wire.Failure {
 	status := res.StatusCode
 	var fail *wire.Failure
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
@@ -169,7 +169,7 @@ func (a *attempt) refused(res *http.Response, body *reader) *wire.Failure {
 	return fail
 }
 
-// errorTimeout bounds the wait for the words of a refusal whose status is known.
+// errorTimeout bounds each wait for the body of an error whose status is known.
 const errorTimeout = 5 * time.Second
 
 // relay yields the events of a reply up to the one that ends it.
@@ -179,7 +179,7 @@ func (a *attempt) relay(events iter.Seq2[stoa.Event, error]) *wire.Failure {
 			return asFailure(err)
 		}
 		switch ev.Kind {
-		case stoa.Started: // given already, and never by a codec
+		case stoa.Started: // yielded already; codecs never yield it
 			continue
 		case stoa.Delta:
 			if ev.Text == "" {
@@ -200,7 +200,8 @@ func (a *attempt) relay(events iter.Seq2[stoa.Event, error]) *wire.Failure {
 	return broken(true, "the reply ended without an end")
 }
 
-// commit marks the first text or tool call of the reply.
+// commit records the first text or tool call of the reply: from here on nothing is
+// retried.
 func (a *attempt) commit() {
 	if !a.committed {
 		a.committed = true
@@ -209,7 +210,7 @@ func (a *attempt) commit() {
 	}
 }
 
-// asFailure gives every error the form of a failure.
+// asFailure returns err as a failure.
 func asFailure(err error) *wire.Failure {
 	if f, ok := errors.AsType[*wire.Failure](err); ok {
 		return f
@@ -220,7 +221,8 @@ func asFailure(err error) *wire.Failure {
 	return broken(true, "%v", err)
 }
 
-// requestID is the vendor's id of a call, from the headers that vendors use.
+// requestID returns the vendor's id of a call, at most 128 bytes, from the headers
+// that vendors use.
 func requestID(h http.Header) string {
 	for _, name := range []string{"Request-Id", "X-Request-Id", "X-Goog-Request-Id", "X-Ds-Trace-Id", "Cf-Ray"} {
 		if id := h.Get(name); id != "" {

@@ -5,53 +5,53 @@ import (
 	"time"
 )
 
-// The breaker's rules. They are constants because nobody has yet had a reason
-// to choose others; what an operator may choose is in [Config].
+// The breaker's rules. They are constants, not settings; see
+// docs/decisions for why a breaker of our own.
 const (
-	breakerSlots    = 10               // the window is counted in this many slots
-	breakerSlot     = 2 * time.Second  // so it looks back over twenty seconds
-	breakerFailures = 10               // fewer failures than this never open it
-	breakerShortest = 1 * time.Second  // the first rest after opening
-	breakerLongest  = 30 * time.Second // no rest is longer, whatever a vendor asks for
+	breakerSlots    = 10               // slots of the sliding window
+	breakerSlot     = 2 * time.Second  // length of a slot: the window is 20 s
+	breakerFailures = 10               // fewer failures than this never open the circuit
+	minCoolDown     = 1 * time.Second  // the first cool-down after opening
+	maxCoolDown     = 30 * time.Second // also caps what a vendor's Retry-After asks for
 )
 
-// An outcome is what a visit says about the route it was made to. A visit is all
-// that one call does on one route: an attempt and its retries.
+// An outcome is what an attempt (one call's request to one route, with its
+// retries) shows about the health of the route.
 type outcome uint8
 
 const (
-	neutral outcome = iota // nothing: the caller left, or the caller's input was at fault
+	neutral outcome = iota // nothing: the caller disconnected, or the caller's input was at fault
 	succeeded
 	failed
 )
 
-// A breaker rests a route that keeps failing. Closed, it lets everything pass
-// and opens when, within its window, at least [breakerFailures] visits and at
-// least half of all failed. Open, it refuses until its rest is over; then one
-// visit at a time may pass as a probe. A probe that gets an answer closes it, one
-// that fails opens it again for twice as long, and one that says nothing (the
-// caller left) leaves the place to the next.
+// A breaker is the circuit breaker of a route. While the circuit is closed every
+// attempt is permitted; it opens when, within the window, at least
+// [breakerFailures] attempts and at least half of all attempts failed. While it
+// is open no attempt is permitted until the cool-down is over; then one attempt
+// at a time is permitted as a probe (half-open). A probe that gets its first text
+// closes the circuit, one that fails opens it again with twice the cool-down, and
+// a neutral one lets the next attempt probe.
 //
-// Visits that began before the state last changed no longer count.
+// Attempts that began before the state last changed no longer count.
 type breaker struct {
-	mu      sync.Mutex
-	slots   [breakerSlots]struct{ good, bad int }
-	slot    int64 // the newest slot's number since the epoch of time.Time
-	open    bool
-	until   time.Time     // open: when probes may begin
-	rest    time.Duration // open: how long this rest is
-	probing bool          // open: a probe is under way
-	epoch   uint64        // counts changes of state
+	mu       sync.Mutex
+	slots    [breakerSlots]struct{ good, bad int }
+	slot     int64 // the newest slot's number since the epoch of time.Time
+	open     bool
+	until    time.Time     // open: when probes may begin
+	coolDown time.Duration // open: the length of this cool-down
+	probing  bool          // open: a probe is under way
+	epoch    uint64        // counts changes of state
 }
 
-// A permit is the right to make one visit; it must be given back with
-// [breaker.done].
+// A permit allows one attempt; it must be returned with [breaker.done].
 type permit struct {
 	epoch uint64
 	probe bool
 }
 
-// state is the breaker's name for an operator's page.
+// state returns closed, open or half-open, and for open the end of the cool-down.
 func (b *breaker) state() (name string, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,9 +64,10 @@ func (b *breaker) state() (name string, until time.Time) {
 	return "half-open", time.Time{}
 }
 
-// stands reports whether nothing has happened to the breaker since the permit was
-// given, and a retry is not a probe's: one failure of a probe is enough.
-func (b *breaker) stands(p permit) bool {
+// mayRetry reports whether an attempt may send its request again: the state has not
+// changed since the permit was issued, and the attempt is no probe, for which one
+// failure is enough.
+func (b *breaker) mayRetry(p permit) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return p.epoch == b.epoch && !p.probe
@@ -79,7 +80,7 @@ func (b *breaker) ready() bool {
 	return !b.open || !b.probing && !time.Now().Before(b.until)
 }
 
-// acquire asks for a permit. Refused, it says how long the rest still takes.
+// acquire returns a permit, or false and what is left of the cool-down.
 func (b *breaker) acquire() (p permit, ok bool, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,8 +97,8 @@ func (b *breaker) acquire() (p permit, ok bool, wait time.Duration) {
 	return permit{epoch: b.epoch, probe: true}, true, 0
 }
 
-// answered says that the visit got its first text: a probe need not run to
-// its end, which may be minutes away, to show that the route works again.
+// answered records that the attempt got its first text. It closes the circuit for a
+// probe at once, because the end of the reply may be minutes away.
 func (b *breaker) answered(p *permit) {
 	if !p.probe {
 		return
@@ -110,8 +111,9 @@ func (b *breaker) answered(p *permit) {
 	p.probe, p.epoch = false, b.epoch
 }
 
-// done gives a permit back with what the visit showed. The vendor's own wish
-// for a pause, if it told one, lengthens a rest that begins now.
+// done returns a permit with the attempt's outcome and reports whether that opened
+// the circuit. pause, the vendor's Retry-After (0: none), lengthens a cool-down
+// that begins now, up to [maxCoolDown].
 func (b *breaker) done(p permit, o outcome, pause time.Duration) (opened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,7 +126,7 @@ func (b *breaker) done(p permit, o outcome, pause time.Duration) (opened bool) {
 		case succeeded:
 			b.close()
 		case failed:
-			b.trip(max(2*b.rest, pause))
+			b.trip(max(2*b.coolDown, pause))
 			return true
 		}
 		return false
@@ -132,7 +134,7 @@ func (b *breaker) done(p permit, o outcome, pause time.Duration) (opened bool) {
 	if o == neutral {
 		return false
 	}
-	b.turn()
+	b.advance()
 	s := &b.slots[b.slot%breakerSlots]
 	if o == succeeded {
 		s.good++
@@ -146,15 +148,15 @@ func (b *breaker) done(p permit, o outcome, pause time.Duration) (opened bool) {
 	if bad < breakerFailures || bad < good {
 		return false
 	}
-	b.trip(max(breakerShortest, pause))
+	b.trip(max(minCoolDown, pause))
 	return true
 }
 
-// turn moves the window to now, emptying the slots that time has passed over.
-func (b *breaker) turn() {
+// advance moves the window to now and clears the slots that have expired.
+func (b *breaker) advance() {
 	now := time.Now().UnixNano() / int64(breakerSlot)
 	if now < b.slot {
-		return // the clock was set back
+		return // the clock was set back: count in the newest slot
 	}
 	for range min(now-b.slot, breakerSlots) {
 		b.slot++
@@ -165,9 +167,10 @@ func (b *breaker) turn() {
 	}
 }
 
-func (b *breaker) trip(rest time.Duration) {
-	b.rest = min(rest, breakerLongest)
-	b.until = time.Now().Add(b.rest)
+// trip opens the circuit for a cool-down.
+func (b *breaker) trip(coolDown time.Duration) {
+	b.coolDown = min(coolDown, maxCoolDown)
+	b.until = time.Now().Add(b.coolDown)
 	b.open, b.probing = true, false
 	b.epoch++
 }

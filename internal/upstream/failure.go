@@ -11,8 +11,8 @@ import (
 	"stoa/internal/wire"
 )
 
-// full is the failure of a route whose provider has no place left. There is no
-// queue: a caller who waits without knowing it is worse off than one who is told.
+// full is the failure of a route whose provider is at its maxInFlight. Calls are not
+// queued: an error at once lets the caller decide.
 func full() *wire.Failure {
 	return &wire.Failure{
 		Err:        stoa.Errorf(stoa.CodeOverloaded, "Too many calls of this model are under way. Try again in a moment.").After(time.Second),
@@ -21,13 +21,13 @@ func full() *wire.Failure {
 	}
 }
 
-// resting is the failure of a route whose breaker is open.
-func resting(wait time.Duration) *wire.Failure {
+// circuitOpen is the failure of a route whose circuit is open for another wait.
+func circuitOpen(wait time.Duration) *wire.Failure {
 	wait = max(wait.Truncate(time.Second), time.Second)
 	return &wire.Failure{
 		Err:        stoa.Errorf(stoa.CodeOverloaded, "The model is not answering at present. Try again in a moment.").After(wait),
 		RetryAfter: wait,
-		Detail:     "the route's breaker is open",
+		Detail:     "the route's circuit is open",
 	}
 }
 
@@ -39,7 +39,7 @@ func absent() *wire.Failure {
 	}
 }
 
-// broken is the failure of an upstream that did not keep to HTTP or its format.
+// broken is the failure of an upstream that violated HTTP or its own format.
 func broken(retry bool, format string, args ...any) *wire.Failure {
 	return &wire.Failure{
 		Err:    stoa.Errorf(stoa.CodeUpstream, "The model's provider failed. Try again."),
@@ -48,8 +48,8 @@ func broken(retry bool, format string, args ...any) *wire.Failure {
 	}
 }
 
-// slow is the failure of an upstream that let one of the timeouts pass. The same
-// route is not tried again: it has had its time.
+// slow is the failure of an upstream that exceeded one of the timeouts. It is not
+// retried on the same route.
 func slow(what string, limit time.Duration) *wire.Failure {
 	return &wire.Failure{
 		Err:    stoa.Errorf(stoa.CodeUpstreamTimeout, "The model took too long to answer. Try again, or ask for less."),
@@ -57,9 +57,9 @@ func slow(what string, limit time.Duration) *wire.Failure {
 	}
 }
 
-// telling ranks failures of several routes: the caller hears of the one that helps
+// usefulness ranks the failures of several routes: the caller gets the one that helps
 // most to decide what to do next.
-func telling(f *wire.Failure) int {
+func usefulness(f *wire.Failure) int {
 	switch f.Err.Code {
 	case stoa.CodeModelUnavailable:
 		return 0
@@ -73,7 +73,7 @@ func telling(f *wire.Failure) int {
 	case stoa.CodeOverloaded:
 		switch {
 		case f.Status == 0 && !f.Retry:
-			return 1 // not tried
+			return 1 // not sent
 		case f.Ours:
 			return 2
 		}
@@ -82,12 +82,12 @@ func telling(f *wire.Failure) int {
 	return 6
 }
 
-// maxDetail bounds what of a vendor's words goes to the log.
+// maxDetail is how many bytes of a vendor's message go to the log.
 const maxDetail = 1 << 10
 
-// tidy completes a failure for the log: the vendor's id of the call, and no word
-// of the key.
-func (a *attempt) tidy(f *wire.Failure) {
+// redact completes a failure for the log: it adds the vendor's id of the call and
+// removes the API key.
+func (a *attempt) redact(f *wire.Failure) {
 	if f.RequestID == "" {
 		f.RequestID = a.requestID
 	}
@@ -123,6 +123,6 @@ func (a *attempt) failed(f *wire.Failure, again bool) {
 	attrs := []any{"provider", pr.Name, "model", a.spec.Model, "status", f.Status, "code", string(f.Err.Code), "requestId", f.RequestID, "detail", f.Detail}
 	log.Log(ctx, level, "an upstream call failed", append(attrs, "retried", again)...)
 	if f.Ours && pr.alarm() {
-		log.Log(ctx, slog.LevelError, "a provider refuses our credentials or our bill: nobody can be served by it until that is put right", attrs...)
+		log.Log(ctx, slog.LevelError, "provider rejects our credentials, account or configuration", attrs...)
 	}
 }

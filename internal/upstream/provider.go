@@ -11,23 +11,23 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A provider is a configured endpoint and what the pool remembers of it.
+// A provider is a configured endpoint with the pool's state of it.
 type provider struct {
 	stoa.Provider
 	maxInFlight int64
 	timeouts    stoa.Timeouts
 	base        *url.URL
-	broken      error // why base could not be made; its text holds no secret
+	broken      error // why base is invalid; its text holds no secret
 
 	inFlight *atomic.Int64 // shared with the provider of the same name before a reload
-	refused  atomic.Uint64 // visits turned away because it was full
-	alarmed  atomic.Int64  // when somebody was last told about its credentials, in Unix ns
+	refused  atomic.Uint64 // attempts rejected because it was at its maxInFlight
+	alarmed  atomic.Int64  // when its credentials were last logged as an error, in Unix ns
 
 	mu     sync.RWMutex
 	routes map[string]*route // by upstream model
 }
 
-// A route is one upstream model at one provider: what is counted, and its breaker.
+// A route is one upstream model at one provider: its counters and its breaker.
 type route struct {
 	breaker  breaker
 	inFlight atomic.Int64
@@ -44,9 +44,9 @@ type lastFailure struct {
 	status int
 }
 
-// keepOrMake keeps the provider if its settings are the same and makes a new one
+// keepOrCreate returns old if its settings are the same, and a new provider
 // otherwise.
-func keepOrMake(old *provider, s stoa.Provider, defaults stoa.Timeouts) *provider {
+func keepOrCreate(old *provider, s stoa.Provider, defaults stoa.Timeouts) *provider {
 	if old != nil && old.Provider == s {
 		return old
 	}
@@ -63,7 +63,7 @@ func keepOrMake(old *provider, s stoa.Provider, defaults stoa.Timeouts) *provide
 	return made
 }
 
-// route gives the upstream model's record, made at its first use.
+// route returns the upstream model's record and creates it at its first use.
 func (pr *provider) route(model string) *route {
 	if rt := pr.peek(model); rt != nil {
 		return rt
@@ -78,14 +78,15 @@ func (pr *provider) route(model string) *route {
 	return rt
 }
 
-// peek gives the upstream model's record, or nil if it was never used.
+// peek returns the upstream model's record, or nil if it was never used.
 func (pr *provider) peek(model string) *route {
 	pr.mu.RLock()
 	defer pr.mu.RUnlock()
 	return pr.routes[model]
 }
 
-// enter takes a place among the provider's calls in flight; leave gives it back.
+// enter counts a call in flight and reports whether the provider may take it;
+// leave ends it.
 func (pr *provider) enter() bool {
 	if pr.inFlight.Add(1) > pr.maxInFlight {
 		pr.inFlight.Add(-1)
@@ -97,16 +98,16 @@ func (pr *provider) enter() bool {
 
 func (pr *provider) leave() { pr.inFlight.Add(-1) }
 
-// alarm reports whether a minute has passed since it last said so.
+// alarm reports, at most once a minute, that an alarm is to be logged.
 func (pr *provider) alarm() bool {
 	now, last := time.Now().UnixNano(), pr.alarmed.Load()
 	return (last == 0 || now-last >= int64(time.Minute)) && pr.alarmed.CompareAndSwap(last, now)
 }
 
-// baseURL reads a provider's base URL. Slashes at its end do not matter. The
-// paths of messages and gemini bring their version segment with them, so one at the
-// base's end is dropped; those of responses and chat do not, so it stays. An
-// endpoint pasted whole is cut back to its base.
+// baseURL parses a provider's base URL. Slashes at its end do not matter. The
+// paths of messages and gemini contain their version segment, so one at the base's
+// end is dropped; those of responses and chat do not, so it stays. A whole endpoint
+// URL is cut back to its base. See docs/connect-a-vendor.md.
 func baseURL(wireName, text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	if err != nil {
@@ -130,7 +131,7 @@ func baseURL(wireName, text string) (*url.URL, error) {
 	return u, nil
 }
 
-// baseEnds are what a base URL may end with without need, by wire.
+// baseEnds are the redundant ends of base URLs that are dropped, by wire.
 var baseEnds = map[string][]string{
 	"messages":  {"/v1/messages", "/v1"},
 	"gemini":    {"/v1beta/models", "/v1/models", "/v1beta", "/v1alpha", "/v1"},
@@ -138,7 +139,7 @@ var baseEnds = map[string][]string{
 	"chat":      {"/chat/completions"},
 }
 
-// join adds a codec's path, which may carry a query, to the base.
+// join appends a codec's path, which may contain a query, to the base.
 func join(base *url.URL, path string) (*url.URL, error) {
 	path, query, _ := strings.Cut(path, "?")
 	u := *base

@@ -11,7 +11,7 @@ import (
 	"stoa/internal/wire"
 )
 
-// An expired is the cause of a context whose watch ran out: which wait it was.
+// An expired is the cause of a context that a [watch] cancelled: which timeout it was.
 type expired int32
 
 const (
@@ -22,7 +22,7 @@ const (
 
 func (expired) Error() string { return "the upstream took too long" }
 
-// failure says which timeout passed.
+// failure returns the failure for the timeout.
 func (e expired) failure(t stoa.Timeouts) *wire.Failure {
 	switch e {
 	case firstByte:
@@ -33,14 +33,13 @@ func (e expired) failure(t stoa.Timeouts) *wire.Failure {
 	return slow("the reply was not complete within the total timeout", t.Total)
 }
 
-// A watch ends an attempt that waits too long for its upstream. It runs only
-// while the pool waits: what the reader of the events takes for itself is not the
-// upstream's time.
+// A watch cancels an attempt that waits too long for its upstream. It runs only
+// while the pool waits: the time that the reader of the events takes does not count.
 type watch struct {
 	cancel   context.CancelCauseFunc
 	timer    *time.Timer
 	deadline time.Time    // of the whole call
-	waits    atomic.Int32 // an expired: what passing the timer would mean
+	waits    atomic.Int32 // an expired: the timeout that the timer stands for
 }
 
 func newWatch(cancel context.CancelCauseFunc, deadline time.Time) *watch {
@@ -63,14 +62,13 @@ func (w *watch) stop() { w.timer.Stop() }
 
 var errTooLarge = errors.New("the reply is too large")
 
-// A reader is a reply's body under watch: it bounds each wait for a byte and the
-// sum of the bytes.
+// A reader reads a reply's body. It bounds each wait for bytes and their sum.
 type reader struct {
 	from  io.ReadCloser
 	watch *watch
 	idle  time.Duration
-	left  int64 // bytes that may still come; negative: more did
-	err   error // how it ended
+	left  int64 // bytes that may still come; negative: the limit was exceeded
+	err   error // the first error
 }
 
 func (r *reader) Read(p []byte) (int, error) {
@@ -87,8 +85,8 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// What a finished reply may still send, so that its connection can serve again:
-// the terminator of its framing, usually already here.
+// Limits of what is read after a reply's last event (the terminator of the HTTP
+// framing, which has usually arrived) so that the connection can be reused.
 const (
 	drainBytes = 16 << 10
 	drainTime  = 20 * time.Millisecond

@@ -9,11 +9,10 @@ import (
 	"stoa/internal/wire"
 )
 
-// sandbox makes the attempt on the built-in model. It is treated as a vendor would
-// be, so that what is tried on it is what happens later: it accepts with its
-// first event, its timeouts run, and its failures mean what a vendor's mean. But
-// they are ordered by a prompt and come again whenever it does: none is retried, and
-// none counts against the route, which all callers share.
+// sandbox makes the attempt on the built-in model. It is treated like a vendor: it
+// accepts with its first event, timeouts apply, and failures have a vendor's
+// meaning. But failures are ordered by a prompt and would repeat with it, so none is
+// retried and none counts against the route, which all callers share.
 func (a *attempt) sandbox(ctx context.Context, w *watch) *wire.Failure {
 	return a.relay(func(yield func(stoa.Event, error) bool) {
 		defer w.stop()

@@ -8,24 +8,24 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Stats are a pool's counters at one moment, for an operator's page. Counters
-// that only grow begin at zero when a provider's settings change.
+// Stats is a snapshot of a pool's counters. Counters that only grow restart at zero
+// when a provider's settings change.
 type Stats struct {
 	Active    int64 // calls under way
 	Retrying  int64 // of them: waiting for, or making, a retry
 	Providers []ProviderStats
 }
 
-// ProviderStats are what a pool knows of one provider.
+// ProviderStats are the counters of one provider.
 type ProviderStats struct {
 	Name, Wire  string
 	InFlight    int64
 	MaxInFlight int64
-	Refused     uint64 // calls turned away because MaxInFlight was reached
+	Refused     uint64 // attempts rejected because MaxInFlight was reached
 	Routes      []RouteStats
 }
 
-// RouteStats are what a pool knows of one upstream model.
+// RouteStats are the counters of one upstream model.
 type RouteStats struct {
 	Model     string
 	InFlight  int64
@@ -38,10 +38,10 @@ type RouteStats struct {
 
 	LastFailureAt     time.Time // zero: there was none
 	LastFailureCode   stoa.Code
-	LastFailureStatus int // of HTTP; 0: no status came, or the reply had begun
+	LastFailureStatus int // HTTP status; 0: none came, or the reply had begun
 }
 
-// Stats reads the counters, providers and models by name.
+// Stats returns the counters, providers and models sorted by name.
 func (p *Pool) Stats() Stats {
 	s := Stats{Active: p.active.Load(), Retrying: p.retrying.Load()}
 	for _, pr := range *p.providers.Load() {

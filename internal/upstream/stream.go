@@ -10,19 +10,19 @@ import (
 	"stoa/internal/wire"
 )
 
-// Stream makes the call on the model's routes, in their order, and yields what
-// comes back. Each time an upstream accepts the call it yields Started with the
+// Stream makes the call on the model's routes, in their order, and yields the
+// reply. Each time an upstream accepts the call it yields Started with the
 // provider's name, then that reply's events, the last of them Finished. An error ends
-// the stream: the context's own error when ctx ended, otherwise a [*wire.Failure], which
+// the stream: ctx's own error when ctx ended, otherwise a [*wire.Failure], which
 // wraps the [*stoa.Error] for the caller.
 //
-// Until the first text or tool call a failed attempt is made up for: by at most two
-// retries where the vendor's answer promises that they help, then by the next
-// route. Afterwards a failure is yielded as it is, because the reader has seen text.
-// A fault of the caller's own input ends the stream at once.
+// A request that fails before the first text or tool call is repeated: on the same
+// route where the failure says that a retry may help ([Config.Retries] in all),
+// then on the next route. Afterwards a failure is yielded as it is, because the
+// reader has seen text. A fault of the caller's input ends the stream at once.
 //
-// Ranging is what drives the call; a reader that stops ranging, or a ctx that ends,
-// closes the vendor's connection at once.
+// The call advances only while it is ranged over; a reader that stops ranging, or
+// a ctx that ends, closes the vendor's connection at once.
 func (p *Pool) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[stoa.Event, error] {
 	return func(yield func(stoa.Event, error) bool) {
 		p.active.Add(1)
@@ -36,7 +36,7 @@ func (p *Pool) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Se
 type exchange struct {
 	pool  *Pool
 	ctx   context.Context
-	model string // the house's identifier
+	model string // Stoa's identifier
 	call  stoa.Call
 	yield func(stoa.Event, error) bool
 	began time.Time
@@ -46,17 +46,17 @@ type exchange struct {
 	committed bool          // text or a tool call was yielded
 	finished  bool          // Finished was yielded
 	stopped   bool          // the reader stopped ranging; nothing more may be yielded
-	worst     *wire.Failure // the most telling failure so far
+	worst     *wire.Failure // the most useful failure so far; see [usefulness]
 }
 
-// run visits the routes until one serves.
+// run tries the routes in turn until one serves.
 func (c *exchange) run(m stoa.Model) {
 	if err := c.ctx.Err(); err != nil {
 		c.yield(stoa.Event{}, err)
 		return
 	}
 	for _, r := range m.Routes {
-		fail, err := c.visit(r)
+		fail, err := c.tryRoute(r)
 		switch {
 		case c.stopped, fail == nil && err == nil:
 			return
@@ -66,7 +66,7 @@ func (c *exchange) run(m stoa.Model) {
 		case c.committed || fail.Caller:
 			c.yield(stoa.Event{}, fail)
 			return
-		case c.worst == nil || telling(fail) >= telling(c.worst):
+		case c.worst == nil || usefulness(fail) >= usefulness(c.worst):
 			c.worst = fail
 		}
 	}
@@ -76,10 +76,9 @@ func (c *exchange) run(m stoa.Model) {
 	c.yield(stoa.Event{}, c.worst)
 }
 
-// visit does all that the call may do on one route: an attempt and its retries. It
-// returns nothing when the route served or the reader stopped, and an error that
-// is no Failure only when ctx ended.
-func (c *exchange) visit(r stoa.Route) (fail *wire.Failure, err error) {
+// tryRoute makes one attempt, with its retries, on one route. It returns nil and nil
+// when the route served or the reader stopped, and err only when ctx ended.
+func (c *exchange) tryRoute(r stoa.Route) (fail *wire.Failure, err error) {
 	pr := c.pool.provider(r.Provider)
 	if pr == nil {
 		return absent(), nil
@@ -96,7 +95,7 @@ func (c *exchange) visit(r stoa.Route) (fail *wire.Failure, err error) {
 	rt := pr.route(r.Model)
 	permit, ok, wait := rt.breaker.acquire()
 	if !ok {
-		return resting(wait), nil
+		return circuitOpen(wait), nil
 	}
 	result := neutral
 	defer func() {
@@ -105,7 +104,7 @@ func (c *exchange) visit(r stoa.Route) (fail *wire.Failure, err error) {
 			pause = fail.RetryAfter
 		}
 		if rt.breaker.done(permit, result, pause) {
-			c.pool.cfg.Logger.Warn("an upstream route keeps failing; it rests", "provider", pr.Name, "model", r.Model)
+			c.pool.cfg.Logger.Warn("route circuit opened", "provider", pr.Name, "model", r.Model)
 		}
 	}()
 	rt.inFlight.Add(1)
@@ -114,7 +113,7 @@ func (c *exchange) visit(r stoa.Route) (fail *wire.Failure, err error) {
 
 	a := attempt{exchange: c, provider: pr, route: rt, spec: r, permit: &permit, deadline: deadline}
 	for {
-		fail, err = a.make()
+		fail, err = a.send()
 		switch {
 		case c.finished:
 			result = succeeded
@@ -128,7 +127,7 @@ func (c *exchange) visit(r stoa.Route) (fail *wire.Failure, err error) {
 		}
 		c.endRetry()
 		wait, again := c.mayRetry(fail, deadline)
-		again = again && rt.breaker.stands(permit) && c.beginRetry()
+		again = again && rt.breaker.mayRetry(permit) && c.beginRetry()
 		a.failed(fail, again)
 		if !again {
 			return fail, nil
@@ -141,7 +140,7 @@ func (c *exchange) visit(r stoa.Route) (fail *wire.Failure, err error) {
 	}
 }
 
-// mayRetry reports whether the same route may be tried again, and after what wait.
+// mayRetry reports whether the same route may be tried again, and after which wait.
 func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Duration, bool) {
 	cfg := c.pool.cfg
 	if !fail.Retry || fail.Caller || c.committed || c.retries == 0 || fail.RetryAfter > cfg.MaxRetryAfter {
@@ -149,7 +148,7 @@ func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Durati
 	}
 	wait := cfg.Backoff << min(max(cfg.Retries-c.retries, 0), 4)
 	wait = wait/2 + rand.N(wait/2+1)
-	if fail.RetryAfter > 0 { // not before it, and not all at the same moment
+	if fail.RetryAfter > 0 { // not before it, and with jitter
 		wait = fail.RetryAfter + rand.N(fail.RetryAfter/10+1)
 	}
 	if d, ok := c.ctx.Deadline(); ok && d.Before(deadline) {
@@ -158,9 +157,9 @@ func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Durati
 	return wait, time.Now().Add(wait).Before(deadline)
 }
 
-// beginRetry takes a retry of the call and a place in the pool's budget: retries
-// under way are at most a share of the calls under way, so that a vendor in trouble
-// is not buried under repeats.
+// beginRetry takes one of the call's retries and reports whether the pool's budget
+// allows it: retries under way are at most a share of the calls under way, so that
+// retries do not multiply the load on a vendor in trouble.
 func (c *exchange) beginRetry() bool {
 	p := c.pool
 	most := max(int64(p.cfg.RetriesAnyway), int64(p.cfg.RetryShare*float64(p.active.Load())))
@@ -173,7 +172,7 @@ func (c *exchange) beginRetry() bool {
 	return true
 }
 
-// endRetry gives the place back: the retry failed, or got its first text.
+// endRetry returns a retry to the pool's budget: it failed, or got its first text.
 func (c *exchange) endRetry() {
 	if c.retrying {
 		c.retrying = false
@@ -181,7 +180,7 @@ func (c *exchange) endRetry() {
 	}
 }
 
-// pause waits, or returns ctx's error when that ends first.
+// pause waits for d, or returns ctx's error when that ends first.
 func (c *exchange) pause(d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -1,9 +1,10 @@
-// Package upstream calls providers over HTTP: it picks the route, keeps the
-// deadlines, retries and fails over until the first text, and rests what is broken.
+// Package upstream calls providers over HTTP: it picks the route, enforces the
+// timeouts, retries and fails over until the first text, and opens the circuit of a
+// route that keeps failing.
 //
-// It never knows a vendor's format (package wire does), never sees an account or
-// a price, and never starts a goroutine or a channel for a call: a reply is read
-// by ranging over it, so a slow reader slows the vendor down. Start with
+// It never knows a vendor's format (package wire does), never sees a balance or a
+// price, and never starts a goroutine or a channel for a call: a reply is read by
+// ranging over it, so a slow reader slows the vendor down. Start with
 // [Pool.Stream].
 package upstream
 
@@ -20,21 +21,20 @@ import (
 	"stoa/internal/wire"
 )
 
-// A Config holds a pool's settings. Its zero value works but serves nothing but
-// the sandbox.
+// A Config holds a pool's settings. The zero value serves the sandbox alone.
 type Config struct {
 	Providers []stoa.Provider
-	Logger    *slog.Logger // nil: silence
+	Logger    *slog.Logger // nil: nothing is logged
 	Version   string       // of the User-Agent "stoa/<version>"; empty: dev
 
-	// Transport carries the requests. Nil: one of the pool's own, which keeps
-	// connections alive, speaks HTTP/1.1 and HTTP/2, respects the proxy of the
-	// environment, verifies certificates and bounds headers to 64 KiB.
+	// Transport sends the requests. Nil: one of the pool's own, which keeps
+	// connections alive, uses HTTP/1.1 and HTTP/2, honours the proxy settings of
+	// the environment, verifies certificates and limits headers to 64 KiB.
 	Transport http.RoundTripper
 
-	Retries        int           // of one call on the same routes; 0: 2, negative: none
+	Retries        int           // of one call, on all its routes together; 0: 2, negative: none
 	Backoff        time.Duration // before the first retry, doubled for the next, with jitter; 0: 250 ms
-	MaxRetryAfter  time.Duration // a vendor's longer wish means the next route; 0: 5 s
+	MaxRetryAfter  time.Duration // a longer Retry-After fails over to the next route; 0: 5 s
 	MaxReplyBytes  int64         // of one reply; 0: 64 MiB
 	RetryShare     float64       // retries under way, as a share of calls under way; 0: 0.2
 	RetriesAnyway  int           // retries under way that are allowed at any load; 0: 3
@@ -83,8 +83,8 @@ const (
 	sandboxWire     = "sandbox"
 )
 
-// newTransport is http.DefaultTransport's behaviour, tuned for few hosts with
-// many long streams each.
+// newTransport returns a transport like http.DefaultTransport, tuned for few hosts
+// with many long streams each.
 func newTransport() *http.Transport {
 	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -100,8 +100,8 @@ func newTransport() *http.Transport {
 	}
 }
 
-// A Pool serves model calls from the configured providers, and from the built-in
-// sandbox, which it has as the provider "sandbox" of the wire "sandbox" unless one is
+// A Pool serves model calls from the configured providers and from the built-in
+// sandbox, which is the provider "sandbox" of the wire "sandbox" unless another is
 // configured under that name. It is safe for concurrent use.
 type Pool struct {
 	cfg       Config
@@ -115,8 +115,8 @@ type Pool struct {
 	retrying atomic.Int64 // of them: waiting for, or making, a retry
 }
 
-// New makes a pool. A provider whose base URL or wire is unknown to us is logged
-// and counts as absent.
+// New creates a pool. A provider with an invalid base URL or an unknown wire is
+// logged and left out.
 func New(cfg Config) *Pool {
 	p := &Pool{cfg: cfg.withDefaults(), codec: wire.For}
 	p.userAgent = userAgent + p.cfg.Version
@@ -124,9 +124,9 @@ func New(cfg Config) *Pool {
 	return p
 }
 
-// Update replaces the providers. Calls under way finish as they began. A provider
-// that did not change keeps its breakers and counters; one that did starts afresh,
-// but still counts its calls in flight.
+// Update replaces the providers. Calls under way finish with the settings they began
+// with. A provider that did not change keeps its breakers and counters; one that did
+// gets new ones, but still counts its calls in flight.
 func (p *Pool) Update(providers []stoa.Provider) {
 	p.updating.Lock()
 	defer p.updating.Unlock()
@@ -135,9 +135,9 @@ func (p *Pool) Update(providers []stoa.Provider) {
 		old = *m
 	}
 	next := make(map[string]*provider, len(providers)+1)
-	next[sandboxWire] = keepOrMake(old[sandboxWire], stoa.Provider{Name: sandboxWire, Wire: sandboxWire}, p.cfg.DefaultTimeout)
+	next[sandboxWire] = keepOrCreate(old[sandboxWire], stoa.Provider{Name: sandboxWire, Wire: sandboxWire}, p.cfg.DefaultTimeout)
 	for _, s := range providers {
-		made := keepOrMake(old[s.Name], s, p.cfg.DefaultTimeout)
+		made := keepOrCreate(old[s.Name], s, p.cfg.DefaultTimeout)
 		if _, ok := p.codec(s.Wire); !ok && s.Wire != sandboxWire {
 			made.broken = fmt.Errorf("there is no wire %q", s.Wire)
 		}
@@ -152,8 +152,8 @@ func (p *Pool) Update(providers []stoa.Provider) {
 
 func (p *Pool) provider(name string) *provider { return (*p.providers.Load())[name] }
 
-// Healthy reports whether a call of the model would be tried now: some route of it
-// has a provider with room whose breaker is not resting.
+// Healthy reports whether a call of the model would be sent now: for one of its
+// routes the provider is below its maxInFlight and the circuit is not open.
 func (p *Pool) Healthy(m stoa.Model) bool {
 	for _, r := range m.Routes {
 		pr := p.provider(r.Provider)
