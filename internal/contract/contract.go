@@ -39,9 +39,6 @@ var asJSON = sync.OnceValue(func() []byte {
 	return out.Bytes()
 })
 
-// YAML is the document as it was written.
-func YAML() []byte { return bytes.Clone(source) }
-
 // JSON is the document as JSON on one line, in the order of the YAML text. It
 // is computed once; callers must not change it.
 func JSON() []byte { return asJSON() }

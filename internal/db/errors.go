@@ -61,15 +61,6 @@ func IsUnique(err error) bool {
 	return ok && e.Code == "23505"
 }
 
-// IsCheck reports whether an error is a breach of a CHECK.
-func IsCheck(err error) bool {
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return e.Code() == sqlite3.SQLITE_CONSTRAINT_CHECK
-	}
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && e.Code == "23514"
-}
-
 // ErrAgain is for closures that find that their transaction should be run again;
 // [IsPassing] recognises it.
 var ErrAgain = errors.New("db: run the transaction again")

@@ -1,45 +1,46 @@
 package db
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
-// A Lock is what makes this process the only one that writes to a data
-// directory or a PostgreSQL database.
+// A Lock is an exclusive lock on a data directory or a PostgreSQL database: its
+// holder is the only process that writes there.
 type Lock struct {
 	lost    chan struct{}
 	release func() error
 	once    sync.Once
 }
 
-// ErrLocked says that another process has the lock.
+// ErrLocked is returned when another process holds the lock.
 var ErrLocked = errors.New("another stoa process is using it")
 
-// LockFile is the file in a data directory that carries its lock.
+// LockFile is the name of the file in a data directory that its lock is taken on.
+// Its contents mean nothing.
 const LockFile = "stoa.lock"
 
-// LockDir takes the lock of a data directory, which it makes where there is
-// none. The kernel frees it when the process dies.
+// errFileLocked is returned by tryLockFile when another process, or another open
+// file of this one, holds the lock.
+var errFileLocked = errors.New("db: the file is locked")
+
+// LockDir takes the lock of a data directory, and creates the directory when it
+// does not exist. ErrLocked: another process holds it. The kernel releases the
+// lock when the process ends, however it ends.
 func LockDir(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data directory: %w", err)
+		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
-	if err := flock(f); err != nil {
+	if err := tryLockFile(f); err != nil {
 		f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
+		if errors.Is(err, errFileLocked) {
 			return nil, fmt.Errorf("data directory %s: %w; stop it first, or choose another directory", dir, ErrLocked)
 		}
 		return nil, fmt.Errorf("lock the data directory: %w", err)
@@ -47,115 +48,11 @@ func LockDir(dir string) (*Lock, error) {
 	return &Lock{release: f.Close}, nil
 }
 
-func flock(f *os.File) error {
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
-}
-
-const (
-	lockPing     = time.Second     // how often the connection that has the lock is tried
-	lockTimeout = 5 * time.Second // how long an answer may take
-	// lockWait is how long a start waits for the lock: PostgreSQL takes a moment to
-	// notice that the process before was killed.
-	lockWait  = 2 * time.Second
-	lockRetry = 50 * time.Millisecond
-)
-
-// The lock is per database and schema, so that tests can share a database.
-const tryLock = `SELECT pg_try_advisory_lock(hashtext('stoa'), hashtext(current_schema()::text))`
-
-// LockPostgres takes the database's advisory lock on a connection of its own
-// and watches that connection: PostgreSQL frees the lock when it breaks.
-func LockPostgres(ctx context.Context, address string) (*Lock, error) {
-	pc, err := postgresConfig(address)
-	if err != nil {
-		return nil, err
-	}
-	c, err := pgx.ConnectConfig(ctx, pc)
-	if err != nil {
-		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
-	}
-	got, err := acquire(ctx, c)
-	if err != nil {
-		c.Close(context.WithoutCancel(ctx))
-		return nil, fmt.Errorf("lock the database: %w", err)
-	}
-	if !got {
-		c.Close(ctx)
-		return nil, fmt.Errorf("PostgreSQL database %s: %w; stop it first, or choose another database", pc.Database, ErrLocked)
-	}
-	watch, stop := context.WithCancel(context.Background())
-	l := &Lock{lost: make(chan struct{})}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if !watchLock(watch, c) {
-			close(l.lost)
-		}
-	}()
-	l.release = func() error {
-		stop()
-		<-ended
-		ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
-		defer cancel()
-		if !c.IsClosed() { // so that the lock is free when we return, not a moment later
-			c.Exec(ctx, "SELECT pg_advisory_unlock_all()")
-		}
-		return c.Close(ctx)
-	}
-	return l, nil
-}
-
-// acquire tries to take the lock until lockWait is over.
-func acquire(ctx context.Context, c *pgx.Conn) (got bool, err error) {
-	deadline := time.Now().Add(lockWait)
-	for {
-		if err := c.QueryRow(ctx, tryLock).Scan(&got); err != nil || got || time.Now().After(deadline) {
-			return got, err
-		}
-		select {
-		case <-time.After(lockRetry):
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-	}
-}
-
-// watchLock returns true when it was told to stop, false when the connection
-// broke. Between pings it listens, so that a broken connection shows at once.
-func watchLock(ctx context.Context, c *pgx.Conn) bool {
-	for {
-		wait, cancel := context.WithTimeout(ctx, lockPing)
-		_, err := c.WaitForNotification(wait)
-		timedOut := wait.Err() != nil
-		cancel()
-		if ctx.Err() != nil {
-			return true
-		}
-		if err != nil && !timedOut || c.IsClosed() {
-			return false
-		}
-		ping, cancel := context.WithTimeout(ctx, lockTimeout)
-		_, err = c.Exec(ping, "SELECT 1")
-		cancel()
-		if ctx.Err() != nil {
-			return true
-		}
-		if err != nil {
-			return false
-		}
-	}
-}
-
-// Lost is closed when the lock is no longer ours; the process must stop. The
-// lock of a directory cannot be lost, so its channel is nil.
+// Lost returns a channel that is closed when the lock is lost: its connection to
+// PostgreSQL broke. The lock of a directory cannot be lost; its channel is nil.
 func (l *Lock) Lost() <-chan struct{} { return l.lost }
 
-// Release gives the lock back.
+// Release releases the lock. Calls after the first do nothing.
 func (l *Lock) Release() error {
 	var err error
 	l.once.Do(func() { err = l.release() })

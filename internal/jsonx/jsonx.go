@@ -1,5 +1,5 @@
-// Package jsonx is the one JSON package of hand-written code: a strict reading
-// for callers, a lenient one for vendors, and a fast way to write.
+// Package jsonx is the JSON of the hot paths and of what is stored: a strict
+// reading for callers, a lenient one for vendors, and a fast way to write.
 //
 // Strict refuses duplicate member names and invalid UTF-8, because two readers
 // of one document must never see two different things. Lenient takes both,
@@ -10,8 +10,6 @@
 package jsonx
 
 import (
-	"io"
-
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -27,9 +25,6 @@ func Unmarshal(data []byte, into any) error { return json.Unmarshal(data, into) 
 func UnmarshalKnown(data []byte, into any) error {
 	return json.Unmarshal(data, into, json.RejectUnknownMembers(true))
 }
-
-// Read is [Unmarshal] over all of a reader, which has to be bounded by who gives it.
-func Read(r io.Reader, into any) error { return json.UnmarshalRead(r, into) }
 
 // Lenient reads a vendor's JSON: invalid UTF-8 becomes U+FFFD, of duplicate
 // names the last one counts, unknown members are ignored.

@@ -65,14 +65,6 @@ type State struct {
 	Data  string
 }
 
-// For gives the state's data if it belongs to that wire and upstream model.
-func (s State) For(wire, model string) string {
-	if s.Wire == wire && s.Model == model {
-		return s.Data
-	}
-	return ""
-}
-
 // System is the call's whole system text: the instructions, then every system
 // message in order, joined by blank lines.
 func (c Call) System() string {

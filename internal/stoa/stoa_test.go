@@ -130,13 +130,6 @@ func TestEstimateCountsBytesAndMessages(t *testing.T) {
 	}
 }
 
-func TestStateBelongsToOneRoute(t *testing.T) {
-	s := State{Wire: "messages", Model: "m1", Data: "signed"}
-	if s.For("messages", "m1") != "signed" || s.For("messages", "m2") != "" || s.For("chat", "m1") != "" {
-		t.Error("state left its route")
-	}
-}
-
 func TestAKeyGrantsNoMoreThanItHas(t *testing.T) {
 	all, first, one := Key{Scopes: []string{"*"}}, Key{Scopes: []string{"*", "operator"}}, Key{Scopes: []string{"responses"}}
 	for _, c := range []struct {
