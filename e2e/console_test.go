@@ -16,10 +16,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestTheConsoleWorksOnARealHouse does in a browser what an owner does first:
+// TestTheConsoleOnARealService does in a browser what an owner does first:
 // an agent, a session, a schedule that is run at once, an embed. The pages' own
 // tests, with all their looks, stand in internal/web on a stub.
-func TestTheConsoleWorksOnARealHouse(t *testing.T) {
+func TestTheConsoleOnARealService(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a browser takes long to start")
 	}

@@ -153,7 +153,7 @@ func (d *desk) golang(t *testing.T, text string) string {
 	return d.run(t, "openai-go", program, "run", d.file(t, "main.go", text))
 }
 
-func TestThePageOfClientsDoesWhatItSays(t *testing.T) {
+func TestDocsClients(t *testing.T) {
 	all := snippets(t, "docs/clients.md")
 	if len(all) < 9 {
 		t.Fatalf("the page has %d snippets; the test reads it wrongly", len(all))
@@ -205,7 +205,7 @@ func deltas(out string) []string {
 }
 
 // The note on the AI SDK says what happens without its option.
-func TestReferencesToStoredRepliesAreRefusedInWords(t *testing.T) {
+func TestStoredReplyReferencesAreRefused(t *testing.T) {
 	for _, s := range snippets(t, "docs/clients.md") {
 		if !strings.Contains(s.text, "store: false") {
 			continue
@@ -219,7 +219,7 @@ func TestReferencesToStoredRepliesAreRefusedInWords(t *testing.T) {
 	t.Error("no snippet says store: false")
 }
 
-func TestTheQuickstartDoesWhatItSays(t *testing.T) {
+func TestDocsQuickstart(t *testing.T) {
 	d := sandboxDesk(t)
 	var script strings.Builder
 	n := 0
@@ -241,7 +241,7 @@ func TestTheQuickstartDoesWhatItSays(t *testing.T) {
 	}
 }
 
-func TestThePageOfVendorsDoesWhatItSays(t *testing.T) {
+func TestDocsConnectAVendor(t *testing.T) {
 	f := fakeup.Start(t)
 	h := newHouse(t, f.URL, "")
 	h.start()
@@ -275,7 +275,7 @@ func TestThePageOfVendorsDoesWhatItSays(t *testing.T) {
 
 // The README shows the JavaScript client at the address that a house has by
 // itself.
-func TestTheReadmeDoesWhatItSays(t *testing.T) {
+func TestReadme(t *testing.T) {
 	d := sandboxDesk(t)
 	for _, s := range snippets(t, "README.md") {
 		if s.language != "js" {
@@ -289,7 +289,7 @@ func TestTheReadmeDoesWhatItSays(t *testing.T) {
 }
 
 // What the console copies as code runs as it is.
-func TestWhatTheConsoleCopiesRuns(t *testing.T) {
+func TestConsoleSnippetsRun(t *testing.T) {
 	bundle := api.Build(api.BuildOptions{
 		EntryPoints: []string{"../internal/web/ui/src/lib/snippets.ts"}, Bundle: true, Format: api.FormatESModule, LogLevel: api.LogLevelSilent,
 	})

@@ -52,8 +52,8 @@ func viewDifferences() view {
 	}}
 }
 
-// getting makes a command that reads one object and prints it.
-func (e *env) getting(c *cobra.Command, path string, v view) *cobra.Command {
+// getCommand returns c completed to read the object at path and print it by v.
+func (e *env) getCommand(c *cobra.Command, path string, v view) *cobra.Command {
 	o := e.output(c)
 	c.Args = noArgs
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -70,8 +70,10 @@ func (e *env) getting(c *cobra.Command, path string, v view) *cobra.Command {
 	return c
 }
 
-// listing makes a command that reads a list and prints it.
-func (e *env) listing(c *cobra.Command, v view, none string, where func(c *cobra.Command, args []string) (path string, query url.Values, err error)) *cobra.Command {
+// listCommand returns c completed to read a list and print its rows by v; none
+// is the hint for an empty list, and where returns the path and query of the
+// request.
+func (e *env) listCommand(c *cobra.Command, v view, none string, where func(c *cobra.Command, args []string) (path string, query url.Values, err error)) *cobra.Command {
 	o := e.output(c)
 	n := limit(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -83,18 +85,18 @@ func (e *env) listing(c *cobra.Command, v view, none string, where func(c *cobra
 		if err != nil {
 			return err
 		}
-		return o.list(v, call.All(c.Context(), path, query, ask(*n)), *n, none)
+		return o.list(v, call.All(c.Context(), path, query, rowsToFetch(*n)), *n, none)
 	}
 	return c
 }
 
-// fixed is a place that needs no thought.
-func fixed(path string) func(*cobra.Command, []string) (string, url.Values, error) {
+// constantPath returns a where function for a path that depends on no argument.
+func constantPath(path string) func(*cobra.Command, []string) (string, url.Values, error) {
 	return func(*cobra.Command, []string) (string, url.Values, error) { return path, nil, nil }
 }
 
 func (e *env) credits() *cobra.Command {
-	c := e.getting(&cobra.Command{
+	c := e.getCommand(&cobra.Command{
 		Use: "credits", Short: "Show the credits of the account",
 		Long:    "Show the credits of the account. What was granted is what is available, held for running calls, and spent.",
 		Example: "  stoa credits\n  stoa credits --jq .availableMicro",
@@ -133,18 +135,18 @@ and the exit code is 1.`,
 		}
 		if !o.raw() {
 			fmt.Fprintln(e.out)
-			if err := o.list(viewDifferences(), each(found.Differences), 0, ""); err != nil {
+			if err := o.list(viewDifferences(), sequence(found.Differences), 0, ""); err != nil {
 				return err
 			}
 		}
 		return fmt.Errorf("%d lines of the books do not fit the others; tell the operator", len(found.Differences))
 	}
 	c.AddCommand(
-		e.listing(&cobra.Command{
+		e.listCommand(&cobra.Command{
 			Use: "ledger", Short: "List the lines of the ledger", Args: noArgs,
 			Long:    "List every line that changed the balance, newest first: grants, charges and corrections.",
 			Example: "  stoa credits ledger\n  stoa credits ledger --limit 0 --jq '.[] | select(.type==\"grant\")'",
-		}, viewLedger(), "The ledger has no lines yet.", fixed("/credits/ledger")),
+		}, viewLedger(), "The ledger has no lines yet.", constantPath("/credits/ledger")),
 		check,
 	)
 	return c
@@ -187,8 +189,9 @@ func viewReceipt() view {
 	}}
 }
 
-// period adds --from and --to.
-func period(c *cobra.Command) func() (url.Values, error) {
+// periodFlags adds --from and --to to c and returns a function that reads them
+// as query parameters.
+func periodFlags(c *cobra.Command) func() (url.Values, error) {
 	from := c.Flags().String("from", "", "from this `time` on: 2026-11-20, or a span back such as 7d")
 	to := c.Flags().String("to", "", "before this `time`")
 	return func() (url.Values, error) {
@@ -214,7 +217,7 @@ func (e *env) receipts() *cobra.Command {
 		Long:    "List receipts, newest first.",
 		Example: "  stoa receipts list --from 1d\n  stoa receipts list --model alpha-sonnet-5-5 --limit 0 --json",
 	}
-	span := period(list)
+	span := periodFlags(list)
 	filters := map[string]*string{
 		"model":     list.Flags().String("model", "", "only calls that this `model` served"),
 		"keyId":     list.Flags().String("key", "", "only calls of the key with this `id`"),
@@ -223,7 +226,7 @@ func (e *env) receipts() *cobra.Command {
 		"sessionId": list.Flags().String("session", "", "only steps of the session with this `id`"),
 		"endUser":   list.Flags().String("end-user", "", "only calls for this end `user`"),
 	}
-	e.listing(list, viewReceipts(), "There are no receipts.", func(*cobra.Command, []string) (string, url.Values, error) {
+	e.listCommand(list, viewReceipts(), "There are no receipts.", func(*cobra.Command, []string) (string, url.Values, error) {
 		query, err := span()
 		if err != nil {
 			return "", nil, err
@@ -256,8 +259,8 @@ func (e *env) receipts() *cobra.Command {
 	return c
 }
 
-// groupings are what usage can be grouped by: the word, its member in a row and
-// its heading.
+// groupings returns the columns that usage can be grouped by, under the names
+// that --by takes.
 func groupings() map[string]column {
 	return map[string]column{
 		"day": {"Day", "day", plain}, "model": {"Model", "model", flexible}, "key": {"Key", "keyId", plain},
@@ -287,7 +290,7 @@ space, key, session and endUser. Days are those of UTC.`,
 	o := e.output(c)
 	by := c.Flags().StringSlice("by", []string{"day"}, "what to group by, in `order`")
 	csv := c.Flags().Bool("csv", false, "print CSV with a line of names")
-	span := period(c)
+	span := periodFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		words := make([]string, len(*by))
 		for i, word := range *by {
@@ -324,7 +327,7 @@ space, key, session and endUser. Days are those of UTC.`,
 		if o.raw() {
 			return o.printJSON(raw)
 		}
-		return o.list(viewUsage(words), each(report.Data), 0, "Nothing was used in that time.")
+		return o.list(viewUsage(words), sequence(report.Data), 0, "Nothing was used in that time.")
 	}
 	return c
 }

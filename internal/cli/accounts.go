@@ -59,16 +59,16 @@ func (e *env) accounts() *cobra.Command {
 	c := group("accounts", "Make and look after customers' accounts", "Make and look after customers' accounts. It takes a key with the scope operator, as the first one has.")
 	c.AddCommand(
 		e.accountsCreate(),
-		e.listing(&cobra.Command{
+		e.listCommand(&cobra.Command{
 			Use: "list", Short: "List the accounts", Args: noArgs,
 			Long: "List all accounts of the service, newest first.", Example: "  stoa accounts list",
-		}, viewAccounts(), "There are no accounts.", fixed("/accounts")),
-		e.accountDoing("get ACCOUNT", "Show an account", "Show an account with its credits.", "  stoa accounts get acc_01k9zqd3m8w5x7y2c4b6n8p0ra", nil),
+		}, viewAccounts(), "There are no accounts.", constantPath("/accounts")),
+		e.accountCommand("get ACCOUNT", "Show an account", "Show an account with its credits.", "  stoa accounts get acc_01k9zqd3m8w5x7y2c4b6n8p0ra", nil),
 		e.accountsPlan(),
-		e.accountDoing("suspend ACCOUNT", "Refuse all keys of an account",
+		e.accountCommand("suspend ACCOUNT", "Refuse all keys of an account",
 			"Refuse all keys of an account, within a second, until it is resumed. Nothing is lost.",
 			"  stoa accounts suspend acc_01k9zqd3m8w5x7y2c4b6n8p0ra", map[string]any{"suspended": true}),
-		e.accountDoing("resume ACCOUNT", "Lift the suspension of an account", "Lift the suspension of an account.",
+		e.accountCommand("resume ACCOUNT", "Lift the suspension of an account", "Lift the suspension of an account.",
 			"  stoa accounts resume acc_01k9zqd3m8w5x7y2c4b6n8p0ra", map[string]any{"suspended": false}),
 		e.accountsGrant(), e.accountsKeys(),
 	)
@@ -77,9 +77,9 @@ func (e *env) accounts() *cobra.Command {
 
 func accountPath(id string) string { return "/accounts/" + url.PathEscape(id) }
 
-// accountDoing makes a command that reads an account, or changes it by a body
-// that never differs.
-func (e *env) accountDoing(use, short, long, example string, body map[string]any) *cobra.Command {
+// accountCommand returns a command that reads an account (body nil) or changes
+// it with a constant body.
+func (e *env) accountCommand(use, short, long, example string, body map[string]any) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: takes("ACCOUNT")}
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error { return e.changeAccount(c, o, args[0], body) }

@@ -56,15 +56,16 @@ func viewVersions() view {
 	}}
 }
 
-// A place is where objects of a kind are, and how people name them.
-type place struct{ path, prefix, word, words string }
+// A collection is the path of a kind of object, the prefix of its ids, and its
+// name in the singular and plural.
+type collection struct{ path, prefix, word, words string }
 
-func spacesPlace() place { return place{"/spaces", "spc_", "space", "spaces"} }
-func agentsPlace() place { return place{"/api-agents", "agt_", "agent", "agents"} }
+func spaceCollection() collection { return collection{"/spaces", "spc_", "space", "spaces"} }
+func agentCollection() collection { return collection{"/api-agents", "agt_", "agent", "agents"} }
 
-// find gives the id of what a person named: an id, an external id, or a name
-// that only one has.
-func (p place) find(ctx context.Context, call *client.Client, name string) (string, error) {
+// find resolves what the user typed to an id: an id itself, an external id, or
+// a name that exactly one object has.
+func (p collection) find(ctx context.Context, call *client.Client, name string) (string, error) {
 	if strings.HasPrefix(name, p.prefix) {
 		return name, nil
 	}
@@ -103,8 +104,9 @@ func (p place) find(ctx context.Context, call *client.Client, name string) (stri
 	return "", fmt.Errorf("%d %s have the name %q; use an id: %s", len(ids), p.words, name, strings.Join(ids, ", "))
 }
 
-// one makes a command about one object that a person names.
-func (e *env) one(p place, c *cobra.Command, do func(ctx context.Context, call *client.Client, o *output, path string, args []string) error) *cobra.Command {
+// onObject returns c completed with do, which gets the path of the object that
+// the first argument names and the remaining arguments.
+func (e *env) onObject(p collection, c *cobra.Command, do func(ctx context.Context, call *client.Client, o *output, path string, args []string) error) *cobra.Command {
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call, err := e.ready(o)
@@ -120,8 +122,9 @@ func (e *env) one(p place, c *cobra.Command, do func(ctx context.Context, call *
 	return c
 }
 
-// reading gets the object and prints it.
-func reading(v view) func(context.Context, *client.Client, *output, string, []string) error {
+// printObject returns an action for [env.onObject] that reads the object and
+// prints it by v.
+func printObject(v view) func(context.Context, *client.Client, *output, string, []string) error {
 	return func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		raw, err := call.JSON(ctx, http.MethodGet, path, nil, nil, nil)
 		if err != nil {
@@ -131,8 +134,9 @@ func reading(v view) func(context.Context, *client.Client, *output, string, []st
 	}
 }
 
-// removing makes a command that deletes an object once that is confirmed.
-func (e *env) removing(p place, c *cobra.Command, lost string, query func() url.Values) *cobra.Command {
+// deleteCommand returns c completed to delete one object after a confirmation.
+// lost ends the question: what is lost with it.
+func (e *env) deleteCommand(p collection, c *cobra.Command, lost string, query func() url.Values) *cobra.Command {
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call, err := e.client()
@@ -159,22 +163,22 @@ func (e *env) removing(p place, c *cobra.Command, lost string, query func() url.
 	return c
 }
 
-// describing are the flags that spaces and agents share.
-type describing struct {
+// describeFlags are the flags that spaces and agents share.
+type describeFlags struct {
 	name, description, externalID *string
 	metadata                      *[]string
 }
 
-func describe(c *cobra.Command) describing {
+func describe(c *cobra.Command) describeFlags {
 	f := c.Flags()
-	return describing{
+	return describeFlags{
 		name: f.String("name", "", "what it is called"), description: f.String("description", "", "what it is for"),
 		externalID: f.String("external-id", "", "your own `id` for it, unique in the account"),
 		metadata:   f.StringArray("metadata", nil, "a `name=value` pair to keep with it"),
 	}
 }
 
-func (d describing) body(c *cobra.Command) (map[string]any, error) {
+func (d describeFlags) body(c *cobra.Command) (map[string]any, error) {
 	body := map[string]any{}
 	set(body, c, "name", "name", *d.name)
 	set(body, c, "description", "description", *d.description)
@@ -189,16 +193,17 @@ func (d describing) body(c *cobra.Command) (map[string]any, error) {
 	return body, nil
 }
 
-// deletingOf completes a command that deletes things of an agent by their ids.
-// The verb is what the person is asked; lost is what goes with them.
-func (e *env) deletingOf(c *cobra.Command, below, verb, one, many, lost string) *cobra.Command {
+// deleteItemsCommand returns c completed to delete items of an agent by their
+// ids, after a confirmation. verb begins the question, and lost ends it: what
+// is lost with them.
+func (e *env) deleteItemsCommand(c *cobra.Command, below, verb, one, many, lost string) *cobra.Command {
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call, err := e.client()
 		if err != nil {
 			return err
 		}
-		agent, err := agentsPlace().find(c.Context(), call, args[0])
+		agent, err := agentCollection().find(c.Context(), call, args[0])
 		if err != nil {
 			return err
 		}
@@ -206,7 +211,7 @@ func (e *env) deletingOf(c *cobra.Command, below, verb, one, many, lost string) 
 			return err
 		}
 		for _, id := range args[1:] {
-			path := agentsPlace().path + "/" + url.PathEscape(agent) + below + url.PathEscape(id)
+			path := agentCollection().path + "/" + url.PathEscape(agent) + below + url.PathEscape(id)
 			if _, err := call.JSON(c.Context(), http.MethodDelete, path, nil, nil, nil); err != nil {
 				return err
 			}
@@ -217,7 +222,7 @@ func (e *env) deletingOf(c *cobra.Command, below, verb, one, many, lost string) 
 	return c
 }
 
-// patch changes an object and prints it.
+// patch changes an object and prints the result. An empty body is wrong usage.
 func (e *env) patch(ctx context.Context, call *client.Client, o *output, path string, body map[string]any, v view) error {
 	if len(body) == 0 {
 		return usagef("nothing is to be changed; name it with flags")
@@ -229,9 +234,9 @@ func (e *env) patch(ctx context.Context, call *client.Client, o *output, path st
 	return o.object(v, raw)
 }
 
-// agentFlags describe an agent.
+// agentFlags are the flags of agents create and update.
 type agentFlags struct {
-	describing
+	describeFlags
 	space, instructions, model, drive *string
 	credits                           *string
 	timeout                           *string
@@ -242,20 +247,20 @@ type agentFlags struct {
 func newAgentFlags(c *cobra.Command) agentFlags {
 	f := c.Flags()
 	return agentFlags{
-		describing:   describe(c),
-		space:        f.String("space", "", "the `space` it is in; default: the account's default space"),
-		instructions: f.StringP("instructions", "i", "", "`text` that tells it what it is and does; @FILE reads a file"),
-		model:        f.StringP("model", "m", "", "`model` it thinks with; default: auto"),
-		drive:        f.String("drive", "", "read_only or read_write: what it may do with its drive"),
-		credits:      f.String("max-credits", "", "what a turn may cost, in `credits`"),
-		timeout:      f.String("timeout", "", "how long a turn may take, such as 90s"),
-		steps:        f.Int("max-steps", 0, "how many model calls a turn may make"),
-		embeds:       f.Bool("embeds", true, "whether it may be shown in pages"),
+		describeFlags: describe(c),
+		space:         f.String("space", "", "the `space` it is in; default: the account's default space"),
+		instructions:  f.StringP("instructions", "i", "", "`text` that tells it what it is and does; @FILE reads a file"),
+		model:         f.StringP("model", "m", "", "`model` that it uses; default: auto"),
+		drive:         f.String("drive", "", "read_only or read_write: what it may do with its drive"),
+		credits:       f.String("max-credits", "", "what a turn may cost, in `credits`"),
+		timeout:       f.String("timeout", "", "how long a turn may take, such as 90s"),
+		steps:         f.Int("max-steps", 0, "how many model calls a turn may make"),
+		embeds:        f.Bool("embeds", true, "whether it may be shown in pages"),
 	}
 }
 
 func (a agentFlags) body(ctx context.Context, e *env, c *cobra.Command, call *client.Client) (map[string]any, error) {
-	body, err := a.describing.body(c)
+	body, err := a.describeFlags.body(c)
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +292,7 @@ func (a agentFlags) body(ctx context.Context, e *env, c *cobra.Command, call *cl
 		body["limits"] = limits
 	}
 	if *a.space != "" {
-		if body["spaceId"], err = spacesPlace().find(ctx, call, *a.space); err != nil {
+		if body["spaceId"], err = spaceCollection().find(ctx, call, *a.space); err != nil {
 			return nil, err
 		}
 	}
@@ -301,7 +306,7 @@ func (e *env) agents() *cobra.Command {
 		Long: "List the agents of the account, newest first.", Example: "  stoa agents list\n  stoa agents list --space spc_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}
 	space := list.Flags().String("space", "", "only of the space with this `id`")
-	e.listing(list, viewAgents(), "There are no agents yet; \"stoa agents create\" makes one.", func(*cobra.Command, []string) (string, url.Values, error) {
+	e.listCommand(list, viewAgents(), "There are no agents yet; \"stoa agents create\" makes one.", func(*cobra.Command, []string) (string, url.Values, error) {
 		query := url.Values{}
 		if *space != "" {
 			query.Set("spaceId", *space)
@@ -309,12 +314,12 @@ func (e *env) agents() *cobra.Command {
 		return "/api-agents", query, nil
 	})
 	c.AddCommand(list,
-		e.one(agentsPlace(), &cobra.Command{
+		e.onObject(agentCollection(), &cobra.Command{
 			Use: "get AGENT", Short: "Show an agent", Args: takes("AGENT"),
 			Long: "Show an agent with its instructions and limits.", Example: "  stoa agents get support\n  stoa agents get support --jq .instructions",
-		}, reading(viewAgent())),
+		}, printObject(viewAgent())),
 		e.agentsCreate(), e.agentsUpdate(),
-		e.removing(agentsPlace(), &cobra.Command{
+		e.deleteCommand(agentCollection(), &cobra.Command{
 			Use: "delete AGENT", Short: "Delete an agent", Args: takes("AGENT"),
 			Long:    "Delete an agent with its drive, sessions and schedules. Turns that run are cancelled; receipts stay.",
 			Example: "  stoa agents delete support --yes",
@@ -357,7 +362,7 @@ func (e *env) agentsCreate() *cobra.Command {
 	return c
 }
 
-// defaultSpace is the account's own space for agents that name none.
+// defaultSpace returns the id of the account's default space.
 func (e *env) defaultSpace(ctx context.Context, call *client.Client) (string, error) {
 	var me struct {
 		DefaultSpaceID *string `json:"defaultSpaceId"`
@@ -379,7 +384,7 @@ access makes a new version. Sessions keep the version they began with.`,
 		Example: "  stoa agents update support -m alpha-sonnet-5-5\n  stoa agents update support -i @instructions.md",
 	}
 	a := newAgentFlags(c)
-	return e.one(agentsPlace(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		body, err := a.body(ctx, e, c, call)
 		if err != nil {
 			return err
@@ -394,13 +399,13 @@ func (e *env) agentsVersions() *cobra.Command {
 		Long: "List the versions of an agent: its instructions, model, limits and drive access as they were.", Example: "  stoa agents versions support",
 	}
 	n := limit(c)
-	return e.one(agentsPlace(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		return o.list(viewVersions(), call.All(ctx, path+"/versions", nil, ask(*n)), *n, "There are no versions.")
+	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+		return o.list(viewVersions(), call.All(ctx, path+"/versions", nil, rowsToFetch(*n)), *n, "There are no versions.")
 	})
 }
 
 func (e *env) agentsRollback() *cobra.Command {
-	return e.one(agentsPlace(), &cobra.Command{
+	return e.onObject(agentCollection(), &cobra.Command{
 		Use: "rollback AGENT VERSION", Short: "Go back to an earlier version", Args: takes("AGENT", "VERSION"),
 		Long: "Make a new version of an agent that is like an earlier one.", Example: "  stoa agents rollback support 3",
 	}, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
@@ -422,11 +427,11 @@ func (e *env) agentsDuplicate() *cobra.Command {
 		Long: "Make a second agent with the same configuration. Its drive is empty and it has no sessions.", Example: "  stoa agents duplicate support --name support-test",
 	}
 	name, space := c.Flags().String("name", "", "what the new one is called"), c.Flags().String("space", "", "the `space` it is in; default: beside the old one")
-	return e.one(agentsPlace(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		body := map[string]any{}
 		set(body, c, "name", "name", *name)
 		if *space != "" {
-			id, err := spacesPlace().find(ctx, call, *space)
+			id, err := spaceCollection().find(ctx, call, *space)
 			if err != nil {
 				return err
 			}

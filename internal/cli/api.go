@@ -63,7 +63,8 @@ When the service refuses, its answer is printed all the same and the exit code i
 	return c
 }
 
-// apiCall sends the request and prints what comes back, whatever it is.
+// apiCall sends r and prints the reply, an error reply included, with status
+// and headers if include is set.
 func (e *env) apiCall(ctx context.Context, call *client.Client, r client.Request, o *output, include bool) error {
 	res, err := call.Do(ctx, r)
 	if refused, ok := errors.AsType[*client.Error](err); ok {
@@ -101,7 +102,8 @@ func (e *env) apiCall(ctx context.Context, call *client.Client, r client.Request
 	return o.printJSON(body)
 }
 
-// copyBody copies a reply as it arrives; to a terminal without what could steer it.
+// copyBody copies a reply to standard output as it arrives; to a terminal
+// without control characters, and only if it is text.
 func (e *env) copyBody(ctx context.Context, res *http.Response) error {
 	out := e.out
 	media := res.Header.Get("Content-Type")
@@ -121,7 +123,7 @@ func (e *env) copyBody(ctx context.Context, res *http.Response) error {
 	return err
 }
 
-// cleaner is a writer to a terminal of text that others wrote.
+// A cleaner is a writer to a terminal that drops control characters.
 type cleaner struct{ out io.Writer }
 
 func (c cleaner) Write(b []byte) (int, error) {
@@ -129,7 +131,7 @@ func (c cleaner) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// copyOut gets a path and copies it to standard output.
+// copyOut sends a GET and copies the reply to standard output.
 func (e *env) copyOut(ctx context.Context, call *client.Client, path string, query url.Values) error {
 	res, err := call.Do(ctx, client.Request{Path: path, Query: query})
 	if err != nil {
@@ -139,7 +141,8 @@ func (e *env) copyOut(ctx context.Context, call *client.Client, path string, que
 	return e.copyBody(ctx, res)
 }
 
-// apiRequest reads a command line of "stoa api".
+// apiRequest builds the request that the arguments and flags of "stoa api"
+// describe.
 func (e *env) apiRequest(args, texts, typed, headers []string, input string) (client.Request, error) {
 	r := client.Request{Header: http.Header{}}
 	fields := len(texts)+len(typed) > 0
@@ -201,7 +204,7 @@ func (e *env) apiRequest(args, texts, typed, headers []string, input string) (cl
 	return r, err
 }
 
-// fields makes an object of -f and -F.
+// fields builds a JSON object from the values of -f and -F.
 func (e *env) fields(texts, typed []string) (map[string]any, error) {
 	body := map[string]any{}
 	add := func(pair string, read func(string) (any, error)) error {
@@ -228,7 +231,8 @@ func (e *env) fields(texts, typed []string) (map[string]any, error) {
 	return body, nil
 }
 
-// typed reads a value of -F.
+// typed converts a value of -F: true, false, null and numbers are JSON, @FILE
+// is the content of a file, and anything else is text.
 func (e *env) typed(text string) (any, error) {
 	switch text {
 	case "true":
@@ -247,7 +251,7 @@ func (e *env) typed(text string) (any, error) {
 	return text, nil
 }
 
-// put sets a member by a name such as a, a[b][c] or a[].
+// put sets the member that name describes: a, a[b][c], or a[] to append.
 func put(object map[string]any, name string, value any) error {
 	head, rest, nested := strings.Cut(name, "[")
 	if !nested {
@@ -274,7 +278,7 @@ func put(object map[string]any, name string, value any) error {
 	return put(below, inner+after, value)
 }
 
-// readFile opens a file of the user's for reading.
+// readFile opens a file for reading and returns its size in bytes.
 func readFile(name string) (*os.File, int64, error) {
 	f, err := os.Open(name)
 	if err != nil {

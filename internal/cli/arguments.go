@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// takes makes the rule that a command has these arguments. The last may end
-// with "..." for one or more of it; one in brackets may be left out.
+// takes returns the check that a command has these arguments. The last name may
+// end with "..." for one or more; a name in brackets is optional.
 func takes(names ...string) cobra.PositionalArgs {
 	least, most := 0, len(names)
 	for _, name := range names {
@@ -34,8 +34,9 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// textOf gives what a flag means: its text, or the content of a file after an
-// "@", "@-" being standard input.
+// textOf returns the text that a flag's value stands for: the value itself, or
+// after an "@" the content of that file ("@-": standard input), of at most
+// maxPrompt bytes.
 func (e *env) textOf(value string) (string, error) {
 	name, isFile := strings.CutPrefix(value, "@")
 	if !isFile {
@@ -57,7 +58,7 @@ func (e *env) textOf(value string) (string, error) {
 	return string(text), nil
 }
 
-// metadata reads pairs such as tier=gold.
+// metadata parses pairs such as tier=gold.
 func metadata(pairs []string) (map[string]any, error) {
 	out := map[string]any{}
 	for _, pair := range pairs {
@@ -70,8 +71,8 @@ func metadata(pairs []string) (map[string]any, error) {
 	return out, nil
 }
 
-// moment reads a time as people write it: a date, an RFC 3339 time, or a span
-// such as 7d or 12h that counts from now, backwards where past is set.
+// moment parses a time: a date, an RFC 3339 time, or a duration such as 7d or
+// 12h counted from now, backwards if past is set. Without a zone it is UTC.
 func moment(text string, now time.Time, past bool) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02"} {
 		if t, err := time.ParseInLocation(layout, text, time.UTC); err == nil {
@@ -88,7 +89,8 @@ func moment(text string, now time.Time, past bool) (time.Time, error) {
 	return now.Add(d), nil
 }
 
-// span reads a length of time; beside what Go reads, days as in 30d.
+// span parses a duration as time.ParseDuration does, and whole days as in 30d.
+// It is never negative.
 func span(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		var n int
@@ -103,11 +105,11 @@ func span(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// stamp writes a time as the API takes it.
+// stamp formats a time as the API expects it: RFC 3339, UTC, milliseconds.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// set puts a flag's value into a body if the flag was given. An empty text
-// clears a member, which the API spells null.
+// set copies a flag's value into a body if the flag was given. An empty text
+// clears the member: the API spells that null.
 func set(body map[string]any, c *cobra.Command, flag, member string, value any) {
 	if !c.Flags().Changed(flag) {
 		return
@@ -119,14 +121,14 @@ func set(body map[string]any, c *cobra.Command, flag, member string, value any) 
 	body[member] = value
 }
 
-// limit adds --limit to a list.
+// limit adds --limit to a list command; 0 means all.
 func limit(c *cobra.Command) *int {
 	return c.Flags().IntP("limit", "L", 30, "show at most `n`; 0 shows all")
 }
 
-// ask is how many rows to ask for to show at most n and know whether there are
-// more.
-func ask(n int) int {
+// rowsToFetch returns how many rows to request so that n can be shown and it is
+// known whether there are more; 0 means all.
+func rowsToFetch(n int) int {
 	if n <= 0 {
 		return 0
 	}

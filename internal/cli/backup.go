@@ -10,7 +10,7 @@ import (
 	"stoa/internal/store"
 )
 
-// errPgDump is what backups of PostgreSQL get.
+// errPgDump is the error of backup and restore on PostgreSQL.
 var errPgDump = errors.New("this store is on PostgreSQL: use pg_dump and pg_restore, see docs/operations.md")
 
 func (e *env) backup() *cobra.Command {
@@ -79,7 +79,8 @@ backup is restored all the same.`,
 	return c
 }
 
-// embedded loads the settings of a store in files.
+// embedded loads the settings and fails with errPgDump if the store is not
+// SQLite.
 func embedded(load func() (config.Config, error)) (config.Config, error) {
 	cfg, err := load()
 	if err != nil {
@@ -101,7 +102,7 @@ func (e *env) describe(what string, m store.Manifest) error {
 	return err
 }
 
-// oneArg wants exactly one argument, by that name.
+// oneArg returns the check that there is exactly one argument.
 func oneArg(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != 1 {

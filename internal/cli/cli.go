@@ -29,7 +29,8 @@ const (
 	exitInterrupted = 130
 )
 
-// env is what a command may touch.
+// env is the environment of a command: variables, streams and signals. Commands
+// use nothing else of the process.
 type env struct {
 	environ  []string // as os.Environ gives it
 	in       io.Reader
@@ -38,15 +39,15 @@ type env struct {
 	hangup   <-chan os.Signal
 }
 
-// usageError is a command line that makes no sense; it exits with 2.
+// A usageError is a wrong command line; the exit code is 2.
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
 
-// usagef makes a usageError.
+// usagef returns a usageError.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// getenv is a variable's value, empty where it is not set.
+// getenv returns the value of a variable, empty if it is not set.
 func (e *env) getenv(name string) string {
 	for i := len(e.environ) - 1; i >= 0; i-- { // the last one counts
 		if n, value, ok := strings.Cut(e.environ[i], "="); ok && n == name {
@@ -56,9 +57,9 @@ func (e *env) getenv(name string) string {
 	return ""
 }
 
-// Main runs one command line, with an environment as os.Environ gives it, and
-// gives the exit code. Hangup carries the signals after which a server reads its
-// configuration again; nil means none.
+// Main runs one command line and returns the exit code. environ has the form of
+// os.Environ; hangup carries the signals after which a server reloads its
+// configuration, and may be nil.
 func Main(ctx context.Context, args, environ []string, hangup <-chan os.Signal, in io.Reader, out, errOut io.Writer) int {
 	e := &env{environ: environ, in: in, stdin: interruptible{ctx, in}, out: out, err: errOut, hangup: hangup}
 	root := e.root()
@@ -72,12 +73,12 @@ func Main(ctx context.Context, args, environ []string, hangup <-chan os.Signal, 
 	}
 	code := exitCode(err)
 	if code != exitInterrupted {
-		e.complain(err)
+		e.printError(err)
 	}
 	return code
 }
 
-// exitCode is what an error means to a script.
+// exitCode returns the exit code for an error.
 func exitCode(err error) int {
 	if errors.Is(err, context.Canceled) {
 		return exitInterrupted
@@ -94,17 +95,17 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// complain says what went wrong and what to do next.
-func (e *env) complain(err error) {
+// printError prints an error and, where it is known, what to do about it.
+func (e *env) printError(err error) {
 	text := e.fold("stoa: "+strings.TrimRight(err.Error(), "\n"), 0)
 	fmt.Fprintln(e.err, e.style(e.err).paint("31", "stoa:")+strings.TrimPrefix(text, "stoa:"))
-	if next := e.next(err); next != "" {
+	if next := e.remedy(err); next != "" {
 		fmt.Fprintln(e.err, e.fold(next, 2))
 	}
 }
 
-// next is what helps against an error, where that is known.
-func (e *env) next(err error) string {
+// remedy returns what to do about an error, empty if that is not known.
+func (e *env) remedy(err error) string {
 	if client.Unreachable(err) {
 		return `Is the service running? "stoa serve" starts one here; STOA_BASE_URL or "stoa login --base-url" name another.`
 	}
@@ -135,7 +136,7 @@ func (e *env) next(err error) string {
 }
 
 func (e *env) root() *cobra.Command {
-	root := group("stoa", "One door to every model, and a home for agents behind it.", `Stoa is a service that answers model calls in the Responses format, and its command line.
+	root := group("stoa", "One endpoint for every model, and a host for agents.", `Stoa is a service that answers model calls in the Responses format, and its command line.
 
 Run it, log in with the key it prints, and ask; or call it with any client of that format:
 
@@ -156,8 +157,8 @@ failed or cancelled, 130 interrupted. Data goes to standard output, everything e
 	return root
 }
 
-// group makes a command that only holds others. Without a known one below it,
-// it is wrong usage: cobra alone would print help and succeed.
+// group returns a command that only holds others. An unknown or missing
+// subcommand is wrong usage (cobra alone would print help and succeed).
 func group(use, short, long string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs,
@@ -170,7 +171,8 @@ func group(use, short, long string) *cobra.Command {
 	}
 }
 
-// unknown is the error of a command that a group does not have.
+// unknown returns the error for a subcommand that does not exist, with
+// suggestions.
 func unknown(c *cobra.Command, name string) error {
 	text := fmt.Sprintf("there is no command %q; see %s --help", c.CommandPath()+" "+name, c.CommandPath())
 	c.SuggestionsMinimumDistance = 2
@@ -180,7 +182,7 @@ func unknown(c *cobra.Command, name string) error {
 	return usageError{errors.New(text)}
 }
 
-// noArgs refuses what a command would ignore.
+// noArgs is the check that there are no arguments.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("%s takes no arguments, and %q is one; see %s --help", c.CommandPath(), args[0], c.CommandPath())
@@ -188,7 +190,9 @@ func noArgs(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// build is the program's version and commit, from what the Go tool recorded.
+// build returns the program's version and commit. The version is the one that
+// make build sets, else the one that the Go tool recorded ("dev" in a build
+// without either).
 func build() (version, commit string) {
 	version, commit = "dev", "unknown"
 	info, ok := debug.ReadBuildInfo()

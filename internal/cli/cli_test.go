@@ -30,7 +30,7 @@ func every(c *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
-func TestEveryCommandSaysWhatItDoesWithAnExample(t *testing.T) {
+func TestEveryCommandHasHelpAndAnExample(t *testing.T) {
 	every((&env{}).root(), func(c *cobra.Command) {
 		name := c.CommandPath()
 		if c.Short == "" || c.Long == "" || strings.HasSuffix(c.Short, ".") && c.Name() != "stoa" {
@@ -187,7 +187,7 @@ func TestAmountsAreReadExactly(t *testing.T) {
 	}
 }
 
-func TestTimesAreSaidRelatively(t *testing.T) {
+func TestRelativeTimes(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for d, want := range map[time.Duration]string{
 		-10 * time.Second: "just now", -3 * time.Minute: "3 min ago", -5 * time.Hour: "5 h ago", -30 * time.Hour: "1 day ago",
@@ -199,7 +199,7 @@ func TestTimesAreSaidRelatively(t *testing.T) {
 	}
 }
 
-func TestNothingThatOthersWroteSteersATerminal(t *testing.T) {
+func TestControlCharactersAreRemoved(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain\nlines\tand tabs": "plain\nlines\tand tabs",
 		"\x1b[2Jgone":            "[2Jgone",
@@ -292,7 +292,7 @@ func TestAddressesAreCompleted(t *testing.T) {
 	}
 }
 
-func TestTheProgramStartsWithoutAHome(t *testing.T) {
+func TestTheProgramStartsWithoutHOME(t *testing.T) {
 	var out, errOut bytes.Buffer
 	if code := Main(t.Context(), []string{"version"}, nil, nil, strings.NewReader(""), &out, &errOut); code != 0 || !strings.HasPrefix(out.String(), "stoa ") {
 		t.Errorf("exits with %d, %q, %q", code, out.String(), errOut.String())

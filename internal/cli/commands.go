@@ -2,13 +2,13 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// commands puts every command in its place.
+// commands adds every command to root, in groups.
 func (e *env) commands(root *cobra.Command) {
 	for _, g := range []struct {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"talk", "Ask", []*cobra.Command{e.respond(), e.chat(), e.models()}},
+		{"ask", "Ask", []*cobra.Command{e.respond(), e.chat(), e.models()}},
 		{"agents", "Agents", []*cobra.Command{e.agents(), e.spaces(), e.drive(), e.sessions(), e.tasks(), e.embeds()}},
 		{"account", "Account", []*cobra.Command{
 			e.login(), e.logout(), e.whoami(), e.keys(), e.credits(), e.usage(), e.receipts(),
@@ -24,7 +24,7 @@ func (e *env) commands(root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	helped(root)
+	addHelpFlag(root)
 	root.SetHelpFunc(e.help)
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [COMMAND]...", Short: "Show help for a command", Hidden: true,
@@ -42,11 +42,12 @@ func (e *env) commands(root *cobra.Command) {
 	})
 }
 
-// helped gives every command its --help in our words.
-func helped(c *cobra.Command) {
+// addHelpFlag defines --help for c and its subcommands, so that its text is
+// ours.
+func addHelpFlag(c *cobra.Command) {
 	c.Flags().BoolP("help", "h", false, "show this help")
 	for _, sub := range c.Commands() {
-		helped(sub)
+		addHelpFlag(sub)
 	}
 }
 

@@ -56,26 +56,26 @@ that only one has. Paths are relative, with / between folders.`)
 	return c
 }
 
-// A remote is the drive of one agent.
+// A remote is the drive of one agent, as the client calls it.
 type remote struct {
 	call *client.Client
 	path string // of the drive, below the API
 }
 
-// remote finds the drive of the agent that was named.
+// remote resolves the agent that the user named and returns its drive.
 func (e *env) remote(ctx context.Context, call *client.Client, agent string) (remote, error) {
-	id, err := agentsPlace().find(ctx, call, agent)
+	id, err := agentCollection().find(ctx, call, agent)
 	return remote{call, "/api-agents/" + url.PathEscape(id) + "/drive"}, err
 }
 
-// A file is what is known of a file on a drive.
+// A file is a file on a drive, as lists return it.
 type file struct {
 	Path   string `json:"path"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
 
-// files lists the files below a prefix.
+// files lists the files whose paths begin with prefix.
 func (r remote) files(ctx context.Context, prefix string) ([]file, error) {
 	query := url.Values{}
 	if prefix != "" {
@@ -95,7 +95,8 @@ func (r remote) files(ctx context.Context, prefix string) ([]file, error) {
 	return out, nil
 }
 
-// onDrive makes a command about the drive of the agent that is its first argument.
+// onDrive returns c completed with do, which gets the drive of the agent that
+// the first argument names and the remaining arguments.
 func (e *env) onDrive(c *cobra.Command, do func(ctx context.Context, r remote, o *output, args []string) error) *cobra.Command {
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -112,7 +113,8 @@ func (e *env) onDrive(c *cobra.Command, do func(ctx context.Context, r remote, o
 	return c
 }
 
-// folder is a prefix that names a folder, with its slash; empty for the root.
+// folder returns the prefix of a folder, with a slash at its end; empty for the
+// root.
 func folder(name string) string {
 	name = strings.Trim(path.Clean("/"+name), "/")
 	if name == "" {
@@ -145,11 +147,12 @@ func (e *env) driveLs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return o.list(viewFiles(), each(append(folders, rows...)), 0, "There are no files here.")
+		return o.list(viewFiles(), sequence(append(folders, rows...)), 0, "There are no files here.")
 	})
 }
 
-// folder reads one folder: its folders, as objects with a path alone, and its files.
+// folder lists one folder: its folders as objects that have only a path, and
+// its files.
 func (r remote) folder(ctx context.Context, query url.Values) (folders, files []jsonx.Value, err error) {
 	query.Set("limit", fmt.Sprint(client.MaxPage))
 	for {
@@ -207,7 +210,8 @@ func (e *env) driveCat() *cobra.Command {
 	return c
 }
 
-// catBody copies a file byte for byte, but to a terminal.
+// catBody copies a file byte for byte; to a terminal, only text without control
+// characters.
 func (e *env) catBody(ctx context.Context, res *http.Response) error {
 	if isTerminal(e.out) {
 		return e.copyBody(ctx, res)
@@ -243,7 +247,8 @@ func (e *env) driveRm() *cobra.Command {
 	return c
 }
 
-// remove deletes a file or a folder.
+// remove deletes a file, or with deep a folder, after a confirmation; with dry
+// it only prints what it would delete.
 func (e *env) remove(ctx context.Context, r remote, name string, deep, yes, dry bool) error {
 	query := url.Values{"path": {name}}
 	if !deep {
@@ -332,7 +337,7 @@ func (e *env) driveSearch() *cobra.Command {
 		if _, err := r.call.JSON(ctx, http.MethodGet, r.path+"/search", query, nil, &found); err != nil {
 			return err
 		}
-		return o.list(viewHits(), each(found.Data), 0, "No file has these words.")
+		return o.list(viewHits(), sequence(found.Data), 0, "No file has these words.")
 	})
 }
 
@@ -385,7 +390,8 @@ func (e *env) driveExport() *cobra.Command {
 	return c
 }
 
-// download writes a reply into a new file, whole or not at all.
+// download writes a reply into a new file and returns its size in bytes. On an
+// error no file is left.
 func (e *env) download(ctx context.Context, res *http.Response, name, what string) (n int64, err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -406,7 +412,7 @@ func (e *env) download(ctx context.Context, res *http.Response, name, what strin
 	return counted.n, err
 }
 
-// plan is what a transfer is about to do with one path.
+// A plan is what a transfer will do with one path.
 type plan struct {
 	Action string `json:"action"` // create, replace, delete, keep
 	Path   string `json:"path"`   // on the drive
@@ -414,7 +420,7 @@ type plan struct {
 	local  string // the file on this machine
 }
 
-// printPlan prints what would be done, a line each.
+// printPlan prints the plans, one line each, without those that keep a file.
 func (o *output) printPlan(plans []plan) error {
 	if o.raw() {
 		raw, err := json.Marshal(plans)

@@ -46,13 +46,13 @@ func viewEmbed(schema string) view {
 	}}
 }
 
-// Where the two kinds of embed are below an agent.
+// Paths of the two kinds of embed, below an agent.
 const (
 	embedURLs     = "/embed-urls"
 	embedSessions = "/embed-sessions"
 )
 
-// embedKind tells by its id which kind an embed is of.
+// embedKind returns the path of the kind of embed that an id belongs to.
 func embedKind(id string) (string, error) {
 	switch {
 	case strings.HasPrefix(id, "emu_"):
@@ -74,15 +74,15 @@ that only one has.`)
 	}
 	n := limit(list)
 	sessions := list.Flags().Bool("sessions", false, "list embed sessions instead of links")
-	e.one(agentsPlace(), list, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	e.onObject(agentCollection(), list, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		kind := embedURLs
 		if *sessions {
 			kind = embedSessions
 		}
-		return o.list(viewEmbeds(), call.All(ctx, path+kind, nil, ask(*n)), *n, "There are no embeds.")
+		return o.list(viewEmbeds(), call.All(ctx, path+kind, nil, rowsToFetch(*n)), *n, "There are no embeds.")
 	})
 	c.AddCommand(e.embedsCreate(), list,
-		e.oneEmbed("get", "Show an embed", "Show an embed, with what was sent under it and how many requests of other origins were refused.", func(ctx context.Context, call *client.Client, o *output, path, id string) error {
+		e.onEmbed("get", "Show an embed", "Show an embed, with what was sent under it and how many requests of other origins were refused.", func(ctx context.Context, call *client.Client, o *output, path, id string) error {
 			kind, err := embedKind(id)
 			if err != nil {
 				return err
@@ -91,9 +91,9 @@ that only one has.`)
 			if kind == embedSessions {
 				schema = "EmbedSession"
 			}
-			return reading(viewEmbed(schema))(ctx, call, o, path+kind+"/"+url.PathEscape(id), nil)
+			return printObject(viewEmbed(schema))(ctx, call, o, path+kind+"/"+url.PathEscape(id), nil)
 		}),
-		e.oneEmbed("refresh", "Make a new token for an embed session", "Make a new token for an embed session and print it, alone on standard output.", func(ctx context.Context, call *client.Client, o *output, path, id string) error {
+		e.onEmbed("refresh", "Make a new token for an embed session", "Make a new token for an embed session and print it, alone on standard output.", func(ctx context.Context, call *client.Client, o *output, path, id string) error {
 			raw, err := call.JSON(ctx, http.MethodPost, path+embedSessions+"/"+url.PathEscape(id)+"/refresh", nil, nil, nil)
 			if err != nil {
 				return err
@@ -105,9 +105,9 @@ that only one has.`)
 	return c
 }
 
-// oneEmbed makes a command about an embed.
-func (e *env) oneEmbed(verb, short, long string, do func(ctx context.Context, call *client.Client, o *output, path, id string) error) *cobra.Command {
-	return e.one(agentsPlace(), &cobra.Command{
+// onEmbed returns a command about one embed.
+func (e *env) onEmbed(verb, short, long string, do func(ctx context.Context, call *client.Client, o *output, path, id string) error) *cobra.Command {
+	return e.onObject(agentCollection(), &cobra.Command{
 		Use: verb + " AGENT EMBED", Short: short, Long: long, Args: takes("AGENT", "EMBED"),
 		Example: "  stoa embeds " + verb + " support ems_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
@@ -130,7 +130,7 @@ for a page of your own instead.`,
 	greeting, theme := f.String("greeting", "", "`text` before the first message"), f.String("theme", "", "auto, light or dark")
 	expires, ends := f.String("expires", "", "how long the link or token can be used, such as 5m"), f.String("chat-expires", "", "how long the chat can go on, such as 1h")
 	most, messages := f.String("max-credits", "", "what the chat may cost, in `credits`"), f.Int("max-messages", 0, "how many messages the visitor may send")
-	return e.one(agentsPlace(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		if len(*origins) == 0 {
 			return usagef("which pages may show it? Give it an --origin")
 		}
@@ -217,7 +217,7 @@ func (e *env) embedsRevoke() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		agent, err := agentsPlace().find(c.Context(), call, args[0])
+		agent, err := agentCollection().find(c.Context(), call, args[0])
 		if err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func (e *env) embedsRevoke() *cobra.Command {
 			return err
 		}
 		for i, id := range args[1:] {
-			path := agentsPlace().path + "/" + url.PathEscape(agent) + kinds[i] + "/" + url.PathEscape(id)
+			path := agentCollection().path + "/" + url.PathEscape(agent) + kinds[i] + "/" + url.PathEscape(id)
 			if _, err := call.JSON(c.Context(), http.MethodDelete, path, nil, nil, nil); err != nil {
 				return err
 			}

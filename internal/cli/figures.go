@@ -9,8 +9,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// short writes credits with at most four decimals; what is less but not nothing
-// shows as such.
+// short formats credits with at most four decimals. A smaller amount other than
+// 0 is shown as "<0.0001".
 func short(c stoa.Credits) string {
 	if c != 0 && c > -100 && c < 100 {
 		if c > 0 {
@@ -28,7 +28,7 @@ func short(c stoa.Credits) string {
 	return text
 }
 
-// parseCredits reads whole credits with at most six decimals.
+// parseCredits parses credits, with at most six decimals, as micro-credits.
 func parseCredits(text string) (stoa.Credits, error) {
 	whole, frac, _ := strings.Cut(strings.TrimSpace(text), ".")
 	digits := func(s string) bool { return strings.Trim(s, "0123456789") == "" }
@@ -42,7 +42,7 @@ func parseCredits(text string) (stoa.Credits, error) {
 	return stoa.Credits(n), nil
 }
 
-// bytesText writes a size with a unit.
+// bytesText formats a size in bytes with a decimal unit.
 func bytesText(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)
@@ -57,7 +57,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, unit)
 }
 
-// some counts things in words.
+// some formats a count with its noun.
 func some(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -65,7 +65,7 @@ func some(n int, one, many string) string {
 	return grouped(int64(n)) + " " + many
 }
 
-// grouped writes a number with a thin comma every three digits.
+// grouped formats a number with a comma every three digits.
 func grouped(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -74,7 +74,7 @@ func grouped(n int64) string {
 	return text
 }
 
-// relative says how long ago a time was, or how far it is.
+// relative formats a time by its distance from now; after 30 days, as a date.
 func relative(t, now time.Time) string {
 	d := now.Sub(t)
 	ahead := d < 0

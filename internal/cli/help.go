@@ -43,8 +43,8 @@ func helpText(c *cobra.Command, s style, columns int) string {
 	return b.String()
 }
 
-// wrap breaks paragraphs into lines of at most so many columns. Lines that are
-// indented stay as they are.
+// wrap breaks paragraphs into lines of at most so many columns. Indented lines
+// are left as they are.
 func wrap(text string, columns int) string {
 	var out, words []string
 	flush := func() {
@@ -73,7 +73,7 @@ func use(c *cobra.Command) string {
 	return c.CommandPath() + " COMMAND"
 }
 
-// A section is commands under one heading.
+// A section is the commands under one heading of a help text.
 type section struct {
 	title    string
 	columns  int

@@ -63,17 +63,17 @@ func (e *env) keys() *cobra.Command {
 		return o.object(viewKey(), raw)
 	}
 	c.AddCommand(
-		e.listing(&cobra.Command{
+		e.listCommand(&cobra.Command{
 			Use: "list", Short: "List the keys", Args: noArgs,
 			Long:    "List the keys of the account, newest first, revoked and expired ones too.",
 			Example: "  stoa keys list\n  stoa keys list --jq '.[] | select(.status==\"active\") | .id'",
-		}, viewKeys(), "There are no keys.", fixed("/keys")),
+		}, viewKeys(), "There are no keys.", constantPath("/keys")),
 		get, e.keysCreate(), e.keysRotate(), e.keysRevoke(),
 	)
 	return c
 }
 
-// keyFlags are the flags that describe a new key.
+// keyFlags are the flags of a new key.
 type keyFlags struct {
 	name      *string
 	scopes    *[]string
@@ -152,7 +152,7 @@ account or the one named by --account; only --name applies to it.`,
 	return c
 }
 
-// makeKey has the service make a key and prints it.
+// makeKey creates a key and prints it.
 func (e *env) makeKey(c *cobra.Command, o *output, path string, k keyFlags) error {
 	if *k.name == "" {
 		return usagef("what is the key for? Give it a --name")
@@ -172,7 +172,8 @@ func (e *env) makeKey(c *cobra.Command, o *output, path string, k keyFlags) erro
 	return e.secret(o, raw)
 }
 
-// secret prints a new key: its secret alone on standard output.
+// secret prints a new key: only its secret on standard output, the rest on
+// standard error.
 func (e *env) secret(o *output, raw jsonx.Value) error {
 	if o.raw() {
 		return o.printJSON(raw)
@@ -253,7 +254,7 @@ func (e *env) keysRevoke() *cobra.Command {
 	return c
 }
 
-// list names one thing, or says how many there are.
+// list returns the only name, or how many names there are.
 func list(args []string, one, many string) string {
 	if len(args) == 1 {
 		return one + " " + args[0]
@@ -261,7 +262,7 @@ func list(args []string, one, many string) string {
 	return some(len(args), one, many)
 }
 
-// offlineKey makes a key in a store whose service is stopped.
+// offlineKey creates a key directly in a store whose service is stopped.
 func (e *env) offlineKey(ctx context.Context, cfg config.Config, account, name string) (err error) {
 	st, err := store.Open(ctx, store.Config{Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability)})
 	if err != nil {

@@ -38,8 +38,8 @@ and the exit code is then 1.`,
 	return c
 }
 
-// verify prints what is wrong with the books of a store; it fails when anything
-// is.
+// verify prints the inconsistencies of a store's books, and fails if there are
+// any.
 func (e *env) verify(ctx context.Context, cfg config.Config) error {
 	st, err := store.Open(ctx, store.Config{
 		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability),
@@ -72,7 +72,7 @@ func (e *env) verify(ctx context.Context, cfg config.Config) error {
 	return err
 }
 
-// differences prints a table; amounts are micro-credits.
+// differences prints a table of inconsistencies; amounts are micro-credits.
 func differences(out io.Writer, diffs []store.Difference) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ACCOUNT\tROW\tSAYS\tSHOULD SAY\tRULE")

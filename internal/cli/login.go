@@ -18,7 +18,7 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// authError is a key that does not open the door; it exits with 4.
+// An authError is a key that is malformed or refused; the exit code is 4.
 type authError struct{ error }
 
 func (a authError) Unwrap() error { return a.error }
@@ -44,7 +44,7 @@ read. STOA_BASE_URL and STOA_API_KEY come before what is remembered.`,
 		known, _ := e.profile() // a damaged one is replaced
 		at := address(*base)
 		if at == "" {
-			at = e.whereabouts(known)
+			at = e.serviceURL(known)
 		}
 		key, err := e.readKey(c.Context(), at)
 		if err != nil {
@@ -64,7 +64,7 @@ read. STOA_BASE_URL and STOA_API_KEY come before what is remembered.`,
 		if err != nil {
 			return err
 		}
-		p, err := e.remember(profile{
+		p, err := e.saveProfile(profile{
 			BaseURL: call.BaseURL(), AccountID: user.ID, AccountName: user.Name, KeyHint: user.Key.Hint,
 		}, key, *store)
 		if err != nil {
@@ -90,7 +90,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// readKey asks for a key and looks at its form.
+// readKey reads a key, hidden on a terminal, and checks its form.
 func (e *env) readKey(ctx context.Context, at string) (string, error) {
 	var key string
 	if fd, ok := terminal(e.in); ok && isTerminal(e.err) {
@@ -127,7 +127,7 @@ func (e *env) logout() *cobra.Command {
 		Long:    "Forget what login remembered. The key goes on working elsewhere; \"stoa keys revoke\" ends it.",
 		Example: "  stoa logout",
 		RunE: func(*cobra.Command, []string) error {
-			p, err := e.forget()
+			p, err := e.deleteProfile()
 			switch {
 			case err != nil:
 				return err
@@ -183,7 +183,7 @@ func (e *env) whoami() *cobra.Command {
 	return c
 }
 
-// ready checks how the output is wanted and makes the client.
+// ready checks the output flags and returns a client.
 func (e *env) ready(o *output) (*client.Client, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ provider serves them, and the credits that a million tokens cost. It needs no ke
 		if err := o.check(); err != nil {
 			return err
 		}
-		call, err := e.openClient()
+		call, err := e.publicClient()
 		if err != nil {
 			return err
 		}
@@ -226,13 +226,13 @@ provider serves them, and the credits that a million tokens cost. It needs no ke
 			return err
 		}
 		defer e.hint("auto picks %s.", meta.DefaultModel)
-		return o.list(viewModels(), each(meta.Models), 0, "The service knows no model.")
+		return o.list(viewModels(), sequence(meta.Models), 0, "The service knows no model.")
 	}
 	return c
 }
 
-// each ranges over rows that are there already.
-func each(rows []jsonx.Value) func(func(jsonx.Value, error) bool) {
+// sequence returns an iterator over rows that are already in memory.
+func sequence(rows []jsonx.Value) func(func(jsonx.Value, error) bool) {
 	return func(yield func(jsonx.Value, error) bool) {
 		for _, row := range rows {
 			if !yield(row, nil) {
@@ -242,7 +242,7 @@ func each(rows []jsonx.Value) func(func(jsonx.Value, error) bool) {
 	}
 }
 
-// modelCall is a call with the members that flags set.
+// modelCall is a model call with the members that flags set.
 type modelCall struct {
 	model, instructions, effort, user string
 	maxTokens                         int64
@@ -250,7 +250,7 @@ type modelCall struct {
 	c                                 *cobra.Command
 }
 
-// modelFlags adds the flags of a model call.
+// modelFlags adds the flags of a model call to c.
 func modelFlags(c *cobra.Command) *modelCall {
 	m := &modelCall{c: c}
 	f := c.Flags()

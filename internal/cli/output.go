@@ -19,7 +19,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// An output is how one command prints what it was asked for.
+// An output is how one command prints its result.
 type output struct {
 	e    *env
 	json bool
@@ -34,10 +34,10 @@ func (e *env) output(c *cobra.Command) *output {
 	return o
 }
 
-// raw reports whether JSON is wanted in some form.
+// raw reports whether the output is JSON.
 func (o *output) raw() bool { return o.json || o.expr != "" }
 
-// A kind says how a value is written for people.
+// A kind is how a value is formatted.
 type kind int
 
 const (
@@ -50,21 +50,21 @@ const (
 	size          // bytes
 )
 
-// A column is one member of an object: its heading, its place in the JSON with
-// dots between names, and how it is written.
+// A column is one member of an object: its heading, its path in the JSON with
+// dots between names, and its kind.
 type column struct {
 	head, path string
 	kind       kind
 }
 
-// A view is the members of an object that people see, in order. Schema names it
-// in the contract; a test holds the two together.
+// A view is the members of an object that are printed, in order. schema is its
+// name in the contract; a test compares the two.
 type view struct {
 	schema  string
 	columns []column
 }
 
-// decode reads JSON with its numbers as they are written.
+// decode parses JSON and keeps numbers as they are written.
 func decode(raw []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -75,7 +75,7 @@ func decode(raw []byte) (any, error) {
 	return v, nil
 }
 
-// at finds a member by its path; nil where there is none.
+// at returns the member at a path; nil if there is none.
 func at(v any, path string) any {
 	for _, name := range strings.Split(path, ".") {
 		m, ok := v.(map[string]any)
@@ -87,7 +87,7 @@ func at(v any, path string) any {
 	return v
 }
 
-// has reports whether an object has the first member of a path at all.
+// has reports whether an object has the first member of a path.
 func has(v any, path string) bool {
 	name, _, _ := strings.Cut(path, ".")
 	m, _ := v.(map[string]any)
@@ -95,7 +95,7 @@ func has(v any, path string) bool {
 	return ok
 }
 
-// text is a member as text; empty where it is absent.
+// text returns a member as text; empty if it is absent.
 func text(v any, path string) string {
 	switch v := at(v, path).(type) {
 	case nil:
@@ -111,16 +111,16 @@ func text(v any, path string) string {
 	}
 }
 
-// number is a member as an integer; 0 where it is none.
+// number returns a member as an integer; 0 if it is none.
 func number(v any, path string) int64 {
 	n, _ := at(v, path).(json.Number)
 	i, _ := n.Int64()
 	return i
 }
 
-// write gives a value for a cell: for people with colours and relative times, or
-// exact for programs.
-func (o *output) write(c column, row any, human bool) string {
+// format returns a value as the text of a cell: for people with units and
+// relative times, otherwise exact.
+func (o *output) format(c column, row any, human bool) string {
 	v := at(row, c.path)
 	switch v := v.(type) {
 	case nil:
@@ -181,7 +181,8 @@ func (o *output) write(c column, row any, human bool) string {
 }
 
 // list prints rows: a table on a terminal, lines with tabs elsewhere, or a JSON
-// array. With a limit it reads one row more, to tell whether there are others.
+// array. With a limit (0: none) it expects one row more, to know whether there
+// are others.
 func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, none string) error {
 	var raw []jsonx.Value
 	more := false
@@ -220,7 +221,7 @@ func (o *output) list(v view, rows iter.Seq2[jsonx.Value, error], limit int, non
 			return err
 		}
 		for _, c := range v.columns {
-			cells[i] = append(cells[i], o.write(c, value, human))
+			cells[i] = append(cells[i], o.format(c, value, human))
 		}
 	}
 	return o.table(v.columns, cells)
@@ -242,7 +243,7 @@ func (o *output) object(v view, raw jsonx.Value) error {
 	}
 	var b strings.Builder
 	for _, c := range v.columns {
-		text := o.write(c, value, human)
+		text := o.format(c, value, human)
 		if !human {
 			fmt.Fprintf(&b, "%s\t%s\n", c.head, text)
 			continue
@@ -262,8 +263,8 @@ func (o *output) object(v view, raw jsonx.Value) error {
 	return err
 }
 
-// table prints cells in aligned columns, cutting flexible ones so that a line
-// fits; off a terminal, with tabs and without headings.
+// table prints cells in aligned columns and cuts flexible ones so that a line
+// fits; when the output is not a terminal, with tabs and without headings.
 func (o *output) table(columns []column, rows [][]string) error {
 	var b strings.Builder
 	if !isTerminal(o.e.out) {
@@ -325,13 +326,13 @@ func (o *output) table(columns []column, rows [][]string) error {
 	return err
 }
 
-// narrowest is how few columns a flexible one is left.
+// narrowest is the least width of a flexible column.
 const narrowest = 6
 
 func right(k kind) bool { return k == credits || k == count || k == size }
 
-// fit narrows flexible columns, the widest first, until a line of that many
-// columns holds them all; it reports whether that worked.
+// fit narrows flexible columns, the widest first, until all fit into available
+// columns (0: no limit). It reports whether they fit.
 func fit(columns []column, widths []int, room int) bool {
 	total := 2 * (len(widths) - 1)
 	for _, w := range widths {
@@ -353,8 +354,8 @@ func fit(columns []column, widths []int, room int) bool {
 	return true
 }
 
-// without leaves out the column that is missed least: the last time, or else
-// the last text that was cut already, or else the last column.
+// without removes the least important column: the last time, else the last
+// flexible text, else the last column.
 func without(columns []column, rows [][]string) ([]column, [][]string) {
 	least := len(columns) - 1
 	for _, k := range []kind{flexible, when} {
@@ -371,7 +372,7 @@ func without(columns []column, rows [][]string) ([]column, [][]string) {
 	return slices.Delete(slices.Clone(columns), least, least+1), fewer
 }
 
-// printJSON prints JSON, indented, or what the jq expression makes of it.
+// printJSON prints JSON, indented, or the results of the jq expression.
 func (o *output) printJSON(raw jsonx.Value) error {
 	if o.expr == "" {
 		var b bytes.Buffer
@@ -417,7 +418,7 @@ func (o *output) printJSON(raw jsonx.Value) error {
 	}
 }
 
-// query compiles the expression.
+// query compiles the jq expression.
 func (o *output) query() (*gojq.Code, error) {
 	q, err := gojq.Parse(o.expr)
 	if err == nil {
@@ -429,7 +430,8 @@ func (o *output) query() (*gojq.Code, error) {
 	return nil, usagef("--jq: %w", err)
 }
 
-// check refuses a wrong expression before anything is asked or changed.
+// check compiles the jq expression, so that a wrong one fails before any
+// request.
 func (o *output) check() error {
 	if o.expr == "" {
 		return nil

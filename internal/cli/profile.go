@@ -16,10 +16,10 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// defaultBaseURL is where "stoa serve" listens unless told otherwise.
+// defaultBaseURL is the address that "stoa serve" listens on by default.
 const defaultBaseURL = "http://127.0.0.1:8080"
 
-// A profile is what login remembers: where the service is and who is calling.
+// A profile is what login stores: the service's address and the account.
 type profile struct {
 	BaseURL     string `json:"baseURL"`
 	AccountID   string `json:"accountId"`
@@ -29,13 +29,13 @@ type profile struct {
 	Key         string `json:"key,omitempty"`
 }
 
-// The places of a key.
+// Where a key is stored.
 const (
 	inKeyring = "keyring"
 	inFile    = "file"
 )
 
-// errNotLoggedIn means that there is no key to call with.
+// errNotLoggedIn is the error of a command that needs a key when there is none.
 var errNotLoggedIn = errors.New(`no key is at hand; log in with "stoa login", or set STOA_API_KEY`)
 
 const keyringService = "stoa"
@@ -48,7 +48,7 @@ func (e *env) profilePath() (string, error) {
 	return filepath.Join(dir, "profile.json"), nil
 }
 
-// profile reads what login remembered; nil where nobody is logged in.
+// profile reads the stored profile; nil if there is none.
 func (e *env) profile() (*profile, error) {
 	path, err := e.profilePath()
 	if err != nil {
@@ -68,9 +68,9 @@ func (e *env) profile() (*profile, error) {
 	return &p, nil
 }
 
-// remember writes the profile for its owner's eyes only, the key in the keyring
-// if that works and is wanted.
-func (e *env) remember(p profile, key, store string) (profile, error) {
+// saveProfile writes the profile with mode 0600, and the key into the keyring
+// if store allows it and the keyring works, else into the profile.
+func (e *env) saveProfile(p profile, key, store string) (profile, error) {
 	path, err := e.profilePath()
 	if err != nil {
 		return p, err
@@ -94,7 +94,7 @@ func (e *env) remember(p profile, key, store string) (profile, error) {
 	return p, writeFile(path, append(text, '\n'), 0o600)
 }
 
-// writeFile puts a file in place whole or not at all.
+// writeFile replaces a file atomically.
 func writeFile(path string, text []byte, mode os.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".stoa-*")
 	if err != nil {
@@ -118,8 +118,9 @@ func writeFile(path string, text []byte, mode os.FileMode) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// forget removes the profile and its key, and tells what was there.
-func (e *env) forget() (*profile, error) {
+// deleteProfile removes the profile and its key and returns what was stored;
+// nil if nothing was.
+func (e *env) deleteProfile() (*profile, error) {
 	p, err := e.profile()
 	path, pathErr := e.profilePath()
 	if pathErr != nil {
@@ -139,8 +140,9 @@ func (e *env) forget() (*profile, error) {
 	return p, nil
 }
 
-// keyring does something with the system's keyring, which may ask a person or
-// hang; so it has a time limit. Without a session bus there is none on Unix.
+// keyring runs an operation on the system's keyring with a limit of 30 seconds,
+// because it may ask the user or hang. On Unix there is none without a session
+// bus.
 func (e *env) keyring(do func() error) error {
 	if runtime.GOOS != "darwin" && runtime.GOOS != "windows" && e.getenv("DBUS_SESSION_BUS_ADDRESS") == "" {
 		return errors.New("this system runs no keyring")
@@ -157,7 +159,7 @@ func (e *env) keyring(do func() error) error {
 	}
 }
 
-// key reads the key of a profile.
+// key returns the key of a profile.
 func (e *env) key(p *profile) (string, error) {
 	if p.Store != inKeyring {
 		return p.Key, nil
@@ -173,8 +175,8 @@ func (e *env) key(p *profile) (string, error) {
 	return key, nil
 }
 
-// address completes a base URL as people write it: without a scheme it is plain
-// HTTP on this machine and HTTPS elsewhere.
+// address adds the scheme to a base URL that has none: http for this machine,
+// https for others.
 func address(text string) string {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.Contains(text, "://") {
@@ -187,9 +189,9 @@ func address(text string) string {
 	return "https://" + text
 }
 
-// whereabouts is the base URL that calls go to: STOA_BASE_URL, else the
-// profile's, else this machine.
-func (e *env) whereabouts(p *profile) string {
+// serviceURL returns the base URL of calls: STOA_BASE_URL, else that of the
+// profile, else the default.
+func (e *env) serviceURL(p *profile) string {
 	if base := e.getenv("STOA_BASE_URL"); base != "" {
 		return address(base)
 	}
@@ -199,22 +201,22 @@ func (e *env) whereabouts(p *profile) string {
 	return defaultBaseURL
 }
 
-// client makes a client that calls with a key. STOA_BASE_URL and STOA_API_KEY
-// come before the profile.
+// client returns a client with a key. STOA_BASE_URL and STOA_API_KEY override
+// the profile.
 func (e *env) client() (*client.Client, error) {
 	p, err := e.profile()
 	if err != nil {
 		return nil, err
 	}
 	key := e.getenv("STOA_API_KEY")
-	c, err := e.newClient(e.whereabouts(p), key)
+	c, err := e.newClient(e.serviceURL(p), key)
 	if err != nil || key != "" {
 		return c, err
 	}
 	if p == nil {
 		return nil, errNotLoggedIn
 	}
-	// A key goes to the service that it is of, and nowhere else.
+	// A stored key is sent only to the service that it belongs to.
 	if c.BaseURL() != p.BaseURL {
 		return nil, fmt.Errorf("%w: the stored key is for %s, not for %s", errNotLoggedIn, p.BaseURL, c.BaseURL())
 	}
@@ -224,13 +226,13 @@ func (e *env) client() (*client.Client, error) {
 	return e.newClient(p.BaseURL, key)
 }
 
-// openClient makes a client for what needs no key.
-func (e *env) openClient() (*client.Client, error) {
+// publicClient returns a client without a key, for public endpoints.
+func (e *env) publicClient() (*client.Client, error) {
 	p, err := e.profile()
 	if err != nil {
 		return nil, err
 	}
-	return e.newClient(e.whereabouts(p), "")
+	return e.newClient(e.serviceURL(p), "")
 }
 
 func (e *env) newClient(base, key string) (*client.Client, error) {

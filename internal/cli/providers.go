@@ -24,7 +24,7 @@ func (e *env) providers() *cobra.Command {
 	c := &cobra.Command{
 		Use: "providers", Short: "Show how the providers do", Args: noArgs,
 		Long: `Show what the service knows of each provider from the calls it made since it started. --json has their
-models too, with those that rest after failures. It takes a key with the scope operator.`,
+models too, with those whose circuit is open after failures. It takes a key with the scope operator.`,
 		Example: "  stoa providers\n  stoa providers --jq '.[].routes[] | select(.state != \"closed\").model'",
 	}
 	o := e.output(c)
@@ -39,7 +39,7 @@ models too, with those that rest after failures. It takes a key with the scope o
 		if _, err := call.JSON(c.Context(), "GET", "/providers", nil, nil, &list); err != nil {
 			return err
 		}
-		return o.list(viewProviders(), each(list.Data), 0, "There are no providers.")
+		return o.list(viewProviders(), sequence(list.Data), 0, "There are no providers.")
 	}
 	return c
 }

@@ -17,8 +17,8 @@ import (
 	"stoa/internal/contract"
 )
 
-// maxPrompt bounds what is read from standard input, in bytes: what the service
-// takes by default.
+// maxPrompt is the most that is read from standard input, in bytes: the
+// service's default limit of a body.
 const maxPrompt = 16 << 20
 
 func (e *env) respond() *cobra.Command {
@@ -43,7 +43,7 @@ came so far is paid for, and the exit code is 130.`,
 		if err != nil {
 			return err
 		}
-		w := &words{out: e.out, terminal: isTerminal(e.out)}
+		w := &replyPrinter{out: e.out, terminal: isTerminal(e.out)}
 		if !*whole && !o.raw() {
 			_, err := e.stream(c.Context(), call, m.call(prompt), w)
 			return err
@@ -56,14 +56,14 @@ came so far is paid for, and the exit code is 130.`,
 			return o.printJSON(reply.Raw)
 		}
 		err = errors.Join(w.write(reply.OutputText()), w.end())
-		e.afterwards(&reply.Response)
+		e.printNotes(&reply.Response)
 		return err
 	}
 	return c
 }
 
-// prompt joins the arguments, with standard input for a "-", or reads it where
-// there are none.
+// prompt returns the arguments joined, with standard input in place of "-";
+// standard input alone if there are no arguments.
 func (e *env) prompt(args []string) (string, error) {
 	if len(args) == 0 {
 		if isTerminal(e.in) {
@@ -102,15 +102,15 @@ func (e *env) prompt(args []string) (string, error) {
 	return prompt, nil
 }
 
-// words prints a reply piece by piece.
-type words struct {
+// A replyPrinter prints a reply piece by piece.
+type replyPrinter struct {
 	out      io.Writer
 	terminal bool
 	any      bool
 	newline  bool // the last thing printed
 }
 
-func (w *words) write(text string) error {
+func (w *replyPrinter) write(text string) error {
 	if w.terminal {
 		text = clean(text)
 	}
@@ -123,7 +123,7 @@ func (w *words) write(text string) error {
 }
 
 // end ends the line, if one is open.
-func (w *words) end() error {
+func (w *replyPrinter) end() error {
 	if !w.any || w.newline {
 		return nil
 	}
@@ -132,8 +132,8 @@ func (w *words) end() error {
 	return err
 }
 
-// stream prints a reply as it arrives and gives it whole.
-func (e *env) stream(ctx context.Context, call *client.Client, what client.Call, w *words) (*contract.Response, error) {
+// stream prints a reply as it arrives and returns it whole.
+func (e *env) stream(ctx context.Context, call *client.Client, what client.Call, w *replyPrinter) (*contract.Response, error) {
 	var last *contract.Response
 	for ev, err := range call.Stream(ctx, what) {
 		if err != nil {
@@ -151,12 +151,13 @@ func (e *env) stream(ctx context.Context, call *client.Client, what client.Call,
 	if err := w.end(); err != nil {
 		return nil, err
 	}
-	e.afterwards(last)
+	e.printNotes(last)
 	return last, nil
 }
 
-// afterwards says beside the reply what it was.
-func (e *env) afterwards(r *contract.Response) {
+// printNotes prints after a reply why it was cut short, and on a terminal its
+// model and tokens.
+func (e *env) printNotes(r *contract.Response) {
 	if r == nil {
 		return
 	}
@@ -186,22 +187,22 @@ service stores nothing of it.
 		if err != nil {
 			return err
 		}
-		return (&talk{e: e, call: call, m: m}).run(c.Context())
+		return (&conversation{e: e, call: call, m: m}).run(c.Context())
 	}
 	return c
 }
 
-// A talk is one chat.
-type talk struct {
+// A conversation is one run of "stoa chat".
+type conversation struct {
 	e     *env
 	call  *client.Client
 	m     *modelCall
 	turns []contract.InputMessage
 }
 
-// run reads lines until they end. The first Ctrl-C ends the program's context;
-// here it means the reply, so signals are listened to once more.
-func (t *talk) run(ctx context.Context) error {
+// run reads lines until they end. The first Ctrl-C cancels the program's
+// context; here it stops only the reply, so signals are subscribed to again.
+func (t *conversation) run(ctx context.Context) error {
 	e := t.e
 	interrupt := make(chan os.Signal, 1)
 	signal.Notify(interrupt, os.Interrupt, syscall.SIGTERM)
@@ -243,7 +244,7 @@ func (t *talk) run(ctx context.Context) error {
 			continue
 		}
 		if strings.HasPrefix(line, "/") {
-			end, err := t.order(strings.TrimSpace(line))
+			end, err := t.command(strings.TrimSpace(line))
 			if end || err != nil {
 				return err
 			}
@@ -255,8 +256,9 @@ func (t *talk) run(ctx context.Context) error {
 	}
 }
 
-// order does what a line with a slash says.
-func (t *talk) order(line string) (end bool, err error) {
+// command runs a line that begins with a slash. It reports whether the chat
+// ends.
+func (t *conversation) command(line string) (end bool, err error) {
 	word, rest, _ := strings.Cut(line, " ")
 	switch word {
 	case "/exit", "/quit":
@@ -279,9 +281,9 @@ func (t *talk) order(line string) (end bool, err error) {
 	return false, nil
 }
 
-// turn asks with the whole conversation. A turn that fails or is stopped leaves
-// no trace in it; only a key that does not work ends the chat.
-func (t *talk) turn(ctx context.Context, line string, interrupt <-chan os.Signal) error {
+// turn sends the whole conversation. A turn that fails or is stopped is not
+// added to it; only a refused key or an unreachable service ends the chat.
+func (t *conversation) turn(ctx context.Context, line string, interrupt <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := make(chan struct{})
@@ -295,7 +297,7 @@ func (t *talk) turn(ctx context.Context, line string, interrupt <-chan os.Signal
 		}
 	}()
 	turns := append(t.turns[:len(t.turns):len(t.turns)], contract.InputMessage{Role: "user", Content: line})
-	w := &words{out: t.e.out, terminal: isTerminal(t.e.out)}
+	w := &replyPrinter{out: t.e.out, terminal: isTerminal(t.e.out)}
 	reply, err := t.e.stream(ctx, t.call, t.m.call(turns), w)
 	close(stop)
 	switch {
@@ -314,12 +316,12 @@ func (t *talk) turn(ctx context.Context, line string, interrupt <-chan os.Signal
 	case exitCode(err) == exitAuth, client.Unreachable(err):
 		return err
 	}
-	t.e.complain(err)
+	t.e.printError(err)
 	return nil
 }
 
-// lines reads standard input line by line. The reader stays behind in a blocked
-// read when the chat ends first; the program ends with it.
+// lines reads standard input line by line. When the chat ends first, the reader
+// remains blocked in its read until the program exits.
 func (e *env) lines() (<-chan string, <-chan error) {
 	lines, failed := make(chan string), make(chan error, 1)
 	go func() {

@@ -14,8 +14,8 @@ import (
 	"stoa/internal/config"
 )
 
-// settings adds the flags that say how a house is configured, and gives a
-// function that loads it.
+// settings adds the flags of the configuration to c and returns a function that
+// loads it.
 func (e *env) settings(c *cobra.Command) func() (config.Config, error) {
 	var f config.Flags
 	flags := c.Flags()
@@ -52,7 +52,7 @@ configuration again; a stop lets running replies finish (30 s by default).`,
 			return usageError{err}
 		}
 		if e.getenv("GOGC") == "" {
-			debug.SetGCPercent(collectAt)
+			debug.SetGCPercent(gcPercent)
 		}
 		version, commit := build()
 		return app.Run(c.Context(), app.Options{
@@ -63,14 +63,14 @@ configuration again; a stop lets running replies finish (30 s by default).`,
 	return c
 }
 
-// collectAt is the growth of the heap in percent after which the collector runs.
-// A gateway lives on a few megabytes and makes much short-lived garbage: four
-// times Go's default takes a quarter off the CPU of a call for some 20 MB. An
-// operator's GOGC and GOMEMLIMIT count all the same.
-const collectAt = 400
+// gcPercent is the growth of the heap in percent after which the garbage
+// collector runs. A gateway has a live heap of a few megabytes and much
+// short-lived garbage: four times Go's default saves a quarter of the CPU of a
+// call for some 20 MB. GOGC and GOMEMLIMIT override it.
+const gcPercent = 400
 
-// logger writes to standard error: in colour on a terminal, plain elsewhere,
-// JSON where asked.
+// logger returns a logger on standard error: coloured text on a terminal, plain
+// text elsewhere, or JSON.
 func (e *env) logger(l config.Log) *slog.Logger {
 	level := l.SlogLevel()
 	if l.Format == "json" {

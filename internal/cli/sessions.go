@@ -14,8 +14,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// endedError is an awaited session that ended failed or cancelled; it exits
-// with 5.
+// An endedError is an awaited session that ended failed or cancelled; the exit
+// code is 5.
 type endedError struct{ error }
 
 func (x endedError) Unwrap() error { return x.error }
@@ -69,7 +69,7 @@ func viewMessages() view {
 	}}
 }
 
-// A session is what the commands need to know of one.
+// A session is the members of a session that the commands use.
 type session struct {
 	ID           string             `json:"id"`
 	Status       stoa.SessionStatus `json:"status"`
@@ -93,8 +93,8 @@ func readSession(raw jsonx.Value) (session, error) {
 	return s, nil
 }
 
-// verdict is nil for a session that stopped well.
-func (s session) verdict() error {
+// err returns the error of a session that failed or was cancelled, else nil.
+func (s session) err() error {
 	switch s.Status {
 	case stoa.SessionFailed:
 		why := "it does not say why"
@@ -116,38 +116,38 @@ A session stops as completed, waiting_for_input, failed or cancelled. Commands t
 0 for the first two and with 5 for the others.`)
 	c.AddCommand(
 		e.sessionsStart(), e.sessionsList(),
-		e.oneSession(&cobra.Command{
+		e.onSession(&cobra.Command{
 			Use: "get AGENT SESSION", Short: "Show a session", Args: takes("AGENT", "SESSION"),
 			Long: "Show a session as it stands.", Example: "  stoa sessions get support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --jq .status",
-		}, func(ctx context.Context, x talker, _ []string) error {
+		}, func(ctx context.Context, x sessionContext, _ []string) error {
 			raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
 			if err != nil {
 				return err
 			}
 			return x.o.object(viewSession(), raw)
 		}),
-		e.oneSession(&cobra.Command{
+		e.onSession(&cobra.Command{
 			Use: "wait AGENT SESSION", Short: "Wait until a session stops", Args: takes("AGENT", "SESSION"),
 			Long:    "Wait until a session stops, then print its reply, or the question it waits with.",
 			Example: "  stoa sessions wait support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
-		}, func(ctx context.Context, x talker, _ []string) error { return x.wait(ctx) }),
+		}, func(ctx context.Context, x sessionContext, _ []string) error { return x.wait(ctx) }),
 		e.sessionsWatch(),
-		e.oneSession(&cobra.Command{
+		e.onSession(&cobra.Command{
 			Use: "messages AGENT SESSION", Short: "List what was said", Args: takes("AGENT", "SESSION"),
 			Long: "List what was said in a session, in its order.", Example: "  stoa sessions messages support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
-		}, func(ctx context.Context, x talker, _ []string) error {
+		}, func(ctx context.Context, x sessionContext, _ []string) error {
 			return x.o.list(viewMessages(), x.call.All(ctx, x.path()+"/messages", nil, 0), 0, "Nothing was said.")
 		}),
 		e.sessionsReply(),
-		e.sessionDoing("cancel", "Stop the agent", "Stop the agent, within five seconds. Text that was written stays."),
-		e.sessionDoing("retry", "Do the last turn again", "Send the last message of a failed or cancelled session again, as a new turn."),
+		e.sessionAction("cancel", "Stop the agent", "Stop the agent, within five seconds. Text that was written stays."),
+		e.sessionAction("retry", "Do the last turn again", "Send the last message of a failed or cancelled session again, as a new turn."),
 		e.sessionsExport(), e.sessionsDelete(),
 	)
 	return c
 }
 
-// A talker is one session and how its commands print.
-type talker struct {
+// A sessionContext is what a command about one session works with.
+type sessionContext struct {
 	e         *env
 	o         *output
 	call      *client.Client
@@ -155,30 +155,32 @@ type talker struct {
 	agent, id string
 }
 
-func (x talker) path() string { return client.SessionPath(x.agent, x.id) }
+func (x sessionContext) path() string { return client.SessionPath(x.agent, x.id) }
 
-// oneSession makes a command about a session.
-func (e *env) oneSession(c *cobra.Command, do func(ctx context.Context, x talker, args []string) error) *cobra.Command {
+// onSession returns c completed with do, which gets the session that the first
+// two arguments name and the remaining arguments.
+func (e *env) onSession(c *cobra.Command, do func(ctx context.Context, x sessionContext, args []string) error) *cobra.Command {
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call, err := e.ready(o)
 		if err != nil {
 			return err
 		}
-		id, err := agentsPlace().find(c.Context(), call, args[0])
+		id, err := agentCollection().find(c.Context(), call, args[0])
 		if err != nil {
 			return err
 		}
-		return do(c.Context(), talker{e: e, o: o, call: call, named: args[0], agent: id, id: args[1]}, args[2:])
+		return do(c.Context(), sessionContext{e: e, o: o, call: call, named: args[0], agent: id, id: args[1]}, args[2:])
 	}
 	return c
 }
 
-// following adds --wait and --watch.
-func following(c *cobra.Command) func(ctx context.Context, x talker, raw jsonx.Value, after int64) error {
+// followFlags adds --wait and --watch to c and returns a function that does
+// what they say, or prints the session.
+func followFlags(c *cobra.Command) func(ctx context.Context, x sessionContext, raw jsonx.Value, after int64) error {
 	wait := c.Flags().Bool("wait", false, "wait until it stops and print its reply")
 	watch := c.Flags().Bool("watch", false, "print what happens until it stops")
-	return func(ctx context.Context, x talker, raw jsonx.Value, after int64) error {
+	return func(ctx context.Context, x sessionContext, raw jsonx.Value, after int64) error {
 		switch {
 		case *watch:
 			return x.watch(ctx, after, false)
@@ -204,7 +206,7 @@ reply and --watch shows how it comes about. A MESSAGE of - is standard input.`,
 	pairs := f.StringArray("metadata", nil, "a `name=value` pair to keep with it")
 	most := f.String("max-credits", "", "what a turn may cost, in `credits`")
 	timeout, steps := f.String("timeout", "", "how long a turn may take, such as 90s"), f.Int("max-steps", 0, "how many model calls a turn may make")
-	follow := following(c)
+	follow := followFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		message, err := e.prompt(args[1:])
 		if err != nil {
@@ -231,7 +233,7 @@ reply and --watch shows how it comes about. A MESSAGE of - is standard input.`,
 		if err != nil {
 			return err
 		}
-		agent, err := agentsPlace().find(c.Context(), call, args[0])
+		agent, err := agentCollection().find(c.Context(), call, args[0])
 		if err != nil {
 			return err
 		}
@@ -243,12 +245,12 @@ reply and --watch shows how it comes about. A MESSAGE of - is standard input.`,
 		if err != nil {
 			return err
 		}
-		return follow(c.Context(), talker{e: e, o: o, call: call, named: args[0], agent: agent, id: s.ID}, raw, 0)
+		return follow(c.Context(), sessionContext{e: e, o: o, call: call, named: args[0], agent: agent, id: s.ID}, raw, 0)
 	}
 	return c
 }
 
-// turnLimits reads the flags that bound a turn.
+// turnLimits returns the limits of a turn that the flags set.
 func turnLimits(c *cobra.Command, most, timeout string, steps int) (map[string]any, error) {
 	limits := map[string]any{}
 	set(limits, c, "max-steps", "maxSteps", steps)
@@ -281,19 +283,19 @@ func (e *env) sessionsList() *cobra.Command {
 		"externalUserId": c.Flags().String("user", "", "only those of this end `user`"),
 		"externalId":     c.Flags().String("external-id", "", "only the one with this `id` of yours"),
 	}
-	return e.one(agentsPlace(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		query := url.Values{}
 		for name, value := range filters {
 			if *value != "" {
 				query.Set(name, *value)
 			}
 		}
-		return o.list(viewSessions(), call.All(ctx, path+"/sessions", query, ask(*n)), *n, "There are no sessions.")
+		return o.list(viewSessions(), call.All(ctx, path+"/sessions", query, rowsToFetch(*n)), *n, "There are no sessions.")
 	})
 }
 
-// wait polls until the session stops and prints what came of it.
-func (x talker) wait(ctx context.Context) error {
+// wait polls until the session stops and prints its result.
+func (x sessionContext) wait(ctx context.Context) error {
 	p := x.e.progress()
 	defer p.done()
 	for {
@@ -315,14 +317,14 @@ func (x talker) wait(ctx context.Context) error {
 }
 
 // result prints the reply of a stopped session, or its question.
-func (x talker) result(raw jsonx.Value, s session) error {
+func (x sessionContext) result(raw jsonx.Value, s session) error {
 	if x.o.raw() {
 		if err := x.o.printJSON(raw); err != nil {
 			return err
 		}
-		return s.verdict()
+		return s.err()
 	}
-	w := &words{out: x.e.out, terminal: isTerminal(x.e.out)}
+	w := &replyPrinter{out: x.e.out, terminal: isTerminal(x.e.out)}
 	switch {
 	case s.Status == stoa.SessionWaiting && s.PendingInput != nil:
 		if err := w.write(s.PendingInput.Prompt); err != nil {
@@ -337,7 +339,7 @@ func (x talker) result(raw jsonx.Value, s session) error {
 	if err := w.end(); err != nil {
 		return err
 	}
-	return s.verdict()
+	return s.err()
 }
 
 func choices(options []string) string {
@@ -356,11 +358,12 @@ connection that breaks is made anew where it broke. --json prints the events, on
 	}
 	after := c.Flags().Int64("after", 0, "begin after the event with this `number`")
 	follow := c.Flags().Bool("follow", false, "go on when it has stopped, for what comes next")
-	return e.oneSession(c, func(ctx context.Context, x talker, _ []string) error { return x.watch(ctx, *after, *follow) })
+	return e.onSession(c, func(ctx context.Context, x sessionContext, _ []string) error { return x.watch(ctx, *after, *follow) })
 }
 
-// watch prints events as they come, and ends like the session.
-func (x talker) watch(ctx context.Context, after int64, follow bool) error {
+// watch prints events as they arrive until the session stops; then it returns
+// the session's error.
+func (x sessionContext) watch(ctx context.Context, after int64, follow bool) error {
 	t := &timeline{o: x.o, style: x.e.style(x.e.out), columns: width(x.e.out)}
 	for ev, err := range x.call.Events(ctx, x.agent, x.id, after, follow) {
 		if err != nil {
@@ -384,7 +387,7 @@ func (x talker) watch(ctx context.Context, after int64, follow bool) error {
 	if s.Status == stoa.SessionWaiting && s.PendingInput != nil {
 		x.e.say("It waits for an answer%s: stoa sessions reply %s %s …", choices(s.PendingInput.Options), x.named, x.id)
 	}
-	return s.verdict()
+	return s.err()
 }
 
 func joinLine(t *timeline, err error) error {
@@ -403,8 +406,8 @@ of - is standard input.`,
 		Example: "  stoa sessions reply support ses_01k9zqd3m8w5x7y2c4b6n8p0ra blue --wait",
 	}
 	reject := c.Flags().Bool("reject", false, "fail instead of queueing while the agent works")
-	follow := following(c)
-	return e.oneSession(c, func(ctx context.Context, x talker, args []string) error {
+	follow := followFlags(c)
+	return e.onSession(c, func(ctx context.Context, x sessionContext, args []string) error {
 		message, err := e.prompt(args)
 		if err != nil {
 			return err
@@ -429,17 +432,17 @@ of - is standard input.`,
 	})
 }
 
-// sessionDoing makes a command that posts to a session.
-func (e *env) sessionDoing(verb, short, long string) *cobra.Command {
+// sessionAction returns a command that posts to one session.
+func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 	c := &cobra.Command{
 		Use: verb + " AGENT SESSION", Short: short, Long: long, Args: takes("AGENT", "SESSION"),
 		Example: "  stoa sessions " + verb + " support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}
-	var follow func(context.Context, talker, jsonx.Value, int64) error
+	var follow func(context.Context, sessionContext, jsonx.Value, int64) error
 	if verb == "retry" {
-		follow = following(c)
+		follow = followFlags(c)
 	}
-	return e.oneSession(c, func(ctx context.Context, x talker, _ []string) error {
+	return e.onSession(c, func(ctx context.Context, x sessionContext, _ []string) error {
 		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
 		if err != nil {
 			return err
@@ -470,7 +473,7 @@ func (e *env) sessionsExport() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		id, err := agentsPlace().find(c.Context(), call, args[0])
+		id, err := agentCollection().find(c.Context(), call, args[0])
 		if err != nil {
 			return err
 		}
@@ -485,5 +488,5 @@ func (e *env) sessionsDelete() *cobra.Command {
 		Long:    "Delete sessions with their messages and events; a turn that runs is cancelled first. Receipts stay.",
 		Example: "  stoa sessions delete support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
 	}
-	return e.deletingOf(c, "/sessions/", "Delete", "the session", "sessions", "with all that was said")
+	return e.deleteItemsCommand(c, "/sessions/", "Delete", "the session", "sessions", "with all that was said")
 }

@@ -61,7 +61,7 @@ func (e *env) spaces() *cobra.Command {
 		Long: "Change what the flags name. An empty text clears.", Example: "  stoa spaces update support --description \"Agents that customers see\"",
 	}
 	du := describe(update)
-	e.one(spacesPlace(), update, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	e.onObject(spaceCollection(), update, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		body, err := du.body(update)
 		if err != nil {
 			return err
@@ -75,16 +75,16 @@ func (e *env) spaces() *cobra.Command {
 	}
 	force := remove.Flags().Bool("force", false, "delete its agents too, with their drives and sessions")
 	c.AddCommand(
-		e.listing(&cobra.Command{
+		e.listCommand(&cobra.Command{
 			Use: "list", Short: "List the spaces", Args: noArgs,
 			Long: "List the spaces of the account, newest first.", Example: "  stoa spaces list",
-		}, viewSpaces(), "There are no spaces.", fixed("/spaces")),
-		e.one(spacesPlace(), &cobra.Command{
+		}, viewSpaces(), "There are no spaces.", constantPath("/spaces")),
+		e.onObject(spaceCollection(), &cobra.Command{
 			Use: "get SPACE", Short: "Show a space", Args: takes("SPACE"),
 			Long: "Show a space.", Example: "  stoa spaces get support",
-		}, reading(viewSpace())),
+		}, printObject(viewSpace())),
 		create, update,
-		e.removing(spacesPlace(), remove, "for good", func() url.Values {
+		e.deleteCommand(spaceCollection(), remove, "for good", func() url.Values {
 			if *force {
 				return url.Values{"force": {"true"}}
 			}

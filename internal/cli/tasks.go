@@ -69,7 +69,7 @@ func viewPreview() view {
 	return view{"PreviewedRun", []column{{"Instant", "at", plain}, {"Local time", "localTime", plain}, {"Moved by", "adjustment", plain}}}
 }
 
-// scheduleFlags say when a task runs.
+// scheduleFlags are the flags of a schedule.
 type scheduleFlags struct {
 	cron, timezone, every, once *string
 }
@@ -84,7 +84,7 @@ func newScheduleFlags(c *cobra.Command) scheduleFlags {
 	}
 }
 
-// schedule gives the object; nil where no flag was given.
+// schedule returns the schedule that the flags describe; nil if none was given.
 func (s scheduleFlags) schedule() (map[string]any, error) {
 	given := 0
 	for _, text := range []string{*s.cron, *s.every, *s.once} {
@@ -119,7 +119,7 @@ func (s scheduleFlags) schedule() (map[string]any, error) {
 	return nil, nil
 }
 
-// taskFlags describe a task.
+// taskFlags are the flags of tasks create and update.
 type taskFlags struct {
 	scheduleFlags
 	name, message, mode, session, missed, overlap, start, end, credits *string
@@ -195,18 +195,18 @@ func (e *env) tasks() *cobra.Command {
 		Long: "List the scheduled tasks of an agent, newest first.", Example: "  stoa tasks list support",
 	}
 	n := limit(list)
-	e.one(agentsPlace(), list, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		return o.list(viewTasks(), call.All(ctx, path+"/scheduled-tasks", nil, ask(*n)), *n, "There are no scheduled tasks.")
+	e.onObject(agentCollection(), list, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+		return o.list(viewTasks(), call.All(ctx, path+"/scheduled-tasks", nil, rowsToFetch(*n)), *n, "There are no scheduled tasks.")
 	})
 	c.AddCommand(
 		e.tasksCreate(), list,
-		e.oneTask("get", "Show a task", "Show a task with its next runs.", func(ctx context.Context, call *client.Client, o *output, path string) error {
-			return reading(viewTask())(ctx, call, o, path, nil)
+		e.onTask("get", "Show a task", "Show a task with its next runs.", func(ctx context.Context, call *client.Client, o *output, path string) error {
+			return printObject(viewTask())(ctx, call, o, path, nil)
 		}),
 		e.tasksUpdate(),
-		e.taskDoing("pause", "Stop a task for now", "Stop a task for now. Runs that go on are left alone.", viewTask()),
-		e.taskDoing("resume", "Let a paused task go on", "Let a paused task go on, with its next instant from now.", viewTask()),
-		e.taskDoing("run", "Run a task now", "Run a task now, also while it is paused, and show the run.", viewRuns()),
+		e.taskAction("pause", "Stop a task for now", "Stop a task for now. Runs that go on are left alone.", viewTask()),
+		e.taskAction("resume", "Let a paused task go on", "Let a paused task go on, with its next instant from now.", viewTask()),
+		e.taskAction("run", "Run a task now", "Run a task now, also while it is paused, and show the run.", viewRuns()),
 		e.tasksRuns(), e.tasksPreview(), e.tasksDelete(),
 	)
 	return c
@@ -219,7 +219,7 @@ func (e *env) tasksCreate() *cobra.Command {
 		Example: "  stoa tasks create support --name digest --message \"Sum up yesterday\" --cron \"0 9 * * MON-FRI\" --timezone Europe/Berlin\n  stoa tasks create support --name tidy --message @tidy.md --every 6h --max-credits 0.2",
 	}
 	t := newTaskFlags(c)
-	return e.one(agentsPlace(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		body, err := t.body(e, c)
 		if err != nil {
 			return err
@@ -235,9 +235,9 @@ func (e *env) tasksCreate() *cobra.Command {
 	})
 }
 
-// oneTask makes a command about a task.
-func (e *env) oneTask(verb, short, long string, do func(ctx context.Context, call *client.Client, o *output, path string) error) *cobra.Command {
-	return e.one(agentsPlace(), &cobra.Command{
+// onTask returns a command about one task.
+func (e *env) onTask(verb, short, long string, do func(ctx context.Context, call *client.Client, o *output, path string) error) *cobra.Command {
+	return e.onObject(agentCollection(), &cobra.Command{
 		Use: verb + " AGENT TASK", Short: short, Long: long, Args: takes("AGENT", "TASK"),
 		Example: "  stoa tasks " + verb + " support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
@@ -245,9 +245,9 @@ func (e *env) oneTask(verb, short, long string, do func(ctx context.Context, cal
 	})
 }
 
-// taskDoing makes a command that posts to a task.
-func (e *env) taskDoing(verb, short, long string, v view) *cobra.Command {
-	return e.oneTask(verb, short, long, func(ctx context.Context, call *client.Client, o *output, path string) error {
+// taskAction returns a command that posts to one task.
+func (e *env) taskAction(verb, short, long string, v view) *cobra.Command {
+	return e.onTask(verb, short, long, func(ctx context.Context, call *client.Client, o *output, path string) error {
 		raw, err := call.JSON(ctx, http.MethodPost, path+"/"+verb, nil, nil, nil)
 		if err != nil {
 			return err
@@ -263,7 +263,7 @@ func (e *env) tasksUpdate() *cobra.Command {
 		Example: "  stoa tasks update support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra --every 1h",
 	}
 	t := newTaskFlags(c)
-	return e.one(agentsPlace(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
 		body, err := t.body(e, c)
 		if err != nil {
 			return err
@@ -278,8 +278,8 @@ func (e *env) tasksRuns() *cobra.Command {
 		Long: "List the runs of a task, newest first, skipped ones with their reason.", Example: "  stoa tasks runs support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}
 	n := limit(c)
-	return e.one(agentsPlace(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
-		return o.list(viewRuns(), call.All(ctx, path+"/scheduled-tasks/"+url.PathEscape(args[0])+"/runs", nil, ask(*n)), *n, "It has not run yet.")
+	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+		return o.list(viewRuns(), call.All(ctx, path+"/scheduled-tasks/"+url.PathEscape(args[0])+"/runs", nil, rowsToFetch(*n)), *n, "It has not run yet.")
 	})
 }
 
@@ -291,7 +291,7 @@ func (e *env) tasksPreview() *cobra.Command {
 	}
 	s := newScheduleFlags(c)
 	n := c.Flags().Int("count", 5, "how many instants, up to 100")
-	return e.one(agentsPlace(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		schedule, err := s.schedule()
 		if err != nil {
 			return err
@@ -305,7 +305,7 @@ func (e *env) tasksPreview() *cobra.Command {
 		if _, err := call.JSON(ctx, http.MethodPost, path+"/scheduled-tasks/preview", nil, map[string]any{"schedule": schedule, "count": *n}, &found); err != nil {
 			return err
 		}
-		return o.list(viewPreview(), each(found.Runs), 0, "It would never run.")
+		return o.list(viewPreview(), sequence(found.Runs), 0, "It would never run.")
 	})
 }
 
@@ -314,5 +314,5 @@ func (e *env) tasksDelete() *cobra.Command {
 		Use: "delete AGENT TASK...", Short: "Delete tasks", Args: takes("AGENT", "TASK..."),
 		Long: "Delete tasks with the records of their runs. Sessions stay.", Example: "  stoa tasks delete support tsk_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
 	}
-	return e.deletingOf(c, "/scheduled-tasks/", "Delete", "the task", "tasks", "with the records of its runs")
+	return e.deleteItemsCommand(c, "/scheduled-tasks/", "Delete", "the task", "tasks", "with the records of its runs")
 }

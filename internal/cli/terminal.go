@@ -17,7 +17,8 @@ import (
 	"github.com/mattn/go-isatty"
 )
 
-// terminal reports whether a stream is one, and gives its descriptor.
+// terminal returns the file descriptor of a stream and reports whether it is a
+// terminal.
 func terminal(stream any) (fd uintptr, ok bool) {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -31,7 +32,7 @@ func isTerminal(stream any) bool {
 	return ok
 }
 
-// width is how many columns a terminal has; 0 for anything else.
+// width returns the columns of a terminal; 0 for anything else.
 func width(stream any) int {
 	fd, ok := terminal(stream)
 	if !ok {
@@ -43,8 +44,8 @@ func width(stream any) int {
 	return 80
 }
 
-// A style colours text for one stream, or leaves it alone. Colour is never
-// needed to understand anything.
+// A style colours text for one stream, or leaves it unchanged. Colour never
+// carries information of its own.
 type style bool
 
 func (e *env) style(stream io.Writer) style {
@@ -61,7 +62,8 @@ func (s style) paint(code, text string) string {
 func (s style) dim(text string) string  { return s.paint("2", text) }
 func (s style) bold(text string) string { return s.paint("1", text) }
 
-// status paints a word by what it means: well, waiting, failed.
+// status colours a status word: green for success, yellow for waiting, red for
+// failure.
 func (s style) status(word string) string {
 	switch word {
 	case "active", "completed", "created", "ok", "yes", "sent":
@@ -74,8 +76,9 @@ func (s style) status(word string) string {
 	return word
 }
 
-// clean takes from text what could steer a terminal. What a model, a file or
-// another person wrote is data: it must not move the cursor or name a window.
+// clean removes control characters (except newline and tab) and bidirectional
+// overrides. Text of models, files and other people must not move the cursor,
+// set the title or reorder what surrounds it.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || !unicode.IsControl(r) && !bidi(r) {
@@ -88,7 +91,7 @@ func clean(text string) string {
 // bidi reports whether a rune reorders the text around it.
 func bidi(r rune) bool { return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 }
 
-// oneLine is text for a cell: no line ends, no tabs, nothing that steers.
+// oneLine returns text for a cell: cleaned, without line ends and tabs.
 func oneLine(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || bidi(r) }) {
 		return text
@@ -96,7 +99,7 @@ func oneLine(text string) string {
 	return strings.Join(strings.Fields(clean(text)), " ")
 }
 
-// shorten cuts text to that many columns.
+// shorten cuts text to that many columns; 0 or less means no limit.
 func shorten(text string, columns int) string {
 	if columns <= 0 || ansi.StringWidth(text) <= columns {
 		return text
@@ -104,8 +107,8 @@ func shorten(text string, columns int) string {
 	return ansi.Truncate(text, columns, "…")
 }
 
-// breakLine breaks a line between words, so that no line has more columns than
-// that. Words are left whole, because they may be ids to be copied.
+// breakLine breaks a line between words so that each part has at most that many
+// columns. Words stay whole, because they may be ids to copy.
 func breakLine(line string, columns int) string {
 	var b strings.Builder
 	used := 0
@@ -126,13 +129,13 @@ func breakLine(line string, columns int) string {
 	return b.String()
 }
 
-// say writes a line for people: to standard error, never among the data.
+// say prints a line for people on standard error, never among the data.
 func (e *env) say(format string, args ...any) {
 	fmt.Fprintln(e.err, e.fold(fmt.Sprintf(format, args...), 0))
 }
 
-// fold makes text ready for standard error: on a terminal without what could
-// steer it, and broken between words into lines that are indented.
+// fold prepares text for standard error: on a terminal it is cleaned, broken
+// between words and indented.
 func (e *env) fold(text string, indent int) string {
 	pad := strings.Repeat(" ", indent)
 	columns := width(e.err)
@@ -150,15 +153,15 @@ func (e *env) fold(text string, indent int) string {
 	return pad + strings.ReplaceAll(text, "\n", "\n"+pad)
 }
 
-// hint writes a dim line for people, where they look.
+// hint prints a dim line on standard error if that is a terminal.
 func (e *env) hint(format string, args ...any) {
 	if isTerminal(e.err) {
 		fmt.Fprintln(e.err, e.style(e.err).dim(e.fold(fmt.Sprintf(format, args...), 0)))
 	}
 }
 
-// confirm asks before something is lost. Off a terminal nobody can answer, so
-// there --yes has to be given.
+// confirm asks before something is deleted. When the input is not a terminal,
+// --yes is required.
 func (e *env) confirm(yes bool, format string, args ...any) error {
 	if yes {
 		return nil
@@ -180,8 +183,8 @@ func (e *env) confirm(yes bool, format string, args ...any) error {
 	return fmt.Errorf("nothing was changed")
 }
 
-// An interruptible reader gives up with its context. A read that is under way
-// stays behind; the program ends with it.
+// An interruptible reader returns when its context ends. A read in progress is
+// left behind until the program exits.
 type interruptible struct {
 	ctx context.Context
 	in  io.Reader
@@ -208,8 +211,8 @@ func (r interruptible) Read(b []byte) (int, error) {
 	}
 }
 
-// readHidden reads a line from a terminal that does not show it. Interrupted, it
-// leaves the terminal as it was.
+// readHidden reads a line from a terminal without echo. When ctx ends it
+// restores the terminal's state.
 func readHidden(ctx context.Context, fd uintptr) (string, error) {
 	before, err := term.GetState(fd)
 	if err != nil {
@@ -232,8 +235,8 @@ func readHidden(ctx context.Context, fd uintptr) (string, error) {
 	}
 }
 
-// A progress is one line that is written over while something goes on. Off a
-// terminal it is silent.
+// A progress is one line on a terminal that is overwritten while an operation
+// runs. Elsewhere it prints nothing.
 type progress struct {
 	out     io.Writer
 	columns int
@@ -242,15 +245,15 @@ type progress struct {
 	last    time.Time
 }
 
-// calm is how long a line of progress stands at least.
-const calm = 50 * time.Millisecond
+// minRedraw is the least time between two redraws of a progress line.
+const minRedraw = 50 * time.Millisecond
 
 func (e *env) progress() *progress {
 	return &progress{out: e.err, columns: width(e.err), style: e.style(e.err)}
 }
 
 func (p *progress) show(format string, args ...any) {
-	if p.columns == 0 || time.Since(p.last) < calm {
+	if p.columns == 0 || time.Since(p.last) < minRedraw {
 		return
 	}
 	p.last = time.Now()
@@ -259,7 +262,7 @@ func (p *progress) show(format string, args ...any) {
 	p.shown = true
 }
 
-// done takes the line away.
+// done erases the line.
 func (p *progress) done() {
 	if p.shown {
 		fmt.Fprint(p.out, "\r\x1b[K")
@@ -267,7 +270,7 @@ func (p *progress) done() {
 	}
 }
 
-// configDir is where this program keeps what it remembers of a person.
+// configDir returns the directory of the user's profile.
 func (e *env) configDir() (string, error) {
 	if dir := e.getenv("XDG_CONFIG_HOME"); dir != "" {
 		return dir + string(os.PathSeparator) + "stoa", nil

@@ -9,8 +9,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A timeline prints the events of a session for people: text as it is written,
-// and a line for everything else.
+// A timeline prints the events of a session: text as it is written, and a line
+// for every other event.
 type timeline struct {
 	o       *output
 	style   style
@@ -99,8 +99,8 @@ func texts(v any) (out []string) {
 	return out
 }
 
-// delta writes a piece of text. One that begins before what is written already
-// was done again after a crash: the text begins anew on a line of its own.
+// delta writes a piece of text. One that begins before the text already written
+// repeats a step after a crash: the text starts again on a new line.
 func (t *timeline) delta(v any) error {
 	id, piece, offset := text(v, "messageId"), text(v, "text"), 0
 	if n, ok := at(v, "offset").(json.Number); ok {
@@ -135,7 +135,7 @@ func (t *timeline) endLine() error {
 	return err
 }
 
-// line writes a dim line with a mark.
+// line prints a dim line with a mark.
 func (t *timeline) line(mark, text string) error {
 	if err := t.endLine(); err != nil {
 		return err

@@ -24,7 +24,7 @@ import (
 	"stoa/internal/client"
 )
 
-// What is done with a path.
+// Actions of a plan.
 const (
 	actCreate  = "create"
 	actReplace = "replace"
@@ -32,10 +32,10 @@ const (
 	actKeep    = "keep" // it is the same on both sides
 )
 
-// abreast is how many files travel at the same time.
-const abreast = 4
+// maxTransfers is how many files are transferred at the same time.
+const maxTransfers = 4
 
-// A transfer makes one side like the other.
+// A transfer makes one side equal to the other.
 type transfer struct {
 	e    *env
 	o    *output
@@ -51,7 +51,7 @@ type transfer struct {
 	files int
 }
 
-// transferFlags are those of push, pull and sync.
+// transferFlags adds the flags that push, pull and sync share.
 func transferFlags(c *cobra.Command) (dry, remove *bool) {
 	return c.Flags().Bool("dry-run", false, "say what would be done, and change nothing"),
 		c.Flags().Bool("delete", false, "delete what the other side does not have")
@@ -76,7 +76,7 @@ left out, unless --hidden is given; links are not followed.`,
 			if !strings.HasSuffix(name, "/") && !strings.HasSuffix(name, string(os.PathSeparator)) && filepath.Base(name) != "." && filepath.Base(name) != ".." {
 				under += filepath.Base(name)
 			}
-			isFolder, err := gather(local, name, under, *hidden)
+			isFolder, err := collectFiles(local, name, under, *hidden)
 			if err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ goes the other way. Names that begin with a dot are left out, unless --hidden is
 			return usagef("%s is no folder; \"stoa drive push\" sends a file", args[0])
 		}
 		local := map[string]string{}
-		if _, err := gather(local, args[0], prefix, *hidden); err != nil {
+		if _, err := collectFiles(local, args[0], prefix, *hidden); err != nil {
 			return err
 		}
 		return t.push(ctx, local, prefix, *remove, []string{prefix})
@@ -141,8 +141,9 @@ same already (by SHA-256) are not fetched.`,
 	})
 }
 
-// gather adds the files at a local name to a map from their paths on the drive.
-func gather(into map[string]string, name, under string, hidden bool) (isFolder bool, err error) {
+// collectFiles adds the files below a local path to files, keyed by their path
+// on the drive.
+func collectFiles(into map[string]string, name, under string, hidden bool) (isFolder bool, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return false, err
@@ -177,7 +178,7 @@ func gather(into map[string]string, name, under string, hidden bool) (isFolder b
 	return true, err
 }
 
-// push makes the drive like the local files.
+// push makes the drive equal to the local files.
 func (t *transfer) push(ctx context.Context, local map[string]string, prefix string, remove bool, roots []string) error {
 	have, err := t.remoteFiles(ctx, prefix)
 	if err != nil {
@@ -213,13 +214,13 @@ func (t *transfer) push(ctx context.Context, local map[string]string, prefix str
 			}
 		}
 	}
-	return t.carryOut(ctx, plans, t.upload, func(ctx context.Context, p plan) error {
+	return t.execute(ctx, plans, t.upload, func(ctx context.Context, p plan) error {
 		_, err := t.r.call.JSON(ctx, http.MethodDelete, t.r.path+"/files", url.Values{"path": {p.Path}}, nil, nil)
 		return err
 	})
 }
 
-// pull makes the local folder like the drive below a prefix.
+// pull makes the local folder equal to the part of the drive below a prefix.
 func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden bool) error {
 	have, err := t.remoteFiles(ctx, prefix)
 	if err != nil {
@@ -230,7 +231,7 @@ func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden b
 	}
 	local := map[string]string{}
 	if info, err := os.Stat(to); err == nil && info.IsDir() {
-		if _, err := gather(local, to, prefix, hidden); err != nil {
+		if _, err := collectFiles(local, to, prefix, hidden); err != nil {
 			return err
 		}
 	} else if err == nil {
@@ -268,7 +269,7 @@ func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden b
 			}
 		}
 	}
-	return t.carryOut(ctx, plans, t.fetch, func(_ context.Context, p plan) error { return os.Remove(p.local) })
+	return t.execute(ctx, plans, t.fetch, func(_ context.Context, p plan) error { return os.Remove(p.local) })
 }
 
 func (t *transfer) remoteFiles(ctx context.Context, prefix string) (map[string]file, error) {
@@ -286,9 +287,9 @@ func (t *transfer) remoteFiles(ctx context.Context, prefix string) (map[string]f
 	return out, nil
 }
 
-// carryOut does what was planned, or prints it. Deletions come first, so that a
-// folder may take the place of a file.
-func (t *transfer) carryOut(ctx context.Context, plans []plan, carry, remove func(context.Context, plan) error) error {
+// execute carries out the plans, or only prints them. Deletions come first, so
+// that a folder can take the place of a file.
+func (t *transfer) execute(ctx context.Context, plans []plan, carry, remove func(context.Context, plan) error) error {
 	slices.SortFunc(plans, func(a, b plan) int { return strings.Compare(a.Path, b.Path) })
 	count := map[string]int{}
 	for _, p := range plans {
@@ -329,10 +330,10 @@ func tally(count map[string]int, bytes int64) string {
 		count[actCreate], count[actReplace], count[actDelete], count[actKeep], bytesText(bytes))
 }
 
-// each does something for the plans of a kind, a few at a time.
+// each runs do for the plans with one of the actions, maxTransfers at a time.
 func (t *transfer) each(ctx context.Context, plans []plan, which func(plan) bool, do func(context.Context, plan) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(abreast)
+	group.SetLimit(maxTransfers)
 	for _, p := range plans {
 		if !which(p) {
 			continue
@@ -350,7 +351,7 @@ func (t *transfer) each(ctx context.Context, plans []plan, which func(plan) bool
 	return group.Wait()
 }
 
-// show writes the line of progress.
+// show redraws the progress line.
 func (t *transfer) show(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -399,7 +400,7 @@ func (t *transfer) upload(ctx context.Context, p plan) error {
 	return nil
 }
 
-// fetch gets one file, checks it, and puts it in place whole.
+// fetch downloads one file, verifies its hash, and puts it in place atomically.
 func (t *transfer) fetch(ctx context.Context, p plan) error {
 	if err := os.MkdirAll(filepath.Dir(p.local), 0o755); err != nil {
 		return err
@@ -435,7 +436,7 @@ func (t *transfer) fetch(ctx context.Context, p plan) error {
 	return nil
 }
 
-// hashFile is the SHA-256 of a file in hexadecimal.
+// hashFile returns the SHA-256 of a file in hexadecimal.
 func hashFile(name string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -449,7 +450,7 @@ func hashFile(name string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// copyAll copies a body that must be whole.
+// copyAll copies a body and fails if it ends early.
 func copyAll(ctx context.Context, out io.Writer, res *http.Response) error {
 	_, err := io.Copy(out, res.Body)
 	if ctx.Err() != nil {
@@ -461,8 +462,8 @@ func copyAll(ctx context.Context, out io.Writer, res *http.Response) error {
 	return err
 }
 
-// A reader tells how much was read. The file is a field of its own: embedded,
-// its WriteTo would be used, and nothing told.
+// A reader reports how much was read. The file is a named field: embedded, its
+// WriteTo would be used and nothing reported.
 type reader struct {
 	file *os.File
 	step func(n int)
@@ -478,7 +479,8 @@ func (r *reader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A counter tells how much was written, in sum or piece by piece.
+// A counter reports how much was written: each gets the sum in bytes, step each
+// part.
 type counter struct {
 	out  io.Writer
 	n    int64

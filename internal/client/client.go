@@ -1,8 +1,8 @@
-// Package client calls the service over HTTP as its contract describes it: one
-// way to send a request, with retries that are safe, errors that carry what the
-// service said, pages that are ranged over, and streams.
+// Package client calls the service over HTTP as the contract describes it: one
+// way to send a request, with safe retries, errors that carry what the service
+// replied, iterators over pages, and streams.
 //
-// It never prints, never asks, and keeps nothing between calls but connections.
+// It never prints or prompts, and keeps nothing between calls but connections.
 // Start at [Client.Do]; [Client.Respond] and [Client.Stream] are model calls.
 package client
 
@@ -42,8 +42,9 @@ type Client struct {
 	http *http.Client
 }
 
-// New makes a client for the service at base, an origin such as
-// https://stoa.example; a path of /api/v1 is tolerated. An empty key is not sent.
+// New returns a client for the service at base, an origin such as
+// https://stoa.example; a path of /api/v1 at its end is removed. An empty key
+// is not sent.
 func New(base, key string) (*Client, error) {
 	at, err := origin(base)
 	if err != nil {
@@ -61,7 +62,7 @@ func New(base, key string) (*Client, error) {
 	return c, nil
 }
 
-// origin reads a base URL.
+// origin parses a base URL.
 func origin(text string) (*url.URL, error) {
 	short := strings.TrimRight(strings.TrimSpace(text), "/")
 	short = strings.TrimRight(strings.TrimSuffix(short, Prefix), "/")
@@ -72,10 +73,10 @@ func origin(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// BaseURL is the origin that is called.
+// BaseURL returns the origin of the service.
 func (c *Client) BaseURL() string { return c.base }
 
-// A Request is one call. Of Body and Open at most one is set.
+// A Request is one call. At most one of Body and Open is set.
 type Request struct {
 	Method string // empty: GET
 	Path   string // of the API, escaped: "/keys" and "/api/v1/keys" are the same
@@ -91,12 +92,12 @@ type Request struct {
 	Once bool
 }
 
-// Do sends a request and gives the reply, whose body the caller closes. A
-// status of 300 or more, but for 304, is an [*Error].
+// Do sends a request and returns the reply, whose body the caller closes. A
+// status of 300 or more, except 304, is an [*Error].
 //
 // A POST gets an Idempotency-Key. A request that the service asks to repeat, or
-// that got lost on the network where a repetition is harmless, is sent up to
-// three times in all.
+// that was lost on the network where repeating is harmless, is sent up to three
+// times in all.
 func (c *Client) Do(ctx context.Context, r Request) (*http.Response, error) {
 	r = c.prepare(r)
 	return retry(ctx, r, func() (*http.Response, error) { return c.send(ctx, r) })
@@ -125,8 +126,8 @@ func (c *Client) Bytes(ctx context.Context, r Request) ([]byte, http.Header, err
 	return body, header, err
 }
 
-// JSON sends body as JSON (nil: none) and reads the reply into into (nil: it is
-// not read). It gives the reply's bytes too.
+// JSON sends body as JSON (nil: none), decodes the reply into into (nil: not
+// decoded) and returns the reply's bytes.
 func (c *Client) JSON(ctx context.Context, method, path string, query url.Values, body, into any) (jsonx.Value, error) {
 	r := Request{Method: method, Path: path, Query: query}
 	if body != nil {
@@ -167,7 +168,8 @@ func (c *Client) notThisAPI(path string) error {
 	return fmt.Errorf("%s did not answer %s with the JSON of this API; check the base URL and the service's version", c.base, path)
 }
 
-// prepare completes a request, so that each try of it is the same.
+// prepare fills in defaults and headers, so that every try sends the same
+// request.
 func (c *Client) prepare(r Request) Request {
 	if r.Method == "" {
 		r.Method = http.MethodGet
@@ -193,7 +195,7 @@ func (c *Client) prepare(r Request) Request {
 	return r
 }
 
-// send is one try.
+// send sends the request once.
 func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 	address := c.base + r.Path
 	if len(r.Query) > 0 {
@@ -236,7 +238,8 @@ func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 	return res, nil
 }
 
-// repeatable reports whether doing the request twice is the same as once.
+// repeatable reports whether sending the request twice has the effect of
+// sending it once.
 func (r Request) repeatable() bool {
 	if r.Header.Get("If-Match") != "" || r.Header.Get("If-None-Match") != "" && r.Method != http.MethodGet {
 		return false // the first try may have changed what the second is held against
@@ -244,7 +247,8 @@ func (r Request) repeatable() bool {
 	return r.Method != http.MethodPost || r.Header.Get("Idempotency-Key") != ""
 }
 
-// retry tries until it works, trying again is no use, or ctx ends.
+// retry calls try until it succeeds, fails for good, was called tries times, or
+// ctx ends.
 func retry[T any](ctx context.Context, r Request, try func() (T, error)) (T, error) {
 	for n := 1; ; n++ {
 		got, err := try()

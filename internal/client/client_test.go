@@ -142,7 +142,7 @@ func TestAListIsRangedOverItsPages(t *testing.T) {
 	}
 }
 
-func TestAListThatNeverEndsIsLeft(t *testing.T) {
+func TestAnEmptyPageEndsAList(t *testing.T) {
 	c := against(t, func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `{"data":[],"hasMore":false,"nextCursor":""}`)
 	})
@@ -151,7 +151,7 @@ func TestAListThatNeverEndsIsLeft(t *testing.T) {
 	}
 }
 
-func TestACutStreamIsSaidToBeCut(t *testing.T) {
+func TestATruncatedStreamIsErrCutOff(t *testing.T) {
 	c := against(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":4,\"delta\":\"hel\"}\n\n")
@@ -165,7 +165,7 @@ func TestACutStreamIsSaidToBeCut(t *testing.T) {
 	}
 }
 
-func TestAPageOfAProxyIsNotTakenForAnEnvelope(t *testing.T) {
+func TestAProxyPageIsNotAnEnvelope(t *testing.T) {
 	c := against(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/responses") {
 			http.Redirect(w, r, "https://example.com/", http.StatusMovedPermanently)
@@ -185,7 +185,7 @@ func TestAPageOfAProxyIsNotTakenForAnEnvelope(t *testing.T) {
 
 // A creating POST is sent again with the same key when its answer got lost; a
 // model call, which has no such key, is not.
-func TestWhatIsSentAgain(t *testing.T) {
+func TestRetries(t *testing.T) {
 	lose := func(w http.ResponseWriter) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err == nil {
@@ -239,7 +239,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextIsTheError(t *testing.T) {
+func TestACancelledContextIsTheError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := against(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -258,7 +258,7 @@ func TestAnEndedContextIsTheError(t *testing.T) {
 	}
 }
 
-func TestABaseURLIsReadAsPeopleWriteIt(t *testing.T) {
+func TestBaseURLForms(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://127.0.0.1:8080":          "http://127.0.0.1:8080",
 		"https://stoa.example/api/v1/":   "https://stoa.example",

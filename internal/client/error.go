@@ -14,7 +14,7 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// An Error is what the service answered instead of what was asked for.
+// An Error is an error reply of the service, or of a proxy before it.
 type Error struct {
 	Status     int           // of HTTP; 0 for one that came within a stream
 	Code       string        // the machine word; empty where somebody else answered
@@ -26,7 +26,7 @@ type Error struct {
 	Body       []byte        // as it came
 }
 
-// Error is the sentence, and the request id where there is one.
+// Error returns the message, with the request id if there is one.
 func (e *Error) Error() string {
 	if e.RequestID == "" {
 		return e.Message
@@ -34,7 +34,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%s)", e.Message, e.RequestID)
 }
 
-// CodeOf is the machine word of a service's error; empty for any other.
+// CodeOf returns the machine-readable code of an [*Error]; empty for any other
+// error.
 func CodeOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -42,7 +43,7 @@ func CodeOf(err error) string {
 	return ""
 }
 
-// readError makes an error of a reply whose status says that it is not what was asked for.
+// readError converts an error reply.
 func readError(res *http.Response) *Error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // what came is all there is to tell
 	e := &Error{Status: res.StatusCode, RequestID: res.Header.Get("X-Request-Id"), Body: body}
@@ -67,7 +68,7 @@ func readError(res *http.Response) *Error {
 	return e
 }
 
-// networkError says that no answer came, or not all of one.
+// A networkError means that no reply arrived, or only a part of one.
 type networkError struct {
 	base string
 	err  error
@@ -86,13 +87,13 @@ func (e *networkError) Error() string {
 
 func (e *networkError) Unwrap() error { return e.err }
 
-// dialing reports whether nothing was sent.
+// dialing reports whether the connection failed, so that nothing was sent.
 func (e *networkError) dialing() bool {
 	op, ok := errors.AsType[*net.OpError](e.err)
 	return ok && op.Op == "dial"
 }
 
-// Unreachable reports whether err says that nobody answers at the base URL.
+// Unreachable reports whether err means that nothing listens at the base URL.
 func Unreachable(err error) bool {
 	e, ok := errors.AsType[*networkError](err)
 	return ok && e.dialing()

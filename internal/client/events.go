@@ -22,15 +22,15 @@ type SessionEvent struct {
 	Raw  jsonx.Value // the whole object
 }
 
-// SessionPath is the path of a session below the API.
+// SessionPath returns the path of a session below the API.
 func SessionPath(agentID, sessionID string) string {
 	return "/api-agents/" + url.PathEscape(agentID) + "/sessions/" + url.PathEscape(sessionID)
 }
 
-// Events ranges over a session's log after a number (0: from the first event)
-// until the session has stopped; with follow it goes on after that. A connection
-// that breaks is made anew where it broke, and given up after five attempts
-// without an event.
+// Events ranges over the log of a session after a sequence number (0: from the
+// first event) until the session has stopped; with follow it continues after
+// that. A broken connection is resumed where it broke; five attempts in a row
+// without an event end the range with an error.
 func (c *Client) Events(ctx context.Context, agentID, sessionID string, after int64, follow bool) iter.Seq2[SessionEvent, error] {
 	return func(yield func(SessionEvent, error) bool) {
 		w := &watch{c: c, path: SessionPath(agentID, sessionID), after: after, follow: follow, yield: yield}
@@ -75,7 +75,7 @@ func (c *Client) Events(ctx context.Context, agentID, sessionID string, after in
 	}
 }
 
-// watch is one reader of a log.
+// A watch is one reader of a log.
 type watch struct {
 	c       *Client
 	path    string
@@ -85,8 +85,8 @@ type watch struct {
 	yield   func(SessionEvent, error) bool
 }
 
-// connect reads one connection to its end. It is done when nobody ranges any
-// more, or nothing else will come.
+// connect reads one connection to its end. done reports that the consumer
+// stopped, or that no event can follow.
 func (w *watch) connect(ctx context.Context) (done bool, err error) {
 	r := Request{
 		Path: w.path + "/events", Query: url.Values{"after": {strconv.FormatInt(w.after, 10)}},
@@ -129,7 +129,8 @@ func (w *watch) connect(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// ended asks whether the session has stopped and all of its log was read.
+// ended reports whether the session has stopped and its log was read to the
+// end.
 func (w *watch) ended(ctx context.Context) (bool, error) {
 	var s struct {
 		Status       stoa.SessionStatus `json:"status"`

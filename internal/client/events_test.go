@@ -17,7 +17,7 @@ func event(seq int, typ, more string) string {
 }
 
 // A log is read to its end over connections that break anywhere.
-func TestEventsGoOnWhereAConnectionBroke(t *testing.T) {
+func TestEventsResumeWhereAConnectionBroke(t *testing.T) {
 	log := []string{
 		event(1, "session.created", ""),
 		event(2, "session.status", `,"status":"running"`),
@@ -58,7 +58,7 @@ func TestEventsGoOnWhereAConnectionBroke(t *testing.T) {
 	}
 }
 
-func TestEventsOfASessionThatStoppedLongAgoEnd(t *testing.T) {
+func TestEventsOfAStoppedSessionEnd(t *testing.T) {
 	c := against(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/events") {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -71,7 +71,7 @@ func TestEventsOfASessionThatStoppedLongAgoEnd(t *testing.T) {
 	}
 }
 
-func TestEventsThatAreRefusedAreAnError(t *testing.T) {
+func TestRefusedEventsAreAnError(t *testing.T) {
 	c := against(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		io.WriteString(w, `{"error":{"message":"There is no such session.","type":"invalid_request_error","param":null,"code":"session_not_found","requestId":"req_1","retryable":false}}`)

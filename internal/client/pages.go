@@ -10,11 +10,11 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// MaxPage is the largest page that is asked for.
+// MaxPage is the largest page that the API returns.
 const MaxPage = 100
 
-// All ranges over a list from its first page, following the cursors. It gives at
-// most limit rows as they came; 0 means all.
+// All ranges over the rows of a list from its first page, following the
+// cursors. It yields at most limit rows; 0 means all.
 func (c *Client) All(ctx context.Context, path string, query url.Values, limit int) iter.Seq2[jsonx.Value, error] {
 	return func(yield func(jsonx.Value, error) bool) {
 		query := maps.Clone(query)

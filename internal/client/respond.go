@@ -15,7 +15,7 @@ import (
 	"stoa/internal/sse"
 )
 
-// A Call is a model call and what goes with it.
+// A Call is a model call and its idempotency key.
 type Call struct {
 	contract.CreateResponse
 	// IdempotencyKey makes sending the call again safe, and the service keeps
@@ -35,9 +35,9 @@ type Reply struct {
 // ErrCutOff is a stream that ended without its last event.
 var ErrCutOff = errors.New("the stream ended before the reply was complete")
 
-// request is the call as it is sent. Without an Idempotency-Key of its own it
-// gets none, because the service would keep the reply; then it is not sent again
-// once it may have arrived.
+// request returns the call as an HTTP request. A call without an
+// Idempotency-Key does not get one, because the service would store the reply;
+// so it is not repeated once it may have arrived.
 func (call Call) request() (Request, error) {
 	body, err := jsonx.Marshal(call.CreateResponse)
 	if err != nil {
@@ -50,8 +50,7 @@ func (call Call) request() (Request, error) {
 	return r, nil
 }
 
-// Respond makes a call and waits for its whole reply. Its error is an [*Error]
-// where the service refused.
+// Respond makes a call and returns its whole reply. A refusal is an [*Error].
 func (c *Client) Respond(ctx context.Context, call Call) (*Reply, error) {
 	call.Stream = false
 	r, err := call.request()
@@ -75,9 +74,9 @@ func (c *Client) Respond(ctx context.Context, call Call) (*Reply, error) {
 }
 
 // Stream makes a call and ranges over the events of its reply as they arrive.
-// The last one is response.completed or response.incomplete; a failed reply ends
-// with an [*Error] after its events, a cut one with [ErrCutOff]. Breaking out of
-// the range hangs up.
+// The last one is response.completed or response.incomplete; a failed reply
+// ends with an [*Error] after its events, a truncated one with [ErrCutOff].
+// Breaking out of the range closes the connection.
 func (c *Client) Stream(ctx context.Context, call Call) iter.Seq2[contract.ResponseEvent, error] {
 	return func(yield func(contract.ResponseEvent, error) bool) {
 		if err := c.stream(ctx, call, yield); err != nil {
@@ -89,7 +88,7 @@ func (c *Client) Stream(ctx context.Context, call Call) iter.Seq2[contract.Respo
 	}
 }
 
-// stream gives the events, and the error that ends them, if any.
+// stream yields the events and returns the error that ends them, if any.
 func (c *Client) stream(ctx context.Context, call Call, yield func(contract.ResponseEvent, error) bool) error {
 	call.Stream = true
 	r, err := call.request()

@@ -101,7 +101,7 @@ func TestTheConsoleInABrowser(t *testing.T) {
 	}
 }
 
-func TestAWrongKeyIsSaidAtTheField(t *testing.T) {
+func TestAWrongKeyIsShownAtTheField(t *testing.T) {
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := open(t, browser, srv.URL, "/console", looks()[0])
@@ -145,7 +145,7 @@ func TestTheStopButtonEndsTheCall(t *testing.T) {
 	p.see(`!!document.querySelector("button[type=submit]")`)
 }
 
-func TestFailuresOfACallAreShownWhereItWasAsked(t *testing.T) {
+func TestFailedCallsAreShownInThePlayground(t *testing.T) {
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "playground", looks()[2])
@@ -163,7 +163,7 @@ func TestFailuresOfACallAreShownWhereItWasAsked(t *testing.T) {
 	p.shot("failures")
 }
 
-func TestAGatedModelSaysWhatAnswersInstead(t *testing.T) {
+func TestAGatedModelNamesItsFallback(t *testing.T) {
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, freeKey, "playground", looks()[0])
@@ -190,7 +190,7 @@ func TestACallCanBeCopiedAsCode(t *testing.T) {
 	p.see(`!document.body.innerText.includes("` + goodKey + `")`)
 }
 
-func TestWhatAModelWritesCannotBecomeAProgram(t *testing.T) {
+func TestModelOutputNeverRunsAsScript(t *testing.T) {
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "playground", looks()[0])
@@ -204,7 +204,7 @@ func TestWhatAModelWritesCannotBecomeAProgram(t *testing.T) {
 	p.see(`document.querySelector(".reply").innerText.includes("a picture")`)
 }
 
-func TestAnAccountWithoutHistoryIsToldWhatComesNext(t *testing.T) {
+func TestANewAccountSeesItsNextSteps(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	stub.bare = true
@@ -216,7 +216,7 @@ func TestAnAccountWithoutHistoryIsToldWhatComesNext(t *testing.T) {
 	p.says("No receipts yet")
 }
 
-func TestALostConnectionIsSaidAndCanBeTriedAgain(t *testing.T) {
+func TestALostConnectionCanBeRetried(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "credits/books", looks()[2])
@@ -232,7 +232,7 @@ func TestALostConnectionIsSaidAndCanBeTriedAgain(t *testing.T) {
 	p.see(`!document.body.innerText.includes("Not connected")`)
 }
 
-func TestAKeyThatIsRevokedSignsOut(t *testing.T) {
+func TestARevokedKeySignsOut(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	p := signIn(t, browser, srv.URL, goodKey, "credits/books", looks()[0])

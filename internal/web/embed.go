@@ -9,8 +9,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Embeds tells of an embed URL which pages may frame its chat page and whether
-// that is light, dark or auto; found is false where there is none.
+// Embeds returns for an embed URL the origins that may frame its chat page and
+// its theme: light, dark or auto. found is false if there is no such embed.
 type Embeds func(r *http.Request, id string) (origins []string, theme string, found bool, err error)
 
 // embedPolicy is the content policy of the chat page. It differs from
@@ -25,8 +25,8 @@ func embedPolicy(origins []string) string {
 		"require-trusted-types-for 'script'; trusted-types dompurify"
 }
 
-// guardEmbed sets the headers of the chat page. The others' guard would keep it
-// out of every frame.
+// guardEmbed sets the headers of the chat page. Those of [guard] would forbid
+// every frame.
 func guardEmbed(w http.ResponseWriter, origins []string) {
 	guard(w, embedPolicy(origins))
 	h := w.Header()
@@ -36,16 +36,16 @@ func guardEmbed(w http.ResponseWriter, origins []string) {
 }
 
 // embed serves the chat page of an embed URL. The page is the same whether the
-// link is fresh, used or over: it finds that out itself, and says so in the
-// frame of those who may frame it.
+// link is unused, used or expired: its script finds out, so that only origins
+// that may frame the page see it.
 func (s *Site) embed(w http.ResponseWriter, r *http.Request) {
 	if s.embeds == nil {
-		s.nowhere(w, r)
+		s.notFound(w, r)
 		return
 	}
 	id := r.PathValue("id")
 	if !stoa.IsID("emu", id) {
-		s.nowhere(w, r)
+		s.notFound(w, r)
 		return
 	}
 	origins, theme, found, err := s.embeds(r, id)
@@ -54,7 +54,7 @@ func (s *Site) embed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !found {
-		s.nowhere(w, r)
+		s.notFound(w, r)
 		return
 	}
 	if theme == "auto" {

@@ -156,7 +156,7 @@ const hostile = "say: <script>window.hurt = 1</script>\n" +
 	"<div id=message class=chat-input style=\"position:fixed;inset:0\" onmouseover=\"window.hurt=13\">cover</div>\n\n" +
 	"`<script>window.hurt = 14</script>`\n\n```html\n<img src=x onerror=window.hurt=15>\n```\n\nThe end."
 
-func TestAHostileReplyDoesNothingAndLoadsNothing(t *testing.T) {
+func TestAHostileReplyLoadsAndRunsNothing(t *testing.T) {
 	browser := startBrowser(t)
 	st := newStage(t)
 	_, path := st.link(t, map[string]any{"greeting": strings.TrimPrefix(hostile, "say: "), "maxMessageChars": 10000})

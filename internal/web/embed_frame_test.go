@@ -173,7 +173,7 @@ func TestTheChatInAFrame(t *testing.T) {
 	p.inside(st.h.URL).holds("document.body.innerText.includes('You stopped the answer.')")
 }
 
-func TestTheChatPageIsGuarded(t *testing.T) {
+func TestTheChatPageHasSecurityHeaders(t *testing.T) {
 	st := newStage(t)
 	made, path := st.link(t, map[string]any{"theme": "dark", "allowedOrigins": []string{"https://*.example.com", "http://localhost:3000"}})
 	path, _, _ = strings.Cut(path, "#")

@@ -20,7 +20,7 @@ var staticFiles embed.FS
 
 const revalidate = "no-cache" // keep it, but ask whether it is still the one
 
-// A file is something to serve as it is, compressed once.
+// A file is served as it is; its compressed form is computed once.
 type file struct {
 	kind   string // media type
 	digest string // of the content, short
@@ -28,8 +28,8 @@ type file struct {
 	gzip   func() []byte
 }
 
-// newFile makes a file of a content, which is compressed when it is first asked
-// for. The extension of the name says what it is.
+// newFile returns a file with that content, compressed on first use. The
+// extension of the name decides the media type.
 func newFile(name string, content []byte) *file {
 	sum := sha256.Sum256(content)
 	return &file{

@@ -21,15 +21,16 @@ func pagePolicy(types string) string {
 		"require-trusted-types-for 'script'; trusted-types " + types
 }
 
-// explorerPolicy is that of the explorer, whose program is not ours: it adds
-// style elements, named by the nonce, and style attributes.
+// explorerPolicy is the content policy of the explorer, whose script is
+// third-party: it adds style elements, allowed by the nonce, and style
+// attributes.
 func explorerPolicy(nonce string) string {
 	return "default-src 'none'; script-src 'self'; style-src-elem 'self' 'nonce-" + nonce + "'; style-src-attr 'unsafe-inline'; " +
 		"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// guard sets the headers that keep a page to itself.
+// guard sets the security headers of a page.
 func guard(w http.ResponseWriter, policy string) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -41,7 +42,7 @@ func guard(w http.ResponseWriter, policy string) {
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
 }
 
-// only lets GET and HEAD through.
+// only rejects methods other than GET and HEAD.
 func (s *Site) only(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -53,19 +54,20 @@ func (s *Site) only(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// nowhere answers for an address that leads nowhere.
-func (s *Site) nowhere(w http.ResponseWriter, r *http.Request) {
+// notFound serves 404: a page to a browser, the error envelope to any other
+// client.
+func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if !reading || !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		s.refuse(w, stoa.Errorf(stoa.CodeNotFound, "there is nothing at %s; the paths of the API begin with /api/v1", r.URL.Path))
 		return
 	}
-	body, err := s.lost.unpacked()
+	body, err := s.missing.unpacked()
 	if err != nil {
 		body = nil // it was rendered in memory, so this is never reached
 	}
 	guard(w, pagePolicy(""))
-	w.Header().Set("Content-Type", s.lost.kind)
+	w.Header().Set("Content-Type", s.missing.kind)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusNotFound)
 	if r.Method != http.MethodHead {
@@ -73,8 +75,8 @@ func (s *Site) nowhere(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers with the error envelope of the service. The request id is the
-// one that whoever wraps this handler has put on the reply.
+// refuse writes the service's error envelope. The request id is that of the
+// x-request-id header, which the handler around this one has set.
 func (s *Site) refuse(w http.ResponseWriter, e *stoa.Error) {
 	info := contract.Code(e.Code)
 	guard(w, "default-src 'none'; frame-ancestors 'none'")

@@ -141,7 +141,7 @@ func TestASessionIsDownloaded(t *testing.T) {
 	stub.sent("GET /api/v1/api-agents/" + stubAgent + "/sessions/" + stubSession + "/export")
 }
 
-func TestTheNewPagesSayWhatFailedAndWhatIsEmpty(t *testing.T) {
+func TestPagesShowErrorsAndEmptyLists(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
 	for _, path := range []string{"agents/" + stubAgent + "/tasks", "agents/" + stubAgent + "/tasks/" + stubTask, "agents/" + stubAgent + "/embeds", "providers"} {
@@ -172,7 +172,7 @@ func TestTheNewPagesSayWhatFailedAndWhatIsEmpty(t *testing.T) {
 	p.says("not used yet")
 }
 
-func TestATabAndAPageAreInSightOnAPhone(t *testing.T) {
+func TestTabsAreVisibleOnAPhone(t *testing.T) {
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	const seen = `(() => { const row = document.querySelector(%[1]q).getBoundingClientRect(), part = document.querySelector(%[2]q)?.getBoundingClientRect(); return !!part && part.left >= row.left && part.right <= row.right; })()`

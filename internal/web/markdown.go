@@ -9,8 +9,8 @@ import (
 	"github.com/yuin/goldmark/extension"
 )
 
-// A writer of prose turns the Markdown of descriptions into HTML. Raw HTML in
-// it is dropped: goldmark does so unless told otherwise.
+// prose converts the Markdown of descriptions to HTML. Raw HTML in it is
+// dropped: goldmark does so by default.
 type prose struct{ md goldmark.Markdown }
 
 func newProse() prose {

@@ -95,7 +95,7 @@ func TestPagesInABrowser(t *testing.T) {
 	})
 }
 
-func TestTheExplorerCallsTheServiceAndShowsAStream(t *testing.T) {
+func TestTheExplorerShowsAStream(t *testing.T) {
 	browser := startBrowser(t)
 	_, srv := serve(t)
 	p := open(t, browser, srv.URL, "/api/v1/doc", looks()[0])

@@ -38,7 +38,8 @@ type operation struct {
 	Samples                          []sample
 }
 
-// Words is what the filter looks through, beside the text that is shown.
+// Words returns the lower-case text that the filter of the page searches,
+// beside the visible text.
 func (o operation) Words() string {
 	return strings.ToLower(o.Method + " " + o.Path + " " + o.ID + " " + o.Summary)
 }
@@ -95,7 +96,7 @@ type namedSchema struct {
 
 const methods = "get put post delete patch head options"
 
-// newReference lays out the contract document.
+// newReference builds the reference page from the contract document.
 func newReference(doc *value) (*reference, error) {
 	b := &builder{root: doc, prose: newProse()}
 	page := b.page()
@@ -105,7 +106,7 @@ func newReference(doc *value) (*reference, error) {
 	return page, nil
 }
 
-// A builder lays out the document. It keeps the first error, so that the code
+// A builder converts the document. It keeps the first error, so that the code
 // reads as a list of what is shown.
 type builder struct {
 	root  *value
@@ -180,7 +181,7 @@ func (b *builder) page() *reference {
 		page.Codes = append(page.Codes, code{c, b.line(c.Meaning)})
 	}
 	for _, s := range b.root.all("components", "schemas") {
-		// Its own members are shown, those of its parts are one step away.
+		// Its own members are shown; those of nested schemas are linked.
 		page.Schemas = append(page.Schemas, namedSchema{s.name, "schema-" + s.name, b.schema(s.value, []string{s.name}, maxDepth-1)})
 	}
 	return page
@@ -254,8 +255,8 @@ func (b *builder) contents(v *value) []content {
 	return out
 }
 
-// shown writes an example: text as it is, a stream's event in its frame, and
-// anything else as JSON.
+// shown formats an example: text as it is, a stream's event as it is framed,
+// and anything else as JSON.
 func shown(e *value, stream bool) string {
 	if s, ok := e.scalar.(string); ok && e.kind == 's' {
 		return s
@@ -290,8 +291,8 @@ func (b *builder) answer(status string, v *value) answer {
 	return out
 }
 
-// stream lays out the events of a stream, once for each type, and gives the
-// anchor of their table; "" where the contract does not tell them apart.
+// stream adds the events of a stream, once for each type, and returns the
+// anchor of their table; empty if the contract does not distinguish them.
 func (b *builder) stream(ref string) string {
 	if ref == "" {
 		return ""
@@ -324,8 +325,8 @@ func (b *builder) events(id, name string, v *value) eventTable {
 	return t
 }
 
-// operations lists the ids that the contract knows, for pages that show only
-// what the service offers.
+// operations returns the ids of the contract's operations, for pages that show
+// only what the service offers.
 func operations(doc *value) []string {
 	var out []string
 	for _, path := range doc.all("paths") {

@@ -110,7 +110,7 @@ func TestTheLayoutOfASmallContract(t *testing.T) {
 	}
 }
 
-func TestEverySampleIsWhatAShellCanRead(t *testing.T) {
+func TestSamplesAreValidShell(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("there is no shell")
@@ -142,7 +142,7 @@ func TestEverySampleIsWhatAShellCanRead(t *testing.T) {
 	}
 }
 
-func TestAReferenceThatLeadsNowhereIsAnError(t *testing.T) {
+func TestADanglingReferenceIsAnError(t *testing.T) {
 	broken := strings.ReplaceAll(small, `"$ref":"#/components/schemas/Tree"}}}},"responses"`, `"$ref":"#/components/schemas/Shrub"}}}},"responses"`)
 	if _, err := layOut(t, broken); err == nil || !strings.Contains(err.Error(), "Shrub") {
 		t.Errorf("error %v", err)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// exampleBody finds a body to show in the samples of an operation: the first
-// example of its JSON request; nil where there is none.
+// exampleBody returns the body for the samples of an operation: the first
+// example of its JSON request; nil if there is none.
 func (b *builder) exampleBody(v *value) *value {
 	body := v.get("requestBody")
 	if body == nil {
@@ -27,7 +27,7 @@ func (b *builder) exampleBody(v *value) *value {
 	return nil
 }
 
-// sampleOf makes a body of the required members of a schema.
+// sampleOf returns a body with the required members of a schema.
 func (b *builder) sampleOf(v *value, depth int) *value {
 	v = b.follow(v)
 	if v == nil || depth > maxDepth {
@@ -65,7 +65,7 @@ func (b *builder) sampleOf(v *value, depth int) *value {
 	return &value{kind: 's'}
 }
 
-// commands are the operations that the command line has words for; the others
+// commands returns the operations that have a command of their own; the others
 // are called with "stoa api".
 func commands() map[string]string {
 	return map[string]string{
@@ -134,8 +134,7 @@ func commands() map[string]string {
 	}
 }
 
-// samplesOf shows how an operation is called with curl and with the command
-// line.
+// samplesOf returns the samples of an operation for curl and the command line.
 func samplesOf(op operation, body *value) []sample {
 	var curl, cli strings.Builder
 	path := samplePath(op)
@@ -176,8 +175,8 @@ func samplesOf(op operation, body *value) []sample {
 	return []sample{{"curl", curl.String()}, {"stoa", cli.String()}}
 }
 
-// samplePath puts a shell variable in place of each parameter of the path and
-// adds the query parameters that must be there.
+// samplePath replaces each parameter of the path by a shell variable and adds
+// the required query parameters.
 func samplePath(op operation) string {
 	path := op.Path
 	query := ""
@@ -200,8 +199,8 @@ func samplePath(op operation) string {
 	return path + query
 }
 
-// variable names the shell variable of a parameter: agentId becomes AGENT_ID. A
-// parameter called path must not become PATH, which the shell needs itself.
+// variable returns the name of a parameter's shell variable: agentId becomes
+// AGENT_ID. A parameter called path must not become PATH, which the shell uses.
 func variable(name string) string {
 	if name == "path" {
 		return "FILE"
@@ -216,10 +215,10 @@ func variable(name string) string {
 	return strings.ToUpper(out.String())
 }
 
-// quote puts a word in double quotes, where variables count.
+// quote quotes a word in double quotes, which expand variables.
 func quote(s string) string { return `"` + s + `"` }
 
-// bare quotes a word only where the shell needs it.
+// bare quotes a word only if the shell requires it.
 func bare(s string) string {
 	if strings.ContainsAny(s, "$?&* ") {
 		return quote(s)
@@ -227,5 +226,5 @@ func bare(s string) string {
 	return s
 }
 
-// single puts a word in single quotes.
+// single quotes a word in single quotes.
 func single(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxDepth is how far members are laid open in place; below it a link leads to
-// the schema's own section.
+// maxDepth is how deep members are expanded in place; below it they link to the
+// schema's own section.
 const maxDepth = 4
 
-// A schema is one type of the contract in words, with its members below it.
+// A schema is one type of the contract as text, with its members below it.
 type schema struct {
 	Type     string // "string", "array of InputItem", "integer (int64)", …
 	Link     string // the anchor of the named type that is shown elsewhere; "": none
@@ -23,7 +23,7 @@ type schema struct {
 	Open     bool // additional members are allowed
 }
 
-// Nested reports whether there is anything to lay open.
+// Nested reports whether there is anything to expand.
 func (s *schema) Nested() bool { return s != nil && (len(s.Members) > 0 || len(s.Choices) > 0) }
 
 type schemaMember struct {
@@ -38,7 +38,8 @@ type schemaChoice struct {
 	Schema *schema
 }
 
-// schema lays out v. The names on the way down end recursion; depth bounds it.
+// schema converts v. way has the names of the schemas above it, which ends
+// recursion; depth bounds it.
 func (b *builder) schema(v *value, way []string, depth int) *schema {
 	if v == nil {
 		return &schema{Type: "any"}
@@ -116,12 +117,13 @@ func (b *builder) schema(v *value, way []string, depth int) *schema {
 	return s
 }
 
-// hasParts reports whether a schema has members worth a section of its own.
+// hasParts reports whether a schema has members, so that it gets a section of
+// its own.
 func hasParts(v *value) bool {
 	return v.get("properties") != nil || v.get("oneOf") != nil || v.get("anyOf") != nil || v.get("allOf") != nil || v.get("items") != nil
 }
 
-// typeWords names a schema's type.
+// typeWords returns the name of a schema's type.
 func typeWords(v *value, named string) string {
 	kind := v.str("type")
 	format := v.str("format")
@@ -151,7 +153,7 @@ func typeWords(v *value, named string) string {
 	return kind
 }
 
-// rules says in words what else must hold.
+// rules returns a schema's further constraints as text.
 func rules(v *value) []string {
 	var out []string
 	has := func(name string) string {

@@ -277,7 +277,7 @@ func stubReplies() map[string]string {
 	}
 }
 
-func TestTheStubSaysWhatTheContractSays(t *testing.T) {
+func TestTheStubMatchesTheContract(t *testing.T) {
 	doc, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)

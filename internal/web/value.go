@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A value is a piece of the contract document with its members in the order
-// they were written, which is the order people should read them in.
+// A value is a part of the contract document. Members keep the order of the
+// document, which is the order for readers.
 type value struct {
 	members []member // of an object
 	items   []*value // of an array
@@ -21,7 +21,7 @@ type member struct {
 	value *value
 }
 
-// parse reads one JSON text.
+// parse parses one JSON text.
 func parse(text []byte) (*value, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -64,8 +64,8 @@ func read(dec *json.Decoder) (*value, error) {
 	return &value{kind: 's', scalar: tok}, nil
 }
 
-// get follows names down into objects; nil where one is missing. It may be
-// called on nil.
+// get returns the value at a path of member names; nil if one is missing. It
+// may be called on nil.
 func (v *value) get(path ...string) *value {
 	for _, name := range path {
 		if v == nil {
@@ -83,7 +83,7 @@ func (v *value) get(path ...string) *value {
 	return v
 }
 
-// str is the text of a string below v, or "".
+// str returns the string at a path below v, or "".
 func (v *value) str(path ...string) string {
 	if at := v.get(path...); at != nil {
 		s, _ := at.scalar.(string)
@@ -92,13 +92,13 @@ func (v *value) str(path ...string) string {
 	return ""
 }
 
-// yes reports whether there is a true below v.
+// yes reports whether the value at a path below v is true.
 func (v *value) yes(path ...string) bool {
 	at := v.get(path...)
 	return at != nil && at.scalar == true
 }
 
-// all gives the members of the object below v, in order.
+// all returns the members of the object below v, in order.
 func (v *value) all(path ...string) []member {
 	if at := v.get(path...); at != nil {
 		return at.members
@@ -106,7 +106,7 @@ func (v *value) all(path ...string) []member {
 	return nil
 }
 
-// list gives the items of the array below v.
+// list returns the items of the array below v.
 func (v *value) list(path ...string) []*value {
 	if at := v.get(path...); at != nil {
 		return at.items
@@ -114,7 +114,7 @@ func (v *value) list(path ...string) []*value {
 	return nil
 }
 
-// strs gives the strings of the array below v.
+// strs returns the strings of the array below v.
 func (v *value) strs(path ...string) []string {
 	var out []string
 	for _, item := range v.list(path...) {
@@ -125,7 +125,8 @@ func (v *value) strs(path ...string) []string {
 	return out
 }
 
-// at resolves a reference inside the document, such as "#/components/schemas/X".
+// at resolves a reference within the document, such as
+// "#/components/schemas/X".
 func (v *value) at(ref string) (*value, error) {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
@@ -138,14 +139,14 @@ func (v *value) at(ref string) (*value, error) {
 	return found, nil
 }
 
-// inline writes v on one line, as JSON.
+// inline returns v as JSON on one line.
 func (v *value) inline() string {
 	var out strings.Builder
 	v.write(&out, "", "")
 	return out.String()
 }
 
-// pretty writes v as JSON with two spaces for each level; what fits in 72
+// pretty returns v as JSON, indented by two spaces; what fits into 72
 // characters stays on one line.
 func (v *value) pretty() string {
 	var out strings.Builder
@@ -195,8 +196,8 @@ func (v *value) write(out *strings.Builder, newline, indent string) {
 	out.WriteString(end)
 }
 
-// encode writes a scalar as JSON without escaping for HTML: the templates do
-// that.
+// encode returns a scalar as JSON without HTML escapes: the templates escape
+// it.
 func encode(v any) (string, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

@@ -1,14 +1,14 @@
-// Package web serves the pages that people look at: the landing page, the
-// explorer at /api/v1/doc, the endpoint reference at /docs/api-openapi, the
-// console at /console, the chat at /embed/{id}, and the styles and scripts they
-// share. Everything is embedded; no page asks another host for anything.
+// Package web serves the pages for people: the landing page, the explorer at
+// /api/v1/doc, the endpoint reference at /docs/api-openapi, the console at
+// /console, the chat at /embed/{id}, and the styles and scripts they share.
+// Everything is embedded; no page loads anything from another host.
 //
 // It never reads the database, calls a model or checks a key: the console is a
 // client of the public API like any other. The sources of scripts and styles
 // are in ui/ and are bundled into static/ by go generate, without Node.
 //
-// Start reading at [Site.Routes]. The reference page is laid out by
-// [newReference] from the contract document.
+// Start reading at [Site.Routes]. The reference page is built by [newReference]
+// from the contract document.
 package web
 
 import (
@@ -31,7 +31,7 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// Config says what the pages tell of the service. The zero value works.
+// Config is what the pages show of the service. The zero value works.
 type Config struct {
 	Version string // of the program, shown at the foot of pages; "": none
 	Embeds  Embeds // for the chat page at /embed/{id}; nil: there is none
@@ -43,15 +43,15 @@ type Site struct {
 	assets    assets
 	embeds    Embeds
 	templates *template.Template
-	shell     shell
+	common    pageData
 	landing   *file
 	console   *file
-	lost      *file
+	missing   *file
 	reference func() (*file, error) // laid out when it is first asked for
 }
 
-// A shell is what every page's frame is filled with.
-type shell struct {
+// pageData is what the frame of every page is filled with.
+type pageData struct {
 	Title, Summary, Here string
 	Version              string
 	Full                 bool // the bar reaches from edge to edge
@@ -61,11 +61,11 @@ type shell struct {
 	Sample               string
 }
 
-// New renders the pages, but for the reference, which takes longer than all the
-// others and waits for its first reader. It fails only if the contract or a
+// New renders the pages, except the reference, which takes longer than all the
+// others and is rendered on first use. It fails only if the contract or a
 // template is broken, which a test would have shown.
 func New(cfg Config) (*Site, error) {
-	s := &Site{shell: shell{Version: cfg.Version}, embeds: cfg.Embeds}
+	s := &Site{common: pageData{Version: cfg.Version}, embeds: cfg.Embeds}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err
@@ -78,15 +78,15 @@ func New(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the contract: %w", err)
 	}
-	s.reference = sync.OnceValues(func() (*file, error) { return s.layOut(doc) })
+	s.reference = sync.OnceValues(func() (*file, error) { return s.renderReference(doc) })
 	for _, page := range []struct {
 		to   **file
 		name string
-		with shell
+		with pageData
 	}{
-		{&s.landing, "landing", shell{Title: "Stoa", Summary: "Models and hosted agents behind one API key.", Sample: firstCall}},
-		{&s.console, "console", shell{Title: "Stoa console", Here: "console", Full: true, Operations: strings.Join(operations(doc), " ")}},
-		{&s.lost, "lost", shell{Title: "No such page · Stoa"}},
+		{&s.landing, "landing", pageData{Title: "Stoa", Summary: "Models and hosted agents behind one API key.", Sample: firstCall}},
+		{&s.console, "console", pageData{Title: "Stoa console", Here: "console", Full: true, Operations: strings.Join(operations(doc), " ")}},
+		{&s.missing, "notfound", pageData{Title: "No such page · Stoa"}},
 	} {
 		if *page.to, err = s.render(page.name, page.with); err != nil {
 			return nil, err
@@ -95,9 +95,9 @@ func New(cfg Config) (*Site, error) {
 	return s, nil
 }
 
-// render fills a template.
-func (s *Site) render(name string, with shell) (*file, error) {
-	with.Version = s.shell.Version
+// render executes a template.
+func (s *Site) render(name string, with pageData) (*file, error) {
+	with.Version = s.common.Version
 	var out bytes.Buffer
 	if err := s.templates.ExecuteTemplate(&out, name, with); err != nil {
 		return nil, fmt.Errorf("render the page %q: %w", name, err)
@@ -105,22 +105,22 @@ func (s *Site) render(name string, with shell) (*file, error) {
 	return newFile(name+".html", out.Bytes()), nil
 }
 
-// layOut makes the reference page.
-func (s *Site) layOut(doc *value) (*file, error) {
+// renderReference renders the reference page.
+func (s *Site) renderReference(doc *value) (*file, error) {
 	ref, err := newReference(doc)
 	if err != nil {
 		return nil, err
 	}
-	return s.render("reference", shell{Title: ref.Title + " API reference", Summary: "Endpoints, schemas, events and error codes.", Here: "reference", Page: ref})
+	return s.render("reference", pageData{Title: ref.Title + " API reference", Summary: "Endpoints, schemas, events and error codes.", Here: "reference", Page: ref})
 }
 
 const firstCall = `curl "$STOA_BASE_URL/api/v1/responses" \
   --header "Authorization: Bearer $STOA_API_KEY" \
   --json '{"model": "auto", "input": "Why is the sky blue?"}'`
 
-// Routes mounts every page, and "/" for whatever is left: addresses that lead
-// nowhere get a page in a browser and the error envelope elsewhere. The API
-// keeps /api/v1/ for itself, but for the explorer at GET /api/v1/doc.
+// Routes mounts every page, and "/" for every other path: 404 as a page in a
+// browser and as the error envelope elsewhere. The API keeps /api/v1/, except
+// the explorer at GET /api/v1/doc.
 func (s *Site) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/doc", s.explorer)
 	mux.Handle("/embed/{id}", s.only(s.embed))
@@ -142,18 +142,18 @@ func (s *Site) Routes(mux *http.ServeMux) {
 		}))
 	}
 	mux.Handle("/{$}", s.only(s.page(s.landing, "")))
-	mux.HandleFunc("/", s.nowhere)
+	mux.HandleFunc("/", s.notFound)
 }
 
-// Handler serves the pages alone.
+// Handler returns a handler for the pages alone.
 func (s *Site) Handler() http.Handler {
 	mux := http.NewServeMux()
 	s.Routes(mux)
 	return mux
 }
 
-// page serves a rendered page. Types names the Trusted Types policies that its
-// scripts may make.
+// page serves a rendered page. types names the Trusted Types policies that its
+// scripts may create.
 func (s *Site) page(f *file, types string) http.HandlerFunc {
 	policy := pagePolicy(types)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -162,13 +162,13 @@ func (s *Site) page(f *file, types string) http.HandlerFunc {
 	}
 }
 
-// explorer serves the page of the explorer. Its script sets styles of its own,
-// which the policy lets in by a number used once.
+// explorer serves the page of the explorer. Its script sets inline styles,
+// which the policy allows by a nonce.
 func (s *Site) explorer(w http.ResponseWriter, r *http.Request) {
 	var raw [16]byte
 	rand.Read(raw[:]) // never fails
 	nonce := base64.RawURLEncoding.EncodeToString(raw[:])
-	with := s.shell
+	with := s.common
 	with.Title, with.Summary, with.Here, with.Full, with.Nonce = "Stoa API explorer", "Every operation with a form to call it.", "explorer", true, nonce
 	var out bytes.Buffer
 	if err := s.templates.ExecuteTemplate(&out, "explorer", with); err != nil {
@@ -185,11 +185,11 @@ func (s *Site) explorer(w http.ResponseWriter, r *http.Request) {
 }
 
 // asset serves a script, a style or a text. An address with the digest of the
-// content may be kept for good.
+// content may be cached for good.
 func (s *Site) asset(w http.ResponseWriter, r *http.Request) {
 	f := s.assets[r.PathValue("name")]
 	if f == nil {
-		s.nowhere(w, r)
+		s.notFound(w, r)
 		return
 	}
 	guard(w, "default-src 'none'; frame-ancestors 'none'; sandbox")

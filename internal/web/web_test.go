@@ -48,7 +48,7 @@ func pagePaths() []string {
 	return []string{"/", "/console", "/docs/api-openapi", "/api/v1/doc"}
 }
 
-func TestEveryPageIsGuardedAndBringsNothingFromElsewhere(t *testing.T) {
+func TestPagesLoadNothingFromElsewhere(t *testing.T) {
 	h := newHandler(t)
 	address := regexp.MustCompile(`(?:href|src)="([^"]*)"`)
 	for _, path := range pagePaths() {
@@ -85,7 +85,7 @@ func TestEveryPageIsGuardedAndBringsNothingFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestEveryAddressOnThePagesLeadsSomewhere(t *testing.T) {
+func TestEveryLinkOnThePagesResolves(t *testing.T) {
 	h := newHandler(t)
 	outside := map[string]bool{"/api/v1/openapi.json": true, "/api/v1/health": true} // the API's own
 	for _, path := range append(pagePaths(), "/nowhere") {
@@ -111,7 +111,7 @@ func TestEveryAddressOnThePagesLeadsSomewhere(t *testing.T) {
 	}
 }
 
-func TestTheExplorersNumberIsUsedOnce(t *testing.T) {
+func TestTheExplorersNonceIsUsedOnce(t *testing.T) {
 	h := newHandler(t)
 	number := regexp.MustCompile(`content="([A-Za-z0-9_-]{22})"`)
 	seen := map[string]bool{}
@@ -128,7 +128,7 @@ func TestTheExplorersNumberIsUsedOnce(t *testing.T) {
 	}
 }
 
-func TestFilesAreServedPackedPlainOrNotAgain(t *testing.T) {
+func TestFilesAreServedGzippedPlainOr304(t *testing.T) {
 	h := newHandler(t)
 	for _, path := range []string{"/static/scalar.js", "/static/stoa.css", "/docs/api-openapi", "/"} {
 		packed := ask(t, h, "GET", path, "Accept-Encoding", "br, gzip;q=0.8")
@@ -187,7 +187,7 @@ func TestAnAddressWithTheDigestMayBeKept(t *testing.T) {
 	}
 }
 
-func TestWhatLeadsNowhereIsSaidInTheCallersForm(t *testing.T) {
+func TestNotFoundIsHTMLOrTheEnvelope(t *testing.T) {
 	h := newHandler(t)
 	page := ask(t, h, "GET", "/nowhere", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 	if body := bodyOf(t, page); page.StatusCode != 404 || !strings.Contains(body, "There is no such page") {
@@ -218,7 +218,7 @@ func TestWhatLeadsNowhereIsSaidInTheCallersForm(t *testing.T) {
 	}
 }
 
-func TestOldAddressesLeadOn(t *testing.T) {
+func TestOldAddressesRedirect(t *testing.T) {
 	h := newHandler(t)
 	for from, to := range map[string]string{"/docs": "/docs/api-openapi", "/docs/": "/docs/api-openapi", "/console/": "/console"} {
 		if r := ask(t, h, "GET", from); r.StatusCode != http.StatusPermanentRedirect || r.Header.Get("Location") != to {
@@ -248,7 +248,7 @@ func TestTheRoutesLeaveTheAPIAlone(t *testing.T) {
 // The explorer's script as published; see ui/vendor/README.md.
 const scalarDigest = "bf091006bdc3af6067af77c2f534812e3e633e94a94e87138069f570f33b762c"
 
-func TestTheExplorersScriptIsTheOneThatWasPublished(t *testing.T) {
+func TestTheExplorersScriptIsAsPublished(t *testing.T) {
 	site, err := New(Config{})
 	if err != nil {
 		t.Fatal(err)

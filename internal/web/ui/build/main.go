@@ -1,9 +1,9 @@
 // Command build bundles the sources below internal/web/ui into
-// internal/web/static: the scripts and the one style sheet of the pages. It
-// uses esbuild as a library, so nobody needs Node, and it writes the same bytes
-// each time, which the test beside it checks against what is committed.
+// internal/web/static: the scripts and style sheets of the pages. It uses
+// esbuild as a library, so Node is not needed, and its output is reproducible:
+// the test beside it compares it with what is committed.
 //
-// It never fetches anything: third-party sources lie in ../vendor. Start
+// It never downloads anything: third-party sources are in ../vendor. Start
 // reading at [bundle].
 package main
 
@@ -84,8 +84,8 @@ func bundle(ui string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// licenses joins the licences of what the bundles contain. They must travel
-// with every copy, so the program serves them.
+// licenses joins the licences of everything in the bundles. They must accompany
+// every copy, so the program serves them.
 func licenses(ui string) ([]byte, error) {
 	var out bytes.Buffer
 	for _, part := range []string{"Preact", "marked", "DOMPurify", "Scalar"} {
@@ -98,7 +98,7 @@ func licenses(ui string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// run bundles and writes what changed. It is started by go generate in
+// run bundles and writes the files that changed. go generate starts it in
 // internal/web.
 func run() error {
 	files, err := bundle("ui")
