@@ -157,7 +157,8 @@ func TestAnAgentHasSensibleDefaults(t *testing.T) {
 
 func TestWhatAnAgentMayNotBe(t *testing.T) {
 	h := start(t, apitest.Config{Server: func(s *api.Server) {
-		s.Limits = config.Limits{NameCharacters: 10, DescriptionCharacters: 10, InstructionsCharacters: 20}
+		s.Limits = config.Defaults().Limits
+		s.Limits.NameCharacters, s.Limits.DescriptionCharacters, s.Limits.InstructionsCharacters = 10, 10, 20
 	}})
 	a := newAuthor(t, h, h.Client(t), nil)
 	var agent contract.Agent

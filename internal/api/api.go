@@ -8,6 +8,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -70,23 +71,18 @@ type Server struct {
 	cancel  context.CancelFunc
 }
 
-const defaultMaxBody = 16 << 20
-
 func (s *Server) prepare() {
 	s.once.Do(func() {
-		if s.HeaderWait == 0 {
-			s.HeaderWait = 10 * time.Second
-		}
-		if s.KeepAlive == 0 {
-			s.KeepAlive = 15 * time.Second
-		}
-		if s.MaxBody == 0 {
-			s.MaxBody = defaultMaxBody
-		}
+		defaults := config.Defaults()
+		s.HeaderWait = cmp.Or(s.HeaderWait, defaults.HeaderWait)
+		s.KeepAlive = cmp.Or(s.KeepAlive, defaults.KeepAlive)
+		s.MaxBody = cmp.Or(s.MaxBody, int64(defaults.Limits.Body))
 		if s.Logger == nil {
 			s.Logger = slog.Default()
 		}
-		s.Limits = config.Config{Limits: s.Limits}.WithDefaults().Limits
+		if s.Limits == (config.Limits{}) {
+			s.Limits = defaults.Limits
+		}
 		s.open, s.drain = context.WithCancel(context.Background())
 		s.stop, s.cancel = context.WithCancel(context.Background())
 	})

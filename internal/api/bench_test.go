@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"stoa/internal/apitest"
-	"stoa/internal/catalog"
 	"stoa/internal/fakeup"
 	"stoa/internal/stoa"
 	"stoa/internal/wire"
@@ -25,7 +24,7 @@ func BenchmarkOverhead(b *testing.B) {
 	f := fakeup.Start(b, fakeup.Options{Null: 50})
 	p := f.Provider("messages")
 	h := apitest.Start(b, apitest.Config{
-		Providers: []stoa.Provider{p}, Families: map[string][]catalog.Route{"alpha": {{Provider: "messages"}}}, Grant: 1_000_000 * stoa.Credit,
+		Providers: []stoa.Provider{p}, Families: map[string][]stoa.Route{"alpha": {{Provider: "messages"}}}, Grant: 1_000_000 * stoa.Credit,
 	})
 	codec, _ := wire.For("messages")
 	direct, err := codec.Encode(stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}, MaxOutputTokens: 100}, stoa.Route{Model: "claude-haiku-4-5", Wire: "messages"}, p.APIKey)

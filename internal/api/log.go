@@ -18,18 +18,18 @@ type Fields struct {
 	Model     string    // as asked
 	FirstText time.Time // when the first text of a reply was sent; zero: never
 
-	route    string
-	caller   stoa.Caller
-	embedded auth.Embedded // who shows the token of an embed; its caller is caller
-	charge   stoa.Charge
-	charged  bool
-	code     stoa.Code
-	cause    error
-	request  *http.Request
-	intent   *intent // of the Idempotency-Key; nil: none
-	replay   bool    // answered from the store of an Idempotency-Key
-	clientDisconnected   bool
-	stack    []byte
+	route              string
+	caller             stoa.Caller
+	embedded           auth.Embedded // who shows the token of an embed; its caller is caller
+	charge             stoa.Charge
+	charged            bool
+	code               stoa.Code
+	cause              error
+	request            *http.Request
+	intent             *intent // of the Idempotency-Key; nil: none
+	replay             bool    // answered from the store of an Idempotency-Key
+	clientDisconnected bool
+	stack              []byte
 }
 
 // Charged notes what the call came to.

@@ -15,9 +15,9 @@ import (
 // Why a call is stopped before its end; the first and the last are causes of
 // its context.
 var (
-	errClientGone   = errors.New("the caller hung up")
-	errBrokeOff = stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Nothing was charged; try again.")
-	errStopping = stoa.Errorf(stoa.CodeOverloaded, "The service is stopping and this reply could not be finished. Nothing was charged; try again.").After(time.Second)
+	errClientGone = errors.New("the caller hung up")
+	errBrokeOff   = stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Nothing was charged; try again.")
+	errStopping   = stoa.Errorf(stoa.CodeOverloaded, "The service is stopping and this reply could not be finished. Nothing was charged; try again.").After(time.Second)
 )
 
 // createResponse serves POST /api/v1/responses: one call in, one reply out,

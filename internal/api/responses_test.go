@@ -14,7 +14,6 @@ import (
 
 	"stoa/internal/api"
 	"stoa/internal/apitest"
-	"stoa/internal/catalog"
 	"stoa/internal/contract"
 	"stoa/internal/fakeup"
 	"stoa/internal/stoa"
@@ -30,10 +29,10 @@ type body = map[string]any
 func vendors(t *testing.T, cfg apitest.Config) (*apitest.House, *fakeup.Server) {
 	t.Helper()
 	f := fakeup.Start(t)
-	cfg.Families = map[string][]catalog.Route{}
+	cfg.Families = map[string][]stoa.Route{}
 	for family, wire := range map[string]string{"alpha": "messages", "beta": "gemini", "gamma": "responses", "delta": "deepseek"} {
 		cfg.Providers = append(cfg.Providers, f.Provider(wire))
-		cfg.Families[family] = []catalog.Route{{Provider: wire}}
+		cfg.Families[family] = []stoa.Route{{Provider: wire}}
 	}
 	return start(t, cfg), f
 }
@@ -440,7 +439,7 @@ func TestAutoPassesOverAModelThatFails(t *testing.T) {
 	down.APIKey = "wrong"
 	h := start(t, apitest.Config{
 		Providers: []stoa.Provider{down, f.Provider("responses")},
-		Families:  map[string][]catalog.Route{"beta": {{Provider: "gemini"}}, "gamma": {{Provider: "responses"}}},
+		Families:  map[string][]stoa.Route{"beta": {{Provider: "gemini"}}, "gamma": {{Provider: "responses"}}},
 	})
 	var r contract.Response
 	h.Client(t).Want(200, "POST", responses, body{"model": "auto", "input": "say: hi"}).JSON(&r)

@@ -77,7 +77,7 @@ func (s *Server) GetMeta(context.Context, contract.GetMetaRequestObject) (contra
 	}
 	for _, m := range cat.Models() {
 		meta.Models = append(meta.Models, contract.Model{
-			ID: m.ID, Family: m.Family, Gated: m.Gated, Available: m.Available,
+			ID: m.ID, Family: m.Family, Gated: m.Gated, Available: len(m.Routes) > 0,
 			Aliases: append(m.Aliases, m.DeprecatedAliases...), DeprecatedAliases: m.DeprecatedAliases,
 			ContextTokens: unlessZero(m.ContextTokens), MaxOutputTokens: unlessZero(m.MaxOutput),
 			Price: contract.Price{

@@ -183,7 +183,7 @@ func TestAStreamFollowsFurtherTurnsWhenAsked(t *testing.T) {
 // streams.
 func TestManyWatchersOfOneSession(t *testing.T) {
 	const watchers = 500
-	h := start(t, apitest.Config{Server: func(s *api.Server) { s.Limits = config.Limits{EventStreamsPerKey: watchers} }})
+	h := start(t, apitest.Config{Server: func(s *api.Server) { s.Limits = config.Defaults().Limits; s.Limits.EventStreamsPerKey = watchers }})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "tokens: 30\nslow: 20ms", nil)
 	logs := make([][]apitest.LogEvent, watchers)
@@ -235,7 +235,7 @@ func TestAReaderWhoStopsReadingHoldsUpNobody(t *testing.T) {
 }
 
 func TestAKeyHasSoManyStreams(t *testing.T) {
-	h := start(t, apitest.Config{Idle: true, Server: func(s *api.Server) { s.Limits = config.Limits{EventStreamsPerKey: 2} }})
+	h := start(t, apitest.Config{Idle: true, Server: func(s *api.Server) { s.Limits = config.Defaults().Limits; s.Limits.EventStreamsPerKey = 2 }})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "say: x", nil)
 	first := a.follow(t, path, 0)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"stoa/internal/apitest"
-	"stoa/internal/catalog"
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
 )
@@ -24,7 +23,7 @@ func TestAProviderThatNeverAnswersIsATimeoutAndFree(t *testing.T) {
 	defer close(over)
 	h := start(t, apitest.Config{
 		Providers: []stoa.Provider{{Name: "slow", Wire: "chat", Dialect: "compatible", BaseURL: vendor.URL, Timeouts: stoa.Timeouts{FirstByte: 50 * time.Millisecond}}},
-		Families:  map[string][]catalog.Route{"alpha": {{Provider: "slow", Model: "m"}}},
+		Families:  map[string][]stoa.Route{"alpha": {{Provider: "slow", Model: "m"}}},
 	})
 	c := h.Client(t)
 	if e := c.WantError(stoa.CodeUpstreamTimeout, "POST", "/api/v1/responses", object{"model": "alpha-haiku-4-5", "input": "x"}); !e.Retryable {

@@ -33,19 +33,19 @@ import (
 // Config changes the house that [Start] builds. The zero value is a house on
 // SQLite that is served by the sandbox.
 type Config struct {
-	Providers []stoa.Provider            // none: the sandbox serves everything
-	Families  map[string][]catalog.Route // needed with Providers
-	Sandbox   string                     // see catalog.Options
-	Grant     stoa.Credits               // of the owner; 0: 100 credits
-	Drive     drive.Limits               // zero: the defaults
-	Plans     []stoa.Plan                // nil: free (no gated models) and pro (all), without limits
-	Logger    *slog.Logger               // nil: none
-	Home      *storetest.Home            // nil: SQLite in a directory of its own
-	Server    func(*api.Server)          // changes settings before the start; nil: none
-	Runner    func(*runner.Config)       // changes settings before the start; nil: none
-	Schedules runner.ScheduleConfig      // see there
-	Idle      bool                       // sessions are taken and not run
-	Recorder  *Recorder                  // nil: nothing is recorded
+	Providers []stoa.Provider         // none: the sandbox serves everything
+	Families  map[string][]stoa.Route // needed with Providers
+	Sandbox   string                  // see catalog.Options
+	Grant     stoa.Credits            // of the owner; 0: 100 credits
+	Drive     drive.Limits            // zero: the defaults
+	Plans     []stoa.Plan             // nil: free (no gated models) and pro (all), without limits
+	Logger    *slog.Logger            // nil: none
+	Home      *storetest.Home         // nil: SQLite in a directory of its own
+	Server    func(*api.Server)       // changes settings before the start; nil: none
+	Runner    func(*runner.Config)    // changes settings before the start; nil: none
+	Schedules runner.ScheduleConfig   // see there
+	Idle      bool                    // sessions are taken and not run
+	Recorder  *Recorder               // nil: nothing is recorded
 }
 
 // A House is a running service.

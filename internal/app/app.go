@@ -74,7 +74,6 @@ func Run(ctx context.Context, opts Options) (err error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	opts.Config = opts.Config.WithDefaults()
 	h := &house{opts: opts, log: opts.Logger}
 	cat, err := newCatalog(opts.Config)
 	if err != nil {

@@ -79,7 +79,9 @@ func TestASessionOutlivesItsService(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the grace of a step")
 	}
-	cfg := config.Config{Listen: "127.0.0.1:0", Data: t.TempDir(), BootstrapKey: testKey, FirstGrant: stoa.Credit, Durability: "process"}
+	cfg := config.Defaults()
+	cfg.Listen, cfg.Data, cfg.Durability = "127.0.0.1:0", t.TempDir(), "process"
+	cfg.BootstrapKey, cfg.FirstGrant = testKey, stoa.Credit
 	first := live(t, cfg)
 	var me struct{ DefaultSpaceID string }
 	first.ask("GET", "/users/me", "", &me)

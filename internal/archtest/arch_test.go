@@ -21,7 +21,7 @@ import (
 // layers assigns each package below internal/ its layer: a package may import
 // packages on lower layers only. A package that is missing here fails the test.
 var layers = map[string]int{
-	"stoa": 0, "sse": 0, "jsonx": 0, "near": 0,
+	"stoa": 0, "sse": 0, "jsonx": 0,
 	"config": 1, "contract": 1, "db": 1, "wire": 1, "sandbox": 1, "catalog": 1, "ratelimit": 1, "schedule": 1,
 	"store": 2, "upstream": 2, "client": 2,
 	"auth": 3, "billing": 3, "drive": 3,

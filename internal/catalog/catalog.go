@@ -1,11 +1,12 @@
-// Package catalog knows the models: their identifiers, aliases, families,
-// gates, prices and routes, and what "auto" means. It resolves the name a
-// caller wrote to the models that may serve the call.
+// Package catalog holds the models: their identifiers, aliases, families,
+// gates, prices and routes, and the list behind "auto". It resolves the name in
+// a request to the models that may serve the call.
 //
-// The shipped list is data (models.json); an operator's settings change it or
-// add to it through [Options]. The package never opens a socket, reads a file
-// or knows how healthy a route is: it is told. A Catalog does not change once
-// made; new settings make a new one. Start at [New] and [Catalog.Resolve].
+// The shipped list is data (models.json); the operator's settings change it or
+// add to it through [Options]. The package never opens a socket, never reads a
+// file and does not track the health of routes: its caller passes that in. A
+// Catalog is immutable; new settings need a new one. Start at [New] and
+// [Catalog.Resolve].
 package catalog
 
 import (
@@ -21,56 +22,28 @@ import (
 //go:embed models.json
 var shippedJSON []byte
 
-// Auto is the identifier that leaves the choice of a model to the service.
+// Auto is the identifier with which a caller leaves the choice to the service.
 const Auto = "auto"
 
-// The name of the built-in model as a provider, and of its wire. No configured
-// provider may have it, so the sandbox never becomes a failover target.
+// The provider name and the wire of the built-in model. No configured provider
+// may use that name, so the sandbox is never a failover target.
 const (
 	SandboxProvider = "sandbox"
 	SandboxWire     = "sandbox"
 )
 
-// Options are what an operator may change. The zero value is the shipped
+// Options are the settings of the operator. The zero value is the shipped
 // catalog, served by the sandbox.
 type Options struct {
 	Providers []stoa.Provider
-	Families  map[string][]Route // who serves a family, in order of preference
-	Models    map[string]Model   // changes to shipped identifiers, and an operator's own
-	Auto      []string           // empty: the shipped order
-	Sandbox   string             // auto (also ""), always or off
+	Families  map[string][]stoa.Route     // which providers serve a family, in order of preference
+	Models    map[string]stoa.ModelChange // changes of shipped models, and models of the operator
+	Auto      []string                    // empty: the shipped order
+	Sandbox   string                      // auto (also ""), always or off
 }
 
-// A Route is an operator's wish: this provider, under that name.
-type Route struct {
-	Provider string
-	Model    string       // upstream name; empty: the usual one of the identifier
-	Traits   *stoa.Traits // nil: those known of the upstream name, else of the model on its own vendor's wire
-}
-
-// A Model changes a shipped identifier, or describes an operator's own. Zero
-// members leave what is there.
-type Model struct {
-	Family            string
-	Gated             *bool
-	Aliases           []string // added to the shipped ones
-	DeprecatedAliases []string
-	ContextTokens     int64
-	MaxOutput         int64
-	DefaultOutput     int64
-	Price             *Price
-	Routes            []Route // instead of the family's
-}
-
-// A Price is what a million tokens cost, in micro-credits.
-type Price struct {
-	Input       stoa.Credits
-	CachedInput *stoa.Credits // nil: the input rate
-	Output      stoa.Credits
-}
-
-// A Problem is a setting that cannot work. Its path has the form of the
-// configuration file: "auto[1]", "models.my-model.price".
+// A Problem is one setting that is wrong. Its path is that of the configuration
+// file: "auto[1]", "models.my-model.price".
 type Problem struct {
 	Path    string
 	Message string
@@ -78,39 +51,36 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Path + ": " + p.Message }
 
-// SettingPath names the setting at fault, for whoever knows its line.
+// SettingPath returns the path of the setting, so that package config can add
+// the line of the file to the message.
 func (p *Problem) SettingPath() string { return p.Path }
 
-// A Catalog holds every model that may be asked for. It is safe for use by
-// several goroutines.
+// A Catalog holds every model that may be requested. It is safe for concurrent
+// use.
 type Catalog struct {
-	models    []entry           // shipped order, then the operator's own by identifier
+	models    []entry           // in the shipped order, then those of the operator by identifier
 	byID      map[string]int    // identifier → index in models
 	aliases   map[string]string // alias → identifier
 	auto      []int             // indexes in models
 	families  []family
 	providers map[string]stoa.Provider
-	famRoutes map[string][]Route
+	famRoutes map[string][]stoa.Route
 	sandbox   bool
 }
 
-// entry is a model with what only the catalog needs of it.
+// entry is a model with what only the catalog needs to know about it.
 type entry struct {
 	stoa.Model
-	aliases    []string
-	deprecated []string
-	assumed    bool // the price is an assumption
-	ownRoutes  bool
-	traits     stoa.Traits
+	ownRoutes bool // its routes are not those of its family
 }
 
-// family is a vendor line as shipped, or an operator's own (all but the name empty).
+// family is a shipped family, or one of the operator (all but the name empty).
 type family struct {
 	Name           string `json:"name"`
 	Wire           string `json:"wire"`
 	Dialect        string `json:"dialect"`
 	UpstreamPrefix string `json:"upstreamPrefix"`
-	Switch         string `json:"switch"` // the variable that switches it on
+	Switch         string `json:"switch"` // the environment variable that enables it
 }
 
 // shipped is the form of models.json.
@@ -118,27 +88,13 @@ type shipped struct {
 	PriceVersion string   `json:"priceVersion"`
 	Families     []family `json:"families"`
 	Models       []struct {
-		ID                string   `json:"id"`
-		Family            string   `json:"family"`
-		Gated             bool     `json:"gated"`
-		Aliases           []string `json:"aliases"`
-		DeprecatedAliases []string `json:"deprecatedAliases"`
-		ContextTokens     int64    `json:"contextTokens"`
-		MaxOutput         int64    `json:"maxOutput"`
-		DefaultOutput     int64    `json:"defaultOutput"`
-		Price             struct {
-			Input       stoa.Credits `json:"input"`
-			CachedInput stoa.Credits `json:"cachedInput"`
-			Output      stoa.Credits `json:"output"`
-			Assumption  bool         `json:"assumption"`
-		} `json:"price"`
-		Note   string      `json:"note"`
-		Traits stoa.Traits `json:"traits"`
+		stoa.Model
+		Note string `json:"note"` // for readers of the file
 	} `json:"models"`
 	Auto []string `json:"auto"`
 }
 
-// load reads the shipped catalog.
+// load parses the shipped list.
 func load() (shipped, error) {
 	var s shipped
 	if err := jsonx.UnmarshalKnown(shippedJSON, &s); err != nil {
@@ -147,38 +103,20 @@ func load() (shipped, error) {
 	return s, nil
 }
 
-// Info is a model as it is published.
-type Info struct {
-	ID                string
-	Family            string
-	Gated             bool
-	Aliases           []string // in force; never nil
-	DeprecatedAliases []string // accepted, but a newer name is better; never nil
-	ContextTokens     int64    // 0: unknown
-	MaxOutput         int64    // 0: unknown
-	Price             stoa.Price
-	PriceAssumed      bool // the shipped price is a guess at the vendor's
-	Available         bool // something serves it
-}
-
-// Models lists every identifier in a fixed order, for /meta. "auto" is not among them.
-func (c *Catalog) Models() []Info {
-	infos := make([]Info, 0, len(c.models))
+// Models returns every model in a fixed order, for /meta. "auto" is not among
+// them. The lists of aliases are copies and never nil.
+func (c *Catalog) Models() []stoa.Model {
+	models := make([]stoa.Model, 0, len(c.models))
 	for _, m := range c.models {
-		infos = append(infos, Info{
-			ID: m.ID, Family: m.Family, Gated: m.Gated,
-			Aliases:           append([]string{}, m.aliases...),
-			DeprecatedAliases: append([]string{}, m.deprecated...),
-			ContextTokens:     m.ContextTokens, MaxOutput: m.MaxOutput,
-			Price: m.Price, PriceAssumed: m.assumed, Available: len(m.Routes) > 0,
-		})
+		m.Aliases, m.DeprecatedAliases = append([]string{}, m.Aliases...), append([]string{}, m.DeprecatedAliases...)
+		models = append(models, m.Model)
 	}
-	return infos
+	return models
 }
 
-// DefaultModel is what "auto" stands for while everything is healthy: the first
-// of its list that is served; empty when there is none. The list holds no gated
-// model, so it is the same on every plan.
+// DefaultModel returns the model that "auto" resolves to while everything is
+// healthy: the first of its list that has a route; empty when there is none. The
+// list holds no gated model, so the result is the same on every plan.
 func (c *Catalog) DefaultModel(stoa.Plan) string {
 	for _, i := range c.auto {
 		if m := c.models[i]; len(m.Routes) > 0 {
@@ -188,7 +126,8 @@ func (c *Catalog) DefaultModel(stoa.Plan) string {
 	return ""
 }
 
-// Serving says in one line each which family is served by what, for start-up.
+// Serving returns one line per family that names its providers, for the
+// operator to read at start-up.
 func (c *Catalog) Serving() []string {
 	var lines []string
 	if c.sandbox {
@@ -236,8 +175,8 @@ func (c *Catalog) Serving() []string {
 	return append(lines, "auto: "+strings.Join(auto, ", then "))
 }
 
-// describe names the providers of routes and their wires.
-func (c *Catalog) describe(routes []Route) string {
+// describe lists the providers of routes with their wires.
+func (c *Catalog) describe(routes []stoa.Route) string {
 	var names []string
 	for _, r := range routes {
 		text := r.Provider + " (" + c.providers[r.Provider].Wire

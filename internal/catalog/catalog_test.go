@@ -28,7 +28,7 @@ func vendorProviders() []stoa.Provider {
 
 // served has every family at its own vendor.
 func served() Options {
-	return Options{Providers: vendorProviders(), Families: map[string][]Route{
+	return Options{Providers: vendorProviders(), Families: map[string][]stoa.Route{
 		"alpha": {{Provider: "anthropic"}}, "beta": {{Provider: "gemini"}}, "gamma": {{Provider: "openai"}}, "delta": {{Provider: "deepseek"}},
 	}}
 }
@@ -85,7 +85,7 @@ func TestTheShippedCatalogIsTheOneThatWasPromised(t *testing.T) {
 		if m.Price.Version == "" || m.Price.Input <= 0 || m.Price.Output <= m.Price.Input || m.Price.CachedInput <= 0 || m.Price.CachedInput > m.Price.Input || m.Price.Output > stoa.MaxRate {
 			t.Errorf("%s: price %+v cannot be right", m.ID, m.Price)
 		}
-		if m.MaxOutput <= 0 || m.ContextTokens < m.MaxOutput || !m.Available {
+		if m.MaxOutput <= 0 || m.ContextTokens < m.MaxOutput || len(m.Routes) == 0 {
 			t.Errorf("%s: %+v cannot be right", m.ID, m)
 		}
 	}
@@ -156,7 +156,7 @@ func TestResolveRefusesWhatItDoesNotKnow(t *testing.T) {
 }
 
 func TestAFamilyWithoutAProviderIsUnavailable(t *testing.T) {
-	opts := Options{Providers: vendorProviders(), Families: map[string][]Route{"delta": {{Provider: "deepseek"}}}}
+	opts := Options{Providers: vendorProviders(), Families: map[string][]stoa.Route{"delta": {{Provider: "deepseek"}}}}
 	c := build(t, opts)
 	for _, asked := range []string{"alpha-haiku-4-5", "alpha-opus-5-5", "auto"} {
 		_, err := c.Resolve(asked, pro, nil)
@@ -171,15 +171,15 @@ func TestAFamilyWithoutAProviderIsUnavailable(t *testing.T) {
 		t.Errorf("default model: got %q", got)
 	}
 	for _, m := range c.Models() {
-		if m.Available != (m.Family == "delta") {
-			t.Errorf("%s: available is %t", m.ID, m.Available)
+		if (len(m.Routes) > 0) != (m.Family == "delta") {
+			t.Errorf("%s: available is %t", m.ID, (len(m.Routes) > 0))
 		}
 	}
 }
 
 func TestRoutesNameWhatTheVendorCallsAModel(t *testing.T) {
 	opts := served()
-	opts.Families["alpha"] = []Route{{Provider: "anthropic"}, {Provider: "local", Model: "llama3.2"}, {Provider: "anthropic", Model: "claude-haiku-4-5"}, {Provider: "local", Model: "x", Traits: &stoa.Traits{Sampling: "one"}}, {Provider: "local", Model: "claude-sonnet-5-5"}, {Provider: "local", Model: "deepseek-v4-pro"}, {Provider: "anthropic", Model: "deepseek-v4-pro"}}
+	opts.Families["alpha"] = []stoa.Route{{Provider: "anthropic"}, {Provider: "local", Model: "llama3.2"}, {Provider: "anthropic", Model: "claude-haiku-4-5"}, {Provider: "local", Model: "x", Override: &stoa.Traits{Sampling: "one"}}, {Provider: "local", Model: "claude-sonnet-5-5"}, {Provider: "local", Model: "deepseek-v4-pro"}, {Provider: "anthropic", Model: "deepseek-v4-pro"}}
 	c := build(t, opts)
 	sonnet := stoa.Traits{Sampling: "none", Efforts: []string{"low", "medium", "high", "xhigh", "max"}, ThinkingOff: "between_tools", NoPrefill: true}
 	want := []stoa.Route{
@@ -211,7 +211,7 @@ func TestTheSandboxServesOnlyAloneOrAlways(t *testing.T) {
 		{"no provider, off", Options{Sandbox: "off"}, ""},
 		{"providers", served(), "anthropic"},
 		{"providers, always", func() Options { o := served(); o.Sandbox = "always"; return o }(), "sandbox"},
-		{"a provider of another family", Options{Providers: vendorProviders(), Families: map[string][]Route{"beta": {{Provider: "gemini"}}}}, ""},
+		{"a provider of another family", Options{Providers: vendorProviders(), Families: map[string][]stoa.Route{"beta": {{Provider: "gemini"}}}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			res, err := build(t, tt.opts).Resolve("alpha-haiku-4-5", free, nil)
@@ -237,12 +237,12 @@ func TestTheSandboxServesOnlyAloneOrAlways(t *testing.T) {
 
 func TestAnOperatorMayChangeAndAdd(t *testing.T) {
 	opts := served()
-	opts.Families["local"] = []Route{{Provider: "local", Model: "llama3.2"}}
-	opts.Models = map[string]Model{
-		"delta-v4-flash":  {Gated: new(false), Price: &Price{Input: 7, Output: 9}},
-		"alpha-haiku-4-5": {MaxOutput: 4096, Routes: []Route{{Provider: "anthropic", Model: "claude-haiku-4-5-20251001"}}},
-		"house":           {Family: "local", Price: &Price{Input: 10, CachedInput: new(stoa.Credits(2)), Output: 20}, Aliases: []string{"our-own"}, ContextTokens: 8192},
-		"alpha-latest":    {Family: "alpha", Price: &Price{}, Routes: []Route{{Provider: "anthropic", Model: "claude-opus-5-5"}}},
+	opts.Families["local"] = []stoa.Route{{Provider: "local", Model: "llama3.2"}}
+	opts.Models = map[string]stoa.ModelChange{
+		"delta-v4-flash":  {Gated: new(false), Price: &stoa.Price{Input: 7, CachedInput: 7, Output: 9}},
+		"alpha-haiku-4-5": {MaxOutput: 4096, Routes: []stoa.Route{{Provider: "anthropic", Model: "claude-haiku-4-5-20251001"}}},
+		"house":           {Family: "local", Price: &stoa.Price{Input: 10, CachedInput: 2, Output: 20}, Aliases: []string{"our-own"}, ContextTokens: 8192},
+		"alpha-latest":    {Family: "alpha", Price: &stoa.Price{}, Routes: []stoa.Route{{Provider: "anthropic", Model: "claude-opus-5-5"}}},
 	}
 	opts.Auto = []string{"house", "delta-v4-flash"}
 	c := build(t, opts)
@@ -276,24 +276,34 @@ func TestSettingsThatCannotWorkAreNamed(t *testing.T) {
 		{"auto with an unknown model", func(o *Options) { o.Auto = []string{"gamma-6-lune"} }, `auto[0]: there is no model "gamma-6-lune"; did you mean "gamma-6-luna"?`},
 		{"auto with a gated model", func(o *Options) { o.Auto = []string{"gamma-6-luna", "alpha-opus-5"} }, `auto[1]: alpha-opus-5-5 is gated, and auto never holds a gated model: every plan may ask for it; take it out or set models.alpha-opus-5-5.gated: false`},
 		{"auto with a model twice", func(o *Options) { o.Auto = []string{"gamma-6-luna", "gamma-5.6-luna"} }, `auto[1]: gamma-6-luna is in the list twice`},
-		{"a model of the shipped auto gated", func(o *Options) { o.Models = map[string]Model{"gamma-6-luna": {Gated: new(true)}} }, `models.gamma-6-luna.gated: gamma-6-luna is in the shipped list auto, which never holds a gated model; set auto as well`},
-		{"an own model without a price", func(o *Options) { o.Models = map[string]Model{"mine": {Family: "local"}} }, `models.mine.price: a model without a price is not served; set price: {input: …, output: …} in micro-credits per million tokens (0 for free)`},
-		{"an own model without a family", func(o *Options) { o.Models = map[string]Model{"mine": {Price: &Price{}}} }, `models.mine.family: a model of your own needs a family; any word will do, such as "local"`},
+		{"a model of the shipped auto gated", func(o *Options) { o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Gated: new(true)}} }, `models.gamma-6-luna.gated: gamma-6-luna is in the shipped list auto, which never holds a gated model; set auto as well`},
+		{"an own model without a price", func(o *Options) { o.Models = map[string]stoa.ModelChange{"mine": {Family: "local"}} }, `models.mine.price: a model without a price is not served; set price: {input: …, output: …} in micro-credits per million tokens (0 for free)`},
+		{"an own model without a family", func(o *Options) { o.Models = map[string]stoa.ModelChange{"mine": {Price: &stoa.Price{}}} }, `models.mine.family: a model of your own needs a family; any word will do, such as "local"`},
 		{"an own model nobody knows upstream", func(o *Options) {
-			o.Models = map[string]Model{"mine": {Family: "local", Price: &Price{}, Routes: []Route{{Provider: "local"}}}}
+			o.Models = map[string]stoa.ModelChange{"mine": {Family: "local", Price: &stoa.Price{}, Routes: []stoa.Route{{Provider: "local"}}}}
 		}, `models.mine.routes[0].model: say which model of local serves mine, for instance model: llama3.2`},
-		{"an identifier with a space", func(o *Options) { o.Models = map[string]Model{"my model": {Family: "x", Price: &Price{}}} }, `models.my model: an identifier begins with a letter or digit and has letters, digits and . _ : / - only, at most 128`},
-		{"a model named auto", func(o *Options) { o.Models = map[string]Model{"auto": {Family: "x", Price: &Price{}}} }, `models.auto: "auto" is the service's own choice; set the list auto instead`},
-		{"a price below zero", func(o *Options) { o.Models = map[string]Model{"gamma-6-luna": {Price: &Price{Input: -1}}} }, `models.gamma-6-luna.price.input: -1 micro-credits per million tokens is no price; use 0 to 1000000000
+		{"an identifier with a space", func(o *Options) {
+			o.Models = map[string]stoa.ModelChange{"my model": {Family: "x", Price: &stoa.Price{}}}
+		}, `models.my model: an identifier begins with a letter or digit and has letters, digits and . _ : / - only, at most 128`},
+		{"a model named auto", func(o *Options) { o.Models = map[string]stoa.ModelChange{"auto": {Family: "x", Price: &stoa.Price{}}} }, `models.auto: "auto" is the service's own choice; set the list auto instead`},
+		{"a price below zero", func(o *Options) {
+			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Price{Input: -1, CachedInput: -1}}}
+		}, `models.gamma-6-luna.price.input: -1 micro-credits per million tokens is no price; use 0 to 1000000000
 models.gamma-6-luna.price.cachedInput: -1 micro-credits per million tokens is no price; use 0 to 1000000000`},
 		{"a cache that costs more", func(o *Options) {
-			o.Models = map[string]Model{"gamma-6-luna": {Price: &Price{Input: 1, CachedInput: new(stoa.Credits(2))}}}
+			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Price: &stoa.Price{Input: 1, CachedInput: 2}}}
 		}, `models.gamma-6-luna.price.cachedInput: cached input costs more (2) than input (1); a cache may only make it cheaper`},
-		{"an alias that is a model", func(o *Options) { o.Models = map[string]Model{"gamma-6-luna": {Aliases: []string{"beta-3.1-pro"}}} }, `models.gamma-6-luna.aliases: "beta-3.1-pro" is a model of its own; an alias needs another name`},
-		{"an alias of two models", func(o *Options) { o.Models = map[string]Model{"gamma-6-luna": {Aliases: []string{"alpha-opus-5"}}} }, `models.gamma-6-luna.aliases: "alpha-opus-5" is an alias of alpha-opus-5-5 already`},
-		{"a default above the ceiling", func(o *Options) { o.Models = map[string]Model{"alpha-haiku-4-5": {DefaultOutput: 70_000}} }, `models.alpha-haiku-4-5.defaultOutput: 70000 is more than maxOutput (64000)`},
-		{"a family of nobody", func(o *Options) { o.Families["beta"] = []Route{{Provider: "nobody"}} }, `families.beta[0].provider: there is no provider named "nobody"`},
-		{"a model of nobody", func(o *Options) { o.Models = map[string]Model{"gamma-6-luna": {Routes: []Route{{Provider: "nobody"}}}} }, `models.gamma-6-luna.routes[0].provider: there is no provider named "nobody"`},
+		{"an alias that is a model", func(o *Options) {
+			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Aliases: []string{"beta-3.1-pro"}}}
+		}, `models.gamma-6-luna.aliases: "beta-3.1-pro" is a model of its own; an alias needs another name`},
+		{"an alias of two models", func(o *Options) {
+			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Aliases: []string{"alpha-opus-5"}}}
+		}, `models.gamma-6-luna.aliases: "alpha-opus-5" is an alias of alpha-opus-5-5 already`},
+		{"a default above the ceiling", func(o *Options) { o.Models = map[string]stoa.ModelChange{"alpha-haiku-4-5": {DefaultOutput: 70_000}} }, `models.alpha-haiku-4-5.defaultOutput: 70000 is more than maxOutput (64000)`},
+		{"a family of nobody", func(o *Options) { o.Families["beta"] = []stoa.Route{{Provider: "nobody"}} }, `families.beta[0].provider: there is no provider named "nobody"`},
+		{"a model of nobody", func(o *Options) {
+			o.Models = map[string]stoa.ModelChange{"gamma-6-luna": {Routes: []stoa.Route{{Provider: "nobody"}}}}
+		}, `models.gamma-6-luna.routes[0].provider: there is no provider named "nobody"`},
 		{"a provider named sandbox", func(o *Options) { o.Providers = append(o.Providers, stoa.Provider{Name: "sandbox"}) }, `providers[5].name: "sandbox" is the built-in model's own name; choose another`},
 		{"a provider twice", func(o *Options) { o.Providers = append(o.Providers, stoa.Provider{Name: "local"}) }, `providers[5].name: there are two providers named "local"; rename one`},
 		{"an unknown sandbox mode", func(o *Options) { o.Sandbox = "maybe" }, `sandbox: "maybe" is none of auto, always, off`},
@@ -315,8 +325,8 @@ models.gamma-6-luna.price.cachedInput: -1 micro-credits per million tokens is no
 func TestServingSaysWhoServesWhat(t *testing.T) {
 	withOwn := served()
 	delete(withOwn.Families, "delta")
-	withOwn.Families["alpha"] = append(withOwn.Families["alpha"], Route{Provider: "local", Model: "llama3.2"})
-	withOwn.Models = map[string]Model{"house": {Family: "local", Price: &Price{}, Routes: []Route{{Provider: "local", Model: "qwen"}}}}
+	withOwn.Families["alpha"] = append(withOwn.Families["alpha"], stoa.Route{Provider: "local", Model: "llama3.2"})
+	withOwn.Models = map[string]stoa.ModelChange{"house": {Family: "local", Price: &stoa.Price{}, Routes: []stoa.Route{{Provider: "local", Model: "qwen"}}}}
 	for _, tt := range []struct {
 		name string
 		opts Options
@@ -342,11 +352,11 @@ func TestServingSaysWhoServesWhat(t *testing.T) {
 }
 
 func TestAChangedPriceHasAnotherVersion(t *testing.T) {
-	version := func(p Price) string {
-		return find(t, build(t, Options{Models: map[string]Model{"gamma-6-luna": {Price: &p}}}), "gamma-6-luna").Price.Version
+	version := func(p stoa.Price) string {
+		return find(t, build(t, Options{Models: map[string]stoa.ModelChange{"gamma-6-luna": {Price: &p}}}), "gamma-6-luna").Price.Version
 	}
-	a, b := version(Price{Input: 1, Output: 2}), version(Price{Input: 1, Output: 3})
-	if a == b || a != version(Price{Input: 1, Output: 2}) {
+	a, b := version(stoa.Price{Input: 1, Output: 2}), version(stoa.Price{Input: 1, Output: 3})
+	if a == b || a != version(stoa.Price{Input: 1, Output: 2}) {
 		t.Errorf("versions: %q and %q", a, b)
 	}
 }
@@ -378,7 +388,7 @@ func TestAVendorsModelIsKnownOnBothOfItsWires(t *testing.T) {
 	} {
 		cat, err := New(Options{
 			Providers: []stoa.Provider{{Name: "p", Wire: c.wire, Dialect: c.dialect}},
-			Families:  map[string][]Route{"gamma": {{Provider: "p"}}},
+			Families:  map[string][]stoa.Route{"gamma": {{Provider: "p"}}},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -13,22 +13,22 @@ import (
 	"stoa/internal/stoa"
 )
 
-// builder gathers a catalog and everything that is wrong with its settings.
+// builder builds a catalog and collects every problem of its settings.
 type builder struct {
 	*Catalog
 	opts     Options
-	upstream map[string]known // upstream name → what is known of it
+	upstream map[string]known // by upstream name
 	problems []error
 }
 
-// known is a vendor's model: the traits hold for its own wire alone.
+// known describes a vendor's model. The traits hold on that wire only.
 type known struct {
 	wire, dialect string
 	traits        stoa.Traits
 }
 
-// New joins the shipped catalog and an operator's settings. Its error joins one
-// [*Problem] for each setting that cannot work.
+// New combines the shipped list with the operator's settings. Its error joins
+// one [*Problem] per setting that is wrong.
 func New(opts Options) (*Catalog, error) {
 	s, err := load()
 	if err != nil {
@@ -82,20 +82,14 @@ func (b *builder) addProviders() {
 func (b *builder) addShipped(s shipped) {
 	for _, m := range s.Models {
 		b.byID[m.ID] = len(b.models)
-		b.models = append(b.models, entry{
-			Model: stoa.Model{
-				ID: m.ID, Family: m.Family, Gated: m.Gated,
-				ContextTokens: m.ContextTokens, MaxOutput: m.MaxOutput, DefaultOutput: m.DefaultOutput,
-				Price: stoa.Price{Input: m.Price.Input, CachedInput: m.Price.CachedInput, Output: m.Price.Output, Version: s.PriceVersion},
-			},
-			aliases: m.Aliases, deprecated: m.DeprecatedAliases, assumed: m.Price.Assumption, traits: m.Traits,
-		})
+		m.Price.Version = s.PriceVersion
+		b.models = append(b.models, entry{Model: m.Model})
 		f := b.family(m.Family)
 		b.upstream[upstreamName(m.ID, f)] = known{wire: f.Wire, dialect: f.Dialect, traits: m.Traits}
 	}
 }
 
-// family finds a family by name; an operator's own has no vendor behind it.
+// family returns the shipped family of that name, or one without a vendor.
 func (b *builder) family(name string) family {
 	for _, f := range b.families {
 		if f.Name == name {
@@ -105,7 +99,7 @@ func (b *builder) family(name string) family {
 	return family{Name: name}
 }
 
-// addFamilies adds the operator's own families, by name.
+// addFamilies adds the families of the operator, sorted by name.
 func (b *builder) addFamilies() {
 	names := map[string]bool{}
 	for name := range b.opts.Families {
@@ -123,8 +117,8 @@ func (b *builder) addFamilies() {
 	}
 }
 
-// upstreamName is a vendor's usual name of an identifier: alpha-x becomes
-// claude-x. It is empty where there is no such rule.
+// upstreamName returns the usual name of an identifier at its vendor: claude-x
+// for alpha-x. It is empty for a family without such a rule.
 func upstreamName(id string, f family) string {
 	rest, ok := strings.CutPrefix(id, f.Name+"-")
 	if !ok || f.UpstreamPrefix == "" {
@@ -133,12 +127,12 @@ func upstreamName(id string, f family) string {
 	return f.UpstreamPrefix + rest
 }
 
-// identifier is the form of what callers may ask for.
+// isIdentifier reports whether s may name a model in a request.
 func isIdentifier(s string) bool {
 	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`).MatchString(s)
 }
 
-// addOwn applies the operator's changes and adds the operator's own models.
+// addOwn applies the operator's changes and adds the operator's models.
 func (b *builder) addOwn() {
 	for _, id := range slices.Sorted(maps.Keys(b.opts.Models)) {
 		o, path := b.opts.Models[id], "models."+id
@@ -167,15 +161,15 @@ func (b *builder) addOwn() {
 }
 
 // change applies the members that are set.
-func (b *builder) change(m *entry, o Model, path string) {
+func (b *builder) change(m *entry, o stoa.ModelChange, path string) {
 	if o.Family != "" {
 		m.Family = o.Family
 	}
 	if o.Gated != nil {
 		m.Gated = *o.Gated
 	}
-	m.aliases = slices.Concat(m.aliases, o.Aliases)
-	m.deprecated = slices.Concat(m.deprecated, o.DeprecatedAliases)
+	m.Aliases = slices.Concat(m.Aliases, o.Aliases)
+	m.DeprecatedAliases = slices.Concat(m.DeprecatedAliases, o.DeprecatedAliases)
 	for _, n := range []struct {
 		name string
 		from int64
@@ -198,39 +192,36 @@ func (b *builder) change(m *entry, o Model, path string) {
 		m.DefaultOutput = m.MaxOutput
 	}
 	if o.Price != nil {
-		m.Price, m.assumed = b.price(*o.Price, path+".price"), false
+		m.Price, m.PriceAssumed = b.price(*o.Price, path+".price"), false
 	}
 }
 
-// price checks an operator's rates. The version is computed from them, so that
-// a receipt tells two lists apart.
-func (b *builder) price(p Price, path string) stoa.Price {
-	cached := p.Input
-	if p.CachedInput != nil {
-		cached = *p.CachedInput
-	}
+// price checks the operator's rates. The version is a hash of them, so that
+// receipts of two price lists can be told apart.
+func (b *builder) price(p stoa.Price, path string) stoa.Price {
 	for _, r := range []struct {
 		name string
 		rate stoa.Credits
-	}{{"input", p.Input}, {"cachedInput", cached}, {"output", p.Output}} {
+	}{{"input", p.Input}, {"cachedInput", p.CachedInput}, {"output", p.Output}} {
 		if r.rate < 0 || r.rate > stoa.MaxRate {
 			b.problem(path+"."+r.name, "%d micro-credits per million tokens is no price; use 0 to %d", int64(r.rate), int64(stoa.MaxRate))
 		}
 	}
-	if cached > p.Input && p.Input >= 0 {
-		b.problem(path+".cachedInput", "cached input costs more (%d) than input (%d); a cache may only make it cheaper", int64(cached), int64(p.Input))
+	if p.CachedInput > p.Input && p.Input >= 0 {
+		b.problem(path+".cachedInput", "cached input costs more (%d) than input (%d); a cache may only make it cheaper", int64(p.CachedInput), int64(p.Input))
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d", p.Input, cached, p.Output))
-	return stoa.Price{Input: p.Input, CachedInput: cached, Output: p.Output, Version: "own-" + hex.EncodeToString(sum[:4])}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d", p.Input, p.CachedInput, p.Output))
+	p.Version = "own-" + hex.EncodeToString(sum[:4])
+	return p
 }
 
-// addAliases makes every alias known once.
+// addAliases indexes every alias; each may be used once.
 func (b *builder) addAliases() {
 	for _, m := range b.models {
 		for _, list := range []struct {
 			member string
 			names  []string
-		}{{"aliases", m.aliases}, {"deprecatedAliases", m.deprecated}} {
+		}{{"aliases", m.Aliases}, {"deprecatedAliases", m.DeprecatedAliases}} {
 			for _, alias := range list.names {
 				path := "models." + m.ID + "." + list.member
 				_, isModel := b.byID[alias]
@@ -249,7 +240,7 @@ func (b *builder) addAliases() {
 	}
 }
 
-// addRoutes says for every model who serves it.
+// addRoutes sets the routes of every model.
 func (b *builder) addRoutes() {
 	for name, routes := range b.opts.Families {
 		for i, r := range routes {
@@ -259,10 +250,10 @@ func (b *builder) addRoutes() {
 	for i := range b.models {
 		m := &b.models[i]
 		o := b.opts.Models[m.ID]
-		wishes, path := b.opts.Families[m.Family], "families."+m.Family
+		routes, path := b.opts.Families[m.Family], "families."+m.Family
 		if len(o.Routes) > 0 {
-			wishes, path = o.Routes, "models."+m.ID+".routes"
-			for j, r := range wishes {
+			routes, path = o.Routes, "models."+m.ID+".routes"
+			for j, r := range routes {
 				b.checkProvider(r, fmt.Sprintf("%s[%d].provider", path, j))
 			}
 		}
@@ -271,7 +262,7 @@ func (b *builder) addRoutes() {
 			continue
 		}
 		m.ownRoutes = len(o.Routes) > 0
-		for j, r := range wishes {
+		for j, r := range routes {
 			if route, ok := b.route(m, r, fmt.Sprintf("%s[%d]", path, j)); ok {
 				m.Routes = append(m.Routes, route)
 			}
@@ -279,15 +270,16 @@ func (b *builder) addRoutes() {
 	}
 }
 
-func (b *builder) checkProvider(r Route, path string) {
+func (b *builder) checkProvider(r stoa.Route, path string) {
 	if _, ok := b.providers[r.Provider]; !ok {
 		b.problem(path, "there is no provider named %q", r.Provider)
 	}
 }
 
-// route completes a wish. What a vendor's model will not take is known for its
-// own wire; elsewhere the route takes everything, unless the operator says so.
-func (b *builder) route(m *entry, r Route, path string) (stoa.Route, bool) {
+// route completes a configured route. The traits of a vendor's model are known
+// for its own wire; elsewhere the route accepts everything unless the operator
+// overrides that.
+func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) {
 	p, ok := b.providers[r.Provider]
 	if !ok {
 		return stoa.Route{}, false
@@ -303,18 +295,18 @@ func (b *builder) route(m *entry, r Route, path string) (stoa.Route, bool) {
 	}
 	route := stoa.Route{Provider: p.Name, Model: name, Wire: p.Wire, Dialect: p.Dialect}
 	switch k, isKnown := b.upstream[name]; {
-	case r.Traits != nil:
-		route.Traits = *r.Traits
+	case r.Override != nil:
+		route.Traits = *r.Override
 	case isKnown && vendor(k.wire, k.dialect) == vendor(p.Wire, p.Dialect):
 		route.Traits = k.traits
 	case !isKnown && f.Wire != "" && vendor(f.Wire, f.Dialect) == vendor(p.Wire, p.Dialect):
-		route.Traits = m.traits
+		route.Traits = m.Traits
 	}
 	return route, true
 }
 
-// vendor names whose servers a wire and its dialect stand for. OpenAI's models
-// are the same on both of its wires.
+// vendor returns a name for the vendor that a wire with its dialect stands for.
+// OpenAI's models are the same on both of its wires.
 func vendor(wire, dialect string) string {
 	if wire == "chat" && dialect != "openai" {
 		return wire + "/" + dialect
@@ -325,7 +317,7 @@ func vendor(wire, dialect string) string {
 	return wire
 }
 
-// addAuto orders the candidates of "auto".
+// addAuto sets the candidates of "auto" in order.
 func (b *builder) addAuto(shippedAuto []string) {
 	ids, own := b.opts.Auto, true
 	if len(ids) == 0 {

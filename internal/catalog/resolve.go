@@ -5,31 +5,30 @@ import (
 	"slices"
 	"strings"
 
-	"stoa/internal/near"
 	"stoa/internal/stoa"
 )
 
-// The reasons why another model serves than the one that was asked for.
+// The reasons why another model serves than the requested one.
 const (
 	ReasonAlias = "alias" // the name is an alias
 	ReasonAuto  = "auto"  // the caller left the choice to the service
 	ReasonPlan  = "plan"  // the model is gated and the caller's plan lacks it
 )
 
-// A Resolution is what a name stands for at this moment.
+// A Resolution is what a requested name resolves to at this moment.
 type Resolution struct {
 	Asked  string
 	Models []stoa.Model // candidates in order, at least one; each has routes
 	Reason string       // empty: the model was asked for by its identifier
 	// Requested is the model the caller named, after its alias: its price caps
-	// the charge when another one serves. Its ID is empty for "auto".
+	// the charge when another model serves. Its ID is empty for "auto".
 	Requested stoa.Model
 }
 
-// Resolve finds the models that may serve a call. An explicit model stands
-// alone; "auto", and a gated model that the plan lacks, give the list of auto:
-// healthy ones first, then those that have routes but are not healthy. A nil
-// healthy counts every model as healthy.
+// Resolve returns the models that may serve a call. An explicit model stands
+// alone; "auto", and a gated model that the plan does not include, resolve to
+// the list of auto: healthy models first, then those with routes that are not
+// healthy. A nil healthy counts every model as healthy.
 //
 // It fails with [stoa.CodeModelNotFound] for a name that is neither an
 // identifier nor an alias (exactly, case included), and with
@@ -62,20 +61,20 @@ func (c *Catalog) Resolve(asked string, plan stoa.Plan, healthy func(stoa.Model)
 	return res, nil
 }
 
-// resolveAuto fills in the candidates of "auto".
+// resolveAuto sets the candidates of "auto".
 func (c *Catalog) resolveAuto(res Resolution, healthy func(stoa.Model) bool) (Resolution, error) {
 	models := make([]stoa.Model, 0, len(c.auto))
-	var ill []stoa.Model
+	var unhealthy []stoa.Model
 	for _, i := range c.auto {
 		switch m := c.models[i].Model; {
 		case len(m.Routes) == 0:
 		case healthy == nil || healthy(m):
 			models = append(models, m)
 		default:
-			ill = append(ill, m)
+			unhealthy = append(unhealthy, m)
 		}
 	}
-	res.Models = append(models, ill...)
+	res.Models = append(models, unhealthy...)
 	if len(res.Models) == 0 {
 		return Resolution{}, stoa.Errorf(stoa.CodeModelUnavailable,
 			"The service has no default model at the moment: none of those that \"auto\" may choose has a provider. Name a model instead.").At("model")
@@ -83,11 +82,11 @@ func (c *Catalog) resolveAuto(res Resolution, healthy func(stoa.Model) bool) (Re
 	return res, nil
 }
 
-// listed is how many identifiers an error message names at most.
+// listed is the most identifiers that an error message lists.
 const listed = 20
 
-// notFound says what exists instead. The caller's own text is shortened and
-// quoted: it may hold anything.
+// notFound returns the error for an unknown name, with what exists instead. The
+// requested name is cut to 64 characters and quoted, as it may hold anything.
 func (c *Catalog) notFound(asked string) error {
 	ids := []string{Auto}
 	for _, m := range c.models {
@@ -106,13 +105,13 @@ func (c *Catalog) notFound(asked string) error {
 		string(shown), c.didYouMean(asked), strings.Join(ids, ", "), more).At("model")
 }
 
-// didYouMean suggests the identifier that was probably meant, if any.
+// didYouMean returns a hint with the closest identifier, or "" if none is close.
 func (c *Catalog) didYouMean(asked string) string {
 	if len(asked) > 128 {
 		return ""
 	}
 	lower := strings.ToLower(asked)
-	// A vendor's own name has exactly one counterpart here.
+	// The name of a model at its vendor has exactly one counterpart here.
 	if _, bare, ok := strings.Cut(lower, "/"); ok {
 		lower = bare
 	}
@@ -123,7 +122,7 @@ func (c *Catalog) didYouMean(asked string) string {
 	}
 	best, least := "", 1+min(6, len(lower)/3)
 	try := func(name, means string) {
-		if d := near.Distance(lower, strings.ToLower(name)); d < least {
+		if d := stoa.EditDistance(lower, strings.ToLower(name)); d < least {
 			best, least = means, d
 		}
 	}
@@ -132,7 +131,7 @@ func (c *Catalog) didYouMean(asked string) string {
 		try(m.ID, m.ID)
 	}
 	for _, m := range c.models {
-		for _, alias := range slices.Concat(m.aliases, m.deprecated) {
+		for _, alias := range slices.Concat(m.Aliases, m.DeprecatedAliases) {
 			try(alias, m.ID)
 		}
 	}

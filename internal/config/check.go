@@ -15,7 +15,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// checker gathers problems.
+// checker collects problems.
 type checker struct {
 	Config
 	list []*Problem
@@ -25,10 +25,10 @@ func (c *checker) problem(path, format string, args ...any) {
 	c.list = append(c.list, &Problem{Where: c.Where(path), Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// Check lists everything that is wrong with the settings, in a fixed order.
-// What needs the catalog (models, prices, auto) is checked by package catalog.
+// Check returns every problem of the settings, in a fixed order. Package catalog
+// checks what needs the list of models: models, prices, auto.
 func (c Config) Check() []*Problem {
-	k := &checker{Config: c.WithDefaults()}
+	k := &checker{Config: c}
 	k.address()
 	k.words()
 	k.durations()
@@ -82,8 +82,8 @@ func (c *checker) words() {
 	}
 }
 
-// MinReceipts is how long receipts are kept at least: far longer than a call is
-// repeated under the same id.
+// MinReceipts is the shortest retention of receipts. It is far longer than a
+// call can be repeated under the same id.
 const MinReceipts = 30 * 24 * time.Hour
 
 func (c *checker) durations() {
@@ -116,7 +116,8 @@ func (c *checker) durations() {
 	}
 }
 
-// limits must all be at least one: a limit of none would refuse everything.
+// limits checks that every limit is at least one, as zero would refuse
+// everything.
 func (c *checker) limits() {
 	v := reflect.ValueOf(c.Limits)
 	for i := range v.NumField() {
@@ -225,8 +226,8 @@ func (c *checker) providers() {
 	}
 }
 
-// baseURL is checked to be what the vendor's own library takes: a version
-// segment too many or too few gives 404s that nobody understands.
+// baseURL checks that a URL has the form that the vendor's own library takes. A
+// version segment too many or too few leads to a 404 that is hard to explain.
 func (c *checker) baseURL(p Provider, path string) {
 	text := p.baseURL()
 	if text == "" {
@@ -254,7 +255,7 @@ func (c *checker) baseURL(p Provider, path string) {
 	}
 }
 
-// dialect is the dialect in force.
+// dialect returns the dialect in force.
 func (p Provider) dialect() string {
 	if p.Wire == "chat" && p.Dialect == "" {
 		return "compatible"
@@ -262,8 +263,8 @@ func (p Provider) dialect() string {
 	return p.Dialect
 }
 
-// baseURL is the URL in force, without a slash at its end: the vendor's own if
-// none is given. It is empty where there is no vendor.
+// baseURL returns the URL in force without a trailing slash: the configured one
+// or the vendor's. It is empty for a server without a vendor.
 func (p Provider) baseURL() string {
 	if p.BaseURL != "" {
 		return strings.TrimRight(p.BaseURL, "/")
@@ -281,7 +282,7 @@ func (p Provider) baseURL() string {
 	return ""
 }
 
-// exampleURL is a base URL of the provider's kind.
+// exampleURL returns a base URL that would be valid for the provider's wire.
 func exampleURL(p Provider) string {
 	if u := (Provider{Wire: p.Wire, Dialect: p.Dialect}).baseURL(); u != "" {
 		return u
@@ -305,7 +306,7 @@ func (c *checker) routes() {
 	}
 }
 
-func (c *checker) routeList(routes []Route, path string) {
+func (c *checker) routeList(routes []stoa.Route, path string) {
 	var names []string
 	for _, p := range c.Providers {
 		names = append(names, p.Name)
@@ -319,8 +320,8 @@ func (c *checker) routeList(routes []Route, path string) {
 			}
 			c.problem(p+".provider", "there is no provider named %q%s", r.Provider, hint)
 		}
-		if r.Traits != nil {
-			c.traits(*r.Traits, p+".traits")
+		if r.Override != nil {
+			c.traits(*r.Override, p+".traits")
 		}
 	}
 }
@@ -340,7 +341,7 @@ func (c *checker) traits(t stoa.Traits, path string) {
 	}
 }
 
-// warn notes what is probably not meant.
+// warn collects warnings about what is probably not intended.
 func (c *Config) warn() {
 	used := map[string]bool{}
 	for _, routes := range c.Families {

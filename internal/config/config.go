@@ -1,11 +1,14 @@
-// Package config is the house's settings: one struct, its defaults, where each
-// value came from, and what is wrong with it.
+// Package config holds the settings of the service: one struct, every default,
+// where each value was set, and the checks on them.
 //
-// Settings come from four places, the later ones winning: defaults, a YAML
-// file, the environment, flags. The package reads neither files nor the
-// environment by itself: it is given both. It builds nothing from the settings
-// and knows no model (package catalog checks those). Secrets are never printed.
-// Start at [Config] and [Load]; docs/configuration.md describes every setting.
+// Settings come from four sources; a later one wins: defaults, a YAML file, the
+// environment, flags. The package reads neither files nor the environment
+// itself: its caller passes both in. It builds nothing from the settings and
+// knows no model (package catalog checks those). It never prints a secret.
+//
+// A default has its one place here, in [Defaults]; packages that can be used
+// without a configuration take it from there. Start at [Config] and [Load];
+// docs/configuration.md describes every setting.
 package config
 
 import (
@@ -17,8 +20,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Config is every setting. A zero member stands for its default; [Load] and
-// [Config.WithDefaults] fill the defaults in.
+// Config is every setting. It comes from [Load] or [Defaults]; a zero in it is
+// meant, it does not stand for the default.
 type Config struct {
 	Listen     string        `yaml:"listen" env:"STOA_LISTEN"`         // host:port; port 0 takes a free one
 	Data       string        `yaml:"data" env:"STOA_DATA"`             // directory of the embedded store
@@ -33,32 +36,31 @@ type Config struct {
 	KeepAlive  time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`   // silence of a stream before a comment is sent
 	FirstGrant stoa.Credits  `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
 
-	Providers []Provider         `yaml:"providers,omitempty"`
-	Families  map[string][]Route `yaml:"families,omitempty"`
-	Models    map[string]Model   `yaml:"models,omitempty"`
-	Auto      []string           `yaml:"auto,omitempty"`
-	Limits    Limits             `yaml:"limits"`
-	Retention Retention          `yaml:"retention"`
-	Plans     map[string]Plan    `yaml:"plans"`
+	Providers []Provider                  `yaml:"providers,omitempty"`
+	Families  map[string][]stoa.Route     `yaml:"families,omitempty"`
+	Models    map[string]stoa.ModelChange `yaml:"models,omitempty"`
+	Auto      []string                    `yaml:"auto,omitempty"`
+	Limits    Limits                      `yaml:"limits"`
+	Retention Retention                   `yaml:"retention"`
+	Plans     map[string]Plan             `yaml:"plans"`
 
-	// BootstrapKey is the first key of an empty store. It comes from the
-	// environment alone, so that it is never left in a file by accident.
+	// BootstrapKey is the first key of an empty store. It is read from the
+	// environment only, so that it is not left in a file by accident.
 	BootstrapKey Secret `yaml:"-" env:"STOA_BOOTSTRAP_KEY"`
 
-	// Warnings are what is probably not meant but does no harm.
+	// Warnings are about settings that are valid but probably not intended.
 	Warnings []string `yaml:"-"`
 
-	sources map[string]string // setting path → where it was set
-	loaded  bool              // defaults are in; a zero is meant
+	sources map[string]string // where each setting was set, by its path
 }
 
-// Log says how the log is written.
+// Log is the format and the least level of the log.
 type Log struct {
 	Format string `yaml:"format" env:"STOA_LOG_FORMAT"` // text or json
 	Level  string `yaml:"level" env:"STOA_LOG_LEVEL"`   // debug, info, warn or error
 }
 
-// SlogLevel is the level as slog has it.
+// SlogLevel returns the level; an unknown word is slog.LevelInfo.
 func (l Log) SlogLevel() slog.Level {
 	var level slog.Level
 	if level.UnmarshalText([]byte(l.Level)) != nil {
@@ -69,57 +71,23 @@ func (l Log) SlogLevel() slog.Level {
 
 // A Provider is a vendor's endpoint with its credentials.
 type Provider struct {
-	Name        string   `yaml:"name"`
-	Wire        string   `yaml:"wire"`                 // messages, gemini, responses or chat
-	Dialect     string   `yaml:"dialect,omitempty"`    // of chat: openai, deepseek or compatible (default)
-	BaseURL     string   `yaml:"baseURL"`              // as the vendor's own library takes it; empty: the vendor's
-	APIKey      Secret   `yaml:"apiKey,omitempty"`     // at most one of these three
-	APIKeyEnv   string   `yaml:"apiKeyEnv,omitempty"`  // variable that holds the key
-	APIKeyFile  string   `yaml:"apiKeyFile,omitempty"` // file that holds the key
-	MaxInFlight int      `yaml:"maxInFlight"`          // calls at the same time; 0: 512
-	Timeouts    Timeouts `yaml:"timeouts"`
+	Name        string        `yaml:"name"`
+	Wire        string        `yaml:"wire"`                 // messages, gemini, responses or chat
+	Dialect     string        `yaml:"dialect,omitempty"`    // of chat: openai, deepseek or compatible (default)
+	BaseURL     string        `yaml:"baseURL"`              // as the vendor's own library takes it; empty: the vendor's
+	APIKey      Secret        `yaml:"apiKey,omitempty"`     // at most one of these three
+	APIKeyEnv   string        `yaml:"apiKeyEnv,omitempty"`  // variable that holds the key
+	APIKeyFile  string        `yaml:"apiKeyFile,omitempty"` // file that holds the key
+	MaxInFlight int           `yaml:"maxInFlight"`          // calls at the same time; 0: 512
+	Timeouts    stoa.Timeouts `yaml:"timeouts"`
 
-	// key is what the three gave. It is behind a pointer because fmt prints
-	// unexported members without asking their String method.
+	// key is the key that one of the three gave. It is a pointer because fmt does
+	// not call the String method of unexported members.
 	key *string
 }
 
-// Timeouts of an upstream call; zero means the default in brackets.
-type Timeouts struct {
-	FirstByte time.Duration `yaml:"firstByte"` // until the reply's headers [60 s]
-	Idle      time.Duration `yaml:"idle"`      // between two bytes [60 s]
-	Total     time.Duration `yaml:"total"`     // of the whole call [15 min]
-}
-
-// A Route says that a provider serves, and under which name.
-type Route struct {
-	Provider string       `yaml:"provider"`
-	Model    string       `yaml:"model,omitempty"`  // upstream name; empty: the usual one
-	Traits   *stoa.Traits `yaml:"traits,omitempty"` // nil: what is known of the model
-}
-
-// A Model changes a model of the catalog, or adds one of the operator's own.
-type Model struct {
-	Family            string   `yaml:"family,omitempty"`
-	Gated             *bool    `yaml:"gated,omitempty"`
-	Aliases           []string `yaml:"aliases,omitempty"`
-	DeprecatedAliases []string `yaml:"deprecatedAliases,omitempty"`
-	ContextTokens     int64    `yaml:"contextTokens,omitempty"`
-	MaxOutput         int64    `yaml:"maxOutput,omitempty"`
-	DefaultOutput     int64    `yaml:"defaultOutput,omitempty"`
-	Price             *Price   `yaml:"price,omitempty"`
-	Routes            []Route  `yaml:"routes,omitempty"`
-}
-
-// A Price is in micro-credits per million tokens.
-type Price struct {
-	Input       stoa.Credits  `yaml:"input"`
-	CachedInput *stoa.Credits `yaml:"cachedInput,omitempty"` // nil: as input
-	Output      stoa.Credits  `yaml:"output"`
-}
-
-// A Plan is what the accounts on it may use. A member that is not set is that
-// of the shipped plan of the same name, else false or no limit.
+// A Plan is what its accounts may use. A member that is nil has the value of the
+// shipped plan of the same name, else false or no limit.
 type Plan struct {
 	Name                 string `yaml:"name,omitempty"`
 	GatedModels          *bool  `yaml:"gatedModels,omitempty"`
@@ -129,7 +97,8 @@ type Plan struct {
 	ActiveSessions       *int   `yaml:"activeSessions,omitempty"`
 }
 
-// Limits bound what one request or one account may take. They are published.
+// Limits bound what one request, agent or account may take. They are published
+// in GET /api/v1/meta.
 type Limits struct {
 	Body                   Size          `yaml:"body" env:"STOA_LIMIT_BODY"` // a request's body
 	NameCharacters         int           `yaml:"nameCharacters" env:"STOA_LIMIT_NAME_CHARACTERS"`
@@ -154,13 +123,13 @@ type Limits struct {
 	EventStreamsPerKey     int           `yaml:"eventStreamsPerKey" env:"STOA_LIMIT_EVENT_STREAMS_PER_KEY"`
 }
 
-// Retention says how long things are kept that nobody deletes; 0: for ever.
+// Retention is how long rows are kept that no caller deletes; 0: for ever.
 type Retention struct {
 	Receipts time.Duration `yaml:"receipts" env:"STOA_RETENTION_RECEIPTS"` // their sums stay in the books
 	Events   time.Duration `yaml:"events" env:"STOA_RETENTION_EVENTS"`     // of sessions, since the session last moved
 }
 
-// Defaults are the settings of a house that nobody configured.
+// Defaults returns the settings of a service without any configuration.
 func Defaults() Config {
 	return Config{
 		Listen:     "127.0.0.1:8080",
@@ -203,7 +172,7 @@ func Defaults() Config {
 	}
 }
 
-// Upstreams are the providers as the rest of the house knows them, in order.
+// Upstreams returns the providers with their keys, in configured order.
 func (c Config) Upstreams() []stoa.Provider {
 	var list []stoa.Provider
 	for _, p := range c.Providers {
@@ -213,14 +182,14 @@ func (c Config) Upstreams() []stoa.Provider {
 		}
 		list = append(list, stoa.Provider{
 			Name: p.Name, Wire: p.Wire, Dialect: p.dialect(), BaseURL: p.baseURL(), APIKey: key,
-			MaxInFlight: p.MaxInFlight, Timeouts: stoa.Timeouts(p.Timeouts),
+			MaxInFlight: p.MaxInFlight, Timeouts: p.Timeouts,
 		})
 	}
 	return list
 }
 
-// AccountPlans are the plans by identifier: the shipped ones, changed and added
-// to by the operator.
+// AccountPlans returns the plans by identifier: the shipped ones with the
+// operator's changes and additions.
 func (c Config) AccountPlans() map[string]stoa.Plan {
 	plans := map[string]stoa.Plan{}
 	for id, p := range mergePlans(Defaults().Plans, c.Plans) {
@@ -235,8 +204,9 @@ func (c Config) AccountPlans() map[string]stoa.Plan {
 // RateLimited reports whether the limits of the plans are enforced.
 func (c Config) RateLimited() bool { return c.RateLimits != "off" }
 
-// BaseURL is the origin that callers see: the public URL, or the address that is
-// really listened on. An address for every interface becomes "localhost".
+// BaseURL returns the origin that callers use: the public URL, or one made from
+// the address of the listener. An address for every interface becomes
+// "localhost".
 func (c Config) BaseURL(address string) string {
 	if c.PublicURL != "" {
 		return c.PublicURL
@@ -257,7 +227,7 @@ func (c Config) BaseURL(address string) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// mergePlans lays changes over the plans that are there, member by member.
+// mergePlans returns base with the changes applied member by member.
 func mergePlans(base, changes map[string]Plan) map[string]Plan {
 	plans := map[string]Plan{}
 	for id, p := range base {
@@ -281,14 +251,14 @@ func mergePlans(base, changes map[string]Plan) map[string]Plan {
 	return plans
 }
 
-// over sets what is not set to a value; both nil means the zero value.
+// over sets a nil pointer to the value of was, or to the zero value.
 func over[T any](to **T, was *T) {
 	if *to == nil {
 		*to = new(or(was))
 	}
 }
 
-// or is what p points at, or zero.
+// or returns *p, or zero if p is nil.
 func or[T any](p *T) T {
 	if p == nil {
 		return *new(T)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Flags are what the command line may set. Empty means not given.
+// Flags are the settings of the command line. Empty means not given.
 type Flags struct {
 	Config     string // --config: path of the file
 	Listen     string
@@ -22,9 +22,9 @@ type Flags struct {
 	LogLevel   string
 }
 
-// A Problem is a setting that cannot work.
+// A Problem is one setting that is wrong.
 type Problem struct {
-	Where   string // "stoa.yaml:3:5", "STOA_LISTEN", "--listen"; empty: nowhere in particular
+	Where   string // "stoa.yaml:3:5", "STOA_LISTEN", "--listen"; empty: unknown
 	Path    string // "limits.body"; empty: the file itself
 	Message string // what is wrong and what to do
 }
@@ -39,12 +39,12 @@ func (p *Problem) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// Load gathers the settings: defaults, then the file named by --config or
+// Load reads the settings: defaults, then the file named by --config or
 // STOA_CONFIG, then the environment, then the flags. An empty variable counts
-// as not set. Its error joins one [*Problem] for everything that is wrong.
+// as not set. Its error joins one [*Problem] per setting that is wrong.
 func Load(flags Flags, getenv func(string) string, readFile func(string) ([]byte, error)) (Config, error) {
 	c := Defaults()
-	c.sources, c.loaded = map[string]string{}, true
+	c.sources = map[string]string{}
 	plans := c.Plans
 	c.Plans = nil
 	file := flags.Config
@@ -61,6 +61,7 @@ func Load(flags Flags, getenv func(string) string, readFile func(string) ([]byte
 		}
 	}
 	c.Plans = mergePlans(plans, c.Plans)
+	c.priceCachedInput()
 	errs := c.readVariables(getenv)
 	errs = append(errs, c.readFlags(flags)...)
 	errs = append(errs, c.addVendors(getenv)...)
@@ -78,37 +79,23 @@ func Load(flags Flags, getenv func(string) string, readFile func(string) ([]byte
 	return c, nil
 }
 
-// WithDefaults fills in the defaults of members that are zero. A configuration
-// that was loaded has them already: a zero in it is meant.
-func (c Config) WithDefaults() Config {
-	if c.loaded {
-		return c
-	}
-	d := Defaults()
-	fill(reflect.ValueOf(&c).Elem(), reflect.ValueOf(&d).Elem())
-	c.Plans = mergePlans(d.Plans, c.Plans)
-	return c
-}
-
-func fill(to, from reflect.Value) {
-	for i := range to.NumField() {
-		switch f := to.Field(i); {
-		case !to.Type().Field(i).IsExported():
-		case f.Kind() == reflect.Struct:
-			fill(f, from.Field(i))
-		case f.IsZero():
-			f.Set(from.Field(i))
+// priceCachedInput sets the price of cached input to that of input where the
+// file does not set it.
+func (c *Config) priceCachedInput() {
+	for id, m := range c.Models {
+		if _, set := c.sources["models."+id+".price.cachedInput"]; m.Price != nil && !set {
+			m.Price.CachedInput = m.Price.Input
 		}
 	}
 }
 
-// A variable is a setting that the environment may give.
+// A variable is a setting that an environment variable may set.
 type variable struct {
 	name, path string
 	value      reflect.Value
 }
 
-// variables lists the settings of v that the environment may give.
+// variables lists the settings in v that have an environment variable.
 func variables(v reflect.Value, path string) []variable {
 	var list []variable
 	for i := range v.NumField() {
@@ -160,7 +147,7 @@ func (c *Config) readFlags(flags Flags) (errs []error) {
 	return errs
 }
 
-// readKeys finds the key of every provider that names where it is kept.
+// readKeys reads the keys that providers keep in a variable or a file.
 func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]byte, error)) (errs []error) {
 	fail := func(path, format string, args ...any) {
 		errs = append(errs, &Problem{Where: c.Where(path), Path: path, Message: fmt.Sprintf(format, args...)})
@@ -186,8 +173,8 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 	return errs
 }
 
-// Where says where a setting, or the nearest one around it, was set: "file:line:column",
-// a variable, a flag. It is empty for a default.
+// Where returns where a setting, or the closest one that contains it, was set:
+// "file:line:column", a variable or a flag. It is empty for a default.
 func (c Config) Where(path string) string {
 	for path != "" {
 		if where, ok := c.sources[path]; ok {
@@ -198,9 +185,9 @@ func (c Config) Where(path string) string {
 	return ""
 }
 
-// Explain adds to an error where the settings it complains of were set. It knows
-// them by a method SettingPath() string, in joined errors too; others stay as
-// they are.
+// Explain adds to an error the place where the setting at fault was set. It
+// recognizes such errors by a method SettingPath() string, in joined errors
+// too; others are returned unchanged.
 func (c Config) Explain(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var errs []error
@@ -232,9 +219,10 @@ func Variables() []string {
 	return names
 }
 
-// UnknownVariables warns of STOA_… variables (as os.Environ gives them) that
-// nothing reads: a misspelt setting. Those of the command line, of tests, and
-// those that Kubernetes makes for a service named "stoa" are left out.
+// UnknownVariables returns a warning for each STOA_… variable in environ (see
+// os.Environ) that nothing reads, which is likely a misspelt setting. Variables
+// of the command line, of tests, and those that Kubernetes creates for a
+// service named "stoa" are not reported.
 func UnknownVariables(environ []string) []string {
 	known := map[string]bool{"STOA_API_KEY": true, "STOA_BASE_URL": true, "STOA_VENDOR_STREAMS": true, "STOA_PORT": true, "STOA_SERVICE_HOST": true}
 	names := Variables()

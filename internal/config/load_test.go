@@ -40,28 +40,44 @@ func TestALaterSourceWins(t *testing.T) {
 	}
 }
 
-func TestTheZeroConfigIsTheDefault(t *testing.T) {
+func TestLoadWithoutSettingsIsDefaults(t *testing.T) {
 	want, err := Load(Flags{}, env(), files(""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	opts := cmp.Options{cmpopts.IgnoreUnexported(Config{}), cmpopts.EquateEmpty()}
-	if diff := cmp.Diff(want, Config{}.WithDefaults(), opts); diff != "" {
-		t.Errorf("loaded and zero differ (-loaded +zero):\n%s", diff)
+	if diff := cmp.Diff(want, Defaults(), opts); diff != "" {
+		t.Errorf("loaded and default differ (-loaded +default):\n%s", diff)
 	}
-	if problems := (Config{}).Check(); len(problems) > 0 {
-		t.Errorf("the zero config has problems: %v", problems)
+	if problems := Defaults().Check(); len(problems) > 0 {
+		t.Errorf("the defaults have problems: %v", problems)
 	}
 	// A zero that was written is meant.
 	c, err := Load(Flags{}, env("STOA_FIRST_GRANT_MICRO=0"), files(""))
-	if err != nil || c.WithDefaults().FirstGrant != 0 {
-		t.Errorf("a grant of zero became %v (%v)", c.WithDefaults().FirstGrant, err)
+	if err != nil || c.FirstGrant != 0 {
+		t.Errorf("a grant of zero became %v (%v)", c.FirstGrant, err)
+	}
+}
+
+func TestCachedInputCostsInputByDefault(t *testing.T) {
+	c, err := Load(Flags{Config: "stoa.yaml"}, env(), files(`models:
+  a: {family: x, price: {input: 7, output: 9}}
+  b: {family: x, price: {input: 7, cachedInput: 0, output: 9}}
+  c: {family: x, price: {input: 7, cachedInput: 3, output: 9}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]stoa.Credits{"a": 7, "b": 0, "c": 3} {
+		if got := c.Models[id].Price.CachedInput; got != want {
+			t.Errorf("cached input of %s costs %d, want %d", id, got, want)
+		}
 	}
 }
 
 func TestAVendorsKeySwitchesItsFamilyOn(t *testing.T) {
 	local := []string{"STOA_UPSTREAM=http://127.0.0.1:11434/v1", "STOA_UPSTREAM_MODEL=llama3.2", "STOA_UPSTREAM_API_KEY=local"}
-	fronted := []Route{{Provider: "upstream", Model: "llama3.2"}}
+	fronted := []stoa.Route{{Provider: "upstream", Model: "llama3.2"}}
 	upstream := stoa.Provider{Name: "upstream", Wire: "chat", Dialect: "compatible", BaseURL: "http://127.0.0.1:11434/v1", APIKey: "local"}
 	anthropic := stoa.Provider{Name: "anthropic", Wire: "messages", BaseURL: "https://api.anthropic.com", APIKey: "a"}
 	for _, tt := range []struct {
@@ -69,7 +85,7 @@ func TestAVendorsKeySwitchesItsFamilyOn(t *testing.T) {
 		yaml      string
 		env       []string
 		providers []stoa.Provider
-		families  map[string][]Route
+		families  map[string][]stoa.Route
 	}{
 		{name: "nothing set"},
 		{
@@ -81,7 +97,7 @@ func TestAVendorsKeySwitchesItsFamilyOn(t *testing.T) {
 				{Name: "openai", Wire: "responses", BaseURL: "https://api.openai.com/v1", APIKey: "c"},
 				{Name: "deepseek", Wire: "chat", Dialect: "deepseek", BaseURL: "https://api.deepseek.com", APIKey: "d"},
 			},
-			families: map[string][]Route{
+			families: map[string][]stoa.Route{
 				"alpha": {{Provider: "anthropic"}}, "beta": {{Provider: "gemini"}}, "gamma": {{Provider: "openai"}}, "delta": {{Provider: "deepseek"}},
 			},
 		},
@@ -89,33 +105,33 @@ func TestAVendorsKeySwitchesItsFamilyOn(t *testing.T) {
 			name:      "another base URL, its last slash taken off",
 			env:       []string{"OPENAI_API_KEY=c", "OPENAI_BASE_URL=http://127.0.0.1:9/v1/"},
 			providers: []stoa.Provider{{Name: "openai", Wire: "responses", BaseURL: "http://127.0.0.1:9/v1", APIKey: "c"}},
-			families:  map[string][]Route{"gamma": {{Provider: "openai"}}},
+			families:  map[string][]stoa.Route{"gamma": {{Provider: "openai"}}},
 		},
 		{
 			name:      "one server before every family",
 			env:       local,
 			providers: []stoa.Provider{upstream},
-			families:  map[string][]Route{"alpha": fronted, "beta": fronted, "gamma": fronted, "delta": fronted},
+			families:  map[string][]stoa.Route{"alpha": fronted, "beta": fronted, "gamma": fronted, "delta": fronted},
 		},
 		{
 			name:      "a vendor's key wins over the one server",
 			env:       append([]string{"ANTHROPIC_API_KEY=a"}, local...),
 			providers: []stoa.Provider{anthropic, upstream},
-			families:  map[string][]Route{"alpha": {{Provider: "anthropic"}}, "beta": fronted, "gamma": fronted, "delta": fronted},
+			families:  map[string][]stoa.Route{"alpha": {{Provider: "anthropic"}}, "beta": fronted, "gamma": fronted, "delta": fronted},
 		},
 		{
 			name:      "the file wins over both",
 			yaml:      "providers: [{name: mine, wire: messages, baseURL: 'http://127.0.0.1:7', apiKey: m}]\nfamilies: {alpha: [{provider: mine}]}\n",
 			env:       append([]string{"ANTHROPIC_API_KEY=a"}, local...),
 			providers: []stoa.Provider{{Name: "mine", Wire: "messages", BaseURL: "http://127.0.0.1:7", APIKey: "m"}, upstream},
-			families:  map[string][]Route{"alpha": {{Provider: "mine"}}, "beta": fronted, "gamma": fronted, "delta": fronted},
+			families:  map[string][]stoa.Route{"alpha": {{Provider: "mine"}}, "beta": fronted, "gamma": fronted, "delta": fronted},
 		},
 		{
 			name:      "a provider of the file keeps its name from the key's own",
 			yaml:      "providers: [{name: anthropic, wire: messages, baseURL: 'http://127.0.0.1:7', apiKeyEnv: ANTHROPIC_API_KEY}]\n",
 			env:       []string{"ANTHROPIC_API_KEY=a"},
 			providers: []stoa.Provider{{Name: "anthropic", Wire: "messages", BaseURL: "http://127.0.0.1:7", APIKey: "a"}},
-			families:  map[string][]Route{"alpha": {{Provider: "anthropic"}}},
+			families:  map[string][]stoa.Route{"alpha": {{Provider: "anthropic"}}},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,10 +11,9 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Print writes the settings in force as YAML that [Load] reads back. Secrets
-// are masked; a key kept in a variable or a file is named by its place.
+// Print writes the settings in force as YAML that [Load] can read back. Secrets
+// are masked; a key in a variable or a file is shown as that place.
 func (c Config) Print(w io.Writer) error {
-	c = c.WithDefaults()
 	c.Providers = slices.Clone(c.Providers)
 	for i, p := range c.Providers {
 		p.Dialect, p.BaseURL = p.dialect(), p.baseURL()
@@ -24,7 +23,7 @@ func (c Config) Print(w io.Writer) error {
 		p.Timeouts.Total = cmp.Or(p.Timeouts.Total, 15*time.Minute)
 		c.Providers[i] = p
 	}
-	// A Secret masks itself wholly; of a database URL the rest is worth seeing.
+	// A Secret is masked as a whole; of a database URL only the password is.
 	text, err := yaml.MarshalWithOptions(c, yaml.IndentSequence(true),
 		yaml.CustomMarshaler(func(s Secret) ([]byte, error) {
 			if s != "" && s == c.Database {
@@ -41,7 +40,7 @@ func (c Config) Print(w io.Writer) error {
 	return err
 }
 
-// durationText is a duration without the zeros at its end: 15m, not 15m0s.
+// durationText returns a duration without zero units at its end: 15m, not 15m0s.
 func durationText(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

@@ -11,13 +11,13 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Masked is what is printed in place of a secret.
+// Masked is printed in place of a secret.
 const Masked = "********"
 
-// A Secret is text that is never printed: use string(s) where it is needed.
+// A Secret is text that fmt and YAML never print; string(s) returns it.
 type Secret string
 
-// String hides the secret.
+// String returns the mask, or "" for an empty secret.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -25,16 +25,16 @@ func (s Secret) String() string {
 	return Masked
 }
 
-// GoString hides the secret.
+// GoString returns the mask, for %#v.
 func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 
-// MarshalText hides the secret.
+// MarshalText returns the mask.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // A Size is a count of bytes.
 type Size int64
 
-// units are the words for sizes, largest first.
+// units are the units of sizes, largest first.
 func units() []struct {
 	word string
 	size Size
@@ -45,7 +45,7 @@ func units() []struct {
 	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 }
 
-// String writes the size in its largest whole unit: 16MiB.
+// String returns the size in its largest whole unit: 16MiB.
 func (s Size) String() string {
 	for _, u := range units() {
 		if s >= u.size && s%u.size == 0 {
@@ -55,10 +55,10 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// MarshalText is [Size.String].
+// MarshalText returns [Size.String].
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// parseSize reads bytes, or a number with KiB, MiB or GiB behind it.
+// parseSize parses a number of bytes, or a number followed by KiB, MiB or GiB.
 func parseSize(text string) (Size, error) {
 	number, factor := text, Size(1)
 	for _, u := range units() {
@@ -73,7 +73,7 @@ func parseSize(text string) (Size, error) {
 	return Size(n) * factor, nil
 }
 
-// parseDuration reads what [time.ParseDuration] does, and whole days.
+// parseDuration parses what [time.ParseDuration] does, and whole days ("7d").
 func parseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 36500 {
@@ -87,8 +87,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// setText sets a value from its text, by the one rule of the file, the
-// environment and the flags.
+// setText sets a value from its text; the file, the environment and the flags
+// share these rules.
 func setText(v reflect.Value, text string) error {
 	switch v.Interface().(type) {
 	case time.Duration:
@@ -127,7 +127,7 @@ func setText(v reflect.Value, text string) error {
 	return nil
 }
 
-// maskURL hides the password of a URL, wherever it stands.
+// maskURL masks the password of a URL, in its authority or its query.
 func maskURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

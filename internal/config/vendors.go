@@ -3,9 +3,11 @@ package config
 import (
 	"fmt"
 	"slices"
+
+	"stoa/internal/stoa"
 )
 
-// A vendor is what a key in the environment switches on.
+// A vendor is the provider and the family that a key in the environment enables.
 type vendor struct {
 	family, provider, wire, dialect string
 	keyVariable, urlVariable        string
@@ -21,18 +23,18 @@ func vendors() []vendor {
 	}
 }
 
-// addVendors turns keys in the environment into providers and families. What
-// the file says about a family or a provider wins; vendor keys win over
-// STOA_UPSTREAM, which fronts every family that is left.
+// addVendors adds a provider and a family for each vendor key in the
+// environment. A family or provider of the file wins over a key; a key wins
+// over STOA_UPSTREAM, which serves every family that is left.
 func (c *Config) addVendors(getenv func(string) string) []error {
 	inFile := func(name string) bool {
 		return slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Name == name })
 	}
-	serve := func(family string, r Route, from string) {
+	serve := func(family string, r stoa.Route, from string) {
 		if c.Families == nil {
-			c.Families = map[string][]Route{}
+			c.Families = map[string][]stoa.Route{}
 		}
-		c.Families[family] = []Route{r}
+		c.Families[family] = []stoa.Route{r}
 		c.sources["families."+family] = from
 	}
 	for _, v := range vendors() {
@@ -57,13 +59,13 @@ func (c *Config) addVendors(getenv func(string) string) []error {
 			}
 			c.Providers = append(c.Providers, p)
 		}
-		serve(v.family, Route{Provider: v.provider}, v.keyVariable)
+		serve(v.family, stoa.Route{Provider: v.provider}, v.keyVariable)
 	}
 	return c.addUpstream(getenv, inFile, serve)
 }
 
-// addUpstream puts one OpenAI-compatible server before the families that are left.
-func (c *Config) addUpstream(getenv func(string) string, inFile func(string) bool, serve func(string, Route, string)) []error {
+// addUpstream lets one OpenAI-compatible server serve the families that are left.
+func (c *Config) addUpstream(getenv func(string) string, inFile func(string) bool, serve func(string, stoa.Route, string)) []error {
 	const name = "upstream"
 	url, model, key := getenv("STOA_UPSTREAM"), getenv("STOA_UPSTREAM_MODEL"), getenv("STOA_UPSTREAM_API_KEY")
 	if url == "" {
@@ -94,7 +96,7 @@ func (c *Config) addUpstream(getenv func(string) string, inFile func(string) boo
 		c.Providers = append(c.Providers, p)
 	}
 	for _, family := range left {
-		serve(family, Route{Provider: name, Model: model}, "STOA_UPSTREAM")
+		serve(family, stoa.Route{Provider: name, Model: model}, "STOA_UPSTREAM")
 	}
 	return nil
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"stoa/internal/near"
+	"stoa/internal/stoa"
 )
 
-// A reader lays a YAML file over settings. It walks the syntax tree itself, so
-// that every complaint has its line and every setting remembers its own.
+// A reader applies a YAML file to settings. It walks the syntax tree itself, so
+// that every problem has its line and the line of every setting is recorded.
 type reader struct {
 	file    string
 	sources map[string]string
@@ -22,7 +22,7 @@ type reader struct {
 	errs    []error
 }
 
-// readYAML lays the text of a file over c and says where each setting stands.
+// readYAML applies the text of a file to c and records the place of each setting.
 func readYAML(c *Config, file string, text []byte) error {
 	r := &reader{file: file, sources: c.sources, anchors: map[string]ast.Node{}}
 	tree, err := parser.ParseBytes(text, 0)
@@ -40,7 +40,7 @@ func readYAML(c *Config, file string, text []byte) error {
 	return errors.Join(r.errs...)
 }
 
-// syntax turns a parser's error into one line with its place.
+// syntax converts an error of the parser to one line with its place.
 func (r *reader) syntax(err error) error {
 	var e yaml.Error
 	if errors.As(err, &e) && e.GetToken() != nil {
@@ -64,8 +64,8 @@ func (r *reader) fail(n ast.Node, path, format string, args ...any) {
 	r.errs = append(r.errs, &Problem{Where: r.at(n), Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// plain takes anchors, aliases and tags off a node. An alias that stands for
-// itself stays one.
+// plain resolves anchors, aliases and tags. An alias that refers to itself stays
+// an alias.
 func (r *reader) plain(n ast.Node) ast.Node {
 	for range 100 {
 		switch t := n.(type) {
@@ -87,7 +87,7 @@ func (r *reader) plain(n ast.Node) ast.Node {
 	return &ast.AliasNode{BaseNode: &ast.BaseNode{}, Start: n.GetToken()}
 }
 
-// value sets v from a node. A null leaves what is there.
+// value sets v from a node. A null leaves v as it is.
 func (r *reader) value(n ast.Node, v reflect.Value, path string) {
 	n = r.plain(n)
 	switch n.(type) {
@@ -133,7 +133,7 @@ func (r *reader) value(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
-// scalarText is a scalar as it was written, without its quotes.
+// scalarText returns the text of a scalar without quotes.
 func scalarText(n ast.ScalarNode) string {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -144,7 +144,7 @@ func scalarText(n ast.ScalarNode) string {
 	return n.GetToken().Value
 }
 
-// pairs gives the entries of a mapping, or complains.
+// pairs returns the entries of a mapping, or records a problem.
 func (r *reader) pairs(n ast.Node, path string) []*ast.MappingValueNode {
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -156,7 +156,7 @@ func (r *reader) pairs(n ast.Node, path string) []*ast.MappingValueNode {
 	return nil
 }
 
-// key is the name of an entry.
+// key returns the name of an entry.
 func (r *reader) key(pair *ast.MappingValueNode, path string) (string, bool) {
 	if s, ok := pair.Key.(ast.ScalarNode); ok {
 		if _, merge := pair.Key.(*ast.MergeKeyNode); !merge {
@@ -209,7 +209,7 @@ func (r *reader) entries(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
-// yamlName is the name of a field in the file; empty: not in the file.
+// yamlName returns the name of a field in the file; empty: not in the file.
 func yamlName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	if name == "-" || !f.IsExported() {
@@ -225,11 +225,11 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// didYouMean suggests the name that was probably meant.
+// didYouMean returns a hint: the closest name, or all names if none is close.
 func didYouMean(name string, names []string) string {
 	best, least := "", 1+max(2, len(name)/3)
 	for _, n := range names {
-		if d := near.Distance(strings.ToLower(name), strings.ToLower(n)); d < least {
+		if d := stoa.EditDistance(strings.ToLower(name), strings.ToLower(n)); d < least {
 			best, least = n, d
 		}
 	}

@@ -46,11 +46,8 @@ type Request struct {
 	MaxCredits stoa.Credits
 }
 
-// Defaults of a call that the catalog leaves open, in tokens.
-const (
-	defaultOutput = 8192
-	leastOutput   = 256 // what a balance must cover beside the input
-)
+// leastOutput is what a balance must cover in output tokens, beside the input.
+const leastOutput = 256
 
 // Respond resolves the model and takes the hold. Its errors were free: unknown
 // model, no provider, too few credits. The caller must Close the stream.
@@ -83,7 +80,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model) error {
 		limit = m.DefaultOutput
 	}
 	if limit == 0 {
-		limit = defaultOutput
+		limit = stoa.DefaultOutput
 	}
 	if m.MaxOutput > 0 {
 		limit = min(limit, m.MaxOutput)

@@ -93,7 +93,7 @@ var down = &wire.Failure{Err: stoa.Errorf(stoa.CodeOverloaded, "busy")}
 func TestAFallbackIsNeverDearerThanWhatWasAskedFor(t *testing.T) {
 	cheap := stoa.Credits(10)
 	opts := catalog.Options{
-		Models: map[string]catalog.Model{"cheap-gated": {Family: "alpha", Gated: new(true), Price: &catalog.Price{Input: cheap, Output: cheap}}},
+		Models: map[string]stoa.ModelChange{"cheap-gated": {Family: "alpha", Gated: new(true), Price: &stoa.Price{Input: cheap, CachedInput: cheap, Output: cheap}}},
 		Auto:   []string{"alpha-haiku-4-5"},
 	}
 	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 100, OutputTokens: 100})}, opts, stoa.Credit)

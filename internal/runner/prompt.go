@@ -27,7 +27,6 @@ type prompt struct {
 
 const (
 	defaultWindow = 128_000 // tokens of a model whose window is not known
-	defaultOutput = 8192
 	historyBatch  = 50
 )
 
@@ -61,7 +60,7 @@ func (r *Runner) window(model string, plan stoa.Plan) int64 {
 			}
 			output := m.DefaultOutput
 			if output == 0 {
-				output = defaultOutput
+				output = stoa.DefaultOutput
 			}
 			if w := max(m.ContextTokens-output, m.ContextTokens/2); window == 0 || w < window {
 				window = w

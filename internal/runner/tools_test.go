@@ -211,7 +211,7 @@ func TestTheToolLoopRunsOverEveryVendorFormat(t *testing.T) {
 			vendor := fakeup.Start(t)
 			providers := []stoa.Provider{vendor.Provider(wire)}
 			h := build(t, storetest.New(t), nil)
-			cat, err := catalog.New(catalog.Options{Providers: providers, Families: map[string][]catalog.Route{tt.family: {{Provider: wire}}}, Sandbox: "off"})
+			cat, err := catalog.New(catalog.Options{Providers: providers, Families: map[string][]stoa.Route{tt.family: {{Provider: wire}}}, Sandbox: "off"})
 			if err != nil {
 				t.Fatal(err)
 			}

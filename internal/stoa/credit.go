@@ -62,10 +62,10 @@ const MaxRate = 1000 * Credit
 
 // A Price is what a model costs, in micro-credits per million tokens.
 type Price struct {
-	Input       Credits
-	CachedInput Credits // for input read from a vendor's cache
-	Output      Credits
-	Version     string // names the price list the rates come from
+	Input       Credits `json:"input" yaml:"input"`
+	CachedInput Credits `json:"cachedInput" yaml:"cachedInput"` // of input read from a vendor's cache
+	Output      Credits `json:"output" yaml:"output"`
+	Version     string  `json:"-" yaml:"-"` // names the price list the rates come from
 }
 
 // Cost is the charge of a call: rates times tokens, rounded up once. It expects

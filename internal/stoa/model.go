@@ -6,41 +6,67 @@ import (
 	"time"
 )
 
-// A Model is an identifier that callers may use, with all that is needed to
-// serve and to price it. Models are data (the catalog), never code.
+// A Model is an identifier that callers may request, with everything needed to
+// serve and price it. Models are data (package catalog), never code. The JSON
+// names are those of the shipped list.
 type Model struct {
-	ID            string
-	Family        string // alpha, beta, gamma, delta, or an operator's own word
-	Gated         bool
-	Price         Price
-	ContextTokens int64   // input and output together; 0: unknown
-	MaxOutput     int64   // ceiling of one reply in tokens; 0: unknown
-	DefaultOutput int64   // cap of a call that names none; 0: 8,192
-	Routes        []Route // in order of preference; empty: no provider
+	ID                string   `json:"id"`
+	Family            string   `json:"family"` // alpha, beta, gamma, delta, or a family of the operator
+	Gated             bool     `json:"gated"`
+	Aliases           []string `json:"aliases"`
+	DeprecatedAliases []string `json:"deprecatedAliases"` // accepted, but a newer name is better
+	ContextTokens     int64    `json:"contextTokens"`     // input and output together; 0: unknown
+	MaxOutput         int64    `json:"maxOutput"`         // upper limit of one reply in tokens; 0: unknown
+	DefaultOutput     int64    `json:"defaultOutput"`     // limit of a call that sets none; 0: [DefaultOutput]
+	Price             Price    `json:"price"`
+	PriceAssumed      bool     `json:"priceAssumed"` // the shipped price is a guess at the vendor's
+	Traits            Traits   `json:"traits"`       // on the wire of its own vendor
+	Routes            []Route  `json:"-"`            // in order of preference; empty: no provider
 }
 
-// A Route is a way to serve a model: a provider, the name the model has there,
-// and what the model there will not take.
+// DefaultOutput is the limit in output tokens of a call that sets none, where
+// the model has no default of its own.
+const DefaultOutput = 8192
+
+// A ModelChange is what the operator's settings say about a model: a change of
+// a shipped one, or the description of a new one. Zero members leave the model
+// as it is.
+type ModelChange struct {
+	Family            string   `yaml:"family,omitempty"`
+	Gated             *bool    `yaml:"gated,omitempty"`
+	Aliases           []string `yaml:"aliases,omitempty"` // added to the shipped ones, as the next
+	DeprecatedAliases []string `yaml:"deprecatedAliases,omitempty"`
+	ContextTokens     int64    `yaml:"contextTokens,omitempty"`
+	MaxOutput         int64    `yaml:"maxOutput,omitempty"`
+	DefaultOutput     int64    `yaml:"defaultOutput,omitempty"`
+	Price             *Price   `yaml:"price,omitempty"`
+	Routes            []Route  `yaml:"routes,omitempty"` // in place of the family's
+}
+
+// A Route is one way to serve a model: a provider and the name of the model
+// there. Settings give the members that have a YAML name; package catalog fills
+// in the others.
 type Route struct {
-	Provider string // a [Provider]'s Name
-	Model    string // the upstream name
-	Wire     string // the provider's
-	Dialect  string // the provider's
-	Traits   Traits
+	Provider string  `yaml:"provider"`         // a [Provider]'s Name
+	Model    string  `yaml:"model,omitempty"`  // upstream name; empty in settings: the usual one
+	Override *Traits `yaml:"traits,omitempty"` // replaces what is known of the model; nil: as known
+	Wire     string  `yaml:"-"`                // the provider's
+	Dialect  string  `yaml:"-"`                // the provider's
+	Traits   Traits  `yaml:"-"`                // in force
 }
 
-// Traits are what a codec must know of an upstream model. The zero value is a
-// model that takes everything its wire can say.
+// Traits are what a codec must know about an upstream model. The zero value is
+// a model that accepts everything its wire can express.
 type Traits struct {
 	// Sampling: "" sends temperature and top_p as they are; "one" sends at most
 	// one of them (temperature wins) and no temperature above 1; "none" drops
 	// both; "unless_thinking" drops both unless the effort is "none".
 	Sampling string `json:"sampling,omitempty" yaml:"sampling"`
-	// Efforts are the reasoning efforts that the model takes, least first; a
-	// call's effort is moved to the nearest one. Empty: none is ever sent.
+	// Efforts are the reasoning efforts that the model accepts, least first; a
+	// call's effort is mapped to the nearest one. Empty: none is ever sent.
 	Efforts []string `json:"efforts,omitempty" yaml:"efforts"`
-	// ThinkingOff is what the wire says for the effort "none" where it has a
-	// way of its own: "disabled", "between_tools". Empty: treated as the least effort.
+	// ThinkingOff is how the wire expresses the effort "none" where it has a
+	// special form: "disabled", "between_tools". Empty: the least effort is sent.
 	ThinkingOff string `json:"thinkingOff,omitempty" yaml:"thinkingOff"`
 	// NoPrefill: a conversation must end with a user turn.
 	NoPrefill bool `json:"noPrefill,omitempty" yaml:"noPrefill"`
@@ -55,21 +81,22 @@ type Provider struct {
 	Dialect     string // of chat: openai, deepseek, compatible
 	BaseURL     string
 	APIKey      string // secret; never logged
-	MaxInFlight int    // 0: 512
+	MaxInFlight int    // calls at the same time; 0: 512
 	Timeouts    Timeouts
 }
 
 // Timeouts of one upstream call. Zero means the default in brackets.
 type Timeouts struct {
-	FirstByte time.Duration // until the reply's headers [60 s]
-	Idle      time.Duration // between two bytes of the reply [60 s]
-	Total     time.Duration // of the whole call [15 min]
+	FirstByte time.Duration `yaml:"firstByte"` // until the reply's headers [60 s]
+	Idle      time.Duration `yaml:"idle"`      // between two bytes of the reply [60 s]
+	Total     time.Duration `yaml:"total"`     // of the whole call [15 min]
 }
 
-// Format keeps the key out of text, whatever the verb: only the name is printed.
+// Format implements [fmt.Formatter]. Whatever the verb, it prints only the name,
+// so that the key is never written.
 func (p Provider) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "provider %q", p.Name) }
 
-// LogValue keeps the key out of logs.
+// LogValue implements [slog.LogValuer] and leaves the key out.
 func (p Provider) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", p.Name), slog.String("wire", p.Wire), slog.String("baseURL", p.BaseURL))
 }

@@ -17,9 +17,6 @@ const (
 	continueText = "Continue."
 )
 
-// defaultMaxOutput is the limit of a call that names none, where a wire needs one.
-const defaultMaxOutput = 8192
-
 // A builder writes JSON. It puts the commas: what it wrote last reports whether
 // one is due.
 type builder struct{ b []byte }

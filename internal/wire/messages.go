@@ -39,7 +39,7 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	w.close(']')
 	limit := call.MaxOutputTokens
 	if limit <= 0 {
-		limit = defaultMaxOutput
+		limit = stoa.DefaultOutput
 	}
 	w.key("max_tokens").int(limit)
 	w.key("stream").raw("true")

@@ -1,10 +1,8 @@
-// Package near tells how alike two names are, so that a message can suggest the
-// one that was meant. It never decides how alike is alike enough. Start with
-// [Distance].
-package near
+package stoa
 
-// Distance counts the single-byte edits that turn a into b.
-func Distance(a, b string) int {
+// EditDistance is the number of single-byte insertions, deletions and
+// replacements that turn a into b (Levenshtein), for "did you mean".
+func EditDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -1,0 +1,27 @@
+package stoa
+
+import "testing"
+
+func TestEditDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0},
+		{"", "abc", 3},
+		{"abc", "", 3},
+		{"abc", "abc", 0},
+		{"abc", "abd", 1},
+		{"listen", "lsten", 1},
+		{"kitten", "sitting", 3},
+		{"claude", "cluade", 2},
+		{"flaw", "lawn", 2},
+	} {
+		if got := EditDistance(c.a, c.b); got != c.want {
+			t.Errorf("EditDistance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		}
+		if got := EditDistance(c.b, c.a); got != c.want {
+			t.Errorf("EditDistance(%q, %q) = %d, want %d", c.b, c.a, got, c.want)
+		}
+	}
+}
