@@ -20,6 +20,7 @@ import (
 
 // layers assigns each package below internal/ its layer: a package may import
 // packages on lower layers only. A package that is missing here fails the test.
+// See docs/decisions/0001-layered-packages.md.
 var layers = map[string]int{
 	"stoa": 0, "sse": 0, "jsonx": 0,
 	"config": 1, "contract": 1, "db": 1, "wire": 1, "sandbox": 1, "catalog": 1, "ratelimit": 1, "schedule": 1,

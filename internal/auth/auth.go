@@ -26,11 +26,20 @@ import (
 )
 
 const (
-	// freshness is how long a key is believed without looking at its row. Changes
-	// made by this process count at once; it bounds all others.
+	// freshness is how long a verified key is used from the cache without reading
+	// its row again. Changes made through this process clear the cache when they
+	// commit; freshness bounds all others, a revocation on another node for one.
+	// Expiry and revocation times are compared at every use, and unknown keys are
+	// not cached, since a guesser would fill the cache. Measured: 0.2 to 0.3 µs per
+	// verification.
+	//
+	// Messages between processes were rejected: a second way for the truth to
+	// travel, needed only to be faster than a second. The choice would be wrong if
+	// reads of keys dominated the readers' time, or if a revoked key worked a second
+	// later.
 	freshness = 900 * time.Millisecond
-	// renewal is when one caller looks at the row again while the others go on, so
-	// that a busy key never makes them all wait at once.
+	// renewal is the age from which one caller reads the row again while the others
+	// go on, so that a busy key never makes them all wait at once.
 	renewal   = 500 * time.Millisecond
 	cacheSize = 20_000
 	// flushEvery is how often the times of last use are written down.

@@ -2,8 +2,8 @@
 // in memory), and a call is charged when it ends (settled, committed before the
 // caller is told). It is the only writer of the ledger.
 //
-// It never computes a price, knows no model and no HTTP, and never writes a
-// charge later than it says so. Start with [Ledger.Hold] and [Hold.Settle];
+// It never computes a price and knows no model and no HTTP. A charge is durable
+// before it is acknowledged. Start with [Ledger.Hold] and [Hold.Settle];
 // settle.go has the one goroutine that takes charges in groups, commit.go writes
 // them, verify.go proves the books from their rows.
 //
@@ -11,7 +11,7 @@
 // and takes holds from that lease without touching the database. What is
 // available is the lease's amount, less what it has spent, less the open holds.
 // A crash loses the holds and nothing else: leases are closed when the store is
-// opened again.
+// opened again. See docs/decisions/0013-rows-decide-memory-is-a-cache.md.
 package billing
 
 import (

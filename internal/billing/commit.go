@@ -179,6 +179,7 @@ func (l *Ledger) settleOne(ctx context.Context, tx *store.Tx, e *entry) {
 // better than our memory. It leases what the account has and charges at most
 // that. A node that was declared dead charges the balance directly, under the
 // same id: the call was served.
+// See docs/decisions/0012-every-charge-names-a-lease.md.
 func (l *Ledger) settleAlone(e *entry) {
 	a := e.h.a
 	a.leasing.Lock()

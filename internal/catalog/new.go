@@ -276,9 +276,14 @@ func (b *builder) checkProvider(r stoa.Route, path string) {
 	}
 }
 
-// route completes a configured route. The traits of a vendor's model are known
-// for its own wire; elsewhere the route accepts everything unless the operator
-// overrides that.
+// route completes a configured route. Its traits (which settings the model
+// refuses) are, in this order: those the operator wrote; those of the shipped
+// model with that very upstream name, if the route's wire and dialect are its
+// provider's own; those of the requested model, if the wire is its family's own and
+// the name is unknown (a dated snapshot); else none. Always taking the requested
+// model's traits would send what only that model accepts when a route falls back
+// to a smaller model of the same provider. It would be wrong if providers began
+// to serve one name with two behaviours.
 func (b *builder) route(m *entry, r stoa.Route, path string) (stoa.Route, bool) {
 	p, ok := b.providers[r.Provider]
 	if !ok {

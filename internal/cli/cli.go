@@ -3,6 +3,54 @@
 // It prints data on standard output and everything else on standard error, and
 // never decides what the service does. Start at [Main]; each group of commands
 // has a file of its own.
+//
+// # Output
+//
+// The same command is read by people and by programs. A terminal gets tables:
+// headings, relative times, four decimals, columns that are cut or left out to
+// fit. Anything else gets lines with tabs, no headings, exact values, and
+// columns that never depend on a width. --json prints a list as an array of
+// all rows that were asked for, whatever pages they came in. A secret is alone
+// on standard output, so that it can be captured; what is said about it goes
+// to standard error. Text that a model or another person wrote loses its
+// control characters on a terminal, and nowhere else. What is about to be lost
+// is confirmed once on a terminal; elsewhere --yes is needed.
+//
+// A command sends a path and a body and prints the reply: as it came for
+// --json and --jq, through a view for people. A view names the members it
+// shows; a test compares each with the contract's schema, its type included,
+// and the scripts in e2e/testdata/cli run paths and bodies against a real
+// server, which refuses unknown members. Generated methods were rejected: a
+// type that lacks a new member drops it from --json, a money value passes
+// through a second encoding, and each list needs its own paging loop. It would
+// be wrong if a change of the contract broke a command and only a user
+// noticed.
+//
+// Help is rendered here (help.go) and docs/cli.md is the same text, written by
+// the test that checks it; progress is one line that is written over.
+// Libraries for either (fang, progressbar) bring a dozen packages and themes;
+// if help or progress grew options of their own, a library would be cheaper.
+//
+// # Keys
+//
+// A stored key is sent to the service it was stored for and to no other, so
+// that a STOA_BASE_URL in somebody's .env cannot steal it; elsewhere
+// STOA_API_KEY has to be set. A key in the environment goes where the
+// environment says. Redirects are not followed. The key is in the system's
+// keyring where there is one (on Unix that needs a session bus), otherwise in
+// a file with mode 0600; --store decides. Check digits only warn before the
+// service is asked, because an operator may choose a key of another form. If
+// people often switched between services, named profiles would be the answer.
+//
+// # Repeating requests
+//
+// A POST carries an Idempotency-Key, so that it can be sent again when its
+// answer got lost. Model calls (respond, chat, api POST responses) send none,
+// because the service keeps the reply to such a key for a day and promises to
+// keep no replies otherwise: they are repeated only when the service itself
+// refused them and says that a repetition can help. Conditional writes are not
+// repeated either. Everything else is tried three times in all. If replies
+// often got lost, receipts would show pairs of charges.
 package cli
 
 import (

@@ -64,9 +64,13 @@ configuration again; a stop lets running replies finish (30 s by default).`,
 }
 
 // gcPercent is the growth of the heap in percent after which the garbage
-// collector runs. A gateway has a live heap of a few megabytes and much
-// short-lived garbage: four times Go's default saves a quarter of the CPU of a
-// call for some 20 MB. GOGC and GOMEMLIMIT override it.
+// collector runs (GOGC). The live heap is a few megabytes and most garbage is
+// short-lived: in a profile of streamed calls the collector took an eighth of the
+// CPU. At four times Go's default a streamed call costs 192 instead of 267 µs of
+// CPU and a whole one 140 instead of 190 µs, for some 20 MB of memory. An
+// operator's GOGC and GOMEMLIMIT take precedence; GOMEMLIMIT is the answer if
+// large bodies in flight outgrow a container. There is no memory limit by
+// default, since near it the collector would run without end.
 const gcPercent = 400
 
 // logger returns a logger on standard error: coloured text on a terminal, plain

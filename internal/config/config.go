@@ -9,6 +9,16 @@
 // A default has its one place here, in [Defaults]; packages that can be used
 // without a configuration take it from there. Start at [Config] and [Load];
 // docs/configuration.md describes every setting.
+//
+// The YAML library only parses; the package walks the syntax tree and sets the
+// struct itself, with the function that also sets what comes from the
+// environment and the flags. The walk remembers where every setting was set,
+// so that a check made much later (by the catalog, say) can still name the
+// line: [Config.Where], [Config.Explain]. The library's own strict decoding
+// stops at the first unknown name, words its errors after Go types and forgets
+// positions; a second library for the environment would read durations by
+// another rule. Anchors and aliases work, merge keys are refused by name. It
+// would be wrong if the walk fell behind what the library understands of YAML.
 package config
 
 import (

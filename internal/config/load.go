@@ -223,6 +223,12 @@ func Variables() []string {
 // os.Environ) that nothing reads, which is likely a misspelt setting. Variables
 // of the command line, of tests, and those that Kubernetes creates for a
 // service named "stoa" are not reported.
+//
+// They are warnings while an unknown setting in the file is an error, because
+// the environment is shared: Kubernetes puts STOA_PORT=tcp://… and
+// STOA_SERVICE_HOST into every pod beside a service named "stoa", and an error
+// would keep the service from starting. For the same reason no setting may
+// ever be named STOA_PORT.
 func UnknownVariables(environ []string) []string {
 	known := map[string]bool{"STOA_API_KEY": true, "STOA_BASE_URL": true, "STOA_VENDOR_STREAMS": true, "STOA_PORT": true, "STOA_SERVICE_HOST": true}
 	names := Variables()

@@ -6,6 +6,11 @@
 // It never serves or calls anything, and decides nothing. A change of the
 // interface begins in openapi.yaml; `go generate` in this directory follows.
 // Start reading at openapi.yaml, then [Codes] and [Response].
+//
+// Paths in the document are full (/api/v1/health under the server "/"), so
+// that a path in the document is the path in a log line, in the routes table
+// and in an error. Tools differ in how they join a server of /api/v1 with a
+// path. A second version would be a second document.
 package contract
 
 import (

@@ -106,6 +106,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 // may run on another goroutine and, on PostgreSQL, more than once (after a
 // deadlock), so it must only touch the transaction and variables that it sets
 // anew each time; it must not call Write.
+// See docs/decisions/0011-one-writer-per-sqlite-file.md.
 func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error { return d.write(ctx, fn) }
 
 // Read runs fn inside a read-only transaction: all of it sees one moment.

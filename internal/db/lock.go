@@ -10,6 +10,7 @@ import (
 
 // A Lock is an exclusive lock on a data directory or a PostgreSQL database: its
 // holder is the only process that writes there.
+// See docs/decisions/0014-one-process-per-database.md.
 type Lock struct {
 	lost    chan struct{}
 	release func() error

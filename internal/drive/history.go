@@ -22,6 +22,20 @@ type blobRow struct {
 }
 
 // keep stores content, once per drive.
+//
+// Content is a row named by its hash, with pieces of pieceSize bytes; files
+// and versions refer to it and are counted, so versions and moves copy
+// nothing. A reader fetches one piece per short transaction: downloads neither
+// hold a transaction for as long as a slow client takes, nor change under
+// their reader, nor hold files in memory. What nothing refers to any more is
+// removed by [Drives.Sweep] after [Limits].Grace. Content is never shared
+// across drives: an account cannot learn from a write's speed what another one
+// has.
+//
+// Files in the file system would be two truths after a crash and nothing for
+// other nodes on PostgreSQL; one blob per file makes a Range request read all
+// of it. It would be wrong if downloads failed with "the content is no longer
+// kept", or if unreferenced content filled disks within the grace.
 func (w *writer) keep(c *Content) (blobRow, error) {
 	b := blobRow{size: c.size, lines: notText}
 	found, err := w.tx.Get(w.ctx, `SELECT id, lines FROM drive_blobs WHERE drive_id = $1 AND sha256 = $2`,
@@ -105,6 +119,15 @@ func (w *writer) retire(cur *File) error {
 }
 
 // prune forgets the oldest history of the drive while there is too much.
+//
+// The quotas count the current files. History has bounds of its own:
+// [Limits].MaxVersions of a path, and all together as many files and bytes as
+// the drive may hold; so a drive takes at most twice its quota, plus what
+// waits for the sweep. Counting history against the quota would mean that a
+// full drive could not be emptied by deleting; an age limit keeps too much of
+// a busy drive and too little of a quiet one. Deletes and moves make history
+// too, which is how they can be undone. It would be wrong if disks filled with
+// history, or callers missed versions they needed.
 func (w *writer) prune() error {
 	for w.drive.oldFiles > w.d.limits.MaxFiles || w.drive.oldBytes > w.d.limits.MaxBytes {
 		before := w.drive.oldFiles

@@ -44,6 +44,12 @@ func (p Path) folders() []string {
 // ParsePath makes a path of a caller's text, or says what is wrong with it
 // ([stoa.CodeInvalidPath]). Text that is not in NFC is brought into it: the two
 // ways to write é are one name. Nothing else is repaired.
+//
+// File managers of some systems send names decomposed, so the same name comes
+// in two forms; refusing one would fail correct names with a message few could
+// act on, and keeping both would show two files that look the same. Every
+// other broken rule is refused, because a repaired path is one that the caller
+// did not name.
 func ParsePath(text string) (Path, error) {
 	fail := func(why string) (Path, error) {
 		return Path{}, stoa.Errorf(stoa.CodeInvalidPath, "The path %s. A path is relative, such as \"handbook/refunds.md\".", why).At("path")

@@ -154,6 +154,12 @@ func unindexed(err error) error {
 
 // Apply does the ops in their order, all or none. Each sees what those before it
 // did. An error of an op is an [OpError].
+//
+// See docs/decisions/0017-creation-and-stored-reply-in-one-transaction.md. A
+// version's number is the drive's revision after the write: numbers per path
+// would start again when history was pruned and a file comes back. If writers
+// to one drive waited for each other noticeably, the lock would have to become
+// finer than a drive.
 func (d *Drives) Apply(ctx context.Context, who Owner, once Once, ops []Op) (Result, error) {
 	if len(ops) > d.limits.MaxBatch {
 		return Result{}, stoa.Errorf(stoa.CodeInvalidValue, "A batch has at most %d operations, and this one has %d.", d.limits.MaxBatch, len(ops)).At("operations")

@@ -44,8 +44,10 @@ type Stream struct {
 	finished  bool
 }
 
-// Pin gives the identifier that serves and keeps it: from now on no other
-// model takes over. It may be called while the stream is ranged over.
+// Pin returns the identifier of the model that serves and keeps it: from now on
+// no other model takes over. It may be called while the stream is ranged over.
+// Callers pin when they send headers, see
+// docs/decisions/0003-headers-wait-for-the-first-text.md.
 func (s *Stream) Pin() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,6 +235,13 @@ const (
 // believable reports whether the vendor's usage can be true. A token has at least
 // a byte, and the estimate counts three bytes as one; output is bounded by the
 // limit that was sent and by the bytes that came.
+//
+// Beyond these bounds the call is counted by [Stream.estimate], like one
+// without usage, and its receipt is marked estimated. Compatible servers
+// report no counts, negative ones or nonsense; clamping to the balance alone
+// would let one such reply empty an account. Refusing the reply is no way out,
+// since the caller has read it by then. Receipts of a well-behaved provider
+// that are marked estimated would show that a bound is too low.
 func (s *Stream) believable() bool {
 	return s.usage.Sane() &&
 		s.usage.InputTokens <= 4*s.inputEstimate+inputSlack &&

@@ -30,6 +30,7 @@ const MaxDepth = 512
 //	if !c.Done() { … } // data was not one JSON value
 //
 // After a syntax error every method reports absence and Done is false.
+// See docs/decisions/0006-one-json-cursor-for-provider-replies.md.
 type Cursor struct {
 	Key []byte // the name of the current member, valid until the next one; its bytes are not checked
 

@@ -3,7 +3,7 @@
 //
 // It knows no HTTP and no plan: whoever asks brings the limit along, so a limit
 // that changes holds from the next request on. Counts live in memory and belong
-// to this process. Start at [Rates.Take] and [Slots.Enter].
+// to this process (docs/decisions/0004-rate-limits-per-key.md). Start at [Rates.Take] and [Slots.Enter].
 package ratelimit
 
 import (

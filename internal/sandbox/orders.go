@@ -65,6 +65,19 @@ func (o Orders) None() bool {
 //	usage: none            no usage is told, or one that cannot be: huge, negative
 //	ask: QUESTION | A | B  ask the user, with choices if any are given
 //	call: TOOL {JSON}      call a tool that was offered; may occur several times
+//
+// Orders count at the start of a line of the last user message with text. Tool
+// results that came after it mean that its tool orders are done: the sandbox
+// then reports what the tools returned (or obeys say:). A repeat beside call:
+// or ask: does it again after every result, which is how a limit on steps is
+// tried. A line that is not exactly an order is text. Pauses and lengths have
+// upper bounds.
+//
+// Orders in instructions do not count: an agent's instructions are its
+// owner's, and a reply that differs for a reason outside the message confuses
+// its reader. Nothing is remembered between calls, since the model endpoint
+// has no state. If people met orders by accident they would need a mark in
+// front.
 func ParseOrders(text string) (orders Orders, rest string) {
 	var left []string
 	for text != "" {

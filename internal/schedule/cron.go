@@ -10,6 +10,7 @@ import (
 )
 
 // cron is an expression of five fields: for each the set of values that match.
+// See docs/decisions/0024-own-cron-parser-and-one-rule-for-clock-changes.md.
 type cron struct {
 	minute, hour, day, month, weekday uint64
 	either                            bool // both day fields are restricted: one of them is enough

@@ -59,6 +59,7 @@ type ToolResult struct {
 // State is what a vendor wants to see again, unchanged, when its own message is
 // sent back (signed thinking, encrypted reasoning). It is opaque, belongs to
 // one wire and one upstream model, and is dropped on any other.
+// See docs/decisions/0007-reply-state-is-the-providers-own-message.md.
 type State struct {
 	Wire  string
 	Model string

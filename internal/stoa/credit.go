@@ -9,6 +9,7 @@ import (
 
 // Credits are integer micro-credits: a millionth of a credit each. No float
 // ever touches them.
+// See docs/decisions/0005-integer-micro-credits.md.
 type Credits int64
 
 // Credit is one whole credit, worth one US dollar of list price by default.

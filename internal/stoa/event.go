@@ -2,6 +2,7 @@ package stoa
 
 // An Event is one item of a model's reply as it arrives. Events are small
 // values in the order of the wire; which fields are set depends on Kind.
+// Events are ranged over; see docs/decisions/0002-events-as-iterators.md.
 type Event struct {
 	Kind EventKind
 	// More says that further events are already buffered, so a writer may wait

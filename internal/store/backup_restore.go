@@ -38,6 +38,12 @@ type Restored struct {
 //
 // When it is interrupted, either nothing has changed, or the store refuses to
 // open until Restore has been run again.
+//
+// Books that differ are reported in [Restored].Differences and restored all
+// the same: a backup with a wrong row is better than none, and the operator
+// must know. Replacing without keeping the former files was rejected, since a
+// wrong file named in a hurry would be the end of the data; the price is disk
+// space for two copies.
 func Restore(ctx context.Context, dir, file string, force bool) (r Restored, err error) {
 	in, err := os.Open(file)
 	if err != nil {

@@ -21,6 +21,11 @@ const OldestPurge = 30 * 24 * time.Hour
 // This is the one statement of the house that removes charges. It exists for
 // operators who must not keep receipts for ever; it corrects nothing. A time
 // less than [OldestPurge] ago is CodeInvalidValue.
+//
+// The policy test knows this statement by its text and refuses any other that
+// deletes charges. A purge that reset the account's books instead would leave
+// nothing to prove. It would be wrong if stoa ledger verify differed after a
+// purge, or if a call were charged twice because its first charge was purged.
 func (tx *Tx) PurgeReceipts(ctx context.Context, accountID string, before time.Time, limit int) (int64, error) {
 	if before.After(tx.Now.Add(-OldestPurge)) {
 		return 0, stoa.Errorf(stoa.CodeInvalidValue, "Receipts are kept for at least %d days.", int(OldestPurge.Hours()/24))

@@ -11,14 +11,15 @@ import (
 )
 
 // A SessionRow is a session with its place in the queue, which no caller sees.
+// See docs/decisions/0020-session-rows-are-the-queue.md.
 type SessionRow struct {
 	stoa.Session
 	Owner    string    // the runner that has claimed it; empty unless running
 	Fence    int64     // raised by every claim; a worker writes only under its own
-	Strikes  int       // attempts in a row that ended without a finished step
+	Strikes  int       // attempts in a row that ended without a finished step, see docs/decisions/0021-lost-workers-are-counted-apart.md
 	WakeAt   time.Time // not to be claimed before
 	DueAt    time.Time // when the sweep must look at it; zero: never
-	CancelAt time.Time // when a cancel was asked for that its worker has yet to see
+	CancelAt time.Time // when a cancel was requested that its worker has yet to see, see docs/decisions/0023-cancel-is-stored-first.md
 	ReplyID  string    // the message that holds the newest finished answer
 	// MaxSpend is what all turns together may spend; 0: no cap. [Tx.CapSession]
 	// sets it.

@@ -12,6 +12,7 @@ import (
 // InsertEvents adds to the log of a session. Their numbers must follow the last
 // one's; the session is locked in this transaction, or the number was taken with
 // NextSeq.
+// See docs/decisions/0022-one-event-log-for-every-reader.md.
 func (tx *Tx) InsertEvents(ctx context.Context, sessionID string, events []stoa.SessionEvent) error {
 	for _, e := range events {
 		if _, err := tx.Exec(ctx, `INSERT INTO session_events (session_id, seq, type, at, data) VALUES ($1, $2, $3, $4, $5)`,

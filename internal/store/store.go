@@ -1,5 +1,7 @@
-// Package store is all the SQL of the house: one file per noun, each with
-// methods on [Tx], and the migrations that make the tables.
+// Package store is the SQL of the core tables: one file per noun, each with
+// methods on [Tx], and the migrations that create the tables. (The tables of an
+// agent's files belong to package drive.) Why it is written by hand:
+// docs/decisions/0010-hand-written-sql.md.
 //
 // It never decides what a row means for a caller: no prices, no permissions, no
 // HTTP. Every query about an account's things carries the account. Charges and

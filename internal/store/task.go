@@ -154,6 +154,7 @@ func (tx *Tx) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page)
 // DueTasks gives tasks whose next instant has come, the longest due first. On
 // PostgreSQL they are locked until the commit, and those that another process
 // has locked are left out: two never work on the same one.
+// See docs/decisions/0025-scheduler-cursor-never-goes-back.md.
 func (tx *Tx) DueTasks(ctx context.Context, now time.Time, limit int) ([]Ref, error) {
 	return tx.refs(ctx, `SELECT account_id, id FROM tasks WHERE next_at > 0 AND next_at <= $1 AND retry_at <= $3 ORDER BY next_at LIMIT $2`+tx.ForUpdateUnlocked(),
 		db.Micros(now), limit, db.Micros(tx.Now))

@@ -108,6 +108,12 @@ func (pr *provider) alarm() bool {
 // paths of messages and gemini contain their version segment, so one at the base's
 // end is dropped; those of responses and chat do not, so it stays. A whole endpoint
 // URL is cut back to its base. See docs/connect-a-vendor.md.
+//
+// Providers' own clients disagree whether a base URL ends with the version,
+// and people paste what they have. A query in the base is kept; anything else
+// is not guessed: trying several addresses until one answers would send the
+// key to each of them and hide a wrong setting. It would be wrong for a proxy
+// whose path really repeats a version segment.
 func baseURL(wireName, text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	if err != nil {

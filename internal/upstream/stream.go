@@ -141,6 +141,7 @@ func (c *exchange) tryRoute(r stoa.Route) (fail *wire.Failure, err error) {
 }
 
 // mayRetry reports whether the same route may be tried again, and after which wait.
+// See docs/decisions/0016-retry-budget-per-call.md.
 func (c *exchange) mayRetry(fail *wire.Failure, deadline time.Time) (time.Duration, bool) {
 	cfg := c.pool.cfg
 	if !fail.Retry || fail.Caller || c.committed || c.retries == 0 || fail.RetryAfter > cfg.MaxRetryAfter {

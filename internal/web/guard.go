@@ -21,9 +21,20 @@ func pagePolicy(types string) string {
 		"require-trusted-types-for 'script'; trusted-types " + types
 }
 
-// explorerPolicy is the content policy of the explorer, whose script is
-// third-party: it adds style elements, allowed by the nonce, and style
-// attributes.
+// explorerPolicy is the content security policy of the explorer, a third-party
+// program (Scalar) that adds style elements while it runs and sets style
+// attributes. Style elements need the page's nonce, fresh for each reply, which is
+// why that page alone is no-store; explorer.ts gives the nonce to each style element
+// as it is created, because the program does so for its first only. Attributes
+// have no nonces, so style-src-attr 'unsafe-inline' stays. The page loads
+// explorer.css alone, since the names of our components would restyle the
+// program's parts; its proxy, fonts, telemetry and assistants are switched off, as
+// they call other hosts.
+//
+// 'unsafe-inline' for all styles is wider than needed, and a changed copy of the
+// program would make every update a merge. A browser test fails on any violation
+// and on any request to another host, so it notices an update that adds styles
+// past document.createElement.
 func explorerPolicy(nonce string) string {
 	return "default-src 'none'; script-src 'self'; style-src-elem 'self' 'nonce-" + nonce + "'; style-src-attr 'unsafe-inline'; " +
 		"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; " +

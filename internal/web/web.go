@@ -7,8 +7,22 @@
 // client of the public API like any other. The sources of scripts and styles
 // are in ui/ and are bundled into static/ by go generate, without Node.
 //
-// Start reading at [Site.Routes]. The reference page is built by [newReference]
-// from the contract document.
+// Start reading at [Site.Routes]. The reference page is built by
+// [newReference] from the contract document.
+//
+// See docs/decisions/0019-pages-without-node.md.
+//
+// The console has no back end of its own. It signs in with an API key, keeps
+// it in sessionStorage of one tab, sends it as a bearer token and calls the
+// public API only. An attribute of its page lists what the contract offers, so
+// it shows a page when its operation exists. Streams are read with fetch.
+// Trusted Types are required: text becomes HTML through DOMPurify alone. The
+// cost of a streamed reply is shown from the price list at once and replaced
+// by the receipt, found in the list of receipts, because a receipt that does
+// not exist yet is no error there. Cookies were rejected: they bring request
+// forgery and a second way to sign in; in localStorage a key would outlive the
+// tab. If people asked to stay signed in across tabs, a short-lived token made
+// from the key would be the answer.
 package web
 
 import (

@@ -164,6 +164,7 @@ func (r *reply) count(before counts) {
 
 // finish emits what is left of the text, and Finished. state is the data to
 // send back with this reply; it is kept if the format said so.
+// See docs/decisions/0009-what-ends-a-reply.md.
 func (r *reply) finish(stop stoa.Stop, route stoa.Route, state string) error {
 	if err := r.say(r.join.Rest()); err != nil {
 		return err

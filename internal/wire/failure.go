@@ -166,6 +166,8 @@ var (
 // failure gives a complaint its meaning. Words come before the status, because a
 // status is shared by things that need different answers; without words it
 // decides alone.
+// The order of the rules is explained in
+// docs/decisions/0008-error-text-before-status.md.
 func (p *complaint) failure(status int) *Failure {
 	words := []string{strings.ToLower(p.kind), strings.ToLower(p.code), strings.ToLower(p.reason)}
 	said := func(list []string) bool {

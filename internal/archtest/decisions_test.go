@@ -1,0 +1,123 @@
+package archtest
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const decisions = "docs/decisions"
+
+// notePath is how code and pages refer to a note.
+var notePath = regexp.MustCompile(decisions + `/([\w.-]+)`)
+
+// slugBreaks is what a title's words are joined over in a file name.
+var slugBreaks = regexp.MustCompile(`[^a-z0-9]+`)
+
+// TestDecisionNotes checks that the notes are numbered without gaps, that each is
+// named after its title, has the four parts, stands in the index, and is
+// referred to by the code that it explains; and that no reference leads to a
+// note that does not exist.
+func TestDecisionNotes(t *testing.T) {
+	all, err := files(decisions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := all[decisions+"/README.md"]
+	delete(all, decisions+"/README.md")
+	if len(all) < 10 {
+		t.Fatalf("only %d notes found: the walk is broken", len(all))
+	}
+	linked := map[string]bool{}
+	for _, s := range sources(t) {
+		for _, c := range s.file.Comments {
+			for _, m := range notePath.FindAllStringSubmatch(strings.ReplaceAll(c.Text(), "\n", " "), -1) {
+				name := strings.TrimRight(m[1], ".")
+				linked[name] = true
+				if _, ok := all[decisions+"/"+name]; !ok {
+					t.Errorf("%s: there is no note %s", s.at(c), name)
+				}
+			}
+		}
+	}
+	numbers := map[string]bool{}
+	for p, text := range all {
+		name := path.Base(p)
+		number, _, _ := strings.Cut(name, "-")
+		numbers[number] = true
+		line, _, _ := strings.Cut(text, "\n")
+		title, ok := strings.CutPrefix(line, "# "+number+" ")
+		if !ok {
+			t.Errorf("%s begins with %q; its first line is \"# %s TITLE\"", p, line, number)
+		}
+		slug := strings.Trim(slugBreaks.ReplaceAllString(strings.ToLower(strings.ReplaceAll(title, "'", "")), "-"), "-")
+		if want := number + "-" + slug + ".md"; name != want {
+			t.Errorf("%s has the title %q; name it %s", p, title, want)
+		}
+		for _, part := range []string{"**Context.**", "**Choice.**", "**Rejected.**", "**We would notice it was wrong**"} {
+			if strings.Count(text, part) != 1 {
+				t.Errorf("%s needs %s once", p, part)
+			}
+		}
+		if row := fmt.Sprintf("| %s | [%s](%s) |", number, title, name); strings.Count(index, row) != 1 {
+			t.Errorf("%s/README.md needs one row %s …", decisions, row)
+		}
+		if !linked[name] {
+			t.Errorf("no Go comment refers to %s; name it where the code does what it explains", p)
+		}
+	}
+	for i := range len(all) {
+		if n := fmt.Sprintf("%04d", i+1); !numbers[n] {
+			t.Errorf("no note has the number %s", n)
+		}
+	}
+	if rows := strings.Count(index, "\n| 0"); rows != len(all) {
+		t.Errorf("the index has %d rows for %d notes", rows, len(all))
+	}
+}
+
+// markdownLink finds the target of an inline link.
+var markdownLink = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)\s]*)?\)`)
+
+// TestLinksLeadSomewhere checks the relative links of all pages.
+func TestLinksLeadSomewhere(t *testing.T) {
+	for p, text := range pages(t) {
+		for _, m := range markdownLink.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], ":") {
+				continue
+			}
+			if _, err := fs.Stat(root, path.Join(path.Dir(p), m[1])); err != nil {
+				t.Errorf("%s links to %s, which does not exist", p, m[1])
+			}
+		}
+	}
+}
+
+// pages reads every Markdown page of the repository's root and of docs.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all, err := files("docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range all {
+		if path.Ext(p) != ".md" {
+			delete(all, p)
+		}
+	}
+	top, err := fs.Glob(root, "*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range top {
+		text, err := fs.ReadFile(root, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[p] = string(text)
+	}
+	return all
+}
