@@ -2,8 +2,8 @@
 // calls the rooms below and renders their errors, in one place each.
 //
 // It knows no SQL, no vendor and no price, and it never decides what a call
-// costs. The control plane's decoding is generated from the contract; POST
-// /api/v1/responses is written by hand. Start at [Server.Handler] and the table
+// costs. The control plane's decoding is generated from the contract; package
+// responses parses and answers POST /api/v1/responses. Start at [Server.Handler] and the table
 // in routes.go; adapter.go is what every request passes through.
 package api
 
@@ -22,6 +22,7 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
+	"stoa/internal/responses"
 	"stoa/internal/runner"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -62,13 +63,13 @@ type Server struct {
 	// Web serves what is outside of /api/v1, and /api/v1/doc; nil: 404.
 	Web http.Handler
 
-	limits  limits
-	buffers sync.Pool // of *[]byte, for streams
-	once    sync.Once
-	open    context.Context // ends when no more requests are taken
-	drain   context.CancelFunc
-	stop    context.Context
-	cancel  context.CancelFunc
+	limits    limits
+	responses *responses.Service
+	once      sync.Once
+	open      context.Context // ends when no more requests are taken
+	drain     context.CancelFunc
+	stop      context.Context
+	cancel    context.CancelFunc
 }
 
 func (s *Server) prepare() {
@@ -83,6 +84,7 @@ func (s *Server) prepare() {
 		if s.Limits == (config.Limits{}) {
 			s.Limits = defaults.Limits
 		}
+		s.responses = &responses.Service{Gateway: s.Gateway, HeaderWait: s.HeaderWait, KeepAlive: s.KeepAlive, WriteTimeout: writeTimeout}
 		s.open, s.drain = context.WithCancel(context.Background())
 		s.stop, s.cancel = context.WithCancel(context.Background())
 	})

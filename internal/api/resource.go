@@ -48,6 +48,12 @@ func checkLengths(texts ...lengthLimit) error {
 	return nil
 }
 
+// Limits of metadata; a key's length is in characters.
+const (
+	maxMetadata    = 16
+	maxMetadataKey = 64
+)
+
 func checkMetadata(m map[string]string) error {
 	if len(m) > maxMetadata {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The metadata would have %d members; at most %d are taken.", len(m), maxMetadata).At("metadata")

@@ -6,14 +6,24 @@ import "bytes"
 // blank line. Data of several lines becomes several data lines; a CR in it, or
 // any line end in the type, has no way to be said and is left out.
 func AppendEvent[D ~string | ~[]byte](dst []byte, typ string, data D) []byte {
+	dst = AppendHead(dst, typ)
+	dst = appendLine(dst, data, false)
+	return append(dst, '\n')
+}
+
+// AppendHead appends an event up to its data. The caller appends the data,
+// which must be one line, such as JSON, and then calls [AppendEnd]: a large
+// event is written without a copy.
+func AppendHead(dst []byte, typ string) []byte {
 	if typ != "" {
 		dst = append(dst, "event: "...)
 		dst = appendLine(dst, typ, true)
 	}
-	dst = append(dst, "data: "...)
-	dst = appendLine(dst, data, false)
-	return append(dst, '\n')
+	return append(dst, "data: "...)
 }
+
+// AppendEnd ends the event that [AppendHead] began.
+func AppendEnd(dst []byte) []byte { return append(dst, "\n\n"...) }
 
 // AppendComment appends a comment and a blank line: what keeps a silent
 // connection open without being an event.

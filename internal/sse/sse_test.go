@@ -174,12 +174,13 @@ func TestAppendEventReadsBack(t *testing.T) {
 	b = AppendComment(b, "keepalive\nevent: no")
 	b = AppendEvent(b, "", []byte("a\nb\r\n\nc"))
 	b = AppendEvent(b, "y\ndata: no", " ")
-	want := "event: x\ndata: {\"a\":1}\n\n: keepaliveevent: no\n\ndata: a\ndata: b\ndata: \ndata: c\n\nevent: ydata: no\ndata:  \n\n"
+	b = AppendEnd(append(AppendHead(b, "z"), "[]"...))
+	want := "event: x\ndata: {\"a\":1}\n\n: keepaliveevent: no\n\ndata: a\ndata: b\ndata: \ndata: c\n\nevent: ydata: no\ndata:  \n\nevent: z\ndata: []\n\n"
 	if diff := cmp.Diff(want, string(b)); diff != "" {
 		t.Error(diff)
 	}
 	got, left, err := events(strings.NewReader(string(b)))
-	if diff := cmp.Diff([]string{`x|{"a":1}`, "|a\nb\n\nc", "ydata: no| "}, got); diff != "" || left || err != nil {
+	if diff := cmp.Diff([]string{`x|{"a":1}`, "|a\nb\n\nc", "ydata: no| ", "z|[]"}, got); diff != "" || left || err != nil {
 		t.Error(diff, left, err)
 	}
 }

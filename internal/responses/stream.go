@@ -1,4 +1,4 @@
-package api
+package responses
 
 import (
 	"net/http"
@@ -7,29 +7,28 @@ import (
 	"time"
 
 	"stoa/internal/contract"
+	"stoa/internal/sse"
 	"stoa/internal/stoa"
 )
 
-// An eventStream writes a reply as server-sent events in the order that the
-// Responses format fixes. It begins late: nothing is sent before the first
-// text, so that an upstream's refusal can still be a plain HTTP error; only when
-// that takes longer than headerWait does it begin by itself, and from then on
-// it fills silence with comments.
+// An eventStream writes a reply as server-sent events in the order of the
+// Responses format. It begins late: nothing is sent before the first text, so
+// that an error of the provider can still be a plain HTTP error. If that takes
+// longer than headerWait it begins by itself; from then on it sends a comment
+// whenever it was silent for keepAlive.
 //
 // Its methods may be called from the handler and from its own timer at the same
 // time; [eventStream.end] is called once and nothing is written after it.
 type eventStream struct {
-	w          http.ResponseWriter
-	rc         *http.ResponseController
-	reply      *reply
-	pin        func() string // fixes and names the model that serves
-	headerWait time.Duration
-	keepAlive  time.Duration
-	buffers    *sync.Pool // of *[]byte, for buf
+	s     *Service
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	reply *reply
+	pin   func() string // fixes and names the model that serves
 
 	mu       sync.Mutex
 	timer    *time.Timer
-	lent     *[]byte // what buf came from, and goes back to
+	lent     *[]byte // from the pool; buf goes back in it
 	buf      []byte
 	text     []byte // every delta so far
 	seq      int64
@@ -38,24 +37,19 @@ type eventStream struct {
 	ended    bool
 	wrote    time.Time
 	deadline time.Time
-	err      error // of the first write that failed: the caller is gone
+	err      error // of the first write that failed: the client disconnected
 }
 
 const (
-	// writeTimeout is how long a caller may take to accept what is sent.
-	writeTimeout = 60 * time.Second
-	// flushAt bounds what is buffered while an upstream keeps delivering.
+	// flushAt bounds the bytes that are buffered while a provider keeps delivering.
 	flushAt = 16 << 10
-	// keepBuffer is the largest buffer that is kept for the next stream.
+	// keepBuffer is the largest buffer in bytes that is kept for the next stream.
 	keepBuffer = 64 << 10
 )
 
-// stream makes the stream of a reply and arms its timer. It must be released.
-func (s *Server) stream(w http.ResponseWriter, rep *reply, pin func() string) *eventStream {
-	e := &eventStream{
-		w: w, rc: http.NewResponseController(w), reply: rep, pin: pin,
-		headerWait: s.HeaderWait, keepAlive: s.KeepAlive, buffers: &s.buffers,
-	}
+// stream returns the stream of a reply with its timer running. It must be released.
+func (s *Service) stream(w http.ResponseWriter, rep *reply, pin func() string) *eventStream {
+	e := &eventStream{s: s, w: w, rc: http.NewResponseController(w), reply: rep, pin: pin}
 	e.mu.Lock() // the timer may fire before it is stored
 	defer e.mu.Unlock()
 	if lent, ok := s.buffers.Get().(*[]byte); ok {
@@ -63,12 +57,11 @@ func (s *Server) stream(w http.ResponseWriter, rep *reply, pin func() string) *e
 	} else {
 		e.lent, e.buf = new([]byte), make([]byte, 0, flushAt+flushAt/4)
 	}
-	e.timer = time.AfterFunc(e.headerWait, e.tick)
+	e.timer = time.AfterFunc(s.HeaderWait, e.tick)
 	return e
 }
 
-// release ends the stream, whatever became of it, and lends its buffer to the
-// next one.
+// release ends the stream in any state and returns its buffer to the pool.
 func (e *eventStream) release() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -76,33 +69,34 @@ func (e *eventStream) release() {
 	e.timer.Stop()
 	if cap(e.buf) <= keepBuffer {
 		*e.lent = e.buf
-		e.buffers.Put(e.lent)
+		e.s.buffers.Put(e.lent)
 	}
 	e.buf = nil
 }
 
-// tick begins a stream that had to wait too long, or fills a silence.
+// tick begins a stream that had to wait too long, or sends a comment after a silence.
 func (e *eventStream) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ended {
 		return
 	}
-	next := e.keepAlive
+	next := e.s.KeepAlive
 	switch idle := time.Since(e.wrote); {
 	case !e.begun:
 		e.begin()
 		e.flush()
-	case idle >= e.keepAlive:
-		e.buf = append(e.buf, ": keepalive\n\n"...)
+	case idle >= e.s.KeepAlive:
+		e.buf = sse.AppendComment(e.buf, "keepalive")
 		e.flush()
 	default:
-		next = e.keepAlive - idle
+		next = e.s.KeepAlive - idle
 	}
 	e.timer.Reset(next)
 }
 
-// delta sends a piece of the reply; more says that the next event is at hand.
+// delta sends a piece of the reply's text. With more the next event has already
+// arrived, and the piece may be sent together with it.
 func (e *eventStream) delta(text string, more bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -120,7 +114,7 @@ func (e *eventStream) delta(text string, more bool) error {
 	return e.err
 }
 
-// catchUp sends what delta was told to hold back.
+// catchUp sends what delta has buffered.
 func (e *eventStream) catchUp() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -140,8 +134,8 @@ func (e *eventStream) halt() bool {
 	return e.begun
 }
 
-// joined is the text of all deltas so far. It fixes the model that serves: the
-// reply can be written from now on.
+// joined returns the text of all deltas so far. It fixes the model that serves,
+// so that the reply can be built from now on.
 func (e *eventStream) joined() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -176,13 +170,14 @@ func (e *eventStream) end(o *outcome) error {
 	return e.done()
 }
 
-// A streamError is a failure as it stands inside a stream.
+// A streamError is an error as it is sent inside a stream.
 type streamError struct {
 	code, kind, message, param string
 }
 
-// streamErrorOf puts our faults and upstream's under the one code that clients
-// of the format know; what the caller can mend keeps its own.
+// streamErrorOf converts err. Faults of the service and of providers have the
+// one code that clients of the format know; an error that the caller can correct
+// keeps its code.
 func streamErrorOf(err error) *streamError {
 	e := stoa.AsError(err)
 	info := contract.Code(e.Code)
@@ -224,7 +219,7 @@ func (e *eventStream) fail(err error) error {
 	return e.done()
 }
 
-// The rest expects e.mu to be held.
+// The methods below require that e.mu is held.
 
 func (e *eventStream) begin() {
 	if e.begun {
@@ -277,18 +272,17 @@ func (e *eventStream) snapshot(kind string, o *outcome) {
 
 // head opens an event; its object is left open after the sequence number.
 func (e *eventStream) head(kind string) {
-	e.buf = append(e.buf, "event: "...)
-	e.buf = append(e.buf, kind...)
-	e.buf = append(e.buf, "\ndata: {\"type\":\""...)
+	e.buf = sse.AppendHead(e.buf, kind)
+	e.buf = append(e.buf, `{"type":"`...)
 	e.buf = append(e.buf, kind...)
 	e.buf = append(e.buf, `","sequence_number":`...)
 	e.buf = strconv.AppendInt(e.buf, e.seq, 10)
 	e.seq++
 }
 
-func (e *eventStream) tail() { e.buf = append(e.buf, "\n\n"...) }
+func (e *eventStream) tail() { e.buf = sse.AppendEnd(e.buf) }
 
-// place says which part of which item an event is about.
+// place appends the members that name the item and part of an event.
 func (e *eventStream) place() {
 	e.buf = append(e.buf, `,"item_id":"`...)
 	e.buf = append(e.buf, e.reply.item...)
@@ -296,23 +290,23 @@ func (e *eventStream) place() {
 }
 
 func (e *eventStream) done() error {
-	e.buf = append(e.buf, "data: [DONE]\n\n"...)
+	e.buf = sse.AppendEvent(e.buf, "", "[DONE]")
 	e.flush()
 	e.ended = true
 	e.timer.Stop()
 	return e.err
 }
 
-// flush writes whole events, all in one call, and sends them on their way. A
-// caller who accepts nothing for a minute counts as gone.
+// flush writes the buffered events in one call. A client that accepts nothing
+// for WriteTimeout counts as disconnected.
 func (e *eventStream) flush() {
 	if e.err != nil {
 		e.buf = e.buf[:0]
 		return
 	}
 	now := time.Now()
-	if e.deadline.Sub(now) < writeTimeout/2 {
-		e.deadline = now.Add(writeTimeout)
+	if e.deadline.Sub(now) < e.s.WriteTimeout/2 {
+		e.deadline = now.Add(e.s.WriteTimeout)
 		_ = e.rc.SetWriteDeadline(e.deadline) // where the connection has none, TCP's own limits hold
 	}
 	_, err := e.w.Write(e.buf)

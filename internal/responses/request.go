@@ -1,24 +1,21 @@
-package api
+package responses
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"slices"
-	"strconv"
 	"unicode/utf8"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
 
-// A responsesRequest is the body of POST /responses, read and checked: what is
-// honoured is in call, what is only repeated in the reply is in echo.
-type responsesRequest struct {
-	model  string
-	stream bool
-	call   stoa.Call
-	echo   echo
+// A Request is the parsed and checked body of POST /responses.
+type Request struct {
+	Model  string // as asked; never empty
+	Stream bool
+
+	call stoa.Call // what is honoured
+	echo echo      // what is only repeated in the reply
 }
 
 // echo holds the members that a reply repeats.
@@ -41,11 +38,11 @@ type echo struct {
 	metadata         []byte // an object; nil: {}
 }
 
-// parseResponses reads the body of a model call in one pass. Members it does
-// not know are ignored, null counts as absent, and what it refuses is named by
-// its path.
-func parseResponses(body []byte) (*responsesRequest, error) {
-	p := &responsesParser{dec: jsonx.NewDecoder(body)}
+// Parse parses the body of a model call in one pass. Unknown members are
+// ignored and null counts as absent, as clients of the format expect; an error
+// names the refused member by its path.
+func Parse(body []byte) (*Request, error) {
+	p := &parser{dec: jsonx.NewDecoder(body)}
 	p.req.echo.maxToolCalls = -1
 	if k := p.dec.PeekKind(); k != '{' {
 		if _, err := p.dec.ReadValue(); err != nil {
@@ -69,15 +66,16 @@ func parseResponses(body []byte) (*responsesRequest, error) {
 	return &p.req, nil
 }
 
-type responsesParser struct {
+// A parser reads one body. Its errors of meaning carry the path of the value.
+type parser struct {
 	dec      *jsonx.Decoder
-	req      responsesRequest
+	req      Request
 	hasModel bool
 	hasInput bool
 }
 
-// member reads the value of one member of the body.
-func (p *responsesParser) member(name string) error {
+// member parses the value of one member of the body.
+func (p *parser) member(name string) error {
 	if p.dec.PeekKind() == 'n' {
 		return p.skip() // null is the same as absent
 	}
@@ -88,7 +86,7 @@ func (p *responsesParser) member(name string) error {
 		if err == nil && s == "" {
 			err = stoa.Errorf(stoa.CodeInvalidValue, "\"model\" is empty. Name a model, or send \"auto\".").At(name)
 		}
-		p.req.model, p.hasModel = s, true
+		p.req.Model, p.hasModel = s, true
 		return err
 	case "input":
 		p.hasInput = true
@@ -99,7 +97,7 @@ func (p *responsesParser) member(name string) error {
 		return err
 	case "stream":
 		b, err := p.boolean(name)
-		p.req.stream = b
+		p.req.Stream = b
 		return err
 	case "store":
 		_, err := p.boolean(name)
@@ -189,15 +187,15 @@ func (p *responsesParser) member(name string) error {
 	return p.skip()
 }
 
-// refuse skips a value and refuses its member.
-func (p *responsesParser) refuse(path, advice string) error {
+// refuse skips a value and returns an error for its member.
+func (p *parser) refuse(path, advice string) error {
 	if err := p.skip(); err != nil {
 		return err
 	}
 	return unsupported(path, advice)
 }
 
-func (p *responsesParser) tools() error {
+func (p *parser) tools() error {
 	n := 0
 	err := p.array("tools", func(int) error { n++; return p.skip() })
 	if err == nil && n > 0 {
@@ -206,7 +204,7 @@ func (p *responsesParser) tools() error {
 	return err
 }
 
-func (p *responsesParser) toolChoice() error {
+func (p *parser) toolChoice() error {
 	const name = "tool_choice"
 	if p.dec.PeekKind() == '{' {
 		return p.refuse(name, "Tool calling is not supported on this endpoint. Send \"auto\" or \"none\", or leave \"tool_choice\" out.")
@@ -222,7 +220,7 @@ func (p *responsesParser) toolChoice() error {
 	return nil
 }
 
-func (p *responsesParser) textOptions() error {
+func (p *parser) textOptions() error {
 	return p.object("text", func(name string) error {
 		switch {
 		case p.dec.PeekKind() == 'n':
@@ -246,7 +244,7 @@ func (p *responsesParser) textOptions() error {
 	})
 }
 
-func (p *responsesParser) reasoning() error {
+func (p *parser) reasoning() error {
 	return p.object("reasoning", func(name string) error {
 		if name != "effort" || p.dec.PeekKind() == 'n' {
 			return p.skip()
@@ -257,14 +255,15 @@ func (p *responsesParser) reasoning() error {
 	})
 }
 
-// Limits of metadata, from the Responses format.
+// Limits of metadata, as the OpenAI Responses API documents them; lengths are in
+// characters.
 const (
 	maxMetadata      = 16
 	maxMetadataKey   = 64
 	maxMetadataValue = 512
 )
 
-func (p *responsesParser) metadata() error {
+func (p *parser) metadata() error {
 	n, out := 0, []byte{'{'}
 	err := p.object("metadata", func(name string) error {
 		path := "metadata." + name
@@ -289,186 +288,4 @@ func (p *responsesParser) metadata() error {
 	})
 	p.req.echo.metadata = append(out, '}')
 	return err
-}
-
-// The readers of values. Each refuses another JSON type by the value's path.
-
-func (p *responsesParser) skip() error {
-	if err := p.dec.SkipValue(); err != nil {
-		return badJSON(err)
-	}
-	return nil
-}
-
-// want checks the kind of the next value; what it refuses it names.
-func (p *responsesParser) want(path, what string, kinds ...jsonx.Kind) error {
-	k := p.dec.PeekKind()
-	if slices.Contains(kinds, k) {
-		return nil
-	}
-	if err := p.skip(); err != nil {
-		return err
-	}
-	return stoa.Errorf(stoa.CodeInvalidType, "%q must be %s, not %s.", path, what, kindName(k)).At(path)
-}
-
-func (p *responsesParser) text(path string) (string, error) {
-	if err := p.want(path, "a string", '"'); err != nil {
-		return "", err
-	}
-	t, err := p.dec.ReadToken()
-	if err != nil {
-		return "", badJSON(err)
-	}
-	return t.String(), nil
-}
-
-func (p *responsesParser) choice(path string, of ...string) (string, error) {
-	s, err := p.text(path)
-	if err == nil && !slices.Contains(of, s) {
-		err = stoa.Errorf(stoa.CodeInvalidValue, "%q must be one of %s.", path, quoted(of)).At(path)
-	}
-	return s, err
-}
-
-func (p *responsesParser) boolean(path string) (bool, error) {
-	if err := p.want(path, "true or false", 't', 'f'); err != nil {
-		return false, err
-	}
-	t, err := p.dec.ReadToken()
-	if err != nil {
-		return false, badJSON(err)
-	}
-	return t.Bool(), nil
-}
-
-func (p *responsesParser) integer(path string, least int64) (int64, error) {
-	if err := p.want(path, "an integer", '0'); err != nil {
-		return 0, err
-	}
-	v, err := p.dec.ReadValue()
-	if err != nil {
-		return 0, badJSON(err)
-	}
-	n, err := strconv.ParseInt(string(v), 10, 64)
-	if errors.Is(err, strconv.ErrSyntax) {
-		return 0, stoa.Errorf(stoa.CodeInvalidType, "%q must be an integer.", path).At(path)
-	}
-	if err != nil || n < least {
-		return 0, stoa.Errorf(stoa.CodeInvalidValue, "%q must be an integer of at least %d.", path, least).At(path)
-	}
-	return n, nil
-}
-
-func (p *responsesParser) number(path string, least, most float64) (float64, error) {
-	if err := p.want(path, "a number", '0'); err != nil {
-		return 0, err
-	}
-	v, err := p.dec.ReadValue()
-	if err != nil {
-		return 0, badJSON(err)
-	}
-	f, err := strconv.ParseFloat(string(v), 64)
-	if err != nil || f < least || f > most {
-		return 0, stoa.Errorf(stoa.CodeInvalidValue, "%q must be a number from %g to %g.", path, least, most).At(path)
-	}
-	return f, nil
-}
-
-func (p *responsesParser) object(path string, member func(name string) error) error {
-	if path != "" {
-		if err := p.want(path, "an object", '{'); err != nil {
-			return err
-		}
-	}
-	if _, err := p.dec.ReadToken(); err != nil {
-		return badJSON(err)
-	}
-	for {
-		t, err := p.dec.ReadToken()
-		if err != nil {
-			return badJSON(err)
-		}
-		if t.Kind() == '}' {
-			return nil
-		}
-		if err := member(t.String()); err != nil {
-			return err
-		}
-	}
-}
-
-func (p *responsesParser) array(path string, element func(i int) error) error {
-	if err := p.want(path, "an array", '['); err != nil {
-		return err
-	}
-	if _, err := p.dec.ReadToken(); err != nil {
-		return badJSON(err)
-	}
-	for i := 0; p.dec.PeekKind() != ']'; i++ {
-		if p.dec.PeekKind() == jsonx.KindInvalid {
-			break // ReadToken below says why
-		}
-		if err := element(i); err != nil {
-			return err
-		}
-	}
-	if _, err := p.dec.ReadToken(); err != nil {
-		return badJSON(err)
-	}
-	return nil
-}
-
-func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
-
-func unsupported(path, advice string) error {
-	return stoa.Errorf(stoa.CodeUnsupported, "%s", advice).At(path)
-}
-
-func unsupportedValue(path, advice string) error {
-	return stoa.Errorf(stoa.CodeUnsupportedValue, "%s", advice).At(path)
-}
-
-// badJSON says where a body stops being JSON.
-func badJSON(err error) error {
-	what := "is not valid JSON"
-	switch {
-	case errors.Is(err, jsonx.ErrDuplicateName):
-		what = "names a member twice"
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return stoa.Errorf(stoa.CodeInvalidJSON, "The body ends before its JSON does. Send one complete JSON object.").Because(err)
-	}
-	if s, ok := errors.AsType[*jsonx.SyntacticError](err); ok {
-		return stoa.Errorf(stoa.CodeInvalidJSON, "The body %s at byte %d. Send one JSON object in UTF-8.", what, s.ByteOffset).Because(err)
-	}
-	return stoa.Errorf(stoa.CodeInvalidJSON, "The body %s. Send one JSON object in UTF-8.", what).Because(err)
-}
-
-func kindName(k jsonx.Kind) string {
-	switch k {
-	case 'n':
-		return "null"
-	case 't', 'f':
-		return "a boolean"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	}
-	return "invalid JSON"
-}
-
-func quoted(words []string) string {
-	var b []byte
-	for i, w := range words {
-		if i > 0 {
-			b = append(b, ", "...)
-		}
-		b = fmt.Appendf(b, "%q", w)
-	}
-	return string(b)
 }

@@ -1,4 +1,4 @@
-package api
+package responses
 
 import (
 	"strconv"
@@ -7,8 +7,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A reply builds the response object of one call. The whole JSON reply and the
-// snapshots in a stream come from here, so they can only agree.
+// A reply builds the response object of one call, for the whole JSON reply and
+// for the snapshots in a stream, so that the two agree.
 type reply struct {
 	id      string // resp_…
 	item    string // msg_…
@@ -28,7 +28,7 @@ type outcome struct {
 	reason      string // of incomplete
 	failure     *streamError
 	text        string
-	hasOutput   bool // the message item is there
+	hasOutput   bool // the message item is present
 	usage       *stoa.Usage
 }
 
@@ -40,7 +40,7 @@ func (o *outcome) itemStatus() string {
 	return "incomplete"
 }
 
-// appendObject writes the response object; every member is always there.
+// appendObject appends the response object. Every member is always present.
 func (r *reply) appendObject(b []byte, o *outcome) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, r.id...)
@@ -80,14 +80,14 @@ func (r *reply) appendObject(b []byte, o *outcome) []byte {
 	return append(b, '}')
 }
 
-// appendItem writes the message item with its one text part.
+// appendItem appends the message item with its one text part.
 func (r *reply) appendItem(b []byte, status, text string) []byte {
 	b = r.appendItemHead(b, status)
 	b = appendPart(b, text)
 	return append(b, `]}`...)
 }
 
-// appendItemHead writes the item up to its open content array.
+// appendItemHead appends the item up to its open content array.
 func (r *reply) appendItemHead(b []byte, status string) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, r.item...)
@@ -121,7 +121,7 @@ func appendUsage(b []byte, u *stoa.Usage) []byte {
 	return append(b, '}')
 }
 
-// appendEcho writes the members that repeat the request or never vary, each
+// appendEcho appends the members that repeat the request or never vary, each
 // with a comma before it.
 func appendEcho(b []byte, e *echo) []byte {
 	b = append(b, `,"background":false,"instructions":`...)

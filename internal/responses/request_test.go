@@ -1,4 +1,4 @@
-package api
+package responses
 
 import (
 	"strings"
@@ -62,7 +62,7 @@ func TestRequestsOfRealClientsAreRead(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req, err := parseResponses([]byte(c.body))
+			req, err := Parse([]byte(c.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestRequestsOfRealClientsAreRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedIsNamed(t *testing.T) {
+func TestErrorsNameTheRefusedMember(t *testing.T) {
 	with := func(member string) string { return `{"model":"m","input":"hi",` + member + `}` }
 	item := func(item string) string { return `{"model":"m","input":[{"role":"user","content":"a"},` + item + `]}` }
 	for _, c := range []struct {
@@ -156,7 +156,7 @@ func TestWhatIsRefusedIsNamed(t *testing.T) {
 		{item(`{"type":"function_call_output","call_id":"c","output":[{"type":"input_image"}]}`), stoa.CodeUnsupportedValue, "input[1].type"},
 		{item(`{"type":"computer_call","content":[{"type":"input_image"}]}`), stoa.CodeUnsupportedValue, "input[1].type"},
 	} {
-		_, err := parseResponses([]byte(c.body))
+		_, err := Parse([]byte(c.body))
 		if err == nil {
 			t.Errorf("%s is accepted", c.body)
 			continue
@@ -179,10 +179,10 @@ func TestMetadataHasItsLimits(t *testing.T) {
 		}
 		return `{"model":"m","input":"hi","metadata":{` + b.String() + `}}`
 	}
-	if _, err := parseResponses([]byte(pairs(16))); err != nil {
+	if _, err := Parse([]byte(pairs(16))); err != nil {
 		t.Errorf("16 pairs are refused: %v", err)
 	}
-	if _, err := parseResponses([]byte(pairs(17))); stoa.AsError(err).Param != "metadata" {
+	if _, err := Parse([]byte(pairs(17))); stoa.AsError(err).Param != "metadata" {
 		t.Errorf("17 pairs: %v", err)
 	}
 }
@@ -191,14 +191,14 @@ func FuzzParseResponses(f *testing.F) {
 	f.Add([]byte(`{"model":"auto","input":[{"role":"user","content":[{"type":"input_text","text":"a"}]}],"metadata":{"a":"b"},"reasoning":{"effort":"low"},"text":{"format":{"type":"text"}}}`))
 	f.Add([]byte(`{"model":1e3,"input":[[]]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, err := parseResponses(body)
+		req, err := Parse(body)
 		if err != nil {
 			if e := stoa.AsError(err); e.Code == stoa.CodeInternal {
 				t.Fatalf("%q: a caller's mistake is called ours: %v", body, err)
 			}
 			return
 		}
-		if req.model == "" || len(req.call.Messages) == 0 {
+		if req.Model == "" || len(req.call.Messages) == 0 {
 			t.Fatalf("%q is accepted without a model or a message", body)
 		}
 	})
@@ -208,7 +208,7 @@ func BenchmarkParseResponses(b *testing.B) {
 	body := []byte(`{"model":"alpha-haiku-4-5","input":[{"role":"user","content":[{"type":"input_text","text":"` + strings.Repeat("word ", 200) + `"}]}],"stream":true,"store":false,"instructions":"Be brief.","max_output_tokens":300}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := parseResponses(body); err != nil {
+		if _, err := Parse(body); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package api
+package responses
 
 import (
 	"strings"
@@ -6,8 +6,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// input reads the member of that name: a text, or the turns so far.
-func (p *responsesParser) input() error {
+// input parses the member of that name: a text, or the messages so far.
+func (p *parser) input() error {
 	const name = "input"
 	if err := p.want(name, "a string or an array of messages", '"', '['); err != nil {
 		return err
@@ -38,9 +38,9 @@ type inputItem struct {
 	hasContent bool
 }
 
-// item reads one element of input. Only messages count; reasoning that a
+// item parses one element of input. Only messages are used; reasoning that a
 // client echoes from an earlier reply is dropped.
-func (p *responsesParser) item(path string) error {
+func (p *parser) item(path string) error {
 	if err := p.want(path, "an object such as {\"role\":\"user\",\"content\":\"…\"}", '{'); err != nil {
 		return err
 	}
@@ -100,10 +100,11 @@ func (p *responsesParser) item(path string) error {
 	return nil
 }
 
-// content reads a message's content: a string, or text parts that are joined as
-// they are. Refused is of the content's meaning and leaves the reader behind it:
-// it matters only if the item turns out to be a message. Err ends the reading.
-func (p *responsesParser) content(path string) (text string, refused, err error) {
+// content parses a message's content: a string, or text parts, which are joined
+// without a separator. refused is an error of meaning with which parsing goes
+// on after the content: it counts only if the item turns out to be a message.
+// err ends the parsing.
+func (p *parser) content(path string) (text string, refused, err error) {
 	if bad := p.want(path, "a string or an array of text parts", '"', '['); bad != nil {
 		refused, err = soft(bad)
 		return "", refused, err
@@ -135,8 +136,8 @@ func (p *responsesParser) content(path string) (text string, refused, err error)
 	return text, refused, err
 }
 
-// part reads one part of a message's content; its errors are those of content.
-func (p *responsesParser) part(path string) (text string, refused, err error) {
+// part parses one part of a message's content; its errors are those of content.
+func (p *parser) part(path string) (text string, refused, err error) {
 	if bad := p.want(path, "an object such as {\"type\":\"input_text\",\"text\":\"…\"}", '{'); bad != nil {
 		refused, err = soft(bad)
 		return "", refused, err
@@ -186,7 +187,7 @@ func (p *responsesParser) part(path string) (text string, refused, err error) {
 	return "", unsupportedValue(path+".type", "Only text is supported: images, files, audio and other parts are not. Send {\"type\":\"input_text\",\"text\":\"…\"}."), nil
 }
 
-// soft parts an error of meaning from one after which reading cannot go on.
+// soft separates an error of meaning from one after which parsing cannot go on.
 func soft(err error) (refused, fatal error) {
 	if stoa.CodeOf(err) == stoa.CodeInvalidJSON {
 		return nil, err

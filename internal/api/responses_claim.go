@@ -1,0 +1,88 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// maxDetached is how many calls of an account may go on after their clients
+// disconnected.
+const maxDetached = 16
+
+// A callClaim is the Idempotency-Key of a model call while the call runs; it
+// implements [responses.Claim].
+type callClaim struct {
+	s        *Server
+	account  string
+	claim    store.Claim
+	finished bool
+}
+
+// A storedReply is the reply of an earlier call with the same Idempotency-Key.
+type storedReply struct {
+	text   string
+	amount stoa.Credits
+}
+
+// claimCall claims the Idempotency-Key for the call. Where a call with the key
+// has finished before, it returns the reply of that call instead.
+func (s *Server) claimCall(ctx context.Context, c stoa.Caller, r *http.Request, key string, body []byte) (*callClaim, *storedReply, error) {
+	k := store.IdempotencyKey{AccountID: c.Account.ID, Method: r.Method, Path: r.URL.Path, Key: key}
+	var claim store.Claim
+	var earlier *storedReply
+	err := s.Store.Write(ctx, func(tx *store.Tx) error {
+		earlier = nil
+		var stored store.Reply
+		var claimed bool
+		var err error
+		claim, stored, claimed, err = tx.ClaimKey(ctx, k, bodyHash(body))
+		if err != nil || claimed {
+			return err
+		}
+		charge, _, err := tx.ChargeByID(ctx, stored.Ref)
+		earlier = &storedReply{text: stored.Body, amount: charge.Amount}
+		return err
+	})
+	if err != nil || earlier != nil {
+		return nil, earlier, err
+	}
+	return &callClaim{s: s, account: c.Account.ID, claim: claim}, nil, nil
+}
+
+// Finish returns what stores the reply in the transaction of its charge.
+func (c *callClaim) Finish(id string, reply []byte) func(context.Context, *store.Tx) error {
+	return func(ctx context.Context, tx *store.Tx) error {
+		return tx.FinishClaim(ctx, c.claim, store.Reply{Ref: id, Status: http.StatusOK, Body: string(reply)})
+	}
+}
+
+// Finished notes that the reply is stored and the key is not to be freed.
+func (c *callClaim) Finished() { c.finished = true }
+
+// Detach reports whether the call may go on without its client, of which an
+// account may have maxDetached at a time.
+func (c *callClaim) Detach() (release func(), ok bool) {
+	slots := &c.s.limits.detached
+	if !slots.Enter(c.account, maxDetached) {
+		return nil, false
+	}
+	return func() { slots.Leave(c.account) }, true
+}
+
+// free releases the key if no reply is stored under it, so that a call that
+// failed or was broken off may be repeated. Where the store refuses, the next
+// start of the service frees the key.
+func (c *callClaim) free(ctx context.Context) {
+	if c.finished {
+		return
+	}
+	requestID := LogFields(ctx).RequestID
+	ctx = context.WithoutCancel(ctx)
+	err := c.s.Store.Write(ctx, func(tx *store.Tx) error { return tx.FreeClaim(ctx, c.claim) })
+	if err != nil {
+		c.s.Logger.Warn("an Idempotency-Key could not be freed", "request", requestID, "error", err)
+	}
+}

@@ -1,0 +1,215 @@
+package responses
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"stoa/internal/gateway"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// A run is one call while it is answered.
+type run struct {
+	*Call
+
+	s      *Service
+	w      http.ResponseWriter
+	stream *gateway.Stream
+	reply  *reply
+	policy disconnectPolicy
+	texted bool // Log.FirstText was called
+}
+
+// answer makes the call. It ends when its client disconnects and its policy
+// does not let it go on, and when the service stops.
+func (r *run) answer(request context.Context) (err error) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
+	defer cancel(nil)
+	r.policy.end = func() { cancel(ErrClientGone) }
+	defer r.policy.done()
+	defer context.AfterFunc(request, func() { r.policy.clientDisconnected() })()
+	defer context.AfterFunc(r.Stopping, func() { cancel(errStopping) })()
+
+	req := r.Request
+	r.stream, err = r.s.Gateway.Respond(ctx, r.Caller, gateway.Request{
+		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user),
+	})
+	if err != nil {
+		return r.ended(ctx, err)
+	}
+	defer r.stream.Close()
+	r.reply = newReply(r.ID, time.Now().Unix(), &req.echo)
+	if req.Stream {
+		return r.streamed(ctx)
+	}
+	return r.whole(ctx)
+}
+
+// whole answers with one JSON object.
+func (r *run) whole(ctx context.Context) error {
+	var text []byte
+	for ev, err := range r.stream.Events(ctx) {
+		if err != nil {
+			return r.stopped(ctx, err)
+		}
+		switch ev.Kind {
+		case stoa.Delta:
+			r.firstText()
+			text = append(text, ev.Text...)
+		case stoa.Finished:
+			o := outcomeOf(ev.Stop)
+			o.text, o.hasOutput = string(text), true
+			r.reply.model = r.stream.Pin()
+			charge, err := r.settle(ctx, o)
+			if err != nil {
+				return err
+			}
+			r.write(charge, o)
+			return nil
+		}
+	}
+	return errBrokeOff
+}
+
+// write sends the finished reply. A write error is ignored: the call is charged,
+// and a client that sent an Idempotency-Key can fetch the reply again.
+func (r *run) write(charge stoa.Charge, o *outcome) {
+	h := r.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("stoa-charge-micro", strconv.FormatInt(int64(charge.Amount), 10))
+	if charge.Asked != charge.Served {
+		h.Set("stoa-model-requested", charge.Asked)
+	}
+	_, _ = r.w.Write(r.reply.appendObject(nil, o))
+}
+
+// streamed answers with server-sent events.
+func (r *run) streamed(ctx context.Context) error {
+	if r.stream.Reason() != "" {
+		r.w.Header().Set("stoa-model-requested", r.Request.Model)
+	}
+	out := r.s.stream(r.w, r.reply, r.stream.Pin)
+	defer out.release()
+	err := r.relay(ctx, out)
+	if err == nil {
+		return nil
+	}
+	if !out.halt() {
+		return err // nothing was sent yet: the error can be an HTTP reply
+	}
+	if errors.Is(err, ErrClientGone) {
+		return nil
+	}
+	r.Log.Failed(err)
+	_ = out.fail(err) // the client may have disconnected as well
+	return nil
+}
+
+// relay sends the events of a reply up to its end. An error it returns has not
+// been sent to the client.
+func (r *run) relay(ctx context.Context, out *eventStream) error {
+	for ev, err := range r.stream.Events(ctx) {
+		if err != nil {
+			return r.stopped(ctx, err)
+		}
+		switch ev.Kind {
+		case stoa.Delta:
+			r.firstText()
+			err = out.delta(ev.Text, ev.More)
+		case stoa.Finished:
+			o := outcomeOf(ev.Stop)
+			o.text, o.hasOutput = out.joined(), true
+			if _, err := r.settle(ctx, o); err != nil {
+				return err
+			}
+			_ = out.end(o) // the reply is charged, whether or not the client is still connected
+			return nil
+		default:
+			if !ev.More {
+				err = out.catchUp()
+			}
+		}
+		if err != nil && !r.policy.clientDisconnected() {
+			return r.abandon(ctx)
+		}
+	}
+	return errBrokeOff
+}
+
+// settle charges the finished reply, stores it under the call's Idempotency-Key,
+// and completes the outcome with the charged usage.
+func (r *run) settle(ctx context.Context, o *outcome) (stoa.Charge, error) {
+	due := r.stream.Due()
+	o.usage = &due.Usage
+	var also []func(context.Context, *store.Tx) error
+	if r.Claim != nil {
+		also = append(also, r.Claim.Finish(r.ID, r.reply.appendObject(nil, o)))
+	}
+	charge, err := r.stream.Settle(ctx, also...)
+	if err != nil {
+		return charge, err
+	}
+	if r.Claim != nil {
+		r.Claim.Finished()
+	}
+	o.usage = &charge.Usage
+	r.Log.Charged(charge)
+	return charge, nil
+}
+
+// stopped handles an error from the stream: after a disconnect the text made so
+// far is charged; a stop of the service and a provider's failure are free.
+func (r *run) stopped(ctx context.Context, err error) error {
+	err = r.ended(ctx, err)
+	if errors.Is(err, ErrClientGone) {
+		return r.abandon(ctx)
+	}
+	return err
+}
+
+// ended returns the cause of ctx's end instead of the error that followed from it.
+func (r *run) ended(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// abandon charges for the text made so far and returns [ErrClientGone].
+func (r *run) abandon(ctx context.Context) error {
+	charge, err := r.stream.Abandon(ctx)
+	if err != nil {
+		return err
+	}
+	r.Log.Charged(charge)
+	return ErrClientGone
+}
+
+func (r *run) firstText() {
+	if !r.texted {
+		r.texted = true
+		r.Log.FirstText()
+	}
+}
+
+// outcomeOf returns the outcome of a reply that ended with stop.
+func outcomeOf(stop stoa.Stop) *outcome {
+	switch stop {
+	case stoa.StopLength:
+		return &outcome{status: "incomplete", reason: "max_output_tokens"}
+	case stoa.StopContentFilter:
+		return &outcome{status: "incomplete", reason: "content_filter"}
+	}
+	return &outcome{status: "completed", completedAt: time.Now().Unix()}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

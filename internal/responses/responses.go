@@ -1,0 +1,86 @@
+// Package responses speaks the Responses format to callers: it parses the body
+// of a model call and writes the reply, whole or as server-sent events. It is
+// the mirror image of package wire, which speaks the formats of providers.
+//
+// It never authenticates a caller, reads a body from the network, counts limits
+// or claims an Idempotency-Key: package api does that and passes in what a call
+// needs of it, see [Call]. Start at [Parse] and [Service.Serve]; call.go is the
+// course of a call, stream.go the order of events.
+package responses
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"stoa/internal/gateway"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// A Service answers model calls. Its exported fields are set before its first
+// use; all are required. It is safe for use by several goroutines.
+type Service struct {
+	Gateway *gateway.Gateway
+
+	// HeaderWait is how long a stream waits for its first event before it
+	// begins by itself, KeepAlive how long it may be silent after that.
+	HeaderWait, KeepAlive time.Duration
+	// WriteTimeout is how long a caller may take to accept what is sent.
+	WriteTimeout time.Duration
+
+	buffers sync.Pool // of *[]byte, for streams
+}
+
+// A Call is one parsed request together with what the HTTP frame knows of it.
+type Call struct {
+	ID      string // resp_…; its charge has the same id
+	Caller  stoa.Caller
+	Request *Request
+	// Stopping ends when the service stops. The call then fails and is free.
+	Stopping context.Context
+	Claim    Claim // of the Idempotency-Key; nil: there is none
+	Log      Log
+}
+
+// A Claim is the Idempotency-Key of a call while the call runs.
+type Claim interface {
+	// Finish returns what stores the finished reply, a JSON object, in the
+	// transaction of its charge.
+	Finish(id string, reply []byte) func(context.Context, *store.Tx) error
+	// Finished is called once that transaction has committed.
+	Finished()
+	// Detach is called at most once, when the client disconnects. It reports
+	// whether the call goes on without it; release is then called at its end.
+	Detach() (release func(), ok bool)
+}
+
+// A Log receives what the request's log line says of a call. Its methods are
+// called from the goroutine of [Service.Serve].
+type Log interface {
+	FirstText()          // the first text of the reply is about to be sent
+	Charged(stoa.Charge) // the call was charged, perhaps in part
+	Failed(error)        // the call failed after its stream began
+}
+
+// Errors that stop a call before its end. ErrClientGone and errStopping are
+// causes of its context.
+var (
+	// ErrClientGone says that the client disconnected: there is nobody to reply to.
+	ErrClientGone = errors.New("the client disconnected")
+
+	errBrokeOff = stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Nothing was charged; try again.")
+	errStopping = stoa.Errorf(stoa.CodeOverloaded, "The service is stopping and this reply could not be finished. Nothing was charged; try again.").After(time.Second)
+)
+
+// Serve makes the call and writes its reply. The call ends when ctx does, which
+// is when its client disconnects, unless its [Claim] lets it go on. An error it
+// returns has not been sent to the client; it is ErrClientGone where there is
+// none any more.
+func (s *Service) Serve(ctx context.Context, w http.ResponseWriter, c *Call) error {
+	run := &run{Call: c, s: s, w: w}
+	run.policy.claim = c.Claim
+	return run.answer(ctx)
+}
