@@ -1,11 +1,12 @@
-// Package auth knows who is calling: it mints API keys and the tokens of embeds,
-// keeps their hashes, and turns an Authorization header into a [stoa.Caller] or
-// an [Embedded].
+// Package auth authenticates callers: it creates API keys and the tokens of
+// embeds, stores their hashes, and resolves an Authorization header to a
+// [stoa.Caller] or an [Embedded].
 //
-// It never logs or stores a secret, never repeats one in an error, and decides
-// nothing about money. Start with [Keys.Verify]; manage.go has what the key
-// endpoints do, secret.go the form of a key; embed.go has tickets, tokens and caps
-// of embeds, origin.go which pages they are for.
+// It never logs or stores a secret, never repeats one in an error, and knows
+// nothing about credits. Start with [Keys.Verify]; manage.go has the operations
+// of the key endpoints, secret.go the format of a key, cache.go the cache of
+// keys; embed.go has tickets, tokens and caps of embeds, origin.go the origins
+// that may show them.
 package auth
 
 import (
@@ -18,7 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/singleflight"
 
 	"stoa/internal/stoa"
@@ -40,54 +40,51 @@ const (
 	freshness = 900 * time.Millisecond
 	// renewal is the age from which one caller reads the row again while the others
 	// go on, so that a busy key never makes them all wait at once.
-	renewal   = 500 * time.Millisecond
-	cacheSize = 20_000
-	// flushEvery is how often the times of last use are written down.
+	renewal = 500 * time.Millisecond
+	// flushEvery is how often the times of last use are stored.
 	flushEvery = 15 * time.Second
 )
 
-// Keys verifies and manages API keys. It is safe for use by many goroutines.
+// Keys verifies and manages API keys. It is safe for concurrent use.
 type Keys struct {
 	st    *store.Store
 	plans func(id string) stoa.Plan
-	cache *otter.Cache[[sha256.Size]byte, *known]
-	// changes counts what may have made the cache wrong, so that a row read
-	// before a change is not cached after it.
+	now   func() time.Time
+	cache keyCache
+	// changes counts the invalidations of the cache, so that a row read before one
+	// is not cached after it.
 	changes atomic.Uint64
 	loads   singleflight.Group
 
 	mu   sync.Mutex
-	used map[string]time.Time // key id → last use that is not written yet, to the minute
+	used map[string]time.Time // last use by key id, to the minute, as far as it is not stored
 }
 
-// known is a key as it was read.
+// known is a key with its account as read from the store.
 type known struct {
 	key     stoa.Key
 	account stoa.Account
 	read    time.Time
-	renewed atomic.Bool  // somebody is looking at the row again
-	noted   atomic.Int64 // the minute of the last use that was noted
+	renewed atomic.Bool  // a caller is reading the row again
+	noted   atomic.Int64 // the minute of the last recorded use, since 1970
 }
 
-// New makes Keys over an open store. plans gives the plan with that id, and
-// something sensible for one that is not configured; it is asked at each use.
+// New returns Keys over an open store. plans returns the plan with that id, also
+// for one that is not configured; it is called at each verification.
 func New(st *store.Store, plans func(id string) stoa.Plan) *Keys {
-	return &Keys{
-		st: st, plans: plans, used: map[string]time.Time{},
-		cache: otter.Must(&otter.Options[[sha256.Size]byte, *known]{MaximumSize: cacheSize}),
-	}
+	return &Keys{st: st, plans: plans, now: time.Now, used: map[string]time.Time{}}
 }
 
-// Verify tells who shows this Authorization header. Whatever is wrong with it is
-// the same CodeUnauthorized; a suspended account is CodeSuspended.
+// Verify authenticates an Authorization header. Every fault of it is the same
+// CodeUnauthorized; a key of a suspended account is CodeSuspended.
 func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Caller, error) {
 	secret, ok := bearer(authorizationHeader)
 	if !ok {
 		return stoa.Caller{}, unauthorized()
 	}
 	hash := sha256.Sum256([]byte(secret))
-	now := time.Now()
-	e, ok := k.cache.GetIfPresent(hash)
+	now := k.now()
+	e, ok := k.cache.get(hash)
 	if ok {
 		age := now.Sub(e.read)
 		ok = age < renewal || age < freshness && e.renewed.Swap(true)
@@ -120,25 +117,25 @@ func unauthorized() error {
 	return stoa.Errorf(stoa.CodeUnauthorized, "The API key is missing or not valid. Send it as: Authorization: Bearer sk_…")
 }
 
-// bearer takes the secret out of a header. What cannot be a key is not looked up.
+// bearer returns the secret of a header; false if it cannot be a key.
 func bearer(header string) (string, bool) {
 	scheme, secret, ok := strings.Cut(strings.TrimSpace(header), " ")
 	secret = strings.TrimLeft(secret, " ")
 	return secret, ok && strings.EqualFold(scheme, "bearer") && strings.HasPrefix(secret, prefix) && len(secret) <= maxSecret
 }
 
-// maxSecret bounds what is hashed for a stranger.
+// maxSecret bounds the work done for an unauthenticated request, in bytes.
 const maxSecret = 512
 
-// load reads a key's row, once for all who want it at the same time. It yields
-// nil where there is none.
+// load reads a key's row, once for all concurrent callers. It returns nil if
+// there is none.
 func (k *Keys) load(ctx context.Context, hash [sha256.Size]byte) (*known, error) {
-	// The number of changes is part of what is asked: who comes after a change
-	// must not get a row read before it.
+	// The number of changes is part of the flight's name: a caller after a change
+	// must not share a row read before it.
 	before := k.changes.Load()
-	question := string(binary.BigEndian.AppendUint64(hash[:], before))
-	v, err, _ := k.loads.Do(question, func() (any, error) {
-		return k.read(context.WithoutCancel(ctx), hash, before) // others wait for it too
+	flight := string(binary.BigEndian.AppendUint64(hash[:], before))
+	v, err, _ := k.loads.Do(flight, func() (any, error) {
+		return k.read(context.WithoutCancel(ctx), hash, before) // the read serves other callers too
 	})
 	if err != nil {
 		return nil, err
@@ -147,7 +144,7 @@ func (k *Keys) load(ctx context.Context, hash [sha256.Size]byte) (*known, error)
 }
 
 func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, before uint64) (*known, error) {
-	e := &known{read: time.Now()}
+	e := &known{read: k.now()}
 	found := false
 	err := k.st.Read(ctx, func(tx *store.Tx) (err error) {
 		e.key, e.account, found, err = tx.KeyByHash(ctx, hex.EncodeToString(hash[:]))
@@ -157,29 +154,29 @@ func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, before uint64) 
 		return nil, err
 	}
 	if !found {
-		k.cache.Invalidate(hash)
+		k.cache.drop(hash)
 		return nil, nil
 	}
 	e.noted.Store(e.key.LastUsedAt.Unix() / 60)
-	k.cache.Set(hash, e)
+	k.cache.set(hash, e)
 	if k.changes.Load() != before {
-		k.cache.Invalidate(hash) // it may be older than the change
+		k.cache.drop(hash) // the row may be older than the change
 	}
 	return e, nil
 }
 
-// Forget drops all that is remembered of keys and accounts, so that what was
-// just committed counts at once. Changes to accounts made with the store's own
-// verbs need it; use [Keys.ForgetAfter] inside their transaction.
+// Forget clears the cache of keys and accounts, so that a committed change takes
+// effect at once. Changes of accounts made through the store need it; inside
+// their transaction use [Keys.ForgetAfter].
 func (k *Keys) Forget() {
 	k.changes.Add(1)
-	k.cache.InvalidateAll()
+	k.cache.clear()
 }
 
-// ForgetAfter is [Keys.Forget] once tx is committed.
+// ForgetAfter calls [Keys.Forget] once tx is committed.
 func (k *Keys) ForgetAfter(tx *store.Tx) { tx.AfterCommit(k.Forget) }
 
-// note remembers that a key is used, once a minute.
+// note records the use of a key, once a minute.
 func (k *Keys) note(e *known, now time.Time) {
 	minute := now.Unix() / 60
 	last := e.noted.Load()
@@ -191,15 +188,15 @@ func (k *Keys) note(e *known, now time.Time) {
 	k.used[e.key.ID] = time.Unix(minute*60, 0).UTC()
 }
 
-// Run writes the times of last use down every few seconds, until ctx ends, and
-// once more then. Without it nothing else suffers.
+// Run stores the times of last use every 15 seconds until ctx ends, and once
+// more then. Nothing else depends on it.
 func (k *Keys) Run(ctx context.Context) error {
 	t := time.NewTicker(flushEvery)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
-			// A failure is tried again with the next tick.
+			// After an error the times are kept for the next tick.
 			_ = k.Flush(ctx)
 		case <-ctx.Done():
 			return k.Flush(context.WithoutCancel(ctx))
@@ -207,7 +204,7 @@ func (k *Keys) Run(ctx context.Context) error {
 	}
 }
 
-// Flush writes down the times of last use that are only remembered.
+// Flush stores the times of last use that are only in memory.
 func (k *Keys) Flush(ctx context.Context) error {
 	k.mu.Lock()
 	used := k.used
@@ -236,7 +233,7 @@ func (k *Keys) Flush(ctx context.Context) error {
 	return err
 }
 
-// lastUsed adds what is not written yet.
+// lastUsed returns the key with a time of last use that is not stored yet.
 func (k *Keys) lastUsed(key stoa.Key) stoa.Key {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -246,5 +243,5 @@ func (k *Keys) lastUsed(key stoa.Key) stoa.Key {
 	return key
 }
 
-// Plan gives the plan with that id, as callers carry it.
+// Plan returns the plan with that id, as it is in [stoa.Caller].
 func (k *Keys) Plan(id string) stoa.Plan { return k.plans(id) }

@@ -12,13 +12,13 @@ import (
 
 const (
 	maxName      = 200
-	minBootstrap = 32 // characters of a secret that an operator chose
-	// MaxOverlap is the longest time that a rotated key lives on.
+	minBootstrap = 32 // characters of a secret chosen by the operator
+	// MaxOverlap is the longest time that a rotated key stays valid.
 	MaxOverlap = 30 * 24 * time.Hour
 )
 
-// Create adds a key with that secret to the key's account. AccountID and Scopes
-// must be set; ID and Hint are filled in. It does not ask who may: see [Within].
+// Create stores a key with that secret. AccountID and Scopes must be set; ID and
+// Hint are filled in. It does not check the caller's rights: see [Within].
 func (k *Keys) Create(ctx context.Context, tx *store.Tx, key stoa.Key, secret string) (stoa.Key, error) {
 	if err := check(key, tx.Now); err != nil {
 		return stoa.Key{}, err
@@ -28,7 +28,7 @@ func (k *Keys) Create(ctx context.Context, tx *store.Tx, key stoa.Key, secret st
 	return tx.InsertKey(ctx, key, Hash(secret))
 }
 
-// check refuses a key that makes no sense.
+// check rejects a key with invalid members, naming the member.
 func check(key stoa.Key, now time.Time) error {
 	if len([]rune(key.Name)) > maxName {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The name may have %d characters.", maxName).At("name")
@@ -53,16 +53,16 @@ func check(key stoa.Key, now time.Time) error {
 	return nil
 }
 
-// tidy orders scopes and drops those that are said twice.
+// tidy returns the scopes sorted and without duplicates.
 func tidy(scopes []string) []string {
 	s := slices.Clone(scopes)
 	slices.Sort(s)
 	return slices.Compact(s)
 }
 
-// Within refuses a key that could do more than the one that asks for it: a scope
-// that it lacks, or a limit or an end that it has and the new one would not. An
-// operator's key hands out any.
+// Within returns CodeScope if key could do more than by, the key that requests
+// it: a scope that by lacks, or a higher limit or later expiry than by has. A key
+// with the scope operator may create any.
 func Within(by, key stoa.Key) error {
 	for _, s := range key.Scopes {
 		if !by.MayGrant(s) {
@@ -73,24 +73,25 @@ func Within(by, key stoa.Key) error {
 		return nil
 	}
 	if by.RequestsPerMinute > 0 && (key.RequestsPerMinute == 0 || key.RequestsPerMinute > by.RequestsPerMinute) {
-		return stoa.Errorf(stoa.CodeScope, "Your key is limited to %d requests a minute; a key made by it needs requestsPerMinute of at most that.", by.RequestsPerMinute).At("requestsPerMinute")
+		return stoa.Errorf(stoa.CodeScope, "Your key is limited to %d requests a minute; a key created with it needs requestsPerMinute of at most that.", by.RequestsPerMinute).At("requestsPerMinute")
 	}
 	if by.MaxCreditsPerDay > 0 && (key.MaxCreditsPerDay == 0 || key.MaxCreditsPerDay > by.MaxCreditsPerDay) {
-		return stoa.Errorf(stoa.CodeScope, "Your key is limited to %s credits a day; a key made by it needs maxCreditsMicroPerDay of at most %d.", by.MaxCreditsPerDay, int64(by.MaxCreditsPerDay)).At("maxCreditsMicroPerDay")
+		return stoa.Errorf(stoa.CodeScope, "Your key is limited to %s credits a day; a key created with it needs maxCreditsMicroPerDay of at most %d.", by.MaxCreditsPerDay, int64(by.MaxCreditsPerDay)).At("maxCreditsMicroPerDay")
 	}
 	if !by.ExpiresAt.IsZero() && (key.ExpiresAt.IsZero() || key.ExpiresAt.After(by.ExpiresAt)) {
-		return stoa.Errorf(stoa.CodeScope, "Your key expires at %s; a key made by it needs expiresAt of at most that.", by.ExpiresAt.Format(time.RFC3339)).At("expiresAt")
+		return stoa.Errorf(stoa.CodeScope, "Your key expires at %s; a key created with it needs expiresAt of at most that.", by.ExpiresAt.Format(time.RFC3339)).At("expiresAt")
 	}
 	return nil
 }
 
-// Get is an account's key; CodeNotFound where there is none.
+// Get returns a key of the account; CodeNotFound if there is none.
 func (k *Keys) Get(ctx context.Context, tx *store.Tx, accountID, id string) (stoa.Key, error) {
 	key, err := tx.Key(ctx, accountID, id)
 	return k.lastUsed(key), err
 }
 
-// List lists an account's keys, revoked and expired ones too.
+// List returns the keys of an account, with revoked and expired ones, and
+// whether there are more.
 func (k *Keys) List(ctx context.Context, tx *store.Tx, accountID string, p store.Page) ([]stoa.Key, bool, error) {
 	list, more, err := tx.Keys(ctx, accountID, p)
 	for i := range list {
@@ -99,7 +100,7 @@ func (k *Keys) List(ctx context.Context, tx *store.Tx, accountID string, p store
 	return list, more, err
 }
 
-// A Patch changes a key. A nil member leaves things as they are.
+// A Patch changes a key. A nil member changes nothing.
 type Patch struct {
 	Name              *string
 	Scopes            []string
@@ -108,8 +109,8 @@ type Patch struct {
 	ExpiresAt         *time.Time // the zero time: never
 }
 
-// Patch changes a key and returns it as it is now. by is the key that asks; see
-// [Within]. It counts at once.
+// Patch changes a key and returns it. The result must be [Within] by, the key of
+// the caller. The change takes effect at once.
 func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string, p Patch) (stoa.Key, error) {
 	key, err := tx.Key(ctx, accountID, id)
 	if err != nil {
@@ -133,7 +134,7 @@ func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, 
 	}
 	asNew := key
 	if p.ExpiresAt == nil || expired.Equal(key.ExpiresAt) {
-		asNew.ExpiresAt = time.Time{} // an old end may be in the past
+		asNew.ExpiresAt = time.Time{} // an unchanged one may be in the past
 	}
 	if err := check(asNew, tx.Now); err != nil {
 		return key, err
@@ -150,11 +151,12 @@ func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, 
 	return k.lastUsed(key), nil
 }
 
-// Revoke ends a key now. One that is revoked already stays as it is.
+// Revoke revokes a key now. A key that is revoked already stays as it is.
 func (k *Keys) Revoke(ctx context.Context, tx *store.Tx, accountID, id string) (stoa.Key, error) {
 	return k.end(ctx, tx, accountID, id, tx.Now)
 }
 
+// end sets the time from which a key is revoked, unless it is revoked earlier.
 func (k *Keys) end(ctx context.Context, tx *store.Tx, accountID, id string, at time.Time) (stoa.Key, error) {
 	key, err := tx.Key(ctx, accountID, id)
 	if err != nil {
@@ -170,9 +172,9 @@ func (k *Keys) end(ctx context.Context, tx *store.Tx, accountID, id string, at t
 	return k.lastUsed(key), nil
 }
 
-// Rotate makes a key like an old one under a new secret. The old one lives on
-// for overlap. One that is revoked or expired cannot be rotated, nor one that
-// could do more than by.
+// Rotate creates a key with the members of an old one and a new secret. The old
+// one stays valid for overlap. A key that is revoked or expired is
+// CodeConflict; one that is not [Within] by is CodeScope.
 func (k *Keys) Rotate(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string, overlap time.Duration) (key stoa.Key, secret string, err error) {
 	if overlap < 0 || overlap > MaxOverlap {
 		return key, "", stoa.Errorf(stoa.CodeInvalidValue, "overlapSeconds is between 0 and %d.", int64(MaxOverlap/time.Second)).At("overlapSeconds")
@@ -197,10 +199,10 @@ func (k *Keys) Rotate(ctx context.Context, tx *store.Tx, by stoa.Key, accountID,
 	return key, secret, err
 }
 
-// Bootstrap makes the owner account of a new house: on that plan, with that
-// grant, and a first key that may do everything. printedSecret is the key's
-// secret, to be shown once; a given secret is used instead of a new one. In a
-// store that has an account nothing happens and created is false.
+// Bootstrap creates the owner account of an empty store, on that plan and with
+// that grant, and a first key with every scope. The key has the given secret, or
+// a new one if that is empty; printedSecret is to be shown once. In a store that
+// has an account it does nothing, and created is false.
 func (k *Keys) Bootstrap(ctx context.Context, secret string, grant stoa.Credits, plan string) (account stoa.Account, key stoa.Key, printedSecret string, created bool, err error) {
 	err = k.st.Write(ctx, func(tx *store.Tx) error {
 		account, key, printedSecret, created = stoa.Account{}, stoa.Key{}, "", false
@@ -232,8 +234,8 @@ func (k *Keys) Bootstrap(ctx context.Context, secret string, grant stoa.Credits,
 	return account, key, printedSecret, created, nil
 }
 
-// CheckBootstrap tells what is wrong with a secret that an operator chose: it
-// begins with sk_ and has at least 32 visible ASCII characters, at most 512.
+// CheckBootstrap checks a secret chosen by the operator: it begins with sk_ and
+// has 32 to 512 visible ASCII characters.
 func CheckBootstrap(secret string) error {
 	if !strings.HasPrefix(secret, prefix) || len(secret) < minBootstrap || len(secret) > maxSecret {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The first key must begin with %q and have %d to %d characters.", prefix, minBootstrap, maxSecret)

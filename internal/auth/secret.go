@@ -17,8 +17,8 @@ const (
 	base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Mint makes the secret of a new key: sk_, 32 random characters (190 bits) and 6
-// check characters.
+// Mint returns the secret of a new key: sk_, 32 random characters (190 bits) and
+// 6 check characters.
 func Mint() (secret string) {
 	b := make([]byte, 0, secretChars)
 	b = append(b, prefix...)
@@ -26,7 +26,7 @@ func Mint() (secret string) {
 	for len(b) < len(prefix)+randomChars {
 		rand.Read(random[:]) // never fails (crypto/rand)
 		for _, r := range random {
-			// The bytes from 248 on would make some characters likelier than others.
+			// Bytes from 248 on would bias the choice, as 256 is no multiple of 62.
 			if r < 248 && len(b) < len(prefix)+randomChars {
 				b = append(b, base62[r%62])
 			}
@@ -35,7 +35,7 @@ func Mint() (secret string) {
 	return string(append(b, checkOf(string(b))...))
 }
 
-// checkOf is the CRC-32 of the text in six base62 characters.
+// checkOf returns the CRC-32 of the text in six base62 characters.
 func checkOf(s string) string {
 	sum := crc32.ChecksumIEEE([]byte(s))
 	var out [checkChars]byte
@@ -46,9 +46,9 @@ func checkOf(s string) string {
 	return string(out[:])
 }
 
-// CheckDigits reports whether a secret has the form of a minted one and its check
-// characters are right. A false one is likely a typing error; it may also be a
-// valid key that an operator chose, so this only ever warns.
+// CheckDigits reports whether a secret has the format of [Mint] with the right
+// check characters. False is likely a typing error, but it may also be a key
+// chosen by the operator, so callers may only warn.
 func CheckDigits(secret string) bool {
 	if len(secret) != secretChars || !strings.HasPrefix(secret, prefix) {
 		return false
@@ -57,8 +57,8 @@ func CheckDigits(secret string) bool {
 	return secret[len(body):] == checkOf(body)
 }
 
-// Hash is what is stored of a secret: its SHA-256 in hex. A secret is random
-// enough that no slower hash is needed.
+// Hash returns what is stored for a secret: its SHA-256 in hex. With 190 random
+// bits no slower hash is needed.
 func Hash(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
