@@ -158,7 +158,7 @@ func TestARestoreReplacesNothingUnasked(t *testing.T) {
 		if err := os.WriteFile(bad, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		refused(what, "is no whole backup", "--data", h.data, "--force", bad)
+		refused(what, "is not a complete backup", "--data", h.data, "--force", bad)
 	}
 	// After all that the store is as it was.
 	h.start()

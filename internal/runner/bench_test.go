@@ -73,13 +73,13 @@ func BenchmarkLook(b *testing.B) {
 			b.ResetTimer()
 			for b.Loop() {
 				err := h.st.Read(context.Background(), func(tx *store.Tx) error {
-					if _, err := tx.Chores(context.Background()); err != nil {
+					if _, err := tx.PendingWork(context.Background()); err != nil {
 						return err
 					}
-					if _, _, err := tx.NextInLine(context.Background(), ""); err != nil {
+					if _, _, err := tx.NextQueuedAccount(context.Background(), ""); err != nil {
 						return err
 					}
-					_, err := tx.Line(context.Background(), h.account.ID, 1)
+					_, err := tx.AccountQueue(context.Background(), h.account.ID, 1)
 					return err
 				})
 				if err != nil {

@@ -103,7 +103,7 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 		r := h.runner(quick)
 		s := h.begin(r, a, "hello")
 		h.write(func(ctx context.Context, tx *store.Tx) error { // another process had claimed it
-			if _, err := tx.Beat(ctx, "runner_other", tx.Now.Add(200*time.Millisecond)); err != nil {
+			if _, err := tx.Heartbeat(ctx, "runner_other", tx.Now.Add(200*time.Millisecond)); err != nil {
 				return err
 			}
 			row, err := tx.LockSession(ctx, h.account.ID, a.ID, s.ID)

@@ -155,10 +155,10 @@ func (r *Runner) expect(at time.Time) {
 }
 
 // chores looks at what there is to do and does all but claiming.
-func (r *Runner) chores(ctx context.Context) (store.Chores, error) {
-	var c store.Chores
+func (r *Runner) chores(ctx context.Context) (store.PendingWork, error) {
+	var c store.PendingWork
 	err := r.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		c, err = tx.Chores(ctx)
+		c, err = tx.PendingWork(ctx)
 		return err
 	})
 	if err != nil {
@@ -237,7 +237,7 @@ func (r *Runner) claimIn(ctx context.Context, tx *store.Tx, free int, after stri
 	// Nobody claims under leases that are void: it would be taken away at once.
 	alive, err := tx.RunnerAlive(ctx, r.id)
 	if err == nil && !alive {
-		_, err = tx.Beat(ctx, r.id, tx.Now.Add(r.lease()))
+		_, err = tx.Heartbeat(ctx, r.id, tx.Now.Add(r.lease()))
 	}
 	if err != nil {
 		return nil, "", err
@@ -245,7 +245,7 @@ func (r *Runner) claimIn(ctx context.Context, tx *store.Tx, free int, after stri
 	full := map[string]bool{}
 	whole, progress := false, false // is this round a whole one; has it given anything
 	for len(claimed) < free {
-		account, found, err := tx.NextInLine(ctx, after)
+		account, found, err := tx.NextQueuedAccount(ctx, after)
 		if err != nil {
 			return nil, "", err
 		}
@@ -260,7 +260,7 @@ func (r *Runner) claimIn(ctx context.Context, tx *store.Tx, free int, after stri
 		if full[account] {
 			continue
 		}
-		line, err := tx.Line(ctx, account, 1)
+		line, err := tx.AccountQueue(ctx, account, 1)
 		if err != nil {
 			return nil, "", err
 		}

@@ -109,9 +109,9 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, room bool, err er
 	// What is late is judged by when the pass began, not by how long it takes.
 	pass := s.now()
 	for {
-		var todo store.TaskChores
+		var todo store.PendingTaskWork
 		err := s.r.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-			todo, err = tx.TaskChores(ctx)
+			todo, err = tx.PendingTaskWork(ctx)
 			return err
 		})
 		due := !todo.NextAt.IsZero() && !todo.NextAt.After(pass)
@@ -130,7 +130,7 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, room bool, err er
 				n, _, err := s.batch(ctx, pass, func(tx *store.Tx) ([]store.Ref, error) { return tx.TasksToSettle(ctx, dueBatch) }, nil)
 				return n, err
 			}},
-			{todo.Room, func() (int, error) { return s.fillRoom(ctx, pass) }},
+			{todo.Capacity, func() (int, error) { return s.fillRoom(ctx, pass) }},
 			{todo.Deleted, func() (int, error) { return s.sweep(ctx) }},
 		} {
 			if chore.needed && err == nil {
@@ -144,12 +144,12 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, room bool, err er
 		}
 		switch {
 		case err != nil:
-			return todo.NextAt, todo.Room, err
+			return todo.NextAt, todo.Capacity, err
 		case done > 0:
 		case due: // what is left, another process is at
-			return pass.Add(pollShared), todo.Room, nil
+			return pass.Add(pollShared), todo.Capacity, nil
 		case todo.NextAt.IsZero() || todo.NextAt.After(s.now()):
-			return todo.NextAt, todo.Room, nil
+			return todo.NextAt, todo.Capacity, nil
 		default:
 			pass = s.now()
 		}
@@ -231,7 +231,7 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 func (s *Scheduler) fillRoom(ctx context.Context, now time.Time) (int, error) {
 	var accounts []string
 	err := s.r.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		accounts, err = tx.AccountsWaitingForRoom(ctx)
+		accounts, err = tx.AccountsWaitingForCapacity(ctx)
 		return err
 	})
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *Scheduler) fillRoom(ctx context.Context, now time.Time) (int, error) {
 				if err != nil || free <= 0 {
 					return nil, err
 				}
-				return tx.TasksWaitingForRoom(ctx, id, min(free, dueBatch))
+				return tx.TasksWaitingForCapacity(ctx, id, min(free, dueBatch))
 			}, nil)
 			if err != nil {
 				return total, err

@@ -116,7 +116,7 @@ func (r *Runner) each(ctx context.Context, tx *store.Tx, refs []store.Ref, fn fu
 func (r *Runner) beat(ctx context.Context) error {
 	var cancelled []string
 	err := r.cfg.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		cancelled, err = tx.Beat(ctx, r.id, tx.Now.Add(r.lease()))
+		cancelled, err = tx.Heartbeat(ctx, r.id, tx.Now.Add(r.lease()))
 		return err
 	})
 	for _, id := range cancelled {

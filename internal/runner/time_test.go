@@ -240,7 +240,7 @@ func TestRecoverEndsWhatIsOverdueBeforeAnybodyLooks(t *testing.T) {
 		a, r := h.agent(), h.runner()
 		running, fresh, queued := h.begin(r, a, "one"), h.begin(r, a, "two"), h.begin(r, a, "three")
 		h.write(func(ctx context.Context, tx *store.Tx) error { // what a process leaves that is killed
-			if _, err := tx.Beat(ctx, "runner_dead", tx.Now.Add(1000*time.Hour)); err != nil {
+			if _, err := tx.Heartbeat(ctx, "runner_dead", tx.Now.Add(1000*time.Hour)); err != nil {
 				return err
 			}
 			for id, d := range map[string]time.Duration{running.ID: time.Minute, fresh.ID: 3 * time.Hour} {

@@ -18,7 +18,7 @@ func scanAccount(rows *sql.Rows) (stoa.Account, error) {
 	return a, err
 }
 
-// InsertAccount adds an account with nothing in it. An empty ID is filled in;
+// InsertAccount adds an account without credits. An empty ID is filled in;
 // CreatedAt is the transaction's time.
 func (tx *Tx) InsertAccount(ctx context.Context, a stoa.Account) (stoa.Account, error) {
 	if a.ID == "" {
@@ -31,15 +31,10 @@ func (tx *Tx) InsertAccount(ctx context.Context, a stoa.Account) (stoa.Account, 
 	return a, err
 }
 
-// Account is the account with that id; CodeNotFound where there is none.
+// Account returns the account with that id; CodeNotFound where there is none.
 func (tx *Tx) Account(ctx context.Context, id string) (stoa.Account, error) {
 	var a stoa.Account
-	found := false
-	err := tx.Query(ctx, func(rows *sql.Rows) (err error) {
-		found = true
-		a, err = scanAccount(rows)
-		return err
-	}, `SELECT `+accountColumns+` FROM accounts WHERE id = $1`, id)
+	a, found, err := first(ctx, tx, scanAccount, `SELECT `+accountColumns+` FROM accounts WHERE id = $1`, id)
 	if err == nil && !found {
 		err = noAccount(id)
 	}
@@ -50,18 +45,10 @@ func noAccount(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There i
 
 // Accounts lists accounts.
 func (tx *Tx) Accounts(ctx context.Context, p Page) ([]stoa.Account, bool, error) {
-	where, order, args := p.clause(1)
-	var list []stoa.Account
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		a, err := scanAccount(rows)
-		list = append(list, a)
-		return err
-	}, `SELECT `+accountColumns+` FROM accounts WHERE 1 = 1`+where+order, args...)
-	list, more := cut(list, p)
-	return list, more, err
+	return page(ctx, tx, p, scanAccount, `SELECT `+accountColumns+` FROM accounts WHERE 1 = 1`)
 }
 
-// HasAccounts reports whether there is any account: a store without one is new.
+// HasAccounts reports whether there is any account; a store without one is new.
 func (tx *Tx) HasAccounts(ctx context.Context) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM accounts LIMIT 1`, nil, &one)

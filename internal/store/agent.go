@@ -57,7 +57,7 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 	return a, tx.freeze(ctx, a)
 }
 
-// freeze writes the agent's present version.
+// freeze records the agent's current version.
 func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
 	_, err := tx.Exec(ctx, `INSERT INTO agent_versions (agent_id, version, instructions, model, drive_access, max_credits, timeout, max_steps, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
@@ -65,7 +65,7 @@ func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
 	return err
 }
 
-// Agent is an account's agent; CodeAgentNotFound where there is none, or where
+// Agent returns an account's agent; CodeAgentNotFound where there is none, or where
 // it has been deleted.
 func (tx *Tx) Agent(ctx context.Context, accountID, id string) (stoa.Agent, error) {
 	return tx.agent(ctx, accountID, id, "")
@@ -78,12 +78,7 @@ func (tx *Tx) AgentForShare(ctx context.Context, accountID, id string) (stoa.Age
 }
 
 func (tx *Tx) agent(ctx context.Context, accountID, id, lock string) (a stoa.Agent, err error) {
-	found := false
-	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
-		found = true
-		a, err = scanAgent(rows)
-		return err
-	}, `SELECT `+agentColumns+` FROM agents WHERE account_id = $1 AND id = $2 AND deleted_at = 0`+lock, accountID, id)
+	a, found, err := first(ctx, tx, scanAgent, `SELECT `+agentColumns+` FROM agents WHERE account_id = $1 AND id = $2 AND deleted_at = 0`+lock, accountID, id)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeAgentNotFound, "There is no such agent.").At("agentId")
 	}
@@ -98,20 +93,12 @@ type AgentFilter struct {
 // Agents lists an account's agents.
 func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Page) ([]stoa.Agent, bool, error) {
 	args, cond := narrow([]any{accountID}, "space_id", f.SpaceID, "external_id", f.ExternalID)
-	where, order, more := p.clause(len(args) + 1)
-	var list []stoa.Agent
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		a, err := scanAgent(rows)
-		list = append(list, a)
-		return err
-	}, `SELECT `+agentColumns+` FROM agents WHERE account_id = $1 AND deleted_at = 0`+cond+where+order, append(args, more...)...)
-	list, another := cut(list, p)
-	return list, another, err
+	return page(ctx, tx, p, scanAgent, `SELECT `+agentColumns+` FROM agents WHERE account_id = $1 AND deleted_at = 0`+cond, args...)
 }
 
-// EditAgent has fn change an agent and writes it. What fn sees cannot change
-// meanwhile, so that is the place to compare revisions; its error is returned
-// and nothing is written. The version goes up and is frozen when instructions,
+// EditAgent lets fn change an agent and writes the result. The agent is locked
+// meanwhile, so fn is the place to compare revisions; its error is returned and
+// nothing is written. The version goes up and is frozen when instructions,
 // model, limits or drive access differ afterwards. fn must leave ids, version
 // and times alone.
 func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa.Agent) error) (stoa.Agent, error) {
@@ -152,7 +139,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 	return a, err
 }
 
-// RollbackAgent makes an agent what it was in an earlier version. That is a
+// RollbackAgent restores the configuration of an earlier version. That is a
 // change like any other: it becomes a new version, unless nothing differs.
 func (tx *Tx) RollbackAgent(ctx context.Context, accountID, id string, version int64) (stoa.Agent, error) {
 	return tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
@@ -190,15 +177,10 @@ func scanVersion(rows *sql.Rows) (stoa.AgentVersion, error) {
 	return v, err
 }
 
-// AgentVersion is one frozen version of an account's agent; CodeNotFound where
-// there is none. It is there for a deleted agent too, whose last turns end.
+// AgentVersion returns one version of an account's agent; CodeNotFound where
+// there is none. Versions of a deleted agent exist until its last turn has ended.
 func (tx *Tx) AgentVersion(ctx context.Context, accountID, id string, version int64) (v stoa.AgentVersion, err error) {
-	found := false
-	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
-		found = true
-		v, err = scanVersion(rows)
-		return err
-	}, `SELECT `+versionColumns+` FROM agent_versions WHERE agent_id = $2 AND version = $3
+	v, found, err := first(ctx, tx, scanVersion, `SELECT `+versionColumns+` FROM agent_versions WHERE agent_id = $2 AND version = $3
 		AND EXISTS (SELECT 1 FROM agents WHERE account_id = $1 AND id = $2)`, accountID, id, version)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeNotFound, "This agent has no version %d.", version).At("version")
@@ -207,7 +189,7 @@ func (tx *Tx) AgentVersion(ctx context.Context, accountID, id string, version in
 }
 
 // AgentVersions lists the versions of an account's agent by number, newest
-// first unless asc. after is the number to go on after; 0: from the start.
+// first unless asc. It starts after the version number after; 0: at the start.
 func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int64, limit int, asc bool) ([]stoa.AgentVersion, bool, error) {
 	if _, err := tx.Agent(ctx, accountID, id); err != nil {
 		return nil, false, err
@@ -217,41 +199,24 @@ func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int
 	if asc {
 		cond = ` AND version > $2 ORDER BY version`
 	}
-	var list []stoa.AgentVersion
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		v, err := scanVersion(rows)
-		list = append(list, v)
-		return err
-	}, `SELECT `+versionColumns+` FROM agent_versions WHERE agent_id = $1`+cond+` LIMIT $3`, id, after, p.limit()+1)
-	list, more := cut(list, p)
-	return list, more, err
+	list, err := list(ctx, tx, scanVersion, `SELECT `+versionColumns+` FROM agent_versions WHERE agent_id = $1`+cond+` LIMIT $3`, id, after, p.limit()+1)
+	return cut(p, list, err)
 }
 
-// HideAgent takes an agent out of every list and query; the sweep removes what
-// it had. It reports whether there was one. Runner.DeleteAgent is the verb.
+// HideAgent marks an agent as deleted: no list or query finds it any more, and
+// the worker removes its rows later. It reports whether there was one.
 func (tx *Tx) HideAgent(ctx context.Context, accountID, id string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE agents SET deleted_at = $3, external_id = NULL, instructions = '', metadata = 'null', revision = revision + 1
 		WHERE account_id = $1 AND id = $2 AND deleted_at = 0`, accountID, id, db.Micros(tx.Now))
 	return n > 0, err
 }
 
-// A Ref names something of an account's.
+// A Ref names something that an account owns.
 type Ref struct{ AccountID, ID string }
 
-// HiddenAgents gives deleted agents that still have rows.
+// HiddenAgents returns deleted agents whose rows still exist.
 func (tx *Tx) HiddenAgents(ctx context.Context, limit int) ([]Ref, error) {
-	return tx.refs(ctx, `SELECT account_id, id FROM agents WHERE deleted_at > 0 ORDER BY deleted_at LIMIT $1`, limit)
-}
-
-func (tx *Tx) refs(ctx context.Context, query string, args ...any) ([]Ref, error) {
-	var refs []Ref
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		var r Ref
-		err := rows.Scan(&r.AccountID, &r.ID)
-		refs = append(refs, r)
-		return err
-	}, query, args...)
-	return refs, err
+	return list(ctx, tx, scanRef, `SELECT account_id, id FROM agents WHERE deleted_at > 0 ORDER BY deleted_at LIMIT $1`, limit)
 }
 
 // RemoveAgent removes the rows of a deleted agent once it has no sessions left,

@@ -25,15 +25,15 @@ const (
 	maxManifest  = 1 << 20
 )
 
-// backupFiles are the files of a data directory that a backup holds, the first
-// always. What else is there (the lock, what lies beside a database) belongs to a
-// running process.
+// backupFiles returns the names of the databases that a backup holds; the first
+// is in every backup. Other files of a data directory (the lock, a WAL) belong to
+// a running process.
 func backupFiles() []string { return []string{"core.db", "drive.db"} }
 
 // A Manifest is the first file of a backup and describes the others.
 type Manifest struct {
 	Format    string       `json:"format"`
-	Version   string       `json:"version"` // of the program that made it
+	Version   string       `json:"version"` // of the program that wrote it
 	CreatedAt time.Time    `json:"createdAt"`
 	Files     []BackupFile `json:"files"`
 }
@@ -46,8 +46,8 @@ type BackupFile struct {
 }
 
 // Backup copies the databases of a data directory, as they all are at one
-// moment, into one new tar file, beside a server that goes on working. It needs
-// room for two copies next to the file.
+// moment, into one new tar file, while a server may be using them. It needs disk
+// space for two copies next to the file.
 func Backup(ctx context.Context, dir, file, version string) (m Manifest, err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return m, fmt.Errorf("%s exists; a backup overwrites nothing", file)
@@ -82,9 +82,9 @@ func Backup(ctx context.Context, dir, file, version string) (m Manifest, err err
 	return m, syncDir(filepath.Dir(file))
 }
 
-// publish gives a finished file its name, which must not be taken. A link and
-// not a rename: a file that appeared meanwhile is not overwritten. Where a file system
-// has no links, a look has to do.
+// publish gives a finished file its name, which must be free. It links instead of
+// renaming, so that a file that has appeared meanwhile is not overwritten; where
+// the file system has no links, it checks first and renames.
 func publish(part, file string) error {
 	err := os.Link(part, file)
 	if err == nil || errors.Is(err, fs.ErrExist) {

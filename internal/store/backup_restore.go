@@ -17,9 +17,9 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// What a restore leaves in the data directory while it works.
+// Names in the data directory while a restore runs.
 const (
-	restoringName  = ".restore"           // a directory: the copy that is being proved
+	restoringName  = ".restore"           // a directory: the copy that is being checked
 	unfinishedName = "restore.unfinished" // files are being replaced
 )
 
@@ -27,14 +27,14 @@ const (
 type Restored struct {
 	Manifest    Manifest
 	Differences []Difference // in the restored books; none when they are in order
-	Replaced    string       // the directory that holds what was there before; empty: nothing was
+	Replaced    string       // the directory that holds the former databases; empty: there were none
 }
 
 // Restore puts a backup into a data directory that no server uses. It takes the
-// directory's lock, checks every hash, opens the copy (which brings its tables
-// up to date) and verifies its books, and only then lets it take the place of
-// what is there. A directory that holds anything is refused without force; with
-// it, the former databases are kept in a directory beside the new ones.
+// directory's lock, checks every hash, opens the copy (which migrates its tables)
+// and verifies its books, and only then replaces the databases of the directory.
+// A directory that is not empty is refused without force; with it, the former
+// databases are kept in a directory beside the new ones.
 //
 // When it is interrupted, either nothing has changed, or the store refuses to
 // open until Restore has been run again.
@@ -69,7 +69,7 @@ func Restore(ctx context.Context, dir, file string, force bool) (r Restored, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	if r.Manifest, err = unpack(ctx, in, work); err != nil {
-		return r, fmt.Errorf("%s is no whole backup: %w", file, err)
+		return r, fmt.Errorf("%s is not a complete backup: %w", file, err)
 	}
 	if r.Differences, err = prove(ctx, work); err != nil {
 		return r, fmt.Errorf("%s: the copy does not open: %w", file, err)
@@ -78,7 +78,7 @@ func Restore(ctx context.Context, dir, file string, force bool) (r Restored, err
 	return r, err
 }
 
-// empty refuses a directory that holds more than a lock.
+// empty returns an error when a directory holds more than a lock.
 func empty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -153,7 +153,7 @@ func extract(r io.Reader, path string) (sum string, err error) {
 	return hex.EncodeToString(h.Sum(nil)), out.Sync()
 }
 
-// prove opens the unpacked store as a server would and verifies its books.
+// prove opens the unpacked store as a server would, and verifies its books.
 func prove(ctx context.Context, dir string) (diffs []Difference, err error) {
 	s, err := Open(ctx, Config{Dir: dir})
 	if err != nil {
@@ -167,8 +167,8 @@ func prove(ctx context.Context, dir string) (diffs []Difference, err error) {
 	return diffs, err
 }
 
-// replace moves the databases of a directory aside and the new ones in. A
-// marker lies there meanwhile, so that a mixture of both is never opened.
+// replace moves the databases of a directory aside and the new ones in. A marker
+// file exists meanwhile, so that a mixture of both is never opened.
 func replace(dir, work string, m Manifest) (kept string, err error) {
 	marker := filepath.Join(dir, unfinishedName)
 	if err := writeSynced(marker, "A restore was interrupted. Run \"stoa restore\" again, with --force.\n"); err != nil {
@@ -208,7 +208,8 @@ func replace(dir, work string, m Manifest) (kept string, err error) {
 	return kept, syncDir(dir)
 }
 
-// checkRestored refuses a directory in which a restore was interrupted.
+// checkRestored returns an error for a directory in which a restore was
+// interrupted.
 func checkRestored(dir string) error {
 	if _, err := os.Lstat(filepath.Join(dir, unfinishedName)); err == nil {
 		return fmt.Errorf("a restore into %s was interrupted; run \"stoa restore\" again, with --force", dir)

@@ -6,10 +6,10 @@ import (
 	"stoa/internal/stoa"
 )
 
-// ChargeTotals are what an account's charges come to: their number, their
-// amounts, and the amounts computed again from tokens and rates, where they are
-// neither clamped nor capped. Those that were purged count with the sums that
-// are left of them.
+// ChargeTotals returns the number of an account's charges, the sum of their
+// amounts, and the same sum computed again from tokens and rates (the amount
+// itself for charges that are clamped or capped). Purged charges count by the
+// sums that were kept of them.
 func (tx *Tx) ChargeTotals(ctx context.Context, accountID string) (calls int64, charged, receipts stoa.Credits, err error) {
 	_, err = tx.Get(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(amount), 0) AS BIGINT),
 			CAST(COALESCE(SUM(CASE WHEN capped = 1 OR clamped = 1 THEN amount ELSE `+priced+` END), 0) AS BIGINT)

@@ -11,7 +11,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A Receipt is a charge as it was written, with the lease it was taken from.
+// A Receipt is a stored charge with the lease that paid it.
 type Receipt struct {
 	stoa.Charge
 	LeaseID   string
@@ -54,13 +54,13 @@ func scanReceipt(rows *sql.Rows) (Receipt, error) {
 	return r, err
 }
 
-// insertSizes are the numbers of rows that one INSERT takes, so that few
+// insertSizes are the numbers of rows that one INSERT may have, so that few
 // statements are ever prepared.
 var insertSizes = [...]int{64, 16, 4, 1}
 
 // InsertCharges writes charges and returns the ids of those that were not there
-// yet, in no order. No id may occur twice among the given ones. What a receipt
-// says of CreatedAt is ignored: it is the transaction's time.
+// yet, in no order. The ids must differ. The CreatedAt of a receipt is ignored;
+// the time of the transaction is stored.
 func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted map[string]bool, err error) {
 	inserted = make(map[string]bool, len(receipts))
 	args := make([]any, 0, min(len(receipts), insertSizes[0])*receiptWidth)
@@ -85,7 +85,7 @@ func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted m
 	return inserted, nil
 }
 
-// insertCharges is the INSERT for that many rows.
+// insertCharges returns the INSERT for that many rows.
 func insertCharges(rows int) string {
 	switch rows {
 	case insertSizes[0]:
@@ -128,7 +128,7 @@ func insertText(rows int) string {
 	return b.String()
 }
 
-// Receipt is an account's charge with that id; CodeNotFound where there is
+// Receipt returns an account's charge with that id; CodeNotFound where there is
 // none.
 func (tx *Tx) Receipt(ctx context.Context, accountID, id string) (Receipt, error) {
 	r, found, err := tx.receipt(ctx, `account_id = $1 AND id = $2`, accountID, id)
@@ -138,19 +138,14 @@ func (tx *Tx) Receipt(ctx context.Context, accountID, id string) (Receipt, error
 	return r, err
 }
 
-// ChargeByID finds a charge whoever's it is: for the ledger alone, which must
-// know what an id has been used for.
+// ChargeByID returns a charge of any account. It is for the ledger alone, which
+// must know whether an id has been used.
 func (tx *Tx) ChargeByID(ctx context.Context, id string) (Receipt, bool, error) {
 	return tx.receipt(ctx, `id = $1`, id)
 }
 
-func (tx *Tx) receipt(ctx context.Context, where string, args ...any) (r Receipt, found bool, err error) {
-	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
-		found = true
-		r, err = scanReceipt(rows)
-		return err
-	}, `SELECT `+receiptColumns+` FROM charges WHERE `+where, args...)
-	return r, found, err
+func (tx *Tx) receipt(ctx context.Context, where string, args ...any) (Receipt, bool, error) {
+	return first(ctx, tx, scanReceipt, `SELECT `+receiptColumns+` FROM charges WHERE `+where, args...)
 }
 
 // A ReceiptFilter narrows a list of receipts. Empty members do not.
@@ -180,7 +175,7 @@ func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p
 		}
 	}
 	if f.SessionID != "" {
-		cond += " AND session_id <> ''" // says that the index of sessions may be used
+		cond += " AND session_id <> ''" // lets the partial index on session_id be used
 	}
 	if !f.From.IsZero() {
 		add("created_at", ">=", db.Micros(f.From))
@@ -188,19 +183,11 @@ func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p
 	if !f.To.IsZero() {
 		add("created_at", "<", db.Micros(f.To))
 	}
-	where, order, more := p.clause(len(args) + 1)
-	var list []Receipt
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		r, err := scanReceipt(rows)
-		list = append(list, r)
-		return err
-	}, `SELECT `+receiptColumns+` FROM charges WHERE account_id = $1`+cond+where+order, append(args, more...)...)
-	list, another := cut(list, p)
-	return list, another, err
+	return page(ctx, tx, p, scanReceipt, `SELECT `+receiptColumns+` FROM charges WHERE account_id = $1`+cond, args...)
 }
 
-// SpentByKey sums, for each key of an account, the charges since that time that
-// other nodes than the given one have written.
+// SpentByKey returns, for each key of an account, the sum of the charges since
+// that time that other nodes than the given one have written.
 func (tx *Tx) SpentByKey(ctx context.Context, accountID, exceptNode string, since time.Time) (map[string]stoa.Credits, error) {
 	spent := map[string]stoa.Credits{}
 	err := tx.Query(ctx, func(rows *sql.Rows) error {

@@ -19,9 +19,9 @@ const (
 // An Embed is the permission to show an agent in a page, for one chat.
 type Embed struct {
 	ID, AccountID, AgentID string
-	KeyID                  string // that made it; the receipts of its chat name it
+	KeyID                  string // that created it; the receipts of its chat name it
 	Kind                   string // EmbedURL or EmbedSession
-	ChatID                 string // the session that it is for, which begins with its first message
+	ChatID                 string // the session that it is for; the first message creates it
 	Origins                []string
 	ExternalUserID         string
 	Greeting, Theme        string
@@ -29,7 +29,7 @@ type Embed struct {
 	MaxMessages            int
 	MaxMessageChars        int
 	MaxCredits             stoa.Credits  // 0: none beside the balance
-	SpentBefore            stoa.Credits  // what the chat had spent when the embed was made
+	SpentBefore            stoa.Credits  // what the chat had spent when the embed was created
 	TokenLife, ChatLife    time.Duration // of each token; from the first token to the end of all
 	ExpiresAt              time.Time     // of an embed URL: until when its ticket can be exchanged
 	ChatExpiresAt          time.Time     // zero before the exchange
@@ -72,7 +72,7 @@ func scanEmbed(rows *sql.Rows) (Embed, error) {
 }
 
 // InsertEmbed adds an embed. ticket is the hash of an embed URL's ticket. ID and
-// ChatID must be set; CreatedAt is.
+// ChatID must be set; CreatedAt is the transaction's time.
 func (tx *Tx) InsertEmbed(ctx context.Context, e Embed, ticket string) (Embed, error) {
 	e.CreatedAt = tx.Now
 	origins, err := jsonText(e.Origins)
@@ -97,8 +97,8 @@ func (tx *Tx) InsertEmbed(ctx context.Context, e Embed, ticket string) (Embed, e
 	return e, nil
 }
 
-// Embed is an embed of one kind of an account's agent; CodeNotFound where there
-// is none.
+// Embed returns an embed of one kind of an account's agent; CodeNotFound where
+// there is none.
 func (tx *Tx) Embed(ctx context.Context, accountID, agentID, kind, id string) (Embed, error) {
 	e, found, err := tx.embed(ctx, `account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4`, accountID, agentID, kind, id)
 	if err == nil && !found {
@@ -107,8 +107,8 @@ func (tx *Tx) Embed(ctx context.Context, accountID, agentID, kind, id string) (E
 	return e, err
 }
 
-// EmbedByID finds an embed, whosever it is: for those who show its secret, or
-// ask for its page.
+// EmbedByID returns an embed of any account, for callers that have presented its
+// secret and for its page, which needs none.
 func (tx *Tx) EmbedByID(ctx context.Context, id string) (Embed, bool, error) {
 	return tx.embed(ctx, `id = $1`, id)
 }
@@ -119,36 +119,23 @@ func (tx *Tx) LockEmbed(ctx context.Context, id string) (Embed, bool, error) {
 	return tx.embed(ctx, `id = $1`+tx.ForUpdate(), id)
 }
 
-func (tx *Tx) embed(ctx context.Context, cond string, args ...any) (e Embed, found bool, err error) {
-	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
-		found = true
-		e, err = scanEmbed(rows)
-		return err
-	}, `SELECT `+embedColumns+` FROM embeds WHERE `+cond, args...)
-	return e, found, err
+func (tx *Tx) embed(ctx context.Context, cond string, args ...any) (Embed, bool, error) {
+	return first(ctx, tx, scanEmbed, `SELECT `+embedColumns+` FROM embeds WHERE `+cond, args...)
 }
 
 // Embeds lists the embeds of one kind of an agent, ended ones too.
 func (tx *Tx) Embeds(ctx context.Context, accountID, agentID, kind string, p Page) ([]Embed, bool, error) {
-	where, order, args := p.clause(4)
-	var list []Embed
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		e, err := scanEmbed(rows)
-		list = append(list, e)
-		return err
-	}, `SELECT `+embedColumns+` FROM embeds WHERE account_id = $1 AND agent_id = $2 AND kind = $3`+where+order, append([]any{accountID, agentID, kind}, args...)...)
-	list, more := cut(list, p)
-	return list, more, err
+	return page(ctx, tx, p, scanEmbed, `SELECT `+embedColumns+` FROM embeds WHERE account_id = $1 AND agent_id = $2 AND kind = $3`, accountID, agentID, kind)
 }
 
-// TicketOf is the hash of an embed's ticket.
+// TicketOf returns the hash of an embed's ticket.
 func (tx *Tx) TicketOf(ctx context.Context, id string) (hash string, err error) {
 	_, err = tx.Get(ctx, `SELECT ticket FROM embeds WHERE id = $1`, []any{id}, &hash)
 	return hash, err
 }
 
-// ExchangeEmbed notes that an embed's ticket is used up, and reports whether it
-// was not before.
+// ExchangeEmbed marks an embed's ticket as used, and reports whether it was
+// unused before.
 func (tx *Tx) ExchangeEmbed(ctx context.Context, id string, chatExpiresAt time.Time) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE embeds SET exchanged_at = $2, chat_expires_at = $3 WHERE id = $1 AND exchanged_at = 0`, id, db.Micros(tx.Now), db.Micros(chatExpiresAt))
 	return n == 1, err
@@ -166,7 +153,7 @@ func (tx *Tx) RevokeEmbed(ctx context.Context, accountID, agentID, kind, id stri
 	return err
 }
 
-// SendUnderEmbed counts a message. The row must have been locked.
+// SendUnderEmbed counts a message of an embed. The row must be locked.
 func (tx *Tx) SendUnderEmbed(ctx context.Context, e Embed, recent []time.Time) error {
 	times := make([]int64, 0, len(recent))
 	for _, t := range recent {
@@ -190,29 +177,29 @@ func (tx *Tx) InsertEmbedToken(ctx context.Context, embedID, hash string, expire
 	return err
 }
 
-// EmbedToken finds the embed that a token is of.
+// EmbedToken returns the embed that a token belongs to.
 func (tx *Tx) EmbedToken(ctx context.Context, hash string) (embedID string, expiresAt time.Time, found bool, err error) {
 	var expires int64
 	found, err = tx.Get(ctx, `SELECT embed_id, expires_at FROM embed_tokens WHERE hash = $1`, []any{hash}, &embedID, &expires)
 	return embedID, db.Time(expires), found, err
 }
 
-// EmbedChat tells of a chat that was made for an embed: whose it is, and whether
+// EmbedChat returns the user of a chat that was created for an embed, and whether
 // its session has begun.
 func (tx *Tx) EmbedChat(ctx context.Context, accountID, agentID, id string) (userID string, begun, found bool, err error) {
 	found, err = tx.Get(ctx, `SELECT user_id, begun FROM embed_chats WHERE account_id = $1 AND agent_id = $2 AND id = $3`, []any{accountID, agentID, id}, &userID, &begun)
 	return userID, begun, found, err
 }
 
-// InsertEmbedChat makes room for a chat whose session begins later.
+// InsertEmbedChat adds a chat whose session begins later.
 func (tx *Tx) InsertEmbedChat(ctx context.Context, accountID, agentID, id, userID string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO embed_chats (id, account_id, agent_id, user_id, begun, created_at) VALUES ($1, $2, $3, $4, 0, $5)`,
 		id, accountID, agentID, userID, db.Micros(tx.Now))
 	return err
 }
 
-// BeginEmbedChat notes that a chat's session begins, and reports whether it had
-// not before.
+// BeginEmbedChat marks a chat's session as begun, and reports whether it had not
+// begun before.
 func (tx *Tx) BeginEmbedChat(ctx context.Context, accountID, id string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE embed_chats SET begun = 1 WHERE account_id = $1 AND id = $2 AND begun = 0`, accountID, id)
 	return n == 1, err

@@ -8,11 +8,11 @@ import (
 	"stoa/internal/db"
 )
 
-// maxRefusals bounds the refused origins that are remembered by name.
+// maxRefusals limits the refused origins that are stored by name.
 const maxRefusals = 20
 
-// EmbedListing finds the newest embed session that is in force and lists one of
-// the patterns: for a chat, or for any with an empty chatID. Found reports whether
+// EmbedListing returns the newest valid embed session that lists one of the
+// patterns, for a chat or, with an empty chatID, for any; found reports whether
 // there is one.
 func (tx *Tx) EmbedListing(ctx context.Context, chatID string, patterns []string) (id string, found bool, err error) {
 	for _, pattern := range patterns {
@@ -26,22 +26,22 @@ func (tx *Tx) EmbedListing(ctx context.Context, chatID string, patterns []string
 	return "", false, nil
 }
 
-// EmbedOfChat is the newest embed of a chat that is in force.
+// EmbedOfChat returns the newest valid embed of a chat.
 func (tx *Tx) EmbedOfChat(ctx context.Context, chatID string) (id string, found bool, err error) {
 	found, err = tx.Get(ctx, `SELECT id FROM embeds WHERE chat_id = $1 AND revoked_at = 0 AND chat_expires_at > $2
 		ORDER BY created_at DESC, id DESC LIMIT 1`, []any{chatID, db.Micros(tx.Now)}, &id)
 	return id, found, err
 }
 
-// A Refusal is an origin that asked and is not listed.
+// A Refusal is an origin that requested an embed which does not list it.
 type Refusal struct {
 	Origin string
 	Times  int64
 	LastAt time.Time
 }
 
-// RefuseOrigin counts a request of an origin that is not listed. Beyond the
-// first twenty origins of an embed only the sum grows.
+// RefuseOrigin counts a request from an origin that is not listed. Beyond the
+// first 20 origins of an embed only the sum grows.
 func (tx *Tx) RefuseOrigin(ctx context.Context, embedID, origin string) error {
 	if _, err := tx.Exec(ctx, `UPDATE embeds SET refused = refused + 1 WHERE id = $1`, embedID); err != nil {
 		return err
@@ -58,20 +58,16 @@ func (tx *Tx) RefuseOrigin(ctx context.Context, embedID, origin string) error {
 
 // Refusals lists the origins that an embed refused, the latest first.
 func (tx *Tx) Refusals(ctx context.Context, embedID string) ([]Refusal, error) {
-	list := []Refusal{}
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		var r Refusal
+	return list(ctx, tx, func(rows *sql.Rows) (r Refusal, err error) {
 		var last int64
-		err := rows.Scan(&r.Origin, &r.Times, &last)
+		err = rows.Scan(&r.Origin, &r.Times, &last)
 		r.LastAt = db.Time(last)
-		list = append(list, r)
-		return err
+		return r, err
 	}, `SELECT origin, times, last_at FROM embed_refusals WHERE embed_id = $1 ORDER BY last_at DESC, origin`, embedID)
-	return list, err
 }
 
-// PurgeEmbeds removes embeds and unused chats that were made before a time, at
-// most limit of each. Nothing of theirs can be in force by then.
+// PurgeEmbeds removes embeds and unused chats that were created before a time, at
+// most limit of each. The caller chooses a time by which all have expired.
 func (tx *Tx) PurgeEmbeds(ctx context.Context, before time.Time, limit int) error {
 	ids, err := tx.texts(ctx, `SELECT id FROM embeds WHERE created_at < $1 ORDER BY created_at LIMIT $2`, db.Micros(before), limit)
 	if err != nil {

@@ -31,7 +31,7 @@ func (tx *Tx) InsertGrant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, crea
 		ref = g.ExternalRef
 	}
 	// The account first: locks are taken in the order node, lease, account, and
-	// a grant for nobody must not be written.
+	// a grant for a missing account must not be written.
 	n, err := tx.Exec(ctx, `UPDATE accounts SET granted = granted + $2, balance = balance + $2
 		WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM grants WHERE external_ref = $3)`, g.AccountID, int64(g.Amount), ref)
 	if err != nil {
@@ -46,7 +46,7 @@ func (tx *Tx) InsertGrant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, crea
 	if err != nil {
 		return g, false, err
 	}
-	if n == 0 { // another transaction was first, after our look
+	if n == 0 { // another transaction inserted it after the UPDATE above looked
 		if _, err := tx.Exec(ctx, `UPDATE accounts SET granted = granted - $2, balance = balance - $2 WHERE id = $1`, g.AccountID, int64(g.Amount)); err != nil {
 			return g, false, err
 		}
@@ -56,19 +56,13 @@ func (tx *Tx) InsertGrant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, crea
 	return g, true, nil
 }
 
-// earlierGrant finds the grant that was there first, or tells that the account
-// does not exist.
+// earlierGrant returns the grant that already has the external reference, or the
+// error that the account does not exist.
 func (tx *Tx) earlierGrant(ctx context.Context, g stoa.Grant) (stoa.Grant, bool, error) {
 	if g.ExternalRef != "" {
-		var first stoa.Grant
-		found := false
-		err := tx.Query(ctx, func(rows *sql.Rows) (err error) {
-			found = true
-			first, err = scanGrant(rows)
-			return err
-		}, `SELECT `+grantColumns+` FROM grants WHERE external_ref = $1`, g.ExternalRef)
+		earlier, found, err := first(ctx, tx, scanGrant, `SELECT `+grantColumns+` FROM grants WHERE external_ref = $1`, g.ExternalRef)
 		if err != nil || found {
-			return first, false, err
+			return earlier, false, err
 		}
 	}
 	return g, false, noAccount(g.AccountID)
@@ -76,13 +70,5 @@ func (tx *Tx) earlierGrant(ctx context.Context, g stoa.Grant) (stoa.Grant, bool,
 
 // Grants lists an account's grants.
 func (tx *Tx) Grants(ctx context.Context, accountID string, p Page) ([]stoa.Grant, bool, error) {
-	where, order, args := p.clause(2)
-	var list []stoa.Grant
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		g, err := scanGrant(rows)
-		list = append(list, g)
-		return err
-	}, `SELECT `+grantColumns+` FROM grants WHERE account_id = $1`+where+order, append([]any{accountID}, args...)...)
-	list, more := cut(list, p)
-	return list, more, err
+	return page(ctx, tx, p, scanGrant, `SELECT `+grantColumns+` FROM grants WHERE account_id = $1`, accountID)
 }

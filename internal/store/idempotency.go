@@ -8,10 +8,10 @@ import (
 	"stoa/internal/stoa"
 )
 
-// RepliesKept is how long a reply under an idempotency key is kept.
+// RepliesKept is how long the reply of an idempotent request is kept.
 const RepliesKept = 24 * time.Hour
 
-// An IdempotencyKey names what a caller wants to happen once.
+// An IdempotencyKey identifies a request that must be carried out once.
 type IdempotencyKey struct {
 	AccountID string
 	Method    string
@@ -19,30 +19,30 @@ type IdempotencyKey struct {
 	Key       string // as the caller sent it
 }
 
-// A Claim is the right to do what an idempotency key stands for. Exactly one of
-// [Tx.FinishClaim] and [Tx.FreeClaim] ends it; a claim whose process dies is
-// freed when the store is opened again.
+// A Claim is the right to carry out the request of an idempotency key. Exactly
+// one of [Tx.FinishClaim] and [Tx.FreeClaim] ends it; a claim of a process that
+// died is freed when the store is opened again.
 type Claim struct {
 	IdempotencyKey
 	ID string // tells this claim from a later one of the same key
 }
 
-// A Reply is what was answered under an idempotency key.
+// A Reply is the stored reply of an idempotent request.
 type Reply struct {
-	Ref     string // what was made: the id of the response or resource
+	Ref     string // the id of the response or resource that was created
 	Status  int
-	Headers string // those to be sent again, as the owner of the route writes them
+	Headers string // to be sent again; encoded by the caller of FinishClaim
 	Body    string // UTF-8
 }
 
-// ClaimKey claims an idempotency key for a request whose body has that hash. When
-// the key's work is done, claimed is false and the stored reply is returned. A
-// key whose work still runs is CodeIdempotencyRunning; another body under the
-// same key is CodeIdempotencyReused, running or done.
+// ClaimKey claims an idempotency key for a request whose body has that hash. If
+// the request has finished, claimed is false and its stored reply is returned. A
+// request that still runs is CodeIdempotencyRunning; another body under the same
+// key is CodeIdempotencyReused, running or finished.
 //
-// In a transaction that also makes the resource and finishes the claim, nothing
-// is ever left running. A claim that is committed on its own belongs to this
-// life of this process.
+// A transaction that also creates the resource and finishes the claim leaves no
+// claim behind. A claim that is committed on its own belongs to this process and
+// is void when it ends.
 func (tx *Tx) ClaimKey(ctx context.Context, k IdempotencyKey, bodyHash string) (c Claim, r Reply, claimed bool, err error) {
 	now := db.Micros(tx.Now)
 	c = Claim{IdempotencyKey: k, ID: stoa.NewID("clm")}
@@ -50,8 +50,8 @@ func (tx *Tx) ClaimKey(ctx context.Context, k IdempotencyKey, bodyHash string) (
 		k.AccountID, k.Method, k.Path, k.Key, now); err != nil {
 		return c, r, false, err
 	}
-	// A row of a node that has died is taken over in place. Only one of several
-	// that try at once finds it so.
+	// A row of a dead node is taken over in place. Of several transactions that
+	// try at once only one succeeds.
 	n, err := tx.Exec(ctx, `INSERT INTO idempotency (account_id, method, path, key, body_hash, state, owner, claim, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, 'running', $6, $7, $8, $9)
 		ON CONFLICT (account_id, method, path, key) DO UPDATE
@@ -81,8 +81,9 @@ func (tx *Tx) ClaimKey(ctx context.Context, k IdempotencyKey, bodyHash string) (
 }
 
 // FinishClaim stores the reply of a claimed key, for [RepliesKept] from now. It
-// belongs in the transaction of what the reply cost or made. A claim that is no
-// longer ours is CodeConflict, so that the transaction does not commit.
+// belongs in the transaction of what the request cost or created. A claim that
+// another request has taken over is CodeConflict, so that the transaction is
+// rolled back.
 func (tx *Tx) FinishClaim(ctx context.Context, c Claim, r Reply) error {
 	n, err := tx.Exec(ctx, `UPDATE idempotency SET state = 'done', ref = $6, status = $7, headers = $8, body = $9, expires_at = $10
 		WHERE account_id = $1 AND method = $2 AND path = $3 AND key = $4 AND claim = $5 AND state = 'running'`,
@@ -93,16 +94,15 @@ func (tx *Tx) FinishClaim(ctx context.Context, c Claim, r Reply) error {
 	return err
 }
 
-// FreeClaim gives a claimed key back: what failed and cost nothing may be tried
-// again under it. It does nothing to a claim that is finished or not ours.
+// FreeClaim releases a claimed key: a request that failed and cost nothing may be
+// repeated under it. It does nothing to a claim that is finished or taken over.
 func (tx *Tx) FreeClaim(ctx context.Context, c Claim) error {
 	_, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE account_id = $1 AND method = $2 AND path = $3 AND key = $4 AND claim = $5 AND state = 'running'`,
 		c.AccountID, c.Method, c.Path, c.Key, c.ID)
 	return err
 }
 
-// PurgeReplies deletes up to limit replies whose time is over, and tells how
-// many there were.
+// PurgeReplies deletes up to limit expired replies and returns how many.
 func (tx *Tx) PurgeReplies(ctx context.Context, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM idempotency WHERE (account_id, method, path, key) IN
 		(SELECT account_id, method, path, key FROM idempotency WHERE state = 'done' AND expires_at <= $1 ORDER BY expires_at LIMIT $2)`,

@@ -12,7 +12,7 @@ import (
 
 const keyColumns = `id, account_id, name, hint, scopes, rpm, max_per_day, expires_at, revoked_at, last_used_at, created_at`
 
-// keyScan collects what Scan needs for a key; done puts it together.
+// keyScan holds the scanned columns of a key; done returns the key.
 type keyScan struct {
 	k                                stoa.Key
 	scopes                           string
@@ -51,7 +51,7 @@ func (tx *Tx) InsertKey(ctx context.Context, k stoa.Key, hash string) (stoa.Key,
 	return k, err
 }
 
-// KeyByHash finds a key and its account by the hash of the key's secret.
+// KeyByHash returns the key whose secret has that hash, and its account.
 func (tx *Tx) KeyByHash(ctx context.Context, hash string) (stoa.Key, stoa.Account, bool, error) {
 	var s keyScan
 	var a stoa.Account
@@ -64,7 +64,7 @@ func (tx *Tx) KeyByHash(ctx context.Context, hash string) (stoa.Key, stoa.Accoun
 	return s.done(), a, found, err
 }
 
-// Key is an account's key with that id; CodeNotFound where there is none.
+// Key returns an account's key with that id; CodeNotFound where there is none.
 func (tx *Tx) Key(ctx context.Context, accountID, id string) (stoa.Key, error) {
 	var s keyScan
 	found, err := tx.Get(ctx, `SELECT `+keyColumns+` FROM keys WHERE account_id = $1 AND id = $2`, []any{accountID, id}, s.dest()...)
@@ -78,16 +78,11 @@ func noKey(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no
 
 // Keys lists an account's keys, revoked and expired ones too.
 func (tx *Tx) Keys(ctx context.Context, accountID string, p Page) ([]stoa.Key, bool, error) {
-	where, order, args := p.clause(2)
-	var list []stoa.Key
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
+	return page(ctx, tx, p, func(rows *sql.Rows) (stoa.Key, error) {
 		var s keyScan
 		err := rows.Scan(s.dest()...)
-		list = append(list, s.done())
-		return err
-	}, `SELECT `+keyColumns+` FROM keys WHERE account_id = $1`+where+order, append([]any{accountID}, args...)...)
-	list, more := cut(list, p)
-	return list, more, err
+		return s.done(), err
+	}, `SELECT `+keyColumns+` FROM keys WHERE account_id = $1`, accountID)
 }
 
 // UpdateKey writes a key's name, scopes, limits, expiry and revocation;
@@ -101,7 +96,7 @@ func (tx *Tx) UpdateKey(ctx context.Context, k stoa.Key) error {
 	return err
 }
 
-// TouchKey notes that a key was used at that time, unless a later one is known.
+// TouchKey records that a key was used at that time, unless a later use is known.
 func (tx *Tx) TouchKey(ctx context.Context, id string, at time.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE keys SET last_used_at = $2 WHERE id = $1 AND last_used_at < $2`, id, db.Micros(at))
 	return err

@@ -17,12 +17,12 @@ type Lease struct {
 	Open      bool
 }
 
-// Left is what may still be spent.
+// Left returns what may still be spent.
 func (l Lease) Left() stoa.Credits { return l.Amount - l.Spent }
 
 // Lease moves all of an account's balance into the node's lease and returns it.
 // Leases of the account that belong to other nodes are closed first: there is
-// one node. A node that is dead gets nothing: ok is false.
+// one node. For a dead node nothing happens and ok is false.
 func (tx *Tx) Lease(ctx context.Context, accountID, nodeID string) (l Lease, ok bool, err error) {
 	alive, err := tx.NodeAlive(ctx, nodeID)
 	if err != nil || !alive {
@@ -33,14 +33,14 @@ func (tx *Tx) Lease(ctx context.Context, accountID, nodeID string) (l Lease, ok 
 }
 
 // LeaseDead is [Tx.Lease] for a node that was declared dead while a call was
-// under way. The lease is closed from the start: it serves to charge that call
-// and nothing else, and [Tx.Unlease] takes back what the charge left.
+// running. The lease is closed from the start: it pays for that call alone, and
+// [Tx.SettleDead] returns the rest to the balance.
 func (tx *Tx) LeaseDead(ctx context.Context, accountID, nodeID string) (Lease, error) {
 	return tx.lease(ctx, accountID, nodeID, false)
 }
 
-// lease does it in several statements, each of which sees what was committed
-// before it began: one statement for all would read a stale balance.
+// lease uses several statements, each of which sees what was committed before it
+// began; a single statement could read a stale balance.
 func (tx *Tx) lease(ctx context.Context, accountID, nodeID string, open bool) (Lease, error) {
 	l := Lease{AccountID: accountID, NodeID: nodeID, Open: open}
 	found := false
@@ -85,7 +85,7 @@ func (tx *Tx) lease(ctx context.Context, accountID, nodeID string, open bool) (L
 	return l, err
 }
 
-// closeOthers gives back what other nodes had leased of the account.
+// closeOthers closes the leases of the account that other nodes have.
 func (tx *Tx) closeOthers(ctx context.Context, accountID, nodeID string) error {
 	var left stoa.Credits
 	found, err := tx.Get(ctx, `SELECT CAST(COALESCE(SUM(amount - spent), 0) AS BIGINT) FROM leases WHERE account_id = $1 AND is_open = 1 AND node_id <> $2 HAVING COUNT(*) > 0`,
@@ -107,8 +107,8 @@ func (tx *Tx) SpendLease(ctx context.Context, id string, amount stoa.Credits) (b
 	return n == 1, err
 }
 
-// SettleDead books what was spent of a lease made by [Tx.LeaseDead] and gives
-// the rest back.
+// SettleDead records what was spent of a lease that [Tx.LeaseDead] returned, and
+// returns the rest to the balance.
 func (tx *Tx) SettleDead(ctx context.Context, l Lease, spent stoa.Credits) error {
 	if _, err := tx.Exec(ctx, `UPDATE leases SET amount = $2, spent = $2 WHERE id = $1 AND is_open = 0`, l.ID, int64(spent)); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (tx *Tx) SettleDead(ctx context.Context, l Lease, spent stoa.Credits) error
 	return err
 }
 
-// OpenLease reads the node's open lease of an account.
+// OpenLease returns the node's open lease of an account.
 func (tx *Tx) OpenLease(ctx context.Context, accountID, nodeID string) (Lease, bool, error) {
 	l := Lease{AccountID: accountID, NodeID: nodeID, Open: true}
 	found, err := tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`,
@@ -125,7 +125,7 @@ func (tx *Tx) OpenLease(ctx context.Context, accountID, nodeID string) (Lease, b
 	return l, found, err
 }
 
-// CloseLeases gives back all that a node has leased and not spent.
+// CloseLeases closes a node's leases; what is unspent goes back to the balances.
 func (tx *Tx) CloseLeases(ctx context.Context, nodeID string) error {
 	// The leases first: locks are taken in the order node, lease, account.
 	if _, err := tx.Exec(ctx, `UPDATE leases SET closed_at = $2 WHERE node_id = $1 AND is_open = 1`, nodeID, db.Micros(tx.Now)); err != nil {
@@ -139,14 +139,14 @@ func (tx *Tx) CloseLeases(ctx context.Context, nodeID string) error {
 	return err
 }
 
-// Funds is what the rows say of an account's credits.
+// Funds are an account's credits as stored.
 type Funds struct {
 	Granted stoa.Credits // sum of the grants
 	Balance stoa.Credits // not leased
 	Leased  stoa.Credits // leased and not spent
 }
 
-// Funds reads what an account has; CodeNotFound where there is none.
+// Funds returns an account's credits; CodeNotFound where there is no account.
 func (tx *Tx) Funds(ctx context.Context, accountID string) (Funds, error) {
 	var f Funds
 	found, err := tx.Get(ctx, `SELECT granted, balance,

@@ -18,7 +18,7 @@ const (
 	EntryCharge EntryKind = "charge"
 )
 
-// An Entry is one line of an account's book.
+// An Entry is one line of an account's ledger.
 type Entry struct {
 	ID        string // of the grant or charge
 	Kind      EntryKind
@@ -28,33 +28,30 @@ type Entry struct {
 	CreatedAt time.Time
 }
 
-// Entries lists an account's book. Charges that were purged are one entry per
+func scanEntry(rows *sql.Rows) (e Entry, err error) {
+	var created int64
+	err = rows.Scan(&e.ID, &e.Kind, &e.Effect, &e.Ref, &e.Reason, &created)
+	e.CreatedAt = db.Time(created)
+	return e, err
+}
+
+// Entries lists an account's ledger. Charges that were purged are one entry per
 // lease, dated like the newest of them, so that the entries still add up.
 func (tx *Tx) Entries(ctx context.Context, accountID string, p Page) ([]Entry, bool, error) {
 	where, order, args := p.clause(2)
 	part := func(name, columns, table string) string {
 		return `SELECT * FROM (SELECT ` + columns + ` FROM ` + table + ` WHERE account_id = $1` + where + order + `) AS ` + name
 	}
-	var list []Entry
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		var e Entry
-		var created int64
-		err := rows.Scan(&e.ID, &e.Kind, &e.Effect, &e.Ref, &e.Reason, &created)
-		e.CreatedAt = db.Time(created)
-		list = append(list, e)
-		return err
-	}, `SELECT id, kind, effect, ref, reason, created_at FROM (`+
+	rows, err := list(ctx, tx, scanEntry, `SELECT id, kind, effect, ref, reason, created_at FROM (`+
 		part(`granted`, `id, 'grant' AS kind, amount AS effect, COALESCE(external_ref, '') AS ref, reason, created_at`, `grants`)+` UNION ALL `+
 		part(`charged`, `id, 'charge' AS kind, -amount AS effect, id AS ref, served AS reason, created_at`, `charges`)+` UNION ALL `+
 		part(`purged`, `id, 'charge' AS kind, -amount AS effect, '' AS ref, 'receipts past their retention: ' || charges AS reason, created_at`,
 			`(SELECT lease_id AS id, account_id, charges, amount, last_at AS created_at FROM purged_charges) AS sums`)+
 		`) AS entries WHERE 1 = 1`+order, append([]any{accountID}, args...)...)
-	list, more := cut(list, p)
-	return list, more, err
+	return cut(p, rows, err)
 }
 
-// Dimensions are what usage can be grouped by, in the order that a row's Group
-// has them when all are asked for.
+// dimensions are what usage can be grouped by, with their SQL.
 var dimensions = map[string]string{
 	"day":     "CAST(created_at / 86400000000 AS BIGINT)",
 	"model":   "served",
@@ -65,7 +62,7 @@ var dimensions = map[string]string{
 	"endUser": "end_user",
 }
 
-// A UsageRow is what the calls of one group took.
+// A UsageRow is the usage of one group of calls.
 type UsageRow struct {
 	Group      []string // one for each dimension asked for; a day as 2006-01-02
 	Calls      int64
@@ -74,13 +71,13 @@ type UsageRow struct {
 	WrittenOff stoa.Credits
 }
 
-// maxUsageRows bounds what one question about usage can yield.
+// maxUsageRows limits the groups of one usage query.
 const maxUsageRows = 10_000
 
 // Usage sums an account's charges made at or after from and before to, grouped
 // by day, model, key, agent, space, session or endUser, ordered by the group. A
 // dimension that does not exist, or one named twice, is CodeInvalidValue, as is a
-// question with more than 10,000 groups.
+// query with more than 10,000 groups.
 func (tx *Tx) Usage(ctx context.Context, accountID string, from, to time.Time, by []string) ([]UsageRow, error) {
 	columns, isDay := "", make([]bool, len(by))
 	for i, d := range by {

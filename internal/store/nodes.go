@@ -6,10 +6,9 @@ import (
 	"stoa/internal/db"
 )
 
-// beginNode starts the life of this process. There is one node at a time (the
-// lock sees to that), so all others are dead: what they had leased goes back,
-// and what they were answering under an idempotency key is free to be tried
-// again.
+// beginNode registers this process as a node. There is one node at a time (the
+// lock ensures that), so all others are dead: their leases are closed, and the
+// idempotency keys of their unfinished requests are freed.
 func (tx *Tx) beginNode(ctx context.Context, id string) error {
 	now := db.Micros(tx.Now)
 	for _, s := range []struct {
@@ -31,8 +30,8 @@ func (tx *Tx) beginNode(ctx context.Context, id string) error {
 	return nil
 }
 
-// NodeAlive reports whether a node may still charge its leases, and keeps that
-// from changing until the commit.
+// NodeAlive reports whether a node may still charge its leases, and locks that
+// until the commit.
 func (tx *Tx) NodeAlive(ctx context.Context, id string) (bool, error) {
 	var alive bool
 	found, err := tx.Get(ctx, `SELECT alive FROM nodes WHERE id = $1`+tx.ForShare(), []any{id}, &alive)

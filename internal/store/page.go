@@ -7,14 +7,14 @@ import (
 	"stoa/internal/db"
 )
 
-// A Page asks for part of a list in order of creation, newest first.
+// A Page selects part of a list in order of creation, newest first.
 type Page struct {
 	Limit int    // most rows; 0: 20
 	Asc   bool   // oldest first
-	After Cursor // the last row of the page before; zero: from the start
+	After Cursor // the last row of the previous page; zero: from the start
 }
 
-// A Cursor is the place of a row in a list ordered by creation.
+// A Cursor is the position of a row in a list ordered by creation.
 type Cursor struct {
 	At time.Time
 	ID string
@@ -27,9 +27,9 @@ func (p Page) limit() int {
 	return p.Limit
 }
 
-// clause is the condition and order of the page over the columns created_at
-// and id, with the placeholders from $n on. One row more than asked for is
-// read, which reports whether there is another page.
+// clause returns the condition and the order of the page over the columns
+// created_at and id, with placeholders from $n on. It selects one row more than
+// the limit, which shows whether there is another page; see [cut].
 func (p Page) clause(n int) (where, order string, args []any) {
 	op, dir := "<", "DESC"
 	if p.Asc {
@@ -43,12 +43,4 @@ func (p Page) clause(n int) (where, order string, args []any) {
 	}
 	args = append(args, p.limit()+1)
 	return where, order + fmt.Sprintf(" LIMIT $%d", n), args
-}
-
-// cut drops the row that only told that there are more.
-func cut[T any](rows []T, p Page) ([]T, bool) {
-	if len(rows) > p.limit() {
-		return rows[:p.limit()], true
-	}
-	return rows, false
 }

@@ -9,18 +9,18 @@ import (
 	"stoa/internal/stoa"
 )
 
-// OldestPurge is how long a charge is kept at least: far longer than anybody
-// repeats a call under the same id.
+// OldestPurge is the shortest time for which a charge is kept, far longer than
+// any call is retried under the same id.
 const OldestPurge = 30 * 24 * time.Hour
 
-// PurgeReceipts takes up to limit of an account's charges made before that time
-// out of the table and leaves their sum per lease in purged_charges, so that the books still add
-// up to the last micro-credit. It tells how many it took; none are left when that
-// is less than limit.
+// PurgeReceipts deletes up to limit of an account's charges made before that time
+// and adds their sums per lease to purged_charges, so that the books still add
+// up to the last micro-credit. It returns how many it deleted; none are left when
+// that is less than limit.
 //
-// This is the one statement of the house that removes charges. It exists for
-// operators who must not keep receipts for ever; it corrects nothing. A time
-// less than [OldestPurge] ago is CodeInvalidValue.
+// This is the only statement that removes charges. It exists for operators who
+// must not keep receipts for ever; it corrects nothing. A time less than
+// [OldestPurge] ago is CodeInvalidValue.
 //
 // The policy test knows this statement by its text and refuses any other that
 // deletes charges. A purge that reset the account's books instead would leave

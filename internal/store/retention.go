@@ -14,7 +14,7 @@ func (tx *Tx) AccountsWithReceipts(ctx context.Context, before time.Time, after 
 		ORDER BY id LIMIT $3`, after, db.Micros(before), limit)
 }
 
-// SessionsWithEvents lists sessions that have stopped, have not moved since that
+// SessionsWithEvents lists sessions that have stopped, have not changed since that
 // time and still have events, by id and after the given one.
 func (tx *Tx) SessionsWithEvents(ctx context.Context, before time.Time, after string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM sessions s WHERE id > $1 AND updated_at < $2 AND status NOT IN ('queued', 'running')
@@ -22,8 +22,8 @@ func (tx *Tx) SessionsWithEvents(ctx context.Context, before time.Time, after st
 }
 
 // PurgeEvents deletes up to limit events of a session, the oldest first, if it has
-// stopped and not moved since that time. Its numbering goes on where it was. It
-// tells how many events it deleted.
+// stopped and not changed since that time. The numbering of later events does not
+// change. It returns how many events it deleted.
 func (tx *Tx) PurgeEvents(ctx context.Context, sessionID string, before time.Time, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM session_events WHERE session_id = $1 AND seq IN (SELECT seq FROM session_events WHERE session_id = $1 ORDER BY seq LIMIT $3)
 		AND EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND updated_at < $2 AND status NOT IN ('queued', 'running'))`,

@@ -10,16 +10,16 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A SessionRow is a session with its place in the queue, which no caller sees.
-// See docs/decisions/0020-session-rows-are-the-queue.md.
+// A SessionRow is a session with the columns of the work queue, which are not part
+// of the API. See docs/decisions/0020-session-rows-are-the-queue.md.
 type SessionRow struct {
 	stoa.Session
-	Owner    string    // the runner that has claimed it; empty unless running
-	Fence    int64     // raised by every claim; a worker writes only under its own
+	Owner    string    // the worker that has claimed it; empty unless running
+	Fence    int64     // incremented by every claim; a worker writes only under its own
 	Strikes  int       // attempts in a row that ended without a finished step, see docs/decisions/0021-lost-workers-are-counted-apart.md
 	WakeAt   time.Time // not to be claimed before
-	DueAt    time.Time // when the sweep must look at it; zero: never
-	CancelAt time.Time // when a cancel was requested that its worker has yet to see, see docs/decisions/0023-cancel-is-stored-first.md
+	DueAt    time.Time // its next deadline or expiry; zero: none
+	CancelAt time.Time // when a cancel was requested that its worker has not seen yet, see docs/decisions/0023-cancel-is-stored-first.md
 	ReplyID  string    // the message that holds the newest finished answer
 	// MaxSpend is what all turns together may spend; 0: no cap. [Tx.CapSession]
 	// sets it.
@@ -99,41 +99,32 @@ func (tx *Tx) InsertSession(ctx context.Context, r *SessionRow) error {
 	return tx.InsertTurn(ctx, r.Turn)
 }
 
-// Session is a session of an account's agent; CodeSessionNotFound where there is
-// none, or its agent has been deleted. An empty agentID stands for any.
+// Session returns a session of an account's agent; CodeSessionNotFound where there
+// is none, or its agent has been deleted. An empty agentID matches any agent.
 func (tx *Tx) Session(ctx context.Context, accountID, agentID, id string) (SessionRow, error) {
-	return tx.session(ctx, accountID, agentID, id, "")
-}
-
-// LockSession is [Tx.Session], and keeps the row from being changed until the
-// commit. Whoever writes anything of a session has locked it.
-func (tx *Tx) LockSession(ctx context.Context, accountID, agentID, id string) (SessionRow, error) {
-	if lock := tx.ForUpdate(); lock != "" {
-		// By itself: PostgreSQL does not lock the far side of an outer join, and a
-		// locked read of a join may pair a new row with an old turn.
-		var one int
-		if _, err := tx.Get(ctx, `SELECT 1 FROM sessions WHERE account_id = $1 AND id = $2`+lock, []any{accountID, id}, &one); err != nil {
-			return SessionRow{}, err
-		}
-	}
-	return tx.session(ctx, accountID, agentID, id, "")
-}
-
-func (tx *Tx) session(ctx context.Context, accountID, agentID, id, lock string) (r SessionRow, err error) {
-	found := false
-	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
-		found = true
-		r, err = scanSession(rows)
-		return err
-	}, `SELECT `+sessionColumns+sessionFrom+`WHERE s.account_id = $1 AND s.id = $2 AND ($3 = '' OR s.agent_id = $3)`+lock, accountID, id, agentID)
+	r, found, err := first(ctx, tx, scanSession, `SELECT `+sessionColumns+sessionFrom+`WHERE s.account_id = $1 AND s.id = $2 AND ($3 = '' OR s.agent_id = $3)`, accountID, id, agentID)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeSessionNotFound, "There is no such session.")
 	}
 	return r, err
 }
 
-// SaveSession writes what changes in the life of a session, its newest turn
-// included. The row must have been locked in this transaction.
+// LockSession is [Tx.Session], and locks the row until the commit. Every
+// transaction that writes to a session must lock it first.
+func (tx *Tx) LockSession(ctx context.Context, accountID, agentID, id string) (SessionRow, error) {
+	if lock := tx.ForUpdate(); lock != "" {
+		// A statement of its own: PostgreSQL does not lock the nullable side of an
+		// outer join, and a locking join may pair a new row with an old turn.
+		var one int
+		if _, err := tx.Get(ctx, `SELECT 1 FROM sessions WHERE account_id = $1 AND id = $2`+lock, []any{accountID, id}, &one); err != nil {
+			return SessionRow{}, err
+		}
+	}
+	return tx.Session(ctx, accountID, agentID, id)
+}
+
+// SaveSession writes the columns of a session that can change, and its newest
+// turn. The row must be locked by this transaction.
 func (tx *Tx) SaveSession(ctx context.Context, r *SessionRow) error {
 	r.Revision++
 	r.UpdatedAt = tx.Now
@@ -159,8 +150,8 @@ func (tx *Tx) SaveSession(ctx context.Context, r *SessionRow) error {
 	return tx.UpdateTurn(ctx, r.Turn)
 }
 
-// NextSeq takes the next event number for a worker that still has its lease,
-// and reports whether it does.
+// NextSeq takes the next event number for a worker; ok reports whether the worker
+// still owns the session under that fence.
 func (tx *Tx) NextSeq(ctx context.Context, accountID, id, owner string, fence int64) (seq int64, ok bool, err error) {
 	ok, err = tx.Get(ctx, `UPDATE sessions SET last_seq = last_seq + 1, revision = revision + 1
 		WHERE account_id = $1 AND id = $2 AND owner = $3 AND fence = $4 AND status = 'running' RETURNING last_seq`,
@@ -179,49 +170,39 @@ func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p
 	args, cond := narrow([]any{accountID}, "s.agent_id", f.AgentID, "s.external_id", f.ExternalID,
 		"s.trigger_type", f.TriggerType, "s.trigger_id", f.TriggerID, "s.status", string(f.Status), "s.external_user_id", f.ExternalUserID)
 	if f.ExternalUserID != "" {
-		cond += ` AND s.external_user_id <> ''` // says that the partial index will do
+		cond += ` AND s.external_user_id <> ''` // lets the partial index on external_user_id be used
 	}
-	// The page is cut from the narrow rows first; only those left are joined.
+	// The page is selected from the narrow rows first; only those are joined.
 	where, order, more := p.clause(len(args) + 1)
 	inner := `SELECT * FROM sessions s WHERE s.account_id = $1` + cond + where + order
 	dir := ` ORDER BY s.created_at DESC, s.id DESC`
 	if p.Asc {
 		dir = ` ORDER BY s.created_at, s.id`
 	}
-	var list []stoa.Session
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
+	rows, err := list(ctx, tx, func(rows *sql.Rows) (stoa.Session, error) {
 		r, err := scanSession(rows)
-		list = append(list, r.Session)
-		return err
+		return r.Session, err
 	}, `SELECT `+sessionColumns+` FROM (`+inner+`) s JOIN turns t ON t.session_id = s.id AND t.number = s.turn
 		LEFT JOIN messages m ON m.id = s.reply_id LEFT JOIN inputs i ON i.id = s.input_id`+dir, append(args, more...)...)
-	list, another := cut(list, p)
-	return list, another, err
+	return cut(p, rows, err)
 }
 
-// SessionIDs gives sessions of an agent, oldest first.
+// SessionIDs returns the ids of an agent's sessions, oldest first.
 func (tx *Tx) SessionIDs(ctx context.Context, accountID, agentID string, limit int) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2 ORDER BY created_at, id LIMIT $3`, accountID, agentID, limit)
 }
 
-// ActiveSessions gives the sessions of an agent whose turn can still go on.
+// ActiveSessions returns the ids of an agent's sessions whose turn has not ended.
 func (tx *Tx) ActiveSessions(ctx context.Context, accountID, agentID string) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2
 		AND status IN ('queued', 'running', 'waiting_for_input') ORDER BY created_at, id`, accountID, agentID)
 }
 
 func (tx *Tx) texts(ctx context.Context, query string, args ...any) ([]string, error) {
-	var list []string
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		var s string
-		err := rows.Scan(&s)
-		list = append(list, s)
-		return err
-	}, query, args...)
-	return list, err
+	return list(ctx, tx, scanText, query, args...)
 }
 
-// RemoveSession removes a session with all that belongs to it. Its charges stay.
+// RemoveSession deletes a session and all that belongs to it except its charges.
 func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
 	n, err := tx.Exec(ctx, `DELETE FROM sessions WHERE account_id = $1 AND id = $2`, accountID, id)
 	if err != nil || n == 0 {
@@ -245,14 +226,5 @@ func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
 
 // SessionReceipts lists the charges of a session's steps.
 func (tx *Tx) SessionReceipts(ctx context.Context, accountID, sessionID string, p Page) ([]Receipt, bool, error) {
-	where, order, more := p.clause(3)
-	var list []Receipt
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		r, err := scanReceipt(rows)
-		list = append(list, r)
-		return err
-	}, `SELECT `+receiptColumns+` FROM charges WHERE account_id = $1 AND session_id = $2 AND session_id <> ''`+where+order,
-		append([]any{accountID, sessionID}, more...)...)
-	list, another := cut(list, p)
-	return list, another, err
+	return page(ctx, tx, p, scanReceipt, `SELECT `+receiptColumns+` FROM charges WHERE account_id = $1 AND session_id = $2 AND session_id <> ''`, accountID, sessionID)
 }

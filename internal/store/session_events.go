@@ -9,9 +9,9 @@ import (
 	"stoa/internal/stoa"
 )
 
-// InsertEvents adds to the log of a session. Their numbers must follow the last
-// one's; the session is locked in this transaction, or the number was taken with
-// NextSeq.
+// InsertEvents appends to the event log of a session. The numbers must follow the
+// last one; the session is locked by this transaction, or the number was taken
+// with NextSeq.
 // See docs/decisions/0022-one-event-log-for-every-reader.md.
 func (tx *Tx) InsertEvents(ctx context.Context, sessionID string, events []stoa.SessionEvent) error {
 	for _, e := range events {
@@ -23,30 +23,24 @@ func (tx *Tx) InsertEvents(ctx context.Context, sessionID string, events []stoa.
 	return nil
 }
 
-// Events gives at most limit events of a session after that number, in order.
+// Events returns at most limit events of a session after that number, in order.
 func (tx *Tx) Events(ctx context.Context, sessionID string, after int64, limit int) ([]stoa.SessionEvent, error) {
-	return tx.events(ctx, `SELECT seq, type, at, data FROM session_events WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, sessionID, after, limit)
+	return list(ctx, tx, scanEvent, `SELECT seq, type, at, data FROM session_events WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, sessionID, after, limit)
 }
 
-// Deltas gives the deltas of a session from that number on.
+// Deltas returns the message deltas of a session from that event number on.
 func (tx *Tx) Deltas(ctx context.Context, sessionID string, from int64) ([]stoa.SessionEvent, error) {
-	return tx.events(ctx, `SELECT seq, type, at, data FROM session_events WHERE session_id = $1 AND seq >= $2 AND type = 'message.delta' ORDER BY seq`, sessionID, from)
+	return list(ctx, tx, scanEvent, `SELECT seq, type, at, data FROM session_events WHERE session_id = $1 AND seq >= $2 AND type = 'message.delta' ORDER BY seq`, sessionID, from)
 }
 
-func (tx *Tx) events(ctx context.Context, query string, args ...any) ([]stoa.SessionEvent, error) {
-	var list []stoa.SessionEvent
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		var e stoa.SessionEvent
-		var at int64
-		err := rows.Scan(&e.Seq, &e.Type, &at, &e.Data)
-		e.At = db.Time(at)
-		list = append(list, e)
-		return err
-	}, query, args...)
-	return list, err
+func scanEvent(rows *sql.Rows) (e stoa.SessionEvent, err error) {
+	var at int64
+	err = rows.Scan(&e.Seq, &e.Type, &at, &e.Data)
+	e.At = db.Time(at)
+	return e, err
 }
 
-// LastSeqs tells the number of the newest event of each session.
+// LastSeqs returns the number of the newest event of each session that exists.
 func (tx *Tx) LastSeqs(ctx context.Context, ids []string) (map[string]int64, error) {
 	seqs := make(map[string]int64, len(ids))
 	for _, id := range ids {
@@ -62,8 +56,8 @@ func (tx *Tx) LastSeqs(ctx context.Context, ids []string) (map[string]int64, err
 	return seqs, nil
 }
 
-// InsertSources adds what answers of a turn could rest on; what is there already
-// stays as it is.
+// InsertSources adds passages that the answer of a turn could be based on; those
+// that are stored already stay as they are.
 func (tx *Tx) InsertSources(ctx context.Context, sessionID string, sources []stoa.Source) error {
 	for _, s := range sources {
 		if _, err := tx.Exec(ctx, `INSERT INTO sources (session_id, turn, path, sha256, from_line, to_line, via)
@@ -75,40 +69,37 @@ func (tx *Tx) InsertSources(ctx context.Context, sessionID string, sources []sto
 	return nil
 }
 
-// Sources gives what the answers of a session could rest on, by turn and path.
-// turn 0 is all of them.
+// Sources returns the passages that the answers of a session could be based on,
+// by turn and path. turn 0 selects all turns.
 func (tx *Tx) Sources(ctx context.Context, sessionID string, turn int64) ([]stoa.Source, error) {
-	var list []stoa.Source
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		var s stoa.Source
-		err := rows.Scan(&s.Turn, &s.Path, &s.SHA256, &s.FromLine, &s.ToLine, &s.Via)
-		list = append(list, s)
-		return err
+	return list(ctx, tx, func(rows *sql.Rows) (s stoa.Source, err error) {
+		err = rows.Scan(&s.Turn, &s.Path, &s.SHA256, &s.FromLine, &s.ToLine, &s.Via)
+		return s, err
 	}, `SELECT turn, path, sha256, from_line, to_line, via FROM sources WHERE session_id = $1 AND ($2 = 0 OR turn = $2)
 		ORDER BY turn, path, from_line, to_line, via, sha256`, sessionID, turn)
-	return list, err
 }
 
-// NextInLine gives the next account, by id and after the given one, that has a
-// session to be claimed. Going round this way, no account waits for another's
-// long queue.
-func (tx *Tx) NextInLine(ctx context.Context, afterAccount string) (accountID string, found bool, err error) {
+// NextQueuedAccount returns the first account with an id after the given one that
+// has a session to be claimed. Going round this way, no account waits for the long
+// queue of another.
+func (tx *Tx) NextQueuedAccount(ctx context.Context, afterAccount string) (accountID string, found bool, err error) {
 	found, err = tx.Get(ctx, `SELECT account_id FROM sessions WHERE status = 'queued' AND account_id > $1 AND wake_at <= $2
 		ORDER BY account_id LIMIT 1`, []any{afterAccount, db.Micros(tx.Now)}, &accountID)
 	return accountID, found, err
 }
 
-// A Line is an account's place in the queue.
-type Line struct {
-	Plan    string   // the account's
-	Running int      // sessions of the account that run
+// An AccountQueue is the work queue of one account.
+type AccountQueue struct {
+	Plan    string   // of the account
+	Running int      // running sessions
 	Next    []string // sessions that may be claimed, those that have waited longest first
 }
 
-// Line looks at an account's queue, at most limit sessions of it. On PostgreSQL
-// it keeps others from claiming of this account until the commit.
-func (tx *Tx) Line(ctx context.Context, accountID string, limit int) (Line, error) {
-	var l Line
+// AccountQueue returns an account's queue, at most limit sessions of it. On
+// PostgreSQL it locks the account, so that nobody else claims its sessions until
+// the commit.
+func (tx *Tx) AccountQueue(ctx context.Context, accountID string, limit int) (AccountQueue, error) {
+	var l AccountQueue
 	if _, err := tx.Get(ctx, `SELECT plan FROM accounts WHERE id = $1`+tx.ForUpdate(), []any{accountID}, &l.Plan); err != nil {
 		return l, err
 	}
@@ -121,26 +112,26 @@ func (tx *Tx) Line(ctx context.Context, accountID string, limit int) (Line, erro
 	return l, err
 }
 
-// QueuedSessions counts an account's sessions that wait to be claimed, up to
-// limit.
+// QueuedSessions returns how many of an account's sessions wait to be claimed,
+// counted up to limit.
 func (tx *Tx) QueuedSessions(ctx context.Context, accountID string, limit int) (n int, err error) {
 	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM sessions WHERE status = 'queued' AND account_id = $1 LIMIT $2) q`, []any{accountID, limit}, &n)
 	return n, err
 }
 
-// Chores is what there is to do in the house, as one cheap look tells.
-type Chores struct {
+// PendingWork reports what the worker must do.
+type PendingWork struct {
 	Queued  bool      // a session can be claimed, as far as its account lets it
 	Due     bool      // a deadline or expiry has passed
-	Orphans bool      // a session is claimed by a runner that is gone
+	Orphans bool      // a session is claimed by a worker that is gone
 	Hidden  bool      // a deleted agent still has rows
 	WakeAt  time.Time // when the next session that may not be claimed yet may be; zero: none
 	DueAt   time.Time // the next deadline; zero: none
 }
 
-// Chores looks for what there is to do, without scanning any table.
-func (tx *Tx) Chores(ctx context.Context) (Chores, error) {
-	var c Chores
+// PendingWork reports what the worker must do. It uses indexes alone.
+func (tx *Tx) PendingWork(ctx context.Context) (PendingWork, error) {
+	var c PendingWork
 	var wake, due int64
 	now := db.Micros(tx.Now)
 	_, err := tx.Get(ctx, `SELECT
@@ -162,31 +153,31 @@ func (tx *Tx) Chores(ctx context.Context) (Chores, error) {
 	return c, nil
 }
 
-// DueSessions gives sessions whose due time has passed, the oldest first.
+// DueSessions returns sessions whose due time has passed, the oldest first.
 func (tx *Tx) DueSessions(ctx context.Context, limit int) ([]Ref, error) {
-	return tx.refs(ctx, `SELECT account_id, id FROM sessions WHERE due_at > 0 AND due_at <= $1 ORDER BY due_at LIMIT $2`, db.Micros(tx.Now), limit)
+	return list(ctx, tx, scanRef, `SELECT account_id, id FROM sessions WHERE due_at > 0 AND due_at <= $1 ORDER BY due_at LIMIT $2`, db.Micros(tx.Now), limit)
 }
 
-// Orphans gives running sessions whose runner is gone.
+// Orphans returns running sessions whose worker is gone.
 func (tx *Tx) Orphans(ctx context.Context, limit int) ([]Ref, error) {
-	return tx.refs(ctx, `SELECT s.account_id, s.id FROM sessions s WHERE s.status = 'running'
+	return list(ctx, tx, scanRef, `SELECT s.account_id, s.id FROM sessions s WHERE s.status = 'running'
 		AND NOT EXISTS (SELECT 1 FROM runners r WHERE r.id = s.owner AND r.expires_at > $1) LIMIT $2`, db.Micros(tx.Now), limit)
 }
 
-// SessionsOf gives the sessions that a runner has claimed.
+// SessionsOf returns the sessions that a worker has claimed.
 func (tx *Tx) SessionsOf(ctx context.Context, runner string) ([]Ref, error) {
-	return tx.refs(ctx, `SELECT account_id, id FROM sessions WHERE status = 'running' AND owner = $1`, runner)
+	return list(ctx, tx, scanRef, `SELECT account_id, id FROM sessions WHERE status = 'running' AND owner = $1`, runner)
 }
 
-// RunnerAlive reports whether a runner's leases still hold.
+// RunnerAlive reports whether a worker's lease has not expired.
 func (tx *Tx) RunnerAlive(ctx context.Context, id string) (bool, error) {
 	var one int
 	return tx.Get(ctx, `SELECT 1 FROM runners WHERE id = $1 AND expires_at > $2`, []any{id, db.Micros(tx.Now)}, &one)
 }
 
-// Beat makes a runner's leases hold until then, and tells which of its sessions
-// a cancel was asked for.
-func (tx *Tx) Beat(ctx context.Context, id string, until time.Time) (cancelled []string, err error) {
+// Heartbeat extends a worker's lease, and returns those of its sessions for which
+// a cancel was requested.
+func (tx *Tx) Heartbeat(ctx context.Context, id string, until time.Time) (cancelled []string, err error) {
 	if _, err := tx.Exec(ctx, `INSERT INTO runners (id, expires_at) VALUES ($1, $2)
 		ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at`, id, db.Micros(until)); err != nil {
 		return nil, err
@@ -194,14 +185,14 @@ func (tx *Tx) Beat(ctx context.Context, id string, until time.Time) (cancelled [
 	return tx.texts(ctx, `SELECT id FROM sessions WHERE status = 'running' AND owner = $1 AND cancel_at > 0`, id)
 }
 
-// EndRunners makes the leases of all runners void but those of the given one,
-// which may be empty: of a process that is alone on its store.
+// EndRunners ends the leases of all workers except the given one, which may be
+// empty: for a process that is the only one on its store.
 func (tx *Tx) EndRunners(ctx context.Context, but string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM runners WHERE id <> $1`, but)
 	return err
 }
 
-// EndRunner makes the leases of one runner void.
+// EndRunner ends the lease of one worker.
 func (tx *Tx) EndRunner(ctx context.Context, id string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM runners WHERE id = $1`, id)
 	return err

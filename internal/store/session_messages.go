@@ -9,26 +9,28 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A MessageRow is a message with its place in the session and in its log.
+// A MessageRow is a message with its position in the session and in its event log.
 type MessageRow struct {
 	stoa.SessionMessage
 	Place    int64 // from 1; set by InsertMessage
-	FirstSeq int64 // of the event that made it known
+	FirstSeq int64 // number of the event that announced it
 }
 
 const messageColumns = `id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at`
 
+func scanMessage(rows *sql.Rows) (m MessageRow, err error) {
+	var created int64
+	err = rows.Scan(&m.ID, &m.SessionID, &m.Place, &m.Turn, &m.Step, &m.Role, &m.Kind, &m.Status, &m.Text, &m.FirstSeq, &created)
+	m.CreatedAt = db.Time(created)
+	return m, err
+}
+
 func (tx *Tx) messages(ctx context.Context, where string, args ...any) ([]MessageRow, error) {
-	var list []MessageRow
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		var m MessageRow
-		var created int64
-		err := rows.Scan(&m.ID, &m.SessionID, &m.Place, &m.Turn, &m.Step, &m.Role, &m.Kind, &m.Status, &m.Text, &m.FirstSeq, &created)
-		m.CreatedAt = db.Time(created)
-		list = append(list, m)
-		return err
-	}, `SELECT `+messageColumns+` FROM messages WHERE `+where, args...)
-	return list, err
+	return list(ctx, tx, scanMessage, `SELECT `+messageColumns+` FROM messages WHERE `+where, args...)
+}
+
+func (tx *Tx) message(ctx context.Context, where string, args ...any) (MessageRow, bool, error) {
+	return first(ctx, tx, scanMessage, `SELECT `+messageColumns+` FROM messages WHERE `+where, args...)
 }
 
 // InsertMessage adds a message at the end of its session.
@@ -46,15 +48,15 @@ func (tx *Tx) UpdateMessage(ctx context.Context, m stoa.SessionMessage) error {
 	return err
 }
 
-// PlaceMessageLast moves a message behind all others: one that waited while its
-// predecessors were answered.
+// PlaceMessageLast moves a message behind all others: one that was queued while
+// earlier messages were answered.
 func (tx *Tx) PlaceMessageLast(ctx context.Context, sessionID, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE messages SET place = (SELECT MAX(place) + 1 FROM messages WHERE session_id = $1) WHERE session_id = $1 AND id = $2`, sessionID, id)
 	return err
 }
 
-// Messages gives messages of a session in their order, or newest first with
-// desc. after is the place to go on after; 0: from the start.
+// Messages returns messages of a session in their order, or newest first with
+// desc. It starts after the place after; 0: at the start.
 func (tx *Tx) Messages(ctx context.Context, sessionID string, after int64, limit int, desc bool) ([]MessageRow, bool, error) {
 	p := Page{Limit: limit}
 	where := `session_id = $1 AND place > $2 ORDER BY place LIMIT $3`
@@ -62,39 +64,30 @@ func (tx *Tx) Messages(ctx context.Context, sessionID string, after int64, limit
 		where = `session_id = $1 AND ($2 = 0 OR place < $2) ORDER BY place DESC LIMIT $3`
 	}
 	list, err := tx.messages(ctx, where, sessionID, after, p.limit()+1)
-	list, more := cut(list, p)
-	return list, more, err
+	return cut(p, list, err)
 }
 
-// Message is one message of a session, and whether there is one.
+// Message returns one message of a session, and whether it exists.
 func (tx *Tx) Message(ctx context.Context, sessionID, id string) (MessageRow, bool, error) {
-	return one(tx.messages(ctx, `session_id = $1 AND id = $2`, sessionID, id))
+	return tx.message(ctx, `session_id = $1 AND id = $2`, sessionID, id)
 }
 
-// StepMessage is the message that a step has begun to write, if any.
+// StepMessage returns the message that a step has begun to write, if any.
 func (tx *Tx) StepMessage(ctx context.Context, sessionID string, turn, step int64) (MessageRow, bool, error) {
-	return one(tx.messages(ctx, `session_id = $1 AND turn = $2 AND step = $3 AND kind IN ('reply', 'comment')`, sessionID, turn, step))
+	return tx.message(ctx, `session_id = $1 AND turn = $2 AND step = $3 AND kind IN ('reply', 'comment')`, sessionID, turn, step)
 }
 
-// OpenMessages gives the messages of a turn that are still being written.
+// OpenMessages returns the messages of a turn that are still being written.
 func (tx *Tx) OpenMessages(ctx context.Context, sessionID string, turn int64) ([]MessageRow, error) {
 	return tx.messages(ctx, `session_id = $1 AND turn = $2 AND status = 'in_progress' ORDER BY place`, sessionID, turn)
 }
 
-// QueuedMessages gives the messages that wait for their turn, in order.
+// QueuedMessages returns the messages that wait to be answered, in order.
 func (tx *Tx) QueuedMessages(ctx context.Context, sessionID string) ([]MessageRow, error) {
 	return tx.messages(ctx, `session_id = $1 AND status = 'queued' ORDER BY place`, sessionID)
 }
 
-func one[T any](list []T, err error) (T, bool, error) {
-	if err != nil || len(list) == 0 {
-		var none T
-		return none, false, err
-	}
-	return list[0], true, nil
-}
-
-// inputScan collects what Scan needs for an input; done puts it together.
+// inputScan holds the scanned columns of an input; done returns the input.
 type inputScan struct {
 	v                          stoa.Input
 	options                    string
@@ -117,7 +110,7 @@ func (s *inputScan) done(sessionID string) (stoa.Input, error) {
 	return s.v, jsonx.Unmarshal([]byte(s.options), &s.v.Options)
 }
 
-// InsertInput adds what an agent asks of its user.
+// InsertInput adds a question of an agent to its user.
 func (tx *Tx) InsertInput(ctx context.Context, in stoa.Input) error {
 	options, err := jsonText(in.Options)
 	if err != nil {
@@ -140,7 +133,7 @@ func (tx *Tx) UpdateInput(ctx context.Context, in stoa.Input) error {
 	return err
 }
 
-// Input is an input of a session, and whether there is one.
+// Input returns an input of a session, and whether it exists.
 func (tx *Tx) Input(ctx context.Context, sessionID, id string) (stoa.Input, bool, error) {
 	var s inputScan
 	found, err := tx.Get(ctx, `SELECT `+inputColumns+` FROM inputs WHERE session_id = $1 AND id = $2`, []any{sessionID, id}, s.dest()...)

@@ -12,7 +12,7 @@ import (
 const turnColumns = `t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
 	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at`
 
-// turnScan collects what Scan needs for a turn; done puts it together.
+// turnScan holds the scanned columns of a turn; done returns the turn.
 type turnScan struct {
 	t                                    stoa.Turn
 	f                                    stoa.Failure
@@ -35,7 +35,7 @@ func (s *turnScan) done(sessionID string) stoa.Turn {
 	return s.t
 }
 
-// InsertTurn adds a turn to a session that this transaction has locked or made.
+// InsertTurn adds a turn to a session that this transaction has locked or created.
 func (tx *Tx) InsertTurn(ctx context.Context, t stoa.Turn) error {
 	_, err := tx.Exec(ctx, `INSERT INTO turns (session_id, number, id, status, reason, attempt, message_id, retry_of, failure_code, failure_message, failure_retryable,
 			spent, created_at, started_at, finished_at, deadline_at)
@@ -44,7 +44,7 @@ func (tx *Tx) InsertTurn(ctx context.Context, t stoa.Turn) error {
 	return err
 }
 
-// UpdateTurn writes what changes in the life of a turn.
+// UpdateTurn writes the columns of a turn that can change.
 func (tx *Tx) UpdateTurn(ctx context.Context, t stoa.Turn) error {
 	var f stoa.Failure
 	if t.Failure != nil {
@@ -57,26 +57,23 @@ func (tx *Tx) UpdateTurn(ctx context.Context, t stoa.Turn) error {
 	return err
 }
 
-// Turns gives turns of a session by number, or the newest first with desc. after
-// is the number to go on after; 0: from the start.
+// Turns returns turns of a session by number, or the newest first with desc. It
+// starts after the number after; 0: at the start.
 func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit int, desc bool) ([]stoa.Turn, bool, error) {
 	p := Page{Limit: limit}
 	cond := ` AND t.number > $2 ORDER BY t.number LIMIT $3`
 	if desc {
 		cond = ` AND ($2 = 0 OR t.number < $2) ORDER BY t.number DESC LIMIT $3`
 	}
-	var list []stoa.Turn
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
+	list, err := list(ctx, tx, func(rows *sql.Rows) (stoa.Turn, error) {
 		var s turnScan
 		err := rows.Scan(s.dest()...)
-		list = append(list, s.done(sessionID))
-		return err
+		return s.done(sessionID), err
 	}, `SELECT `+turnColumns+` FROM turns t WHERE t.session_id = $1`+cond, sessionID, after, p.limit()+1)
-	list, more := cut(list, p)
-	return list, more, err
+	return cut(p, list, err)
 }
 
-// Retried gives the numbers of a session's turns that a later turn does again.
+// Retried returns the numbers of a session's turns that a later turn retries.
 func (tx *Tx) Retried(ctx context.Context, sessionID string) (map[int64]bool, error) {
 	again := map[int64]bool{}
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
@@ -100,8 +97,8 @@ func (tx *Tx) InsertStep(ctx context.Context, s stoa.Step) error {
 	return err
 }
 
-// InsertStepResult records what a tool answered to the call at that place
-// (from 0) of a step. A result that is there already is an error.
+// InsertStepResult records the result of the tool call at that place (from 0) of a
+// step. A result that is there already is an error.
 func (tx *Tx) InsertStepResult(ctx context.Context, sessionID string, turn, step int64, place int, r stoa.ToolResult) error {
 	_, err := tx.Exec(ctx, `INSERT INTO step_results (session_id, turn, step, place, call_id, name, content, is_error, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
@@ -109,7 +106,7 @@ func (tx *Tx) InsertStepResult(ctx context.Context, sessionID string, turn, step
 	return err
 }
 
-// Steps gives the recorded steps of a turn in order, with their results.
+// Steps returns the recorded steps of a turn in order, with their results.
 func (tx *Tx) Steps(ctx context.Context, sessionID string, turn int64) ([]stoa.Step, error) {
 	var list []stoa.Step
 	err := tx.Query(ctx, func(rows *sql.Rows) error {

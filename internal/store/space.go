@@ -44,8 +44,8 @@ func (tx *Tx) InsertSpace(ctx context.Context, s stoa.Space) (stoa.Space, error)
 	return s, err
 }
 
-// DefaultSpace is the account's default space, which is made when it is first
-// asked for; CodeNotFound where there is no such account.
+// DefaultSpace returns the account's default space and creates it if there is
+// none; CodeNotFound where there is no such account.
 func (tx *Tx) DefaultSpace(ctx context.Context, accountID string) (stoa.Space, error) {
 	var id string
 	found, err := tx.Get(ctx, `SELECT default_space_id FROM accounts WHERE id = $1`+tx.ForUpdate(), []any{accountID}, &id)
@@ -65,18 +65,13 @@ func (tx *Tx) DefaultSpace(ctx context.Context, accountID string) (stoa.Space, e
 	return s, err
 }
 
-// Space is an account's space; CodeSpaceNotFound where there is none.
+// Space returns an account's space; CodeSpaceNotFound where there is none.
 func (tx *Tx) Space(ctx context.Context, accountID, id string) (stoa.Space, error) {
 	return tx.space(ctx, accountID, id, "")
 }
 
 func (tx *Tx) space(ctx context.Context, accountID, id, lock string) (s stoa.Space, err error) {
-	found := false
-	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
-		found = true
-		s, err = scanSpace(rows)
-		return err
-	}, `SELECT `+spaceColumns+` FROM spaces WHERE account_id = $1 AND id = $2`+lock, accountID, id)
+	s, found, err := first(ctx, tx, scanSpace, `SELECT `+spaceColumns+` FROM spaces WHERE account_id = $1 AND id = $2`+lock, accountID, id)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeSpaceNotFound, "There is no such space.").At("spaceId")
 	}
@@ -86,19 +81,11 @@ func (tx *Tx) space(ctx context.Context, accountID, id, lock string) (s stoa.Spa
 // Spaces lists an account's spaces; an external id narrows it.
 func (tx *Tx) Spaces(ctx context.Context, accountID, externalID string, p Page) ([]stoa.Space, bool, error) {
 	args, cond := narrow([]any{accountID}, "external_id", externalID)
-	where, order, more := p.clause(len(args) + 1)
-	var list []stoa.Space
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		s, err := scanSpace(rows)
-		list = append(list, s)
-		return err
-	}, `SELECT `+spaceColumns+` FROM spaces WHERE account_id = $1`+cond+where+order, append(args, more...)...)
-	list, another := cut(list, p)
-	return list, another, err
+	return page(ctx, tx, p, scanSpace, `SELECT `+spaceColumns+` FROM spaces WHERE account_id = $1`+cond, args...)
 }
 
-// EditSpace has fn change a space and writes it: name, description, external id,
-// metadata. What fn sees cannot change meanwhile, so that is the place to
+// EditSpace lets fn change a space and writes the result: name, description,
+// external id, metadata. The space is locked meanwhile, so fn is the place to
 // compare revisions; its error is returned and nothing is written.
 func (tx *Tx) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa.Space) error) (stoa.Space, error) {
 	s, err := tx.space(ctx, accountID, id, tx.ForUpdate())
@@ -123,8 +110,8 @@ func (tx *Tx) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa
 	return s, err
 }
 
-// DeleteSpace removes a space that has no agents any more; one that does not
-// exist is no error. Runner.DeleteSpace is the verb that also sees to agents.
+// DeleteSpace removes a space that has no agents; one that does not exist is no
+// error. Its agents must have been deleted before.
 func (tx *Tx) DeleteSpace(ctx context.Context, accountID, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE accounts SET default_space_id = '' WHERE id = $1 AND default_space_id = $2`, accountID, id); err != nil {
 		return err
@@ -133,8 +120,8 @@ func (tx *Tx) DeleteSpace(ctx context.Context, accountID, id string) error {
 	return err
 }
 
-// AgentsOf gives the ids of all agents of a space, and keeps the space from
-// getting more until the commit.
+// AgentsOf returns the ids of all agents of a space, and locks the space against
+// new ones until the commit.
 func (tx *Tx) AgentsOf(ctx context.Context, accountID, spaceID string) ([]string, error) {
 	if _, err := tx.space(ctx, accountID, spaceID, tx.ForUpdate()); err != nil {
 		if stoa.CodeOf(err) == stoa.CodeSpaceNotFound {
@@ -142,14 +129,7 @@ func (tx *Tx) AgentsOf(ctx context.Context, accountID, spaceID string) ([]string
 		}
 		return nil, err
 	}
-	var ids []string
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		var id string
-		err := rows.Scan(&id)
-		ids = append(ids, id)
-		return err
-	}, `SELECT id FROM agents WHERE account_id = $1 AND space_id = $2 AND deleted_at = 0 ORDER BY created_at, id`, accountID, spaceID)
-	return ids, err
+	return tx.texts(ctx, `SELECT id FROM agents WHERE account_id = $1 AND space_id = $2 AND deleted_at = 0 ORDER BY created_at, id`, accountID, spaceID)
 }
 
 func externalIDTaken(noun, id string) error {
@@ -169,8 +149,8 @@ func jsonText[T any](v T) (string, error) {
 	return string(b), err
 }
 
-// narrow adds equality conditions, in pairs of column and value, for the values
-// that are not empty.
+// narrow returns args and the SQL of equality conditions, from pairs of column and
+// value, for the values that are not empty.
 func narrow(args []any, pairs ...string) ([]any, string) {
 	var b strings.Builder
 	for i := 0; i < len(pairs); i += 2 {

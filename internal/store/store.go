@@ -1,12 +1,12 @@
-// Package store is the SQL of the core tables: one file per noun, each with
-// methods on [Tx], and the migrations that create the tables. (The tables of an
-// agent's files belong to package drive.) Why it is written by hand:
-// docs/decisions/0010-hand-written-sql.md.
+// Package store has the SQL of the core tables: one file per noun, each with
+// methods on [Tx], and the migrations that create the tables. (An agent's files
+// are in a database of their own; package drive has its SQL.) Why it is written
+// by hand: docs/decisions/0010-hand-written-sql.md.
 //
 // It never decides what a row means for a caller: no prices, no permissions, no
-// HTTP. Every query about an account's things carries the account. Charges and
-// grants are only ever added to. Start with [Open], [Store.Read] and
-// [Store.Write]; then the noun you need.
+// HTTP. Every query for something that an account owns names the account.
+// Charges and grants are only ever added, never changed. Start with [Open],
+// [Store.Read] and [Store.Write], then the file of the noun you need.
 package store
 
 import (
@@ -25,16 +25,16 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Config says where the store is. Dir or PostgresURL is needed; PostgresURL
-// wins.
+// Config says where the store is. Dir or PostgresURL is required; with both,
+// PostgresURL is used.
 type Config struct {
 	Dir         string        // data directory; holds core.db
 	PostgresURL string        // postgres://…
 	Durability  db.Durability // empty: db.Full
 	Readers     int           // read-only connections of SQLite; 0: 4
 	Connections int           // connections to PostgreSQL; 0: 16
-	// ReadOnly opens the store beside a running server, for verifying and for
-	// backups: no lock, no migrations, no node; Write is refused.
+	// ReadOnly opens the store while a server uses it, to verify the books: no
+	// lock, no migrations, no node; Write returns an error.
 	ReadOnly bool
 	Logger   *slog.Logger // nil: none
 }
@@ -47,7 +47,7 @@ type Store struct {
 	grants atomic.Int64
 }
 
-// A Tx is a running transaction with the store's verbs. See [Store.Write] for
+// A Tx is a running transaction with the store's methods. See [Store.Write] for
 // what a closure may do with it.
 type Tx struct {
 	*db.Tx
@@ -58,9 +58,9 @@ type Tx struct {
 // database.
 var ErrLost = errors.New("store: the lock on the database is lost")
 
-// Open takes the lock, opens the database, migrates it, and begins a new life:
-// every earlier node is declared dead, its leases are closed, and the idempotency
-// keys it was working on are free again.
+// Open takes the lock, opens the database, migrates it, and registers a new
+// node: every earlier node is declared dead, its leases are closed, and its
+// unfinished idempotency keys are freed.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{node: stoa.NewID("node")}
 	if err := s.open(ctx, cfg); err != nil {
@@ -102,7 +102,7 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 	return s.Write(ctx, func(tx *Tx) error { return tx.beginNode(ctx, s.node) })
 }
 
-// Close waits for accepted writes, closes the database and gives up the lock.
+// Close waits for accepted writes, closes the database and releases the lock.
 func (s *Store) Close() error {
 	var errs []error
 	if s.db != nil {
@@ -114,11 +114,12 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Node is the identifier of this life of this process.
+// Node returns the id of this process; every start has a new one.
 func (s *Store) Node() string { return s.node }
 
-// Lost is closed when another process may have taken over the database: stop at
-// once. It is nil, and so blocks for ever, where that cannot happen.
+// Lost returns a channel that is closed when another process may have taken over
+// the database: the process must stop. On SQLite, where that cannot happen, it is
+// nil and blocks for ever.
 func (s *Store) Lost() <-chan struct{} {
 	if s.lock == nil {
 		return nil
@@ -126,14 +127,14 @@ func (s *Store) Lost() <-chan struct{} {
 	return s.lock.Lost()
 }
 
-// Read runs fn in a read-only transaction that sees one moment.
+// Read runs fn in a read-only transaction that sees one snapshot of the data.
 func (s *Store) Read(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.db.Read(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
 }
 
-// Report is [Store.Read] for questions that read many rows, such as sums over
-// usage: at most half of the connections answer such at once, so that short
-// ones never wait for them.
+// Report is [Store.Read] for queries that read many rows, such as sums over
+// usage: at most half of the connections run them at once, so that short queries
+// never wait for them.
 func (s *Store) Report(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.db.Report(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
 }
@@ -141,7 +142,7 @@ func (s *Store) Report(ctx context.Context, fn func(tx *Tx) error) error {
 // Write runs fn in a transaction and returns after its commit. An error or
 // panic of fn rolls back all that fn did.
 //
-// ctx counts until fn starts; what has begun is finished. fn may run on another
+// ctx can end the wait until fn starts, not fn itself. fn may run on another
 // goroutine, together with others in one commit, and more than once: it must
 // set its results anew each time, and must not call Read or Write.
 func (s *Store) Write(ctx context.Context, fn func(tx *Tx) error) error {
@@ -153,9 +154,9 @@ func (s *Store) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.db.Write(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
 }
 
-// Grants counts the grants that this process has committed: when it has
-// changed, some account has more than before.
+// Grants returns how many grants this process has committed. When it has
+// changed, some account has more credits than before.
 func (s *Store) Grants() int64 { return s.grants.Load() }
 
-// Postgres tells which of the two databases this is.
+// Postgres reports whether the store is on PostgreSQL.
 func (s *Store) Postgres() bool { return s.db.Postgres() }

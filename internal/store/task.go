@@ -60,7 +60,7 @@ func taskArgs(t stoa.ScheduledTask) []any {
 }
 
 // InsertTask adds a scheduled task. An empty ID is filled in; revision and times
-// of making are set.
+// of creation are set.
 func (tx *Tx) InsertTask(ctx context.Context, t stoa.ScheduledTask) (stoa.ScheduledTask, error) {
 	if t.ID == "" {
 		t.ID = stoa.NewID("tsk")
@@ -76,7 +76,8 @@ func (tx *Tx) InsertTask(ctx context.Context, t stoa.ScheduledTask) (stoa.Schedu
 	return t, err
 }
 
-// SaveTask writes what may change of a task that this transaction has locked.
+// SaveTask writes the columns of a task that can change. The task must be locked
+// by this transaction.
 func (tx *Tx) SaveTask(ctx context.Context, t *stoa.ScheduledTask) error {
 	t.Revision++
 	t.UpdatedAt = tx.Now
@@ -89,24 +90,18 @@ func (tx *Tx) SaveTask(ctx context.Context, t *stoa.ScheduledTask) error {
 	return err
 }
 
-// Task is a scheduled task of an account's agent; CodeTaskNotFound where there
-// is none. An empty agentID stands for any.
+// Task returns a scheduled task of an account's agent; CodeTaskNotFound where
+// there is none. An empty agentID matches any agent.
 func (tx *Tx) Task(ctx context.Context, accountID, agentID, id string) (t stoa.ScheduledTask, err error) {
-	found := false
-	err = tx.Query(ctx, func(rows *sql.Rows) (err error) {
-		found = true
-		t, err = scanTask(rows)
-		return err
-	}, `SELECT `+taskColumns+`, `+lastRunColumns+taskFrom+`WHERE t.account_id = $1 AND t.id = $2 AND ($3 = '' OR t.agent_id = $3) AND t.deleted_at = 0`, accountID, id, agentID)
+	t, found, err := first(ctx, tx, scanTask, `SELECT `+taskColumns+`, `+lastRunColumns+taskFrom+`WHERE t.account_id = $1 AND t.id = $2 AND ($3 = '' OR t.agent_id = $3) AND t.deleted_at = 0`, accountID, id, agentID)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeTaskNotFound, "There is no such scheduled task.")
 	}
 	return t, err
 }
 
-// LockTask is [Tx.Task], and keeps the row from being changed until the commit.
-// Whoever writes anything of a task has locked it; the state of its runs' turns
-// alone is written without.
+// LockTask is [Tx.Task], and locks the row until the commit. Every transaction
+// that writes to a task must lock it first, except [Tx.TurnOfRun].
 func (tx *Tx) LockTask(ctx context.Context, accountID, agentID, id string) (stoa.ScheduledTask, error) {
 	if lock := tx.ForUpdate(); lock != "" {
 		var one int
@@ -117,7 +112,7 @@ func (tx *Tx) LockTask(ctx context.Context, accountID, agentID, id string) (stoa
 	return tx.Task(ctx, accountID, agentID, id)
 }
 
-// CountTasks counts an agent's tasks.
+// CountTasks returns the number of an agent's tasks.
 func (tx *Tx) CountTasks(ctx context.Context, accountID, agentID string) (n int, err error) {
 	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM tasks WHERE account_id = $1 AND agent_id = $2 AND deleted_at = 0`, []any{accountID, agentID}, &n)
 	return n, err
@@ -140,41 +135,37 @@ func (tx *Tx) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page)
 	if p.Asc {
 		dir = ` ORDER BY t.created_at, t.id`
 	}
-	var list []stoa.ScheduledTask
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		t, err := scanTask(rows)
-		list = append(list, t)
-		return err
-	}, `SELECT `+taskColumns+`, `+lastRunColumns+` FROM (SELECT * FROM tasks WHERE account_id = $1 AND deleted_at = 0`+cond+where+order+`) t
+	list, err := list(ctx, tx, scanTask, `SELECT `+taskColumns+`, `+lastRunColumns+` FROM (SELECT * FROM tasks WHERE account_id = $1 AND deleted_at = 0`+cond+where+order+`) t
 		LEFT JOIN task_runs r ON r.id = t.last_run_id`+dir, append(args, more...)...)
-	list, another := cut(list, p)
-	return list, another, err
+	return cut(p, list, err)
 }
 
-// DueTasks gives tasks whose next instant has come, the longest due first. On
+// DueTasks returns tasks whose next instant has come, the longest due first. On
 // PostgreSQL they are locked until the commit, and those that another process
-// has locked are left out: two never work on the same one.
+// has locked are left out: two processes never work on the same task.
 // See docs/decisions/0025-scheduler-cursor-never-goes-back.md.
 func (tx *Tx) DueTasks(ctx context.Context, now time.Time, limit int) ([]Ref, error) {
-	return tx.refs(ctx, `SELECT account_id, id FROM tasks WHERE next_at > 0 AND next_at <= $1 AND retry_at <= $3 ORDER BY next_at LIMIT $2`+tx.ForUpdateUnlocked(),
+	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE next_at > 0 AND next_at <= $1 AND retry_at <= $3 ORDER BY next_at LIMIT $2`+tx.ForUpdateUnlocked(),
 		db.Micros(now), limit, db.Micros(tx.Now))
 }
 
-// TasksToSettle gives tasks with runs to take note of; see [Tx.DueTasks].
+// TasksToSettle returns tasks with ended runs that are not counted yet; see
+// [Tx.DueTasks].
 func (tx *Tx) TasksToSettle(ctx context.Context, limit int) ([]Ref, error) {
-	return tx.refs(ctx, `SELECT account_id, id FROM tasks WHERE id IN (SELECT DISTINCT task_id FROM task_runs WHERE settle = 1 LIMIT $1) AND retry_at <= $2`+tx.ForUpdateUnlocked(),
+	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE id IN (SELECT DISTINCT task_id FROM task_runs WHERE settle = 1 LIMIT $1) AND retry_at <= $2`+tx.ForUpdateUnlocked(),
 		limit, db.Micros(tx.Now))
 }
 
-// AccountsWaitingForRoom gives the accounts that have runs with no place in the
-// queue of sessions.
-func (tx *Tx) AccountsWaitingForRoom(ctx context.Context) ([]string, error) {
+// AccountsWaitingForCapacity returns the accounts that have runs which wait for
+// a place in the queue of sessions.
+func (tx *Tx) AccountsWaitingForCapacity(ctx context.Context) ([]string, error) {
 	return tx.texts(ctx, `SELECT DISTINCT account_id FROM task_runs WHERE waiting = 'room' ORDER BY account_id`)
 }
 
-// TasksWaitingForRoom gives tasks of an account whose runs have no place in the
-// queue of sessions, those that have waited longest first; see [Tx.DueTasks].
-func (tx *Tx) TasksWaitingForRoom(ctx context.Context, accountID string, limit int) ([]Ref, error) {
+// TasksWaitingForCapacity returns tasks of an account whose runs wait for a place
+// in the queue of sessions, those that have waited longest first; see
+// [Tx.DueTasks].
+func (tx *Tx) TasksWaitingForCapacity(ctx context.Context, accountID string, limit int) ([]Ref, error) {
 	ids, err := tx.texts(ctx, `SELECT task_id FROM task_runs WHERE waiting = 'room' AND account_id = $1
 		AND task_id IN (SELECT id FROM tasks WHERE retry_at <= $3) ORDER BY scheduled_for, id LIMIT $2`, accountID, limit, db.Micros(tx.Now))
 	var refs []Ref
@@ -188,34 +179,34 @@ func (tx *Tx) TasksWaitingForRoom(ctx context.Context, accountID string, limit i
 	return refs, err
 }
 
-// TaskChores is what there is to do for scheduled tasks, as one cheap look tells.
-type TaskChores struct {
-	NextAt  time.Time // the next instant of any task; zero: none
-	Settle  bool      // runs are to be taken note of
-	Room    bool      // runs wait for a place in the queue of sessions
-	Deleted bool      // deleted tasks still have rows
+// PendingTaskWork reports what the scheduler must do.
+type PendingTaskWork struct {
+	NextAt   time.Time // the next instant of any task; zero: none
+	Settle   bool      // ended runs are not counted yet
+	Capacity bool      // runs wait for a place in the queue of sessions
+	Deleted  bool      // deleted tasks still have rows
 }
 
-// TaskChores looks for what there is to do, without scanning any table.
-func (tx *Tx) TaskChores(ctx context.Context) (TaskChores, error) {
-	var c TaskChores
+// PendingTaskWork reports what the scheduler must do. It uses indexes alone.
+func (tx *Tx) PendingTaskWork(ctx context.Context) (PendingTaskWork, error) {
+	var c PendingTaskWork
 	var next int64
 	_, err := tx.Get(ctx, `SELECT COALESCE((SELECT next_at FROM tasks WHERE next_at > 0 ORDER BY next_at LIMIT 1), 0),
 			(SELECT COUNT(*) FROM (SELECT 1 FROM task_runs WHERE settle = 1 LIMIT 1) s) > 0,
 			(SELECT COUNT(*) FROM (SELECT 1 FROM task_runs WHERE waiting = 'room' LIMIT 1) w) > 0,
-			(SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE deleted_at > 0 LIMIT 1) d) > 0`, nil, &next, &c.Settle, &c.Room, &c.Deleted)
+			(SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE deleted_at > 0 LIMIT 1) d) > 0`, nil, &next, &c.Settle, &c.Capacity, &c.Deleted)
 	c.NextAt = db.Time(next)
 	return c, err
 }
 
-// PutOffTask has a task left alone for a while.
+// PutOffTask excludes a task from [Tx.DueTasks] and the like for that long.
 func (tx *Tx) PutOffTask(ctx context.Context, accountID, id string, d time.Duration) error {
 	_, err := tx.Exec(ctx, `UPDATE tasks SET retry_at = $3 WHERE account_id = $1 AND id = $2`, accountID, id, db.Micros(tx.Now.Add(d)))
 	return err
 }
 
-// HideTask takes a task out of every list and query and stops it; what waits of
-// it never starts. It reports whether there was one.
+// HideTask marks a task as deleted: no list or query finds it any more, and its
+// waiting runs never start. It reports whether there was one.
 func (tx *Tx) HideTask(ctx context.Context, accountID, agentID, id string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE tasks SET deleted_at = $4, next_at = 0, revision = revision + 1
 		WHERE account_id = $1 AND agent_id = $2 AND id = $3 AND deleted_at = 0`, accountID, agentID, id, db.Micros(tx.Now))
@@ -238,7 +229,7 @@ func (tx *Tx) HideTasksOf(ctx context.Context, accountID, agentID string) error 
 }
 
 // RemoveHiddenTasks removes rows of deleted tasks, at most limit runs at a time,
-// and tells how many it removed.
+// and returns how many it removed.
 func (tx *Tx) RemoveHiddenTasks(ctx context.Context, limit int) (removed int, err error) {
 	ids, err := tx.texts(ctx, `SELECT id FROM tasks WHERE deleted_at > 0 ORDER BY deleted_at LIMIT 20`)
 	if err != nil {

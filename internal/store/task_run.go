@@ -13,12 +13,12 @@ import (
 const runColumns = `r.id, r.task_id, r.account_id, r.scheduled_for, r.trigger_kind, r.status, r.skip_reason, r.waiting, r.instants, r.through,
 	r.session_id, r.turn, r.delay, r.revision, r.created_at, r.started_at, r.finished_at`
 
-// lastRunColumns are runColumns of a run that may not be there.
+// lastRunColumns are runColumns for an outer join.
 const lastRunColumns = `COALESCE(r.id, ''), COALESCE(r.task_id, ''), COALESCE(r.account_id, ''), COALESCE(r.scheduled_for, 0), COALESCE(r.trigger_kind, ''),
 	COALESCE(r.status, ''), COALESCE(r.skip_reason, ''), COALESCE(r.waiting, ''), COALESCE(r.instants, 0), COALESCE(r.through, 0),
 	COALESCE(r.session_id, ''), COALESCE(r.turn, 0), COALESCE(r.delay, 0), COALESCE(r.revision, 0), COALESCE(r.created_at, 0), COALESCE(r.started_at, 0), COALESCE(r.finished_at, 0)`
 
-// runScan collects what Scan needs for a run; done puts it together.
+// runScan holds the scanned columns of a run; done returns the run.
 type runScan struct {
 	run                                                   stoa.TaskRun
 	scheduled, through, delay, created, started, finished int64
@@ -49,8 +49,8 @@ func scanRun(rows *sql.Rows) (stoa.TaskRun, error) {
 const runsAtOnce = 50
 
 // InsertRuns adds runs of a task that this transaction has locked; empty IDs are
-// filled in, and times of making set. An instant of the schedule that is there
-// already breaks the transaction: nothing of it happens twice.
+// filled in, and times of creation set. An instant of the schedule that is stored
+// already is an error: no instant may happen twice.
 func (tx *Tx) InsertRuns(ctx context.Context, runs []stoa.TaskRun) error {
 	for len(runs) > 0 {
 		n := min(len(runs), runsAtOnce)
@@ -90,8 +90,8 @@ func (tx *Tx) InsertRuns(ctx context.Context, runs []stoa.TaskRun) error {
 	return nil
 }
 
-// SaveRun writes what becomes of a run that had no session yet: it starts, or is
-// skipped. It reports whether the run still waited.
+// SaveRun records that a waiting run starts or is skipped. It reports whether the
+// run still waited.
 func (tx *Tx) SaveRun(ctx context.Context, r *stoa.TaskRun) (bool, error) {
 	r.Revision++
 	n, err := tx.Exec(ctx, `UPDATE task_runs SET status = $2, skip_reason = $3, waiting = $4, session_id = $5, turn = $6, delay = $7, revision = revision + 1
@@ -99,9 +99,9 @@ func (tx *Tx) SaveRun(ctx context.Context, r *stoa.TaskRun) (bool, error) {
 	return n > 0, err
 }
 
-// TurnOfRun writes the status of a turn to the run that it is, if it is one. The
-// session is locked by this transaction. The end of another turn of the session
-// frees it for runs that wait for that.
+// TurnOfRun writes the status of a turn to the run that started it, if any. The
+// session must be locked by this transaction. The end of another turn of the
+// session frees it for runs that wait for it.
 func (tx *Tx) TurnOfRun(ctx context.Context, s stoa.Session) error {
 	t := s.Turn
 	ended := t.Status.Stopped() && t.Status != stoa.SessionWaiting
@@ -119,15 +119,15 @@ func (tx *Tx) TurnOfRun(ctx context.Context, s stoa.Session) error {
 	return err
 }
 
-// ActiveRuns gives a task's runs that have not ended, those that wait included,
+// ActiveRuns returns a task's runs that have not ended, waiting ones included,
 // oldest first.
 func (tx *Tx) ActiveRuns(ctx context.Context, taskID string) ([]stoa.TaskRun, error) {
 	return tx.runs(ctx, `SELECT `+runColumns+` FROM task_runs r WHERE r.task_id = $1 AND r.status IN ('queued', 'running', 'waiting_for_input')
 		ORDER BY r.scheduled_for, r.id`, taskID)
 }
 
-// SettleRuns gives the ended runs of a task that it has not taken note of, in
-// the order in which they ended, and marks them as noted.
+// SettleRuns returns the ended runs of a task that are not counted yet, in the
+// order in which they ended, and marks them as counted.
 func (tx *Tx) SettleRuns(ctx context.Context, taskID string) ([]stoa.TaskRun, error) {
 	runs, err := tx.runs(ctx, `SELECT `+runColumns+` FROM task_runs r WHERE r.task_id = $1 AND r.settle = 1 ORDER BY r.finished_at, r.scheduled_for, r.id`, taskID)
 	if err != nil {
@@ -146,17 +146,11 @@ func (tx *Tx) SettleRuns(ctx context.Context, taskID string) ([]stoa.TaskRun, er
 }
 
 func (tx *Tx) runs(ctx context.Context, query string, args ...any) ([]stoa.TaskRun, error) {
-	var list []stoa.TaskRun
-	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		r, err := scanRun(rows)
-		list = append(list, r)
-		return err
-	}, query, args...)
-	return list, err
+	return list(ctx, tx, scanRun, query, args...)
 }
 
 // TaskRuns lists the runs of a task that was read in this transaction, by their
-// instants. The place of a page is an instant too.
+// instants. Page.After.At is an instant too.
 func (tx *Tx) TaskRuns(ctx context.Context, accountID, taskID string, p Page) ([]stoa.TaskRun, bool, error) {
 	op, dir := "<", "DESC"
 	if p.Asc {
@@ -169,8 +163,7 @@ func (tx *Tx) TaskRuns(ctx context.Context, accountID, taskID string, p Page) ([
 	}
 	list, err := tx.runs(ctx, `SELECT `+runColumns+` FROM task_runs r WHERE r.account_id = $1 AND r.task_id = $2`+where+
 		` ORDER BY r.scheduled_for `+dir+`, r.id `+dir+` LIMIT $3`, args...)
-	list, more := cut(list, p)
-	return list, more, err
+	return cut(p, list, err)
 }
 
 // TrimRuns removes the oldest ended runs of a task beyond the newest keep.

@@ -8,7 +8,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A Difference is a row of the books that does not say what the other rows add
+// A Difference is a row of the books that disagrees with what the other rows add
 // up to.
 type Difference struct {
 	What      string // which rule is broken: see [Tx.Differences]
@@ -22,8 +22,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s of account %s says %d, the other rows add up to %d", d.What, d.ID, d.AccountID, d.Have, d.Want)
 }
 
-// differences are the rules, each as the rows that break it: id, account, what
-// the row says, what it should say. $1 is an account, or empty for all.
+// differences are the rules of the books, each as a query for the rows that break
+// it: id, account, the stored value, the value it should be. $1 is an account, or
+// empty for all.
 var differences = []struct{ what, query string }{
 	{
 		"granted is the sum of the grants",
@@ -84,28 +85,28 @@ var differences = []struct{ what, query string }{
 // priced is [stoa.Price.Cost] in SQL.
 const priced = `((input_tokens - cached_tokens) * price_input + cached_tokens * price_cached_input + output_tokens * price_output + 999999) / 1000000`
 
-// Differences computes the books again from their rows and returns those that
+// Differences computes the books again from their rows and returns the rows that
 // differ, for one account or, with an empty id, for all.
 func (tx *Tx) Differences(ctx context.Context, accountID string) ([]Difference, error) {
-	var list []Difference
+	var all []Difference
 	for _, rule := range differences {
-		err := tx.Query(ctx, func(rows *sql.Rows) error {
+		found, err := list(ctx, tx, func(rows *sql.Rows) (Difference, error) {
 			d := Difference{What: rule.what}
 			err := rows.Scan(&d.ID, &d.AccountID, &d.Have, &d.Want)
-			list = append(list, d)
-			return err
+			return d, err
 		}, rule.query, accountID)
 		if err != nil {
 			return nil, fmt.Errorf("verify %q: %w", rule.what, err)
 		}
+		all = append(all, found...)
 	}
-	return list, nil
+	return all, nil
 }
 
-// BooksSize is how much there is in the books.
+// BooksSize has the numbers of rows in the books.
 type BooksSize struct{ Accounts, Grants, Charges, Leases int64 }
 
-// BooksSize counts the rows of the books.
+// BooksSize returns the numbers of rows in the books.
 func (tx *Tx) BooksSize(ctx context.Context) (BooksSize, error) {
 	var n BooksSize
 	_, err := tx.Get(ctx, `SELECT (SELECT COUNT(*) FROM accounts), (SELECT COUNT(*) FROM grants), (SELECT COUNT(*) FROM charges), (SELECT COUNT(*) FROM leases)`,
