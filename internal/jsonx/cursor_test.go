@@ -2,11 +2,13 @@ package jsonx
 
 import (
 	"bytes"
+	"io"
 	"math"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -177,7 +179,7 @@ func TestCursorTakesWrongTypesForAbsent(t *testing.T) {
 	}
 }
 
-func TestCursorRefusesEndlessNesting(t *testing.T) {
+func TestCursorLimitsNesting(t *testing.T) {
 	for _, n := range []int{MaxDepth, MaxDepth + 1} {
 		c := NewCursor([]byte(strings.Repeat("[", n) + strings.Repeat("]", n)))
 		if got := c.Done(); got != (n <= MaxDepth) {
@@ -194,6 +196,27 @@ func BenchmarkCursor(b *testing.B) {
 		c := NewCursor(in)
 		if !c.Done() {
 			b.Fatal("not done")
+		}
+	}
+}
+
+// BenchmarkDecoder walks the same text with the token reader of the library,
+// to compare with BenchmarkCursor.
+func BenchmarkDecoder(b *testing.B) {
+	in := []byte(`{"id":"cac7192e-e619-40c6-96b0-ed4276bc03ac","object":"chat.completion.chunk","created":1764661832,"model":"deepseek-reasoner","system_fingerprint":"fp_eaab8d114b_prod0820_fp8_kvcache","choices":[{"index":0,"delta":{"content":" word","reasoning_content":null},"logprobs":null,"finish_reason":null}],"usage":null}`)
+	b.SetBytes(int64(len(in)))
+	b.ReportAllocs()
+	r := bytes.NewReader(in)
+	d := jsontext.NewDecoder(r)
+	for b.Loop() {
+		r.Reset(in)
+		d.Reset(r, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+		for {
+			if _, err := d.ReadToken(); err == io.EOF {
+				break
+			} else if err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 }
