@@ -183,7 +183,7 @@ func (s *Server) DeleteAgent(ctx context.Context, in contract.DeleteAgentRequest
 				return err
 			}
 		}
-		return s.Runner.DeleteAgentIn(ctx, tx, accountID, in.ID)
+		return s.Sessions.DeleteAgent(ctx, tx, accountID, in.ID)
 	})
 	return contract.DeleteAgent204Response{}, err
 }

@@ -20,7 +20,7 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 	_, asked := a.begin(t, "ask: Which?", nil)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- h.Runner.Run(ctx) }()
+	go func() { ended <- h.Worker.Run(ctx) }()
 	a.until(t, asked, "waiting_for_input")
 	stop()
 	if err := <-ended; err != nil {

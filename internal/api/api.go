@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stoa/internal/agent"
 	"stoa/internal/auth"
 	"stoa/internal/billing"
 	"stoa/internal/catalog"
@@ -23,7 +24,8 @@ import (
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
 	"stoa/internal/responses"
-	"stoa/internal/runner"
+	"stoa/internal/scheduler"
+	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/upstream"
@@ -32,14 +34,16 @@ import (
 // A Server answers requests. Its fields are set before [Server.Handler] is
 // called and not changed afterwards; those without a remark are required.
 type Server struct {
-	Keys    *auth.Keys
-	Gateway *gateway.Gateway
-	Ledger  *billing.Ledger
-	Store   *store.Store
-	Drives  *drive.Drives
-	Runner  *runner.Runner
-	// Scheduler starts sessions of the runner by the clock.
-	Scheduler *runner.Scheduler
+	Keys     *auth.Keys
+	Gateway  *gateway.Gateway
+	Ledger   *billing.Ledger
+	Store    *store.Store
+	Drives   *drive.Drives
+	Sessions *session.Sessions
+	// Worker is asked whether the credits cover a session.
+	Worker *agent.Worker
+	// Scheduler starts sessions at the instants of tasks.
+	Scheduler *scheduler.Scheduler
 	Catalog   *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
 
 	Pool      func() upstream.Stats // of the calls to providers; nil: there are none

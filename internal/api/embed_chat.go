@@ -8,7 +8,7 @@ import (
 
 	"stoa/internal/auth"
 	"stoa/internal/contract"
-	"stoa/internal/runner"
+	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -137,11 +137,11 @@ func chatView(ctx context.Context, tx *store.Tx, who auth.Embedded) (contract.Em
 		}
 		slices.Reverse(list)
 		for _, m := range list {
-			if m.Status == "in_progress" {
+			if m.Status == stoa.MessageInProgress {
 				out.LastEventSeq = min(out.LastEventSeq, m.FirstSeq)
 			}
 			out.Messages = append(out.Messages, contract.EmbedMessage{
-				ID: m.ID, Role: string(m.Role), Kind: m.Kind, Status: m.Status, Text: m.Text, CreatedAt: contract.Time(m.CreatedAt),
+				ID: m.ID, Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text, CreatedAt: contract.Time(m.CreatedAt),
 			})
 		}
 		out.HasEarlierMessages = more
@@ -226,11 +226,11 @@ func (s *Server) SendEmbedMessage(ctx context.Context, in contract.SendEmbedMess
 	}
 	return makeOnce(ctx, s, false, contract.SendEmbedMessageResponseObject.VisitSendEmbedMessageResponse, func(tx *store.Tx) (contract.SendEmbedMessageResponseObject, error) {
 		chat, err := s.inChat(ctx, tx, func() (stoa.Session, error) {
-			return s.Runner.StartIn(ctx, tx, who.Caller, runner.StartRequest{
+			return s.Sessions.Start(ctx, tx, who.Caller, session.StartRequest{
 				ID: e.ChatID, AgentID: e.AgentID, Message: text, ExternalUserID: e.ExternalUserID, Trigger: stoa.Trigger{Type: "embed", ID: e.ID},
 			})
 		}, func() (stoa.Session, error) {
-			return s.Runner.SendIn(ctx, tx, who.Caller, e.AgentID, e.ChatID, runner.SendRequest{Message: text})
+			return s.Sessions.Send(ctx, tx, who.Caller, e.AgentID, e.ChatID, session.SendRequest{Message: text})
 		})
 		return contract.SendEmbedMessage202JSONResponse{Headers: contract.SendEmbedMessage202ResponseHeaders{RetryAfter: pollAfter}, Body: chat}, err
 	})
@@ -239,7 +239,7 @@ func (s *Server) SendEmbedMessage(ctx context.Context, in contract.SendEmbedMess
 // AnswerEmbedInput serves POST …/chat-sessions/{chatId}/input.
 func (s *Server) AnswerEmbedInput(ctx context.Context, in contract.AnswerEmbedInputRequestObject) (contract.AnswerEmbedInputResponseObject, error) {
 	who := embedded(ctx)
-	req := runner.AnswerRequest{
+	req := session.AnswerRequest{
 		InputID: in.Body.InputID, Answer: orZero(in.Body.Answer), Choice: orZero(in.Body.Choice), Decision: orZero(in.Body.Decision),
 	}
 	if err := checkVisitorText(who.Embed, "answer", req.Answer); err != nil {
@@ -250,7 +250,7 @@ func (s *Server) AnswerEmbedInput(ctx context.Context, in contract.AnswerEmbedIn
 	}
 	return makeOnce(ctx, s, false, contract.AnswerEmbedInputResponseObject.VisitAnswerEmbedInputResponse, func(tx *store.Tx) (contract.AnswerEmbedInputResponseObject, error) {
 		chat, err := s.inChat(ctx, tx, nil, func() (stoa.Session, error) {
-			return s.Runner.AnswerIn(ctx, tx, who.Caller, who.Embed.AgentID, who.Embed.ChatID, req)
+			return s.Sessions.Answer(ctx, tx, who.Caller, who.Embed.AgentID, who.Embed.ChatID, req)
 		})
 		return contract.AnswerEmbedInput202JSONResponse{Headers: contract.AnswerEmbedInput202ResponseHeaders{RetryAfter: pollAfter}, Body: chat}, err
 	})
@@ -264,7 +264,7 @@ func (s *Server) RetryEmbedChat(ctx context.Context, _ contract.RetryEmbedChatRe
 	}
 	return makeOnce(ctx, s, false, contract.RetryEmbedChatResponseObject.VisitRetryEmbedChatResponse, func(tx *store.Tx) (contract.RetryEmbedChatResponseObject, error) {
 		chat, err := s.inChat(ctx, tx, nil, func() (stoa.Session, error) {
-			session, err := s.Runner.RetryIn(ctx, tx, who.Caller, who.Embed.AgentID, who.Embed.ChatID)
+			session, err := s.Sessions.Retry(ctx, tx, who.Caller, who.Embed.AgentID, who.Embed.ChatID)
 			if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
 				if _, begun, found, chatErr := tx.EmbedChat(ctx, who.Embed.AccountID, who.Embed.AgentID, who.Embed.ChatID); chatErr == nil && found && !begun {
 					err = stoa.Errorf(stoa.CodeSessionFinished, "Nothing was said yet that could be answered again.")
@@ -279,7 +279,7 @@ func (s *Server) RetryEmbedChat(ctx context.Context, _ contract.RetryEmbedChatRe
 // CancelEmbedChat serves POST …/chat-sessions/{chatId}/cancel.
 func (s *Server) CancelEmbedChat(ctx context.Context, _ contract.CancelEmbedChatRequestObject) (contract.CancelEmbedChatResponseObject, error) {
 	who := embedded(ctx)
-	_, err := s.Runner.Cancel(ctx, who.Caller, who.Embed.AgentID, who.Embed.ChatID)
+	_, err := s.Sessions.Cancel(ctx, who.Caller, who.Embed.AgentID, who.Embed.ChatID)
 	if err != nil && stoa.CodeOf(err) != stoa.CodeSessionNotFound {
 		return nil, err
 	}

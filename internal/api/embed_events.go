@@ -8,7 +8,7 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
-	"stoa/internal/runner"
+	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -32,7 +32,7 @@ func (s *Server) ListEmbedEvents(ctx context.Context, in contract.ListEmbedEvent
 		}
 		page := embedPage{after: q.After}
 		if begun {
-			page.list, page.more, err = s.Runner.Log(ctx, e.AccountID, e.AgentID, e.ChatID, q.After, limit)
+			page.list, page.more, err = s.Sessions.Log(ctx, e.AccountID, e.AgentID, e.ChatID, q.After, limit)
 		}
 		return page, err
 	}
@@ -47,7 +47,7 @@ func (s *Server) ListEmbedEvents(ctx context.Context, in contract.ListEmbedEvent
 	}
 	stream := &sessionStream{
 		ctx: ctx, s: s, caller: who.Caller, slot: e.ID, most: embedStreams, only: visible,
-		req: runner.EventsRequest{AccountID: e.AccountID, AgentID: e.AgentID, SessionID: e.ChatID, After: after, Follow: q.Follow, Beat: watchEvery},
+		req: session.EventsRequest{AccountID: e.AccountID, AgentID: e.AgentID, SessionID: e.ChatID, After: after, Follow: q.Follow, Heartbeat: watchEvery},
 	}
 	looked := time.Now()
 	stream.mayWatch = func() bool {
@@ -123,18 +123,18 @@ func (s *Server) visitorMayWatch(ctx context.Context, embedID string) bool {
 // the owner's business. What is not named here stays inside.
 func visible(e *stoa.SessionEvent) bool {
 	switch e.Type {
-	case runner.EventMessageCreated, runner.EventMessageDone, runner.EventDelta,
-		runner.EventInputRequested, runner.EventInputAnswered, runner.EventInputExpired:
+	case session.EventMessageCreated, session.EventMessageDone, session.EventDelta,
+		session.EventInputRequested, session.EventInputAnswered, session.EventInputExpired:
 		return true
-	case runner.EventStatus:
-		var d runner.StatusData
+	case session.EventStatus:
+		var d session.StatusData
 		if jsonx.Unmarshal([]byte(e.Data), &d) != nil {
 			return false
 		}
 		d.StatusReason = ""
 		return rewrite(e, d)
-	case runner.EventError:
-		var d runner.ErrorData
+	case session.EventError:
+		var d session.ErrorData
 		if jsonx.Unmarshal([]byte(e.Data), &d) != nil {
 			return false
 		}

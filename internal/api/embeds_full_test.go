@@ -132,7 +132,7 @@ func TestAFullDiskIsToldToVisitorsToo(t *testing.T) {
 	asked.say("ask: Which?")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- h.Runner.Run(ctx) }()
+	go func() { ended <- h.Worker.Run(ctx) }()
 	chat := asked.until(t, "waiting_for_input")
 	stop()
 	if err := <-ended; err != nil {

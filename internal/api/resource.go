@@ -103,7 +103,7 @@ func (s *Server) mergeLimits(into *stoa.TurnLimits, changes nullable.Nullable[co
 	patch(&into.MaxCredits, set.MaxCreditsMicro, func(n int64) stoa.Credits { return stoa.Credits(n) })
 	patch(&into.Timeout, set.TimeoutSeconds, func(n int64) time.Duration { return time.Duration(n) * time.Second })
 	patch(&into.MaxSteps, set.MaxSteps, func(n int) int { return n })
-	most := s.Runner.Limits()
+	most := s.Sessions.Limits()
 	switch {
 	case into.Timeout > most.TurnTime:
 		return stoa.Errorf(stoa.CodeInvalidValue, "A turn may take %d seconds at most; this limit can only be lower.", most.TurnTime/time.Second).At("limits.timeoutSeconds")

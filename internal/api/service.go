@@ -100,7 +100,7 @@ func (s *Server) GetMeta(context.Context, contract.GetMetaRequestObject) (contra
 
 // publishedLimits are the limits in force, from whoever enforces them.
 func (s *Server) publishedLimits() contract.Limits {
-	run, drives := s.Runner.Limits(), s.Drives.Limits()
+	run, drives := s.Sessions.Limits(), s.Drives.Limits()
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	return contract.Limits{
 		MaxBodyBytes: s.MaxBody, MaxPageSize: maxPageSize, IdempotencySeconds: seconds(store.RepliesKept),

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"stoa/internal/contract"
-	"stoa/internal/runner"
+	"stoa/internal/session"
 	"stoa/internal/stoa"
 )
 
@@ -32,11 +32,11 @@ func (s *Server) ListSessionEvents(ctx context.Context, in contract.ListSessionE
 		if limit == 0 {
 			limit = defaultEventPage
 		}
-		list, more, err := s.Runner.Log(ctx, c.Account.ID, in.ID, in.SessionID, q.After, limit)
+		list, more, err := s.Sessions.Log(ctx, c.Account.ID, in.ID, in.SessionID, q.After, limit)
 		return eventPage{list: list, after: q.After, more: more}, err
 	}
 	// Whether there is such a session is told before the stream begins.
-	session, err := s.Runner.Get(ctx, c.Account.ID, in.ID, in.SessionID)
+	row, err := s.Sessions.Get(ctx, c.Account.ID, in.ID, in.SessionID)
 	if err != nil {
 		return nil, err
 	}
@@ -47,9 +47,9 @@ func (s *Server) ListSessionEvents(ctx context.Context, in contract.ListSessionE
 	return &sessionStream{
 		ctx: ctx, s: s, caller: c, slot: c.Key.ID, most: s.Limits.EventStreamsPerKey,
 		mayWatch: func() bool { return s.keyMayWatch(ctx) },
-		req: runner.EventsRequest{
+		req: session.EventsRequest{
 			AccountID: c.Account.ID, AgentID: in.ID, SessionID: in.SessionID,
-			After: min(after, session.LastSeq), Follow: q.Follow, Beat: watchEvery,
+			After: min(after, row.LastSeq), Follow: q.Follow, Heartbeat: watchEvery,
 		},
 	}, nil
 }
@@ -116,7 +116,7 @@ type sessionStream struct {
 	ctx    context.Context
 	s      *Server
 	caller stoa.Caller
-	req    runner.EventsRequest
+	req    session.EventsRequest
 	slot   string // whose streams are counted
 	most   int    // of them, at a time
 	// mayWatch reports whether whoever reads may go on.
@@ -153,7 +153,7 @@ func (e *sessionStream) VisitListSessionEventsResponse(w http.ResponseWriter) er
 	if e.first != nil && !e.first() {
 		return nil
 	}
-	for ev, err := range e.s.Runner.Events(e.ctx, e.req) {
+	for ev, err := range e.s.Sessions.Events(e.ctx, e.req) {
 		switch {
 		case errors.Is(err, context.Canceled):
 			return errClientGone

@@ -16,11 +16,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"stoa/internal/agent"
 	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/config"
 	"stoa/internal/contract"
-	"stoa/internal/runner"
 	"stoa/internal/stoa"
 )
 
@@ -325,7 +325,7 @@ func TestASilentStreamShowsThatItLives(t *testing.T) {
 // TestAnAgentsToolsOverTheVendors runs a session with a call of a tool over each
 // vendor's format.
 func TestAnAgentsToolsOverTheVendors(t *testing.T) {
-	h, _ := vendors(t, apitest.Config{Runner: func(c *runner.Config) { c.Limits.KnowledgeSize = 1 }})
+	h, _ := vendors(t, apitest.Config{Worker: func(c *agent.Config) { c.KnowledgeSize = 1 }})
 	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {
 		t.Run(model, func(t *testing.T) {
 			a := newAuthor(t, h, h.Client(t), object{"model": model, "driveAccess": "read_write"})

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"stoa/internal/contract"
-	"stoa/internal/runner"
+	"stoa/internal/session"
 	"stoa/internal/stoa"
 )
 
@@ -16,7 +16,7 @@ func (s *Server) ListTurns(ctx context.Context, in contract.ListTurnsRequestObje
 	if err != nil {
 		return nil, err
 	}
-	list, more, err := s.Runner.Turns(ctx, accountID, in.ID, in.SessionID, p.number(), p.page.Limit, !p.page.Asc)
+	list, more, err := s.Sessions.Turns(ctx, accountID, in.ID, in.SessionID, p.number(), p.page.Limit, !p.page.Asc)
 	if err != nil {
 		return nil, err
 	}
@@ -39,11 +39,11 @@ func (s *Server) ListMessages(ctx context.Context, in contract.ListMessagesReque
 	if err != nil {
 		return nil, err
 	}
-	list, more, err := s.Runner.Messages(ctx, accountID, in.ID, in.SessionID, p.number(), p.page.Limit, !p.page.Asc)
+	list, more, err := s.Sessions.Messages(ctx, accountID, in.ID, in.SessionID, p.number(), p.page.Limit, !p.page.Asc)
 	if err != nil {
 		return nil, err
 	}
-	sources, err := s.Runner.Sources(ctx, accountID, in.ID, in.SessionID, 0)
+	sources, err := s.Sessions.Sources(ctx, accountID, in.ID, in.SessionID, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (s *Server) ListMessages(ctx context.Context, in contract.ListMessagesReque
 	out := contract.ListMessages200JSONResponse{Data: []contract.Message{}, HasMore: more, NextCursor: noCursor()}
 	for _, m := range list {
 		message := contract.Message{
-			ID: m.ID, Turn: unlessZero(m.Turn), Role: string(m.Role), Kind: m.Kind, Status: m.Status, Text: m.Text,
+			ID: m.ID, Turn: unlessZero(m.Turn), Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text,
 			Sources: []contract.Source{}, CreatedAt: contract.Time(m.CreatedAt),
 		}
 		if m.Kind == stoa.KindReply {
@@ -73,7 +73,7 @@ func (s *Server) ListSessionReceipts(ctx context.Context, in contract.ListSessio
 	if err != nil {
 		return nil, err
 	}
-	list, more, err := s.Runner.Receipts(ctx, accountID, in.ID, in.SessionID, p.page)
+	list, more, err := s.Sessions.Receipts(ctx, accountID, in.ID, in.SessionID, p.page)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *Server) ListSessionReceipts(ctx context.Context, in contract.ListSessio
 
 // ListSessionSources serves GET …/sessions/{sessionId}/sources.
 func (s *Server) ListSessionSources(ctx context.Context, in contract.ListSessionSourcesRequestObject) (contract.ListSessionSourcesResponseObject, error) {
-	list, err := s.Runner.Sources(ctx, caller(ctx).Account.ID, in.ID, in.SessionID, in.Params.Turn)
+	list, err := s.Sessions.Sources(ctx, caller(ctx).Account.ID, in.ID, in.SessionID, in.Params.Turn)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func contractSource(s stoa.Source) contract.Source {
 // ExportSession serves GET …/sessions/{sessionId}/export.
 func (s *Server) ExportSession(ctx context.Context, in contract.ExportSessionRequestObject) (contract.ExportSessionResponseObject, error) {
 	// Whether there is such a session is told before the reply begins.
-	session, err := s.Runner.Get(ctx, caller(ctx).Account.ID, in.ID, in.SessionID)
-	return sessionExport{ctx: ctx, s: s, session: session, format: orElse(in.Params.Format, runner.ExportJSONL)}, err
+	row, err := s.Sessions.Get(ctx, caller(ctx).Account.ID, in.ID, in.SessionID)
+	return sessionExport{ctx: ctx, s: s, session: row, format: orElse(in.Params.Format, session.ExportJSONL)}, err
 }
 
 // A sessionExport is written piece by piece.
@@ -122,12 +122,12 @@ type sessionExport struct {
 // VisitExportSessionResponse writes the reply.
 func (e sessionExport) VisitExportSessionResponse(w http.ResponseWriter) error {
 	media, name := "application/jsonl", e.session.ID+".jsonl"
-	if e.format == runner.ExportMarkdown {
+	if e.format == session.ExportMarkdown {
 		media, name = "text/markdown; charset=utf-8", e.session.ID+".md"
 	}
 	attach(w.Header(), name)
 	w.Header().Set("Content-Type", media)
-	err := e.s.Runner.Export(e.ctx, e.session.AccountID, e.session.AgentID, e.session.ID, e.format, w)
+	err := e.s.Sessions.Export(e.ctx, e.session.AccountID, e.session.AgentID, e.session.ID, e.format, w)
 	if err != nil && e.ctx.Err() != nil {
 		return errClientGone
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/contract"
-	"stoa/internal/runner"
+	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -18,7 +18,7 @@ const pollAfter = 1
 // CreateSession serves POST /api/v1/api-agents/{id}/sessions.
 func (s *Server) CreateSession(ctx context.Context, in contract.CreateSessionRequestObject) (contract.CreateSessionResponseObject, error) {
 	c, b := caller(ctx), in.Body
-	req := runner.StartRequest{
+	req := session.StartRequest{
 		AgentID: in.ID, Message: b.Message, Mode: stoa.SessionMode(orZero(b.Mode)), ExternalID: orZero(b.ExternalID),
 		ExternalUserID: orZero(b.ExternalUserID), Title: orZero(b.Title), Metadata: orZero(b.Metadata),
 	}
@@ -31,12 +31,12 @@ func (s *Server) CreateSession(ctx context.Context, in contract.CreateSessionReq
 	}
 	// Credits are looked at outside of the transaction. What is wrong is told
 	// inside, where it is known whether the request was answered before.
-	broke := s.Runner.Affordable(ctx, c, req)
+	broke := s.Worker.CheckCredits(ctx, c, req)
 	return makeOnce(ctx, s, false, contract.CreateSessionResponseObject.VisitCreateSessionResponse, func(tx *store.Tx) (contract.CreateSessionResponseObject, error) {
 		if broke != nil {
 			return nil, broke
 		}
-		session, err := s.Runner.StartIn(ctx, tx, c, req)
+		session, err := s.Sessions.Start(ctx, tx, c, req)
 		return contract.CreateSession202JSONResponse{
 			Headers: contract.CreateSession202ResponseHeaders{Location: agentPath(in.ID) + "/sessions/" + session.ID, RetryAfter: pollAfter},
 			Body:    contractSession(session),
@@ -51,7 +51,7 @@ func (s *Server) ListSessions(ctx context.Context, in contract.ListSessionsReque
 	if err != nil {
 		return nil, err
 	}
-	list, more, err := s.Runner.List(ctx, accountID, store.SessionFilter{
+	list, more, err := s.Sessions.List(ctx, accountID, store.SessionFilter{
 		AgentID: in.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID,
 	}, p.page)
 	if err != nil {
@@ -73,9 +73,9 @@ func (s *Server) GetSession(ctx context.Context, in contract.GetSessionRequestOb
 	if in.Params.WaitSeconds > 0 {
 		waiting, done := s.untilDrain(ctx)
 		defer done()
-		session, err = s.Runner.Wait(waiting, accountID, in.ID, in.SessionID, time.Duration(in.Params.WaitSeconds)*time.Second)
+		session, err = s.Sessions.Wait(waiting, accountID, in.ID, in.SessionID, time.Duration(in.Params.WaitSeconds)*time.Second)
 	} else {
-		session, err = s.Runner.Get(ctx, accountID, in.ID, in.SessionID)
+		session, err = s.Sessions.Get(ctx, accountID, in.ID, in.SessionID)
 	}
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (s *Server) GetSession(ctx context.Context, in contract.GetSessionRequestOb
 
 // UpdateSession serves PATCH /api/v1/api-agents/{id}/sessions/{sessionId}.
 func (s *Server) UpdateSession(ctx context.Context, in contract.UpdateSessionRequestObject) (contract.UpdateSessionResponseObject, error) {
-	session, err := s.Runner.Edit(ctx, caller(ctx), in.ID, in.SessionID, func(session *stoa.Session) error {
+	session, err := s.Sessions.Edit(ctx, caller(ctx), in.ID, in.SessionID, func(session *stoa.Session) error {
 		if err := ifCurrent(in.Params.IfMatch, session.Revision); err != nil {
 			return err
 		}
@@ -106,14 +106,14 @@ func (s *Server) UpdateSession(ctx context.Context, in contract.UpdateSessionReq
 
 // DeleteSession serves DELETE /api/v1/api-agents/{id}/sessions/{sessionId}.
 func (s *Server) DeleteSession(ctx context.Context, in contract.DeleteSessionRequestObject) (contract.DeleteSessionResponseObject, error) {
-	return contract.DeleteSession204Response{}, s.Runner.DeleteSession(ctx, caller(ctx), in.ID, in.SessionID)
+	return contract.DeleteSession204Response{}, s.Sessions.Delete(ctx, caller(ctx), in.ID, in.SessionID)
 }
 
 // SendMessage serves POST …/sessions/{sessionId}/messages.
 func (s *Server) SendMessage(ctx context.Context, in contract.SendMessageRequestObject) (contract.SendMessageResponseObject, error) {
-	req := runner.SendRequest{Message: in.Body.Message, Reject: orZero(in.Body.OnBusy) == "reject"}
+	req := session.SendRequest{Message: in.Body.Message, Reject: orZero(in.Body.OnBusy) == "reject"}
 	return makeOnce(ctx, s, false, contract.SendMessageResponseObject.VisitSendMessageResponse, func(tx *store.Tx) (contract.SendMessageResponseObject, error) {
-		session, err := s.Runner.SendIn(ctx, tx, caller(ctx), in.ID, in.SessionID, req)
+		session, err := s.Sessions.Send(ctx, tx, caller(ctx), in.ID, in.SessionID, req)
 		return contract.SendMessage202JSONResponse{
 			Headers: contract.SendMessage202ResponseHeaders{RetryAfter: pollAfter}, Body: contractSession(session),
 		}, err
@@ -122,11 +122,11 @@ func (s *Server) SendMessage(ctx context.Context, in contract.SendMessageRequest
 
 // AnswerInput serves POST …/sessions/{sessionId}/input.
 func (s *Server) AnswerInput(ctx context.Context, in contract.AnswerInputRequestObject) (contract.AnswerInputResponseObject, error) {
-	req := runner.AnswerRequest{
+	req := session.AnswerRequest{
 		InputID: in.Body.InputID, Answer: orZero(in.Body.Answer), Choice: orZero(in.Body.Choice), Decision: orZero(in.Body.Decision),
 	}
 	return makeOnce(ctx, s, false, contract.AnswerInputResponseObject.VisitAnswerInputResponse, func(tx *store.Tx) (contract.AnswerInputResponseObject, error) {
-		session, err := s.Runner.AnswerIn(ctx, tx, caller(ctx), in.ID, in.SessionID, req)
+		session, err := s.Sessions.Answer(ctx, tx, caller(ctx), in.ID, in.SessionID, req)
 		return contract.AnswerInput202JSONResponse{
 			Headers: contract.AnswerInput202ResponseHeaders{RetryAfter: pollAfter}, Body: contractSession(session),
 		}, err
@@ -135,7 +135,7 @@ func (s *Server) AnswerInput(ctx context.Context, in contract.AnswerInputRequest
 
 // CancelSession serves POST …/sessions/{sessionId}/cancel.
 func (s *Server) CancelSession(ctx context.Context, in contract.CancelSessionRequestObject) (contract.CancelSessionResponseObject, error) {
-	session, err := s.Runner.Cancel(ctx, caller(ctx), in.ID, in.SessionID)
+	session, err := s.Sessions.Cancel(ctx, caller(ctx), in.ID, in.SessionID)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (s *Server) CancelSession(ctx context.Context, in contract.CancelSessionReq
 // RetrySession serves POST …/sessions/{sessionId}/retry.
 func (s *Server) RetrySession(ctx context.Context, in contract.RetrySessionRequestObject) (contract.RetrySessionResponseObject, error) {
 	return makeOnce(ctx, s, false, contract.RetrySessionResponseObject.VisitRetrySessionResponse, func(tx *store.Tx) (contract.RetrySessionResponseObject, error) {
-		session, err := s.Runner.RetryIn(ctx, tx, caller(ctx), in.ID, in.SessionID)
+		session, err := s.Sessions.Retry(ctx, tx, caller(ctx), in.ID, in.SessionID)
 		return contract.RetrySession202JSONResponse{
 			Headers: contract.RetrySession202ResponseHeaders{RetryAfter: pollAfter}, Body: contractSession(session),
 		}, err

@@ -11,7 +11,7 @@ import (
 
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
-	"stoa/internal/runner"
+	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -279,7 +279,7 @@ func TestAMessageAnswersAWaitingSession(t *testing.T) {
 }
 
 func TestMessagesWhileTheAgentWorks(t *testing.T) {
-	h := start(t, apitest.Config{Runner: func(c *runner.Config) { c.Limits.QueuedMessages = 2 }})
+	h := start(t, apitest.Config{Sessions: func(c *session.Config) { c.Limits.QueuedMessages = 2 }})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "tokens: 40\nslow: 50ms", nil)
 	a.WantError(stoa.CodeSessionBusy, "POST", path+"/messages", object{"message": "say: no", "onBusy": "reject"})
@@ -432,7 +432,7 @@ func TestAFailureIsToldAndRetried(t *testing.T) {
 }
 
 func TestAQueueHasAnEnd(t *testing.T) {
-	h := start(t, apitest.Config{Idle: true, Runner: func(c *runner.Config) { c.Limits.Queued = 2 }})
+	h := start(t, apitest.Config{Idle: true, Sessions: func(c *session.Config) { c.Limits.Queued = 2 }})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, first := a.begin(t, "say: 1", nil)
 	a.Want(200, "POST", first+"/cancel", nil)

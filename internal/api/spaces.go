@@ -122,7 +122,7 @@ func (s *Server) DeleteSpace(ctx context.Context, in contract.DeleteSpaceRequest
 				return err
 			}
 		}
-		return s.Runner.DeleteSpaceIn(ctx, tx, accountID, in.ID, in.Params.Force)
+		return s.Sessions.DeleteSpace(ctx, tx, accountID, in.ID, in.Params.Force)
 	})
 	return contract.DeleteSpace204Response{}, err
 }

@@ -40,7 +40,7 @@ func (s *Server) CreateScheduledTask(ctx context.Context, in contract.CreateSche
 		return nil, err
 	}
 	return makeOnce(ctx, s, false, contract.CreateScheduledTaskResponseObject.VisitCreateScheduledTaskResponse, func(tx *store.Tx) (contract.CreateScheduledTaskResponseObject, error) {
-		made, err := s.Scheduler.CreateIn(ctx, tx, caller(ctx), task)
+		made, err := s.Scheduler.Create(ctx, tx, caller(ctx), task)
 		return contract.CreateScheduledTask201JSONResponse{
 			Headers: contract.CreateScheduledTask201ResponseHeaders{Location: taskPath(in.ID, made.ID), ETag: taskETag(made)},
 			Body:    s.contractTask(made),
@@ -210,7 +210,7 @@ func ifCurrentTask(header string, t stoa.ScheduledTask) error {
 func (s *Server) UpdateScheduledTask(ctx context.Context, in contract.UpdateScheduledTaskRequestObject) (contract.UpdateScheduledTaskResponseObject, error) {
 	var t stoa.ScheduledTask
 	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		t, err = s.Scheduler.EditIn(ctx, tx, caller(ctx).Account.ID, in.ID, in.TaskID,
+		t, err = s.Scheduler.Edit(ctx, tx, caller(ctx).Account.ID, in.ID, in.TaskID,
 			func(t stoa.ScheduledTask) error { return ifCurrentTask(in.Params.IfMatch, t) },
 			func(t *stoa.ScheduledTask) error { return s.patchTask(t, in.Body) })
 		return err
@@ -271,7 +271,7 @@ func (s *Server) DeleteScheduledTask(ctx context.Context, in contract.DeleteSche
 				return err
 			}
 		}
-		return s.Scheduler.DeleteIn(ctx, tx, accountID, in.ID, in.TaskID)
+		return s.Scheduler.Delete(ctx, tx, accountID, in.ID, in.TaskID)
 	})
 	return contract.DeleteScheduledTask204Response{}, err
 }
@@ -287,7 +287,7 @@ func (s *Server) moveTask(ctx context.Context, agentID, id string, verb func(con
 
 // PauseScheduledTask serves POST …/scheduled-tasks/{taskId}/pause.
 func (s *Server) PauseScheduledTask(ctx context.Context, in contract.PauseScheduledTaskRequestObject) (contract.PauseScheduledTaskResponseObject, error) {
-	t, err := s.moveTask(ctx, in.ID, in.TaskID, s.Scheduler.PauseIn)
+	t, err := s.moveTask(ctx, in.ID, in.TaskID, s.Scheduler.Pause)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +296,7 @@ func (s *Server) PauseScheduledTask(ctx context.Context, in contract.PauseSchedu
 
 // ResumeScheduledTask serves POST …/scheduled-tasks/{taskId}/resume.
 func (s *Server) ResumeScheduledTask(ctx context.Context, in contract.ResumeScheduledTaskRequestObject) (contract.ResumeScheduledTaskResponseObject, error) {
-	t, err := s.moveTask(ctx, in.ID, in.TaskID, s.Scheduler.ResumeIn)
+	t, err := s.moveTask(ctx, in.ID, in.TaskID, s.Scheduler.Resume)
 	if err != nil {
 		return nil, err
 	}
@@ -315,12 +315,12 @@ func (s *Server) RunScheduledTask(ctx context.Context, in contract.RunScheduledT
 	}
 	// Credits are looked at outside of the transaction. What is wrong is told
 	// inside, where it is known whether the request was answered before.
-	broke := s.Runner.Affordable(ctx, caller(ctx), s.Scheduler.RequestOf(t))
+	broke := s.Worker.CheckCredits(ctx, caller(ctx), s.Scheduler.RequestOf(t))
 	return makeOnce(ctx, s, false, contract.RunScheduledTaskResponseObject.VisitRunScheduledTaskResponse, func(tx *store.Tx) (contract.RunScheduledTaskResponseObject, error) {
 		if broke != nil {
 			return nil, broke
 		}
-		run, err := s.Scheduler.RunIn(ctx, tx, caller(ctx).Account.ID, in.ID, in.TaskID)
+		run, err := s.Scheduler.RunNow(ctx, tx, caller(ctx).Account.ID, in.ID, in.TaskID)
 		return contract.RunScheduledTask202JSONResponse{
 			Headers: contract.RunScheduledTask202ResponseHeaders{Location: agentPath(in.ID) + "/sessions/" + run.SessionID}, Body: contractRun(run),
 		}, err

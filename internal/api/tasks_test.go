@@ -13,7 +13,7 @@ import (
 
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
-	"stoa/internal/runner"
+	"stoa/internal/scheduler"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -269,7 +269,7 @@ func TestWhatIsWrongWithAScheduleIsNamed(t *testing.T) {
 }
 
 func TestTasksAreListed(t *testing.T) {
-	a, clock := atNoon(t, apitest.Config{Schedules: runner.ScheduleConfig{PerAgent: 5}})
+	a, clock := atNoon(t, apitest.Config{Schedules: scheduler.Config{PerAgent: 5}})
 	var made []string
 	for range 5 {
 		task, _ := newTask(t, a, object{"schedule": object{"type": "interval", "everySeconds": 60}})
@@ -333,7 +333,7 @@ func TestTasksAreListed(t *testing.T) {
 
 // TestAFullDiskIsToldToSchedulesToo fills the store and then tries every write.
 func TestAFullDiskIsToldToSchedulesToo(t *testing.T) {
-	a, clock := atNoon(t, apitest.Config{Schedules: runner.ScheduleConfig{PerAgent: 1000}})
+	a, clock := atNoon(t, apitest.Config{Schedules: scheduler.Config{PerAgent: 1000}})
 	long := strings.Repeat("x", 2000)
 	minutely := object{"schedule": object{"type": "interval", "everySeconds": 60}}
 	var paths []string

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"stoa/internal/agent"
 	"stoa/internal/api"
 	"stoa/internal/auth"
 	"stoa/internal/billing"
@@ -23,7 +24,8 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
-	"stoa/internal/runner"
+	"stoa/internal/scheduler"
+	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
@@ -42,8 +44,9 @@ type Config struct {
 	Logger    *slog.Logger            // nil: none
 	Home      *storetest.Home         // nil: SQLite in a directory of its own
 	Server    func(*api.Server)       // changes settings before the start; nil: none
-	Runner    func(*runner.Config)    // changes settings before the start; nil: none
-	Schedules runner.ScheduleConfig   // see there
+	Sessions  func(*session.Config)   // changes settings before the start; nil: none
+	Worker    func(*agent.Config)     // changes settings before the start; nil: none
+	Schedules scheduler.Config        // see there; Sessions is set
 	Idle      bool                    // sessions are taken and not run
 	Recorder  *Recorder               // nil: nothing is recorded
 }
@@ -58,8 +61,9 @@ type House struct {
 	Ledger    *billing.Ledger
 	Keys      *auth.Keys
 	Drives    *drive.Drives
-	Runner    *runner.Runner
-	Scheduler *runner.Scheduler
+	Sessions  *session.Sessions
+	Worker    *agent.Worker
+	Scheduler *scheduler.Scheduler
 	HTTP      *httptest.Server
 
 	t        testing.TB
@@ -112,22 +116,28 @@ func Start(t testing.TB, cfg Config) *House {
 	keys := auth.New(st, plan)
 	pool := upstream.New(upstream.Config{Providers: cfg.Providers, Logger: cfg.Logger})
 	calls := &gateway.Gateway{Catalog: &current, Ledger: ledger, Pool: pool, Logger: cfg.Logger}
-	running := runner.Config{Store: st, Gateway: calls, Drives: drives, Plans: plan, Logger: cfg.Logger, Grace: -1}
-	if cfg.Runner != nil {
-		cfg.Runner(&running)
+	keeping := session.Config{Store: st, Logger: cfg.Logger}
+	if cfg.Sessions != nil {
+		cfg.Sessions(&keeping)
 	}
-	run := runner.New(running)
-	scheduler := runner.NewScheduler(run, cfg.Schedules)
+	sessions := session.New(keeping)
+	running := agent.Config{Sessions: sessions, Gateway: calls, Drives: drives, Plans: plan, Logger: cfg.Logger, Grace: -1}
+	if cfg.Worker != nil {
+		cfg.Worker(&running)
+	}
+	worker := agent.New(running)
+	cfg.Schedules.Sessions = sessions
+	tasks := scheduler.New(cfg.Schedules)
 	server := &api.Server{
 		Keys: keys, Ledger: ledger, Store: st, Drives: drives, Catalog: &current, Logger: cfg.Logger,
-		Gateway: calls, Runner: run, Scheduler: scheduler, Pool: pool.Stats,
+		Gateway: calls, Sessions: sessions, Worker: worker, Scheduler: tasks, Pool: pool.Stats,
 		Plans:   func() []stoa.Plan { return cfg.Plans },
 		Version: "test",
 	}
 	if cfg.Server != nil {
 		cfg.Server(server)
 	}
-	h := &House{Server: server, Store: st, Ledger: ledger, Keys: keys, Drives: drives, Runner: run, Scheduler: scheduler, t: t, recorder: cfg.Recorder}
+	h := &House{Server: server, Store: st, Ledger: ledger, Keys: keys, Drives: drives, Sessions: sessions, Worker: worker, Scheduler: tasks, t: t, recorder: cfg.Recorder}
 	h.Account = storetest.Account(t, st, cfg.Grant)
 	h.Key, _ = h.NewKey(h.Account.ID, stoa.ScopeAll, stoa.ScopeOperator)
 	if !cfg.Idle {
@@ -149,7 +159,7 @@ func (h *House) work() {
 	ctx, stop := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		if err := h.Runner.Run(ctx); err != nil {
+		if err := h.Worker.Run(ctx); err != nil {
 			h.t.Errorf("run sessions: %v", err)
 		}
 	})

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"stoa/internal/agent"
 	"stoa/internal/api"
 	"stoa/internal/auth"
 	"stoa/internal/billing"
@@ -26,7 +27,8 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
-	"stoa/internal/runner"
+	"stoa/internal/scheduler"
+	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/upstream"
@@ -63,8 +65,9 @@ type house struct {
 	limited   atomic.Bool // the plans' limits are enforced
 	keep      atomic.Pointer[config.Retention]
 	pool      *upstream.Pool
-	runner    *runner.Runner
-	scheduler *runner.Scheduler
+	sessions  *session.Sessions
+	worker    *agent.Worker
+	scheduler *scheduler.Scheduler
 	server    *api.Server
 }
 
@@ -115,7 +118,7 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 	h.keys = auth.New(h.store, h.plan)
 	h.pool = upstream.New(upstream.Config{Providers: cfg.Upstreams(), Logger: h.log, Version: h.opts.Version})
 	calls := &gateway.Gateway{Catalog: &h.catalog, Ledger: h.ledger, Pool: h.pool, Logger: h.log}
-	h.runner = h.newRunner(calls)
+	h.buildSessions(calls)
 	site, err := web.New(web.Config{
 		Version: h.opts.Version,
 		Embeds:  func(r *http.Request, id string) ([]string, string, bool, error) { return h.server.EmbedPage(r, id) },
@@ -124,7 +127,7 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	h.server = &api.Server{
-		Keys: h.keys, Gateway: calls, Runner: h.runner, Scheduler: h.newScheduler(), Limits: cfg.Limits,
+		Keys: h.keys, Gateway: calls, Sessions: h.sessions, Worker: h.worker, Scheduler: h.scheduler, Limits: cfg.Limits,
 		Ledger: h.ledger, Store: h.store, Drives: h.drives, Catalog: &h.catalog,
 		Plans: h.planList, Version: h.opts.Version, Commit: h.opts.Commit,
 		PublicURL: cfg.BaseURL(listener.Addr().String()), MaxBody: int64(cfg.Limits.Body),
@@ -154,14 +157,14 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 
 	err = h.bootstrap(ctx, listener.Addr().String())
 	if err == nil {
-		err = h.runner.Recover(ctx) // what was running is in order before anybody asks
+		err = h.worker.Recover(ctx) // what was running is in order before requests are taken
 	}
 	if err != nil {
 		settled()
 		return errors.Join(err, group.Wait())
 	}
-	stopRunner := h.startRunner(settling, group)
-	stopScheduler := h.startScheduler(settling, group)
+	stopWorker := running(settling, group, h.worker.Run)
+	stopScheduler := running(settling, group, h.scheduler.Run)
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
@@ -174,7 +177,7 @@ func (h *house) run(ctx context.Context, listener net.Listener) error {
 	err = h.wait(ctx, working)
 	h.stop(server)
 	stopScheduler()
-	stopRunner() // its last words go through the store and the settler
+	stopWorker() // its last writes go through the store and the settler
 	settled()
 	if waited := group.Wait(); err == nil && !errors.Is(waited, context.Canceled) {
 		err = waited

@@ -29,8 +29,8 @@ var layers = map[string]int{
 	"gateway": 4,
 	"session": 5,
 	"agent":   6, "scheduler": 6, "embed": 6, "retention": 6,
-	"responses": 7, "runner": 7,
-	"api": 8, "web": 8,
+	"responses": 7,
+	"api":       8, "web": 8,
 	"app": 9,
 	"cli": 10,
 }
@@ -170,6 +170,6 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 	}
 }
 
-// expected are packages that have a layer before they exist, while runner and
-// api are being divided.
-var expected = []string{"session", "agent", "scheduler", "embed", "retention", "responses", "runner", "near"}
+// expected are packages that have a layer before they exist, while api and
+// app are being divided.
+var expected = []string{"embed", "retention", "responses", "near"}

@@ -88,7 +88,7 @@ func allowed(p, line string) bool {
 // stillColourful are directories that are not rewritten yet.
 var stillColourful = []string{
 	"e2e", "cmd",
-	"internal/runner", "internal/api", "internal/app", "internal/store", "internal/auth", "internal/db", "internal/apitest", "internal/cli", "internal/upstream", "internal/catalog", "internal/gateway", "internal/drive",
+	"internal/agent", "internal/scheduler", "internal/session", "internal/api", "internal/app", "internal/store", "internal/auth", "internal/db", "internal/apitest", "internal/cli", "internal/upstream", "internal/catalog", "internal/gateway", "internal/drive",
 	"internal/config", "internal/web", "internal/fakeup", "internal/contract", "internal/billing", "internal/stoa", "internal/schedule", "internal/wire", "internal/sandbox",
 	"internal/client", "internal/session", "internal/agent", "internal/scheduler", "internal/embed", "internal/retention", "internal/responses",
 }

@@ -100,10 +100,33 @@ type SessionMessage struct {
 	Turn, Step    int64  // turn 0: queued; step 0: the user's
 	Role          Role   // user or assistant
 	Kind          string // see the kinds
-	Status        string // queued, in_progress, completed, cancelled or failed
+	Status        MessageStatus
 	Text          string
 	CreatedAt     time.Time
 }
+
+// A MessageStatus is how far a message is.
+type MessageStatus string
+
+// The statuses of a message. One that a turn broke off has the turn's status.
+const (
+	MessageQueued     MessageStatus = "queued" // waits for the turn that runs
+	MessageInProgress MessageStatus = "in_progress"
+	MessageCompleted  MessageStatus = "completed"
+	MessageCancelled  MessageStatus = "cancelled"
+	MessageFailed     MessageStatus = "failed"
+)
+
+// An InputStatus says whether an input still waits for its answer.
+type InputStatus string
+
+// The statuses of an input.
+const (
+	InputPending   InputStatus = "pending"
+	InputAnswered  InputStatus = "answered"
+	InputExpired   InputStatus = "expired"   // its default, if any, was used
+	InputCancelled InputStatus = "cancelled" // its turn ended before
+)
 
 // The kinds of an [Input].
 const (
@@ -120,7 +143,7 @@ type Input struct {
 	Kind, Prompt  string
 	Options       []string
 	Default       *string // the answer when it expires; nil: the turn fails then
-	Status        string  // pending, answered, expired or cancelled
+	Status        InputStatus
 	Answer        string
 	CreatedAt     time.Time
 	ExpiresAt     time.Time
@@ -142,4 +165,15 @@ type Source struct {
 	Path, SHA256     string
 	FromLine, ToLine int64
 	Via              string // context, read or search
+}
+
+// LineRange writes a range of lines: "3", "3-5", or "" where first is 0.
+func LineRange(first, last int64) string {
+	switch {
+	case first == 0:
+		return ""
+	case first == last:
+		return strconv.FormatInt(first, 10)
+	}
+	return strconv.FormatInt(first, 10) + "-" + strconv.FormatInt(last, 10)
 }

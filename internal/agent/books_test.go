@@ -1,0 +1,134 @@
+package agent_test
+
+import (
+	"context"
+
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// checkBooks compares what a session says of itself with the ledger and the log:
+// receipts are its spending, one for each recorded step, each turn stopped once.
+func (h *house) checkBooks(r *service, s stoa.Session) {
+	h.t.Helper()
+	ctx := context.Background()
+	var amount stoa.Credits
+	ids := map[string]bool{}
+	p := store.Page{Limit: 1000, Asc: true}
+	receipts, more, err := r.Receipts(ctx, h.account.ID, "", s.ID, p)
+	if err != nil || more {
+		h.t.Fatalf("receipts: more %v, %v", more, err)
+	}
+	for _, c := range receipts {
+		amount += c.Amount
+		ids[c.ID] = true
+	}
+	if amount != s.Spent || len(ids) != s.Steps {
+		h.t.Errorf("%s: %d receipts of %d, but it counts %d steps of %d", s.ID, len(ids), amount, s.Steps, s.Spent)
+	}
+	turns, _, err := r.Turns(ctx, h.account.ID, "", s.ID, 0, 1000, false)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	steps := 0
+	err = h.st.Read(ctx, func(tx *store.Tx) error {
+		for _, turn := range turns {
+			list, err := tx.Steps(ctx, s.ID, turn.Number)
+			if err != nil {
+				return err
+			}
+			for _, st := range list {
+				steps++
+				if !ids[stoa.StepID(s.ID, st.Turn, st.Number)] {
+					h.t.Errorf("step %d.%d has no receipt", st.Turn, st.Number)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if steps != len(ids) {
+		h.t.Errorf("%d steps are recorded and %d receipts", steps, len(ids))
+	}
+	h.checkLog(r, s, turns)
+}
+
+// checkLog plays a session's log as a reader does.
+func (h *house) checkLog(r *service, s stoa.Session, turns []stoa.Turn) {
+	h.t.Helper()
+	stops := map[int64]int{} // final ones
+	var seq int64
+	joined := map[string]string{}
+	var status stoa.SessionStatus = "new"
+	for _, e := range h.events(r, s) {
+		seq++
+		if e.Seq != seq {
+			h.t.Fatalf("%s: event %d follows event %d", s.ID, e.Seq, seq-1)
+		}
+		switch e.Type {
+		case session.EventStatus:
+			d := decode[session.StatusData](h.t, e)
+			next := stoa.SessionStatus(d.Status)
+			if status != "new" && !status.CanBecome(next) {
+				h.t.Errorf("%s: %s became %s", s.ID, status, next)
+			}
+			status = next
+			if next.Stopped() && next != stoa.SessionWaiting {
+				stops[d.Turn]++
+			}
+		case session.EventDelta:
+			d := decode[session.DeltaData](h.t, e)
+			have := []rune(joined[d.MessageID])
+			if d.Offset > len(have) {
+				h.t.Errorf("%s: a delta at %d follows %d characters", s.ID, d.Offset, len(have))
+				continue
+			}
+			joined[d.MessageID] = string(have[:d.Offset]) + d.Text
+		case session.EventMessageDone:
+			d := decode[session.MessageData](h.t, e)
+			if text, streamed := joined[d.MessageID]; streamed && text != *d.Text {
+				h.t.Errorf("%s: the deltas of %s give %q and it completed as %q", s.ID, d.MessageID, text, *d.Text)
+			}
+			joined[d.MessageID] = *d.Text
+		}
+	}
+	if status != s.Status || s.LastSeq != seq {
+		h.t.Errorf("%s: the log ends with %s at %d, the session says %s at %d", s.ID, status, seq, s.Status, s.LastSeq)
+	}
+	for _, turn := range turns {
+		want := 0
+		if turn.Status.Stopped() && turn.Status != stoa.SessionWaiting {
+			want = 1
+		}
+		if stops[turn.Number] != want {
+			h.t.Errorf("%s: turn %d is %s and stopped %d times", s.ID, turn.Number, turn.Status, stops[turn.Number])
+		}
+	}
+	messages, _, err := r.Messages(context.Background(), h.account.ID, "", s.ID, 0, 1000, false)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	type place struct {
+		turn, step int64
+		kind       string
+	}
+	seen := map[place]bool{}
+	for _, m := range messages {
+		if m.Status == "in_progress" && s.Status.Stopped() {
+			h.t.Errorf("%s: message %s is still being written", s.ID, m.ID)
+		}
+		if text, known := joined[m.ID]; known && text != m.Text && m.Status != "in_progress" {
+			h.t.Errorf("%s: message %s holds %q and its log says %q", s.ID, m.ID, m.Text, text)
+		}
+		if m.Role == stoa.RoleAssistant && m.Kind != stoa.KindQuestion {
+			at := place{m.Turn, m.Step, "said"}
+			if seen[at] {
+				h.t.Errorf("%s: step %d.%d said something twice", s.ID, m.Turn, m.Step)
+			}
+			seen[at] = true
+		}
+	}
+}

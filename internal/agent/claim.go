@@ -1,0 +1,275 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"stoa/internal/session"
+	"stoa/internal/store"
+)
+
+// Why a turn of this process is stopped from inside; the cause of its context.
+// The causes from outside are [session.ErrCancelled] and [session.ErrLost].
+var (
+	errDeadline = errors.New("agent: the turn's time is over")
+	errHandBack = errors.New("agent: this process stops")
+)
+
+const (
+	pollShared = time.Second      // how often the rows are read when other processes write them too
+	pollAlone  = 15 * time.Second // and when none does: what changes wakes the loop, so this only heals
+	strayEvery = 5 * time.Second
+	claimBatch = 32 // claims in one transaction
+)
+
+// run is one claimed session in this process.
+type run struct {
+	lease     session.Lease
+	cancel    context.CancelCauseFunc
+	lastDelta time.Time // when its deltaWriter wrote last
+}
+
+// Run claims sessions and runs their turns until ctx ends; then it lets steps
+// finish for Config.Grace and hands the turns back to the queue, which costs
+// them no attempt. It fails only when it cannot begin.
+func (w *Worker) Run(ctx context.Context) error {
+	if err := w.heartbeat(ctx); err != nil {
+		return fmt.Errorf("begin to run sessions: %w", err)
+	}
+	var turns, helpers sync.WaitGroup
+	done := make(chan struct{})
+	if w.cfg.Shared {
+		helpers.Go(func() { w.heartbeatLoop(ctx, done) })
+		helpers.Go(func() { w.sessions.FollowPeers(ctx, pollShared) })
+	}
+	w.claimLoop(ctx, &turns)
+
+	w.mu.Lock()
+	w.stopping = true
+	w.mu.Unlock()
+	go func() { turns.Wait(); close(done) }()
+	grace := time.NewTimer(max(w.cfg.Grace, 0))
+	defer grace.Stop()
+	select {
+	case <-done:
+	case <-grace.C:
+		w.stopAll(errHandBack)
+		<-done
+	}
+	helpers.Wait()
+	ctx = context.WithoutCancel(ctx)
+	if err := w.store.Write(ctx, func(tx *store.Tx) error { return tx.EndRunner(ctx, w.id) }); err != nil {
+		w.log.LogAttrs(ctx, slog.LevelWarn, "the leases of this process could not be ended", slog.Any("error", err))
+	}
+	return nil
+}
+
+// claimLoop claims and sweeps until ctx ends. Until what is known to fall due it
+// reads the rows only when it is woken, and every poll anyway.
+func (w *Worker) claimLoop(ctx context.Context, turns *sync.WaitGroup) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.alarm.C():
+		case <-timer.C:
+		}
+		w.alarm.Looking()
+		next := time.Now().Add(w.poll())
+		work, err := w.pendingWork(ctx)
+		if err != nil {
+			w.report(ctx, "the queue could not be read", err)
+			next = time.Now().Add(pollShared)
+		}
+		for _, at := range []time.Time{work.WakeAt, work.DueAt} {
+			if !at.IsZero() && at.Before(next) {
+				next = at
+			}
+		}
+		w.alarm.Plan(next)
+		for n := claimBatch; work.Queued && n == claimBatch && ctx.Err() == nil; {
+			if n, err = w.claim(ctx, turns); err != nil {
+				w.report(ctx, "sessions could not be claimed", err)
+			}
+		}
+		timer.Reset(max(time.Until(next), time.Millisecond))
+	}
+}
+
+// poll is how often the rows are read when nothing wakes the loop.
+func (w *Worker) poll() time.Duration {
+	if w.cfg.Shared {
+		return pollShared
+	}
+	return pollAlone
+}
+
+// claim takes sessions off the queue, one of each account in turn, and starts
+// them. It returns how many.
+func (w *Worker) claim(ctx context.Context, turns *sync.WaitGroup) (int, error) {
+	w.mu.Lock()
+	free, after := min(w.cfg.Workers-len(w.runs), claimBatch), w.after
+	w.mu.Unlock()
+	if free <= 0 {
+		return 0, nil
+	}
+	var claimed []store.SessionRow
+	var last string
+	err := w.store.Write(ctx, func(tx *store.Tx) (err error) {
+		claimed, last, err = w.claimIn(ctx, tx, free, after)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.after = last
+	for _, row := range claimed {
+		base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		r := &run{
+			lease:  session.Lease{AccountID: row.AccountID, SessionID: row.ID, Owner: w.id, Fence: row.Fence},
+			cancel: cancel,
+		}
+		w.runs[row.ID] = r
+		turns.Go(func() { w.serve(base, r, row) })
+	}
+	return len(claimed), nil
+}
+
+// claimIn goes round the accounts from the one after the last, until it has
+// enough or a whole round has claimed nothing.
+func (w *Worker) claimIn(ctx context.Context, tx *store.Tx, free int, after string) (claimed []store.SessionRow, last string, err error) {
+	// A claim under a lease that has run out would be taken away at once.
+	alive, err := tx.RunnerAlive(ctx, w.id)
+	if err == nil && !alive {
+		_, err = tx.Heartbeat(ctx, w.id, tx.Now.Add(w.lease()))
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	full := map[string]bool{}
+	whole, progress := false, false // is this round a whole one; has it claimed anything
+	for len(claimed) < free {
+		account, found, err := tx.NextQueuedAccount(ctx, after)
+		if err != nil {
+			return nil, "", err
+		}
+		if !found {
+			if after == "" || whole && !progress {
+				break
+			}
+			after, whole, progress = "", true, false
+			continue
+		}
+		after = account
+		if full[account] {
+			continue
+		}
+		line, err := tx.AccountQueue(ctx, account, 1)
+		if err != nil {
+			return nil, "", err
+		}
+		if limit := w.cfg.Plans(line.Plan).ActiveSessions; limit > 0 && line.Running >= limit || len(line.Next) == 0 {
+			full[account] = true
+			continue
+		}
+		row, ok, err := w.sessions.Claim(ctx, tx, account, line.Next[0], w.id)
+		if err != nil {
+			return nil, "", err
+		}
+		if ok {
+			claimed = append(claimed, row)
+			progress = true
+		}
+	}
+	return claimed, after, nil
+}
+
+// serve runs a claimed session's turn and writes how it ended.
+func (w *Worker) serve(ctx context.Context, r *run, row store.SessionRow) {
+	defer func() {
+		r.cancel(nil)
+		w.mu.Lock()
+		if w.runs[row.ID] == r {
+			delete(w.runs, row.ID)
+		}
+		w.mu.Unlock()
+		w.alarm.Wake() // a slot is free
+	}()
+	bounded, stopClock := context.WithDeadlineCause(ctx, row.Turn.DeadlineAt, errDeadline)
+	defer stopClock()
+	err := recovered(func() error { return w.turn(bounded, r, row) })
+	if cause := context.Cause(bounded); cause != nil && err != nil && !errors.Is(err, session.ErrLost) {
+		err = cause
+	}
+	if err == nil || errors.Is(err, session.ErrLost) {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err := w.conclude(ctx, r, err); err != nil && !errors.Is(err, session.ErrLost) {
+		// The rows still say that the turn runs here; see sweepStrays.
+		w.report(ctx, "the end of a turn could not be written", err)
+	}
+}
+
+// recovered turns a panic into an error: one session must not end the others.
+func recovered(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in a turn: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return fn()
+}
+
+// conclude writes why a turn goes on no further here. A cancel always wins: its
+// caller was told that it is stored.
+func (w *Worker) conclude(ctx context.Context, r *run, why error) error {
+	var f *failure
+	transient := !errors.As(why, &f)
+	if transient {
+		f = classify(why)
+		transient = f.passing
+	}
+	if f.cause != nil {
+		w.log.LogAttrs(ctx, slog.LevelWarn, "a turn failed", slog.String("session", r.lease.SessionID), slog.Any("error", f.cause))
+	}
+	return w.sessions.IfOwned(ctx, r.lease, func(t *session.Transition) {
+		switch {
+		case !t.Row.CancelAt.IsZero() || errors.Is(why, session.ErrCancelled):
+			t.Cancel()
+		case errors.Is(why, errDeadline):
+			t.Timeout()
+		case errors.Is(why, errHandBack):
+			t.HandBack()
+		case transient:
+			t.Strike(max(f.after, backoff(t.Row.Strikes)), f.Failure)
+		default:
+			t.Fail(f.Failure)
+		}
+	})
+}
+
+// backoff is the pause before the next attempt, after so many that failed: 1 s,
+// 4 s, 16 s, 64 s.
+func backoff(strikes int) time.Duration {
+	return time.Second << (2 * min(strikes, 3))
+}
+
+// lease is how long a heartbeat keeps the leases.
+func (w *Worker) lease() time.Duration {
+	if !w.cfg.Shared {
+		return forever // until the next process on this store ends it
+	}
+	return w.cfg.Lease
+}
+
+const forever = 100 * 365 * 24 * time.Hour

@@ -1,0 +1,246 @@
+package agent_test
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+)
+
+// crashDir is set in the environment of a child process: where its house is.
+const crashDir = "STOA_RUNNER_CRASH_DIR"
+
+var crashSessions = flag.Int("crash.sessions", 40, "how many sessions the crash test runs")
+
+// journal is where the children write what their model was asked, outside of
+// the store: it is the test's own memory of what happened.
+const journal = "journal"
+
+// crashModel replies to a step: two steps with a tool, then the answer. It notes
+// a call when it begins; that a step was recorded, the store says.
+func crashModel(log io.Writer) script {
+	var mu sync.Mutex
+	return func(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+		mu.Lock()
+		fmt.Fprintf(log, "%s %d\n", call.Messages[0].Text, len(call.Messages)) // one write: it is whole or not there
+		mu.Unlock()
+		select {
+		case <-time.After(time.Duration(rand.IntN(60)) * time.Millisecond):
+		case <-ctx.Done():
+			yield(stoa.Event{}, ctx.Err())
+			return
+		}
+		if len(call.Messages) < 5 {
+			say(yield, "one moment", stoa.ToolCall{ID: fmt.Sprint(len(call.Messages)), Name: "drive_list", Arguments: "{}"},
+				stoa.ToolCall{ID: "w" + fmt.Sprint(len(call.Messages)), Name: "drive_write", Arguments: fmt.Sprintf(`{"path":"%s/%d.md","content":"x"}`, strings.ReplaceAll(call.Messages[0].Text, " ", "-"), len(call.Messages))})
+			return
+		}
+		say(yield, "the answer to "+call.Messages[0].Text)
+	}
+}
+
+// crashChild is a process that runs the sessions of a house until it is killed,
+// and says so on its output when there is nothing left to do.
+func crashChild(dir string) int {
+	flag.Parse()
+	log, err := os.OpenFile(filepath.Join(dir, journal), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	h, err := open(crashConfig(dir), crashModel(log))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	cfg := h.config()
+	cfg.KnowledgeSize = 1
+	r := newService(cfg)
+	ctx := context.Background()
+	if err := r.Recover(ctx); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("ready")
+	go r.Run(ctx)
+	for {
+		left := 0
+		err := h.st.Read(ctx, func(tx *store.Tx) error {
+			_, err := tx.Get(ctx, `SELECT COUNT(*) FROM sessions WHERE status IN ('queued', 'running')`, nil, &left)
+			return err
+		})
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		if left == 0 {
+			fmt.Println("done")
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func crashConfig(dir string) store.Config { return store.Config{Dir: dir} }
+
+// Processes are killed at random moments until all sessions have stopped. Then
+// every one has stopped once, is charged once for each step, has written each of
+// its files, and no recorded step was asked again.
+func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts processes")
+	}
+	home := storetest.New(t)
+	dir := home.Config.Dir
+	h, err := open(home.Config, script(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.t = t
+	h.account = storetest.Account(t, h.st, 1_000_000*stoa.Credit)
+	a := h.agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
+	r := h.runner(func(c *config) { c.Limits.Queued = *crashSessions + 1 })
+	var all []stoa.Session
+	h.write(func(ctx context.Context, tx *store.Tx) error {
+		all = nil
+		for i := range *crashSessions {
+			s, err := r.Sessions.Start(ctx, tx, h.caller(), session.StartRequest{AgentID: a.ID, Message: fmt.Sprintf("session %d", i)})
+			if err != nil {
+				return err
+			}
+			all = append(all, s)
+		}
+		return nil
+	})
+	account := h.account
+	h.close()
+
+	kills, began := 0, time.Now()
+	for done := false; !done; {
+		if time.Since(began) > 5*time.Minute {
+			t.Fatal("the sessions do not come to an end")
+		}
+		done = runAndKill(t, dir, time.Duration(20+rand.IntN(400))*time.Millisecond)
+		if !done {
+			kills++
+		}
+	}
+	t.Logf("%d sessions, %d kills, %v", len(all), kills, time.Since(began).Round(time.Millisecond))
+
+	if h, err = open(home.Config, script(nil)); err != nil {
+		t.Fatal(err)
+	}
+	h.t, h.account = t, account
+	defer h.close()
+	r = h.runner()
+	lost := 0
+	steps := 0
+	for i, s := range all {
+		got, err := r.Get(t.Context(), account.ID, a.ID, s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case got.Status == stoa.SessionFailed && got.Turn.Reason == "worker_lost":
+			lost++
+		case got.Status != stoa.SessionCompleted || got.Reply != fmt.Sprintf("the answer to session %d", i) || got.Steps != 3:
+			t.Errorf("session %d is %s (%s) after %d steps: %q", i, got.Status, got.Turn.Reason, got.Steps, got.Reply)
+		}
+		steps += got.Steps
+		h.checkBooks(r, got)
+	}
+	if lost > len(all)/4 {
+		t.Errorf("%d of %d sessions were given up", lost, len(all))
+	}
+	balance, err := h.ledger.Balance(t.Context(), account.ID)
+	if err != nil || balance.Held != 0 || balance.Available+balance.Spent != balance.Granted {
+		t.Errorf("the balance is %+v, %v", balance, err)
+	}
+	if differences, err := h.ledger.Verify(t.Context()); err != nil || len(differences) > 0 {
+		t.Errorf("the books differ: %+v, %v", differences, err)
+	}
+	asked := countJournal(t, dir)
+	if asked < steps || asked > steps+kills*128 {
+		t.Errorf("the model was asked %d times for %d steps and %d kills", asked, steps, kills)
+	}
+	h.checkNotAskedAgain(r, all, dir)
+}
+
+// checkNotAskedAgain looks at the order of the model's calls: after a call for
+// step n of a session no call for an earlier step may come, since that one was
+// recorded by then.
+func (h *house) checkNotAskedAgain(r *service, all []stoa.Session, dir string) {
+	h.t.Helper()
+	f, err := os.Open(filepath.Join(dir, journal))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer f.Close()
+	reached := map[int]int{}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var session, messages int
+		if _, err := fmt.Sscanf(lines.Text(), "session %d %d", &session, &messages); err != nil {
+			continue // the process died while it wrote
+		}
+		if messages < reached[session] {
+			h.t.Errorf("session %d was asked with %d messages after %d", session, messages, reached[session])
+		}
+		reached[session] = messages
+	}
+}
+
+func countJournal(t *testing.T, dir string) int {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, journal))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(b), "\n")
+}
+
+// runAndKill runs a child for a while after it is ready, then kills it. It tells
+// whether the child had nothing left to do.
+func runAndKill(t *testing.T, dir string, after time.Duration) (done bool) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), crashDir+"="+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := time.AfterFunc(time.Minute, func() { cmd.Process.Signal(syscall.SIGKILL) })
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		switch text := lines.Text(); text {
+		case "ready":
+			kill.Reset(after)
+		case "done":
+			done = true
+			cmd.Process.Signal(syscall.SIGKILL)
+		default:
+			t.Errorf("the child says %q", text)
+		}
+	}
+	kill.Stop()
+	cmd.Wait()
+	return done
+}

@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+
+	"stoa/internal/drive"
+	"stoa/internal/gateway"
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// CheckCredits reports whether the credits cover the first step of such a
+// session: it takes the hold that the step will take, and releases it. It fails
+// with [stoa.CodeAgentNotFound], [stoa.CodeQuota] or [stoa.CodeKeyBudget]. What
+// else is wrong the session's turn reports.
+func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.StartRequest) error {
+	var agent stoa.Agent
+	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
+		agent, err = tx.Agent(ctx, c.Account.ID, req.AgentID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	p := prompt{
+		instructions: agent.Instructions, model: agent.Model, mode: cmp.Or(req.Mode, stoa.ModeChat), access: agent.DriveAccess,
+		message: req.Message,
+	}
+	if err := w.learn(ctx, &p, drive.Owner{AccountID: c.Account.ID, AgentID: agent.ID}); err != nil {
+		return err
+	}
+	stream, err := w.cfg.Gateway.Respond(ctx, c, gateway.Request{
+		ID: "ses", Model: agent.Model, Call: w.call(&p, c.Plan),
+		MaxCredits: w.sessions.TurnLimits(req.Limits, agent.Limits).MaxCredits,
+	})
+	if err != nil {
+		if code := stoa.CodeOf(err); code == stoa.CodeQuota || code == stoa.CodeKeyBudget {
+			return err
+		}
+		return nil
+	}
+	stream.Close()
+	return nil
+}

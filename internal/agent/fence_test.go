@@ -1,0 +1,178 @@
+package agent_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+)
+
+func shared(c *config) { c.Shared = true }
+
+// A worker whose lease is gone may wake up at any time, with an answer in its
+// hands: nothing of it may be written.
+func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
+	for name, tt := range map[string]struct{ tool, text, alone bool }{
+		"an answer":                 {},
+		"a tool's result":           {tool: true},
+		"more text":                 {text: true},
+		"an answer, in one process": {alone: true},
+		"more text, in one process": {text: true, alone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, home storetest.Home) {
+				begun, wake := make(chan struct{}), make(chan struct{})
+				var n atomic.Int64
+				h := build(t, home, script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+					if n.Add(1) > 1 {
+						say(yield, "from the second worker")
+						return
+					}
+					yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil)
+					yield(stoa.Event{Kind: stoa.Delta, Text: "from the first worker, who goes on for much longer"}, nil)
+					close(begun)
+					<-wake
+					if tt.text { // its first delta that cannot be written ends the call
+						yield(stoa.Event{Kind: stoa.Delta, Text: ", or so it thinks"}, nil)
+						select {
+						case <-ctx.Done():
+							yield(stoa.Event{}, ctx.Err())
+							return
+						case <-time.After(5 * time.Second):
+							t.Error("nobody stopped the call")
+						}
+					}
+					if tt.tool {
+						yield(stoa.Event{Kind: stoa.Called, Call: stoa.ToolCall{ID: "1", Name: "drive_write", Arguments: `{"path":"a","content":"first"}`}}, nil)
+					}
+					yield(stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd, HasUsage: true, Usage: stoa.Usage{InputTokens: 5, OutputTokens: 5}}, nil)
+				}))
+				release := sync.OnceFunc(func() { close(wake) })
+				defer release()
+				a := h.agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
+				first, second := h.runner(), h.runner(shared)
+				if tt.alone { // the first worker's process claims the session once more
+					first = second
+				}
+				stopFirst := start(t, first)
+				s := h.begin(first, a, "hello")
+				<-begun
+				// The first worker's row goes, as if its process had died.
+				h.write(func(ctx context.Context, tx *store.Tx) error { return tx.EndRunners(ctx, "") })
+				if !tt.alone {
+					start(t, second)
+				}
+				got := h.until(second, s, stoa.SessionCompleted)
+				if got.Reply != "from the second worker" || got.Turn.Attempt != 2 {
+					t.Errorf("attempt %d: %q", got.Turn.Attempt, got.Reply)
+				}
+				release()
+				stopFirst()
+				after, err := second.Get(t.Context(), h.account.ID, a.ID, s.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(got, after); diff != "" {
+					t.Errorf("the first worker has written:\n%s", diff)
+				}
+				if after.Steps != 1 {
+					t.Errorf("%d steps are counted", after.Steps)
+				}
+				h.checkBooks(second, after)
+			})
+		})
+	}
+}
+
+func TestAnotherProcessTakesOver(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		begun := make(chan string)
+		goOn := make(chan struct{}, 1)
+		h := build(t, home, patient(begun, goOn))
+		a := h.agent()
+		quick := func(c *config) { c.Shared, c.Lease = true, 400*time.Millisecond }
+		r := h.runner(quick)
+		s := h.begin(r, a, "hello")
+		h.write(func(ctx context.Context, tx *store.Tx) error { // another process had claimed it
+			if _, err := tx.Heartbeat(ctx, "runner_other", tx.Now.Add(200*time.Millisecond)); err != nil {
+				return err
+			}
+			row, err := tx.LockSession(ctx, h.account.ID, a.ID, s.ID)
+			if err != nil {
+				return err
+			}
+			row.Status, row.Turn.Status, row.Owner, row.Fence = stoa.SessionRunning, stoa.SessionRunning, "runner_other", 1
+			row.Turn.Attempt, row.Turn.StartedAt, row.Turn.DeadlineAt = 1, tx.Now, tx.Now.Add(time.Minute)
+			row.DueAt = row.Turn.DeadlineAt
+			return tx.SaveSession(ctx, &row)
+		})
+		start(t, r)
+		<-begun
+		goOn <- struct{}{}
+		if got := h.until(r, s, stoa.SessionCompleted); got.Turn.Attempt != 2 {
+			t.Errorf("attempt %d", got.Turn.Attempt)
+		}
+	})
+}
+
+// A cancel that comes in at another process reaches the worker by its heartbeat.
+func TestACancelReachesAnotherProcess(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		begun := make(chan string)
+		h := build(t, home, patient(begun, nil))
+		a := h.agent()
+		quick := func(c *config) { c.Shared, c.Lease = true, 2*time.Second }
+		worker, other := h.runner(quick), h.runner(quick)
+		start(t, worker)
+		s := h.begin(worker, a, "hello")
+		<-begun
+		asked := time.Now()
+		if _, err := other.Cancel(t.Context(), h.caller(), a.ID, s.ID); err != nil {
+			t.Fatal(err)
+		}
+		got := h.until(worker, s, stoa.SessionCancelled)
+		if d := time.Since(asked); d > 4*time.Second || got.Spent == 0 {
+			t.Errorf("it took %v, spent %d", d, got.Spent)
+		}
+		h.checkBooks(worker, got)
+	})
+}
+
+// A claim whose commit seemed to fail, or an end that could not be written,
+// leaves a session that this process has and does not run.
+func TestASessionThatNobodyRunsIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, storetest.New(t), nil)
+		a, r := h.agent(), h.runner()
+		start(t, r)
+		h.until(r, h.begin(r, a, "say: one"), stoa.SessionCompleted)
+		other := h.begin(r, a, "ask: Well?")
+		h.until(r, other, stoa.SessionWaiting)
+		h.write(func(ctx context.Context, tx *store.Tx) error {
+			row, err := tx.LockSession(ctx, h.account.ID, a.ID, other.ID)
+			if err != nil {
+				return err
+			}
+			var owner string
+			if _, err := tx.Get(ctx, `SELECT id FROM runners`, nil, &owner); err != nil {
+				return err
+			}
+			row.Status, row.Turn.Status, row.Owner, row.DueAt = stoa.SessionRunning, stoa.SessionRunning, owner, tx.Now.Add(time.Hour)
+			row.Turn.DeadlineAt, row.Pending = row.DueAt, nil
+			return tx.SaveSession(ctx, &row)
+		})
+		at := time.Now()
+		h.untilLong(r, other, stoa.SessionWaiting) // it asks again, for the call is still open
+		if d := time.Since(at); d > 20*time.Second {
+			t.Errorf("it took %v", d)
+		}
+	})
+}

@@ -1,0 +1,182 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+)
+
+// moody is a model that does anything a model may do, and remembers for which
+// steps it was asked to the end: no step may be finished twice.
+type moody struct {
+	seed atomic.Uint64
+}
+
+func (m *moody) script(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	rnd := rand.New(rand.NewPCG(m.seed.Add(1), 7))
+	pause := func() bool {
+		select {
+		case <-time.After(time.Duration(rnd.IntN(4)) * time.Millisecond):
+			return true
+		case <-ctx.Done():
+			yield(stoa.Event{}, context.Cause(ctx))
+			return false
+		}
+	}
+	if !pause() || !yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil) {
+		return
+	}
+	for range rnd.IntN(4) {
+		if !yield(stoa.Event{Kind: stoa.Delta, Text: fmt.Sprintf("größer %d ", rnd.IntN(100))}, nil) || !pause() {
+			return
+		}
+	}
+	stop, steps := stoa.StopEnd, len(call.Messages)
+	switch n := rnd.IntN(10); {
+	case n == 0:
+		yield(stoa.Event{}, stoa.Errorf(stoa.CodeInvalidPrompt, "no"))
+		return
+	case n == 1:
+		yield(stoa.Event{}, stoa.Errorf(stoa.CodeOverloaded, "busy"))
+		return
+	case n <= 3 && steps < 12:
+		stop = stoa.StopToolCalls
+		for i := range 1 + rnd.IntN(2) {
+			yield(stoa.Event{Kind: stoa.Called, Call: stoa.ToolCall{ID: fmt.Sprint(i), Name: "drive_search", Arguments: `{"query":"x"}`}}, nil)
+		}
+	case n <= 5 && steps < 12:
+		stop = stoa.StopToolCalls
+		yield(stoa.Event{Kind: stoa.Called, Call: stoa.ToolCall{ID: "q", Name: "ask_user", Arguments: `{"question":"Well?"}`}}, nil)
+	}
+	yield(stoa.Event{Kind: stoa.Finished, Stop: stop, HasUsage: true, Usage: stoa.Usage{InputTokens: 5, OutputTokens: 5}}, nil)
+}
+
+// A plan is what a random test does: so many sessions, and the verbs of several
+// users who act at the same time.
+type plan struct {
+	seed     uint64
+	sessions int
+	verbs    [][]int
+}
+
+// Whatever is done to sessions at the same time, claims, cancels, messages,
+// answers, retries, workers that vanish: each turn stops exactly once, the books
+// agree, and the log joins to the messages.
+func TestNothingThatHappensTogetherBreaksASession(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		p := plan{
+			seed:     rapid.Uint64().Draw(rt, "seed"),
+			sessions: rapid.IntRange(1, 4).Draw(rt, "sessions"),
+			verbs:    rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(0, 7), 1, 12), 1, 4).Draw(rt, "verbs of each user"),
+		}
+		// On SQLite in a bubble, where pauses cost nothing; sockets cannot be there.
+		if storetestPostgres() {
+			p.play(t, storetest.Postgres(t))
+		} else {
+			synctest.Test(t, func(t *testing.T) { p.play(t, storetest.New(t)) })
+		}
+		if t.Failed() {
+			rt.FailNow()
+		}
+	})
+}
+
+func (p plan) play(t *testing.T, home storetest.Home) {
+	model := &moody{}
+	model.seed.Store(p.seed)
+	h := build(t, home, script(model.script))
+	defer h.close()
+	a := h.agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
+	quick := func(c *config) { c.Shared, c.Lease, c.Grace = true, 2*time.Second, -1 }
+	begin := func() (*service, func()) {
+		r := h.runner(quick)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() { defer close(ended); r.Run(ctx) }()
+		return r, func() { cancel(); <-ended }
+	}
+	var current atomic.Pointer[service] // who reads through a runner that is stopped hears nothing
+	first, stop := begin()
+	current.Store(first)
+	restart := make(chan struct{}, 1)
+	var all []stoa.Session
+	for range p.sessions {
+		all = append(all, h.begin(first, a, "hello"))
+	}
+	ctx := context.Background()
+	var users sync.WaitGroup
+	for u, list := range p.verbs {
+		users.Go(func() {
+			for i, verb := range list {
+				s, r := all[(u+i)%len(all)], current.Load()
+				var err error
+				switch verb {
+				case 0, 1:
+					_, err = r.Send(ctx, h.caller(), a.ID, s.ID, session.SendRequest{Message: "more"})
+				case 2:
+					_, err = r.Cancel(ctx, h.caller(), a.ID, s.ID)
+				case 3:
+					_, err = r.Retry(ctx, h.caller(), a.ID, s.ID)
+				case 4, 5:
+					var now stoa.Session
+					if now, err = r.Wait(ctx, h.account.ID, a.ID, s.ID, 20*time.Millisecond); err == nil && now.Pending != nil {
+						_, err = r.Answer(ctx, h.caller(), a.ID, s.ID, session.AnswerRequest{InputID: now.Pending.ID, Answer: "fine"})
+					}
+				case 6: // a worker is told to stop, and another begins
+					restart <- struct{}{}
+					stop()
+					next, end := begin()
+					stop = end
+					current.Store(next)
+					<-restart
+				case 7: // all leases are lost
+					err = h.st.Write(ctx, func(tx *store.Tx) error { return tx.EndRunners(ctx, "") })
+				}
+				if stoa.CodeOf(err) == stoa.CodeInternal {
+					t.Errorf("verb %d: %v", verb, err)
+				}
+			}
+		})
+	}
+	users.Wait()
+	r := current.Load()
+	for _, s := range all { // let everything come to its end
+		for {
+			now, err := r.Wait(ctx, h.account.ID, a.ID, s.ID, time.Minute)
+			if err != nil || !now.Status.Stopped() {
+				t.Errorf("%s is %s (%s): %v\n%s", s.ID, now.Status, now.Turn.Reason, err, h.log(r, s))
+				break
+			}
+			if now.Status != stoa.SessionWaiting {
+				break
+			}
+			if _, err := r.Answer(ctx, h.caller(), a.ID, s.ID, session.AnswerRequest{InputID: now.Pending.ID, Answer: "fine"}); err != nil && stoa.CodeOf(err) != stoa.CodeInputAnswered {
+				t.Error(err)
+			}
+		}
+	}
+	stop()
+	for _, s := range all {
+		now, err := r.Get(ctx, h.account.ID, a.ID, s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.checkBooks(r, now)
+	}
+	balance, err := h.ledger.Balance(ctx, h.account.ID)
+	if err != nil || balance.Held != 0 {
+		t.Errorf("%d are held when all is quiet, %v", balance.Held, err)
+	}
+}

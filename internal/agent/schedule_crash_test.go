@@ -1,0 +1,192 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stoa/internal/agent"
+	"stoa/internal/scheduler"
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+)
+
+// clockDir is set in the environment of a child process: where its house is.
+// clockAt is what its clock shows when it begins, in seconds since 1970.
+const (
+	clockDir = "STOA_RUNNER_CLOCK_DIR"
+	clockAt  = "STOA_RUNNER_CLOCK_AT"
+)
+
+// clockSpeed is how much faster the children's clock goes.
+const clockSpeed = 3600
+
+// clockChild is a process that schedules until it is killed. Its clock is set
+// forward and back while it runs.
+func clockChild(dir string) int {
+	h, err := open(crashConfig(dir), script(nil))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	at, _ := strconv.ParseInt(os.Getenv(clockAt), 10, 64)
+	var began time.Time
+	r := newService(config{store: h.st, Config: agent.Config{Gateway: h.gateway, Drives: h.drives, Plans: plans}, Limits: session.Limits{Queued: 1_000_000}})
+	s := newScheduler(r, scheduler.Config{Now: func() time.Time {
+		passed := time.Since(began)
+		wrong := time.Duration(0)
+		switch (passed / (50 * time.Millisecond)) % 4 {
+		case 1:
+			wrong = -2 * time.Hour
+		case 3:
+			wrong = 40 * time.Minute
+		}
+		return time.Unix(at, 0).Add(passed*clockSpeed + wrong)
+	}})
+	began = time.Now()
+	fmt.Println("ready")
+	for {
+		if _, _, err := s.Tick(context.Background()); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// Processes are killed at random moments while their clocks jump. In the end
+// every instant has exactly one line, every run exactly one session, and every
+// session exactly one run.
+func TestKilledAtAnyMomentEveryInstantHappensOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts processes")
+	}
+	home := storetest.New(t)
+	h, err := open(home.Config, script(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.t, h.account = t, storetest.Account(t, h.st, stoa.Credit)
+	begin := instant("2026-03-29T00:00:00Z") // clocks change in Berlin an hour later
+	d := h.desk("2026-03-29T00:00:00Z")
+	var tasks []stoa.ScheduledTask
+	for i := range 12 {
+		tasks = append(tasks, d.task(func(t *stoa.ScheduledTask) {
+			t.Schedule = stoa.Schedule{Type: stoa.ScheduleCron, Expression: "*/3 * * * *", Timezone: "Europe/Berlin"}
+			t.MissedPolicy = []string{stoa.MissedRunAll, stoa.MissedRunLatest, stoa.MissedSkip}[i%3]
+			t.OverlapPolicy, t.CatchUpWindow = stoa.OverlapAllow, 24*time.Hour
+		}))
+	}
+	account := h.account
+	h.close()
+	at := begin
+	const lives = 15
+	for range lives {
+		life := time.Duration(30+rand.IntN(250)) * time.Millisecond
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), clockDir+"="+home.Config.Dir, clockAt+"="+fmt.Sprint(at.Unix()))
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		said := make([]byte, len("ready\n"))
+		if _, err := io.ReadFull(out, said); err != nil || string(said) != "ready\n" {
+			t.Fatalf("the child said %q, %v", said, err)
+		}
+		<-time.After(life)
+		cmd.Process.Kill()
+		rest, _ := io.ReadAll(out)
+		cmd.Wait()
+		if len(rest) > 0 {
+			t.Fatalf("the child said %s", rest)
+		}
+		at = at.Add(life * clockSpeed)
+	}
+	if h, err = open(home.Config, script(nil)); err != nil {
+		t.Fatal(err)
+	}
+	h.t, h.account = t, account
+	defer h.close()
+	d.house, d.r = h, h.runner(func(c *config) { c.Limits.Queued = 1_000_000 })
+	d.clock.set(at.Add(2 * time.Hour).Truncate(time.Hour)) // later than any child's clock
+	d.s = newScheduler(d.r, scheduler.Config{Now: d.clock.now})
+	d.tick()
+	var sessions, orphans, runs int
+	h.write(func(ctx context.Context, tx *store.Tx) error {
+		for query, into := range map[string]*int{
+			`SELECT COUNT(*) FROM sessions`: &sessions,
+			`SELECT COUNT(*) FROM sessions s WHERE NOT EXISTS (SELECT 1 FROM task_runs r WHERE r.id = s.trigger_id AND r.session_id = s.id)`: &orphans,
+			`SELECT COUNT(DISTINCT session_id) FROM task_runs WHERE session_id <> ''`:                                                        &runs,
+		} {
+			if _, err := tx.Get(ctx, query, nil, into); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if sessions != runs || orphans != 0 || sessions == 0 {
+		t.Errorf("%d sessions, %d runs with one, %d sessions without a run", sessions, runs, orphans)
+	}
+	for _, task := range tasks {
+		want := begin.Add(3 * time.Minute)
+		rows := d.runs(task)
+		for _, r := range rows {
+			if !r.ScheduledFor.Equal(want) || r.Instants != 1 || (r.SessionID == "") != (r.Status == stoa.RunSkipped) {
+				t.Fatalf("a run is %+v, want one at %s", r, want)
+			}
+			want = want.Add(3 * time.Minute)
+			if task.MissedPolicy == stoa.MissedRunAll && r.SessionID == "" {
+				t.Errorf("%s did not run: %s", r.ScheduledFor, r.SkipReason)
+			}
+		}
+		if !want.After(d.clock.now()) || !d.get(task).NextAt.Equal(want) {
+			t.Errorf("the last of %d runs was before %s; next is %s", len(rows), want, d.get(task).NextAt)
+		}
+	}
+	t.Logf("%d kills, %d instants, %d sessions", lives, len(tasks)*int(d.clock.now().Sub(begin)/(3*time.Minute)), sessions)
+}
+
+// In a bubble the timer alone wakes the scheduler.
+func TestTheTimerWakesForTheNextInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, storetest.New(t), script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+			say(yield, "done")
+		}))
+		d := &desk{house: h, r: h.runner(), agent: h.agent()}
+		d.s = newScheduler(d.r, scheduler.Config{})
+		start(t, d.r)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); d.s.Run(ctx) }()
+		defer func() { stop(); <-ended }()
+		task := d.task(func(t *stoa.ScheduledTask) {
+			t.Schedule = stoa.Schedule{Type: stoa.ScheduleInterval, Every: 7 * time.Minute}
+		})
+		<-time.After(71 * time.Minute)
+		synctest.Wait()
+		runs := d.runs(task)
+		if len(runs) != 10 {
+			t.Fatalf("%d runs in 71 minutes", len(runs))
+		}
+		for _, r := range runs {
+			if r.Status != "completed" || r.Delay > 10*time.Millisecond {
+				t.Errorf("a run is %+v", r)
+			}
+		}
+		if got := d.get(task); got.Counts.Completed != 10 {
+			t.Errorf("the counts are %+v", got.Counts)
+		}
+	})
+}

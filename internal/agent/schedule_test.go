@@ -1,0 +1,754 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stoa/internal/schedule"
+	"stoa/internal/scheduler"
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+)
+
+// anyHome is on PostgreSQL where there is one, and on SQLite otherwise.
+func anyHome(t testing.TB) storetest.Home {
+	if storetestPostgres() {
+		return storetest.Postgres(t)
+	}
+	return storetest.New(t)
+}
+
+// hands are a clock that a test sets.
+type hands struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (h *hands) now() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.at }
+
+func (h *hands) set(t time.Time) { h.mu.Lock(); defer h.mu.Unlock(); h.at = t }
+
+func (h *hands) add(d time.Duration) { h.set(h.now().Add(d)) }
+
+// A desk is a scheduler with a clock of its own.
+type desk struct {
+	*house
+	r     *service
+	s     *scheduler.Scheduler
+	clock *hands
+	agent stoa.Agent
+}
+
+func (h *house) desk(from string, change ...func(*config)) *desk {
+	h.t.Helper()
+	d := &desk{house: h, clock: &hands{at: instant(from)}, agent: h.agent()}
+	d.r = h.runner(append(change, func(c *config) { c.Limits.Queued = 1_000_000 })...)
+	d.s = newScheduler(d.r, scheduler.Config{Now: d.clock.now})
+	return d
+}
+
+func instant(text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	return t.UTC()
+}
+
+func minutely(t *stoa.ScheduledTask) {
+	t.Schedule = stoa.Schedule{Type: stoa.ScheduleInterval, Every: time.Minute}
+}
+
+// task adds a task that runs at nine every day.
+func (d *desk) task(change ...func(*stoa.ScheduledTask)) stoa.ScheduledTask {
+	d.t.Helper()
+	t := stoa.ScheduledTask{
+		AgentID: d.agent.ID, Name: "report", Message: "Write the report.", Enabled: true,
+		Schedule:      stoa.Schedule{Type: stoa.ScheduleCron, Expression: "0 9 * * *", Timezone: "UTC"},
+		SessionPolicy: stoa.SessionNew, MissedPolicy: stoa.MissedRunLatest, OverlapPolicy: stoa.OverlapSkip,
+		CatchUpWindow: time.Hour, PauseAfter: 5,
+	}
+	for _, fn := range change {
+		fn(&t)
+	}
+	d.write(func(ctx context.Context, tx *store.Tx) (err error) {
+		t, err = d.s.Create(ctx, tx, d.caller(), t)
+		return err
+	})
+	return t
+}
+
+func (d *desk) tick() (next time.Time) {
+	d.t.Helper()
+	next, _, err := d.s.Tick(context.Background())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return next
+}
+
+func (d *desk) get(t stoa.ScheduledTask) stoa.ScheduledTask {
+	d.t.Helper()
+	d.write(func(ctx context.Context, tx *store.Tx) (err error) {
+		t, err = tx.Task(ctx, t.AccountID, t.AgentID, t.ID)
+		return err
+	})
+	return t
+}
+
+// runs are all runs of a task, oldest first.
+func (d *desk) runs(t stoa.ScheduledTask) []stoa.TaskRun {
+	d.t.Helper()
+	var all []stoa.TaskRun
+	for more := true; more; {
+		d.write(func(ctx context.Context, tx *store.Tx) error {
+			p := store.Page{Limit: 100, Asc: true}
+			if n := len(all); n > 0 {
+				p.After = store.Cursor{At: all[n-1].ScheduledFor, ID: all[n-1].ID}
+			}
+			list, another, err := tx.TaskRuns(ctx, t.AccountID, t.ID, p)
+			all, more = append(all, list...), another
+			return err
+		})
+	}
+	return all
+}
+
+// lines are the runs as a person would tell them.
+func (d *desk) lines(t stoa.ScheduledTask) []string {
+	var out []string
+	for _, r := range d.runs(t) {
+		line := r.ScheduledFor.Format("01-02 15:04") + " " + r.Trigger + " " + r.Status
+		if r.SkipReason != "" {
+			line += " " + r.SkipReason
+		}
+		if r.Waiting != "" {
+			line += " (" + r.Waiting + ")"
+		}
+		if r.Instants > 1 {
+			line += fmt.Sprintf(" x%d to %s", r.Instants, r.Through.Format("01-02 15:04"))
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func (d *desk) want(t stoa.ScheduledTask, lines ...string) {
+	d.t.Helper()
+	if diff := cmp.Diff(lines, d.lines(t)); diff != "" {
+		d.t.Fatalf("the runs (-want +got):\n%s", diff)
+	}
+}
+
+// end ends the sessions of a task that have not stopped.
+func (d *desk) end(t stoa.ScheduledTask, status stoa.SessionStatus) {
+	d.t.Helper()
+	for _, r := range d.runs(t) {
+		if r.Status != "queued" || r.SessionID == "" {
+			continue
+		}
+		if status == stoa.SessionCancelled {
+			if _, err := d.r.Cancel(context.Background(), d.caller(), t.AgentID, r.SessionID); err != nil {
+				d.t.Fatal(err)
+			}
+		}
+	}
+	d.tick()
+}
+
+func (d *desk) sessions(t stoa.ScheduledTask) []stoa.Session {
+	d.t.Helper()
+	list, _, err := d.r.List(context.Background(), t.AccountID, store.SessionFilter{AgentID: t.AgentID, TriggerType: "schedule"}, store.Page{Limit: 100, Asc: true})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return list
+}
+
+func TestAnInstantStartsASession(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		d := build(t, home, nil).desk("2026-03-01T08:00:00Z")
+		task := d.task(func(t *stoa.ScheduledTask) { t.MaxCredits = 12345 })
+		if next := d.tick(); !next.Equal(instant("2026-03-01T09:00:00Z")) || !task.NextAt.Equal(next) {
+			t.Fatalf("the next instant is %s, the task's %s", next, task.NextAt)
+		}
+		d.clock.set(instant("2026-03-01T08:59:59Z"))
+		d.tick()
+		d.want(task)
+		d.clock.set(instant("2026-03-01T09:00:02Z"))
+		if next := d.tick(); !next.Equal(instant("2026-03-02T09:00:00Z")) {
+			t.Fatalf("the next instant is %s", next)
+		}
+		d.tick()
+		d.want(task, "03-01 09:00 schedule queued")
+		run, session := d.runs(task)[0], d.sessions(task)[0]
+		if run.SessionID != session.ID || session.Trigger != (stoa.Trigger{Type: "schedule", ID: run.ID}) || session.Mode != stoa.ModeOnce ||
+			session.Limits.MaxCredits != 12345 || session.Title != "report" || run.Delay != 2*time.Second {
+			t.Errorf("the run is %+v, its session %+v", run, session)
+		}
+		// Its turn's way is the run's.
+		start(t, d.r)
+		d.until(d.r, session, stoa.SessionCompleted)
+		d.want(task, "03-01 09:00 schedule completed")
+		d.tick()
+		got := d.get(task)
+		if got.Counts != (stoa.TaskCounts{Started: 1, Scheduled: 1, Completed: 1}) || got.LastRun == nil || got.LastRun.Status != "completed" ||
+			got.LastRun.StartedAt.IsZero() || got.LastRun.FinishedAt.IsZero() {
+			t.Errorf("the task is %+v, its last run %+v", got, got.LastRun)
+		}
+	})
+}
+
+// TestEveryPolicyAgainstAList sets the clock forward and back through a year and
+// holds what became of each instant against a plain list.
+func TestEveryPolicyAgainstAList(t *testing.T) {
+	for _, zone := range []string{"America/New_York", "Europe/Berlin", "Africa/Cairo", "Australia/Lord_Howe", "Asia/Tehran"} {
+		for _, policy := range []string{stoa.MissedRunLatest, stoa.MissedSkip, stoa.MissedRunAll} {
+			t.Run(zone+" "+policy, func(t *testing.T) {
+				from, until := instant("2026-01-01T00:00:00Z"), instant("2027-01-01T00:00:00Z")
+				what := stoa.Schedule{Type: stoa.ScheduleCron, Expression: "15 0,2 * * *", Timezone: zone}
+				sched, err := schedule.New(new(schedule.Zones), what, schedule.Window{Through: until})
+				if err != nil {
+					t.Fatal(err)
+				}
+				list := slices.Collect(sched.After(from))
+
+				d := build(t, anyHome(t), nil).desk("2026-01-01T00:00:00Z")
+				window := 30 * time.Hour
+				task := d.task(func(t *stoa.ScheduledTask) {
+					t.Schedule, t.MissedPolicy, t.CatchUpWindow, t.OverlapPolicy, t.EndAt = what, policy, window, stoa.OverlapAllow, until
+				})
+				random := rand.New(rand.NewPCG(1, uint64(len(zone)+len(policy))))
+				want := map[int64]string{}
+				done := from
+				for now := from; now.Before(until); {
+					switch random.IntN(10) {
+					case 0:
+						now = now.Add(-time.Duration(random.IntN(72)) * time.Hour) // back
+					case 1:
+						now = now.Add(time.Duration(random.IntN(240)) * time.Hour) // away, or forward
+					default:
+						now = now.Add(time.Duration(random.IntN(12*3600)) * time.Second)
+					}
+					if i := slices.IndexFunc(list, func(at time.Time) bool { return at.After(now) }); i >= 0 && random.IntN(2) == 0 {
+						now = list[i].Add(time.Duration(random.IntN(59)) * time.Second) // as the timer has it
+					}
+					d.clock.set(now)
+					d.tick()
+					due := slices.DeleteFunc(slices.Clone(list), func(at time.Time) bool { return !at.After(done) || at.After(now) })
+					for i, at := range due {
+						newest, late := i == len(due)-1, now.Sub(at)
+						switch {
+						case newest && late <= time.Minute:
+							want[at.Unix()] = "schedule"
+						case policy == "skip", policy == "run_latest" && !newest:
+							want[at.Unix()] = "missed"
+						case late > window:
+							want[at.Unix()] = "catch_up_window"
+						default:
+							want[at.Unix()] = "catch_up"
+						}
+						done = at
+					}
+				}
+				got := map[int64]string{}
+				for _, r := range d.runs(task) {
+					text := r.Trigger
+					if r.Status == stoa.RunSkipped {
+						text = r.SkipReason
+					}
+					if _, twice := got[r.ScheduledFor.Unix()]; twice || r.Instants != 1 {
+						t.Errorf("%s happened twice", r.ScheduledFor)
+					}
+					got[r.ScheduledFor.Unix()] = text
+				}
+				if diff := cmp.Diff(want, got); diff != "" || len(got) < 700 {
+					t.Errorf("%d instants: %s", len(got), diff)
+				}
+				counts := d.get(task).Counts
+				if int(counts.Started+counts.Skipped) != len(got) {
+					t.Errorf("the counts are %+v", counts)
+				}
+			})
+		}
+	}
+}
+
+func TestOverlappingRuns(t *testing.T) {
+	for _, tc := range []struct {
+		policy, session string
+		want, after     []string
+	}{
+		{
+			stoa.OverlapSkip, stoa.SessionNew,
+			[]string{"03-01 08:01 schedule queued", "03-01 08:02 schedule skipped overlap", "03-01 08:03 schedule skipped overlap"},
+			[]string{"03-01 08:01 schedule cancelled", "03-01 08:02 schedule skipped overlap", "03-01 08:03 schedule skipped overlap"},
+		},
+		{
+			stoa.OverlapQueue, stoa.SessionNew,
+			[]string{"03-01 08:01 schedule queued", "03-01 08:02 schedule queued (overlap)", "03-01 08:03 schedule queued (overlap)"},
+			[]string{"03-01 08:01 schedule cancelled", "03-01 08:02 schedule queued", "03-01 08:03 schedule queued (overlap)"},
+		},
+		{
+			stoa.OverlapAllow, stoa.SessionNew,
+			[]string{"03-01 08:01 schedule queued", "03-01 08:02 schedule queued", "03-01 08:03 schedule queued"},
+			[]string{"03-01 08:01 schedule cancelled", "03-01 08:02 schedule cancelled", "03-01 08:03 schedule cancelled"},
+		},
+		{
+			stoa.OverlapAllow, stoa.SessionReuse,
+			[]string{"03-01 08:01 schedule queued", "03-01 08:02 schedule queued (overlap)", "03-01 08:03 schedule queued (overlap)"},
+			[]string{"03-01 08:01 schedule cancelled", "03-01 08:02 schedule queued", "03-01 08:03 schedule queued (overlap)"},
+		},
+	} {
+		t.Run(tc.policy+" "+tc.session, func(t *testing.T) {
+			d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+			task := d.task(minutely, func(t *stoa.ScheduledTask) { t.OverlapPolicy, t.SessionPolicy = tc.policy, tc.session })
+			for range 3 {
+				d.clock.add(time.Minute)
+				d.tick()
+			}
+			d.want(task, tc.want...)
+			d.end(task, stoa.SessionCancelled)
+			d.want(task, tc.after...)
+		})
+	}
+}
+
+func TestASessionIsReused(t *testing.T) {
+	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	task := d.task(func(t *stoa.ScheduledTask) { t.SessionPolicy = stoa.SessionReuse })
+	stop := start(t, d.r)
+	for day := range 3 {
+		d.clock.set(instant("2026-03-01T09:00:00Z").AddDate(0, 0, day))
+		d.tick()
+		sessions := d.sessions(task)
+		if len(sessions) != 1 || sessions[0].Turn.Number != int64(day+1) || sessions[0].Mode != stoa.ModeChat {
+			t.Fatalf("day %d: %d sessions, %+v", day, len(sessions), sessions)
+		}
+		d.until(d.r, sessions[0], stoa.SessionCompleted)
+	}
+	d.want(task, "03-01 09:00 schedule completed", "03-02 09:00 schedule completed", "03-03 09:00 schedule completed")
+	stop()
+	// Its user is at work in it: that is an overlap too, and ends.
+	reused := d.sessions(task)[0]
+	if _, err := d.r.Send(context.Background(), d.caller(), d.agent.ID, reused.ID, session.SendRequest{Message: "And now?"}); err != nil {
+		t.Fatal(err)
+	}
+	d.write(func(ctx context.Context, tx *store.Tx) error {
+		_, err := d.s.Edit(ctx, tx, task.AccountID, task.AgentID, task.ID, nil, func(t *stoa.ScheduledTask) error {
+			t.OverlapPolicy = stoa.OverlapQueue
+			return nil
+		})
+		return err
+	})
+	d.clock.set(instant("2026-03-04T09:00:00Z"))
+	d.tick()
+	if got := d.lines(task)[3]; got != "03-04 09:00 schedule queued (overlap)" {
+		t.Fatal(got)
+	}
+	if _, err := d.r.Cancel(context.Background(), d.caller(), d.agent.ID, reused.ID); err != nil {
+		t.Fatal(err)
+	}
+	d.tick()
+	if got := d.lines(task)[3]; got != "03-04 09:00 schedule queued" {
+		t.Fatal(got)
+	}
+	// It is deleted: the next run begins another.
+	if err := d.r.Sessions.Delete(context.Background(), d.caller(), d.agent.ID, reused.ID); err != nil {
+		t.Fatal(err)
+	}
+	d.clock.set(instant("2026-03-05T09:00:00Z"))
+	d.tick()
+	if list := d.sessions(task); len(list) != 1 || list[0].ID == reused.ID {
+		t.Errorf("the sessions are %+v", list)
+	}
+	if got := d.lines(task); got[3] != "03-04 09:00 schedule cancelled" || got[4] != "03-05 09:00 schedule queued" {
+		t.Error(got)
+	}
+}
+
+func TestFailuresPauseATask(t *testing.T) {
+	d := build(t, anyHome(t), script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+		yield(stoa.Event{}, stoa.Errorf(stoa.CodeInvalidPrompt, "no"))
+	})).desk("2026-03-01T08:00:00Z")
+	task := d.task(minutely, func(t *stoa.ScheduledTask) { t.PauseAfter = 2 })
+	start(t, d.r)
+	for range 3 {
+		d.clock.add(time.Minute)
+		d.tick()
+		for _, s := range d.sessions(task) {
+			d.until(d.r, s, stoa.SessionFailed)
+		}
+		d.tick()
+	}
+	d.want(task, "03-01 08:01 schedule failed", "03-01 08:02 schedule failed")
+	got := d.get(task)
+	if got.Enabled || got.PauseReason != "failures" || !got.NextAt.IsZero() || got.Counts.Failed != 2 {
+		t.Errorf("the task is %+v", got)
+	}
+	d.write(func(ctx context.Context, tx *store.Tx) error {
+		_, err := d.s.Resume(ctx, tx, task.AccountID, task.AgentID, task.ID)
+		return err
+	})
+	got = d.get(task)
+	if !got.Enabled || got.Failures != 0 || got.PauseReason != "" || !got.NextAt.Equal(instant("2026-03-01T08:04:00Z")) {
+		t.Errorf("the resumed task is %+v", got)
+	}
+	d.want(task, "03-01 08:01 schedule failed", "03-01 08:02 schedule failed", "03-01 08:03 schedule skipped paused")
+}
+
+func TestPausedTasksRecordWhatPassed(t *testing.T) {
+	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	task := d.task(func(t *stoa.ScheduledTask) { t.OverlapPolicy = stoa.OverlapQueue }, minutely)
+	d.clock.add(time.Minute)
+	d.tick()
+	d.clock.add(time.Minute)
+	verb := func(fn func(context.Context, *store.Tx, string, string, string) (stoa.ScheduledTask, error)) (out stoa.ScheduledTask) {
+		d.write(func(ctx context.Context, tx *store.Tx) (err error) {
+			out, err = fn(ctx, tx, task.AccountID, task.AgentID, task.ID)
+			return err
+		})
+		return out
+	}
+	// What is due is dealt with first, and what waits is skipped.
+	if got := verb(d.s.Pause); got.Enabled || got.PauseReason != "user" || len(d.s.Upcoming(got, 5)) != 0 {
+		t.Errorf("the paused task is %+v", got)
+	}
+	d.want(task, "03-01 08:01 schedule queued", "03-01 08:02 schedule skipped paused")
+	d.clock.add(3*time.Minute + 30*time.Second)
+	d.tick()
+	var run stoa.TaskRun
+	d.write(func(ctx context.Context, tx *store.Tx) (err error) {
+		run, err = d.s.RunNow(ctx, tx, task.AccountID, task.AgentID, task.ID)
+		return err
+	})
+	if run.Trigger != "manual" || run.SessionID == "" || run.Status != "queued" {
+		t.Errorf("the run is %+v", run)
+	}
+	got := verb(d.s.Resume)
+	verb(d.s.Resume)
+	d.want(task, "03-01 08:01 schedule queued", "03-01 08:02 schedule skipped paused", "03-01 08:03 schedule skipped paused",
+		"03-01 08:04 schedule skipped paused", "03-01 08:05 schedule skipped paused", "03-01 08:05 manual queued")
+	if up := d.s.Upcoming(got, 5); len(up) != 5 || !up[0].Equal(instant("2026-03-01T08:06:00Z")) || !up[4].Equal(instant("2026-03-01T08:10:00Z")) {
+		t.Errorf("to come: %v", up)
+	}
+	// Nothing happens twice when the clock goes back and the schedule changes.
+	d.clock.set(instant("2026-03-01T08:00:30Z"))
+	d.write(func(ctx context.Context, tx *store.Tx) error {
+		_, err := d.s.Edit(ctx, tx, task.AccountID, task.AgentID, task.ID, nil, func(t *stoa.ScheduledTask) error {
+			t.Schedule = stoa.Schedule{Type: stoa.ScheduleCron, Expression: "* * * * *", Timezone: "UTC"}
+			return nil
+		})
+		return err
+	})
+	if got := d.get(task); !got.NextAt.Equal(instant("2026-03-01T08:06:00Z")) {
+		t.Errorf("the next instant is %s", got.NextAt)
+	}
+}
+
+func TestATaskEnds(t *testing.T) {
+	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	limited := d.task(minutely, func(t *stoa.ScheduledTask) { t.MaxRuns, t.OverlapPolicy = 2, stoa.OverlapAllow })
+	bounded := d.task(minutely, func(t *stoa.ScheduledTask) {
+		t.EndAt, t.OverlapPolicy = d.clock.now().Add(3*time.Minute), stoa.OverlapAllow
+	})
+	once := d.task(func(t *stoa.ScheduledTask) {
+		t.Schedule = stoa.Schedule{Type: stoa.ScheduleOnce, RunAt: d.clock.now().Add(time.Hour)}
+	})
+	if up := d.s.Upcoming(limited, 5); len(up) != 2 {
+		t.Errorf("to come: %v", up)
+	}
+	for range 62 {
+		d.clock.add(time.Minute)
+		d.tick()
+	}
+	d.want(limited, "03-01 08:01 schedule queued", "03-01 08:02 schedule queued")
+	d.want(bounded, "03-01 08:01 schedule queued", "03-01 08:02 schedule queued", "03-01 08:03 schedule queued")
+	d.want(once, "03-01 09:00 schedule queued")
+	for _, task := range []stoa.ScheduledTask{limited, bounded, once} {
+		if got := d.get(task); !got.Finished() || !got.NextAt.IsZero() || !got.Enabled {
+			t.Errorf("%+v has not finished", got)
+		}
+	}
+	// More runs are allowed: it goes on, and does not make up for the rest.
+	d.write(func(ctx context.Context, tx *store.Tx) error {
+		_, err := d.s.Edit(ctx, tx, limited.AccountID, limited.AgentID, limited.ID, nil, func(t *stoa.ScheduledTask) error { t.MaxRuns = 3; return nil })
+		return err
+	})
+	d.clock.add(time.Minute)
+	d.tick()
+	d.want(limited, "03-01 08:01 schedule queued", "03-01 08:02 schedule queued", "03-01 09:03 schedule queued")
+}
+
+func TestALongAbsenceIsRecordedInFewRows(t *testing.T) {
+	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	task := d.task(minutely)
+	d.clock.set(instant("2026-03-31T08:00:00Z"))
+	d.tick()
+	instants, rows := int64(0), d.runs(task)
+	for _, r := range rows {
+		instants += r.Instants
+	}
+	if want := int64(30 * 24 * 60); instants != want || len(rows) > 1100 {
+		t.Errorf("%d instants in %d rows, want %d", instants, len(rows), want)
+	}
+	if got := d.get(task); got.Counts.Skipped != 30*24*60-1 || got.Counts.Started != 1 || !got.NextAt.Equal(instant("2026-03-31T08:01:00Z")) {
+		t.Errorf("the task is %+v", got)
+	}
+	if last := rows[len(rows)-1]; !last.ScheduledFor.Equal(d.clock.now()) || last.Status != "queued" {
+		t.Errorf("the last run is %+v", last)
+	}
+}
+
+func TestRunsWaitForRoom(t *testing.T) {
+	h := build(t, anyHome(t), nil)
+	d := h.desk("2026-03-01T08:00:00Z")
+	d.r = h.runner(func(c *config) { c.Limits.Queued = 10 })
+	d.s = newScheduler(d.r, scheduler.Config{Now: d.clock.now})
+	for range 30 {
+		d.task(minutely)
+	}
+	d.clock.add(time.Minute)
+	_, room, err := d.s.Tick(context.Background())
+	if err != nil || !room {
+		t.Fatal(room, err)
+	}
+	list, _, err := d.r.List(context.Background(), h.account.ID, store.SessionFilter{AgentID: d.agent.ID}, store.Page{Limit: 100})
+	if most := 9; err != nil || len(list) != most && !(storetestPostgres() && len(list) > most) { // which counts while others write
+		t.Fatalf("%d sessions, %v", len(list), err)
+	}
+	start(t, d.r)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); d.s.Run(ctx) }()
+	defer func() { stop(); <-ended }()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		n := 0
+		h.write(func(ctx context.Context, tx *store.Tx) error {
+			tasks, _, err := tx.Tasks(ctx, h.account.ID, store.TaskFilter{}, store.Page{Limit: 100})
+			for _, task := range tasks {
+				n += int(task.Counts.Completed)
+			}
+			return err
+		})
+		if n == 30 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of 30 runs completed", n)
+		}
+		runtimeYield()
+	}
+}
+
+// runtimeYield gives the machine to others for a moment.
+func runtimeYield() { <-time.After(5 * time.Millisecond) }
+
+func TestASuspendedAccountStartsNothing(t *testing.T) {
+	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	task := d.task()
+	d.write(func(ctx context.Context, tx *store.Tx) error {
+		a := d.account
+		a.Suspended = true
+		return tx.UpdateAccount(ctx, a)
+	})
+	d.clock.set(instant("2026-03-01T09:00:00Z"))
+	d.tick()
+	d.want(task, "03-01 09:00 schedule skipped account_suspended")
+}
+
+func TestADeletedAgentStopsItsTasks(t *testing.T) {
+	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	task, other := d.task(minutely, func(t *stoa.ScheduledTask) { t.OverlapPolicy = stoa.OverlapQueue }), d.task(minutely)
+	for range 3 {
+		d.clock.add(time.Minute)
+		d.tick()
+	}
+	d.write(func(ctx context.Context, tx *store.Tx) error {
+		return d.s.Delete(ctx, tx, other.AccountID, other.AgentID, other.ID)
+	})
+	if err := d.r.DeleteAgent(context.Background(), task.AccountID, task.AgentID); err != nil {
+		t.Fatal(err)
+	}
+	d.clock.add(time.Hour)
+	if next := d.tick(); !next.IsZero() {
+		t.Errorf("something is due at %s", next)
+	}
+	if runs := append(d.runs(task), d.runs(other)...); len(runs) != 0 {
+		t.Errorf("%d runs are left", len(runs))
+	}
+}
+
+func TestWhatATaskMayNotBe(t *testing.T) {
+	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	now := d.clock.now()
+	for name, tc := range map[string]struct {
+		change func(*stoa.ScheduledTask)
+		code   stoa.Code
+		param  string
+	}{
+		"a wrong expression":          {func(t *stoa.ScheduledTask) { t.Schedule.Expression = "0 25 * * *" }, stoa.CodeInvalidCron, "schedule.expression"},
+		"no zone":                     {func(t *stoa.ScheduledTask) { t.Schedule.Timezone = "" }, stoa.CodeInvalidTimezone, "schedule.timezone"},
+		"too often":                   {func(t *stoa.ScheduledTask) { minutely(t); t.Schedule.Every = 59 * time.Second }, stoa.CodeInvalidValue, "schedule.everySeconds"},
+		"once, in the past":           {func(t *stoa.ScheduledTask) { t.Schedule = stoa.Schedule{Type: "once", RunAt: now} }, stoa.CodeInvalidValue, "schedule.runAt"},
+		"an end before the start":     {func(t *stoa.ScheduledTask) { t.StartAt, t.EndAt = now.Add(2), now.Add(1) }, stoa.CodeInvalidValue, "endAt"},
+		"an end before the first run": {func(t *stoa.ScheduledTask) { t.EndAt = now.Add(time.Minute) }, stoa.CodeInvalidValue, "endAt"},
+		"no message":                  {func(t *stoa.ScheduledTask) { t.Message = "" }, stoa.CodeInvalidValue, "message"},
+		"an unknown mode":             {func(t *stoa.ScheduledTask) { t.Mode = "twice" }, stoa.CodeInvalidMode, "mode"},
+		"once in a reused session":    {func(t *stoa.ScheduledTask) { t.Mode, t.SessionPolicy = "once", "reuse" }, stoa.CodeInvalidValue, "sessionPolicy"},
+		"another's agent":             {func(t *stoa.ScheduledTask) { t.AgentID = "agt_x" }, stoa.CodeAgentNotFound, "agentId"},
+		"too long a window":           {func(t *stoa.ScheduledTask) { t.CatchUpWindow = 31 * 24 * time.Hour }, stoa.CodeInvalidValue, "catchUpWindowSeconds"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			task := stoa.ScheduledTask{
+				AgentID: d.agent.ID, Name: "x", Message: "x", Schedule: stoa.Schedule{Type: "cron", Expression: "@daily", Timezone: "UTC"},
+				SessionPolicy: "new", MissedPolicy: "skip", OverlapPolicy: "skip",
+			}
+			tc.change(&task)
+			err := d.st.Write(context.Background(), func(tx *store.Tx) error {
+				_, err := d.s.Create(context.Background(), tx, d.caller(), task)
+				return err
+			})
+			if stoa.CodeOf(err) != tc.code || stoa.AsError(err).Param != tc.param {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	far := newScheduler(d.r, scheduler.Config{Now: d.clock.now, Interval: time.Hour, PerAgent: 1})
+	for _, expression := range []string{"0,30 9 * * *", "*/30 * * * *"} {
+		if _, err := far.Preview(stoa.ScheduledTask{Schedule: stoa.Schedule{Type: "cron", Expression: expression, Timezone: "UTC"}}, 5); stoa.CodeOf(err) != stoa.CodeInvalidCron {
+			t.Errorf("%s: %v", expression, err)
+		}
+	}
+	d.task()
+	d.s = far
+	err := d.st.Write(context.Background(), func(tx *store.Tx) error {
+		_, err := far.Create(context.Background(), tx, d.caller(), stoa.ScheduledTask{
+			AgentID: d.agent.ID, Name: "x", Message: "x", Schedule: stoa.Schedule{Type: "cron", Expression: "@daily", Timezone: "UTC"},
+		})
+		return err
+	})
+	if stoa.CodeOf(err) != stoa.CodeTooManyTasks {
+		t.Error(err)
+	}
+}
+
+func TestTenThousandTasksAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	h := build(t, anyHome(t), nil)
+	d := h.desk("2026-03-01T08:00:00Z")
+	d.r = h.runner()
+	big := newScheduler(d.r, scheduler.Config{Now: d.clock.now})
+	const accounts, agents, each = 20, 10, 50
+	const all = accounts * agents * each
+	for range accounts {
+		h.account = storetest.Account(t, h.st, stoa.Credit)
+		for range agents {
+			a := h.agent()
+			h.write(func(ctx context.Context, tx *store.Tx) error {
+				for range each {
+					if _, err := big.Create(ctx, tx, h.caller(), stoa.ScheduledTask{
+						AgentID: a.ID, Name: "x", Message: "say: x", Enabled: true, Schedule: stoa.Schedule{Type: "cron", Expression: "0 9 * * *", Timezone: "Europe/Berlin"},
+						SessionPolicy: "new", MissedPolicy: "run_latest", OverlapPolicy: "skip", CatchUpWindow: time.Hour,
+					}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	}
+	d.clock.set(instant("2026-03-01T08:00:00Z").Add(24 * time.Hour)) // nine in Berlin
+	// Two schedulers, one of which is stopped on its way and comes back.
+	begun := time.Now()
+	stopping, stop := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() {
+		if _, _, err := big.Tick(stopping); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	<-time.After(300 * time.Millisecond)
+	stop()
+	work.Wait()
+	again := newScheduler(d.r, scheduler.Config{Now: d.clock.now})
+	for range 2 {
+		work.Go(func() {
+			if _, _, err := again.Tick(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	work.Wait()
+	took := time.Since(begun)
+	var runs, sessions, tasks, ahead int
+	d.write(func(ctx context.Context, tx *store.Tx) error {
+		for query, into := range map[string]*int{
+			`SELECT COUNT(*) FROM task_runs WHERE trigger_kind = 'schedule' AND session_id <> ''`:   &runs,
+			`SELECT COUNT(DISTINCT s.id) FROM sessions s JOIN task_runs r ON r.id = s.trigger_id`:   &sessions,
+			`SELECT COUNT(DISTINCT task_id) FROM task_runs`:                                         &tasks,
+			fmt.Sprintf(`SELECT COUNT(*) FROM tasks WHERE next_at > %d`, d.clock.now().UnixMicro()): &ahead,
+		} {
+			if _, err := tx.Get(ctx, query, nil, into); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	t.Logf("%d due at once took %v: %.0f in a second", all, took, all/took.Seconds())
+	if runs != all || sessions != all || tasks != all || ahead != all {
+		t.Errorf("%d runs, %d sessions, %d tasks with runs, %d with a next instant; want %d of each", runs, sessions, tasks, ahead, all)
+	}
+}
+
+// A task that cannot be worked on is left alone for a while, and keeps nobody
+// else from running. An instant that is written already never runs again.
+func TestATaskThatFailsHoldsUpNobody(t *testing.T) {
+	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	broken, other := d.task(), d.task()
+	d.write(func(ctx context.Context, tx *store.Tx) error {
+		return tx.InsertRuns(ctx, []stoa.TaskRun{{TaskID: broken.ID, AccountID: broken.AccountID, ScheduledFor: instant("2026-03-01T09:00:00Z"), Trigger: "schedule", Status: "skipped", SkipReason: "missed"}})
+	})
+	d.clock.set(instant("2026-03-01T09:00:00Z"))
+	d.tick()
+	d.want(broken, "03-01 09:00 schedule skipped missed")
+	d.want(other, "03-01 09:00 schedule queued")
+	if n := len(d.sessions(other)); n != 1 {
+		t.Errorf("%d sessions were made", n)
+	}
+}
+
+// A task whose runs ask their user something waits for the answers: that is an
+// overlap like any other.
+func TestARunThatWaitsForItsUserHasNotEnded(t *testing.T) {
+	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	task := d.task(minutely, func(t *stoa.ScheduledTask) { t.Mode, t.Message = stoa.ModeChat, "ask: Which one?" })
+	start(t, d.r)
+	d.clock.add(time.Minute)
+	d.tick()
+	waiting := d.until(d.r, d.sessions(task)[0], stoa.SessionWaiting)
+	d.clock.add(time.Minute)
+	d.tick()
+	d.want(task, "03-01 08:01 schedule waiting_for_input", "03-01 08:02 schedule skipped overlap")
+	if _, err := d.r.Answer(context.Background(), d.caller(), d.agent.ID, waiting.ID, session.AnswerRequest{InputID: waiting.Pending.ID, Answer: "this one"}); err != nil {
+		t.Fatal(err)
+	}
+	d.until(d.r, waiting, stoa.SessionCompleted)
+	d.clock.add(time.Minute)
+	d.tick()
+	if got := d.lines(task); got[0] != "03-01 08:01 schedule completed" || len(got) != 3 || got[2] == "03-01 08:03 schedule skipped overlap" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"stoa/internal/gateway"
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// step makes one model call and records it together with its charge. It reports
+// whether the turn has come to its end, which is written by then.
+func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
+	draft, err := w.beginStep(ctx, t)
+	if err != nil {
+		return false, err
+	}
+	req, err := w.request(t)
+	if err != nil {
+		return false, err
+	}
+	stream, err := w.cfg.Gateway.Respond(ctx, *t.caller, req)
+	if err != nil {
+		return false, err
+	}
+	defer stream.Close()
+
+	deltas := &deltaWriter{sessions: w.sessions, run: t.run, draft: draft}
+	st, broken := receive(ctx, stream, deltas)
+	st.SessionID, st.Turn, st.Number = t.row.ID, draft.Turn, draft.Step
+	draft, err = deltas.close()
+	switch {
+	case err != nil: // the deltas could not be written: the lease or the store is gone
+		return false, err
+	case broken != nil:
+		return w.abandon(ctx, t, &draft, stream, st, broken)
+	}
+	_, err = stream.Settle(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		done, err = w.recordStep(ctx, tx, t.run.lease, &draft, st)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	t.prompt.steps = append(t.prompt.steps, st)
+	return done, nil
+}
+
+// recordStep writes a step in the transaction of its charge, and reports whether
+// the turn has ended with it.
+func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, l session.Lease, draft *session.Draft, st stoa.Step) (done bool, err error) {
+	ch, err := w.sessions.LockOwned(ctx, tx, l)
+	if err != nil {
+		return false, err
+	}
+	ch.RecordStep(draft, st)
+	switch {
+	case !ch.Row.CancelAt.IsZero():
+		ch.Cancel()
+		done = true
+	case len(st.Calls) == 0:
+		ch.Reply(draft, st)
+		done = true
+	}
+	return done, ch.Save()
+}
+
+// receive reads a model's reply to its end. broken is why it has none.
+func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter) (st stoa.Step, broken error) {
+	var text strings.Builder
+	for ev, err := range stream.Events(ctx) {
+		if err != nil {
+			broken = err
+			break
+		}
+		switch ev.Kind {
+		case stoa.Started: // an attempt before it came to nothing
+			st.Calls = nil
+		case stoa.Delta:
+			text.WriteString(ev.Text)
+			deltas.add(ev.Text)
+		case stoa.Called:
+			st.Calls = append(st.Calls, ev.Call)
+		case stoa.Finished:
+			st.Stop, st.State = ev.Stop, ev.State
+		}
+	}
+	st.Text = text.String()
+	return st, broken
+}
+
+// abandon ends a step that got no end of its own. A turn that was cancelled, or
+// whose time is over, is charged for what had been made by then; any other
+// failure is free.
+func (w *Worker) abandon(ctx context.Context, t *turn, draft *session.Draft, stream *gateway.Stream, st stoa.Step, broken error) (bool, error) {
+	cause := context.Cause(ctx)
+	if cause == nil {
+		return false, broken
+	}
+	if !errors.Is(cause, session.ErrCancelled) && !errors.Is(cause, errDeadline) {
+		return false, cause
+	}
+	st.Stop, st.Calls = "", nil
+	charge, err := stream.Abandon(context.WithoutCancel(ctx), func(ctx context.Context, tx *store.Tx) error {
+		ch, err := w.sessions.LockOwned(ctx, tx, t.run.lease)
+		if err != nil {
+			return err
+		}
+		ch.RecordStep(draft, st)
+		if errors.Is(cause, session.ErrCancelled) || !ch.Row.CancelAt.IsZero() {
+			ch.Cancel()
+		} else {
+			ch.Timeout()
+		}
+		return ch.Save()
+	})
+	if err != nil || charge.ID == "" {
+		return false, cause // nothing was written
+	}
+	return true, nil
+}
+
+// beginStep records that the next step begins. It is also the last check of the
+// lease before money is spent, and reads the caller anew for each step after the
+// first: a plan may change, an account be suspended.
+func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, err error) {
+	p := t.prompt
+	var sources []stoa.Source
+	if !p.told { // once for each time the drive was read
+		for _, s := range p.knowledge.Sources {
+			sources = append(sources, stoa.Source{Path: s.Path, SHA256: s.SHA256, FromLine: s.FirstLine, ToLine: s.LastLine, Via: "context"})
+		}
+	}
+	caller := t.caller
+	err = w.store.Write(ctx, func(tx *store.Tx) error {
+		ch, err := w.sessions.LockOwned(ctx, tx, t.run.lease)
+		if err != nil {
+			return err
+		}
+		if draft, err = ch.BeginStep(int64(len(p.steps)+1), p.model, sources); err != nil {
+			return err
+		}
+		if t.caller == nil {
+			c, err := w.caller(ctx, tx, t.row.AccountID, t.row.KeyID)
+			if err != nil {
+				return err
+			}
+			caller = &c
+		}
+		if err := ch.Save(); err != nil {
+			return err
+		}
+		t.row = *ch.Row
+		return nil
+	})
+	if err != nil {
+		return draft, err
+	}
+	t.caller, p.told = caller, true
+	return draft, nil
+}
+
+// request is the model call of the next step. It fails where the account is
+// suspended or the turn or the embed has spent all that it may.
+func (w *Worker) request(t *turn) (gateway.Request, error) {
+	row := &t.row
+	req := gateway.Request{
+		ID: stoa.StepID(row.ID, row.Turn.Number, int64(len(t.prompt.steps)+1)), Model: t.prompt.model, Call: w.call(t.prompt, t.caller.Plan),
+		EndUser: row.ExternalUserID, SpaceID: row.SpaceID, AgentID: row.AgentID, SessionID: row.ID,
+	}
+	if t.caller.Account.Suspended {
+		return req, &failure{Failure: stoa.Failure{Code: stoa.CodeSuspended, Message: "The account is suspended."}}
+	}
+	if limit := row.Limits.MaxCredits; limit > 0 {
+		if req.MaxCredits = limit - row.Turn.Spent; req.MaxCredits <= 0 {
+			return req, &failure{Failure: stoa.Failure{Code: session.CodeCreditLimit, Message: "The turn has used up the credits that its limit allows. Raise the limit, or ask for less at once."}}
+		}
+	}
+	if row.MaxSpend > 0 {
+		left := row.MaxSpend - row.Spent
+		if left <= 0 {
+			return req, &failure{Failure: stoa.Failure{Code: session.CodeCreditLimit, Message: "The chat has used up the credits that its embed allows. Make another embed for it."}}
+		}
+		if req.MaxCredits == 0 || left < req.MaxCredits {
+			req.MaxCredits = left
+		}
+	}
+	return req, nil
+}

@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// sweepBatch is how many sessions one transaction of a sweep looks at.
+const sweepBatch = 100
+
+// Recover takes back what an earlier process was running, and ends what has
+// passed its deadline meanwhile. Call it before requests are taken.
+func (w *Worker) Recover(ctx context.Context) error {
+	if !w.cfg.Shared {
+		if err := w.store.Write(ctx, func(tx *store.Tx) error { return tx.EndRunners(ctx, w.id) }); err != nil {
+			return fmt.Errorf("recover sessions: %w", err)
+		}
+	}
+	if err := all(ctx, w.sweepOrphans); err != nil {
+		return fmt.Errorf("recover sessions: %w", err)
+	}
+	if err := all(ctx, w.sweepDue); err != nil {
+		return fmt.Errorf("end overdue sessions: %w", err)
+	}
+	return nil
+}
+
+// all repeats a sweep until it has found less than a batch. Each pass ends or
+// requeues what it finds, so the passes are bounded by the rows.
+func all(ctx context.Context, sweep func(context.Context) (int, error)) error {
+	for n := sweepBatch; n == sweepBatch; {
+		var err error
+		if n, err = sweep(ctx); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pendingWork reports what the worker must do, and does all of it but claiming.
+func (w *Worker) pendingWork(ctx context.Context) (store.PendingWork, error) {
+	var p store.PendingWork
+	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
+		p, err = tx.PendingWork(ctx)
+		return err
+	})
+	if err != nil {
+		return p, err
+	}
+	if p.Orphans {
+		if err := all(ctx, w.sweepOrphans); err != nil {
+			return p, err
+		}
+		p.Queued = true
+	}
+	if p.Due {
+		if err := all(ctx, w.sweepDue); err != nil {
+			return p, err
+		}
+		p.Queued, p.DueAt = true, time.Time{}
+		w.alarm.Wake() // for what falls due next
+	}
+	if time.Since(w.lastStrayScan) > strayEvery {
+		w.lastStrayScan = time.Now()
+		if err := w.sweepStrays(ctx); err != nil {
+			return p, err
+		}
+	}
+	for more := p.Hidden; more && ctx.Err() == nil; {
+		if more, err = w.sessions.RemoveHidden(ctx); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// sweepOrphans takes turns back from workers that are gone. It returns how many
+// it looked at.
+func (w *Worker) sweepOrphans(ctx context.Context) (int, error) {
+	n := 0
+	err := w.store.Write(ctx, func(tx *store.Tx) error {
+		refs, err := tx.Orphans(ctx, sweepBatch)
+		if err != nil {
+			return err
+		}
+		n = len(refs)
+		return w.sessions.ForEach(ctx, tx, refs, func(t *session.Transition) (bool, error) {
+			if t.Row.Status != stoa.SessionRunning {
+				return false, nil
+			}
+			alive, err := tx.RunnerAlive(ctx, t.Row.Owner)
+			if err != nil || alive {
+				return false, err
+			}
+			id := t.Row.ID
+			tx.AfterCommit(func() { w.stop(id, session.ErrLost) }) // if it is our own, kept too slowly
+			t.Lost()
+			return true, nil
+		})
+	})
+	return n, err
+}
+
+// sweepStrays takes back sessions that the rows give to this process and that it
+// does not run: the end of a turn could not be written, or a claim was committed
+// although its commit seemed to fail. Only the claiming loop calls it, so nothing
+// is being claimed meanwhile.
+func (w *Worker) sweepStrays(ctx context.Context) error {
+	var owned, strays []store.Ref
+	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
+		owned, err = tx.SessionsOf(ctx, w.id)
+		return err
+	})
+	w.mu.Lock()
+	for _, ref := range owned {
+		if w.runs[ref.ID] == nil {
+			strays = append(strays, ref)
+		}
+	}
+	w.mu.Unlock()
+	if err != nil || len(strays) == 0 {
+		return err
+	}
+	return w.store.Write(ctx, func(tx *store.Tx) error {
+		return w.sessions.ForEach(ctx, tx, strays, func(t *session.Transition) (bool, error) {
+			if t.Row.Status != stoa.SessionRunning || t.Row.Owner != w.id {
+				return false, nil // it ended between the two reads
+			}
+			t.Lost()
+			return true, nil
+		})
+	})
+}
+
+// sweepDue ends what has waited, run or asked for too long.
+func (w *Worker) sweepDue(ctx context.Context) (int, error) {
+	n := 0
+	err := w.store.Write(ctx, func(tx *store.Tx) error {
+		refs, err := tx.DueSessions(ctx, sweepBatch)
+		if err != nil {
+			return err
+		}
+		n = len(refs)
+		return w.sessions.ForEach(ctx, tx, refs, func(t *session.Transition) (bool, error) {
+			id, running := t.Row.ID, t.Row.Status == stoa.SessionRunning
+			due := t.Due()
+			if due && running {
+				tx.AfterCommit(func() { w.stop(id, session.ErrLost) })
+			}
+			return due, nil
+		})
+	})
+	return n, err
+}
+
+// heartbeat prolongs this worker's leases, and stops the turns that other
+// processes have cancelled.
+func (w *Worker) heartbeat(ctx context.Context) error {
+	var cancelled []string
+	err := w.store.Write(ctx, func(tx *store.Tx) (err error) {
+		cancelled, err = tx.Heartbeat(ctx, w.id, tx.Now.Add(w.lease()))
+		return err
+	})
+	for _, id := range cancelled {
+		w.stop(id, session.ErrCancelled)
+	}
+	return err
+}
+
+// heartbeatLoop keeps the leases until over is closed: the last run has ended.
+// When the store does not answer for longer than a lease, others have taken the
+// sessions over: nothing is written for them any more.
+func (w *Worker) heartbeatLoop(ctx context.Context, over <-chan struct{}) {
+	every := time.NewTicker(w.cfg.Lease / 4)
+	defer every.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-every.C:
+		case <-over:
+			return
+		}
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.Lease/2)
+		err := w.heartbeat(bounded)
+		cancel()
+		switch {
+		case err == nil:
+			last = time.Now()
+		case time.Since(last) > w.cfg.Lease:
+			w.report(ctx, "the leases of this process have run out", err)
+			w.stopAll(session.ErrLost)
+		}
+	}
+}

@@ -1,0 +1,369 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"stoa/internal/drive"
+	"stoa/internal/jsonx"
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+)
+
+// The tools of an agent.
+const (
+	toolList   = "drive_list"
+	toolRead   = "drive_read"
+	toolSearch = "drive_search"
+	toolWrite  = "drive_write"
+	toolAsk    = session.AskTool
+)
+
+const (
+	listLimit   = 200
+	searchLimit = 8
+	readLines   = 400 // of drive_read without a range
+	maxOptions  = 20
+	maxOption   = 200   // characters
+	maxQuestion = 4_000 // characters
+)
+
+// tools are those that the agent may use in this turn.
+func (p *prompt) tools() []stoa.Tool {
+	var tools []stoa.Tool
+	if p.knowledge.Stats.Files > 0 || p.access == stoa.DriveReadWrite || len(p.steps) > 0 {
+		tools = append(tools,
+			stoa.Tool{
+				Name: toolList, Description: "List the files of your drive in the order of their paths.",
+				Parameters: `{"type":"object","properties":{"prefix":{"type":"string","description":"what the paths begin with; leave out for all"},"after":{"type":"string","description":"\"next\" of the list before, to go on"}},"additionalProperties":false}`,
+			},
+			stoa.Tool{
+				Name: toolRead, Description: "Read lines of one text file of your drive.",
+				Parameters: `{"type":"object","properties":{"path":{"type":"string"},"fromLine":{"type":"integer","minimum":1},"toLine":{"type":"integer","minimum":1}},"required":["path"],"additionalProperties":false}`,
+			},
+			stoa.Tool{
+				Name: toolSearch, Description: "Search the texts of your drive for words; gives the passages that fit best, with path and lines.",
+				Parameters: `{"type":"object","properties":{"query":{"type":"string"},"prefix":{"type":"string","description":"look only at paths that begin so"}},"required":["query"],"additionalProperties":false}`,
+			})
+	}
+	if p.access == stoa.DriveReadWrite {
+		tools = append(tools, stoa.Tool{
+			Name: toolWrite, Description: "Write a text file to your drive, whole; it replaces the file at that path.",
+			Parameters: `{"type":"object","properties":{"path":{"type":"string","description":"relative, folders separated by /"},"content":{"type":"string"}},"required":["path","content"],"additionalProperties":false}`,
+		})
+	}
+	if p.mode == stoa.ModeChat {
+		tools = append(tools, stoa.Tool{
+			Name: toolAsk, Description: "Ask the user something you cannot go on without, and wait for the answer.",
+			Parameters: `{"type":"object","properties":{"question":{"type":"string"},"options":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"for a choice: the answers to choose from"},"approval":{"type":"boolean","description":"true: the user approves or rejects"},"defaultAnswer":{"type":"string","description":"what to go on with if the user never answers"}},"required":["question"],"additionalProperties":false}`,
+		})
+	}
+	return tools
+}
+
+// use runs one tool call. Whatever the model got wrong is told to it as an error
+// result and nothing is done; an error of use itself is ours.
+func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref string, c stoa.ToolCall) (session.ToolEffect, error) {
+	wrong := func(format string, args ...any) (session.ToolEffect, error) {
+		return session.ToolEffect{Result: stoa.ToolResult{CallID: c.ID, Name: c.Name, IsError: true, Content: w.bound(fmt.Sprintf(format, args...))}}, nil
+	}
+	if !slices.ContainsFunc(p.tools(), func(t stoa.Tool) bool { return t.Name == c.Name }) {
+		return wrong("There is no tool of that name; nothing was done.")
+	}
+	arguments := c.Arguments
+	if strings.TrimSpace(arguments) == "" {
+		arguments = "{}"
+	}
+	var out session.ToolEffect
+	var content any
+	var err error
+	switch c.Name {
+	case toolList:
+		var in struct {
+			Prefix string `json:"prefix"`
+			After  string `json:"after"`
+		}
+		if bad := readArguments(arguments, &in); bad != "" {
+			return wrong("%s", bad)
+		}
+		content, err = w.driveList(ctx, who, in.Prefix, in.After)
+	case toolRead:
+		var in struct {
+			Path     string `json:"path"`
+			FromLine int64  `json:"fromLine"`
+			ToLine   int64  `json:"toLine"`
+		}
+		if bad := readArguments(arguments, &in); bad != "" {
+			return wrong("%s", bad)
+		}
+		content, err = w.driveRead(ctx, who, in.Path, in.FromLine, in.ToLine, &out)
+	case toolSearch:
+		var in struct {
+			Query  string `json:"query"`
+			Prefix string `json:"prefix"`
+		}
+		if bad := readArguments(arguments, &in); bad != "" {
+			return wrong("%s", bad)
+		}
+		content, err = w.driveSearch(ctx, who, in.Query, in.Prefix, &out)
+	case toolWrite:
+		var in struct {
+			Path    string  `json:"path"`
+			Content *string `json:"content"`
+		}
+		if bad := readArguments(arguments, &in); bad != "" {
+			return wrong("%s", bad)
+		}
+		if in.Content == nil {
+			return wrong("The argument content is missing; nothing was written.")
+		}
+		content, err = w.driveWrite(ctx, who, step, ref, in.Path, *in.Content, &out)
+	case toolAsk:
+		in, bad := readQuestion(arguments)
+		if bad != "" {
+			return wrong("%s", bad)
+		}
+		in.CallID = c.ID
+		return session.ToolEffect{Input: &in}, nil
+	}
+	if err != nil {
+		e := stoa.AsError(err)
+		switch e.Code {
+		case stoa.CodeInternal, stoa.CodeOverloaded:
+			return session.ToolEffect{}, err
+		}
+		return wrong("%s", e.Message)
+	}
+	text, err := jsonx.Marshal(content)
+	if err != nil {
+		return session.ToolEffect{}, err
+	}
+	out.Result = stoa.ToolResult{CallID: c.ID, Name: c.Name, Content: w.bound(string(text))}
+	return out, nil
+}
+
+// readArguments reads a model's arguments, strictly: what is not understood is
+// not done.
+func readArguments(text string, into any) (bad string) {
+	if !jsonx.Valid([]byte(text)) {
+		return "The arguments are not valid JSON; nothing was done."
+	}
+	if jsonx.UnmarshalKnown([]byte(text), into) != nil {
+		return "The arguments are not those that the tool takes (a wrong type, or a member that it does not know); nothing was done."
+	}
+	return ""
+}
+
+func readQuestion(text string) (stoa.Input, string) {
+	var in struct {
+		Question      string   `json:"question"`
+		Options       []string `json:"options"`
+		Approval      bool     `json:"approval"`
+		DefaultAnswer *string  `json:"defaultAnswer"`
+	}
+	if bad := readArguments(text, &in); bad != "" {
+		return stoa.Input{}, bad
+	}
+	if strings.TrimSpace(in.Question) == "" {
+		return stoa.Input{}, "The question is empty; the user was not asked."
+	}
+	out := stoa.Input{Kind: stoa.InputQuestion, Prompt: cutText(in.Question, maxQuestion), Default: in.DefaultAnswer}
+	switch {
+	case len(in.Options) > maxOptions:
+		return out, fmt.Sprintf("There are %d options; at most %d can be offered. The user was not asked.", len(in.Options), maxOptions)
+	case len(in.Options) > 0:
+		out.Kind, out.Options = stoa.InputChoice, in.Options
+		for i, o := range in.Options {
+			if strings.TrimSpace(o) == "" || utf8.RuneCountInString(o) > maxOption || slices.Contains(in.Options[:i], o) {
+				return out, "An option is empty, too long or there twice; the user was not asked."
+			}
+		}
+	case in.Approval:
+		out.Kind, out.Options = stoa.InputApproval, []string{"approve", "reject"}
+	}
+	if out.Default != nil && len(out.Options) > 0 && !slices.Contains(out.Options, *out.Default) {
+		return out, "The default answer is none of the options; the user was not asked."
+	}
+	return out, ""
+}
+
+type listedFile struct {
+	Path     string `json:"path"`
+	Bytes    int64  `json:"bytes"`
+	Lines    int64  `json:"lines,omitzero"`
+	MimeType string `json:"mimeType"`
+}
+
+func (w *Worker) driveList(ctx context.Context, who drive.Owner, prefix, after string) (any, error) {
+	page, err := w.cfg.Drives.List(ctx, who, drive.Listing{Prefix: prefix, Limit: listLimit, Cursor: after})
+	if err != nil {
+		return nil, err
+	}
+	var out struct {
+		Files []listedFile `json:"files"`
+		Next  string       `json:"next,omitzero"`
+		Note  string       `json:"note,omitzero"`
+	}
+	size := 0
+	for _, f := range page.Files {
+		if size += len(f.Path) + 80; size > w.cfg.ToolOutput {
+			out.Note = "The list is longer than this; ask for a prefix."
+			page.Next = ""
+			break
+		}
+		out.Files = append(out.Files, listedFile{Path: f.Path, Bytes: f.Size, Lines: f.Lines, MimeType: f.MimeType})
+	}
+	if out.Next = page.Next; out.Next != "" {
+		out.Note = "There are more files: call again with after set to next."
+	}
+	return out, nil
+}
+
+type readPassage struct {
+	Path  string `json:"path"`
+	Lines string `json:"lines"`
+	Total int64  `json:"totalLines"`
+	Text  string `json:"text"`
+	Note  string `json:"note,omitzero"`
+}
+
+func (w *Worker) driveRead(ctx context.Context, who drive.Owner, path string, from, to int64, out *session.ToolEffect) (any, error) {
+	p, err := drive.ParsePath(path)
+	if err != nil {
+		return nil, err
+	}
+	from = max(from, 1)
+	if to == 0 {
+		to = from + readLines - 1
+	}
+	lines, err := w.cfg.Drives.Read(ctx, who, p, from, to)
+	if err != nil {
+		return nil, err
+	}
+	text, last := fitLines(lines.Text, lines.FirstLine, lines.LastLine, w.textBudget())
+	got := readPassage{Path: lines.File.Path, Lines: stoa.LineRange(lines.FirstLine, last), Total: lines.File.Lines, Text: text}
+	switch {
+	case lines.FirstLine == 0:
+		got.Note = "There are no lines in that range."
+	case len(text) < len(lines.Text) && last == lines.FirstLine:
+		got.Note = "The line is cut: it is too long to be given whole."
+	case last < lines.File.Lines:
+		got.Note = fmt.Sprintf("The file goes on at line %d.", last+1)
+	}
+	if lines.FirstLine > 0 {
+		out.Sources = []stoa.Source{{Path: lines.File.Path, SHA256: lines.File.SHA256, FromLine: lines.FirstLine, ToLine: last, Via: "read"}}
+	}
+	return got, nil
+}
+
+// textBudget is how much text of a file fits into a tool's answer, with room for
+// what JSON adds to it.
+func (w *Worker) textBudget() int { return w.cfg.ToolOutput * 3 / 4 }
+
+// fitLines keeps as many whole lines as a budget of bytes takes once they are
+// written as JSON, and at least part of the first.
+func fitLines(text string, first, last int64, budget int) (string, int64) {
+	if jsonLength(text) <= budget {
+		return text, last
+	}
+	used, end, line := 0, 0, first-1
+	for part := range strings.Lines(text) {
+		n := jsonLength(part)
+		if used+n > budget {
+			break
+		}
+		used += n
+		end += len(part)
+		line++
+	}
+	if end > 0 {
+		return text[:end], line
+	}
+	for i, c := range text {
+		used += jsonLength(string(c)) - 2
+		if used > budget-2 {
+			return text[:i], first
+		}
+	}
+	return text, first
+}
+
+func jsonLength(s string) int { return len(jsonx.AppendString(nil, s)) }
+
+type foundPassage struct {
+	Path  string `json:"path"`
+	Lines string `json:"lines"`
+	Text  string `json:"text"`
+}
+
+func (w *Worker) driveSearch(ctx context.Context, who drive.Owner, query, prefix string, out *session.ToolEffect) (any, error) {
+	hits, err := w.cfg.Drives.Search(ctx, who, query, prefix, searchLimit)
+	if err != nil {
+		return nil, err
+	}
+	var found struct {
+		Passages []foundPassage `json:"passages"`
+		Note     string         `json:"note,omitzero"`
+	}
+	left := w.textBudget()
+	for _, h := range hits {
+		if left < 200 {
+			found.Note = "There were more passages; search for something narrower."
+			break
+		}
+		text, last := fitLines(h.Text, h.FirstLine, h.LastLine, left)
+		left -= jsonLength(text) + len(h.Path) + 60
+		found.Passages = append(found.Passages, foundPassage{Path: h.Path, Lines: stoa.LineRange(h.FirstLine, last), Text: text})
+		out.Sources = append(out.Sources, stoa.Source{Path: h.Path, SHA256: h.SHA256, FromLine: h.FirstLine, ToLine: last, Via: "search"})
+	}
+	if len(found.Passages) == 0 {
+		found.Note = "Nothing was found. Other words may help."
+	}
+	return found, nil
+}
+
+func (w *Worker) driveWrite(ctx context.Context, who drive.Owner, step, ref, path, text string, out *session.ToolEffect) (any, error) {
+	p, err := drive.ParsePath(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := w.cfg.Drives.PutText(ctx, who, drive.Once{Scope: drive.StepScope, Ref: ref}, p, text, "")
+	if err != nil {
+		return nil, err
+	}
+	var wrote struct {
+		Path    string `json:"path"`
+		Outcome string `json:"outcome"`
+		Bytes   int64  `json:"bytes"`
+	}
+	wrote.Path, wrote.Outcome = c.Path, string(c.Outcome)
+	if c.File != nil {
+		wrote.Bytes = c.File.Size
+		out.Written = &session.DriveData{StepID: step, Path: c.Path, SHA256: c.File.SHA256, Outcome: string(c.Outcome)}
+	}
+	return wrote, nil
+}
+
+// bound keeps a tool's answer within the limit.
+func (w *Worker) bound(s string) string {
+	const note = " [cut: the answer was longer]"
+	if len(s) <= w.cfg.ToolOutput {
+		return s
+	}
+	end := max(w.cfg.ToolOutput-len(note), 0)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + note
+}
+
+// cutText keeps the first n characters.
+func cutText(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n])
+}

@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"context"
+
+	"stoa/internal/drive"
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// A turn is what the worker knows of the turn that it runs.
+type turn struct {
+	run    *run
+	prompt *prompt
+	drive  drive.Owner
+	row    store.SessionRow
+	caller *stoa.Caller // for the next step; nil: to be read again
+}
+
+// turn runs a claimed session's turn from where it stands. It returns nil when
+// the turn has stopped or waits, which is written by then, and otherwise why it
+// goes on no further here, which is not.
+func (w *Worker) turn(ctx context.Context, r *run, row store.SessionRow) error {
+	t, err := w.load(ctx, r, row)
+	if err != nil {
+		return err
+	}
+	for {
+		if t.prompt.openCalls() {
+			waits, err := w.tools(ctx, t)
+			if err != nil || waits {
+				return err
+			}
+			t.caller = nil
+		}
+		if w.isStopping() {
+			return errHandBack
+		}
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		if len(t.prompt.steps) >= row.Limits.MaxSteps {
+			return &failure{Failure: stoa.Failure{Code: session.CodeStepLimit, Message: "The turn has used all the steps it may take without coming to an answer. Retry it, ask for less at once, or raise the limit of its steps.", Retryable: true}}
+		}
+		done, err := w.step(ctx, t)
+		if err != nil || done {
+			return err
+		}
+		t.caller = nil
+	}
+}
+
+// load reads what a turn needs: the agent as it was frozen, the message, the
+// steps that are recorded, the history that fits, and the drive.
+func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn, error) {
+	p := &prompt{model: row.ModelAsked, mode: row.Mode}
+	t := &turn{run: r, prompt: p, drive: drive.Owner{AccountID: row.AccountID, AgentID: row.AgentID}, row: row}
+	err := w.store.Read(ctx, func(tx *store.Tx) error {
+		caller, err := w.caller(ctx, tx, row.AccountID, row.KeyID)
+		if err != nil {
+			return err
+		}
+		t.caller = &caller
+		v, err := tx.AgentVersion(ctx, row.AccountID, row.AgentID, row.AgentVersion)
+		if err != nil {
+			return err
+		}
+		p.instructions, p.model, p.access = v.Instructions, v.Model, v.DriveAccess
+		m, _, err := tx.Message(ctx, row.ID, row.Turn.MessageID)
+		if err != nil {
+			return err
+		}
+		p.message = m.Text
+		if p.steps, err = tx.Steps(ctx, row.ID, row.Turn.Number); err != nil {
+			return err
+		}
+		p.history, p.dropped, err = recall(ctx, tx, row, w.window(p.model, caller.Plan))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, w.learn(ctx, p, t.drive)
+}
+
+// openCalls reports whether the last step has calls without a result.
+func (p *prompt) openCalls() bool {
+	n := len(p.steps)
+	return n > 0 && len(p.steps[n-1].Results) < len(p.steps[n-1].Calls)
+}
+
+// tools answers the open calls of the last step, in order, up to one that asks
+// the user. It reports whether the turn waits now.
+func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
+	step := &t.prompt.steps[len(t.prompt.steps)-1]
+	id := stoa.StepID(step.SessionID, step.Turn, step.Number)
+	from := len(step.Results)
+	var outs []session.ToolEffect
+	for i := from; i < len(step.Calls) && !waits; i++ {
+		if err := ctx.Err(); err != nil {
+			return false, context.Cause(ctx)
+		}
+		// The reference of a write: the same if the process dies before its result
+		// is recorded, so that it is written once.
+		out, err := w.use(ctx, t.prompt, t.drive, id, stoa.StepID(id, int64(i+1), 0), step.Calls[i])
+		if err != nil {
+			return false, err
+		}
+		outs = append(outs, out)
+		waits = out.Input != nil
+	}
+	err = w.sessions.IfOwned(ctx, t.run.lease, func(ch *session.Transition) {
+		for i, out := range outs {
+			ch.RecordTool(*step, from+i, out)
+		}
+	})
+	if err != nil || waits {
+		return waits, err
+	}
+	for _, out := range outs {
+		step.Results = append(step.Results, out.Result)
+	}
+	return false, nil
+}

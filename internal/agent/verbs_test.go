@@ -1,0 +1,392 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+)
+
+// patient is a model that says "begun", tells that it did, and goes on when it
+// may or is given up.
+func patient(begun chan<- string, goOn <-chan struct{}) script {
+	return func(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+		last := call.Messages[len(call.Messages)-1].Text
+		if !yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil) || !yield(stoa.Event{Kind: stoa.Delta, Text: "begun"}, nil) {
+			return
+		}
+		select {
+		case begun <- last:
+		case <-ctx.Done():
+		}
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+			yield(stoa.Event{}, context.Cause(ctx))
+			return
+		}
+		if yield(stoa.Event{Kind: stoa.Delta, Text: " and done: " + last}, nil) {
+			yield(stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd, HasUsage: true, Usage: stoa.Usage{InputTokens: 5, OutputTokens: 5}}, nil)
+		}
+	}
+}
+
+func TestVerbsInEveryStatus(t *testing.T) {
+	// in brings a session into a status and gives it with its runner.
+	in := map[stoa.SessionStatus]string{
+		stoa.SessionQueued: "", stoa.SessionRunning: "wait: 10m", stoa.SessionWaiting: "ask: Well?",
+		stoa.SessionCompleted: "say: done", stoa.SessionFailed: "fail: 400", stoa.SessionCancelled: "say: never",
+	}
+	type verb = func(r *service, h *house, s stoa.Session) (stoa.Session, error)
+	verbs := map[string]verb{
+		"send": func(r *service, h *house, s stoa.Session) (stoa.Session, error) {
+			return r.Send(t.Context(), h.caller(), s.AgentID, s.ID, session.SendRequest{Message: "more"})
+		},
+		"send or reject": func(r *service, h *house, s stoa.Session) (stoa.Session, error) {
+			return r.Send(t.Context(), h.caller(), s.AgentID, s.ID, session.SendRequest{Message: "more", Reject: true})
+		},
+		"retry": func(r *service, h *house, s stoa.Session) (stoa.Session, error) {
+			return r.Retry(t.Context(), h.caller(), s.AgentID, s.ID)
+		},
+		"cancel": func(r *service, h *house, s stoa.Session) (stoa.Session, error) {
+			return r.Cancel(t.Context(), h.caller(), s.AgentID, s.ID)
+		},
+		"answer": func(r *service, h *house, s stoa.Session) (stoa.Session, error) {
+			id := "inp_none"
+			if s.Pending != nil {
+				id = s.Pending.ID
+			}
+			return r.Answer(t.Context(), h.caller(), s.AgentID, s.ID, session.AnswerRequest{InputID: id, Answer: "well"})
+		},
+	}
+	// The status right after the verb, or the code of its refusal. "+1" is a new
+	// turn.
+	want := map[string]map[stoa.SessionStatus]string{
+		"send":           {"queued": "queued", "running": "running", "waiting_for_input": "queued", "completed": "queued+1", "failed": "queued+1", "cancelled": "queued+1"},
+		"send or reject": {"queued": "session_busy", "running": "session_busy", "waiting_for_input": "queued", "completed": "queued+1", "failed": "queued+1", "cancelled": "queued+1"},
+		"retry":          {"queued": "session_busy", "running": "session_busy", "waiting_for_input": "session_busy", "completed": "session_finished", "failed": "queued+1", "cancelled": "queued+1"},
+		"cancel":         {"queued": "cancelled", "running": "cancelled", "waiting_for_input": "cancelled", "completed": "completed", "failed": "failed", "cancelled": "cancelled"},
+		"answer":         {"queued": "not_found", "running": "not_found", "waiting_for_input": "queued", "completed": "not_found", "failed": "not_found", "cancelled": "not_found"},
+	}
+	h := build(t, storetest.New(t), nil)
+	a := h.agent()
+	got := map[string]map[stoa.SessionStatus]string{}
+	for name, do := range verbs {
+		got[name] = map[stoa.SessionStatus]string{}
+		for status, message := range in {
+			if message == "" || status == stoa.SessionCancelled {
+				message = "say: hello"
+			}
+			r := h.runner()
+			stop := func() {}
+			if status == stoa.SessionRunning {
+				stop = start(t, r)
+			}
+			s := h.begin(r, a, message)
+			switch status {
+			case stoa.SessionQueued:
+			case stoa.SessionCancelled:
+				if _, err := r.Cancel(t.Context(), h.caller(), a.ID, s.ID); err != nil {
+					t.Fatal(err)
+				}
+			case stoa.SessionRunning:
+				h.events(r, s)
+				for e, err := range r.Events(t.Context(), session.EventsRequest{AccountID: h.account.ID, SessionID: s.ID}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if e.Type == session.EventStepStarted {
+						break
+					}
+				}
+			default:
+				once := start(t, r)
+				h.until(r, s, status)
+				once() // what follows is looked at before anybody claims it
+			}
+			s, err := r.Get(t.Context(), h.account.ID, a.ID, s.ID)
+			if err != nil || s.Status != status {
+				t.Fatalf("%s: %v, %v", status, s.Status, err)
+			}
+			after, err := do(r, h, s)
+			if err != nil {
+				got[name][status] = string(stoa.CodeOf(err))
+			} else {
+				got[name][status] = string(after.Status)
+				if after.Turn.Number > s.Turn.Number {
+					got[name][status] += "+1"
+				}
+			}
+			if status == stoa.SessionRunning || err == nil {
+				if _, err := r.Cancel(t.Context(), h.caller(), a.ID, s.ID); err != nil {
+					t.Fatal(err)
+				}
+				if status == stoa.SessionRunning {
+					h.until(r, s, stoa.SessionCancelled)
+				}
+			}
+			stop()
+			last, err := r.Get(t.Context(), h.account.ID, a.ID, s.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.checkBooks(r, last)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestACancelledTurnKeepsItsTextAndPaysForIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		begun := make(chan string)
+		h := build(t, home, patient(begun, nil))
+		a, r := h.agent(), h.runner()
+		start(t, r)
+		s := h.begin(r, a, "hello")
+		<-begun
+		if _, err := r.Send(t.Context(), h.caller(), a.ID, s.ID, session.SendRequest{Message: "never read"}); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 { // it is idempotent
+			if _, err := r.Cancel(t.Context(), h.caller(), a.ID, s.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := h.until(r, s, stoa.SessionCancelled)
+		messages, _, err := r.Messages(t.Context(), h.account.ID, a.ID, s.ID, 0, 10, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, m := range messages {
+			said = append(said, fmt.Sprintf("%s %s %q", m.Role, m.Status, m.Text))
+		}
+		want := []string{`user completed "hello"`, `assistant cancelled "begun"`, `user cancelled "never read"`}
+		if len(said) == 3 && strings.HasPrefix(said[1], "user") {
+			said[1], said[2] = said[2], said[1] // whichever was stored first
+		}
+		if diff := cmp.Diff(want, said); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if got.Spent <= 0 || got.QueuedMessages != 0 {
+			t.Errorf("spent %d, %d messages wait", got.Spent, got.QueuedMessages)
+		}
+		h.checkBooks(r, got)
+	})
+}
+
+func TestMessagesWaitTheirTurn(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+		begun, goOn := make(chan string), make(chan struct{})
+		h := build(t, home, patient(begun, goOn))
+		a, r := h.agent(), h.runner(func(c *config) { c.Limits.QueuedMessages = 2 })
+		start(t, r)
+		s := h.begin(r, a, "one")
+		<-begun
+		send := func(text string) (stoa.Session, error) {
+			return r.Send(t.Context(), h.caller(), a.ID, s.ID, session.SendRequest{Message: text})
+		}
+		for i, text := range []string{"two", "three"} {
+			if got, err := send(text); err != nil || got.QueuedMessages != i+1 {
+				t.Fatalf("%d wait, %v", got.QueuedMessages, err)
+			}
+		}
+		if _, err := send("four"); stoa.CodeOf(err) != stoa.CodeSessionBusy {
+			t.Errorf("one message too many: %v", err)
+		}
+		for _, want := range []string{"two", "three"} {
+			goOn <- struct{}{}
+			if got := <-begun; got != want {
+				t.Errorf("the turn is about %q, want %q", got, want)
+			}
+		}
+		goOn <- struct{}{}
+		got := h.until(r, s, stoa.SessionCompleted)
+		if got.Turn.Number != 3 || got.Reply != "begun and done: three" {
+			t.Errorf("turn %d: %q", got.Turn.Number, got.Reply)
+		}
+		h.checkBooks(r, got)
+	})
+}
+
+func TestWhatTheModelIsTold(t *testing.T) {
+	var calls []stoa.Call
+	h := build(t, storetest.New(t), script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+		calls = append(calls, call)
+		switch last := call.Messages[len(call.Messages)-1]; last.Text {
+		case "fail":
+			yield(stoa.Event{}, stoa.Errorf(stoa.CodeInvalidPrompt, "no"))
+		case "ask":
+			say(yield, "one moment", stoa.ToolCall{ID: "c1", Name: "ask_user", Arguments: `{"question":"Why?"}`})
+		case "":
+			say(yield, "because "+last.Results[0].Content)
+		default:
+			say(yield, "yes, "+last.Text)
+		}
+	}))
+	a, r := h.agent(), h.runner()
+	start(t, r)
+	s := h.begin(r, a, "hello")
+	h.until(r, s, stoa.SessionCompleted)
+	next := func(text string, want stoa.SessionStatus) stoa.Session {
+		t.Helper()
+		if _, err := r.Send(t.Context(), h.caller(), a.ID, s.ID, session.SendRequest{Message: text}); err != nil {
+			t.Fatal(err)
+		}
+		return h.until(r, s, want)
+	}
+	next("ask", stoa.SessionWaiting)
+	next("so", stoa.SessionCompleted)
+	next("fail", stoa.SessionFailed)
+	if _, err := r.Retry(t.Context(), h.caller(), a.ID, s.ID); err != nil {
+		t.Fatal(err)
+	}
+	h.until(r, s, stoa.SessionFailed)
+	next("bye", stoa.SessionCompleted)
+	show := func(call stoa.Call) (lines []string) {
+		for _, m := range call.Messages {
+			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s: %s %v %v", m.Role, m.Text, m.Calls, m.Results)))
+		}
+		return lines
+	}
+	want := []string{
+		"user: hello [] []", "assistant: yes, hello [] []",
+		"user: ask [] []", "assistant: Why? [] []", "user: so [] []", `assistant: because {"answer":"so"} [] []`,
+		"user: fail [] []", "user: bye [] []",
+	}
+	if diff := cmp.Diff(want, show(calls[len(calls)-1])); diff != "" {
+		t.Errorf("the last call (-want +got):\n%s", diff)
+	}
+	want = []string{
+		"user: hello [] []", "assistant: yes, hello [] []", "user: ask [] []",
+		`assistant: one moment [{c1 ask_user {"question":"Why?"}}] []`, `user:  [] [{c1 ask_user {"answer":"so"} false}]`,
+	}
+	if diff := cmp.Diff(want, show(calls[2])); diff != "" {
+		t.Errorf("the call after an answer (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnceTakesNoFurtherMessageAndNeverAsks(t *testing.T) {
+	var offered atomic.Int64
+	h := build(t, storetest.New(t), script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+		offered.Add(int64(len(call.Tools)))
+		if len(call.Messages) == 1 {
+			say(yield, "", stoa.ToolCall{ID: "1", Name: "ask_user", Arguments: `{"question":"May I?"}`})
+			return
+		}
+		say(yield, call.Messages[2].Results[0].Content)
+	}))
+	a, r := h.agent(), h.runner()
+	start(t, r)
+	s := h.begin(r, a, "hello", func(req *session.StartRequest) { req.Mode = stoa.ModeOnce })
+	got := h.until(r, s, stoa.SessionCompleted)
+	if !strings.Contains(got.Reply, "no tool of that name") {
+		t.Errorf("the reply is %q", got.Reply)
+	}
+	if _, err := r.Send(t.Context(), h.caller(), a.ID, s.ID, session.SendRequest{Message: "more"}); stoa.CodeOf(err) != stoa.CodeSessionFinished {
+		t.Errorf("a further message: %v", err)
+	}
+}
+
+func TestCreditsThatCannotCoverTheFirstStepRefuseTheSession(t *testing.T) {
+	h := build(t, storetest.New(t), nil)
+	a, r := h.agent(), h.runner()
+	poor := storetest.Account(t, h.st, 10)
+	h.account = poor
+	b := h.agent()
+	_, err := r.Start(t.Context(), h.caller(), session.StartRequest{AgentID: b.ID, Message: "hello"})
+	if stoa.CodeOf(err) != stoa.CodeQuota {
+		t.Errorf("a session without credits: %v", err)
+	}
+	if _, err := r.Start(t.Context(), h.caller(), session.StartRequest{AgentID: a.ID, Message: "hello"}); stoa.CodeOf(err) != stoa.CodeAgentNotFound {
+		t.Errorf("another account's agent: %v", err)
+	}
+	// Credits that are gone later fail the turn.
+	var s stoa.Session
+	h.write(func(ctx context.Context, tx *store.Tx) (err error) {
+		s, err = r.Sessions.Start(ctx, tx, h.caller(), session.StartRequest{AgentID: b.ID, Message: "hello"})
+		return err
+	})
+	start(t, r)
+	got := h.until(r, s, stoa.SessionFailed)
+	if got.Turn.Failure == nil || got.Turn.Failure.Code != stoa.CodeQuota || got.Turn.Reason != "insufficient_quota" {
+		t.Errorf("it failed for %q: %+v", got.Turn.Reason, got.Turn.Failure)
+	}
+}
+
+func TestAQueueThatIsFullRefusesMore(t *testing.T) {
+	h := build(t, storetest.New(t), nil)
+	a, r := h.agent(), h.runner(func(c *config) { c.Limits.Queued = 2 })
+	h.begin(r, a, "one")
+	h.begin(r, a, "two")
+	_, err := r.Start(t.Context(), h.caller(), session.StartRequest{AgentID: a.ID, Message: "three"})
+	if e := stoa.AsError(err); e.Code != stoa.CodeTooManySessions || e.RetryAfter <= 0 {
+		t.Errorf("one too many: %v", err)
+	}
+}
+
+func TestAVerbIsPartOfItsTransaction(t *testing.T) {
+	h := build(t, storetest.New(t), nil)
+	a, r := h.agent(), h.runner()
+	broken := errors.New("the reply could not be stored")
+	err := h.st.Write(t.Context(), func(tx *store.Tx) error {
+		_, err := r.Sessions.Start(t.Context(), tx, h.caller(), session.StartRequest{AgentID: a.ID, Message: "hello", ExternalID: "x"})
+		return errors.Join(err, broken)
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	list, _, err := r.List(t.Context(), h.account.ID, store.SessionFilter{ExternalID: "x"}, store.Page{})
+	if err != nil || len(list) != 0 {
+		t.Errorf("%d sessions, %v", len(list), err)
+	}
+	h.begin(r, a, "hello", func(req *session.StartRequest) { req.ExternalID = "x" })
+	if _, err := r.Start(t.Context(), h.caller(), session.StartRequest{AgentID: a.ID, Message: "hello", ExternalID: "x"}); stoa.CodeOf(err) != stoa.CodeConflict {
+		t.Errorf("an external id twice: %v", err)
+	}
+}
+
+func TestWaitReturnsWhenTheTimeIsUp(t *testing.T) {
+	h := build(t, storetest.New(t), nil)
+	a, r := h.agent(), h.runner()
+	s := h.begin(r, a, "hello")
+	got, err := r.Wait(t.Context(), h.account.ID, a.ID, s.ID, 10*time.Millisecond)
+	if err != nil || got.Status != stoa.SessionQueued {
+		t.Errorf("%s, %v", got.Status, err)
+	}
+	if _, err := r.Wait(t.Context(), "acc_other", a.ID, s.ID, time.Minute); stoa.CodeOf(err) != stoa.CodeAgentNotFound {
+		t.Errorf("another account: %v", err)
+	}
+}
+
+// Once a cancel is stored, an answer that comes all the same is kept and paid,
+// but the turn is cancelled: that was promised.
+func TestACancelIsKeptEvenWhenTheAnswerIsFaster(t *testing.T) {
+	begun := make(chan struct{})
+	h := build(t, storetest.New(t), script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+		close(begun)
+		<-ctx.Done()
+		say(yield, "here it is") // it does not care
+	}))
+	a, r := h.agent(), h.runner()
+	start(t, r)
+	s := h.begin(r, a, "hello")
+	<-begun
+	got, err := r.Cancel(t.Context(), h.caller(), a.ID, s.ID)
+	if err != nil || got.Status != stoa.SessionCancelled || got.Steps != 1 || got.Spent == 0 || got.Reply != "" {
+		t.Errorf("%s after %d steps, spent %d, reply %q, %v", got.Status, got.Steps, got.Spent, got.Reply, err)
+	}
+	h.checkBooks(r, got)
+}

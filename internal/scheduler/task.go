@@ -1,0 +1,459 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"stoa/internal/schedule"
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// The bounds of what waits and of what is written about instants that passed.
+const (
+	maxWaiting  = 100    // runs of one task that wait to begin
+	maxChunk    = 10_000 // instants that are judged in one transaction
+	maxSkipRows = 1000   // skipped instants with a row each; older ones share rows
+)
+
+// Why a task is not enabled.
+const (
+	pausedByUser     = "user"
+	pausedByFailures = "failures"
+	pausedBySchedule = "invalid_schedule" // its zone is gone, say
+)
+
+// A transition is what one transaction does to one task. It is made anew whenever
+// its transaction runs again.
+type transition struct {
+	s        *Scheduler
+	ctx      context.Context
+	tx       *store.Tx
+	now      time.Time
+	rooms    rooms
+	task     stoa.ScheduledTask
+	schedule *schedule.Schedule
+	active   []stoa.TaskRun // that have not ended, oldest first
+	skips    []stoa.TaskRun // to be written
+	rows     int            // written
+	starts   int            // of sessions
+	before   int64          // how many runs there were
+}
+
+// open locks a task. An empty agentID stands for any.
+func (s *Scheduler) open(ctx context.Context, tx *store.Tx, now time.Time, r rooms, accountID, agentID, id string) (*transition, error) {
+	c := &transition{s: s, ctx: ctx, tx: tx, now: now, rooms: r}
+	var err error
+	if c.task, err = tx.LockTask(ctx, accountID, agentID, id); err != nil {
+		return c, err
+	}
+	c.before = c.total()
+	if c.active, err = tx.ActiveRuns(ctx, id); err != nil {
+		return c, err
+	}
+	c.schedule, err = s.scheduleOf(c.task)
+	if err != nil { // it was good once
+		c.schedule, err = nil, nil
+		if c.task.Enabled {
+			err = c.pause(pausedBySchedule)
+		}
+	}
+	return c, err
+}
+
+func (s *Scheduler) scheduleOf(t stoa.ScheduledTask) (*schedule.Schedule, error) {
+	return schedule.New(&s.zones, t.Schedule, schedule.Window{From: t.StartAt, Through: t.EndAt, Anchor: t.Anchor})
+}
+
+// save writes the task.
+func (c *transition) save() error {
+	if err := c.writeSkips(true); err != nil {
+		return err
+	}
+	if c.before/trimEvery != c.total()/trimEvery {
+		if err := c.tx.TrimRuns(c.ctx, c.task.ID, c.s.cfg.Keep); err != nil {
+			return err
+		}
+	}
+	c.tx.AfterCommit(c.s.wake)
+	return c.tx.SaveTask(c.ctx, &c.task)
+}
+
+// trimEvery is how many runs of a task come between two looks at whether old
+// ones must go.
+const trimEvery = 256
+
+func (c *transition) total() int64 { return c.task.Counts.Started + c.task.Counts.Skipped }
+
+// settle takes note of runs that have ended.
+func (c *transition) settle() error {
+	ended, err := c.tx.SettleRuns(c.ctx, c.task.ID)
+	for _, r := range ended {
+		switch stoa.SessionStatus(r.Status) {
+		case stoa.SessionCompleted:
+			c.task.Counts.Completed++
+			if r.Trigger != stoa.TriggerManual {
+				c.task.Failures = 0
+			}
+		case stoa.SessionFailed:
+			c.task.Counts.Failed++
+			if r.Trigger != stoa.TriggerManual {
+				c.task.Failures++
+			}
+		case stoa.SessionCancelled:
+			c.task.Counts.Cancelled++
+		}
+		if c.tooManyFailures() {
+			if err := c.pause(pausedByFailures); err != nil {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+func (c *transition) tooManyFailures() bool {
+	return c.task.Enabled && c.task.PauseAfter > 0 && c.task.Failures >= c.task.PauseAfter
+}
+
+// chunk deals with what is due, up to a bound; what is left is still due.
+func (c *transition) chunk() error {
+	t := &c.task
+	if t.NextAt.IsZero() || t.NextAt.After(c.now) {
+		return nil
+	}
+	due, next := []time.Time{t.NextAt}, time.Time{}
+	for at := range c.schedule.After(t.NextAt) {
+		if at.After(c.now) || len(due) == maxChunk {
+			next = at
+			break
+		}
+		due = append(due, at)
+	}
+	last := next.IsZero() || next.After(c.now)
+	for i, at := range due {
+		if c.usedUp() || !t.Enabled {
+			break
+		}
+		t.Cursor = at
+		v := schedule.Judge(t.MissedPolicy, t.CatchUpWindow, c.now.Sub(at), last && i == len(due)-1)
+		if v.Skip != "" {
+			c.skip(stoa.TaskRun{ScheduledFor: at, Trigger: stoa.TriggerSchedule}, v.Skip)
+		} else if err := c.begin(stoa.TaskRun{ScheduledFor: at, Trigger: v.Trigger}); err != nil {
+			return err
+		}
+	}
+	if c.usedUp() || !t.Enabled {
+		next = time.Time{}
+	}
+	t.NextAt = next
+	return c.writeSkips(last)
+}
+
+// usedUp reports whether the schedule has had all its runs.
+func (c *transition) usedUp() bool {
+	return c.task.MaxRuns > 0 && c.task.Counts.Scheduled >= c.task.MaxRuns
+}
+
+// skip records that an instant, or a run that waited, does not run.
+func (c *transition) skip(r stoa.TaskRun, reason string) {
+	r.ID, r.TaskID, r.AccountID = "", c.task.ID, c.task.AccountID
+	r.Status, r.SkipReason, r.Instants = stoa.RunSkipped, reason, 1
+	c.skips = append(c.skips, r)
+	c.task.Counts.Skipped++
+}
+
+// writeSkips writes a row for each skipped instant; older ones beyond a bound,
+// or all where many more follow, share rows.
+func (c *transition) writeSkips(last bool) error {
+	rows := c.skips
+	if whole := max(0, len(rows)-maxSkipRows); whole > 0 || !last {
+		if !last && len(rows) >= maxSkipRows {
+			whole = len(rows)
+		}
+		rows = append(together(rows[:whole], c.active), rows[whole:]...)
+	}
+	c.skips = nil
+	c.rows += len(rows)
+	return c.tx.InsertRuns(c.ctx, rows)
+}
+
+// together makes one row of neighbours that were skipped for the same reason and
+// have no run between them.
+func together(rows, runs []stoa.TaskRun) []stoa.TaskRun {
+	var out []stoa.TaskRun
+	for _, r := range rows {
+		if n := len(out) - 1; n >= 0 && out[n].SkipReason == r.SkipReason && !between(runs, out[n].ScheduledFor, r.ScheduledFor) {
+			out[n].Instants++
+			out[n].Through = r.ScheduledFor
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func between(runs []stoa.TaskRun, from, to time.Time) bool {
+	for _, r := range runs {
+		if r.ScheduledFor.After(from) && r.ScheduledFor.Before(to) {
+			return true
+		}
+	}
+	return false
+}
+
+// begin starts an instant's run, has it wait, or skips it.
+func (c *transition) begin(r stoa.TaskRun) error {
+	t := &c.task
+	r.ID, r.TaskID, r.AccountID, r.Status = stoa.NewID("run"), t.ID, t.AccountID, string(stoa.SessionQueued)
+	outcome := wouldOverlap
+	if len(c.active) == 0 || c.mayOverlap() {
+		var err error
+		if outcome, err = c.start(&r, false); err != nil {
+			return err
+		}
+	}
+	switch outcome {
+	case wouldOverlap:
+		// A schedule that makes up for all it missed has its runs wait for each
+		// other: skipped for that, none but the first would be made up for.
+		all := r.Trigger == stoa.TriggerCatchUp && t.MissedPolicy == stoa.MissedRunAll
+		if t.OverlapPolicy == stoa.OverlapSkip && !all {
+			c.skip(r, schedule.SkipOverlap)
+			return nil
+		}
+		r.Waiting = "overlap"
+	case noRoom:
+		r.Waiting = "room"
+	case started:
+	default:
+		c.skip(r, string(outcome))
+		return nil
+	}
+	if r.Waiting != "" && c.waiting() >= maxWaiting {
+		r.Waiting = ""
+		c.skip(r, schedule.SkipFull)
+		return nil
+	}
+	t.Counts.Scheduled++
+	c.active = append(c.active, r)
+	t.LastRun = &r
+	c.rows++
+	return c.tx.InsertRuns(c.ctx, c.active[len(c.active)-1:])
+}
+
+// mayOverlap reports whether runs of the task run beside each other. Those that
+// share a session never do.
+func (c *transition) mayOverlap() bool {
+	return c.task.OverlapPolicy == stoa.OverlapAllow && c.task.SessionPolicy == stoa.SessionNew
+}
+
+func (c *transition) waiting() int {
+	n := 0
+	for _, r := range c.active {
+		if r.Waiting != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// A beginning is what became of an attempt to start a run; the others are reasons to
+// skip it.
+type beginning string
+
+const (
+	started      beginning = "started"
+	wouldOverlap beginning = "would_overlap"
+	noRoom       beginning = "no_room"
+)
+
+// start begins the session of a run, or the turn in the session that is reused.
+// asked says that somebody waits for the answer: what is in the way is an error
+// then.
+func (c *transition) start(r *stoa.TaskRun, asked bool) (beginning, error) {
+	a, err := c.account()
+	switch {
+	case err != nil:
+		return "", err
+	case a.suspended:
+		return schedule.SkipAccount, nil
+	case a.room <= 0 && !asked:
+		return noRoom, nil
+	}
+	t := &c.task
+	began, err := c.session(r)
+	switch code := stoa.CodeOf(err); {
+	case code == "":
+	case asked || code == stoa.CodeInternal:
+		return "", err
+	case code == stoa.CodeSessionBusy:
+		return wouldOverlap, nil
+	case code == stoa.CodeTooManySessions:
+		a.room = 0
+		return noRoom, nil
+	default:
+		t.Failures++ // or it would be refused for ever
+		if c.tooManyFailures() {
+			if err := c.pause(pausedByFailures); err != nil {
+				return "", err
+			}
+		}
+		return schedule.SkipRefused, nil
+	}
+	a.room--
+	c.starts++
+	if t.SessionPolicy == stoa.SessionReuse {
+		t.SessionID = began.ID
+	}
+	r.SessionID, r.Turn, r.Status, r.Waiting = began.ID, began.Turn.Number, string(began.Status), ""
+	r.Delay = max(0, c.s.now().Sub(r.ScheduledFor))
+	t.Counts.Started++
+	return started, nil
+}
+
+// session is the session of a run, with the task's message queued in it.
+func (c *transition) session(r *stoa.TaskRun) (stoa.Session, error) {
+	t := c.task
+	caller := stoa.Caller{Account: stoa.Account{ID: t.AccountID}, Key: stoa.Key{ID: t.KeyID}}
+	if t.SessionPolicy == stoa.SessionReuse && t.SessionID != "" {
+		row, err := c.tx.LockSession(c.ctx, t.AccountID, t.AgentID, t.SessionID)
+		switch {
+		case err == nil && (!row.Status.Stopped() || row.Status == stoa.SessionWaiting):
+			return row.Session, stoa.Errorf(stoa.CodeSessionBusy, "The session of this task is %s. Wait until it has ended.", row.Status)
+		case err == nil:
+			return c.s.sessions.Send(c.ctx, c.tx, caller, t.AgentID, t.SessionID, session.SendRequest{Message: t.Message, Reject: true})
+		case stoa.CodeOf(err) != stoa.CodeSessionNotFound:
+			return row.Session, err
+		} // it was deleted: another one begins
+	}
+	return c.s.sessions.Start(c.ctx, c.tx, caller, c.s.request(t, r.ID))
+}
+
+// request is a session as a task wants it.
+func (s *Scheduler) request(t stoa.ScheduledTask, runID string) session.StartRequest {
+	return session.StartRequest{
+		AgentID: t.AgentID, Message: t.Message, Mode: t.Mode, Title: t.Name,
+		Limits: stoa.TurnLimits{MaxCredits: t.MaxCredits}, Trigger: stoa.Trigger{Type: stoa.TriggerSchedule, ID: runID},
+	}
+}
+
+// account is what counts of the task's account, read once in a transaction.
+func (c *transition) account() (*account, error) {
+	if a := c.rooms[c.task.AccountID]; a != nil {
+		return a, nil
+	}
+	row, err := c.tx.Account(c.ctx, c.task.AccountID)
+	if err != nil {
+		return nil, err
+	}
+	free, err := c.s.room(c.ctx, c.tx, c.task.AccountID)
+	a := &account{suspended: row.Suspended, room: free}
+	c.rooms[c.task.AccountID] = a
+	return a, err
+}
+
+// advance starts runs that waited, oldest first, as far as they may.
+func (c *transition) advance() error {
+	running := len(c.active) - c.waiting()
+	for i := range c.active {
+		r := &c.active[i]
+		if r.Waiting == "" || !c.task.Enabled {
+			continue
+		}
+		was := r.Waiting
+		if running > 0 && !c.mayOverlap() {
+			r.Waiting = "overlap"
+			if r.Waiting != was {
+				_, err := c.tx.SaveRun(c.ctx, r)
+				return err
+			}
+			return nil
+		}
+		out, err := c.start(r, false)
+		switch {
+		case err != nil:
+			return err
+		case out == started:
+			running++
+		case out == wouldOverlap:
+			r.Waiting = "overlap"
+		case out == noRoom:
+			r.Waiting = "room"
+		default:
+			c.drop(r, string(out))
+		}
+		if r.Waiting != was {
+			if _, err := c.tx.SaveRun(c.ctx, r); err != nil {
+				return err
+			}
+		}
+		if r.Waiting != "" {
+			return nil
+		}
+	}
+	return nil
+}
+
+// drop skips a run that waited.
+func (c *transition) drop(r *stoa.TaskRun, reason string) {
+	r.Status, r.SkipReason, r.Waiting = stoa.RunSkipped, reason, ""
+	c.task.Counts.Skipped++
+	if r.Trigger != stoa.TriggerManual {
+		c.task.Counts.Scheduled--
+	}
+}
+
+// pause stops the schedule. What waits does not begin.
+func (c *transition) pause(reason string) error {
+	c.task.Enabled, c.task.PauseReason, c.task.NextAt = false, reason, time.Time{}
+	var errs []error
+	for i := range c.active {
+		if r := &c.active[i]; r.Waiting != "" {
+			c.drop(r, schedule.SkipPaused)
+			_, err := c.tx.SaveRun(c.ctx, r)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// resume has the schedule go on from now. What passed meanwhile is recorded as
+// skipped.
+func (c *transition) resume() {
+	c.passed()
+	c.task.Enabled, c.task.PauseReason, c.task.Failures = true, "", 0
+	c.plan()
+}
+
+// passed records the instants that a paused task let pass.
+func (c *transition) passed() {
+	if c.task.Enabled || c.usedUp() || c.schedule == nil {
+		return
+	}
+	n := 0
+	for at := range c.schedule.After(c.task.Cursor) {
+		if at.After(c.now) || n == maxPassed {
+			break
+		}
+		n++
+		c.skip(stoa.TaskRun{ScheduledFor: at, Trigger: stoa.TriggerSchedule}, schedule.SkipPaused)
+		c.task.Cursor = at
+	}
+}
+
+// maxPassed bounds the record of a pause: a year of minutes.
+const maxPassed = 366 * 24 * 60
+
+// plan finds the next instant: after now, and after all that is dealt with.
+func (c *transition) plan() {
+	if c.now.After(c.task.Cursor) {
+		c.task.Cursor = c.now
+	}
+	c.task.NextAt = time.Time{}
+	if c.task.Enabled && !c.usedUp() && c.schedule != nil {
+		c.task.NextAt = c.schedule.Next(c.task.Cursor)
+	}
+}

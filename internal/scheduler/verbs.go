@@ -1,0 +1,340 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"stoa/internal/schedule"
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// The bounds of what a task may say.
+const (
+	MaxCatchUpWindow = 30 * 24 * time.Hour
+	MaxPauseAfter    = 100
+	MaxTaskRuns      = 1_000_000
+)
+
+// check refuses a task that makes no sense. Its policies are known.
+func (s *Scheduler) check(t *stoa.ScheduledTask) error {
+	if t.Mode == "" {
+		t.Mode = stoa.ModeOnce
+		if t.SessionPolicy == stoa.SessionReuse {
+			t.Mode = stoa.ModeChat
+		}
+	}
+	switch {
+	case t.Mode != stoa.ModeChat && t.Mode != stoa.ModeOnce:
+		return stoa.Errorf(stoa.CodeInvalidMode, "The mode is %q or %q.", stoa.ModeChat, stoa.ModeOnce).At("mode")
+	case t.SessionPolicy == stoa.SessionReuse && t.Mode == stoa.ModeOnce:
+		return stoa.Errorf(stoa.CodeInvalidValue, "A session of mode %q takes one message only: to reuse a session, use mode %q.", stoa.ModeOnce, stoa.ModeChat).At("sessionPolicy")
+	case t.CatchUpWindow < 0 || t.CatchUpWindow > MaxCatchUpWindow:
+		return stoa.Errorf(stoa.CodeInvalidValue, "The window has 0 to %d seconds.", MaxCatchUpWindow/time.Second).At("catchUpWindowSeconds")
+	case t.PauseAfter < 0 || t.PauseAfter > MaxPauseAfter:
+		return stoa.Errorf(stoa.CodeInvalidValue, "A task may be paused after 1 to %d failures in a row, or never: 0.", MaxPauseAfter).At("pauseAfterFailures")
+	case !t.EndAt.IsZero() && t.EndAt.Before(t.StartAt):
+		return stoa.Errorf(stoa.CodeInvalidValue, "The end lies before the start.").At("endAt")
+	}
+	return s.sessions.CheckMessage(t.Message)
+}
+
+// checkDistance refuses a schedule whose instants are closer than the
+// configuration allows.
+func (s *Scheduler) checkDistance(t stoa.Schedule, sched *schedule.Schedule, from time.Time) error {
+	if s.cfg.Interval <= schedule.MinEvery {
+		return nil // instants never are
+	}
+	const looks = 1500 // more than a day of minutes
+	last, n := time.Time{}, 0
+	for at := range sched.After(from) {
+		if !last.IsZero() && at.Sub(last) < s.cfg.Interval {
+			if t.Type == stoa.ScheduleInterval {
+				return stoa.Errorf(stoa.CodeInvalidValue, "Runs must be at least %d seconds apart.", s.cfg.Interval/time.Second).At("schedule.everySeconds")
+			}
+			return stoa.Errorf(stoa.CodeInvalidCron, "Runs must be at least %d seconds apart; these are not: %s and %s.", s.cfg.Interval/time.Second, last.Format(time.RFC3339), at.Format(time.RFC3339)).At("schedule.expression")
+		}
+		if last, n = at, n+1; n == looks {
+			break
+		}
+	}
+	return nil
+}
+
+// anchor is from where an interval is counted: its start, or one interval from
+// now.
+func anchor(t stoa.ScheduledTask, now time.Time) time.Time {
+	if !t.StartAt.IsZero() {
+		return t.StartAt
+	}
+	return now.Truncate(time.Millisecond).Add(t.Schedule.Every)
+}
+
+// begin makes a task ready: its schedule is read, and must have an instant left.
+func (s *Scheduler) begin(t *stoa.ScheduledTask, now time.Time) error {
+	if t.Anchor.IsZero() {
+		t.Anchor = anchor(*t, now)
+	}
+	sched, err := s.scheduleOf(*t)
+	if err != nil {
+		return err
+	}
+	if err := s.checkDistance(t.Schedule, sched, now); err != nil {
+		return err
+	}
+	first := sched.Next(later(t.Cursor, now))
+	if first.IsZero() {
+		switch {
+		case t.Schedule.Type == stoa.ScheduleOnce && !t.Schedule.RunAt.After(now):
+			return stoa.Errorf(stoa.CodeInvalidValue, "This moment has passed.").At("schedule.runAt")
+		case !t.EndAt.IsZero():
+			return stoa.Errorf(stoa.CodeInvalidValue, "The schedule has no instant before its end.").At("endAt")
+		}
+		return stoa.Errorf(stoa.CodeInvalidValue, "The schedule has no instant left.").At("schedule")
+	}
+	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Create adds a scheduled task to an agent. It fails with
+// [stoa.CodeAgentNotFound], [stoa.CodeTooManyTasks], [stoa.CodeInvalidCron],
+// [stoa.CodeInvalidTimezone], [stoa.CodeInvalidMode] or [stoa.CodeInvalidValue].
+func (s *Scheduler) Create(ctx context.Context, tx *store.Tx, c stoa.Caller, t stoa.ScheduledTask) (stoa.ScheduledTask, error) {
+	now := s.now()
+	if err := s.check(&t); err != nil {
+		return t, err
+	}
+	if err := s.begin(&t, now); err != nil {
+		return t, err
+	}
+	if _, err := tx.AgentForShare(ctx, c.Account.ID, t.AgentID); err != nil {
+		return t, err
+	}
+	n, err := tx.CountTasks(ctx, c.Account.ID, t.AgentID)
+	if err != nil {
+		return t, err
+	}
+	if n >= s.cfg.PerAgent {
+		return t, stoa.Errorf(stoa.CodeTooManyTasks, "This agent has %d scheduled tasks, and may have no more. Delete one, or make another agent.", n)
+	}
+	t.AccountID, t.KeyID = c.Account.ID, c.Key.ID
+	work := &transition{s: s, ctx: ctx, tx: tx, now: now, task: t}
+	if work.schedule, err = s.scheduleOf(t); err != nil {
+		return t, err
+	}
+	if !t.Enabled {
+		work.task.PauseReason = pausedByUser
+	}
+	work.plan()
+	tx.AfterCommit(s.wake)
+	return tx.InsertTask(ctx, work.task)
+}
+
+// Edit has fn change a task. What fn sees cannot change meanwhile; allowed,
+// unless it is nil, is asked first whether the task is the one to be changed.
+// Whatever is due by the old schedule is dealt with before. fn must leave alone
+// what a caller does not set. Enabled pauses and resumes.
+func (s *Scheduler) Edit(ctx context.Context, tx *store.Tx, accountID, agentID, id string, allowed func(stoa.ScheduledTask) error, fn func(*stoa.ScheduledTask) error) (stoa.ScheduledTask, error) {
+	return s.edit(ctx, tx, accountID, agentID, id, allowed, func(c *transition) error {
+		before := c.task
+		t := &c.task
+		if err := fn(t); err != nil {
+			return err
+		}
+		if err := s.check(t); err != nil {
+			return err
+		}
+		if t.SessionPolicy != before.SessionPolicy {
+			t.SessionID = "" // what is reused begins with the policy
+		}
+		enable := t.Enabled
+		t.Enabled = before.Enabled
+		if !sameWhen(*t, before) {
+			old := *t
+			c.task = before
+			c.passed() // by the old schedule
+			cursor, counts := c.task.Cursor, c.task.Counts
+			c.task = old
+			t.Cursor, t.Counts = cursor, counts
+			if t.Schedule != before.Schedule || !t.StartAt.Equal(before.StartAt) {
+				t.Anchor = time.Time{} // counted anew
+			}
+			if err := s.begin(t, c.now); err != nil {
+				return err
+			}
+			var err error
+			if c.schedule, err = s.scheduleOf(*t); err != nil {
+				return err
+			}
+			c.plan()
+		} else if t.MaxRuns != before.MaxRuns {
+			c.plan()
+		}
+		switch {
+		case enable && !before.Enabled:
+			c.resume()
+		case !enable && before.Enabled:
+			return c.pause(pausedByUser)
+		}
+		return nil
+	})
+}
+
+// sameWhen reports whether two tasks have the same instants.
+func sameWhen(a, b stoa.ScheduledTask) bool {
+	return a.Schedule == b.Schedule && a.StartAt.Equal(b.StartAt) && a.EndAt.Equal(b.EndAt)
+}
+
+// Pause stops a task until it is resumed. What runs goes on; what waits is
+// skipped. A paused task stays as it is.
+func (s *Scheduler) Pause(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (stoa.ScheduledTask, error) {
+	return s.edit(ctx, tx, accountID, agentID, id, nil, func(c *transition) error {
+		if !c.task.Enabled {
+			return nil
+		}
+		return c.pause(pausedByUser)
+	})
+}
+
+// Resume has a paused task go on with its next instant. Those that passed are
+// recorded as skipped, and its failures forgotten.
+func (s *Scheduler) Resume(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (stoa.ScheduledTask, error) {
+	return s.edit(ctx, tx, accountID, agentID, id, nil, func(c *transition) error {
+		if !c.task.Enabled {
+			c.resume()
+		}
+		return nil
+	})
+}
+
+// edit changes a task that is up to date: whatever is due, or has ended, is in
+// its row.
+func (s *Scheduler) edit(ctx context.Context, tx *store.Tx, accountID, agentID, id string, allowed func(stoa.ScheduledTask) error, fn func(*transition) error) (stoa.ScheduledTask, error) {
+	if _, err := tx.AgentForShare(ctx, accountID, agentID); err != nil {
+		return stoa.ScheduledTask{}, err
+	}
+	c, err := s.open(ctx, tx, s.now(), rooms{}, accountID, agentID, id)
+	if err != nil {
+		return c.task, err
+	}
+	if allowed != nil {
+		if err := allowed(c.task); err != nil {
+			return c.task, err
+		}
+	}
+	if err := c.settle(); err != nil {
+		return c.task, err
+	}
+	for !c.task.NextAt.IsZero() && !c.task.NextAt.After(c.now) {
+		if err := c.chunk(); err != nil {
+			return c.task, err
+		}
+	}
+	if err := fn(c); err != nil {
+		return c.task, err
+	}
+	if err := c.advance(); err != nil {
+		return c.task, err
+	}
+	if err := c.save(); err != nil {
+		return c.task, err
+	}
+	return tx.Task(ctx, accountID, agentID, id)
+}
+
+// RunNow starts a task now, whatever its schedule says, also while it is paused.
+// Whether the credits suffice its caller checks first. It fails as
+// [session.Sessions.Start] and Send do; [stoa.CodeSessionBusy] where the session that is reused is
+// at work.
+func (s *Scheduler) RunNow(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (stoa.TaskRun, error) {
+	var run stoa.TaskRun
+	_, err := s.edit(ctx, tx, accountID, agentID, id, nil, func(c *transition) error {
+		run = stoa.TaskRun{ID: stoa.NewID("run"), TaskID: id, AccountID: accountID, ScheduledFor: c.now, Trigger: stoa.TriggerManual, Status: string(stoa.SessionQueued)}
+		out, err := c.start(&run, true)
+		if err == nil && out != started {
+			err = stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Its operator can lift that.")
+		}
+		if err != nil {
+			return err
+		}
+		c.active = append(c.active, run)
+		c.task.LastRun = &run
+		runs := []stoa.TaskRun{run}
+		err = tx.InsertRuns(ctx, runs)
+		run = runs[0]
+		return err
+	})
+	return run, err
+}
+
+// RequestOf is the session that a run of the task would be, for a check of the
+// credits.
+func (s *Scheduler) RequestOf(t stoa.ScheduledTask) session.StartRequest { return s.request(t, "") }
+
+// Delete removes a task and its history. Sessions that it has started go on;
+// what waits never begins. One that does not exist is no error.
+func (s *Scheduler) Delete(ctx context.Context, tx *store.Tx, accountID, agentID, id string) error {
+	_, err := tx.HideTask(ctx, accountID, agentID, id)
+	tx.AfterCommit(s.wake)
+	return err
+}
+
+// Upcoming gives the next instants of a task, at most n. A task that is paused
+// or finished has none.
+func (s *Scheduler) Upcoming(t stoa.ScheduledTask, n int) []time.Time {
+	if t.NextAt.IsZero() {
+		return nil
+	}
+	if t.MaxRuns > 0 {
+		n = int(min(int64(n), t.MaxRuns-t.Counts.Scheduled))
+	}
+	sched, err := s.scheduleOf(t)
+	if err != nil || n <= 0 {
+		return nil
+	}
+	out := []time.Time{t.NextAt}
+	for at := range sched.After(t.NextAt) {
+		if len(out) >= n {
+			break
+		}
+		out = append(out, at)
+	}
+	return out
+}
+
+// Preview gives the first instants that such a task would have if it were made
+// now, at most n. Nothing is stored.
+func (s *Scheduler) Preview(t stoa.ScheduledTask, n int) ([]schedule.Shown, error) {
+	now := s.now()
+	if !t.EndAt.IsZero() && t.EndAt.Before(t.StartAt) {
+		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The end lies before the start.").At("endAt")
+	}
+	if err := s.begin(&t, now); err != nil {
+		return nil, err
+	}
+	if t.MaxRuns > 0 {
+		n = int(min(int64(n), t.MaxRuns))
+	}
+	sched, err := s.scheduleOf(t)
+	if err != nil {
+		return nil, err
+	}
+	var list []time.Time
+	for at := range sched.After(now) {
+		if list = append(list, at); len(list) >= n {
+			break
+		}
+	}
+	out := make([]schedule.Shown, 0, len(list))
+	for _, at := range list {
+		out = append(out, sched.Show(at))
+	}
+	return out, nil
+}

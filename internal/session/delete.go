@@ -1,0 +1,134 @@
+package session
+
+import (
+	"context"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// Delete removes a session with its messages and its log; its receipts
+// stay. A turn that runs is cancelled first. One that does not exist, or is
+// another agent's, is no error.
+func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string) error {
+	row, err := s.Cancel(ctx, c, agentID, id)
+	if code := stoa.CodeOf(err); code == stoa.CodeSessionNotFound || code == stoa.CodeAgentNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = s.store.Write(ctx, func(tx *store.Tx) error {
+		if _, err := tx.LockSession(ctx, row.AccountID, row.AgentID, id); err != nil {
+			return err
+		}
+		tx.AfterCommit(func() { s.forget(id) })
+		return tx.RemoveSession(ctx, row.AccountID, id)
+	})
+	if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
+		return nil
+	}
+	return err
+}
+
+// forget stops what this process does for a session that is gone.
+func (s *Sessions) forget(id string) {
+	s.stop(id, ErrLost)
+	s.hub.invalidate(id)
+}
+
+// DeleteAgent removes an agent: once tx has committed nobody finds it, its tasks
+// have stopped and its running turns are cancelled. [Sessions.RemoveHidden]
+// removes the rows of what it had. One that does not exist is no error.
+func (s *Sessions) DeleteAgent(ctx context.Context, tx *store.Tx, accountID, agentID string) error {
+	found, err := tx.HideAgent(ctx, accountID, agentID)
+	if err != nil || !found {
+		return err
+	}
+	if err := tx.HideTasksOf(ctx, accountID, agentID); err != nil {
+		return err
+	}
+	tx.AfterCommit(s.runChanged)
+	ids, err := tx.ActiveSessions(ctx, accountID, agentID)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		row, err := tx.LockSession(ctx, accountID, agentID, id)
+		if err != nil {
+			return err
+		}
+		t := s.transition(ctx, tx, &row)
+		if t.cancel(reasonDeleted) {
+			if err := t.Save(); err != nil {
+				return err
+			}
+		}
+	}
+	tx.AfterCommit(s.alarm.Wake)
+	return nil
+}
+
+// DeleteSpace removes a space, and with force the agents in it too; without, a
+// space that has agents is [stoa.CodeSpaceNotEmpty]. One that does not exist is
+// no error. The account's default space is made anew when it is next asked for.
+func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spaceID string, force bool) error {
+	agents, err := tx.AgentsOf(ctx, accountID, spaceID)
+	if err != nil {
+		return err
+	}
+	if len(agents) > 0 && !force {
+		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has %d agents. Delete them first, or delete the space with force=true.", len(agents))
+	}
+	for _, id := range agents {
+		if err := s.DeleteAgent(ctx, tx, accountID, id); err != nil {
+			return err
+		}
+	}
+	return tx.DeleteSpace(ctx, accountID, spaceID)
+}
+
+// RemoveHidden removes rows of deleted agents, a bounded number at a time, and
+// reports whether there may be more to do at once.
+func (s *Sessions) RemoveHidden(ctx context.Context) (more bool, err error) {
+	const batch = 20
+	err = s.store.Write(ctx, func(tx *store.Tx) error {
+		more = false
+		agents, err := tx.HiddenAgents(ctx, batch)
+		if err != nil {
+			return err
+		}
+		budget := batch
+		for _, a := range agents {
+			ids, err := tx.SessionIDs(ctx, a.AccountID, a.ID, budget)
+			if err != nil {
+				return err
+			}
+			for _, id := range ids {
+				row, err := tx.LockSession(ctx, a.AccountID, a.ID, id)
+				if err != nil {
+					return err
+				}
+				if row.Status == stoa.SessionRunning { // its worker is about to write its end
+					continue
+				}
+				if err := tx.RemoveSession(ctx, a.AccountID, id); err != nil {
+					return err
+				}
+				tx.AfterCommit(func() { s.hub.invalidate(id) })
+				budget--
+				more = true
+			}
+			if budget <= 0 {
+				return nil
+			}
+			removed, err := tx.RemoveAgent(ctx, a.AccountID, a.ID)
+			if err != nil {
+				return err
+			}
+			more = more || removed
+		}
+		return nil
+	})
+	return more, err
+}

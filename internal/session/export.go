@@ -1,0 +1,281 @@
+package session
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// The formats of [Sessions.Export].
+const (
+	ExportJSONL    = "jsonl"
+	ExportMarkdown = "markdown"
+)
+
+const exportBatch = 200
+
+// Export writes a whole session: as lines of JSON (the session, then its
+// messages, the tool calls of its steps, its sources and receipts, each with a
+// "type"), or as Markdown to read. It reads in pieces, so that a long session
+// costs no more memory than a short one; what is added while it reads may or may
+// not be there. Errors before the first byte have their code; later ones cut the
+// export off.
+func (s *Sessions) Export(ctx context.Context, accountID, agentID, id, format string, w io.Writer) error {
+	if format != ExportJSONL && format != ExportMarkdown {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The format is %q or %q.", ExportJSONL, ExportMarkdown).At("format")
+	}
+	row, err := s.Get(ctx, accountID, agentID, id)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(w)
+	e := &exporter{all: s, s: row, agentID: agentID, out: out}
+	if format == ExportMarkdown {
+		err = e.markdown(ctx)
+	} else {
+		err = e.jsonl(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+type exporter struct {
+	all     *Sessions
+	s       stoa.Session
+	agentID string
+	out     *bufio.Writer
+}
+
+// messages hands over all messages, in order.
+func (e *exporter) messages(ctx context.Context, fn func(m stoa.SessionMessage) error) error {
+	after := int64(0)
+	for {
+		page, more, err := e.all.Messages(ctx, e.s.AccountID, e.agentID, e.s.ID, after, exportBatch, false)
+		if err != nil {
+			return err
+		}
+		for _, m := range page {
+			after = m.Place
+			if err := fn(m.SessionMessage); err != nil {
+				return err
+			}
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// steps hands over all recorded steps, in order.
+func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error {
+	after := int64(0)
+	for {
+		turns, more, err := e.all.Turns(ctx, e.s.AccountID, e.agentID, e.s.ID, after, exportBatch, false)
+		if err != nil {
+			return err
+		}
+		for _, t := range turns {
+			after = t.Number
+			var steps []stoa.Step
+			err := e.all.store.Read(ctx, func(tx *store.Tx) (err error) {
+				steps, err = tx.Steps(ctx, e.s.ID, t.Number)
+				return err
+			})
+			for _, st := range steps {
+				if err == nil {
+					err = fn(st)
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+type exportSession struct {
+	Type           string            `json:"type"`
+	ID             string            `json:"id"`
+	AgentID        string            `json:"agentId"`
+	AgentVersion   int64             `json:"agentVersion"`
+	Mode           string            `json:"mode"`
+	Status         string            `json:"status"`
+	Title          string            `json:"title,omitzero"`
+	ExternalID     string            `json:"externalId,omitzero"`
+	ExternalUserID string            `json:"externalUserId,omitzero"`
+	Metadata       map[string]string `json:"metadata,omitempty"`
+	CreditsMicro   int64             `json:"creditsMicro"`
+	CreatedAt      string            `json:"createdAt"`
+}
+
+type exportMessage struct {
+	Type      string `json:"type"`
+	ID        string `json:"id"`
+	Turn      int64  `json:"turn"`
+	Role      string `json:"role"`
+	Kind      string `json:"kind"`
+	Status    string `json:"status"`
+	Text      string `json:"text"`
+	CreatedAt string `json:"createdAt"`
+}
+
+type exportTool struct {
+	Type      string  `json:"type"`
+	StepID    string  `json:"stepId"`
+	CallID    string  `json:"callId"`
+	Name      string  `json:"name"`
+	Arguments string  `json:"arguments"`
+	Result    *string `json:"result"` // null: there is none (yet)
+	IsError   bool    `json:"isError"`
+}
+
+type exportSource struct {
+	Type     string `json:"type"`
+	Turn     int64  `json:"turn"`
+	Path     string `json:"path"`
+	SHA256   string `json:"sha256"`
+	FromLine int64  `json:"fromLine"`
+	ToLine   int64  `json:"toLine"`
+	Via      string `json:"via"`
+}
+
+type exportReceipt struct {
+	Type         string    `json:"type"`
+	ID           string    `json:"id"`
+	Model        string    `json:"model"`
+	Usage        UsageData `json:"usage"`
+	CreditsMicro int64     `json:"creditsMicro"`
+	CreatedAt    string    `json:"createdAt"`
+}
+
+func (e *exporter) line(v any) error {
+	b, err := jsonx.Marshal(v)
+	if err != nil {
+		return err
+	}
+	e.out.Write(b)
+	return e.out.WriteByte('\n')
+}
+
+func (e *exporter) jsonl(ctx context.Context) error {
+	s := e.s
+	err := e.line(exportSession{
+		Type: "session", ID: s.ID, AgentID: s.AgentID, AgentVersion: s.AgentVersion, Mode: string(s.Mode), Status: string(s.Status),
+		Title: s.Title, ExternalID: s.ExternalID, ExternalUserID: s.ExternalUserID, Metadata: s.Metadata, CreditsMicro: int64(s.Spent), CreatedAt: timeText(s.CreatedAt),
+	})
+	if err != nil {
+		return err
+	}
+	err = e.messages(ctx, func(m stoa.SessionMessage) error {
+		return e.line(exportMessage{"message", m.ID, m.Turn, string(m.Role), m.Kind, string(m.Status), m.Text, timeText(m.CreatedAt)})
+	})
+	if err != nil {
+		return err
+	}
+	err = e.steps(ctx, func(st stoa.Step) error {
+		for i, c := range st.Calls {
+			t := exportTool{Type: "tool", StepID: stoa.StepID(st.SessionID, st.Turn, st.Number), CallID: c.ID, Name: c.Name, Arguments: c.Arguments}
+			if i < len(st.Results) {
+				t.Result, t.IsError = &st.Results[i].Content, st.Results[i].IsError
+			}
+			if err := e.line(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	sources, err := e.all.Sources(ctx, s.AccountID, e.agentID, s.ID, 0)
+	if err != nil {
+		return err
+	}
+	for _, x := range sources {
+		if err := e.line(exportSource{"source", x.Turn, x.Path, x.SHA256, x.FromLine, x.ToLine, x.Via}); err != nil {
+			return err
+		}
+	}
+	p := store.Page{Limit: exportBatch, Asc: true}
+	for {
+		receipts, more, err := e.all.Receipts(ctx, s.AccountID, e.agentID, s.ID, p)
+		if err != nil {
+			return err
+		}
+		for _, c := range receipts {
+			u := UsageData{c.Usage.InputTokens, c.Usage.OutputTokens, c.Usage.Total()}
+			if err := e.line(exportReceipt{"receipt", c.ID, c.Served, u, int64(c.Amount), timeText(c.CreatedAt)}); err != nil {
+				return err
+			}
+			p.After = store.Cursor{At: c.CreatedAt, ID: c.ID}
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// markdown writes what was said, each speaker under a heading, and what the
+// answers of a turn could rest on. The texts stand as they are: whoever shows
+// them as HTML has to see to it that nothing in them runs.
+func (e *exporter) markdown(ctx context.Context) error {
+	title := strings.Join(strings.Fields(e.s.Title), " ")
+	if title == "" {
+		title = "Session " + e.s.ID
+	}
+	fmt.Fprintf(e.out, "# %s\n\n%s, %s\n", title, e.s.CreatedAt.Format(time.RFC3339), e.s.Status)
+	sources, err := e.all.Sources(ctx, e.s.AccountID, e.agentID, e.s.ID, 0)
+	if err != nil {
+		return err
+	}
+	turn := int64(0)
+	end := func() {
+		for len(sources) > 0 && sources[0].Turn <= turn {
+			if sources[0].Turn == turn {
+				fmt.Fprintf(e.out, "\n- source: %s (%s", strings.Join(strings.Fields(sources[0].Path), " "), sources[0].Via)
+				if sources[0].ToLine > 0 {
+					fmt.Fprintf(e.out, ", lines %s", stoa.LineRange(sources[0].FromLine, sources[0].ToLine))
+				}
+				fmt.Fprint(e.out, ")")
+			}
+			sources = sources[1:]
+		}
+	}
+	err = e.messages(ctx, func(m stoa.SessionMessage) error {
+		if m.Turn == 0 { // never taken up
+			return nil
+		}
+		if m.Turn != turn {
+			end()
+			turn = m.Turn
+			fmt.Fprint(e.out, "\n")
+		}
+		who := "User"
+		if m.Role == stoa.RoleAssistant {
+			who = "Agent"
+		}
+		if m.Status == stoa.MessageCancelled || m.Status == stoa.MessageFailed {
+			who += " (broken off)"
+		}
+		_, err := fmt.Fprintf(e.out, "\n## %s\n\n%s\n", who, m.Text)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	end()
+	_, err = fmt.Fprint(e.out, "\n")
+	return err
+}

@@ -1,0 +1,137 @@
+package session
+
+import (
+	"sync"
+
+	"stoa/internal/stoa"
+)
+
+// tailLength is how many events of a watched session stay in memory.
+const tailLength = 256
+
+// hub publishes to the watchers of sessions what this process has committed. It
+// keeps nothing of sessions without watchers.
+type hub struct {
+	mu     sync.Mutex
+	topics map[string]*topic
+}
+
+type topic struct {
+	watchers int
+	tail     []stoa.SessionEvent // the newest, without gaps
+	last     int64               // number of the newest event known of; the tail may end before it
+	changed  chan struct{}       // closed when there is more
+}
+
+func newHub() *hub { return &hub{topics: map[string]*topic{}} }
+
+// subscription is one watcher of a topic.
+type subscription struct {
+	h  *hub
+	id string
+	t  *topic
+}
+
+func (h *hub) subscribe(id string) *subscription {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.topics[id]
+	if t == nil {
+		t = &topic{changed: make(chan struct{})}
+		h.topics[id] = t
+	}
+	t.watchers++
+	return &subscription{h: h, id: id, t: t}
+}
+
+func (s *subscription) close() {
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	if s.t.watchers--; s.t.watchers == 0 {
+		delete(s.h.topics, s.id)
+	}
+}
+
+// changed is closed when there is more. Take it before reading the rows, so that
+// nothing is missed in between.
+func (s *subscription) changed() <-chan struct{} {
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	return s.t.changed
+}
+
+// since returns the events after a number, if memory holds all of them.
+func (s *subscription) since(after int64) ([]stoa.SessionEvent, bool) {
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	t := s.t
+	if len(t.tail) == 0 || t.tail[len(t.tail)-1].Seq != t.last || after < t.tail[0].Seq-1 {
+		return nil, false
+	}
+	from := int(after - t.tail[0].Seq + 1)
+	if from >= len(t.tail) {
+		return nil, true
+	}
+	return t.tail[from:len(t.tail):len(t.tail)], true
+}
+
+// publish takes events that were committed. On PostgreSQL two commits may arrive
+// in the wrong order; then the tail is dropped, and watchers read the rows.
+func (h *hub) publish(id string, events []stoa.SessionEvent) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.topics[id]
+	if t == nil || len(events) == 0 || events[len(events)-1].Seq <= t.last {
+		return
+	}
+	if len(t.tail) > 0 && t.tail[len(t.tail)-1].Seq != events[0].Seq-1 {
+		t.tail = nil
+	}
+	if len(t.tail)+len(events) > 2*tailLength {
+		// A new array: watchers may still read the old one.
+		t.tail = append(make([]stoa.SessionEvent, 0, 2*tailLength), t.tail[len(t.tail)-min(len(t.tail), tailLength):]...)
+	}
+	t.tail = append(t.tail, events...)
+	t.last = events[len(events)-1].Seq
+	t.notify()
+}
+
+func (t *topic) notify() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// invalidate has all watchers of a session read the rows.
+func (h *hub) invalidate(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.topics[id]; t != nil {
+		t.tail = nil
+		t.notify()
+	}
+}
+
+// observe takes the numbers of the newest events that the rows have: another
+// process may have written them.
+func (h *hub) observe(seqs map[string]int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, t := range h.topics {
+		seq, there := seqs[id]
+		if !there || seq > t.last {
+			t.last = max(seq, t.last)
+			t.notify()
+		}
+	}
+}
+
+// watched returns the sessions that have watchers.
+func (h *hub) watched() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ids := make([]string, 0, len(h.topics))
+	for id := range h.topics {
+		ids = append(ids, id)
+	}
+	return ids
+}

@@ -1,0 +1,95 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// Why a turn in this process is stopped from outside: the cause of its context.
+var (
+	// ErrCancelled means that a caller cancelled the turn.
+	ErrCancelled = errors.New("session: the turn was cancelled")
+
+	// ErrLost means that the lease is gone: write nothing. It has a code so that
+	// the gateway does not take it for a database failure that may pass.
+	ErrLost error = stoa.Errorf(stoa.CodeInternal, "The lease of this turn is lost.")
+)
+
+// A Lease is the right of one worker to write for one running session. It ends
+// when the row names another owner or fence, or another status.
+type Lease struct {
+	AccountID, SessionID string
+	Owner                string // id of the worker
+	Fence                int64  // counts the claims of the session
+}
+
+// IfOwned changes a session in a transaction of its own, if the lease holds;
+// otherwise it fails with [ErrLost]. fn may run more than once.
+func (s *Sessions) IfOwned(ctx context.Context, l Lease, fn func(t *Transition)) error {
+	return s.store.Write(ctx, func(tx *store.Tx) error {
+		t, err := s.LockOwned(ctx, tx, l)
+		if err != nil {
+			return err
+		}
+		fn(t)
+		return t.Save()
+	})
+}
+
+// LockOwned locks a session's row and returns a transition of it, or [ErrLost]
+// where the lease does not hold. The caller ends with [Transition.Save].
+func (s *Sessions) LockOwned(ctx context.Context, tx *store.Tx, l Lease) (*Transition, error) {
+	row, err := tx.LockSession(ctx, l.AccountID, "", l.SessionID)
+	if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
+		return nil, ErrLost
+	}
+	if err != nil {
+		return nil, err
+	}
+	if row.Status != stoa.SessionRunning || row.Owner != l.Owner || row.Fence != l.Fence {
+		return nil, ErrLost
+	}
+	return s.transition(ctx, tx, &row), nil
+}
+
+// Claim gives the queued session with that id to a worker and returns its row;
+// ok is false where it is no longer queued.
+func (s *Sessions) Claim(ctx context.Context, tx *store.Tx, accountID, id, owner string) (row store.SessionRow, ok bool, err error) {
+	row, err = tx.LockSession(ctx, accountID, "", id)
+	if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
+		return row, false, nil
+	}
+	if err != nil || row.Status != stoa.SessionQueued { // cancelled before its lock was ours
+		return row, false, err
+	}
+	t := s.transition(ctx, tx, &row)
+	t.claim(owner)
+	return row, true, t.Save()
+}
+
+// ForEach locks sessions one after the other and hands each to fn, all in one
+// transaction; fn reports whether it changed anything. Sessions that are gone
+// are passed over.
+func (s *Sessions) ForEach(ctx context.Context, tx *store.Tx, refs []store.Ref, fn func(t *Transition) (changed bool, err error)) error {
+	for _, ref := range refs {
+		row, err := tx.LockSession(ctx, ref.AccountID, "", ref.ID)
+		if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		t := s.transition(ctx, tx, &row)
+		changed, err := fn(t)
+		if err == nil && changed {
+			err = t.Save()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// read runs fn with a session of an account's agent. An empty agentID stands
+// for any agent; the session of a deleted one is not found.
+func (s *Sessions) read(ctx context.Context, accountID, agentID, id string, fn func(tx *store.Tx, row stoa.Session) error) error {
+	return s.store.Read(ctx, func(tx *store.Tx) error {
+		if agentID != "" {
+			if _, err := tx.Agent(ctx, accountID, agentID); err != nil {
+				return err
+			}
+		}
+		row, err := tx.Session(ctx, accountID, agentID, id)
+		if err != nil {
+			return err
+		}
+		return fn(tx, row.Session)
+	})
+}
+
+// Get reads a session. It fails with [stoa.CodeAgentNotFound] or
+// [stoa.CodeSessionNotFound]; so do all that read one.
+func (s *Sessions) Get(ctx context.Context, accountID, agentID, id string) (stoa.Session, error) {
+	var out stoa.Session
+	err := s.read(ctx, accountID, agentID, id, func(_ *store.Tx, row stoa.Session) error {
+		out = row
+		return nil
+	})
+	return out, err
+}
+
+// Wait reads a session as soon as it has stopped, or as it is when timeout has
+// passed or ctx ends.
+func (s *Sessions) Wait(ctx context.Context, accountID, agentID, id string, timeout time.Duration) (stoa.Session, error) {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	sub := s.hub.subscribe(id)
+	defer sub.close()
+	for {
+		changed := sub.changed()
+		got, err := s.Get(ctx, accountID, agentID, id)
+		if err != nil || got.Status.Stopped() {
+			return got, err
+		}
+		for stopped := false; !stopped; {
+			select {
+			case <-changed:
+			case <-timer.C:
+				return s.Get(context.WithoutCancel(ctx), accountID, agentID, id)
+			case <-ctx.Done():
+				return got, nil
+			}
+			changed = sub.changed()
+			events, ok := sub.since(got.LastSeq)
+			stopped = !ok // unknown: read the row
+			for _, e := range events {
+				stopped = stopped || e.Type == EventStatus
+				got.LastSeq = e.Seq
+			}
+		}
+	}
+}
+
+// List lists the sessions of an account's agent.
+func (s *Sessions) List(ctx context.Context, accountID string, f store.SessionFilter, p store.Page) (list []stoa.Session, more bool, err error) {
+	err = s.store.Read(ctx, func(tx *store.Tx) error {
+		if f.AgentID != "" {
+			if _, err := tx.Agent(ctx, accountID, f.AgentID); err != nil {
+				return err
+			}
+		}
+		list, more, err = tx.Sessions(ctx, accountID, f, p)
+		return err
+	})
+	return list, more, err
+}
+
+// Turns lists a session's turns by number, or the newest first with desc. after
+// is the number of the last one that is known.
+func (s *Sessions) Turns(ctx context.Context, accountID, agentID, id string, after int64, limit int, desc bool) (list []stoa.Turn, more bool, err error) {
+	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
+		list, more, err = tx.Turns(ctx, id, after, limit, desc)
+		return err
+	})
+	return list, more, err
+}
+
+// Messages lists a session's messages in their order, or newest first with
+// desc. after is the Place of the last one that is known.
+func (s *Sessions) Messages(ctx context.Context, accountID, agentID, id string, after int64, limit int, desc bool) (list []store.MessageRow, more bool, err error) {
+	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
+		list, more, err = tx.Messages(ctx, id, after, limit, desc)
+		return err
+	})
+	return list, more, err
+}
+
+// Sources lists what the answers of a session could rest on: of one turn, or of
+// all with turn 0.
+func (s *Sessions) Sources(ctx context.Context, accountID, agentID, id string, turn int64) (list []stoa.Source, err error) {
+	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
+		list, err = tx.Sources(ctx, id, turn)
+		return err
+	})
+	return list, err
+}
+
+// Receipts lists the charges of a session's steps.
+func (s *Sessions) Receipts(ctx context.Context, accountID, agentID, id string, p store.Page) (list []store.Receipt, more bool, err error) {
+	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
+		list, more, err = tx.SessionReceipts(ctx, accountID, id, p)
+		return err
+	})
+	return list, more, err
+}

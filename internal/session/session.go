@@ -1,0 +1,160 @@
+// Package session says what a session is: its statuses and the transitions
+// between them, the verbs that start, feed and stop it, and its event log. It is
+// the only writer of the rows of sessions, turns, messages, steps and inputs.
+//
+// It never calls a model and never runs a turn: package agent does, through
+// [Sessions.LockOwned] and the [Transition] that it returns. It knows no HTTP.
+// The rows are the queue; no other state has to survive a process.
+//
+// Start at [Sessions.Start] and verbs.go for what callers do, at transition.go
+// for every change of a status, at [Sessions.Events] for reading the log.
+package session
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"stoa/internal/store"
+)
+
+// Config configures [New]. Store is required; zeros of the rest mean the
+// defaults in brackets.
+type Config struct {
+	Store  *store.Store
+	Limits Limits
+	Logger *slog.Logger // [none]
+}
+
+// Limits bound what sessions may take. Zeros mean the defaults in brackets.
+type Limits struct {
+	Queued         int           // queued sessions of an account [1,000]
+	QueueTime      time.Duration // that a turn waits for its first claim [1 h]
+	QueuedMessages int           // waiting in one session [10]
+	Steps          int           // of a turn; agents and sessions can only lower it [50]
+	TurnTime       time.Duration // of a turn; agents and sessions can only lower it [10 min]
+	InputTime      time.Duration // that a turn waits for its user [7 days]
+	MessageChars   int           // of a message, in Unicode code points [100,000]
+}
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		Queued:         cmp.Or(l.Queued, 1000),
+		QueueTime:      cmp.Or(l.QueueTime, time.Hour),
+		QueuedMessages: cmp.Or(l.QueuedMessages, 10),
+		Steps:          cmp.Or(l.Steps, 50),
+		TurnTime:       cmp.Or(l.TurnTime, 10*time.Minute),
+		InputTime:      cmp.Or(l.InputTime, 7*24*time.Hour),
+		MessageChars:   cmp.Or(l.MessageChars, 100_000),
+	}
+}
+
+// Sessions are the sessions of a store. It is safe for use by many goroutines.
+type Sessions struct {
+	store  *store.Store
+	limits Limits
+	log    *slog.Logger
+	hub    *hub
+	alarm  Alarm
+	runs   chan struct{}
+	stop   func(sessionID string, cause error)
+}
+
+// New returns the sessions of a store.
+func New(cfg Config) *Sessions {
+	s := &Sessions{
+		store: cfg.Store, limits: cfg.Limits.withDefaults(), log: cfg.Logger, hub: newHub(),
+		runs: make(chan struct{}, 1), stop: func(string, error) {},
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.alarm.wake = make(chan struct{}, 1)
+	return s
+}
+
+// Limits returns the limits in force.
+func (s *Sessions) Limits() Limits { return s.limits }
+
+// Store returns the store that the sessions are in.
+func (s *Sessions) Store() *store.Store { return s.store }
+
+// OnStop registers the function that stops the turn of a session in this
+// process, if it runs here; cause is [ErrCancelled] or [ErrLost]. There is one,
+// set before the first verb is called.
+func (s *Sessions) OnStop(stop func(sessionID string, cause error)) { s.stop = stop }
+
+// Alarm returns what wakes the loop that claims queued sessions.
+func (s *Sessions) Alarm() *Alarm { return &s.alarm }
+
+// RunsChanged returns a channel that holds a value after the session of a
+// scheduled run has changed its status, or an agent with tasks was deleted.
+// Several changes before a receive are one value.
+func (s *Sessions) RunsChanged() <-chan struct{} { return s.runs }
+
+func (s *Sessions) runChanged() { signal(s.runs) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// An Alarm wakes a loop that otherwise sleeps until a time that it has planned.
+type Alarm struct {
+	wake    chan struct{}
+	planned atomic.Int64 // microseconds since 1970
+}
+
+// C holds a value when the loop has to look now.
+func (a *Alarm) C() <-chan struct{} { return a.wake }
+
+// Wake has the loop look now.
+func (a *Alarm) Wake() { signal(a.wake) }
+
+// WakeAt has the loop look now if it has planned to sleep beyond t; it then
+// plans anew. A zero t is ignored.
+func (a *Alarm) WakeAt(t time.Time) {
+	if !t.IsZero() && t.UnixMicro() < a.planned.Load() {
+		a.Wake()
+	}
+}
+
+// Plan records when the loop will look by itself.
+func (a *Alarm) Plan(t time.Time) { a.planned.Store(t.UnixMicro()) }
+
+// Looking says that the loop is about to read the rows: what commits from here
+// on may be missed, so every WakeAt wakes it until the next Plan.
+func (a *Alarm) Looking() { a.planned.Store(math.MaxInt64) }
+
+// FollowPeers publishes to this process's watchers what other processes have
+// written, until ctx ends. Only a shared store needs it; see every.
+func (s *Sessions) FollowPeers(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		ids := s.hub.watched()
+		if len(ids) == 0 {
+			continue
+		}
+		var seqs map[string]int64
+		err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
+			seqs, err = tx.LastSeqs(ctx, ids)
+			return err
+		})
+		if err == nil {
+			s.hub.observe(seqs)
+		} else if ctx.Err() == nil {
+			s.log.LogAttrs(ctx, slog.LevelError, "the logs of watched sessions could not be read", slog.Any("error", err))
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package session
+
+import (
+	"context"
+
+	"stoa/internal/catalog"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// A Draft is the message of a step while the step is running: how much of it
+// readers have. Its zero value is a message that nobody has seen.
+type Draft struct {
+	Turn, Step int64
+	MessageID  string // empty: none yet
+	Created    bool   // readers know the message
+	Stale      bool   // readers may have text of an earlier attempt
+	Offset     int    // characters that this attempt has written
+	Pending    string // text that is not written yet; Finish writes it
+}
+
+// BeginStep records that a step begins, and what of the drive its prompt holds.
+// It returns the draft of the step's message, which an earlier attempt may have
+// begun.
+func (t *Transition) BeginStep(number int64, model string, sources []stoa.Source) (Draft, error) {
+	turn := t.Row.Turn.Number
+	d := Draft{Turn: turn, Step: number}
+	m, found, err := t.tx.StepMessage(t.ctx, t.Row.ID, turn, number)
+	if err != nil {
+		return d, err
+	}
+	if found {
+		d.MessageID, d.Created, d.Stale = m.ID, true, true
+	}
+	id := stoa.StepID(t.Row.ID, turn, number)
+	t.event(EventStepStarted, StepData{StepID: id, Turn: turn, Step: number, Model: model})
+	t.sources(id, sources)
+	return d, t.err
+}
+
+// AppendDelta commits a piece of a draft's text, and the message's beginning
+// before the first. It returns the draft as it is then. It fails with [ErrLost]
+// where the lease does not hold. It does not lock the session's row for longer
+// than it takes to count its events.
+func (s *Sessions) AppendDelta(ctx context.Context, l Lease, d Draft, text string) (Draft, error) {
+	next := d
+	err := s.store.Write(ctx, func(tx *store.Tx) error {
+		next = d
+		t := s.transition(ctx, tx, &store.SessionRow{Session: stoa.Session{ID: l.SessionID}})
+		if !next.Created {
+			m := next.message(l.SessionID)
+			m.ID = stoa.NewID("msg")
+			next.MessageID, next.Created = m.ID, true
+			t.fencedEvent(l, EventMessageCreated, messageData(m, false))
+			t.do(func() error {
+				return tx.InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: t.Row.LastSeq})
+			})
+		}
+		t.fencedEvent(l, EventDelta, DeltaData{MessageID: next.MessageID, Offset: next.Offset, Text: text})
+		next.Offset += runeCount(text)
+		t.publish()
+		return t.err
+	})
+	if err != nil {
+		return d, err
+	}
+	return next, nil
+}
+
+// fencedEvent adds to the log without the session's row being locked: the lease
+// is checked in the statement that takes the event's number.
+func (t *Transition) fencedEvent(l Lease, typ string, data any) {
+	t.do(func() error {
+		seq, ok, err := t.tx.NextSeq(t.ctx, l.AccountID, l.SessionID, l.Owner, l.Fence)
+		if err == nil && !ok {
+			err = ErrLost
+		}
+		t.Row.LastSeq = seq - 1
+		return err
+	})
+	t.event(typ, data)
+}
+
+// message is the draft as a message that is being written.
+func (d *Draft) message(sessionID string) stoa.SessionMessage {
+	return stoa.SessionMessage{
+		ID: d.MessageID, SessionID: sessionID, Turn: d.Turn, Step: d.Step,
+		Role: stoa.RoleAssistant, Kind: stoa.KindReply, Status: stoa.MessageInProgress,
+	}
+}
+
+// RecordStep writes a step, its message and what it cost. It runs after the
+// charge in the same transaction; the step's id is the charge's.
+func (t *Transition) RecordStep(d *Draft, st stoa.Step) {
+	id := stoa.StepID(st.SessionID, st.Turn, st.Number)
+	t.do(func() error { return t.tx.InsertStep(t.ctx, st) })
+	t.do(func() error {
+		charge, _, err := t.tx.ChargeByID(t.ctx, id)
+		if err != nil {
+			return err
+		}
+		u := charge.Usage
+		t.Row.Usage.InputTokens += u.InputTokens
+		t.Row.Usage.OutputTokens += u.OutputTokens
+		t.Row.Spent += charge.Amount
+		t.Row.Turn.Spent += charge.Amount
+		t.Row.Steps++
+		t.Row.Strikes = 0
+		t.Row.ModelServed, t.Row.Fallback = charge.Served, charge.Reason == catalog.ReasonPlan
+		t.finishDraft(d, st)
+		micro := int64(charge.Amount)
+		t.event(EventStepDone, StepData{
+			StepID: id, Turn: st.Turn, Step: st.Number, Model: charge.Served, Stop: string(st.Stop),
+			Usage: &UsageData{u.InputTokens, u.OutputTokens, u.Total()}, CreditsMicro: &micro,
+		})
+		return t.err
+	})
+}
+
+// finishDraft writes the rest of the step's text and completes its message. A
+// step without a Stop was broken off: Finish closes its message with the turn's
+// status.
+func (t *Transition) finishDraft(d *Draft, st stoa.Step) {
+	if st.Text == "" && !d.Created && (len(st.Calls) > 0 || st.Stop == "") {
+		return // no text; only an answer may be empty
+	}
+	if d.MessageID == "" {
+		d.MessageID = stoa.NewID("msg")
+	}
+	m := d.message(st.SessionID)
+	m.Text = st.Text
+	if len(st.Calls) > 0 {
+		m.Kind = stoa.KindComment
+	}
+	if !d.Created {
+		t.event(EventMessageCreated, messageData(m, false))
+		t.do(func() error {
+			return t.tx.InsertMessage(t.ctx, store.MessageRow{SessionMessage: m, FirstSeq: t.Row.LastSeq})
+		})
+	}
+	if d.Pending != "" || d.Stale && d.Offset == 0 {
+		t.event(EventDelta, DeltaData{MessageID: m.ID, Offset: d.Offset, Text: d.Pending})
+	}
+	if st.Stop == "" {
+		return
+	}
+	m.Status = stoa.MessageCompleted
+	t.do(func() error { return t.tx.UpdateMessage(t.ctx, m) })
+	t.event(EventMessageDone, messageData(m, true))
+}
+
+// Reply ends the turn with the text of its last step.
+func (t *Transition) Reply(d *Draft, st stoa.Step) {
+	reason := ""
+	switch st.Stop {
+	case stoa.StopLength:
+		reason = reasonLength
+	case stoa.StopContentFilter:
+		if st.Text == "" {
+			t.Fail(stoa.Failure{Code: codeFilter, Message: "The model's provider withheld the answer."})
+			return
+		}
+		reason = reasonFilter
+	}
+	t.Row.ReplyID, t.Row.Reply = d.MessageID, st.Text
+	t.finish(stoa.SessionCompleted, reason)
+}
+
+// A ToolEffect is what a tool call did.
+type ToolEffect struct {
+	Result  stoa.ToolResult
+	Sources []stoa.Source // without their turn
+	Written *DriveData    // nil: no file
+	Input   *stoa.Input   // the user is to be asked; there is no Result yet
+}
+
+// RecordTool records the effect of a step's call; place counts from 0. An effect
+// with an Input stops the turn until its user answers.
+func (t *Transition) RecordTool(step stoa.Step, place int, out ToolEffect) {
+	call, id := step.Calls[place], stoa.StepID(step.SessionID, step.Turn, step.Number)
+	t.event(EventToolCalled, ToolData{StepID: id, CallID: call.ID, Name: call.Name, Arguments: call.Arguments})
+	if out.Input != nil {
+		if !t.Row.CancelAt.IsZero() {
+			t.Cancel()
+			return
+		}
+		in := *out.Input
+		in.Step = step.Number
+		t.ask(in)
+		return
+	}
+	t.do(func() error {
+		return t.tx.InsertStepResult(t.ctx, t.Row.ID, step.Turn, step.Number, place, out.Result)
+	})
+	t.sources(id, out.Sources)
+	if out.Written != nil {
+		t.event(EventDriveWritten, *out.Written)
+	}
+	size := len(out.Result.Content)
+	t.event(EventToolDone, ToolData{StepID: id, CallID: call.ID, Name: call.Name, IsError: &out.Result.IsError, Bytes: &size})
+}
+
+// sources records what of the drive the model was shown.
+func (t *Transition) sources(stepID string, list []stoa.Source) {
+	for i := range list {
+		s := &list[i]
+		s.Turn = t.Row.Turn.Number
+		t.event(EventDriveRead, DriveData{StepID: stepID, Path: s.Path, SHA256: s.SHA256, FromLine: s.FromLine, ToLine: s.ToLine, Via: s.Via})
+	}
+	t.do(func() error { return t.tx.InsertSources(t.ctx, t.Row.ID, list) })
+}

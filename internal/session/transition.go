@@ -1,0 +1,442 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// Why a session has the status it has, where that is not obvious.
+const (
+	reasonAnswered   = "answered"    // queued: its input was answered
+	reasonRetrying   = "retrying"    // queued: a passing failure
+	reasonLost       = "worker_lost" // queued or failed: its worker was gone
+	reasonHandedBack = "handed_back" // queued: its worker stops
+	reasonLength     = "length"      // completed: a token limit cut the answer
+	reasonFilter     = "content_filter"
+	reasonDeleted    = "agent_deleted"
+)
+
+// Codes of failed turns that no HTTP reply carries.
+const (
+	codeQueueTimeout stoa.Code = "queue_timeout"
+	codeTurnTimeout  stoa.Code = "turn_timeout"
+	CodeStepLimit    stoa.Code = "step_limit_reached"
+	CodeCreditLimit  stoa.Code = "credit_limit_reached"
+	codeInputExpired stoa.Code = "input_expired"
+	codeWorkerLost   stoa.Code = "worker_lost"
+	codeFilter       stoa.Code = "content_filter"
+)
+
+// sweepGrace is what a worker has to notice a deadline or a cancel before the
+// sweep acts without it.
+const sweepGrace = 5 * time.Second
+
+// A Transition is what one transaction does to one session: a change of its
+// status, and the events that tell of it. Its methods write at once and keep the
+// first error, which [Transition.Save] returns; whoever got it must call Save.
+// It is built anew whenever its transaction runs again.
+type Transition struct {
+	Row *store.SessionRow // to be read; only this package changes it
+
+	s      *Sessions
+	ctx    context.Context
+	tx     *store.Tx
+	events []stoa.SessionEvent
+	err    error
+}
+
+func (s *Sessions) transition(ctx context.Context, tx *store.Tx, row *store.SessionRow) *Transition {
+	return &Transition{Row: row, s: s, ctx: ctx, tx: tx}
+}
+
+// do runs fn unless something has failed before.
+func (t *Transition) do(fn func() error) {
+	if t.err == nil {
+		t.err = fn()
+	}
+}
+
+// event adds to the log.
+func (t *Transition) event(typ string, data any) {
+	t.do(func() error {
+		text, err := jsonx.Marshal(data)
+		if err != nil {
+			return err
+		}
+		t.Row.LastSeq++
+		e := stoa.SessionEvent{Seq: t.Row.LastSeq, Type: typ, At: t.tx.Now, Data: string(text)}
+		t.events = append(t.events, e)
+		return t.tx.InsertEvents(t.ctx, t.Row.ID, []stoa.SessionEvent{e})
+	})
+}
+
+// Save writes the row; its events are published once they are committed.
+func (t *Transition) Save() error {
+	t.do(func() error { return t.tx.SaveSession(t.ctx, t.Row) })
+	if t.err != nil {
+		return t.err
+	}
+	due := t.Row.DueAt
+	if t.Row.Status == stoa.SessionQueued {
+		due = earlier(due, t.Row.WakeAt)
+	}
+	alarm := &t.s.alarm
+	t.tx.AfterCommit(func() { alarm.WakeAt(due) })
+	t.publish()
+	return nil
+}
+
+// publish tells watchers of the events, once they are committed.
+func (t *Transition) publish() {
+	hub, id, events := t.s.hub, t.Row.ID, t.events
+	t.tx.AfterCommit(func() { hub.publish(id, events) })
+}
+
+// status sets the status of session and turn.
+func (t *Transition) status(next stoa.SessionStatus, reason string) {
+	t.do(func() error {
+		if !t.Row.Status.CanBecome(next) {
+			return fmt.Errorf("session: %s cannot go from %s to %s", t.Row.ID, t.Row.Status, next)
+		}
+		return nil
+	})
+	t.Row.Status, t.Row.Turn.Status, t.Row.Turn.Reason = next, next, reason
+	if next != stoa.SessionRunning {
+		t.Row.Owner = ""
+	}
+	t.event(EventStatus, StatusData{Status: string(next), StatusReason: reason, Turn: t.Row.Turn.Number})
+	if t.Row.Trigger.Type == stoa.TriggerSchedule {
+		t.do(func() error {
+			t.tx.AfterCommit(t.s.runChanged)
+			return t.tx.TurnOfRun(t.ctx, t.Row.Session)
+		})
+	}
+}
+
+// message adds a whole message of this turn, or one that is queued.
+func (t *Transition) message(m stoa.SessionMessage) stoa.SessionMessage {
+	m.ID, m.SessionID, m.CreatedAt = stoa.NewID("msg"), t.Row.ID, t.tx.Now
+	t.do(func() error {
+		return t.tx.InsertMessage(t.ctx, store.MessageRow{SessionMessage: m, FirstSeq: t.Row.LastSeq + 1})
+	})
+	t.event(EventMessageCreated, messageData(m, true))
+	if m.Status == stoa.MessageCompleted {
+		t.event(EventMessageDone, messageData(m, true))
+	}
+	return m
+}
+
+// newTurn queues a turn for a message. The session is new, or stopped.
+func (t *Transition) newTurn(messageID string, retryOf int64) {
+	t.Row.Turn = stoa.Turn{
+		ID: stoa.NewID("trn"), SessionID: t.Row.ID, Number: t.Row.Turn.Number + 1, Status: stoa.SessionQueued,
+		MessageID: messageID, RetryOf: retryOf, CreatedAt: t.tx.Now,
+	}
+	t.Row.Pending, t.Row.CancelAt, t.Row.FinishedAt, t.Row.Strikes = nil, time.Time{}, time.Time{}, 0
+	t.Row.WakeAt, t.Row.DueAt = t.tx.Now, t.tx.Now.Add(t.s.limits.QueueTime)
+}
+
+// queueTurn is newTurn of a session that exists.
+func (t *Transition) queueTurn(messageID string, retryOf int64) {
+	t.newTurn(messageID, retryOf)
+	t.do(func() error { return t.tx.InsertTurn(t.ctx, t.Row.Turn) })
+	t.status(stoa.SessionQueued, "")
+}
+
+// claim gives the session to a worker. Going on after an answer or a hand-back
+// is no new attempt.
+func (t *Transition) claim(owner string) {
+	turn := &t.Row.Turn
+	why := turn.Reason
+	t.status(stoa.SessionRunning, "")
+	t.Row.Owner = owner
+	t.Row.Fence++
+	if why != reasonAnswered && why != reasonHandedBack {
+		turn.Attempt++
+	}
+	first := turn.StartedAt.IsZero()
+	if first {
+		turn.StartedAt = t.tx.Now
+	}
+	if t.Row.StartedAt.IsZero() {
+		t.Row.StartedAt = t.tx.Now
+	}
+	if turn.DeadlineAt.IsZero() {
+		turn.DeadlineAt = t.tx.Now.Add(t.Row.Limits.Timeout)
+	}
+	t.Row.DueAt = turn.DeadlineAt.Add(sweepGrace)
+	data := TurnData{TurnID: turn.ID, Turn: turn.Number, Attempt: turn.Attempt, DeadlineAt: timeText(turn.DeadlineAt)}
+	if first {
+		t.event(EventTurnStarted, data)
+	} else if why != reasonAnswered {
+		t.event(EventTurnRecovered, data)
+	}
+}
+
+// requeue gives the session back to the queue.
+func (t *Transition) requeue(reason string, after time.Duration) {
+	t.status(stoa.SessionQueued, reason)
+	t.Row.WakeAt, t.Row.DueAt = t.tx.Now.Add(after), t.Row.Turn.DeadlineAt
+	if t.Row.DueAt.IsZero() {
+		t.Row.DueAt = t.tx.Now.Add(t.s.limits.QueueTime)
+	}
+}
+
+// HandBack returns the session to the queue because its worker stops. It costs
+// no attempt.
+func (t *Transition) HandBack() { t.requeue(reasonHandedBack, 0) }
+
+// How many attempts in a row may end without a finished step. A failure that
+// comes back is the turn's own; a process that dies takes down whoever is in it,
+// so that counts against a turn only when it happens again and again.
+const (
+	strikesFailed = 3
+	strikesLost   = 5
+)
+
+// Strike requeues the session after a failure that may pass. After too many in a
+// row, without a step between them, the turn fails.
+func (t *Transition) Strike(after time.Duration, f stoa.Failure) {
+	t.strike(strikesFailed, reasonRetrying, after, f)
+}
+
+func (t *Transition) strike(most int, reason string, after time.Duration, f stoa.Failure) {
+	t.Row.Strikes++
+	if t.Row.Strikes >= most {
+		t.Fail(f)
+		return
+	}
+	t.requeue(reason, after)
+}
+
+// Fail ends the turn with a failure.
+func (t *Transition) Fail(f stoa.Failure) {
+	t.event(EventError, ErrorData{Code: string(f.Code), Message: f.Message, Retryable: f.Retryable, Turn: t.Row.Turn.Number})
+	t.Row.Turn.Failure = &f
+	t.finish(stoa.SessionFailed, string(f.Code))
+}
+
+// Cancel ends the turn as cancelled. Messages that wait are dropped.
+func (t *Transition) Cancel() { t.finish(stoa.SessionCancelled, "") }
+
+// Timeout ends the turn because its time is over.
+func (t *Transition) Timeout() {
+	t.Fail(stoa.Failure{Code: codeTurnTimeout, Message: "The turn took longer than it may. Retry it, ask for less at once, or raise the limit of its time.", Retryable: true})
+}
+
+// finish stops the turn for good, and starts the next one if a message waits.
+func (t *Transition) finish(status stoa.SessionStatus, reason string) {
+	t.closeMessages(status)
+	if in := t.Row.Pending; in != nil && in.Status == stoa.InputPending {
+		in.Status = stoa.InputCancelled
+		t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
+	}
+	t.Row.Pending = nil
+	t.Row.Turn.FinishedAt, t.Row.FinishedAt = t.tx.Now, t.tx.Now
+	t.Row.DueAt, t.Row.CancelAt, t.Row.Strikes = time.Time{}, time.Time{}, 0
+	t.status(status, reason)
+	if t.Row.QueuedMessages > 0 && t.err == nil {
+		t.takeUp(status)
+	}
+}
+
+// takeUp begins a turn with the first message that waits. After a cancel it
+// drops them all: a caller who stops a session does not want it to go on.
+func (t *Transition) takeUp(status stoa.SessionStatus) {
+	var waiting []store.MessageRow
+	t.do(func() (err error) {
+		waiting, err = t.tx.QueuedMessages(t.ctx, t.Row.ID)
+		return err
+	})
+	if status == stoa.SessionCancelled {
+		for _, m := range waiting {
+			m.Status = stoa.MessageCancelled
+			t.do(func() error { return t.tx.UpdateMessage(t.ctx, m.SessionMessage) })
+			t.event(EventMessageDone, messageData(m.SessionMessage, true))
+		}
+		waiting = nil
+	}
+	if len(waiting) == 0 {
+		t.Row.QueuedMessages = 0
+		return
+	}
+	t.Row.QueuedMessages = len(waiting) - 1
+	m := waiting[0].SessionMessage
+	t.do(func() error { return t.tx.UpdateTurn(t.ctx, t.Row.Turn) })
+	t.newTurn(m.ID, 0)
+	m.Turn, m.Status = t.Row.Turn.Number, stoa.MessageCompleted
+	t.do(func() error { return t.tx.UpdateMessage(t.ctx, m) })
+	t.do(func() error { return t.tx.PlaceMessageLast(t.ctx, t.Row.ID, m.ID) })
+	t.do(func() error { return t.tx.InsertTurn(t.ctx, t.Row.Turn) })
+	t.event(EventMessageDone, messageData(m, true))
+	t.status(stoa.SessionQueued, "")
+}
+
+// closeMessages ends what the turn was still writing, with the text that
+// readers have seen of it.
+func (t *Transition) closeMessages(status stoa.SessionStatus) {
+	var open []store.MessageRow
+	t.do(func() (err error) {
+		open, err = t.tx.OpenMessages(t.ctx, t.Row.ID, t.Row.Turn.Number)
+		return err
+	})
+	for _, m := range open {
+		t.do(func() error {
+			deltas, err := t.tx.Deltas(t.ctx, t.Row.ID, m.FirstSeq)
+			if err != nil {
+				return err
+			}
+			m.Text, m.Status = joinDeltas(deltas, m.ID), stoa.MessageStatus(status)
+			return t.tx.UpdateMessage(t.ctx, m.SessionMessage)
+		})
+		t.event(EventMessageDone, messageData(m.SessionMessage, true))
+	}
+}
+
+// ask stops the turn until its user has answered.
+func (t *Transition) ask(in stoa.Input) {
+	in.ID, in.SessionID, in.Turn, in.Status = stoa.NewID("inp"), t.Row.ID, t.Row.Turn.Number, stoa.InputPending
+	in.CreatedAt, in.ExpiresAt = t.tx.Now, t.tx.Now.Add(t.s.limits.InputTime)
+	t.do(func() error { return t.tx.InsertInput(t.ctx, in) })
+	t.message(stoa.SessionMessage{Turn: in.Turn, Step: in.Step, Role: stoa.RoleAssistant, Kind: stoa.KindQuestion, Status: stoa.MessageCompleted, Text: in.Prompt})
+	t.event(EventInputRequested, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Prompt: in.Prompt, Options: in.Options, DefaultValue: in.Default, ExpiresAt: timeText(in.ExpiresAt)})
+	t.Row.Pending = &in
+	t.Row.DueAt, t.Row.Turn.DeadlineAt, t.Row.Strikes = in.ExpiresAt, time.Time{}, 0
+	t.status(stoa.SessionWaiting, "")
+}
+
+// answer gives the turn what it waits for.
+func (t *Transition) answer(value string, byDefault bool) {
+	in := t.Row.Pending
+	in.Answer, in.Status, in.AnsweredAt = value, stoa.InputAnswered, t.tx.Now
+	if byDefault {
+		in.Status = stoa.InputExpired
+		t.event(EventInputExpired, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Answer: &value, DefaultUsed: true})
+	}
+	t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
+	t.do(func() error {
+		steps, err := t.tx.Steps(t.ctx, t.Row.ID, in.Turn)
+		if err != nil {
+			return err
+		}
+		place, err := placeOf(steps, in.Step, in.CallID)
+		if err != nil {
+			return err
+		}
+		result, err := askResult(*in, byDefault)
+		if err != nil {
+			return err
+		}
+		return t.tx.InsertStepResult(t.ctx, t.Row.ID, in.Turn, in.Step, place, result)
+	})
+	if !byDefault {
+		t.message(stoa.SessionMessage{Turn: in.Turn, Role: stoa.RoleUser, Kind: stoa.KindAnswer, Status: stoa.MessageCompleted, Text: value})
+		t.event(EventInputAnswered, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Answer: &value})
+	}
+	t.Row.Pending = nil
+	t.Row.WakeAt, t.Row.DueAt = t.tx.Now, t.tx.Now.Add(t.s.limits.QueueTime)
+	t.status(stoa.SessionQueued, reasonAnswered)
+}
+
+// placeOf finds the place of a call in its step.
+func placeOf(steps []stoa.Step, step int64, callID string) (int, error) {
+	for _, s := range steps {
+		if s.Number != step {
+			continue
+		}
+		// Calls are answered in order, so the one that waits is the first without
+		// an answer; ids of vendors are not always unique.
+		if n := len(s.Results); n < len(s.Calls) && s.Calls[n].ID == callID {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("session: no open call %q in step %d", callID, step)
+}
+
+// Lost takes a running turn back from a worker that is gone.
+func (t *Transition) Lost() {
+	switch turn := t.Row.Turn; {
+	case !t.Row.CancelAt.IsZero():
+		t.Cancel()
+	case !turn.DeadlineAt.IsZero() && !t.tx.Now.Before(turn.DeadlineAt):
+		t.Timeout()
+	default:
+		t.strike(strikesLost, reasonLost, 0, stoa.Failure{Code: codeWorkerLost, Message: "The worker of this turn was lost several times without a step being finished.", Retryable: true})
+	}
+}
+
+// Due ends what has waited, run or asked for too long. It reports whether the
+// row's time has come at all.
+func (t *Transition) Due() bool {
+	if t.Row.DueAt.IsZero() || t.Row.DueAt.After(t.tx.Now) {
+		return false
+	}
+	switch t.Row.Status {
+	case stoa.SessionQueued:
+		if t.Row.Turn.DeadlineAt.IsZero() {
+			t.Fail(stoa.Failure{Code: codeQueueTimeout, Message: "The turn waited too long for its place in the queue.", Retryable: true})
+		} else {
+			t.Timeout()
+		}
+	case stoa.SessionRunning:
+		if t.Row.CancelAt.IsZero() {
+			t.Timeout()
+		} else {
+			t.Cancel()
+		}
+	case stoa.SessionWaiting:
+		t.expire()
+	default:
+		t.Row.DueAt = time.Time{}
+	}
+	return true
+}
+
+// expire ends the wait for an answer: with the default, or as a failure.
+func (t *Transition) expire() {
+	in := t.Row.Pending
+	if in.Default != nil {
+		t.answer(*in.Default, true)
+		return
+	}
+	in.Status = stoa.InputExpired
+	t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
+	t.event(EventInputExpired, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn})
+	t.Fail(stoa.Failure{Code: codeInputExpired, Message: "The agent's question was not answered in time.", Retryable: true})
+}
+
+// AskTool is the name of the tool with which a model asks its user. The answer
+// is recorded as the result of that call.
+const AskTool = "ask_user"
+
+// askResult is what the model is told of an input's answer.
+func askResult(in stoa.Input, byDefault bool) (stoa.ToolResult, error) {
+	var content struct {
+		Answer string `json:"answer"`
+		Note   string `json:"note,omitzero"`
+	}
+	content.Answer = in.Answer
+	if byDefault {
+		content.Note = "The user did not answer in time; this is your default answer."
+	}
+	text, err := jsonx.Marshal(content)
+	return stoa.ToolResult{CallID: in.CallID, Name: AskTool, Content: string(text)}, err
+}
+
+func runeCount[T ~string | ~[]byte](s T) int { return utf8.RuneCountInString(string(s)) }
+
+// byteOffset is where a text's character of that number begins.
+func byteOffset(text []byte, runes int) int {
+	at := 0
+	for range runes {
+		_, n := utf8.DecodeRune(text[at:])
+		at += n
+	}
+	return at
+}

@@ -1,0 +1,332 @@
+package session
+
+import (
+	"context"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// A StartRequest describes a session to start. AgentID and Message are required.
+type StartRequest struct {
+	ID             string // of the session; empty: a new one
+	AgentID        string
+	Message        string
+	Mode           stoa.SessionMode // empty: chat
+	ExternalID     string
+	ExternalUserID string
+	Title          string
+	Metadata       map[string]string
+	Limits         stoa.TurnLimits // lower than the agent's, or zero
+	Trigger        stoa.Trigger    // empty type: api
+}
+
+// Start begins a session. Once tx has committed it is stored and will be run,
+// whatever happens to this process. Whether it can be paid is not looked at
+// (agent's Worker.CheckCredits does): a session that cannot be paid fails, with
+// its reason.
+//
+// Start fails with [stoa.CodeAgentNotFound]; [stoa.CodeTooManySessions] when too
+// many of the account's are queued; [stoa.CodeConflict] for an external id that
+// is taken; [stoa.CodeInvalidMode] or [stoa.CodeInvalidValue].
+func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req StartRequest) (stoa.Session, error) {
+	if err := s.CheckMessage(req.Message); err != nil {
+		return stoa.Session{}, err
+	}
+	if req.Mode == "" {
+		req.Mode = stoa.ModeChat
+	}
+	if req.Mode != stoa.ModeChat && req.Mode != stoa.ModeOnce {
+		return stoa.Session{}, stoa.Errorf(stoa.CodeInvalidMode, "The mode is %q or %q.", stoa.ModeChat, stoa.ModeOnce).At("mode")
+	}
+	if req.Trigger.Type == "" {
+		req.Trigger.Type = "api"
+	}
+	if err := s.checkQueue(ctx, tx, c.Account.ID); err != nil {
+		return stoa.Session{}, err
+	}
+	agent, err := tx.AgentForShare(ctx, c.Account.ID, req.AgentID)
+	if err != nil {
+		return stoa.Session{}, err
+	}
+	if req.ID == "" {
+		req.ID = stoa.NewID("ses")
+	}
+	row := &store.SessionRow{Session: stoa.Session{
+		ID: req.ID, AccountID: c.Account.ID, SpaceID: agent.SpaceID, AgentID: agent.ID, KeyID: c.Key.ID,
+		AgentVersion: agent.Version, Mode: req.Mode, Status: stoa.SessionQueued, ModelAsked: agent.Model, Trigger: req.Trigger,
+		ExternalID: req.ExternalID, ExternalUserID: req.ExternalUserID, Title: req.Title, Metadata: req.Metadata,
+		Limits: s.TurnLimits(req.Limits, agent.Limits),
+	}}
+	t := s.transition(ctx, tx, row)
+	message := stoa.NewID("msg")
+	t.newTurn(message, 0)
+	t.do(func() error { return tx.InsertSession(ctx, row) })
+	t.event(EventCreated, CreatedData{SessionID: row.ID, AgentID: agent.ID, AgentVersion: agent.Version, Mode: string(row.Mode)})
+	m := stoa.SessionMessage{ID: message, SessionID: row.ID, Turn: 1, Role: stoa.RoleUser, Kind: stoa.KindMessage, Status: stoa.MessageCompleted, Text: req.Message, CreatedAt: tx.Now}
+	t.do(func() error {
+		return tx.InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: row.LastSeq + 1})
+	})
+	t.event(EventMessageCreated, messageData(m, true))
+	t.event(EventMessageDone, messageData(m, true))
+	t.event(EventStatus, StatusData{Status: string(stoa.SessionQueued), Turn: 1})
+	err = t.Save()
+	return row.Session, err
+}
+
+// TurnLimits returns the lowest of each limit that is set, and the configured
+// one where none is.
+func (s *Sessions) TurnLimits(all ...stoa.TurnLimits) stoa.TurnLimits {
+	l := stoa.TurnLimits{Timeout: s.limits.TurnTime, MaxSteps: s.limits.Steps}
+	for _, o := range all {
+		if o.MaxCredits > 0 && (l.MaxCredits == 0 || o.MaxCredits < l.MaxCredits) {
+			l.MaxCredits = o.MaxCredits
+		}
+		if o.Timeout > 0 {
+			l.Timeout = min(l.Timeout, o.Timeout)
+		}
+		if o.MaxSteps > 0 {
+			l.MaxSteps = min(l.MaxSteps, o.MaxSteps)
+		}
+	}
+	return l
+}
+
+// CheckMessage reports whether the text of a message may be sent: it is not
+// empty and not longer than the limit, or the error is [stoa.CodeInvalidValue].
+func (s *Sessions) CheckMessage(text string) error {
+	if text == "" {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The message is empty.").At("message")
+	}
+	if n := utf8.RuneCountInString(text); n > s.limits.MessageChars {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The message has %d characters; at most %d are taken.", n, s.limits.MessageChars).At("message")
+	}
+	return nil
+}
+
+// checkQueue fails with [stoa.CodeTooManySessions] when the account may not queue
+// another turn. On PostgreSQL the count may miss what commits at this moment:
+// the limit may be passed by that much.
+func (s *Sessions) checkQueue(ctx context.Context, tx *store.Tx, accountID string) error {
+	limit := s.limits.Queued
+	n, err := tx.QueuedSessions(ctx, accountID, limit)
+	if err == nil && n >= limit {
+		err = stoa.Errorf(stoa.CodeTooManySessions, "%d sessions of this account wait to be run already. Try again when some have finished.", n).After(10 * time.Second)
+	}
+	return err
+}
+
+// edit changes a session: fn sees its locked row, and reports whether there is
+// anything to save. An empty agentID stands for any agent.
+func (s *Sessions) edit(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, fn func(t *Transition) (changed bool, err error)) (stoa.Session, error) {
+	if agentID != "" {
+		if _, err := tx.AgentForShare(ctx, c.Account.ID, agentID); err != nil {
+			return stoa.Session{}, err
+		}
+	}
+	row, err := tx.LockSession(ctx, c.Account.ID, agentID, id)
+	if err != nil {
+		return stoa.Session{}, err
+	}
+	t := s.transition(ctx, tx, &row)
+	changed, err := fn(t)
+	if err == nil {
+		err = t.err
+	}
+	if err == nil && changed {
+		err = t.Save()
+	}
+	return row.Session, err
+}
+
+// A SendRequest is a further message to a session.
+type SendRequest struct {
+	Message string
+	Reject  bool // while the session is busy: refuse, instead of queueing the message
+}
+
+// Send gives a chat another message. A stopped session takes it up as a new
+// turn; a waiting one takes it as the answer; a busy one queues it, or refuses
+// with [stoa.CodeSessionBusy]. A session of mode once takes none
+// ([stoa.CodeSessionFinished]). See [Sessions.Start] for the queue's limit.
+func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, req SendRequest) (stoa.Session, error) {
+	if err := s.CheckMessage(req.Message); err != nil {
+		return stoa.Session{}, err
+	}
+	return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
+		row := t.Row
+		if row.Mode == stoa.ModeOnce {
+			return false, stoa.Errorf(stoa.CodeSessionFinished, "A session of mode \"once\" takes no further message. Start another session.")
+		}
+		message := stoa.SessionMessage{Role: stoa.RoleUser, Kind: stoa.KindMessage, Status: stoa.MessageCompleted, Text: req.Message}
+		switch {
+		case row.Status == stoa.SessionWaiting:
+			t.answer(req.Message, false)
+		case !row.Status.Stopped():
+			if req.Reject {
+				return false, stoa.Errorf(stoa.CodeSessionBusy, "The session is still busy with its last message. Wait until it stops, or send the message with onBusy \"enqueue\".").After(time.Second)
+			}
+			if row.QueuedMessages >= s.limits.QueuedMessages {
+				return false, stoa.Errorf(stoa.CodeSessionBusy, "%d messages wait in this session already. Wait until it has taken some of them up.", row.QueuedMessages).After(time.Second)
+			}
+			message.Status = stoa.MessageQueued
+			t.message(message)
+			row.QueuedMessages++
+		default:
+			if err := s.checkQueue(ctx, tx, row.AccountID); err != nil {
+				return false, err
+			}
+			message.Turn = row.Turn.Number + 1
+			m := t.message(message)
+			t.queueTurn(m.ID, 0)
+		}
+		return true, nil
+	})
+}
+
+// An AnswerRequest answers an input: a question with Answer, a choice with
+// Choice, an approval with Decision.
+type AnswerRequest struct {
+	InputID                  string
+	Answer, Choice, Decision string
+}
+
+// Answer answers what a session waits for. A second answer is
+// [stoa.CodeInputAnswered]; an input that no longer counts, or a session that
+// does not wait, is [stoa.CodeNotWaiting].
+func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, req AnswerRequest) (stoa.Session, error) {
+	return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
+		in, found, err := t.tx.Input(ctx, id, req.InputID)
+		if err != nil {
+			return false, err
+		}
+		if !found {
+			return false, stoa.Errorf(stoa.CodeNotFound, "This session has no such input.").At("inputId")
+		}
+		if in.Status == stoa.InputAnswered {
+			return false, stoa.Errorf(stoa.CodeInputAnswered, "This input was answered already.").At("inputId")
+		}
+		if t.Row.Pending == nil || t.Row.Pending.ID != in.ID {
+			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session does not wait for this input any more: it was %s.", in.Status).At("inputId")
+		}
+		value, err := s.value(in, req)
+		if err != nil {
+			return false, err
+		}
+		t.answer(value, false)
+		return true, nil
+	})
+}
+
+// value is the answer to an input, if it fits its kind.
+func (s *Sessions) value(in stoa.Input, req AnswerRequest) (string, error) {
+	given := map[string]string{"answer": req.Answer, "choice": req.Choice, "decision": req.Decision}
+	want := map[string]string{stoa.InputQuestion: "answer", stoa.InputChoice: "choice", stoa.InputApproval: "decision"}[in.Kind]
+	for _, name := range []string{"answer", "choice", "decision"} {
+		if given[name] != "" && name != want {
+			return "", stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes %q, not %q.", in.Kind, want, name).At(name)
+		}
+	}
+	value := given[want]
+	switch {
+	case value == "":
+		return "", stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q takes %q.", in.Kind, want).At(want)
+	case in.Kind == stoa.InputChoice && !slices.Contains(in.Options, value):
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "The choice must be one of the options, as they are written: %q.", in.Options).At(want)
+	case in.Kind == stoa.InputApproval && value != "approve" && value != "reject":
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "The decision is \"approve\" or \"reject\".").At(want)
+	case utf8.RuneCountInString(value) > s.limits.MessageChars:
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "The answer is longer than %d characters.", s.limits.MessageChars).At(want)
+	}
+	return value, nil
+}
+
+// cancelWait is how long a cancel waits for the worker to stop, so that its
+// reply usually shows the end.
+const cancelWait = 2 * time.Second
+
+// Cancel stops a session's turn: at once where nothing runs, otherwise as soon as
+// its worker sees it, within five seconds. Partial text is kept; messages that
+// are queued are dropped. It is durable, and does nothing to a stopped session.
+func (s *Sessions) Cancel(ctx context.Context, c stoa.Caller, agentID, id string) (stoa.Session, error) {
+	var out stoa.Session
+	err := s.store.Write(ctx, func(tx *store.Tx) (err error) {
+		out, err = s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) { return t.cancel(""), nil })
+		return err
+	})
+	if err != nil || out.Status.Stopped() {
+		return out, err
+	}
+	// It is stored. Waiting only lets the reply show the end.
+	if waited, err := s.Wait(ctx, c.Account.ID, agentID, id, cancelWait); err == nil {
+		out = waited
+	}
+	return out, nil
+}
+
+// cancel does what a cancel has to, and reports whether there was anything to
+// do. A running turn is ended by its worker, or by the sweep.
+func (t *Transition) cancel(reason string) bool {
+	switch {
+	case t.Row.Status == stoa.SessionRunning:
+		if t.Row.CancelAt.IsZero() {
+			t.Row.CancelAt = t.tx.Now
+			t.Row.DueAt = earlier(t.Row.DueAt, t.tx.Now.Add(sweepGrace))
+		}
+		id, stop := t.Row.ID, t.s.stop
+		t.tx.AfterCommit(func() { stop(id, ErrCancelled) })
+		return true
+	case t.Row.Status == stoa.SessionQueued, t.Row.Status == stoa.SessionWaiting:
+		t.finish(stoa.SessionCancelled, reason)
+		return true
+	}
+	return false
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Retry does the last message of a failed or cancelled session again, as a new
+// turn. A session in another status is [stoa.CodeSessionBusy] or
+// [stoa.CodeSessionFinished].
+func (s *Sessions) Retry(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string) (stoa.Session, error) {
+	return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
+		switch t.Row.Status {
+		case stoa.SessionFailed, stoa.SessionCancelled:
+		case stoa.SessionCompleted:
+			return false, stoa.Errorf(stoa.CodeSessionFinished, "The session has completed: there is nothing to do again. Send a message instead.")
+		default:
+			return false, stoa.Errorf(stoa.CodeSessionBusy, "The session is %s. Cancel it first, or wait until it stops.", t.Row.Status)
+		}
+		if err := s.checkQueue(ctx, t.tx, t.Row.AccountID); err != nil {
+			return false, err
+		}
+		t.queueTurn(t.Row.Turn.MessageID, t.Row.Turn.Number)
+		return true, nil
+	})
+}
+
+// Edit has fn change a session's title and metadata. The row that fn sees is
+// locked, so that is the place to compare revisions.
+func (s *Sessions) Edit(ctx context.Context, c stoa.Caller, agentID, id string, fn func(*stoa.Session) error) (stoa.Session, error) {
+	var out stoa.Session
+	err := s.store.Write(ctx, func(tx *store.Tx) (err error) {
+		out, err = s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
+			row := t.Row.Session
+			if err := fn(&row); err != nil {
+				return false, err
+			}
+			t.Row.Title, t.Row.Metadata = row.Title, row.Metadata
+			return true, nil
+		})
+		return err
+	})
+	return out, err
+}
