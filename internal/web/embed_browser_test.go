@@ -1,4 +1,4 @@
-package web
+package web_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
+	"stoa/internal/web"
 )
 
 // A stage is a house with an agent whose chat is shown in pages.
@@ -24,7 +25,7 @@ type stage struct {
 func newStage(t *testing.T) stage {
 	t.Helper()
 	h := apitest.Start(t, apitest.Config{Server: func(s *api.Server) {
-		site, err := New(Config{Embeds: s.EmbedPage})
+		site, err := web.New(web.Config{Embeds: s.EmbedPage})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package web
+package web_test
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"stoa/internal/contract"
+	"stoa/internal/web"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 // What it says is held against the contract by a test of its own.
 type stub struct {
 	t    *testing.T
-	site *Site
+	site *web.Site
 
 	mu    sync.Mutex
 	asked []string      // method and path of each call, in order
@@ -38,7 +39,7 @@ type stub struct {
 // serve starts the site with the stub behind /api/v1.
 func serve(t *testing.T) (*stub, *httptest.Server) {
 	t.Helper()
-	site, err := New(Config{Version: "1.0.0"})
+	site, err := web.New(web.Config{Version: "1.0.0"})
 	if err != nil {
 		t.Fatal(err)
 	}

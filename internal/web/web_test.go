@@ -1,4 +1,4 @@
-package web
+package web_test
 
 import (
 	"compress/gzip"
@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"stoa/internal/contract"
+	"stoa/internal/web"
 )
 
 func ask(t *testing.T, h http.Handler, method, path string, headers ...string) *http.Response {
@@ -37,7 +38,7 @@ func bodyOf(t *testing.T, r *http.Response) string {
 
 func newHandler(t *testing.T) http.Handler {
 	t.Helper()
-	site, err := New(Config{Version: "1.2.3"})
+	site, err := web.New(web.Config{Version: "1.2.3"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,15 +169,11 @@ func TestFilesAreServedGzippedPlainOr304(t *testing.T) {
 }
 
 func TestAnAddressWithTheDigestMayBeKept(t *testing.T) {
-	site, err := New(Config{})
-	if err != nil {
-		t.Fatal(err)
+	h := newHandler(t)
+	address := regexp.MustCompile(`/static/stoa\.css\?[^"]+`).FindString(bodyOf(t, ask(t, h, "GET", "/", "Accept", "text/html")))
+	if address == "" {
+		t.Fatal("the page does not name the style sheet with its digest")
 	}
-	address, err := site.assets.url("stoa.css")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := site.Handler()
 	if got := ask(t, h, "GET", address).Header.Get("Cache-Control"); !strings.Contains(got, "immutable") {
 		t.Errorf("%s: %q", address, got)
 	}
@@ -228,7 +225,7 @@ func TestOldAddressesRedirect(t *testing.T) {
 }
 
 func TestTheRoutesLeaveTheAPIAlone(t *testing.T) {
-	site, err := New(Config{})
+	site, err := web.New(web.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,15 +246,8 @@ func TestTheRoutesLeaveTheAPIAlone(t *testing.T) {
 const scalarDigest = "bf091006bdc3af6067af77c2f534812e3e633e94a94e87138069f570f33b762c"
 
 func TestTheExplorersScriptIsAsPublished(t *testing.T) {
-	site, err := New(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	script, err := site.assets["scalar.js"].unpacked()
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(script)
+	script := bodyOf(t, ask(t, newHandler(t), "GET", "/static/scalar.js"))
+	sum := sha256.Sum256([]byte(script))
 	if got := hex.EncodeToString(sum[:]); got != scalarDigest {
 		t.Errorf("SHA-256 %s, want %s", got, scalarDigest)
 	}
@@ -273,7 +263,7 @@ func TestTheLicencesOfOthersAreServed(t *testing.T) {
 }
 
 func BenchmarkReference(b *testing.B) {
-	site, err := New(Config{})
+	site, err := web.New(web.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -288,7 +278,7 @@ func BenchmarkReference(b *testing.B) {
 
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
-		if _, err := New(Config{}); err != nil {
+		if _, err := web.New(web.Config{}); err != nil {
 			b.Fatal(err)
 		}
 	}
