@@ -148,8 +148,8 @@ func TestAHangUpIsCancelledAndChargedForWhatWasMade(t *testing.T) {
 			<-done
 			ended := v.Wait(t, "the vendor to be left", func(all []fakeup.Served) bool { return !of(all, mark).EndedAt.IsZero() })
 			s := of(ended, mark)
-			if s.HungUpAt.IsZero() || s.HungUpAt.Sub(leftAt) > 2*time.Second {
-				t.Errorf("%s: the vendor was left %v after its caller left", mark, s.HungUpAt.Sub(leftAt))
+			if s.DisconnectedAt.IsZero() || s.DisconnectedAt.Sub(leftAt) > 2*time.Second {
+				t.Errorf("%s: the vendor was left %v after its caller left", mark, s.DisconnectedAt.Sub(leftAt))
 			}
 			r := only(t, h.checkConservation(t, a), mark)
 			if r.Status != "cancelled" || !r.Estimated || r.CreditsMicro == 0 || r.CreditsMicro != r.cost() {

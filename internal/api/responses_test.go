@@ -321,7 +321,7 @@ func TestACallerWhoHangsUpPaysForWhatWasMade(t *testing.T) {
 		h, f := vendors(t, apitest.Config{})
 		hangUp(t, h, f, "", "tokens: 5000\nslow: 2ms", stream)
 		served := f.WaitEnded(t, 1)
-		if served[0].Completed || served[0].HungUpAt.IsZero() {
+		if served[0].Completed || served[0].DisconnectedAt.IsZero() {
 			t.Errorf("stream %v: the vendor was not cancelled", stream)
 		}
 		h.HTTP.Close() // waits for the handler

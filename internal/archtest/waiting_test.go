@@ -109,10 +109,10 @@ var (
 	stillWaiting = []string{
 		"e2e/e2e", "internal/api", "internal/apitest", "internal/app", "internal/auth", "internal/billing", "internal/db",
 		"internal/session", "internal/agent", "internal/scheduler", "internal/embed", "internal/retention", "internal/responses",
-		"internal/upstream", "internal/web",
+		"internal/web",
 	}
 	stillLong = []string{
-		"internal/api", "internal/responses", "internal/app", "internal/retention", "internal/gateway", "internal/session", "internal/agent",
-		"internal/upstream", "internal/web",
+		"internal/api", "internal/responses", "internal/app", "internal/retention", "internal/session", "internal/agent",
+		"internal/web",
 	}
 )

@@ -50,6 +50,7 @@ type Ledger struct {
 	entries  sync.Pool // of *entry
 	started  atomic.Bool
 	ended    atomic.Bool
+	done     chan struct{} // closed with ended
 
 	qmu     sync.Mutex
 	queue   []*entry
@@ -60,7 +61,7 @@ type Ledger struct {
 // New makes a ledger over an open store. Nothing is charged before [Ledger.Run]
 // runs: until then, Settle waits.
 func New(st *store.Store, cfg Config) *Ledger {
-	l := &Ledger{st: st, log: cfg.Logger, linger: cfg.Linger, wake: make(chan struct{}, 1)}
+	l := &Ledger{st: st, log: cfg.Logger, linger: cfg.Linger, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	l.entries.New = func() any { return &entry{done: make(chan struct{}, 1)} }
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
@@ -70,6 +71,10 @@ func New(st *store.Store, cfg Config) *Ledger {
 	}
 	return l
 }
+
+// Done returns a channel that is closed when the ledger has stopped: no hold can be
+// settled any more.
+func (l *Ledger) Done() <-chan struct{} { return l.done }
 
 // Grant adds credits to an account. With an ExternalRef that was used before it
 // returns the first grant and created is false, if account and amount are the

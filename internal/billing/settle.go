@@ -101,6 +101,7 @@ func (l *Ledger) wait(ctx context.Context, last int) {
 
 func (l *Ledger) stop() {
 	l.ended.Store(true)
+	close(l.done)
 	l.qmu.Lock()
 	l.stopped = true
 	l.qmu.Unlock()

@@ -1,8 +1,8 @@
-// Package fakeup is a fake vendor for tests: a real HTTP server that speaks the
-// four formats, refuses what the vendors refuse, goes wrong in every way that they
-// do when a prompt orders it (see [Orders]), and keeps books of what it served.
+// Package fakeup is a fake vendor for tests: an HTTP server that implements the
+// four formats, rejects what the vendors reject, fails in every way that they
+// do when a prompt orders it (see [Orders]), and records what it served.
 //
-// It never ships: only tests import it. Start with [Start].
+// Only tests import it. Start with [Start].
 package fakeup
 
 import (
@@ -15,7 +15,7 @@ import (
 // Key is the API key that a fake accepts, in the form of its vendor's header.
 const Key = "fake-vendor-key-4f1d2c"
 
-// A format is how one vendor reads and writes.
+// A format reads one vendor's requests and writes its replies.
 type format interface {
 	name() string
 	match(path string) bool
@@ -26,13 +26,13 @@ type format interface {
 	failure(status int, no *refusal, id string) []byte
 	failureEvent(status int, p plan) []byte
 	malformed() []byte
-	text(s string) []byte // a delta with s as it is between the quotes
-	comment() []byte      // what the format sends to keep a connection alive
+	text(s string) []byte // a delta with s, unescaped, between the quotes
+	comment() []byte      // the format's keep-alive
 }
 
 type object = map[string]any
 
-// A refusal is why a vendor does not serve a request.
+// A refusal is the error that a vendor answers a request with.
 type refusal struct {
 	status     int
 	kind, text string
@@ -43,11 +43,11 @@ func bad(format string, args ...any) *refusal {
 	return &refusal{status: 400, kind: "invalid_request_error", text: fmt.Sprintf(format, args...)}
 }
 
-// A frame is one event of a streamed reply as bytes.
+// A frame is one encoded event of a streamed reply.
 type frame struct {
 	bytes []byte
-	delta bool // it carries text
-	end   bool // it belongs to the format's end
+	delta bool // it contains text
+	end   bool // it is part of the format's end
 }
 
 func encode(v any) []byte {
@@ -60,7 +60,7 @@ func encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// raw puts a text into a document as JSON if it is JSON, else as a string.
+// raw returns text as a JSON value if it is one, else as a string.
 func raw(text string) any {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)

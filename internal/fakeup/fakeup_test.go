@@ -40,7 +40,7 @@ func post(t *testing.T, s *Server, path, auth, key, body string) (int, string) {
 	return res.StatusCode, string(text)
 }
 
-func TestItServesStreamedAndWhole(t *testing.T) {
+func TestServesStreamedAndWhole(t *testing.T) {
 	for name, w := range simple {
 		t.Run(name, func(t *testing.T) {
 			s := Start(t)
@@ -55,15 +55,15 @@ func TestItServesStreamedAndWhole(t *testing.T) {
 				t.Errorf("whole: %d %s", status, text)
 			}
 			for _, b := range s.WaitEnded(t, 2) {
-				if b.Wire != name || !b.Completed || !b.UsageTold && name != "chat" || b.Usage.Output != 2 || b.Deltas != 2 || b.Prompt != "say: one two" {
-					t.Errorf("books: %+v", b)
+				if b.Wire != name || !b.Completed || !b.UsageSent && name != "chat" || b.Usage.Output != 2 || b.Deltas != 2 || b.Prompt != "say: one two" {
+					t.Errorf("recorded: %+v", b)
 				}
 			}
 		})
 	}
 }
 
-func TestItRefusesWhatItsVendorRefuses(t *testing.T) {
+func TestRejectsWhatItsVendorRejects(t *testing.T) {
 	const user = `{"role":"user","content":"hi"}`
 	tests := []struct{ name, wire, path, body, want string }{
 		{"no JSON", "messages", "", `{`, "invalid_request_error"},
@@ -110,7 +110,7 @@ func TestItRefusesWhatItsVendorRefuses(t *testing.T) {
 	}
 }
 
-func TestOrdersAreRead(t *testing.T) {
+func TestParseOrders(t *testing.T) {
 	o := ParseOrders("mark: a\nfault: reset after 3\nflaky: 2\nretry-after: 1\nfail: 500\ncached: 7\nsay: fault: hang\nflaky: 9")
 	if o.Fault != FaultReset || o.FaultAfter != 3 || o.Flaky != 2 || o.RetryAfter != "1" || o.Fail != 500 || o.Cached != 7 || o.Say != "fault: hang\nflaky: 9" {
 		t.Errorf("got %+v", o)
@@ -126,7 +126,7 @@ func TestOrdersAreRead(t *testing.T) {
 	}
 }
 
-func TestTheNullVendorServesAtOnce(t *testing.T) {
+func TestNullVendorServesAtOnce(t *testing.T) {
 	s := Start(t, Options{Null: 50})
 	for name, w := range simple {
 		if status, text := post(t, s, w.path, w.auth, "any", "{}"); status != 200 || strings.Count(text, " word") < 50 {

@@ -8,16 +8,16 @@ import (
 	"stoa/internal/sandbox"
 )
 
-// Orders are what a prompt tells the fake vendor to do: the sandbox's orders (see
-// [sandbox.ParseOrders]) and those that only a socket can carry out. Each stands at
-// the start of a line of its own, before any "say:":
+// Orders are what a prompt orders the fake vendor to do: the sandbox's orders (see
+// [sandbox.ParseOrders]) and those that need a connection. Each is a line of its
+// own, before any "say:":
 //
-//	fault: NAME          what goes wrong; see the Fault constants
-//	fault: NAME after N  it goes wrong after N deltas
-//	flaky: N             what was ordered to go wrong does so for the first N attempts of this prompt only
+//	fault: NAME          the fault; see the Fault constants
+//	fault: NAME after N  the fault happens after N deltas
+//	flaky: N             faults and failures happen on the first N attempts of this prompt only
 //	retry-after: 1       the header of that name, on a failure
-//	cached: N            so many of the input tokens came from a cache
-//	mark: WORD           nothing; it tells prompts apart
+//	cached: N            this many of the input tokens came from a cache
+//	mark: WORD           no effect; makes prompts distinct
 type Orders struct {
 	sandbox.Orders
 	Fault      string
@@ -32,24 +32,24 @@ type Orders struct {
 const (
 	FaultHang       = "hang"            // the request is read, then nothing, not even headers
 	FaultHangBody   = "hang-body"       // headers and deltas, then silence without an end
-	FaultDrip       = "drip"            // every byte is sent on its own
+	FaultDrip       = "drip"            // every byte is sent separately
 	FaultReset      = "reset"           // the connection is reset
 	FaultMalformed  = "malformed"       // an event that is no JSON
 	FaultEvent      = "error-in-stream" // the vendor's own error event; the status is that of "fail:", else 529
 	FaultHugeLine   = "huge-line"       // one event of 64 MiB
 	FaultHugeHeader = "huge-header"     // a header of 256 KiB
 	FaultBadUTF8    = "bad-utf8"        // text with bytes that are not UTF-8
-	FaultEndless    = "endless"         // deltas until somebody hangs up
+	FaultEndless    = "endless"         // deltas until the client disconnects
 	FaultHTML       = "html"            // a web page with status 200
 	FaultRedirect   = "redirect"        // status 307
-	FaultNoEnd      = "no-end"          // the body ends well, the format's own end is missing
+	FaultNoEnd      = "no-end"          // the body ends cleanly, the format's end is missing
 	FaultEmptyBody  = "empty-body"      // status 200 and nothing
 	FaultNoContent  = "no-content"      // status 204
-	FaultComments   = "comments"        // keep-alive lines of the format until somebody hangs up
+	FaultComments   = "comments"        // keep-alive lines of the format until the client disconnects
 	FaultClose      = "close"           // the connection is closed before the headers
 )
 
-// ParseOrders reads the orders in a prompt.
+// ParseOrders parses the orders in a prompt.
 func ParseOrders(prompt string) Orders {
 	var o Orders
 	lines := strings.SplitAfter(prompt, "\n")
@@ -90,7 +90,7 @@ func (o *Orders) take(word, argument string) bool {
 	return err == nil
 }
 
-// attempt gives the orders for the nth attempt (from 1) of their prompt.
+// attempt returns the orders for the nth attempt (from 1) of their prompt.
 func (o Orders) attempt(n int) Orders {
 	if o.Flaky > 0 && n > o.Flaky {
 		o.Fault, o.Fail, o.FailAfter, o.Cut, o.HasCut = "", 0, 0, 0, false
@@ -103,7 +103,7 @@ func (o Orders) attempt(n int) Orders {
 	return o
 }
 
-// A plan is a reply before it takes a vendor's form.
+// A plan is a reply before it is encoded in a vendor's format.
 type plan struct {
 	id, model string
 	thinking  []string
@@ -116,11 +116,11 @@ type plan struct {
 
 type toolCall struct{ id, name, arguments string }
 
-// Usage is what the fake told about a call, in tokens. Input includes cached,
-// output includes reasoning.
+// Usage is what the fake reported for a call, in tokens. Input includes cached,
+// Output includes reasoning.
 type Usage struct{ Input, Cached, Output, Reasoning int64 }
 
-// ask is a request as far as the fake needs to understand it.
+// ask is what the fake reads of a request.
 type ask struct {
 	model     string
 	stream    bool
@@ -129,7 +129,7 @@ type ask struct {
 	bytes     int    // of the whole request, for the usage
 	tools     bool
 	results   bool // the last turn brings tool results
-	usage     bool // chat: stream_options.include_usage
+	usage     bool // the usage was asked for: chat's stream_options.include_usage
 }
 
 func (o Orders) plan(id string, a ask) plan {
@@ -178,7 +178,7 @@ func (o Orders) plan(id string, a ask) plan {
 	return p
 }
 
-// words cuts a text into deltas: a word with the space before it each.
+// words splits a text into deltas: one word with the space before it each.
 func words(text string) []string {
 	var out []string
 	start := 0
@@ -193,5 +193,5 @@ func words(text string) []string {
 	return out
 }
 
-// pause is a duration of an order, or a small step of a fault.
+// pause is the interval of a fault that repeats itself.
 const pause = time.Millisecond

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// play serves one request that was read.
+// play serves one request after it was read.
 type play struct {
 	h      *Handler
 	f      format
@@ -20,10 +20,10 @@ type play struct {
 	stream bool
 	orders Orders
 	plan   plan
-	left   <-chan struct{} // the client hung up
+	left   <-chan struct{} // closed when the client disconnects
 }
 
-// run answers.
+// run serves the request as its orders say.
 func (p *play) run(no *refusal) {
 	o := p.orders
 	if no != nil {
@@ -63,7 +63,7 @@ func (p *play) run(no *refusal) {
 
 // fail answers with the vendor's error body.
 func (p *play) fail(status int, no *refusal) {
-	p.h.note(func() { p.s.Refused = no.text })
+	p.h.update(func() { p.s.Refused = no.text })
 	p.f.header(p.w.Header(), p.plan)
 	if no.retryAfter != "" && p.f.name() != "gemini" {
 		p.w.Header().Set("Retry-After", no.retryAfter)
@@ -87,11 +87,11 @@ func (p *play) heading() {
 }
 
 func (p *play) answer(status int) {
-	p.h.note(func() { p.s.Status, p.s.Usage = status, p.plan.usage })
+	p.h.update(func() { p.s.Status, p.s.Usage = status, p.plan.usage })
 	p.w.WriteHeader(status)
 }
 
-// whole answers with one document.
+// whole answers with one JSON document.
 func (p *play) whole() {
 	text := p.f.whole(p.plan)
 	p.heading()
@@ -113,11 +113,11 @@ func (p *play) whole() {
 	}
 	p.answer(http.StatusOK)
 	if _, err := p.w.Write(text); err == nil {
-		p.h.note(func() { p.s.Deltas, p.s.UsageTold, p.s.Completed = len(p.plan.pieces), !p.plan.noUsage, true })
+		p.h.update(func() { p.s.Deltas, p.s.UsageSent, p.s.Completed = len(p.plan.pieces), !p.plan.noUsage, true })
 	}
 }
 
-// streamed answers event by event.
+// streamed answers with a stream of events.
 func (p *play) streamed() {
 	o := p.orders
 	p.heading()
@@ -153,15 +153,16 @@ func (p *play) streamed() {
 		if fr.delta {
 			deltas++
 		}
-		p.h.note(func() {
+		p.h.update(func() {
 			p.s.Deltas = deltas
-			p.s.UsageTold = fr.end && !p.plan.noUsage
+			p.s.UsageSent = fr.end && !p.plan.noUsage
 			p.s.Completed = o.Fault != FaultNoEnd && i == len(frames)-1
 		})
 	}
 }
 
-// fault does what was ordered to go wrong and reports whether to go on.
+// fault carries out the fault that was ordered and reports whether the reply
+// continues.
 func (p *play) fault() bool {
 	switch p.orders.Fault {
 	case FaultHangBody:
@@ -185,7 +186,7 @@ func (p *play) fault() bool {
 	case FaultEndless:
 		batch := bytes.Repeat(p.f.text(" and on"), 32)
 		for p.send(batch) {
-			p.h.note(func() { p.s.Deltas += 32 })
+			p.h.update(func() { p.s.Deltas += 32 })
 		}
 	case FaultComments:
 		for p.send(p.f.comment()) && p.pause(pause) {
@@ -196,7 +197,7 @@ func (p *play) fault() bool {
 	return false
 }
 
-// huge sends one event of 64 MiB, or as much of it as the client takes.
+// huge sends one event of 64 MiB, or as much of it as the client reads.
 func (p *play) huge() {
 	begin, end, _ := bytes.Cut(p.f.text("@"), []byte("@"))
 	chunk := bytes.Repeat([]byte("huge"), 16<<10)
@@ -211,7 +212,7 @@ func (p *play) huge() {
 	p.send(end)
 }
 
-// send writes and flushes; it reports whether the client is still there.
+// send writes and flushes and reports whether the client is still connected.
 func (p *play) send(b []byte) bool {
 	step := len(b)
 	if p.orders.Fault == FaultDrip {
@@ -228,7 +229,7 @@ func (p *play) send(b []byte) bool {
 	return true
 }
 
-// pause waits; it reports whether the client is still there.
+// pause waits for d and reports whether the client is still connected.
 func (p *play) pause(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -241,15 +242,15 @@ func (p *play) pause(d time.Duration) bool {
 	}
 }
 
-// hang waits for the client to leave.
+// hang waits until the client disconnects.
 func (p *play) hang() {
 	<-p.left
 	p.clientDisconnected()
 }
 
-func (p *play) clientDisconnected() { p.h.note(func() { p.s.HungUpAt = time.Now() }) }
+func (p *play) clientDisconnected() { p.h.update(func() { p.s.DisconnectedAt = time.Now() }) }
 
-// reset ends the connection the hard way.
+// reset resets the connection (RST on a TCP socket).
 func (p *play) reset() {
 	conn, _, err := p.out.Hijack()
 	if err != nil {

@@ -16,17 +16,19 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Options are how a fake differs from the usual. The zero value is the usual.
+// Options configure a fake vendor. The zero value listens on a loopback socket and
+// speaks HTTP.
 type Options struct {
-	Key   string // that it accepts; empty: [Key]
-	TLS   bool   // HTTPS with HTTP/2, under a certificate of the test's own
-	Brief bool   // the books keep neither bodies nor headers
-	// Null makes it fast instead of clever: every request is answered at once
-	// with this many prepared deltas in one write, nothing is checked or noted.
+	Key   string // the API key it accepts; empty: [Key]
+	TLS   bool   // HTTPS with HTTP/2, under a self-signed certificate
+	Pipe  string // a host name: listen in memory under it; see [Transport]
+	Brief bool   // do not record bodies and headers
+	// Null makes it fast: every request is answered at once with this many
+	// prepared deltas in one write; nothing is checked or recorded.
 	Null int
 }
 
-// A Handler is the fake vendor as an HTTP handler, for a server of one's own.
+// A Handler is the fake vendor as an HTTP handler.
 type Handler struct {
 	opts    Options
 	formats []format
@@ -40,9 +42,9 @@ type Handler struct {
 	peak     int
 }
 
-// Served is the fake's own account of one request.
+// Served is the fake's record of one request.
 type Served struct {
-	ID      string // in every id of the reply
+	ID      string // part of every id in the reply
 	Wire    string
 	Model   string
 	Prompt  string // the last user turn, orders included
@@ -50,19 +52,19 @@ type Served struct {
 	Header  http.Header
 	Body    []byte
 
-	Status    int   // answered; 0: none yet
-	Deltas    int   // sent
-	Usage     Usage // told, or about to be told; see UsageTold
-	UsageTold bool  // the whole usage went out
-	Completed bool  // the reply's proper end went out
-	Refused   string
+	Status    int    // of the response; 0: none yet
+	Deltas    int    // sent
+	Usage     Usage  // of the reply; see UsageSent
+	UsageSent bool   // the whole usage was sent
+	Completed bool   // the format's end was sent
+	Refused   string // the message of the error it answered with
 
-	StartedAt time.Time
-	HungUpAt  time.Time // the client left before the reply was complete; zero: it did not
-	EndedAt   time.Time // zero: it is still being served
+	StartedAt      time.Time
+	DisconnectedAt time.Time // the client disconnected before the end; zero: it did not
+	EndedAt        time.Time // zero: it is still being served
 }
 
-// NewHandler makes a fake vendor.
+// NewHandler creates a fake vendor.
 func NewHandler(opts Options) *Handler {
 	if opts.Key == "" {
 		opts.Key = Key
@@ -85,9 +87,10 @@ type Server struct {
 	*Handler
 	URL  string
 	http *httptest.Server
+	pipe *pipeListener // nil: a socket
 }
 
-// Start starts a fake vendor on a loopback port, until the test ends.
+// Start starts a fake vendor that runs until the test ends.
 func Start(t testing.TB, opts ...Options) *Server {
 	t.Helper()
 	var o Options
@@ -95,7 +98,11 @@ func Start(t testing.TB, opts ...Options) *Server {
 		o = opts[0]
 	}
 	s := &Server{Handler: NewHandler(o)}
-	s.http = httptest.NewUnstartedServer(s.Handler)
+	if o.Pipe != "" {
+		s.http, s.pipe = newPipeServer(o.Pipe, s.Handler)
+	} else {
+		s.http = httptest.NewUnstartedServer(s.Handler)
+	}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	if o.TLS {
 		s.http.EnableHTTP2 = true
@@ -108,19 +115,20 @@ func Start(t testing.TB, opts ...Options) *Server {
 	return s
 }
 
-// Close hangs up on everybody and stops.
+// Close closes all connections and stops the server.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
 
-// TLSConfig trusts the server's certificate.
+// TLSConfig returns a client configuration that trusts the server's certificate.
 func (s *Server) TLSConfig() *tls.Config {
 	return s.http.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 }
 
-// Provider is a provider of that wire, named like it, at this server. The wire
-// "deepseek" is chat in DeepSeek's dialect.
+// Provider returns a provider of that wire at this server, named like the wire. The
+// wire "deepseek" is chat in DeepSeek's dialect, "compatible" chat in that of a
+// compatible server.
 func (s *Server) Provider(wire string) stoa.Provider {
 	p := stoa.Provider{Name: wire, Wire: wire, BaseURL: s.URL, APIKey: s.opts.Key}
 	switch wire {
@@ -131,11 +139,14 @@ func (s *Server) Provider(wire string) stoa.Provider {
 		p.Dialect = "openai"
 	case "deepseek":
 		p.Wire, p.Dialect = "chat", "deepseek"
+	case "compatible":
+		p.Wire, p.Dialect = "chat", "compatible"
+		p.BaseURL += "/v1"
 	}
 	return p
 }
 
-// Served gives the books so far, in the order of arrival.
+// Served returns the records so far, in the order of arrival.
 func (h *Handler) Served() []Served {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,19 +157,19 @@ func (h *Handler) Served() []Served {
 	return out
 }
 
-// Peak is the largest number of requests that were served at one time.
+// Peak returns the largest number of requests that were served at one time.
 func (h *Handler) Peak() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.peak
 }
 
-// Wait blocks until the books satisfy the condition and returns them; the test
-// fails if that takes more than ten seconds.
+// Wait blocks until the records satisfy the condition and returns them. The test
+// fails after two minutes: the condition will never be true.
 func (h *Handler) Wait(t testing.TB, what string, enough func([]Served) bool) []Served {
 	t.Helper()
 	late := false
-	timer := time.AfterFunc(10*time.Second, func() {
+	timer := time.AfterFunc(2*time.Minute, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		late = true
@@ -176,13 +187,13 @@ func (h *Handler) Wait(t testing.TB, what string, enough func([]Served) bool) []
 			return out
 		}
 		if late {
-			t.Fatalf("the fake vendor waited too long for: %s; its books: %+v", what, out)
+			t.Fatalf("the fake vendor waited in vain for %s; its records: %+v", what, out)
 		}
 		h.changed.Wait()
 	}
 }
 
-// WaitEnded blocks until n requests have arrived and none is being served.
+// WaitEnded blocks until at least n requests have ended and none is being served.
 func (h *Handler) WaitEnded(t testing.TB, n int) []Served {
 	t.Helper()
 	return h.Wait(t, "all requests to end", func(all []Served) bool {
@@ -196,7 +207,8 @@ func (h *Handler) WaitEnded(t testing.TB, n int) []Served {
 	})
 }
 
-// WaitDeltas blocks until a request is being served of which n deltas were sent.
+// WaitDeltas blocks until a request is being served of which at least n deltas were
+// sent.
 func (h *Handler) WaitDeltas(t testing.TB, n int) {
 	t.Helper()
 	h.Wait(t, "deltas to be sent", func(all []Served) bool {
@@ -204,8 +216,8 @@ func (h *Handler) WaitDeltas(t testing.TB, n int) {
 	})
 }
 
-// note changes the books.
-func (h *Handler) note(change func()) {
+// update changes the records.
+func (h *Handler) update(change func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	change()
@@ -240,13 +252,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !h.opts.Brief {
 		s.Header, s.Body = r.Header.Clone(), text
 	}
-	h.note(func() {
+	h.update(func() {
 		h.served = append(h.served, s)
 		h.inFlight++
 		h.peak = max(h.peak, h.inFlight)
 	})
 	defer func() {
-		h.note(func() {
+		h.update(func() {
 			h.inFlight--
 			s.EndedAt = time.Now()
 		})
@@ -263,7 +275,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a.bytes = len(text)
 	o := ParseOrders(a.prompt)
-	h.note(func() {
+	h.update(func() {
 		s.Model, s.Prompt = a.model, a.prompt
 		h.attempts[s.Wire+"\n"+s.Prompt]++
 		s.Attempt = h.attempts[s.Wire+"\n"+s.Prompt]

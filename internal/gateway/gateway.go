@@ -1,9 +1,13 @@
 // Package gateway makes one model call: it resolves the model, holds credits,
 // streams the reply and settles the charge, for the public endpoint and for an
-// agent's steps alike.
+// agent's steps.
 //
 // It never knows HTTP, SQL or a vendor's format. A call is a [Stream]: range
 // over its events, settle it when it has finished, and close it in any case.
+//
+// A call is retried on two levels: package upstream repeats it on the routes of one
+// model, and [Stream.Events] then takes the next model of an automatic choice.
+//
 // Start at [Gateway.Respond].
 package gateway
 
@@ -35,22 +39,23 @@ type Gateway struct {
 	Logger  *slog.Logger
 }
 
-// A Request is one call as somebody wants it made.
+// A Request is one call to make.
 type Request struct {
 	ID    string // the charge's: resp_…, or ses_….turn.step
-	Model string // as asked
+	Model string // as the caller wrote it
 	Call  stoa.Call
 	// For the receipt.
 	EndUser, SpaceID, AgentID, SessionID string
-	// MaxCredits bounds the charge of this call; 0: the balance alone does.
+	// MaxCredits bounds the charge of this call; 0: only the balance bounds it.
 	MaxCredits stoa.Credits
 }
 
 // leastOutput is what a balance must cover in output tokens, beside the input.
 const leastOutput = 256
 
-// Respond resolves the model and takes the hold. Its errors were free: unknown
-// model, no provider, too few credits. The caller must Close the stream.
+// Respond resolves the model and takes the hold. It fails when the model is unknown
+// or not in the plan, has no provider, or the credits do not suffice; a failed call
+// is free. The caller must Close the stream.
 func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Stream, error) {
 	cat := g.Catalog.Load()
 	res, err := cat.Resolve(req.Model, c.Plan, g.Pool.Healthy)
@@ -58,7 +63,7 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 		return nil, err
 	}
 	s := &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}
-	// The first candidate that the balance covers; the first refusal is told.
+	// The first candidate that the balance covers; else the first candidate's error.
 	var refused error
 	for s.candidate = range res.Models {
 		if err := s.hold(ctx, res.Models[s.candidate]); err == nil {
@@ -73,7 +78,7 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 	return nil, refused
 }
 
-// hold takes credits for the model and sets the output cap they afford.
+// hold holds credits for the model and sets the output limit that they afford.
 func (s *Stream) hold(ctx context.Context, m stoa.Model) error {
 	limit := s.req.Call.MaxOutputTokens
 	if limit == 0 {

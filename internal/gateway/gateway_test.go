@@ -16,7 +16,7 @@ import (
 	"stoa/internal/wire"
 )
 
-// A script is a pool that plays prepared replies, by model.
+// A script is a pool that yields prepared replies, by model.
 type script map[string][]any // stoa.Event or error
 
 func (s script) Healthy(stoa.Model) bool { return true }
@@ -35,15 +35,17 @@ func (s script) Stream(ctx context.Context, m stoa.Model, _ stoa.Call) iter.Seq2
 	}
 }
 
-type house struct {
+// A fixture is a gateway over a real store and ledger, with one account.
+type fixture struct {
 	*Gateway
 	ledger  *billing.Ledger
 	store   *store.Store
 	account stoa.Account
+	stop    context.CancelFunc // of the ledger
 }
 
-// open builds a gateway on real books.
-func open(t *testing.T, pool Pool, opts catalog.Options, grant stoa.Credits) *house {
+// open creates a fixture whose account has the granted credits.
+func open(t *testing.T, pool Pool, opts catalog.Options, grant stoa.Credits) *fixture {
 	t.Helper()
 	st := storetest.New(t).Open()
 	ledger := billing.New(st, billing.Config{})
@@ -57,15 +59,15 @@ func open(t *testing.T, pool Pool, opts catalog.Options, grant stoa.Credits) *ho
 	}
 	g := &Gateway{Catalog: new(atomic.Pointer[catalog.Catalog]), Ledger: ledger, Pool: pool, Logger: slog.New(slog.DiscardHandler)}
 	g.Catalog.Store(cat)
-	return &house{g, ledger, st, storetest.Account(t, st, grant)}
+	return &fixture{g, ledger, st, storetest.Account(t, st, grant), cancel}
 }
 
-func (h *house) caller(gated bool) stoa.Caller {
+func (h *fixture) caller(gated bool) stoa.Caller {
 	return stoa.Caller{Account: h.account, Plan: stoa.Plan{ID: "p", GatedModels: gated}, Key: stoa.Key{ID: "key_1", AccountID: h.account.ID}}
 }
 
-// respond makes a call to its end and settles it.
-func (h *house) respond(t *testing.T, c stoa.Caller, model string) (stoa.Charge, error) {
+// respond makes a call, reads it to its end and settles it.
+func (h *fixture) respond(t *testing.T, c stoa.Caller, model string) (stoa.Charge, error) {
 	t.Helper()
 	s, err := h.Respond(t.Context(), c, Request{ID: stoa.NewID("resp"), Model: model, Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}})
 	if err != nil {
@@ -90,7 +92,7 @@ func reply(text string, u stoa.Usage) []any {
 
 var down = &wire.Failure{Err: stoa.Errorf(stoa.CodeOverloaded, "busy")}
 
-func TestAFallbackIsNeverDearerThanWhatWasAskedFor(t *testing.T) {
+func TestFallbackIsNeverDearerThanRequested(t *testing.T) {
 	cheap := stoa.Credits(10)
 	opts := catalog.Options{
 		Models: map[string]stoa.ModelChange{"cheap-gated": {Family: "alpha", Gated: new(true), Price: &stoa.Price{Input: cheap, CachedInput: cheap, Output: cheap}}},
@@ -109,7 +111,7 @@ func TestAFallbackIsNeverDearerThanWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestAutoGoesOnToTheNextModelUntilTextCameOrTheModelIsPinned(t *testing.T) {
+func TestAutoTakesTheNextModelBeforeText(t *testing.T) {
 	opts := catalog.Options{Auto: []string{"beta-3.8-flash", "gamma-6-luna"}}
 	good := reply("x", stoa.Usage{InputTokens: 1, OutputTokens: 1})
 	refused := &wire.Failure{Err: stoa.Errorf(stoa.CodeContextLength, "too long"), Caller: true}
@@ -159,7 +161,7 @@ func TestAutoGoesOnToTheNextModelUntilTextCameOrTheModelIsPinned(t *testing.T) {
 	}
 }
 
-func TestACallIsChargedByWhatCanBeTrue(t *testing.T) {
+func TestChargeIsByPlausibleUsage(t *testing.T) {
 	for name, c := range map[string]struct {
 		usage     stoa.Usage
 		estimated bool
@@ -182,7 +184,7 @@ func TestACallIsChargedByWhatCanBeTrue(t *testing.T) {
 	}
 }
 
-func TestAHangUpIsChargedByWhatWasToldAndWhatCameSince(t *testing.T) {
+func TestDisconnectIsChargedByWhatCame(t *testing.T) {
 	events := []any{
 		stoa.Event{Kind: stoa.Started, Provider: "p"},
 		stoa.Event{Kind: stoa.Thinking, Thinking: 30},
@@ -224,7 +226,7 @@ func TestAHangUpIsChargedByWhatWasToldAndWhatCameSince(t *testing.T) {
 	}
 }
 
-func TestARunsOwnLimitBoundsTheCall(t *testing.T) {
+func TestMaxCreditsBoundsTheCall(t *testing.T) {
 	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 5, OutputTokens: 1})}, catalog.Options{}, stoa.Credit)
 	req := Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}, MaxCredits: 5 + 256*5 - 1}
 	if _, err := h.Respond(t.Context(), h.caller(false), req); stoa.CodeOf(err) != stoa.CodeQuota {
@@ -241,7 +243,7 @@ func TestARunsOwnLimitBoundsTheCall(t *testing.T) {
 	}
 }
 
-func TestASettlementThatBreaksIsTriedAgain(t *testing.T) {
+func TestFailedSettlementIsTriedAgain(t *testing.T) {
 	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 5, OutputTokens: 1})}, catalog.Options{}, stoa.Credit)
 	call := func(also func(context.Context, *store.Tx) error) (stoa.Charge, error) {
 		s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}})
@@ -256,7 +258,7 @@ func TestASettlementThatBreaksIsTriedAgain(t *testing.T) {
 	tries := 0
 	c, err := call(func(context.Context, *store.Tx) error {
 		if tries++; tries < 3 {
-			return errors.New("the disk hiccups")
+			return errors.New("disk error")
 		}
 		return nil
 	})
@@ -270,5 +272,25 @@ func TestASettlementThatBreaksIsTriedAgain(t *testing.T) {
 	}
 	if b, err := h.ledger.Balance(t.Context(), h.account.ID); err != nil || b.Held != 0 || b.Spent != c.Amount {
 		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+func TestStoppedLedgerEndsThePauses(t *testing.T) {
+	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 5, OutputTokens: 1})}, catalog.Options{}, stoa.Credit)
+	s, err := h.Respond(t.Context(), h.caller(false), Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range s.Events(t.Context()) {
+	}
+	tries := 0
+	_, err = s.Settle(t.Context(), func(context.Context, *store.Tx) error {
+		tries++
+		h.stop()
+		return errors.New("disk error")
+	})
+	if err == nil || tries != 1 {
+		t.Errorf("%d tries, %v", tries, err)
 	}
 }

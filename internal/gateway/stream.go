@@ -13,8 +13,8 @@ import (
 	"stoa/internal/store"
 )
 
-// A Stream is one call under way. Its methods but [Stream.Pin] belong to one
-// goroutine.
+// A Stream is one call under way. Only [Stream.Pin] may be called by another
+// goroutine than the one that ranges over the events.
 type Stream struct {
 	g             *Gateway
 	caller        stoa.Caller
@@ -37,15 +37,15 @@ type Stream struct {
 	provider  string
 	bytes     int // of text and thinking
 	usage     stoa.Usage
-	usageAt   int // bytes when usage was told
+	usageAt   int // bytes when usage was reported
 	hasUsage  bool
 	stop      stoa.Stop
 	firstText time.Duration
 	finished  bool
 }
 
-// Pin returns the identifier of the model that serves and keeps it: from now on
-// no other model takes over. It may be called while the stream is ranged over.
+// Pin returns the model that serves and fixes it: from now on the call does not move
+// to another model. It may be called while the stream is ranged over.
 // Callers pin when they send headers, see
 // docs/decisions/0003-headers-wait-for-the-first-text.md.
 func (s *Stream) Pin() string {
@@ -55,17 +55,17 @@ func (s *Stream) Pin() string {
 	return s.model.ID
 }
 
-// Reason says why the model that serves is not the one that was asked for:
-// alias, auto, plan; empty where it is.
+// Reason returns why the model that serves is not the requested one: alias, auto,
+// plan; empty if it is.
 func (s *Stream) Reason() string { return s.res.Reason }
 
-// Events ranges over the reply: Started, then any of the others, then Finished,
-// or an error. An error before the first Delta or Called means that nothing was
-// made; whichever it is, a failed call is free.
+// Events yields the reply: Started, then any of the others, then Finished or an
+// error. Another Started means that the reply begins again, on another route or
+// model; that happens only before the first Delta or Called. A failed call is free.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[stoa.Event, error] {
 	return func(yield func(stoa.Event, error) bool) {
 		for {
-			err := s.attempt(ctx, yield)
+			err := s.tryModel(ctx, yield)
 			if err == nil {
 				return
 			}
@@ -78,9 +78,9 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[stoa.Event, error] {
 	}
 }
 
-// attempt streams from one model. It returns nil when the range is over, for
-// whichever reason, and an error that nobody has seen yet.
-func (s *Stream) attempt(ctx context.Context, yield func(stoa.Event, error) bool) error {
+// tryModel streams from one model. It returns nil when the reply finished or the
+// reader stopped, and otherwise an error that was not yielded.
+func (s *Stream) tryModel(ctx context.Context, yield func(stoa.Event, error) bool) error {
 	call := s.req.Call
 	call.MaxOutputTokens = s.limit
 	for ev, err := range s.g.Pool.Stream(ctx, s.model, call) {
@@ -127,7 +127,8 @@ func (s *Stream) touch() {
 	}
 }
 
-// next moves an automatic choice to its next model, unless the model is pinned.
+// next moves an automatic choice to its next model and reports whether there is one
+// that the balance covers. A pinned model is not left.
 func (s *Stream) next(ctx context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,24 +147,25 @@ func (s *Stream) next(ctx context.Context) bool {
 }
 
 // Settle charges a finished reply. When it returns without an error the charge
-// is durable, together with what the closures wrote; the charge holds the usage
-// to tell the caller. After an error nothing was charged.
+// is durable, together with what also wrote in the same transaction, and holds the
+// usage to report to the caller. After an error nothing was charged. It does not
+// end with ctx; see [billing.Hold.Settle].
 func (s *Stream) Settle(ctx context.Context, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
-	return s.settle(ctx, also...)
+	return s.charge(ctx, also...)
 }
 
-// Abandon is for a caller who hung up: it charges what had been made by then,
-// and nothing if no upstream had accepted the call.
+// Abandon is for a caller who disconnected: it charges what had been received by
+// then, and nothing if no upstream had accepted the call.
 func (s *Stream) Abandon(ctx context.Context, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
 	if !s.accepted || s.closed {
 		s.Close()
 		return stoa.Charge{}, nil
 	}
-	return s.settle(ctx, also...)
+	return s.charge(ctx, also...)
 }
 
-// Close gives back what is held if the call was not charged. It may be called
-// at any time and more than once.
+// Close releases the hold if the call was not charged. It may be called at any time
+// and more than once.
 func (s *Stream) Close() {
 	if !s.closed {
 		s.closed = true
@@ -171,9 +173,9 @@ func (s *Stream) Close() {
 	}
 }
 
-// Due is what the call will be charged as it stands: the amount that
-// [Stream.Settle] writes, unless the account cannot cover it, and the usage to
-// tell the caller.
+// Due returns the charge of the call as it stands: the amount that [Stream.Settle]
+// writes, unless the account cannot cover it, and the usage to report to the
+// caller.
 func (s *Stream) Due() stoa.Charge {
 	c := stoa.Charge{
 		ID: s.req.ID, AccountID: s.caller.Account.ID, KeyID: s.caller.Key.ID,
@@ -182,7 +184,7 @@ func (s *Stream) Due() stoa.Charge {
 		EndUser: s.req.EndUser, SpaceID: s.req.SpaceID, AgentID: s.req.AgentID, SessionID: s.req.SessionID,
 		StartedAt: s.started, FirstToken: s.firstText, Duration: time.Since(s.started),
 	}
-	if !s.hasUsage || !s.believable() {
+	if !s.hasUsage || !s.plausible() {
 		c.Usage, c.Estimated = s.estimate(), true
 	}
 	c.Amount = c.Price.Cost(c.Usage)
@@ -204,21 +206,29 @@ func (s *Stream) state() string {
 	return "completed"
 }
 
-// How often, and after which pauses, a settlement is tried again when the
-// database breaks: the first try may have been committed all the same, and then
-// the next one finds its charge.
-var settleAgain = [...]time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
+// chargePauses are the pauses before a charge is tried again after the database
+// failed. The failed transaction may have been committed; then the next try finds
+// its charge.
+var chargePauses = [...]time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
 
-func (s *Stream) settle(ctx context.Context, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
+// charge settles the hold. Its pauses do not end with ctx, because a served call is
+// charged even if the caller has disconnected, but they end with the ledger.
+func (s *Stream) charge(ctx context.Context, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
 	s.closed = true
-	defer s.holding.Release() // after a settlement it does nothing
+	defer s.holding.Release() // no effect after a settlement
 	due := s.Due()
 	charge, err := s.holding.Settle(ctx, due, also...)
-	for _, pause := range settleAgain {
+	for _, pause := range chargePauses {
 		if _, known := errors.AsType[*stoa.Error](err); err == nil || known {
 			break
 		}
-		<-time.After(pause)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-s.g.Ledger.Done():
+			timer.Stop()
+			return charge, err
+		}
 		charge, err = s.holding.Settle(ctx, due, also...)
 	}
 	return charge, err
@@ -226,15 +236,15 @@ func (s *Stream) settle(ctx context.Context, also ...func(context.Context, *stor
 
 // How far a vendor's counts may exceed what the call can have taken before they
 // count as a mistake: tokens that a vendor adds to the input, and a limit that it
-// does not keep to the letter.
+// overshoots. See docs/decisions on usage that cannot be true.
 const (
 	inputSlack  = 4096
 	outputSlack = 1024
 )
 
-// believable reports whether the vendor's usage can be true. A token has at least
-// a byte, and the estimate counts three bytes as one; output is bounded by the
-// limit that was sent and by the bytes that came.
+// plausible reports whether the vendor's usage can be true. A token has at least
+// one byte, and the estimate counts three bytes as one token; output is bounded by
+// the limit that was sent and by the bytes that came.
 //
 // Beyond these bounds the call is counted by [Stream.estimate], like one
 // without usage, and its receipt is marked estimated. Compatible servers
@@ -242,17 +252,18 @@ const (
 // would let one such reply empty an account. Refusing the reply is no way out,
 // since the caller has read it by then. Receipts of a well-behaved provider
 // that are marked estimated would show that a bound is too low.
-func (s *Stream) believable() bool {
+func (s *Stream) plausible() bool {
 	return s.usage.Sane() &&
 		s.usage.InputTokens <= 4*s.inputEstimate+inputSlack &&
 		s.usage.OutputTokens <= 2*s.limit+int64(s.bytes)+outputSlack
 }
 
-// estimate counts locally: what the vendor told early, and for the rest a third
-// of the bytes that arrived. It never exceeds the cap that the call was given.
+// estimate returns the usage counted here: what the vendor reported early, and for
+// the rest a third of the bytes that arrived. Its output is at most the call's limit
+// or what the vendor reported, whichever is more.
 func (s *Stream) estimate() stoa.Usage {
 	u, since := s.usage, s.bytes-s.usageAt
-	if !s.believable() {
+	if !s.plausible() {
 		u, since = stoa.Usage{}, s.bytes
 	}
 	if u.InputTokens == 0 {

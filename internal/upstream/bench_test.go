@@ -9,8 +9,8 @@ import (
 	"stoa/internal/stoa"
 )
 
-// BenchmarkStream is one streamed call of fifty deltas over a socket of this
-// machine; the vendor's share of the time is in it.
+// BenchmarkStream is one streamed call of fifty deltas over a local socket; the
+// fake vendor's time is included.
 func BenchmarkStream(b *testing.B) {
 	for _, w := range wires {
 		b.Run(w.name, func(b *testing.B) {
@@ -71,7 +71,7 @@ func benchmark(b *testing.B, p *Pool, m stoa.Model) {
 	}
 }
 
-// A recorder keeps the last reply.
+// A recorder records the last reply.
 type recorder struct {
 	http.RoundTripper
 	header http.Header
@@ -99,17 +99,17 @@ func (t *tee) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// replay gives the recorded reply again.
+// replay answers with the recorded reply.
 type replay struct{ *recorder }
 
 func (r replay) RoundTrip(req *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: 200, Header: r.header, Body: io.NopCloser(&rest{r.body}), Request: req}, nil
+	return &http.Response{StatusCode: 200, Header: r.header, Body: io.NopCloser(&plainReader{r.body}), Request: req}, nil
 }
 
-// rest reads from memory, without the shortcuts that a bytes.Reader offers.
-type rest struct{ b []byte }
+// A plainReader reads from memory; unlike a bytes.Reader it has no WriteTo.
+type plainReader struct{ b []byte }
 
-func (r *rest) Read(p []byte) (int, error) {
+func (r *plainReader) Read(p []byte) (int, error) {
 	if len(r.b) == 0 {
 		return 0, io.EOF
 	}

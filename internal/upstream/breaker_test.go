@@ -14,9 +14,9 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A vendor in memory: it answers with a status, or well, whatever is asked.
+// A vendor is a transport that answers every request with a status, or a short reply.
 type vendor struct {
-	status   atomic.Int64 // 0: it serves
+	status   atomic.Int64 // 0: a reply; -1: no connection
 	requests atomic.Int64
 	header   http.Header
 }
@@ -70,7 +70,7 @@ func inMemory(v *vendor) (*Pool, stoa.Model) {
 	return New(Config{Providers: []stoa.Provider{pr}, Transport: v, Retries: -1}), at("claude-haiku-4-5", pr)
 }
 
-func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
+func TestBreakerOpensProbesAndCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -89,17 +89,17 @@ func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
 		r := collect(t.Context(), p, m, ask("hi"))
 		r.expect(t, stoa.CodeOverloaded)
 		if v.requests.Load() != asked || stoa.AsError(r.err).RetryAfter != time.Second {
-			t.Errorf("an open breaker let a call pass, or told to wait %v", stoa.AsError(r.err).RetryAfter)
+			t.Errorf("an open circuit let a call pass, or Retry-After is %v", stoa.AsError(r.err).RetryAfter)
 		}
-		// Each probe that fails doubles the rest, to thirty seconds at most.
-		for _, rest := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-			<-time.After(rest*time.Second - time.Millisecond)
+		// Each probe that fails doubles the cool-down, to thirty seconds at most.
+		for _, coolDown := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+			<-time.After(coolDown*time.Second - time.Millisecond)
 			if p.Healthy(m) {
-				t.Fatalf("the rest was shorter than %ds", rest)
+				t.Fatalf("the cool-down was shorter than %ds", coolDown)
 			}
 			<-time.After(time.Millisecond)
 			if !p.Healthy(m) || state() != "half-open" {
-				t.Fatalf("after %ds of rest the breaker is %s", rest, state())
+				t.Fatalf("after a cool-down of %ds the breaker is %s", coolDown, state())
 			}
 			asked = v.requests.Load()
 			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeUpstream)
@@ -117,7 +117,7 @@ func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
 	})
 }
 
-func TestAHalfOpenBreakerLetsOneCallPass(t *testing.T) {
+func TestHalfOpenBreakerPermitsOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -148,7 +148,7 @@ func TestAHalfOpenBreakerLetsOneCallPass(t *testing.T) {
 	})
 }
 
-func TestAProbeIsNotRetried(t *testing.T) {
+func TestProbeIsNotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -169,7 +169,7 @@ func TestAProbeIsNotRetried(t *testing.T) {
 	})
 }
 
-func TestAProbeThatIsAbandonedLeavesItsPlace(t *testing.T) {
+func TestAbandonedProbeLetsTheNextProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -183,25 +183,25 @@ func TestAProbeThatIsAbandonedLeavesItsPlace(t *testing.T) {
 			break // the caller leaves before any text
 		}
 		if !p.Healthy(m) {
-			t.Fatal("the probe's place is lost")
+			t.Fatal("no probe is permitted any more")
 		}
 		collect(t.Context(), p, m, ask("hi")).expect(t, "")
 	})
 }
 
-// slowRefusal answers with a status at once and never ends the words of it.
-type slowRefusal int
+// An endlessError answers with a status at once and never ends its body.
+type endlessError int
 
-func (s slowRefusal) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s endlessError) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, in := io.Pipe()
 	context.AfterFunc(r.Context(), func() { in.CloseWithError(r.Context().Err()) })
 	return &http.Response{StatusCode: int(s), Header: http.Header{}, Body: body, Request: r}, nil
 }
 
-func TestARefusalIsUnderstoodThoughItsWordsNeverCome(t *testing.T) {
+func TestErrorWithoutBodyIsReadByItsStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, m := inMemory(nil)
-		p.cfg.Transport = slowRefusal(529)
+		p.cfg.Transport = endlessError(529)
 		began := time.Now()
 		r := collect(t.Context(), p, m, ask("hi"))
 		r.expect(t, stoa.CodeOverloaded)
@@ -214,7 +214,7 @@ func TestARefusalIsUnderstoodThoughItsWordsNeverCome(t *testing.T) {
 	})
 }
 
-func TestTheVendorsPauseLengthensTheRest(t *testing.T) {
+func TestRetryAfterLengthensTheCoolDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{header: http.Header{"Retry-After": {"12"}}}
 		p, m := inMemory(v)
@@ -224,12 +224,12 @@ func TestTheVendorsPauseLengthensTheRest(t *testing.T) {
 		}
 		r := collect(t.Context(), p, m, ask("hi"))
 		if e := stoa.AsError(r.err); e.RetryAfter != 12*time.Second {
-			t.Errorf("the rest is %v", e.RetryAfter)
+			t.Errorf("the cool-down is %v", e.RetryAfter)
 		}
 	})
 }
 
-func TestSuccessesAndOldFailuresKeepTheBreakerClosed(t *testing.T) {
+func TestFewOrOldFailuresKeepTheCircuitClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)
@@ -248,7 +248,7 @@ func TestSuccessesAndOldFailuresKeepTheBreakerClosed(t *testing.T) {
 	})
 }
 
-func TestTheCallersFaultsKeepTheBreakerClosed(t *testing.T) {
+func TestCallersFaultsKeepTheCircuitClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{}
 		p, m := inMemory(v)

@@ -6,13 +6,16 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"stoa/internal/fakeup"
 	"stoa/internal/stoa"
 )
 
-func TestACrowdOfCallersLeavesNothingBehind(t *testing.T) {
+func TestManyCallersLeaveNothingInFlight(t *testing.T) { synctest.Test(t, manyCallers) }
+
+func manyCallers(t *testing.T) {
 	prompts := []string{
 		"tokens: 20", "tokens: 200", "fail: 500", "flaky: 1\ntokens: 3", "fault: reset after 2\ntokens: 9", "cut: 1\ntokens: 9",
 		"fault: hang", "fault: hang-body after 2\ntokens: 9", "fault: endless", "fault: drip\ntokens: 2", "fail: 529 after 2\ntokens: 9", "fail: 401",
@@ -20,7 +23,7 @@ func TestACrowdOfCallersLeavesNothingBehind(t *testing.T) {
 	var providers []stoa.Provider
 	var fakes []*fakeup.Server
 	for _, w := range wires {
-		fake := fakeup.Start(t, fakeup.Options{Brief: true})
+		fake := fakeup.Start(t, fakeup.Options{Brief: true, Pipe: w.name + ".test"})
 		pr := fake.Provider(w.name)
 		pr.MaxInFlight = 20
 		fakes, providers = append(fakes, fake), append(providers, pr)
@@ -28,7 +31,7 @@ func TestACrowdOfCallersLeavesNothingBehind(t *testing.T) {
 	cfg := quick(providers...)
 	cfg.DefaultTimeout = stoa.Timeouts{FirstByte: 300 * time.Millisecond, Idle: 300 * time.Millisecond, Total: 2 * time.Second}
 	cfg.MaxReplyBytes = 1 << 20
-	p := open(t, cfg)
+	p := openPipe(t, cfg, fakes...)
 	var all sync.WaitGroup
 	for i := range 60 {
 		all.Go(func() {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"stoa/internal/fakeup"
@@ -15,7 +16,7 @@ import (
 
 func named(p stoa.Provider, name string) stoa.Provider { p.Name = name; return p }
 
-func TestFailoverGoesThroughTheRoutesInOrder(t *testing.T) {
+func TestFailoverTakesTheRoutesInOrder(t *testing.T) {
 	tests := []struct {
 		name, prompt    string // of the first two vendors; the third is sound
 		first, second   int    // attempts they see
@@ -34,14 +35,14 @@ func TestFailoverGoesThroughTheRoutesInOrder(t *testing.T) {
 		{name: "when all fail the last overload is told", prompt: "fail: 503", first: 3, second: 1, code: stoa.CodeOverloaded, withoutTheThird: true},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			one, two := fakeup.Start(t), fakeup.Start(t)
-			three := fakeup.Start(t, fakeup.Options{Null: 3}) // it serves whatever it is asked
+		inBubble(t, tt.name, func(t *testing.T) {
+			one, two := start(t, "one.test"), start(t, "two.test")
+			three := fakeup.Start(t, fakeup.Options{Pipe: "three.test", Null: 3}) // it serves every prompt
 			a := named(one.Provider("messages"), "one")
 			b := named(two.Provider("chat"), "two")
 			c := named(three.Provider("gemini"), "three")
 			a.Timeouts.FirstByte, b.Timeouts.FirstByte = 200*time.Millisecond, 200*time.Millisecond
-			p := open(t, quick(a, b, c))
+			p := openPipe(t, quick(a, b, c), one, two, three)
 			m := at("m", a, b)
 			if !tt.withoutTheThird {
 				m = at("m", a, b, c)
@@ -64,7 +65,7 @@ func TestFailoverGoesThroughTheRoutesInOrder(t *testing.T) {
 	}
 }
 
-func TestTheCallersFaultStopsAtOnce(t *testing.T) {
+func TestCallersFaultStopsAtOnce(t *testing.T) {
 	one, two := fakeup.Start(t), fakeup.Start(t)
 	a, b := named(one.Provider("messages"), "one"), named(two.Provider("messages"), "two")
 	p := open(t, quick(a, b))
@@ -80,44 +81,45 @@ func TestTheCallersFaultStopsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAShortRetryAfterIsHonoured(t *testing.T) {
+func TestShortRetryAfterIsHonoured(t *testing.T) {
 	for _, w := range wires {
-		t.Run(w.name, func(t *testing.T) {
-			t.Parallel() // it waits for a second
-			fake := fakeup.Start(t)
+		inBubble(t, w.name, func(t *testing.T) {
+			fake := start(t, "fake.test")
 			pr := fake.Provider(w.name)
 			began := time.Now()
-			collect(t.Context(), open(t, quick(pr)), at(w.model, pr), ask("flaky: 1\nfail: 429\nretry-after: 1")).expect(t, "")
-			if d := time.Since(began); d < time.Second {
+			collect(t.Context(), openPipe(t, quick(pr), fake), at(w.model, pr), ask("flaky: 1\nfail: 429\nretry-after: 1")).expect(t, "")
+			if d := time.Since(began); d < time.Second || d > 1100*time.Millisecond { // at most a tenth of jitter
 				t.Errorf("the retry came after %v", d)
 			}
 		})
 	}
 }
 
-func TestARetryThatCannotBeInTimeIsNotMade(t *testing.T) {
-	fake := fakeup.Start(t)
-	pr := fake.Provider("messages")
-	ctx, cancel := context.WithTimeout(t.Context(), 800*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	collect(ctx, open(t, quick(pr)), at("claude-haiku-4-5", pr), ask("fail: 429\nretry-after: 1")).expect(t, stoa.CodeOverloaded)
-	if d := time.Since(began); d > 500*time.Millisecond {
-		t.Errorf("it took %v", d)
-	}
+func TestRetryBeyondTheDeadlineIsNotMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := start(t, "fake.test")
+		pr := fake.Provider("messages")
+		ctx, cancel := context.WithTimeout(t.Context(), 800*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		collect(ctx, openPipe(t, quick(pr), fake), at("claude-haiku-4-5", pr), ask("fail: 429\nretry-after: 1")).expect(t, stoa.CodeOverloaded)
+		if d := time.Since(began); d != 0 {
+			t.Errorf("it took %v", d)
+		}
+	})
 }
 
-func TestTheMostTellingFailureOfAllRoutesIsTold(t *testing.T) {
+func TestMostUsefulFailureIsReturned(t *testing.T) {
 	tests := []struct {
 		name        string
 		first, then int
 		want        stoa.Code
 	}{
-		{"an overload is told before a broken vendor", 503, 500, stoa.CodeOverloaded},
-		{"whatever their order", 500, 503, stoa.CodeOverloaded},
-		{"a broken vendor is told before our own trouble", 401, 500, stoa.CodeUpstream},
-		{"an overload is told before our own trouble", 503, 401, stoa.CodeOverloaded},
-		{"a limit is told before our own trouble", 429, 403, stoa.CodeOverloaded},
+		{"an overload before a broken vendor", 503, 500, stoa.CodeOverloaded},
+		{"in either order", 500, 503, stoa.CodeOverloaded},
+		{"a broken vendor before rejected credentials", 401, 500, stoa.CodeUpstream},
+		{"an overload before rejected credentials", 503, 401, stoa.CodeOverloaded},
+		{"a rate limit before rejected credentials", 429, 403, stoa.CodeOverloaded},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -131,7 +133,7 @@ func TestTheMostTellingFailureOfAllRoutesIsTold(t *testing.T) {
 			r := collect(t.Context(), open(t, cfg), at("m", a, b), ask("hi"))
 			r.expect(t, tt.want)
 			if f := failureOf(t, r.err); f.Ours {
-				t.Errorf("our own trouble is told: %v", f)
+				t.Errorf("the failure is the operator's: %v", f)
 			}
 		})
 	}
@@ -143,23 +145,25 @@ func (h byHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h[r.URL.Host].RoundTrip(r)
 }
 
-func TestTheTotalTimeoutCoversAllRoutesTogether(t *testing.T) {
-	one, two := fakeup.Start(t), fakeup.Start(t)
-	a, b := named(one.Provider("messages"), "one"), named(two.Provider("messages"), "two")
-	a.Timeouts = stoa.Timeouts{Total: 200 * time.Millisecond}
-	b.Timeouts = stoa.Timeouts{Total: 100 * time.Millisecond}
-	p := open(t, quick(a, b))
-	r := collect(t.Context(), p, at("claude-haiku-4-5", a, b), ask("fault: hang"))
-	r.expect(t, stoa.CodeUpstreamTimeout)
-	if len(one.Served()) != 1 || len(two.Served()) != 0 {
-		t.Errorf("attempts: %d and %d, want 1 and 0", len(one.Served()), len(two.Served()))
-	}
-	if s := p.Stats().Providers[2]; len(s.Routes) != 0 {
-		t.Errorf("the second route is blamed for what the first took: %+v", s.Routes)
-	}
+func TestTotalTimeoutCoversAllRoutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := start(t, "one.test"), start(t, "two.test")
+		a, b := named(one.Provider("messages"), "one"), named(two.Provider("messages"), "two")
+		a.Timeouts = stoa.Timeouts{Total: 200 * time.Millisecond}
+		b.Timeouts = stoa.Timeouts{Total: 100 * time.Millisecond}
+		p := openPipe(t, quick(a, b), one, two)
+		r := collect(t.Context(), p, at("claude-haiku-4-5", a, b), ask("fault: hang"))
+		r.expect(t, stoa.CodeUpstreamTimeout)
+		if len(one.Served()) != 1 || len(two.Served()) != 0 {
+			t.Errorf("attempts: %d and %d, want 1 and 0", len(one.Served()), len(two.Served()))
+		}
+		if s := p.Stats().Providers[2]; len(s.Routes) != 0 {
+			t.Errorf("the time of the first route counts as a failure of the second: %+v", s.Routes)
+		}
+	})
 }
 
-func TestAModelWithoutAProviderIsUnavailable(t *testing.T) {
+func TestModelWithoutProviderIsUnavailable(t *testing.T) {
 	p := open(t, quick())
 	for _, m := range []stoa.Model{{ID: "none"}, at("m", stoa.Provider{Name: "absent", Wire: "messages"})} {
 		collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeModelUnavailable)
@@ -169,26 +173,26 @@ func TestAModelWithoutAProviderIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestAProviderThatCannotBeUsedIsLeftOut(t *testing.T) {
+func TestInvalidProviderIsLeftOut(t *testing.T) {
 	for name, pr := range map[string]stoa.Provider{
 		"no URL":  {Name: "p", Wire: "messages", BaseURL: "::secret"},
 		"no host": {Name: "p", Wire: "messages", BaseURL: "https://"},
 		"no wire": {Name: "p", Wire: "telegraph", BaseURL: "http://127.0.0.1:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var j journal
+			var out testLog
 			cfg := quick(pr)
-			cfg.Logger = j.logger()
+			cfg.Logger = out.logger()
 			p := open(t, cfg)
 			collect(t.Context(), p, at("m", pr), ask("hi")).expect(t, stoa.CodeModelUnavailable)
-			if log := j.String(); !strings.Contains(log, "left out") || strings.Contains(log, "secret") {
-				t.Errorf("the log says %q", log)
+			if log := out.String(); !strings.Contains(log, "left out") || strings.Contains(log, "secret") {
+				t.Errorf("logged: %q", log)
 			}
 		})
 	}
 }
 
-func TestALocalServerWithoutItsVersionIsHintedAt(t *testing.T) {
+func TestMissingVersionInBaseURLIsHinted(t *testing.T) {
 	fake := fakeup.Start(t)
 	pr := fake.Provider("responses")
 	pr.BaseURL = fake.URL
@@ -199,11 +203,13 @@ func TestALocalServerWithoutItsVersionIsHintedAt(t *testing.T) {
 	}
 }
 
-func TestAFullProviderSendsCallsOnOrAway(t *testing.T) {
-	one, two := fakeup.Start(t), fakeup.Start(t)
+func TestFullProviderFailsOver(t *testing.T) { synctest.Test(t, fullProvider) }
+
+func fullProvider(t *testing.T) {
+	one, two := start(t, "one.test"), start(t, "two.test")
 	a, b := named(one.Provider("messages"), "one"), named(two.Provider("messages"), "two")
 	a.MaxInFlight, b.MaxInFlight = 2, 1
-	p := open(t, quick(a, b))
+	p := openPipe(t, quick(a, b), one, two)
 	m := at("claude-haiku-4-5", a, b)
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -223,8 +229,8 @@ func TestAFullProviderSendsCallsOnOrAway(t *testing.T) {
 	if e := stoa.AsError(r.err); e.RetryAfter != time.Second {
 		t.Errorf("retry after %v", e.RetryAfter)
 	}
-	if d := time.Since(began); d > 100*time.Millisecond {
-		t.Errorf("it was told after %v", d)
+	if d := time.Since(began); d != 0 {
+		t.Errorf("the error came after %v", d)
 	}
 	// A reload keeps count of the calls that run.
 	a.APIKey = "another"
@@ -242,13 +248,15 @@ func TestAFullProviderSendsCallsOnOrAway(t *testing.T) {
 	}
 }
 
-func TestRetriesKeepToTheBudget(t *testing.T) {
+func TestRetriesStayWithinTheBudget(t *testing.T) { synctest.Test(t, retryBudget) }
+
+func retryBudget(t *testing.T) {
 	const calls, share = 60, 12 // a fifth
-	fake := fakeup.Start(t)
+	fake := start(t, "fake.test")
 	pr := fake.Provider("messages")
 	cfg := quick(pr)
 	cfg.Backoff = 400 * time.Millisecond
-	p := open(t, cfg)
+	p := openPipe(t, cfg, fake)
 	m := at("claude-haiku-4-5", pr)
 	// While these run there are calls enough, and all fail at one moment.
 	gate := make(chan struct{})
@@ -283,7 +291,7 @@ func (g gated) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.RoundTripper.RoundTrip(r)
 }
 
-func TestAReloadKeepsWhatDidNotChange(t *testing.T) {
+func TestReloadKeepsUnchangedProviders(t *testing.T) {
 	fake := fakeup.Start(t)
 	a, b := named(fake.Provider("messages"), "one"), named(fake.Provider("messages"), "two")
 	p := open(t, quick(a, b))
@@ -300,15 +308,15 @@ func TestAReloadKeepsWhatDidNotChange(t *testing.T) {
 	collect(t.Context(), p, at("claude-haiku-4-5", a), ask("hi")).expect(t, stoa.CodeModelUnavailable)
 }
 
-func TestCredentialsTroubleIsAnAlarmOnceAMinuteAndNeverTellsTheKey(t *testing.T) {
+func TestRejectedKeyIsOneAlarmAMinute(t *testing.T) {
 	for _, w := range wires {
 		t.Run(w.name, func(t *testing.T) {
 			fake := fakeup.Start(t)
 			pr := fake.Provider(w.name)
 			pr.APIKey = "zz wrong key 0123456789" // OpenAI's formats repeat it in their error
-			var j journal
+			var out testLog
 			cfg := quick(pr)
-			cfg.Logger = j.logger()
+			cfg.Logger = out.logger()
 			p := open(t, cfg)
 			for range 3 {
 				r := collect(t.Context(), p, at(w.model, pr), ask("hi"))
@@ -317,10 +325,10 @@ func TestCredentialsTroubleIsAnAlarmOnceAMinuteAndNeverTellsTheKey(t *testing.T)
 					t.Errorf("refused credentials came to %+v", f)
 				}
 				if strings.Contains(f.Error(), pr.APIKey) {
-					t.Errorf("the error tells the key: %v", f)
+					t.Errorf("the error contains the key: %v", f)
 				}
 			}
-			log := j.String()
+			log := out.String()
 			if n := strings.Count(log, "level=ERROR"); n != 1 {
 				t.Errorf("%d alarms in\n%s", n, log)
 			}
@@ -330,7 +338,7 @@ func TestCredentialsTroubleIsAnAlarmOnceAMinuteAndNeverTellsTheKey(t *testing.T)
 				}
 			}
 			if strings.Contains(log, pr.APIKey) {
-				t.Errorf("the log tells the key:\n%s", log)
+				t.Errorf("the log contains the key:\n%s", log)
 			}
 		})
 	}

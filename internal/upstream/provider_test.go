@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestBaseURLsAreReadAsTheirWritersMeant(t *testing.T) {
+func TestBaseURL(t *testing.T) {
 	tests := []struct{ wire, base, path, want string }{
 		{"messages", "https://a.example", "/v1/messages", "https://a.example/v1/messages"},
 		{"messages", "https://a.example/", "/v1/messages", "https://a.example/v1/messages"},
@@ -46,7 +46,7 @@ func TestBaseURLsAreReadAsTheirWritersMeant(t *testing.T) {
 	}
 }
 
-func TestTheBreakersWindowSurvivesAClockSetBack(t *testing.T) {
+func TestBreakerWindowAfterClockSetBack(t *testing.T) {
 	var b breaker
 	b.slot = time.Now().Add(time.Hour).UnixNano() / int64(breakerSlot)
 	for range breakerFailures {

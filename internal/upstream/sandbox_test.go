@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"stoa/internal/stoa"
@@ -13,7 +14,7 @@ func sandboxModel() stoa.Model {
 	return stoa.Model{ID: "alpha-haiku-4-5", Routes: []stoa.Route{{Provider: "sandbox", Model: "alpha-haiku-4-5", Wire: "sandbox"}}}
 }
 
-func TestTheSandboxIsServedLikeAVendor(t *testing.T) {
+func TestSandboxIsServedLikeAVendor(t *testing.T) {
 	tests := []struct {
 		prompt  string
 		code    stoa.Code
@@ -34,9 +35,9 @@ func TestTheSandboxIsServedLikeAVendor(t *testing.T) {
 	}
 	cfg := quick()
 	cfg.DefaultTimeout = stoa.Timeouts{FirstByte: 50 * time.Millisecond, Idle: 50 * time.Millisecond}
-	p := open(t, cfg)
 	for _, tt := range tests {
-		t.Run(tt.prompt, func(t *testing.T) {
+		inBubble(t, tt.prompt, func(t *testing.T) {
+			p := open(t, cfg)
 			began := time.Now()
 			r := collect(t.Context(), p, sandboxModel(), ask(tt.prompt))
 			r.expect(t, tt.code)
@@ -50,7 +51,7 @@ func TestTheSandboxIsServedLikeAVendor(t *testing.T) {
 	}
 }
 
-func TestTheSandboxSaysForWhomItStands(t *testing.T) {
+func TestSandboxNamesTheModel(t *testing.T) {
 	r := collect(t.Context(), open(t, quick()), sandboxModel(), ask("hello"))
 	r.expect(t, "")
 	if !strings.Contains(r.text, "alpha-haiku-4-5") || len(r.started) != 1 || r.started[0] != "sandbox" {
@@ -58,17 +59,19 @@ func TestTheSandboxSaysForWhomItStands(t *testing.T) {
 	}
 }
 
-func TestFailuresOrderedFromTheSandboxRestNobody(t *testing.T) {
+func TestSandboxFailuresKeepTheCircuitClosed(t *testing.T) {
 	p := open(t, quick())
 	for range 3 * breakerFailures {
 		collect(t.Context(), p, sandboxModel(), ask("fail: 500")).expect(t, stoa.CodeUpstream)
 	}
 	if !p.Healthy(sandboxModel()) {
-		t.Error("the sandbox rests")
+		t.Error("the sandbox's circuit opened")
 	}
 }
 
-func TestLeavingTheSandboxStopsIt(t *testing.T) {
+func TestSandboxStopsWithItsReader(t *testing.T) { synctest.Test(t, sandboxStops) }
+
+func sandboxStops(t *testing.T) {
 	p := open(t, quick())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
