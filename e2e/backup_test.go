@@ -7,13 +7,11 @@ import (
 	"database/sql"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	_ "modernc.org/sqlite"
@@ -24,7 +22,7 @@ import (
 func TestABackupUnderLoadIsExact(t *testing.T) {
 	var l *load
 	v := newVendor(t, func() { l.happened() })
-	h := newHouse(t, v.url, "")
+	h := newServer(t, v.url, "")
 	l = newLoad(h, v)
 	h.start()
 	l.accounts = []*account{h.newAccount(t, "pro", 100_000_000), h.newAccount(t, "free", 100_000_000)}
@@ -68,7 +66,7 @@ func TestABackupUnderLoadIsExact(t *testing.T) {
 	live := calls(h.receipts(t, l.accounts[0].key))
 	last := 0
 	for _, file := range files {
-		other := newHouse(t, v.url, "")
+		other := newServer(t, v.url, "")
 		if out, errOut, code := run(t, "restore", "--data", other.data, file); code != 0 || !strings.Contains(out, "The books are in order.") {
 			t.Fatalf("restore exits with %d: %s%s", code, out, errOut)
 		}
@@ -87,7 +85,7 @@ func TestABackupUnderLoadIsExact(t *testing.T) {
 		}
 		last = n
 		// What is restored is what was there: a beginning of the live books. Only
-		// sessions that were under way go on in the restored house by themselves.
+		// sessions that were running go on in the restored server by themselves.
 		for i, r := range calls(other.receipts(t, l.accounts[0].key)) {
 			if d := cmp.Diff(live[i], r); d != "" {
 				t.Errorf("the restored receipt %d is not the live one:\n%s", i, d)
@@ -101,7 +99,7 @@ func TestABackupUnderLoadIsExact(t *testing.T) {
 		}
 		s := other.ask(context.Background(), l.accounts[0].key, "", object{"model": "auto", "input": "say: at work again"}, nil)
 		if s.end != "completed" {
-			t.Errorf("the restored house answers %+v", s)
+			t.Errorf("the restored server answers %+v", s)
 		}
 		other.stop(t)
 		other.verify(t)
@@ -123,7 +121,7 @@ func calls(all []receipt) (of []receipt) {
 
 func TestARestoreReplacesNothingUnasked(t *testing.T) {
 	v := newVendor(t, nil)
-	h := newHouse(t, v.url, "")
+	h := newServer(t, v.url, "")
 	h.start()
 	file := filepath.Join(t.TempDir(), "backup.tar")
 	if _, errOut, code := run(t, "backup", "--data", h.data, file); code != 0 {
@@ -202,11 +200,11 @@ func TestBackupsOfPostgreSQLAreItsOwn(t *testing.T) {
 	}
 }
 
-// TestTheVerifierFindsEveryForgery: rows are changed behind the house's back, and
-// each time the verifier names what differs.
+// TestTheVerifierFindsEveryForgery: rows are changed in the database file, and each
+// time the verifier names what differs.
 func TestTheVerifierFindsEveryForgery(t *testing.T) {
 	v := newVendor(t, nil)
-	h := newHouse(t, v.url, "")
+	h := newServer(t, v.url, "")
 	h.start()
 	a := h.newAccount(t, "pro", 10_000_000)
 	for range 3 {
@@ -310,7 +308,7 @@ func renamed(t testing.TB, whole []byte, from, to string) []byte {
 // the store is either as it was, or as the backup has it, or refuses to open.
 func TestARestoreThatIsKilledIsDoneAgain(t *testing.T) {
 	v := newVendor(t, nil)
-	h := newHouse(t, v.url, "")
+	h := newServer(t, v.url, "")
 	h.start()
 	a := h.newAccount(t, "pro", 1_000_000)
 	file := filepath.Join(t.TempDir(), "backup.tar")
@@ -325,7 +323,7 @@ func TestARestoreThatIsKilledIsDoneAgain(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		pause(time.Duration(rand.IntN(80_000)) * time.Microsecond)
+		aMoment(500_000)
 		cmd.Process.Kill()
 		cmd.Wait()
 		out, errOut, code := run(t, "ledger", "verify", "--data", h.data)
@@ -337,7 +335,7 @@ func TestARestoreThatIsKilledIsDoneAgain(t *testing.T) {
 			t.Fatalf("after a killed restore: exit %d, %s%s", code, out, errOut)
 		}
 	}
-	t.Logf("%d of 25 were killed in the midst of replacing", interrupted)
+	t.Logf("%d of 25 were killed while they replaced files", interrupted)
 	if _, errOut, code := run(t, "restore", "--data", h.data, "--force", file); code != 0 {
 		t.Fatalf("the restore at last: %d, %s", code, errOut)
 	}

@@ -12,7 +12,7 @@ import (
 	"stoa/internal/fakeup"
 )
 
-// A receipt is a charge as the house tells it.
+// A receipt is a charge as the API returns it.
 type receipt struct {
 	ID    string
 	Model struct {
@@ -51,7 +51,7 @@ func (r receipt) cost() int64 {
 }
 
 // receipts reads all receipts of an account.
-func (h *house) receipts(t testing.TB, key string) []receipt {
+func (h *server) receipts(t testing.TB, key string) []receipt {
 	t.Helper()
 	var all []receipt
 	cursor := ""
@@ -84,8 +84,8 @@ type reconciliation struct {
 	Differences                                                                   []any
 }
 
-// idle reports whether none of the account's agent sessions is under way.
-func (h *house) idle(t testing.TB, a *account) bool {
+// idle reports whether none of the account's agent sessions is queued or running.
+func (h *server) idle(t testing.TB, a *account) bool {
 	t.Helper()
 	if a.agent == "" {
 		return true
@@ -100,28 +100,27 @@ func (h *house) idle(t testing.TB, a *account) bool {
 	return true
 }
 
-// quiet waits until no session of the account is under way, as one is that goes
-// on after a restart, and no credits are held any more.
-func (h *house) quiet(t testing.TB, a *account) credits {
+// quiet asks until no session of the account is queued or running (one may go on
+// after a restart) and no credits are held any more.
+func (h *server) quiet(t testing.TB, a *account) credits {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), safetyNet)
+	defer cancel()
 	var c credits
-	for range 1000 {
+	for ctx.Err() == nil {
 		idle := h.idle(t, a)
 		h.get(t, a.key, "/credits", &c)
 		if idle && c.HeldMicro == 0 {
 			return c
 		}
-		<-tick.C
 	}
 	t.Errorf("account %s: %d micro-credits are held although nothing runs", a.id, c.HeldMicro)
 	return c
 }
 
 // checkConservation holds an account's credits against its receipts at a moment
-// when nothing runs (invariants 1 and 6), and gives the receipts.
-func (h *house) checkConservation(t testing.TB, a *account) []receipt {
+// when nothing runs (invariants 1 and 6), and returns the receipts.
+func (h *server) checkConservation(t testing.TB, a *account) []receipt {
 	t.Helper()
 	c := h.quiet(t, a)
 	if c.AvailableMicro < 0 {
@@ -182,7 +181,7 @@ func markOf(prompt string) string {
 	return ""
 }
 
-func (h *house) newAudit(t testing.TB, records map[string]*record, served []fakeup.Served) *audit {
+func (h *server) newAudit(t testing.TB, records map[string]*record, served []fakeup.Served) *audit {
 	t.Helper()
 	a := &audit{records: records, receipts: map[*account][]receipt{}, served: map[string][]fakeup.Served{}, prices: map[string][3]int64{}}
 	for _, s := range served {
@@ -259,7 +258,7 @@ func (a *audit) check(t testing.TB) {
 	}
 	for mark, list := range byMark {
 		if a.records[mark] == nil {
-			t.Errorf("nobody made the call %q that was charged: %+v", mark, list)
+			t.Errorf("no caller made the call %q that was charged: %+v", mark, list)
 		}
 	}
 }
@@ -322,7 +321,7 @@ func (a *audit) checkReceipt(acc *account, r receipt) error {
 }
 
 // verify runs "stoa ledger verify" on the store.
-func (h *house) verify(t testing.TB) {
+func (h *server) verify(t testing.TB) {
 	t.Helper()
 	args := []string{"ledger", "verify", "--data", h.data}
 	if h.postgres != "" {
@@ -333,8 +332,8 @@ func (h *house) verify(t testing.TB) {
 	}
 }
 
-// grant tops an account up once, however often it has to ask.
-func (h *house) grant(ctx context.Context, a *account, amount int64, ref string) error {
+// grant tops an account up once, however often the request has to be repeated.
+func (h *server) grant(ctx context.Context, a *account, amount int64, ref string) error {
 	for {
 		status, err := h.call(ctx, http.MethodPost, ownerKey, "/accounts/"+a.id+"/grants",
 			object{"amountMicro": amount, "reason": "top-up", "externalRef": ref}, nil)

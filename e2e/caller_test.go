@@ -16,7 +16,7 @@ import (
 	"stoa/internal/sse"
 )
 
-// usage is what a caller is told a reply took.
+// usage is the usage that a reply reports.
 type usage struct {
 	Input  int64 `json:"input_tokens"`
 	Output int64 `json:"output_tokens"`
@@ -31,15 +31,15 @@ type seen struct {
 	replayed bool
 	charge   int64 // stoa-charge-micro of a whole reply; -1: not told
 
-	id      string
-	model   string
-	end     string // completed, incomplete, failed; empty: the end was not seen
-	text    string
-	usage   usage
-	deltas  int
-	broken  error // the connection broke, or the caller left
-	clientDisconnected  bool  // the caller left
-	refused bool  // nobody listened: nothing was asked
+	id                 string
+	model              string
+	end                string // completed, incomplete, failed; empty: the end was not seen
+	text               string
+	usage              usage
+	deltas             int
+	broken             error // the connection broke, or the caller left
+	clientDisconnected bool  // the caller left
+	refused            bool  // the connection was refused: no request was sent
 }
 
 // done reports whether the caller has a finished reply.
@@ -47,9 +47,9 @@ func (s seen) done() bool { return s.end == "completed" || s.end == "incomplete"
 
 type object = map[string]any
 
-// ask makes one request of the model endpoint. delta is told of each delta of a
-// stream, and may be nil.
-func (h *house) ask(ctx context.Context, key, idempotencyKey string, body object, delta func(n int)) seen {
+// ask makes one request to the model endpoint. delta is called with the number of
+// each delta of a stream, and may be nil.
+func (h *server) ask(ctx context.Context, key, idempotencyKey string, body object, delta func(n int)) seen {
 	s := seen{charge: -1}
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -176,14 +176,14 @@ func (s *seen) stream(ctx context.Context, body io.Reader, delta func(int)) {
 	}
 }
 
-// call makes one request of the control plane; it gives the status, 0 where no
+// call makes one request to the control plane and returns the status, 0 where no
 // reply came.
-func (h *house) call(ctx context.Context, method, key, path string, body, into any) (int, error) {
+func (h *server) call(ctx context.Context, method, key, path string, body, into any) (int, error) {
 	return h.callOnce(ctx, method, key, "", path, body, into)
 }
 
 // callOnce is call under an idempotency key.
-func (h *house) callOnce(ctx context.Context, method, key, idempotencyKey, path string, body, into any) (int, error) {
+func (h *server) callOnce(ctx context.Context, method, key, idempotencyKey, path string, body, into any) (int, error) {
 	var text io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
@@ -223,8 +223,8 @@ func (h *house) callOnce(ctx context.Context, method, key, idempotencyKey, path 
 	return res.StatusCode, json.Unmarshal(all, into)
 }
 
-// get is [house.call] where the test cannot go on without the reply.
-func (h *house) get(t testing.TB, key, path string, into any) {
+// get is [server.call] where the test cannot go on without the reply.
+func (h *server) get(t testing.TB, key, path string, into any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -233,7 +233,7 @@ func (h *house) get(t testing.TB, key, path string, into any) {
 	}
 }
 
-// An account is a customer of the house.
+// An account is a customer of the service.
 type account struct {
 	id, key, plan string
 	granted       int64
@@ -245,8 +245,8 @@ type account struct {
 	agent string // its id; empty: there is none
 }
 
-// newAgent gives the account an agent.
-func (h *house) newAgent(t testing.TB, a *account) {
+// newAgent creates an agent of the account.
+func (h *server) newAgent(t testing.TB, a *account) {
 	t.Helper()
 	var me struct{ DefaultSpaceID string }
 	h.get(t, a.key, "/users/me", &me)
@@ -259,8 +259,8 @@ func (h *house) newAgent(t testing.TB, a *account) {
 	a.agent = made.ID
 }
 
-// newCappedKey gives the account a key with a daily cap, in micro-credits.
-func (h *house) newCappedKey(t testing.TB, a *account, perDay int64) {
+// newCappedKey creates a key of the account with a daily cap, in micro-credits.
+func (h *server) newCappedKey(t testing.TB, a *account, perDay int64) {
 	t.Helper()
 	var made struct{ ID, Secret string }
 	_, err := h.call(context.Background(), http.MethodPost, ownerKey, "/accounts/"+a.id+"/keys",
@@ -271,8 +271,8 @@ func (h *house) newCappedKey(t testing.TB, a *account, perDay int64) {
 	a.cappedKey, a.cappedID, a.cap = made.Secret, made.ID, perDay
 }
 
-// newAccount makes an account with that much granted, in micro-credits.
-func (h *house) newAccount(t testing.TB, plan string, grant int64) *account {
+// newAccount creates an account with that much granted, in micro-credits.
+func (h *server) newAccount(t testing.TB, plan string, grant int64) *account {
 	t.Helper()
 	var made struct {
 		ID  string
@@ -289,7 +289,7 @@ func (h *house) newAccount(t testing.TB, plan string, grant int64) *account {
 }
 
 // text reads a resource that is no JSON.
-func (h *house) text(t testing.TB, key, path string) string {
+func (h *server) text(t testing.TB, key, path string) string {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, h.url+"/api/v1"+path, nil)
 	if err != nil {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,13 +14,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // TestCommands runs the scripts in testdata/cli: the real command line against a
-// real server, which is served by the sandbox. Each script has a house of its
+// real server, which is served by the sandbox. Each script has a server of its
 // own. Beside the usual commands there are "exits CODE COMMAND...", which wants
 // that exit code, and "keep NAME", which keeps what was printed as a variable.
 func TestCommands(t *testing.T) {
@@ -37,7 +37,7 @@ func TestCommands(t *testing.T) {
 				return err
 			}
 			data := filepath.Join(env.WorkDir, ".data")
-			url, stop, err := sandboxHouse(program, data)
+			url, stop, err := sandboxServer(program, data)
 			if err != nil {
 				return err
 			}
@@ -87,8 +87,8 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
-// sandboxHouse starts a server of its own process and gives its address.
-func sandboxHouse(program, data string) (url string, stop func(), err error) {
+// sandboxServer starts a server in a process of its own and returns its URL.
+func sandboxServer(program, data string) (url string, stop func(), err error) {
 	cmd := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--data", data)
 	cmd.Env = []string{asProgram + "=server", "STOA_BOOTSTRAP_KEY=" + ownerKey, "PATH=" + os.Getenv("PATH")}
 	stdin, err := cmd.StdinPipe()
@@ -126,7 +126,7 @@ func sandboxHouse(program, data string) (url string, stop func(), err error) {
 // Ctrl-C stops a reply half-way: what came is printed. It ends respond, with the
 // exit code that says so, and leaves a chat at its next line.
 func TestCtrlCStopsAReply(t *testing.T) {
-	url, stop, err := sandboxHouse(self(t), filepath.Join(t.TempDir(), "data"))
+	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,18 +154,21 @@ func TestCtrlCStopsAReply(t *testing.T) {
 	})
 }
 
-// A typing is a command line that somebody sits at.
+// A typing is a command whose input is written and whose output is read while it
+// runs.
 type typing struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	out  io.Reader
-	late *time.Timer
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out io.Reader
+	ctx context.Context
 }
 
 func startTyping(t *testing.T, url string, args ...string) *typing {
 	t.Helper()
-	p := &typing{t: t, cmd: exec.Command(self(t), args...)}
+	ctx, cancel := context.WithTimeout(t.Context(), safetyNet)
+	t.Cleanup(cancel)
+	p := &typing{t: t, cmd: exec.CommandContext(ctx, self(t), args...), ctx: ctx} // killed when ctx ends
 	p.cmd.Env = []string{asProgram + "=command", "STOA_BASE_URL=" + url, "STOA_API_KEY=" + ownerKey}
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -177,11 +180,10 @@ func startTyping(t *testing.T, url string, args ...string) *typing {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p.late = time.AfterFunc(20*time.Second, func() { p.cmd.Process.Kill() })
 	return p
 }
 
-// sees wants that to be printed next.
+// sees checks that this text is printed next.
 func (p *typing) sees(text string) {
 	p.t.Helper()
 	got := make([]byte, len(text))
@@ -190,12 +192,12 @@ func (p *typing) sees(text string) {
 	}
 }
 
-// ends gives what is printed to the end, and the exit code.
+// ends returns what is printed until the end, and the exit code.
 func (p *typing) ends() (rest string, code int) {
 	p.t.Helper()
 	b, _ := io.ReadAll(p.out)
 	p.cmd.Wait()
-	if !p.late.Stop() {
+	if p.ctx.Err() != nil {
 		p.t.Fatal("it does not end")
 	}
 	return string(b), p.cmd.ProcessState.ExitCode()

@@ -19,7 +19,7 @@ func TestTheOfficialJavaScriptClient(t *testing.T) {
 		t.Skip("run npm ci in e2e/openai-js first")
 	}
 	f := fakeup.Start(t)
-	h := newHouse(t, f.URL, "")
+	h := newServer(t, f.URL, "")
 	h.start()
 	poor := h.newAccount(t, "free", 0)
 	cmd := exec.CommandContext(t.Context(), node, "--test", "client.test.mjs")

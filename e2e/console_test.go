@@ -18,7 +18,7 @@ import (
 
 // TestTheConsoleOnARealService does in a browser what an owner does first:
 // an agent, a session, a schedule that is run at once, an embed. The pages' own
-// tests, with all their looks, stand in internal/web on a stub.
+// tests, with all their appearance, are in internal/web on a stub.
 func TestTheConsoleOnARealService(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a browser takes long to start")
@@ -33,7 +33,7 @@ func TestTheConsoleOnARealService(t *testing.T) {
 	if browser == "" {
 		t.Skip("no Chromium or Chrome is installed: the console was not tried")
 	}
-	url, stop, err := sandboxHouse(self(t), filepath.Join(t.TempDir(), "data"))
+	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func (p page) shot(name string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll("real house "+name, " ", "-")+".png"), picture, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll("real service "+name, " ", "-")+".png"), picture, 0o644); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -53,7 +54,7 @@ func TestBooksAreExactThroughKillsOnPostgreSQL(t *testing.T) {
 func crash(t *testing.T, postgres, settings string, kills int) {
 	var l *load
 	v := newVendor(t, func() { l.happened() })
-	h := newHouse(t, v.url, settings)
+	h := newServer(t, v.url, settings)
 	h.postgres = postgres
 	l = newLoad(h, v)
 	h.start()
@@ -61,7 +62,7 @@ func crash(t *testing.T, postgres, settings string, kills int) {
 		h.newAccount(t, "pro", 500_000_000),
 		h.newAccount(t, "pro", 500_000_000),
 		h.newAccount(t, "free", 500_000_000),
-		h.newAccount(t, "pro", 30_000), // lives from hand to mouth, by top-ups
+		h.newAccount(t, "pro", 30_000), // so little that it depends on top-ups
 	}
 	h.newCappedKey(t, l.accounts[1], 6_000)
 	h.newAgent(t, l.accounts[0])
@@ -81,10 +82,10 @@ func crash(t *testing.T, postgres, settings string, kills int) {
 		if i%10 == 9 { // some die before they take their first request
 			h.kill()
 			h.spawn()
-			pause(time.Duration(rand.IntN(60_000)) * time.Microsecond)
+			aMoment(400_000)
 		} else {
 			l.happens(t, 1+rand.IntN(300))
-			pause(time.Duration(rand.IntN(4_000)) * time.Microsecond)
+			aMoment(20_000)
 		}
 		if i == kills/2 {
 			early = h.receipts(t, l.accounts[0].key)
@@ -101,7 +102,7 @@ func crash(t *testing.T, postgres, settings string, kills int) {
 	t.Logf("%d kills in %v; %s", kills, took.Round(time.Millisecond), l.tally())
 	checkUnchanged(t, early, audit.receipts[l.accounts[0]])
 	if code := h.stop(t); code != 0 {
-		t.Errorf("the last life exits with %d", code)
+		t.Errorf("the last process exits with %d", code)
 	}
 	h.verify(t)
 }
@@ -126,32 +127,33 @@ func checkUnchanged(t *testing.T, early, late []receipt) {
 // happens waits until n more events have happened at the callers or the vendor.
 func (l *load) happens(t testing.TB, n int) {
 	t.Helper()
-	stalled := time.NewTimer(20 * time.Second)
-	defer stalled.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), safetyNet)
+	defer cancel()
 	for len(l.events) > 0 { // of before
 		<-l.events
 	}
 	for range n {
 		select {
 		case <-l.events:
-		case <-stalled.C:
+		case <-ctx.Done():
 			t.Fatalf("the load has stalled; %s", l.h.describe())
 		}
 	}
 }
 
-// describe is what is known of a house that does not move.
-func (h *house) describe() string {
+// describe returns what is known of a server that does not react.
+func (h *server) describe() string {
 	l := h.current()
 	if l == nil {
 		return "no server runs"
 	}
-	return fmt.Sprintf("the server's last words: %q", l.tail(5))
+	return fmt.Sprintf("the server's last lines: %q", l.tail(5))
 }
 
-// pause lets a random moment come; nothing is waited for.
-func pause(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	<-t.C
+// aMoment yields to the scheduler up to that many times, so that a kill comes at
+// a random moment. Nothing is waited for.
+func aMoment(yields int) {
+	for range rand.IntN(yields) {
+		runtime.Gosched()
+	}
 }

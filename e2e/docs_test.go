@@ -32,17 +32,17 @@ func snippets(t *testing.T, page string) []snippet {
 	return all
 }
 
-// A desk is where snippets are run: a house that stands, with its address and a
-// key in the environment.
-type desk struct {
+// A shell is where snippets are run: a directory, and an environment with the
+// address of a running server and a key.
+type shell struct {
 	url string
 	env []string
 	dir string
 }
 
-func newDesk(t *testing.T, url string) *desk {
+func newShell(t *testing.T, url string) *shell {
 	t.Helper()
-	d := &desk{url: url, dir: t.TempDir()}
+	d := &shell{url: url, dir: t.TempDir()}
 	bin := filepath.Join(d.dir, "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)
@@ -56,19 +56,19 @@ func newDesk(t *testing.T, url string) *desk {
 	return d
 }
 
-// sandboxDesk is one before a house that the sandbox serves.
-func sandboxDesk(t *testing.T) *desk {
+// sandboxShell returns a shell for a new server that the sandbox serves.
+func sandboxShell(t *testing.T) *shell {
 	t.Helper()
-	url, stop, err := sandboxHouse(self(t), filepath.Join(t.TempDir(), "data"))
+	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	return newDesk(t, url)
+	return newShell(t, url)
 }
 
-// try runs a program in a directory and gives all that it printed.
-func (d *desk) try(t *testing.T, dir, program string, args ...string) (string, error) {
+// try runs a program in a directory and returns all that it printed.
+func (d *shell) try(t *testing.T, dir, program string, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -79,7 +79,7 @@ func (d *desk) try(t *testing.T, dir, program string, args ...string) (string, e
 }
 
 // run is try for what has to work and to print something.
-func (d *desk) run(t *testing.T, dir, program string, args ...string) string {
+func (d *shell) run(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	out, err := d.try(t, dir, program, args...)
 	if err != nil {
@@ -101,7 +101,7 @@ func tool(t *testing.T, name string) string {
 	return path
 }
 
-func (d *desk) file(t *testing.T, name, text string) string {
+func (d *shell) file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(d.dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -110,7 +110,7 @@ func (d *desk) file(t *testing.T, name, text string) string {
 	return path
 }
 
-func (d *desk) shell(t *testing.T, text string) string {
+func (d *shell) bash(t *testing.T, text string) string {
 	t.Helper()
 	bash := tool(t, "bash")
 	if strings.Contains(text, "curl") {
@@ -121,7 +121,7 @@ func (d *desk) shell(t *testing.T, text string) string {
 
 // node runs a module beside the packages of e2e/openai-js. It lies in a folder
 // there, because packages are looked for from the module's own place upward.
-func (d *desk) node(t *testing.T, text string) (string, error) {
+func (d *shell) node(t *testing.T, text string) (string, error) {
 	t.Helper()
 	program := tool(t, "node")
 	for _, m := range regexp.MustCompile(`from "((?:@[\w-]+/)?[\w-]+)`).FindAllStringSubmatch(text, -1) {
@@ -141,7 +141,7 @@ func (d *desk) node(t *testing.T, text string) (string, error) {
 }
 
 // golang runs a program in the module of e2e/openai-go, which has the library.
-func (d *desk) golang(t *testing.T, text string) string {
+func (d *shell) golang(t *testing.T, text string) string {
 	t.Helper()
 	program := tool(t, "go")
 	list := exec.CommandContext(t.Context(), program, "list", "github.com/openai/openai-go/v3")
@@ -164,11 +164,11 @@ func TestDocsClients(t *testing.T) {
 			name += " with " + lib[1]
 		}
 		t.Run(name, func(t *testing.T) {
-			d := sandboxDesk(t)
+			d := sandboxShell(t)
 			var out string
 			switch s.language {
 			case "sh":
-				out = d.shell(t, s.text)
+				out = d.bash(t, s.text)
 			case "go":
 				out = d.golang(t, s.text)
 			case "js":
@@ -183,9 +183,9 @@ func TestDocsClients(t *testing.T) {
 				}
 				out = d.run(t, d.dir, tool(t, "python3"), d.file(t, "main.py", s.text))
 			default:
-				t.Fatalf("snippet %d is in %q, which nobody runs", i, s.language)
+				t.Fatalf("snippet %d is in %q, which this test cannot run", i, s.language)
 			}
-			// The sandbox quotes the last message, so what was asked last is heard.
+			// The sandbox quotes the last message, so the last question is in the reply.
 			asked := regexp.MustCompile(`Why is the sky blue\?|And at dusk\?`).FindAllString(s.text, -1)
 			if last := asked[len(asked)-1]; !strings.Contains(strings.Join(deltas(out), ""), last) {
 				t.Errorf("no reply to %q came:\n%s", last, out)
@@ -194,7 +194,7 @@ func TestDocsClients(t *testing.T) {
 	}
 }
 
-// deltas gives what was printed with the texts of events joined, so that a reply
+// deltas returns what was printed and the texts of events joined, so that a reply
 // can be found in a stream too.
 func deltas(out string) []string {
 	parts := []string{out}
@@ -210,7 +210,7 @@ func TestStoredReplyReferencesAreRefused(t *testing.T) {
 		if !strings.Contains(s.text, "store: false") {
 			continue
 		}
-		out, err := sandboxDesk(t).node(t, strings.Replace(s.text, "store: false", "store: true", 1))
+		out, err := sandboxShell(t).node(t, strings.Replace(s.text, "store: false", "store: true", 1))
 		if !strings.Contains(out, "Items are not stored here") {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -220,12 +220,12 @@ func TestStoredReplyReferencesAreRefused(t *testing.T) {
 }
 
 func TestDocsQuickstart(t *testing.T) {
-	d := sandboxDesk(t)
+	d := sandboxShell(t)
 	var script strings.Builder
 	n := 0
 	for _, s := range snippets(t, "docs/quickstart.md") {
 		if s.language != "sh" {
-			t.Fatalf("a snippet is in %q, which nobody runs", s.language)
+			t.Fatalf("a snippet is in %q, which this test cannot run", s.language)
 		}
 		script.WriteString(s.text)
 		n++
@@ -233,7 +233,7 @@ func TestDocsQuickstart(t *testing.T) {
 	if n < 4 {
 		t.Fatalf("the page has %d snippets; the test reads it wrongly", n)
 	}
-	out := d.shell(t, script.String())
+	out := d.bash(t, script.String())
 	for _, want := range []string{`"object":"response"`, "Why is the sky blue?", "resp_", "Available", "Balanced", "Hello"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q was not printed:\n%s", want, out)
@@ -243,9 +243,9 @@ func TestDocsQuickstart(t *testing.T) {
 
 func TestDocsConnectAVendor(t *testing.T) {
 	f := fakeup.Start(t)
-	h := newHouse(t, f.URL, "")
+	h := newServer(t, f.URL, "")
 	h.start()
-	d := newDesk(t, h.url)
+	d := newShell(t, h.url)
 	d.env = append(d.env, "ANTHROPIC_API_KEY=a-key", "GEMINI_API_KEY=a-key")
 	var out strings.Builder
 	n := 0
@@ -255,9 +255,9 @@ func TestDocsConnectAVendor(t *testing.T) {
 		case "yaml":
 			d.run(t, d.dir, self(t), "config", "check", "--config", d.file(t, "stoa.yaml", s.text))
 		case "sh":
-			out.WriteString(d.shell(t, s.text))
+			out.WriteString(d.bash(t, s.text))
 		default:
-			t.Fatalf("a snippet is in %q, which nobody runs", s.language)
+			t.Fatalf("a snippet is in %q, which this test cannot run", s.language)
 		}
 	}
 	if n < 4 {
@@ -273,10 +273,9 @@ func TestDocsConnectAVendor(t *testing.T) {
 	}
 }
 
-// The README shows the JavaScript client at the address that a house has by
-// itself.
+// The README shows the JavaScript client at the default address of a server.
 func TestReadme(t *testing.T) {
-	d := sandboxDesk(t)
+	d := sandboxShell(t)
 	for _, s := range snippets(t, "README.md") {
 		if s.language != "js" {
 			continue
@@ -303,7 +302,7 @@ func TestConsoleSnippetsRun(t *testing.T) {
 	for name, call := range calls {
 		for _, kind := range []string{"curl", "go", "javascript"} {
 			t.Run(name+" as "+kind, func(t *testing.T) {
-				d := sandboxDesk(t)
+				d := sandboxShell(t)
 				write := string(bundle.OutputFiles[0].Contents) + "\nprocess.stdout.write(" + kind + "(" + call + ", " + `"` + d.url + `"));`
 				text, err := d.node(t, write)
 				if err != nil {
@@ -312,7 +311,7 @@ func TestConsoleSnippetsRun(t *testing.T) {
 				var out string
 				switch kind {
 				case "curl":
-					out = strings.ReplaceAll(d.shell(t, text), `\"`, `"`)
+					out = strings.ReplaceAll(d.bash(t, text), `\"`, `"`)
 				case "go":
 					out = d.golang(t, text)
 				case "javascript":

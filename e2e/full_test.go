@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// TestAFullDiskChargesNobodyWrongly lets the server run into a limit of what it
-// may write, under load. Who is refused then pays nothing, nobody is told of a
-// reply that has no charge, and with room again all goes on.
+// TestAFullDiskChargesNobodyWrongly lets the server reach a limit of what it may
+// write, under load. Calls that are refused then are free, no caller sees a reply
+// that has no charge, and with disk space again everything goes on.
 func TestAFullDiskChargesNobodyWrongly(t *testing.T) {
 	var l *load
 	v := newVendor(t, func() { l.happened() })
-	h := newHouse(t, v.url, "")
+	h := newServer(t, v.url, "")
 	l = newLoad(h, v)
 	h.start()
 	l.accounts = []*account{h.newAccount(t, "pro", 100_000_000), h.newAccount(t, "free", 100_000_000)}
@@ -28,14 +28,14 @@ func TestAFullDiskChargesNobodyWrongly(t *testing.T) {
 		defer close(ended)
 		l.run(ctx, callers)
 	}()
-	for l.refusedForRoom() < 30 {
+	for l.refusedForSpace() < 30 {
 		l.happens(t, 20)
 	}
-	// It still answers who only reads, and says what is wrong to who does not.
+	// Reads still work, and writes are refused with the reason.
 	var c credits
 	h.get(t, l.accounts[0].key, "/credits", &c)
-	if status, err := h.call(ctx, http.MethodPost, ownerKey, "/accounts", object{"name": "no room"}, nil); status != http.StatusInsufficientStorage && status != http.StatusInternalServerError {
-		t.Errorf("a new account without room: %d, %v", status, err)
+	if status, err := h.call(ctx, http.MethodPost, ownerKey, "/accounts", object{"name": "no space"}, nil); status != http.StatusInsufficientStorage && status != http.StatusInternalServerError {
+		t.Errorf("a new account without disk space: %d, %v", status, err)
 	}
 	h.kill()
 	h.maxFile = 0
@@ -44,13 +44,13 @@ func TestAFullDiskChargesNobodyWrongly(t *testing.T) {
 	stop()
 	<-ended
 	l.finish(t)
-	t.Logf("%d calls were refused for want of room; %s", l.refusedForRoom(), l.tally())
+	t.Logf("%d calls were refused for want of disk space; %s", l.refusedForSpace(), l.tally())
 	h.stop(t)
 	h.verify(t)
 }
 
-// refusedForRoom counts calls that failed inside the service.
-func (l *load) refusedForRoom() (n int) {
+// refusedForSpace counts calls that failed inside the service.
+func (l *load) refusedForSpace() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.records {

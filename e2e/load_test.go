@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,7 +18,7 @@ import (
 
 // A load is callers of every kind, working until they are told to stop.
 type load struct {
-	h        *house
+	h        *server
 	vendor   *vendor
 	accounts []*account
 	events   chan struct{} // something happened at a caller or at the vendor
@@ -26,11 +27,11 @@ type load struct {
 
 	mu      sync.Mutex
 	records map[string]*record
-	faults  []string // what a caller saw that nobody may see
+	faults  []string // what a caller saw that no caller may see
 	tops    int
 }
 
-// A vendor is the fake vendor, which tells the load what happens there.
+// A vendor is the fake provider, which reports to the load what happens there.
 type vendor struct {
 	*fakeup.Handler
 	url string
@@ -62,14 +63,14 @@ var models = []string{
 	"delta-v4-flash", "delta-v4-pro", "auto", "auto",
 }
 
-func newLoad(h *house, v *vendor, accounts ...*account) *load {
+func newLoad(h *server, v *vendor, accounts ...*account) *load {
 	return &load{h: h, vendor: v, accounts: accounts, events: make(chan struct{}, 1024), records: map[string]*record{}}
 }
 
 func (l *load) happened() {
 	select {
 	case l.events <- struct{}{}:
-	default: // nobody counts that fast
+	default: // the reader is slower; it needs no exact number
 	}
 }
 
@@ -111,8 +112,8 @@ func (l *load) saw(r *record, s seen) {
 	l.happened()
 }
 
-// orders gives a prompt; half of them last long enough to be killed in their
-// midst.
+// orders returns a random prompt; half of them last long enough to be killed
+// half-way.
 func orders() string {
 	switch rand.IntN(10) {
 	case 0:
@@ -129,7 +130,7 @@ func orders() string {
 	return fmt.Sprintf("tokens: %d", 1+rand.IntN(20))
 }
 
-// failing gives a prompt that no vendor serves to the end.
+// failing returns a prompt that no provider serves to the end.
 func failing() string {
 	return []string{
 		"fail: 500", "fail: 529", "fail: 503 after 3\ntokens: 9", "cut: 2\ntokens: 9", "cut: 0",
@@ -152,14 +153,14 @@ func (l *load) one(ctx context.Context) {
 		l.once(a, orders(), false, nil)
 	case kind < 44: // streamed
 		l.once(a, orders(), true, nil)
-	case kind < 56: // hang-up in a stream
+	case kind < 56: // disconnects during a stream
 		after := rand.IntN(6)
 		l.once(a, "slow: 2ms\ntokens: 40", true, func(n int, leave func()) {
 			if n > after {
 				leave()
 			}
 		})
-	case kind < 62: // hang-up at any moment, whole or streamed
+	case kind < 62: // disconnects at any moment, whole or streamed
 		l.leaving(a, rand.IntN(2) == 0)
 	case kind < 65 && a.cappedKey != "":
 		// The prompt is long enough that the fake, which counts all of a request's
@@ -214,9 +215,11 @@ func (l *load) untilAnswered(ctx context.Context, a *account) {
 	r := l.record(a, "key-")
 	body := l.body(r, orders(), rand.IntN(2) == 0)
 	answered := 0
-	for began := time.Now(); time.Since(began) < 3*time.Minute; {
+	limit, cancel := context.WithTimeout(context.Background(), safetyNet)
+	defer cancel()
+	for limit.Err() == nil {
 		attempt, leave := context.WithTimeout(context.Background(), 60*time.Second)
-		if rand.IntN(5) == 0 { // an impatient attempt
+		if rand.IntN(5) == 0 { // the caller of this attempt leaves early
 			leave()
 			attempt, leave = context.WithTimeout(context.Background(), time.Duration(rand.IntN(20_000))*time.Microsecond)
 		}
@@ -233,14 +236,14 @@ func (l *load) untilAnswered(ctx context.Context, a *account) {
 		case s.refused:
 			l.h.await(ctx)
 		case s.code == "idempotency_in_progress":
-			l.breathe()
+			runtime.Gosched() // the request itself took its time
 		}
 	}
 	l.fault("%s was never answered under its key; at last: %+v", r.mark, r.attempts[len(r.attempts)-3:])
 }
 
-// session starts a session of the account's agent, once however often it has to
-// ask, and follows it to where it stops.
+// session starts one session of the account's agent, however often the request
+// has to be repeated, and follows it until it stops.
 func (l *load) session(ctx context.Context, a *account) {
 	r := l.record(a, "session-")
 	r.session = true
@@ -282,14 +285,7 @@ func (l *load) session(ctx context.Context, a *account) {
 	l.saw(r, told)
 }
 
-// breathe waits for something to happen, or a moment.
-func (l *load) breathe() {
-	t := time.NewTimer(20 * time.Millisecond)
-	defer t.Stop()
-	<-t.C
-}
-
-// topUp grants credits under a reference, until it is told that it did.
+// topUp grants credits under a reference, until a reply confirms it.
 func (l *load) topUp(ctx context.Context, a *account) {
 	const amount = 50_000
 	l.mu.Lock()
@@ -366,6 +362,6 @@ func (l *load) tally() string {
 			}
 		}
 	}
-	return fmt.Sprintf("%d calls: %d replies, %d replays, %d failures, %d hang-ups, %d cut by a kill, %d not connected, %d without credits, %d above a key's cap; %d sessions, %d failed ones; %d top-ups; the vendor saw %d requests",
+	return fmt.Sprintf("%d calls: %d replies, %d replays, %d failures, %d disconnects, %d cut by a kill, %d not connected, %d without credits, %d above a key's cap; %d sessions, %d failed ones; %d top-ups; the vendor saw %d requests",
 		calls, completed, replayed, failed, clientDisconnected, cut, refused, quota, budget, sessions, unfinished, l.tops, len(l.vendor.Served()))
 }

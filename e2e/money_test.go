@@ -36,7 +36,7 @@ func only(t testing.TB, all []receipt, mark string) receipt {
 // hundred at once.
 func TestNobodyOverspends(t *testing.T) {
 	v := newVendor(t, nil)
-	h := newHouse(t, v.url, "")
+	h := newServer(t, v.url, "")
 	h.start()
 	ask := func(a *account, mark string) seen {
 		return h.ask(context.Background(), a.key, "", object{
@@ -102,7 +102,7 @@ func TestNobodyOverspends(t *testing.T) {
 // TestALowBalanceShortensTheReply instead of overdrawing the account.
 func TestALowBalanceShortensTheReply(t *testing.T) {
 	v := newVendor(t, nil)
-	h := newHouse(t, v.url, "")
+	h := newServer(t, v.url, "")
 	h.start()
 	prices := h.newAudit(t, nil, nil).prices
 	for wire, model := range wires {
@@ -123,18 +123,17 @@ func TestALowBalanceShortensTheReply(t *testing.T) {
 	}
 }
 
-// TestAHangUpIsCancelledAndChargedForWhatWasMade, on every wire, streamed and
+// TestADisconnectIsCancelledAndCharged, on every wire, streamed and
 // whole; before the vendor has answered it is free.
-func TestAHangUpIsCancelledAndChargedForWhatWasMade(t *testing.T) {
+func TestADisconnectIsCancelledAndCharged(t *testing.T) {
 	v := newVendor(t, nil)
-	h := newHouse(t, v.url, "")
+	h := newServer(t, v.url, "")
 	h.start()
 	a := h.newAccount(t, "pro", 1_000_000_000)
 	for wire, model := range wires {
 		for _, stream := range []bool{true, false} {
 			mark := fmt.Sprintf("left-%s-%v", wire, stream)
 			ctx, leave := context.WithCancel(context.Background())
-			var leftAt time.Time
 			done := make(chan seen, 1)
 			go func() {
 				done <- h.ask(ctx, a.key, "", object{"model": model, "user": mark, "stream": stream, "input": "mark: " + mark + "\nslow: 10ms\ntokens: 5000"}, nil)
@@ -143,13 +142,12 @@ func TestAHangUpIsCancelledAndChargedForWhatWasMade(t *testing.T) {
 				s := of(all, mark)
 				return s != nil && s.Deltas >= 5
 			})
-			leftAt = time.Now()
 			leave()
 			<-done
 			ended := v.Wait(t, "the vendor to be left", func(all []fakeup.Served) bool { return !of(all, mark).EndedAt.IsZero() })
 			s := of(ended, mark)
-			if s.DisconnectedAt.IsZero() || s.DisconnectedAt.Sub(leftAt) > 2*time.Second {
-				t.Errorf("%s: the vendor was left %v after its caller left", mark, s.DisconnectedAt.Sub(leftAt))
+			if s.DisconnectedAt.IsZero() || s.Deltas > 2500 {
+				t.Errorf("%s: the provider was cancelled after %d of 5000 deltas, at %v", mark, s.Deltas, s.DisconnectedAt)
 			}
 			r := only(t, h.checkConservation(t, a), mark)
 			if r.Status != "cancelled" || !r.Estimated || r.CreditsMicro == 0 || r.CreditsMicro != r.cost() {
@@ -176,7 +174,7 @@ func TestAHangUpIsCancelledAndChargedForWhatWasMade(t *testing.T) {
 		}
 	}
 
-	// Under a key a hang-up cancels nothing: the call is finished, charged once,
+	// Under a key a disconnect cancels nothing: the call is finished, charged once,
 	// and told to whoever comes back.
 	keyed := object{"model": "alpha-haiku-4-5", "user": "keyed", "stream": true, "input": "mark: keyed\nslow: 2ms\ntokens: 60"}
 	ctx, leave = context.WithCancel(context.Background())
@@ -187,10 +185,11 @@ func TestAHangUpIsCancelledAndChargedForWhatWasMade(t *testing.T) {
 	})
 	leave()
 	v.Wait(t, "the vendor to finish", func(all []fakeup.Served) bool { return of(all, "keyed").Completed })
-	for again := range 200 {
+	limit, cancel := context.WithTimeout(t.Context(), safetyNet)
+	defer cancel()
+	for again := 0; limit.Err() == nil; again++ {
 		s := h.ask(context.Background(), a.key, "a-key", keyed, nil)
 		if s.code == "idempotency_in_progress" {
-			pause(5 * time.Millisecond)
 			continue
 		}
 		r := only(t, h.checkConservation(t, a), "keyed")
@@ -215,7 +214,7 @@ func of(all []fakeup.Served, mark string) *fakeup.Served {
 // TestUsageThatCannotBeIsCountedHere, on every wire.
 func TestUsageThatCannotBeIsCountedHere(t *testing.T) {
 	v := newVendor(t, nil)
-	h := newHouse(t, v.url, "")
+	h := newServer(t, v.url, "")
 	h.start()
 	a := h.newAccount(t, "pro", 1_000_000_000)
 	for wire, model := range wires {
@@ -249,8 +248,8 @@ func TestUsageThatCannotBeIsCountedHere(t *testing.T) {
 func TestACallKeepsThePricesItBeganWith(t *testing.T) {
 	const priced = "models:\n  beta-3.8-flash: {price: {input: %[1]d, cachedInput: %[1]d, output: %[1]d}}\n"
 	v := newVendor(t, nil)
-	h := newHouse(t, v.url, fmt.Sprintf(priced, 1_000_000))
-	life := h.start()
+	h := newServer(t, v.url, fmt.Sprintf(priced, 1_000_000))
+	p := h.start()
 	a := h.newAccount(t, "pro", 1_000_000_000)
 	const inFlight = 8
 	done := make(chan seen, inFlight)
@@ -270,9 +269,9 @@ func TestACallKeepsThePricesItBeganWith(t *testing.T) {
 		<-begun
 	}
 	h.configure(v.url, fmt.Sprintf(priced, 3_000_000))
-	taken := life.logs("configuration read again")
-	life.signal(t, syscall.SIGHUP)
-	within(t, 5*time.Second, "the new configuration", taken)
+	taken := p.logs("configuration read again")
+	p.signal(t, syscall.SIGHUP)
+	wait(t, "the new configuration", taken)
 	after := h.ask(context.Background(), a.key, "", object{"model": "beta-3.8-flash", "user": "after", "stream": false, "input": "mark: after\ntokens: 20"}, nil)
 	if after.end != "completed" {
 		t.Fatalf("after the change: %+v", after)
@@ -299,9 +298,9 @@ func TestACallKeepsThePricesItBeganWith(t *testing.T) {
 
 	// A configuration with a mistake changes nothing.
 	h.configure(v.url, "models: {beta-3.8-flash: {price: {input: lots}}}\n")
-	refused := life.logs("the configuration was not read again")
-	life.signal(t, syscall.SIGHUP)
-	within(t, 5*time.Second, "the new configuration to be refused", refused)
+	refused := p.logs("the configuration was not read again")
+	p.signal(t, syscall.SIGHUP)
+	wait(t, "the refusal of the new configuration", refused)
 	if s := h.ask(context.Background(), a.key, "", object{"model": "beta-3.8-flash", "user": "still", "stream": false, "input": "mark: still\ntokens: 20"}, nil); s.charge != after.charge {
 		t.Errorf("after a mistake: %+v", s)
 	}
@@ -311,7 +310,7 @@ func TestACallKeepsThePricesItBeganWith(t *testing.T) {
 // above the requested one's.
 func TestTheGatedAndTheAliasedAreChargedOnce(t *testing.T) {
 	v := newVendor(t, nil)
-	h := newHouse(t, v.url, "")
+	h := newServer(t, v.url, "")
 	h.start()
 	free, pro := h.newAccount(t, "free", 1_000_000_000), h.newAccount(t, "pro", 1_000_000_000)
 	for i, c := range []struct {
