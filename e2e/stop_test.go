@@ -4,7 +4,6 @@ import (
 	"context"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // TestAStopIsOrderly stops the server by SIGTERM under load, several times:
