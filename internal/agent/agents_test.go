@@ -20,7 +20,7 @@ import (
 )
 
 func TestTheDefaultSpaceIsMadeOnce(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := build(t, home, nil)
 		ids := make([]string, 8)
 		var all sync.WaitGroup
@@ -46,7 +46,7 @@ func TestTheDefaultSpaceIsMadeOnce(t *testing.T) {
 }
 
 func TestAnAgentsVersionsAreFrozen(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := build(t, home, nil)
 		a := h.agent(func(a *stoa.Agent) { a.ExternalID = "mine" })
 		edit := func(fn func(*stoa.Agent)) (got stoa.Agent) {
@@ -130,7 +130,7 @@ func TestASessionPinsTheVersionItStartedWith(t *testing.T) {
 }
 
 func TestADeletedAgentTakesItsSessionsAlong(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun := make(chan string)
 		h := build(t, home, patient(begun, nil))
 		a := h.agent(func(a *stoa.Agent) { a.ExternalID = "mine" })
@@ -191,7 +191,7 @@ func TestADeletedAgentTakesItsSessionsAlong(t *testing.T) {
 }
 
 func TestListsOfSessionsAreNarrowedAndPaged(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := build(t, home, nil)
 		a, r := h.agent(), h.runner()
 		for i := range 7 {

@@ -39,7 +39,7 @@ func (h *house) request(s stoa.Session, after int64) session.EventsRequest {
 
 // Whoever is cut off after any event and comes back has the same text in the end.
 func TestAReaderMayBeCutOffAfterEveryEvent(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := build(t, home, nil)
 		a, r := h.agent(), h.runner()
 		start(t, r)

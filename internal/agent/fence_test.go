@@ -28,7 +28,7 @@ func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
 		"more text, in one process": {text: true, alone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			storetest.Each(t, func(t *testing.T, home storetest.Home) {
+			storetest.Each(t, func(t *testing.T, home storetest.Database) {
 				begun, wake := make(chan struct{}), make(chan struct{})
 				var n atomic.Int64
 				h := build(t, home, script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
@@ -93,7 +93,7 @@ func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
 }
 
 func TestAnotherProcessTakesOver(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun := make(chan string)
 		goOn := make(chan struct{}, 1)
 		h := build(t, home, patient(begun, goOn))
@@ -125,7 +125,7 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 
 // A cancel that comes in at another process reaches the worker by its heartbeat.
 func TestACancelReachesAnotherProcess(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun := make(chan string)
 		h := build(t, home, patient(begun, nil))
 		a := h.agent()

@@ -78,7 +78,7 @@ func say(yield func(stoa.Event, error) bool, text string, calls ...stoa.ToolCall
 func sandboxPool() gateway.Pool { return upstream.New(upstream.Config{}) }
 
 // build opens a house; pool nil is the sandbox.
-func build(t testing.TB, home storetest.Home, pool gateway.Pool) *house {
+func build(t testing.TB, home storetest.Database, pool gateway.Pool) *house {
 	t.Helper()
 	if pool == nil {
 		pool = sandboxPool()

@@ -93,7 +93,7 @@ func TestNothingThatHappensTogetherBreaksASession(t *testing.T) {
 	})
 }
 
-func (p plan) play(t *testing.T, home storetest.Home) {
+func (p plan) play(t *testing.T, home storetest.Database) {
 	model := &moody{}
 	model.seed.Store(p.seed)
 	h := build(t, home, script(model.script))

@@ -13,7 +13,7 @@ import (
 )
 
 func TestASessionSearchesItsDriveAndNamesWhatItFound(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := build(t, home, nil)
 		a := h.agent()
 		h.file(a, "docs/prices.md", "# Prices\n\nA ticket to the stoa costs seven drachmas.\n")
@@ -64,7 +64,7 @@ func TestASessionSearchesItsDriveAndNamesWhatItFound(t *testing.T) {
 }
 
 func TestAQuestionIsAskedAndAnswered(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := build(t, home, nil)
 		a, r := h.agent(), h.runner()
 		start(t, r)

@@ -21,7 +21,7 @@ import (
 )
 
 // anyHome is on PostgreSQL where there is one, and on SQLite otherwise.
-func anyHome(t testing.TB) storetest.Home {
+func anyHome(t testing.TB) storetest.Database {
 	if storetestPostgres() {
 		return storetest.Postgres(t)
 	}
@@ -176,7 +176,7 @@ func (d *desk) sessions(t stoa.ScheduledTask) []stoa.Session {
 }
 
 func TestAnInstantStartsASession(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		d := build(t, home, nil).desk("2026-03-01T08:00:00Z")
 		task := d.task(func(t *stoa.ScheduledTask) { t.MaxCredits = 12345 })
 		if next := d.tick(); !next.Equal(instant("2026-03-01T09:00:00Z")) || !task.NextAt.Equal(next) {

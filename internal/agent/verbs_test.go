@@ -149,7 +149,7 @@ func TestVerbsInEveryStatus(t *testing.T) {
 }
 
 func TestACancelledTurnKeepsItsTextAndPaysForIt(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun := make(chan string)
 		h := build(t, home, patient(begun, nil))
 		a, r := h.agent(), h.runner()
@@ -188,7 +188,7 @@ func TestACancelledTurnKeepsItsTextAndPaysForIt(t *testing.T) {
 }
 
 func TestMessagesWaitTheirTurn(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun, goOn := make(chan string), make(chan struct{})
 		h := build(t, home, patient(begun, goOn))
 		a, r := h.agent(), h.runner(func(c *config) { c.Limits.QueuedMessages = 2 })

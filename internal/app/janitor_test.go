@@ -23,7 +23,7 @@ func TestTheSettingsKnowTheShortestRetention(t *testing.T) {
 }
 
 func TestTheJanitorRemovesWhatIsPastItsTimeAndTheBooksBalance(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		ctx := context.Background()
 		st := home.Open()
 		ledger := billing.New(st, billing.Config{})

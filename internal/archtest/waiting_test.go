@@ -111,8 +111,6 @@ var (
 		"internal/apitest",
 		"internal/app",
 		"internal/auth",
-		"internal/billing",
-		"internal/db",
 		"internal/session",
 		"internal/agent",
 		"internal/scheduler",

@@ -31,7 +31,7 @@ type service struct {
 	secret string
 }
 
-func newService(t *testing.T, home storetest.Home) *service {
+func newService(t *testing.T, home storetest.Database) *service {
 	t.Helper()
 	h := &service{t: t, st: home.Open()}
 	h.keys = auth.New(h.st, plans)
@@ -77,7 +77,7 @@ func (h *service) want(secret string, code stoa.Code) stoa.Caller {
 }
 
 func TestBootstrapCreatesAnOwnerOnce(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := newService(t, home)
 		c := h.want(h.secret, "")
 		if c.Account.ID != h.owner.ID || !c.Plan.GatedModels || !c.Key.Has("operator") || !c.Key.Has("responses") {
@@ -173,7 +173,7 @@ func TestEveryFaultOfAHeaderIsTheSameError(t *testing.T) {
 }
 
 func TestChangesTakeEffectAtOnce(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := newService(t, home)
 		ctx := context.Background()
 		key, secret := h.create(stoa.Key{})
@@ -275,7 +275,7 @@ func TestAKeyNeverGrantsMoreThanItHas(t *testing.T) {
 }
 
 func TestTheLastUseIsKeptToTheMinute(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		h := newService(t, home)
 		ctx := context.Background()
 		begin := time.Now()

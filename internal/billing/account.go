@@ -9,17 +9,17 @@ import (
 	"stoa/internal/store"
 )
 
-// recheck is how long "there is nothing more to lease" is believed when no
-// grant went through this process. Nobody else writes to the store, so this is
-// only against a hand in the database.
+// recheck is how long the result "nothing more to lease" is used when this process
+// has committed no grant. No other process writes to the store, so it only guards
+// against edits made directly in the database.
 const recheck = time.Second
 
-// account is what the node knows of an account, in memory.
+// account is the in-memory state of an account.
 type account struct {
 	id string
 
 	// leasing is held while the account's lease is changed in the store other
-	// than by spending from it. It is taken before a transaction is asked for,
+	// than by spending from it. It is locked before a transaction is begun,
 	// never inside one, and before mu.
 	leasing sync.Mutex
 
@@ -29,21 +29,21 @@ type account struct {
 	spent  stoa.Credits // of the lease, committed
 	held   stoa.Credits // by open holds, those being settled included
 
-	// The balance was found empty when the store had seen emptyAt grants.
+	// The balance was empty when the store had committed emptyAt grants.
 	empty      bool
 	emptyAt    int64
 	emptyUntil time.Time
 
-	keys      map[string]*keyDay      // what this node charged, per key
-	before    map[string]stoa.Credits // what earlier nodes charged on beforeDay, per key
+	keys      map[string]*keyDay      // what this node charged, by key id
+	before    map[string]stoa.Credits // what earlier nodes charged on beforeDay, by key id
 	beforeDay int64                   // days since 1970; 0: nothing was read
 }
 
-// keyDay is what a key did today.
+// keyDay is what a key has spent and holds on one day.
 type keyDay struct {
 	day   int64        // days since 1970, in UTC
 	spent stoa.Credits // on that day, by this node
-	held  stoa.Credits // now
+	held  stoa.Credits // by open holds
 }
 
 func dayOf(t time.Time) int64 { return t.Unix() / 86_400 }
@@ -62,16 +62,17 @@ func (a *account) heldNow() stoa.Credits {
 	return a.held
 }
 
-// free is what may be held. It is below zero while a lease has been lost and
-// its holds are still open. The caller has mu.
+// free returns what may be held. It is negative while a lease has been lost and
+// its holds are still open. The caller holds mu.
 func (a *account) free() stoa.Credits { return a.amount - a.spent - a.held }
 
-// exhausted tells that the store has nothing more to lease. The caller has mu.
+// exhausted reports whether the store has nothing more to lease. The caller holds
+// mu.
 func (a *account) exhausted(grants int64) bool {
 	return a.lease != "" && a.empty && a.emptyAt == grants && time.Now().Before(a.emptyUntil)
 }
 
-// key is today's book of a key. The caller has mu.
+// key returns the sums of a key on that day. The caller holds mu.
 func (a *account) key(id string, day int64) *keyDay {
 	k := a.keys[id]
 	if k == nil {
@@ -87,8 +88,8 @@ func (a *account) key(id string, day int64) *keyDay {
 	return k
 }
 
-// extend leases what the account's balance has. When several callers need it
-// at once, one asks and the others see its result.
+// extend leases the account's whole balance. When several goroutines need it at
+// once, one runs the transaction and the others use its result.
 func (l *Ledger) extend(ctx context.Context, a *account) error {
 	a.leasing.Lock()
 	defer a.leasing.Unlock()
@@ -121,9 +122,9 @@ func (l *Ledger) extend(ctx context.Context, a *account) error {
 	return nil
 }
 
-// adopt takes over what the store says of the lease. Of a lease that is known
-// already only the amount is news: what has been spent is counted by the
-// settler as it commits. The caller has mu and leasing.
+// adopt sets the lease to its row. Of a lease that is known already only the
+// amount is used: what is spent is counted by Run as it commits. The caller holds
+// mu and leasing.
 func (a *account) adopt(lease store.Lease) {
 	if a.lease != lease.ID {
 		a.lease, a.spent = lease.ID, lease.Spent

@@ -11,7 +11,7 @@ import (
 	"stoa/internal/store/storetest"
 )
 
-// Whoever sees nothing held sees every charge of a call that was held before.
+// A balance with nothing held includes every charge of calls held before it.
 func TestNothingIsHeldOnlyWhenAllIsSpent(t *testing.T) {
 	st := storetest.New(t).Open()
 	l, _ := start(t, st, billing.Config{})

@@ -26,61 +26,74 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkSettle compares two ways to charge a call, in one run: a transaction
-// that takes the amount from the balance and inserts the charge, for each call;
-// and a hold in memory with charges committed in groups. 256 callers of 16
-// accounts call at once.
+// BenchmarkSettle compares three ways to charge a call, in one run: a transaction
+// of its own for each call; a transaction for each call that the store commits in
+// groups with others (one queue); and the ledger, which collects charges and
+// writes each group with shared statements (its queue in front of the store's).
+// 1, 8 and 64 callers of 16 accounts call at once.
 func BenchmarkSettle(b *testing.B) {
-	homes := map[string]func(testing.TB) storetest.Home{
+	stores := map[string]func(testing.TB) storetest.Database{
 		"sqlite-full": storetest.New,
-		"sqlite-process": func(t testing.TB) storetest.Home {
-			h := storetest.New(t)
-			h.Config.Durability = db.Process
-			return h
+		"sqlite-process": func(t testing.TB) storetest.Database {
+			d := storetest.New(t)
+			d.Config.Durability = db.Process
+			return d
 		},
 	}
 	if os.Getenv(storetest.Env) != "" {
-		homes["postgres"] = storetest.Postgres
+		stores["postgres"] = storetest.Postgres
 	}
 	for _, name := range []string{"sqlite-full", "sqlite-process", "postgres"} {
-		home := homes[name]
-		if home == nil {
+		database := stores[name]
+		if database == nil {
 			continue
 		}
-		b.Run("transaction_per_call/"+name, func(b *testing.B) {
-			st := home(b).Open()
-			var ids atomic.Int64
-			measure(b, st, func(ctx context.Context, a stoa.Account) error {
-				c := charge(fmt.Sprintf("resp_%026d", ids.Add(1)), 5)
-				return transactionPerCall(ctx, st, a, c)
+		for _, callers := range []int{1, 8, 64} {
+			b.Run(fmt.Sprintf("%s/callers=%d/transaction_per_call", name, callers), func(b *testing.B) {
+				st := database(b).Open()
+				var turn sync.Mutex // SQLite would group them
+				measure(b, st, callers, func(ctx context.Context, lease string, _ stoa.Account, c stoa.Charge) error {
+					if !st.Postgres() {
+						turn.Lock()
+						defer turn.Unlock()
+					}
+					return writeCharge(ctx, st, lease, c)
+				})
 			})
-		})
-		b.Run("group_commit/"+name, func(b *testing.B) {
-			st := home(b).Open()
-			l, _ := start(b, st, billing.Config{})
-			var ids atomic.Int64
-			measure(b, st, func(ctx context.Context, a stoa.Account) error {
-				h, err := l.Hold(ctx, caller(a), 5, 50)
-				if err != nil {
+			b.Run(fmt.Sprintf("%s/callers=%d/one_queue", name, callers), func(b *testing.B) {
+				st := database(b).Open()
+				measure(b, st, callers, func(ctx context.Context, lease string, _ stoa.Account, c stoa.Charge) error {
+					return writeCharge(ctx, st, lease, c)
+				})
+			})
+			b.Run(fmt.Sprintf("%s/callers=%d/two_queues", name, callers), func(b *testing.B) {
+				st := database(b).Open()
+				l, _ := start(b, st, billing.Config{})
+				measure(b, st, callers, func(ctx context.Context, _ string, a stoa.Account, c stoa.Charge) error {
+					h, err := l.Hold(ctx, caller(a), 5, 50)
+					if err != nil {
+						return err
+					}
+					_, err = h.Settle(ctx, c)
 					return err
-				}
-				_, err = h.Settle(ctx, charge(fmt.Sprintf("resp_%026d", ids.Add(1)), 5))
-				return err
+				})
+				b.StopTimer()
+				wantBooksInOrder(b, l)
 			})
-			b.StopTimer()
-			wantBooksInOrder(b, l)
-		})
+		}
 	}
 }
 
-func measure(b *testing.B, st *store.Store, call func(context.Context, stoa.Account) error) {
+func measure(b *testing.B, st *store.Store, callers int, call func(ctx context.Context, lease string, a stoa.Account, c stoa.Charge) error) {
 	ctx := context.Background()
 	var accounts []stoa.Account
+	var leases []string
 	for range 16 {
 		a := storetest.Account(b, st, 1_000_000*stoa.Credit)
 		accounts = append(accounts, a)
 		if err := st.Write(ctx, func(tx *store.Tx) error {
-			_, _, err := tx.Lease(ctx, a.ID, st.Node())
+			lease, _, err := tx.Lease(ctx, a.ID, st.Node())
+			leases = append(leases, lease.ID)
 			return err
 		}); err != nil {
 			b.Fatal(err)
@@ -91,10 +104,16 @@ func measure(b *testing.B, st *store.Store, call func(context.Context, stoa.Acco
 	b.ResetTimer()
 	began, used := time.Now(), cpu()
 	var wg sync.WaitGroup
-	for i := range 256 {
+	for i := range callers {
 		wg.Go(func() {
-			for left.Add(-1) >= 0 {
-				if err := call(ctx, accounts[i%len(accounts)]); err != nil {
+			for {
+				n := left.Add(-1)
+				if n < 0 {
+					return
+				}
+				a, c := accounts[i%len(accounts)], charge(fmt.Sprintf("resp_%026d", n), 5)
+				c.AccountID = a.ID
+				if err := call(ctx, leases[i%len(leases)], a, c); err != nil {
 					b.Error(err)
 					return
 				}
@@ -103,36 +122,29 @@ func measure(b *testing.B, st *store.Store, call func(context.Context, stoa.Acco
 	}
 	wg.Wait()
 	took := time.Since(began)
-	b.ReportMetric(float64(b.N)/took.Seconds(), "charges/s")
+	b.ReportMetric(float64(took.Microseconds())/float64(b.N), "wall-µs/charge")
 	b.ReportMetric(float64((cpu()-used).Microseconds())/float64(b.N), "cpu-µs/charge")
 	b.ReportMetric(0, "ns/op")
 }
 
-// transactionPerCall is the plain way: each call its own transaction and commit.
-// On SQLite the store would group them; one at a time here keeps them apart.
-func transactionPerCall(ctx context.Context, st *store.Store, a stoa.Account, c stoa.Charge) error {
-	if !st.Postgres() {
-		oneAtATime.Lock()
-		defer oneAtATime.Unlock()
-	}
+// writeCharge charges a call in a transaction of its own, with the statements
+// that a ledger without a queue would need.
+func writeCharge(ctx context.Context, st *store.Store, lease string, c stoa.Charge) error {
 	return st.Write(ctx, func(tx *store.Tx) error {
-		c.AccountID = a.ID
-		lease, alive, err := tx.Lease(ctx, a.ID, st.Node())
+		alive, err := tx.NodeAlive(ctx, st.Node())
 		if err != nil || !alive {
-			return fmt.Errorf("lease: alive %v, %w", alive, err)
+			return fmt.Errorf("alive %v, %w", alive, err)
 		}
-		if _, err := tx.InsertCharges(ctx, []store.Receipt{{Charge: c, LeaseID: lease.ID, NodeID: st.Node()}}); err != nil {
+		if _, err := tx.InsertCharges(ctx, []store.Receipt{{Charge: c, LeaseID: lease, NodeID: st.Node()}}); err != nil {
 			return err
 		}
-		ok, err := tx.SpendLease(ctx, lease.ID, c.Amount)
+		ok, err := tx.SpendLease(ctx, lease, c.Amount)
 		if err == nil && !ok {
 			err = fmt.Errorf("the lease is too small")
 		}
 		return err
 	})
 }
-
-var oneAtATime sync.Mutex
 
 // BenchmarkHold is a hold and its release, from memory.
 func BenchmarkHold(b *testing.B) {

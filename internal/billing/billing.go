@@ -1,17 +1,17 @@
-// Package billing keeps the books: credits are set aside before a call (a hold,
-// in memory), and a call is charged when it ends (settled, committed before the
-// caller is told). It is the only writer of the ledger.
+// Package billing keeps the books: credits are reserved before a call (a hold, in
+// memory), and a call is charged when it ends (settled; the charge is committed
+// before its caller is answered). It is the only writer of the ledger.
 //
 // It never computes a price and knows no model and no HTTP. A charge is durable
 // before it is acknowledged. Start with [Ledger.Hold] and [Hold.Settle];
-// settle.go has the one goroutine that takes charges in groups, commit.go writes
-// them, verify.go proves the books from their rows.
+// settle.go has the one goroutine that collects charges, commit.go writes a group
+// in one transaction, uncovered.go charges what a lease does not cover, verify.go
+// checks the books.
 //
-// How it works: the node leases the whole balance of an account from the store
-// and takes holds from that lease without touching the database. What is
-// available is the lease's amount, less what it has spent, less the open holds.
-// A crash loses the holds and nothing else: leases are closed when the store is
-// opened again. See docs/decisions/0013-rows-decide-memory-is-a-cache.md.
+// The node leases the whole balance of an account from the store and takes holds
+// from that lease without a query. Available is the lease's amount less what it
+// has spent less the open holds. A crash loses the holds and nothing else: leases
+// are closed when the store is opened again. See docs/decisions/0013-rows-decide-memory-is-a-cache.md.
 package billing
 
 import (
@@ -28,19 +28,20 @@ import (
 // MaxGrant is the largest single grant: a billion credits.
 const MaxGrant = 1_000_000_000 * stoa.Credit
 
-// maxGranted keeps an account's sums far away from the end of an int64.
+// maxGranted is the most that an account can ever be granted; it keeps sums far
+// from the limit of an int64.
 const maxGranted = 1000 * MaxGrant
 
-// Config has the ledger's settings. The zero value works.
+// Config has the settings of a ledger. The zero value is valid.
 type Config struct {
-	// Linger is how long a commit may wait for more charges to join it when many
-	// calls end at once; alone, a charge never waits. 0: 1 ms; negative: never.
+	// Linger is how long a commit waits for more charges when many calls end at
+	// once; a lone charge never waits. 0: 1 ms; negative: no wait.
 	Linger time.Duration
 	Logger *slog.Logger // nil: none
 }
 
-// Ledger is the books of one store; there must be one per open store. It is
-// safe for use by many goroutines.
+// Ledger has the books of one store; an open store must have only one. It is safe
+// for use by many goroutines.
 type Ledger struct {
 	st     *store.Store
 	log    *slog.Logger
@@ -58,7 +59,7 @@ type Ledger struct {
 	wake    chan struct{}
 }
 
-// New makes a ledger over an open store. Nothing is charged before [Ledger.Run]
+// New returns a ledger over an open store. Nothing is charged before [Ledger.Run]
 // runs: until then, Settle waits.
 func New(st *store.Store, cfg Config) *Ledger {
 	l := &Ledger{st: st, log: cfg.Logger, linger: cfg.Linger, wake: make(chan struct{}, 1), done: make(chan struct{})}
@@ -76,9 +77,9 @@ func New(st *store.Store, cfg Config) *Ledger {
 // settled any more.
 func (l *Ledger) Done() <-chan struct{} { return l.done }
 
-// Grant adds credits to an account. With an ExternalRef that was used before it
-// returns the first grant and created is false, if account and amount are the
-// same; otherwise CodeConflict.
+// Grant adds credits to an account, at most [MaxGrant]. If the ExternalRef was used
+// before with the same account and amount, it returns that grant and created is
+// false; with another account or amount it is CodeConflict.
 func (l *Ledger) Grant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, created bool, err error) {
 	var out stoa.Grant
 	err = l.st.Write(ctx, func(tx *store.Tx) (err error) {
@@ -110,10 +111,9 @@ func (l *Ledger) GrantIn(ctx context.Context, tx *store.Tx, g stoa.Grant) (_ sto
 	return out, created, err
 }
 
-// Balance is what an account has. Granted is always the sum of the other three.
-// What is held is looked at before what is spent: a call that ends in between
-// counts in both, never in neither, so that nothing is held only when every
-// charge of a call that was held is spent.
+// Balance returns an account's balance. Granted is always the sum of the other
+// three. Held is read before Spent: a call that ends in between counts in both,
+// never in neither. So when Held is 0, every call that was held has been charged.
 func (l *Ledger) Balance(ctx context.Context, accountID string) (stoa.Balance, error) {
 	var held stoa.Credits
 	if a, ok := l.accounts.Load(accountID); ok {

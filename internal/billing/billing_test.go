@@ -65,9 +65,9 @@ func wantBooksInOrder(t testing.TB, l *billing.Ledger) {
 	}
 }
 
-func TestACallIsHeldThenCharged(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
-		st := home.Open()
+func TestCallIsHeldThenCharged(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
 		l, stop := start(t, st, billing.Config{})
 		a := storetest.Account(t, st, 1000)
 		ctx := context.Background()
@@ -116,9 +116,9 @@ func TestACallIsHeldThenCharged(t *testing.T) {
 	})
 }
 
-func TestARepeatedChargeIsTheFirstOne(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
-		st := home.Open()
+func TestRepeatedChargeIsTheFirstOne(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
 		l, _ := start(t, st, billing.Config{})
 		a := storetest.Account(t, st, 1000)
 		ctx := context.Background()
@@ -150,9 +150,9 @@ func TestARepeatedChargeIsTheFirstOne(t *testing.T) {
 	})
 }
 
-func TestAClosureCommitsWithItsCharge(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
-		st := home.Open()
+func TestClosureCommitsWithItsCharge(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
 		l, _ := start(t, st, billing.Config{})
 		a := storetest.Account(t, st, 1000)
 		ctx := context.Background()

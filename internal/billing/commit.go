@@ -8,66 +8,63 @@ import (
 	"strings"
 	"time"
 
-	"stoa/internal/db"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
 
-// errAgain says that entries were found to be slow and the batch has to be run
-// without them.
-var errAgain = errors.New("billing: run the batch again")
+// errAgain is returned by writeBatch when it has found entries that their lease
+// does not cover: the batch has to be written again without them.
+var errAgain = errors.New("billing: write the batch again")
 
-// settle writes a batch of charges inside one transaction. Plain ones share
-// their statements; one with a closure has a savepoint to itself. It takes locks in
-// the order node, lease, whatever the closures take. If careful, each charge has a
-// savepoint.
-func (l *Ledger) settle(ctx context.Context, tx *store.Tx, batch []*entry, careful bool) error {
+// writeBatch writes a batch of charges inside one transaction. Plain ones share
+// their statements; one with closures has a savepoint of its own, and with
+// careful each has. Entries that their lease does not cover are marked. Locks are
+// taken in the order node, lease, then whatever the closures take.
+func (l *Ledger) writeBatch(ctx context.Context, tx *store.Tx, batch []*entry, careful bool) error {
 	alive, err := tx.NodeAlive(ctx, l.st.Node())
 	if err != nil {
 		return err
 	}
-	var plain, closures []*entry
+	var plain, separate []*entry
+	var repeated []*entry // their id occurs earlier in the batch
 	ids := make(map[string]bool, len(batch))
-	var twice []*entry // an id that is in the batch already
 	for _, e := range batch {
 		e.inserted, e.err = false, nil
-		if !alive {
-			e.slow = true
-		}
-		if e.slow {
-			continue
-		}
-		e.h.a.mu.Lock()
-		e.receipt.LeaseID, e.receipt.NodeID = e.h.a.lease, l.st.Node()
-		e.h.a.mu.Unlock()
-		if e.receipt.LeaseID == "" && e.receipt.Amount > 0 {
-			e.slow = true
+		if e.uncovered = e.uncovered || !alive || !l.attachLease(e); e.uncovered {
 			continue
 		}
 		switch {
 		case ids[e.receipt.ID]:
-			twice = append(twice, e)
+			repeated = append(repeated, e)
 		case careful || len(e.also) > 0:
-			closures = append(closures, e)
+			separate = append(separate, e)
 		default:
 			plain = append(plain, e)
 		}
 		ids[e.receipt.ID] = true
 	}
-	if err := l.settlePlain(ctx, tx, plain); err != nil {
+	if err := l.insertTogether(ctx, tx, plain); err != nil {
 		return err
 	}
-	for _, e := range closures {
-		l.settleOne(ctx, tx, e)
-	}
-	for _, e := range twice {
-		l.settleOne(ctx, tx, e)
+	for _, e := range append(separate, repeated...) {
+		l.insertSeparately(ctx, tx, e)
 	}
 	return nil
 }
 
-// settlePlain inserts charges together and adds up what each lease has spent.
-func (l *Ledger) settlePlain(ctx context.Context, tx *store.Tx, plain []*entry) error {
+// attachLease sets the lease that pays an entry, and reports whether there is one
+// or none is needed.
+func (l *Ledger) attachLease(e *entry) bool {
+	e.h.a.mu.Lock()
+	defer e.h.a.mu.Unlock()
+	e.receipt.LeaseID, e.receipt.NodeID = e.h.a.lease, l.st.Node()
+	return e.receipt.LeaseID != "" || e.receipt.Amount == 0
+}
+
+// insertTogether inserts charges with shared statements and adds to each lease
+// the sum of its charges. errAgain: some leases do not cover theirs; the entries
+// are marked.
+func (l *Ledger) insertTogether(ctx context.Context, tx *store.Tx, plain []*entry) error {
 	if len(plain) == 0 {
 		return nil
 	}
@@ -79,15 +76,11 @@ func (l *Ledger) settlePlain(ctx context.Context, tx *store.Tx, plain []*entry) 
 	if err != nil {
 		return err
 	}
-	type sum struct {
-		lease  string
-		amount stoa.Credits
-	}
-	var sums []sum
-	byLease := make(map[string]int, 8)
+	spent := make(map[string]stoa.Credits, 8) // by lease
+	var leases []string
 	for _, e := range plain {
 		if !inserted[e.receipt.ID] {
-			if err := l.repeat(ctx, tx, e); err != nil {
+			if err := l.useStored(ctx, tx, e); err != nil {
 				return err
 			}
 			continue
@@ -96,26 +89,24 @@ func (l *Ledger) settlePlain(ctx context.Context, tx *store.Tx, plain []*entry) 
 		if e.receipt.Amount == 0 {
 			continue
 		}
-		i, ok := byLease[e.receipt.LeaseID]
-		if !ok {
-			i = len(sums)
-			byLease[e.receipt.LeaseID] = i
-			sums = append(sums, sum{lease: e.receipt.LeaseID})
+		if _, seen := spent[e.receipt.LeaseID]; !seen {
+			leases = append(leases, e.receipt.LeaseID)
 		}
-		sums[i].amount += e.receipt.Amount
+		spent[e.receipt.LeaseID] += e.receipt.Amount
 	}
-	slices.SortFunc(sums, func(a, b sum) int { return strings.Compare(a.lease, b.lease) }) // one order of locks
+	slices.SortFunc(leases, strings.Compare) // every transaction locks them in one order
 	again := false
-	for _, s := range sums {
-		ok, err := tx.SpendLease(ctx, s.lease, s.amount)
+	for _, lease := range leases {
+		covered, err := tx.SpendLease(ctx, lease, spent[lease])
 		if err != nil {
 			return err
 		}
-		if !ok {
-			again = true
-			for _, e := range plain {
-				e.slow = e.slow || e.receipt.LeaseID == s.lease
-			}
+		if covered {
+			continue
+		}
+		again = true
+		for _, e := range plain {
+			e.uncovered = e.uncovered || e.receipt.LeaseID == lease
 		}
 	}
 	if again {
@@ -124,23 +115,28 @@ func (l *Ledger) settlePlain(ctx context.Context, tx *store.Tx, plain []*entry) 
 	return nil
 }
 
-// repeat gives an entry the charge that is stored under its id.
-func (l *Ledger) repeat(ctx context.Context, tx *store.Tx, e *entry) error {
+// useStored replaces an entry's charge by the one that is stored under its id. An
+// id that another account has used is CodeConflict, for this entry alone.
+func (l *Ledger) useStored(ctx context.Context, tx *store.Tx, e *entry) error {
 	stored, found, err := tx.ChargeByID(ctx, e.receipt.ID)
 	if err != nil {
 		return err
 	}
 	if !found || stored.AccountID != e.receipt.AccountID {
-		e.err = stoa.Errorf(stoa.CodeConflict, "The charge %q is another account's.", e.receipt.ID)
+		e.err = errForeignID(e.receipt.ID)
 		return nil
 	}
 	e.receipt = stored
 	return nil
 }
 
-// settleOne writes one charge and runs its closures in a savepoint. What goes
-// wrong is the entry's own.
-func (l *Ledger) settleOne(ctx context.Context, tx *store.Tx, e *entry) {
+func errForeignID(id string) error {
+	return stoa.Errorf(stoa.CodeConflict, "The charge %q is another account's.", id)
+}
+
+// insertSeparately inserts one charge and runs its closures, in a savepoint: an
+// error is the entry's own and undoes nothing else.
+func (l *Ledger) insertSeparately(ctx context.Context, tx *store.Tx, e *entry) {
 	asked := e.receipt
 	e.err = tx.Savepoint(ctx, func() error {
 		inserted, err := tx.InsertCharges(ctx, []store.Receipt{e.receipt})
@@ -148,126 +144,40 @@ func (l *Ledger) settleOne(ctx context.Context, tx *store.Tx, e *entry) {
 			return err
 		}
 		if !inserted[e.receipt.ID] {
-			return l.repeat(ctx, tx, e)
+			return l.useStored(ctx, tx, e)
 		}
 		if e.receipt.Amount > 0 {
-			ok, err := tx.SpendLease(ctx, e.receipt.LeaseID, e.receipt.Amount)
+			covered, err := tx.SpendLease(ctx, e.receipt.LeaseID, e.receipt.Amount)
 			if err != nil {
 				return err
 			}
-			if !ok {
+			if !covered {
 				return errAgain
 			}
 		}
 		e.inserted = true
-		for _, fn := range e.also {
-			if err := fn(e.ctx, tx); err != nil {
-				return err
-			}
-		}
-		return nil
+		return e.runClosures(tx)
 	})
 	if e.err != nil {
 		e.inserted, e.receipt = false, asked
 	}
 	if errors.Is(e.err, errAgain) {
-		e.err, e.slow = nil, true
+		e.err, e.uncovered = nil, true
 	}
 }
 
-// settleAlone charges a call whose lease is gone or too small: the store knows
-// better than our memory. It leases what the account has and charges at most
-// that. A node that was declared dead charges the balance directly, under the
-// same id: the call was served.
-// See docs/decisions/0012-every-charge-names-a-lease.md.
-func (l *Ledger) settleAlone(e *entry) {
-	a := e.h.a
-	a.leasing.Lock()
-	defer a.leasing.Unlock()
-	ctx := context.Background()
-	asked := e.receipt
-	var lease store.Lease
-	var alive bool
-	var at time.Time
-	var err error
-	for range attempts {
-		err = l.st.Write(ctx, func(tx *store.Tx) (err error) {
-			e.receipt, e.inserted, e.err = asked, false, nil
-			at = tx.Now
-			stored, found, err := tx.ChargeByID(ctx, asked.ID)
-			if err != nil {
-				return err
-			}
-			if found {
-				alive = false
-				if stored.AccountID != asked.AccountID {
-					return stoa.Errorf(stoa.CodeConflict, "The charge %q is another account's.", asked.ID)
-				}
-				e.receipt = stored
-				return nil
-			}
-			if lease, alive, err = tx.Lease(ctx, a.id, l.st.Node()); err != nil {
-				return err
-			}
-			if !alive {
-				if lease, err = tx.LeaseDead(ctx, a.id, l.st.Node()); err != nil {
-					return err
-				}
-			}
-			if left := lease.Left(); e.receipt.Amount > left {
-				clamp(&e.receipt.Charge, left)
-			}
-			e.receipt.LeaseID, e.receipt.NodeID = lease.ID, l.st.Node()
-			inserted, err := tx.InsertCharges(ctx, []store.Receipt{e.receipt})
-			if err != nil {
-				return err
-			}
-			if !inserted[asked.ID] { // another was first, after our look
-				return db.ErrAgain
-			}
-			e.inserted = true
-			if !alive {
-				err = tx.SettleDead(ctx, lease, e.receipt.Amount)
-			} else if _, err = tx.SpendLease(ctx, lease.ID, e.receipt.Amount); err == nil {
-				lease.Spent += e.receipt.Amount
-			}
-			if err != nil {
-				return err
-			}
-			for _, fn := range e.also {
-				if err := fn(e.ctx, tx); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if !db.IsPassing(err) {
-			break
+func (e *entry) runClosures(tx *store.Tx) error {
+	for _, fn := range e.also {
+		if err := fn(e.ctx, tx); err != nil {
+			return err
 		}
 	}
-	if err != nil {
-		e.err, e.inserted = err, false
-	}
-	if err == nil && alive {
-		a.mu.Lock()
-		a.lease, a.amount, a.spent = lease.ID, lease.Amount, lease.Spent
-		if e.inserted {
-			a.spent -= e.receipt.Amount // finish adds it
-		}
-		a.empty, a.emptyAt = false, 0
-		a.mu.Unlock()
-	}
-	if err == nil && e.inserted && !alive {
-		a.mu.Lock() // what was spent is not of the lease that memory knows
-		a.spent -= e.receipt.Amount
-		a.mu.Unlock()
-	}
-	l.log.LogAttrs(ctx, slog.LevelWarn, "a charge went past its lease", slog.String("charge", asked.ID), slog.String("account", a.id), slog.Any("error", err))
-	l.finish(e, at)
+	return nil
 }
 
-// finish brings the memory up to what is committed and answers the entry.
-func (l *Ledger) finish(e *entry, at time.Time) {
+// complete brings memory up to what was committed and answers the entry, which
+// belongs to the caller of Settle again.
+func (l *Ledger) complete(e *entry, at time.Time) {
 	h, a := e.h, e.h.a
 	if e.err != nil {
 		h.reopen()
@@ -278,7 +188,9 @@ func (l *Ledger) finish(e *entry, at time.Time) {
 	a.mu.Lock()
 	h.end(holdSettled)
 	if e.inserted {
-		a.spent += c.Amount
+		if !e.closedLease {
+			a.spent += c.Amount
+		}
 		day := dayOf(at)
 		if k := a.key(c.KeyID, day); k.day == day {
 			k.spent += c.Amount

@@ -12,18 +12,18 @@ import (
 	"stoa/internal/store"
 )
 
-// A Hold is credits set aside for one call. It ends by Settle or by Release;
-// one that does neither keeps its credits until the process ends. It is safe
-// for use by several goroutines.
+// A Hold is credits reserved for one call. Settle or Release ends it; otherwise
+// its credits stay reserved until the process ends. It is safe for use by several
+// goroutines.
 type Hold struct {
 	l      *Ledger
 	a      *account
 	key    string
-	capped bool // counts in the key's book
+	capped bool // the key has a daily limit
 
 	// Guarded by a.mu.
 	amount stoa.Credits
-	extra  stoa.Credits // taken on top while settling
+	extra  stoa.Credits // reserved in addition while settling
 	state  holdState
 }
 
@@ -36,9 +36,9 @@ const (
 	holdReleased
 )
 
-// Hold sets credits of the caller's account aside: as many as most, and not
-// fewer than least. It costs no I/O while the node's lease lasts. Too few
-// credits are CodeQuota; a key that would pass its daily limit is
+// Hold reserves credits of the caller's account: most, or what is left of it, but
+// not fewer than least. It needs no query while the node's lease lasts. Too few
+// credits are CodeQuota; a key that would exceed its daily limit is
 // CodeKeyBudget.
 func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credits) (*Hold, error) {
 	if least < 0 {
@@ -98,8 +98,7 @@ func errStopping() error {
 	return stoa.Errorf(stoa.CodeOverloaded, "The service is stopping. Try again.").After(time.Second)
 }
 
-// loadDay reads what earlier lives of the process charged to the account's keys
-// on that day.
+// loadDay reads what earlier nodes charged to the account's keys on that day.
 func (l *Ledger) loadDay(ctx context.Context, a *account, day int64) error {
 	var spent map[string]stoa.Credits
 	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
@@ -117,15 +116,15 @@ func (l *Ledger) loadDay(ctx context.Context, a *account, day int64) error {
 	return nil
 }
 
-// Amount is what is held.
+// Amount returns the reserved credits.
 func (h *Hold) Amount() stoa.Credits {
 	h.a.mu.Lock()
 	defer h.a.mu.Unlock()
 	return h.amount
 }
 
-// Release gives the credits back. It may be called any number of times, and
-// does nothing after Settle.
+// Release frees the credits. It may be called several times, and does nothing
+// after Settle.
 func (h *Hold) Release() {
 	h.a.mu.Lock()
 	defer h.a.mu.Unlock()
@@ -134,7 +133,7 @@ func (h *Hold) Release() {
 	}
 }
 
-// end gives back all that the hold has. The caller has a.mu.
+// end frees all credits of the hold. The caller holds a.mu.
 func (h *Hold) end(state holdState) {
 	h.a.held -= h.amount + h.extra
 	if h.capped {
@@ -143,22 +142,22 @@ func (h *Hold) end(state holdState) {
 	h.state, h.extra = state, 0
 }
 
-// errEnded is a mistake of ours: a hold is settled once.
+// errEnded is a programming error: a hold is settled once.
 var errEnded = errors.New("billing: the hold has been settled or released")
 
-// Settle charges the call, gives back what it did not need, and returns the
-// charge after its commit. ctx is not waited for: a call that has been served
-// is charged, whoever has hung up.
+// Settle charges the call, frees what it did not need, and returns the charge
+// after its commit. The end of ctx does not stop it: a call that was served is
+// charged even when its client has disconnected.
 //
-// An amount above the hold takes the rest from what is available; what even
-// that does not cover is written off and the charge is marked Clamped. A charge
-// whose ID is there already is not made again: the stored one is returned, and
-// also does not run.
+// An amount above the hold takes the rest from what is available; what that does
+// not cover is written off and the charge is marked Clamped. If a charge with
+// this ID is stored already, it is returned unchanged and also does not run.
+// Texts are cut at maxText characters.
 //
-// also runs in the charge's savepoint: its error takes the charge back and is
+// also runs in the charge's savepoint: its error undoes the charge and is
 // returned. It may run more than once. After an error nothing is charged, the
-// hold is open again, and Settle may be repeated; only when the database broke
-// in the midst of a commit may a charge exist, which a repeat then returns.
+// hold is open again, and Settle may be called again. Only when the connection
+// broke during a commit may a charge exist; calling Settle again returns it.
 func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx context.Context, tx *store.Tx) error) (stoa.Charge, error) {
 	ctx = context.WithoutCancel(ctx)
 	if c.ID == "" || c.Amount < 0 || c.WrittenOff < 0 {
@@ -168,8 +167,11 @@ func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx conte
 	if c.KeyID == "" {
 		c.KeyID = h.key
 	}
-	for _, text := range []*string{&c.ID, &c.KeyID, &c.Asked, &c.Served, &c.Reason, &c.Provider, &c.Price.Version, &c.State, &c.EndUser, &c.SpaceID, &c.AgentID, &c.SessionID} {
+	for _, text := range []*string{&c.ID, &c.KeyID, &c.Price.Version, &c.State, &c.SpaceID, &c.AgentID, &c.SessionID} {
 		*text = storable(*text)
+	}
+	for _, text := range []*string{&c.Asked, &c.Served, &c.Reason, &c.Provider, &c.EndUser} {
+		*text = cutText(storable(*text))
 	}
 	c.StartedAt = c.StartedAt.UTC().Truncate(time.Microsecond)
 	c.FirstToken, c.Duration = c.FirstToken.Truncate(time.Microsecond), c.Duration.Truncate(time.Microsecond)
@@ -195,9 +197,28 @@ func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx conte
 	return charge, nil
 }
 
-// storable is a text as both databases take it: valid UTF-8 without NUL. Some of
-// a charge's texts are the caller's own words, and none may keep it from being
-// written.
+// maxText is the most characters of a text in a charge that a caller or a provider
+// chose. Requests with longer ones are refused before; charges are kept for ever,
+// so they are limited here once more.
+const maxText = 512
+
+func cutText(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n == maxText {
+			return s[:i]
+		}
+		n++
+	}
+	return s
+}
+
+// storable returns a text in the form that both databases accept: valid UTF-8
+// without NUL. Some texts of a charge come from the caller, and none may prevent
+// the charge from being written.
 func storable(s string) string {
 	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
 		return s
@@ -205,8 +226,8 @@ func storable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// cover begins the settling: it takes what the charge needs beyond the hold, and
-// lowers the charge to what there is.
+// cover starts settling: it reserves what the charge needs beyond the hold, and
+// lowers the charge to what is available.
 func (h *Hold) cover(ctx context.Context, c *stoa.Charge) error {
 	for {
 		h.a.mu.Lock()
@@ -245,7 +266,7 @@ func clamp(c *stoa.Charge, to stoa.Credits) {
 	c.Clamped = true
 }
 
-// reopen takes back a settling that failed.
+// reopen makes the hold open again after settling failed.
 func (h *Hold) reopen() {
 	h.a.mu.Lock()
 	defer h.a.mu.Unlock()

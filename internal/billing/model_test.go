@@ -57,9 +57,9 @@ func (m *model) drop(i int) { m.holds = append(m.holds[:i], m.holds[i+1:]...) }
 // TestTheLedgerDoesWhatTheModelSays runs random grants, holds, settles,
 // releases, repeats and crashes against a ledger over a real store and against
 // the model, and compares all there is after each step.
-func TestTheLedgerDoesWhatTheModelSays(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
-		st := home.Open()
+func TestLedgerMatchesItsModel(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
 		defer func() { st.Close() }()
 		l, stop := start(t, st, billing.Config{})
 		ctx := context.Background()
@@ -195,7 +195,7 @@ func TestTheLedgerDoesWhatTheModelSays(t *testing.T) {
 					st.Close()
 					stop()
 					m.holds = nil
-					st = home.Open()
+					st = database.Open()
 					l, stop = start(t, st, billing.Config{})
 				},
 				"": func(rt *rapid.T) {

@@ -26,12 +26,14 @@ type entry struct {
 	receipt store.Receipt // in: what to charge; out: what is stored
 	done    chan struct{} // one element
 
-	// Set anew by each attempt.
-	inserted bool  // by us; otherwise it was there before
-	slow     bool  // the lease does not cover it; see [Ledger.settleAlone]
-	err      error // of this entry alone
+	// Results of the latest attempt.
+	inserted    bool  // by it; otherwise the charge was stored before
+	uncovered   bool  // the lease does not cover it; see [Ledger.chargeUncovered]
+	closedLease bool  // it was paid from a lease of its own, not the account's open one
+	err         error // of this entry alone
 }
 
+// enqueue adds an entry to the queue; false: the ledger has stopped.
 func (l *Ledger) enqueue(e *entry) bool {
 	l.qmu.Lock()
 	if l.stopped {
@@ -40,21 +42,22 @@ func (l *Ledger) enqueue(e *entry) bool {
 	}
 	l.queue = append(l.queue, e)
 	l.qmu.Unlock()
-	l.nudge()
+	l.signal()
 	return true
 }
 
-func (l *Ledger) nudge() {
+// signal wakes Run, which looks at the queue at least once after it.
+func (l *Ledger) signal() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run is the settler: it commits charges in groups until ctx ends, then commits
-// what is queued, gives the leases back, and returns. After that nothing can be
-// held or settled any more, so it must be stopped after all that makes calls. It
-// fails when another process has taken over the database.
+// Run commits charges in groups until ctx ends, then commits what is queued,
+// closes the node's leases and returns. After that nothing can be held or settled
+// any more, so it must be stopped after everything that makes calls. It returns
+// [store.ErrLost] when another process has taken over the database.
 func (l *Ledger) Run(ctx context.Context) error {
 	if l.started.Swap(true) {
 		return errors.New("billing: the ledger runs already")
@@ -66,10 +69,10 @@ func (l *Ledger) Run(ctx context.Context) error {
 			if last >= crowd && l.linger > 0 {
 				l.wait(ctx, last)
 			}
-			last = l.flush()
+			last = l.commitBatch()
 		case <-ctx.Done():
 			l.stop()
-			return l.returnLeases()
+			return l.closeLeases()
 		case <-l.st.Lost():
 			l.stop()
 			return store.ErrLost
@@ -78,7 +81,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 }
 
 // wait gives calls that end together time to join one commit: until as many are
-// there as last time, or the linger is over.
+// queued as last time, or linger is over.
 func (l *Ledger) wait(ctx context.Context, last int) {
 	t := time.NewTimer(l.linger)
 	defer t.Stop()
@@ -99,111 +102,127 @@ func (l *Ledger) wait(ctx context.Context, last int) {
 	}
 }
 
+// stop refuses new entries and commits the queued ones.
 func (l *Ledger) stop() {
 	l.ended.Store(true)
 	close(l.done)
 	l.qmu.Lock()
 	l.stopped = true
 	l.qmu.Unlock()
-	for l.flush() > 0 {
+	for l.commitBatch() > 0 {
 	}
 }
 
-func (l *Ledger) returnLeases() error {
+func (l *Ledger) closeLeases() error {
 	ctx := context.Background()
 	return l.st.Write(ctx, func(tx *store.Tx) error { return tx.CloseLeases(ctx, l.st.Node()) })
 }
 
 // take removes up to maxBatch entries from the queue.
-func (l *Ledger) take(batch []*entry) []*entry {
+func (l *Ledger) take() []*entry {
 	l.qmu.Lock()
 	defer l.qmu.Unlock()
 	n := min(len(l.queue), maxBatch)
-	batch = append(batch, l.queue[:n]...)
+	batch := slices.Clone(l.queue[:n])
 	rest := copy(l.queue, l.queue[n:])
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]
 	if rest > 0 {
-		l.nudge()
+		l.signal()
 	}
 	return batch
 }
 
-// flush commits one batch and answers it. It tells how many entries there were.
-func (l *Ledger) flush() int {
-	var batch []*entry
-	ctx := context.Background()
-	var at time.Time
-	var err error
-	doubt := false   // whether the rows still say what memory believes
-	careful := false // whether each charge gets a savepoint
-	for range attempts {
-		err = l.st.Write(ctx, func(tx *store.Tx) error {
-			if batch == nil { // as late as can be: all that waits comes along
-				batch = l.take(nil)
-			}
-			at = tx.Now
-			return l.settle(ctx, tx, batch, careful)
-		})
-		// Where entries were marked slow the others go on without them. Each round
-		// marks at least one account.
-		for errors.Is(err, errAgain) {
-			err = l.st.Write(ctx, func(tx *store.Tx) error {
-				at = tx.Now
-				return l.settle(ctx, tx, batch, careful)
-			})
-		}
-		doubt = doubt || err != nil
-		if err == nil {
-			break
-		}
-		if !db.IsPassing(err) {
-			// Something in the batch may be at fault: in the next attempt each charge
-			// stands for itself, so that it fails alone.
-			if careful || len(batch) < 2 || stoa.CodeOf(err) == stoa.CodeStorageFull {
-				break
-			}
-			careful = true
-		}
+// commitBatch commits what is queued and answers it. It returns the number of
+// entries.
+func (l *Ledger) commitBatch() int {
+	b := &batch{l: l}
+	err := b.commit()
+	if b.entries == nil && err != nil { // the transaction did not even begin
+		b.entries = l.take()
 	}
-	if batch == nil && err != nil { // the transaction did not even begin
-		batch = l.take(nil)
-	}
-	n := len(batch)
+	n := len(b.entries)
 	var doubtful []*account
-	if doubt {
-		for _, e := range batch {
+	if b.doubt {
+		for _, e := range b.entries {
 			if !slices.Contains(doubtful, e.h.a) {
 				doubtful = append(doubtful, e.h.a)
 			}
 		}
 	}
-	slow := batch[:0]
-	for _, e := range batch {
-		if err != nil {
-			e.err = err
-		} else if e.slow {
-			slow = append(slow, e)
+	var uncovered []*entry
+	for _, e := range b.entries {
+		if err == nil && e.uncovered {
+			uncovered = append(uncovered, e)
 			continue
 		}
-		l.finish(e, at) // e is the caller's again
+		if err != nil {
+			e.err = err
+		}
+		l.complete(e, b.at)
 	}
-	for _, e := range slow {
-		l.settleAlone(e)
+	for _, e := range uncovered {
+		l.chargeUncovered(e)
 	}
 	for _, a := range doubtful {
-		l.reread(ctx, a)
+		l.rereadLease(a)
 	}
 	return n
 }
 
-// reread brings the memory of a lease up to its row, after a commit of which it
-// is not known whether it happened. Only the settler adds to what is spent, and
-// it is here, so nothing is counted twice. When it fails, the next charge that
-// the lease does not cover finds out; see [Ledger.settleAlone].
-func (l *Ledger) reread(ctx context.Context, a *account) {
+// batch is a group of entries on its way into the database.
+type batch struct {
+	l       *Ledger
+	entries []*entry
+	at      time.Time // of the transaction that committed
+	doubt   bool      // an attempt failed: the rows may differ from memory
+	careful bool      // each charge gets a savepoint
+}
+
+// commit writes the batch, several times if need be.
+func (b *batch) commit() (err error) {
+	for range attempts {
+		// Each errAgain marks the entries of at least one lease more; the others go
+		// on without them.
+		for err = b.write(); errors.Is(err, errAgain); {
+			err = b.write()
+		}
+		if err == nil {
+			return nil
+		}
+		b.doubt = true
+		if db.IsPassing(err) {
+			continue
+		}
+		// One charge of the batch may be at fault. In the next attempt each has a
+		// savepoint, so that it fails alone.
+		if b.careful || len(b.entries) < 2 || stoa.CodeOf(err) == stoa.CodeStorageFull {
+			return err
+		}
+		b.careful = true
+	}
+	return err
+}
+
+func (b *batch) write() error {
+	ctx := context.Background()
+	return b.l.st.Write(ctx, func(tx *store.Tx) error {
+		if b.entries == nil { // as late as possible, so that all that wait join
+			b.entries = b.l.take()
+		}
+		b.at = tx.Now
+		return b.l.writeBatch(ctx, tx, b.entries, b.careful)
+	})
+}
+
+// rereadLease sets the memory of a lease to its row, after a commit whose outcome
+// is unknown. Only the goroutine of Run adds to what is spent, and it is here, so
+// nothing is counted twice. When the read fails, the next charge that the lease
+// does not cover repairs it; see [Ledger.chargeUncovered].
+func (l *Ledger) rereadLease(a *account) {
 	a.leasing.Lock()
 	defer a.leasing.Unlock()
+	ctx := context.Background()
 	err := l.st.Read(ctx, func(tx *store.Tx) error {
 		lease, found, err := tx.OpenLease(ctx, a.id, l.st.Node())
 		if err != nil || !found {

@@ -7,8 +7,8 @@ import (
 	"stoa/internal/store"
 )
 
-// Verify computes every sum of the books again from their rows, at one moment,
-// and returns the rows that differ: none, when the books are in order. It works
+// Verify computes every sum of the books again from their rows, in one snapshot,
+// and returns the rows that differ: none when the books are in order. It may run
 // while calls run, and on a store opened read-only.
 func (l *Ledger) Verify(ctx context.Context) ([]store.Difference, error) {
 	var diffs []store.Difference
@@ -19,8 +19,8 @@ func (l *Ledger) Verify(ctx context.Context) ([]store.Difference, error) {
 	return diffs, err
 }
 
-// Reconcile is [Ledger.Verify] for one account: what GET /usage/reconcile tells
-// its owner.
+// Reconcile is [Ledger.Verify] for one account, with its balance: the result of
+// GET /usage/reconcile.
 func (l *Ledger) Reconcile(ctx context.Context, accountID string) (stoa.Balance, []store.Difference, error) {
 	var diffs []store.Difference
 	err := l.st.Report(ctx, func(tx *store.Tx) (err error) {

@@ -15,7 +15,7 @@ import (
 
 // Two files are written in turn, so at every moment the first is level with the
 // second or one ahead. A snapshot shows such a moment.
-func TestASnapshotIsOneMomentOfAllFiles(t *testing.T) {
+func TestSnapshotIsOneMomentOfAllFiles(t *testing.T) {
 	dir, ctx := t.TempDir(), context.Background()
 	files := []string{"first.db", "second.db"}
 	var dbs []*db.DB

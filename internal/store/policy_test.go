@@ -20,8 +20,8 @@ var change = regexp.MustCompile(`(?is)\b(update|delete\s+from|truncate(\s+table)
 // leaves their sum behind, and what it may remove is bounded by time.
 const purge = "store/purge.go"
 
-// TestChargesAndGrantsAreOnlyAddedTo reads all SQL of the house: every string in
-// its Go sources and every migration. Books that can be rewritten prove nothing.
+// TestChargesAndGrantsAreOnlyAddedTo reads all SQL: every string in the Go sources
+// and every migration. Books that can be rewritten prove nothing.
 func TestChargesAndGrantsAreOnlyAddedTo(t *testing.T) {
 	for text, want := range map[string]bool{
 		"UPDATE charges SET x = 1": true, "delete from\n grants where 1=1": true, "DROP TABLE charges": true,
@@ -29,7 +29,7 @@ func TestChargesAndGrantsAreOnlyAddedTo(t *testing.T) {
 		"INSERT INTO charges VALUES (1) ON CONFLICT (id) DO NOTHING":          false, "UPDATE leases SET a = (SELECT 1 FROM charges)": false,
 	} {
 		if change.MatchString(text) != want {
-			t.Fatalf("the rule misjudges %q", text)
+			t.Fatalf("the pattern is wrong about %q", text)
 		}
 	}
 	root := os.DirFS("..")

@@ -83,9 +83,9 @@ func wantInOrder(t testing.TB, st *store.Store) {
 	})
 }
 
-func TestChargesAreWrittenOnceAndReadBack(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
-		st := home.Open()
+func TestChargesAreStoredOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
 		a, b := storetest.Account(t, st, 1_000_000), storetest.Account(t, st, 10)
 		var all []store.Receipt
 		for i := range 87 { // 64 + 16 + 4 + 1 + 1 + 1
@@ -117,8 +117,8 @@ func TestChargesAreWrittenOnceAndReadBack(t *testing.T) {
 }
 
 func TestListsPageWithoutGapsOrRepeats(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
-		st := home.Open()
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
 		a, other := storetest.Account(t, st, 1_000_000), storetest.Account(t, st, 1_000_000)
 		var all []store.Receipt
 		for i := range 25 { // one moment for all: the id decides
@@ -191,8 +191,8 @@ func TestListsPageWithoutGapsOrRepeats(t *testing.T) {
 }
 
 func TestUsageSumsByAnyDimension(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
-		st := home.Open()
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
 		a := storetest.Account(t, st, 1_000_000)
 		one, two := receipt(a.ID, "resp_1", 10), receipt(a.ID, "resp_2", 20)
 		two.KeyID = "key_2"
@@ -231,9 +231,9 @@ func TestUsageSumsByAnyDimension(t *testing.T) {
 	})
 }
 
-func TestAGrantWithAReferenceHappensOnce(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
-		st := home.Open()
+func TestGrantWithReferenceIsStoredOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
 		a := storetest.Account(t, st, 0)
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -272,9 +272,9 @@ func TestAGrantWithAReferenceHappensOnce(t *testing.T) {
 	})
 }
 
-func TestANewLifeTakesBackWhatTheLastOneHeld(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
-		st := home.Open()
+func TestNewNodeClosesOldLeases(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
 		a := storetest.Account(t, st, 100)
 		charge(t, st, receipt(a.ID, "resp_1", 30))
 		key := store.IdempotencyKey{AccountID: a.ID, Method: "POST", Path: "/x", Key: "k"}
@@ -285,12 +285,12 @@ func TestANewLifeTakesBackWhatTheLastOneHeld(t *testing.T) {
 			}
 			return err
 		})
-		if _, err := store.Open(ctx, home.Config); !errors.Is(err, db.ErrLocked) {
+		if _, err := store.Open(ctx, database.Config); !errors.Is(err, db.ErrLocked) {
 			t.Errorf("a second process: %v", err)
 		}
 		dead := st.Node()
 		st.Close()
-		st = home.Open()
+		st = database.Open()
 		read(t, st, func(tx *store.Tx) error {
 			f, err := tx.Funds(ctx, a.ID)
 			if d := cmp.Diff(store.Funds{Granted: 100, Balance: 70}, f); d != "" {
@@ -312,9 +312,9 @@ func TestANewLifeTakesBackWhatTheLastOneHeld(t *testing.T) {
 	})
 }
 
-func TestAnIdempotencyKeyIsOneRequest(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
-		st := home.Open()
+func TestIdempotencyKeyIsOneRequest(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
 		key := store.IdempotencyKey{AccountID: "acc_1", Method: "POST", Path: "/api/v1/responses", Key: "k"}
 		type result struct {
 			claim   store.Claim
@@ -390,9 +390,9 @@ func TestAnIdempotencyKeyIsOneRequest(t *testing.T) {
 	})
 }
 
-func TestOneOfManyClaims(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
-		st := home.Open()
+func TestOneOfManyClaimsSucceeds(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		won, running := 0, 0
@@ -452,12 +452,12 @@ func TestVerifyFindsEveryKindOfDamage(t *testing.T) {
 	}
 }
 
-func TestAReadOnlyStoreLooksBesideItsServer(t *testing.T) {
-	home := storetest.New(t)
-	st := home.Open()
+func TestReadOnlyStoreBesideItsServer(t *testing.T) {
+	database := storetest.New(t)
+	st := database.Open()
 	a := storetest.Account(t, st, 100)
 	charge(t, st, receipt(a.ID, "resp_1", 30))
-	cfg := home.Config
+	cfg := database.Config
 	cfg.ReadOnly = true
 	ro, err := store.Open(ctx, cfg)
 	if err != nil {
@@ -473,9 +473,9 @@ func TestAReadOnlyStoreLooksBesideItsServer(t *testing.T) {
 	}
 }
 
-func TestPurgedReceiptsLeaveTheBooksInOrder(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
-		st := home.Open()
+func TestPurgedReceiptsKeepBooksInOrder(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
 		a := storetest.Account(t, st, 1000)
 		var all []store.Receipt
 		for i := range 10 {
@@ -517,8 +517,8 @@ func TestPurgedReceiptsLeaveTheBooksInOrder(t *testing.T) {
 }
 
 func TestListsOfAccountsKeysAndGrants(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Home) {
-		st := home.Open()
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
 		a, b := storetest.Account(t, st, 5), storetest.Account(t, st, 6)
 		write(t, st, func(tx *store.Tx) error {
 			for i := range 3 {

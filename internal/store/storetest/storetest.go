@@ -1,8 +1,8 @@
-// Package storetest gives tests a real store of their own: on SQLite always, on
-// PostgreSQL when STOA_TEST_POSTGRES names a server.
+// Package storetest creates real stores for tests: on SQLite always, on
+// PostgreSQL when STOA_TEST_POSTGRES is the address of a server.
 //
-// It is for tests alone and never replaces a part of the store. Start with
-// [Each], or with [New] where one database is enough.
+// It is for tests alone and replaces no part of the store. Start with [Each], or
+// with [New] where one database is enough.
 package storetest
 
 import (
@@ -19,19 +19,19 @@ import (
 	"stoa/internal/store"
 )
 
-// Env is the variable that holds the address of a PostgreSQL server, as a user
-// who may create schemas.
+// Env is the environment variable with the address of a PostgreSQL server, for a
+// user who may create schemas.
 const Env = "STOA_TEST_POSTGRES"
 
-// A Home is where a store lives. It can be opened again and again, one store at
-// a time.
-type Home struct {
+// A Database is where a store is kept. It can be opened again and again, one store
+// at a time.
+type Database struct {
 	Config store.Config
 	t      testing.TB
 }
 
 // Each runs a test on SQLite and, where there is one, on PostgreSQL.
-func Each(t *testing.T, test func(t *testing.T, home Home)) {
+func Each(t *testing.T, test func(t *testing.T, database Database)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, New(t)) })
 	t.Run("postgres", func(t *testing.T) {
 		if os.Getenv(Env) == "" {
@@ -41,13 +41,14 @@ func Each(t *testing.T, test func(t *testing.T, home Home)) {
 	})
 }
 
-// New is a home in a directory of the test's own.
-func New(t testing.TB) Home {
-	return Home{Config: store.Config{Dir: t.TempDir()}, t: t}
+// New returns a database in a new directory, removed when the test ends.
+func New(t testing.TB) Database {
+	return Database{Config: store.Config{Dir: t.TempDir()}, t: t}
 }
 
-// Postgres is a home in a schema of the test's own, dropped at its end.
-func Postgres(t testing.TB) Home {
+// Postgres returns a database in a new PostgreSQL schema, dropped when the test
+// ends. The test is skipped where there is no server.
+func Postgres(t testing.TB) Database {
 	t.Helper()
 	address := os.Getenv(Env)
 	if address == "" {
@@ -63,7 +64,7 @@ func Postgres(t testing.TB) Home {
 	q := u.Query()
 	q.Set("search_path", schema)
 	u.RawQuery = q.Encode()
-	return Home{Config: store.Config{PostgresURL: u.String()}, t: t}
+	return Database{Config: store.Config{PostgresURL: u.String()}, t: t}
 }
 
 func run(t testing.TB, address, statement string) {
@@ -79,18 +80,18 @@ func run(t testing.TB, address, statement string) {
 	}
 }
 
-// Open opens the store; it is closed when the test ends, if not before.
-func (h Home) Open() *store.Store {
-	h.t.Helper()
-	st, err := store.Open(context.Background(), h.Config)
+// Open opens the store. It is closed when the test ends, if not before.
+func (d Database) Open() *store.Store {
+	d.t.Helper()
+	st, err := store.Open(context.Background(), d.Config)
 	if err != nil {
-		h.t.Fatalf("open the store: %v", err)
+		d.t.Fatalf("open the store: %v", err)
 	}
-	h.t.Cleanup(func() { st.Close() })
+	d.t.Cleanup(func() { st.Close() })
 	return st
 }
 
-// Account adds an account on plan pro, with that much granted.
+// Account adds an account on the plan pro and grants it that many credits.
 func Account(t testing.TB, st *store.Store, credits stoa.Credits) stoa.Account {
 	t.Helper()
 	var a stoa.Account
@@ -101,7 +102,7 @@ func Account(t testing.TB, st *store.Store, credits stoa.Credits) stoa.Account {
 		}
 		_, created, err := tx.InsertGrant(ctx, stoa.Grant{AccountID: a.ID, Amount: credits, Reason: "test"})
 		if err == nil && !created {
-			err = fmt.Errorf("the grant was not made")
+			err = fmt.Errorf("the grant was not created")
 		}
 		return err
 	})

@@ -1,0 +1,110 @@
+package billing
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// chargeUncovered charges a call that its lease does not cover, in a transaction
+// of its own: the lease is closed or too small, or the node was declared dead.
+// That happens when the rows differ from memory, after a broken commit or another
+// process; the rows decide. The charge takes at most what the account has left;
+// the rest is written off. The call was served, so it is charged in every case,
+// under its own id and from a lease that the charge names.
+//
+// See docs/decisions/0012-every-charge-names-a-lease.md.
+func (l *Ledger) chargeUncovered(e *entry) {
+	a := e.h.a
+	a.leasing.Lock()
+	defer a.leasing.Unlock()
+	ctx := context.Background()
+	asked := e.receipt
+	var c uncoveredCharge
+	var at time.Time
+	var err error
+	for range attempts {
+		err = l.st.Write(ctx, func(tx *store.Tx) (err error) {
+			at = tx.Now
+			c, err = l.insertUncovered(ctx, tx, asked, e)
+			return err
+		})
+		if !db.IsPassing(err) {
+			break
+		}
+	}
+	l.log.LogAttrs(ctx, slog.LevelWarn, "a charge went past its lease",
+		slog.String("charge", asked.ID), slog.String("account", a.id), slog.Any("error", err))
+	e.err = err
+	if err == nil {
+		e.receipt, e.inserted, e.closedLease = c.receipt, c.inserted, c.inserted && !c.lease.Open
+		if c.lease.Open {
+			a.replaceLease(c.lease)
+		}
+	}
+	l.complete(e, at)
+}
+
+// An uncoveredCharge is what the transaction of [Ledger.chargeUncovered] found
+// and wrote.
+type uncoveredCharge struct {
+	receipt  store.Receipt
+	inserted bool        // by this transaction; otherwise the charge was stored before
+	lease    store.Lease // that paid it, as it was before; zero if not inserted
+}
+
+func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.Receipt, e *entry) (uncoveredCharge, error) {
+	stored, found, err := tx.ChargeByID(ctx, asked.ID)
+	if err != nil {
+		return uncoveredCharge{}, err
+	}
+	if found {
+		if stored.AccountID != asked.AccountID {
+			err = errForeignID(asked.ID)
+		}
+		return uncoveredCharge{receipt: stored}, err
+	}
+	lease, alive, err := tx.Lease(ctx, asked.AccountID, l.st.Node())
+	if err == nil && !alive {
+		lease, err = tx.LeaseDead(ctx, asked.AccountID, l.st.Node())
+	}
+	if err != nil {
+		return uncoveredCharge{}, err
+	}
+	c := uncoveredCharge{receipt: asked, inserted: true, lease: lease}
+	if left := lease.Left(); asked.Amount > left {
+		clamp(&c.receipt.Charge, left)
+	}
+	c.receipt.LeaseID, c.receipt.NodeID = lease.ID, l.st.Node()
+	inserted, err := tx.InsertCharges(ctx, []store.Receipt{c.receipt})
+	if err != nil {
+		return uncoveredCharge{}, err
+	}
+	if !inserted[asked.ID] { // stored by another transaction since the read above
+		return uncoveredCharge{}, db.ErrAgain
+	}
+	if err := spendUncovered(ctx, tx, lease, c.receipt.Amount); err != nil {
+		return uncoveredCharge{}, err
+	}
+	return c, e.runClosures(tx)
+}
+
+func spendUncovered(ctx context.Context, tx *store.Tx, lease store.Lease, amount stoa.Credits) error {
+	if !lease.Open {
+		return tx.SettleDead(ctx, lease, amount)
+	}
+	_, err := tx.SpendLease(ctx, lease.ID, amount)
+	return err
+}
+
+// replaceLease sets the account's lease to its row. The caller has leasing.
+func (a *account) replaceLease(lease store.Lease) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lease, a.amount, a.spent = lease.ID, lease.Amount, lease.Spent
+	a.empty, a.emptyAt = false, 0
+}
