@@ -42,7 +42,7 @@ type Config struct {
 	Drive     drive.Limits            // zero: the defaults
 	Plans     []stoa.Plan             // nil: free (no gated models) and pro (all), without limits
 	Logger    *slog.Logger            // nil: none
-	Home      *storetest.Database         // nil: SQLite in a directory of its own
+	Home      *storetest.Database     // nil: SQLite in a directory of its own
 	Server    func(*api.Server)       // changes settings before the start; nil: none
 	Sessions  func(*session.Config)   // changes settings before the start; nil: none
 	Worker    func(*agent.Config)     // changes settings before the start; nil: none
