@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev test check golden bench fuzz contract clients
+.PHONY: help dev test check build golden bench fuzz contract clients
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -10,12 +10,15 @@ dev: ## run the service with the sandbox model on 127.0.0.1:8080
 test: ## the tests, as the README says
 	go test ./...
 
-check: ## format, vet, staticcheck, tests with the race detector
-	@test -z "$$(go tool gofumpt -l cmd internal e2e)" || { go tool gofumpt -l cmd internal e2e; echo "run: go tool gofumpt -w cmd internal e2e"; exit 1; }
-	go vet ./...
-	cd tools && go build -o ../.staticcheck honnef.co/go/tools/cmd/staticcheck
-	./.staticcheck ./...
-	go test -race ./...
+check: ## everything that CI checks
+	.ci/check
+
+# The version is the tag; between tags it is what the Go tool records.
+VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null)
+BINARY ?= stoa
+
+build: ## the release: one static file, ./stoa
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(if $(VERSION),-X stoa/internal/cli.linked=$(VERSION))" -o $(BINARY) ./cmd/stoa
 
 golden: ## rewrite the expected parts of the vendor fixtures; read the diff
 	go test ./internal/wire -update

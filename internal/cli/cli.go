@@ -54,6 +54,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,6 +198,9 @@ Run it, log in with the key it prints, and ask; or call it with any client of th
 Exit codes: 0 done, 1 failed, 2 wrong usage, 4 no key or a wrong one, 5 an awaited session ended
 failed or cancelled, 130 interrupted. Data goes to standard output, everything else to standard error.`)
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}")
+	root.Flags().Bool("version", false, "print the version")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, c.CommandPath())
@@ -238,6 +242,10 @@ func noArgs(c *cobra.Command, args []string) error {
 	return nil
 }
 
+// linked is the version that make build sets with -ldflags -X; the linker can
+// set only a variable.
+var linked string
+
 // build returns the program's version and commit. The version is the one that
 // make build sets, else the one that the Go tool recorded ("dev" in a build
 // without either).
@@ -245,7 +253,7 @@ func build() (version, commit string) {
 	version, commit = "dev", "unknown"
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return version, commit
+		return cmp.Or(linked, version), commit
 	}
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		version = v
@@ -255,7 +263,13 @@ func build() (version, commit string) {
 			commit = s.Value
 		}
 	}
-	return version, commit
+	return cmp.Or(linked, version), commit
+}
+
+// versionLine is the output of version and --version.
+func versionLine() string {
+	version, commit := build()
+	return fmt.Sprintf("stoa %s (%s)\n", version, commit)
 }
 
 func (e *env) version() *cobra.Command {
@@ -264,8 +278,7 @@ func (e *env) version() *cobra.Command {
 		Long:    "Print the version of this program and the commit it was built from. \"stoa api meta\" shows that of the service.",
 		Example: "  stoa version",
 		RunE: func(*cobra.Command, []string) error {
-			version, commit := build()
-			_, err := fmt.Fprintf(e.out, "stoa %s (%s)\n", version, commit)
+			_, err := io.WriteString(e.out, versionLine())
 			return err
 		},
 	}

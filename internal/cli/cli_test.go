@@ -293,9 +293,16 @@ func TestAddressesAreCompleted(t *testing.T) {
 }
 
 func TestTheProgramStartsWithoutHOME(t *testing.T) {
-	var out, errOut bytes.Buffer
-	if code := Main(t.Context(), []string{"version"}, nil, nil, strings.NewReader(""), &out, &errOut); code != 0 || !strings.HasPrefix(out.String(), "stoa ") {
-		t.Errorf("exits with %d, %q, %q", code, out.String(), errOut.String())
+	var printed []string
+	for _, arg := range []string{"version", "--version"} {
+		var out, errOut bytes.Buffer
+		if code := Main(t.Context(), []string{arg}, nil, nil, strings.NewReader(""), &out, &errOut); code != 0 || !strings.HasPrefix(out.String(), "stoa ") {
+			t.Errorf("%s exits with %d, %q, %q", arg, code, out.String(), errOut.String())
+		}
+		printed = append(printed, out.String())
+	}
+	if printed[0] != printed[1] {
+		t.Errorf("version prints %q, --version %q", printed[0], printed[1])
 	}
 }
 
