@@ -22,6 +22,7 @@ import (
 	"stoa/internal/catalog"
 	"stoa/internal/config"
 	"stoa/internal/drive"
+	"stoa/internal/embed"
 	"stoa/internal/gateway"
 	"stoa/internal/responses"
 	"stoa/internal/scheduler"
@@ -69,6 +70,7 @@ type Server struct {
 
 	limits    limits
 	responses *responses.Service
+	embeds    *embed.Embeds
 	once      sync.Once
 	open      context.Context // ends when no more requests are taken
 	drain     context.CancelFunc
@@ -89,6 +91,10 @@ func (s *Server) prepare() {
 			s.Limits = defaults.Limits
 		}
 		s.responses = &responses.Service{Gateway: s.Gateway, HeaderWait: s.HeaderWait, KeepAlive: s.KeepAlive, WriteTimeout: writeTimeout}
+		s.embeds = embed.New(embed.Config{
+			Store: s.Store, Sessions: s.Sessions, Plans: s.Keys.Plan, Logger: s.Logger, PublicURL: s.PublicURL,
+			TicketLife: s.Limits.EmbedURL, TokenLife: s.Limits.EmbedToken, RateLimited: s.RateLimited,
+		})
 		s.open, s.drain = context.WithCancel(context.Background())
 		s.stop, s.cancel = context.WithCancel(context.Background())
 	})

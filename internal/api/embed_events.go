@@ -7,21 +7,22 @@ import (
 	"time"
 
 	"stoa/internal/contract"
-	"stoa/internal/jsonx"
+	"stoa/internal/embed"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
-	"stoa/internal/store"
 )
 
-// embedWatch is how often a visitor's stream looks whether it may still go on.
-const embedWatch = 700 * time.Millisecond
+const (
+	embedWatch   = 700 * time.Millisecond // between two checks of a stream's token
+	embedStreams = 10                     // of one embed, at a time
+)
 
 // ListEmbedEvents serves GET …/chat-sessions/{chatId}/events, as JSON or as a
 // stream.
 func (s *Server) ListEmbedEvents(ctx context.Context, in contract.ListEmbedEventsRequestObject) (contract.ListEmbedEventsResponseObject, error) {
 	who, q := embedded(ctx), in.Params
 	e := who.Embed
-	begun, last, err := s.chatBegun(ctx, e)
+	begun, last, err := s.embeds.Begun(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func (s *Server) ListEmbedEvents(ctx context.Context, in contract.ListEmbedEvent
 		after = 0
 	}
 	stream := &sessionStream{
-		ctx: ctx, s: s, caller: who.Caller, slot: e.ID, most: embedStreams, only: visible,
+		ctx: ctx, s: s, caller: who.Caller, slot: e.ID, most: embedStreams, only: embed.Visible,
 		req: session.EventsRequest{AccountID: e.AccountID, AgentID: e.AgentID, SessionID: e.ChatID, After: after, Follow: q.Follow, Heartbeat: watchEvery},
 	}
 	looked := time.Now()
@@ -55,7 +56,7 @@ func (s *Server) ListEmbedEvents(ctx context.Context, in contract.ListEmbedEvent
 			return true
 		}
 		looked = time.Now()
-		return s.visitorMayWatch(ctx, e.ID)
+		return s.embeds.StillValid(ctx, LogFields(ctx).request.Header.Get("Authorization"), e.ID)
 	}
 	if !begun {
 		stream.first = func() bool { return q.Follow && s.awaitChat(ctx, stream, e) }
@@ -71,21 +72,8 @@ func (e embedStream) VisitListEmbedEventsResponse(w http.ResponseWriter) error {
 	return e.VisitListSessionEventsResponse(w)
 }
 
-// chatBegun reports whether a chat has a session, and the number of its newest
-// event.
-func (s *Server) chatBegun(ctx context.Context, e store.Embed) (begun bool, last int64, err error) {
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		row, err := chatSession(ctx, tx, e)
-		if begun = row != nil; begun {
-			last = row.LastSeq
-		}
-		return err
-	})
-	return begun, last, err
-}
-
 // awaitChat waits for the first message of a chat.
-func (s *Server) awaitChat(ctx context.Context, stream *sessionStream, e store.Embed) bool {
+func (s *Server) awaitChat(ctx context.Context, stream *sessionStream, e stoa.Embed) bool {
 	t := time.NewTicker(watchEvery)
 	defer t.Stop()
 	for {
@@ -94,7 +82,7 @@ func (s *Server) awaitChat(ctx context.Context, stream *sessionStream, e store.E
 			return false
 		case <-t.C:
 		}
-		begun, _, err := s.chatBegun(ctx, e)
+		begun, _, err := s.embeds.Begun(ctx, e)
 		if begun || err != nil {
 			return begun
 		}
@@ -105,58 +93,6 @@ func (s *Server) awaitChat(ctx context.Context, stream *sessionStream, e store.E
 			return false
 		}
 	}
-}
-
-// visitorMayWatch reports whether the token of a stream is still in force.
-func (s *Server) visitorMayWatch(ctx context.Context, embedID string) bool {
-	who, err := s.embeds().Verify(ctx, LogFields(ctx).request.Header.Get("Authorization"))
-	switch stoa.CodeOf(err) {
-	case "":
-		return who.Embed.ID == embedID
-	case stoa.CodeUnauthorized, stoa.CodeEmbedDisabled:
-		return false
-	}
-	return true // the store cannot tell at the moment
-}
-
-// visible reports whether a visitor may see an event, and takes out of it what is
-// the owner's business. What is not named here stays inside.
-func visible(e *stoa.SessionEvent) bool {
-	switch e.Type {
-	case session.EventMessageCreated, session.EventMessageDone, session.EventDelta,
-		session.EventInputRequested, session.EventInputAnswered, session.EventInputExpired:
-		return true
-	case session.EventStatus:
-		var d session.StatusData
-		if jsonx.Unmarshal([]byte(e.Data), &d) != nil {
-			return false
-		}
-		d.StatusReason = ""
-		return rewrite(e, d)
-	case session.EventError:
-		var d session.ErrorData
-		if jsonx.Unmarshal([]byte(e.Data), &d) != nil {
-			return false
-		}
-		var safe visitorError
-		safe.Turn = d.Turn
-		safe.Message, safe.Retryable = toVisitor(stoa.Code(d.Code), d.Retryable)
-		return rewrite(e, safe)
-	}
-	return false
-}
-
-// A visitorError is what an error carries for a visitor.
-type visitorError struct {
-	Message   string `json:"message"`
-	Retryable bool   `json:"retryable"`
-	Turn      int64  `json:"turn"`
-}
-
-func rewrite(e *stoa.SessionEvent, data any) bool {
-	text, err := jsonx.Marshal(data)
-	e.Data = string(text)
-	return err == nil
 }
 
 // An embedPage is a page of events that a visitor may see.
@@ -173,7 +109,7 @@ func (p embedPage) VisitListEmbedEventsResponse(w http.ResponseWriter) error {
 	empty := true
 	for _, e := range p.list {
 		last = e.Seq
-		if !visible(&e) {
+		if !embed.Visible(&e) {
 			continue
 		}
 		if !empty {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"stoa/internal/auth"
+	"stoa/internal/embed"
 	"stoa/internal/stoa"
 )
 
@@ -20,7 +20,7 @@ type Fields struct {
 
 	route              string
 	caller             stoa.Caller
-	embedded           auth.Embedded // who shows the token of an embed; its caller is caller
+	embedded           embed.Visitor // the bearer of an embed's token; its caller is caller
 	charge             stoa.Charge
 	charged            bool
 	code               stoa.Code

@@ -10,44 +10,12 @@ import (
 	"stoa/internal/stoa"
 )
 
-// The kinds of an [Embed].
-const (
-	EmbedURL     = "url"     // a ticket for our own chat page
-	EmbedSession = "session" // a token for a page of the customer's
-)
-
-// An Embed is the permission to show an agent in a page, for one chat.
-type Embed struct {
-	ID, AccountID, AgentID string
-	KeyID                  string // that created it; the receipts of its chat name it
-	Kind                   string // EmbedURL or EmbedSession
-	ChatID                 string // the session that it is for; the first message creates it
-	Origins                []string
-	ExternalUserID         string
-	Greeting, Theme        string
-	MessagesPerMinute      int
-	MaxMessages            int
-	MaxMessageChars        int
-	MaxCredits             stoa.Credits  // 0: none beside the balance
-	SpentBefore            stoa.Credits  // what the chat had spent when the embed was created
-	TokenLife, ChatLife    time.Duration // of each token; from the first token to the end of all
-	ExpiresAt              time.Time     // of an embed URL: until when its ticket can be exchanged
-	ChatExpiresAt          time.Time     // zero before the exchange
-	ExchangedAt            time.Time     // of an embed URL; zero: not yet
-	RevokedAt              time.Time     // zero: it was not
-	UsedAt                 time.Time     // of its newest message; zero: never
-	CreatedAt              time.Time
-	Messages               int         // that were sent under it
-	Recent                 []time.Time // when, those of the last minute
-	Refused                int64       // requests of origins that are not listed
-}
-
 const embedColumns = `id, account_id, agent_id, key_id, kind, chat_id, origins, external_user_id, greeting, theme,
 	messages_per_minute, max_messages, max_message_chars, max_credits, spent_before, token_life, chat_life,
 	expires_at, chat_expires_at, exchanged_at, revoked_at, used_at, created_at, messages, recent, refused`
 
-func scanEmbed(rows *sql.Rows) (Embed, error) {
-	var e Embed
+func scanEmbed(rows *sql.Rows) (stoa.Embed, error) {
+	var e stoa.Embed
 	var origins, recent string
 	var tokenLife, chatLife, expires, chatExpires, exchanged, revoked, used, created int64
 	if err := rows.Scan(&e.ID, &e.AccountID, &e.AgentID, &e.KeyID, &e.Kind, &e.ChatID, &origins, &e.ExternalUserID, &e.Greeting, &e.Theme,
@@ -73,7 +41,7 @@ func scanEmbed(rows *sql.Rows) (Embed, error) {
 
 // InsertEmbed adds an embed. ticket is the hash of an embed URL's ticket. ID and
 // ChatID must be set; CreatedAt is the transaction's time.
-func (tx *Tx) InsertEmbed(ctx context.Context, e Embed, ticket string) (Embed, error) {
+func (tx *Tx) InsertEmbed(ctx context.Context, e stoa.Embed, ticket string) (stoa.Embed, error) {
 	e.CreatedAt = tx.Now
 	origins, err := jsonText(e.Origins)
 	if err != nil {
@@ -86,7 +54,7 @@ func (tx *Tx) InsertEmbed(ctx context.Context, e Embed, ticket string) (Embed, e
 		e.ID, e.AccountID, e.AgentID, e.KeyID, e.Kind, e.ChatID, origins, e.ExternalUserID, e.Greeting, e.Theme,
 		e.MessagesPerMinute, e.MaxMessages, e.MaxMessageChars, int64(e.MaxCredits), int64(e.SpentBefore), ticket,
 		e.TokenLife.Microseconds(), e.ChatLife.Microseconds(), db.Micros(e.ExpiresAt), db.Micros(e.ChatExpiresAt), db.Micros(e.CreatedAt))
-	if err != nil || e.Kind != EmbedSession {
+	if err != nil || e.Kind != stoa.EmbedSession {
 		return e, err
 	}
 	for _, origin := range e.Origins {
@@ -99,7 +67,7 @@ func (tx *Tx) InsertEmbed(ctx context.Context, e Embed, ticket string) (Embed, e
 
 // Embed returns an embed of one kind of an account's agent; CodeNotFound where
 // there is none.
-func (tx *Tx) Embed(ctx context.Context, accountID, agentID, kind, id string) (Embed, error) {
+func (tx *Tx) Embed(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) (stoa.Embed, error) {
 	e, found, err := tx.embed(ctx, `account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4`, accountID, agentID, kind, id)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeNotFound, "This agent has no such embed.").At("embedId")
@@ -109,22 +77,22 @@ func (tx *Tx) Embed(ctx context.Context, accountID, agentID, kind, id string) (E
 
 // EmbedByID returns an embed of any account, for callers that have presented its
 // secret and for its page, which needs none.
-func (tx *Tx) EmbedByID(ctx context.Context, id string) (Embed, bool, error) {
+func (tx *Tx) EmbedByID(ctx context.Context, id string) (stoa.Embed, bool, error) {
 	return tx.embed(ctx, `id = $1`, id)
 }
 
 // LockEmbed is [Tx.EmbedByID], and keeps the row from being changed until the
 // commit.
-func (tx *Tx) LockEmbed(ctx context.Context, id string) (Embed, bool, error) {
+func (tx *Tx) LockEmbed(ctx context.Context, id string) (stoa.Embed, bool, error) {
 	return tx.embed(ctx, `id = $1`+tx.ForUpdate(), id)
 }
 
-func (tx *Tx) embed(ctx context.Context, cond string, args ...any) (Embed, bool, error) {
+func (tx *Tx) embed(ctx context.Context, cond string, args ...any) (stoa.Embed, bool, error) {
 	return first(ctx, tx, scanEmbed, `SELECT `+embedColumns+` FROM embeds WHERE `+cond, args...)
 }
 
 // Embeds lists the embeds of one kind of an agent, ended ones too.
-func (tx *Tx) Embeds(ctx context.Context, accountID, agentID, kind string, p Page) ([]Embed, bool, error) {
+func (tx *Tx) Embeds(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, p Page) ([]stoa.Embed, bool, error) {
 	return page(ctx, tx, p, scanEmbed, `SELECT `+embedColumns+` FROM embeds WHERE account_id = $1 AND agent_id = $2 AND kind = $3`, accountID, agentID, kind)
 }
 
@@ -143,7 +111,7 @@ func (tx *Tx) ExchangeEmbed(ctx context.Context, id string, chatExpiresAt time.T
 
 // RevokeEmbed ends an embed and its tokens. One that has ended, or is not there,
 // is no error.
-func (tx *Tx) RevokeEmbed(ctx context.Context, accountID, agentID, kind, id string) error {
+func (tx *Tx) RevokeEmbed(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) error {
 	n, err := tx.Exec(ctx, `UPDATE embeds SET revoked_at = $5 WHERE account_id = $1 AND agent_id = $2 AND kind = $3 AND id = $4 AND revoked_at = 0`,
 		accountID, agentID, kind, id, db.Micros(tx.Now))
 	if err != nil || n == 0 {
@@ -154,7 +122,7 @@ func (tx *Tx) RevokeEmbed(ctx context.Context, accountID, agentID, kind, id stri
 }
 
 // SendUnderEmbed counts a message of an embed. The row must be locked.
-func (tx *Tx) SendUnderEmbed(ctx context.Context, e Embed, recent []time.Time) error {
+func (tx *Tx) SendUnderEmbed(ctx context.Context, e stoa.Embed, recent []time.Time) error {
 	times := make([]int64, 0, len(recent))
 	for _, t := range recent {
 		times = append(times, db.Micros(t))

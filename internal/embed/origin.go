@@ -1,4 +1,4 @@
-package auth
+package embed
 
 import (
 	"net/url"
@@ -9,6 +9,7 @@ import (
 	"stoa/internal/stoa"
 )
 
+// maxOrigin is the largest origin in bytes.
 const maxOrigin = 300
 
 var (
@@ -16,10 +17,10 @@ var (
 	portDigits = regexp.MustCompile(`^[1-9][0-9]{0,4}$`)
 )
 
-// ParseOrigin reads an origin as an owner lists it: https and a host, or http
-// and this machine, both with a port where it is not the usual one.
-// https://*.example.com stands for every host below example.com, however deep;
-// it does not stand for example.com. The result is what a browser would send.
+// ParseOrigin parses an origin as an owner lists it: https and a host, or http
+// and the local host, both with a port where it is not the default one.
+// https://*.example.com matches every host below example.com at any depth, and
+// not example.com itself. The result is in the spelling that browsers send.
 func ParseOrigin(text string) (string, error) {
 	wrong := func(why string) error {
 		return stoa.Errorf(stoa.CodeInvalidValue, "%q is not an origin that can be allowed: %s. Write it as https://www.example.com, https://*.example.com or http://localhost:3000.", shorten(text), why)
@@ -40,7 +41,7 @@ func ParseOrigin(text string) (string, error) {
 		return "", wrong("the port is not a number")
 	case wild && !strings.Contains(name, "."):
 		return "", wrong("the part behind *. needs two names at least")
-	case scheme == "http" && (wild || !isThisMachine(name)):
+	case scheme == "http" && (wild || !isLocalhost(name)):
 		return "", wrong("without TLS only this machine is allowed")
 	}
 	if scheme == "https" && port == "443" || scheme == "http" && port == "80" {
@@ -53,12 +54,13 @@ func ParseOrigin(text string) (string, error) {
 	return out, nil
 }
 
-func isThisMachine(host string) bool {
+func isLocalhost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "127.0.0.1"
 }
 
-// Patterns are the entries of a list that would allow an origin as a browser
-// sends it: itself, then each wildcard above it. None for what is no origin.
+// Patterns returns the list entries that would allow an origin in the spelling
+// of browsers: the origin, then each wildcard above it. It returns none for what
+// is not an origin.
 func Patterns(origin string) []string {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || len(origin) > maxOrigin {
@@ -82,8 +84,8 @@ func Patterns(origin string) []string {
 	}
 }
 
-// Lists reports whether a list of allowed origins has one that stands for an
-// origin as a browser sends it.
+// Lists reports whether a list of allowed origins has one that matches an origin
+// in the spelling of browsers.
 func Lists(allowed []string, origin string) bool {
 	for _, p := range Patterns(origin) {
 		for _, a := range allowed {
@@ -102,7 +104,7 @@ func shorten(text string) string {
 	return text
 }
 
-// ParseOrigins reads the list of an owner; see [ParseOrigin]. An empty one, or
+// ParseOrigins parses the list of an owner; see [ParseOrigin]. An empty list, or
 // one that allows every page, is CodeOriginsRequired.
 func ParseOrigins(list []string) ([]string, error) {
 	out := make([]string, 0, len(list))

@@ -1,4 +1,4 @@
-package auth_test
+package embed_test
 
 import (
 	"net/url"
@@ -7,47 +7,47 @@ import (
 
 	"pgregory.net/rapid"
 
-	"stoa/internal/auth"
+	"stoa/internal/embed"
 )
 
-func TestAWildcardStandsForEveryHostBelow(t *testing.T) {
+func TestWildcardMatchesEveryHostBelow(t *testing.T) {
 	allowed := []string{"https://*.example.com", "https://*.example.org:8443", "http://localhost:3000"}
 	for origin, want := range map[string]bool{
 		"https://a.example.com": true, "https://b.a.example.com": true, "https://example.com": false, "http://a.example.com": false,
 		"https://a.example.com:8443": false, "https://a.example.org:8443": true, "https://a.example.org": false,
-		"https://aexample.com": false, "https://a.example.com.evil.net": false, "https://.example.com": true, // no browser sends it
+		"https://aexample.com": false, "https://a.example.com.evil.net": false, "https://.example.com": true, // browsers never send it
 		"http://localhost:3000": true, "https://localhost:3000": false, "http://localhost": false,
-		"null": false, "": false, "https://*.example.com": true, // nor that: the list is its owner's own
+		"null": false, "": false, "https://*.example.com": true, // nor this; it equals the entry
 		"https://a.example.com/": false, "https://u@a.example.com": false, "file://": false,
 	} {
-		if got := auth.Lists(allowed, origin); got != want {
+		if got := embed.Lists(allowed, origin); got != want {
 			t.Errorf("%q is listed: %v, want %v", origin, got, want)
 		}
 	}
 }
 
-// TestWhatIsListedIsWhatABrowserSends: whatever is accepted is an origin in the
-// browser's spelling, safe inside a content policy, and lists itself.
-func TestWhatIsListedIsWhatABrowserSends(t *testing.T) {
+// TestParsedOriginsAreInBrowserSpelling checks that what is accepted is an origin
+// as browsers send it, is safe inside a Content-Security-Policy, and lists itself.
+func TestParsedOriginsAreInBrowserSpelling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(
 			rapid.String(),
 			rapid.StringMatching(`https?://(\*\.)?[A-Za-z0-9.*-]{1,20}(:[0-9]{0,6})?/?`),
 		).Draw(t, "text")
-		origin, err := auth.ParseOrigin(text)
+		origin, err := embed.ParseOrigin(text)
 		if err != nil {
 			return
 		}
 		if strings.ContainsAny(origin, " ;,'\"\t\n/\\?#@") && strings.Count(origin, "/") != 2 || strings.ContainsAny(origin, " ;,'\"\t\n?#@") {
 			t.Fatalf("%q became %q", text, origin)
 		}
-		again, err := auth.ParseOrigin(origin)
+		again, err := embed.ParseOrigin(origin)
 		if err != nil || again != origin {
 			t.Fatalf("%q is read as %q, %v", origin, again, err)
 		}
 		sent := strings.Replace(origin, "*.", "a.", 1)
 		u, err := url.Parse(sent)
-		if err != nil || u.Scheme+"://"+u.Host != sent || !auth.Lists([]string{origin}, sent) {
+		if err != nil || u.Scheme+"://"+u.Host != sent || !embed.Lists([]string{origin}, sent) {
 			t.Fatalf("%q does not list %q", origin, sent)
 		}
 	})

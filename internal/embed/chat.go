@@ -1,0 +1,260 @@
+package embed
+
+import (
+	"context"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// pageMessages is how many messages of a chat a visitor's page gets: the latest.
+const pageMessages = 200
+
+// A Chat is what a visitor may know of a chat.
+type Chat struct {
+	Embed     stoa.Embed
+	AgentName string
+	ExpiresAt time.Time // of the visitor's token
+	Status    stoa.SessionStatus
+	Pending   *stoa.Input // nil: the agent waits for nothing
+	Problem   *Problem    // why there is no answer; nil: nothing failed
+
+	Messages    []store.MessageRow // the latest, the oldest of them first
+	HasEarlier  bool
+	LastSeq     int64 // where the chat's events go on
+	MessagesDue int   // that may still be sent
+	Exhausted   bool  // nothing more can be sent
+}
+
+// A Problem is a failure in the words for visitors.
+type Problem struct {
+	Message   string
+	Retryable bool
+}
+
+// problemOf returns what a visitor is told of a failure. Models, balances and
+// the workings of the service concern the owner alone.
+func problemOf(code stoa.Code, retryable bool) Problem {
+	switch code {
+	case "input_expired":
+		return Problem{"The question was not answered in time.", true}
+	case "credit_limit_reached":
+		return Problem{"This chat has reached its limit.", false}
+	case "content_filter", stoa.CodeInvalidPrompt:
+		return Problem{"There is no answer to this. Ask in another way.", false}
+	}
+	return Problem{"There is no answer at the moment.", retryable}
+}
+
+// begun returns the session of a chat; nil before its first message.
+func begun(ctx context.Context, tx *store.Tx, e stoa.Embed) (*store.SessionRow, error) {
+	row, err := tx.Session(ctx, e.AccountID, e.AgentID, e.ChatID)
+	if err == nil {
+		return &row, nil
+	}
+	if stoa.CodeOf(err) != stoa.CodeSessionNotFound {
+		return nil, err
+	}
+	_, was, found, chatErr := tx.EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID)
+	if chatErr != nil {
+		return nil, chatErr
+	}
+	if !found || was {
+		return nil, err
+	}
+	return nil, nil
+}
+
+// Begun reports whether a chat has a session, and the number of its latest event.
+func (s *Embeds) Begun(ctx context.Context, e stoa.Embed) (has bool, lastSeq int64, err error) {
+	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		row, err := begun(ctx, tx, e)
+		if has = row != nil; has {
+			lastSeq = row.LastSeq
+		}
+		return err
+	})
+	return has, lastSeq, err
+}
+
+// Chat returns a visitor's chat.
+func (s *Embeds) Chat(ctx context.Context, who Visitor) (chat Chat, err error) {
+	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		chat, err = view(ctx, tx, who)
+		return err
+	})
+	return chat, err
+}
+
+// view returns what a visitor may know. A message that is still being written
+// comes without text: its pieces are among the events after LastSeq.
+func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
+	e, _, err := tx.EmbedByID(ctx, who.Embed.ID) // its counters may have changed
+	if err != nil {
+		return Chat{}, err
+	}
+	out := Chat{Embed: e, AgentName: who.Agent.Name, ExpiresAt: who.ExpiresAt, Status: stoa.SessionCompleted}
+	row, err := begun(ctx, tx, e)
+	if err != nil {
+		return out, err
+	}
+	var spent stoa.Credits
+	if row != nil {
+		spent = row.Spent
+		out.Status, out.LastSeq, out.Pending = row.Status, row.LastSeq, row.Pending
+		if f := row.Turn.Failure; f != nil {
+			p := problemOf(f.Code, f.Retryable)
+			out.Problem = &p
+		}
+		if out.Messages, out.HasEarlier, err = tx.Messages(ctx, row.ID, 0, pageMessages, true); err != nil {
+			return out, err
+		}
+		slices.Reverse(out.Messages)
+		for _, m := range out.Messages {
+			if m.Status == stoa.MessageInProgress {
+				out.LastSeq = min(out.LastSeq, m.FirstSeq)
+			}
+		}
+	}
+	out.MessagesDue, out.Exhausted = max(0, e.MaxMessages-e.Messages), exhausted(e, spent)
+	return out, nil
+}
+
+// exhausted reports whether nothing more can be sent under an embed, because of
+// its messages or its credits. spent is what the chat has spent so far.
+func exhausted(e stoa.Embed, spent stoa.Credits) bool {
+	return e.Messages >= e.MaxMessages || e.MaxCredits > 0 && spent-e.SpentBefore >= e.MaxCredits
+}
+
+// Admit counts a message against what an agent takes from all its visitors
+// together, so that a page that creates embeds for anybody cannot be used to
+// flood the account.
+func (s *Embeds) Admit(e stoa.Embed) error {
+	if wait, ok := s.take("visitors of "+e.AgentID, messagesPerMinute); !ok {
+		return stoa.Errorf(stoa.CodeEmbedLimit, "Too many people talk to this agent at the moment. Try again in %d seconds.", wait/time.Second).After(wait)
+	}
+	return nil
+}
+
+// CheckText returns an error if a visitor's text is longer than the embed allows.
+func CheckText(e stoa.Embed, member, text string) error {
+	if n := utf8.RuneCountInString(text); n > e.MaxMessageChars {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The member %q has %d characters; at most %d are taken.", member, n, e.MaxMessageChars).At(member)
+	}
+	return nil
+}
+
+// Say sends a visitor's message. The first one starts the chat's session.
+func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text string) (Chat, error) {
+	e := who.Embed
+	return s.send(ctx, tx, who, func() error {
+		_, err := s.cfg.Sessions.Start(ctx, tx, who.Caller, session.StartRequest{
+			ID: e.ChatID, AgentID: e.AgentID, Message: text, ExternalUserID: e.ExternalUserID, Trigger: stoa.Trigger{Type: "embed", ID: e.ID},
+		})
+		return err
+	}, func() error {
+		_, err := s.cfg.Sessions.Send(ctx, tx, who.Caller, e.AgentID, e.ChatID, session.SendRequest{Message: text})
+		return err
+	})
+}
+
+// Answer answers the input that the agent waits for.
+func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req session.AnswerRequest) (Chat, error) {
+	return s.send(ctx, tx, who, nil, func() error {
+		_, err := s.cfg.Sessions.Answer(ctx, tx, who.Caller, who.Embed.AgentID, who.Embed.ChatID, req)
+		return err
+	})
+}
+
+// Retry has a message answered again whose answer failed or was stopped.
+func (s *Embeds) Retry(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
+	e := who.Embed
+	return s.send(ctx, tx, who, nil, func() error {
+		_, err := s.cfg.Sessions.Retry(ctx, tx, who.Caller, e.AgentID, e.ChatID)
+		if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
+			if _, was, found, chatErr := tx.EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID); chatErr == nil && found && !was {
+				err = stoa.Errorf(stoa.CodeSessionFinished, "Nothing was said yet that could be answered again.")
+			}
+		}
+		return err
+	})
+}
+
+// Cancel stops the agent. A chat that has not begun is idle.
+func (s *Embeds) Cancel(ctx context.Context, who Visitor) (Chat, error) {
+	_, err := s.cfg.Sessions.Cancel(ctx, who.Caller, who.Embed.AgentID, who.Embed.ChatID)
+	if err != nil && stoa.CodeOf(err) != stoa.CodeSessionNotFound {
+		return Chat{}, err
+	}
+	return s.Chat(ctx, who)
+}
+
+// send applies first or, once the chat has begun, other; counts the message
+// against the embed's caps; and sets the chat's credit cap. Where first is nil a
+// chat that has not begun is left to other, which fails.
+func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, first, other func() error) (Chat, error) {
+	e := who.Embed
+	row, err := begun(ctx, tx, e)
+	if err != nil {
+		return Chat{}, err
+	}
+	if row == nil && first == nil {
+		return Chat{}, other()
+	}
+	var spent stoa.Credits
+	verb := other
+	if row != nil {
+		spent = row.Spent
+	} else if begins, err := tx.BeginEmbedChat(ctx, e.AccountID, e.ChatID); err != nil {
+		return Chat{}, err
+	} else if begins {
+		verb = first
+	}
+	if err := verb(); err != nil {
+		return Chat{}, err
+	}
+	// Counted last, so that an error of the request itself comes first; an error
+	// here rolls back all of it.
+	if err := count(ctx, tx, e.ID, spent); err != nil {
+		return Chat{}, err
+	}
+	var most stoa.Credits
+	if e.MaxCredits > 0 {
+		most = e.SpentBefore + e.MaxCredits
+	}
+	if err := tx.CapSession(ctx, e.AccountID, e.ChatID, most); err != nil {
+		return Chat{}, err
+	}
+	return view(ctx, tx, who)
+}
+
+// count counts a message of a visitor. It is CodeEmbedLimit beyond the embed's
+// messages in a minute, with a time after which to retry, and beyond its messages
+// or credits in all. spent is what the chat has spent so far.
+func count(ctx context.Context, tx *store.Tx, id string, spent stoa.Credits) error {
+	e, found, err := tx.LockEmbed(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !found || !e.RevokedAt.IsZero() {
+		return errToken()
+	}
+	if exhausted(e, spent) {
+		return stoa.Errorf(stoa.CodeEmbedLimit, "This chat has reached its limit. Nothing more can be sent.")
+	}
+	recent := e.Recent[:0:0]
+	for _, t := range e.Recent {
+		if tx.Now.Sub(t) < time.Minute {
+			recent = append(recent, t)
+		}
+	}
+	if len(recent) >= e.MessagesPerMinute {
+		wait := max(time.Second, time.Minute-tx.Now.Sub(recent[len(recent)-e.MessagesPerMinute]))
+		return stoa.Errorf(stoa.CodeEmbedLimit, "At most %d messages can be sent in a minute. Try again in %d seconds.", e.MessagesPerMinute, (wait+time.Second-1)/time.Second).After(wait)
+	}
+	return tx.SendUnderEmbed(ctx, e, append(recent, tx.Now))
+}

@@ -1,0 +1,264 @@
+// Package embed holds the rules of embeds. An embed is the permission to show an
+// agent in a page, for one chat: the package mints and checks tokens, decides
+// which pages may use one, counts what visitors send against the embed's caps,
+// and decides what a visitor may see of a chat.
+//
+// It reads no HTTP requests and writes no replies; package api does. What a
+// message does to the chat's session is up to package session. Start at
+// [Embeds.CreateURL], [Embeds.Authenticate] and [Embeds.Say].
+package embed
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"stoa/internal/auth"
+	"stoa/internal/ratelimit"
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// A Config has the parts of [New]. All fields without a remark are required.
+type Config struct {
+	Store    *store.Store
+	Sessions *session.Sessions
+	Plans    func(id string) stoa.Plan
+	Logger   *slog.Logger
+
+	PublicURL   string        // of the service; empty: no page counts as its own by its origin
+	TicketLife  time.Duration // of an embed URL's ticket, where its owner asks for none
+	TokenLife   time.Duration // of a token, where its owner asks for none
+	RateLimited func() bool   // reports whether rates are enforced; nil: they are
+}
+
+// Embeds creates and checks embeds. It keeps no state but rates, so that a
+// revoked embed is refused at once. It is safe for use by several goroutines.
+type Embeds struct {
+	cfg   Config
+	own   string // the service's own origin; empty: unknown
+	rates ratelimit.Rates
+}
+
+// New returns the embeds of a service.
+func New(cfg Config) *Embeds { return &Embeds{cfg: cfg, own: originOf(cfg.PublicURL)} }
+
+// originOf returns the origin of a URL as a browser writes it, or "".
+func originOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	host := strings.ToLower(u.Host)
+	switch u.Scheme {
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	}
+	return u.Scheme + "://" + host
+}
+
+// Defaults of an embed whose owner asks for nothing else.
+const (
+	defaultChatLife          = time.Hour
+	defaultTheme             = "auto"
+	defaultMessagesPerMinute = 10
+	defaultMaxMessages       = 50
+	defaultMessageChars      = 4000
+)
+
+// Embeds are deleted some time after they were created, a few whenever another
+// one is created. The time is longer than any can be valid.
+const (
+	keptFor     = 32 * 24 * time.Hour
+	purgedAtOne = 20
+)
+
+// A Request describes an embed to create. Origins is required; zero members have
+// the default.
+type Request struct {
+	Origins           []string // see [ParseOrigins]
+	ChatID            string   // of an earlier chat to continue
+	ExternalUserID    string
+	Greeting, Theme   string
+	MessagesPerMinute int
+	MaxMessages       int
+	MaxMessageChars   int
+	MaxCredits        stoa.Credits
+	Life              time.Duration // of the ticket or of each token
+	ChatLife          time.Duration // from the first token to the end of all
+}
+
+// Prepare checks a request and returns the embed that [Embeds.CreateURL] or
+// [Embeds.CreateSession] stores. Errors carry the member's name.
+func (s *Embeds) Prepare(c stoa.Caller, kind stoa.EmbedKind, agentID string, r Request) (stoa.Embed, error) {
+	prefix, life := "emu", cmp.Or(r.Life, s.cfg.TicketLife)
+	if kind == stoa.EmbedSession {
+		prefix, life = "ems", cmp.Or(r.Life, s.cfg.TokenLife)
+	}
+	e := stoa.Embed{
+		ID: stoa.NewID(prefix), AccountID: c.Account.ID, AgentID: agentID, KeyID: c.Key.ID, Kind: kind,
+		ChatID: r.ChatID, ExternalUserID: r.ExternalUserID, Greeting: r.Greeting, Theme: cmp.Or(r.Theme, defaultTheme),
+		MessagesPerMinute: cmp.Or(r.MessagesPerMinute, defaultMessagesPerMinute), MaxMessages: cmp.Or(r.MaxMessages, defaultMaxMessages),
+		MaxMessageChars: cmp.Or(r.MaxMessageChars, defaultMessageChars), MaxCredits: r.MaxCredits,
+		TokenLife: s.cfg.TokenLife, ChatLife: cmp.Or(r.ChatLife, defaultChatLife),
+	}
+	var err error
+	if e.Origins, err = ParseOrigins(r.Origins); err != nil {
+		return e, err
+	}
+	if kind == stoa.EmbedSession {
+		e.TokenLife = life
+	}
+	e.ExpiresAt = time.Now().Add(life) // of an embed URL; see insert
+	return e, nil
+}
+
+// CreateURL stores a prepared embed of kind URL and returns it with the ticket of
+// its link, which is not stored.
+func (s *Embeds) CreateURL(ctx context.Context, tx *store.Tx, e stoa.Embed) (made stoa.Embed, ticket string, err error) {
+	ticket = mintTicket()
+	made, err = s.insert(ctx, tx, e, auth.Hash(ticket))
+	return made, ticket, err
+}
+
+// CreateSession stores a prepared embed of kind session and returns it with its
+// first token.
+func (s *Embeds) CreateSession(ctx context.Context, tx *store.Tx, e stoa.Embed) (made stoa.Embed, t Token, err error) {
+	if made, err = s.insert(ctx, tx, e, ""); err != nil {
+		return made, t, err
+	}
+	t, err = newToken(ctx, tx, made)
+	return made, t, err
+}
+
+// insert stores an embed, with a chat of its own or one that it continues.
+func (s *Embeds) insert(ctx context.Context, tx *store.Tx, e stoa.Embed, ticket string) (stoa.Embed, error) {
+	if _, _, err := embeddable(ctx, tx, e.AccountID, e.AgentID); err != nil {
+		return e, err
+	}
+	if e.Kind == stoa.EmbedSession {
+		e.ExpiresAt, e.ChatExpiresAt = time.Time{}, tx.Now.Add(e.ChatLife)
+	}
+	if err := tx.PurgeEmbeds(ctx, tx.Now.Add(-keptFor), purgedAtOne); err != nil {
+		return e, err
+	}
+	if err := joinChat(ctx, tx, &e); err != nil {
+		return e, err
+	}
+	return tx.InsertEmbed(ctx, e, ticket)
+}
+
+// joinChat sets the embed's chat: a new one, or the one that its owner named, if
+// that is a chat of the agent and of the same user.
+func joinChat(ctx context.Context, tx *store.Tx, e *stoa.Embed) error {
+	if e.ChatID == "" {
+		e.ChatID = stoa.NewID("ses")
+		return tx.InsertEmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID, e.ExternalUserID)
+	}
+	user := ""
+	row, err := tx.Session(ctx, e.AccountID, e.AgentID, e.ChatID)
+	switch {
+	case err == nil:
+		user, e.SpentBefore = row.ExternalUserID, row.Spent
+		if row.Mode != stoa.ModeChat {
+			return stoa.Errorf(stoa.CodeInvalidValue, "A session of mode %q cannot be gone on with.", row.Mode).At("chatSessionId")
+		}
+	case stoa.CodeOf(err) == stoa.CodeSessionNotFound:
+		reserved, begun, found, chatErr := tx.EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID)
+		if chatErr != nil {
+			return chatErr
+		}
+		if !found || begun {
+			return stoa.AsError(err).At("chatSessionId")
+		}
+		user = reserved
+	default:
+		return err
+	}
+	if user != "" && e.ExternalUserID != "" && user != e.ExternalUserID {
+		return stoa.Errorf(stoa.CodeInvalidValue, "This chat is another user's.").At("chatSessionId")
+	}
+	e.ExternalUserID = cmp.Or(e.ExternalUserID, user)
+	return nil
+}
+
+// Refresh returns an embed session with a further token.
+func (s *Embeds) Refresh(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (out Stored, t Token, err error) {
+	if _, _, err = embeddable(ctx, tx, accountID, agentID); err != nil {
+		return out, t, err
+	}
+	if out.Embed, err = tx.Embed(ctx, accountID, agentID, stoa.EmbedSession, id); err != nil {
+		return out, t, err
+	}
+	if t, err = newToken(ctx, tx, out.Embed); err != nil {
+		return out, t, err
+	}
+	out.Refused, err = tx.Refusals(ctx, id)
+	return out, t, err
+}
+
+// A Stored embed is one as its owner sees it.
+type Stored struct {
+	stoa.Embed
+	Refused []store.Refusal // origins that asked and are not listed, the latest first
+}
+
+// Get returns an embed of an account's agent.
+func (s *Embeds) Get(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) (out Stored, err error) {
+	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if _, err = tx.Agent(ctx, accountID, agentID); err != nil {
+			return err
+		}
+		if out.Embed, err = tx.Embed(ctx, accountID, agentID, kind, id); err != nil {
+			return err
+		}
+		out.Refused, err = tx.Refusals(ctx, id)
+		return err
+	})
+	return out, err
+}
+
+// List returns a page of the embeds of one kind, ended ones too.
+func (s *Embeds) List(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, p store.Page) (list []Stored, more bool, err error) {
+	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		list = nil
+		if _, err := tx.Agent(ctx, accountID, agentID); err != nil {
+			return err
+		}
+		var embeds []stoa.Embed
+		if embeds, more, err = tx.Embeds(ctx, accountID, agentID, kind, p); err != nil {
+			return err
+		}
+		for _, e := range embeds {
+			refused, err := tx.Refusals(ctx, e.ID)
+			if err != nil {
+				return err
+			}
+			list = append(list, Stored{e, refused})
+		}
+		return nil
+	})
+	return list, more, err
+}
+
+// Revoke ends an embed and its tokens. It does nothing where there is none.
+func (s *Embeds) Revoke(ctx context.Context, accountID, agentID string, kind stoa.EmbedKind, id string) error {
+	return s.cfg.Store.Write(ctx, func(tx *store.Tx) error { return tx.RevokeEmbed(ctx, accountID, agentID, kind, id) })
+}
+
+// Page returns what the chat page of an embed URL needs before its ticket is
+// exchanged: which pages may frame it, and its theme.
+func (s *Embeds) Page(ctx context.Context, id string) (origins []string, theme string, found bool, err error) {
+	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		e, there, err := tx.EmbedByID(ctx, id)
+		origins, theme, found = e.Origins, e.Theme, there && e.Kind == stoa.EmbedURL
+		return err
+	})
+	return origins, theme, found, err
+}

@@ -1,0 +1,51 @@
+package stoa
+
+import "time"
+
+// EmbedKind says how a page gets the token of an embed.
+type EmbedKind string
+
+// The kinds of embeds.
+const (
+	EmbedURL     EmbedKind = "url"     // a ticket for the service's own chat page
+	EmbedSession EmbedKind = "session" // a token for a page of the customer's
+)
+
+// An Embed is the permission to show an agent in a page, for one chat.
+type Embed struct {
+	ID, AccountID, AgentID string
+	KeyID                  string // that made it; the receipts of its chat name it
+	Kind                   EmbedKind
+	ChatID                 string // the session, which begins with its first message
+	Origins                []string
+	ExternalUserID         string
+	Greeting, Theme        string
+	MessagesPerMinute      int
+	MaxMessages            int
+	MaxMessageChars        int
+	MaxCredits             Credits       // 0: only the balance limits it
+	SpentBefore            Credits       // by the chat, when the embed was made
+	TokenLife, ChatLife    time.Duration // of each token; from the first token to the end of all
+	ExpiresAt              time.Time     // of an embed URL: until when its ticket can be exchanged
+	ChatExpiresAt          time.Time     // zero before the exchange
+	ExchangedAt            time.Time     // of an embed URL; zero: not yet
+	RevokedAt              time.Time     // zero: it was not
+	UsedAt                 time.Time     // of its newest message; zero: never
+	CreatedAt              time.Time
+	Messages               int         // that were sent under it
+	Recent                 []time.Time // when, those of the last minute
+	Refused                int64       // requests of origins that are not listed
+}
+
+// Status returns revoked, pending (before the exchange), active or expired.
+func (e *Embed) Status(now time.Time) string {
+	switch {
+	case !e.RevokedAt.IsZero():
+		return "revoked"
+	case e.ChatExpiresAt.IsZero() && now.Before(e.ExpiresAt):
+		return "pending"
+	case now.Before(e.ChatExpiresAt):
+		return "active"
+	}
+	return "expired"
+}
