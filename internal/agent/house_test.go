@@ -272,7 +272,7 @@ func (h *house) file(a stoa.Agent, path, text string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if _, err := h.drives.PutText(context.Background(), drive.Owner{AccountID: a.AccountID, AgentID: a.ID}, drive.Once{}, p, text, ""); err != nil {
+	if _, err := h.drives.PutText(context.Background(), drive.Owner{AccountID: a.AccountID, AgentID: a.ID}, drive.Claim{}, p, text, ""); err != nil {
 		h.t.Fatal(err)
 	}
 }

@@ -330,7 +330,7 @@ func (w *Worker) driveWrite(ctx context.Context, who drive.Owner, step, ref, pat
 	if err != nil {
 		return nil, err
 	}
-	c, err := w.cfg.Drives.PutText(ctx, who, drive.Once{Scope: drive.StepScope, Ref: ref}, p, text, "")
+	c, err := w.cfg.Drives.PutText(ctx, who, drive.Claim{Scope: drive.StepScope, Ref: ref}, p, text, "")
 	if err != nil {
 		return nil, err
 	}

@@ -132,7 +132,7 @@ func TestAWriteIsMadeOnceAcrossACrash(t *testing.T) {
 	h.file(a, "log.md", "changed by hand")
 	who := drive.Owner{AccountID: a.AccountID, AgentID: a.ID}
 	p, _ := drive.ParsePath("log.md")
-	if _, err := h.drives.PutText(t.Context(), who, drive.Once{Scope: drive.StepScope, Ref: stoa.StepID(stoa.StepID(s.ID, 1, 1), 1, 0)}, p, "from the agent", ""); err != nil {
+	if _, err := h.drives.PutText(t.Context(), who, drive.Claim{Scope: drive.StepScope, Ref: stoa.StepID(stoa.StepID(s.ID, 1, 1), 1, 0)}, p, "from the agent", ""); err != nil {
 		t.Fatal(err)
 	}
 	lines, err := h.drives.Read(t.Context(), who, p, 1, 0)

@@ -161,7 +161,7 @@ func batchError(err error) error {
 }
 
 // driveRequest reads what the POSTs of a drive have in common.
-func (s *Server) driveRequest(w http.ResponseWriter, r *http.Request) (who drive.Owner, once drive.Once, body []byte, err error) {
+func (s *Server) driveRequest(w http.ResponseWriter, r *http.Request) (who drive.Owner, once drive.Claim, body []byte, err error) {
 	if who, err = s.driveOf(r.Context(), r.PathValue("id")); err != nil {
 		return who, once, nil, err
 	}

@@ -15,7 +15,7 @@ var (
 	pro  = stoa.Plan{ID: "pro", GatedModels: true}
 )
 
-// vendorProviders are the four vendors as their keys switch them on.
+// vendorProviders returns the providers that the keys of the four vendors enable.
 func vendorProviders() []stoa.Provider {
 	return []stoa.Provider{
 		{Name: "anthropic", Wire: "messages"},
@@ -26,7 +26,7 @@ func vendorProviders() []stoa.Provider {
 	}
 }
 
-// served has every family at its own vendor.
+// served returns options with every family at its own vendor.
 func served() Options {
 	return Options{Providers: vendorProviders(), Families: map[string][]stoa.Route{
 		"alpha": {{Provider: "anthropic"}}, "beta": {{Provider: "gemini"}}, "gamma": {{Provider: "openai"}}, "delta": {{Provider: "deepseek"}},
@@ -42,7 +42,7 @@ func build(t *testing.T, opts Options) *Catalog {
 	return c
 }
 
-// find is the model that an identifier resolves to with every right.
+// find returns the model that an identifier resolves to on an unlimited plan.
 func find(t *testing.T, c *Catalog, id string) stoa.Model {
 	t.Helper()
 	res, err := c.Resolve(id, pro, nil)
@@ -60,9 +60,9 @@ func ids(models []stoa.Model) []string {
 	return list
 }
 
-// TestTheShippedCatalogIsTheOneThatWasPromised holds the fixed table of
-// identifiers beside the data.
-func TestTheShippedCatalogIsTheOneThatWasPromised(t *testing.T) {
+// TestTheShippedModels compares the shipped list with the documented table of
+// identifiers.
+func TestTheShippedModels(t *testing.T) {
 	want := []string{
 		"alpha-haiku-4-5 alpha open", "alpha-sonnet-5-5 alpha open alpha-sonnet-5", "alpha-opus-5-5 alpha gated (alpha-opus-5)", "alpha-fable-5-1 alpha gated",
 		"beta-3.1-pro beta open", "beta-3.1-flash beta open", "beta-3.7-flash beta open", "beta-3.8-flash beta open",
@@ -94,18 +94,18 @@ func TestTheShippedCatalogIsTheOneThatWasPromised(t *testing.T) {
 	}
 }
 
-func TestResolveFindsWhoServes(t *testing.T) {
+func TestResolve(t *testing.T) {
 	auto := []string{"beta-3.8-flash", "gamma-6-luna", "alpha-haiku-4-5"}
 	for _, tt := range []struct {
 		name, asked string
 		plan        stoa.Plan
-		ill         string
+		unhealthy   string
 		models      []string
 		reason      string
 		requested   string
 	}{
 		{"an identifier", "alpha-haiku-4-5", free, "", []string{"alpha-haiku-4-5"}, "", "alpha-haiku-4-5"},
-		{"an identifier that is not well", "alpha-haiku-4-5", free, "alpha", []string{"alpha-haiku-4-5"}, "", "alpha-haiku-4-5"},
+		{"an identifier that is not healthy", "alpha-haiku-4-5", free, "alpha", []string{"alpha-haiku-4-5"}, "", "alpha-haiku-4-5"},
 		{"an alias", "alpha-sonnet-5", free, "", []string{"alpha-sonnet-5-5"}, "alias", "alpha-sonnet-5-5"},
 		{"a deprecated name", "gamma-5.6-luna", free, "", []string{"gamma-6-luna"}, "alias", "gamma-6-luna"},
 		{"a deprecated name of a gated model, with the plan", "gamma-5.6-terra", pro, "", []string{"gamma-6.1-sol"}, "alias", "gamma-6.1-sol"},
@@ -113,10 +113,10 @@ func TestResolveFindsWhoServes(t *testing.T) {
 		{"a gated model, with the plan", "delta-v4-pro", pro, "", []string{"delta-v4-pro"}, "", "delta-v4-pro"},
 		{"a gated model, without the plan", "delta-v4-pro", free, "", auto, "plan", "delta-v4-pro"},
 		{"auto", "auto", free, "", auto, "auto", ""},
-		{"auto, its first choice not well", "auto", free, "beta", []string{"gamma-6-luna", "alpha-haiku-4-5", "beta-3.8-flash"}, "auto", ""},
+		{"auto, its first choice not healthy", "auto", free, "beta", []string{"gamma-6-luna", "alpha-haiku-4-5", "beta-3.8-flash"}, "auto", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			res, err := build(t, served()).Resolve(tt.asked, tt.plan, func(m stoa.Model) bool { return m.Family != tt.ill })
+			res, err := build(t, served()).Resolve(tt.asked, tt.plan, func(m stoa.Model) bool { return m.Family != tt.unhealthy })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ func TestResolveFindsWhoServes(t *testing.T) {
 	}
 }
 
-func TestResolveRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestResolveRejectsUnknownNames(t *testing.T) {
 	c := build(t, served())
 	for _, tt := range []struct{ name, asked, want string }{
 		{"a slip", "alpha-sonet-5-5", `There is no model "alpha-sonet-5-5"; did you mean "alpha-sonnet-5-5"?`},
@@ -177,7 +177,7 @@ func TestAFamilyWithoutAProviderIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestRoutesNameWhatTheVendorCallsAModel(t *testing.T) {
+func TestRoutesHaveUpstreamNamesAndTraits(t *testing.T) {
 	opts := served()
 	opts.Families["alpha"] = []stoa.Route{{Provider: "anthropic"}, {Provider: "local", Model: "llama3.2"}, {Provider: "anthropic", Model: "claude-haiku-4-5"}, {Provider: "local", Model: "x", Override: &stoa.Traits{Sampling: "one"}}, {Provider: "local", Model: "claude-sonnet-5-5"}, {Provider: "local", Model: "deepseek-v4-pro"}, {Provider: "anthropic", Model: "deepseek-v4-pro"}}
 	c := build(t, opts)
@@ -235,7 +235,7 @@ func TestTheSandboxServesOnlyAloneOrAlways(t *testing.T) {
 	}
 }
 
-func TestAnOperatorMayChangeAndAdd(t *testing.T) {
+func TestSettingsChangeAndAddModels(t *testing.T) {
 	opts := served()
 	opts.Families["local"] = []stoa.Route{{Provider: "local", Model: "llama3.2"}}
 	opts.Models = map[string]stoa.ModelChange{
@@ -267,7 +267,7 @@ func TestAnOperatorMayChangeAndAdd(t *testing.T) {
 	}
 }
 
-func TestSettingsThatCannotWorkAreNamed(t *testing.T) {
+func TestProblemsOfSettings(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Options)
@@ -322,7 +322,7 @@ models.gamma-6-luna.price.cachedInput: -1 micro-credits per million tokens is no
 	}
 }
 
-func TestServingSaysWhoServesWhat(t *testing.T) {
+func TestServingListsProviders(t *testing.T) {
 	withOwn := served()
 	delete(withOwn.Families, "delta")
 	withOwn.Families["alpha"] = append(withOwn.Families["alpha"], stoa.Route{Provider: "local", Model: "llama3.2"})
@@ -378,7 +378,7 @@ func BenchmarkResolve(b *testing.B) {
 	}
 }
 
-func TestAVendorsModelIsKnownOnBothOfItsWires(t *testing.T) {
+func TestTraitsHoldOnBothWiresOfAVendor(t *testing.T) {
 	for _, c := range []struct {
 		wire, dialect, sampling string
 	}{

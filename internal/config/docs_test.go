@@ -13,7 +13,7 @@ import (
 // setting is a row of the table of settings.
 type setting struct{ path, def, env string }
 
-// settings lists every leaf of the struct, as the page writes it.
+// settings lists every leaf of the struct as docs/configuration.md writes it.
 func settings(v reflect.Value, path string) []setting {
 	var list []setting
 	for i := range v.NumField() {
@@ -36,7 +36,7 @@ func leaves(t reflect.Type, v reflect.Value, path, env string) []setting {
 		list := settings(v, path)
 		for i := range list {
 			if strings.ContainsAny(path, "[<") {
-				list[i].def = "" // what a member of a list is by default is told in words
+				list[i].def = "" // the default of a member of a list is described in words
 			}
 		}
 		return list
@@ -60,7 +60,7 @@ func leaves(t reflect.Type, v reflect.Value, path, env string) []setting {
 	return []setting{{path, def, env}}
 }
 
-func TestThePageDescribesEverySetting(t *testing.T) {
+func TestDocsDescribeEverySetting(t *testing.T) {
 	text, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestThePageDescribesEverySetting(t *testing.T) {
 	}
 }
 
-func TestTheExamplesOfThePageWork(t *testing.T) {
+func TestExamplesOfTheDocsWork(t *testing.T) {
 	text, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +120,6 @@ func TestTheExamplesOfThePageWork(t *testing.T) {
 		}
 	}
 	if n < 3 {
-		t.Error("the page has lost its examples")
+		t.Error("the page has no examples any more")
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestEveryMistakeIsNamed holds, for each mistake, the exact message: where it
-// stands, what is wrong, what to do.
-func TestEveryMistakeIsNamed(t *testing.T) {
+// TestProblems has the exact message of each mistake: its place, what is wrong,
+// what to do.
+func TestProblems(t *testing.T) {
 	for _, tt := range []struct {
 		name, yaml string
 		env        []string
@@ -182,7 +182,7 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 	}
 }
 
-func FuzzAFileIsReadOrRefused(f *testing.F) {
+func FuzzLoad(f *testing.F) {
 	for _, s := range []string{full, "a: &a [*a]", "providers: [{name: *x}]", "? [a]\n: b", "plans: {pro: ~}", "auto: [~, 'x']", "models: {a: {gated: !!bool true}}", "- a", "\"listen\": |\n  x\n"} {
 		f.Add(s)
 	}

@@ -31,7 +31,7 @@ func TestALaterSourceWins(t *testing.T) {
 		{"a duration of the environment", c.Drain.String(), "5s"},
 		{"where a flag was given", c.Where("listen"), "--listen"},
 		{"where a variable was given", c.Where("data"), "STOA_DATA"},
-		{"where a member of the file stands", c.Where("limits.body"), "stoa.yaml:4:16"},
+		{"the place of a member of the file", c.Where("limits.body"), "stoa.yaml:4:16"},
 		{"where a default comes from", c.Where("keepAlive"), ""},
 	} {
 		if tt.got != tt.want {
@@ -52,7 +52,7 @@ func TestLoadWithoutSettingsIsDefaults(t *testing.T) {
 	if problems := Defaults().Check(); len(problems) > 0 {
 		t.Errorf("the defaults have problems: %v", problems)
 	}
-	// A zero that was written is meant.
+	// A zero that was set is not replaced by the default.
 	c, err := Load(Flags{}, env("STOA_FIRST_GRANT_MICRO=0"), files(""))
 	if err != nil || c.FirstGrant != 0 {
 		t.Errorf("a grant of zero became %v (%v)", c.FirstGrant, err)
@@ -75,7 +75,7 @@ func TestCachedInputCostsInputByDefault(t *testing.T) {
 	}
 }
 
-func TestAVendorsKeySwitchesItsFamilyOn(t *testing.T) {
+func TestAVendorKeyEnablesItsFamily(t *testing.T) {
 	local := []string{"STOA_UPSTREAM=http://127.0.0.1:11434/v1", "STOA_UPSTREAM_MODEL=llama3.2", "STOA_UPSTREAM_API_KEY=local"}
 	fronted := []stoa.Route{{Provider: "upstream", Model: "llama3.2"}}
 	upstream := stoa.Provider{Name: "upstream", Wire: "chat", Dialect: "compatible", BaseURL: "http://127.0.0.1:11434/v1", APIKey: "local"}
@@ -152,7 +152,7 @@ func TestAVendorsKeySwitchesItsFamilyOn(t *testing.T) {
 	}
 }
 
-func TestAnchorsRepeatASetting(t *testing.T) {
+func TestAnchors(t *testing.T) {
 	c, err := Load(Flags{Config: "stoa.yaml"}, env("ANTHROPIC_API_KEY=a"), files(full))
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestAnchorsRepeatASetting(t *testing.T) {
 	}
 }
 
-func TestWhatIsProbablyNotMeantIsWarnedOf(t *testing.T) {
+func TestWarnings(t *testing.T) {
 	for _, tt := range []struct {
 		name, yaml string
 		env        []string
@@ -199,7 +199,7 @@ func TestWhatIsProbablyNotMeantIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestUnknownVariablesAreNamed(t *testing.T) {
+func TestUnknownVariables(t *testing.T) {
 	got := UnknownVariables([]string{
 		"STOA_LISTN=x", "STOA_LISTEN=x", "STOA_WIDGET=1", "PATH=/bin", "STOA_API_KEY=sk_x", "STOA_BASE_URL=x", "STOA_VENDOR_STREAMS=x", "STOA_TEST_POSTGRES=x",
 		"STOA_PORT=tcp://10.0.0.1:80", "STOA_PORT_80_TCP_ADDR=10.0.0.1", "STOA_SERVICE_HOST=10.0.0.1", "STOA_SERVICE_PORT_HTTP=80",
@@ -213,7 +213,7 @@ func TestUnknownVariablesAreNamed(t *testing.T) {
 	}
 }
 
-func TestTheBaseURLFollowsTheAddress(t *testing.T) {
+func TestBaseURL(t *testing.T) {
 	for _, tt := range []struct{ public, address, want string }{
 		{"", "127.0.0.1:8080", "http://127.0.0.1:8080"},
 		{"", "0.0.0.0:8080", "http://localhost:8080"},
@@ -229,13 +229,13 @@ func TestTheBaseURLFollowsTheAddress(t *testing.T) {
 	}
 }
 
-// settingError stands for an error of a room that checks settings later.
+// settingError is the kind of error of a package that checks settings later.
 type settingError struct{ path string }
 
 func (e *settingError) Error() string       { return e.path + ": wrong" }
 func (e *settingError) SettingPath() string { return e.path }
 
-func TestExplainSaysWhereASettingStands(t *testing.T) {
+func TestExplainAddsThePlaceOfASetting(t *testing.T) {
 	c, err := Load(Flags{Config: "stoa.yaml"}, env("ANTHROPIC_API_KEY=a"), files(full))
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func TestExplainSaysWhereASettingStands(t *testing.T) {
 	}
 }
 
-func TestSecretsHideInEveryFormat(t *testing.T) {
+func TestSecretsAreMaskedInEveryFormat(t *testing.T) {
 	c := Config{BootstrapKey: "sk_hidden", Database: "postgres://u:hidden@h/d", Providers: []Provider{{APIKey: "hidden", key: new("hidden")}}}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		if got := fmt.Sprintf(format, c); strings.Contains(got, "hidden") {
@@ -259,7 +259,7 @@ func TestSecretsHideInEveryFormat(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsMissingIsNamed(t *testing.T) {
+func TestAMissingFileIsNamed(t *testing.T) {
 	_, err := Load(Flags{Config: "elsewhere.yaml"}, env(), files(""))
 	if err == nil || !strings.Contains(err.Error(), "elsewhere.yaml: the configuration file cannot be read") || errors.Is(err, os.ErrExist) {
 		t.Errorf("got %v", err)

@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// full is a file that uses every kind of setting.
-const full = `# a house with everything
+// full is a file with every kind of setting.
+const full = `# every kind of setting
 listen: 0.0.0.0:9000
 data: /var/lib/stoa
 database: postgres://stoa:hunter2@db.internal:5432/stoa?sslmode=require
@@ -48,7 +48,7 @@ plans:
   team: {name: Team, gatedModels: true, concurrentPerKey: 4}
 `
 
-// env is an environment with just these variables.
+// env returns an environment with these variables only.
 func env(pairs ...string) func(string) string {
 	return func(name string) string {
 		for _, p := range pairs {
@@ -60,7 +60,7 @@ func env(pairs ...string) func(string) string {
 	}
 }
 
-// files is a file system with stoa.yaml, and a key at /run/secrets/seek.
+// files returns a file system with stoa.yaml and a key at /run/secrets/seek.
 func files(yaml string) func(string) ([]byte, error) {
 	return func(name string) ([]byte, error) {
 		switch name {
@@ -75,7 +75,7 @@ func files(yaml string) func(string) ([]byte, error) {
 	}
 }
 
-func TestPrintShowsEverySettingAndNoSecret(t *testing.T) {
+func TestPrint(t *testing.T) {
 	for _, tt := range []struct {
 		name, yaml string
 		env        func(string) string
@@ -112,7 +112,7 @@ func TestPrintShowsEverySettingAndNoSecret(t *testing.T) {
 				t.Errorf("the dump differs from %s (-want +got):\n%s", golden, diff)
 			}
 
-			// What was printed is a file that says the same, but for the secrets.
+			// The output can be loaded and gives the same settings but for the secrets.
 			again, err := Load(Flags{Config: "stoa.yaml"}, tt.env, files(got.String()))
 			if err != nil {
 				t.Fatalf("the dump cannot be read back: %v", err)

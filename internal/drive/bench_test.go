@@ -35,7 +35,7 @@ func filled(b *testing.B) *drive.Drives {
 			text := benchText(r, 300) + fmt.Sprintf("\nrare%d\n", i)
 			ops = append(ops, drive.Op{Verb: drive.VerbPut, Path: path(b, fmt.Sprintf("folder%02d/file%05d.md", i%100, i)), Content: drive.BytesContent([]byte(text))})
 			if len(ops) == 500 || i == n-1 {
-				if _, err := d.Apply(context.Background(), who, drive.Once{}, ops); err != nil {
+				if _, err := d.Apply(context.Background(), who, drive.Claim{}, ops); err != nil {
 					b.Fatal(err)
 				}
 				ops = ops[:0]
@@ -107,7 +107,7 @@ func BenchmarkTenThousandFiles(b *testing.B) {
 		n := 0
 		for b.Loop() {
 			n++
-			if _, err := d.PutText(b.Context(), who, drive.Once{}, path(b, "folder42/file00042.md"), benchText(rand.New(rand.NewPCG(uint64(n), 1)), 300), ""); err != nil {
+			if _, err := d.PutText(b.Context(), who, drive.Claim{}, path(b, "folder42/file00042.md"), benchText(rand.New(rand.NewPCG(uint64(n), 1)), 300), ""); err != nil {
 				b.Fatal(err)
 			}
 		}

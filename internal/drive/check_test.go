@@ -10,7 +10,7 @@ import (
 	"stoa/internal/drive"
 )
 
-// check looks for anything that is not as it must be between two writes.
+// check verifies the invariants of the tables between two writes.
 func check(t testing.TB, d *drive.Drives) {
 	t.Helper()
 	ctx := context.Background()
@@ -83,7 +83,7 @@ func count(t testing.TB, d *drive.Drives, table string) int64 {
 	return n
 }
 
-// age makes all drives look as if they had not been written to for an hour.
+// age sets the last write of all drives back by an hour.
 func age(t testing.TB, d *drive.Drives) {
 	t.Helper()
 	err := d.DB().Write(context.Background(), func(tx *db.Tx) error {

@@ -7,7 +7,7 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// storedResult is a [Result] as a claim keeps it.
+// storedResult is the stored form of a [Result].
 type storedResult struct {
 	Revision int64          `json:"revision"`
 	Changes  []storedChange `json:"changes"`
@@ -49,7 +49,7 @@ func encodeResult(r Result) (string, error) {
 func decodeResult(text string, into *Result) error {
 	var s storedResult
 	if err := jsonx.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("read the answer of an earlier write: %w", err)
+		return fmt.Errorf("read the result of an earlier write: %w", err)
 	}
 	*into = Result{Revision: s.Revision}
 	for _, sc := range s.Changes {

@@ -15,13 +15,13 @@ import (
 	"stoa/internal/stoa"
 )
 
-// inMemory is how much of an upload stays in memory; what is larger goes through
-// a temporary file that has no name.
+// inMemory is how many bytes of an upload are held in memory; a larger one goes
+// to a temporary file without a name.
 const inMemory = 1 << 20
 
-// Content is what is to be written to a file: read to its end, counted and
-// hashed. It can be read again as often as a transaction is tried. Whoever made
-// it closes it.
+// Content is the content of a file to write: read to its end, counted and hashed.
+// It can be read again each time that the transaction is retried. Its creator
+// closes it.
 type Content struct {
 	size   int64
 	sha256 string
@@ -30,8 +30,8 @@ type Content struct {
 	file   *os.File
 }
 
-// BytesContent is content that is in memory already. The bytes must not change
-// afterwards; they are not copied.
+// BytesContent returns content that is in memory. The bytes are not copied and
+// must not change afterwards.
 func BytesContent(b []byte) *Content {
 	sum := sha256.Sum256(b)
 	return &Content{
@@ -40,9 +40,9 @@ func BytesContent(b []byte) *Content {
 	}
 }
 
-// Stage reads an upload to its end while counting, hashing and checking it,
-// with at most [inMemory] bytes of it in memory. More than the limit of a file
-// is [stoa.CodeTooLarge].
+// Stage reads an upload to its end while counting, hashing and checking it, with
+// at most [inMemory] bytes of it in memory. More than the limit of a file is
+// [stoa.CodeTooLarge].
 func (d *Drives) Stage(r io.Reader) (*Content, error) {
 	in := &intake{limit: d.limits.MaxFileBytes, dir: d.tempDir, hash: sha256.New(), valid: true, content: &Content{}}
 	buf := make([]byte, 32<<10)
@@ -57,14 +57,14 @@ func (d *Drives) Stage(r io.Reader) (*Content, error) {
 	return in.done(), nil
 }
 
-// An intake is a writer that makes Content.
+// An intake is a writer that collects Content.
 type intake struct {
 	content *Content
 	limit   int64
 	dir     string
 	hash    hash.Hash
 	valid   bool
-	tail    []byte // of a character whose rest has not come
+	tail    []byte // an incomplete character at the end of the last write
 }
 
 func (in *intake) Write(p []byte) (int, error) {
@@ -80,7 +80,7 @@ func (in *intake) Write(p []byte) (int, error) {
 		if err != nil {
 			return 0, spoolError(err)
 		}
-		os.Remove(f.Name()) // the open file stays; nothing is left behind if we die
+		os.Remove(f.Name()) // the open file stays readable, and a crash leaves nothing behind
 		c.file = f
 		if _, err := f.Write(c.mem); err != nil {
 			return 0, spoolError(err)
@@ -97,7 +97,7 @@ func (in *intake) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// check follows the text's validity across writes.
+// check tracks whether the text is valid UTF-8, across writes.
 func (in *intake) check(p []byte) {
 	if !in.valid {
 		return
@@ -135,18 +135,18 @@ func (in *intake) done() *Content {
 
 func spoolError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return stoa.Errorf(stoa.CodeStorageFull, "The service has run out of storage. The operator has to make room.").Because(err)
+		return stoa.Errorf(stoa.CodeStorageFull, "The service has run out of storage. The operator has to free some.").Because(err)
 	}
 	return stoa.Errorf(stoa.CodeInternal, "The upload could not be kept. Try again.").Because(err)
 }
 
-// Size is the number of bytes.
+// Size returns the number of bytes.
 func (c *Content) Size() int64 { return c.size }
 
-// SHA256 is the hash of the bytes in lower-case hexadecimal.
+// SHA256 returns the hash of the bytes in lower-case hexadecimal.
 func (c *Content) SHA256() string { return c.sha256 }
 
-// Close frees what the content occupies.
+// Close releases the memory or the temporary file.
 func (c *Content) Close() error {
 	c.mem = nil
 	if c.file != nil {
@@ -155,7 +155,7 @@ func (c *Content) Close() error {
 	return nil
 }
 
-// reader starts at the first byte.
+// reader returns a reader from the first byte.
 func (c *Content) reader() io.Reader {
 	if c.file != nil {
 		return io.NewSectionReader(c.file, 0, c.size)
@@ -163,7 +163,7 @@ func (c *Content) reader() io.Reader {
 	return bytes.NewReader(c.mem)
 }
 
-// head is the beginning, for guessing.
+// head returns the first 512 bytes, to guess the type.
 func (c *Content) head() []byte {
 	b := make([]byte, 512)
 	n, _ := io.ReadFull(c.reader(), b)

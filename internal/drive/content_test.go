@@ -19,7 +19,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-func TestUploadsAreStreamedAndCheckedAcrossPieces(t *testing.T) {
+func TestUploadsAreCheckedAcrossPieces(t *testing.T) {
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		for name, content := range map[string]string{
 			"empty.txt":   "",
@@ -61,14 +61,14 @@ func TestUploadsAreStreamedAndCheckedAcrossPieces(t *testing.T) {
 	})
 }
 
-func TestABrokenOrTooLargeUploadLeavesNothing(t *testing.T) {
+func TestAFailedUploadLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	each(t, drive.Limits{MaxFileBytes: 2 << 20}, func(t *testing.T, d *drive.Drives) {
 		boom := errors.New("the line is dead")
 		_, err := d.Stage(io.MultiReader(strings.NewReader(strings.Repeat("x", 1<<20+5)), iotest.ErrReader(boom)))
 		if !errors.Is(err, boom) {
-			t.Errorf("a broken upload gives %v", err)
+			t.Errorf("a broken upload: %v", err)
 		}
 		_, err = d.Stage(strings.NewReader(strings.Repeat("x", 2<<20+1)))
 		wantCode(t, err, stoa.CodeTooLarge)
@@ -114,7 +114,7 @@ func TestContentCanBeReadFromAnywhere(t *testing.T) {
 				t.Errorf("at %d: %x", at, got)
 			}
 		}
-		// What is being read stays whole when it is replaced and deleted.
+		// Content that is being read stays complete when it is replaced and deleted.
 		r.Seek(0, io.SeekStart)
 		first := drain(t, io.LimitReader(r, 100))
 		put(t, d, "r.bin", "replaced")
@@ -128,7 +128,7 @@ func TestContentCanBeReadFromAnywhere(t *testing.T) {
 	})
 }
 
-func TestForgottenContentStaysForItsGrace(t *testing.T) {
+func TestContentIsKeptForItsGrace(t *testing.T) {
 	for _, c := range []struct {
 		grace time.Duration
 		kept  bool
@@ -153,7 +153,7 @@ func TestForgottenContentStaysForItsGrace(t *testing.T) {
 			if c.kept != (err == nil) || c.kept && string(head)+string(rest) != first {
 				t.Errorf("after a grace of %v: %d bytes, %v", c.grace, len(head)+len(rest), err)
 			}
-			// The same content again is taken up again, or stored anew.
+			// The same content is referred to again, or stored anew.
 			put(t, d, "b", first)
 			if read(t, d, "b") != first {
 				t.Error("the content came back as another")
@@ -166,7 +166,7 @@ func TestForgottenContentStaysForItsGrace(t *testing.T) {
 	}
 }
 
-func TestLinesAreReadAsTheyAre(t *testing.T) {
+func TestReadReturnsLinesUnchanged(t *testing.T) {
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		var long strings.Builder
 		for i := 1; i <= 5000; i++ {
@@ -307,7 +307,7 @@ func TestALargeUploadCostsLittleMemory(t *testing.T) {
 	}
 }
 
-// repeat says the same for ever.
+// repeat returns the same bytes without end.
 type repeat struct {
 	text string
 	at   int

@@ -15,7 +15,7 @@ import (
 
 const crashDir = "STOA_DRIVE_CRASH_DIR"
 
-// TestMain lets the test binary be the process that is killed.
+// TestMain runs the process that the crash test kills, if asked to.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDir); dir != "" {
 		err := writeUntilKilled(dir)
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 const crashFiles = 12
 
 // writeUntilKilled writes batches: batch n puts n into all of its files, and one
-// file goes back and forth. Each batch has its number for a reference.
+// file goes back and forth. The number of a batch is its idempotency key.
 func writeUntilKilled(dir string) error {
 	ctx := context.Background()
 	d, err := drive.Open(ctx, db.Config{Dir: dir}, drive.Limits{})
@@ -49,7 +49,7 @@ func writeUntilKilled(dir string) error {
 			}
 			ops = append(ops, drive.Op{Verb: drive.VerbPut, Path: p, Content: drive.BytesContent([]byte(text))})
 		}
-		r, err := d.Apply(ctx, who, drive.Once{Scope: "crash", Ref: fmt.Sprint(n)}, ops)
+		r, err := d.Apply(ctx, who, drive.Claim{Scope: "crash", Ref: fmt.Sprint(n)}, ops)
 		if err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ func writeUntilKilled(dir string) error {
 	}
 }
 
-func TestABatchSurvivesAKillWholeOrNotAtAll(t *testing.T) {
+func TestAKillLeavesABatchWholeOrAbsent(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 6 {
 		cmd := exec.Command(os.Args[0])

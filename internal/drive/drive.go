@@ -1,12 +1,12 @@
-// Package drive keeps the files of agents: the rules of their paths, their
-// content with its history, quotas, full-text search, and what of them goes into
-// a prompt.
+// Package drive stores the files of agents: the rules of their paths, content
+// with its history, quotas, full-text search, and the part of a drive that goes
+// into a prompt.
 //
-// It has a database file of its own, drive.db, so that indexing never slows the
-// ledger; on PostgreSQL its tables stand beside the others. No transaction spans
-// the two. So it never asks whether an agent exists: its callers do, before each
-// use, and [Drives.Sweep] removes what an agent left behind. It knows no HTTP
-// and calls no model.
+// It has its own database file, drive.db, so that indexing does not slow the
+// ledger; on PostgreSQL its tables are in the same database as the others. No
+// transaction spans the two, so the package never checks whether an agent
+// exists: its callers do, before each use, and [Drives.Sweep] removes the drives
+// of deleted agents. It knows no HTTP and calls no model.
 //
 // Every function takes an [Owner], the account and the agent, and every query
 // carries both: a drive is found by the two together or not at all. Start with
@@ -37,12 +37,12 @@ type Limits struct {
 	MaxSegment   int           // bytes of a segment of one [255, and never more]
 	MaxVersions  int64         // earlier versions kept of one path [20]
 	MaxBatch     int           // operations in one batch [500]
-	Grace        time.Duration // for which content that nothing refers to can still be read [6 h]
-	ClaimTTL     time.Duration // how long an idempotency key is remembered [24 h]
-	StepTTL      time.Duration // how long a step's write is remembered [30 days]
+	Grace        time.Duration // how long content without a reference can still be read [6 h]
+	ClaimTTL     time.Duration // how long the result of an idempotency key is kept [24 h]
+	StepTTL      time.Duration // how long the result of a step's write is kept [30 days]
 }
 
-// WithDefaults fills the zero fields.
+// WithDefaults returns the limits with zero fields set to their defaults.
 func (l Limits) WithDefaults() Limits {
 	or := func(v *int64, d int64) {
 		if *v == 0 {
@@ -68,14 +68,14 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Drives are all drives of the house. It is safe for use by many goroutines.
+// Drives is the store of all drives. It is safe for concurrent use.
 type Drives struct {
 	db      *db.DB
 	limits  Limits
 	tempDir string
 }
 
-// Open opens the drives' database. Of cfg it sets File and Migrations itself.
+// Open opens the database of the drives. It sets File and Migrations of cfg.
 func Open(ctx context.Context, cfg db.Config, limits Limits) (*Drives, error) {
 	dialect := "sqlite"
 	if cfg.PostgresURL != "" {
@@ -93,22 +93,22 @@ func Open(ctx context.Context, cfg db.Config, limits Limits) (*Drives, error) {
 	return &Drives{db: conn, limits: limits.WithDefaults(), tempDir: cfg.Dir}, nil
 }
 
-// Close waits for the writes that were accepted and closes the database.
+// Close waits for accepted writes and closes the database.
 func (d *Drives) Close() error { return d.db.Close() }
 
-// DB is the drives' database, for backups.
+// DB returns the database of the drives, for backups.
 func (d *Drives) DB() *db.DB { return d.db }
 
-// Limits are the limits in force.
+// Limits returns the limits in force.
 func (d *Drives) Limits() Limits { return d.limits }
 
-// An Owner says whose drive is meant: the account that pays and its agent. Both
-// are in every query.
+// An Owner identifies a drive: the account that pays and its agent. Both are in
+// every query.
 type Owner struct{ AccountID, AgentID string }
 
-// A File is what is known of a file beside its content.
+// A File describes a file without its content.
 type File struct {
-	ID        string // fil_…; stays when the file is replaced or moved
+	ID        string // fil_…; unchanged when the file is replaced or moved
 	Path      string
 	Size      int64 // bytes
 	MimeType  string
@@ -123,7 +123,7 @@ type File struct {
 	blob int64
 }
 
-// ETag is the strong entity tag of the file's content, quotes included.
+// ETag returns the strong entity tag of the content, with its quotes.
 func (f File) ETag() string { return `"` + f.SHA256 + `"` }
 
 // Stats are the counts of a drive.
@@ -136,7 +136,8 @@ type Stats struct {
 	UpdatedAt    time.Time // zero: never written to
 }
 
-// Stats gives the counts of a drive. One that was never written to has zeros.
+// Stats returns the counts of a drive. A drive that was never written to has
+// zeros.
 func (d *Drives) Stats(ctx context.Context, who Owner) (Stats, error) {
 	var s Stats
 	err := d.db.Read(ctx, func(tx *db.Tx) error {
@@ -147,7 +148,7 @@ func (d *Drives) Stats(ctx context.Context, who Owner) (Stats, error) {
 	return s, err
 }
 
-// driveRow is the row that every query starts at.
+// driveRow is the row of a drive, with which every query begins.
 type driveRow struct {
 	id                                         int64 // 0: there is none yet
 	revision, files, bytes, oldFiles, oldBytes int64
@@ -171,8 +172,8 @@ func findDrive(ctx context.Context, tx *db.Tx, who Owner) (driveRow, error) {
 	return r, err
 }
 
-// lockDrive makes the drive's row where there is none and locks it, so that the
-// writes to one drive follow each other.
+// lockDrive locks the row of a drive, and creates it if there is none, so that
+// writes to one drive are serialized.
 func lockDrive(ctx context.Context, tx *db.Tx, who Owner) (driveRow, error) {
 	if who.AccountID == "" || who.AgentID == "" {
 		return driveRow{}, fmt.Errorf("a drive needs an account and an agent, not %q and %q", who.AccountID, who.AgentID)
@@ -190,12 +191,12 @@ func lockDrive(ctx context.Context, tx *db.Tx, who Owner) (driveRow, error) {
 			return driveRow{}, err
 		}
 	}
-	return driveRow{}, fmt.Errorf("the drive of %s could not be made", who.AgentID)
+	return driveRow{}, fmt.Errorf("the drive of %s could not be created", who.AgentID)
 }
 
 const fileColumns = `rid, id, path, version, blob_id, sha256, size, mime, is_text, lines, created_at, updated_at`
 
-// scanFile reads the columns of fileColumns.
+// scanFile scans fileColumns, then more.
 func scanFile(scan func(...any) error, more ...any) (File, error) {
 	var f File
 	var text, created, updated int64

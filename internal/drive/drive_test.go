@@ -16,7 +16,7 @@ import (
 
 var who = drive.Owner{AccountID: "acc_1", AgentID: "agt_1"}
 
-// each runs a test on SQLite and, where there is one, on PostgreSQL.
+// each runs a test on SQLite and, if configured, on PostgreSQL.
 func each(t *testing.T, limits drive.Limits, test func(t *testing.T, d *drive.Drives)) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		test(t, open(t, db.Config{Dir: home.Config.Dir, PostgresURL: home.Config.PostgresURL}, limits))
@@ -44,7 +44,7 @@ func path(t testing.TB, text string) drive.Path {
 
 func put(t testing.TB, d *drive.Drives, p, text string) drive.Change {
 	t.Helper()
-	c, err := d.PutText(t.Context(), who, drive.Once{}, path(t, p), text, "")
+	c, err := d.PutText(t.Context(), who, drive.Claim{}, path(t, p), text, "")
 	if err != nil {
 		t.Fatalf("put %q: %v", p, err)
 	}
@@ -176,7 +176,7 @@ func TestSearchFindsPassagesWithTheirLines(t *testing.T) {
 	})
 }
 
-func TestAQueryIsNeverAQueryLanguage(t *testing.T) {
+func TestAQueryHasNoSyntaxErrors(t *testing.T) {
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "a.txt", "apples and pears NEAR the tree; or not\n")
 		for _, q := range []string{

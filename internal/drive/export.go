@@ -10,7 +10,8 @@ import (
 	"stoa/internal/db"
 )
 
-// An Export is a drive as it stood at one moment, ready to be written out.
+// An Export is the list of files of a drive at one moment, to be written as an
+// archive.
 type Export struct {
 	Stats Stats
 
@@ -19,7 +20,7 @@ type Export struct {
 	files []File
 }
 
-// Export takes stock of a drive. The content is read while it is written out.
+// Export lists the files of a drive. Their content is read by WriteZip.
 func (d *Drives) Export(ctx context.Context, who Owner) (*Export, error) {
 	e := &Export{d: d, who: who}
 	err := d.db.Read(ctx, func(tx *db.Tx) error {
@@ -45,8 +46,8 @@ func allFiles(ctx context.Context, tx *db.Tx, driveID int64) ([]File, error) {
 }
 
 // WriteZip writes all files as a zip archive, in the order of their paths. It
-// holds one piece of one file in memory. After an error the archive is not
-// whole, and says so: it has no directory.
+// holds one piece of one file in memory. After an error the archive has no
+// directory, so that readers report it as incomplete.
 func (e *Export) WriteZip(ctx context.Context, w io.Writer) error {
 	z := zip.NewWriter(w)
 	buf := make([]byte, 32<<10)

@@ -10,13 +10,13 @@ import (
 	"stoa/internal/stoa"
 )
 
-// pieceSize is how much of a file is stored, and held in memory, at a time.
+// pieceSize is how many bytes of a file are stored, and held in memory, at a time.
 const pieceSize = 256 << 10
 
 // notText is the number of lines of content that cannot be text.
 const notText = -1
 
-// A blobRow is content that the drive keeps.
+// A blobRow is stored content.
 type blobRow struct {
 	id, size, lines int64
 }
@@ -66,8 +66,8 @@ func (w *writer) keep(c *Content) (blobRow, error) {
 	return b, nil
 }
 
-// countLines counts a last line without its line break too; an empty text has
-// none.
+// countLines counts lines, also a last one without a line break. An empty text
+// has none.
 func countLines(r io.Reader) (int64, error) {
 	var lines int64
 	last := byte('\n')
@@ -98,15 +98,15 @@ func (w *writer) blob(id int64) (blobRow, error) {
 	return b, err
 }
 
-// refer counts who refers to content: by is 1 or -1. Without a reference it is
-// left to the sweep.
+// refer adds by, 1 or -1, to the count of references to content. Content without
+// a reference is removed by the sweep.
 func (w *writer) refer(blob, by int64) error {
 	_, err := w.tx.Exec(w.ctx, `UPDATE drive_blobs SET refs = refs + $1, freed_at = $2 WHERE drive_id = $3 AND id = $4`,
 		by, w.now, w.drive.id, blob)
 	return err
 }
 
-// retire makes history of what stands at a path.
+// retire makes a file history and forgets its oldest versions beyond MaxVersions.
 func (w *writer) retire(cur *File) error {
 	w.drive.oldFiles++
 	w.drive.oldBytes += cur.Size
@@ -118,7 +118,7 @@ func (w *writer) retire(cur *File) error {
 		ORDER BY number DESC LIMIT 100 OFFSET $3`, w.drive.id, cur.Path, w.d.limits.MaxVersions)
 }
 
-// prune forgets the oldest history of the drive while there is too much.
+// prune removes the oldest history of the drive while it is beyond its bounds.
 //
 // The quotas count the current files. History has bounds of its own:
 // [Limits].MaxVersions of a path, and all together as many files and bytes as
@@ -142,7 +142,7 @@ func (w *writer) prune() error {
 	return nil
 }
 
-// forget drops the versions that a query names.
+// forget removes the versions that a query returns.
 func (w *writer) forget(query string, args ...any) error {
 	type version struct{ number, blob, size int64 }
 	var some []version
@@ -168,14 +168,14 @@ func (w *writer) forget(query string, args ...any) error {
 	return nil
 }
 
-// opener reads content inside of the transaction.
+// opener returns a function that opens content for reading in the transaction.
 func (w *writer) opener(b blobRow) func() io.Reader {
 	return func() io.Reader {
 		return &pieces{size: b.size, fetch: func(n int64) ([]byte, error) { return fetchPiece(w.ctx, w.tx, w.drive.id, b.id, n) }}
 	}
 }
 
-// A Version is what stood, or stands, at a path.
+// A Version is present or earlier content of a path.
 type Version struct {
 	Number    int64 // for a restore
 	Path      string
@@ -187,8 +187,8 @@ type Version struct {
 	RetiredAt time.Time // zero for the current one
 }
 
-// Versions lists what is kept of a path, the newest first, also after it was
-// deleted. A path that never held anything is [stoa.CodeFileNotFound].
+// Versions returns the kept versions of a path, newest first, also of a deleted
+// one. A path without any is [stoa.CodeFileNotFound].
 func (d *Drives) Versions(ctx context.Context, who Owner, p Path) ([]Version, error) {
 	var out []Version
 	err := d.db.Read(ctx, func(tx *db.Tx) error {
@@ -212,16 +212,16 @@ func (d *Drives) Versions(ctx context.Context, who Owner, p Path) ([]Version, er
 	return out, err
 }
 
-// claimed looks for the answer of an earlier call.
-func (w *writer) claimed(once Once, out *Result) (bool, error) {
+// replay reads the result of an earlier call with the same claim, if any.
+func (w *writer) replay(claim Claim, out *Result) (bool, error) {
 	var body, result string
 	var expires int64
 	found, err := w.tx.Get(w.ctx, `SELECT body, result, expires_at FROM drive_claims WHERE drive_id = $1 AND scope = $2 AND ref = $3`,
-		[]any{w.drive.id, once.Scope, once.Ref}, &body, &result, &expires)
+		[]any{w.drive.id, claim.Scope, claim.Ref}, &body, &result, &expires)
 	if err != nil || !found || expires <= w.now {
 		return false, err
 	}
-	if body != once.Body {
+	if body != claim.Body {
 		return false, stoa.Errorf(stoa.CodeIdempotencyReused, "This Idempotency-Key was used before with another body. Use a new key for a new request.")
 	}
 	if err := decodeResult(result, out); err != nil {
@@ -231,18 +231,18 @@ func (w *writer) claimed(once Once, out *Result) (bool, error) {
 	return true, nil
 }
 
-// claim remembers the answer together with what it answers.
-func (w *writer) claim(once Once, out Result) error {
+// claim stores the result with its claim, in the transaction of the write.
+func (w *writer) claim(claim Claim, out Result) error {
 	result, err := encodeResult(out)
 	if err != nil {
 		return err
 	}
 	ttl := w.d.limits.ClaimTTL
-	if once.Scope == StepScope {
+	if claim.Scope == StepScope {
 		ttl = w.d.limits.StepTTL
 	}
 	_, err = w.tx.Exec(w.ctx, `INSERT INTO drive_claims (drive_id, scope, ref, body, result, expires_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (drive_id, scope, ref) DO UPDATE SET body = excluded.body, result = excluded.result, expires_at = excluded.expires_at`,
-		w.drive.id, once.Scope, once.Ref, once.Body, result, w.now+ttl.Microseconds())
+		w.drive.id, claim.Scope, claim.Ref, claim.Body, result, w.now+ttl.Microseconds())
 	return err
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// index cuts a text into passages and makes their words known, in the same
-// transaction that makes the text stand.
+// index stores the passages of a text and their words, in the transaction that
+// stores the text.
 func (w *writer) index(f File, r io.Reader) error {
 	mark := driveMark(w.drive.id)
 	var ix indexer
@@ -21,7 +21,7 @@ func (w *writer) index(f File, r io.Reader) error {
 	return eachPassage(r, func(p passage) error { return ix.add(f.rid, p, mark) })
 }
 
-// unindex forgets a file's passages and words.
+// unindex removes the passages and words of a file.
 func (w *writer) unindex(rid int64) error {
 	if !w.tx.Postgres() {
 		if _, err := w.tx.Exec(w.ctx, `DELETE FROM drive_index WHERE rowid IN (SELECT id FROM drive_passages WHERE file_rid = $1)`, rid); err != nil {
@@ -32,8 +32,8 @@ func (w *writer) unindex(rid int64) error {
 	return err
 }
 
-// driveMark stands before every word of a drive in the index, so that each drive
-// has words of its own: no search sees, counts or waits for another drive's.
+// driveMark returns the prefix of every word of a drive in the index. Each drive
+// so has words of its own: no search sees, counts or scans those of another.
 func driveMark(driveID int64) string { return strconv.FormatInt(driveID, 10) + "x" }
 
 type indexer interface {
@@ -42,7 +42,7 @@ type indexer interface {
 
 const insertPassage = `INSERT INTO drive_passages (drive_id, file_rid, first_line, last_line, first_byte, end_byte) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id`
 
-// fts5Indexer writes SQLite's index.
+// fts5Indexer writes the index of SQLite.
 type fts5Indexer struct {
 	w    *writer
 	path string // its words
@@ -70,15 +70,16 @@ func joinWords(mark, text string) string {
 	return b.String()
 }
 
-// vectorIndexer writes PostgreSQL's index. It makes the vector itself: both
-// databases know the same words.
+// vectorIndexer writes the index of PostgreSQL. It builds the vector itself, so
+// that both databases have the same words.
 type vectorIndexer struct {
 	w    *writer
 	mark string
 	path string
 }
 
-// Positions of a vector's words: the path's come first, far from the text's.
+// Positions in a vector: the words of the path come first, far from those of the
+// text, so that no phrase spans both.
 const (
 	bodyStart   = 1000
 	maxPosition = 16383
@@ -90,7 +91,7 @@ func (x *vectorIndexer) add(rid int64, p passage, mark string) error {
 	return err
 }
 
-// vector writes the literal of a tsvector. Words are letters and digits, so
+// vector returns the literal of a tsvector. Words are letters and digits, so
 // nothing in it needs an escape.
 func vector(mark, path, text string) string {
 	places := map[string][]string{}

@@ -10,7 +10,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A Source is a text, or lines of one, that an answer may rest on.
+// A Source is a text, or lines of one, that an answer may be based on.
 type Source struct {
 	Path      string
 	SHA256    string
@@ -18,26 +18,26 @@ type Source struct {
 	LastLine  int64
 }
 
-// Knowledge is what goes into a prompt of a drive.
+// Knowledge is the part of a drive that goes into a prompt.
 type Knowledge struct {
-	// Whole reports whether Text holds every text of the drive. Where it does not,
-	// Text is empty and the model has its tools.
+	// Whole reports whether Text holds every text of the drive. If not, Text is
+	// empty, and the model reads files with its tools.
 	Whole   bool
 	Text    string
 	Sources []Source // of Text, in its order
 	Stats   Stats
 }
 
-// knowledgeOverhead is what a file costs in a prompt beside its text, in bytes,
-// with its path not counted.
+// knowledgeOverhead is how many bytes a file adds to a prompt beside its text and
+// its path.
 const knowledgeOverhead = 110
 
-// Knowledge gives the whole drive in the order of its paths if it fits into a
-// budget of tokens, by the house's estimate. Texts are given in full; of a file
-// that is not text its name, type and size are told.
+// Knowledge returns the whole drive in the order of its paths if it fits into a
+// budget of tokens (see [stoa.EstimateTokens]). Texts are complete; a file that
+// is not text is listed with its name, type and size.
 //
-// The text of a file is data, which a file cannot escape: its beginning and end
-// are marked with the hash of its content, which no content can hold.
+// A file cannot escape from its place as data: its beginning and end are marked
+// with the hash of its content, which no content can contain.
 func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowledge, error) {
 	var k Knowledge
 	err := d.db.Read(ctx, func(tx *db.Tx) error {
@@ -48,7 +48,7 @@ func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowle
 		}
 		k.Stats = row.stats()
 		if stoa.EstimateTokens(int(min(row.files*knowledgeOverhead, 1<<40))) > budget {
-			return nil // so many files need not be counted
+			return nil // too many files, whatever is in them
 		}
 		var bytes, files int64
 		if _, err := tx.Get(ctx, `SELECT COALESCE(SUM(is_text * size + 2 * OCTET_LENGTH(path)), 0), COUNT(*) FROM drive_files WHERE drive_id = $1`,

@@ -11,9 +11,9 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A Listing asks for files in the order of their paths, byte by byte.
+// A Listing is a request for files in the order of the bytes of their paths.
 type Listing struct {
-	Prefix    string // what paths begin with; empty: all
+	Prefix    string // of the paths; empty: all
 	Delimiter string // "/" shows folders below the prefix as one entry each; empty: every file
 	Desc      bool   // from the end
 	Limit     int    // most files and folders together, 1 to 1,000; 0: 20
@@ -28,8 +28,8 @@ type Listed struct {
 	Revision int64    // of the drive as it was listed
 }
 
-// List gives a page of files. Pages stay right while files come and go: what is
-// there all the time is seen exactly once.
+// List returns a page of files. While files are added and removed, a file that
+// exists all the time is on exactly one page.
 func (d *Drives) List(ctx context.Context, who Owner, q Listing) (Listed, error) {
 	prefix, err := parsePrefix(q.Prefix)
 	if err != nil {
@@ -71,7 +71,7 @@ type lister struct {
 	q     Listing
 }
 
-// page collects entries after the last one of the page before.
+// page collects the entries after last, the final one of the page before.
 func (l *lister) page(last string, out Listed) (Listed, error) {
 	most := l.q.Limit + 1
 	few := most
@@ -113,7 +113,7 @@ func (l *lister) page(last string, out Listed) (Listed, error) {
 	}
 }
 
-// some reads at most n files beyond the last entry.
+// some reads at most n files after the last entry.
 func (l *lister) some(last string, n int) ([]File, error) {
 	low, high := l.q.Prefix, ""
 	bounded := false
@@ -147,8 +147,8 @@ func (l *lister) some(last string, n int) ([]File, error) {
 	return out, err
 }
 
-// cursor seals the last entry of a page together with what was asked, since it
-// is good for nothing else.
+// cursor encodes the last entry of a page with a hash of the request, as it is
+// valid for the same request only.
 func (q Listing) cursor(who Owner, last string) string {
 	return base64.RawURLEncoding.EncodeToString(append(q.seal(who, last), last...))
 }
@@ -164,7 +164,7 @@ func (q Listing) seal(who Owner, last string) []byte {
 	return sum[:sealLength]
 }
 
-// place is the entry that the cursor stands at.
+// place returns the entry of the cursor; "" without one.
 func (q Listing) place(who Owner) (string, error) {
 	if q.Cursor == "" {
 		return "", nil

@@ -12,7 +12,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// entries walks all pages and gives files and folders together.
+// entries reads all pages and returns files and folders together.
 func entries(t testing.TB, d *drive.Drives, q drive.Listing) []string {
 	t.Helper()
 	out := []string{}
@@ -84,7 +84,7 @@ func TestListing(t *testing.T) {
 	})
 }
 
-func TestPrefixesEndAnywhere(t *testing.T) {
+func TestPrefixesMayEndInASegment(t *testing.T) {
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		for _, p := range []string{"\u00ff1", "\u0100", "\ud7ff/1", "\ue000", "\U0010ffff", "\U0010ffff\U0010ffff", "z"} {
 			put(t, d, p, "word")
@@ -129,7 +129,7 @@ func TestCursorsBelongToTheirList(t *testing.T) {
 		if _, err := d.List(t.Context(), drive.Owner{AccountID: "acc_2", AgentID: "agt_1"}, q); stoa.CodeOf(err) != stoa.CodeInvalidCursor {
 			t.Errorf("another account: %v", err)
 		}
-		// The file the cursor stands at may go; a new one before it does not show.
+		// The file of the cursor may be deleted; a new one before it is not listed.
 		d.Delete(t.Context(), who, path(t, "a/1"), drive.Condition{})
 		put(t, d, "a/0", "x")
 		if l, err = d.List(t.Context(), who, q); err != nil || l.Files[0].Path != "a/2" {
@@ -148,19 +148,19 @@ func TestCursorsBelongToTheirList(t *testing.T) {
 	})
 }
 
-func TestADriveWithoutItsAgentIsSwept(t *testing.T) {
+func TestDrivesOfDeletedAgentsAreSwept(t *testing.T) {
 	each(t, drive.Limits{Grace: 1, ClaimTTL: 1}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "stays", "text that stays")
 		put(t, d, "stays", "replaced")
 		gone := drive.Owner{AccountID: "acc_1", AgentID: "agt_gone"}
 		for i := range 120 {
-			if _, err := d.PutText(t.Context(), gone, drive.Once{Scope: "s", Ref: fmt.Sprint(i)}, path(t, fmt.Sprintf("f%d", i)), fmt.Sprintf("text %d", i), ""); err != nil {
+			if _, err := d.PutText(t.Context(), gone, drive.Claim{Scope: "s", Ref: fmt.Sprint(i)}, path(t, fmt.Sprintf("f%d", i)), fmt.Sprintf("text %d", i), ""); err != nil {
 				t.Fatal(err)
 			}
 		}
-		// A drive that was just written to is not asked about: its agent may be new.
+		// A drive that was just written to is not checked: its agent may be new.
 		err := d.Sweep(t.Context(), func(_ context.Context, owners []drive.Owner) ([]bool, error) {
-			t.Errorf("asked about %v", owners)
+			t.Errorf("checked %v", owners)
 			return make([]bool, len(owners)), nil
 		})
 		if err != nil {

@@ -10,8 +10,8 @@ import (
 
 const maxMime = 255
 
-// byEnding is the media type of a file by its name's ending. It is ours, so
-// that a file has the same type on every machine.
+// byEnding returns the media type for the extension of a name, "" if unknown. The
+// table is our own, so that a file has the same type on every machine.
 func byEnding(name string) string {
 	i := strings.LastIndexByte(name, '.')
 	if i < 0 {
@@ -97,7 +97,7 @@ func byEnding(name string) string {
 	return ""
 }
 
-// guess is the media type of content that came without one.
+// guess returns the media type of content that was sent without one.
 func guess(p Path, c *Content) string {
 	if t := byEnding(p.Base()); t != "" {
 		return t
@@ -105,16 +105,15 @@ func guess(p Path, c *Content) string {
 	if c.utf8 {
 		return "text/plain"
 	}
-	// A type that the first bytes give away, but none that makes text of what is
-	// not text.
+	// A type by the first bytes, but not a text type for what is not text.
 	if t := http.DetectContentType(c.head()); !isTextType(t) {
 		return t
 	}
 	return "application/octet-stream"
 }
 
-// ParseMime checks a caller's media type and gives it in its plain form. Empty
-// stays empty: the type is guessed then.
+// ParseMime checks the media type of a caller and returns it in canonical form.
+// Empty stays empty: the type is then guessed.
 func ParseMime(text string) (string, error) {
 	if text == "" {
 		return "", nil

@@ -14,9 +14,9 @@ import (
 	"stoa/internal/stoa"
 )
 
-// TestTheDriveBehavesLikeAMap runs random writes on a drive and on a map with
-// the rules written down in the plainest way.
-func TestTheDriveBehavesLikeAMap(t *testing.T) {
+// TestADriveBehavesLikeItsModel runs random writes on a drive and on a map that
+// implements the rules in the simplest way.
+func TestADriveBehavesLikeItsModel(t *testing.T) {
 	d := open(t, dbConfig(t), drive.Limits{MaxFiles: 6, MaxBytes: 30, MaxVersions: 2})
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -60,7 +60,7 @@ func TestTheDriveBehavesLikeAMap(t *testing.T) {
 					return
 				}
 				want := place(p, text)
-				if _, err := d.PutText(t.Context(), me, drive.Once{}, parsed, text, ""); code(err) != want {
+				if _, err := d.PutText(t.Context(), me, drive.Claim{}, parsed, text, ""); code(err) != want {
 					rt.Fatalf("put %q: %v, want %q", p, err, want)
 				}
 			},
@@ -110,7 +110,7 @@ func TestTheDriveBehavesLikeAMap(t *testing.T) {
 						model[to.String()] = text
 					}
 				}
-				_, err := d.Apply(t.Context(), me, drive.Once{}, []drive.Op{{Verb: drive.VerbMove, Path: from, To: to, Overwrite: overwrite}})
+				_, err := d.Apply(t.Context(), me, drive.Claim{}, []drive.Op{{Verb: drive.VerbMove, Path: from, To: to, Overwrite: overwrite}})
 				if code(err) != want {
 					rt.Fatalf("move %v to %v: %v, want %q", from, to, err, want)
 				}
@@ -134,7 +134,7 @@ func TestTheDriveBehavesLikeAMap(t *testing.T) {
 					return // the model keeps no history
 				}
 				want := place(p.String(), text)
-				_, err = d.Apply(t.Context(), me, drive.Once{}, []drive.Op{{Verb: drive.VerbRestore, Path: p, Version: v.Number}})
+				_, err = d.Apply(t.Context(), me, drive.Claim{}, []drive.Op{{Verb: drive.VerbRestore, Path: p, Version: v.Number}})
 				if code(err) != want {
 					rt.Fatalf("restore %v: %v, want %q", p, err, want)
 				}

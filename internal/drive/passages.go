@@ -17,17 +17,16 @@ const (
 	halfPassage = 500
 )
 
-// A passage is a few lines of a text, small enough to quote, large enough to
-// mean something. Passages follow each other without gaps. A line longer than a
-// passage is spread over several.
+// A passage is some lines of a text, of a size fit to be quoted. Passages follow
+// each other without gaps. A line longer than a passage is spread over several.
 type passage struct {
 	firstLine, lastLine int64 // from 1
 	start, end          int64 // bytes in the file, end excluded
 	text                []byte
 }
 
-// eachPassage cuts a text into passages and hands each to fn; its text is good
-// until fn returns.
+// eachPassage splits a text into passages and calls fn with each; the text of a
+// passage is valid until fn returns.
 func eachPassage(r io.Reader, fn func(passage) error) error {
 	in := bufio.NewReaderSize(r, 2*maxPassage)
 	var p passage
@@ -85,8 +84,8 @@ func eachPassage(r io.Reader, fn func(passage) error) error {
 	return flush()
 }
 
-// softCut is where to cut a piece of a line that does not end: after the last
-// space of its second half, or else between two characters.
+// softCut returns where to cut a part of a long line: after the last space of its
+// second half, or else between two characters.
 func softCut(b []byte) int {
 	if i := bytes.LastIndexAny(b, " \t"); i >= len(b)/2 {
 		return i + 1

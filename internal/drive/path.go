@@ -16,21 +16,21 @@ const (
 	MaxSegment = 255
 )
 
-// A Path names a file of a drive. [ParsePath] is the only way to make one, so
-// whoever holds a Path holds a good one. The zero Path names nothing.
+// A Path names a file of a drive. Only [ParsePath] creates one, so a Path is
+// always valid. The zero Path names nothing.
 type Path struct{ text string }
 
-// String is the path as it is stored and shown: relative, in NFC, its folders
-// separated by slashes.
+// String returns the path as stored and shown: relative, in NFC, with slashes
+// between its segments.
 func (p Path) String() string { return p.text }
 
 // IsZero reports whether the path was never parsed.
 func (p Path) IsZero() bool { return p.text == "" }
 
-// Base is the last segment.
+// Base returns the last segment.
 func (p Path) Base() string { return p.text[strings.LastIndexByte(p.text, '/')+1:] }
 
-// folders are the paths above the file, outermost first.
+// folders returns the paths of the folders that contain the file, outermost first.
 func (p Path) folders() []string {
 	var out []string
 	for i := range len(p.text) {
@@ -41,9 +41,9 @@ func (p Path) folders() []string {
 	return out
 }
 
-// ParsePath makes a path of a caller's text, or says what is wrong with it
-// ([stoa.CodeInvalidPath]). Text that is not in NFC is brought into it: the two
-// ways to write é are one name. Nothing else is repaired.
+// ParsePath parses the text of a caller; its error is [stoa.CodeInvalidPath] and
+// says what is wrong. Text is normalized to NFC, so that the two encodings of é
+// are one name. Nothing else is repaired.
 //
 // File managers of some systems send names decomposed, so the same name comes
 // in two forms; refusing one would fail correct names with a message few could
@@ -57,8 +57,8 @@ func ParsePath(text string) (Path, error) {
 	if text == "" {
 		return fail("is empty")
 	}
-	// Normalisation may lengthen a text threefold at most; what is far too long
-	// need not be normalised to be refused.
+	// NFC makes a text at most three times as long or short, so what is far too
+	// long is refused without normalizing it.
 	if len(text) > 4*MaxPath {
 		return fail("is longer than 1,024 bytes")
 	}
@@ -96,8 +96,8 @@ func ParsePath(text string) (Path, error) {
 	return Path{text}, nil
 }
 
-// parsePrefix checks the beginning of paths: any text that some path could
-// begin with, also in the middle of a segment. Empty is every path.
+// parsePrefix checks a prefix of paths: any text with which a path can begin,
+// also one that ends inside a segment. Empty is every path.
 func parsePrefix(text string) (string, error) {
 	if !utf8.ValidString(text) || len(text) > 4*MaxPath {
 		return "", stoa.Errorf(stoa.CodeInvalidPath, "The prefix is not valid UTF-8, or longer than 1,024 bytes.").At("prefix")
@@ -116,8 +116,8 @@ func parsePrefix(text string) (string, error) {
 	return text, nil
 }
 
-// ParseFolder reads the name of a folder, with or without its slash at the end,
-// and gives it with the slash. A folder is whatever files lie below it.
+// ParseFolder parses the name of a folder, with or without a slash at its end,
+// and returns it with the slash. A folder exists while files are below it.
 func ParseFolder(text string) (string, error) {
 	p, err := ParsePath(strings.TrimSuffix(text, "/"))
 	if err != nil {
@@ -126,15 +126,15 @@ func ParseFolder(text string) (string, error) {
 	return p.text + "/", nil
 }
 
-// after is the first text that is larger than everything that begins with
-// prefix; ok is false when there is none. It is valid UTF-8, whose order is that
-// of its bytes.
+// after returns the least text that is greater than every text with the prefix;
+// ok is false if there is none. It is valid UTF-8, whose order is that of its
+// bytes.
 func after(prefix string) (text string, ok bool) {
 	for prefix != "" {
 		r, n := utf8.DecodeLastRuneInString(prefix)
 		prefix = prefix[:len(prefix)-n]
 		switch {
-		case r == 0xd7ff: // what follows are surrogates, which are no text
+		case r == 0xd7ff: // the next code points are surrogates, which UTF-8 cannot encode
 			return prefix + "\ue000", true
 		case r < unicode.MaxRune:
 			return prefix + string(r+1), true
@@ -143,8 +143,8 @@ func after(prefix string) (text string, ok bool) {
 	return "", false
 }
 
-// allow reports whether a new file may have the path. What [ParsePath] takes is
-// the most that any drive allows; a service may allow less.
+// allow checks a new path against the configured limits, which may be lower than
+// those of [ParsePath].
 func (l Limits) allow(p Path) error {
 	if len(p.text) > l.MaxPath {
 		return stoa.Errorf(stoa.CodeInvalidPath, "The path is longer than %d bytes, the limit of this service.", l.MaxPath).At("path")

@@ -4,18 +4,18 @@ import (
 	"strings"
 )
 
-// maxTerms is how many words of a query count; more add nothing but work.
+// maxTerms is how many terms of a query are used; further ones are ignored.
 const maxTerms = 32
 
 // A term is one word or phrase of a query.
 type term struct {
-	words  []string // more than one: they follow each other
-	prefix bool     // the last word is the beginning of one
+	words  []string // more than one: a phrase
+	prefix bool     // the last word is a prefix
 }
 
-// parseQuery reads what somebody looks for: words, and phrases in double quotes.
-// There is nothing to get wrong: what is not a word only separates, and nothing
-// of the text reaches a database's query language as it is.
+// parseQuery parses a query: words, and phrases in double quotes. Every text is
+// valid: what is not a word separates words, and no part of the text reaches the
+// query language of a database unchanged.
 func parseQuery(text string) []term {
 	var out []term
 	seen := map[string]bool{}
@@ -64,9 +64,9 @@ func phrase(text string) term {
 	return dropSingle(words)
 }
 
-// dropSingle makes a phrase of words. The single character at the end of a run
-// is only in the text when the text's run ends there too; the pair before it
-// holds it. Alone it is the beginning of pairs.
+// dropSingle returns a phrase without the single character at the end of a run:
+// the text has it only if its run ends there too, and the pair before contains
+// it. A character that is alone becomes a prefix of pairs.
 func dropSingle(words []word) term {
 	var t term
 	for i, w := range words {
@@ -86,9 +86,9 @@ func isDense(s string) bool {
 	return false
 }
 
-// loosen makes the words of a query beginnings of words, for when nothing else
-// was found. Short words would begin half of the dictionary; of a phrase only
-// the last word is loosened.
+// loosen turns words into prefixes, for a query that found nothing. Short words
+// are left out, as too many words begin with them; of a phrase only the last word
+// becomes a prefix.
 func loosen(terms []term) []term {
 	var out []term
 	for _, t := range terms {
@@ -99,7 +99,8 @@ func loosen(terms []term) []term {
 	return out
 }
 
-// fts5Query writes a query for SQLite: quoted strings and our own operators.
+// fts5Query returns the query in the language of FTS5: quoted words with the
+// mark of the drive, joined by join.
 func fts5Query(mark string, terms []term, join string) string {
 	var b strings.Builder
 	for i, t := range terms {
@@ -122,7 +123,7 @@ func fts5Query(mark string, terms []term, join string) string {
 	return b.String()
 }
 
-// vectorQuery writes the same for PostgreSQL.
+// vectorQuery returns the same as a tsquery of PostgreSQL.
 func vectorQuery(mark string, terms []term, join string) string {
 	var b strings.Builder
 	for i, t := range terms {

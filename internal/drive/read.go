@@ -13,7 +13,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Get gives what is known of a file.
+// Get returns the description of a file.
 func (d *Drives) Get(ctx context.Context, who Owner, p Path) (File, error) {
 	var f *File
 	err := d.db.Read(ctx, func(tx *db.Tx) error {
@@ -33,9 +33,9 @@ func (d *Drives) Get(ctx context.Context, who Owner, p Path) (File, error) {
 	return *f, nil
 }
 
-// Open gives a file and a reader of its content, which holds one piece in memory
-// and no transaction open. The content stays the one of this moment, whatever is
-// written meanwhile, for as long as [Limits.Grace]. ctx counts for all reads.
+// Open returns a file and a reader of its content, which holds one piece in memory
+// and no transaction. It reads the content of this moment, whatever is written
+// meanwhile, for [Limits].Grace. ctx applies to all reads.
 func (d *Drives) Open(ctx context.Context, who Owner, p Path) (File, io.ReadSeeker, error) {
 	f, err := d.Get(ctx, who, p)
 	if err != nil {
@@ -58,7 +58,7 @@ func (d *Drives) content(ctx context.Context, who Owner, blob, size int64) *piec
 	}}
 }
 
-// errGone says that content was removed while it was read.
+// errGone is returned when content was removed while it was being read.
 var errGone = errors.New("drive: the content is no longer kept")
 
 func fetchPiece(ctx context.Context, tx *db.Tx, driveID, blob, n int64) ([]byte, error) {
@@ -118,7 +118,7 @@ func (p *pieces) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// MaxRead is the most that one [Drives.Read] gives, in bytes.
+// MaxRead is the most bytes that one [Drives.Read] returns.
 const MaxRead = 64 << 10
 
 // Lines are some lines of a text.
@@ -130,9 +130,9 @@ type Lines struct {
 	Truncated bool // there was more to give than MaxRead: LastLine is the last one given whole or, when it is the only one, in part
 }
 
-// Read gives the lines from first to last, both included, of a text; last 0
+// Read returns the lines from first to last, both included, of a text; last 0
 // means to the end. What does not fit into [MaxRead] is left off. A first line
-// beyond the end gives no text. A file that is not text is
+// beyond the end returns no text. A file that is not text is
 // [stoa.CodeInvalidValue].
 func (d *Drives) Read(ctx context.Context, who Owner, p Path, first, last int64) (Lines, error) {
 	var out Lines
@@ -177,7 +177,7 @@ func (d *Drives) Read(ctx context.Context, who Owner, p Path, first, last int64)
 }
 
 // readLines passes over some lines and reads some more, as far as MaxRead goes.
-// It tells how many it gave.
+// It returns how many it appended.
 func readLines(r io.Reader, skip, want int64) (text string, lines int64, cut bool, err error) {
 	var out strings.Builder
 	buf := make([]byte, 16<<10)

@@ -14,13 +14,13 @@ import (
 const (
 	defaultHits    = 10
 	maxHits        = 100
-	hitsPerFile    = 3 // in one answer, so that one file does not hide the others
+	hitsPerFile    = 3 // of one result, so that one file does not hide the others
 	maxQuery       = 1000
 	snippetBytes   = 320
-	candidateBatch = 4 // candidates read per hit that is asked for
+	candidateBatch = 4 // candidates read per requested hit
 )
 
-// A Hit is a passage that a search found.
+// A Hit is a passage found by a search.
 type Hit struct {
 	Path      string
 	SHA256    string // of the file
@@ -30,15 +30,15 @@ type Hit struct {
 	LastLine  int64
 	Snippet   string  // a part of the passage around the words found, on one line
 	Text      string  // the whole passage
-	Score     float64 // 1 for the best hit, less for others; of use within one answer only
+	Score     float64 // 1 for the best hit, less for others; comparable within one result only
 }
 
 // Search finds passages that hold the words of a query, the best first. All the
 // words first; where no passage has them all, any of them; where there is none,
-// words that begin like them. A part in double quotes is found as it stands.
+// words that begin with them. A part in double quotes is a phrase.
 // Limit 0 means 10; at most 100.
 //
-// What it gives is the text of one moment: never a deleted or replaced one.
+// The result is the text at one moment: never of a deleted or replaced file.
 func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, limit int) ([]Hit, error) {
 	if limit <= 0 {
 		limit = defaultHits
@@ -87,7 +87,7 @@ type searcher struct {
 	limit  int
 }
 
-// A candidate is a passage that the index found.
+// A candidate is a passage found in the index.
 type candidate struct {
 	hit        Hit
 	blob, size int64
@@ -95,7 +95,7 @@ type candidate struct {
 	score      float64
 }
 
-// find asks the index, chooses, and reads the text of what it chose.
+// find queries the index, chooses hits and reads their text.
 func (s *searcher) find(terms []term, all bool) ([]Hit, error) {
 	perFile := map[string]int{}
 	var chosen []candidate
@@ -158,7 +158,7 @@ func (s *searcher) candidates(terms []term, all bool, n int) ([]candidate, error
 
 const hitColumns = `f.path, f.sha256, f.mime, f.version, p.first_line, p.last_line, p.first_byte, p.end_byte, f.blob_id, f.size`
 
-// sqlite asks FTS5. Its bm25 is the better the more negative it is. Without a
+// sqlite returns the query for FTS5, whose bm25 is more negative for a better match. Without a
 // prefix the best passages are chosen before their files are looked up.
 func (s *searcher) sqlite(terms []term, all bool, n int) (string, []any) {
 	join := " OR "
@@ -180,7 +180,7 @@ func (s *searcher) sqlite(terms []term, all bool, n int) (string, []any) {
 		append([]any{match, n, s.drive}, args...)
 }
 
-// below is the condition of the prefix, with the placeholders from $4 on.
+// below returns the condition for the prefix, with placeholders from $4 on.
 func (s *searcher) below() (string, []any) {
 	if s.prefix == "" {
 		return "", nil
@@ -203,7 +203,7 @@ func (s *searcher) postgres(terms []term, all bool, n int) (string, []any) {
 		WHERE p.words @@ q.q AND p.drive_id = $3 AND f.drive_id = $3` + where + ` ORDER BY score DESC, p.id LIMIT $2`, args
 }
 
-// text reads a passage out of its file.
+// text reads the passage of a candidate from its file.
 func (s *searcher) text(c candidate) (string, error) {
 	src := &pieces{size: c.size, pos: c.start, fetch: func(n int64) ([]byte, error) { return fetchPiece(s.ctx, s.tx, s.drive, c.blob, n) }}
 	b := make([]byte, c.end-c.start)
@@ -217,8 +217,8 @@ func (s *searcher) text(c candidate) (string, error) {
 	return string(b), nil
 }
 
-// snippet is the part of a passage in which most of the wanted words stand, on
-// one line, with an ellipsis where it was cut.
+// snippet returns the part of a passage with most of the wanted words, on one
+// line, with an ellipsis where it was cut.
 func snippet(text string, wanted map[string]bool) string {
 	var found []word
 	eachWord(text, func(w word) bool {
@@ -254,7 +254,7 @@ func snippet(text string, wanted map[string]bool) string {
 	return out
 }
 
-// begins reports whether a word begins like one that is wanted.
+// begins reports whether a wanted word of 3 bytes or more is a prefix of w.
 func begins(w string, wanted map[string]bool) bool {
 	for p := range wanted {
 		if len(p) >= 3 && strings.HasPrefix(w, p) {
@@ -264,8 +264,8 @@ func begins(w string, wanted map[string]bool) bool {
 	return false
 }
 
-// atWord moves a cut to the next space in the given direction where there is one
-// near, and at least between two characters.
+// atWord moves a cut to the next space in the given direction if one is within 24
+// bytes, otherwise to the boundary of a character.
 func atWord(text string, at int, forward bool) int {
 	if at <= 0 || at >= len(text) {
 		return max(0, min(at, len(text)))

@@ -12,34 +12,34 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Each version of each file holds a word of its own, told by the file's hash:
-// a hit whose text does not hash to what stood there, or that names a word of
-// another version, would be a text that was replaced.
-func TestSearchNeverShowsReplacedOrDeletedText(t *testing.T) {
+// Each version of each file has its own word, identified by the hash of the file:
+// a hit whose text has another hash, or the word of another version, would be a
+// replaced text.
+func TestSearchOmitsReplacedAndDeletedText(t *testing.T) {
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		ctx := context.Background()
 		const files, rounds = 4, 60
 		text := func(f, n int) string { return fmt.Sprintf("common word%dx%d\n", f, n) }
 		var mu sync.Mutex
-		floor := [files]int{} // versions below this were replaced before now
+		oldest := [files]int{} // versions below this were replaced before now
 		var writers, readers sync.WaitGroup
 		stop := make(chan struct{})
 		for f := range files {
 			writers.Go(func() {
 				p := path(t, fmt.Sprintf("f%d.txt", f))
 				for n := range rounds {
-					if _, err := d.PutText(ctx, who, drive.Once{}, p, text(f, n), ""); err != nil {
+					if _, err := d.PutText(ctx, who, drive.Claim{}, p, text(f, n), ""); err != nil {
 						t.Error(err)
 					}
 					mu.Lock()
-					floor[f] = n
+					oldest[f] = n
 					mu.Unlock()
 					if n%7 == 3 {
 						if _, err := d.Delete(ctx, who, p, drive.Condition{}); err != nil {
 							t.Error(err)
 						}
 						mu.Lock()
-						floor[f] = n + 1
+						oldest[f] = n + 1
 						mu.Unlock()
 					}
 				}
@@ -54,7 +54,7 @@ func TestSearchNeverShowsReplacedOrDeletedText(t *testing.T) {
 					default:
 					}
 					mu.Lock()
-					least := floor
+					least := oldest
 					mu.Unlock()
 					hits, err := d.Search(ctx, who, "common", "", 100)
 					if err != nil {
@@ -125,7 +125,7 @@ func TestPassagesFollowEachOtherWithoutGaps(t *testing.T) {
 			t.Errorf("%v, %v", hits, err)
 		}
 		if hits, err := d.Search(t.Context(), who, "paragraph", "", 10); err != nil || len(hits) != 3 {
-			t.Errorf("one file gives %d hits", len(hits))
+			t.Errorf("one file has %d hits", len(hits))
 		}
 		check(t, d)
 	})
@@ -144,7 +144,7 @@ func TestBinaryFilesAreKeptAndNotSearched(t *testing.T) {
 		if hits, err := d.Search(t.Context(), who, "needle", "", 0); err != nil || len(hits) != 0 {
 			t.Errorf("%v, %v", hits, err)
 		}
-		// A new type makes text of it, and the other way round.
+		// A new media type turns it into text, and back.
 		for i, mime := range []string{"text/plain", "image/png", "application/vnd.x+json"} {
 			if _, err := d.Put(t.Context(), who, path(t, "a.bin"), drive.BytesContent([]byte("needle")), mime, drive.Condition{}); err != nil {
 				t.Fatal(err)
@@ -157,11 +157,11 @@ func TestBinaryFilesAreKeptAndNotSearched(t *testing.T) {
 	})
 }
 
-func TestOtherDrivesDoNotCrowdASearch(t *testing.T) {
+func TestSearchIgnoresOtherDrives(t *testing.T) {
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		for i := range 60 {
 			other := drive.Owner{AccountID: "acc_1", AgentID: fmt.Sprintf("agt_%d", 2+i%3)}
-			if _, err := d.PutText(t.Context(), other, drive.Once{}, path(t, fmt.Sprintf("f%d", i)), "needle needle needle", ""); err != nil {
+			if _, err := d.PutText(t.Context(), other, drive.Claim{}, path(t, fmt.Sprintf("f%d", i)), "needle needle needle", ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -177,7 +177,7 @@ func TestOtherDrivesDoNotCrowdASearch(t *testing.T) {
 func FuzzSearch(f *testing.F) {
 	d := open(f, dbConfig(f), drive.Limits{})
 	text := "apples and pears; don't 北京大学 Straße ÀÉ 12x34 ﬁne\n"
-	if _, err := d.PutText(context.Background(), who, drive.Once{}, path(f, "a.txt"), text, ""); err != nil {
+	if _, err := d.PutText(context.Background(), who, drive.Claim{}, path(f, "a.txt"), text, ""); err != nil {
 		f.Fatal(err)
 	}
 	for _, seed := range []string{"apples", `"a b" -c`, "NEAR(a b)", "北", "\u0300", "a\u0300\u0301", "ﬁ", "'", `"`, "ا", "\u0e33", "ſ", "İ", "ẞ"} {
@@ -196,7 +196,7 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
-// What is written is found by its own words, however odd they are.
+// Any text is found by its own words.
 func FuzzTextIsFoundByItself(f *testing.F) {
 	d := open(f, dbConfig(f), drive.Limits{})
 	for _, seed := range []string{"apples pears", "北京大学", "Straße", "don't l’été", "ﬁne", "a\u0300b", "\u0e33\u0e01", "日a本", "한국어", "ー", "x々"} {
@@ -206,7 +206,7 @@ func FuzzTextIsFoundByItself(f *testing.F) {
 		if !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\"") || utf8.RuneCountInString(text) > 200 {
 			return
 		}
-		if _, err := d.PutText(t.Context(), who, drive.Once{}, path(t, "a.txt"), text, ""); err != nil {
+		if _, err := d.PutText(t.Context(), who, drive.Claim{}, path(t, "a.txt"), text, ""); err != nil {
 			t.Fatal(err)
 		}
 		hits, err := d.Search(t.Context(), who, text, "", 1)

@@ -9,8 +9,7 @@ import (
 	"stoa/internal/db"
 )
 
-// How much a sweep does in one transaction, so that writers wait for it only
-// briefly.
+// The work of a sweep in one transaction, so that writers wait only briefly.
 const (
 	sweepDrives   = 200
 	sweepFiles    = 100
@@ -19,8 +18,8 @@ const (
 	sweepClaims   = 1000
 )
 
-// Run sweeps every so often until ctx ends: see [Drives.Sweep]. failed is told
-// of errors; a failed sweep is tried again the next time.
+// Run calls [Drives.Sweep] at an interval until ctx ends. failed receives errors;
+// the next sweep tries again.
 func (d *Drives) Run(ctx context.Context, every time.Duration, exists func(context.Context, []Owner) ([]bool, error), failed func(error)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -36,11 +35,10 @@ func (d *Drives) Run(ctx context.Context, every time.Duration, exists func(conte
 	}
 }
 
-// Sweep removes what is no longer needed: drives whose agents exist no more,
-// content that nothing refers to and whose grace is over, claims that have
-// expired. exists tells of each owner whether the agent is there; it is asked
-// about drives that were written to a minute ago or more, so that a new agent is
-// never taken for a deleted one.
+// Sweep removes what is no longer needed: drives of deleted agents, content
+// without a reference after its grace, expired claims. exists reports for each
+// owner whether the agent exists; it is called for drives that were last written
+// to a minute ago or more, so that a new agent is never taken for a deleted one.
 func (d *Drives) Sweep(ctx context.Context, exists func(context.Context, []Owner) ([]bool, error)) error {
 	if err := d.sweepOrphans(ctx, exists); err != nil {
 		return fmt.Errorf("sweep drives: %w", err)
@@ -77,7 +75,7 @@ func (d *Drives) sweepOrphans(ctx context.Context, exists func(context.Context, 
 			return err
 		}
 		if len(there) != len(owners) {
-			return fmt.Errorf("asked about %d agents and told of %d", len(owners), len(there))
+			return fmt.Errorf("checked %d agents and got %d results", len(owners), len(there))
 		}
 		for i, o := range owners {
 			if !there[i] {
@@ -89,9 +87,8 @@ func (d *Drives) sweepOrphans(ctx context.Context, exists func(context.Context, 
 	}
 }
 
-// Remove takes a whole drive away, a part at a time. Nobody may use it any
-// more: its agent is deleted already. Dying half-way is no harm; the next sweep
-// goes on.
+// Remove deletes a whole drive, a part at a time. Its agent must be deleted
+// already. After a crash the next sweep continues.
 func (d *Drives) Remove(ctx context.Context, who Owner) error {
 	for done := false; !done; {
 		err := d.db.Write(ctx, func(tx *db.Tx) error {
@@ -114,7 +111,7 @@ func (d *Drives) Remove(ctx context.Context, who Owner) error {
 	return nil
 }
 
-// removeSome takes a part of the drive away; done when nothing is left.
+// removeSome deletes a part of the drive; done reports whether nothing is left.
 func (w *writer) removeSome() (done bool, err error) {
 	ids := func(query string, limit int) (out []int64, err error) {
 		err = w.tx.Query(w.ctx, func(rows *sql.Rows) error {
@@ -172,8 +169,8 @@ func (w *writer) dropBlob(id int64) error {
 	return err
 }
 
-// sweepContent removes content without a reference, a drive at a time and under
-// its lock, since a write may take the content up again.
+// sweepContent removes content without a reference, one drive at a time and under
+// its lock, since a write may refer to the content again.
 func (d *Drives) sweepContent(ctx context.Context) error {
 	for {
 		done := false

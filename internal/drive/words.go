@@ -8,11 +8,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxWord is the longest indexed word in bytes; of a longer one its beginning
-// counts, in the text and in queries alike.
+// maxWord is the length of the longest indexed word in bytes; longer ones are cut
+// to it, in texts and in queries alike.
 const maxWord = 64
 
-// A word is one word of a text in the form the index knows.
+// A word is one word of a text in its indexed form.
 type word struct {
 	text       string // folded: letters, digits and marks only
 	start, end int    // bytes in the text
@@ -106,9 +106,9 @@ func dense(r rune) bool {
 		r == 'ー' || r == '々'
 }
 
-// fold gives a word the one form in which it is looked for: lower case, without
-// the accents of Latin, Greek and Cyrillic letters, compatible forms made equal,
-// and without an English plural's s.
+// fold returns the indexed form of a word: lower case, without the accents of
+// Latin, Greek and Cyrillic letters, in NFKC, and without the s of an English
+// plural.
 func fold(w string, ascii bool) string {
 	if ascii {
 		w = singular(strings.ReplaceAll(strings.ToLower(w), "'", ""))
@@ -144,8 +144,8 @@ func isASCII(s string) bool {
 	return true
 }
 
-// singular takes the plural off an English word. It is the mildest of stemmers:
-// it may leave two forms apart, and rarely makes one of two words.
+// singular removes the plural ending of an English word. It is cautious: it may
+// keep two forms of a word apart, and rarely merges two words.
 func singular(w string) string {
 	n := len(w)
 	if n < 4 || w[n-1] != 's' {

@@ -22,23 +22,23 @@ const (
 	VerbRestore Verb = "restore"
 )
 
-// An Op is one write to a drive. Its Path has to be set; the rest depends on the
-// verb.
+// An Op is one write to a drive. Path must be set; the other members depend on
+// the verb.
 type Op struct {
 	Verb      Verb
 	Path      Path      // the file; the source of a move
 	To        Path      // of a move
 	Overwrite bool      // of a move: a file at To may be replaced
-	Content   *Content  // of a put; stays the caller's to close
+	Content   *Content  // of a put; the caller closes it
 	MimeType  string    // of a put; empty: guessed
 	Version   int64     // of a restore
-	If        Condition // on the file at Path as it is before this op
+	If        Condition // on the file at Path before this op
 	folder    string    // of a delete: everything below, with the slash at the end
 }
 
-// A Condition says when a write may happen. The zero Condition is always true.
+// A Condition limits when a write may happen. The zero Condition is always true.
 type Condition struct {
-	Match    []string // the content's hash is one of these, or there is a file at all and this holds "*"; nil: no condition
+	Match    []string // the file exists and its hash is one of these, or one of these is "*"; nil: no condition
 	NotExist bool     // there is no file
 }
 
@@ -61,43 +61,43 @@ func (c Condition) check(p Path, cur *File) error {
 	return nil
 }
 
-// An Outcome is what a write did.
+// An Outcome is the effect of a write.
 type Outcome string
 
 // The outcomes.
 const (
 	Created   Outcome = "created"
 	Replaced  Outcome = "replaced"
-	Unchanged Outcome = "unchanged" // the same content and type stood there, or what was to be deleted did not exist
+	Unchanged Outcome = "unchanged" // the file had this content and type already, or the file to delete did not exist
 	Deleted   Outcome = "deleted"
 	Moved     Outcome = "moved"
 )
 
-// A Change is what one op did.
+// A Change is the effect of one op.
 type Change struct {
 	Outcome Outcome
 	Path    string // as in the op
 	File    *File  // as it is now; nil after a delete
-	Count   int64  // of files that a delete removed
+	Count   int64  // files that a delete removed
 }
 
-// Once makes a write happen once, however often it is asked for. The zero Once
-// is no promise. Body must be equal in every repetition; with another one the
-// reference is refused.
-type Once struct {
-	Scope string // what the reference is unique in: a method and path, or [StepScope]
-	Ref   string // the idempotency key, or the step's id
+// A Claim makes a write happen once, however often it is requested. The zero
+// Claim does not. A repetition must have the same Body, else it is
+// [stoa.CodeIdempotencyReused].
+type Claim struct {
+	Scope string // in which Ref is unique: a method and path, or [StepScope]
+	Ref   string // the idempotency key, or the id of the step
 	Body  string // a hash of the request
 }
 
-// StepScope is the scope of writes by an agent's tools. Body may stay empty.
+// StepScope is the scope of writes by the tools of an agent. Body may be empty.
 const StepScope = "step"
 
-// A Result is what a call of [Drives.Apply] did.
+// A Result is the effect of one [Drives.Apply].
 type Result struct {
 	Changes  []Change // one per op
 	Revision int64    // of the drive, afterwards
-	Replayed bool     // the answer of an earlier call with the same Once
+	Replayed bool     // of an earlier call with the same Claim
 }
 
 // Put writes one file: [Drives.Apply] with one op.
@@ -105,36 +105,35 @@ func (d *Drives) Put(ctx context.Context, who Owner, p Path, c *Content, mimeTyp
 	return d.one(ctx, who, Op{Verb: VerbPut, Path: p, Content: c, MimeType: mimeType, If: cond})
 }
 
-// PutText writes one file of text. Once may be zero.
-func (d *Drives) PutText(ctx context.Context, who Owner, once Once, p Path, text, mimeType string) (Change, error) {
-	r, err := d.Apply(ctx, who, once, []Op{{Verb: VerbPut, Path: p, Content: BytesContent([]byte(text)), MimeType: mimeType}})
+// PutText writes one file of text. The claim may be zero.
+func (d *Drives) PutText(ctx context.Context, who Owner, claim Claim, p Path, text, mimeType string) (Change, error) {
+	r, err := d.Apply(ctx, who, claim, []Op{{Verb: VerbPut, Path: p, Content: BytesContent([]byte(text)), MimeType: mimeType}})
 	if err != nil {
 		return Change{}, unindexed(err)
 	}
 	return r.Changes[0], nil
 }
 
-// Delete removes one file. One that does not exist is no error.
+// Delete removes one file. If it does not exist the change is [Unchanged].
 func (d *Drives) Delete(ctx context.Context, who Owner, p Path, cond Condition) (Change, error) {
 	return d.one(ctx, who, Op{Verb: VerbDelete, Path: p, If: cond})
 }
 
-// DeleteFolder removes all files below a folder, as [ParseFolder] gives it, all
-// or none.
+// DeleteFolder removes all files below a folder (see [ParseFolder]), all or none.
 func (d *Drives) DeleteFolder(ctx context.Context, who Owner, folder string) (Change, error) {
 	return d.one(ctx, who, Op{Verb: VerbDelete, folder: folder})
 }
 
-// one applies a single op.
+// one applies a single op; its error is not an [OpError].
 func (d *Drives) one(ctx context.Context, who Owner, op Op) (Change, error) {
-	r, err := d.Apply(ctx, who, Once{}, []Op{op})
+	r, err := d.Apply(ctx, who, Claim{}, []Op{op})
 	if err != nil {
 		return Change{}, unindexed(err)
 	}
 	return r.Changes[0], nil
 }
 
-// An OpError says which op of several failed.
+// An OpError is the error of one op of several.
 type OpError struct {
 	Index int
 	Err   error
@@ -142,7 +141,7 @@ type OpError struct {
 
 func (e *OpError) Error() string { return fmt.Sprintf("operation %d: %v", e.Index, e.Err) }
 
-// Unwrap gives the op's own error.
+// Unwrap returns the error of the op.
 func (e *OpError) Unwrap() error { return e.Err }
 
 func unindexed(err error) error {
@@ -152,15 +151,15 @@ func unindexed(err error) error {
 	return err
 }
 
-// Apply does the ops in their order, all or none. Each sees what those before it
-// did. An error of an op is an [OpError].
+// Apply performs the ops in order, all or none. Each sees the effect of those
+// before it. An error of an op is an [OpError].
 //
 // See docs/decisions/0017-creation-and-stored-reply-in-one-transaction.md. A
 // version's number is the drive's revision after the write: numbers per path
 // would start again when history was pruned and a file comes back. If writers
 // to one drive waited for each other noticeably, the lock would have to become
 // finer than a drive.
-func (d *Drives) Apply(ctx context.Context, who Owner, once Once, ops []Op) (Result, error) {
+func (d *Drives) Apply(ctx context.Context, who Owner, claim Claim, ops []Op) (Result, error) {
 	if len(ops) > d.limits.MaxBatch {
 		return Result{}, stoa.Errorf(stoa.CodeInvalidValue, "A batch has at most %d operations, and this one has %d.", d.limits.MaxBatch, len(ops)).At("operations")
 	}
@@ -177,8 +176,8 @@ func (d *Drives) Apply(ctx context.Context, who Owner, once Once, ops []Op) (Res
 			return err
 		}
 		w := &writer{d: d, ctx: ctx, tx: tx, drive: row, now: db.Micros(tx.Now)}
-		if once.Ref != "" {
-			replayed, err := w.claimed(once, &out)
+		if claim.Ref != "" {
+			replayed, err := w.replay(claim, &out)
 			if err != nil || replayed {
 				return err
 			}
@@ -194,8 +193,8 @@ func (d *Drives) Apply(ctx context.Context, who Owner, once Once, ops []Op) (Res
 		if err := w.finish(); err != nil {
 			return err
 		}
-		if once.Ref != "" {
-			return w.claim(once, out)
+		if claim.Ref != "" {
+			return w.claim(claim, out)
 		}
 		return nil
 	})
@@ -243,7 +242,7 @@ func (w *writer) apply(op Op) (Change, error) {
 	return change, err
 }
 
-// file is the file at a path; nil: there is none.
+// file returns the file at a path; nil if there is none.
 func (w *writer) file(p Path) (*File, error) { return fileAt(w.ctx, w.tx, w.drive.id, p.text) }
 
 func fileAt(ctx context.Context, tx *db.Tx, driveID int64, path string) (*File, error) {
@@ -270,93 +269,46 @@ func (w *writer) put(op Op, cur *File) (Change, error) {
 		return Change{}, err
 	}
 	text := c.utf8 && isTextType(mimeType)
-	return w.place(op.Path, cur, standing{
+	return w.place(op.Path, cur, entry{
 		blob: blob, sha256: c.sha256, size: c.size, mime: mimeType, text: text,
 		open: func() io.Reader { return c.reader() },
 	})
 }
 
-// standing is what is to stand at a path.
-type standing struct {
-	id        string // of the file; empty: what stands there keeps its own, or a new one
+// An entry is what place stores at a path.
+type entry struct {
+	id        string // of the file; empty: that of the replaced file, or a new one
 	blob      blobRow
 	sha256    string
 	size      int64
 	mime      string
 	text      bool
-	createdAt int64
-	open      func() io.Reader
+	createdAt int64            // microseconds since 1970; 0: that of the replaced file, or now
+	open      func() io.Reader // of the content
 }
 
-// place makes something stand at a path: it checks the rules and quotas, retires
-// what stood there, and sees to the index.
-func (w *writer) place(p Path, cur *File, s standing) (Change, error) {
-	if cur == nil {
-		if err := w.d.limits.allow(p); err != nil {
-			return Change{}, err
-		}
-		if err := w.free(p); err != nil {
-			return Change{}, err
-		}
-		w.drive.files++
-		w.drive.bytes += s.size
-	} else {
-		w.drive.bytes += s.size - cur.Size
-	}
-	if w.drive.files > w.d.limits.MaxFiles {
-		return Change{}, stoa.Errorf(stoa.CodeStorageFull, "The drive holds %d files, which is all it may hold. Delete some first.", w.d.limits.MaxFiles)
-	}
-	// A file that shrinks may be written even to a drive that is too full.
-	if w.drive.bytes > w.d.limits.MaxBytes && (cur == nil || s.size > cur.Size) {
-		return Change{}, stoa.Errorf(stoa.CodeStorageFull, "The drive would hold more than %d bytes, which is all it may hold. Delete some files first.", w.d.limits.MaxBytes)
+// place stores an entry at a path, where cur is (nil: no file): it checks the
+// rules of paths and the quotas, makes cur history and updates the index.
+func (w *writer) place(p Path, cur *File, e entry) (Change, error) {
+	if err := w.charge(p, cur, e.size); err != nil {
+		return Change{}, err
 	}
 	w.bump()
-	f := File{
-		ID: s.id, Path: p.text, Size: s.size, MimeType: s.mime, SHA256: s.sha256, Text: s.text, Lines: s.blob.lines,
-		Version: w.drive.revision, CreatedAt: w.tx.Now, UpdatedAt: w.tx.Now, blob: s.blob.id,
-	}
-	if !s.text {
-		f.Lines = 0
-	}
-	if s.createdAt != 0 {
-		f.CreatedAt = db.Time(s.createdAt)
-	}
-	outcome := Created
-	reindex := true
-	if cur != nil {
-		outcome = Replaced
-		if f.ID == "" {
-			f.ID, f.CreatedAt = cur.ID, cur.CreatedAt
-		}
-		if err := w.retire(cur); err != nil {
-			return Change{}, err
-		}
-		reindex = cur.SHA256 != s.sha256 || cur.Text != s.text
-		if cur.Text && reindex {
-			if err := w.unindex(cur.rid); err != nil {
-				return Change{}, err
-			}
-		}
-		f.rid = cur.rid
-		_, err := w.tx.Exec(w.ctx, `UPDATE drive_files SET id = $1, version = $2, blob_id = $3, sha256 = $4, size = $5, mime = $6,
-			is_text = $7, lines = $8, created_at = $9, updated_at = $10 WHERE drive_id = $11 AND rid = $12`,
-			f.ID, f.Version, f.blob, f.SHA256, f.Size, f.MimeType, db.Bit(f.Text), f.Lines,
-			db.Micros(f.CreatedAt), w.now, w.drive.id, f.rid)
-		if err != nil {
-			return Change{}, err
-		}
+	f := w.newFile(p, cur, e)
+	change := Change{Outcome: Created, File: &f}
+	indexed := false // the index has this text already
+	var err error
+	if cur == nil {
+		err = w.insert(&f)
 	} else {
-		if f.ID == "" {
-			f.ID = stoa.NewID("fil")
-		}
-		_, err := w.tx.Get(w.ctx, `INSERT INTO drive_files (drive_id, path, id, version, blob_id, sha256, size, mime, is_text, lines, created_at, updated_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING rid`,
-			[]any{w.drive.id, f.Path, f.ID, f.Version, f.blob, f.SHA256, f.Size, f.MimeType, db.Bit(f.Text), f.Lines, db.Micros(f.CreatedAt), w.now}, &f.rid)
-		if err != nil {
-			return Change{}, err
-		}
+		change.Outcome = Replaced
+		indexed = cur.SHA256 == f.SHA256 && cur.Text == f.Text
+		err = w.replace(cur, f, indexed)
 	}
-	_, err := w.tx.Exec(w.ctx, `INSERT INTO drive_versions (drive_id, number, path, blob_id, sha256, size, mime, created_at)
+	if err != nil {
+		return Change{}, err
+	}
+	_, err = w.tx.Exec(w.ctx, `INSERT INTO drive_versions (drive_id, number, path, blob_id, sha256, size, mime, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, w.drive.id, f.Version, f.Path, f.blob, f.SHA256, f.Size, f.MimeType, w.now)
 	if err != nil {
 		return Change{}, err
@@ -364,16 +316,91 @@ func (w *writer) place(p Path, cur *File, s standing) (Change, error) {
 	if err := w.refer(f.blob, 1); err != nil {
 		return Change{}, err
 	}
-	if f.Text && reindex {
-		if err := w.index(f, s.open()); err != nil {
-			return Change{}, err
-		}
+	if f.Text && !indexed {
+		err = w.index(f, e.open())
 	}
-	return Change{Outcome: outcome, File: &f}, nil
+	return change, err
 }
 
-// free makes sure that a new file would neither stand where a folder is nor
-// below a file.
+// charge counts size bytes at a path against the quotas, in place of cur. A new
+// path must also be free and within the limits of paths.
+func (w *writer) charge(p Path, cur *File, size int64) error {
+	limits := w.d.limits
+	if cur == nil {
+		if err := limits.allow(p); err != nil {
+			return err
+		}
+		if err := w.free(p); err != nil {
+			return err
+		}
+		w.drive.files++
+		w.drive.bytes += size
+	} else {
+		w.drive.bytes += size - cur.Size
+	}
+	if w.drive.files > limits.MaxFiles {
+		return stoa.Errorf(stoa.CodeStorageFull, "The drive holds %d files, which is all it may hold. Delete some first.", limits.MaxFiles)
+	}
+	// A file that shrinks may be written even to a drive that is too full.
+	if w.drive.bytes > limits.MaxBytes && (cur == nil || size > cur.Size) {
+		return stoa.Errorf(stoa.CodeStorageFull, "The drive would hold more than %d bytes, which is all it may hold. Delete some files first.", limits.MaxBytes)
+	}
+	return nil
+}
+
+// newFile returns the file that an entry becomes.
+func (w *writer) newFile(p Path, cur *File, e entry) File {
+	f := File{
+		ID: e.id, Path: p.text, Size: e.size, MimeType: e.mime, SHA256: e.sha256, Text: e.text, Lines: e.blob.lines,
+		Version: w.drive.revision, CreatedAt: w.tx.Now, UpdatedAt: w.tx.Now, blob: e.blob.id,
+	}
+	if !f.Text {
+		f.Lines = 0
+	}
+	if e.createdAt != 0 {
+		f.CreatedAt = db.Time(e.createdAt)
+	}
+	if cur != nil {
+		f.rid = cur.rid
+	}
+	switch {
+	case f.ID != "":
+	case cur != nil:
+		f.ID, f.CreatedAt = cur.ID, cur.CreatedAt
+	default:
+		f.ID = stoa.NewID("fil")
+	}
+	return f
+}
+
+// insert adds the row of a new file and sets its rid.
+func (w *writer) insert(f *File) error {
+	_, err := w.tx.Get(w.ctx, `INSERT INTO drive_files (drive_id, path, id, version, blob_id, sha256, size, mime, is_text, lines, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING rid`,
+		[]any{w.drive.id, f.Path, f.ID, f.Version, f.blob, f.SHA256, f.Size, f.MimeType, db.Bit(f.Text), f.Lines, db.Micros(f.CreatedAt), w.now}, &f.rid)
+	return err
+}
+
+// replace makes cur history and f its successor in the same row. indexed says
+// that the index of cur's text stays.
+func (w *writer) replace(cur *File, f File, indexed bool) error {
+	if err := w.retire(cur); err != nil {
+		return err
+	}
+	if cur.Text && !indexed {
+		if err := w.unindex(cur.rid); err != nil {
+			return err
+		}
+	}
+	_, err := w.tx.Exec(w.ctx, `UPDATE drive_files SET id = $1, version = $2, blob_id = $3, sha256 = $4, size = $5, mime = $6,
+		is_text = $7, lines = $8, created_at = $9, updated_at = $10 WHERE drive_id = $11 AND rid = $12`,
+		f.ID, f.Version, f.blob, f.SHA256, f.Size, f.MimeType, db.Bit(f.Text), f.Lines,
+		db.Micros(f.CreatedAt), w.now, w.drive.id, f.rid)
+	return err
+}
+
+// free checks that a new file would be neither at the path of a folder nor below
+// a file.
 func (w *writer) free(p Path) error {
 	var below string
 	found, err := w.tx.Get(w.ctx, `SELECT path FROM drive_files WHERE drive_id = $1 AND path >= $2 AND path < $3 ORDER BY path LIMIT 1`,
@@ -407,7 +434,7 @@ func (w *writer) delete(cur *File) (Change, error) {
 	return Change{Outcome: Deleted, Count: 1}, nil
 }
 
-// remove takes a file away and makes it history.
+// remove deletes a file and makes it history.
 func (w *writer) remove(cur *File) error {
 	w.bump()
 	w.drive.files--
@@ -467,7 +494,7 @@ func (w *writer) move(op Op, cur *File) (Change, error) {
 	if err := w.remove(cur); err != nil {
 		return Change{}, err
 	}
-	change, err := w.place(op.To, there, standing{
+	change, err := w.place(op.To, there, entry{
 		id: cur.ID, blob: blob, sha256: cur.SHA256, size: cur.Size, mime: cur.MimeType, text: cur.Text,
 		createdAt: db.Micros(cur.CreatedAt), open: w.opener(blob),
 	})
@@ -482,7 +509,7 @@ func (w *writer) move(op Op, cur *File) (Change, error) {
 }
 
 func (w *writer) restore(op Op, cur *File) (Change, error) {
-	s := standing{}
+	s := entry{}
 	var blobID int64
 	found, err := w.tx.Get(w.ctx, `SELECT blob_id, sha256, size, mime FROM drive_versions WHERE drive_id = $1 AND path = $2 AND number = $3`,
 		[]any{w.drive.id, op.Path.text, op.Version}, &blobID, &s.sha256, &s.size, &s.mime)

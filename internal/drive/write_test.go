@@ -43,16 +43,16 @@ func TestAFileIsNeverAlsoAFolder(t *testing.T) {
 		put(t, d, "a/bc", "beside, not below")
 		put(t, d, "a/b.", "sorts before the slash")
 		for _, p := range []string{"a", "a/b", "a/b/c/d", "a/b/c/d/e", "a/bc/x"} {
-			_, err := d.PutText(t.Context(), who, drive.Once{}, path(t, p), "y", "")
+			_, err := d.PutText(t.Context(), who, drive.Claim{}, path(t, p), "y", "")
 			wantCode(t, err, stoa.CodePathConflict)
 		}
-		_, err := d.Apply(t.Context(), who, drive.Once{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, "a/bc"), To: path(t, "a/b")}})
+		_, err := d.Apply(t.Context(), who, drive.Claim{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, "a/bc"), To: path(t, "a/b")}})
 		wantCode(t, err, stoa.CodePathConflict)
 		if e := stoa.AsError(err); e.Param != "to" {
 			t.Errorf("the fault is at %q", e.Param)
 		}
-		// A file may move to below its own name: nothing stands there any more.
-		if _, err := d.Apply(t.Context(), who, drive.Once{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, "a/bc"), To: path(t, "a/bc/d")}}); err != nil {
+		// A file may move to a path below its own: its old path is free then.
+		if _, err := d.Apply(t.Context(), who, drive.Claim{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, "a/bc"), To: path(t, "a/bc/d")}}); err != nil {
 			t.Error(err)
 		}
 		if c, err := d.DeleteFolder(t.Context(), who, "a/b/"); err != nil || c.Count != 1 {
@@ -66,7 +66,7 @@ func TestAFileIsNeverAlsoAFolder(t *testing.T) {
 	})
 }
 
-func TestOneOfTwoThatWriteAFileAndAFolderWins(t *testing.T) {
+func TestOfAFileAndAFolderOneIsWritten(t *testing.T) {
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		for i := range 10 {
 			file, below := path(t, fmt.Sprintf("n%d", i)), path(t, fmt.Sprintf("n%d/x", i))
@@ -78,7 +78,7 @@ func TestOneOfTwoThatWriteAFileAndAFolderWins(t *testing.T) {
 					if j%2 == 1 {
 						p = below
 					}
-					switch _, err := d.PutText(context.Background(), who, drive.Once{}, p, fmt.Sprint(j), ""); {
+					switch _, err := d.PutText(context.Background(), who, drive.Claim{}, p, fmt.Sprint(j), ""); {
 					case err == nil:
 						won.Add(1)
 					case stoa.CodeOf(err) == stoa.CodePathConflict:
@@ -97,7 +97,7 @@ func TestOneOfTwoThatWriteAFileAndAFolderWins(t *testing.T) {
 	})
 }
 
-func TestOfWritersWithTheSameETagExactlyOneWins(t *testing.T) {
+func TestOneOfManyWritersWithAnETagWins(t *testing.T) {
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "a.txt", "0")
 		now := "0"
@@ -179,7 +179,7 @@ func TestABatchIsAllOrNothing(t *testing.T) {
 		put(t, d, "keep", "k")
 		put(t, d, "old", "o")
 		before, _ := d.Stats(t.Context(), who)
-		_, err := d.Apply(t.Context(), who, drive.Once{}, []drive.Op{
+		_, err := d.Apply(t.Context(), who, drive.Claim{}, []drive.Op{
 			bytesOp(t, "new", "n"),
 			{Verb: drive.VerbDelete, Path: path(t, "old")},
 			bytesOp(t, "keep", "changed"),
@@ -198,7 +198,7 @@ func TestABatchIsAllOrNothing(t *testing.T) {
 		if hits, err := d.Search(t.Context(), who, "changed", "", 0); err != nil || len(hits) != 0 {
 			t.Errorf("the index kept %v, %v", hits, err)
 		}
-		r, err := d.Apply(t.Context(), who, drive.Once{}, []drive.Op{
+		r, err := d.Apply(t.Context(), who, drive.Claim{}, []drive.Op{
 			bytesOp(t, "new", "n"),
 			{Verb: drive.VerbMove, Path: path(t, "new"), To: path(t, "folder/new")},
 			{Verb: drive.VerbDelete, Path: path(t, "old")},
@@ -218,15 +218,15 @@ func TestABatchIsAllOrNothing(t *testing.T) {
 		if diff := cmp.Diff([]string{"folder/new", "keep", "old/now-a-folder"}, paths(t, d)); diff != "" {
 			t.Error(diff)
 		}
-		_, err = d.Apply(t.Context(), who, drive.Once{}, make([]drive.Op, 501))
+		_, err = d.Apply(t.Context(), who, drive.Claim{}, make([]drive.Op, 501))
 		wantCode(t, err, stoa.CodeInvalidValue)
 		check(t, d)
 	})
 }
 
-func TestAWriteWithAReferenceHappensOnce(t *testing.T) {
+func TestAClaimedWriteHappensOnce(t *testing.T) {
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
-		once := drive.Once{Scope: drive.StepScope, Ref: "ses_1.1.2"}
+		once := drive.Claim{Scope: drive.StepScope, Ref: "ses_1.1.2"}
 		var wg sync.WaitGroup
 		var fresh atomic.Int64
 		results := make([]drive.Result, 8)
@@ -247,7 +247,7 @@ func TestAWriteWithAReferenceHappensOnce(t *testing.T) {
 		}
 		for _, r := range results {
 			if r.Revision != 1 || r.Changes[0].Outcome != drive.Created || r.Changes[0].File.ID != results[0].Changes[0].File.ID {
-				t.Errorf("a repetition tells %+v", r)
+				t.Errorf("a repetition: %+v", r)
 			}
 		}
 		put(t, d, "a", "second") // by somebody else, before the step is repeated once more
@@ -255,18 +255,18 @@ func TestAWriteWithAReferenceHappensOnce(t *testing.T) {
 			t.Errorf("%+v, %v, %q", r, err, read(t, d, "a"))
 		}
 
-		key := drive.Once{Scope: "POST /x", Ref: "k", Body: "h1"}
+		key := drive.Claim{Scope: "POST /x", Ref: "k", Body: "h1"}
 		if r, err := d.Apply(t.Context(), who, key, []drive.Op{bytesOp(t, "b", "1")}); err != nil || r.Replayed {
 			t.Errorf("%+v, %v", r, err)
 		}
-		_, err := d.Apply(t.Context(), who, drive.Once{Scope: "POST /x", Ref: "k", Body: "h2"}, []drive.Op{bytesOp(t, "b", "2")})
+		_, err := d.Apply(t.Context(), who, drive.Claim{Scope: "POST /x", Ref: "k", Body: "h2"}, []drive.Op{bytesOp(t, "b", "2")})
 		wantCode(t, err, stoa.CodeIdempotencyReused)
 		other := drive.Owner{AccountID: "acc_1", AgentID: "agt_2"}
 		if r, err := d.Apply(t.Context(), other, key, []drive.Op{bytesOp(t, "b", "2")}); err != nil || r.Replayed {
 			t.Errorf("another drive's key: %+v, %v", r, err)
 		}
-		// What failed is not remembered.
-		retry := drive.Once{Scope: "POST /x", Ref: "retry", Body: "h"}
+		// The result of a failed write is not stored.
+		retry := drive.Claim{Scope: "POST /x", Ref: "retry", Body: "h"}
 		_, err = d.Apply(t.Context(), who, retry, []drive.Op{bytesOp(t, "b/c", "1")})
 		wantCode(t, err, stoa.CodePathConflict)
 		if _, err := d.Delete(t.Context(), who, path(t, "b"), drive.Condition{}); err != nil {
@@ -279,13 +279,13 @@ func TestAWriteWithAReferenceHappensOnce(t *testing.T) {
 	})
 }
 
-func TestQuotasHoldAgainstManyAtOnce(t *testing.T) {
+func TestQuotasHoldForConcurrentWrites(t *testing.T) {
 	each(t, drive.Limits{MaxFiles: 10, MaxBytes: 100, MaxFileBytes: 60}, func(t *testing.T, d *drive.Drives) {
 		var wg sync.WaitGroup
 		var full atomic.Int64
 		for i := range 30 {
 			wg.Go(func() {
-				if _, err := d.PutText(context.Background(), who, drive.Once{}, path(t, fmt.Sprintf("f%d", i)), fmt.Sprint(i), ""); stoa.CodeOf(err) == stoa.CodeStorageFull {
+				if _, err := d.PutText(context.Background(), who, drive.Claim{}, path(t, fmt.Sprintf("f%d", i)), fmt.Sprint(i), ""); stoa.CodeOf(err) == stoa.CodeStorageFull {
 					full.Add(1)
 				} else if err != nil {
 					t.Error(err)
@@ -296,15 +296,15 @@ func TestQuotasHoldAgainstManyAtOnce(t *testing.T) {
 		if s, _ := d.Stats(t.Context(), who); s.Files != 10 || full.Load() != 20 {
 			t.Errorf("%d files, %d refused", s.Files, full.Load())
 		}
-		if _, err := d.Apply(t.Context(), who, drive.Once{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, paths(t, d)[0]), To: path(t, "moved")}}); err != nil {
+		if _, err := d.Apply(t.Context(), who, drive.Claim{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, paths(t, d)[0]), To: path(t, "moved")}}); err != nil {
 			t.Errorf("a move in a full drive: %v", err)
 		}
-		_, err := d.PutText(t.Context(), who, drive.Once{}, path(t, "moved"), strings.Repeat("x", 61), "")
+		_, err := d.PutText(t.Context(), who, drive.Claim{}, path(t, "moved"), strings.Repeat("x", 61), "")
 		wantCode(t, err, stoa.CodeTooLarge)
-		if _, err = d.PutText(t.Context(), who, drive.Once{}, path(t, "moved"), strings.Repeat("x", 60), ""); err != nil {
+		if _, err = d.PutText(t.Context(), who, drive.Claim{}, path(t, "moved"), strings.Repeat("x", 60), ""); err != nil {
 			t.Error(err)
 		}
-		_, err = d.PutText(t.Context(), who, drive.Once{}, path(t, paths(t, d)[1]), strings.Repeat("y", 60), "")
+		_, err = d.PutText(t.Context(), who, drive.Claim{}, path(t, paths(t, d)[1]), strings.Repeat("y", 60), "")
 		wantCode(t, err, stoa.CodeStorageFull)
 		check(t, d)
 	})
@@ -333,12 +333,12 @@ func TestHistoryIsKeptWithinBounds(t *testing.T) {
 	})
 }
 
-func TestWhatWasReplacedOrDeletedCanBeRestored(t *testing.T) {
+func TestOldVersionsCanBeRestored(t *testing.T) {
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		first := put(t, d, "a.md", "about foxes\n").File
 		put(t, d, "a.md", "about geese\n")
 		restore := func(p string, version int64) (drive.Change, error) {
-			r, err := d.Apply(t.Context(), who, drive.Once{}, []drive.Op{{Verb: drive.VerbRestore, Path: path(t, p), Version: version}})
+			r, err := d.Apply(t.Context(), who, drive.Claim{}, []drive.Op{{Verb: drive.VerbRestore, Path: path(t, p), Version: version}})
 			if err != nil {
 				return drive.Change{}, err
 			}
@@ -377,12 +377,12 @@ func TestWhatWasReplacedOrDeletedCanBeRestored(t *testing.T) {
 	})
 }
 
-func TestMoving(t *testing.T) {
+func TestMove(t *testing.T) {
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
 		a := put(t, d, "drafts/a.md", "about foxes\n").File
 		put(t, d, "b.md", "about geese\n")
 		move := func(from, to string, overwrite bool) (drive.Change, error) {
-			r, err := d.Apply(t.Context(), who, drive.Once{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, from), To: path(t, to), Overwrite: overwrite}})
+			r, err := d.Apply(t.Context(), who, drive.Claim{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, from), To: path(t, to), Overwrite: overwrite}})
 			if err != nil {
 				return drive.Change{}, err
 			}
@@ -407,7 +407,7 @@ func TestMoving(t *testing.T) {
 		}
 		_, err = move("drafts/a.md", "c", false)
 		wantCode(t, err, stoa.CodeFileNotFound)
-		// Moving there and back gives an index that still knows the name.
+		// After a move there and back the index still has the name.
 		if _, err := move("b.md", "zebra/b.md", false); err != nil {
 			t.Fatal(err)
 		}
@@ -418,14 +418,14 @@ func TestMoving(t *testing.T) {
 	})
 }
 
-func TestAServiceMayAllowShorterPaths(t *testing.T) {
+func TestLimitsMayAllowShorterPaths(t *testing.T) {
 	each(t, drive.Limits{MaxPath: 10, MaxSegment: 5}, func(t *testing.T, d *drive.Drives) {
 		put(t, d, "abcde/fghi", "x")
 		for _, p := range []string{"abcde/fghij", "abcdef"} {
-			_, err := d.PutText(t.Context(), who, drive.Once{}, path(t, p), "y", "")
+			_, err := d.PutText(t.Context(), who, drive.Claim{}, path(t, p), "y", "")
 			wantCode(t, err, stoa.CodeInvalidPath)
 		}
-		_, err := d.Apply(t.Context(), who, drive.Once{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, "abcde/fghi"), To: path(t, "abcdef")}})
+		_, err := d.Apply(t.Context(), who, drive.Claim{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, "abcde/fghi"), To: path(t, "abcdef")}})
 		if wantCode(t, err, stoa.CodeInvalidPath); stoa.AsError(err).Param != "to" {
 			t.Error(err)
 		}

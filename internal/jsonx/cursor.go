@@ -11,10 +11,10 @@ import (
 // MaxDepth is how deeply a [Cursor] follows nested values.
 const MaxDepth = 512
 
-// A Cursor walks once over one JSON text in place, without allocating: the way
-// to read a vendor's stream, where only one or two members of each event
-// matter. It is lenient like [Lenient], and more so about types: a value that is
-// not of the asked type is passed over and reported as absent.
+// A Cursor walks once over one JSON text in place, without allocating. It is for
+// streams of providers, where one or two members of each event matter. It is
+// lenient like [Lenient], and also about types: a value of another type than the
+// requested one is skipped and reported as absent.
 //
 // The pattern is
 //
@@ -24,7 +24,7 @@ const MaxDepth = 512
 //			switch string(c.Key) {
 //			case "text":
 //				text, ok = c.Text()
-//			} // a member that nobody read is passed over
+//			} // a member that was not read is skipped
 //		}
 //	}
 //	if !c.Done() { … } // data was not one JSON value
@@ -42,11 +42,12 @@ type Cursor struct {
 	bad     bool
 }
 
-// NewCursor starts before the value of data, which it keeps and never changes.
+// NewCursor returns a cursor before the value of data, which it keeps and never
+// changes.
 func NewCursor(data []byte) Cursor { return Cursor{buf: data, pending: true} }
 
 // Done reports whether the text was one JSON value and nothing else. What was
-// not read yet is passed over and checked.
+// not read yet is skipped and checked.
 func (c *Cursor) Done() bool {
 	if c.pending {
 		c.Skip()
@@ -54,7 +55,7 @@ func (c *Cursor) Done() bool {
 	return !c.bad && c.depth == 0 && c.peek() == 0 && c.pos == len(c.buf)
 }
 
-// Kind is the first byte of the current value ('{', '[', '"', 't', 'f', 'n', or
+// Kind returns the first byte of the current value ('{', '[', '"', 't', 'f', 'n', or
 // '0' for a number), 0 if there is none.
 func (c *Cursor) Kind() byte {
 	if c.bad || !c.pending {
@@ -67,10 +68,10 @@ func (c *Cursor) Kind() byte {
 	return k
 }
 
-// Object enters the current value if it is an object; it passes over any other.
+// Object enters the current value if it is an object and skips any other.
 func (c *Cursor) Object() bool { return c.enter('{') }
 
-// Array enters the current value if it is an array; it passes over any other.
+// Array enters the current value if it is an array and skips any other.
 func (c *Cursor) Array() bool { return c.enter('[') }
 
 func (c *Cursor) enter(open byte) bool {
@@ -86,8 +87,8 @@ func (c *Cursor) enter(open byte) bool {
 	return true
 }
 
-// Member goes to the next member of the object that was entered last and sets
-// Key. It is false at the object's end, which it leaves.
+// Member moves to the next member of the object entered last and sets Key. At the
+// end of the object it leaves it and returns false.
 func (c *Cursor) Member() bool {
 	if !c.next('}') {
 		return false
@@ -111,8 +112,8 @@ func (c *Cursor) Member() bool {
 	return true
 }
 
-// Element goes to the next element of the array that was entered last. It is
-// false at the array's end, which it leaves.
+// Element moves to the next element of the array entered last. At the end of the
+// array it leaves it and returns false.
 func (c *Cursor) Element() bool {
 	if !c.next(']') {
 		return false
@@ -160,8 +161,8 @@ func (c *Cursor) Text() (string, bool) {
 }
 
 // AppendPiece appends a string that may be a piece of a longer text: half of a
-// surrogate pair and bytes that are no UTF-8 stay as they are until [Mend] or a
-// [Joiner] sees the other half.
+// surrogate pair and invalid UTF-8 stay unchanged until [Mend] or a [Joiner] gets
+// the other half.
 func (c *Cursor) AppendPiece(dst []byte) ([]byte, bool) {
 	raw, escaped, ok := c.take()
 	if !ok {
@@ -179,8 +180,8 @@ func (c *Cursor) Is(s string) bool {
 	return ok && string(raw) == s
 }
 
-// Name reads a short word such as a type or a reason. Unlike Text it gives
-// bytes of the document, valid as long as it, and does not undo escapes.
+// Name reads a short word such as a type or a reason. Unlike Text it returns
+// bytes of the document, valid as long as that is, with escapes as written.
 func (c *Cursor) Name() []byte {
 	raw, _, _ := c.take()
 	return raw
@@ -193,8 +194,8 @@ func (c *Cursor) Bool() (value, ok bool) {
 	return k == 't' && !c.bad, (k == 't' || k == 'f') && !c.bad
 }
 
-// Int reads a whole number. Of a number beyond int64 it gives the nearest
-// int64; a fraction, a string or anything else is not ok.
+// Int reads an integer. A number beyond int64 becomes the nearest int64; a
+// fraction, a string or anything else is not ok.
 func (c *Cursor) Int() (int64, bool) {
 	if c.Kind() != '0' {
 		c.Skip()
@@ -227,7 +228,7 @@ func (c *Cursor) Raw() []byte {
 	return c.buf[from:c.pos]
 }
 
-// Skip passes over the current value and checks its syntax.
+// Skip skips the current value and checks its syntax.
 func (c *Cursor) Skip() {
 	if c.bad {
 		return
@@ -267,7 +268,7 @@ func (c *Cursor) fail() bool {
 	return false
 }
 
-// peek passes over white space and gives the next byte, 0 at the end.
+// peek skips white space and returns the next byte, 0 at the end.
 func (c *Cursor) peek() byte {
 	for c.pos < len(c.buf) {
 		switch k := c.buf[c.pos]; k {
@@ -280,7 +281,7 @@ func (c *Cursor) peek() byte {
 	return 0
 }
 
-// take is the current value if it is a string.
+// take returns the current value if it is a string.
 func (c *Cursor) take() (raw []byte, escaped, ok bool) {
 	if c.Kind() != '"' {
 		c.Skip()
@@ -335,7 +336,8 @@ func (c *Cursor) str() (raw []byte, escaped, ok bool) {
 	}
 }
 
-// escapeLen is the length of the escape that b begins with, 0 if it is none.
+// escapeLen returns the length of the escape that b begins with, 0 if there is
+// none.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -351,7 +353,7 @@ func escapeLen(b []byte) int {
 	return 0
 }
 
-// unit is the UTF-16 unit of the \uXXXX that b begins with.
+// unit returns the UTF-16 unit of the \uXXXX that b begins with.
 func unit(b []byte) (rune, bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
@@ -373,7 +375,7 @@ func unit(b []byte) (rune, bool) {
 	return r, true
 }
 
-// unescape appends the meaning of a checked string. An unpaired surrogate is
+// unescape appends the value of a checked string. An unpaired surrogate is
 // written as the three bytes it would have in UTF-8 if that were allowed.
 func unescape(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); {

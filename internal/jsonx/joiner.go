@@ -5,16 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// A Joiner makes whole code points of a text that comes in pieces, as strings
-// whose vendor may have cut inside a surrogate pair or inside a character. What
-// it gives is always valid UTF-8. The zero value is ready.
+// A Joiner joins a text that arrives in strings which the provider may have cut
+// inside a character or a surrogate pair. It returns whole code points, always
+// valid UTF-8. The zero value is ready to use.
 type Joiner struct {
-	held []byte // the beginning of a character whose rest has not come
+	held []byte // the beginning of an incomplete character
 	work []byte
 }
 
-// Next reads the cursor's string and gives all of the text that is whole so
-// far; it may be empty.
+// Next reads the string of the cursor and returns the text that is complete so
+// far, which may be empty.
 func (j *Joiner) Next(c *Cursor) string {
 	raw, escaped, ok := c.take()
 	if !ok {
@@ -34,14 +34,14 @@ func (j *Joiner) Next(c *Cursor) string {
 	return string(Mend(j.work[:whole]))
 }
 
-// Rest gives what was held back and never completed, as U+FFFD; usually "".
+// Rest returns U+FFFD for what was never completed; usually it is "".
 func (j *Joiner) Rest() string {
 	s := string(Mend(j.held))
 	j.held = j.held[:0]
 	return s
 }
 
-// unfinished is the length of the character at b's end that could still be
+// unfinished returns the length of the character at b's end that could still be
 // completed: the first bytes of a longer one, or the first half of a pair with
 // what may be the beginning of its second half.
 func unfinished(b []byte) int {
@@ -73,7 +73,8 @@ func unfinished(b []byte) int {
 	return 0
 }
 
-// surrogate is the surrogate whose would-be UTF-8 b begins with, or 0.
+// surrogate returns the surrogate that b begins with, encoded as if UTF-8 allowed
+// it, or 0.
 func surrogate(b []byte) rune {
 	if len(b) < 3 || b[0] != 0xed || b[1]&0xe0 != 0xa0 || b[2]&0xc0 != 0x80 {
 		return 0
@@ -81,9 +82,9 @@ func surrogate(b []byte) rune {
 	return 0xd000 | rune(b[1]&0x3f)<<6 | rune(b[2]&0x3f)
 }
 
-// Mend makes text out of joined pieces (see [Cursor.AppendPiece]), in place where
-// it can: halves of a surrogate pair become their character, everything else
-// that is no UTF-8 becomes U+FFFD.
+// Mend converts joined pieces (see [Cursor.AppendPiece]) to valid UTF-8, in place
+// if possible: halves of a surrogate pair become their character, other invalid
+// bytes become U+FFFD.
 func Mend(b []byte) []byte {
 	if utf8.Valid(b) {
 		return b

@@ -1,10 +1,13 @@
 // Package jsonx is the JSON of the hot paths and of what is stored: a strict
-// reading for callers, a lenient one for vendors, and a fast way to write.
+// decoder for callers, a lenient one for providers, and a fast encoder.
 //
 // Strict refuses duplicate member names and invalid UTF-8, because two readers
 // of one document must never see two different things. Lenient takes both,
-// because a vendor's slip must not cost a caller the reply. Neither guesses:
-// what is not JSON is an error in both. Member names are case-sensitive.
+// because a mistake of a provider must not cost a caller the reply. What is not
+// JSON is an error in both. Member names are case-sensitive.
+//
+// It is not the only JSON package: the schema check of api, the pages and the
+// output of the command line use encoding/json.
 //
 // Start with [Unmarshal] and [AppendString]; [Cursor] is for the hot paths.
 package jsonx
@@ -17,7 +20,7 @@ import (
 // A Value is one raw JSON value. As a field of a struct it keeps the bytes.
 type Value = jsontext.Value
 
-// Unmarshal reads a caller's JSON: one value and nothing after it, no duplicate
+// Unmarshal decodes the JSON of a caller: one value and nothing after it, no duplicate
 // names, valid UTF-8. Unknown members are ignored.
 func Unmarshal(data []byte, into any) error { return json.Unmarshal(data, into) }
 
@@ -26,8 +29,8 @@ func UnmarshalKnown(data []byte, into any) error {
 	return json.Unmarshal(data, into, json.RejectUnknownMembers(true))
 }
 
-// Lenient reads a vendor's JSON: invalid UTF-8 becomes U+FFFD, of duplicate
-// names the last one counts, unknown members are ignored.
+// Lenient decodes the JSON of a provider: invalid UTF-8 becomes U+FFFD, of
+// duplicate names the last one applies, unknown members are ignored.
 func Lenient(data []byte, into any) error {
 	return json.Unmarshal(data, into, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 }
@@ -35,7 +38,7 @@ func Lenient(data []byte, into any) error {
 // Valid reports whether data is one JSON value in the strict reading.
 func Valid(data []byte) bool { return jsontext.Value(data).IsValid() }
 
-// Marshal writes JSON. A nil slice is [] and a nil map is {}; map keys are sorted,
+// Marshal encodes JSON. A nil slice is [] and a nil map is {}; map keys are sorted,
 // so that equal values have equal bytes. Invalid UTF-8 becomes U+FFFD.
 func Marshal(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))

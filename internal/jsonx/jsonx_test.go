@@ -30,7 +30,7 @@ func TestUnmarshalRejectsAmbiguousJSON(t *testing.T) {
 	}
 }
 
-func TestLenientTakesAVendorsSlips(t *testing.T) {
+func TestLenientAcceptsMistakes(t *testing.T) {
 	var v struct {
 		A string `json:"a"`
 	}
@@ -45,7 +45,7 @@ func TestLenientTakesAVendorsSlips(t *testing.T) {
 	}
 }
 
-func TestAppendStringWritesOneLineThatReadsBackTheSame(t *testing.T) {
+func TestAppendStringCanBeReadBack(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                 `""`,
 		"plain":            `"plain"`,

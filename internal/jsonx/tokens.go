@@ -6,14 +6,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A Decoder reads a caller's JSON token by token, strictly: duplicate names and
-// bad UTF-8 are errors. It is for the one request that is worth it.
+// A Decoder reads the JSON of a caller token by token and strictly: duplicate
+// names and invalid UTF-8 are errors. It is for POST /api/v1/responses, whose body
+// may have megabytes.
 type Decoder = jsontext.Decoder
 
-// Kind is the first byte that tells what a JSON value is: n, t, f, ", 0, {, [.
+// Kind is the kind of a JSON value as its first byte: n, t, f, ", 0, {, [.
 type Kind = jsontext.Kind
 
-// A SyntacticError says where JSON ends to be JSON.
+// A SyntacticError has the offset at which a text stops being JSON.
 type SyntacticError = jsontext.SyntacticError
 
 // KindInvalid is the kind of what is no JSON; ErrDuplicateName is an object

@@ -1,9 +1,10 @@
-// Package ratelimit counts requests and calls under way, so that one key at its
-// limit is slowed and nobody else is.
+// Package ratelimit counts requests per minute and calls in flight by name, such
+// as the id of a key or an account.
 //
-// It knows no HTTP and no plan: whoever asks brings the limit along, so a limit
-// that changes holds from the next request on. Counts live in memory and belong
-// to this process (docs/decisions/0004-rate-limits-per-key.md). Start at [Rates.Take] and [Slots.Enter].
+// It knows no HTTP and no plans: the caller passes the limit, so a changed limit
+// applies from the next request on. Counts are in memory and belong to this
+// process (docs/decisions/0004-rate-limits-per-key.md). Start at [Rates.Take]
+// and [Slots.Enter].
 package ratelimit
 
 import (
@@ -11,10 +12,10 @@ import (
 	"time"
 )
 
-const window = 60 // seconds that a rate looks back on
+const window = 60 // length of the window of a rate in seconds
 
 // Rates counts requests per name over the last 60 seconds. The zero value is
-// ready. It is safe for use by many goroutines.
+// ready to use. It is safe for concurrent use.
 type Rates struct {
 	mu    sync.Mutex
 	rates map[string]*rate
@@ -29,8 +30,8 @@ type rate struct {
 }
 
 // Take counts a request of name if at most perMinute, this one included, fall
-// into the last 60 seconds; otherwise it counts nothing and says how long to
-// wait, in whole seconds from 1 to 60. A limit of 0 or less is none.
+// into the last 60 seconds; otherwise it counts nothing and returns how long to
+// wait, in whole seconds from 1 to 60. A limit of 0 or less is no limit.
 func (r *Rates) Take(name string, perMinute int, now time.Time) (wait time.Duration, ok bool) {
 	if perMinute <= 0 {
 		return 0, true
@@ -55,7 +56,7 @@ func (r *Rates) Take(name string, perMinute int, now time.Time) (wait time.Durat
 		q.sum++
 		return 0, true
 	}
-	// Walk from the oldest second on until enough have left the window.
+	// From the oldest second on, find the one whose end frees a request.
 	left := q.sum
 	for age := int64(window - 1); age >= 0; age-- {
 		left -= int(q.counts[slot(q.second-age)])
@@ -68,8 +69,8 @@ func (r *Rates) Take(name string, perMinute int, now time.Time) (wait time.Durat
 
 func slot(second int64) int64 { return (second%window + window) % window }
 
-// advance forgets the seconds that fell out of the window. A clock that goes
-// back counts on in the newest second.
+// advance drops the seconds that left the window. After the clock went back,
+// requests count in the newest second.
 func (q *rate) advance(second int64) {
 	if second-q.second >= window {
 		*q = rate{second: second}
@@ -82,7 +83,7 @@ func (q *rate) advance(second int64) {
 	}
 }
 
-// sweep drops the names that asked for nothing in the last window.
+// sweep drops the names without a request in the last window.
 func (r *Rates) sweep(second int64) {
 	r.swept = second
 	for name, q := range r.rates {
@@ -92,15 +93,15 @@ func (r *Rates) sweep(second int64) {
 	}
 }
 
-// Slots counts calls under way per name. The zero value is ready. It is safe
-// for use by many goroutines.
+// Slots counts calls in flight per name. The zero value is ready to use. It is
+// safe for concurrent use.
 type Slots struct {
 	mu    sync.Mutex
 	taken map[string]int
 }
 
-// Enter takes a slot of name if fewer than most are taken; the caller leaves it
-// with [Slots.Leave]. A most of 0 or less is no limit, but counts all the same.
+// Enter takes a slot of name if fewer than most are taken; the caller frees it
+// with [Slots.Leave]. A most of 0 or less is no limit, but the slot is counted.
 func (s *Slots) Enter(name string, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +115,7 @@ func (s *Slots) Enter(name string, most int) bool {
 	return true
 }
 
-// Leave gives a slot of name back.
+// Leave frees a slot of name.
 func (s *Slots) Leave(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

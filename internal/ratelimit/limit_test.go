@@ -9,7 +9,7 @@ import (
 
 var start = time.Unix(1_800_000_000, 0)
 
-func TestTheNextRequestBeyondTheRateWaits(t *testing.T) {
+func TestARequestBeyondTheRateWaits(t *testing.T) {
 	var r Rates
 	for i := range 5 {
 		if _, ok := r.Take("k", 5, start.Add(time.Duration(i)*time.Second)); !ok {
@@ -31,8 +31,8 @@ func TestTheNextRequestBeyondTheRateWaits(t *testing.T) {
 	}
 }
 
-// No window of sixty seconds ever holds more than the limit, and a wait that is
-// told is enough and not a second too long.
+// No window of sixty seconds ever holds more than the limit, and the
+// returned wait is enough and not a second too long.
 func TestNoWindowHoldsMoreThanTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Rates
@@ -65,7 +65,7 @@ func TestNoWindowHoldsMoreThanTheLimit(t *testing.T) {
 	})
 }
 
-func TestNamesThatAreQuietAreForgotten(t *testing.T) {
+func TestIdleNamesAreDropped(t *testing.T) {
 	var r Rates
 	r.Take("a", 1, start)
 	r.Take("b", 1, start.Add(2*window*time.Second))
@@ -74,7 +74,7 @@ func TestNamesThatAreQuietAreForgotten(t *testing.T) {
 	}
 }
 
-func TestSlotsAreGivenBack(t *testing.T) {
+func TestSlotsAreFreed(t *testing.T) {
 	var s Slots
 	for i, want := range []bool{true, true, false} {
 		if got := s.Enter("k", 2); got != want {
@@ -86,7 +86,7 @@ func TestSlotsAreGivenBack(t *testing.T) {
 	}
 	s.Leave("k")
 	if !s.Enter("k", 2) {
-		t.Error("a slot given back is not free")
+		t.Error("a freed slot is not free")
 	}
 	s.Leave("k")
 	s.Leave("k")

@@ -13,8 +13,8 @@ type Account struct {
 	CreatedAt      time.Time
 }
 
-// A Plan says what an account may use. Plans are configuration. A zero limit
-// means no limit.
+// A Plan is what an account may use. Plans are configuration. A zero limit is no
+// limit.
 type Plan struct {
 	ID                   string
 	Name                 string

@@ -2,20 +2,19 @@ package stoa
 
 import "strings"
 
-// A Call is one model call in neutral form: what a caller or an agent wants
-// said, in no vendor's format.
+// A Call is one model call, independent of the format of any provider.
 type Call struct {
 	Instructions    string    // system text that comes before every message
 	Messages        []Message // in order
 	Tools           []Tool    // of agents only; the public endpoint never sets them
-	MaxOutputTokens int64     // reasoning included; 0: the wire's own default
+	MaxOutputTokens int64     // reasoning included; 0: the default of the wire
 	Temperature     *float64  // 0 to 2; nil: not set
 	TopP            *float64  // 0 to 1; nil: not set
 	Effort          string    // none, minimal, low, medium, high, xhigh, max; empty: not set
 	Verbosity       string    // low, medium, high; empty: not set
 }
 
-// A Role says who speaks.
+// A Role is the author of a message.
 type Role string
 
 // The roles of a message. RoleSystem also stands for "developer".
@@ -31,7 +30,7 @@ type Message struct {
 	Text    string
 	Calls   []ToolCall   // an assistant's, after its text
 	Results []ToolResult // a user's, before its text: answers to the calls of the message before
-	State   State        // an assistant's: what its vendor wants back word for word
+	State   State        // an assistant's: what its provider wants back unchanged
 }
 
 // A Tool is a function that an agent's model may call.
@@ -41,11 +40,11 @@ type Tool struct {
 	Parameters  string // a JSON Schema, as text
 }
 
-// A ToolCall is a model's wish to have a tool run.
+// A ToolCall is a tool invocation requested by the model.
 type ToolCall struct {
 	ID        string
 	Name      string
-	Arguments string // JSON as the model wrote it; it may be invalid
+	Arguments string // JSON as written by the model; it may be invalid
 }
 
 // A ToolResult answers the call with that ID.
@@ -56,9 +55,9 @@ type ToolResult struct {
 	IsError bool
 }
 
-// State is what a vendor wants to see again, unchanged, when its own message is
-// sent back (signed thinking, encrypted reasoning). It is opaque, belongs to
-// one wire and one upstream model, and is dropped on any other.
+// State is data that a provider expects back unchanged with its own message
+// (signed thinking, encrypted reasoning). It is opaque, belongs to one wire and
+// one upstream model, and is dropped for any other.
 // See docs/decisions/0007-reply-state-is-the-providers-own-message.md.
 type State struct {
 	Wire  string
@@ -66,8 +65,8 @@ type State struct {
 	Data  string
 }
 
-// System is the call's whole system text: the instructions, then every system
-// message in order, joined by blank lines.
+// System returns the whole system text of the call: the instructions, then every
+// system message in order, joined by blank lines.
 func (c Call) System() string {
 	var parts []string
 	if c.Instructions != "" {
@@ -81,7 +80,7 @@ func (c Call) System() string {
 	return strings.Join(parts, "\n\n")
 }
 
-// EstimateInput is the estimated number of input tokens of the call.
+// EstimateInput returns the estimated number of input tokens of the call.
 func (c Call) EstimateInput() int64 {
 	var bytes, messages int
 	if c.Instructions != "" {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Credits are integer micro-credits: a millionth of a credit each. No float
-// ever touches them.
+// Credits are integer micro-credits, a millionth of a credit each. They are never
+// converted to a float.
 // See docs/decisions/0005-integer-micro-credits.md.
 type Credits int64
 
 // Credit is one whole credit, worth one US dollar of list price by default.
 const Credit Credits = 1_000_000
 
-// String writes whole credits with at least two and at most six decimals.
+// String returns whole credits with two to six decimals.
 func (c Credits) String() string {
 	sign, n := "", uint64(c)
 	if c < 0 {
@@ -28,7 +28,7 @@ func (c Credits) String() string {
 	return fmt.Sprintf("%s%d.%s", sign, n/1_000_000, frac)
 }
 
-// Usage is what one model call took, in tokens, as its vendor counted them.
+// Usage is the tokens of one model call as counted by the provider.
 // InputTokens includes the cached ones and those written to a cache;
 // OutputTokens includes the reasoning ones.
 type Usage struct {
@@ -42,12 +42,12 @@ type Usage struct {
 // Total is input plus output.
 func (u Usage) Total() int64 { return u.InputTokens + u.OutputTokens }
 
-// MaxTokens is the largest count of tokens that is believed of one call. It is
-// far above any model's window; what is larger is a vendor's mistake, and it
+// MaxTokens is the largest count of tokens accepted for one call. It is far above
+// the window of any model, so a larger count is an error of the provider, and it
 // keeps every product of [Price.Cost] inside an int64.
 const MaxTokens = 1 << 30
 
-// Sane reports whether the counts can be true: none negative, none above
+// Sane reports whether the counts are possible: none negative, none above
 // [MaxTokens], no part larger than its whole.
 func (u Usage) Sane() bool {
 	for _, n := range []int64{u.InputTokens, u.CachedTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens} {
@@ -66,18 +66,18 @@ type Price struct {
 	Input       Credits `json:"input" yaml:"input"`
 	CachedInput Credits `json:"cachedInput" yaml:"cachedInput"` // of input read from a vendor's cache
 	Output      Credits `json:"output" yaml:"output"`
-	Version     string  `json:"-" yaml:"-"` // names the price list the rates come from
+	Version     string  `json:"-" yaml:"-"` // of the price list
 }
 
-// Cost is the charge of a call: rates times tokens, rounded up once. It expects
+// Cost returns the charge of a call: rates times tokens, rounded up once. It expects
 // sane usage and rates from 0 to [MaxRate].
 func (p Price) Cost(u Usage) Credits {
 	sum := (u.InputTokens-u.CachedTokens)*int64(p.Input) + u.CachedTokens*int64(p.CachedInput) + u.OutputTokens*int64(p.Output)
 	return Credits((sum + 999_999) / 1_000_000)
 }
 
-// Affords is the largest number of output tokens that, beside the given input,
-// costs at most the amount; it is negative when the input alone costs more.
+// Affords returns the largest number of output tokens that, with the given input,
+// costs at most the amount; it is negative if the input alone costs more.
 func (p Price) Affords(amount Credits, inputTokens int64) int64 {
 	left := int64(amount)*1_000_000 - inputTokens*int64(p.Input)
 	if amount > math.MaxInt64/1_000_000 {
@@ -92,42 +92,42 @@ func (p Price) Affords(amount Credits, inputTokens int64) int64 {
 	return min(left/int64(p.Output), MaxTokens)
 }
 
-// EstimateTokens is the one estimator of the house: a third of the bytes,
-// rounded up. A message adds [TokensPerMessage].
+// EstimateTokens estimates tokens where no provider counted them: a third of the
+// bytes, rounded up. A message adds [TokensPerMessage].
 func EstimateTokens(bytes int) int64 { return (int64(bytes) + 2) / 3 }
 
-// TokensPerMessage is what a message costs beside its text in an estimate.
+// TokensPerMessage is added to an estimate for each message.
 const TokensPerMessage = 4
 
 // Balance is what an account has. Granted = Available + Held + Spent whenever
 // nothing is being written.
 type Balance struct {
 	Available Credits
-	Held      Credits // set aside for calls that run now
+	Held      Credits // reserved for calls in flight
 	Granted   Credits
 	Spent     Credits
 }
 
-// A Charge is the line written when a call is settled: once per ID, never
-// changed afterwards. It is also the call's receipt.
+// A Charge is the entry written when a call is settled: once per ID and immutable.
+// It is also the receipt of the call.
 type Charge struct {
 	ID        string // resp_…, or ses_….turn.step
 	AccountID string
 	KeyID     string
 
-	Asked    string // the model as the caller wrote it
+	Asked    string // the model as requested
 	Served   string // the identifier that served
 	Reason   string // why they differ: alias, auto, plan; empty when they do not
-	Provider string // who served it
+	Provider string // that served it
 
 	Usage  Usage
 	Price  Price // the rates the amount was computed with
 	Amount Credits
 
-	Estimated  bool    // usage counted here, not by the vendor
+	Estimated  bool    // usage estimated here, not counted by the provider
 	Clamped    bool    // the account could not cover all of it
 	Capped     bool    // lowered to the requested model's price
-	WrittenOff Credits // what clamping gave up
+	WrittenOff Credits // given up by clamping
 
 	State      string // completed, incomplete or cancelled
 	EndUser    string // "user" of the call, or the session's externalUserId
@@ -139,8 +139,8 @@ type Charge struct {
 	Duration   time.Duration
 }
 
-// A Grant adds credits to an account. ExternalRef, where given, makes it happen
-// once: it is unique in the house.
+// A Grant adds credits to an account. ExternalRef, if set, is unique in the
+// service, so that the grant happens once.
 type Grant struct {
 	ID          string
 	AccountID   string

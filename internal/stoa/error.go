@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// A Code is the published machine word of an error. The table that gives each
-// its HTTP status and meaning is in package contract.
+// A Code identifies an error in replies. Package contract has the HTTP status and
+// the meaning of each.
 type Code string
 
-// The codes. One that is not here is never published.
+// The codes. No other is ever published.
 const (
 	CodeInvalidJSON        Code = "invalid_json"
 	CodeMissingParameter   Code = "missing_required_parameter"
@@ -24,7 +24,7 @@ const (
 	CodeUnsupportedValue   Code = "unsupported_value"
 	CodeModelNotFound      Code = "model_not_found"
 	CodeContextLength      Code = "context_length_exceeded"
-	CodeInvalidPrompt      Code = "invalid_prompt" // the vendor refused the caller's text
+	CodeInvalidPrompt      Code = "invalid_prompt" // the provider rejected the text of the caller
 	CodeUnauthorized       Code = "Unauthorized"
 	CodeScope              Code = "insufficient_scope"
 	CodeSuspended          Code = "account_suspended"
@@ -70,13 +70,13 @@ const (
 	CodeInvalidTimezone    Code = "invalid_timezone"
 )
 
-// An Error is what a caller is told: made where its meaning is known, passed
-// up wrapped, rendered once.
+// An Error is an error as reported to a caller: created where its meaning is
+// known, wrapped above, rendered once.
 type Error struct {
 	Code       Code
 	Message    string        // one or two sentences: what is wrong and what to do
-	Param      string        // the member at fault, if any
-	RetryAfter time.Duration // if trying later helps
+	Param      string        // the member of the request at fault, if any
+	RetryAfter time.Duration // 0: unknown, or a retry does not help
 	Err        error         // the cause, for the log only
 }
 
@@ -87,27 +87,28 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s", e.Code, e.Message)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf makes an error with a code. An argument for %w becomes the cause and
-// shows in the message; for what a caller must not read use [Error.Because].
+// Errorf returns an error with a code. An argument for %w becomes the cause and
+// is part of the message; for a cause that callers must not see use
+// [Error.Because].
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
-// At names the member at fault.
+// At sets the member of the request at fault.
 func (e *Error) At(param string) *Error { e.Param = param; return e }
 
-// After says when trying again helps.
+// After sets how long to wait before a retry.
 func (e *Error) After(d time.Duration) *Error { e.RetryAfter = d; return e }
 
-// Because keeps a cause for the log.
+// Because sets a cause that is only logged.
 func (e *Error) Because(err error) *Error { e.Err = err; return e }
 
-// AsError finds the [Error] in a chain. What has none is our own fault: it
-// becomes [CodeInternal] with a fixed sentence, and the chain its cause.
+// AsError returns the [Error] in a chain. An error without one becomes
+// [CodeInternal] with a fixed message and the chain as its cause.
 func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -115,7 +116,7 @@ func AsError(err error) *Error {
 	return &Error{Code: CodeInternal, Message: "Something went wrong on our side. Try again; if it persists, tell the operator the request id.", Err: err}
 }
 
-// CodeOf is the code of an error; empty for nil.
+// CodeOf returns the code of an error; empty for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

@@ -9,10 +9,10 @@ import (
 )
 
 // idText is lower-case base32 in an alphabet whose order is the order of the
-// bytes, so that identifiers of one kind sort by the time they were made.
+// bytes, so that identifiers of one kind sort by the time of their creation.
 var idText = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
-// NewID makes an identifier: the prefix, an underscore and a version 7 UUID
+// NewID returns a new identifier: the prefix, an underscore and a version 7 UUID
 // (RFC 9562) in 26 characters. The prefix names the kind: acc, key, resp, msg,
 // req, spc, agt, ses, trn, inp, fil, tsk, run, emu, ems, led.
 func NewID(prefix string) string {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// A Key is an API key as the service keeps it: never its secret, only what is
-// needed to recognise and to judge it.
+// A Key is an API key as stored: without its secret.
 type Key struct {
 	ID                string
 	AccountID         string
@@ -36,7 +35,7 @@ var Scopes = []string{
 }
 
 // ScopeAll is every scope of [Scopes]; ScopeOperator is the right to run the
-// house itself: accounts, grants, other accounts' keys.
+// service itself: accounts, grants, keys of other accounts.
 const (
 	ScopeAll      = "*"
 	ScopeOperator = "operator"
@@ -48,8 +47,8 @@ func (k Key) Has(scope string) bool {
 		scope != ScopeOperator && slices.Contains(k.Scopes, ScopeAll)
 }
 
-// MayGrant reports whether a key with these scopes may hand out the scope: a key
-// never grants more than it has.
+// MayGrant reports whether the key may give the scope to another key: only a
+// scope that it has itself.
 func (k Key) MayGrant(scope string) bool {
 	if scope == ScopeAll {
 		return slices.Contains(k.Scopes, ScopeAll)
@@ -57,15 +56,15 @@ func (k Key) MayGrant(scope string) bool {
 	return k.Has(scope)
 }
 
-// A Caller is who is asking: an account, its plan, and the key that was shown.
-// It is an argument, never a global.
+// A Caller is an authenticated caller: the account, its plan, and the key. It is
+// passed as an argument.
 type Caller struct {
 	Account Account
 	Plan    Plan
 	Key     Key
 }
 
-// Hint shortens a secret to what may be shown: its first and last four
+// Hint returns the part of a secret that may be shown: its first and last four
 // characters.
 func Hint(secret string) string {
 	if len(secret) < 12 {

@@ -6,11 +6,11 @@ import "time"
 type Space struct {
 	ID, AccountID, Name, Description, ExternalID string
 	Metadata                                     map[string]string
-	Revision                                     int64 // counts the changes
+	Revision                                     int64 // number of changes
 	CreatedAt, UpdatedAt                         time.Time
 }
 
-// An Agent is instructions, a model and a drive, kept for sessions to run on.
+// An Agent is instructions, a model and a drive that sessions run with.
 // Version counts the changes of what a session pins: instructions, model,
 // limits, drive access.
 type Agent struct {
@@ -26,7 +26,7 @@ type Agent struct {
 	CreatedAt, UpdatedAt                                  time.Time
 }
 
-// An AgentVersion is what a session pins, as it was frozen.
+// An AgentVersion is what a session pins, immutable.
 type AgentVersion struct {
 	AgentID      string
 	Version      int64
@@ -37,7 +37,7 @@ type AgentVersion struct {
 	CreatedAt    time.Time
 }
 
-// DriveAccess says what an agent may do with its drive.
+// DriveAccess is what an agent may do with its drive.
 type DriveAccess string
 
 // What an agent may do with its drive.
@@ -53,10 +53,10 @@ type TurnLimits struct {
 	MaxSteps   int           // model calls
 }
 
-// SessionStatus is where a session stands: the status of its newest turn.
+// SessionStatus is the status of a session: that of its newest turn.
 type SessionStatus string
 
-// The statuses. Nothing else exists: a client polls until one of the last four.
+// The statuses; there are no others. A client polls until one of the last four.
 const (
 	SessionQueued    SessionStatus = "queued"
 	SessionRunning   SessionStatus = "running"
@@ -69,18 +69,19 @@ const (
 // Stopped reports whether a client's polling ends at this status.
 func (s SessionStatus) Stopped() bool { return s != SessionQueued && s != SessionRunning }
 
-// A SessionMode says how a session takes part in a conversation.
+// A SessionMode is the kind of a conversation.
 type SessionMode string
 
-// The modes: a chat may wait for input and take further messages; a once is one
-// shot.
+// The modes: a chat session may wait for input and takes further messages; a once
+// session has exactly one turn.
 const (
 	ModeChat SessionMode = "chat"
 	ModeOnce SessionMode = "once"
 )
 
-// CanBecome reports whether a session may go from one status to the next. From a
-// stopping status only a new turn (a message, an answer, a retry) leads on.
+// CanBecome reports whether the transition from one status to the next is legal.
+// A stopped session continues only with a new turn: a message, an answer, a
+// retry.
 func (s SessionStatus) CanBecome(next SessionStatus) bool {
 	switch s {
 	case SessionQueued:

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestIDsAreTypedUniqueAndInOrder(t *testing.T) {
+func TestIDsAreUniqueAndOrdered(t *testing.T) {
 	seen := map[string]bool{}
 	last := ""
 	for range 1000 {
@@ -33,7 +33,7 @@ func TestIDsAreTypedUniqueAndInOrder(t *testing.T) {
 	}
 }
 
-func TestCostRoundsUpOnceAndPricesCachedInputApart(t *testing.T) {
+func TestCost(t *testing.T) {
 	p := Price{Input: 3_000_000, CachedInput: 300_000, Output: 15_000_000}
 	for _, c := range []struct {
 		usage Usage
@@ -99,7 +99,7 @@ func TestSaneUsage(t *testing.T) {
 	}
 }
 
-func TestCreditsReadAsDecimals(t *testing.T) {
+func TestCreditsString(t *testing.T) {
 	for c, want := range map[Credits]string{
 		0: "0.00", 1: "0.000001", 10_000: "0.01", 1_500_000: "1.50", 100 * Credit: "100.00", -2_345_678: "-2.345678", -1 << 63: "-9223372036854.775808",
 	} {
@@ -109,7 +109,7 @@ func TestCreditsReadAsDecimals(t *testing.T) {
 	}
 }
 
-func TestSystemTextComesInOrder(t *testing.T) {
+func TestSystemJoinsTextsInOrder(t *testing.T) {
 	c := Call{Instructions: "first", Messages: []Message{
 		{Role: RoleSystem, Text: "second"}, {Role: RoleUser, Text: "hi"}, {Role: RoleSystem, Text: "third"}, {Role: RoleSystem},
 	}}
@@ -130,7 +130,7 @@ func TestEstimateCountsBytesAndMessages(t *testing.T) {
 	}
 }
 
-func TestAKeyGrantsNoMoreThanItHas(t *testing.T) {
+func TestMayGrant(t *testing.T) {
 	all, first, one := Key{Scopes: []string{"*"}}, Key{Scopes: []string{"*", "operator"}}, Key{Scopes: []string{"responses"}}
 	for _, c := range []struct {
 		key   Key
@@ -155,7 +155,7 @@ func TestAKeyGrantsNoMoreThanItHas(t *testing.T) {
 	}
 }
 
-func TestSessionStatusesMoveOnlyAsAgreed(t *testing.T) {
+func TestSessionStatusTransitions(t *testing.T) {
 	all := []SessionStatus{SessionQueued, SessionRunning, SessionCompleted, SessionWaiting, SessionFailed, SessionCancelled}
 	legal := map[SessionStatus][]SessionStatus{
 		SessionQueued:    {SessionRunning, SessionCancelled, SessionFailed},
@@ -177,7 +177,7 @@ func TestSessionStatusesMoveOnlyAsAgreed(t *testing.T) {
 	}
 }
 
-func TestErrorsKeepTheirMeaningUpTheChain(t *testing.T) {
+func TestErrorsKeepTheirCodeWhenWrapped(t *testing.T) {
 	made := Errorf(CodeQuota, "%d are left", 3).At("model")
 	up := fmt.Errorf("hold: %w", made)
 	if got := AsError(up); got != made || got.Param != "model" || CodeOf(up) != CodeQuota {
@@ -193,7 +193,7 @@ func TestErrorsKeepTheirMeaningUpTheChain(t *testing.T) {
 	}
 }
 
-func TestAHintGivesNothingAway(t *testing.T) {
+func TestHintHidesTheSecret(t *testing.T) {
 	if got := Hint("sk_abcdefghijklmnopqrstuvwxyz"); got != "sk_a…wxyz" {
 		t.Errorf("Hint = %q", got)
 	}

@@ -2,8 +2,7 @@ package stoa
 
 import "time"
 
-// A Schedule says when something happens. Type decides which of the others
-// count.
+// A Schedule is when something happens. Type decides which other members apply.
 type Schedule struct {
 	Type       string        // cron, interval or once
 	Expression string        // cron: five fields, or a word such as @daily
@@ -22,7 +21,7 @@ const (
 // A ScheduledTask starts sessions of an agent at the instants of its schedule.
 type ScheduledTask struct {
 	ID, AccountID, AgentID string
-	KeyID                  string // that made it; its limits count, and receipts name it
+	KeyID                  string // that created it; its limits apply, and receipts name it
 	Name, Message          string
 	Mode                   SessionMode
 	Schedule               Schedule
@@ -72,7 +71,7 @@ func (t ScheduledTask) Finished() bool {
 	return t.MaxRuns > 0 && t.Counts.Scheduled >= t.MaxRuns || t.Enabled && t.NextAt.IsZero()
 }
 
-// A TaskRun is what became of one instant of a task. Its status is that of its
+// A TaskRun is the result of one instant of a task. Its status is that of its
 // turn, queued before it has one, or skipped.
 type TaskRun struct {
 	ID, TaskID, AccountID string
@@ -80,7 +79,7 @@ type TaskRun struct {
 	Trigger               string // schedule, catch_up or manual
 	Status                string
 	SkipReason            string        // of a skipped one
-	Waiting               string        // for what it has no session yet: overlap or room
+	Waiting               string        // why it has no session yet: overlap or room
 	Instants              int64         // more than 1: a row for all skipped instants up to Through
 	Through               time.Time     // the last of these
 	SessionID             string        // empty: none
@@ -91,7 +90,7 @@ type TaskRun struct {
 	StartedAt, FinishedAt time.Time // of the session; zero: not yet
 }
 
-// What a run is the work of.
+// The triggers of a run.
 const (
 	TriggerSchedule = "schedule"
 	TriggerCatchUp  = "catch_up"

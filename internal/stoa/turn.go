@@ -33,22 +33,22 @@ type Session struct {
 	StartedAt, FinishedAt           time.Time // first claim; newest stop. Zero: not yet
 }
 
-// A Trigger says what started a session.
+// A Trigger is what started a session.
 type Trigger struct {
 	Type string // api, schedule or embed
 	ID   string // of the task run or the embed; empty for api
 }
 
-// A Turn is one exchange of a session: a message of the user's and all that the
+// A Turn is one exchange of a session: a message of the user and everything the
 // agent does until it stops.
 type Turn struct {
 	ID, SessionID string
 	Number        int64 // from 1
 	Status        SessionStatus
 	Reason        string // why it has this status, where that is not obvious
-	Attempt       int    // how often a worker has begun or taken it up
+	Attempt       int    // how often a worker has claimed it
 	MessageID     string // the user's
-	RetryOf       int64  // number of the turn that this one does again; 0: none
+	RetryOf       int64  // number of the turn that this one repeats; 0: none
 	Failure       *Failure
 	Spent         Credits
 	CreatedAt     time.Time
@@ -57,15 +57,15 @@ type Turn struct {
 	DeadlineAt    time.Time // zero: before its first claim, and while it waits for input
 }
 
-// A Failure is why a turn failed, as its owner is told.
+// A Failure is why a turn failed, as reported to its owner.
 type Failure struct {
 	Code      Code
 	Message   string
-	Retryable bool // a retry may well succeed
+	Retryable bool // a retry may succeed
 }
 
 // A Step is one model call of a turn, with the answers of the tools it called.
-// What is recorded is never done again.
+// A recorded step is never executed again.
 type Step struct {
 	SessionID    string
 	Turn, Number int64 // from 1
@@ -77,7 +77,7 @@ type Step struct {
 	CreatedAt    time.Time
 }
 
-// StepID is the id of a step, of its charge and of its receipt.
+// StepID returns the id of a step, of its charge and of its receipt.
 func StepID(session string, turn, step int64) string {
 	b := append([]byte(session), '.')
 	b = append(strconv.AppendInt(b, turn, 10), '.')
@@ -135,7 +135,7 @@ const (
 	InputApproval = "approval" // approve or reject answers it
 )
 
-// An Input is what an agent asks of its user while the turn waits.
+// An Input is a question of an agent to its user, for which the turn waits.
 type Input struct {
 	ID, SessionID string
 	Turn, Step    int64
@@ -158,7 +158,7 @@ type SessionEvent struct {
 	Data string // a JSON object
 }
 
-// A Source is a passage of a file that an answer could rest on. Lines count
+// A Source is a passage of a file that an answer may be based on. Lines count
 // from 1; 0 to 0 is the whole file.
 type Source struct {
 	Turn             int64
