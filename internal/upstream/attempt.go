@@ -93,11 +93,7 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	if !a.emit(stoa.Event{Kind: stoa.Started, Provider: a.provider.Name}) {
 		return nil
 	}
-	events := a.codec.Decode(body, a.spec)
-	if len(a.call.Tools) == 0 {
-		events = wire.RefuseTools(events)
-	}
-	fail := a.relay(events)
+	fail := a.yieldAll(a.codec.Decode(body, a.spec, len(a.call.Tools) > 0))
 	switch {
 	case a.finished:
 		body.drain()
@@ -172,8 +168,8 @@ func (a *attempt) rejection(res *http.Response, body *reader) *wire.Failure {
 // errorTimeout bounds each wait for the body of an error whose status is known.
 const errorTimeout = 5 * time.Second
 
-// relay yields the events of a reply up to the one that ends it.
-func (a *attempt) relay(events iter.Seq2[stoa.Event, error]) *wire.Failure {
+// yieldAll yields the events of a reply up to the one that ends it.
+func (a *attempt) yieldAll(events iter.Seq2[stoa.Event, error]) *wire.Failure {
 	for ev, err := range events {
 		if err != nil {
 			return asFailure(err)

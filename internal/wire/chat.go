@@ -16,8 +16,8 @@ import (
 // of OpenAI (openai), and of the many servers that imitate it (compatible,
 // which is also what an empty dialect means).
 //
-// Its state is the reasoning text, which only DeepSeek wants back, and only
-// while a tool loop lasts.
+// Its state is the reasoning text, which only DeepSeek requires back, and only
+// within a tool loop.
 type chat struct{}
 
 func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
@@ -131,8 +131,8 @@ func (chat) DecodeError(status int, h http.Header, body []byte) *Failure {
 	return decodeError(status, h, body)
 }
 
-func (chat) Decode(body io.Reader, route stoa.Route) iter.Seq2[stoa.Event, error] {
-	return read(body, false, func(r *reply) format { return &chatReply{reply: r, route: route} })
+func (chat) Decode(body io.Reader, route stoa.Route, tools bool) iter.Seq2[stoa.Event, error] {
+	return read(body, tools, false, func(r *reply) format { return &chatReply{reply: r, route: route} })
 }
 
 // chatReply reads one reply.
@@ -174,11 +174,11 @@ func (f *chatReply) chunk(data []byte) error {
 				if err := f.choice(&c); err != nil {
 					return err
 				}
-				for c.Element() { // more than one was never asked for
+				for c.Element() { // only one was requested
 				}
 			}
 		case "usage":
-			f.tell(&c)
+			f.readUsage(&c)
 		case "error":
 			failed = c.Kind() == '{' || c.Kind() == '"'
 		}
@@ -248,7 +248,8 @@ func (f *chatReply) message(c *jsonx.Cursor) error {
 	return nil
 }
 
-// parts reads a content of typed parts, as a few compatible servers send it.
+// parts reads a content that is a list of typed parts; a few compatible servers send
+// it so.
 func (f *chatReply) parts(c *jsonx.Cursor) error {
 	for ok := c.Array(); ok && c.Element(); {
 		kind := "text"
@@ -270,8 +271,8 @@ func (f *chatReply) parts(c *jsonx.Cursor) error {
 	return nil
 }
 
-// piece reads a piece of a tool call and puts it where it belongs: to its index,
-// or, with servers that give none, to the last call unless its id is a new one.
+// piece reads a piece of a tool call and adds it to the call with its index or, for
+// servers that send none, to the last call unless the piece has another id.
 func (f *chatReply) piece(c *jsonx.Cursor) error {
 	index := int64(-1)
 	var id, name string
@@ -325,7 +326,7 @@ func (f *chatReply) piece(c *jsonx.Cursor) error {
 	return nil
 }
 
-func (f *chatReply) tell(c *jsonx.Cursor) {
+func (f *chatReply) readUsage(c *jsonx.Cursor) {
 	if c.Kind() != '{' {
 		return
 	}
@@ -360,8 +361,8 @@ func (f *chatReply) tell(c *jsonx.Cursor) {
 	u.known = in && out
 }
 
-// done ends the reply. A reason that is not known does not spoil a reply that
-// its vendor calls complete.
+// done ends the reply. A reply that the vendor ended with an unknown reason is
+// complete.
 func (f *chatReply) done() error {
 	var stop stoa.Stop
 	switch f.stop {
@@ -383,7 +384,7 @@ func (f *chatReply) done() error {
 	for i, p := range f.pieces {
 		call := stoa.ToolCall{ID: p.id, Name: p.name, Arguments: string(jsonx.Mend(p.arguments))}
 		if call.ID == "" {
-			call.ID = "call_" + strconv.Itoa(i) // some compatible servers give none
+			call.ID = "call_" + strconv.Itoa(i) // some compatible servers send none
 		}
 		if call.Arguments == "" {
 			call.Arguments = "{}"
@@ -410,8 +411,8 @@ func (f *chatReply) whole(data []byte) error {
 	return f.done()
 }
 
-// end is reached by a stream without [DONE]. The vendors always send it, so one
-// that lacks it was cut; many compatible servers do not know it.
+// end is reached by a stream without [DONE]. OpenAI and DeepSeek always send it, so
+// a stream without it was cut; many compatible servers never send it.
 func (f *chatReply) end() error {
 	if f.route.Dialect == "openai" || f.route.Dialect == "deepseek" {
 		return truncated()

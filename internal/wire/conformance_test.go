@@ -27,8 +27,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the want.* sections of the fixtures")
 
-// A fixture is one file of testdata/<wire>: what is given (call.json, route.json,
-// reply.*, error.raw) and what has to come of it (want.*).
+// A fixture is one file of testdata/<wire>: the input (call.json, route.json,
+// reply.*, error.raw) and the expected results (want.*).
 type fixture struct {
 	wire, name string
 	path       string
@@ -45,8 +45,8 @@ func (f fixture) section(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// reply is the given body: reply.raw as it is, reply.crlf and reply.cr with those
-// line ends, reply.quoted as lines of Go strings.
+// reply returns the body: reply.raw as it is, reply.crlf and reply.cr with those
+// line ends, reply.quoted as lines of Go string literals.
 func (f fixture) reply() ([]byte, bool) {
 	for name, turn := range map[string]func([]byte) []byte{
 		"reply.raw":  func(b []byte) []byte { return b },
@@ -100,7 +100,7 @@ func eachFixture(t *testing.T, do func(t *testing.T, f fixture)) {
 	}
 }
 
-// want compares a section with what came, or rewrites it.
+// want compares a section with got, or rewrites it with -update.
 func (f fixture) want(t *testing.T, name, got string) {
 	t.Helper()
 	if !strings.HasSuffix(got, "\n") {
@@ -127,7 +127,7 @@ func (f fixture) want(t *testing.T, name, got string) {
 	}
 }
 
-// An outcome is a reply as a reader of its events sees it.
+// An outcome is what the events of a reply amount to.
 type outcome struct {
 	lines    []string // one per event, except that neighbouring deltas stay apart
 	text     string
@@ -141,7 +141,7 @@ func (o outcome) complete() bool { return o.err == nil && o.last.Kind == stoa.Fi
 
 func (o outcome) String() string { return strings.Join(o.lines, "\n") }
 
-// collect reads all events and checks what holds for every reply.
+// collect reads all events and checks the invariants of every reply.
 func collect(t testing.TB, events iter.Seq2[stoa.Event, error]) (o outcome) {
 	over := false
 	for ev, err := range events {
@@ -273,40 +273,40 @@ func TestFixturesDecode(t *testing.T) {
 			return
 		}
 		codec := codecs[f.wire]
-		whole := collect(t, codec.Decode(bytes.NewReader(body), f.route))
+		whole := collect(t, codec.Decode(bytes.NewReader(body), f.route, true))
 		f.want(t, "want.events", whole.String())
 		for how, r := range map[string]io.Reader{
 			"one byte at a time": iotest.OneByteReader(bytes.NewReader(body)),
 			"half reads":         iotest.HalfReader(bytes.NewReader(body)),
 			"EOF with the data":  iotest.DataErrReader(bytes.NewReader(body)),
 		} {
-			if diff := cmp.Diff(whole.lines, collect(t, codec.Decode(r, f.route)).lines); diff != "" {
+			if diff := cmp.Diff(whole.lines, collect(t, codec.Decode(r, f.route, true)).lines); diff != "" {
 				t.Errorf("%s: %s", how, diff)
 			}
 		}
-		for n := range whole.lines { // whoever leaves early is not called again
-			for range codec.Decode(bytes.NewReader(body), f.route) {
+		for n := range whole.lines { // a reader that stops is not called again
+			for range codec.Decode(bytes.NewReader(body), f.route, true) {
 				if n--; n < 0 {
 					break
 				}
 			}
 		}
 		if whole.complete() {
-			neverLooksComplete(t, f.wire, f.route, body, whole, 1)
+			checkCuts(t, f.wire, f.route, body, whole, 1)
 		}
 	})
 }
 
-// neverLooksComplete cuts a reply after every step-th byte, once with a clean end
-// and once with a broken connection.
-func neverLooksComplete(t *testing.T, wire string, route stoa.Route, body []byte, whole outcome, step int) {
+// checkCuts cuts a reply after every step-th byte, once with a clean end and once
+// with a broken connection, and checks that no cut looks complete.
+func checkCuts(t *testing.T, wire string, route stoa.Route, body []byte, whole outcome, step int) {
 	t.Helper()
 	broken := errors.New("connection reset")
-	// These have no end of their own behind the reason: the body's end is it, and
-	// only counts can come after.
+	// These have no terminator: the end of the body after the stop reason is the
+	// end, and only counts can follow the reason.
 	open := wire == "gemini" || wire == "chat" && route.Dialect != "openai" && route.Dialect != "deepseek"
 	for n := 0; n < len(body); n += step {
-		cut := collect(t, codecs[wire].Decode(bytes.NewReader(body[:n]), route))
+		cut := collect(t, codecs[wire].Decode(bytes.NewReader(body[:n]), route, true))
 		if cut.complete() {
 			same := cmp.Diff(whole.lines, cut.lines) == ""
 			if open {
@@ -320,9 +320,9 @@ func neverLooksComplete(t *testing.T, wire string, route stoa.Route, body []byte
 			}
 		}
 		if !strings.HasPrefix(whole.text, cut.text) {
-			t.Fatalf("cut after %d bytes it says something else: %q", n, cut.text)
+			t.Fatalf("cut after %d bytes it has another text: %q", n, cut.text)
 		}
-		reset := collect(t, codecs[wire].Decode(io.MultiReader(bytes.NewReader(body[:n]), iotest.ErrReader(broken)), route))
+		reset := collect(t, codecs[wire].Decode(io.MultiReader(bytes.NewReader(body[:n]), iotest.ErrReader(broken)), route, true))
 		if reset.complete() {
 			if open || cmp.Diff(whole.lines, reset.lines) != "" {
 				t.Fatalf("broken after %d of %d bytes it looks complete: %v", n, len(body), reset.lines)
@@ -331,7 +331,8 @@ func neverLooksComplete(t *testing.T, wire string, route stoa.Route, body []byte
 	}
 }
 
-// betweenEvents reports whether a cut leaves no half event; a whole JSON reply has none.
+// betweenEvents reports whether a cut leaves no half event, or the reply is one JSON
+// text.
 func betweenEvents(body []byte) bool {
 	s := strings.ReplaceAll(strings.ReplaceAll(string(body), "\r\n", "\n"), "\r", "\n")
 	trimmed := strings.TrimSpace(s)
@@ -361,7 +362,7 @@ func TestFixturesDecodeError(t *testing.T) {
 	})
 }
 
-// checkFailure checks what holds for every failure.
+// checkFailure checks the invariants of every failure.
 func checkFailure(t testing.TB, f *Failure, body string) {
 	t.Helper()
 	switch {
@@ -375,7 +376,7 @@ func checkFailure(t testing.TB, f *Failure, body string) {
 		t.Errorf("a wait of %v", f.RetryAfter)
 	}
 	if code := f.Err.Code; code == stoa.CodeQuota || code == stoa.CodeUnauthorized || code == stoa.CodeRateLimit {
-		t.Errorf("the vendor's quarrel with us became the caller's: %s", code)
+		t.Errorf("a vendor's dispute with the operator became the caller's: %s", code)
 	}
 }
 
@@ -390,8 +391,8 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, which byte) {
 		for _, wire := range wires {
 			route := stoa.Route{Wire: wire, Model: "m", Dialect: dialects[int(which)%len(dialects)]}
-			whole := collect(t, codecs[wire].Decode(bytes.NewReader(body), route))
-			slow := collect(t, codecs[wire].Decode(iotest.OneByteReader(bytes.NewReader(body)), route))
+			whole := collect(t, codecs[wire].Decode(bytes.NewReader(body), route, true))
+			slow := collect(t, codecs[wire].Decode(iotest.OneByteReader(bytes.NewReader(body)), route, true))
 			if diff := cmp.Diff(whole.lines, slow.lines); diff != "" {
 				t.Fatal(wire, diff)
 			}

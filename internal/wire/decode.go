@@ -13,49 +13,50 @@ import (
 	"stoa/internal/stoa"
 )
 
-// What one reply may hold. A vendor that sends more is broken, and a reply
-// beyond it fails rather than eats the house's memory.
+// Limits of one reply. A reply that exceeds one is rejected so that it cannot
+// exhaust memory.
 const (
 	maxEvent     = 8 << 20  // bytes of one event of a stream
 	maxWhole     = 32 << 20 // bytes of a reply that is not a stream
 	maxText      = 16 << 20 // bytes of the reply's text
-	maxState     = 16 << 20 // bytes of what the vendor wants back
+	maxState     = 16 << 20 // bytes of the state to send back
 	maxCalls     = 128
 	maxArguments = 1 << 20 // bytes of one call's arguments
 )
 
 // A format is what a codec adds to the shared reading of a reply. Its methods
-// emit events through the [reply] they hold and return a [*Failure].
+// emit events through the [reply] that they embed, and return a [*Failure].
 type format interface {
 	event(sse.Event) error // one event of a stream
 	whole([]byte) error    // a reply that is one JSON text
 	end() error            // the stream ended; called unless Finished was emitted
 }
 
-// reply reads one reply and gives out its events. It keeps the last event back
-// until it knows whether another follows without waiting, so that More is exact:
-// events that mean nothing to the house lie between those that do.
+// reply reads one reply and yields its events. It holds the last event back until
+// it is known whether another follows without waiting, so that More is exact even
+// if vendor events without a meaning for Stoa follow.
 type reply struct {
 	src   *sse.Reader
 	yield func(stoa.Event, error) bool
 
 	held  stoa.Event
 	holds bool
-	gone  bool // whoever reads has left
+	gone  bool // the reader stopped ranging
 	ended bool // Finished was emitted
 
-	text  int // bytes of text emitted
+	tools bool // the call offered tools
+	text  int  // bytes of text emitted
 	calls int
 	join  jsonx.Joiner
 	usage counts
-	state []byte // JSON of what the vendor wants back, as far as it was received
+	state []byte // JSON of the state, as far as it was received
 	keep  bool   // the state has to be kept, even if it is empty
 }
 
-// read runs a format over a body. list tells that a whole reply may be an array.
-func read(body io.Reader, list bool, of func(*reply) format) iter.Seq2[stoa.Event, error] {
+// read runs a format over a body. list allows a whole reply to be an array.
+func read(body io.Reader, tools, list bool, of func(*reply) format) iter.Seq2[stoa.Event, error] {
 	return func(yield func(stoa.Event, error) bool) {
-		r := &reply{yield: yield, src: sse.NewReader(body, maxEvent)}
+		r := &reply{yield: yield, tools: tools, src: sse.NewReader(body, maxEvent)}
 		if err := r.run(of(r), list); err != nil && !r.gone {
 			if r.flush(true); !r.gone {
 				yield(stoa.Event{}, err)
@@ -104,7 +105,7 @@ func (r *reply) run(f format, list bool) error {
 	}
 }
 
-// emit gives out an event, one behind.
+// emit yields the event before and holds ev back.
 func (r *reply) emit(ev stoa.Event) {
 	r.flush(true)
 	r.held, r.holds = ev, true
@@ -118,10 +119,10 @@ func (r *reply) flush(more bool) {
 	r.holds = false
 }
 
-// delta emits the text at the cursor, as far as its characters are whole.
-func (r *reply) delta(c *jsonx.Cursor) error { return r.say(r.join.Next(c)) }
+// delta emits the text at the cursor, as far as its characters are complete.
+func (r *reply) delta(c *jsonx.Cursor) error { return r.emitText(r.join.Next(c)) }
 
-func (r *reply) say(text string) error {
+func (r *reply) emitText(text string) error {
 	if text == "" {
 		return nil
 	}
@@ -139,8 +140,11 @@ func (r *reply) thought(bytes int) {
 	}
 }
 
-// called emits a complete call.
+// called emits a complete tool call.
 func (r *reply) called(call stoa.ToolCall) error {
+	if !r.tools {
+		return broken("a tool call in a reply to a call without tools")
+	}
 	if r.calls++; r.calls > maxCalls {
 		return tooMuch("tool calls")
 	}
@@ -162,11 +166,11 @@ func (r *reply) count(before counts) {
 	}
 }
 
-// finish emits what is left of the text, and Finished. state is the data to
-// send back with this reply; it is kept if the format said so.
+// finish emits the rest of the text, and Finished. state is the data to send back
+// with this reply; it is dropped unless keep is set.
 // See docs/decisions/0009-what-ends-a-reply.md.
 func (r *reply) finish(stop stoa.Stop, route stoa.Route, state string) error {
-	if err := r.say(r.join.Rest()); err != nil {
+	if err := r.emitText(r.join.Rest()); err != nil {
 		return err
 	}
 	if len(state) > maxState {
@@ -187,19 +191,19 @@ func (r *reply) finish(stop stoa.Stop, route stoa.Route, state string) error {
 	return nil
 }
 
-// counts is a usage as a vendor tells it, piece by piece.
+// counts is a usage as a vendor reports it, piece by piece.
 type counts struct {
 	stoa.Usage
-	known bool // enough was told to bill by
-	bad   bool // something told was no count
+	known bool // enough was reported to bill by
+	bad   bool // something reported was no count
 }
 
-// limit keeps sums of a vendor's counts far from overflow; a count that large
-// is not sane anyhow (see [stoa.Usage.Sane]).
-const limit = 1 << 40
+// maxCount bounds a vendor's counts so that their sums cannot overflow; a count that
+// large is not sane anyhow (see [stoa.Usage.Sane]).
+const maxCount = 1 << 40
 
-// read reads a count into n. An absent one (null) leaves n as it is; what is no
-// number makes the whole usage unknown.
+// read reads a count into n and reports whether there was one. null leaves n as it
+// is; a value that is no number makes the whole usage unknown.
 func (u *counts) read(c *jsonx.Cursor, n *int64) bool {
 	if c.Kind() == 'n' {
 		c.Skip()
@@ -210,27 +214,11 @@ func (u *counts) read(c *jsonx.Cursor, n *int64) bool {
 		u.bad = true
 		return false
 	}
-	*n = max(-limit, min(limit, v))
+	*n = max(-maxCount, min(maxCount, v))
 	return true
 }
 
-// RefuseTools passes on the events of a reply to a call that offered no tools.
-// A tool call in it is a failure: nobody could answer it.
-func RefuseTools(events iter.Seq2[stoa.Event, error]) iter.Seq2[stoa.Event, error] {
-	return func(yield func(stoa.Event, error) bool) {
-		for ev, err := range events {
-			if err == nil && (ev.Kind == stoa.Called || ev.Stop == stoa.StopToolCalls) {
-				yield(stoa.Event{}, broken("a tool call in a reply to a call without tools"))
-				return
-			}
-			if !yield(ev, err) {
-				return
-			}
-		}
-	}
-}
-
-// broken is the failure of a reply that does not keep to its format.
+// broken is the failure of a reply that violates its format.
 func broken(detail string) *Failure {
 	return &Failure{
 		Err:    stoa.Errorf(stoa.CodeUpstream, "The model's provider sent a broken reply. Try again."),
@@ -245,7 +233,7 @@ func tooMuch(what string) *Failure {
 	return f
 }
 
-// truncated is the failure of a reply that ends before its format's end.
+// truncated is the failure of a reply that ended before its format's end.
 func truncated() *Failure {
 	f := broken("the reply ended early")
 	f.Err.Message = "The model's provider ended its reply early. Try again."

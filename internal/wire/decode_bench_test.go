@@ -8,7 +8,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// BenchmarkDecode reads a reply of many small deltas, as models send it.
+// BenchmarkDecode decodes a stream of a thousand small deltas.
 func BenchmarkDecode(b *testing.B) {
 	const deltas = 1000
 	repeat := func(head, delta, tail string) []byte {
@@ -36,7 +36,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				n := 0
-				for ev, err := range codec.Decode(bytes.NewReader(body), route) {
+				for ev, err := range codec.Decode(bytes.NewReader(body), route, true) {
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -54,7 +54,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode writes the request of a long conversation.
+// BenchmarkEncode encodes a conversation of forty turns.
 func BenchmarkEncode(b *testing.B) {
 	call := stoa.Call{Instructions: "Be brief.", MaxOutputTokens: 1000}
 	for i := range 40 {

@@ -28,7 +28,7 @@ func TestEveryWireHasACodec(t *testing.T) {
 	}
 }
 
-func TestTheKeyTravelsInTheVendorsHeader(t *testing.T) {
+func TestKeyIsInTheVendorsHeader(t *testing.T) {
 	call := stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "Hi"}}}
 	want := map[string]http.Header{
 		"messages":  {"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"}},
@@ -57,7 +57,7 @@ func TestTheKeyTravelsInTheVendorsHeader(t *testing.T) {
 	}
 }
 
-func TestEncodeLeavesTheCallAsItIs(t *testing.T) {
+func TestEncodeDoesNotChangeTheCall(t *testing.T) {
 	for wire, codec := range codecs {
 		call := stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "a"}, {Role: stoa.RoleUser, Text: "  "}, {Role: stoa.RoleUser, Text: "b"}}}
 		if _, err := codec.Encode(call, stoa.Route{Wire: wire, Model: "m"}, ""); err != nil {
@@ -69,14 +69,14 @@ func TestEncodeLeavesTheCallAsItIs(t *testing.T) {
 	}
 }
 
-// chunks gives each of its strings in one Read, and says when it is asked for more.
-type chunks struct {
-	parts []string
-	asked func()
+// A chunkReader returns each of its parts in one Read and calls onRead before.
+type chunkReader struct {
+	parts  []string
+	onRead func()
 }
 
-func (c *chunks) Read(b []byte) (int, error) {
-	c.asked()
+func (c *chunkReader) Read(b []byte) (int, error) {
+	c.onRead()
 	if len(c.parts) == 0 {
 		return 0, io.EOF
 	}
@@ -85,8 +85,8 @@ func (c *chunks) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestMoreIsExact: an event that is marked "more" is followed by another without
-// reading; one that is not is given out before the next read, whatever lies
+// TestMoreIsExact checks that an event with More is followed by another without
+// reading, and that one without is yielded before the next read, whatever is
 // buffered behind it.
 func TestMoreIsExact(t *testing.T) {
 	delta := func(s string) string {
@@ -94,14 +94,14 @@ func TestMoreIsExact(t *testing.T) {
 	}
 	ping := "event: ping\ndata: {\"type\":\"ping\"}\n\n"
 	var log []string
-	body := &chunks{asked: func() { log = append(log, "read") }, parts: []string{
+	body := &chunkReader{onRead: func() { log = append(log, "read") }, parts: []string{
 		delta("a") + ping + delta("b") + ping + ping,
 		delta("c"),
 		": comment\n\n" + delta("d") + delta("e") + delta("f")[:20],
 		delta("f")[20:] + `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}` + "\n\n",
 		`data: {"type":"message_stop"}` + "\n\n",
 	}}
-	for ev, err := range codecs["messages"].Decode(body, stoa.Route{}) {
+	for ev, err := range codecs["messages"].Decode(body, stoa.Route{}, true) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,17 +113,17 @@ func TestMoreIsExact(t *testing.T) {
 	}
 }
 
-func TestRefuseToolsFailsACallNobodyOffered(t *testing.T) {
+func TestToolCallWithoutToolsIsAFailure(t *testing.T) {
 	body := `data: {"choices":[{"delta":{"content":"a","tool_calls":[{"index":0,"id":"x","function":{"name":"rm","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n"
-	o := collect(t, RefuseTools(codecs["chat"].Decode(strings.NewReader(body), stoa.Route{})))
+	o := collect(t, codecs["chat"].Decode(strings.NewReader(body), stoa.Route{}, false))
 	if o.err == nil || o.text != "a" || len(o.calls) != 0 || stoa.CodeOf(o.err) != stoa.CodeUpstream {
 		t.Errorf("got %v", o.lines)
 	}
 	plain := `data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
-	if o := collect(t, RefuseTools(codecs["chat"].Decode(strings.NewReader(plain), stoa.Route{}))); !o.complete() || o.text != "a" {
+	if o := collect(t, codecs["chat"].Decode(strings.NewReader(plain), stoa.Route{}, false)); !o.complete() || o.text != "a" {
 		t.Errorf("a plain reply became %v", o.lines)
 	}
-	for range RefuseTools(codecs["chat"].Decode(strings.NewReader(plain), stoa.Route{})) {
+	for range codecs["chat"].Decode(strings.NewReader(plain), stoa.Route{}, false) {
 		break
 	}
 }
@@ -134,7 +134,7 @@ func (timeout) Error() string   { return "read tcp 10.0.0.1: i/o timeout" }
 func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return true }
 
-func TestABrokenBodyIsAFailure(t *testing.T) {
+func TestBrokenBodyIsAFailure(t *testing.T) {
 	reset := errors.New("connection reset by peer")
 	for name, tc := range map[string]struct {
 		err  error
@@ -148,19 +148,19 @@ func TestABrokenBodyIsAFailure(t *testing.T) {
 	} {
 		for wire, codec := range codecs {
 			for _, head := range []string{"", "\n", "data: {", "{\"a\":"} {
-				o := collect(t, codec.Decode(io.MultiReader(strings.NewReader(head), iotest.ErrReader(tc.err)), stoa.Route{Wire: wire}))
+				o := collect(t, codec.Decode(io.MultiReader(strings.NewReader(head), iotest.ErrReader(tc.err)), stoa.Route{Wire: wire}, true))
 				if stoa.CodeOf(o.err) != tc.code || !errors.Is(o.err, tc.err) {
 					t.Errorf("%s, %s after %q: %v", name, wire, head, o.err)
 				}
 				if strings.Contains(stoa.AsError(o.err).Message, tc.err.Error()) {
-					t.Errorf("%s: the cause is told to the caller", name)
+					t.Errorf("%s: the caller's message contains the cause", name)
 				}
 			}
 		}
 	}
 }
 
-// flood repeats one text without end.
+// A flood repeats a text endlessly.
 type flood struct {
 	text string
 	at   int
@@ -175,7 +175,7 @@ func (f *flood) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-func TestAReplyWithoutEndIsCutOff(t *testing.T) {
+func TestEndlessReplyIsRejected(t *testing.T) {
 	big := strings.Repeat("x", 100_000)
 	for name, tc := range map[string]struct{ wire, head, text string }{
 		"text":      {"messages", `data: {"type":"content_block_start","content_block":{"type":"text"}}` + "\n\n", `data: {"type":"content_block_delta","delta":{"type":"text_delta","text":"` + big + `"}}` + "\n\n"},
@@ -195,7 +195,7 @@ func TestAReplyWithoutEndIsCutOff(t *testing.T) {
 		"many":      {"chat", "", `data: {"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"n"}},{"id":"b","function":{"name":"n"}}]}}]}` + "\n\n"},
 	} {
 		body := io.LimitReader(io.MultiReader(strings.NewReader(tc.head), &flood{text: tc.text}), 100<<20)
-		o := collect(t, codecs[tc.wire].Decode(body, stoa.Route{Wire: tc.wire}))
+		o := collect(t, codecs[tc.wire].Decode(body, stoa.Route{Wire: tc.wire}, true))
 		f, ok := errors.AsType[*Failure](o.err)
 		if !ok || f.Retry || !strings.HasPrefix(f.Detail, "too much") {
 			t.Errorf("%s: %v", name, o.err)
@@ -203,7 +203,7 @@ func TestAReplyWithoutEndIsCutOff(t *testing.T) {
 	}
 }
 
-func TestTheWaitIsReadInEveryForm(t *testing.T) {
+func TestRetryAfterForms(t *testing.T) {
 	for in, want := range map[string]time.Duration{
 		"Retry-After: 7":                             7 * time.Second,
 		"Retry-After: 0.5":                           500 * time.Millisecond,
@@ -224,7 +224,7 @@ func TestTheWaitIsReadInEveryForm(t *testing.T) {
 			t.Errorf("%s: %v, want %v", in, f.RetryAfter, want)
 		}
 		if told := f.Err.RetryAfter; told < time.Second || told > 5*time.Second {
-			t.Errorf("%s: the caller is told %v", in, told)
+			t.Errorf("%s: the caller's Retry-After is %v", in, told)
 		}
 	}
 	if f := decodeError(429, http.Header{"Retry-After": {"Fri, 20 Nov 2026 10:00:09 GMT"}}, nil); f.RetryAfter != 0 {
@@ -248,7 +248,7 @@ func TestKeysNeverReachTheLog(t *testing.T) {
 	}
 }
 
-func TestFailureTellsTheLogMoreThanTheCaller(t *testing.T) {
+func TestVendorsMessageIsForTheLogOnly(t *testing.T) {
 	f := decodeError(400, nil, []byte(`{"error":{"message":"prompt is too long: 9 > 8 for gpt-secret"}}`))
 	if e, ok := errors.AsType[*stoa.Error](error(f)); !ok || e.Code != stoa.CodeContextLength || strings.Contains(e.Message, "gpt-secret") {
 		t.Errorf("the caller gets %v", e)

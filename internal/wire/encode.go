@@ -10,15 +10,14 @@ import (
 	"stoa/internal/stoa"
 )
 
-// What the house says where a vendor insists on a user turn that the call does
-// not have: before an assistant's first turn, after its last one.
+// The texts of user turns that a vendor requires and the call does not have: before
+// a first turn of the assistant, after a last one.
 const (
 	beginText    = "Begin."
 	continueText = "Continue."
 )
 
-// A builder writes JSON. It puts the commas: what it wrote last reports whether
-// one is due.
+// A builder writes JSON. It sets the commas by the byte written last.
 type builder struct{ b []byte }
 
 func newBuilder(call stoa.Call) *builder {
@@ -40,7 +39,7 @@ func (w *builder) comma() {
 	}
 }
 
-// key writes a member's name, which needs no escape; its value has to follow.
+// key writes a member's name, which must need no escaping; its value has to follow.
 func (w *builder) key(name string) *builder {
 	w.comma()
 	w.b = append(append(append(w.b, '"'), name...), '"', ':')
@@ -69,10 +68,10 @@ func (w *builder) int(n int64) {
 	w.b = strconv.AppendInt(w.b, n, 10)
 }
 
-// member writes a member with a text.
+// member writes a member whose value is a string.
 func (w *builder) member(name, value string) { w.key(name).text(value) }
 
-// number writes a member with a number if there is one.
+// number writes a member with a number, unless value is nil.
 func (w *builder) number(name string, value *float64) {
 	if value != nil {
 		w.key(name).comma()
@@ -80,7 +79,7 @@ func (w *builder) number(name string, value *float64) {
 	}
 }
 
-// schema writes a tool's parameters; a tool without any takes an empty object.
+// schema writes a tool's parameters; for a tool without any, an empty object.
 func (w *builder) schema(t stoa.Tool) error {
 	s := strings.TrimSpace(t.Parameters)
 	if s == "" {
@@ -93,8 +92,8 @@ func (w *builder) schema(t stoa.Tool) error {
 	return nil
 }
 
-// object writes a call's arguments for a vendor that wants an object. What the
-// model wrote as something else goes back as a text inside one.
+// object writes a call's arguments for a vendor that requires an object. Arguments
+// that are none are wrapped in one, as a string.
 func (w *builder) object(arguments string) {
 	w.comma()
 	w.b = appendObject(w.b, arguments)
@@ -112,7 +111,8 @@ func appendObject(dst []byte, arguments string) []byte {
 	return append(jsonx.AppendString(dst, arguments), '}')
 }
 
-// header is what every request carries. The key's form differs by vendor.
+// header returns the headers of every request and one for the API key, whose name
+// and form differ by vendor.
 func header(name, value string) http.Header {
 	h := http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}}
 	if name != "" {
@@ -128,7 +128,7 @@ func bearer(apiKey string) http.Header {
 	return header("Authorization", "Bearer "+apiKey)
 }
 
-// sampling gives the temperature and the top_p that the upstream model takes.
+// sampling returns the temperature and the top_p that the upstream model accepts.
 func sampling(call stoa.Call, t stoa.Traits) (temperature, topP *float64) {
 	temperature, topP = call.Temperature, call.TopP
 	switch t.Sampling {
@@ -153,12 +153,12 @@ func atMost(v *float64, limit float64) *float64 {
 	return v
 }
 
-// efforts in order, least first.
+// efforts are the reasoning efforts, least first.
 var efforts = [...]string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
-// thinking gives the effort to send (none if empty), or that thinking is to be
-// switched off in the wire's own way. Of two efforts equally near the higher
-// counts: a caller asked for at least that much thought.
+// thinking returns the effort to send (empty: none), or that thinking is to be
+// switched off in the wire's own way. Of two efforts equally near, the higher is
+// sent: a caller asked for at least that much.
 func thinking(call stoa.Call, t stoa.Traits) (off bool, effort string) {
 	if call.Effort == "" {
 		return false, ""
@@ -172,7 +172,7 @@ func thinking(call stoa.Call, t stoa.Traits) (off bool, effort string) {
 	want, best := slices.Index(efforts[:], call.Effort), len(efforts)
 	for _, e := range t.Efforts {
 		rank := slices.Index(efforts[:], e)
-		if rank < 0 || want < 0 || e == "none" { // none is another thing than a little
+		if rank < 0 || want < 0 || e == "none" { // no thinking is no approximation of a little
 			continue
 		}
 		if d := max(rank-want, want-rank); d < best || d == best && rank > want {
@@ -182,22 +182,22 @@ func thinking(call stoa.Call, t stoa.Traits) (off bool, effort string) {
 	return false, effort
 }
 
-// A turn is a message as a vendor gets it. Calls and results are those that go
-// in the vendor's own form; what cannot is part of the text.
+// A turn is a message as it is sent to a vendor. Calls and results are those sent in
+// the vendor's own form; the others are part of the text.
 type turn struct {
 	role    stoa.Role
 	text    string
 	calls   []stoa.ToolCall
 	results []stoa.ToolResult
 	data    string // the state to replay
-	loop    bool   // no user has spoken since
+	loop    bool   // no message of the user follows
 }
 
-// shape says what a wire wants of a conversation.
+// A shape is what a wire requires of a conversation.
 type shape struct {
 	system    bool // system messages stay in their places
-	alternate bool // user and assistant take turns, and a user begins
-	needState bool // a tool call goes back only with its state
+	alternate bool // user and assistant alternate, the user begins
+	needState bool // a tool call can be sent back only with its state
 	listState bool // the state is a JSON array
 }
 
@@ -206,7 +206,7 @@ func isList(data string) bool {
 	return data == "" || c.Kind() == '[' && c.Done()
 }
 
-// turns puts a call's messages into the form that a wire wants.
+// turns returns a call's messages in the form that a wire requires.
 func turns(call stoa.Call, route stoa.Route, want shape) []turn {
 	out := make([]turn, 0, len(call.Messages)+2)
 	add := func(t turn) {
@@ -218,7 +218,7 @@ func turns(call stoa.Call, route stoa.Route, want shape) []turn {
 		}
 		out = append(out, t)
 	}
-	var native, told []stoa.ToolCall // those whose results come next; those told with their results
+	var native, recorded []stoa.ToolCall // the calls before, sent in the vendor's form or as text with their results
 	for i, m := range call.Messages {
 		switch m.Role {
 		case stoa.RoleSystem:
@@ -227,17 +227,17 @@ func turns(call stoa.Call, route stoa.Route, want shape) []turn {
 			}
 		case stoa.RoleAssistant:
 			t := turn{role: m.Role, text: m.Text}
-			mine := m.State.Wire == route.Wire && m.State.Model == route.Model
-			if mine && want.listState && !isList(m.State.Data) {
-				mine = false // kept by something that was not this codec
+			own := m.State.Wire == route.Wire && m.State.Model == route.Model
+			if own && want.listState && !isList(m.State.Data) {
+				own = false // not written by this codec
 			}
-			if mine {
+			if own {
 				t.data = m.State.Data
 			}
-			native, told = nil, nil
+			native, recorded = nil, nil
 			switch {
 			case len(m.Calls) == 0:
-			case (mine || m.State == stoa.State{}) && !(want.needState && t.data == "") &&
+			case (own || m.State == stoa.State{}) && !(want.needState && t.data == "") &&
 				len(call.Tools) > 0 && answered(m.Calls, call.Messages[i+1:]):
 				t.calls, native = m.Calls, m.Calls
 			default:
@@ -245,7 +245,7 @@ func turns(call stoa.Call, route stoa.Route, want shape) []turn {
 			}
 			add(t)
 			if len(m.Calls) > 0 && native == nil {
-				told = m.Calls
+				recorded = m.Calls
 				add(turn{role: stoa.RoleUser, text: record(m.Calls, resultsIn(call.Messages[i+1:]))})
 			}
 		default:
@@ -255,11 +255,11 @@ func turns(call stoa.Call, route stoa.Route, want shape) []turn {
 				switch {
 				case slices.ContainsFunc(native, same):
 					t.results = append(t.results, r)
-				case !slices.ContainsFunc(told, same):
+				case !slices.ContainsFunc(recorded, same):
 					add(turn{role: stoa.RoleUser, text: "[A tool" + answerOf(r)})
 				}
 			}
-			native, told = nil, nil
+			native, recorded = nil, nil
 			add(t)
 		}
 	}
@@ -300,7 +300,7 @@ func answered(calls []stoa.ToolCall, rest []stoa.Message) bool {
 	return true
 }
 
-// resultsIn gives the results of the next message that is not a system's.
+// resultsIn returns the results of the next message that is not a system message.
 func resultsIn(rest []stoa.Message) []stoa.ToolResult {
 	for _, m := range rest {
 		if m.Role != stoa.RoleSystem {
@@ -310,9 +310,9 @@ func resultsIn(rest []stoa.Message) []stoa.ToolResult {
 	return nil
 }
 
-// record tells an earlier tool exchange in words, for a route that cannot have
-// it in its own form. It is a user's text, lest the model take writing such
-// lines for its way to call a tool.
+// record describes an earlier tool exchange as text, for a route that cannot get it
+// in its own form. The text is sent as the user's: as the assistant's, the model
+// would learn to write such lines instead of calling tools.
 func record(calls []stoa.ToolCall, results []stoa.ToolResult) string {
 	var b strings.Builder
 	for i, c := range calls {

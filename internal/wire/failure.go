@@ -11,13 +11,13 @@ import (
 	"stoa/internal/stoa"
 )
 
-// maxDetail bounds in bytes what is kept of a vendor's own words.
+// maxDetail is how many bytes of a vendor's message are kept for the log.
 const maxDetail = 600
 
 // A complaint is a vendor's error, whichever of the many shapes it came in.
 type complaint struct {
-	kind      string // "type" or "status", a word
-	code      string // a second word, where there is one
+	kind      string // "type" or "status", an identifier
+	code      string // a second identifier, if there is one
 	number    int    // "code" as an HTTP status, where it is a number
 	message   string
 	param     string
@@ -26,9 +26,9 @@ type complaint struct {
 	requestID string
 }
 
-// complain reads an error body or event: {"error": {…}}, {"error": "…"}, a flat
-// object, or a list of one. What is none of them gives an empty complaint.
-func complain(data []byte) (p complaint, ok bool) {
+// parseComplaint reads an error body or event: {"error": {…}}, {"error": "…"}, a
+// flat object, or a list of one. It reports false for anything else.
+func parseComplaint(data []byte) (p complaint, ok bool) {
 	c := jsonx.NewCursor(data)
 	if c.Kind() == '[' {
 		if c.Array(); !c.Element() {
@@ -116,10 +116,10 @@ func (p *complaint) detail(c *jsonx.Cursor) {
 	}
 }
 
-// decodeError is the [Codec.DecodeError] of every wire: the vendors' words
-// differ, what they can mean does not.
+// decodeError is the [Codec.DecodeError] of every wire: vendors use different words
+// for the same few meanings.
 func decodeError(status int, h http.Header, body []byte) *Failure {
-	p, _ := complain(body)
+	p, _ := parseComplaint(body)
 	if p.message == "" && p.kind == "" && p.code == "" {
 		p.message = string(body[:min(len(body), maxDetail)])
 	}
@@ -139,11 +139,12 @@ func decodeError(status int, h http.Header, body []byte) *Failure {
 
 // streamError is the failure of an error that came inside a reply.
 func streamError(data []byte) *Failure {
-	p, _ := complain(data)
+	p, _ := parseComplaint(data)
 	return p.failure(p.number)
 }
 
-// The words by which vendors say the same thing. They are compared in lower case.
+// The words that vendors use, by meaning: identifiers (…Words) are compared whole,
+// messages (…Texts) by substring, both in lower case.
 var (
 	billWords   = []string{"insufficient_quota", "credit_balance_exhausted", "billing_error", "billing_hard_limit_reached", "billing_not_active", "enforced_spend_limit_reached", "account_deactivated", "insufficient_balance", "arrearage"}
 	keyWords    = []string{"authentication_error", "permission_error", "invalid_api_key", "unauthenticated", "permission_denied", "api_key_invalid", "api_key_expired", "api_key_service_blocked"}
@@ -235,17 +236,17 @@ func (p *complaint) failure(status int) *Failure {
 	return f
 }
 
-// callerWait is what a caller is told to wait: libraries sleep as long as they
-// are told, and another route may be free long before.
+// callerWait returns the Retry-After for the caller, 1 to 5 s: client libraries wait
+// as long as it says, and another route may be free long before.
 func callerWait(d time.Duration) time.Duration {
 	return max(time.Second, min(5*time.Second, d.Round(time.Second)))
 }
 
-// maxWait bounds what a vendor may ask for.
+// maxWait is the longest Retry-After of a vendor that counts.
 const maxWait = 24 * time.Hour
 
-// retryAfter reads what a vendor asks to wait. A date counts from the reply's
-// own Date, so that nobody's clock matters.
+// retryAfter reads a vendor's Retry-After. A date is relative to the reply's own
+// Date header, so that clock differences do not matter.
 func retryAfter(h http.Header) (time.Duration, bool) {
 	for _, v := range []struct {
 		name string
@@ -273,8 +274,8 @@ func compact(parts ...string) (out []string) {
 	return out
 }
 
-// bounded makes a vendor's words fit for a log: one line of valid UTF-8, not too
-// long, without what looks like a key.
+// bounded makes a vendor's message fit for the log: one line of valid UTF-8, at most
+// [maxDetail] bytes, without anything that looks like an API key.
 func bounded(s string) string {
 	s = strings.ToValidUTF8(s[:min(len(s), 2*maxDetail)], "\ufffd")
 	fields := strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
@@ -298,7 +299,8 @@ func bounded(s string) string {
 	return s
 }
 
-// word is bounded for an identifier: printable ASCII without spaces, or nothing.
+// word returns s if it is printable ASCII without spaces of at most limit bytes, and
+// otherwise nothing.
 func word(s string, limit int) string {
 	if len(s) > limit {
 		return ""

@@ -17,8 +17,8 @@ import (
 
 // gemini is the generateContent format of the family beta.
 //
-// Its state is the list of the reply's parts: a thought signature has to go back
-// on the very part that it came with.
+// Its state is the list of the reply's parts: a thought signature has to be sent
+// back on the part that it came with.
 type gemini struct{}
 
 func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
@@ -66,7 +66,7 @@ func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, 
 			w.open('{')
 			w.member("name", t.Name)
 			w.member("description", t.Description)
-			if strings.TrimSpace(t.Parameters) != "" { // the vendor refuses an object without members
+			if strings.TrimSpace(t.Parameters) != "" { // the vendor rejects an object without members
 				w.key("parameters")
 				if err := w.schema(t); err != nil {
 					return Request{}, err
@@ -93,8 +93,8 @@ func encodeGeminiText(w *builder, s string) {
 	w.close('}')
 }
 
-// encodeGeminiResult writes the answer to a call; it names the call's id only if
-// the vendor gave one, as data, the state of the message before, tells.
+// encodeGeminiResult writes the result of a call. It contains the call's id only if
+// the vendor sent one; data, the state of the message before, has it.
 func encodeGeminiResult(w *builder, r stoa.ToolResult, data string) {
 	name, ours := r.Name, true
 	c := jsonx.NewCursor([]byte(data))
@@ -151,8 +151,8 @@ func (gemini) DecodeError(status int, h http.Header, body []byte) *Failure {
 	return decodeError(status, h, body)
 }
 
-func (gemini) Decode(body io.Reader, route stoa.Route) iter.Seq2[stoa.Event, error] {
-	return read(body, true, func(r *reply) format { return &geminiReply{reply: r, route: route} })
+func (gemini) Decode(body io.Reader, route stoa.Route, tools bool) iter.Seq2[stoa.Event, error] {
+	return read(body, tools, true, func(r *reply) format { return &geminiReply{reply: r, route: route} })
 }
 
 // geminiReply reads one reply.
@@ -185,11 +185,11 @@ func (f *geminiReply) chunk(data []byte) error {
 				if err := f.candidate(&c); err != nil {
 					return err
 				}
-				for c.Element() { // more than one was never asked for
+				for c.Element() { // only one was requested
 				}
 			}
 		case "usageMetadata":
-			f.tell(&c)
+			f.readUsage(&c)
 		case "promptFeedback":
 			for ok := c.Object(); ok && c.Member(); {
 				if string(c.Key) == "blockReason" {
@@ -273,16 +273,16 @@ func (f *geminiReply) part(c *jsonx.Cursor) error {
 		f.keepText()
 		piece := f.join.Next(&text)
 		f.keepPart(`{"text":`, jsonx.AppendString(nil, piece), signature)
-		return f.say(piece)
+		return f.emitText(piece)
 	default:
 		piece := f.join.Next(&text)
 		f.text = append(f.text, piece...)
-		return f.say(piece)
+		return f.emitText(piece)
 	}
 	return nil
 }
 
-// keepText puts the text so far into the state, as one part.
+// keepText adds the text so far to the state, as one part.
 func (f *geminiReply) keepText() {
 	if len(f.text) > 0 {
 		f.keepPart(`{"text":`, jsonx.AppendString(nil, f.text), nil)
@@ -330,8 +330,8 @@ func readFunctionCall(c *jsonx.Cursor) (fc geminiCall) {
 	return fc
 }
 
-// call reads a functionCall. One with a name begins a call, one without goes on
-// with the call that is open; the first that does not say willContinue ends it.
+// call reads a functionCall. One with a name begins a call, one without continues
+// the open call; the first without willContinue ends it.
 func (f *geminiReply) call(c *jsonx.Cursor, signature []byte) error {
 	fc := readFunctionCall(c)
 	if fc.name != "" || f.open == nil {
@@ -361,7 +361,8 @@ func (f *geminiReply) call(c *jsonx.Cursor, signature []byte) error {
 	return f.closeCall()
 }
 
-// closeCall gives out the open call and keeps it as it will have to be sent back.
+// closeCall queues the open call for [geminiReply.callReady] and adds it to the
+// state in the form in which it has to be sent back.
 func (f *geminiReply) closeCall() error {
 	open := f.open
 	if open == nil {
@@ -388,8 +389,8 @@ func (f *geminiReply) closeCall() error {
 	return nil
 }
 
-// callReady gives out the calls of a chunk once all of it was read: the reply's
-// id, of which a call without an id of its own makes one, comes last.
+// callReady emits the calls of a chunk once all of it was read: calls without an id
+// get one from the reply's id, which comes last.
 func (f *geminiReply) callReady() error {
 	for _, call := range f.ready {
 		if call.ID == "" {
@@ -403,25 +404,25 @@ func (f *geminiReply) callReady() error {
 	return nil
 }
 
-// tell reads a usage, which replaces the one before if it counts anything.
-func (f *geminiReply) tell(c *jsonx.Cursor) {
+// readUsage reads a usage, which replaces the one before if it counts anything.
+func (f *geminiReply) readUsage(c *jsonx.Cursor) {
 	u := counts{bad: f.usage.bad}
 	var prompt, tools, candidates int64
 	for ok := c.Object(); ok && c.Member(); {
-		told := false
+		counted := false
 		switch string(c.Key) {
 		case "promptTokenCount":
-			told = u.read(c, &prompt)
+			counted = u.read(c, &prompt)
 		case "toolUsePromptTokenCount":
-			told = u.read(c, &tools)
+			counted = u.read(c, &tools)
 		case "cachedContentTokenCount":
-			told = u.read(c, &u.CachedTokens)
+			counted = u.read(c, &u.CachedTokens)
 		case "thoughtsTokenCount":
-			told = u.read(c, &u.ReasoningTokens)
+			counted = u.read(c, &u.ReasoningTokens)
 		case "candidatesTokenCount":
-			told = u.read(c, &candidates)
+			counted = u.read(c, &candidates)
 		}
-		u.known = u.known || told
+		u.known = u.known || counted
 	}
 	u.InputTokens = prompt + tools
 	u.OutputTokens = candidates + u.ReasoningTokens
@@ -447,9 +448,9 @@ func (f *geminiReply) whole(data []byte) error {
 	return nil
 }
 
-// end ends the reply: the format has no terminator, so what counts is that a
-// reason was given. Reasons that are not known fail like OTHER, since all that
-// this vendor gives beside the first ones mean that something went wrong.
+// end ends the reply. The format has no terminator, so a finishReason makes it
+// complete. Unknown reasons fail like OTHER: all of this vendor's reasons but the
+// first ones mean that something went wrong.
 func (f *geminiReply) end() error {
 	var stop stoa.Stop
 	switch f.stop {

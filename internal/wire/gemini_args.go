@@ -7,8 +7,8 @@ import (
 	"stoa/internal/jsonx"
 )
 
-// An argument is a value of a function call whose arguments come in pieces:
-// paths, each with a value or with more of a text.
+// An argument is a value of a function call whose arguments come in pieces: each is
+// a path with a value, or with more of a string.
 type argument struct {
 	kind byte // '{', '[', '"', or '0' for a literal
 	keys []string
@@ -16,10 +16,10 @@ type argument struct {
 	text []byte
 }
 
-// maxArgumentDepth is how deep a path may go.
+// maxArgumentDepth is the number of steps that a path may have.
 const maxArgumentDepth = 32
 
-// add takes a list of partialArgs in.
+// add adds a list of partialArgs.
 func (g *geminiCall) add(list []byte) error {
 	c := jsonx.NewCursor(list)
 	if len(list) == 0 {
@@ -52,7 +52,7 @@ func (g *geminiCall) add(list []byte) error {
 		}
 		leaf := g.tree.at(path)
 		if leaf == nil {
-			return broken("a path of an argument that cannot be followed")
+			return broken("an invalid path of an argument")
 		}
 		if text == nil {
 			continue
@@ -65,7 +65,8 @@ func (g *geminiCall) add(list []byte) error {
 	return nil
 }
 
-// at finds or makes the value at a path such as $.place.names[0] or $['a b'].
+// at returns the value at a path such as $.place.names[0] or $['a b'] and creates it
+// if needed. It returns nil for an invalid path.
 func (a *argument) at(path string) *argument {
 	rest, ok := strings.CutPrefix(path, "$")
 	if !ok {
@@ -133,7 +134,7 @@ func (a *argument) element(index int) *argument {
 		*a = argument{kind: '['}
 	}
 	switch {
-	case index > len(a.kids): // elements come in order; a gap could be as wide as it likes
+	case index > len(a.kids): // elements come in order; a gap could have any width
 		return nil
 	case index == len(a.kids):
 		a.kids = append(a.kids, &argument{kind: '0'})

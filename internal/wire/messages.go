@@ -13,8 +13,8 @@ import (
 
 // messages is the Messages format of the family alpha.
 //
-// Its state is the content of the assistant's message, block by block, as it has
-// to be sent back: thinking keeps its signature and its place.
+// Its state is the content of the assistant's message, block by block, in the form
+// in which it has to be sent back: thinking with its signature, in its place.
 type messages struct{}
 
 func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
@@ -25,10 +25,10 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 		w.member("system", s)
 	}
 	w.key("messages").open('[')
-	list := turns(visible(call), route, shape{alternate: true, listState: true})
+	list := turns(withoutBlank(call), route, shape{alternate: true, listState: true})
 	for i, t := range list {
 		if i == len(list)-1 && t.role == stoa.RoleAssistant {
-			t.text = strings.TrimRight(t.text, " \t\r\n") // the vendor refuses white space before its own words
+			t.text = strings.TrimRight(t.text, " \t\r\n") // the vendor rejects a prefill that ends with white space
 		}
 		w.open('{')
 		w.member("role", string(t.role))
@@ -80,8 +80,9 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	return Request{Path: "/v1/messages", Header: h, Body: w.b}, nil
 }
 
-// visible empties texts of white space alone, which the vendor refuses.
-func visible(call stoa.Call) stoa.Call {
+// withoutBlank returns the call with empty texts in place of those that are only
+// white space, which the vendor rejects.
+func withoutBlank(call stoa.Call) stoa.Call {
 	list := call.Messages
 	for i, m := range call.Messages {
 		if m.Text == "" || strings.TrimSpace(m.Text) != "" {
@@ -137,8 +138,8 @@ func (messages) DecodeError(status int, h http.Header, body []byte) *Failure {
 	return decodeError(status, h, body)
 }
 
-func (messages) Decode(body io.Reader, route stoa.Route) iter.Seq2[stoa.Event, error] {
-	return read(body, false, func(r *reply) format { return &messagesReply{reply: r, route: route} })
+func (messages) Decode(body io.Reader, route stoa.Route, tools bool) iter.Seq2[stoa.Event, error] {
+	return read(body, tools, false, func(r *reply) format { return &messagesReply{reply: r, route: route} })
 }
 
 // messagesReply reads one reply.
@@ -192,7 +193,7 @@ func (f *messagesReply) event(ev sse.Event) error {
 		return broken("an event that is no JSON")
 	}
 	if failed && kind == nil {
-		kind = []byte("error") // as some proxies say it
+		kind = []byte("error") // some proxies omit the type
 	}
 	switch string(kind) {
 	case "content_block_delta":
@@ -212,7 +213,7 @@ func (f *messagesReply) event(ev sse.Event) error {
 		m := jsonx.NewCursor(message)
 		for ok := m.Object(); ok && m.Member(); {
 			if string(m.Key) == "usage" {
-				f.tell(m.Raw(), false)
+				f.readUsage(m.Raw(), false)
 			}
 		}
 	case "message_delta":
@@ -224,7 +225,7 @@ func (f *messagesReply) event(ev sse.Event) error {
 				}
 			}
 		}
-		f.tell(usage, true)
+		f.readUsage(usage, true)
 	case "message_stop":
 		if err := f.closeBlock(); err != nil {
 			return err
@@ -236,8 +237,8 @@ func (f *messagesReply) event(ev sse.Event) error {
 	return nil
 }
 
-// delta reads the change of a block. Which member holds it depends on the type,
-// which comes first; where it does not, the member is read again.
+// delta reads the change of a block. The type, which usually comes first, selects
+// the member that holds it; if it comes later, the member is read a second time.
 func (f *messagesReply) delta(c *jsonx.Cursor) error {
 	var kind []byte
 	var later jsonx.Cursor
@@ -269,7 +270,7 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 		}
 		text := f.join.Next(c)
 		b.body = append(b.body, text...)
-		return f.say(text)
+		return f.emitText(text)
 	case "thinking_delta":
 		if string(c.Key) == "thinking" {
 			b.body, _ = c.AppendPiece(b.body)
@@ -290,7 +291,7 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 	return nil
 }
 
-// openBlock reads the first state of a block, or all of it in a whole reply.
+// openBlock reads the start of a block; in a whole reply, all of it.
 func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
 	b := &f.block
 	*b = messagesBlock{body: b.body[:0], signature: b.signature[:0]}
@@ -334,7 +335,7 @@ func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
 	return nil
 }
 
-// closeBlock adds the block to the state, and gives out a call.
+// closeBlock adds the block to the state, and emits it if it is a tool call.
 func (f *messagesReply) closeBlock() error {
 	b := &f.block
 	kind := b.kind
@@ -348,7 +349,7 @@ func (f *messagesReply) closeBlock() error {
 			f.keepBlock(w.b)
 		}
 	case "thinking":
-		if len(b.signature) > 0 { // the vendor refuses thinking that it did not sign
+		if len(b.signature) > 0 { // the vendor rejects thinking that it did not sign
 			f.keep = true
 			w := builder{[]byte(`{"type":"thinking","thinking":`)}
 			w.b = append(jsonx.AppendString(w.b, body), `,"signature":`...)
@@ -380,12 +381,12 @@ func (f *messagesReply) keepBlock(raw []byte) {
 	f.state = append(append(f.state, ','), raw...)
 }
 
-// tell reads a usage; last is the one that counts the finished output.
-func (f *messagesReply) tell(usage []byte, last bool) {
+// readUsage reads a usage; last marks the one that counts the finished output.
+func (f *messagesReply) readUsage(usage []byte, last bool) {
 	before := f.usage
 	c := jsonx.NewCursor(usage)
 	u := &f.usage
-	// The input comes in three parts; what is not told again stays as it was.
+	// The input comes in three parts; what is not reported again stays as it was.
 	fresh := u.InputTokens - u.CachedTokens - u.CacheWriteTokens
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
@@ -413,8 +414,8 @@ func (f *messagesReply) tell(usage []byte, last bool) {
 	}
 }
 
-// done ends the reply. A reason that is not known does not spoil a reply that
-// its vendor calls complete.
+// done ends the reply. A reply that the vendor ended with an unknown reason is
+// complete.
 func (f *messagesReply) done() error {
 	var stop stoa.Stop
 	switch f.stop {
@@ -461,7 +462,7 @@ func (f *messagesReply) whole(data []byte) error {
 	case failed:
 		return streamError(data)
 	}
-	f.tell(usage, true)
+	f.readUsage(usage, true)
 	c = jsonx.NewCursor(content)
 	for ok := c.Array(); ok && c.Element(); {
 		raw := c.Raw()
@@ -479,8 +480,8 @@ func (f *messagesReply) whole(data []byte) error {
 // end is reached by a stream without message_stop.
 func (f *messagesReply) end() error { return truncated() }
 
-// isObject reports whether data can be an event of a format whose events are JSON
-// objects; anything else between them is noise.
+// isObject reports whether data begins like an event of a format whose events are
+// JSON objects; other events are ignored.
 func isObject(data []byte) bool {
 	c := jsonx.NewCursor(data)
 	return c.Kind() == '{'

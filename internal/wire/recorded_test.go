@@ -13,9 +13,9 @@ import (
 	"stoa/internal/stoa"
 )
 
-// TestRecordedRepliesDecode reads what vendors really sent, from the folder that
-// STOA_VENDOR_STREAMS names, and compares it with a second, naive reading.
-func TestRecordedRepliesDecode(t *testing.T) {
+// TestRecordedReplies decodes recorded vendor replies from the folder in
+// STOA_VENDOR_STREAMS and compares the result with a second, naive decoder.
+func TestRecordedReplies(t *testing.T) {
 	dir := os.Getenv("STOA_VENDOR_STREAMS")
 	if dir == "" {
 		t.Skip("STOA_VENDOR_STREAMS is not set: no recorded replies to read")
@@ -42,7 +42,7 @@ func TestRecordedRepliesDecode(t *testing.T) {
 			t.Run(wire+"/"+name, func(t *testing.T) { recordedWhole(t, route, raw) })
 			continue
 		}
-		// A recording may hold the replies of several calls one after another.
+		// A recording may contain the replies of several calls.
 		for i, chunks := range recordedReplies(wire, raw) {
 			t.Run(wire+"/"+name+"/"+string(rune('a'+i)), func(t *testing.T) { recordedStream(t, route, chunks) })
 		}
@@ -80,10 +80,10 @@ func recordedStream(t *testing.T, route stoa.Route, chunks []string) {
 	if route.Wire == "chat" {
 		body = append(body, "data: [DONE]\n\n"...)
 	}
-	got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(body), route))
+	got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(body), route, true))
 	want.check(t, got)
 	if got.complete() {
-		neverLooksComplete(t, route.Wire, route, body, got, max(1, len(body)/1500))
+		checkCuts(t, route.Wire, route, body, got, max(1, len(body)/1500))
 	}
 }
 
@@ -96,19 +96,19 @@ func recordedWhole(t *testing.T, route stoa.Route, raw []byte) {
 		f := codecs[route.Wire].DecodeError(400, nil, raw)
 		checkFailure(t, f, string(raw))
 		t.Log(showFailure(f))
-		if got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(raw), route)); got.err == nil {
+		if got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(raw), route, true)); got.err == nil {
 			t.Error("an error body became a reply")
 		}
 		return
 	}
 	want := naive{}
 	want.read(route.Wire, v)
-	got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(raw), route))
+	got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(raw), route, true))
 	want.check(t, got)
-	neverLooksComplete(t, route.Wire, route, raw, got, max(1, len(raw)/1500))
+	checkCuts(t, route.Wire, route, raw, got, max(1, len(raw)/1500))
 }
 
-// naive is a reading of a reply by plain maps, which shares nothing with the codecs.
+// naive decodes a reply with plain maps; it shares no code with the codecs.
 type naive struct {
 	text   string
 	calls  []string
@@ -117,7 +117,7 @@ type naive struct {
 	failed bool
 }
 
-// dig follows keys and indexes; what is not there is nil.
+// dig follows keys and indexes; it returns nil if one is absent.
 func dig(v any, path ...any) any {
 	for _, p := range path {
 		switch p := p.(type) {

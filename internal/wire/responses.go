@@ -12,8 +12,8 @@ import (
 
 // responses is the Responses format of the family gamma.
 //
-// Its state is the list of output items as they came, reasoning with its
-// encrypted content among them, to be put back into the input in their order.
+// Its state is the list of output items as they came, including reasoning with its
+// encrypted content, to be put back into the input in their order.
 type responses struct{}
 
 func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
@@ -103,7 +103,7 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	return Request{Path: "/responses", Header: bearer(apiKey), Body: w.b}, nil
 }
 
-// inner is the content of a JSON array, without its brackets.
+// inner returns the content of a JSON array without its brackets.
 func inner(array string) string {
 	if len(array) < 2 {
 		return ""
@@ -115,16 +115,16 @@ func (responses) DecodeError(status int, h http.Header, body []byte) *Failure {
 	return decodeError(status, h, body)
 }
 
-func (responses) Decode(body io.Reader, route stoa.Route) iter.Seq2[stoa.Event, error] {
-	return read(body, false, func(r *reply) format { return &responsesReply{reply: r, route: route} })
+func (responses) Decode(body io.Reader, route stoa.Route, tools bool) iter.Seq2[stoa.Event, error] {
+	return read(body, tools, false, func(r *reply) format { return &responsesReply{reply: r, route: route} })
 }
 
 // responsesReply reads one reply.
 type responsesReply struct {
 	*reply
-	route stoa.Route
-	items int // output items that came complete
-	spoke int // bytes of text that came as deltas since the last complete item
+	route  stoa.Route
+	items  int // complete output items received
+	deltas int // bytes of text received as deltas since the last complete item
 }
 
 func (f *responsesReply) event(ev sse.Event) error {
@@ -160,7 +160,7 @@ func (f *responsesReply) event(ev sse.Event) error {
 		return broken("an event that is no JSON")
 	}
 	if failed && kind == nil {
-		kind = []byte("error") // as some proxies say it
+		kind = []byte("error") // some proxies omit the type
 	}
 	switch string(kind) {
 	case "response.output_item.done":
@@ -182,23 +182,23 @@ func (f *responsesReply) delta(kind string, c *jsonx.Cursor) error {
 	switch kind {
 	case "response.output_text.delta", "response.refusal.delta":
 		text := f.join.Next(c)
-		f.spoke += len(text)
-		return f.say(text)
+		f.deltas += len(text)
+		return f.emitText(text)
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta", "response.reasoning.delta":
 		f.thought(len(c.Name()))
 	}
 	return nil
 }
 
-// item reads a complete output item. Text that came with it alone, and not as
-// deltas before, is given out now.
+// item reads a complete output item. Its text is emitted now if it did not come as
+// deltas before.
 func (f *responsesReply) item(raw []byte) error {
 	if len(raw) == 0 {
 		return nil
 	}
 	f.items++
-	spoke := f.spoke
-	f.spoke = 0
+	deltas := f.deltas
+	f.deltas = 0
 	c := jsonx.NewCursor(raw)
 	var kind string
 	var call stoa.ToolCall
@@ -223,7 +223,7 @@ func (f *responsesReply) item(raw []byte) error {
 	switch kind {
 	case "message":
 		f.keepItem(raw)
-		if spoke > 0 {
+		if deltas > 0 {
 			return nil
 		}
 		c := jsonx.NewCursor(content)
@@ -237,7 +237,7 @@ func (f *responsesReply) item(raw []byte) error {
 			}
 		}
 	case "reasoning":
-		if encrypted { // what is not encrypted in it is stored nowhere and would not be found
+		if encrypted { // without encrypted content the vendor could not find it again: nothing is stored there
 			f.keep = true
 			f.keepItem(raw)
 		}
@@ -255,8 +255,8 @@ func (f *responsesReply) keepItem(raw []byte) {
 	f.state = append(append(f.state, ','), raw...)
 }
 
-// terminal reads the finished response: from an event of that kind, or as the
-// whole reply. complaint is where its error would be told.
+// terminal reads the finished response, from the last event or as the whole reply.
+// complaint is the JSON that holds its error, if it failed.
 func (f *responsesReply) terminal(response, complaint []byte) error {
 	c := jsonx.NewCursor(response)
 	var status, reason string
@@ -288,7 +288,7 @@ func (f *responsesReply) terminal(response, complaint []byte) error {
 	case "completed":
 		stop = stoa.StopEnd
 	case "incomplete":
-		// What is not withheld was cut, whatever the limit is called.
+		// What was not filtered was cut, whatever the limit is called.
 		if stop = stoa.StopLength; reason == "content_filter" {
 			stop = stoa.StopContentFilter
 		}
@@ -297,7 +297,7 @@ func (f *responsesReply) terminal(response, complaint []byte) error {
 	default:
 		return broken("a response that ends as " + bounded(status))
 	}
-	f.tell(usage)
+	f.readUsage(usage)
 	if f.items == 0 {
 		c := jsonx.NewCursor(output)
 		for ok := c.Array(); ok && c.Element(); {
@@ -314,7 +314,7 @@ func (f *responsesReply) terminal(response, complaint []byte) error {
 	return f.finish(stop, f.route, state)
 }
 
-func (f *responsesReply) tell(usage []byte) {
+func (f *responsesReply) readUsage(usage []byte) {
 	c := jsonx.NewCursor(usage)
 	u := &f.usage
 	in, out := false, false

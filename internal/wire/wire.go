@@ -1,9 +1,9 @@
 // Package wire translates between the neutral [stoa.Call] and [stoa.Event] and
-// the formats that vendors speak: bytes in, bytes out.
+// the vendors' formats. It is pure: bytes in, bytes out.
 //
-// It never opens a socket, reads a clock, logs, or sees a configuration. Every
-// vendor format is one file with one [Codec]; start with [Codec], then read any
-// of them beside its fixtures in testdata.
+// It never opens a socket, reads a clock, logs, or sees the configuration. Every
+// format is one file with one [Codec]; start with [Codec], then read one of them
+// together with its fixtures in testdata.
 package wire
 
 import (
@@ -15,38 +15,39 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A Codec is all that a vendor's format has to supply.
+// A Codec implements one vendor's format.
 type Codec interface {
-	// Encode writes the streaming request for a call. It fails with a
-	// [stoa.Error] only when the call cannot be said in this format.
+	// Encode builds the streaming request for a call. It fails with a
+	// [stoa.Error] only when the call cannot be expressed in this format.
 	Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error)
 	// Decode reads a successful reply, streamed or whole, and yields its events.
 	// The last is Finished, or an error (a [*Failure]): a reply that ends without
-	// its format's own end is an error, never quietly complete. State carries the
-	// route's wire and model.
-	Decode(body io.Reader, route stoa.Route) iter.Seq2[stoa.Event, error]
-	// DecodeError reads a reply whose status is not 2xx.
+	// its format's end is an error, never complete. tools reports whether the call
+	// offered tools; without any, a tool call in the reply is an error. State
+	// has the route's wire and model.
+	Decode(body io.Reader, route stoa.Route, tools bool) iter.Seq2[stoa.Event, error]
+	// DecodeError reads a reply whose status is not 2xx. body may be cut.
 	DecodeError(status int, header http.Header, body []byte) *Failure
 }
 
-// A Request is what has to be sent: Path is added to the provider's base URL
-// (it may carry a query), the method is always POST.
+// A Request is a request to send with POST. Path is appended to the provider's base
+// URL and may contain a query.
 type Request struct {
 	Path   string
 	Header http.Header
 	Body   []byte
 }
 
-// A Failure is how an upstream call failed: what the caller may be told, and
-// what the house should do about it.
+// A Failure is how an upstream call failed: what the caller may see, and what
+// Stoa should do about it.
 type Failure struct {
 	Err        *stoa.Error   // for the caller: never a vendor's own text, key or model name
 	Retry      bool          // the same route may work in a moment
 	Caller     bool          // the caller's input is at fault: no other route will help
-	Ours       bool          // our credentials or our bill: somebody must be told
+	Ours       bool          // our credentials, our account or our configuration: logged as an alarm
 	RetryAfter time.Duration // what the vendor asked for; 0: nothing
 	Status     int           // the HTTP status; 0 inside a stream
-	Detail     string        // the vendor's words, bounded, for the log
+	Detail     string        // the vendor's message, bounded, for the log
 	RequestID  string        // the vendor's id of the call, for the log
 }
 
@@ -57,10 +58,10 @@ func (f *Failure) Error() string {
 	return f.Err.Error()
 }
 
-// Unwrap gives what the caller may be told.
+// Unwrap returns the error for the caller.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// codecs are the formats by the name that configurations use.
+// codecs are the formats by their names in configurations.
 var codecs = map[string]Codec{
 	"messages":  messages{},
 	"gemini":    gemini{},
@@ -68,7 +69,7 @@ var codecs = map[string]Codec{
 	"chat":      chat{},
 }
 
-// For gives the codec of a wire.
+// For returns the codec of a wire.
 func For(wire string) (Codec, bool) {
 	c, ok := codecs[wire]
 	return c, ok
