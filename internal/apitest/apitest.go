@@ -4,7 +4,7 @@
 // It is for tests alone. The house is real: SQLite in a directory of the test's
 // own, HTTP over a socket, the sandbox for a vendor. Start with [Start], then
 // [House.Client]; [Recorder] knows what of the contract was exercised, and
-// [Fuzz] asks what nobody thought of.
+// [Fuzzer] sends requests made from the contract.
 package apitest
 
 import (

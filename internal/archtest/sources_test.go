@@ -115,6 +115,16 @@ func codeLines(text string) (n int) {
 	return n
 }
 
+// read returns the text of one file of the repository.
+func read(t *testing.T, p string) string {
+	t.Helper()
+	text, err := fs.ReadFile(root, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // at returns the position of a node as file:line:column.
 func (s source) at(n ast.Node) string { return fmt.Sprint(s.fset.Position(n.Pos())) }
 
