@@ -54,7 +54,7 @@ func (m *model) free(account string) stoa.Credits {
 
 func (m *model) drop(i int) { m.holds = append(m.holds[:i], m.holds[i+1:]...) }
 
-// TestTheLedgerDoesWhatTheModelSays runs random grants, holds, settles,
+// TestLedgerMatchesItsModel runs random grants, holds, settles,
 // releases, repeats and crashes against a ledger over a real store and against
 // the model, and compares all there is after each step.
 func TestLedgerMatchesItsModel(t *testing.T) {

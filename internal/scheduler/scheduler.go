@@ -259,8 +259,21 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 	return n, began, err
 }
 
-// fillRoom starts runs that wait for room, for each account as many as there is
-// room for.
+// fillRoom starts runs that wait for capacity, for each account as many as its
+// queue has capacity for.
+//
+// The scheduler fills an account's queue to nine tenths; further runs are recorded
+// as queued with waitingFor capacity and get their sessions, oldest first, as the
+// queue drains. Otherwise ten thousand tasks of nine o'clock would be refused or
+// fail in the queue, and would lock the account's callers out meanwhile. A run that
+// waits counts as one that has not ended, so a task under the overlap policy skip
+// never has more than one in line; under the others a hundred may wait. Runs that
+// are made up for (run_all) wait for each other even under skip: all but the first
+// would be skipped as overlapping otherwise.
+//
+// Skipping such runs was rejected, since the credits are there and the work is
+// wanted; so was a limit of their own, since two queues of one account starve each
+// other. It would be wrong if delaySeconds grew from day to day.
 func (s *Scheduler) fillRoom(ctx context.Context, now time.Time) (int, error) {
 	var accounts []string
 	err := s.store.Read(ctx, func(tx *store.Tx) (err error) {

@@ -167,6 +167,14 @@ func (c *transition) skip(r stoa.TaskRun, reason string) {
 
 // writeSkips writes a row for each skipped instant; older ones beyond a bound,
 // or all where many more follow, share rows.
+//
+// After a week away a task of every minute has 10,080 skipped instants, and
+// there may be ten thousand tasks; so the newest thousand of an absence have a
+// row each, and older neighbours that were skipped for the same reason, with
+// no run between them, share one row with the first, the last and their
+// number. The counters count instants, so the sum over the history is exact.
+// Only counting would prove nothing of a single instant. It would be wrong if
+// somebody needed the instants within a shared row.
 func (c *transition) writeSkips(last bool) error {
 	rows := c.skips
 	if whole := max(0, len(rows)-maxSkipRows); whole > 0 || !last {

@@ -79,6 +79,13 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 
 // TurnLimits returns the lowest of each limit that is set, and the configured
 // one where none is.
+//
+// The service, the agent and the session can each limit a turn's steps, time
+// and credits; the lowest counts, and is stored with the session when it
+// starts, like the agent's version. If the session's limit replaced the
+// agent's, whoever may start sessions could spend what the agent's owner did
+// not allow. It would be wrong if people raised an agent's limit to help
+// sessions that had started before.
 func (s *Sessions) TurnLimits(all ...stoa.TurnLimits) stoa.TurnLimits {
 	l := stoa.TurnLimits{Timeout: s.limits.TurnTime, MaxSteps: s.limits.Steps}
 	for _, o := range all {
