@@ -1,12 +1,11 @@
-// Package auth authenticates callers: it creates API keys and the tokens of
-// embeds, stores their hashes, and resolves an Authorization header to a
-// [stoa.Caller] or an [Embedded].
+// Package auth authenticates callers: it creates API keys, stores their hashes,
+// and resolves an Authorization header to a [stoa.Caller]. The tokens of embeds
+// belong to package embed.
 //
 // It never logs or stores a secret, never repeats one in an error, and knows
 // nothing about credits. Start with [Keys.Verify]; manage.go has the operations
 // of the key endpoints, secret.go the format of a key, cache.go the cache of
-// keys; embed.go has tickets, tokens and caps of embeds, origin.go the origins
-// that may show them.
+// verified keys.
 package auth
 
 import (
