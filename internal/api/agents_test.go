@@ -17,7 +17,7 @@ import (
 )
 
 // newCustomer makes an account and gives a client with its key.
-func newCustomer(t *testing.T, h *apitest.House) *apitest.Client {
+func newCustomer(t *testing.T, h *apitest.Service) *apitest.Client {
 	t.Helper()
 	var made contract.AccountWithKey
 	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": "Acme", "grantMicro": 100_000_000}).JSON(&made)

@@ -26,17 +26,17 @@ import (
 
 // A driveHouse is a house with an agent, and the path of its drive.
 type driveHouse struct {
-	*apitest.House
+	*apitest.Service
 	*apitest.Client
 	drive string
 }
 
 func startDrive(t *testing.T, limits drive.Limits) driveHouse {
 	h := start(t, apitest.Config{Drive: limits})
-	return driveHouse{House: h, Client: h.Client(t), drive: "/api/v1/api-agents/" + newAgent(t, h, h.Account.ID) + "/drive"}
+	return driveHouse{Service: h, Client: h.Client(t), drive: "/api/v1/api-agents/" + newAgent(t, h, h.Account.ID) + "/drive"}
 }
 
-func newAgent(t *testing.T, h *apitest.House, accountID string) (id string) {
+func newAgent(t *testing.T, h *apitest.Service, accountID string) (id string) {
 	t.Helper()
 	err := h.Store.Write(context.Background(), func(tx *store.Tx) error {
 		ctx := context.Background()
@@ -150,7 +150,7 @@ func TestAnothersAgentIsNoAgent(t *testing.T) {
 	h := startDrive(t, drive.Limits{})
 	var other contract.AccountWithKey
 	h.Want(201, "POST", "/api/v1/accounts", m{"name": "Other"}).JSON(&other)
-	theirs := newAgent(t, h.House, other.ID)
+	theirs := newAgent(t, h.Service, other.ID)
 	var bodies []string
 	for _, id := range []string{theirs, stoa.NewID("agt"), "x", "..%2f..%2fx"} {
 		d := "/api/v1/api-agents/" + id + "/drive"
@@ -217,11 +217,11 @@ func TestRawContent(t *testing.T) {
 	h.With("If-None-Match", "*").WantError(stoa.CodePrecondition, "PUT", h.at("/files/content", "path", "a.bin"), "x")
 
 	// Without a length, the limit is found while reading.
-	req, err := http.NewRequest("PUT", h.House.URL+h.at("/files/content", "path", "large"), io.LimitReader(endless{}, 3<<20))
+	req, err := http.NewRequest("PUT", h.Service.URL+h.at("/files/content", "path", "large"), io.LimitReader(endless{}, 3<<20))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+h.House.Key)
+	req.Header.Set("Authorization", "Bearer "+h.Service.Key)
 	if res, err := http.DefaultClient.Do(req); err == nil { // the server may hang up on who goes on sending
 		if res.StatusCode != 413 {
 			t.Errorf("answered %d", res.StatusCode)
@@ -438,11 +438,11 @@ func TestAFullDriveSaysSo(t *testing.T) {
 func TestALargeFileInJSONCostsLittleMemory(t *testing.T) {
 	h := startDrive(t, drive.Limits{})
 	body := `{"path":"a.bin","mimeType":"application/octet-stream","encoding":"base64","content":"` + base64.StdEncoding.EncodeToString(make([]byte, 10<<20)) + `"}`
-	req, err := http.NewRequest("PUT", h.House.URL+h.at("/files"), strings.NewReader(body))
+	req, err := http.NewRequest("PUT", h.Service.URL+h.at("/files"), strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+h.House.Key)
+	req.Header.Set("Authorization", "Bearer "+h.Service.Key)
 	req.Header.Set("Content-Type", "application/json")
 	var before, after runtime.MemStats
 	runtime.GC()

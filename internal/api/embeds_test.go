@@ -341,7 +341,7 @@ func TestOriginsAreChecked(t *testing.T) {
 	}
 }
 
-func preflight(t *testing.T, h *apitest.House, path, origin string) *http.Response {
+func preflight(t *testing.T, h *apitest.Service, path, origin string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "OPTIONS", h.URL+path, nil)
 	if err != nil {
@@ -428,7 +428,7 @@ func (p pointed) Get() (string, error) {
 }
 
 // customer is a client of another account.
-func customer(t *testing.T, h *apitest.House) *apitest.Client {
+func customer(t *testing.T, h *apitest.Service) *apitest.Client {
 	t.Helper()
 	var made contract.AccountWithKey
 	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": "Other"}).JSON(&made)

@@ -16,7 +16,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-func start(t *testing.T, cfg apitest.Config) *apitest.House {
+func start(t *testing.T, cfg apitest.Config) *apitest.Service {
 	cfg.Recorder = &recorder
 	return apitest.Start(t, cfg)
 }
@@ -173,7 +173,7 @@ func TestAContentTypeMayCarryACharsetOrBeAbsent(t *testing.T) {
 }
 
 func TestUnknownPathsAndMethodsAnswerInJSON(t *testing.T) {
-	h := start(t, apitest.Config{})
+	h := start(t, apitest.Config{Server: func(s *api.Server) { s.Web = nil }}) // the pages have their own tests
 	tests := []struct {
 		method, path string
 		want         stoa.Code

@@ -26,7 +26,7 @@ type body = map[string]any
 
 // vendors starts a fake vendor and a house that is served by it: a family by a
 // wire.
-func vendors(t *testing.T, cfg apitest.Config) (*apitest.House, *fakeup.Server) {
+func vendors(t *testing.T, cfg apitest.Config) (*apitest.Service, *fakeup.Server) {
 	t.Helper()
 	f := fakeup.Start(t)
 	cfg.Families = map[string][]stoa.Route{}
@@ -38,7 +38,7 @@ func vendors(t *testing.T, cfg apitest.Config) (*apitest.House, *fakeup.Server) 
 }
 
 // receipt is the one receipt of a house that made one call.
-func receipt(t *testing.T, h *apitest.House) store.Receipt {
+func receipt(t *testing.T, h *apitest.Service) store.Receipt {
 	t.Helper()
 	all := receipts(t, h)
 	if len(all) != 1 {
@@ -47,7 +47,7 @@ func receipt(t *testing.T, h *apitest.House) store.Receipt {
 	return all[0]
 }
 
-func receipts(t *testing.T, h *apitest.House) (all []store.Receipt) {
+func receipts(t *testing.T, h *apitest.Service) (all []store.Receipt) {
 	t.Helper()
 	err := h.Store.Read(t.Context(), func(tx *store.Tx) (err error) {
 		all, _, err = tx.Receipts(t.Context(), h.Account.ID, store.ReceiptFilter{}, store.Page{Limit: 100})
@@ -60,7 +60,7 @@ func receipts(t *testing.T, h *apitest.House) (all []store.Receipt) {
 }
 
 // quiet is the balance once nothing is held any more.
-func quiet(t *testing.T, h *apitest.House) stoa.Balance {
+func quiet(t *testing.T, h *apitest.Service) stoa.Balance {
 	t.Helper()
 	b, err := h.Ledger.Balance(t.Context(), h.Account.ID)
 	if err != nil {
@@ -277,7 +277,7 @@ func TestUsageThatCannotBeIsCountedHere(t *testing.T) {
 
 // hangUp makes a call and leaves after the first delta, or at once where the
 // call is not streamed.
-func hangUp(t *testing.T, h *apitest.House, f *fakeup.Server, header, input string, stream bool) {
+func hangUp(t *testing.T, h *apitest.Service, f *fakeup.Server, header, input string, stream bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -36,7 +36,7 @@ func (a author) follow(t *testing.T, path string, after int64, query ...string) 
 	return open(t, a.h, a.Key, path, after, query...)
 }
 
-func open(t *testing.T, h *apitest.House, key, path string, after int64, query ...string) *logStream {
+func open(t *testing.T, h *apitest.Service, key, path string, after int64, query ...string) *logStream {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), "GET", h.URL+path+"/events?"+strings.Join(query, "&"), nil)
 	if err != nil {

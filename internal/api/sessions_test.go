@@ -19,12 +19,12 @@ import (
 // An author works with one agent through the API.
 type author struct {
 	*apitest.Client
-	h     *apitest.House
+	h     *apitest.Service
 	agent string // path
 }
 
 // newAuthor makes an agent in the account's default space.
-func newAuthor(t *testing.T, h *apitest.House, c *apitest.Client, more map[string]any) author {
+func newAuthor(t *testing.T, h *apitest.Service, c *apitest.Client, more map[string]any) author {
 	t.Helper()
 	var me contract.User
 	c.Want(200, "GET", "/api/v1/users/me", nil).JSON(&me)

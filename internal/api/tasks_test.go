@@ -33,7 +33,13 @@ func (c *setClock) add(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.at
 func atNoon(t *testing.T, cfg apitest.Config) (author, *setClock) {
 	t.Helper()
 	clock := &setClock{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	cfg.Schedules.Now = clock.now
+	more := cfg.Schedules
+	cfg.Schedules = func(c *scheduler.Config) {
+		c.Now = clock.now
+		if more != nil {
+			more(c)
+		}
+	}
 	cfg.Idle = true
 	h := start(t, cfg)
 	return newAuthor(t, h, h.Client(t), nil), clock
@@ -183,7 +189,7 @@ func TestATaskIsPausedAndRunByHand(t *testing.T) {
 	poor.WantError(stoa.CodeQuota, "POST", path+"/run", nil)
 }
 
-func poorCustomer(t *testing.T, h *apitest.House) string {
+func poorCustomer(t *testing.T, h *apitest.Service) string {
 	t.Helper()
 	var made contract.AccountWithKey
 	h.Client(t).Want(201, "POST", "/api/v1/accounts", object{"name": "Poor"}).JSON(&made)
@@ -269,7 +275,7 @@ func TestWhatIsWrongWithAScheduleIsNamed(t *testing.T) {
 }
 
 func TestTasksAreListed(t *testing.T) {
-	a, clock := atNoon(t, apitest.Config{Schedules: scheduler.Config{PerAgent: 5}})
+	a, clock := atNoon(t, apitest.Config{Schedules: func(c *scheduler.Config) { c.PerAgent = 5 }})
 	var made []string
 	for range 5 {
 		task, _ := newTask(t, a, object{"schedule": object{"type": "interval", "everySeconds": 60}})
@@ -333,7 +339,7 @@ func TestTasksAreListed(t *testing.T) {
 
 // TestAFullDiskIsToldToSchedulesToo fills the store and then tries every write.
 func TestAFullDiskIsToldToSchedulesToo(t *testing.T) {
-	a, clock := atNoon(t, apitest.Config{Schedules: scheduler.Config{PerAgent: 1000}})
+	a, clock := atNoon(t, apitest.Config{Schedules: func(c *scheduler.Config) { c.PerAgent = 1000 }})
 	long := strings.Repeat("x", 2000)
 	minutely := object{"schedule": object{"type": "interval", "everySeconds": 60}}
 	var paths []string

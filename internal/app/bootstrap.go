@@ -9,13 +9,13 @@ import (
 
 // bootstrap gives an empty store its owner and first key, and tells the operator
 // what is running.
-func (h *house) bootstrap(ctx context.Context, address string) error {
-	cfg := h.opts.Config
-	_, _, secret, created, err := h.keys.Bootstrap(ctx, string(cfg.BootstrapKey), cfg.FirstGrant, "pro")
+func (s *Service) bootstrap(ctx context.Context, opts Options, address string) error {
+	cfg := s.config
+	_, _, secret, created, err := s.Keys.Bootstrap(ctx, string(cfg.BootstrapKey), cfg.FirstGrant, "pro")
 	if err != nil {
 		return err
 	}
-	out := h.opts.Out
+	out := opts.Out
 	if out == nil {
 		out = io.Discard
 	}
@@ -25,9 +25,9 @@ func (h *house) bootstrap(ctx context.Context, address string) error {
 		place = "PostgreSQL"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Stoa %s is listening on %s\n\n", h.opts.Version, base)
+	fmt.Fprintf(&b, "Stoa %s is listening on %s\n\n", opts.Version, base)
 	fmt.Fprintf(&b, "  data     %s\n", place)
-	for _, line := range h.catalog.Load().Serving() {
+	for _, line := range s.catalog.Load().Serving() {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	for _, w := range cfg.Warnings {

@@ -23,8 +23,8 @@ func newCatalog(cfg config.Config) (*catalog.Catalog, error) {
 }
 
 // planList is every plan in a stable order.
-func (h *house) planList() []stoa.Plan {
-	plans := *h.plans.Load()
+func (s *Service) planList() []stoa.Plan {
+	plans := *s.plans.Load()
 	var out []stoa.Plan
 	for _, id := range slices.Sorted(maps.Keys(plans)) {
 		out = append(out, plans[id])

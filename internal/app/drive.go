@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
+	"stoa/internal/config"
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
@@ -14,10 +16,9 @@ import (
 const driveSweep = 10 * time.Minute
 
 // openDrives opens the agents' files, which have a database file of their own.
-func (h *house) openDrives(ctx context.Context) (*drive.Drives, error) {
-	cfg := h.opts.Config
+func openDrives(ctx context.Context, cfg config.Config, log *slog.Logger) (*drive.Drives, error) {
 	return drive.Open(ctx, db.Config{
-		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability), Logger: h.log,
+		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability), Logger: log,
 	}, drive.Limits{
 		MaxPath: int(cfg.Limits.DrivePath), MaxSegment: int(cfg.Limits.DriveSegment),
 		MaxFileBytes: int64(cfg.Limits.File), MaxBytes: int64(cfg.Limits.Drive), MaxFiles: int64(cfg.Limits.DriveFiles),
@@ -25,14 +26,14 @@ func (h *house) openDrives(ctx context.Context) (*drive.Drives, error) {
 }
 
 // sweepDrives runs until ctx ends.
-func (h *house) sweepDrives(ctx context.Context) error {
-	return h.drives.Run(ctx, driveSweep, h.agentsExist, func(err error) { h.log.Error("the sweep of the drives failed; it is tried again later", "error", err) })
+func (s *Service) sweepDrives(ctx context.Context) error {
+	return s.Drives.Run(ctx, driveSweep, s.agentsExist, func(err error) { s.log.Error("the sweep of the drives failed; it is tried again later", "error", err) })
 }
 
 // agentsExist tells the drives, which know no agents, whose agents are there.
-func (h *house) agentsExist(ctx context.Context, owners []drive.Owner) ([]bool, error) {
+func (s *Service) agentsExist(ctx context.Context, owners []drive.Owner) ([]bool, error) {
 	there := make([]bool, len(owners))
-	err := h.store.Read(ctx, func(tx *store.Tx) error {
+	err := s.Store.Read(ctx, func(tx *store.Tx) error {
 		for i, o := range owners {
 			_, err := tx.Agent(ctx, o.AccountID, o.AgentID)
 			if err != nil && stoa.CodeOf(err) != stoa.CodeAgentNotFound {

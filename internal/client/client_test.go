@@ -19,7 +19,7 @@ import (
 	"stoa/internal/contract"
 )
 
-func newClient(t *testing.T) (*client.Client, *apitest.House) {
+func newClient(t *testing.T) (*client.Client, *apitest.Service) {
 	h := apitest.Start(t, apitest.Config{})
 	c, err := client.New(h.URL+"/api/v1/", h.Key)
 	if err != nil {

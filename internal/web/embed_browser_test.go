@@ -9,28 +9,20 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
-	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
-	"stoa/internal/web"
 )
 
-// A stage is a house with an agent whose chat is shown in pages.
+// A stage is a service with an agent whose chat is shown in pages.
 type stage struct {
-	h     *apitest.House
+	h     *apitest.Service
 	c     *apitest.Client
 	agent string // path
 }
 
 func newStage(t *testing.T) stage {
 	t.Helper()
-	h := apitest.Start(t, apitest.Config{Server: func(s *api.Server) {
-		site, err := web.New(web.Config{Embeds: s.EmbedPage})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Web = site.Handler()
-	}})
+	h := apitest.Start(t, apitest.Config{})
 	st := stage{h: h, c: h.Client(t)}
 	var me contract.User
 	st.c.Want(200, "GET", "/api/v1/users/me", nil).JSON(&me)

@@ -1,4 +1,4 @@
-package app
+package retention
 
 import (
 	"context"
@@ -16,16 +16,16 @@ import (
 
 const day = 24 * time.Hour
 
-func TestTheSettingsKnowTheShortestRetention(t *testing.T) {
+func TestSettingsAndStoreAgreeOnTheShortest(t *testing.T) {
 	if config.MinReceipts != store.OldestPurge {
 		t.Errorf("the settings allow %v, the store %v", config.MinReceipts, store.OldestPurge)
 	}
 }
 
-func TestTheJanitorRemovesWhatIsPastItsTimeAndTheBooksBalance(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+func TestExpiredRowsGoAndTheBooksBalance(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		ctx := context.Background()
-		st := home.Open()
+		st := db.Open()
 		ledger := billing.New(st, billing.Config{})
 		const old, fresh, price = 3*purgeBatch + 7, 5, 10
 		var accounts []stoa.Account
@@ -95,10 +95,10 @@ func TestTheJanitorRemovesWhatIsPastItsTimeAndTheBooksBalance(t *testing.T) {
 		})
 
 		keep := config.Retention{}
-		j := &janitor{store: st, retention: func() config.Retention { return keep }, log: slog.New(slog.DiscardHandler), every: time.Hour, pause: time.Microsecond}
+		p := &Purger{store: st, keep: func() config.Retention { return keep }, log: slog.New(slog.DiscardHandler), every: time.Hour, pause: time.Microsecond}
 		sweep := func() {
 			t.Helper()
-			if err := j.sweep(ctx); err != nil {
+			if err := p.sweep(ctx); err != nil {
 				t.Fatal(err)
 			}
 			diffs, err := ledger.Verify(ctx)
@@ -163,16 +163,16 @@ func TestTheJanitorRemovesWhatIsPastItsTimeAndTheBooksBalance(t *testing.T) {
 	})
 }
 
-func TestTheJanitorEndsWithItsContext(t *testing.T) {
+func TestRunEndsWithItsContext(t *testing.T) {
 	st := storetest.New(t).Open()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	swept := make(chan struct{}, 16)
-	j := &janitor{
+	p := &Purger{
 		store: st, log: slog.New(slog.DiscardHandler), every: time.Millisecond,
-		retention: func() config.Retention { swept <- struct{}{}; return config.Retention{} },
+		keep: func() config.Retention { swept <- struct{}{}; return config.Retention{} },
 	}
-	go func() { ended <- j.run(ctx) }()
+	go func() { ended <- p.Run(ctx) }()
 	<-swept
 	<-swept // again, after a while
 	stop()

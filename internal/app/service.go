@@ -1,0 +1,192 @@
+package app
+
+import (
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"stoa/internal/agent"
+	"stoa/internal/api"
+	"stoa/internal/auth"
+	"stoa/internal/billing"
+	"stoa/internal/catalog"
+	"stoa/internal/config"
+	"stoa/internal/drive"
+	"stoa/internal/gateway"
+	"stoa/internal/retention"
+	"stoa/internal/scheduler"
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/upstream"
+	"stoa/internal/web"
+)
+
+// Parts are what a service is built from. Config, Catalog, Store and Drives are
+// required.
+type Parts struct {
+	Config  config.Config // as read, with its defaults
+	Catalog *catalog.Catalog
+	Store   *store.Store
+	Drives  *drive.Drives
+
+	Providers []stoa.Provider      // whom the routes of the catalog lead to; none: only the sandbox
+	Plans     map[string]stoa.Plan // nil: those of Config
+	Address   string               // of the listener, for links where Config has no public URL
+	Version   string
+	Commit    string
+	Logger    *slog.Logger // nil: none
+
+	// What tests change before the parts are built: Pool stands in for the calls to
+	// providers, the functions change settings that Config does not have.
+	Pool      gateway.Pool
+	Sessions  func(*session.Config)
+	Worker    func(*agent.Config)
+	Scheduler func(*scheduler.Config)
+	API       func(*api.Server)
+}
+
+// A Service is all parts of Stoa, wired. Nothing runs yet: [Run] does that for
+// the program, and tests run the parts that they need.
+type Service struct {
+	Store     *store.Store
+	Drives    *drive.Drives
+	Ledger    *billing.Ledger
+	Keys      *auth.Keys
+	Gateway   *gateway.Gateway
+	Sessions  *session.Sessions
+	Worker    *agent.Worker
+	Scheduler *scheduler.Scheduler
+	Retention *retention.Purger
+	API       *api.Server
+
+	config  config.Config // as it was at the start
+	log     *slog.Logger
+	pool    *upstream.Pool
+	catalog atomic.Pointer[catalog.Catalog]
+	plans   atomic.Pointer[map[string]stoa.Plan]
+	limited atomic.Bool // the plans' limits are enforced
+	keep    atomic.Pointer[config.Retention]
+}
+
+// multiNode says whether several processes may serve one database. Today one
+// does: [store.Open] holds an exclusive lock on it and [store.Store.Lost] ends
+// the process that has lost it. The parts for more are complete and tested
+// (agent.Config.Shared: leases with heartbeats and taking over from peers;
+// scheduler.Config.Shared: reading the tasks of peers; session.FollowPeers:
+// events that peers write), and this constant switches them on for PostgreSQL.
+const multiNode = false
+
+// New wires a service. It starts no goroutine.
+func New(p Parts) (*Service, error) {
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.DiscardHandler)
+	}
+	if p.Plans == nil {
+		p.Plans = p.Config.AccountPlans()
+	}
+	s := &Service{Store: p.Store, Drives: p.Drives, config: p.Config, log: p.Logger}
+	s.catalog.Store(p.Catalog)
+	s.plans.Store(&p.Plans)
+	s.limited.Store(p.Config.RateLimited())
+	s.keep.Store(&p.Config.Retention)
+
+	s.Ledger = billing.New(s.Store, billing.Config{Logger: s.log})
+	s.Keys = auth.New(s.Store, s.plan)
+	s.pool = upstream.New(upstream.Config{Providers: p.Providers, Logger: s.log, Version: p.Version})
+	s.Gateway = &gateway.Gateway{Catalog: &s.catalog, Ledger: s.Ledger, Pool: s.pool, Logger: s.log}
+	if p.Pool != nil {
+		s.Gateway.Pool = p.Pool
+	}
+	s.buildSessions(p)
+	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() }, s.log)
+	return s, s.buildAPI(p)
+}
+
+// buildSessions creates what keeps, runs and schedules sessions.
+func (s *Service) buildSessions(p Parts) {
+	l := p.Config.Limits
+	shared := multiNode && p.Config.Database != ""
+	sessions := session.Config{
+		Store: s.Store, Logger: s.log,
+		Limits: session.Limits{
+			Queued: l.QueuedSessions, QueueTime: l.QueueWait, QueuedMessages: l.QueuedMessages,
+			Steps: l.TurnSteps, TurnTime: l.TurnTime, InputTime: l.InputWait, MessageChars: l.MessageCharacters,
+		},
+	}
+	adjust(p.Sessions, &sessions)
+	s.Sessions = session.New(sessions)
+	worker := agent.Config{Sessions: s.Sessions, Gateway: s.Gateway, Drives: s.Drives, Plans: s.plan, Shared: shared, Logger: s.log}
+	adjust(p.Worker, &worker)
+	s.Worker = agent.New(worker)
+	tasks := scheduler.Config{Sessions: s.Sessions, Shared: shared, PerAgent: l.SchedulesPerAgent, Interval: l.ScheduleInterval, Logger: s.log}
+	adjust(p.Scheduler, &tasks)
+	s.Scheduler = scheduler.New(tasks)
+}
+
+// buildAPI creates the pages and the handlers.
+func (s *Service) buildAPI(p Parts) error {
+	site, err := web.New(web.Config{
+		Version: p.Version,
+		Embeds:  func(r *http.Request, id string) ([]string, string, bool, error) { return s.API.EmbedPage(r, id) },
+	})
+	if err != nil {
+		return err
+	}
+	s.API = &api.Server{
+		Keys: s.Keys, Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Limits: p.Config.Limits,
+		Ledger: s.Ledger, Store: s.Store, Drives: s.Drives, Catalog: &s.catalog,
+		Plans: s.planList, Version: p.Version, Commit: p.Commit,
+		PublicURL: p.Config.BaseURL(p.Address), MaxBody: int64(p.Config.Limits.Body),
+		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
+		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats,
+	}
+	adjust(p.API, s.API)
+	return nil
+}
+
+func adjust[T any](change func(*T), settings *T) {
+	if change != nil {
+		change(settings)
+	}
+}
+
+// reload takes over a configuration that was read again. What is not built per
+// call (address, data, database) stays as it was; a call keeps what it began
+// with. A configuration with an error changes nothing.
+func (s *Service) reload(read func() (config.Config, error)) {
+	if read == nil {
+		return
+	}
+	cfg, err := read()
+	if err == nil {
+		var cat *catalog.Catalog
+		if cat, err = newCatalog(cfg); err == nil {
+			s.take(cfg, cat)
+			return
+		}
+	}
+	s.log.Error("the configuration was not read again; the old one goes on", "error", err)
+}
+
+func (s *Service) take(cfg config.Config, cat *catalog.Catalog) {
+	s.pool.Update(cfg.Upstreams())
+	s.catalog.Store(cat)
+	s.plans.Store(new(cfg.AccountPlans()))
+	s.limited.Store(cfg.RateLimited())
+	s.keep.Store(&cfg.Retention)
+	s.Keys.Forget() // callers carry their plan
+	for _, w := range cfg.Warnings {
+		s.log.Warn("the configuration may not be what was meant", "warning", w)
+	}
+	s.log.Info("configuration read again")
+}
+
+// plan returns the plan with that id. An account on a plan that is no longer
+// configured has the rights of none.
+func (s *Service) plan(id string) stoa.Plan {
+	if p, ok := (*s.plans.Load())[id]; ok {
+		return p
+	}
+	return stoa.Plan{ID: id, Name: id}
+}

@@ -1,0 +1,145 @@
+// Package retention removes what is kept for a time only: stored replies of
+// idempotency keys, and, where the operator set a time, receipts and the events
+// of sessions.
+//
+// The books balance before and after: what receipts came to is kept as totals.
+// What belonged to something that was deleted its own package removes (drive the
+// files, session the rows of an agent), since only that knows when nothing uses
+// it any more. Start at [Purger.Run].
+package retention
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"stoa/internal/config"
+	"stoa/internal/store"
+)
+
+const (
+	purgeEvery = time.Hour
+	purgeBatch = 200                   // rows in one transaction, so that no charge waits long for its commit
+	purgePause = 20 * time.Millisecond // between two transactions
+	purgePage  = 100                   // accounts or sessions that are read at once
+)
+
+// A Purger removes what is past its retention, at the start and every hour.
+type Purger struct {
+	store *store.Store
+	keep  func() config.Retention
+	log   *slog.Logger
+	every time.Duration
+	pause time.Duration
+}
+
+// New returns a purger. keep is asked before each pass.
+func New(st *store.Store, keep func() config.Retention, log *slog.Logger) *Purger {
+	return &Purger{store: st, keep: keep, log: log, every: purgeEvery, pause: purgePause}
+}
+
+// Run purges until ctx ends. What fails is tried again an hour later.
+func (p *Purger) Run(ctx context.Context) error {
+	again := time.NewTicker(p.every)
+	defer again.Stop()
+	for {
+		if err := p.sweep(ctx); err != nil && ctx.Err() == nil {
+			p.log.Error("what is past its retention could not be removed; it will be tried again", "error", err)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// sweep removes all that is past its time now.
+func (p *Purger) sweep(ctx context.Context) error {
+	keep, now := p.keep(), time.Now()
+	replies, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeReplies(ctx, purgeBatch) })
+	if err != nil {
+		return fmt.Errorf("replies: %w", err)
+	}
+	var receipts, events int64
+	if keep.Receipts > 0 {
+		before := now.Add(-keep.Receipts)
+		receipts, err = p.each(ctx,
+			func(tx *store.Tx, after string) ([]string, error) {
+				return tx.AccountsWithReceipts(ctx, before, after, purgePage)
+			},
+			func(tx *store.Tx, account string) (int64, error) {
+				return tx.PurgeReceipts(ctx, account, before, purgeBatch)
+			})
+		if err != nil {
+			return fmt.Errorf("receipts: %w", err)
+		}
+	}
+	if keep.Events > 0 {
+		before := now.Add(-keep.Events)
+		events, err = p.each(ctx,
+			func(tx *store.Tx, after string) ([]string, error) {
+				return tx.SessionsWithEvents(ctx, before, after, purgePage)
+			},
+			func(tx *store.Tx, session string) (int64, error) {
+				return tx.PurgeEvents(ctx, session, before, purgeBatch)
+			})
+		if err != nil {
+			return fmt.Errorf("events: %w", err)
+		}
+	}
+	if replies+receipts+events > 0 {
+		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "events", events)
+	}
+	return nil
+}
+
+// each drains every owner that list gives, page by page.
+func (p *Purger) each(ctx context.Context, list func(tx *store.Tx, after string) ([]string, error), purge func(tx *store.Tx, id string) (int64, error)) (total int64, err error) {
+	after := ""
+	for {
+		var ids []string
+		err := p.store.Read(ctx, func(tx *store.Tx) (err error) {
+			ids, err = list(tx, after)
+			return err
+		})
+		if err != nil {
+			return total, err
+		}
+		for _, id := range ids {
+			n, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return purge(tx, id) })
+			if total += n; err != nil {
+				return total, err
+			}
+			after = id
+		}
+		if len(ids) < purgePage {
+			return total, nil
+		}
+	}
+}
+
+// drain runs a purge in small transactions until it finds nothing more.
+func (p *Purger) drain(ctx context.Context, purge func(tx *store.Tx) (int64, error)) (total int64, err error) {
+	for {
+		var n int64
+		err := p.store.Write(ctx, func(tx *store.Tx) (err error) {
+			n, err = purge(tx)
+			return err
+		})
+		if err != nil {
+			return total, err
+		}
+		if total += n; n < purgeBatch {
+			return total, nil
+		}
+		rest := time.NewTimer(p.pause)
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			rest.Stop()
+			return total, ctx.Err()
+		}
+	}
+}
