@@ -6,6 +6,74 @@
 // It reads no HTTP requests and writes no replies; package api does. What a
 // message does to the chat's session is up to package session. Start at
 // [Embeds.CreateURL], [Embeds.Authenticate] and [Embeds.Say].
+//
+// # Chats
+//
+// A token is for one chat, and the chat has an id as soon as the embed is
+// created. The embed reserves the session's id; the session begins, under that
+// id, in the transaction of the first message. Until then a visitor sees an
+// empty chat whose status is completed, and its owner sees no session. A
+// reserved id is used once: a chat whose session was deleted does not come
+// back. A session without a turn was rejected, since every reader of sessions
+// would have to know of it, and every page that is opened and closed would
+// leave an empty one in its owner's list. It would be wrong if owners often
+// looked for a session that they have the id of and found none.
+//
+// # Tokens
+//
+// Each request with a token reads its row, the embed, the agent and the
+// account: one read transaction, no cache, and a stream repeats that every 700
+// ms. So revocation, the agent's switch, its deletion and the account's
+// suspension take effect on any node without messages between them. Keys are
+// cached for a second, but a leaked token is in a visitor's hands and whoever
+// revokes it watches. A refresh creates another token and leaves the old one
+// until it expires, within minutes, so that a page whose refresh got lost is
+// not cut off. Signed tokens without rows were rejected, since they cannot be
+// revoked at once. It would be wrong if reads of tokens showed up beside those
+// of sessions.
+//
+// # Caps
+//
+// Messages, answers and retries count alike, against the embed's minute, its
+// total, and what an agent takes from all its visitors: an agent that asks
+// makes its visitor answer, and free answers would be a way around every cap.
+// The minute is exact: the times of the last minute are in the embed's row,
+// which the counting transaction locks. A request that fails for another
+// reason is not counted. The cap on credits is a cap of the session: each step
+// may take what is left, so that the last answer is cut and the cap holds; it
+// stays with the session until another embed sets its own. It would be wrong
+// if chats often ended in the middle of a question.
+//
+// # Origins
+//
+// The token of an embed session belongs to pages of its owner's, that of a
+// link to Stoa's own page in a frame. The first needs an Origin that is
+// listed; a request without one is refused, though a program could forge it:
+// what is kept out is a token that was copied into another page. The second
+// must come from Stoa's own origin (the public URL, never the Host header) or
+// carry none, and Sec-Fetch-Site, where a browser sends it, must say the same.
+// A wildcard means what it means in frame-ancestors: hosts below, however
+// deep; * and origins without TLS, other than this machine's, are refused. A
+// preflight has no token: it is answered from the chat's embeds in force, and
+// for /embed/refresh, which names no chat, from all of them, since the request
+// itself is checked. Refused origins are recorded for the owner, sixty a
+// minute and twenty names for each embed, so that refusing does not cost more
+// than allowing.
+//
+// # The chat page
+//
+// A page in a frame cannot know which page is around it, and a message to * is
+// readable by any. So the page around sends the first message. If its origin
+// is one of the embed's, the chat keeps that origin and exchanges messages
+// with no other; frame-ancestors has kept other pages out already, this is a
+// second check. The chat sends states and sizes, never text. The ticket is in
+// the URL's fragment, is removed from the address before anything else
+// happens, and works once; the token is in sessionStorage, so that a reload
+// goes on and a closed tab forgets. No cookie, no inline script; Markdown
+// becomes elements through a short list of harmless ones, without images. A
+// token in the query (logs, Referer), cookies (third-party rules) and messages
+// with the chat's text were rejected. Browsers that give frames no
+// sessionStorage need another link after a reload.
 package embed
 
 import (
