@@ -9,7 +9,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Bounds of what an order may ask for; what is larger is lowered to them.
+// Maxima of what an order may ask for; larger values are lowered to them.
 const (
 	MaxTokens = 200_000          // of "tokens:"
 	MaxThink  = 1 << 20          // bytes of "think:"
@@ -18,66 +18,63 @@ const (
 	maxCalls  = 32               // of "call:" in one message
 )
 
-// Orders are what a prompt tells the sandbox to do. The zero value orders
-// nothing.
+// Orders are what a prompt orders the sandbox to do. The zero value has none.
 type Orders struct {
-	Say    string        // the reply, word for word; see HasSay
-	HasSay bool          // "say:" was there, perhaps with nothing behind it
-	Repeat bool          // say the rest of the message; with Ask or Calls: ask or call again after every result
-	Empty  bool          // no text at all
-	Tokens int           // so many words
-	Think  int           // so many bytes of thinking before the text
+	Say    string        // the reply, verbatim; see HasSay
+	HasSay bool          // "say:" was ordered, perhaps with an empty text
+	Repeat bool          // reply with the rest of the message; with Ask or Calls: ask or call again after every result
+	Empty  bool          // no text
+	Tokens int           // words of the reply
+	Think  int           // bytes of thinking before the text
 	Slow   time.Duration // before each delta but the first
-	Wait   time.Duration // before anything
+	Wait   time.Duration // before the first event
 
-	Fail      int       // fail with this status; 0: do not
-	FailAfter int       // so many deltas come first; 0: none
-	Cut       int       // break off after so many deltas; see HasCut
-	HasCut    bool      // "cut:" was there
-	Stop      stoa.Stop // how the reply ends; empty: as it is
-	Usage     string    // what is told of the usage: none, huge or negative; empty: the truth
+	Fail      int       // fail with this HTTP status; 0: do not
+	FailAfter int       // deltas before the failure
+	Cut       int       // deltas before the stream breaks off; see HasCut
+	HasCut    bool      // "cut:" was ordered
+	Stop      stoa.Stop // the reply's stop reason; empty: the real one
+	Usage     string    // the reported usage: none, huge or negative; empty: the real one
 
 	Ask     string          // question to the user, through the tool ask_user
 	Options []string        // its choices; nil: none
 	Calls   []stoa.ToolCall // tools to call, in order; IDs are empty
 }
 
-// None reports whether nothing was ordered that decides what the reply says.
+// None reports whether no order determines the reply's content.
 func (o Orders) None() bool {
 	return !o.HasSay && !o.Repeat && !o.Empty && o.Tokens == 0 && o.Ask == "" && len(o.Calls) == 0
 }
 
-// ParseOrders reads the orders in a message, each at the start of a line of its
-// own, and gives the text that is left without them. What is not exactly an
-// order, its argument included, is text. The orders:
+// ParseOrders parses the orders in a message, each at the start of a line of its
+// own, and returns the text without them. A line that is not exactly an order with
+// a valid argument is text. The orders:
 //
-//	say: TEXT              the reply; the lines below belong to it, to the end
-//	repeat                 the reply is the rest of the message; beside ask or call: do it again after every result
+//	say: TEXT              the reply; it continues to the end of the message
+//	repeat                 the reply is the rest of the message; with ask or call: again after every result
 //	empty                  a reply without text
 //	tokens: N              a reply of N words
 //	think: N               N bytes of thinking before the text
 //	slow: 50ms             a pause before each delta after the first
-//	wait: 2s               a pause before anything comes
+//	wait: 2s               a pause before the first event
 //	fail: 529              fail with that status (400 to 599) before the first delta
 //	fail: 529 after 3      fail after three deltas
 //	cut: N                 the stream breaks off after N deltas, without an end
 //	stop: length           the reply ends with that reason: length or content_filter
-//	usage: none            no usage is told, or one that cannot be: huge, negative
-//	ask: QUESTION | A | B  ask the user, with choices if any are given
+//	usage: none            no usage is reported, or an impossible one: huge, negative
+//	ask: QUESTION | A | B  ask the user, with choices if there are any
 //	call: TOOL {JSON}      call a tool that was offered; may occur several times
 //
 // Orders count at the start of a line of the last user message with text. Tool
 // results that came after it mean that its tool orders are done: the sandbox
-// then reports what the tools returned (or obeys say:). A repeat beside call:
-// or ask: does it again after every result, which is how a limit on steps is
-// tried. A line that is not exactly an order is text. Pauses and lengths have
-// upper bounds.
+// then replies with what the tools returned (or with say:). A repeat with call:
+// or ask: does it again after every result, which tests a limit on steps. Pauses
+// and lengths have upper bounds.
 //
 // Orders in instructions do not count: an agent's instructions are its
-// owner's, and a reply that differs for a reason outside the message confuses
-// its reader. Nothing is remembered between calls, since the model endpoint
-// has no state. If people met orders by accident they would need a mark in
-// front.
+// owner's, and a reply that depends on something outside the message confuses
+// its reader. There is no state between calls, since the model endpoint has
+// none. If people met orders by accident, orders would need a prefix.
 func ParseOrders(text string) (orders Orders, rest string) {
 	var left []string
 	for text != "" {
@@ -97,7 +94,7 @@ func ParseOrders(text string) (orders Orders, rest string) {
 	return orders, strings.TrimSpace(strings.Join(left, "\n"))
 }
 
-// take obeys one line and reports whether it was an order.
+// take parses one line and reports whether it is an order.
 func (o *Orders) take(word, argument string, colon bool) bool {
 	if !colon {
 		switch strings.TrimRight(word, " \r") {
@@ -162,7 +159,7 @@ func (o *Orders) take(word, argument string, colon bool) bool {
 	return true
 }
 
-// count reads a whole number; what is above the bound is lowered to it.
+// count parses a whole number and lowers it to the bound.
 func count(to *int, s string, least, most int) bool {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < least {
@@ -172,7 +169,7 @@ func count(to *int, s string, least, most int) bool {
 	return true
 }
 
-// pause reads a duration; what is above the bound is lowered to it.
+// pause parses a duration and lowers it to the bound.
 func pause(to *time.Duration, s string, most time.Duration) bool {
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {

@@ -11,7 +11,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-func TestOrdersStandAtTheStartOfALine(t *testing.T) {
+func TestOrdersBeginALine(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
 		want       Orders
@@ -65,8 +65,8 @@ func FuzzOrdersStayInTheirBounds(f *testing.F) {
 	})
 }
 
-// TestThePageShowsOrdersThatWork reads each order of the page as it stands there.
-func TestThePageShowsOrdersThatWork(t *testing.T) {
+// TestDocumentedOrdersWork parses each order of docs/sandbox.md.
+func TestDocumentedOrdersWork(t *testing.T) {
 	page, err := os.ReadFile("../../docs/sandbox.md")
 	if err != nil {
 		t.Fatal(err)

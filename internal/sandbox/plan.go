@@ -9,22 +9,22 @@ import (
 	"stoa/internal/stoa"
 )
 
-// The tools of an agent that the sandbox uses of its own accord.
+// The tools of an agent that the sandbox calls without an order.
 const (
 	toolSearch = "drive_search"
 	toolAsk    = "ask_user"
 )
 
-// turn is what the sandbox understands of a call.
+// A turn is what the sandbox reads of a call.
 type turn struct {
 	call    stoa.Call
 	orders  Orders
 	rest    string            // the last user message without its orders
 	earlier int               // user messages before it
-	results []stoa.ToolResult // what tools answered since it
+	results []stoa.ToolResult // the tool results after it
 }
 
-// read finds the last message a user wrote and what tools answered since.
+// read returns the last message of the user and the tool results after it.
 func read(call stoa.Call) turn {
 	t := turn{call: call}
 	last := ""
@@ -45,7 +45,7 @@ func read(call stoa.Call) turn {
 	return t
 }
 
-// plan is what a reply consists of: text, then calls of tools.
+// A plan is a reply: text, then tool calls.
 type plan struct {
 	text  string
 	calls []stoa.ToolCall
@@ -56,8 +56,8 @@ func (t turn) offered(name string) bool {
 	return slices.ContainsFunc(t.call.Tools, func(tool stoa.Tool) bool { return tool.Name == name })
 }
 
-// toolCall makes a call whose identifier is the same whenever this turn is
-// played again, and differs from the earlier ones of the conversation.
+// toolCall returns a call whose id is the same whenever this turn is repeated, and
+// differs from the earlier ones of the conversation.
 func (t turn) toolCall(n int, name, arguments string) stoa.ToolCall {
 	return stoa.ToolCall{ID: fmt.Sprintf("call_%d_%d", len(t.call.Messages), n), Name: name, Arguments: arguments}
 }
@@ -90,7 +90,7 @@ func (t turn) plan(opts Options) plan {
 	return plan{text: t.introduce(opts)}
 }
 
-// toolPlan is the plan to call tools, if orders or a drive ask for it.
+// toolPlan returns a plan to call tools, if orders or a drive require it.
 func (t turn) toolPlan() (plan, bool) {
 	o := t.orders
 	var p plan
@@ -119,8 +119,8 @@ func (t turn) toolPlan() (plan, bool) {
 	return plan{}, false
 }
 
-// introduce is the reply to a message without orders: who speaks, what was
-// heard, and what to do for a real model.
+// introduce returns the reply to a message without orders: that this is the sandbox,
+// what the message was, and how to configure a real model.
 func (t turn) introduce(opts Options) string {
 	var b strings.Builder
 	b.WriteString("This reply comes from the built-in sandbox of Stoa, not from a vendor's model")
@@ -142,5 +142,5 @@ func (t turn) introduce(opts Options) string {
 	return b.String()
 }
 
-// quote writes a text as a JSON string.
+// quote returns a text as a JSON string.
 func quote(s string) string { return string(jsonx.AppendString(nil, s)) }

@@ -11,14 +11,14 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Bounds of what the sandbox quotes.
+// Limits of what the sandbox quotes.
 const (
 	maxPassages = 5
 	maxQuote    = 500 // characters of one passage
 	maxQuery    = 200 // bytes of a search
 )
 
-// keywords makes a search of a message: its words without punctuation.
+// keywords returns a search query for a message: its words without punctuation.
 func keywords(text string) string {
 	var b strings.Builder
 	for _, word := range strings.FieldsFunc(clip(text, 16*maxQuery), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
@@ -33,8 +33,8 @@ func keywords(text string) string {
 	return b.String()
 }
 
-// report is the reply to what tools answered: passages of files with their
-// names, the user's own answer, or the text as it came.
+// report returns the reply to tool results: passages of files with their names, the
+// user's answer, or the text of the result.
 func (t turn) report() string {
 	var paragraphs []string
 	for _, r := range t.results {
@@ -72,7 +72,7 @@ func (t turn) reportOne(r stoa.ToolResult) string {
 	return b.String()
 }
 
-// passage is a place in a file that a search found.
+// A passage is a place in a file that a search found.
 type passage struct {
 	path, lines, text string
 }
@@ -84,8 +84,8 @@ func (p passage) name() string {
 	return p.path + " (lines " + p.lines + ")"
 }
 
-// passages finds, in whatever shape a search answers, the objects that name a
-// path. A result that is no JSON is one passage of its own.
+// passages returns the objects with a path in a search result of any shape. A result
+// that is not JSON is one passage.
 func passages(content string) []passage {
 	content = strings.TrimSpace(content)
 	var v any
@@ -120,7 +120,7 @@ func collect(v any, found *[]passage) {
 	}
 }
 
-// lineRange reads the lines of a passage: "3-7" or numbers of their own.
+// lineRange returns the lines of a passage, from "3-7" or from separate numbers.
 func lineRange(v map[string]any) string {
 	if s := firstString(v, "lines"); s != "" {
 		return s
@@ -144,7 +144,7 @@ func firstString(v map[string]any, names ...string) string {
 	return ""
 }
 
-// answer takes the user's words out of the result of ask_user.
+// answer returns the user's text in the result of ask_user.
 func answer(content string) string {
 	var v any
 	if jsonx.Lenient([]byte(content), &v) == nil {

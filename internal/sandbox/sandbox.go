@@ -1,12 +1,11 @@
-// Package sandbox is the built-in model, for a house without vendors: it turns
-// a call into the events of a streamed reply, in this process, with no network
-// and no chance involved. The same call always gives the same reply.
+// Package sandbox is the built-in model, for installations without a provider: it
+// turns a call into the events of a streamed reply, in this process. It is
+// deterministic: the same call always has the same reply.
 //
-// It says that it is no vendor's model, obeys orders written into the prompt
-// (see [ParseOrders]) so that every path can be tried offline, and plays an
-// agent's tool loop: it searches the drive, quotes what it found, asks. It
-// never claims to know anything, opens no socket and reads no file. Start at
-// [Reply].
+// A reply states that it comes from the sandbox. It follows orders in the prompt
+// (see [ParseOrders]), so that every path can be tested offline, and runs an agent's
+// tool loop: it searches the drive, quotes passages, asks the user. It opens no
+// socket and reads no file. Start at [Reply].
 package sandbox
 
 import (
@@ -21,30 +20,30 @@ import (
 	"stoa/internal/stoa"
 )
 
-// Options are what the surroundings tell the sandbox. The zero value works.
+// Options configure a reply. The zero value works.
 type Options struct {
 	Model string // the identifier it stands in for; empty: not mentioned
 }
 
-// A Failure is a failure that was ordered, as a vendor would have failed. Its
-// members mean what those of an upstream failure mean.
+// A Failure is a failure ordered by a prompt. Its members mean what those of
+// wire.Failure mean.
 type Failure struct {
 	Status     int           // HTTP-like; 0: the stream broke off
 	Err        *stoa.Error   // for the caller
 	Retry      bool          // the same route may work in a moment
 	Caller     bool          // the caller's input is at fault
-	Ours       bool          // credentials or bill of the house
-	RetryAfter time.Duration // 0: not told
+	Ours       bool          // our credentials or our account
+	RetryAfter time.Duration // 0: none
 }
 
 func (f *Failure) Error() string {
 	return fmt.Sprintf("sandbox failed as ordered (status %d): %v", f.Status, f.Err)
 }
 
-// Unwrap gives what the caller may be told.
+// Unwrap returns the error for the caller.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// failure describes a status as the codecs of real vendors do.
+// failure returns the failure for a status, as the vendors' codecs do.
 func failure(status int) *Failure {
 	f := &Failure{Status: status}
 	switch {
@@ -74,7 +73,7 @@ func failure(status int) *Failure {
 }
 
 // Reply streams the sandbox's reply to a call: Thinking, Delta and Called
-// events, then one Finished. Like a codec it never gives Started. Its errors
+// events, then one Finished. Like a codec it never yields Started. Its errors
 // are a [*Failure], or the context's.
 //
 // A word with the space before it is one delta and counts as one output token;
@@ -89,7 +88,7 @@ func Reply(ctx context.Context, call stoa.Call, opts Options) iter.Seq2[stoa.Eve
 	}
 }
 
-// reply is one reply on its way out.
+// A reply is one reply being yielded.
 type reply struct {
 	ctx    context.Context
 	yield  func(stoa.Event, error) bool
@@ -99,7 +98,7 @@ type reply struct {
 	deltas int
 }
 
-// run plays a plan. Every step reports whether to go on.
+// run yields a plan. Every step reports whether to continue.
 func (r *reply) run(p plan) {
 	o := r.turn.orders
 	if !r.pause(o.Wait) || !r.fault() || !r.think(o.Think) {
@@ -116,8 +115,8 @@ func (r *reply) run(p plan) {
 		}
 		r.deltas++
 		r.usage.OutputTokens++
-		// Everything is there at once unless a pause was ordered; a flush now
-		// and then keeps the writer's buffer small.
+		// Everything is available at once unless a pause was ordered; a flush
+		// now and then keeps the writer's buffer small.
 		if !r.send(stoa.Event{Kind: stoa.Delta, Text: piece, More: o.Slow == 0 && r.deltas%64 != 0}) || !r.fault() {
 			return
 		}
@@ -140,7 +139,7 @@ func (r *reply) run(p plan) {
 	r.finish(stop)
 }
 
-// finish ends the reply, with the usage that was ordered or the true one.
+// finish ends the reply, with the usage that was ordered or the real one.
 func (r *reply) finish(stop stoa.Stop) {
 	ev := stoa.Event{Kind: stoa.Finished, Stop: stop, Usage: r.usage, HasUsage: true}
 	switch r.turn.orders.Usage {
@@ -157,7 +156,7 @@ func (r *reply) finish(stop stoa.Stop) {
 // full reports whether the limit on output tokens is reached.
 func (r *reply) full() bool { return r.limit > 0 && r.usage.OutputTokens >= r.limit }
 
-// think gives so many bytes of thinking, in pieces, as far as the limit allows.
+// think yields n bytes of thinking, in pieces, as far as the limit allows.
 func (r *reply) think(bytes int) bool {
 	const piece = 256
 	for left := bytes; left > 0; left -= piece {
@@ -178,7 +177,7 @@ func (r *reply) think(bytes int) bool {
 	return true
 }
 
-// fault fails where the orders say so.
+// fault fails after as many deltas as ordered.
 func (r *reply) fault() bool {
 	o := r.turn.orders
 	if o.Fail > 0 && r.deltas == o.FailAfter {
@@ -206,7 +205,7 @@ func (r *reply) lastFault() bool {
 	return true
 }
 
-// send passes an event on, unless the call has been given up.
+// send yields an event, unless ctx has ended.
 func (r *reply) send(ev stoa.Event) bool {
 	if err := r.ctx.Err(); err != nil {
 		r.yield(stoa.Event{}, context.Cause(r.ctx))
@@ -215,7 +214,7 @@ func (r *reply) send(ev stoa.Event) bool {
 	return r.yield(ev, nil)
 }
 
-// pause waits, unless the call is given up meanwhile.
+// pause waits, unless ctx ends.
 func (r *reply) pause(d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -234,8 +233,8 @@ func (r *reply) pause(d time.Duration) bool {
 // longest is the longest delta in characters.
 const longest = 16
 
-// pieces cuts a text into deltas: a word with the space before it, never more
-// than [longest] characters, never inside one. Joined they are the text.
+// pieces splits a text into deltas: a word with the space before it, at most
+// [longest] characters.
 func pieces(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		start, runes, inWord := 0, 0, false
@@ -256,7 +255,7 @@ func pieces(text string) iter.Seq[string] {
 	}
 }
 
-// words is a text of n words.
+// words returns a text of n words.
 func words(n int) string {
 	list := []string{"stoa", "is", "a", "quiet", "place", "where", "people", "walk", "and", "talk", "in", "the", "shade"}
 	var b strings.Builder
@@ -269,8 +268,8 @@ func words(n int) string {
 	return b.String()
 }
 
-// shorten keeps at most n characters of a text, on one line. Of a long text it
-// looks at the beginning alone.
+// shorten returns at most n characters of a text, on one line. It reads only the
+// beginning of a long text.
 func shorten(s string, n int) string {
 	whole := len(s)
 	s = clip(s, 16*n)
@@ -284,7 +283,7 @@ func shorten(s string, n int) string {
 	return line
 }
 
-// clip keeps at most n bytes of a text, and no half character.
+// clip returns at most n bytes of a text, without half a character.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s

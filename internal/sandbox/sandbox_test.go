@@ -15,12 +15,12 @@ import (
 	"stoa/internal/stoa"
 )
 
-// say is a call with one user message.
+// say returns a call with one user message.
 func say(text string) stoa.Call {
 	return stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: text}}}
 }
 
-// played is what a reply came to.
+// played is what the events of a reply amount to.
 type played struct {
 	text   string
 	deltas int
@@ -66,7 +66,7 @@ func play(t *testing.T, ctx context.Context, call stoa.Call) played {
 	return p
 }
 
-func TestAReplyWithoutOrdersIsHonest(t *testing.T) {
+func TestReplyStatesThatItIsTheSandbox(t *testing.T) {
 	call := stoa.Call{Instructions: "Be brief.", Messages: []stoa.Message{
 		{Role: stoa.RoleUser, Text: "Hi"}, {Role: stoa.RoleAssistant, Text: "Hello"}, {Role: stoa.RoleUser, Text: "What is a stoa?"},
 	}}
@@ -84,7 +84,7 @@ func TestAReplyWithoutOrdersIsHonest(t *testing.T) {
 	}
 }
 
-func TestALongMessageIsQuotedFromItsBeginning(t *testing.T) {
+func TestLongMessageIsQuotedFromItsStart(t *testing.T) {
 	p := play(t, t.Context(), say("Begin "+strings.Repeat("日 ", 1<<20)))
 	if !strings.Contains(p.text, "“Begin 日 日") || !strings.Contains(p.text, "…”") || len(p.text) > 3000 {
 		t.Errorf("got %d bytes: %.200s", len(p.text), p.text)
@@ -94,7 +94,7 @@ func TestALongMessageIsQuotedFromItsBeginning(t *testing.T) {
 	}
 }
 
-func TestOrdersAreObeyed(t *testing.T) {
+func TestOrders(t *testing.T) {
 	unicodeText := "Ünïcödé — 日本語のとても長い文がここにあります、息継ぎなしで。 👩‍👩‍👧‍👦\n\tdata: x\u2028end"
 	for _, tt := range []struct {
 		name, prompt string
@@ -140,7 +140,7 @@ func TestOrdersAreObeyed(t *testing.T) {
 	}
 }
 
-func TestUsageCanBeWrongToOrder(t *testing.T) {
+func TestOrderedUsage(t *testing.T) {
 	if p := play(t, t.Context(), say("usage: none\nsay: x")); p.end.HasUsage || p.end.Usage != (stoa.Usage{}) {
 		t.Errorf("none: %+v", p.end)
 	}
@@ -151,7 +151,7 @@ func TestUsageCanBeWrongToOrder(t *testing.T) {
 	}
 }
 
-func TestFailuresComeWhereTheyWereOrdered(t *testing.T) {
+func TestOrderedFailures(t *testing.T) {
 	for _, tt := range []struct {
 		name, prompt string
 		deltas       int
@@ -187,7 +187,7 @@ func TestFailuresComeWhereTheyWereOrdered(t *testing.T) {
 	}
 }
 
-func TestPausesAreKept(t *testing.T) {
+func TestOrderedPauses(t *testing.T) {
 	for _, tt := range []struct {
 		name, prompt string
 		took         time.Duration
@@ -211,7 +211,7 @@ func TestPausesAreKept(t *testing.T) {
 	}
 }
 
-func TestACallThatIsGivenUpEndsAtOnce(t *testing.T) {
+func TestReplyEndsWithItsContext(t *testing.T) {
 	for _, prompt := range []string{"wait: 5m", "slow: 10s\ntokens: 100", "think: 10000\nslow: 10s"} {
 		t.Run(prompt, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestACallThatIsGivenUpEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAReaderMayStopReading(t *testing.T) {
+func TestReaderMayStop(t *testing.T) {
 	for range 3 {
 		n := 0
 		for ev, err := range Reply(t.Context(), say("think: 600\ntokens: 100"), Options{}) {
@@ -250,7 +250,7 @@ func TestAReaderMayStopReading(t *testing.T) {
 
 var agentTools = []stoa.Tool{{Name: "drive_list"}, {Name: "drive_search"}, {Name: "ask_user"}}
 
-// withResult continues a call: the sandbox's tool calls, and their answer.
+// withResult adds the sandbox's tool calls and their result to a call.
 func withResult(call stoa.Call, p played, content string, isError bool) stoa.Call {
 	results := []stoa.ToolResult{}
 	for _, c := range p.calls {
@@ -261,7 +261,7 @@ func withResult(call stoa.Call, p played, content string, isError bool) stoa.Cal
 	return call
 }
 
-func TestAnAgentSearchesItsDriveAndQuotesIt(t *testing.T) {
+func TestDriveIsSearchedAndQuoted(t *testing.T) {
 	call := say("What are the opening hours?")
 	call.Tools = agentTools
 	first := play(t, t.Context(), call)
@@ -295,7 +295,7 @@ func TestAnAgentSearchesItsDriveAndQuotesIt(t *testing.T) {
 			}
 		})
 	}
-	// Another message begins anew, with another identifier.
+	// Another message starts again, with another id.
 	next := withResult(call, first, "x", false)
 	next.Messages = append(next.Messages, stoa.Message{Role: stoa.RoleAssistant, Text: "y"}, stoa.Message{Role: stoa.RoleUser, Text: "And on Sunday?"})
 	if p := play(t, t.Context(), next); len(p.calls) != 1 || p.calls[0].ID == "call_1_0" {
@@ -303,7 +303,7 @@ func TestAnAgentSearchesItsDriveAndQuotesIt(t *testing.T) {
 	}
 }
 
-func TestAnAgentAsksWhenItIsTold(t *testing.T) {
+func TestOrderedQuestion(t *testing.T) {
 	call := say("ask: Which \"colour\"? | red | blue")
 	call.Tools = agentTools
 	first := play(t, t.Context(), call)
@@ -323,7 +323,7 @@ func TestAnAgentAsksWhenItIsTold(t *testing.T) {
 	}
 }
 
-func TestToolsAreCalledToOrder(t *testing.T) {
+func TestOrderedToolCalls(t *testing.T) {
 	call := say("call: drive_list {}\ncall: unknown {}\ncall: drive_search {\"query\":\"x\"}\nsay: done")
 	call.Tools = agentTools
 	first := play(t, t.Context(), call)

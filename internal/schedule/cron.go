@@ -33,7 +33,7 @@ func fields() [5]field {
 	}
 }
 
-// word gives what a word stands for.
+// word returns the expression that a word stands for.
 func word(text string) (expression string, found bool) {
 	switch text {
 	case "@hourly":
@@ -50,14 +50,14 @@ func word(text string) (expression string, found bool) {
 	return "", false
 }
 
-// expressionMember is the member that a wrong expression is told about.
+// expressionMember is the param of an error about an expression.
 const expressionMember = "schedule.expression"
 
 func wrong(format string, args ...any) error {
 	return stoa.Errorf(stoa.CodeInvalidCron, format, args...).At(expressionMember)
 }
 
-// parseCron reads an expression. What is wrong with it names the field.
+// parseCron parses an expression. Its errors name the field.
 func parseCron(text string) (cron, error) {
 	var c cron
 	parts := strings.Fields(text)
@@ -100,8 +100,8 @@ func (c cron) hasDay() bool {
 
 func longest(m time.Month) int { return time.Date(2024, m+1, 0, 0, 0, 0, 0, time.UTC).Day() }
 
-// parse reads one field: items between commas, each *, a value or a range, with
-// a step or without.
+// parse parses one field: items separated by commas, each *, a value or a range,
+// with or without a step.
 func (f field) parse(text string) (uint64, error) {
 	var set uint64
 	for item := range strings.SplitSeq(text, ",") {
@@ -152,7 +152,7 @@ func (f field) parse(text string) (uint64, error) {
 	return set, nil
 }
 
-// value reads a number or a name.
+// value parses a number or a name.
 func (f field) value(text, whole string) (int, error) {
 	if len(text) == 3 && f.names != "" {
 		if at := strings.Index(f.names, strings.ToUpper(text)); at >= 0 && at%3 == 0 {
@@ -173,7 +173,7 @@ func (f field) wrong(text, format string, args ...any) error {
 	return wrong("The field %q (%s) is wrong: "+format+".", append([]any{f.name, text}, args...)...)
 }
 
-// number reads digits alone: no sign, no more than fit.
+// number parses digits: no sign, no overflow.
 func number(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err == nil && (len(text) > 4 || text[0] == '+') {
@@ -194,7 +194,7 @@ func (c cron) matchesDay(d civil) bool {
 	return day && week
 }
 
-// A civil is a day of the calendar, whatever the zone.
+// A civil is a day of the calendar, without a zone.
 type civil struct {
 	year, month, day, weekday int
 	number                    int64 // days since 1970
@@ -208,11 +208,12 @@ func civilOf(number int64) civil {
 
 const (
 	daySeconds = 24 * 60 * 60
-	maxYears   = 60 // a 29 February on a given weekday comes within 40
+	maxYears   = 60 // a 29 February on a given weekday occurs within 40
 )
 
-// nextWall gives the first matching wall time at or after the given one. Both
-// are whole minutes, in seconds since 1970 as if the wall were in UTC.
+// nextWall returns the first matching wall time at or after the given one, and
+// false if there is none within [maxYears]. Both are whole minutes, in seconds since
+// 1970 as if the wall clock were in UTC.
 func (c cron) nextWall(from int64) (int64, bool) {
 	number := floorDiv(from, daySeconds)
 	minute := (from - number*daySeconds) / 60
@@ -233,7 +234,7 @@ func (c cron) nextWall(from int64) (int64, bool) {
 	return 0, false
 }
 
-// nextMinute gives the first matching minute of a day at or after the given one.
+// nextMinute returns the first matching minute of a day at or after the given one.
 func (c cron) nextMinute(from int64) (int64, bool) {
 	hour, minute := from/60, from%60
 	if c.hour&(1<<hour) != 0 {

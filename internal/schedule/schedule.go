@@ -1,15 +1,14 @@
-// Package schedule knows when things happen: it reads cron expressions, time
-// zones, intervals and single instants, computes the instants that follow, and
-// judges which of those that were missed are made up for.
+// Package schedule computes the instants of schedules: it parses cron expressions,
+// time zones, intervals and single instants, returns the instants that follow a
+// moment, and decides which missed instants are caught up.
 //
-// It is pure: it reads no clock, keeps nothing and starts nothing; the time
-// zones of the IANA database are compiled in. Start with [New] and
-// [Schedule.After]; [Judge] has the policies.
+// It is pure: it reads no clock, stores nothing and starts nothing; the time zones
+// of the IANA database are compiled in. Start with [New] and [Schedule.After];
+// [Judge] has the policies.
 //
-// The rule for clocks that are changed: a wall time that does not exist happens
-// at the first instant after the gap, one that occurs twice happens once, the
-// first time. So instants are always in order, and two of one schedule are
-// never less than a minute apart.
+// Daylight saving: a wall time that does not exist is due at the first instant
+// after the gap, one that occurs twice is due the first time only. So instants are
+// always in order, and two of one schedule are never less than a minute apart.
 package schedule
 
 import (
@@ -21,11 +20,11 @@ import (
 
 // A Window bounds the instants of a schedule.
 type Window struct {
-	From, Through time.Time // both belong to it; zero: no bound
-	Anchor        time.Time // of an interval: its first instant, wherever From lies
+	From, Through time.Time // inclusive; zero: no bound
+	Anchor        time.Time // of an interval: its first instant, independent of From
 }
 
-// A Schedule yields instants. It belongs to one goroutine.
+// A Schedule computes instants. It is not safe for concurrent use.
 type Schedule struct {
 	Window
 	kind  string
@@ -35,14 +34,14 @@ type Schedule struct {
 	runAt time.Time
 }
 
-// The bounds of an interval.
+// The limits of an interval.
 const (
 	MinEvery = time.Minute
 	MaxEvery = 366 * 24 * time.Hour
 )
 
-// New reads a schedule. It fails with [stoa.CodeInvalidCron], which names the
-// field that is wrong, [stoa.CodeInvalidTimezone] or [stoa.CodeInvalidValue].
+// New parses a schedule. It fails with [stoa.CodeInvalidCron], which names the
+// wrong field, [stoa.CodeInvalidTimezone] or [stoa.CodeInvalidValue].
 func New(zones *Zones, s stoa.Schedule, w Window) (*Schedule, error) {
 	out := &Schedule{Window: w, kind: s.Type, every: s.Every, runAt: s.RunAt}
 	var err error
@@ -98,7 +97,7 @@ func (s *Schedule) After(t time.Time) iter.Seq[time.Time] {
 	}
 }
 
-// Next gives the first instant after that moment; zero where there is none.
+// Next returns the first instant after that moment; zero if there is none.
 func (s *Schedule) Next(t time.Time) time.Time {
 	for at := range s.After(t) {
 		return at
@@ -108,7 +107,7 @@ func (s *Schedule) Next(t time.Time) time.Time {
 
 func (s *Schedule) cronAfter(t time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
-		// No earlier wall time comes after t: instants are in the order of the wall.
+		// No earlier wall time is due after t: instants are in the order of wall times.
 		last := floorDiv(t.UnixNano(), int64(time.Second))
 		wall := floorDiv(s.clock.wall(t), 60) * 60
 		for {
@@ -141,14 +140,14 @@ func (s *Schedule) intervalAfter(t time.Time) iter.Seq[time.Time] {
 	}
 }
 
-// A Shown is an instant as people read it.
+// A Shown is an instant with its wall time.
 type Shown struct {
 	At    time.Time
-	Local time.Time // in the zone of the schedule; UTC where it has none
+	Local time.Time // in the zone of the schedule; UTC if it has none
 	Shift string    // gap: the wall time does not exist that day; fold: it occurs twice; or empty
 }
 
-// Show tells how an instant of the schedule looks on the wall.
+// Show returns the wall time of an instant of the schedule.
 func (s *Schedule) Show(at time.Time) Shown {
 	out := Shown{At: at, Local: at.UTC()}
 	if s.kind != stoa.ScheduleCron {
@@ -161,7 +160,7 @@ func (s *Schedule) Show(at time.Time) Shown {
 	}
 	if m := floorDiv(wall, 60) * 60; m != wall {
 		out.Shift = shiftGap
-	} else if next, found := s.cron.nextWall(m); !found || next != m { // no time of the expression: it was moved here
+	} else if next, found := s.cron.nextWall(m); !found || next != m { // not a time of the expression: moved here from a gap
 		out.Shift = shiftGap
 	}
 	return out

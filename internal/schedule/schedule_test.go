@@ -36,15 +36,15 @@ func at(text string) time.Time {
 	return t.UTC()
 }
 
-// A year, minute by minute, as the list that the instants are held against.
+// A year lists every minute of a year, for comparison with computed instants.
 type year struct {
 	from, to time.Time
 	first    map[int64]int64 // of each wall time: the first instant that shows it
 	order    []int64         // instants
-	walls    []int64         // what each shows
+	walls    []int64         // the wall time of each
 }
 
-// walk looks at the clock on the wall in every minute of a year.
+// walk records the wall time of every minute of a year.
 func walk(zone string, of int) year {
 	loc, err := time.LoadLocation(zone)
 	if err != nil {
@@ -65,8 +65,8 @@ func walk(zone string, of int) year {
 	return y
 }
 
-// due is when a wall time happens by the rule: when the clock first shows it, or
-// the first moment at which it shows more.
+// due returns when a wall time is due: when the clock first shows it or, if never,
+// first shows a later one.
 func (y year) due(wall int64) int64 {
 	if at, shown := y.first[wall]; shown {
 		return at
@@ -79,8 +79,8 @@ func (y year) due(wall int64) int64 {
 	panic("the wall time is outside of the year")
 }
 
-// matching lists the wall minutes around a year that another implementation of
-// cron finds due.
+// matching returns the wall minutes around a year that another implementation of
+// cron matches.
 func matching(expression string, of int) []int64 {
 	g := gronx.New()
 	segments, err := gronx.Segments(expression)
@@ -108,12 +108,12 @@ func expressions() []string {
 	}
 }
 
-// TestAYearOfInstantsInManyZones holds every instant of a year against a list
-// made minute by minute: the wall clock from the standard library, the matches
-// from another cron, the gap and fold rule by looking.
-func TestAYearOfInstantsInManyZones(t *testing.T) {
+// TestYearOfInstantsInManyZones compares every instant of a year with a list
+// computed minute by minute: wall times by the standard library, matches by another
+// cron implementation, gaps and folds by comparing neighbours.
+func TestYearOfInstantsInManyZones(t *testing.T) {
 	zones := []string{"America/New_York", "Europe/Berlin", "Africa/Cairo", "Australia/Lord_Howe", "Asia/Tehran", "UTC"}
-	for _, of := range []int{2021, 2026} { // Tehran gave up changing its clocks in 2022; Cairo began again in 2023
+	for _, of := range []int{2021, 2026} { // Tehran ended daylight saving in 2022, Cairo resumed it in 2023
 		t.Run(fmt.Sprint(of), func(t *testing.T) {
 			t.Parallel()
 			walls := map[string][]int64{}
@@ -137,7 +137,7 @@ func TestAYearOfInstantsInManyZones(t *testing.T) {
 					if !slices.Equal(got, want) {
 						t.Errorf("%q in %s gives %d instants, want %d; first difference: %s", e, zone, len(got), len(want), difference(got, want))
 					}
-					// Asked again and again, as the clockwork does, it is the same.
+					// Repeated calls, as the scheduler makes them, return the same.
 					for i := 0; i < len(got)-1; i += 1 + len(got)/500 {
 						if next := s.Next(time.Unix(got[i], 0)); next.Unix() != got[i+1] {
 							t.Fatalf("%q in %s: after %s comes %s, want %s", e, zone, clock(got[i]), next, clock(got[i+1]))
@@ -165,7 +165,7 @@ func difference(got, want []int64) string {
 	return "none"
 }
 
-func TestClocksThatAreChanged(t *testing.T) {
+func TestDaylightSaving(t *testing.T) {
 	for _, tc := range []struct {
 		name, expression, zone, after string
 		want                          []string
@@ -233,7 +233,7 @@ func TestClocksThatAreChanged(t *testing.T) {
 	}
 }
 
-func TestWordsStandForExpressions(t *testing.T) {
+func TestWordsForExpressions(t *testing.T) {
 	for word, expression := range map[string]string{
 		"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0", " @Monthly ": "0 0 1 * *",
 		"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "0 0 * * 7": "0 0 * * 0", "0 0 * jan,Dec sat-sun": "0 0 * 1,12 6,0",
@@ -251,7 +251,7 @@ func TestWordsStandForExpressions(t *testing.T) {
 	}
 }
 
-func TestAWrongFieldIsNamed(t *testing.T) {
+func TestErrorsNameTheField(t *testing.T) {
 	for _, tc := range []struct{ expression, want string }{
 		{"", "0 fields"},
 		{"* * * *", "4 fields"},
@@ -284,7 +284,7 @@ func TestAWrongFieldIsNamed(t *testing.T) {
 	}
 }
 
-func TestAZoneIsOneOfTheDatabase(t *testing.T) {
+func TestZones(t *testing.T) {
 	for _, zone := range []string{"", "Local", "localtime", "posixrules", "right/UTC", "posix/UTC", "Factory", "CEST", "+02:00", "Europe/Atlantis", "../etc/passwd", "/etc/localtime", "Europe/", strings.Repeat("x", 300)} {
 		_, err := schedule.New(new(schedule.Zones), cron("@daily", zone), schedule.Window{})
 		if stoa.CodeOf(err) != stoa.CodeInvalidTimezone {
@@ -343,8 +343,9 @@ func TestIntervalsAndSingleInstants(t *testing.T) {
 	}
 }
 
-// TestAnyExpressionAgreesWithAnother draws expressions, zones and moments.
-func TestAnyExpressionAgreesWithAnother(t *testing.T) {
+// TestRandomExpressions compares random expressions, zones and moments with another
+// implementation.
+func TestRandomExpressions(t *testing.T) {
 	item := func(low, top int) *rapid.Generator[string] {
 		return rapid.Custom(func(t *rapid.T) string {
 			a := rapid.IntRange(low, top).Draw(t, "a")
@@ -367,7 +368,7 @@ func TestAnyExpressionAgreesWithAnother(t *testing.T) {
 		for range 5 {
 			next := s.Next(last)
 			if next.IsZero() {
-				return // such a day comes too rarely
+				return // such a day is too rare
 			}
 			if !next.After(last) || last != from && next.Sub(last) < time.Minute {
 				t.Fatalf("%q in %s: %s comes after %s", e, zone, next, last)
@@ -388,7 +389,7 @@ func TestAnyExpressionAgreesWithAnother(t *testing.T) {
 	})
 }
 
-func TestWhatIsMissedIsJudgedByThePolicy(t *testing.T) {
+func TestMissedInstantsByPolicy(t *testing.T) {
 	const window = time.Hour
 	for _, tc := range []struct {
 		policy string

@@ -7,20 +7,20 @@ import (
 	"sync"
 	"time"
 
-	_ "time/tzdata" // the same zones on every machine, also where there are none
+	_ "time/tzdata" // the same zones on every machine, also on one that has none
 
 	"stoa/internal/stoa"
 )
 
-// Zones are the time zones of the IANA database, each read once. The zero value
-// works, for many goroutines.
+// Zones caches time zones of the IANA database. The zero value is ready to use and
+// safe for concurrent use.
 type Zones struct {
 	mu     sync.Mutex
 	loaded map[string]*time.Location
 }
 
-// Load gives a zone by its IANA name; [stoa.CodeInvalidTimezone] where there is
-// none.
+// Load returns a zone by its IANA name. It fails with [stoa.CodeInvalidTimezone] if
+// there is none.
 func (z *Zones) Load(name string) (*time.Location, error) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -54,27 +54,27 @@ func load(name string) (*time.Location, error) {
 	return time.LoadLocation(name)
 }
 
-// A clock turns wall times of one zone into instants. Wall times are seconds
-// since 1970 as if the wall were in UTC. It remembers the last period without a
-// transition, so it belongs to one goroutine.
+// A clock converts between instants and wall times of one zone. Wall times are
+// seconds since 1970 as if the wall clock were in UTC. It caches the last period
+// without a transition and is not safe for concurrent use.
 type clock struct {
 	zone           *time.Location
 	offset         int64 // seconds east of UTC
-	since, through int64 // while the offset certainly holds and no wall time occurs elsewhere
+	since, through int64 // the period in which the offset certainly applies and no wall time occurs twice
 }
 
-// margin is more than any two offsets of a zone differ: a wall time that far
-// from a transition occurs once.
+// margin is more than any two offsets of a zone differ: a wall time that far from a
+// transition occurs exactly once.
 const margin = 26 * 60 * 60
 
-// wall is what the clock on the wall shows at an instant.
+// wall returns the wall time of an instant.
 func (c *clock) wall(at time.Time) int64 {
 	_, offset := at.In(c.zone).Zone()
 	return at.Unix() + int64(offset)
 }
 
-// instant is when the wall shows that time: the first time, where it does
-// twice; the first instant after the gap, where it never does.
+// instant returns when a wall time is due: the first time, if it occurs twice; the
+// first instant after the gap, if it does not exist.
 func (c *clock) instant(wall int64) int64 {
 	if at := wall - c.offset; c.since < c.through && at >= c.since && at < c.through {
 		return at
@@ -89,9 +89,10 @@ const (
 	shiftFold = "fold" // it occurs twice
 )
 
-// look is [clock.instant] that also tells what is special about the wall time.
+// look is [clock.instant] and also returns whether the wall time is in a gap or a
+// fold.
 func (c *clock) look(wall int64) (at int64, shift string) {
-	// The periods around, of which the wall time may be in none, one or two.
+	// The wall time may be in none, one or both of the periods around it.
 	probe := time.Unix(wall-2*margin, 0).In(c.zone)
 	found := false
 	var gap int64
@@ -132,7 +133,7 @@ func addClamped(t, d int64) int64 {
 	return t + d
 }
 
-// period is when the offset at t began to hold and when it ends.
+// period returns when the offset at t began to apply and when it ends.
 func period(t time.Time) (from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64
 	start, end := t.ZoneBounds()

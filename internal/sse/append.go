@@ -4,7 +4,7 @@ import "bytes"
 
 // AppendEvent appends one whole event: its type (none if empty), its data, a
 // blank line. Data of several lines becomes several data lines; a CR in it, or
-// any line end in the type, has no way to be said and is left out.
+// any line end in the type, cannot be represented and is left out.
 func AppendEvent[D ~string | ~[]byte](dst []byte, typ string, data D) []byte {
 	dst = AppendHead(dst, typ)
 	dst = appendLine(dst, data, false)
@@ -25,8 +25,8 @@ func AppendHead(dst []byte, typ string) []byte {
 // AppendEnd ends the event that [AppendHead] began.
 func AppendEnd(dst []byte) []byte { return append(dst, "\n\n"...) }
 
-// AppendComment appends a comment and a blank line: what keeps a silent
-// connection open without being an event.
+// AppendComment appends a comment and a blank line. Comments keep a connection
+// without events open.
 func AppendComment(dst []byte, text string) []byte {
 	dst = append(dst, ": "...)
 	dst = appendLine(dst, text, true)

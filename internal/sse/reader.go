@@ -33,11 +33,11 @@ type Reader struct {
 	start   int // of what was not consumed
 	end     int // of what was read
 	max     int
-	err     error // of src, reported when the buffer has nothing more
+	err     error // of src, returned when the buffer is empty
 	joined  []byte
-	begun   bool // the byte order mark was looked for
+	begun   bool // a byte order mark was skipped, if there was one
 	swallow bool // a CR ended the last line: an LF that follows belongs to it
-	left    bool
+	left    bool // see Leftover
 }
 
 // NewReader reads from src events of at most limit bytes; 0 means [DefaultMaxEvent].
@@ -48,12 +48,13 @@ func NewReader(src io.Reader, limit int) *Reader {
 	return &Reader{src: src, max: limit}
 }
 
-// span is a range of the buffer, counted from start so that it survives a move.
+// A span is a range of the buffer, relative to start so that it stays valid when
+// the buffer's content moves.
 type span struct{ from, to int }
 
-// Next gives the next event that has data. At the end of the source it returns
-// io.EOF, and [Reader.Leftover] reports whether that cut an event; any other error
-// of the source is returned as it is, and so is a [*TooLargeError].
+// Next returns the next event that has data. At the end of the source it returns
+// io.EOF, and [Reader.Leftover] reports whether the source ended inside an event.
+// Other errors are the source's own, unchanged, or a [*TooLargeError].
 func (r *Reader) Next() (Event, error) {
 	if err := r.begin(); err != nil {
 		return Event{}, err
@@ -64,7 +65,7 @@ func (r *Reader) Next() (Event, error) {
 		typ    span
 		data   span
 		lines  int  // of data
-		fields bool // anything but comments
+		fields bool // the event has a line that is no comment
 	)
 	for {
 		line, next, ok := r.line(at, seen)
@@ -125,7 +126,8 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// More reports whether Next would give another event without reading from the source.
+// More reports whether Next would return another event without reading from the
+// source.
 func (r *Reader) More() bool {
 	if !r.begun {
 		return false
@@ -150,8 +152,8 @@ func (r *Reader) More() bool {
 // Leftover reports, after io.EOF, that the source ended inside an event.
 func (r *Reader) Leftover() bool { return r.left }
 
-// First gives the first byte that is no white space without consuming it, to
-// tell other formats from events. It must come before Next.
+// First returns the first byte that is not white space without consuming it, to
+// distinguish other formats from events. It must be called before Next.
 func (r *Reader) First() (byte, error) {
 	if err := r.begin(); err != nil {
 		return 0, err
@@ -170,7 +172,7 @@ func (r *Reader) First() (byte, error) {
 	}
 }
 
-// Rest reads all that was not consumed, for a source that turned out to hold
+// Rest reads everything that was not consumed, for a source that turned out to have
 // another format. Beyond limit bytes it fails with a [*TooLargeError].
 func (r *Reader) Rest(limit int) ([]byte, error) {
 	r.max = limit
@@ -187,7 +189,7 @@ func (r *Reader) Rest(limit int) ([]byte, error) {
 
 func (r *Reader) bytes(s span) []byte { return r.buf[r.start+s.from : r.start+s.to] }
 
-// begin passes over a byte order mark.
+// begin skips a byte order mark.
 func (r *Reader) begin() error {
 	const mark = "\xef\xbb\xbf"
 	for !r.begun {
@@ -209,10 +211,10 @@ func (r *Reader) begin() error {
 	return nil
 }
 
-// line finds the line that begins at at; up to seen there is no line end.
-// Positions count from start; next is where the line after it begins, or, if no
-// line is complete, where this one does. A CR ends its line at once, so that an event is
-// known without waiting for what may be its LF.
+// line returns the line that begins at at; up to seen there is no line end.
+// Positions are relative to start; next is where the following line begins or, if
+// the line is not complete, where this one does. A CR ends its line at once, so that
+// an event is complete without waiting for an LF that may belong to it.
 func (r *Reader) line(at, seen int) (s span, next int, ok bool) {
 	if r.swallow && r.start+at < r.end {
 		if r.swallow = false; r.buf[r.start+at] == '\n' {
@@ -235,7 +237,7 @@ func (r *Reader) line(at, seen int) (s span, next int, ok bool) {
 	return span{at, seen + i}, seen + i + 1, true
 }
 
-// fill reads more from the source behind what is there.
+// fill reads more from the source.
 func (r *Reader) fill() error {
 	if r.err != nil {
 		return r.err

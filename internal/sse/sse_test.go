@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// events reads all of src as "type|data" and reports what is left over.
+// events returns the events of src as "type|data" and what [Reader.Leftover] reports.
 func events(src io.Reader) (got []string, left bool, err error) {
 	r := NewReader(src, 0)
 	for {
@@ -55,7 +55,7 @@ var streams = map[string]struct {
 	"an LF after an event's CR is its part": {"data: a\r\n\r\n", []string{"|a"}, false},
 }
 
-func TestReaderFollowsTheStandard(t *testing.T) {
+func TestReader(t *testing.T) {
 	for name, tc := range streams {
 		for how, wrap := range map[string]func(io.Reader) io.Reader{
 			"whole":             func(r io.Reader) io.Reader { return r },
@@ -76,7 +76,7 @@ func TestReaderFollowsTheStandard(t *testing.T) {
 	}
 }
 
-func TestReaderBoundsAnEvent(t *testing.T) {
+func TestReaderLimitsAnEvent(t *testing.T) {
 	long := "data: " + strings.Repeat("x", 100_000) + "\n\n"
 	r := NewReader(strings.NewReader("data: a\n\n"+long), 50_000)
 	if ev, err := r.Next(); err != nil || string(ev.Data) != "a" {
@@ -115,7 +115,7 @@ type idle struct{}
 
 func (idle) Read([]byte) (int, error) { return 0, nil }
 
-// parts gives each of its strings in one Read.
+// parts returns each of its strings in one Read.
 type parts []string
 
 func (p *parts) Read(b []byte) (int, error) {
@@ -127,7 +127,7 @@ func (p *parts) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-func TestMoreTellsWhetherNextWouldWait(t *testing.T) {
+func TestMoreMeansNextDoesNotRead(t *testing.T) {
 	r := NewReader(&parts{"data: a\n\ndata: b\n\n", "data: c\r\n\r", "\n: comment\n\n", "data: d\n\n: comment\n\nevent: x\n\n", "data: e\n\ndata", ": f\n\n"}, 0)
 	if r.More() {
 		t.Error("more before anything was read")
@@ -145,7 +145,7 @@ func TestMoreTellsWhetherNextWouldWait(t *testing.T) {
 	}
 }
 
-func TestFirstAndRestGiveAnotherFormat(t *testing.T) {
+func TestFirstAndRest(t *testing.T) {
 	r := NewReader(iotest.OneByteReader(strings.NewReader("\ufeff\r\n \t{\"a\": 1}")), 0)
 	if k, err := r.First(); k != '{' || err != nil {
 		t.Errorf("first is %q, %v", k, err)
@@ -168,7 +168,7 @@ func TestFirstAndRestGiveAnotherFormat(t *testing.T) {
 	}
 }
 
-func TestAppendEventReadsBack(t *testing.T) {
+func TestAppendedEventsCanBeReadBack(t *testing.T) {
 	var b []byte
 	b = AppendEvent(b, "x", `{"a":1}`)
 	b = AppendComment(b, "keepalive\nevent: no")
@@ -185,7 +185,8 @@ func TestAppendEventReadsBack(t *testing.T) {
 	}
 }
 
-// FuzzReader checks that how the bytes arrive never matters, and that More never lies.
+// FuzzReader checks that the result does not depend on how the bytes arrive, and
+// that after More Next does not read.
 func FuzzReader(f *testing.F) {
 	for _, tc := range streams {
 		f.Add(tc.in)
