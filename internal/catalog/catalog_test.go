@@ -241,10 +241,10 @@ func TestSettingsChangeAndAddModels(t *testing.T) {
 	opts.Models = map[string]stoa.ModelChange{
 		"delta-v4-flash":  {Gated: new(false), Price: &stoa.Price{Input: 7, CachedInput: 7, Output: 9}},
 		"alpha-haiku-4-5": {MaxOutput: 4096, Routes: []stoa.Route{{Provider: "anthropic", Model: "claude-haiku-4-5-20251001"}}},
-		"house":           {Family: "local", Price: &stoa.Price{Input: 10, CachedInput: 2, Output: 20}, Aliases: []string{"our-own"}, ContextTokens: 8192},
+		"ours":            {Family: "local", Price: &stoa.Price{Input: 10, CachedInput: 2, Output: 20}, Aliases: []string{"our-own"}, ContextTokens: 8192},
 		"alpha-latest":    {Family: "alpha", Price: &stoa.Price{}, Routes: []stoa.Route{{Provider: "anthropic", Model: "claude-opus-5-5"}}},
 	}
-	opts.Auto = []string{"house", "delta-v4-flash"}
+	opts.Auto = []string{"ours", "delta-v4-flash"}
 	c := build(t, opts)
 
 	flash := find(t, c, "delta-v4-flash")
@@ -255,14 +255,14 @@ func TestSettingsChangeAndAddModels(t *testing.T) {
 	if haiku.MaxOutput != 4096 || haiku.DefaultOutput != 4096 || haiku.Routes[0].Model != "claude-haiku-4-5-20251001" || haiku.Routes[0].Traits.Sampling != "one" || haiku.Price.Input != 1_000_000 {
 		t.Errorf("a dated snapshot: %+v", haiku)
 	}
-	house := find(t, c, "our-own")
-	if house.ID != "house" || house.Price.CachedInput != 2 || house.Routes[0].Model != "llama3.2" || house.ContextTokens != 8192 {
-		t.Errorf("an own model: %+v", house)
+	ours := find(t, c, "our-own")
+	if ours.ID != "ours" || ours.Price.CachedInput != 2 || ours.Routes[0].Model != "llama3.2" || ours.ContextTokens != 8192 {
+		t.Errorf("an own model: %+v", ours)
 	}
 	if latest := find(t, c, "alpha-latest"); !latest.Routes[0].Traits.NoPrefill || latest.Price.Output != 0 {
 		t.Errorf("an own name of a vendor's model: %+v", latest)
 	}
-	if got := find(t, c, "auto"); got.ID != "house" || c.DefaultModel(free) != "house" {
+	if got := find(t, c, "auto"); got.ID != "ours" || c.DefaultModel(free) != "ours" {
 		t.Errorf("auto: got %s, default %s", got.ID, c.DefaultModel(free))
 	}
 }
@@ -326,7 +326,7 @@ func TestServingListsProviders(t *testing.T) {
 	withOwn := served()
 	delete(withOwn.Families, "delta")
 	withOwn.Families["alpha"] = append(withOwn.Families["alpha"], stoa.Route{Provider: "local", Model: "llama3.2"})
-	withOwn.Models = map[string]stoa.ModelChange{"house": {Family: "local", Price: &stoa.Price{}, Routes: []stoa.Route{{Provider: "local", Model: "qwen"}}}}
+	withOwn.Models = map[string]stoa.ModelChange{"ours": {Family: "local", Price: &stoa.Price{}, Routes: []stoa.Route{{Provider: "local", Model: "qwen"}}}}
 	for _, tt := range []struct {
 		name string
 		opts Options
@@ -335,7 +335,7 @@ func TestServingListsProviders(t *testing.T) {
 		{"the sandbox", Options{}, []string{"alpha, beta, gamma, delta: the built-in sandbox; to connect a vendor, set ANTHROPIC_API_KEY, GEMINI_API_KEY, OPENAI_API_KEY, DEEPSEEK_API_KEY or STOA_UPSTREAM"}},
 		{"vendors", withOwn, []string{
 			"alpha: anthropic (messages), then local (chat, llama3.2)", "beta: gemini (gemini)", "gamma: openai (responses)",
-			"delta: no provider, so its models answer 503; set DEEPSEEK_API_KEY or families.delta", "house: local as qwen",
+			"delta: no provider, so its models answer 503; set DEEPSEEK_API_KEY or families.delta", "ours: local as qwen",
 			"auto: beta-3.8-flash, then gamma-6-luna, then alpha-haiku-4-5",
 		}},
 	} {

@@ -213,7 +213,7 @@ func (c *checker) providers() {
 			c.problem(path, "the key of %s has characters that no key has (a line break, a quote?); check where it is kept", p.Name)
 		}
 		if p.MaxInFlight < 0 {
-			c.problem(path+".maxInFlight", "%d is below zero; use 0 for the default of 512", p.MaxInFlight)
+			c.problem(path+".maxInFlight", "%d is below zero; use 0 for the default of %d", p.MaxInFlight, DefaultInFlight)
 		}
 		for _, t := range []struct {
 			name  string

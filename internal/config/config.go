@@ -88,7 +88,7 @@ type Provider struct {
 	APIKey      Secret        `yaml:"apiKey,omitempty"`     // at most one of these three
 	APIKeyEnv   string        `yaml:"apiKeyEnv,omitempty"`  // variable that holds the key
 	APIKeyFile  string        `yaml:"apiKeyFile,omitempty"` // file that holds the key
-	MaxInFlight int           `yaml:"maxInFlight"`          // calls at the same time; 0: 512
+	MaxInFlight int           `yaml:"maxInFlight"`          // calls at the same time; 0: [DefaultInFlight]
 	Timeouts    stoa.Timeouts `yaml:"timeouts"`
 
 	// key is the key that one of the three gave. It is a pointer because fmt does
@@ -180,6 +180,16 @@ func Defaults() Config {
 			"pro":  {Name: "Pro", GatedModels: new(true), RequestsPerMinute: new(0), ConcurrentPerKey: new(0), ConcurrentPerAccount: new(0), ActiveSessions: new(20)},
 		},
 	}
+}
+
+// DefaultInFlight is how many calls a provider takes at the same time unless its
+// settings say otherwise. It is far above what a vendor's rate limit allows, as
+// most calls of a busy service wait for a model; it bounds memory and sockets.
+const DefaultInFlight = 16_384
+
+// DefaultTimeouts returns the timeouts of a provider whose settings have none.
+func DefaultTimeouts() stoa.Timeouts {
+	return stoa.Timeouts{FirstByte: time.Minute, Idle: time.Minute, Total: 15 * time.Minute}
 }
 
 // Upstreams returns the providers with their keys, in configured order.

@@ -240,8 +240,8 @@ func TestExplainAddsThePlaceOfASetting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.Explain(errors.Join(&settingError{"auto[1]"}, &settingError{"models.house-3.2.price.output"}, &settingError{"sandbox"}, errors.New("another")))
-	want := "stoa.yaml:27:25: auto[1]: wrong\nstoa.yaml:24:31: models.house-3.2.price.output: wrong\nsandbox: wrong\nanother"
+	err = c.Explain(errors.Join(&settingError{"auto[1]"}, &settingError{"models.ours-3.2.price.output"}, &settingError{"sandbox"}, errors.New("another")))
+	want := "stoa.yaml:27:25: auto[1]: wrong\nstoa.yaml:24:31: models.ours-3.2.price.output: wrong\nsandbox: wrong\nanother"
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

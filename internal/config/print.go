@@ -17,10 +17,11 @@ func (c Config) Print(w io.Writer) error {
 	c.Providers = slices.Clone(c.Providers)
 	for i, p := range c.Providers {
 		p.Dialect, p.BaseURL = p.dialect(), p.baseURL()
-		p.MaxInFlight = cmp.Or(p.MaxInFlight, 512)
-		p.Timeouts.FirstByte = cmp.Or(p.Timeouts.FirstByte, time.Minute)
-		p.Timeouts.Idle = cmp.Or(p.Timeouts.Idle, time.Minute)
-		p.Timeouts.Total = cmp.Or(p.Timeouts.Total, 15*time.Minute)
+		d := DefaultTimeouts()
+		p.MaxInFlight = cmp.Or(p.MaxInFlight, DefaultInFlight)
+		p.Timeouts.FirstByte = cmp.Or(p.Timeouts.FirstByte, d.FirstByte)
+		p.Timeouts.Idle = cmp.Or(p.Timeouts.Idle, d.Idle)
+		p.Timeouts.Total = cmp.Or(p.Timeouts.Total, d.Total)
 		c.Providers[i] = p
 	}
 	// A Secret is masked as a whole; of a database URL only the password is.

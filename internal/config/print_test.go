@@ -36,12 +36,12 @@ families:
   delta: [{provider: seek}]
 models:
   alpha-haiku-4-5: {price: {input: 1000000, cachedInput: 50000, output: 5000000}}
-  house-3.2:
+  ours-3.2:
     family: local
     price: {input: 0, output: 0}
-    aliases: [house]
+    aliases: [ours]
     routes: [{provider: backup, model: llama3.2, traits: {sampling: none, efforts: [low, high]}}]
-auto: [alpha-haiku-4-5, house-3.2]
+auto: [alpha-haiku-4-5, ours-3.2]
 limits: {body: 32MiB, inputWait: 3d}
 plans:
   pro: {requestsPerMinute: 600}

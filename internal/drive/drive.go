@@ -15,12 +15,14 @@
 package drive
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
 	"io/fs"
 	"time"
 
+	"stoa/internal/config"
 	"stoa/internal/db"
 	"stoa/internal/stoa"
 )
@@ -28,13 +30,14 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Limits bound a drive. A zero field means the default in brackets.
+// Limits bound a drive. A zero field means the default in brackets, or that of
+// the setting in parentheses; see [config.Limits].
 type Limits struct {
-	MaxFileBytes int64         // of one file [10 MiB]
-	MaxBytes     int64         // of all files of a drive [1 GiB]; the same again may be history
-	MaxFiles     int64         // of a drive [10,000]; the same again may be history
-	MaxPath      int           // bytes of a new path [1,024, and never more]
-	MaxSegment   int           // bytes of a segment of one [255, and never more]
+	MaxFileBytes int64         // of one file (limits.file)
+	MaxBytes     int64         // of all files of a drive (limits.drive); the same again may be history
+	MaxFiles     int64         // of a drive (limits.driveFiles); the same again may be history
+	MaxPath      int           // bytes of a new path, at most 1,024 (limits.drivePath)
+	MaxSegment   int           // bytes of a segment of one, at most 255 (limits.driveSegment)
 	MaxVersions  int64         // earlier versions kept of one path [20]
 	MaxBatch     int           // operations in one batch [500]
 	Grace        time.Duration // how long content without a reference can still be read [6 h]
@@ -44,27 +47,17 @@ type Limits struct {
 
 // WithDefaults returns the limits with zero fields set to their defaults.
 func (l Limits) WithDefaults() Limits {
-	or := func(v *int64, d int64) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	or(&l.MaxFileBytes, 10<<20)
-	or(&l.MaxBytes, 1<<30)
-	or(&l.MaxFiles, 10_000)
-	or(&l.MaxVersions, 20)
-	if l.MaxPath == 0 || l.MaxPath > MaxPath {
-		l.MaxPath = MaxPath
-	}
-	if l.MaxSegment == 0 || l.MaxSegment > MaxSegment {
-		l.MaxSegment = MaxSegment
-	}
-	if l.MaxBatch == 0 {
-		l.MaxBatch = 500
-	}
-	or((*int64)(&l.Grace), int64(6*time.Hour))
-	or((*int64)(&l.ClaimTTL), int64(24*time.Hour))
-	or((*int64)(&l.StepTTL), int64(30*24*time.Hour))
+	d := config.Defaults().Limits
+	l.MaxFileBytes = cmp.Or(l.MaxFileBytes, int64(d.File))
+	l.MaxBytes = cmp.Or(l.MaxBytes, int64(d.Drive))
+	l.MaxFiles = cmp.Or(l.MaxFiles, int64(d.DriveFiles))
+	l.MaxPath = min(cmp.Or(l.MaxPath, int(d.DrivePath)), MaxPath)
+	l.MaxSegment = min(cmp.Or(l.MaxSegment, int(d.DriveSegment)), MaxSegment)
+	l.MaxVersions = cmp.Or(l.MaxVersions, 20)
+	l.MaxBatch = cmp.Or(l.MaxBatch, 500)
+	l.Grace = cmp.Or(l.Grace, 6*time.Hour)
+	l.ClaimTTL = cmp.Or(l.ClaimTTL, 24*time.Hour)
+	l.StepTTL = cmp.Or(l.StepTTL, 30*24*time.Hour)
 	return l
 }
 

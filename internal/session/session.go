@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stoa/internal/config"
 	"stoa/internal/store"
 )
 
@@ -29,26 +30,28 @@ type Config struct {
 	Logger *slog.Logger // [none]
 }
 
-// Limits bound what sessions may take. Zeros mean the defaults in brackets.
+// Limits bound what sessions may take. Zeros mean the default of the setting in
+// parentheses; see [config.Limits].
 type Limits struct {
-	Queued         int           // queued sessions of an account [1,000]
-	QueueTime      time.Duration // that a turn waits for its first claim [1 h]
-	QueuedMessages int           // waiting in one session [10]
-	Steps          int           // of a turn; agents and sessions can only lower it [50]
-	TurnTime       time.Duration // of a turn; agents and sessions can only lower it [10 min]
-	InputTime      time.Duration // that a turn waits for its user [7 days]
-	MessageChars   int           // of a message, in Unicode code points [100,000]
+	Queued         int           // queued sessions of an account (limits.queuedSessions)
+	QueueTime      time.Duration // that a turn waits for its first claim (limits.queueWait)
+	QueuedMessages int           // waiting in one session (limits.queuedMessages)
+	Steps          int           // of a turn; agents and sessions can only lower it (limits.turnSteps)
+	TurnTime       time.Duration // of a turn; agents and sessions can only lower it (limits.turnTime)
+	InputTime      time.Duration // that a turn waits for its user (limits.inputWait)
+	MessageChars   int           // of a message, in Unicode code points (limits.messageCharacters)
 }
 
 func (l Limits) withDefaults() Limits {
+	d := config.Defaults().Limits
 	return Limits{
-		Queued:         cmp.Or(l.Queued, 1000),
-		QueueTime:      cmp.Or(l.QueueTime, time.Hour),
-		QueuedMessages: cmp.Or(l.QueuedMessages, 10),
-		Steps:          cmp.Or(l.Steps, 50),
-		TurnTime:       cmp.Or(l.TurnTime, 10*time.Minute),
-		InputTime:      cmp.Or(l.InputTime, 7*24*time.Hour),
-		MessageChars:   cmp.Or(l.MessageChars, 100_000),
+		Queued:         cmp.Or(l.Queued, d.QueuedSessions),
+		QueueTime:      cmp.Or(l.QueueTime, d.QueueWait),
+		QueuedMessages: cmp.Or(l.QueuedMessages, d.QueuedMessages),
+		Steps:          cmp.Or(l.Steps, d.TurnSteps),
+		TurnTime:       cmp.Or(l.TurnTime, d.TurnTime),
+		InputTime:      cmp.Or(l.InputTime, d.InputWait),
+		MessageChars:   cmp.Or(l.MessageChars, d.MessageCharacters),
 	}
 }
 

@@ -81,7 +81,7 @@ type Provider struct {
 	Dialect     string // of chat: openai, deepseek, compatible
 	BaseURL     string
 	APIKey      string // secret; never logged
-	MaxInFlight int    // calls at the same time; 0: 512
+	MaxInFlight int    // calls at the same time; 0: 16,384
 	Timeouts    Timeouts
 }
 

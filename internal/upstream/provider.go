@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stoa/internal/config"
 	"stoa/internal/stoa"
 )
 
@@ -51,7 +52,7 @@ func keepOrCreate(old *provider, s stoa.Provider, defaults stoa.Timeouts) *provi
 		return old
 	}
 	made := &provider{Provider: s, maxInFlight: int64(s.MaxInFlight), timeouts: orTimeouts(s.Timeouts, defaults), routes: map[string]*route{}}
-	setDefault(&made.maxInFlight, defaultInFlight)
+	setDefault(&made.maxInFlight, config.DefaultInFlight)
 	if old != nil {
 		made.inFlight = old.inFlight
 	} else {

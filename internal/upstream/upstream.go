@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stoa/internal/config"
 	"stoa/internal/stoa"
 	"stoa/internal/wire"
 )
@@ -57,7 +58,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxReplyBytes, 64<<20)
 	setDefault(&c.RetryShare, 0.2)
 	setDefault(&c.RetriesAnyway, 3)
-	c.DefaultTimeout = orTimeouts(c.DefaultTimeout, stoa.Timeouts{FirstByte: time.Minute, Idle: time.Minute, Total: 15 * time.Minute})
+	c.DefaultTimeout = orTimeouts(c.DefaultTimeout, config.DefaultTimeouts())
 	return c
 }
 
@@ -76,11 +77,11 @@ func orTimeouts(t, d stoa.Timeouts) stoa.Timeouts {
 }
 
 const (
-	defaultInFlight = 512
-	maxHeaderBytes  = 64 << 10
-	maxErrorBytes   = 64 << 10
-	userAgent       = "stoa/"
-	sandboxWire     = "sandbox"
+	idlePerHost    = 512 // connections kept for later calls
+	maxHeaderBytes = 64 << 10
+	maxErrorBytes  = 64 << 10
+	userAgent      = "stoa/"
+	sandboxWire    = "sandbox"
 )
 
 // newTransport returns a transport like http.DefaultTransport, tuned for few hosts
@@ -91,7 +92,7 @@ func newTransport() *http.Transport {
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            dialer.DialContext,
 		ForceAttemptHTTP2:      true,
-		MaxIdleConnsPerHost:    defaultInFlight,
+		MaxIdleConnsPerHost:    idlePerHost,
 		IdleConnTimeout:        90 * time.Second,
 		TLSHandshakeTimeout:    10 * time.Second,
 		DisableCompression:     true, // a compressed stream arrives late
