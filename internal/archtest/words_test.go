@@ -39,7 +39,8 @@ var lawful = []struct{ path, text string }{
 	{"internal/contract/openapi.yaml", "`room`"},
 	{"internal/contract/models.gen.go", "`room`"},
 	{"docs/schedules.md", "`room`"},
-	{"CONTRIBUTING.md", "| "}, // the column of words that are not used
+	{"docs/operations.md", "`hungUp`"}, // the former name of a log key
+	{"CONTRIBUTING.md", "| "},          // the column of words that are not used
 }
 
 func TestPlainWords(t *testing.T) {

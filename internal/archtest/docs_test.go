@@ -1,0 +1,118 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/token"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestLogKeysAreDocumented compares the keys of all log calls with the table of
+// docs/operations.md, in both directions: whoever searches logs reads it there.
+func TestLogKeysAreDocumented(t *testing.T) {
+	used := map[string]string{} // key → one place that logs it
+	for _, s := range sources(t) {
+		if s.test || s.dir != "internal" || slices.Contains(testPackages, s.pkg) {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			for _, key := range logKeys(n) {
+				used[key] = s.at(n)
+			}
+			return true
+		})
+	}
+	_, section, _ := strings.Cut(read(t, "docs/operations.md"), "\n### Log keys\n")
+	section, _, _ = strings.Cut(section, "\nChanged on ")
+	documented := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|").FindAllStringSubmatch(section, -1) {
+		for key := range strings.SplitSeq(m[1], ", ") {
+			documented[strings.Trim(key, "`")] = true
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(used)) {
+		if !documented[key] {
+			t.Errorf("%s logs %q, which the table \"Log keys\" of docs/operations.md does not have", used[key], key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(documented)) {
+		if used[key] == "" {
+			t.Errorf("docs/operations.md has the log key %q, which nothing logs", key)
+		}
+	}
+}
+
+// logMethods are the methods of a slog.Logger that take keys and values, with
+// the number of arguments before the first key.
+var logMethods = map[string]int{
+	"Debug": 1, "Info": 1, "Warn": 1, "Error": 1, "Log": 3, "LogAttrs": 3, "With": 0,
+	"DebugContext": 2, "InfoContext": 2, "WarnContext": 2, "ErrorContext": 2,
+}
+
+// attributes are the functions of slog that take a key first.
+var attributes = []string{"Any", "String", "Int", "Int64", "Uint64", "Bool", "Float64", "Duration", "Time", "Group"}
+
+// logKeys returns the literal keys of a call on a logger, of slog's functions for
+// attributes, and of a list of keys and values that is called attrs.
+func logKeys(n ast.Node) (keys []string) {
+	if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == 1 {
+		name, isIdent := a.Lhs[0].(*ast.Ident)
+		if list, ok := a.Rhs[0].(*ast.CompositeLit); ok && isIdent && name.Name == "attrs" {
+			for i := 0; i < len(list.Elts); i += 2 {
+				keys = append(keys, literal(list.Elts[i])...)
+			}
+		}
+		return keys
+	}
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return nil
+	}
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return nil
+	}
+	if x, ok := sel.X.(*ast.Ident); ok && x.Name == "slog" && slices.Contains(attributes, sel.Sel.Name) && len(call.Args) > 0 {
+		return literal(call.Args[0])
+	}
+	before, ok := logMethods[sel.Sel.Name]
+	if !ok || !isLogger(sel.X) {
+		return nil
+	}
+	for i := before; i < len(call.Args); i++ {
+		if key := literal(call.Args[i]); key != nil {
+			keys, i = append(keys, key...), i+1 // the next one is its value
+		}
+	}
+	return keys
+}
+
+// isLogger reports whether an expression is a logger by its name: log,
+// s.log, cfg.Logger, logger().
+func isLogger(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return strings.HasSuffix(strings.ToLower(e.Name), "log") || strings.HasSuffix(strings.ToLower(e.Name), "logger")
+	case *ast.SelectorExpr:
+		return isLogger(e.Sel)
+	case *ast.CallExpr:
+		return isLogger(e.Fun)
+	}
+	return false
+}
+
+func literal(e ast.Expr) []string {
+	lit, ok := e.(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return nil
+	}
+	text, err := strconv.Unquote(lit.Value)
+	if err != nil {
+		return nil
+	}
+	return []string{text}
+}
