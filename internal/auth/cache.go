@@ -12,6 +12,14 @@ const cacheSize = 20_000
 
 // A keyCache holds keys by the hash of their secret, at most cacheSize. It is
 // safe for concurrent use.
+//
+// A map behind a lock that drops any one entry when it is full takes 345 to
+// 455 ns per verification on one goroutine and 290 to 305 on eight (two shared
+// cores); a cache with an eviction policy (otter, twelve packages) took 460 to
+// 790 and 455 to 540, and made the binary 840 kB larger. An LRU list would
+// need the write lock for each hit. It would be wrong if a mutex profile of a
+// machine with many cores showed keyCache, or if more than cacheSize distinct
+// keys a second were in use.
 type keyCache struct {
 	mu   sync.RWMutex
 	keys map[[sha256.Size]byte]*known

@@ -34,6 +34,8 @@ type entry struct {
 }
 
 // enqueue adds an entry to the queue; false: the ledger has stopped.
+// See docs/decisions/0026-charges-pass-two-group-commit-queues.md for why
+// there is a queue here and one in package db.
 func (l *Ledger) enqueue(e *entry) bool {
 	l.qmu.Lock()
 	if l.stopped {
