@@ -133,7 +133,7 @@ func (d *desk) lines(t stoa.ScheduledTask) []string {
 			line += " " + r.SkipReason
 		}
 		if r.Waiting != "" {
-			line += " (" + r.Waiting + ")"
+			line += " (" + string(r.Waiting) + ")"
 		}
 		if r.Instants > 1 {
 			line += fmt.Sprintf(" x%d to %s", r.Instants, r.Through.Format("01-02 15:04"))
@@ -519,9 +519,9 @@ func TestRunsWaitForRoom(t *testing.T) {
 		d.task(minutely)
 	}
 	d.clock.add(time.Minute)
-	_, room, err := d.s.Tick(context.Background())
-	if err != nil || !room {
-		t.Fatal(room, err)
+	_, waiting, err := d.s.Tick(context.Background())
+	if err != nil || !waiting {
+		t.Fatal(waiting, err)
 	}
 	list, _, err := d.r.List(context.Background(), h.account.ID, store.SessionFilter{AgentID: d.agent.ID}, store.Page{Limit: 100})
 	if most := 9; err != nil || len(list) != most && !(storetestPostgres() && len(list) > most) { // which counts while others write

@@ -55,7 +55,7 @@ func contractSchedule(s stoa.Schedule) contract.Schedule {
 func contractRun(r stoa.TaskRun) contract.TaskRun {
 	out := contract.TaskRun{
 		ID: r.ID, Object: "task_run", TaskID: r.TaskID, ScheduledFor: contract.Time(r.ScheduledFor), Trigger: r.Trigger, Status: r.Status,
-		SkipReason: unlessZero(r.SkipReason), WaitingFor: unlessZero(r.Waiting), Instants: r.Instants, ThroughScheduledFor: unlessNever(r.Through),
+		SkipReason: unlessZero(r.SkipReason), WaitingFor: unlessZero(string(r.Waiting)), Instants: r.Instants, ThroughScheduledFor: unlessNever(r.Through),
 		SessionID: unlessZero(r.SessionID), Turn: unlessZero(r.Turn), DelaySeconds: nullable.NewNullNullable[int64](),
 		CreatedAt: contract.Time(r.CreatedAt), StartedAt: unlessNever(r.StartedAt), FinishedAt: unlessNever(r.FinishedAt),
 	}

@@ -1961,7 +1961,7 @@ type TaskRun struct {
 	// Turn Which turn of the session the run is.
 	Turn nullable.Nullable[int64] `json:"turn"`
 
-	// WaitingFor What a queued run has no session yet for: the end of the run before it, or a place among the account's queued sessions.
+	// WaitingFor What a queued run waits for: the end of the run before it (`overlap`), or a place among the account's queued sessions (`capacity`, which replaces the value `room` of earlier versions).
 	WaitingFor nullable.Nullable[string] `json:"waitingFor"`
 }
 

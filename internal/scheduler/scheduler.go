@@ -89,7 +89,7 @@ const (
 	dueBatch      = 25               // tasks in one transaction, so that no other writer waits for long
 	rowsBatch     = 2000             // and about as many rows
 	writersBeside = 4                // transactions at once, where the database allows it
-	roomPoll      = time.Second      // how often the queue of sessions is looked at while runs wait for room in it
+	capacityPoll  = time.Second      // how often the queue of sessions is read while runs wait for a place in it
 )
 
 // Run starts what falls due until ctx ends. It sleeps until the next instant, or
@@ -116,7 +116,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 
 // look does all that there is to do, and tells how long there will be nothing.
 func (s *Scheduler) look(ctx context.Context) (time.Duration, error) {
-	next, room, err := s.Tick(ctx)
+	next, waiting, err := s.Tick(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -128,17 +128,17 @@ func (s *Scheduler) look(ctx context.Context) (time.Duration, error) {
 	if !next.IsZero() {
 		wait = min(wait, next.Sub(s.now()))
 	}
-	if room {
-		wait = min(wait, roomPoll)
+	if waiting {
+		wait = min(wait, capacityPoll)
 	}
 	return max(wait, time.Millisecond), nil
 }
 
 // Tick does what is to be done at this moment: it starts or skips what is due,
 // takes note of runs that have ended, and starts those that waited. It gives the
-// next instant of any task, zero for none, and whether runs wait for room among
-// the account's sessions.
-func (s *Scheduler) Tick(ctx context.Context) (next time.Time, room bool, err error) {
+// next instant of any task, zero for none, and reports whether runs wait for
+// a place among the account's sessions.
+func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err error) {
 	// What is late is judged by when the pass began, not by how long it takes.
 	pass := s.now()
 	for {
@@ -163,7 +163,7 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, room bool, err er
 				n, _, err := s.batch(ctx, pass, func(tx *store.Tx) ([]store.Ref, error) { return tx.TasksToSettle(ctx, dueBatch) }, nil)
 				return n, err
 			}},
-			{todo.Capacity, func() (int, error) { return s.fillRoom(ctx, pass) }},
+			{todo.Capacity, func() (int, error) { return s.startWaiting(ctx, pass) }},
 			{todo.Deleted, func() (int, error) { return s.sweep(ctx) }},
 		} {
 			if chore.needed && err == nil {
@@ -218,11 +218,11 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 		if err != nil {
 			return err
 		}
-		rooms := rooms{}
+		known := accounts{}
 		for _, ref := range refs {
 			rows, starts := 0, 0
 			err := tx.Savepoint(ctx, func() error {
-				c, err := s.open(ctx, tx, now, rooms, ref.AccountID, "", ref.ID)
+				c, err := s.open(ctx, tx, now, known, ref.AccountID, "", ref.ID)
 				if stoa.CodeOf(err) == stoa.CodeTaskNotFound {
 					return nil
 				}
@@ -259,7 +259,7 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 	return n, began, err
 }
 
-// fillRoom starts runs that wait for capacity, for each account as many as its
+// startWaiting starts runs that wait for capacity, for each account as many as its
 // queue has capacity for.
 //
 // The scheduler fills an account's queue to nine tenths; further runs are recorded
@@ -274,7 +274,7 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 // Skipping such runs was rejected, since the credits are there and the work is
 // wanted; so was a limit of their own, since two queues of one account starve each
 // other. It would be wrong if delaySeconds grew from day to day.
-func (s *Scheduler) fillRoom(ctx context.Context, now time.Time) (int, error) {
+func (s *Scheduler) startWaiting(ctx context.Context, now time.Time) (int, error) {
 	var accounts []string
 	err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
 		accounts, err = tx.AccountsWaitingForCapacity(ctx)
@@ -287,7 +287,7 @@ func (s *Scheduler) fillRoom(ctx context.Context, now time.Time) (int, error) {
 	for _, id := range accounts {
 		for began := 1; began > 0 && ctx.Err() == nil; total += began {
 			_, began, err = s.batch(ctx, now, func(tx *store.Tx) ([]store.Ref, error) {
-				free, err := s.room(ctx, tx, id)
+				free, err := s.capacity(ctx, tx, id)
 				if err != nil || free <= 0 {
 					return nil, err
 				}
@@ -315,19 +315,19 @@ const (
 	putOff    = time.Minute // a task that could not be worked on is left alone for
 )
 
-// room is how many more sessions of an account the clockwork may queue: it leaves
-// a tenth of the places to callers.
-func (s *Scheduler) room(ctx context.Context, tx *store.Tx, accountID string) (int, error) {
+// capacity returns how many more sessions of an account the scheduler may queue:
+// it leaves a tenth of the places to callers.
+func (s *Scheduler) capacity(ctx context.Context, tx *store.Tx, accountID string) (int, error) {
 	limit := s.sessions.Limits().Queued
 	limit -= limit / 10
 	n, err := tx.QueuedSessions(ctx, accountID, limit)
 	return limit - n, err
 }
 
-// rooms are the places left of accounts, within one transaction.
-type rooms map[string]*account
+// accounts are those of one transaction, by id, so that each is read once.
+type accounts map[string]*account
 
 type account struct {
 	suspended bool
-	room      int
+	free      int // places in its queue of sessions
 }

@@ -32,7 +32,7 @@ type transition struct {
 	ctx      context.Context
 	tx       *store.Tx
 	now      time.Time
-	rooms    rooms
+	accounts accounts
 	task     stoa.ScheduledTask
 	schedule *schedule.Schedule
 	active   []stoa.TaskRun // that have not ended, oldest first
@@ -43,8 +43,8 @@ type transition struct {
 }
 
 // open locks a task. An empty agentID stands for any.
-func (s *Scheduler) open(ctx context.Context, tx *store.Tx, now time.Time, r rooms, accountID, agentID, id string) (*transition, error) {
-	c := &transition{s: s, ctx: ctx, tx: tx, now: now, rooms: r}
+func (s *Scheduler) open(ctx context.Context, tx *store.Tx, now time.Time, known accounts, accountID, agentID, id string) (*transition, error) {
+	c := &transition{s: s, ctx: ctx, tx: tx, now: now, accounts: known}
 	var err error
 	if c.task, err = tx.LockTask(ctx, accountID, agentID, id); err != nil {
 		return c, err
@@ -232,9 +232,9 @@ func (c *transition) begin(r stoa.TaskRun) error {
 			c.skip(r, schedule.SkipOverlap)
 			return nil
 		}
-		r.Waiting = "overlap"
-	case noRoom:
-		r.Waiting = "room"
+		r.Waiting = stoa.WaitOverlap
+	case noCapacity:
+		r.Waiting = stoa.WaitCapacity
 	case started:
 	default:
 		c.skip(r, string(outcome))
@@ -275,7 +275,7 @@ type beginning string
 const (
 	started      beginning = "started"
 	wouldOverlap beginning = "would_overlap"
-	noRoom       beginning = "no_room"
+	noCapacity   beginning = "no_capacity"
 )
 
 // start begins the session of a run, or the turn in the session that is reused.
@@ -288,8 +288,8 @@ func (c *transition) start(r *stoa.TaskRun, asked bool) (beginning, error) {
 		return "", err
 	case a.suspended:
 		return schedule.SkipAccount, nil
-	case a.room <= 0 && !asked:
-		return noRoom, nil
+	case a.free <= 0 && !asked:
+		return noCapacity, nil
 	}
 	t := &c.task
 	began, err := c.session(r)
@@ -300,8 +300,8 @@ func (c *transition) start(r *stoa.TaskRun, asked bool) (beginning, error) {
 	case code == stoa.CodeSessionBusy:
 		return wouldOverlap, nil
 	case code == stoa.CodeTooManySessions:
-		a.room = 0
-		return noRoom, nil
+		a.free = 0
+		return noCapacity, nil
 	default:
 		t.Failures++ // or it would be refused for ever
 		if c.tooManyFailures() {
@@ -311,7 +311,7 @@ func (c *transition) start(r *stoa.TaskRun, asked bool) (beginning, error) {
 		}
 		return schedule.SkipRefused, nil
 	}
-	a.room--
+	a.free--
 	c.starts++
 	if t.SessionPolicy == stoa.SessionReuse {
 		t.SessionID = began.ID
@@ -350,16 +350,16 @@ func (s *Scheduler) request(t stoa.ScheduledTask, runID string) session.StartReq
 
 // account is what counts of the task's account, read once in a transaction.
 func (c *transition) account() (*account, error) {
-	if a := c.rooms[c.task.AccountID]; a != nil {
+	if a := c.accounts[c.task.AccountID]; a != nil {
 		return a, nil
 	}
 	row, err := c.tx.Account(c.ctx, c.task.AccountID)
 	if err != nil {
 		return nil, err
 	}
-	free, err := c.s.room(c.ctx, c.tx, c.task.AccountID)
-	a := &account{suspended: row.Suspended, room: free}
-	c.rooms[c.task.AccountID] = a
+	free, err := c.s.capacity(c.ctx, c.tx, c.task.AccountID)
+	a := &account{suspended: row.Suspended, free: free}
+	c.accounts[c.task.AccountID] = a
 	return a, err
 }
 
@@ -373,7 +373,7 @@ func (c *transition) advance() error {
 		}
 		was := r.Waiting
 		if running > 0 && !c.mayOverlap() {
-			r.Waiting = "overlap"
+			r.Waiting = stoa.WaitOverlap
 			if r.Waiting != was {
 				_, err := c.tx.SaveRun(c.ctx, r)
 				return err
@@ -387,9 +387,9 @@ func (c *transition) advance() error {
 		case out == started:
 			running++
 		case out == wouldOverlap:
-			r.Waiting = "overlap"
-		case out == noRoom:
-			r.Waiting = "room"
+			r.Waiting = stoa.WaitOverlap
+		case out == noCapacity:
+			r.Waiting = stoa.WaitCapacity
 		default:
 			c.drop(r, string(out))
 		}

@@ -220,7 +220,7 @@ func (s *Scheduler) edit(ctx context.Context, tx *store.Tx, accountID, agentID, 
 	if _, err := tx.AgentForShare(ctx, accountID, agentID); err != nil {
 		return stoa.ScheduledTask{}, err
 	}
-	c, err := s.open(ctx, tx, s.now(), rooms{}, accountID, agentID, id)
+	c, err := s.open(ctx, tx, s.now(), accounts{}, accountID, agentID, id)
 	if err != nil {
 		return c.task, err
 	}

@@ -79,7 +79,7 @@ type TaskRun struct {
 	Trigger               string // schedule, catch_up or manual
 	Status                string
 	SkipReason            string        // of a skipped one
-	Waiting               string        // why it has no session yet: overlap or room
+	Waiting               TaskWait      // why it has no session yet; empty: it has, or needs none
 	Instants              int64         // more than 1: a row for all skipped instants up to Through
 	Through               time.Time     // the last of these
 	SessionID             string        // empty: none
@@ -99,3 +99,12 @@ const (
 
 // RunSkipped is the status of a run that never began.
 const RunSkipped = "skipped"
+
+// A TaskWait says what a run waits for before its session begins.
+type TaskWait string
+
+// What a run waits for.
+const (
+	WaitOverlap  TaskWait = "overlap"  // the end of the run before it
+	WaitCapacity TaskWait = "capacity" // a place among the account's queued sessions
+)

@@ -159,14 +159,14 @@ func (tx *Tx) TasksToSettle(ctx context.Context, limit int) ([]Ref, error) {
 // AccountsWaitingForCapacity returns the accounts that have runs which wait for
 // a place in the queue of sessions.
 func (tx *Tx) AccountsWaitingForCapacity(ctx context.Context) ([]string, error) {
-	return tx.texts(ctx, `SELECT DISTINCT account_id FROM task_runs WHERE waiting = 'room' ORDER BY account_id`)
+	return tx.texts(ctx, `SELECT DISTINCT account_id FROM task_runs WHERE waiting = 'capacity' ORDER BY account_id`)
 }
 
 // TasksWaitingForCapacity returns tasks of an account whose runs wait for a place
 // in the queue of sessions, those that have waited longest first; see
 // [Tx.DueTasks].
 func (tx *Tx) TasksWaitingForCapacity(ctx context.Context, accountID string, limit int) ([]Ref, error) {
-	ids, err := tx.texts(ctx, `SELECT task_id FROM task_runs WHERE waiting = 'room' AND account_id = $1
+	ids, err := tx.texts(ctx, `SELECT task_id FROM task_runs WHERE waiting = 'capacity' AND account_id = $1
 		AND task_id IN (SELECT id FROM tasks WHERE retry_at <= $3) ORDER BY scheduled_for, id LIMIT $2`, accountID, limit, db.Micros(tx.Now))
 	var refs []Ref
 	seen := map[string]bool{}
@@ -193,7 +193,7 @@ func (tx *Tx) PendingTaskWork(ctx context.Context) (PendingTaskWork, error) {
 	var next int64
 	_, err := tx.Get(ctx, `SELECT COALESCE((SELECT next_at FROM tasks WHERE next_at > 0 ORDER BY next_at LIMIT 1), 0),
 			(SELECT COUNT(*) FROM (SELECT 1 FROM task_runs WHERE settle = 1 LIMIT 1) s) > 0,
-			(SELECT COUNT(*) FROM (SELECT 1 FROM task_runs WHERE waiting = 'room' LIMIT 1) w) > 0,
+			(SELECT COUNT(*) FROM (SELECT 1 FROM task_runs WHERE waiting = 'capacity' LIMIT 1) w) > 0,
 			(SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE deleted_at > 0 LIMIT 1) d) > 0`, nil, &next, &c.Settle, &c.Capacity, &c.Deleted)
 	c.NextAt = db.Time(next)
 	return c, err

@@ -15,7 +15,7 @@ export interface TaskRun {
   trigger: "schedule" | "catch_up" | "manual";
   status: "queued" | "running" | "waiting_for_input" | "completed" | "failed" | "cancelled" | "skipped";
   skipReason: string | null;
-  waitingFor: "overlap" | "room" | null;
+  waitingFor: "overlap" | "capacity" | null;
   instants: number;
   throughScheduledFor: string | null;
   sessionId: string | null;
