@@ -27,6 +27,7 @@ import (
 )
 
 //go:generate go tool oapi-codegen -config models.cfg.yaml openapi.yaml
+//go:generate go generate ../web
 //go:generate go tool oapi-codegen -config server.cfg.yaml openapi.yaml
 
 //go:embed openapi.yaml

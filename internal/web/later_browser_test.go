@@ -115,12 +115,12 @@ func TestProvidersInABrowser(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "providers", l)
 			p.says("claude-opus-4-8")
-			p.says("rests")
+			p.says("circuit open")
 			p.says("all models serve")
 			p.says("2 of 3 models not serving")
 			p.fits()
 			p.shot("providers")
-			p.press("Look again")
+			p.press("Refresh")
 			p.says("claude-opus-4-8")
 		})
 	}

@@ -1,7 +1,8 @@
 // Command build bundles the sources below internal/web/ui into
 // internal/web/static: the scripts and style sheets of the pages. It uses
 // esbuild as a library, so Node is not needed, and its output is reproducible:
-// the test beside it compares it with what is committed.
+// the test beside it compares it with what is committed. Before that it generates the types of the API's bodies, [typesFile], from the
+// contract.
 //
 // It never downloads anything: third-party sources are in ../vendor. Start
 // reading at [bundle].
@@ -32,6 +33,9 @@ var entries = []api.EntryPoint{
 	{InputPath: "css/embed.css", OutputPath: "embed"},
 	{InputPath: "src/embed/main.tsx", OutputPath: "embed"},
 }
+
+// typesFile is where the types of the API are, below ui/.
+const typesFile = "src/lib/contract.ts"
 
 // bundle builds all entries in memory. The keys of the result are file names.
 func bundle(ui string) (map[string][]byte, error) {
@@ -98,9 +102,16 @@ func licenses(ui string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// run bundles and writes the files that changed. go generate starts it in
+// run generates the types, bundles and writes the files. go generate starts it in
 // internal/web.
 func run() error {
+	api, err := types()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join("ui", typesFile), api, 0o644); err != nil {
+		return err
+	}
 	files, err := bundle("ui")
 	if err != nil {
 		return err

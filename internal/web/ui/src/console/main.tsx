@@ -156,11 +156,11 @@ function Lost() {
 
 // A Boundary keeps a fault in one page from taking the frame with it.
 class Boundary extends Component<{ children: ComponentChildren }, { error?: unknown }> {
-  state: { error?: unknown } = {};
-  static getDerivedStateFromError(error: unknown) {
+  override state: { error?: unknown } = {};
+  static override getDerivedStateFromError(error: unknown) {
     return { error };
   }
-  render() {
+  override render() {
     if (this.state.error === undefined) return this.props.children;
     return <Failure problem={asProblem(this.state.error)} retry={() => this.setState({ error: undefined })} />;
   }

@@ -2,7 +2,7 @@
 // token fresh, sends, and follows what comes, from where it was cut off.
 
 import { Api, Problem, onceKey } from "../lib/api";
-import { readEvents } from "../lib/sse";
+import { follow } from "../lib/follow";
 import { working, type Chat, type ChatEvent, type Message, type PendingInput, type Token } from "./types";
 
 export interface End {
@@ -151,7 +151,7 @@ export class Visit {
   // send says something; it reports whether the service has taken it. The same
   // text sent again after a broken connection is one message.
   send(text: string): Promise<boolean> {
-    const shown: Message = { id: "sending", role: "user", kind: "message", status: "queued", text };
+    const shown: Message = { id: "sending", role: "user", kind: "message", status: "queued", text, createdAt: new Date().toISOString() };
     this.setChat({ messages: [...this.state.chat!.messages, shown], error: null });
     return this.act("/messages", { message: text }, text);
   }
@@ -195,7 +195,7 @@ export class Visit {
   }
 
   // trouble shows why something did not work, and looks at the chat again where
-  // it may stand otherwise than this page believes.
+  // its state may have changed meanwhile.
   private trouble(error: unknown): void {
     if (this.over(error)) return;
     const problem = error as Problem;
@@ -218,34 +218,27 @@ export class Visit {
     }
   }
 
-  // follow reads events until the chat has stopped, from where it is, however
-  // often the connection breaks.
+  // follow takes events until the chat has stopped.
   private async follow(): Promise<void> {
     if (this.following) return;
     this.following = true;
     try {
-      for (let wait = 500; this.token && this.state.chat && working(this.state.chat.status); ) {
-        try {
-          const reply = await new Api(this.token.token).raw("GET", this.path("/events"), {
-            headers: { Accept: "text/event-stream", "Last-Event-ID": String(this.after) },
-          });
-          this.set({ offline: false });
-          for await (const event of readEvents(reply.body!)) {
-            this.apply(JSON.parse(event.data) as ChatEvent);
-            wait = 500;
-          }
-        } catch (error) {
+      await follow<ChatEvent>({
+        open: () => new Api(this.token!.token).raw("GET", this.path("/events"), { headers: { Accept: "text/event-stream", "Last-Event-ID": String(this.after) } }),
+        opened: () => this.set({ offline: false }),
+        take: (event) => this.apply(event),
+        closed: (error) => {
           if (error instanceof Problem) {
-            if (this.over(error)) return;
+            if (this.over(error)) return false;
             if (error.offline) this.set({ offline: true });
-          } else {
+          } else if (error !== undefined) {
             this.set({ offline: !navigator.onLine }); // broken in the middle
           }
-        }
-        if (!this.state.chat || !working(this.state.chat.status)) break;
-        await this.pause(wait);
-        wait = Math.min(wait * 2, 8000);
-      }
+          return true;
+        },
+        going: () => this.token !== null && this.state.chat !== null && working(this.state.chat.status),
+        pause: (milliseconds) => this.pause(milliseconds),
+      });
     } finally {
       this.following = false;
     }
@@ -271,27 +264,27 @@ export class Visit {
       case "message.created":
         if (chat.messages.some((m) => m.id === event.messageId)) break;
         this.setChat({
-          messages: [...chat.messages, { id: event.messageId!, role: event.role!, kind: event.kind as Message["kind"], status: event.status as unknown as Message["status"], text: event.text ?? "" }],
+          messages: [...chat.messages, { id: event.messageId, role: event.role, kind: event.kind, status: event.status, text: event.text ?? "", createdAt: event.createdAt }],
         });
         break;
       case "message.delta":
-        change(event.messageId!, (m) => ({ ...m, text: [...m.text].slice(0, event.offset).join("") + event.text }));
+        change(event.messageId, (m) => ({ ...m, text: [...m.text].slice(0, event.offset).join("") + event.text }));
         break;
       case "message.completed":
-        change(event.messageId!, (m) => ({ ...m, kind: event.kind as Message["kind"], status: event.status as unknown as Message["status"], text: event.text ?? m.text }));
+        change(event.messageId, (m) => ({ ...m, kind: event.kind, status: event.status, text: event.text ?? m.text }));
         break;
       case "session.status":
-        this.setChat(working(event.status!) ? { status: event.status!, error: null, pendingInput: null } : { status: event.status! });
+        this.setChat(working(event.status) ? { status: event.status, error: null, pendingInput: null } : { status: event.status });
         break;
       case "input.requested":
-        this.setChat({ pendingInput: { id: event.inputId!, kind: event.kind as PendingInput["kind"], prompt: event.prompt ?? "", options: event.options ?? [] } });
+        this.setChat({ pendingInput: { id: event.inputId, kind: event.kind, prompt: event.prompt ?? "", options: event.options ?? [], defaultValue: event.defaultValue ?? null, expiresAt: event.expiresAt ?? "" } });
         break;
       case "input.answered":
       case "input.expired":
         this.setChat({ pendingInput: null });
         break;
       case "error":
-        this.setChat({ error: { message: event.message!, retryable: event.retryable! } });
+        this.setChat({ error: { message: event.message, retryable: event.retryable } });
         break;
     }
   }

@@ -1,28 +1,10 @@
-// Embeds, as the pages read them, and what goes into the page that shows one.
+// Embeds, and what goes into the page that shows one.
+import type { EmbedSession, EmbedSessionWithToken, EmbedURL, EmbedURLWithLink } from "./contract";
 
-export interface Embed {
-  id: string;
-  object: "embed_url" | "embed_session";
-  chatSessionId: string;
-  status: "pending" | "active" | "expired" | "revoked";
-  allowedOrigins: string[];
-  externalUserId: string | null;
-  messagesSent: number;
-  maxMessages: number;
-  maxCreditsMicro: number | null;
-  lastMessageAt: string | null;
-  refusedRequests: number;
-  refusedOrigins: { origin: string; times: number; lastAt: string }[];
-  chatExpiresAt: string | null;
-  revokedAt: string | null;
-  createdAt: string;
-}
+export type Embed = EmbedURL | EmbedSession;
 
-export interface NewEmbed extends Embed {
-  url?: string; // of a link
-  token?: string; // of an embed session
-  expiresAt: string;
-}
+// A NewEmbed is a link with its address or an embed session with its token.
+export type NewEmbed = Embed & Partial<Pick<EmbedURLWithLink, "url">> & Partial<Pick<EmbedSessionWithToken, "token">> & Pick<EmbedURLWithLink, "expiresAt">;
 
 // frame shows the chat page, and speaks to it first, as it expects.
 export function frame(url: string): string {

@@ -2,6 +2,7 @@
 
 import { type Api, Problem } from "./api";
 import { readEvents } from "./sse";
+import type * as contract from "./contract";
 import type { Price } from "./types";
 
 export interface Message {
@@ -9,22 +10,18 @@ export interface Message {
   content: string;
 }
 
+export type Effort = NonNullable<NonNullable<contract.CreateResponse["reasoning"]>["effort"]>;
+
 export interface Call {
   model: string;
   input: Message[];
   instructions?: string;
   max_output_tokens?: number;
   temperature?: number;
-  reasoning?: { effort: string };
+  reasoning?: { effort: Effort };
 }
 
-export interface Usage {
-  input_tokens: number;
-  input_tokens_details: { cached_tokens: number };
-  output_tokens: number;
-  output_tokens_details: { reasoning_tokens: number };
-  total_tokens: number;
-}
+export type Usage = NonNullable<contract.Response["usage"]>;
 
 // A Reply is what is known of a reply so far.
 export interface Reply {
@@ -38,27 +35,18 @@ export interface Reply {
   took?: number; // milliseconds to the end
 }
 
-interface Wire {
-  id: string;
-  model: string;
-  status: string;
-  usage: Usage | null;
-  incomplete_details?: { reason: string } | null;
-  error?: { code: string; message: string } | null;
-}
-
 // respond streams a call and tells what is known after each event. It throws a
 // Problem where the service fails, and what fetch throws when it is stopped.
 export async function respond(api: Api, call: Call, signal: AbortSignal, tell: (reply: Reply) => void): Promise<Reply> {
   const began = performance.now();
-  const http = await api.raw("POST", "/responses", { body: { ...call, stream: true }, signal });
+  const http = await api.raw("POST", "/responses", { body: { ...call, stream: true } satisfies contract.CreateResponse, signal });
   const requestId = http.headers.get("x-request-id") ?? "";
   let reply: Reply = { id: "", model: "", text: "", status: "in_progress", usage: null };
   let ended = false;
   let failure: Problem | undefined;
   for await (const event of readEvents(http.body!)) {
     if (event.data === "[DONE]") break;
-    const data = JSON.parse(event.data) as { type: string; delta?: string; response?: Wire; code?: string; message?: string };
+    const data = JSON.parse(event.data) as { type: string; delta?: string; response?: contract.Response; code?: string; message?: string };
     switch (data.type) {
       case "response.created":
         reply = { ...reply, id: data.response!.id, model: data.response!.model };

@@ -1,49 +1,7 @@
-// Scheduled tasks and their runs, as the pages read them.
+// Scheduled tasks and their runs.
 import { of } from "./format";
 
-export interface Schedule {
-  type: "cron" | "interval" | "once";
-  expression?: string | null;
-  timezone?: string | null;
-  everySeconds?: number | null;
-  runAt?: string | null;
-}
-
-export interface TaskRun {
-  id: string;
-  scheduledFor: string;
-  trigger: "schedule" | "catch_up" | "manual";
-  status: "queued" | "running" | "waiting_for_input" | "completed" | "failed" | "cancelled" | "skipped";
-  skipReason: string | null;
-  waitingFor: "overlap" | "capacity" | null;
-  instants: number;
-  throughScheduledFor: string | null;
-  sessionId: string | null;
-  delaySeconds: number | null;
-  finishedAt: string | null;
-}
-
-export interface Task {
-  id: string;
-  agentId: string;
-  name: string;
-  message: string;
-  schedule: Schedule;
-  status: "active" | "paused" | "finished";
-  pauseReason: string | null;
-  sessionPolicy: string;
-  missedRunPolicy: string;
-  overlapPolicy: string;
-  pauseAfterFailures: number;
-  nextRunAt: string | null;
-  upcomingRunsAt: string[];
-  lastRun: TaskRun | null;
-  counters: { started: number; completed: number; failed: number; cancelled: number; skipped: number; consecutiveFailures: number };
-}
-
-export interface Preview {
-  runs: { at: string; localTime: string; adjustment: "gap" | "fold" | null }[];
-}
+export type { Schedule, SchedulePreview as Preview, ScheduledTask as Task, TaskRun } from "./contract";
 
 const units: [number, string][] = [[86_400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
 

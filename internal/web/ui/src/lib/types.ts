@@ -1,135 +1,31 @@
-// What the API answers, as far as the pages read it. The contract is the
-// authority: internal/contract/openapi.yaml.
+// The types of the API under the names that the pages use. contract.ts is
+// generated from the contract; nothing of it is repeated here.
+export type {
+  Credits,
+  Error as ErrorBody,
+  Key,
+  KeyWithSecret,
+  LedgerEntry,
+  Meta,
+  Model,
+  Price,
+  Receipt,
+  Reconciliation,
+  UsageReport,
+  UsageRow,
+  User as Me,
+} from "./contract";
 
-export interface ErrorBody {
-  message: string;
-  type: string;
-  param: string | null;
-  code: string;
-  requestId: string;
-  retryable: boolean;
-}
-
-export interface Me {
-  id: string;
-  name: string;
-  email: string | null;
-  plan: { id: string; name: string; gatedModels: boolean };
-  credits: { availableMicro: number; heldMicro: number };
-  defaultSpaceId: string | null;
-  key: { id: string; name: string; hint: string; scopes: string[]; expiresAt: string | null };
-  createdAt: string;
-}
-
-export interface Price {
-  inputMicroPerMillion: number;
-  cachedInputMicroPerMillion: number;
-  outputMicroPerMillion: number;
-  version: string;
-}
-
-export interface Model {
-  id: string;
-  family: string;
-  gated: boolean;
-  aliases: string[];
-  price: Price;
-  available: boolean;
-}
-
-export interface Meta {
-  name: string;
-  version: string;
-  defaultModel: string;
-  models: Model[];
-}
-
+// A List is one page of a list.
 export interface List<T> {
   data: T[];
   nextCursor: string | null;
   hasMore: boolean;
 }
 
-export interface Credits {
-  availableMicro: number;
-  heldMicro: number;
-  grantedMicro: number;
-  spentMicro: number;
-}
+type Keys<T> = T extends unknown ? keyof T : never;
+type Member<T, K> = T extends unknown ? (K extends keyof T ? T[K] : never) : never;
 
-export interface UsageRow {
-  day?: string;
-  model?: string;
-  calls: number;
-  inputTokens: number;
-  outputTokens: number;
-  totalTokens: number;
-  creditsMicro: number;
-}
-
-export interface UsageReport {
-  from: string;
-  to: string;
-  data: UsageRow[];
-  totals: UsageRow;
-}
-
-export interface Receipt {
-  id: string;
-  model: { requested: string; served: string; fallbackReason: string | null };
-  usage: { inputTokens: number; cachedInputTokens: number; cacheWriteTokens: number; outputTokens: number; reasoningTokens: number; totalTokens: number };
-  price: Price;
-  creditsMicro: number;
-  estimated: boolean;
-  clamped: boolean;
-  capped: boolean;
-  writtenOffMicro: number;
-  status: string;
-  keyId: string;
-  endUser: string | null;
-  agentId: string | null;
-  sessionId: string | null;
-  startedAt: string;
-  timeToFirstTokenMilliseconds: number | null;
-  durationMilliseconds: number;
-  createdAt: string;
-}
-
-export interface LedgerEntry {
-  id: string;
-  type: "grant" | "charge" | "refund" | "adjust";
-  amountMicro: number;
-  ref: string | null;
-  reason: string | null;
-  createdAt: string;
-}
-
-export interface Reconciliation {
-  balanced: boolean;
-  grantedMicro: number;
-  availableMicro: number;
-  heldMicro: number;
-  chargesMicro: number;
-  receiptsMicro: number;
-  charges: number;
-  differences: unknown[];
-  checkedAt: string;
-}
-
-export interface Key {
-  id: string;
-  name: string;
-  hint: string;
-  status: "active" | "expired" | "revoked";
-  scopes: string[];
-  expiresAt: string | null;
-  requestsPerMinute: number | null;
-  maxCreditsMicroPerDay: number | null;
-  revokedAt: string | null;
-  lastUsedAt: string | null;
-  createdAt: string;
-}
-
-export interface KeyWithSecret extends Key {
-  secret: string;
-}
+// Flat is an object of a union with the members that all its types have; those
+// that only some have may be absent.
+export type Flat<T> = Pick<T, keyof T> & { [K in Exclude<Keys<T>, keyof T>]?: Member<T, K> };

@@ -1,7 +1,8 @@
 // For operators: customers' accounts, their credits, plans and first keys.
 import { useRef, useState } from "preact/hooks";
 import { onceKey, type Problem } from "../../lib/api";
-import type { Credits, KeyWithSecret, List } from "../../lib/types";
+import type { Account, AccountWithCredits } from "../../lib/contract";
+import type { KeyWithSecret, List, Meta } from "../../lib/types";
 import { Amount, Badge, Button, Field, Time } from "../parts/basic";
 import { Dialog } from "../parts/dialog";
 import { asProblem, Empty, Failure, Skeleton, useLoad } from "../parts/load";
@@ -10,23 +11,6 @@ import { Secret } from "../parts/secret";
 import { Pages, usePages } from "../parts/table";
 import { toast } from "../parts/toast";
 import { useSession } from "../session";
-
-interface Account {
-  id: string;
-  name: string;
-  email: string | null;
-  plan: string;
-  suspended: boolean;
-  createdAt: string;
-}
-
-interface AccountWithCredits extends Account {
-  credits: Credits;
-}
-
-interface Plans {
-  plans: { id: string; name: string; gatedModels: boolean }[];
-}
 
 export function Accounts() {
   const { api, may } = useSession();
@@ -92,7 +76,7 @@ export function Accounts() {
 
 function PlanSelect({ value, onChange }: { value: string; onChange: (plan: string) => void }) {
   const { api } = useSession();
-  const meta = useLoad((signal) => api.get<Plans>("/meta", undefined, signal), [api]);
+  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const plans = meta.data?.plans ?? [];
   return (
     <select id="plan" class="input" value={value} onChange={(e) => onChange(e.currentTarget.value)}>

@@ -1,6 +1,7 @@
 // The agent in other people's pages: links and tokens, and who was refused.
 import { useRef, useState } from "preact/hooks";
 import { onceKey, type Problem } from "../../lib/api";
+import type { CreateEmbed } from "../../lib/contract";
 import { type Embed, frame, link, type NewEmbed, script } from "../../lib/embeds";
 import { count, moment, of } from "../../lib/format";
 import type { List } from "../../lib/types";
@@ -27,7 +28,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
   const path = `/api-agents/${agentId}/${kind}`;
   const pages = usePages<Embed>((cursor, signal) => api.get<List<Embed>>(path, { limit: 20, cursor }, signal), [api, path]);
   const [making, setMaking] = useState(false);
-  const [made, setMade] = useState<{ embed: NewEmbed; body: Body }>();
+  const [made, setMade] = useState<{ embed: NewEmbed; body: CreateEmbed }>();
   const [revoking, setRevoking] = useState<Embed>();
   const [refused, setRefused] = useState<Embed>();
   const links = kind === "embed-urls";
@@ -139,15 +140,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
   );
 }
 
-interface Body {
-  allowedOrigins: string[];
-  externalUserId?: string;
-  greeting?: string;
-  maxMessages?: number;
-  maxCreditsMicro?: number;
-}
-
-function Make({ path, links, onClose, onDone }: { path: string; links: boolean; onClose: () => void; onDone: (made: NewEmbed, body: Body) => void }) {
+function Make({ path, links, onClose, onDone }: { path: string; links: boolean; onClose: () => void; onDone: (made: NewEmbed, body: CreateEmbed) => void }) {
   const { api } = useSession();
   const [origins, setOrigins] = useState("");
   const [user, setUser] = useState("");
@@ -162,7 +155,7 @@ function Make({ path, links, onClose, onDone }: { path: string; links: boolean; 
     event.preventDefault();
     setBusy(true);
     setProblem(undefined);
-    const body: Body = { allowedOrigins };
+    const body: CreateEmbed = { allowedOrigins };
     if (user.trim()) body.externalUserId = user.trim();
     if (greeting.trim()) body.greeting = greeting;
     if (messages) body.maxMessages = Number(messages);
@@ -211,7 +204,7 @@ function Make({ path, links, onClose, onDone }: { path: string; links: boolean; 
   );
 }
 
-function Made({ agentId, of: made, body, onClose }: { agentId: string; of: NewEmbed; body: Body; onClose: () => void }) {
+function Made({ agentId, of: made, body, onClose }: { agentId: string; of: NewEmbed; body: CreateEmbed; onClose: () => void }) {
   return (
     <Dialog
       title={made.url ? "The link" : "The token"}

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { copyText } from "../../lib/copy";
 import { count, credits, duration, perMillion } from "../../lib/format";
-import { type Call, estimate, type Message, type Reply, respond } from "../../lib/responses";
+import { type Call, type Effort, estimate, type Message, type Reply, respond } from "../../lib/responses";
 import type { Problem } from "../../lib/api";
 import type { List, Meta, Receipt } from "../../lib/types";
 import { Amount, Badge, Button, Field, Notice } from "../parts/basic";
@@ -18,7 +18,7 @@ interface Settings {
   model: string;
   instructions: string;
   maxTokens: string;
-  effort: string;
+  effort: Effort | ""; // empty: not sent
 }
 
 // A Round is a question and what came of it.
@@ -254,7 +254,7 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
           <input id="tokens" class="input" type="number" min={1} step={1} value={settings.maxTokens} onInput={(e) => onChange({ maxTokens: e.currentTarget.value.replace(/\D/g, "") })} aria-describedby="tokens-hint" />
         </Field>
         <Field id="effort" label="Reasoning effort" hint="Moved to the nearest that the model takes.">
-          <select id="effort" class="input" value={settings.effort} onChange={(e) => onChange({ effort: e.currentTarget.value })} aria-describedby="effort-hint">
+          <select id="effort" class="input" value={settings.effort} onChange={(e) => onChange({ effort: e.currentTarget.value as Settings["effort"] })} aria-describedby="effort-hint">
             <option value="">the model's own</option>
             {["none", "minimal", "low", "medium", "high", "xhigh", "max"].map((e) => (
               <option value={e}>{e}</option>

@@ -1,5 +1,6 @@
-// For operators: how the vendors behind the models do.
+// For operators: the state of the providers behind the models.
 import { useEffect } from "preact/hooks";
+import type { Provider, ProviderFailure, ProviderList, ProviderRoute } from "../../lib/contract";
 import { count, of } from "../../lib/format";
 import { Badge, Button, type Meaning, Time } from "../parts/basic";
 import { Empty, States, useLoad } from "../parts/load";
@@ -7,43 +8,7 @@ import { MissingScope } from "../parts/missing";
 import { Table } from "../parts/table";
 import { useSession } from "../session";
 
-interface Failed {
-  at: string;
-  code: string;
-  status: number | null;
-}
-
-interface Counters {
-  inFlight: number;
-  requests: number;
-  retries: number;
-  failures: number;
-  timeouts: number;
-  lastFailure: Failed | null;
-}
-
-interface Route extends Counters {
-  id?: undefined; // its model names it
-  model: string;
-  state: "closed" | "open" | "half_open";
-  openUntil: string | null;
-}
-
-interface Provider extends Counters {
-  name: string;
-  wire: string;
-  maxInFlight: number;
-  refused: number;
-  routes: Route[];
-}
-
-interface Providers {
-  data: Provider[];
-  active: number;
-  retrying: number;
-}
-
-const again = 10_000; // milliseconds from one look to the next
+const again = 10_000; // milliseconds between two reads
 
 export function ProvidersPage() {
   const { may } = useSession();
@@ -61,7 +26,7 @@ export function ProvidersPage() {
 
 function Health() {
   const { api } = useSession();
-  const list = useLoad((signal) => api.get<Providers>("/providers", undefined, signal), [api]);
+  const list = useLoad((signal) => api.get<ProviderList>("/providers", undefined, signal), [api]);
   useEffect(() => {
     const timer = setInterval(() => document.visibilityState === "visible" && list.reload(), again);
     return () => clearInterval(timer);
@@ -72,7 +37,7 @@ function Health() {
         <h1>Providers</h1>
         <div class="push">
           <Button icon="again" disabled={list.loading} onClick={list.reload}>
-            Look again
+            Refresh
           </Button>
         </div>
       </header>
@@ -99,7 +64,7 @@ function Health() {
   );
 }
 
-const states: Record<Route["state"], [Meaning, string]> = { closed: ["ok", "serves"], open: ["failed", "rests"], half_open: ["waiting", "is tried again"] };
+const states: Record<ProviderRoute["state"], [Meaning, string]> = { closed: ["ok", "serves"], open: ["failed", "circuit open"], half_open: ["waiting", "is tried again"] };
 
 function One({ of: p }: { of: Provider }) {
   const resting = p.routes.filter((r) => r.state !== "closed").length;
@@ -148,7 +113,7 @@ function One({ of: p }: { of: Provider }) {
   );
 }
 
-function LastFailure({ of: f, short }: { of: Failed | null; short?: boolean }) {
+function LastFailure({ of: f, short }: { of: ProviderFailure | null; short?: boolean }) {
   if (!f) return <>No failure so far.</>;
   return (
     <>

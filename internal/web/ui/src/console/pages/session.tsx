@@ -5,7 +5,7 @@ import { type Api, onceKey, type Problem } from "../../lib/api";
 import { hear, type Said, type Session, type SessionEvent } from "../../lib/agents";
 import { count, of as plural, size } from "../../lib/format";
 import { saveFile } from "../../lib/save";
-import { readEvents } from "../../lib/sse";
+import { follow, sleep } from "../../lib/follow";
 import { Amount, Badge, Button, Notice } from "../parts/basic";
 import { Confirm, Dialog } from "../parts/dialog";
 import { asProblem, Failure, Skeleton, useLoad } from "../parts/load";
@@ -24,39 +24,32 @@ interface Log {
   problem?: Problem;
 }
 
-// follow reads the session's log from its beginning and goes on with it; after a
-// broken connection it goes on behind the last event it has.
-async function follow(api: Api, path: string, signal: AbortSignal, tell: (events: SessionEvent[]) => void, live: (now: boolean, problem?: Problem) => void): Promise<void> {
+// followLog reads the session's log from its beginning and continues with it.
+// Events that arrive together are told together.
+function followLog(api: Api, path: string, signal: AbortSignal, tell: (events: SessionEvent[]) => void, live: (now: boolean, problem?: Problem) => void): Promise<void> {
   let after = 0;
-  let wait = 500;
-  // A log that is read from its beginning comes at once: what comes together is
-  // told together.
-  let heard: SessionEvent[] = [];
+  let pending: SessionEvent[] = [];
   const flush = () => {
-    if (heard.length > 0 && !signal.aborted) tell(heard);
-    heard = [];
+    if (pending.length > 0 && !signal.aborted) tell(pending);
+    pending = [];
   };
-  while (!signal.aborted) {
-    try {
-      const reply = await api.raw("GET", path + "/events", { query: { after, follow: "true" }, headers: { Accept: "text/event-stream" }, signal });
-      live(true);
-      for await (const event of readEvents(reply.body!)) {
-        const data = JSON.parse(event.data) as SessionEvent;
-        if (data.seq <= after) continue;
-        after = data.seq;
-        wait = 500;
-        if (heard.push(data) === 1) setTimeout(flush, 30);
-      }
-      live(false);
-    } catch (error) {
-      if (signal.aborted) return;
-      const problem = asProblem(error);
+  return follow<SessionEvent>({
+    open: () => api.raw("GET", path + "/events", { query: { after, follow: "true" }, headers: { Accept: "text/event-stream" }, signal }),
+    opened: () => live(true),
+    take: (event) => {
+      if (event.seq <= after) return;
+      after = event.seq;
+      if (pending.push(event) === 1) setTimeout(flush, 30);
+    },
+    closed: (error) => {
+      if (signal.aborted) return false;
+      const problem = error === undefined ? undefined : asProblem(error);
       live(false, problem);
-      if (problem.status >= 400 && problem.status < 500 && problem.status !== 429) return; // asking again does not help
-    }
-    await new Promise((done) => setTimeout(done, wait));
-    wait = Math.min(wait * 2, 10_000);
-  }
+      return !problem || problem.status < 400 || problem.status >= 500 || problem.status === 429; // otherwise asking again does not help
+    },
+    going: () => !signal.aborted,
+    pause: sleep,
+  });
 }
 
 export function SessionView({ agentId, id }: { agentId: string; id: string }) {
@@ -77,7 +70,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
   }, [log.events]);
   useEffect(() => {
     const stop = new AbortController();
-    void follow(
+    void followLog(
       api,
       path,
       stop.signal,

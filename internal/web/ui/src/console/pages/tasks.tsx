@@ -82,13 +82,13 @@ export function TasksView({ agentId }: { agentId: string }) {
   );
 }
 
-const missed: [string, string][] = [["run_latest", "make up for the latest"], ["run_all", "make up for all"], ["skip", "skip them"]];
-const overlap: [string, string][] = [["skip", "skip the new run"], ["queue", "queue the new run"], ["allow", "run both"]];
+const missed: [Task["missedRunPolicy"], string][] = [["run_latest", "make up for the latest"], ["run_all", "make up for all"], ["skip", "skip them"]];
+const overlap: [Task["overlapPolicy"], string][] = [["skip", "skip the new run"], ["queue", "queue the new run"], ["allow", "run both"]];
 
 // A TaskForm makes a task, or changes the one that is given.
 export function TaskForm({ agentId, task, onClose, onDone }: { agentId: string; task?: Task; onClose: () => void; onDone: (t: Task) => void }) {
   const { api } = useSession();
-  const [now, setNow] = useState({ name: task?.name ?? "", message: task?.message ?? "", missedRunPolicy: task?.missedRunPolicy ?? "run_latest", overlapPolicy: task?.overlapPolicy ?? "skip" });
+  const [now, setNow] = useState<Pick<Task, "name" | "message" | "missedRunPolicy" | "overlapPolicy">>({ name: task?.name ?? "", message: task?.message ?? "", missedRunPolicy: task?.missedRunPolicy ?? "run_latest", overlapPolicy: task?.overlapPolicy ?? "skip" });
   const [reuse, setReuse] = useState(task?.sessionPolicy === "reuse");
   const [draft, setDraft] = useState(() => draftOf(task?.schedule));
   const [problem, setProblem] = useState<Problem>();
@@ -160,9 +160,9 @@ export function TaskForm({ agentId, task, onClose, onDone }: { agentId: string; 
   );
 }
 
-function Choice({ id, of: choices, value, onChange }: { id: string; of: [string, string][]; value: string; onChange: (value: string) => void }) {
+function Choice<V extends string>({ id, of: choices, value, onChange }: { id: string; of: [V, string][]; value: V; onChange: (value: V) => void }) {
   return (
-    <select id={id} class="input" value={value} onChange={(e) => onChange(e.currentTarget.value)}>
+    <select id={id} class="input" value={value} onChange={(e) => onChange(e.currentTarget.value as V)}>
       {choices.map(([name, said]) => (
         <option value={name}>{said}</option>
       ))}

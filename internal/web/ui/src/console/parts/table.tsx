@@ -11,7 +11,7 @@ export interface Column<T> {
   number?: boolean;
 }
 
-export function Table<T extends { id?: string }>({ columns, rows, label }: { columns: Column<T>[]; rows: T[]; label: string }) {
+export function Table<T extends object>({ columns, rows, label }: { columns: Column<T>[]; rows: T[]; label: string }) {
   return (
     <div class="scrolls" tabIndex={0} role="group" aria-label={label}>
       <table class="table">
@@ -26,7 +26,7 @@ export function Table<T extends { id?: string }>({ columns, rows, label }: { col
         </thead>
         <tbody>
           {rows.map((row, i) => (
-            <tr key={row.id ?? i}>
+            <tr key={"id" in row ? String(row.id) : i}>
               {columns.map((c) => (
                 <td class={c.number ? "num" : ""}>{c.show(row)}</td>
               ))}
@@ -65,7 +65,7 @@ export function usePages<T>(load: (cursor: string | undefined, signal: AbortSign
   return { first, rows: [...(first.data?.data ?? []), ...more.flatMap((p) => p.data)], hasMore: last?.hasMore ?? false, next, busy, problem };
 }
 
-export function Pages<T extends { id?: string }>({ of, columns, label, empty }: { of: ReturnType<typeof usePages<T>>; columns: Column<T>[]; label: string; empty: ComponentChildren }) {
+export function Pages<T extends object>({ of, columns, label, empty }: { of: ReturnType<typeof usePages<T>>; columns: Column<T>[]; label: string; empty: ComponentChildren }) {
   return (
     <States of={of.first as Loaded<List<T>>} lines={6}>
       {() =>

@@ -1,0 +1,1516 @@
+// Code generated from internal/contract/openapi.yaml by go generate. DO NOT EDIT.
+// The types of the API's bodies, for the pages.
+
+export interface Account {
+  createdAt: string;
+  defaultSpaceId: string | null;
+  email: string | null;
+  id: string;
+  name: string;
+  plan: string;
+  suspended: boolean;
+}
+
+export interface AccountList {
+  data: Account[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface AccountWithCredits {
+  createdAt: string;
+  credits: Credits;
+  defaultSpaceId: string | null;
+  email: string | null;
+  id: string;
+  name: string;
+  plan: string;
+  suspended: boolean;
+}
+
+export interface AccountWithKey {
+  createdAt: string;
+  credits: Credits;
+  defaultSpaceId: string | null;
+  email: string | null;
+  id: string;
+  key: KeyWithSecret;
+  name: string;
+  plan: string;
+  suspended: boolean;
+}
+
+export interface Agent {
+  createdAt: string;
+  description: string | null;
+  driveAccess: "read_only" | "read_write";
+  embedEnabled: boolean;
+  externalId: string | null;
+  id: string;
+  instructions: string;
+  limits: TurnLimits;
+  metadata: Metadata;
+  model: string;
+  name: string;
+  spaceId: string;
+  updatedAt: string;
+  version: number;
+}
+
+export interface AgentList {
+  data: Agent[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface AgentVersion {
+  agentId: string;
+  createdAt: string;
+  driveAccess: "read_only" | "read_write";
+  instructions: string;
+  limits: TurnLimits;
+  model: string;
+  version: number;
+}
+
+export interface AgentVersionList {
+  data: AgentVersion[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface AnswerInput {
+  answer?: string | null;
+  choice?: string | null;
+  decision?: "approve" | "reject" | null;
+  inputId: string;
+}
+
+export interface CreateAccount {
+  email?: string | null;
+  grantMicro?: number | null;
+  name: string;
+  plan?: string | null;
+}
+
+export interface CreateAgent {
+  description?: string | null;
+  driveAccess?: "read_only" | "read_write" | null;
+  embedEnabled?: boolean | null;
+  externalId?: string | null;
+  instructions: string;
+  limits?: SetTurnLimits;
+  metadata?: Record<string, string> | null;
+  model?: string | null;
+  name: string;
+  spaceId: string;
+}
+
+export interface CreateEmbed {
+  allowedOrigins?: string[] | null;
+  chatExpiresInSeconds?: number | null;
+  chatSessionId?: string | null;
+  expiresInSeconds?: number | null;
+  externalUserId?: string | null;
+  greeting?: string | null;
+  maxCreditsMicro?: number | null;
+  maxMessageChars?: number | null;
+  maxMessages?: number | null;
+  messagesPerMinute?: number | null;
+  theme?: "auto" | "light" | "dark" | null;
+}
+
+export interface CreateGrant {
+  amountMicro: number;
+  externalRef?: string | null;
+  reason?: string | null;
+}
+
+export interface CreateKey {
+  expiresAt?: string | null;
+  maxCreditsMicroPerDay?: number | null;
+  name: string;
+  requestsPerMinute?: number | null;
+  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "keys:write" | "usage:read" | "operator" | "*")[] | null;
+}
+
+export interface CreateResponse {
+  background?: false | null;
+  conversation?: null;
+  frequency_penalty?: number | null;
+  include?: string[] | null;
+  input: string | InputItem[];
+  instructions?: string | null;
+  max_output_tokens?: number | null;
+  max_tool_calls?: number | null;
+  metadata?: Record<string, string> | null;
+  model: string;
+  parallel_tool_calls?: boolean | null;
+  presence_penalty?: number | null;
+  previous_response_id?: null;
+  prompt?: null;
+  prompt_cache_key?: string | null;
+  reasoning?: {
+    effort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max" | null;
+    summary?: unknown;
+  } | null;
+  safety_identifier?: string | null;
+  service_tier?: string | null;
+  store?: boolean | null;
+  stream?: boolean | null;
+  stream_options?: Record<string, unknown> | null;
+  temperature?: number | null;
+  text?: {
+    format?: {
+      type: "text";
+    } | null;
+    verbosity?: "low" | "medium" | "high" | null;
+  } | null;
+  tool_choice?: "auto" | "none" | null;
+  tools?: unknown[] | null;
+  top_logprobs?: number | null;
+  top_p?: number | null;
+  truncation?: "auto" | "disabled" | null;
+  user?: string | null;
+}
+
+export interface CreateScheduledTask {
+  catchUpWindowSeconds?: number | null;
+  enabled?: boolean | null;
+  endAt?: string | null;
+  maxCreditsMicroPerRun?: number | null;
+  maxRuns?: number | null;
+  message: string;
+  missedRunPolicy?: "run_latest" | "skip" | "run_all" | null;
+  mode?: "chat" | "once" | null;
+  name: string;
+  overlapPolicy?: "skip" | "queue" | "allow" | null;
+  pauseAfterFailures?: number | null;
+  schedule: Schedule;
+  sessionPolicy?: "new" | "reuse" | null;
+  startAt?: string | null;
+}
+
+export interface CreateSession {
+  externalId?: string | null;
+  externalUserId?: string | null;
+  limits?: SetTurnLimits;
+  message: string;
+  metadata?: Record<string, string> | null;
+  mode?: "chat" | "once" | null;
+  title?: string | null;
+}
+
+export interface CreateSpace {
+  description?: string | null;
+  externalId?: string | null;
+  metadata?: Record<string, string> | null;
+  name: string;
+}
+
+export interface Credits {
+  availableMicro: number;
+  grantedMicro: number;
+  heldMicro: number;
+  spentMicro: number;
+}
+
+export interface Difference {
+  actualMicro: number;
+  expectedMicro: number;
+  id: string | null;
+  what: string;
+}
+
+export interface DocsLinks {
+  explorer: string;
+  openapi: string;
+  reference: string;
+}
+
+export interface Drive {
+  agentId: string;
+  bytes: number;
+  files: number;
+  historyBytes: number;
+  historyFiles: number;
+  maxBytes: number;
+  maxFileBytes: number;
+  maxFiles: number;
+  revision: number;
+  updatedAt: string | null;
+}
+
+export interface DriveBatch {
+  operations: DriveOperation[];
+}
+
+export interface DriveBatchResult {
+  results: DriveOutcome[];
+  revision: number;
+}
+
+export interface DriveDelete {
+  ifMatch?: string | null;
+  op: "delete";
+  path: string;
+}
+
+export interface DriveEvent {
+  createdAt: string;
+  fromLine?: number;
+  outcome?: "created" | "replaced" | "unchanged";
+  path: string;
+  seq: number;
+  sha256: string;
+  stepId: string;
+  toLine?: number;
+  type: "drive.read" | "drive.written";
+  via?: "context" | "read" | "search";
+}
+
+export interface DriveFile {
+  agentId: string;
+  createdAt: string;
+  id: string;
+  lines: number | null;
+  mimeType: string;
+  path: string;
+  sha256: string;
+  size: number;
+  text: boolean;
+  updatedAt: string;
+  version: number;
+}
+
+export interface DriveFileList {
+  commonPrefixes: string[];
+  data: DriveFile[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface DriveHit {
+  endLine: number;
+  mimeType: string;
+  path: string;
+  score: number;
+  sha256: string;
+  snippet: string;
+  startLine: number;
+  version: number;
+}
+
+export interface DriveMove {
+  from: string;
+  op: "move";
+  overwrite?: boolean | null;
+  to: string;
+}
+
+export type DriveOperation = DrivePut | DriveDelete | DriveMove;
+
+export interface DriveOutcome {
+  file: DriveFile | null;
+  outcome: "created" | "replaced" | "unchanged" | "moved" | "deleted";
+  path: string;
+}
+
+export interface DrivePut {
+  content: string;
+  encoding?: "utf-8" | "base64" | null;
+  ifMatch?: string | null;
+  ifNoneMatch?: "*" | null;
+  mimeType?: string | null;
+  op: "put";
+  path: string;
+}
+
+export interface DriveSearchResult {
+  data: DriveHit[];
+}
+
+export interface DriveVersion {
+  createdAt: string;
+  current: boolean;
+  mimeType: string;
+  path: string;
+  retiredAt: string | null;
+  sha256: string;
+  size: number;
+  version: number;
+}
+
+export interface DriveVersionList {
+  data: DriveVersion[];
+}
+
+export interface DuplicateAgent {
+  name?: string | null;
+  spaceId?: string | null;
+}
+
+export interface EmbedAgent {
+  name: string;
+}
+
+export interface EmbedChat {
+  agent: EmbedAgent;
+  chatExpiresAt: string;
+  error: EmbedError | null;
+  expiresAt: string;
+  greeting: string | null;
+  hasEarlierMessages: boolean;
+  id: string;
+  lastEventSeq: number;
+  maxMessageChars: number;
+  messages: EmbedMessage[];
+  object: "embed.chat_session";
+  pendingInput: PendingInput | null;
+  remaining: EmbedRemaining;
+  status: SessionStatus;
+  theme: "auto" | "light" | "dark";
+}
+
+export interface EmbedError {
+  message: string;
+  retryable: boolean;
+}
+
+export interface EmbedErrorEvent {
+  createdAt: string;
+  message: string;
+  retryable: boolean;
+  seq: number;
+  turn: number;
+  type: "error";
+}
+
+export type EmbedEvent = EmbedStatusEvent | MessageEvent | MessageDeltaEvent | InputEvent | EmbedErrorEvent;
+
+export interface EmbedEventList {
+  data: EmbedEvent[];
+  hasMore: boolean;
+  lastSeq: number;
+}
+
+export interface EmbedMessage {
+  createdAt: string;
+  id: string;
+  kind: "message" | "answer" | "reply" | "comment" | "question";
+  role: "user" | "assistant";
+  status: "queued" | "in_progress" | "completed" | "cancelled" | "failed";
+  text: string;
+}
+
+export interface EmbedRemaining {
+  limitReached: boolean;
+  messages: number;
+}
+
+export interface EmbedSession {
+  agentId: string;
+  allowedOrigins: string[];
+  chatExpiresAt: string | null;
+  chatSessionId: string;
+  createdAt: string;
+  externalUserId: string | null;
+  greeting: string | null;
+  id: string;
+  lastMessageAt: string | null;
+  maxCreditsMicro: number | null;
+  maxMessageChars: number;
+  maxMessages: number;
+  messagesPerMinute: number;
+  messagesSent: number;
+  object: "embed_session";
+  refusedOrigins: RefusedOrigin[];
+  refusedRequests: number;
+  revokedAt: string | null;
+  status: "pending" | "active" | "expired" | "revoked";
+  theme: "auto" | "light" | "dark";
+}
+
+export interface EmbedSessionList {
+  data: EmbedSession[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface EmbedSessionWithToken {
+  agentId: string;
+  allowedOrigins: string[];
+  chatExpiresAt: string | null;
+  chatSessionId: string;
+  createdAt: string;
+  expiresAt: string;
+  externalUserId: string | null;
+  greeting: string | null;
+  id: string;
+  lastMessageAt: string | null;
+  maxCreditsMicro: number | null;
+  maxMessageChars: number;
+  maxMessages: number;
+  messagesPerMinute: number;
+  messagesSent: number;
+  object: "embed_session";
+  refusedOrigins: RefusedOrigin[];
+  refusedRequests: number;
+  revokedAt: string | null;
+  status: "pending" | "active" | "expired" | "revoked";
+  theme: "auto" | "light" | "dark";
+  token: string;
+}
+
+export interface EmbedStatusEvent {
+  createdAt: string;
+  seq: number;
+  status: SessionStatus;
+  turn: number;
+  type: "session.status";
+}
+
+export interface EmbedToken {
+  chatExpiresAt: string;
+  chatSessionId: string;
+  expiresAt: string;
+  token: string;
+}
+
+export interface EmbedURL {
+  agentId: string;
+  allowedOrigins: string[];
+  chatExpiresAt: string | null;
+  chatSessionId: string;
+  createdAt: string;
+  exchangedAt: string | null;
+  expiresAt: string;
+  externalUserId: string | null;
+  greeting: string | null;
+  id: string;
+  lastMessageAt: string | null;
+  maxCreditsMicro: number | null;
+  maxMessageChars: number;
+  maxMessages: number;
+  messagesPerMinute: number;
+  messagesSent: number;
+  object: "embed_url";
+  refusedOrigins: RefusedOrigin[];
+  refusedRequests: number;
+  revokedAt: string | null;
+  status: "pending" | "active" | "expired" | "revoked";
+  theme: "auto" | "light" | "dark";
+}
+
+export interface EmbedURLList {
+  data: EmbedURL[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface EmbedURLWithLink {
+  agentId: string;
+  allowedOrigins: string[];
+  chatExpiresAt: string | null;
+  chatSessionId: string;
+  createdAt: string;
+  exchangedAt: string | null;
+  expiresAt: string;
+  externalUserId: string | null;
+  greeting: string | null;
+  id: string;
+  lastMessageAt: string | null;
+  maxCreditsMicro: number | null;
+  maxMessageChars: number;
+  maxMessages: number;
+  messagesPerMinute: number;
+  messagesSent: number;
+  object: "embed_url";
+  refusedOrigins: RefusedOrigin[];
+  refusedRequests: number;
+  revokedAt: string | null;
+  status: "pending" | "active" | "expired" | "revoked";
+  theme: "auto" | "light" | "dark";
+  url: string;
+}
+
+export interface Error {
+  code: string;
+  message: string;
+  param: string | null;
+  requestId: string;
+  retryable: boolean;
+  type: string;
+}
+
+export interface ErrorEnvelope {
+  error: Error;
+}
+
+export interface ExchangeEmbedURL {
+  embedUrlId: string;
+  ticket: string;
+}
+
+export interface Grant {
+  accountId: string;
+  amountMicro: number;
+  createdAt: string;
+  externalRef: string | null;
+  id: string;
+  reason: string | null;
+}
+
+export interface Health {
+  status: "ok";
+  timestamp: string;
+}
+
+export interface InputEvent {
+  answer?: string;
+  createdAt: string;
+  defaultUsed?: boolean;
+  defaultValue?: string;
+  expiresAt?: string;
+  inputId: string;
+  kind: "question" | "choice" | "approval";
+  options?: string[];
+  prompt?: string;
+  seq: number;
+  turn: number;
+  type: "input.requested" | "input.answered" | "input.expired";
+}
+
+export type InputItem = InputMessage | InputReasoning;
+
+export interface InputMessage {
+  content: string | InputPart[];
+  role: "user" | "assistant" | "system" | "developer";
+  type?: "message";
+}
+
+export type InputPart = {
+  text: string;
+  type: "input_text" | "output_text" | "text";
+} | {
+  refusal: string;
+  type: "refusal";
+};
+
+export interface InputReasoning {
+  type: "reasoning";
+}
+
+export interface Key {
+  createdAt: string;
+  expiresAt: string | null;
+  hint: string;
+  id: string;
+  lastUsedAt: string | null;
+  maxCreditsMicroPerDay: number | null;
+  name: string;
+  requestsPerMinute: number | null;
+  revokedAt: string | null;
+  scopes: string[];
+  status: "active" | "expired" | "revoked";
+}
+
+export interface KeyList {
+  data: Key[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface KeyOfCaller {
+  expiresAt: string | null;
+  hint: string;
+  id: string;
+  name: string;
+  scopes: string[];
+}
+
+export interface KeyWithSecret {
+  createdAt: string;
+  expiresAt: string | null;
+  hint: string;
+  id: string;
+  lastUsedAt: string | null;
+  maxCreditsMicroPerDay: number | null;
+  name: string;
+  replaces: {
+    endsAt: string;
+    id: string;
+  } | null;
+  requestsPerMinute: number | null;
+  revokedAt: string | null;
+  scopes: string[];
+  secret: string;
+  status: "active" | "expired" | "revoked";
+}
+
+export interface LedgerEntry {
+  amountMicro: number;
+  createdAt: string;
+  id: string;
+  reason: string | null;
+  ref: string | null;
+  type: "grant" | "charge" | "refund" | "adjust";
+}
+
+export interface LedgerList {
+  data: LedgerEntry[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface Limits {
+  idempotencySeconds: number;
+  inputSeconds: number;
+  maxBodyBytes: number;
+  maxDescriptionCharacters: number;
+  maxDriveBytes: number;
+  maxDriveFiles: number;
+  maxDrivePathBytes: number;
+  maxDriveSegmentBytes: number;
+  maxEventStreamsPerKey: number;
+  maxFileBytes: number;
+  maxInstructionsCharacters: number;
+  maxMessageCharacters: number;
+  maxNameCharacters: number;
+  maxPageSize: number;
+  maxQueuedMessages: number;
+  maxQueuedSessions: number;
+  maxScheduledTasks: number;
+  maxTurnSeconds: number;
+  maxTurnSteps: number;
+  minScheduleSeconds: number;
+  queueSeconds: number;
+}
+
+export interface Message {
+  createdAt: string;
+  id: string;
+  kind: "message" | "answer" | "reply" | "comment" | "question";
+  role: "user" | "assistant";
+  sources: Source[];
+  status: "queued" | "in_progress" | "completed" | "cancelled" | "failed";
+  text: string;
+  turn: number | null;
+}
+
+export interface MessageDeltaEvent {
+  createdAt: string;
+  messageId: string;
+  offset: number;
+  seq: number;
+  text: string;
+  type: "message.delta";
+}
+
+export interface MessageEvent {
+  createdAt: string;
+  kind: "message" | "answer" | "reply" | "comment" | "question";
+  messageId: string;
+  role: "user" | "assistant";
+  seq: number;
+  status: "queued" | "in_progress" | "completed" | "cancelled" | "failed";
+  text?: string;
+  turn: number;
+  type: "message.created" | "message.completed";
+}
+
+export interface MessageList {
+  data: Message[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface Meta {
+  apiVersion: string;
+  commit: string;
+  defaultModel: string;
+  docs: DocsLinks;
+  limits: Limits;
+  models: Model[];
+  name: string;
+  plans: PlanDetails[];
+  version: string;
+}
+
+export type Metadata = Record<string, string>;
+
+export interface Model {
+  aliases: string[];
+  available: boolean;
+  contextTokens: number | null;
+  deprecatedAliases: string[];
+  family: string;
+  gated: boolean;
+  id: string;
+  maxOutputTokens: number | null;
+  price: Price;
+}
+
+export interface MoveDriveFile {
+  from: string;
+  overwrite?: boolean | null;
+  to: string;
+}
+
+export interface OutputMessage {
+  content: OutputText[];
+  id: string;
+  role: "assistant";
+  status: "in_progress" | "completed" | "incomplete";
+  type: "message";
+}
+
+export interface OutputText {
+  annotations: unknown[];
+  logprobs: unknown[];
+  text: string;
+  type: "output_text";
+}
+
+export interface PendingInput {
+  defaultValue: string | null;
+  expiresAt: string;
+  id: string;
+  kind: "question" | "choice" | "approval";
+  options: string[];
+  prompt: string;
+}
+
+export interface Plan {
+  gatedModels: boolean;
+  id: string;
+  name: string;
+}
+
+export interface PlanDetails {
+  activeSessions: number | null;
+  concurrentPerAccount: number | null;
+  concurrentPerKey: number | null;
+  gatedModels: boolean;
+  id: string;
+  name: string;
+  requestsPerMinute: number | null;
+}
+
+export interface PreviewSchedule {
+  count?: number | null;
+  endAt?: string | null;
+  maxRuns?: number | null;
+  schedule: Schedule;
+  startAt?: string | null;
+}
+
+export interface PreviewedRun {
+  adjustment: "gap" | "fold" | null;
+  at: string;
+  localTime: string;
+}
+
+export interface Price {
+  cachedInputMicroPerMillion: number;
+  inputMicroPerMillion: number;
+  outputMicroPerMillion: number;
+  version: string;
+}
+
+export interface Provider {
+  failures: number;
+  inFlight: number;
+  lastFailure: ProviderFailure | null;
+  maxInFlight: number;
+  name: string;
+  refused: number;
+  requests: number;
+  retries: number;
+  routes: ProviderRoute[];
+  timeouts: number;
+  wire: string;
+}
+
+export interface ProviderFailure {
+  at: string;
+  code: string;
+  status: number | null;
+}
+
+export interface ProviderList {
+  active: number;
+  data: Provider[];
+  retrying: number;
+}
+
+export interface ProviderRoute {
+  failures: number;
+  inFlight: number;
+  lastFailure: ProviderFailure | null;
+  model: string;
+  openUntil: string | null;
+  requests: number;
+  retries: number;
+  state: "closed" | "open" | "half_open";
+  timeouts: number;
+}
+
+export interface Receipt {
+  agentId: string | null;
+  capped: boolean;
+  clamped: boolean;
+  createdAt: string;
+  creditsMicro: number;
+  durationMilliseconds: number;
+  endUser: string | null;
+  estimated: boolean;
+  id: string;
+  keyId: string;
+  model: {
+    fallbackReason: "alias" | "auto" | "plan" | null;
+    requested: string;
+    served: string;
+  };
+  price: Price;
+  sessionId: string | null;
+  spaceId: string | null;
+  startedAt: string;
+  status: "completed" | "incomplete" | "cancelled";
+  timeToFirstTokenMilliseconds: number | null;
+  usage: {
+    cacheWriteTokens: number;
+    cachedInputTokens: number;
+    inputTokens: number;
+    outputTokens: number;
+    reasoningTokens: number;
+    totalTokens: number;
+  };
+  writtenOffMicro: number;
+}
+
+export interface ReceiptList {
+  data: Receipt[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface Reconciliation {
+  availableMicro: number;
+  balanced: boolean;
+  charges: number;
+  chargesMicro: number;
+  checkedAt: string;
+  differences: Difference[];
+  grantedMicro: number;
+  heldMicro: number;
+  receiptsMicro: number;
+}
+
+export interface RefusedOrigin {
+  lastAt: string;
+  origin: string;
+  times: number;
+}
+
+export interface Response {
+  background: false;
+  completed_at: number | null;
+  created_at: number;
+  error: {
+    code: string;
+    message: string;
+  } | null;
+  frequency_penalty: number;
+  id: string;
+  incomplete_details: {
+    reason: "max_output_tokens" | "content_filter";
+  } | null;
+  instructions: string | null;
+  max_output_tokens: number | null;
+  max_tool_calls: number | null;
+  metadata: Record<string, string>;
+  model: string;
+  object: "response";
+  output: OutputMessage[];
+  parallel_tool_calls: boolean;
+  presence_penalty: number;
+  previous_response_id: null;
+  prompt_cache_key: string | null;
+  reasoning: {
+    effort: string | null;
+    summary: string | null;
+  } | null;
+  safety_identifier: string | null;
+  service_tier: "default";
+  status: "in_progress" | "completed" | "incomplete" | "failed";
+  store: false;
+  temperature: number;
+  text: {
+    format: {
+      type: "text";
+    };
+    verbosity?: "low" | "medium" | "high";
+  };
+  tool_choice: "auto" | "none";
+  tools: unknown[];
+  top_logprobs: 0;
+  top_p: number;
+  truncation: "auto" | "disabled";
+  usage: {
+    input_tokens: number;
+    input_tokens_details: {
+      cache_write_tokens: number;
+      cached_tokens: number;
+    };
+    output_tokens: number;
+    output_tokens_details: {
+      reasoning_tokens: number;
+    };
+    total_tokens: number;
+  } | null;
+  user: string | null;
+}
+
+export interface ResponseCompletedEvent {
+  response: Response;
+  sequence_number: number;
+  type: "response.completed";
+}
+
+export interface ResponseContentPartAddedEvent {
+  content_index: 0;
+  item_id: string;
+  output_index: 0;
+  part: OutputText;
+  sequence_number: number;
+  type: "response.content_part.added";
+}
+
+export interface ResponseContentPartDoneEvent {
+  content_index: 0;
+  item_id: string;
+  output_index: 0;
+  part: OutputText;
+  sequence_number: number;
+  type: "response.content_part.done";
+}
+
+export interface ResponseCreatedEvent {
+  response: Response;
+  sequence_number: number;
+  type: "response.created";
+}
+
+export interface ResponseErrorEvent {
+  code: string;
+  error: {
+    code: string;
+    message: string;
+    param: string | null;
+    type: string;
+  };
+  message: string;
+  param: string | null;
+  sequence_number: number;
+  type: "error";
+}
+
+export interface ResponseFailedEvent {
+  response: Response;
+  sequence_number: number;
+  type: "response.failed";
+}
+
+export interface ResponseInProgressEvent {
+  response: Response;
+  sequence_number: number;
+  type: "response.in_progress";
+}
+
+export interface ResponseIncompleteEvent {
+  response: Response;
+  sequence_number: number;
+  type: "response.incomplete";
+}
+
+export interface ResponseOutputItemAddedEvent {
+  item: OutputMessage;
+  output_index: 0;
+  sequence_number: number;
+  type: "response.output_item.added";
+}
+
+export interface ResponseOutputItemDoneEvent {
+  item: OutputMessage;
+  output_index: 0;
+  sequence_number: number;
+  type: "response.output_item.done";
+}
+
+export interface ResponseOutputTextDeltaEvent {
+  content_index: 0;
+  delta: string;
+  item_id: string;
+  logprobs: unknown[];
+  output_index: 0;
+  sequence_number: number;
+  type: "response.output_text.delta";
+}
+
+export interface ResponseOutputTextDoneEvent {
+  content_index: 0;
+  item_id: string;
+  logprobs: unknown[];
+  output_index: 0;
+  sequence_number: number;
+  text: string;
+  type: "response.output_text.done";
+}
+
+export type ResponseStreamEvent = ResponseCreatedEvent | ResponseInProgressEvent | ResponseOutputItemAddedEvent | ResponseContentPartAddedEvent | ResponseOutputTextDeltaEvent | ResponseOutputTextDoneEvent | ResponseContentPartDoneEvent | ResponseOutputItemDoneEvent | ResponseCompletedEvent | ResponseIncompleteEvent | ResponseFailedEvent | ResponseErrorEvent;
+
+export interface RestoreDriveFile {
+  path: string;
+  version: number;
+}
+
+export interface RollbackAgent {
+  version: number;
+}
+
+export interface RotateKey {
+  overlapSeconds?: number | null;
+}
+
+export interface Schedule {
+  everySeconds?: number | null;
+  expression?: string | null;
+  runAt?: string | null;
+  timezone?: string | null;
+  type: "cron" | "interval" | "once";
+}
+
+export interface SchedulePreview {
+  runs: PreviewedRun[];
+}
+
+export interface ScheduledTask {
+  agentId: string;
+  catchUpWindowSeconds: number;
+  counters: TaskCounters;
+  createdAt: string;
+  enabled: boolean;
+  endAt: string | null;
+  id: string;
+  lastRun: TaskRun | null;
+  maxCreditsMicroPerRun: number | null;
+  maxRuns: number | null;
+  message: string;
+  missedRunPolicy: "run_latest" | "skip" | "run_all";
+  mode: "chat" | "once";
+  name: string;
+  nextRunAt: string | null;
+  object: "scheduled_task";
+  overlapPolicy: "skip" | "queue" | "allow";
+  pauseAfterFailures: number;
+  pauseReason: string | null;
+  schedule: Schedule;
+  sessionId: string | null;
+  sessionPolicy: "new" | "reuse";
+  startAt: string | null;
+  status: "active" | "paused" | "finished";
+  upcomingRunsAt: string[];
+  updatedAt: string;
+}
+
+export interface ScheduledTaskList {
+  data: ScheduledTask[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface SendEmbedMessage {
+  message: string;
+}
+
+export interface SendMessage {
+  message: string;
+  onBusy?: "enqueue" | "reject" | null;
+}
+
+export interface Session {
+  agentId: string;
+  agentVersion: number;
+  createdAt: string;
+  error: SessionFailure | null;
+  externalId: string | null;
+  externalUserId: string | null;
+  finishedAt: string | null;
+  id: string;
+  lastEventSeq: number;
+  metadata: Metadata;
+  mode: "chat" | "once";
+  model: SessionModel;
+  object: "session";
+  pendingInput: PendingInput | null;
+  queuedMessages: number;
+  reply: string | null;
+  spaceId: string;
+  startedAt: string | null;
+  status: SessionStatus;
+  statusReason: string | null;
+  title: string | null;
+  trigger: SessionTrigger;
+  turn: SessionTurn;
+  updatedAt: string;
+  usage: SessionUsage;
+}
+
+export interface SessionCreatedEvent {
+  agentId: string;
+  agentVersion: number;
+  createdAt: string;
+  mode: "chat" | "once";
+  seq: number;
+  sessionId: string;
+  type: "session.created";
+}
+
+export interface SessionErrorEvent {
+  code: string;
+  createdAt: string;
+  message: string;
+  retryable: boolean;
+  seq: number;
+  turn: number;
+  type: "error";
+}
+
+export type SessionEvent = SessionCreatedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | SessionErrorEvent;
+
+export interface SessionEventList {
+  data: SessionEvent[];
+  hasMore: boolean;
+  lastSeq: number;
+}
+
+export interface SessionFailure {
+  code: string;
+  message: string;
+  retryable: boolean;
+}
+
+export interface SessionList {
+  data: Session[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface SessionModel {
+  fallback: boolean;
+  requested: string;
+  served: string | null;
+}
+
+export type SessionStatus = "queued" | "running" | "completed" | "waiting_for_input" | "failed" | "cancelled";
+
+export interface SessionStatusEvent {
+  createdAt: string;
+  seq: number;
+  status: SessionStatus;
+  statusReason?: string;
+  turn: number;
+  type: "session.status";
+}
+
+export interface SessionTrigger {
+  id: string | null;
+  type: "api" | "schedule" | "embed";
+}
+
+export interface SessionTurn {
+  attempt: number;
+  deadlineAt: string | null;
+  finishedAt: string | null;
+  id: string;
+  number: number;
+  startedAt: string | null;
+}
+
+export interface SessionUsage {
+  creditsMicro: number;
+  inputTokens: number;
+  outputTokens: number;
+  steps: number;
+  totalTokens: number;
+}
+
+export type SetTurnLimits = {
+  maxCreditsMicro?: number | null;
+  maxSteps?: number | null;
+  timeoutSeconds?: number | null;
+} | null;
+
+export interface Source {
+  fromLine: number | null;
+  path: string;
+  sha256: string;
+  toLine: number | null;
+  turn: number;
+  via: "context" | "read" | "search";
+}
+
+export interface SourceList {
+  data: Source[];
+}
+
+export interface Space {
+  createdAt: string;
+  description: string | null;
+  externalId: string | null;
+  id: string;
+  metadata: Metadata;
+  name: string;
+  updatedAt: string;
+}
+
+export interface SpaceList {
+  data: Space[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface StepEvent {
+  createdAt: string;
+  creditsMicro?: number;
+  model: string;
+  seq: number;
+  step: number;
+  stepId: string;
+  stop?: string;
+  turn: number;
+  type: "step.started" | "step.completed";
+  usage?: StepUsage;
+}
+
+export interface StepUsage {
+  inputTokens: number;
+  outputTokens: number;
+  totalTokens: number;
+}
+
+export interface TaskCounters {
+  cancelled: number;
+  completed: number;
+  consecutiveFailures: number;
+  failed: number;
+  skipped: number;
+  started: number;
+}
+
+export interface TaskRun {
+  createdAt: string;
+  delaySeconds: number | null;
+  finishedAt: string | null;
+  id: string;
+  instants: number;
+  object: "task_run";
+  scheduledFor: string;
+  sessionId: string | null;
+  skipReason: string | null;
+  startedAt: string | null;
+  status: "queued" | "running" | "waiting_for_input" | "completed" | "failed" | "cancelled" | "skipped";
+  taskId: string;
+  throughScheduledFor: string | null;
+  trigger: "schedule" | "catch_up" | "manual";
+  turn: number | null;
+  waitingFor: "overlap" | "capacity" | null;
+}
+
+export interface TaskRunList {
+  data: TaskRun[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface ToolEvent {
+  arguments?: string;
+  bytes?: number;
+  callId: string;
+  createdAt: string;
+  isError?: boolean;
+  name: string;
+  seq: number;
+  stepId: string;
+  type: "tool.called" | "tool.completed";
+}
+
+export interface Turn {
+  attempt: number;
+  createdAt: string;
+  creditsMicro: number;
+  deadlineAt: string | null;
+  error: SessionFailure | null;
+  finishedAt: string | null;
+  id: string;
+  messageId: string;
+  number: number;
+  retryOf: number | null;
+  startedAt: string | null;
+  status: SessionStatus;
+  statusReason: string | null;
+}
+
+export interface TurnEvent {
+  attempt: number;
+  createdAt: string;
+  deadlineAt: string;
+  seq: number;
+  turn: number;
+  turnId: string;
+  type: "turn.started" | "turn.recovered";
+}
+
+export interface TurnLimits {
+  maxCreditsMicro: number | null;
+  maxSteps: number | null;
+  timeoutSeconds: number | null;
+}
+
+export interface TurnList {
+  data: Turn[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface Unhealthy {
+  status: "draining" | "unavailable";
+  timestamp: string;
+}
+
+export interface UpdateAccount {
+  email?: string | null;
+  name?: string;
+  plan?: string;
+  suspended?: boolean;
+}
+
+export interface UpdateAgent {
+  description?: string | null;
+  driveAccess?: "read_only" | "read_write" | null;
+  embedEnabled?: boolean | null;
+  externalId?: string | null;
+  instructions?: string;
+  limits?: SetTurnLimits;
+  metadata?: Record<string, string | null> | null;
+  model?: string | null;
+  name?: string;
+  spaceId?: string;
+}
+
+export interface UpdateKey {
+  expiresAt?: string | null;
+  maxCreditsMicroPerDay?: number | null;
+  name?: string;
+  requestsPerMinute?: number | null;
+  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "keys:write" | "usage:read" | "operator" | "*")[];
+}
+
+export interface UpdateScheduledTask {
+  catchUpWindowSeconds?: number | null;
+  enabled?: boolean | null;
+  endAt?: string | null;
+  maxCreditsMicroPerRun?: number | null;
+  maxRuns?: number | null;
+  message?: string;
+  missedRunPolicy?: "run_latest" | "skip" | "run_all" | null;
+  mode?: "chat" | "once" | null;
+  name?: string;
+  overlapPolicy?: "skip" | "queue" | "allow" | null;
+  pauseAfterFailures?: number | null;
+  schedule?: Schedule;
+  sessionPolicy?: "new" | "reuse" | null;
+  startAt?: string | null;
+}
+
+export interface UpdateSession {
+  metadata?: Record<string, string | null> | null;
+  title?: string | null;
+}
+
+export interface UpdateSpace {
+  description?: string | null;
+  externalId?: string | null;
+  metadata?: Record<string, string | null> | null;
+  name?: string;
+}
+
+export interface UsageReport {
+  data: UsageRow[];
+  from: string;
+  groupBy: string[];
+  to: string;
+  totals: UsageSums;
+}
+
+export interface UsageRow {
+  agentId?: string | null;
+  cachedInputTokens: number;
+  calls: number;
+  creditsMicro: number;
+  day?: string;
+  endUser?: string | null;
+  inputTokens: number;
+  keyId?: string;
+  model?: string;
+  outputTokens: number;
+  sessionId?: string | null;
+  spaceId?: string | null;
+  totalTokens: number;
+}
+
+export interface UsageSums {
+  cachedInputTokens: number;
+  calls: number;
+  creditsMicro: number;
+  inputTokens: number;
+  outputTokens: number;
+  totalTokens: number;
+}
+
+export interface User {
+  createdAt: string;
+  credits: {
+    availableMicro: number;
+    heldMicro: number;
+  };
+  defaultSpaceId: string | null;
+  email: string | null;
+  id: string;
+  key: KeyOfCaller;
+  name: string;
+  plan: Plan;
+}
+
+export interface WriteDriveFile {
+  content: string;
+  encoding?: "utf-8" | "base64" | null;
+  mimeType?: string | null;
+  path: string;
+}
+
+export interface WrittenDriveFile {
+  agentId: string;
+  createdAt: string;
+  id: string;
+  lines: number | null;
+  mimeType: string;
+  outcome: "created" | "replaced" | "unchanged" | "moved";
+  path: string;
+  sha256: string;
+  size: number;
+  text: boolean;
+  updatedAt: string;
+  version: number;
+}
