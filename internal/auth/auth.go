@@ -142,6 +142,8 @@ func (k *Keys) load(ctx context.Context, hash [sha256.Size]byte) (*known, error)
 	return v.(*known), nil
 }
 
+// read reads a key by its hash and caches it, unless a change was committed
+// since before; an unknown key is nil.
 func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, before uint64) (*known, error) {
 	e := &known{read: k.now()}
 	found := false

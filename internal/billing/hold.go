@@ -27,6 +27,8 @@ type Hold struct {
 	state  holdState
 }
 
+// holdState is the state of a [Hold]: open until it is settled or released,
+// each once.
 type holdState uint8
 
 const (
@@ -202,6 +204,7 @@ func (h *Hold) Settle(ctx context.Context, c stoa.Charge, also ...func(ctx conte
 // so they are limited here once more.
 const maxText = 512
 
+// cutText returns at most maxText characters of s.
 func cutText(s string) string {
 	if len(s) <= maxText {
 		return s

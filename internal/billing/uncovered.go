@@ -57,6 +57,9 @@ type uncoveredCharge struct {
 	lease    store.Lease // that paid it, as it was before; zero if not inserted
 }
 
+// insertUncovered writes a charge that the node's open lease does not cover,
+// from a lease of its own. A charge that is stored already is returned as it
+// is.
 func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.Receipt, e *entry) (uncoveredCharge, error) {
 	stored, found, err := tx.ChargeByID(ctx, asked.ID)
 	if err != nil {

@@ -49,6 +49,7 @@ type Problem struct {
 	Message string
 }
 
+// Error returns the path of the setting and what is wrong with it.
 func (p *Problem) Error() string { return p.Path + ": " + p.Message }
 
 // SettingPath returns the path of the setting, so that package config can add

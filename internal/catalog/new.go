@@ -55,6 +55,8 @@ func (b *builder) problem(path, format string, args ...any) {
 	b.problems = append(b.problems, &Problem{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
+// addProviders checks the names of the providers and decides whether the
+// sandbox serves.
 func (b *builder) addProviders() {
 	for i, p := range b.opts.Providers {
 		path := fmt.Sprintf("providers[%d].name", i)

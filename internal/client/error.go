@@ -74,6 +74,8 @@ type networkError struct {
 	err  error
 }
 
+// Error says whether the connection failed or broke, without the URL, whose
+// path means nothing to the user of a command.
 func (e *networkError) Error() string {
 	err := e.err
 	if u, ok := errors.AsType[*url.Error](err); ok {
@@ -85,6 +87,7 @@ func (e *networkError) Error() string {
 	return fmt.Sprintf("the connection to %s broke: %v", e.base, err)
 }
 
+// Unwrap returns the cause.
 func (e *networkError) Unwrap() error { return e.err }
 
 // dialing reports whether the connection failed, so that nothing was sent.

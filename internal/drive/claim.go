@@ -13,6 +13,9 @@ type storedResult struct {
 	Changes  []storedChange `json:"changes"`
 }
 
+// storedChange is a [Change] in a stored result. The names of the members are
+// stored: they must not change while results of earlier versions are kept (a
+// day).
 type storedChange struct {
 	Outcome Outcome     `json:"outcome"`
 	Path    string      `json:"path"`
@@ -20,6 +23,7 @@ type storedChange struct {
 	File    *storedFile `json:"file,omitzero"`
 }
 
+// storedFile is a [File] in a stored result, see [storedChange].
 type storedFile struct {
 	ID        string    `json:"id"`
 	Path      string    `json:"path"`
@@ -33,6 +37,8 @@ type storedFile struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
+// encodeResult returns the JSON under which a result is stored beside its
+// claim.
 func encodeResult(r Result) (string, error) {
 	s := storedResult{Revision: r.Revision}
 	for _, c := range r.Changes {
@@ -46,6 +52,7 @@ func encodeResult(r Result) (string, error) {
 	return string(b), err
 }
 
+// decodeResult reads what [encodeResult] wrote.
 func decodeResult(text string, into *Result) error {
 	var s storedResult
 	if err := jsonx.Unmarshal([]byte(text), &s); err != nil {

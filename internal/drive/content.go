@@ -67,6 +67,10 @@ type intake struct {
 	tail    []byte // an incomplete character at the end of the last write
 }
 
+// Write takes the next bytes of the content: counts and hashes them, checks
+// whether they are text, and keeps them in memory up to inMemory bytes, in a
+// temporary file beyond. Content above the limit of one file is CodeTooLarge;
+// a full disk is CodeStorageFull.
 func (in *intake) Write(p []byte) (int, error) {
 	c := in.content
 	if c.size+int64(len(p)) > in.limit {

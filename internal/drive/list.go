@@ -64,6 +64,7 @@ func (d *Drives) List(ctx context.Context, who Owner, q Listing) (Listed, error)
 	return out, err
 }
 
+// A lister reads one page of a [Listing].
 type lister struct {
 	ctx   context.Context
 	tx    *db.Tx

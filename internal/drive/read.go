@@ -44,6 +44,9 @@ func (d *Drives) Open(ctx context.Context, who Owner, p Path) (File, io.ReadSeek
 	return f, d.content(ctx, who, f.blob, f.Size), nil
 }
 
+// content returns a reader of stored content. It reads one piece per
+// transaction, so that a slow client holds none open; content that was removed
+// meanwhile is errGone.
 func (d *Drives) content(ctx context.Context, who Owner, blob, size int64) *pieces {
 	return &pieces{size: size, fetch: func(n int64) (data []byte, err error) {
 		err = d.db.Read(ctx, func(tx *db.Tx) error {
@@ -61,6 +64,7 @@ func (d *Drives) content(ctx context.Context, who Owner, blob, size int64) *piec
 // errGone is returned when content was removed while it was being read.
 var errGone = errors.New("drive: the content is no longer kept")
 
+// fetchPiece reads piece n of a blob.
 func fetchPiece(ctx context.Context, tx *db.Tx, driveID, blob, n int64) ([]byte, error) {
 	var data []byte
 	found, err := tx.Get(ctx, `SELECT p.data FROM drive_blobs b JOIN drive_pieces p ON p.blob_id = b.id
@@ -80,6 +84,7 @@ type pieces struct {
 	data  []byte
 }
 
+// Read implements [io.Reader]. It holds one piece in memory.
 func (p *pieces) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -104,6 +109,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return k, nil
 }
 
+// Seek implements [io.Seeker]. It reads nothing.
 func (p *pieces) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:

@@ -79,6 +79,7 @@ func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, li
 	return hits, err
 }
 
+// A searcher answers one query within one drive.
 type searcher struct {
 	ctx    context.Context
 	tx     *db.Tx
@@ -140,6 +141,8 @@ func (s *searcher) find(terms []term, all bool) ([]Hit, error) {
 	return hits, nil
 }
 
+// candidates returns the n best passages for the terms, best first: those with
+// all terms, or with any of them.
 func (s *searcher) candidates(terms []term, all bool, n int) ([]candidate, error) {
 	query, args := s.sqlite(terms, all, n)
 	if s.tx.Postgres() {

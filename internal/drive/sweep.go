@@ -54,6 +54,9 @@ func (d *Drives) Sweep(ctx context.Context, exists func(context.Context, []Owner
 
 const orphanAge = time.Minute
 
+// sweepOrphans removes the drives whose agent no longer exists, sweepDrives at
+// a time. Drives written to within orphanAge are left out: their agent may be
+// about to commit.
 func (d *Drives) sweepOrphans(ctx context.Context, exists func(context.Context, []Owner) ([]bool, error)) error {
 	for last := int64(0); ; {
 		var owners []Owner
@@ -212,6 +215,7 @@ func (d *Drives) sweepContent(ctx context.Context) error {
 	}
 }
 
+// sweepClaims removes expired claims, a bounded number per transaction.
 func (d *Drives) sweepClaims(ctx context.Context) error {
 	for {
 		var n int64

@@ -72,6 +72,9 @@ func joins(rest string) bool {
 	return unicode.IsLetter(r) && !dense(r)
 }
 
+// eachPair calls fn for the overlapping pairs of characters in text[i:end],
+// which is in a script without spaces. A single character is a word of its
+// own.
 func eachPair(text string, i, end int, fn func(word) bool) bool {
 	for i < end {
 		_, n := utf8.DecodeRuneInString(text[i:])

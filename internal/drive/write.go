@@ -42,6 +42,8 @@ type Condition struct {
 	NotExist bool     // there is no file
 }
 
+// check returns CodePrecondition if the condition does not hold for the
+// current file, nil where there is none.
 func (c Condition) check(p Path, cur *File) error {
 	fail := func(why string) error {
 		return stoa.Errorf(stoa.CodePrecondition, "%s", fmt.Sprintf(why, p.text)).At("path")
@@ -139,11 +141,14 @@ type OpError struct {
 	Err   error
 }
 
+// Error returns the op's number, from 0, and its error.
 func (e *OpError) Error() string { return fmt.Sprintf("operation %d: %v", e.Index, e.Err) }
 
 // Unwrap returns the error of the op.
 func (e *OpError) Unwrap() error { return e.Err }
 
+// unindexed returns the error of the op without its number, for a write of a
+// single op.
 func unindexed(err error) error {
 	if e, ok := err.(*OpError); ok {
 		return e.Err
@@ -214,6 +219,7 @@ type writer struct {
 	changed bool
 }
 
+// apply performs one op. The drive's row is locked.
 func (w *writer) apply(op Op) (Change, error) {
 	if op.folder != "" {
 		return w.deleteFolder(op.folder)
@@ -255,6 +261,8 @@ func fileAt(ctx context.Context, tx *db.Tx, driveID int64, path string) (*File, 
 	return out, err
 }
 
+// put writes content to a path. The same content and media type as before
+// change nothing and add no version.
 func (w *writer) put(op Op, cur *File) (Change, error) {
 	c := op.Content
 	mimeType := op.MimeType
@@ -450,6 +458,8 @@ func (w *writer) remove(cur *File) error {
 	return w.retire(cur)
 }
 
+// deleteFolder deletes all files below a folder, 500 at a time in the one
+// transaction. A folder without files is Unchanged.
 func (w *writer) deleteFolder(folder string) (Change, error) {
 	end, _ := after(folder)
 	out := Change{Outcome: Unchanged, Path: folder}
@@ -473,6 +483,8 @@ func (w *writer) deleteFolder(folder string) (Change, error) {
 	}
 }
 
+// move moves a file. It keeps its id and copies no content. A target that
+// exists is CodeConflict unless the op overwrites it.
 func (w *writer) move(op Op, cur *File) (Change, error) {
 	if cur == nil {
 		return Change{}, stoa.AsError(notFound(op.Path)).At("from")
@@ -508,6 +520,8 @@ func (w *writer) move(op Op, cur *File) (Change, error) {
 	return change, nil
 }
 
+// restore writes an earlier version's content to its path. A version that is
+// no longer kept is CodeVersionNotFound.
 func (w *writer) restore(op Op, cur *File) (Change, error) {
 	s := entry{}
 	var blobID int64

@@ -98,6 +98,8 @@ func (s *Stream) tryModel(ctx context.Context, yield func(stoa.Event, error) boo
 	return nil
 }
 
+// note updates the counts of the call from an event, before the caller sees
+// it.
 func (s *Stream) note(ev stoa.Event) {
 	switch ev.Kind {
 	case stoa.Started:

@@ -74,6 +74,8 @@ func (c *Cursor) Object() bool { return c.enter('{') }
 // Array enters the current value if it is an array and skips any other.
 func (c *Cursor) Array() bool { return c.enter('[') }
 
+// enter enters an object or array; a value of another kind is skipped. More
+// than MaxDepth levels are an error.
 func (c *Cursor) enter(open byte) bool {
 	if c.Kind() != open {
 		c.Skip()
@@ -122,6 +124,8 @@ func (c *Cursor) Element() bool {
 	return true
 }
 
+// next moves past the separator to the next member or element, or leaves the
+// object or array at its end.
 func (c *Cursor) next(end byte) bool {
 	if c.pending {
 		c.Skip()
@@ -429,6 +433,7 @@ func (c *Cursor) literal(word string) {
 	c.pos += len(word)
 }
 
+// number moves past a number and checks its syntax (RFC 8259, section 6).
 func (c *Cursor) number() {
 	digits := func() bool {
 		from := c.pos

@@ -105,6 +105,8 @@ func (s *Schedule) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
+// cronAfter ranges over the instants of the cron expression after t, without
+// end where the expression matches for ever.
 func (s *Schedule) cronAfter(t time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		// No earlier wall time is due after t: instants are in the order of wall times.

@@ -40,6 +40,8 @@ func (z *Zones) Load(name string) (*time.Location, error) {
 
 var errNoZone = errors.New("not the name of a zone")
 
+// load loads a zone of the compiled-in IANA database by a name of at most 64
+// characters. Names that mean this machine's zone are refused.
 func load(name string) (*time.Location, error) {
 	first, _, _ := strings.Cut(name, "/")
 	switch first {

@@ -104,6 +104,7 @@ func (w *watcher) catchUp(ctx context.Context, first bool) (caughtUp bool, err e
 	return true, nil
 }
 
+// send yields events to the reader and remembers how far it is.
 func (w *watcher) send(events []stoa.SessionEvent) error {
 	for _, e := range events {
 		if s := statusOf(e); s != "" {

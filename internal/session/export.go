@@ -48,6 +48,7 @@ func (s *Sessions) Export(ctx context.Context, accountID, agentID, id, format st
 	return out.Flush()
 }
 
+// An exporter writes one session.
 type exporter struct {
 	all     *Sessions
 	s       stoa.Session
@@ -105,6 +106,8 @@ func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error
 	}
 }
 
+// exportSession is the first line of an export. The types of lines below are
+// part of the documented format: members are added, never renamed.
 type exportSession struct {
 	Type           string            `json:"type"`
 	ID             string            `json:"id"`
@@ -120,6 +123,7 @@ type exportSession struct {
 	CreatedAt      string            `json:"createdAt"`
 }
 
+// exportMessage is a line for a message.
 type exportMessage struct {
 	Type      string `json:"type"`
 	ID        string `json:"id"`
@@ -131,6 +135,7 @@ type exportMessage struct {
 	CreatedAt string `json:"createdAt"`
 }
 
+// exportTool is a line for a tool call and its result.
 type exportTool struct {
 	Type      string  `json:"type"`
 	StepID    string  `json:"stepId"`
@@ -141,6 +146,7 @@ type exportTool struct {
 	IsError   bool    `json:"isError"`
 }
 
+// exportSource is a line for a passage that the agent was shown.
 type exportSource struct {
 	Type     string `json:"type"`
 	Turn     int64  `json:"turn"`
@@ -151,6 +157,7 @@ type exportSource struct {
 	Via      string `json:"via"`
 }
 
+// exportReceipt is a line for a charge.
 type exportReceipt struct {
 	Type         string    `json:"type"`
 	ID           string    `json:"id"`
@@ -160,6 +167,7 @@ type exportReceipt struct {
 	CreatedAt    string    `json:"createdAt"`
 }
 
+// line writes a value as one line of JSON.
 func (e *exporter) line(v any) error {
 	b, err := jsonx.Marshal(v)
 	if err != nil {
@@ -169,6 +177,8 @@ func (e *exporter) line(v any) error {
 	return e.out.WriteByte('\n')
 }
 
+// jsonl writes the session, its messages, tool calls, sources and receipts, a
+// line each, in that order.
 func (e *exporter) jsonl(ctx context.Context) error {
 	s := e.s
 	err := e.line(exportSession{

@@ -16,6 +16,7 @@ type hub struct {
 	topics map[string]*topic
 }
 
+// A topic is a session that has watchers.
 type topic struct {
 	watchers int
 	tail     []stoa.SessionEvent // the newest, without gaps

@@ -42,6 +42,7 @@ type Limits struct {
 	MessageChars   int           // of a message, in Unicode code points (limits.messageCharacters)
 }
 
+// withDefaults fills zeros with the defaults of package config.
 func (l Limits) withDefaults() Limits {
 	d := config.Defaults().Limits
 	return Limits{

@@ -33,6 +33,8 @@ func AppendComment(dst []byte, text string) []byte {
 	return append(dst, '\n')
 }
 
+// appendLine appends text and a line feed. Line breaks within the text begin a
+// further data line, or are dropped where the field has a single one.
 func appendLine[D ~string | ~[]byte](dst []byte, text D, single bool) []byte {
 	from := len(dst)
 	dst = append(dst, text...)

@@ -22,6 +22,7 @@ type Event struct {
 // A TooLargeError says that one event (its comments counted) exceeds the limit in bytes.
 type TooLargeError struct{ Limit int }
 
+// Error returns the limit in bytes.
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("server-sent event larger than %d bytes", e.Limit)
 }

@@ -80,6 +80,8 @@ type Error struct {
 	Err        error         // the cause, for the log only
 }
 
+// Error returns code, message and cause, for logs. Callers of the API get
+// Message alone.
 func (e *Error) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Err)

@@ -13,6 +13,7 @@ import (
 const agentColumns = `id, account_id, space_id, COALESCE(external_id, ''), name, description, instructions, model, drive_access,
 	max_credits, timeout, max_steps, embed_enabled, metadata, version, revision, created_at, updated_at`
 
+// scanAgent reads a row of agentColumns.
 func scanAgent(rows *sql.Rows) (stoa.Agent, error) {
 	var a stoa.Agent
 	var metadata string

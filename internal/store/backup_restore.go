@@ -140,6 +140,7 @@ func unpack(ctx context.Context, from io.Reader, dir string) (m Manifest, err er
 	return m, nil
 }
 
+// extract writes one file of a backup, syncs it and returns its SHA-256.
 func extract(r io.Reader, path string) (sum string, err error) {
 	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

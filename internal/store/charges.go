@@ -37,6 +37,7 @@ func (r *Receipt) append(args []any, now int64) []any {
 		db.Micros(c.StartedAt), c.FirstToken.Microseconds(), c.Duration.Microseconds(), now)
 }
 
+// scanReceipt reads a row of receiptColumns.
 func scanReceipt(rows *sql.Rows) (Receipt, error) {
 	var r Receipt
 	c := &r.Charge
@@ -105,6 +106,7 @@ var (
 	insert1  = insertText(1)
 )
 
+// insertText returns the INSERT for that many charges.
 func insertText(rows int) string {
 	var b strings.Builder
 	b.WriteString(`INSERT INTO charges (` + receiptColumns + `) VALUES `)

@@ -14,6 +14,7 @@ const embedColumns = `id, account_id, agent_id, key_id, kind, chat_id, origins, 
 	messages_per_minute, max_messages, max_message_chars, max_credits, spent_before, token_life, chat_life,
 	expires_at, chat_expires_at, exchanged_at, revoked_at, used_at, created_at, messages, recent, refused`
 
+// scanEmbed reads a row of embedColumns.
 func scanEmbed(rows *sql.Rows) (stoa.Embed, error) {
 	var e stoa.Embed
 	var origins, recent string

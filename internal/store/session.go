@@ -39,6 +39,8 @@ const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.
 const sessionFrom = ` FROM sessions s JOIN turns t ON t.session_id = s.id AND t.number = s.turn
 	LEFT JOIN messages m ON m.id = s.reply_id LEFT JOIN inputs i ON i.id = s.input_id `
 
+// scanSession reads a row of sessionColumns: the session, its newest turn and
+// the input it waits for.
 func scanSession(rows *sql.Rows) (SessionRow, error) {
 	var r SessionRow
 	var metadata string

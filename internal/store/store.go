@@ -70,6 +70,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
+// open takes the lock, opens and migrates the database, and begins the node
+// that owns the leases of this process.
 func (s *Store) open(ctx context.Context, cfg Config) error {
 	var err error
 	if !cfg.ReadOnly {

@@ -44,6 +44,7 @@ func scanTask(rows *sql.Rows) (stoa.ScheduledTask, error) {
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
+// taskArgs returns the values of a task in the order of the UPDATE.
 func taskArgs(t stoa.ScheduledTask) []any {
 	last := ""
 	if t.LastRun != nil {

@@ -18,6 +18,7 @@ type Difference struct {
 	Want      stoa.Credits // what the others add up to
 }
 
+// String describes the difference in one line.
 func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s of account %s says %d, the other rows add up to %d", d.What, d.ID, d.AccountID, d.Have, d.Want)
 }

@@ -39,6 +39,7 @@ type route struct {
 	lastBad  atomic.Pointer[lastFailure]
 }
 
+// lastFailure is the latest failure of a route, for the status page.
 type lastFailure struct {
 	at     time.Time
 	code   stoa.Code

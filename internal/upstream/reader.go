@@ -20,6 +20,7 @@ const (
 	total
 )
 
+// Error implements error; the caller gets the failure of [expired.failure].
 func (expired) Error() string { return "the upstream took too long" }
 
 // failure returns the failure for the timeout.
@@ -71,6 +72,8 @@ type reader struct {
 	err   error // the first error
 }
 
+// Read reads the body under the idle timeout. More than the reply's limit in
+// bytes is errTooLarge.
 func (r *reader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -92,6 +95,8 @@ const (
 	drainTime  = 20 * time.Millisecond
 )
 
+// drain reads what is left after the last event, up to drainBytes and for
+// drainTime, so that the connection can be reused.
 func (r *reader) drain() {
 	if r.err != nil {
 		return

@@ -42,6 +42,7 @@ type Config struct {
 	DefaultTimeout stoa.Timeouts // for what a provider leaves at zero; zero: 60 s, 60 s, 15 min
 }
 
+// withDefaults fills zero fields with the defaults named in [Config].
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
