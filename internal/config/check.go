@@ -143,6 +143,20 @@ func (c *checker) limits() {
 	if c.Limits.DriveSegment > 255 {
 		c.problem("limits.driveSegment", "%v is longer than any drive takes; use up to 255", c.Limits.DriveSegment)
 	}
+	// The contract has these as the greatest lengths of its texts.
+	for _, text := range []struct {
+		path        string
+		value, most int
+	}{
+		{"limits.nameCharacters", c.Limits.NameCharacters, 1000},
+		{"limits.descriptionCharacters", c.Limits.DescriptionCharacters, 20_000},
+		{"limits.instructionsCharacters", c.Limits.InstructionsCharacters, 1_000_000},
+		{"limits.messageCharacters", c.Limits.MessageCharacters, 1_000_000},
+	} {
+		if text.value > text.most {
+			c.problem(text.path, "%d is more than the interface takes; use up to %d", text.value, text.most)
+		}
+	}
 	if c.Limits.DriveSegment > c.Limits.DrivePath {
 		c.problem("limits.driveSegment", "%v is more than limits.drivePath (%v)", c.Limits.DriveSegment, c.Limits.DrivePath)
 	}

@@ -79,6 +79,11 @@ func TestProblems(t *testing.T) {
 			name: "a limit of nothing", yaml: "limits: {driveFiles: 0}\n",
 			want: `stoa.yaml:1:22: limits.driveFiles: 0 is not possible; use 1 or more, or leave it out for the default`,
 		},
+		{
+			name: "texts longer than the interface takes", yaml: "limits: {nameCharacters: 1001, messageCharacters: 1000001}\n",
+			want: "stoa.yaml:1:26: limits.nameCharacters: 1001 is more than the interface takes; use up to 1000\n" +
+				"stoa.yaml:1:51: limits.messageCharacters: 1000001 is more than the interface takes; use up to 1000000",
+		},
 		{name: "a file larger than the drive", yaml: "limits:\n  file: 2GiB\n", want: `stoa.yaml:2:9: limits.file: 2GiB is more than limits.drive (1GiB)`},
 		{
 			name: "a plan below zero", yaml: "plans: {free: {requestsPerMinute: -1}}\n",

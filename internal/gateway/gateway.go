@@ -63,7 +63,8 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 		return nil, err
 	}
 	s := &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}
-	// The first candidate that the balance covers; else the first candidate's error.
+	// The first candidate that takes the input and that the balance covers; else
+	// the first candidate's error.
 	var refused error
 	for s.candidate = range res.Models {
 		if err := s.hold(ctx, res.Models[s.candidate]); err == nil {
@@ -71,15 +72,32 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 		} else if refused == nil {
 			refused = err
 		}
-		if stoa.CodeOf(refused) != stoa.CodeQuota {
+		if code := stoa.CodeOf(refused); code != stoa.CodeQuota && code != stoa.CodeContextLength {
 			break
 		}
 	}
 	return nil, refused
 }
 
+// windowSlack is how many times an estimate of the input may exceed a model's
+// context window. An estimate counts three bytes as a token; no text that people
+// write has more than twelve bytes in one.
+const windowSlack = 4
+
+// fits returns an error for an input that is far longer than the model takes.
+// What is nearer to its limit is left to the provider, who counts exactly.
+func (s *Stream) fits(m stoa.Model) error {
+	if m.ContextTokens == 0 || s.inputEstimate <= windowSlack*m.ContextTokens {
+		return nil
+	}
+	return stoa.Errorf(stoa.CodeContextLength, "The input is far longer than this model takes: some %d tokens, and its limit is %d. Shorten it, or use a model that takes more.", s.inputEstimate, m.ContextTokens).At("input")
+}
+
 // hold holds credits for the model and sets the output limit that they afford.
 func (s *Stream) hold(ctx context.Context, m stoa.Model) error {
+	if err := s.fits(m); err != nil {
+		return err
+	}
 	limit := s.req.Call.MaxOutputTokens
 	if limit == 0 {
 		limit = m.DefaultOutput

@@ -20,7 +20,7 @@ func (p *parser) input() error {
 		p.req.call.Messages = []stoa.Message{{Role: stoa.RoleUser, Text: s}}
 		return err
 	}
-	if err := p.array(name, func(i int) error { return p.item(at(name, i)) }); err != nil {
+	if err := p.array(name, maxItems, func(i int) error { return p.item(at(name, i)) }); err != nil {
 		return err
 	}
 	if len(p.req.call.Messages) == 0 {
@@ -115,7 +115,7 @@ func (p *parser) content(path string) (text string, refused, err error) {
 	}
 	var joined strings.Builder
 	n := 0
-	err = p.array(path, func(j int) error {
+	err = p.array(path, maxParts, func(j int) error {
 		part, bad, err := p.part(at(path, j))
 		if refused == nil {
 			refused = bad

@@ -3,6 +3,8 @@ package responses
 import (
 	"errors"
 	"io"
+	"math"
+	"strings"
 	"unicode/utf8"
 
 	"stoa/internal/jsonx"
@@ -37,6 +39,18 @@ type echo struct {
 	truncation       string // empty: disabled
 	metadata         []byte // an object; nil: {}
 }
+
+// Limits of a request, which the contract publishes. What is only bounded by the
+// size of the body is not listed.
+const (
+	maxModel   = 128    // characters
+	maxLabel   = 512    // characters of user and other names that are echoed
+	maxInclude = 64     // elements
+	maxItems   = 10_000 // elements of input
+	maxParts   = 10_000 // elements of a message's content
+	maxMembers = 1_000  // of any object, unknown ones too
+	maxCount   = math.MaxInt32
+)
 
 // Parse parses the body of a model call in one pass. Unknown members are
 // ignored and null counts as absent, as clients of the format expect; an error
@@ -82,7 +96,7 @@ func (p *parser) member(name string) error {
 	e, c := &p.req.echo, &p.req.call
 	switch name {
 	case "model":
-		s, err := p.text(name)
+		s, err := p.short(name, maxModel)
 		if err == nil && s == "" {
 			err = stoa.Errorf(stoa.CodeInvalidValue, "\"model\" is empty. Name a model, or send \"auto\".").At(name)
 		}
@@ -123,11 +137,11 @@ func (p *parser) member(name string) error {
 		e.noParallel = !b
 		return err
 	case "max_tool_calls":
-		n, err := p.integer(name, 1)
+		n, err := p.integer(name, 1, maxCount)
 		e.maxToolCalls = n
 		return err
 	case "max_output_tokens":
-		n, err := p.integer(name, 1)
+		n, err := p.integer(name, 1, maxCount)
 		c.MaxOutputTokens, e.maxOutputTokens = n, n
 		return err
 	case "temperature":
@@ -147,7 +161,7 @@ func (p *parser) member(name string) error {
 		e.frequency = f
 		return err
 	case "top_logprobs":
-		n, err := p.integer(name, 0)
+		n, err := p.integer(name, 0, maxCount)
 		if n > 0 {
 			return unsupported(name, "Log probabilities are not supported; leave \"top_logprobs\" out.")
 		}
@@ -163,17 +177,17 @@ func (p *parser) member(name string) error {
 	case "reasoning":
 		return p.reasoning()
 	case "include":
-		return p.array(name, func(i int) error {
-			_, err := p.text(at(name, i))
+		return p.array(name, maxInclude, func(i int) error {
+			_, err := p.short(at(name, i), maxLabel)
 			return err
 		})
 	case "stream_options":
 		return p.object(name, func(string) error { return p.skip() })
 	case "service_tier":
-		_, err := p.text(name)
+		_, err := p.short(name, maxLabel)
 		return err
 	case "user", "safety_identifier", "prompt_cache_key":
-		s, err := p.text(name)
+		s, err := p.short(name, maxLabel)
 		switch name {
 		case "user":
 			e.user = &s
@@ -197,7 +211,7 @@ func (p *parser) refuse(path, advice string) error {
 
 func (p *parser) tools() error {
 	n := 0
-	err := p.array("tools", func(int) error { n++; return p.skip() })
+	err := p.array("tools", maxItems, func(int) error { n++; return p.skip() })
 	if err == nil && n > 0 {
 		return unsupported("tools", "Tool calling is not supported on this endpoint. Leave \"tools\" out or send an empty array.")
 	}
@@ -270,15 +284,15 @@ func (p *parser) metadata() error {
 		if utf8.RuneCountInString(name) > maxMetadataKey {
 			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" has at most %d characters.", maxMetadataKey).At("metadata")
 		}
+		if strings.Contains(name, "\x00") {
+			return stoa.Errorf(stoa.CodeInvalidValue, "A key of \"metadata\" must not have a NUL character.").At("metadata")
+		}
 		if n++; n > maxMetadata {
 			return stoa.Errorf(stoa.CodeInvalidValue, "\"metadata\" holds at most %d pairs.", maxMetadata).At("metadata")
 		}
-		s, err := p.text(path)
+		s, err := p.short(path, maxMetadataValue)
 		if err != nil {
 			return err
-		}
-		if utf8.RuneCountInString(s) > maxMetadataValue {
-			return stoa.Errorf(stoa.CodeInvalidValue, "A value of \"metadata\" has at most %d characters.", maxMetadataValue).At(path)
 		}
 		if n > 1 {
 			out = append(out, ',')

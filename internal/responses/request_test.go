@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -57,8 +58,8 @@ func TestRequestsOfRealClientsAreRead(t *testing.T) {
 			stoa.Call{Messages: []stoa.Message{user("hi")}, MaxOutputTokens: 1, Temperature: new(0.0), TopP: new(0.5)},
 		},
 		"text that looks like a stream": {
-			`{"model":"m","input":"data: x\r\n\r\nevent: y\u2028\u0000\ud83d\ude42"}`,
-			stoa.Call{Messages: []stoa.Message{user("data: x\r\n\r\nevent: y\u2028\x00🙂")}},
+			`{"model":"m","input":"data: x\r\n\r\nevent: y\u2028\ud83d\ude42"}`,
+			stoa.Call{Messages: []stoa.Message{user("data: x\r\n\r\nevent: y\u2028🙂")}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,6 +140,26 @@ func TestErrorsNameTheRefusedMember(t *testing.T) {
 		{with(`"include":"x"`), stoa.CodeInvalidType, "include"},
 		{with(`"include":[1]`), stoa.CodeInvalidType, "include[0]"},
 		{with(`"user":5`), stoa.CodeInvalidType, "user"},
+		{`{"model":"` + strings.Repeat("m", 129) + `","input":"hi"}`, stoa.CodeInvalidValue, "model"},
+		{`{"model":"m\u0000","input":"hi"}`, stoa.CodeInvalidValue, "model"},
+		{`{"model":"m","input":"a\u0000"}`, stoa.CodeInvalidValue, "input"},
+		{with(`"instructions":"\u0000"`), stoa.CodeInvalidValue, "instructions"},
+		{with(`"user":"\u0000"`), stoa.CodeInvalidValue, "user"},
+		{with(`"user":"` + strings.Repeat("é", 513) + `"`), stoa.CodeInvalidValue, "user"},
+		{with(`"safety_identifier":"` + strings.Repeat("x", 513) + `"`), stoa.CodeInvalidValue, "safety_identifier"},
+		{with(`"prompt_cache_key":"` + strings.Repeat("x", 513) + `"`), stoa.CodeInvalidValue, "prompt_cache_key"},
+		{with(`"service_tier":"` + strings.Repeat("x", 513) + `"`), stoa.CodeInvalidValue, "service_tier"},
+		{with(`"include":["` + strings.Repeat("x", 513) + `"]`), stoa.CodeInvalidValue, "include[0]"},
+		{with(`"include":["x"` + strings.Repeat(`,"x"`, 64) + `]`), stoa.CodeInvalidValue, "include"},
+		{with(`"max_tool_calls":2147483648`), stoa.CodeInvalidValue, "max_tool_calls"},
+		{with(`"metadata":{"a\u0000":"b"}`), stoa.CodeInvalidValue, "metadata"},
+		{with(`"metadata":{"a":"\u0000"}`), stoa.CodeInvalidValue, "metadata.a"},
+		{with(`"stream_options":{` + members(1001) + `}`), stoa.CodeInvalidValue, "stream_options"},
+		{`{"model":"m","input":"hi",` + members(1000) + `}`, stoa.CodeInvalidValue, ""},
+		{`{"model":"m","input":[{"role":"user","content":"a"}` + strings.Repeat(`,{"role":"user","content":"a"}`, 10_000) + `]}`, stoa.CodeInvalidValue, "input"},
+		{item(`{"role":"user","content":"\u0000"}`), stoa.CodeInvalidValue, "input[1].content"},
+		{item(`{"role":"user","content":[{"type":"input_text","text":"\u0000"}]}`), stoa.CodeInvalidValue, "input[1].content[0].text"},
+		{item(`{"role":"user","content":[` + strings.Repeat(`{"type":"input_text","text":"x"},`, 10_000) + `{"type":"input_text","text":"x"}]}`), stoa.CodeInvalidValue, "input[1].content"},
 		{item(`"text"`), stoa.CodeInvalidType, "input[1]"},
 		{item(`{"content":"x"}`), stoa.CodeMissingParameter, "input[1].role"},
 		{item(`{"role":"tool","content":"x"}`), stoa.CodeInvalidValue, "input[1].role"},
@@ -164,6 +185,27 @@ func TestErrorsNameTheRefusedMember(t *testing.T) {
 		e := stoa.AsError(err)
 		if e.Code != c.code || e.Param != c.param || e.Message == "" {
 			t.Errorf("%.120s\n got %s at %q: %s\nwant %s at %q", c.body, e.Code, e.Param, e.Message, c.code, c.param)
+		}
+	}
+}
+
+// members returns n members of a JSON object.
+func members(n int) string {
+	var b []byte
+	for i := range n {
+		b = fmt.Appendf(b, `"x%d":0,`, i)
+	}
+	return strings.TrimSuffix(string(b), ",")
+}
+
+func TestLimitsAreInclusive(t *testing.T) {
+	for _, body := range []string{
+		`{"model":"` + strings.Repeat("é", 128) + `","input":"hi","user":"` + strings.Repeat("é", 512) + `","include":["x"` + strings.Repeat(`,"x"`, 63) + `]}`,
+		`{"model":"m","input":"hi",` + members(998) + `}`,
+		`{"model":"m","max_output_tokens":2147483647,"input":[{"role":"user","content":"a"}` + strings.Repeat(`,{"role":"user","content":"a"}`, 9_999) + `]}`,
+	} {
+		if _, err := Parse([]byte(body)); err != nil {
+			t.Errorf("%.60s: %v", body, err)
 		}
 	}
 }

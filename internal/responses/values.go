@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
@@ -41,7 +43,20 @@ func (p *parser) text(path string) (string, error) {
 	if err != nil {
 		return "", badJSON(err)
 	}
-	return t.String(), nil
+	s := t.String()
+	if strings.Contains(s, "\x00") { // not every database stores it, and providers refuse it
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "%q must not have a NUL character.", path).At(path)
+	}
+	return s, nil
+}
+
+// short is text with at most most characters.
+func (p *parser) short(path string, most int) (string, error) {
+	s, err := p.text(path)
+	if err == nil && utf8.RuneCountInString(s) > most {
+		err = stoa.Errorf(stoa.CodeInvalidValue, "%q has at most %d characters.", path, most).At(path)
+	}
+	return s, err
 }
 
 func (p *parser) choice(path string, of ...string) (string, error) {
@@ -63,7 +78,7 @@ func (p *parser) boolean(path string) (bool, error) {
 	return t.Bool(), nil
 }
 
-func (p *parser) integer(path string, least int64) (int64, error) {
+func (p *parser) integer(path string, least, most int64) (int64, error) {
 	if err := p.want(path, "an integer", '0'); err != nil {
 		return 0, err
 	}
@@ -75,8 +90,8 @@ func (p *parser) integer(path string, least int64) (int64, error) {
 	if errors.Is(err, strconv.ErrSyntax) {
 		return 0, stoa.Errorf(stoa.CodeInvalidType, "%q must be an integer.", path).At(path)
 	}
-	if err != nil || n < least {
-		return 0, stoa.Errorf(stoa.CodeInvalidValue, "%q must be an integer of at least %d.", path, least).At(path)
+	if err != nil || n < least || n > most {
+		return 0, stoa.Errorf(stoa.CodeInvalidValue, "%q must be an integer from %d to %d.", path, least, most).At(path)
 	}
 	return n, nil
 }
@@ -105,7 +120,7 @@ func (p *parser) object(path string, member func(name string) error) error {
 	if _, err := p.dec.ReadToken(); err != nil {
 		return badJSON(err)
 	}
-	for {
+	for n := 0; ; n++ {
 		t, err := p.dec.ReadToken()
 		if err != nil {
 			return badJSON(err)
@@ -113,13 +128,16 @@ func (p *parser) object(path string, member func(name string) error) error {
 		if t.Kind() == '}' {
 			return nil
 		}
+		if n == maxMembers {
+			return stoa.Errorf(stoa.CodeInvalidValue, "%s has more than %d members.", subject(path), maxMembers).At(path)
+		}
 		if err := member(t.String()); err != nil {
 			return err
 		}
 	}
 }
 
-func (p *parser) array(path string, element func(i int) error) error {
+func (p *parser) array(path string, most int, element func(i int) error) error {
 	if err := p.want(path, "an array", '['); err != nil {
 		return err
 	}
@@ -130,6 +148,9 @@ func (p *parser) array(path string, element func(i int) error) error {
 		if p.dec.PeekKind() == jsonx.KindInvalid {
 			break // ReadToken below says why
 		}
+		if i == most {
+			return stoa.Errorf(stoa.CodeInvalidValue, "%q has more than %d elements.", path, most).At(path)
+		}
 		if err := element(i); err != nil {
 			return err
 		}
@@ -138,6 +159,14 @@ func (p *parser) array(path string, element func(i int) error) error {
 		return badJSON(err)
 	}
 	return nil
+}
+
+// subject names the value at path in a sentence; an empty path is the body.
+func subject(path string) string {
+	if path == "" {
+		return "The body"
+	}
+	return strconv.Quote(path)
 }
 
 func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
