@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// maxStatements are prepared and kept per connection.
+// maxStatements is how many prepared statements a connection keeps.
 const maxStatements = 512
 
-// conn is a connection that keeps what it has prepared.
+// conn is a connection that keeps its prepared statements.
 type conn struct {
 	c     *sql.Conn
 	stmts map[string]*sql.Stmt
@@ -27,15 +27,15 @@ func (c *conn) prepared(query string) *sql.Stmt {
 	}
 	st, err := c.c.PrepareContext(context.Background(), positional(query))
 	if err != nil {
-		return nil // running it unprepared tells the error
+		return nil // running it unprepared returns the error
 	}
 	c.stmts[query] = st
 	return st
 }
 
-// positional writes $1, $2, $3 as ?, ?, ? where each occurs once and in order: to
+// positional replaces $1, $2, $3 by ?, ?, ? where each occurs once and in order: to
 // SQLite $n is a name, and binding by name costs more the more there are. Any
-// other text is left as it is.
+// other text is returned unchanged.
 func positional(query string) string {
 	if strings.ContainsAny(query, "'\"?") {
 		return query // quoted text may hold a dollar

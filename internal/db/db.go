@@ -1,11 +1,9 @@
-// Package db opens the house's databases: a SQLite file in the data directory,
-// or PostgreSQL. It gives both one face: a closure that runs inside a
-// transaction, one SQL text ($n placeholders, times as integer microseconds),
-// and migrations.
+// Package db opens a database: a SQLite file in the data directory, or PostgreSQL.
+// It has one interface for both: a closure that runs inside a transaction, one SQL
+// text ($n placeholders, times as integer microseconds), and migrations.
 //
-// It knows no table of the house and never decides what a statement means. The
-// few things that truly differ between the two databases are here, behind small
-// functions, and nowhere else. Start with [Open], [DB.Write] and [DB.Read];
+// It knows no table and never decides what a statement means. What differs between
+// the two databases is here, behind small functions, and nowhere else. Start with [Open], [DB.Write] and [DB.Read];
 // sqlite.go has the group-committing writer.
 package db
 
@@ -20,42 +18,55 @@ import (
 	"time"
 )
 
-// Durability says when a commit counts as kept.
+// Durability says what a commit survives.
 type Durability string
 
-// The durabilities. Full survives a power loss. Process survives the death of
-// this process at any moment, and may lose the last commits when the whole
-// machine dies. PostgreSQL always commits in full.
+// The durabilities. With Full a commit survives a power loss. With Process it
+// survives the death of this process at any moment; when the machine dies the last
+// commits may be lost. PostgreSQL always commits in full.
 const (
 	Full    Durability = "full"
 	Process Durability = "process"
 )
 
-// Config says what to open. Either Dir or PostgresURL is needed; PostgresURL
-// wins.
+// Config says what to open. Dir or PostgresURL is required; with both,
+// PostgresURL is used.
 type Config struct {
-	Dir         string       // data directory of the SQLite file
-	File        string       // the file's name in Dir, such as core.db; on PostgreSQL it names the table of migrations
-	PostgresURL string       // postgres://…
-	Migrations  fs.FS        // *.sql in the form of goose, at its root; nil: none are run
-	Durability  Durability   // empty: Full
-	Readers     int          // read-only connections of SQLite; 0: 4
-	Connections int          // connections to PostgreSQL; 0: 16
-	ReadOnly    bool         // writes and migrations are refused; for looking at a file beside its server
-	Logger      *slog.Logger // nil: none
+	Dir         string     // data directory of the SQLite file
+	File        string     // the file's name in Dir, such as core.db; on PostgreSQL it names the table of migrations
+	PostgresURL string     // postgres://…
+	Migrations  fs.FS      // *.sql in the form of goose, at its root; nil: none are run
+	Durability  Durability // empty: Full
+	Readers     int        // read-only connections of SQLite; 0: 4
+	Connections int        // connections to PostgreSQL; 0: 16
+	ReadOnly    bool       // writes and migrations are refused; for reading a file that a server uses
+
+	// WriteTimeout ends a write transaction that runs longer; 0: 30 s.
+	WriteTimeout time.Duration
+	// Probe writes something as large as real work does and removes it again, to
+	// find out whether the database commits; see [DB.Usable]. Nil: Usable always
+	// returns nil.
+	Probe func(ctx context.Context, tx *Tx) error
+
+	Logger *slog.Logger // nil: none
 }
 
 // DB is an open database. It is safe for use by many goroutines.
 type DB struct {
 	engine
 	postgres bool
-	reports  chan struct{} // places for Report
+	reports  chan struct{} // one element per running Report
+	file     string
+	log      *slog.Logger
+	probe    func(ctx context.Context, tx *Tx) error
+	latch    latch
 }
 
 // engine is what SQLite and PostgreSQL do differently as a whole.
 type engine interface {
 	write(ctx context.Context, fn func(*Tx) error) error
 	read(ctx context.Context, fn func(*Tx) error) error
+	writing() time.Time // when the oldest running write transaction began; zero: none
 	close() error
 }
 
@@ -64,6 +75,13 @@ var ErrClosed = errors.New("db: closed")
 
 // ErrReadOnly is returned by Write on a database opened read-only.
 var ErrReadOnly = errors.New("db: opened read-only")
+
+// ErrTimeout is the cause of the error of a write transaction that ran longer than
+// Config.WriteTimeout. It was rolled back.
+var ErrTimeout = errors.New("db: the write transaction took too long")
+
+// writeTimeout is the default of Config.WriteTimeout.
+const writeTimeout = 30 * time.Second
 
 // Open opens the database and runs its migrations. It takes no lock: a data
 // directory or PostgreSQL database belongs to one process, which takes [LockDir]
@@ -78,16 +96,17 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	switch cfg.Durability {
 	case "":
 		cfg.Durability = Full
-	case Full, Process:
+	case Full, Process: // valid
 	default:
 		return nil, fmt.Errorf("db: durability is %q; it may be %q or %q", cfg.Durability, Full, Process)
 	}
+	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, writeTimeout)
 	if cfg.PostgresURL != "" {
 		p, err := openPostgres(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}
-		return &DB{engine: p, postgres: true, reports: make(chan struct{}, max(1, cmp.Or(cfg.Connections, defaultConnections)/2))}, nil
+		return newDB(p, cfg, cmp.Or(cfg.Connections, defaultConnections)), nil
 	}
 	if cfg.Dir == "" {
 		return nil, errors.New("db: neither a data directory nor a PostgreSQL address is given")
@@ -96,24 +115,45 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DB{engine: s, reports: make(chan struct{}, max(1, s.nread/2))}, nil
+	return newDB(s, cfg, s.nread), nil
+}
+
+func newDB(e engine, cfg Config, connections int) *DB {
+	return &DB{
+		engine: e, postgres: cfg.PostgresURL != "", reports: make(chan struct{}, max(1, connections/2)),
+		file: cfg.File, log: cfg.Logger, probe: cfg.Probe,
+	}
 }
 
 // Write runs fn inside a transaction and returns after its commit. An error or
 // a panic of fn rolls back what fn did and nothing else; it is returned.
 //
-// ctx counts until fn starts: what has begun is finished, whoever hangs up. fn
-// may run on another goroutine and, on PostgreSQL, more than once (after a
-// deadlock), so it must only touch the transaction and variables that it sets
-// anew each time; it must not call Write.
+// ctx can end the wait until fn starts, not fn itself: a transaction that has begun
+// is finished even when its caller has gone. fn may run on another goroutine and
+// more than once (after a deadlock, or when another transaction of the same group
+// ran out of time), so it must only use the transaction and variables that it sets
+// anew each time; it must not call Write. A transaction that runs longer than
+// Config.WriteTimeout is stopped and rolled back: [ErrTimeout].
 // See docs/decisions/0011-one-writer-per-sqlite-file.md.
-func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error { return d.write(ctx, fn) }
+func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error {
+	err := d.write(ctx, fn)
+	d.observe(err)
+	return err
+}
 
-// Read runs fn inside a read-only transaction: all of it sees one moment.
-func (d *DB) Read(ctx context.Context, fn func(*Tx) error) error { return d.read(ctx, fn) }
+// Read runs fn inside a read-only transaction: all of it sees one snapshot. On
+// PostgreSQL fn runs again, once, when the connection breaks; so it must set its
+// results anew each time.
+func (d *DB) Read(ctx context.Context, fn func(*Tx) error) error {
+	err := d.read(ctx, fn)
+	if isDamage(err) {
+		d.observe(err)
+	}
+	return err
+}
 
-// Report is [DB.Read] for questions that read many rows: at most half of the
-// connections answer such at once, so that short ones never wait for them.
+// Report is [DB.Read] for queries that read many rows: at most half of the
+// connections run them at once, so that short ones never wait for them.
 func (d *DB) Report(ctx context.Context, fn func(*Tx) error) error {
 	select {
 	case d.reports <- struct{}{}:
@@ -121,26 +161,26 @@ func (d *DB) Report(ctx context.Context, fn func(*Tx) error) error {
 		return ctx.Err()
 	}
 	defer func() { <-d.reports }()
-	return d.read(ctx, fn)
+	return d.Read(ctx, fn)
 }
 
-// Postgres tells which of the two databases this is.
+// Postgres reports whether this is PostgreSQL.
 func (d *DB) Postgres() bool { return d.postgres }
 
 // Close waits for the writes that were accepted and closes the database.
 func (d *DB) Close() error { return d.close() }
 
-// migrationsTable is the table that remembers which migrations ran; two files
-// of SQLite become two sets of tables in one PostgreSQL database.
+// migrationsTable returns the name of the table that records which migrations ran.
+// Two files of SQLite are two sets of tables in one PostgreSQL database.
 func (c Config) migrationsTable() string {
 	return strings.TrimSuffix(c.File, ".db") + "_migrations"
 }
 
-// now is the present to the microsecond, which is all that the database keeps.
+// now returns the current time to the microsecond, the precision of the database.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// Micros is how a time is stored: microseconds since 1970, and 0 for the zero
-// time.
+// Micros returns a time as it is stored: microseconds since 1970, and 0 for the
+// zero time.
 func Micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -148,7 +188,7 @@ func Micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// Time reads what [Micros] wrote.
+// Time is the inverse of [Micros].
 func Time(micros int64) time.Time {
 	if micros == 0 {
 		return time.Time{}
@@ -156,7 +196,7 @@ func Time(micros int64) time.Time {
 	return time.UnixMicro(micros).UTC()
 }
 
-// Bit is how a truth is stored: 1 or 0.
+// Bit returns a bool as it is stored: 1 or 0.
 func Bit(b bool) int64 {
 	if b {
 		return 1

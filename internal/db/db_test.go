@@ -29,16 +29,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, open(t, db.Config{Dir: t.TempDir(), Migrations: migrations})) })
 	t.Run("postgres", func(t *testing.T) {
-		address := os.Getenv("STOA_TEST_POSTGRES")
-		if address == "" {
-			t.Skip("STOA_TEST_POSTGRES is not set")
-		}
-		schema := strings.ToLower(stoa.NewID("test"))
-		admin := open(t, db.Config{PostgresURL: address})
-		exec(t, admin, "CREATE SCHEMA "+schema)
-		t.Cleanup(func() { exec(t, admin, "DROP SCHEMA "+schema+" CASCADE") })
-		test(t, open(t, db.Config{PostgresURL: address + "&search_path=" + schema, Migrations: migrations}))
+		test(t, open(t, db.Config{PostgresURL: postgresSchema(t), Migrations: migrations}))
 	})
+}
+
+// postgresSchema returns the address of a new schema, dropped when the test ends.
+func postgresSchema(t *testing.T) string {
+	address := os.Getenv("STOA_TEST_POSTGRES")
+	if address == "" {
+		t.Skip("STOA_TEST_POSTGRES is not set")
+	}
+	schema := strings.ToLower(stoa.NewID("test"))
+	admin := open(t, db.Config{PostgresURL: address})
+	exec(t, admin, "CREATE SCHEMA "+schema)
+	t.Cleanup(func() { exec(t, admin, "DROP SCHEMA "+schema+" CASCADE") })
+	return address + "&search_path=" + schema
 }
 
 func open(t *testing.T, cfg db.Config) *db.DB {

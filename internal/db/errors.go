@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
@@ -15,16 +16,24 @@ import (
 	"stoa/internal/stoa"
 )
 
-// classify gives errors of the database that a caller can be told about their
-// code; others pass as they are.
+// classify wraps errors of the database that are not the program's own fault in
+// a [stoa.Error] for callers; others are returned unchanged.
 func classify(err error) error {
-	if err == nil || !isFull(err) {
-		return err
+	if err == nil {
+		return nil
 	}
 	if _, ok := errors.AsType[*stoa.Error](err); ok {
 		return err
 	}
-	return stoa.Errorf(stoa.CodeStorageFull, "The service has run out of storage. The operator has to make room.").Because(err)
+	if reason := commitFailure(err); reason != nil {
+		return reason
+	}
+	return err
+}
+
+// timedOut is the error of a transaction that exceeded its time limit.
+func timedOut(limit time.Duration) error {
+	return stoa.Errorf(stoa.CodeOverloaded, "The change took longer than %s and was undone. Try again, with a smaller request.", limit).After(time.Second).Because(ErrTimeout)
 }
 
 func isFull(err error) bool {
@@ -52,7 +61,34 @@ func mayEndTransaction(err error) bool {
 	return false
 }
 
-// IsUnique reports whether an error is a breach of a unique index or primary key.
+// isDamage reports whether a page or the whole file cannot be read as a database.
+func isDamage(err error) bool {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code == "XX001" || e.Code == "XX002" // data_corrupted, index_corrupted
+	}
+	return false
+}
+
+// isUnwritable reports whether the file or the server refuses every write: an I/O
+// error, a read-only file system, a standby.
+func isUnwritable(err error) bool {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
+			return true
+		}
+		return false
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code == "25006" || e.Code == "58030" // read_only_sql_transaction, io_error
+	}
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EIO)
+}
+
+// IsUnique reports whether an error is a violation of a unique index or primary key.
 func IsUnique(err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
@@ -61,13 +97,13 @@ func IsUnique(err error) bool {
 	return ok && e.Code == "23505"
 }
 
-// ErrAgain is for closures that find that their transaction should be run again;
-// [IsPassing] recognises it.
+// ErrAgain is returned by closures whose transaction should be run again.
+// [IsPassing] reports true for it.
 var ErrAgain = errors.New("db: run the transaction again")
 
-// IsPassing reports whether the same work may succeed when it is tried again: a
-// deadlock, a busy file, a connection that broke. After a broken connection the
-// first attempt may have been committed.
+// IsPassing reports whether the same work may succeed when it is repeated: after a
+// deadlock, a busy file, a broken connection. After a broken connection the first
+// attempt may have been committed.
 func IsPassing(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
@@ -78,14 +114,19 @@ func IsPassing(err error) bool {
 	return errors.Is(err, ErrAgain) || isConflict(err) || isBroken(err)
 }
 
-// isConflict is PostgreSQL asking for the transaction to be run again; it was
-// rolled back.
+// isConflict reports whether PostgreSQL has rolled the transaction back because of
+// another one, and it should be run again.
 func isConflict(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (e.Code == "40001" || e.Code == "40P01")
 }
 
+// isBroken reports whether the connection to PostgreSQL failed or the server is
+// stopping or starting.
 func isBroken(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return len(e.Code) == 5 && (e.Code[:2] == "08" || e.Code[:3] == "57P")
 	}

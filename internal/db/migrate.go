@@ -8,9 +8,8 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// migrate brings the tables up to date. A database that is newer than this
-// program is refused: an older program must not write what it does not
-// understand.
+// migrate runs the missing migrations. A database that is newer than this program
+// is an error: an older program must not write what it does not understand.
 func migrate(ctx context.Context, cfg Config, dialect goose.Dialect, pool *sql.DB) error {
 	if cfg.Migrations == nil {
 		return nil

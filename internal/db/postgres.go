@@ -1,11 +1,13 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,9 +18,6 @@ import (
 const (
 	defaultConnections = 16
 	maxAttempts        = 6
-	// writeDeadline ends a transaction that PostgreSQL does not answer, since
-	// the caller's own deadline does not count once it has begun.
-	writeDeadline = 30 * time.Second
 	// A server that restarts is away for a moment.
 	connectAttempts = 10
 	connectPause    = 100 * time.Millisecond
@@ -30,12 +29,16 @@ type postgresDB struct {
 	pool        *sql.DB
 	connections int
 	readOnly    bool
+	limit       time.Duration // of a write transaction
+
+	mu      sync.Mutex
+	running map[*Tx]time.Time // write transactions and when they began
 }
 
 func postgresConfig(address string) (*pgx.ConnConfig, error) {
 	c, err := pgx.ParseConfig(address)
 	if err != nil {
-		return nil, errors.New("db: the PostgreSQL address cannot be read; it has the form postgres://user@host/database") // the cause may hold a password
+		return nil, errors.New("db: the PostgreSQL address is invalid; it has the form postgres://user@host/database") // the cause may contain a password
 	}
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "stoa"
@@ -51,10 +54,7 @@ func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
 		return nil, err
 	}
 	pool := stdlib.OpenDB(*pc)
-	n := cfg.Connections
-	if n == 0 {
-		n = defaultConnections
-	}
+	n := cmp.Or(cfg.Connections, defaultConnections)
 	pool.SetMaxOpenConns(n)
 	pool.SetMaxIdleConns(n)
 	fail := func(err error) (*postgresDB, error) {
@@ -71,7 +71,7 @@ func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
 	if err := migrate(ctx, cfg, goose.DialectPostgres, pool); err != nil {
 		return fail(fmt.Errorf("db: %w", err))
 	}
-	return &postgresDB{pool: pool, connections: n, readOnly: cfg.ReadOnly}, nil
+	return &postgresDB{pool: pool, connections: n, readOnly: cfg.ReadOnly, limit: cfg.WriteTimeout, running: map[*Tx]time.Time{}}, nil
 }
 
 func (p *postgresDB) write(ctx context.Context, fn func(*Tx) error) error {
@@ -94,28 +94,61 @@ func (p *postgresDB) write(ctx context.Context, fn func(*Tx) error) error {
 }
 
 func (p *postgresDB) try(ctx context.Context, fn func(*Tx) error) error {
-	inside, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
+	inside, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.limit)
 	defer cancel()
 	st, done, err := p.begin(ctx, inside, nil)
 	if err != nil {
 		return err
 	}
 	defer done()
-	tx := &Tx{Now: now(), ctx: inside, on: st, postgres: true}
-	if err := calm(func() error { return fn(tx) }); err != nil {
+	tx := &Tx{Now: now(), ctx: inside, limit: p.limit, on: st, postgres: true}
+	defer p.track(tx)()
+	if err := recovered(func() error { return fn(tx) }); err != nil {
 		return err
 	}
 	if tx.broken != nil {
 		return tx.broken
 	}
 	if err := st.Commit(); err != nil {
-		return classify(err)
+		return tx.fail(err)
 	}
 	tx.committed()
 	return nil
 }
 
+// track records a running write transaction until the returned function is called.
+func (p *postgresDB) track(tx *Tx) (done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running[tx] = time.Now()
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.running, tx)
+	}
+}
+
+func (p *postgresDB) writing() (oldest time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, began := range p.running {
+		if oldest.IsZero() || began.Before(oldest) {
+			oldest = began
+		}
+	}
+	return oldest
+}
+
+// read runs fn, and again when the connection broke: nothing has been changed.
 func (p *postgresDB) read(ctx context.Context, fn func(*Tx) error) error {
+	err := p.readOnce(ctx, fn)
+	if isBroken(err) && ctx.Err() == nil {
+		err = p.readOnce(ctx, fn)
+	}
+	return err
+}
+
+func (p *postgresDB) readOnce(ctx context.Context, fn func(*Tx) error) error {
 	st, done, err := p.begin(ctx, ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return err
@@ -124,10 +157,10 @@ func (p *postgresDB) read(ctx context.Context, fn func(*Tx) error) error {
 	return fn(&Tx{Now: now(), on: st, postgres: true})
 }
 
-// begin opens a transaction that lives as long as inside; ctx bounds the wait
-// for it. Nothing has been asked of the database yet when a connection turns
-// out to be dead, so another one is tried: after a restart of PostgreSQL all of
-// them are. done rolls back what is not committed.
+// begin opens a transaction that lives as long as inside; ctx limits the wait for
+// it. When the connection turns out to be dead nothing has been done yet, so
+// another one is tried: after a restart of PostgreSQL all of them are dead. done
+// rolls back what is not committed.
 func (p *postgresDB) begin(ctx, inside context.Context, opts *sql.TxOptions) (st *sql.Tx, done func(), err error) {
 	for dead, refused := 0, 0; ; {
 		c, err := p.pool.Conn(ctx)

@@ -62,8 +62,8 @@ func Snapshot(ctx context.Context, dir string, files []string, to string) (copie
 	return copied, nil
 }
 
-// A pin holds a file at one moment: reader has a read transaction open, while
-// watch reports whether anybody has committed since it last looked.
+// A pin holds a snapshot of a file: reader has a read transaction open; watch shows
+// whether anybody has committed since its last query.
 type pin struct {
 	name          string
 	pool          *sql.DB

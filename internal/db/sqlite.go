@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
@@ -24,12 +27,15 @@ const (
 // when a WAL file is reset.
 var oldestSQLite = [3]int{3, 51, 3}
 
-// sqliteDB is one file: a writer connection with its goroutine, and readers.
+// sqliteDB is one file: a writer connection with its goroutine, and reader
+// connections.
 type sqliteDB struct {
 	pool    *sql.DB // of the writer's one connection
 	rpool   *sql.DB // of the readers
 	readers chan *conn
 	nread   int
+	limit   time.Duration // of a write transaction
+	began   atomic.Int64  // when the writer's transaction began, in ns since 1970; 0: none runs
 	log     *slog.Logger
 
 	mu     sync.RWMutex // guards closed against sends to jobs
@@ -37,6 +43,7 @@ type sqliteDB struct {
 	jobs   chan *job // nil when read-only
 	done   chan struct{}
 	w      *conn
+	stop   *interrupter // of w
 }
 
 // job is one closure waiting to be run and committed.
@@ -58,14 +65,11 @@ func openSQLite(ctx context.Context, cfg Config) (*sqliteDB, error) {
 			return nil, fmt.Errorf("db: %w", err)
 		}
 	} else if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("db: make the data directory: %w", classify(err))
+		return nil, fmt.Errorf("db: create the data directory: %w", classify(err))
 	} else if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("db: %w", classify(err))
 	}
-	s := &sqliteDB{log: cfg.Logger, nread: cfg.Readers, done: make(chan struct{})}
-	if s.nread == 0 {
-		s.nread = defaultReaders
-	}
+	s := &sqliteDB{log: cfg.Logger, nread: cmp.Or(cfg.Readers, defaultReaders), limit: cfg.WriteTimeout, done: make(chan struct{})}
 	opened := false
 	defer func() {
 		if !opened {
@@ -104,14 +108,18 @@ func openSQLite(ctx context.Context, cfg Config) (*sqliteDB, error) {
 		opened = false
 		return nil, fmt.Errorf("db: open the writer: %w", classify(err))
 	}
+	if s.stop, err = newInterrupter(c); err != nil {
+		opened = false
+		return nil, err
+	}
 	s.w = newConn(c)
 	s.jobs = make(chan *job, maxGroup)
 	go s.commitLoop(nil)
 	return s, nil
 }
 
-// makePrivate makes the file, where there is none, so that nobody else on the
-// machine can read it; SQLite gives its WAL the same permissions.
+// makePrivate creates the file if it does not exist, readable by its owner alone;
+// SQLite creates its WAL with the same permissions.
 func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -131,7 +139,9 @@ func sqlitePool(path string, cfg Config, queryOnly bool) (*sql.DB, error) {
 	} else {
 		pragmas = append(pragmas, "query_only(1)")
 	}
-	pragmas = append(pragmas, "synchronous("+sync+")", "foreign_keys(1)", "temp_store(MEMORY)", "cache_size(-16000)")
+	// trusted_schema: functions in a schema that came with a backup do not run with
+	// more rights than the tables need.
+	pragmas = append(pragmas, "synchronous("+sync+")", "foreign_keys(1)", "trusted_schema(0)", "temp_store(MEMORY)", "cache_size(-16000)")
 	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
 	connector, err := sqlite.NewConnector(u.String())
 	if err != nil {
@@ -181,13 +191,13 @@ func (s *sqliteDB) write(ctx context.Context, fn func(*Tx) error) error {
 		s.mu.RUnlock()
 		return ctx.Err()
 	}
-	// No select on ctx here: the closure may be running, and its variables are
-	// the caller's. One that has not begun is answered as soon as its turn comes.
+	// No select on ctx here: the closure may be running, and it uses variables of
+	// the caller. One that has not begun is answered when its turn comes.
 	return <-j.done
 }
 
-// commitLoop is the file's one writer. What has queued up while a commit was
-// under way becomes the next commit. todo is what a previous loop left behind.
+// commitLoop is the only writer of the file. What was queued during one commit
+// becomes the next commit. todo is what a previous loop has left.
 func (s *sqliteDB) commitLoop(todo []*job) {
 	finished := false
 	var group []*job
@@ -196,8 +206,8 @@ func (s *sqliteDB) commitLoop(todo []*job) {
 			close(s.done)
 			return
 		}
-		// A closure ended this goroutine (runtime.Goexit). Its neighbours must not
-		// hang: nothing of this group is kept, and another goroutine goes on.
+		// A closure ended this goroutine (runtime.Goexit). The other callers must not
+		// hang: the group is rolled back, and another goroutine goes on.
 		s.w.ExecContext(context.Background(), "ROLLBACK")
 		answer(group, errors.New("db: a closure ended the writer's goroutine"))
 		go s.commitLoop(nil)
@@ -229,8 +239,9 @@ func (s *sqliteDB) commitLoop(todo []*job) {
 	}
 }
 
-// commit runs a group of closures in one transaction and answers them. It
-// returns those that it could not begin.
+// commit runs a group of closures in one transaction and answers them. It returns
+// those that have to run in another: because they were not begun, or because one
+// of the group ran out of time and all were rolled back.
 func (s *sqliteDB) commit(group []*job) (rest []*job) {
 	ctx := context.Background()
 	ready := group[:0:0]
@@ -244,6 +255,8 @@ func (s *sqliteDB) commit(group []*job) (rest []*job) {
 	if len(ready) == 0 {
 		return nil
 	}
+	s.began.Store(time.Now().UnixNano())
+	defer s.began.Store(0)
 	if _, err := s.w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		answer(ready, classify(err))
 		return nil
@@ -252,17 +265,7 @@ func (s *sqliteDB) commit(group []*job) (rest []*job) {
 	var broken error
 	ran := 0
 	for _, j := range ready {
-		j.tx = &Tx{Now: at, ctx: ctx, on: s.w}
-		if len(ready) == 1 {
-			j.err = calm(func() error { return j.fn(j.tx) })
-			broken = j.err // alone in its transaction: all of it goes
-			if broken == nil {
-				broken = j.tx.broken
-			}
-		} else {
-			j.err = j.tx.Savepoint(ctx, func() error { return j.fn(j.tx) })
-			broken = j.tx.broken
-		}
+		broken = s.run(j, at, len(ready) == 1)
 		ran++
 		if broken != nil {
 			break
@@ -274,11 +277,15 @@ func (s *sqliteDB) commit(group []*job) (rest []*job) {
 		}
 	}
 	if broken != nil {
-		// The error is of no use here: with no transaction left there is nothing
-		// to roll back.
+		// The error does not matter: without a transaction there is nothing to roll
+		// back.
 		s.w.ExecContext(ctx, "ROLLBACK")
 	}
-	for _, j := range ready[:ran] {
+	for i, j := range ready[:ran] {
+		if j.err == nil && i < ran-1 && errors.Is(broken, ErrTimeout) {
+			rest = append(rest, j)
+			continue
+		}
 		if j.err == nil {
 			j.err = broken
 		}
@@ -287,7 +294,31 @@ func (s *sqliteDB) commit(group []*job) (rest []*job) {
 		}
 		j.done <- j.err
 	}
-	return ready[ran:]
+	return append(rest, ready[ran:]...)
+}
+
+// run runs one closure of a group. It returns why the transaction has to be rolled
+// back as a whole; nil: it can go on, whatever became of the closure.
+func (s *sqliteDB) run(j *job, at time.Time, alone bool) (broken error) {
+	ctx := context.Background()
+	j.tx = &Tx{Now: at, ctx: ctx, limit: s.limit, on: s.w}
+	defer s.stop.watch(j.tx)()
+	if !alone {
+		j.err = j.tx.Savepoint(ctx, func() error { return j.fn(j.tx) })
+		return j.tx.broken
+	}
+	j.err = recovered(func() error { return j.fn(j.tx) })
+	if j.err != nil {
+		return j.err // it was all there was in the transaction
+	}
+	return j.tx.broken
+}
+
+func (s *sqliteDB) writing() time.Time {
+	if at := s.began.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 func answer(jobs []*job, err error) {
@@ -310,11 +341,11 @@ func (s *sqliteDB) read(ctx context.Context, fn func(*Tx) error) error {
 		return ErrClosed
 	}
 	defer func() { s.readers <- c }()
-	calmCtx := context.WithoutCancel(ctx)
-	if _, err := c.ExecContext(calmCtx, "BEGIN"); err != nil {
+	outer := context.WithoutCancel(ctx)
+	if _, err := c.ExecContext(outer, "BEGIN"); err != nil {
 		return classify(err)
 	}
-	defer c.ExecContext(calmCtx, "ROLLBACK")
+	defer c.ExecContext(outer, "ROLLBACK")
 	return fn(&Tx{Now: now(), on: c})
 }
 
@@ -336,6 +367,7 @@ func (s *sqliteDB) close() error {
 	}
 	close(s.readers)
 	if s.w != nil {
+		s.stop.close()
 		s.w.close()
 	}
 	return s.closePools()

@@ -5,20 +5,23 @@ import (
 	"database/sql"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 )
 
-// A Tx is a running transaction. It belongs to the closure it was given to and
-// is dead when that returns. It is not safe for use by several goroutines.
+// A Tx is a running transaction. It is valid until the closure that got it returns,
+// and is not safe for use by several goroutines.
 type Tx struct {
 	// Now is the moment the transaction began, in UTC, to the microsecond.
 	Now time.Time
 
-	ctx      context.Context // of the transaction; set for writes, which are never cut off
+	ctx      context.Context // of a write, in place of the caller's; nil for reads
+	limit    time.Duration   // of a write
+	expired  atomic.Bool     // the limit is over
 	on       runner
 	postgres bool
 	depth    int      // of savepoints
-	broken   error    // the database may have dropped the transaction; nothing more may run
+	broken   error    // the transaction may have been rolled back; nothing more may run
 	after    []func() // for [Tx.AfterCommit]
 }
 
@@ -35,9 +38,9 @@ func (t *Tx) context(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Exec runs a statement and tells how many rows it changed.
+// Exec runs a statement and returns how many rows it changed.
 func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	if t.broken != nil {
+	if t.broken != nil || t.overdue() {
 		return 0, t.broken
 	}
 	res, err := t.on.ExecContext(t.context(ctx), query, args...)
@@ -48,10 +51,10 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	return n, t.fail(err)
 }
 
-// Query runs a statement that yields rows and hands each to scan. It returns
-// the first error of either.
+// Query runs a statement that returns rows and calls scan for each. It returns the
+// first error of either.
 func (t *Tx) Query(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
-	if t.broken != nil {
+	if t.broken != nil || t.overdue() {
 		return t.broken
 	}
 	rows, err := t.on.QueryContext(t.context(ctx), query, args...)
@@ -67,7 +70,7 @@ func (t *Tx) Query(ctx context.Context, scan func(*sql.Rows) error, query string
 	return t.fail(rows.Err())
 }
 
-// Get runs a statement that yields at most one row, reads it into dest, and
+// Get runs a statement that returns at most one row, scans it into dest, and
 // reports whether there was one.
 func (t *Tx) Get(ctx context.Context, query string, args []any, dest ...any) (bool, error) {
 	found := false
@@ -88,7 +91,7 @@ func (t *Tx) Savepoint(ctx context.Context, fn func() error) error {
 	if _, err := t.Exec(ctx, "SAVEPOINT "+name); err != nil {
 		return err
 	}
-	err := calm(fn)
+	err := recovered(fn)
 	if err == nil {
 		err = t.broken // fn may have swallowed it
 	}
@@ -103,9 +106,12 @@ func (t *Tx) Savepoint(ctx context.Context, fn func() error) error {
 	return err
 }
 
-// rollbackTo undoes all since the savepoint and forgets it. When it works, the
-// transaction is known to be alive.
+// rollbackTo rolls back to the savepoint and releases it. When that works, the
+// transaction still exists.
 func (t *Tx) rollbackTo(ctx context.Context, name string) error {
+	if t.overdue() {
+		return t.broken
+	}
 	ctx = t.context(ctx)
 	if _, err := t.on.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+name); err != nil {
 		return classify(err)
@@ -127,9 +133,8 @@ func savepointName(depth int) string {
 	return fmt.Sprintf("s%d", depth)
 }
 
-// AfterCommit has fn run once the transaction is committed, before its Write
-// returns; never if it is rolled back. fn must be quick and must not use the
-// database.
+// AfterCommit runs fn after the transaction is committed, before its Write returns;
+// never if it is rolled back. fn must be quick and must not use the database.
 func (t *Tx) AfterCommit(fn func()) { t.after = append(t.after, fn) }
 
 func (t *Tx) committed() {
@@ -138,11 +143,11 @@ func (t *Tx) committed() {
 	}
 }
 
-// Postgres tells which database the transaction is on.
+// Postgres reports whether the transaction is on PostgreSQL.
 func (t *Tx) Postgres() bool { return t.postgres }
 
-// ForUpdate is the suffix of a SELECT whose rows are locked until the commit.
-// On SQLite there is one writer and nothing to lock.
+// ForUpdate returns the suffix of a SELECT that locks its rows until the commit. It
+// is empty on SQLite, which has one writer.
 func (t *Tx) ForUpdate() string {
 	if t.postgres {
 		return " FOR UPDATE"
@@ -150,8 +155,8 @@ func (t *Tx) ForUpdate() string {
 	return ""
 }
 
-// ForUpdateUnlocked is [Tx.ForUpdate] that leaves out the rows which another
-// transaction has locked, instead of waiting for them.
+// ForUpdateUnlocked is [Tx.ForUpdate] that skips the rows which another transaction
+// has locked instead of waiting for them.
 func (t *Tx) ForUpdateUnlocked() string {
 	if t.postgres {
 		return " FOR UPDATE SKIP LOCKED"
@@ -159,7 +164,7 @@ func (t *Tx) ForUpdateUnlocked() string {
 	return ""
 }
 
-// ForShare is the suffix of a SELECT whose rows may not change until the
+// ForShare returns the suffix of a SELECT whose rows may not change until the
 // commit.
 func (t *Tx) ForShare() string {
 	if t.postgres {
@@ -168,11 +173,24 @@ func (t *Tx) ForShare() string {
 	return ""
 }
 
-// fail gives an error its meaning and remembers when the transaction can no
-// longer be trusted.
+// overdue reports whether the transaction has exceeded its time limit, and if so
+// marks it as broken.
+func (t *Tx) overdue() bool {
+	if !t.expired.Load() && (t.ctx == nil || t.ctx.Err() == nil) {
+		return false
+	}
+	t.broken = timedOut(t.limit)
+	return true
+}
+
+// fail classifies an error and records when the transaction may have been rolled
+// back by the database.
 func (t *Tx) fail(err error) error {
 	if err == nil {
 		return nil
+	}
+	if t.overdue() {
+		return t.broken
 	}
 	err = classify(err)
 	if mayEndTransaction(err) {
@@ -181,8 +199,8 @@ func (t *Tx) fail(err error) error {
 	return err
 }
 
-// calm turns a panic into an error.
-func calm(fn func() error) (err error) {
+// recovered calls fn and returns a panic as an error.
+func recovered(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic inside a transaction: %v\n%s", p, debug.Stack())

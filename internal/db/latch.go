@@ -1,0 +1,140 @@
+package db
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stoa/internal/stoa"
+)
+
+const (
+	probePause   = 250 * time.Millisecond // between two probe writes
+	probeTimeout = 5 * time.Second
+	// slowWriter is how long a write transaction may run before [DB.Health] reports
+	// it. It is far below writeTimeout and far above any transaction in use.
+	slowWriter = 5 * time.Second
+)
+
+// latch remembers that the database could not commit, so that work which must be
+// recorded is refused before it is begun. A probe write clears it. Damage is
+// never cleared: a database with one unreadable page may still accept writes.
+type latch struct {
+	set atomic.Bool // whether err is not nil
+
+	mu      sync.Mutex
+	err     error // for callers; nil: the database commits
+	damaged bool
+	probed  time.Time
+	probing bool
+}
+
+// observe sets the latch when err shows that the database cannot commit.
+func (d *DB) observe(err error) {
+	if err == nil || d.probe == nil || !d.postgres && isBroken(err) {
+		return
+	}
+	reason := commitFailure(err)
+	if reason == nil {
+		return
+	}
+	l := &d.latch
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := l.err == nil || isDamage(err) && !l.damaged
+	l.damaged = l.damaged || isDamage(err)
+	if l.damaged {
+		reason = errDamaged(err)
+	}
+	l.err = reason
+	l.set.Store(true)
+	if first {
+		d.log.LogAttrs(context.Background(), slog.LevelError, "the database cannot commit; new work is refused",
+			slog.String("file", d.file), slog.Bool("damaged", l.damaged), slog.Any("error", err))
+	}
+}
+
+// Usable returns nil while the database commits. After a write failed because the
+// disk is full, a page is damaged, the file cannot be written or PostgreSQL cannot
+// be reached, it returns that error until a probe write succeeds: CodeStorageFull
+// or CodeOverloaded. Probes are at least 250 ms apart and made by callers of
+// Usable. It costs one atomic load while all is well.
+func (d *DB) Usable(ctx context.Context) error {
+	l := &d.latch
+	if !l.set.Load() {
+		return nil
+	}
+	l.mu.Lock()
+	if l.err == nil || l.damaged || l.probing || time.Since(l.probed) < probePause {
+		defer l.mu.Unlock()
+		return l.err
+	}
+	l.probing = true
+	l.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+	defer cancel()
+	err := d.write(ctx, func(tx *Tx) error { return d.probe(ctx, tx) })
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.probing, l.probed = false, time.Now()
+	if l.damaged {
+		return l.err
+	}
+	if err != nil {
+		if reason := commitFailure(err); reason != nil {
+			l.err = reason
+		}
+		return l.err
+	}
+	l.err = nil
+	l.set.Store(false)
+	d.log.LogAttrs(ctx, slog.LevelInfo, "the database commits again", slog.String("file", d.file))
+	return nil
+}
+
+// Health is [DB.Usable], and an error as well when a write transaction has been
+// running for more than 5 s: the writers behind it wait.
+func (d *DB) Health(ctx context.Context) error {
+	if err := d.Usable(ctx); err != nil {
+		return err
+	}
+	if began := d.writing(); !began.IsZero() && time.Since(began) > slowWriter {
+		return stoa.Errorf(stoa.CodeOverloaded, "The database has not committed for %d s.", int(time.Since(began).Seconds())).After(time.Second)
+	}
+	return nil
+}
+
+// commitFailure returns the error for callers when err shows that the database
+// cannot commit at all; nil for any other error.
+func commitFailure(err error) error {
+	switch {
+	case isFull(err):
+		return errFull(err)
+	case isDamage(err):
+		return errDamaged(err)
+	case isUnwritable(err):
+		return stoa.Errorf(stoa.CodeOverloaded, "The service cannot write to its database at the moment. Try again later.").After(probeRetry).Because(err)
+	case isBroken(err):
+		return errUnreachable(err)
+	}
+	return nil
+}
+
+// probeRetry is the Retry-After of refused work.
+const probeRetry = 5 * time.Second
+
+func errFull(err error) error {
+	return stoa.Errorf(stoa.CodeStorageFull, "The service has run out of storage. The operator has to free some.").After(probeRetry).Because(err)
+}
+
+func errDamaged(err error) error {
+	return stoa.Errorf(stoa.CodeOverloaded, "The service's database is damaged. The operator has to restore a backup.").Because(err)
+}
+
+func errUnreachable(err error) error {
+	return stoa.Errorf(stoa.CodeOverloaded, "The service cannot reach its database at the moment. Try again.").After(time.Second).Because(err)
+}
