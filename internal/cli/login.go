@@ -263,6 +263,8 @@ func modelFlags(c *cobra.Command) *modelCall {
 	return m
 }
 
+// call returns the request that the flags describe. Flags that were not given
+// are left out, so that the service's defaults hold.
 func (m *modelCall) call(input any) client.Call {
 	call := client.Call{CreateResponse: contract.CreateResponse{
 		Model: m.model, Instructions: m.instructions, MaxOutputTokens: m.maxTokens, User: m.user, Input: input,

@@ -146,6 +146,8 @@ func newTaskFlags(c *cobra.Command) taskFlags {
 	}
 }
 
+// body returns the members that the flags name. An empty text clears the
+// member.
 func (t taskFlags) body(e *env, c *cobra.Command) (map[string]any, error) {
 	body := map[string]any{}
 	message, err := e.textOf(*t.message)

@@ -190,6 +190,8 @@ type interruptible struct {
 	in  io.Reader
 }
 
+// Read implements [io.Reader]; it returns the error of the context when that
+// ends first, while the read goes on in the background.
 func (r interruptible) Read(b []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err

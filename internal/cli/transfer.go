@@ -272,6 +272,7 @@ func (t *transfer) pull(ctx context.Context, prefix, to string, remove, hidden b
 	return t.execute(ctx, plans, t.fetch, func(_ context.Context, p plan) error { return os.Remove(p.local) })
 }
 
+// remoteFiles lists the files of the drive below a prefix, by path.
 func (t *transfer) remoteFiles(ctx context.Context, prefix string) (map[string]file, error) {
 	t.line = t.e.progress()
 	t.show("Listing the drive")

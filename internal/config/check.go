@@ -39,6 +39,8 @@ func (c Config) Check() []*Problem {
 	return k.list
 }
 
+// address checks where the service listens and where it keeps its data.
+// Nothing is opened or created.
 func (c *checker) address() {
 	host, port, err := net.SplitHostPort(c.Listen)
 	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 || strings.ContainsAny(host, "/ ") {
@@ -65,6 +67,7 @@ func (c *checker) address() {
 	}
 }
 
+// words checks the settings that take one of a few words.
 func (c *checker) words() {
 	for _, w := range []struct {
 		path, word string
@@ -86,6 +89,8 @@ func (c *checker) words() {
 // call can be repeated under the same id.
 const MinReceipts = 30 * 24 * time.Hour
 
+// durations checks that times are within sensible bounds, so that a missing
+// unit (nanoseconds) is noticed.
 func (c *checker) durations() {
 	for _, d := range []struct {
 		path        string
@@ -165,6 +170,7 @@ func (c *checker) limits() {
 	}
 }
 
+// plans checks the plans' names and limits.
 func (c *checker) plans() {
 	for _, id := range slices.Sorted(maps.Keys(c.Plans)) {
 		p, path := c.Plans[id], "plans."+id
@@ -190,6 +196,8 @@ func (c *checker) plans() {
 // isName reports whether a word may name a provider, a plan or a family.
 func isName(s string) bool { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`).MatchString(s) }
 
+// providers checks name, wire, dialect, URL, key and timeouts of each
+// provider. It makes no request.
 func (c *checker) providers() {
 	seen := map[string]bool{}
 	for i, p := range c.Providers {
@@ -304,6 +312,7 @@ func exampleURL(p Provider) string {
 	return "http://127.0.0.1:11434/v1"
 }
 
+// routes checks the routes of families and models.
 func (c *checker) routes() {
 	for _, name := range slices.Sorted(maps.Keys(c.Families)) {
 		path := "families." + name
@@ -320,6 +329,7 @@ func (c *checker) routes() {
 	}
 }
 
+// routeList checks one list of routes: each names a configured provider.
 func (c *checker) routeList(routes []stoa.Route, path string) {
 	var names []string
 	for _, p := range c.Providers {
@@ -340,6 +350,7 @@ func (c *checker) routeList(routes []stoa.Route, path string) {
 	}
 }
 
+// traits checks the words of a route's traits.
 func (c *checker) traits(t stoa.Traits, path string) {
 	if !slices.Contains([]string{"", "one", "none", "unless_thinking"}, t.Sampling) {
 		c.problem(path+".sampling", "%q is none of one, none, unless_thinking", t.Sampling)

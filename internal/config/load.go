@@ -29,6 +29,7 @@ type Problem struct {
 	Message string // what is wrong and what to do
 }
 
+// Error returns place, setting and message, as far as they are known.
 func (p *Problem) Error() string {
 	var parts []string
 	for _, part := range []string{p.Where, p.Path, p.Message} {
@@ -122,6 +123,7 @@ func (c *Config) readVariables(getenv func(string) string) (errs []error) {
 	return errs
 }
 
+// readFlags sets what flags name; an empty flag counts as not given.
 func (c *Config) readFlags(flags Flags) (errs []error) {
 	for _, f := range []struct {
 		flag, path, text string

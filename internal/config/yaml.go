@@ -167,6 +167,8 @@ func (r *reader) key(pair *ast.MappingValueNode, path string) (string, bool) {
 	return "", false
 }
 
+// fields sets a struct from a mapping. An unknown name is an error with the
+// nearest known one.
 func (r *reader) fields(n ast.Node, v reflect.Value, path string) {
 	known := map[string]int{}
 	var names []string
@@ -192,6 +194,7 @@ func (r *reader) fields(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
+// entries sets a map from a mapping.
 func (r *reader) entries(n ast.Node, v reflect.Value, path string) {
 	if v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
