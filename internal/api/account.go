@@ -6,18 +6,15 @@ import (
 	"stoa/internal/contract"
 )
 
-// GetMe serves GET /api/v1/users/me.
-func (s *Server) GetMe(ctx context.Context, _ contract.GetMeRequestObject) (contract.GetMeResponseObject, error) {
-	c := caller(ctx)
+// getMe serves GET /api/v1/users/me.
+func (s *Server) getMe(ctx context.Context, in Request[none, none]) (Reply[contract.User], error) {
+	c := in.Caller
 	balance, err := s.Ledger.Balance(ctx, c.Account.ID)
 	if err != nil {
-		return nil, err
+		return Reply[contract.User]{}, err
 	}
-	space, err := s.defaultSpace(ctx, c.Account.ID)
-	if err != nil {
-		return nil, err
-	}
-	return contract.GetMe200JSONResponse{
+	space, err := s.defaultSpace(ctx, in.Log, c.Account.ID)
+	return Reply[contract.User]{Body: contract.User{
 		ID: c.Account.ID, Name: c.Account.Name, Email: unlessZero(c.Account.Email),
 		Plan:           contract.Plan{ID: c.Plan.ID, Name: c.Plan.Name, GatedModels: c.Plan.GatedModels},
 		Credits:        contract.UserCredits{AvailableMicro: int64(balance.Available), HeldMicro: int64(balance.Held)},
@@ -26,5 +23,5 @@ func (s *Server) GetMe(ctx context.Context, _ contract.GetMeRequestObject) (cont
 			ID: c.Key.ID, Name: c.Key.Name, Hint: c.Key.Hint, Scopes: append([]string{}, c.Key.Scopes...), ExpiresAt: unlessNever(c.Key.ExpiresAt),
 		},
 		CreatedAt: contract.Time(c.Account.CreatedAt),
-	}, nil
+	}}, err
 }

@@ -2,10 +2,10 @@ package api
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 
-	"stoa/internal/auth"
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -16,39 +16,36 @@ const (
 	firstKeyName = "first key"
 )
 
-// CreateAccount serves POST /api/v1/accounts.
-func (s *Server) CreateAccount(ctx context.Context, in contract.CreateAccountRequestObject) (contract.CreateAccountResponseObject, error) {
+// createAccount serves POST /api/v1/accounts.
+func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateAccount]) (Reply[contract.AccountWithKey], error) {
+	var reply Reply[contract.AccountWithKey]
 	plan := orElse(orZero(in.Body.Plan), defaultPlan)
 	if err := s.knowsPlan(plan); err != nil {
-		return nil, err
+		return reply, err
 	}
-	secret := auth.Mint()
-	return makeOnce(ctx, s, true, contract.CreateAccountResponseObject.VisitCreateAccountResponse, func(tx *store.Tx) (contract.CreateAccountResponseObject, error) {
-		a, err := tx.InsertAccount(ctx, stoa.Account{Name: in.Body.Name, Email: orZero(in.Body.Email), Plan: plan})
-		if err != nil {
-			return nil, err
+	a, err := tx.InsertAccount(ctx, stoa.Account{Name: in.Body.Name, Email: orZero(in.Body.Email), Plan: plan})
+	if err != nil {
+		return reply, err
+	}
+	space, err := tx.DefaultSpace(ctx, a.ID)
+	if err != nil {
+		return reply, err
+	}
+	a.DefaultSpaceID = space.ID
+	amount := stoa.Credits(orZero(in.Body.GrantMicro))
+	if amount > 0 {
+		if _, _, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{AccountID: a.ID, Amount: amount, Reason: "first grant"}); err != nil {
+			return reply, err
 		}
-		space, err := tx.DefaultSpace(ctx, a.ID)
-		if err != nil {
-			return nil, err
-		}
-		a.DefaultSpaceID = space.ID
-		amount := stoa.Credits(orZero(in.Body.GrantMicro))
-		if amount > 0 {
-			if _, _, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{AccountID: a.ID, Amount: amount, Reason: "first grant"}); err != nil {
-				return nil, err
-			}
-		}
-		k, err := s.Keys.Create(ctx, tx, stoa.Key{AccountID: a.ID, Name: firstKeyName, Scopes: []string{stoa.ScopeAll}}, secret)
-		c := contractAccount(a)
-		return contract.CreateAccount201JSONResponse{
-			Headers: contract.CreateAccount201ResponseHeaders{Location: prefix + "/accounts/" + a.ID},
-			Body: contract.AccountWithKey{
-				ID: c.ID, Name: c.Name, Email: c.Email, Plan: c.Plan, Suspended: c.Suspended, DefaultSpaceID: c.DefaultSpaceID, CreatedAt: c.CreatedAt,
-				Credits: contractCredits(stoa.Balance{Available: amount, Granted: amount}), Key: keyWithSecret(k, secret),
-			},
-		}, err
+	}
+	key, err := s.insertKey(ctx, tx, stoa.Key{AccountID: a.ID, Name: firstKeyName, Scopes: []string{stoa.ScopeAll}})
+	c := contractAccount(a)
+	reply = created(prefix+"/accounts/"+a.ID, contract.AccountWithKey{
+		ID: c.ID, Name: c.Name, Email: c.Email, Plan: c.Plan, Suspended: c.Suspended, DefaultSpaceID: c.DefaultSpaceID, CreatedAt: c.CreatedAt,
+		Credits: contractCredits(stoa.Balance{Available: amount, Granted: amount}), Key: key.Body,
 	})
+	reply.Secret = true
+	return reply, err
 }
 
 // knowsPlan refuses a plan that is not configured.
@@ -65,118 +62,97 @@ func (s *Server) knowsPlan(id string) error {
 	return nil
 }
 
-// ListAccounts serves GET /api/v1/accounts.
-func (s *Server) ListAccounts(ctx context.Context, in contract.ListAccountsRequestObject) (contract.ListAccountsResponseObject, error) {
+// listAccounts serves GET /api/v1/accounts.
+func (s *Server) listAccounts(ctx context.Context, in Request[contract.ListAccountsParams, none]) (Reply[page[contract.Account]], error) {
 	p, err := newPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "accounts")
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.Account]]{}, err
 	}
-	out := contract.ListAccounts200JSONResponse{Data: []contract.Account{}, NextCursor: noCursor()}
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		list, more, err := tx.Accounts(ctx, p.page)
-		for _, a := range list {
-			out.Data = append(out.Data, contractAccount(a))
-			out.NextCursor = p.next(more, a.CreatedAt, a.ID)
-		}
-		out.HasMore = more
-		return err
-	})
-	return out, err
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.Account, bool, error) {
+		return tx.Accounts(ctx, p.page)
+	}, contractAccount, func(a stoa.Account) place { return place{a.CreatedAt, a.ID} })
 }
 
-// GetAccount serves GET /api/v1/accounts/{id}.
-func (s *Server) GetAccount(ctx context.Context, in contract.GetAccountRequestObject) (contract.GetAccountResponseObject, error) {
-	var a stoa.Account
-	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		a, err = tx.Account(ctx, in.ID)
-		return err
-	})
+// getAccount serves GET /api/v1/accounts/{id}.
+func (s *Server) getAccount(ctx context.Context, in Request[byID, none]) (Reply[contract.AccountWithCredits], error) {
+	a, err := read(ctx, s, func(tx *store.Tx) (stoa.Account, error) { return tx.Account(ctx, in.Params.ID) })
 	if err != nil {
-		return nil, err
+		return Reply[contract.AccountWithCredits]{}, err
 	}
-	c, err := s.accountWithCredits(ctx, a)
-	return contract.GetAccount200JSONResponse(c), err
+	return s.accountWithCredits(ctx, a)
 }
 
-// UpdateAccount serves PATCH /api/v1/accounts/{id}.
-func (s *Server) UpdateAccount(ctx context.Context, in contract.UpdateAccountRequestObject) (contract.UpdateAccountResponseObject, error) {
-	if in.Body.Plan != "" {
-		if err := s.knowsPlan(in.Body.Plan); err != nil {
-			return nil, err
+// updateAccount serves PATCH /api/v1/accounts/{id}.
+func (s *Server) updateAccount(ctx context.Context, in Request[byID, contract.UpdateAccount]) (Reply[contract.AccountWithCredits], error) {
+	b := in.Body
+	if b.Plan != "" {
+		if err := s.knowsPlan(b.Plan); err != nil {
+			return Reply[contract.AccountWithCredits]{}, err
 		}
 	}
-	if in.Body.Suspended != nil && *in.Body.Suspended && in.ID == caller(ctx).Account.ID {
-		return nil, stoa.Errorf(stoa.CodeInvalidValue, "This is the account of the key in use; suspended, it could not lift that again.").At("suspended")
+	if b.Suspended != nil && *b.Suspended && in.Params.ID == in.Caller.Account.ID {
+		return Reply[contract.AccountWithCredits]{}, stoa.Errorf(stoa.CodeInvalidValue, "This is the account of the key in use; suspended, it could not lift that again.").At("suspended")
 	}
-	var a stoa.Account
-	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		if a, err = tx.Account(ctx, in.ID); err != nil {
-			return err
+	a, err := write(ctx, s, func(tx *store.Tx) (stoa.Account, error) {
+		a, err := tx.Account(ctx, in.Params.ID)
+		if err != nil {
+			return a, err
 		}
-		if in.Body.Name != "" {
-			a.Name = in.Body.Name
+		if b.Name != "" {
+			a.Name = b.Name
 		}
-		patch(&a.Email, in.Body.Email, func(email string) string { return email })
-		if in.Body.Plan != "" {
-			a.Plan = in.Body.Plan
+		patch(&a.Email, b.Email, same)
+		if b.Plan != "" {
+			a.Plan = b.Plan
 		}
-		if in.Body.Suspended != nil {
-			a.Suspended = *in.Body.Suspended
+		if b.Suspended != nil {
+			a.Suspended = *b.Suspended
 		}
 		s.Keys.ForgetAfter(tx)
-		return tx.UpdateAccount(ctx, a)
+		return a, tx.UpdateAccount(ctx, a)
 	})
 	if err != nil {
-		return nil, err
+		return Reply[contract.AccountWithCredits]{}, err
 	}
-	c, err := s.accountWithCredits(ctx, a)
-	return contract.UpdateAccount200JSONResponse(c), err
+	return s.accountWithCredits(ctx, a)
 }
 
-// CreateGrant serves POST /api/v1/accounts/{id}/grants.
-func (s *Server) CreateGrant(ctx context.Context, in contract.CreateGrantRequestObject) (contract.CreateGrantResponseObject, error) {
-	return makeOnce(ctx, s, false, contract.CreateGrantResponseObject.VisitCreateGrantResponse, func(tx *store.Tx) (contract.CreateGrantResponseObject, error) {
-		g, created, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{
-			AccountID: in.ID, Amount: stoa.Credits(in.Body.AmountMicro), Reason: orZero(in.Body.Reason), ExternalRef: orZero(in.Body.ExternalRef),
-		})
-		body := contract.Grant{
-			ID: g.ID, AccountID: g.AccountID, AmountMicro: int64(g.Amount), Reason: unlessZero(g.Reason), ExternalRef: unlessZero(g.ExternalRef),
-			CreatedAt: contract.Time(g.CreatedAt),
-		}
-		if !created {
-			return contract.CreateGrant200JSONResponse(body), err
-		}
-		return contract.CreateGrant201JSONResponse(body), err
+// createGrant serves POST /api/v1/accounts/{id}/grants.
+func (s *Server) createGrant(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateGrant]) (Reply[contract.Grant], error) {
+	g, isNew, err := s.Ledger.GrantIn(ctx, tx, stoa.Grant{
+		AccountID: in.Params.ID, Amount: stoa.Credits(in.Body.AmountMicro), Reason: orZero(in.Body.Reason), ExternalRef: orZero(in.Body.ExternalRef),
 	})
+	reply := Reply[contract.Grant]{Body: contract.Grant{
+		ID: g.ID, AccountID: g.AccountID, AmountMicro: int64(g.Amount), Reason: unlessZero(g.Reason), ExternalRef: unlessZero(g.ExternalRef),
+		CreatedAt: contract.Time(g.CreatedAt),
+	}}
+	if isNew {
+		reply.Status = http.StatusCreated
+	}
+	return reply, err
 }
 
-// CreateAccountKey serves POST /api/v1/accounts/{id}/keys. An operator hands
-// out whatever that account may do; only "operator" itself has to be had.
-func (s *Server) CreateAccountKey(ctx context.Context, in contract.CreateAccountKeyRequestObject) (contract.CreateAccountKeyResponseObject, error) {
-	k, err := newKey(in.ID, in.Body, stoa.Key{Scopes: []string{stoa.ScopeAll}})
+// createAccountKey serves POST /api/v1/accounts/{id}/keys. An operator hands
+// out whatever that account may do; only the scope "operator" itself is not
+// passed on by default.
+func (s *Server) createAccountKey(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateKey]) (Reply[contract.KeyWithSecret], error) {
+	k, err := newKey(in.Params.ID, &in.Body, stoa.Key{Scopes: []string{stoa.ScopeAll}})
 	if err != nil {
-		return nil, err
+		return Reply[contract.KeyWithSecret]{}, err
 	}
-	secret := auth.Mint()
-	return makeOnce(ctx, s, true, contract.CreateAccountKeyResponseObject.VisitCreateAccountKeyResponse, func(tx *store.Tx) (contract.CreateAccountKeyResponseObject, error) {
-		if _, err := tx.Account(ctx, in.ID); err != nil {
-			return nil, err
-		}
-		k, err := s.Keys.Create(ctx, tx, k, secret)
-		return contract.CreateAccountKey201JSONResponse{
-			Headers: contract.CreateAccountKey201ResponseHeaders{Location: prefix + "/keys/" + k.ID},
-			Body:    keyWithSecret(k, secret),
-		}, err
-	})
+	if _, err := tx.Account(ctx, in.Params.ID); err != nil {
+		return Reply[contract.KeyWithSecret]{}, err
+	}
+	return s.insertKey(ctx, tx, k)
 }
 
-func (s *Server) accountWithCredits(ctx context.Context, a stoa.Account) (contract.AccountWithCredits, error) {
+func (s *Server) accountWithCredits(ctx context.Context, a stoa.Account) (Reply[contract.AccountWithCredits], error) {
 	balance, err := s.Ledger.Balance(ctx, a.ID)
 	c := contractAccount(a)
-	return contract.AccountWithCredits{
+	return Reply[contract.AccountWithCredits]{Body: contract.AccountWithCredits{
 		ID: c.ID, Name: c.Name, Email: c.Email, Plan: c.Plan, Suspended: c.Suspended, DefaultSpaceID: c.DefaultSpaceID, CreatedAt: c.CreatedAt,
 		Credits: contractCredits(balance),
-	}, err
+	}}, err
 }
 
 func contractAccount(a stoa.Account) contract.Account {

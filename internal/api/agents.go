@@ -19,11 +19,11 @@ const (
 	defaultEmbed       = true
 )
 
-// CreateAgent serves POST /api/v1/api-agents.
-func (s *Server) CreateAgent(ctx context.Context, in contract.CreateAgentRequestObject) (contract.CreateAgentResponseObject, error) {
+// createAgent serves POST /api/v1/api-agents.
+func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateAgent]) (Reply[contract.Agent], error) {
 	b := in.Body
 	agent := stoa.Agent{
-		AccountID: caller(ctx).Account.ID, SpaceID: b.SpaceID, Name: b.Name, Description: orZero(b.Description), ExternalID: orZero(b.ExternalID),
+		AccountID: in.Caller.Account.ID, SpaceID: b.SpaceID, Name: b.Name, Description: orZero(b.Description), ExternalID: orZero(b.ExternalID),
 		Instructions: b.Instructions, Model: valueOr(b.Model, defaultModel), DriveAccess: driveAccess(b.DriveAccess),
 		EmbedEnabled: valueOr(b.EmbedEnabled, defaultEmbed), Metadata: orZero(b.Metadata),
 	}
@@ -35,15 +35,16 @@ func (s *Server) CreateAgent(ctx context.Context, in contract.CreateAgentRequest
 		err = s.knowsModel(agent.Model)
 	}
 	if err != nil {
-		return nil, err
+		return Reply[contract.Agent]{}, err
 	}
-	return makeOnce(ctx, s, false, contract.CreateAgentResponseObject.VisitCreateAgentResponse, func(tx *store.Tx) (contract.CreateAgentResponseObject, error) {
-		made, err := tx.InsertAgent(ctx, agent)
-		return contract.CreateAgent201JSONResponse{
-			Headers: contract.CreateAgent201ResponseHeaders{Location: agentPath(made.ID), ETag: revisionETag(made.Revision)},
-			Body:    contractAgent(made),
-		}, err
-	})
+	made, err := tx.InsertAgent(ctx, agent)
+	return createdAgent(made), err
+}
+
+func createdAgent(a stoa.Agent) Reply[contract.Agent] {
+	reply := created(agentPath(a.ID), contractAgent(a))
+	reply.ETag = revisionETag(a.Revision)
+	return reply
 }
 
 func agentPath(id string) string { return prefix + "/api-agents/" + id }
@@ -71,67 +72,49 @@ func (s *Server) checkAgent(a stoa.Agent) error {
 	return checkMetadata(a.Metadata)
 }
 
-// ListAgents serves GET /api/v1/api-agents.
-func (s *Server) ListAgents(ctx context.Context, in contract.ListAgentsRequestObject) (contract.ListAgentsResponseObject, error) {
-	accountID, q := caller(ctx).Account.ID, in.Params
+// listAgents serves GET /api/v1/api-agents.
+func (s *Server) listAgents(ctx context.Context, in Request[contract.ListAgentsParams, none]) (Reply[page[contract.Agent]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
 	p, err := newPager(q.Limit, q.Cursor, q.Order, "agents", accountID, q.SpaceID, q.ExternalID)
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.Agent]]{}, err
 	}
-	var list contract.AgentList
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		list, err = agentList(ctx, tx, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID}, p)
-		return err
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.Agent, bool, error) {
+		return tx.Agents(ctx, accountID, store.AgentFilter{SpaceID: q.SpaceID, ExternalID: q.ExternalID}, p.page)
+	}, contractAgent, placeOfAgent)
+}
+
+func placeOfAgent(a stoa.Agent) place { return place{a.CreatedAt, a.ID} }
+
+type getAgentParams struct {
+	byID
+	contract.GetAgentParams
+}
+
+// getAgent serves GET /api/v1/api-agents/{id}.
+func (s *Server) getAgent(ctx context.Context, in Request[getAgentParams, none]) (Reply[contract.Agent], error) {
+	agent, err := read(ctx, s, func(tx *store.Tx) (stoa.Agent, error) {
+		return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
-	return contract.ListAgents200JSONResponse(list), err
+	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(agent.Revision), contractAgent(agent)), err
 }
 
-func agentList(ctx context.Context, tx *store.Tx, accountID string, f store.AgentFilter, p pager) (contract.AgentList, error) {
-	out := contract.AgentList{Data: []contract.Agent{}, NextCursor: noCursor()}
-	list, more, err := tx.Agents(ctx, accountID, f, p.page)
-	for _, a := range list {
-		out.Data = append(out.Data, contractAgent(a))
-		out.NextCursor = p.next(more, a.CreatedAt, a.ID)
-	}
-	out.HasMore = more
-	return out, err
+type updateAgentParams struct {
+	byID
+	contract.UpdateAgentParams
 }
 
-// GetAgent serves GET /api/v1/api-agents/{id}.
-func (s *Server) GetAgent(ctx context.Context, in contract.GetAgentRequestObject) (contract.GetAgentResponseObject, error) {
-	var agent stoa.Agent
-	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		agent, err = tx.Agent(ctx, caller(ctx).Account.ID, in.ID)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	etag := revisionETag(agent.Revision)
-	if hasTag(in.Params.IfNoneMatch, revisionTag(agent.Revision)) {
-		return contract.GetAgent304Response{Headers: contract.GetAgent304ResponseHeaders{ETag: etag}}, nil
-	}
-	return contract.GetAgent200JSONResponse{Headers: contract.GetAgent200ResponseHeaders{ETag: etag}, Body: contractAgent(agent)}, nil
-}
-
-// UpdateAgent serves PATCH /api/v1/api-agents/{id}.
-func (s *Server) UpdateAgent(ctx context.Context, in contract.UpdateAgentRequestObject) (contract.UpdateAgentResponseObject, error) {
-	var agent stoa.Agent
-	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		agent, err = tx.EditAgent(ctx, caller(ctx).Account.ID, in.ID, func(a *stoa.Agent) error {
+// updateAgent serves PATCH /api/v1/api-agents/{id}.
+func (s *Server) updateAgent(ctx context.Context, in Request[updateAgentParams, contract.UpdateAgent]) (Reply[contract.Agent], error) {
+	agent, err := write(ctx, s, func(tx *store.Tx) (stoa.Agent, error) {
+		return tx.EditAgent(ctx, in.Caller.Account.ID, in.Params.ID, func(a *stoa.Agent) error {
 			if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
 				return err
 			}
-			return s.patchAgent(a, in.Body)
+			return s.patchAgent(a, &in.Body)
 		})
-		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return contract.UpdateAgent200JSONResponse{
-		Headers: contract.UpdateAgent200ResponseHeaders{ETag: revisionETag(agent.Revision)}, Body: contractAgent(agent),
-	}, nil
+	return Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
 }
 
 func (s *Server) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
@@ -166,13 +149,18 @@ func (s *Server) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 	return s.checkAgent(*a)
 }
 
-// DeleteAgent serves DELETE /api/v1/api-agents/{id}. Whoever comes after it finds
-// no such agent; what it had is swept away in the background.
-func (s *Server) DeleteAgent(ctx context.Context, in contract.DeleteAgentRequestObject) (contract.DeleteAgentResponseObject, error) {
-	accountID := caller(ctx).Account.ID
+type deleteAgentParams struct {
+	byID
+	contract.DeleteAgentParams
+}
+
+// deleteAgent serves DELETE /api/v1/api-agents/{id}. From then on there is no such
+// agent; what belonged to it is removed in the background.
+func (s *Server) deleteAgent(ctx context.Context, in Request[deleteAgentParams, none]) (Reply[none], error) {
+	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if in.Params.IfMatch != "" {
-			agent, err := tx.Agent(ctx, accountID, in.ID)
+			agent, err := tx.Agent(ctx, accountID, id)
 			if stoa.CodeOf(err) == stoa.CodeAgentNotFound {
 				return nil
 			}
@@ -183,88 +171,79 @@ func (s *Server) DeleteAgent(ctx context.Context, in contract.DeleteAgentRequest
 				return err
 			}
 		}
-		return s.Sessions.DeleteAgent(ctx, tx, accountID, in.ID)
+		return s.Sessions.DeleteAgent(ctx, tx, accountID, id)
 	})
-	return contract.DeleteAgent204Response{}, err
+	return noContent(), err
 }
 
-// ListAgentVersions serves GET /api/v1/api-agents/{id}/versions.
-func (s *Server) ListAgentVersions(ctx context.Context, in contract.ListAgentVersionsRequestObject) (contract.ListAgentVersionsResponseObject, error) {
-	accountID, q := caller(ctx).Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "versions", accountID, in.ID)
+type listAgentVersionsParams struct {
+	byID
+	contract.ListAgentVersionsParams
+}
+
+// listAgentVersions serves GET /api/v1/api-agents/{id}/versions.
+func (s *Server) listAgentVersions(ctx context.Context, in Request[listAgentVersionsParams, none]) (Reply[page[contract.AgentVersion]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "versions", accountID, q.ID)
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.AgentVersion]]{}, err
 	}
-	out := contract.ListAgentVersions200JSONResponse{Data: []contract.AgentVersion{}, NextCursor: noCursor()}
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		list, more, err := tx.AgentVersions(ctx, accountID, in.ID, p.number(), p.page.Limit, p.page.Asc)
-		for _, v := range list {
-			out.Data = append(out.Data, contractVersion(v))
-			out.NextCursor = p.nextNumber(more, v.Version)
-		}
-		out.HasMore = more
-		return err
-	})
-	return out, err
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.AgentVersion, bool, error) {
+		return tx.AgentVersions(ctx, accountID, q.ID, p.number(), p.page.Limit, p.page.Asc)
+	}, contractVersion, func(v stoa.AgentVersion) place { return numbered(v.Version) })
 }
 
-// GetAgentVersion serves GET /api/v1/api-agents/{id}/versions/{version}.
-func (s *Server) GetAgentVersion(ctx context.Context, in contract.GetAgentVersionRequestObject) (contract.GetAgentVersionResponseObject, error) {
-	number, err := strconv.ParseInt(in.Version, 10, 64)
+type getAgentVersionParams struct {
+	byID
+	Version string `path:"version"`
+}
+
+// getAgentVersion serves GET /api/v1/api-agents/{id}/versions/{version}.
+func (s *Server) getAgentVersion(ctx context.Context, in Request[getAgentVersionParams, none]) (Reply[contract.AgentVersion], error) {
+	number, err := strconv.ParseInt(in.Params.Version, 10, 64)
 	if err != nil {
 		number = 0 // which is the number of none
 	}
-	var v stoa.AgentVersion
-	err = s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		if _, err := tx.Agent(ctx, caller(ctx).Account.ID, in.ID); err != nil {
+	accountID := in.Caller.Account.ID
+	v, err := read(ctx, s, func(tx *store.Tx) (stoa.AgentVersion, error) {
+		if _, err := tx.Agent(ctx, accountID, in.Params.ID); err != nil {
+			return stoa.AgentVersion{}, err
+		}
+		return tx.AgentVersion(ctx, accountID, in.Params.ID, number)
+	})
+	return Reply[contract.AgentVersion]{Body: contractVersion(v)}, err
+}
+
+type rollbackAgentParams struct {
+	byID
+	contract.RollbackAgentParams
+}
+
+// rollbackAgent serves POST /api/v1/api-agents/{id}/rollback.
+func (s *Server) rollbackAgent(ctx context.Context, tx *store.Tx, in Request[rollbackAgentParams, contract.RollbackAgent]) (Reply[contract.Agent], error) {
+	accountID, id := in.Caller.Account.ID, in.Params.ID
+	agent, err := tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
+		if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
 			return err
 		}
-		v, err = tx.AgentVersion(ctx, caller(ctx).Account.ID, in.ID, number)
-		return err
+		v, err := tx.AgentVersion(ctx, accountID, id, in.Body.Version)
+		if err != nil {
+			return err
+		}
+		a.Instructions, a.Model, a.DriveAccess, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.Limits
+		return s.knowsModel(a.Model) // it may have left the catalog since
 	})
-	if err != nil {
-		return nil, err
-	}
-	return contract.GetAgentVersion200JSONResponse(contractVersion(v)), nil
+	return Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
 }
 
-// RollbackAgent serves POST /api/v1/api-agents/{id}/rollback.
-func (s *Server) RollbackAgent(ctx context.Context, in contract.RollbackAgentRequestObject) (contract.RollbackAgentResponseObject, error) {
-	accountID := caller(ctx).Account.ID
-	return makeOnce(ctx, s, false, contract.RollbackAgentResponseObject.VisitRollbackAgentResponse, func(tx *store.Tx) (contract.RollbackAgentResponseObject, error) {
-		agent, err := tx.EditAgent(ctx, accountID, in.ID, func(a *stoa.Agent) error {
-			if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
-				return err
-			}
-			v, err := tx.AgentVersion(ctx, accountID, in.ID, in.Body.Version)
-			if err != nil {
-				return err
-			}
-			a.Instructions, a.Model, a.DriveAccess, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.Limits
-			return s.knowsModel(a.Model) // it may have left the catalog since
-		})
-		return contract.RollbackAgent200JSONResponse{
-			Headers: contract.RollbackAgent200ResponseHeaders{ETag: revisionETag(agent.Revision)}, Body: contractAgent(agent),
-		}, err
-	})
-}
-
-// DuplicateAgent serves POST /api/v1/api-agents/{id}/duplicate.
-func (s *Server) DuplicateAgent(ctx context.Context, in contract.DuplicateAgentRequestObject) (contract.DuplicateAgentResponseObject, error) {
-	var name, spaceID string
-	if in.Body != nil {
-		name, spaceID = orZero(in.Body.Name), orZero(in.Body.SpaceID)
-	}
+// duplicateAgent serves POST /api/v1/api-agents/{id}/duplicate.
+func (s *Server) duplicateAgent(ctx context.Context, tx *store.Tx, in Request[byID, contract.DuplicateAgent]) (Reply[contract.Agent], error) {
+	name := orZero(in.Body.Name)
 	if err := checkLengths(lengthLimit{"name", name, s.Limits.NameCharacters}); err != nil {
-		return nil, err
+		return Reply[contract.Agent]{}, err
 	}
-	return makeOnce(ctx, s, false, contract.DuplicateAgentResponseObject.VisitDuplicateAgentResponse, func(tx *store.Tx) (contract.DuplicateAgentResponseObject, error) {
-		made, err := tx.DuplicateAgent(ctx, caller(ctx).Account.ID, in.ID, name, spaceID)
-		return contract.DuplicateAgent201JSONResponse{
-			Headers: contract.DuplicateAgent201ResponseHeaders{Location: agentPath(made.ID), ETag: revisionETag(made.Revision)},
-			Body:    contractAgent(made),
-		}, err
-	})
+	made, err := tx.DuplicateAgent(ctx, in.Caller.Account.ID, in.Params.ID, name, orZero(in.Body.SpaceID))
+	return createdAgent(made), err
 }
 
 func contractAgent(a stoa.Agent) contract.Agent {

@@ -1,10 +1,12 @@
-// Package api serves the contract over HTTP: it routes, authenticates, checks,
-// calls the rooms below and renders their errors, in one place each.
+// Package api serves the contract over HTTP: it routes, authenticates, validates,
+// calls the packages below and renders their errors, in one place each.
 //
-// It knows no SQL, no vendor and no price, and it never decides what a call
-// costs. The control plane's decoding is generated from the contract; package
-// responses parses and answers POST /api/v1/responses. Start at [Server.Handler] and the table
-// in routes.go; adapter.go is what every request passes through.
+// It knows no SQL, no provider and no price, and it never decides what a call
+// costs. A route is a line of the table in routes.go; route.go has the types of
+// requests and replies and what makes a handler of a function, exchange.go what
+// every request passes through, operation.go and params.go the checks against the
+// contract. Package responses parses and answers POST /api/v1/responses. Start at
+// [Server.Handler].
 package api
 
 import (

@@ -9,10 +9,10 @@ import (
 	"stoa/internal/store"
 )
 
-// GetCredits serves GET /api/v1/credits.
-func (s *Server) GetCredits(ctx context.Context, _ contract.GetCreditsRequestObject) (contract.GetCreditsResponseObject, error) {
-	balance, err := s.Ledger.Balance(ctx, caller(ctx).Account.ID)
-	return contract.GetCredits200JSONResponse(contractCredits(balance)), err
+// getCredits serves GET /api/v1/credits.
+func (s *Server) getCredits(ctx context.Context, in Request[none, none]) (Reply[contract.Credits], error) {
+	balance, err := s.Ledger.Balance(ctx, in.Caller.Account.ID)
+	return Reply[contract.Credits]{Body: contractCredits(balance)}, err
 }
 
 func contractCredits(b stoa.Balance) contract.Credits {
@@ -21,67 +21,52 @@ func contractCredits(b stoa.Balance) contract.Credits {
 	}
 }
 
-// ListLedger serves GET /api/v1/credits/ledger.
-func (s *Server) ListLedger(ctx context.Context, in contract.ListLedgerRequestObject) (contract.ListLedgerResponseObject, error) {
-	accountID := caller(ctx).Account.ID
+// listLedger serves GET /api/v1/credits/ledger.
+func (s *Server) listLedger(ctx context.Context, in Request[contract.ListLedgerParams, none]) (Reply[page[contract.LedgerEntry]], error) {
+	accountID := in.Caller.Account.ID
 	p, err := newPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "ledger", accountID)
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.LedgerEntry]]{}, err
 	}
-	out := contract.ListLedger200JSONResponse{Data: []contract.LedgerEntry{}, NextCursor: noCursor()}
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		entries, more, err := tx.Entries(ctx, accountID, p.page)
-		for _, e := range entries {
-			kind := string(e.Kind)
-			if e.Kind == store.EntryGrant && e.Effect < 0 {
-				kind = "adjust" // a correction
-			}
-			out.Data = append(out.Data, contract.LedgerEntry{
-				ID: e.ID, Type: kind, AmountMicro: int64(e.Effect), Ref: unlessZero(e.Ref), Reason: unlessZero(e.Reason), CreatedAt: contract.Time(e.CreatedAt),
-			})
-			out.NextCursor = p.next(more, e.CreatedAt, e.ID)
-		}
-		out.HasMore = more
-		return err
-	})
-	return out, err
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]store.Entry, bool, error) {
+		return tx.Entries(ctx, accountID, p.page)
+	}, contractEntry, func(e store.Entry) place { return place{e.CreatedAt, e.ID} })
 }
 
-// ListReceipts serves GET /api/v1/receipts.
-func (s *Server) ListReceipts(ctx context.Context, in contract.ListReceiptsRequestObject) (contract.ListReceiptsResponseObject, error) {
-	accountID, q := caller(ctx).Account.ID, in.Params
+func contractEntry(e store.Entry) contract.LedgerEntry {
+	kind := string(e.Kind)
+	if e.Kind == store.EntryGrant && e.Effect < 0 {
+		kind = "adjust" // a correction
+	}
+	return contract.LedgerEntry{
+		ID: e.ID, Type: kind, AmountMicro: int64(e.Effect), Ref: unlessZero(e.Ref), Reason: unlessZero(e.Reason), CreatedAt: contract.Time(e.CreatedAt),
+	}
+}
+
+// listReceipts serves GET /api/v1/receipts.
+func (s *Server) listReceipts(ctx context.Context, in Request[contract.ListReceiptsParams, none]) (Reply[page[contract.Receipt]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
 	p, err := newPager(q.Limit, q.Cursor, q.Order, "receipts", accountID, q.Model, q.KeyID, q.AgentID, q.SpaceID, q.SessionID, q.EndUser, q.From.String(), q.To.String())
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.Receipt]]{}, err
 	}
 	filter := store.ReceiptFilter{
 		Served: q.Model, KeyID: q.KeyID, AgentID: q.AgentID, SpaceID: q.SpaceID, SessionID: q.SessionID, EndUser: q.EndUser,
 		From: q.From.Time(), To: q.To.Time(),
 	}
-	out := contract.ListReceipts200JSONResponse{Data: []contract.Receipt{}, NextCursor: noCursor()}
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		list, more, err := tx.Receipts(ctx, accountID, filter, p.page)
-		for _, r := range list {
-			out.Data = append(out.Data, contractReceipt(r))
-			out.NextCursor = p.next(more, r.CreatedAt, r.ID)
-		}
-		out.HasMore = more
-		return err
-	})
-	return out, err
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]store.Receipt, bool, error) {
+		return tx.Receipts(ctx, accountID, filter, p.page)
+	}, contractReceipt, placeOfReceipt)
 }
 
-// GetReceipt serves GET /api/v1/receipts/{id}.
-func (s *Server) GetReceipt(ctx context.Context, in contract.GetReceiptRequestObject) (contract.GetReceiptResponseObject, error) {
-	var r store.Receipt
-	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		r, err = tx.Receipt(ctx, caller(ctx).Account.ID, in.ID)
-		return err
+func placeOfReceipt(r store.Receipt) place { return place{r.CreatedAt, r.ID} }
+
+// getReceipt serves GET /api/v1/receipts/{id}.
+func (s *Server) getReceipt(ctx context.Context, in Request[byID, none]) (Reply[contract.Receipt], error) {
+	r, err := read(ctx, s, func(tx *store.Tx) (store.Receipt, error) {
+		return tx.Receipt(ctx, in.Caller.Account.ID, in.Params.ID)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return contract.GetReceipt200JSONResponse(contractReceipt(r)), nil
+	return Reply[contract.Receipt]{Body: contractReceipt(r)}, err
 }
 
 func contractReceipt(r store.Receipt) contract.Receipt {

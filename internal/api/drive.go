@@ -15,8 +15,8 @@ import (
 
 // driveOf finds whose drive a request means: the agent must be there, and be the
 // caller's. The drive itself knows nothing of agents.
-func (s *Server) driveOf(ctx context.Context, agentID string) (drive.Owner, error) {
-	who := drive.Owner{AccountID: caller(ctx).Account.ID, AgentID: agentID}
+func (s *Server) driveOf(ctx context.Context, c stoa.Caller, agentID string) (drive.Owner, error) {
+	who := drive.Owner{AccountID: c.Account.ID, AgentID: agentID}
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
 		_, err := tx.Agent(ctx, who.AccountID, who.AgentID)
 		return err
@@ -24,144 +24,151 @@ func (s *Server) driveOf(ctx context.Context, agentID string) (drive.Owner, erro
 	return who, err
 }
 
-// GetDrive serves GET /api/v1/api-agents/{id}/drive.
-func (s *Server) GetDrive(ctx context.Context, in contract.GetDriveRequestObject) (contract.GetDriveResponseObject, error) {
-	who, err := s.driveOf(ctx, in.ID)
+// getDrive serves GET /api/v1/api-agents/{id}/drive.
+func (s *Server) getDrive(ctx context.Context, in Request[byID, none]) (Reply[contract.Drive], error) {
+	var reply Reply[contract.Drive]
+	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
-		return nil, err
+		return reply, err
 	}
 	stats, err := s.Drives.Stats(ctx, who)
-	if err != nil {
-		return nil, err
-	}
 	limits := s.Drives.Limits()
-	return contract.GetDrive200JSONResponse{
+	reply.Body = contract.Drive{
 		AgentID: who.AgentID, Files: stats.Files, Bytes: stats.Bytes, HistoryFiles: stats.HistoryFiles, HistoryBytes: stats.HistoryBytes,
 		Revision: stats.Revision, MaxFiles: limits.MaxFiles, MaxBytes: limits.MaxBytes, MaxFileBytes: limits.MaxFileBytes,
 		UpdatedAt: unlessNever(stats.UpdatedAt),
-	}, nil
+	}
+	return reply, err
 }
 
-// ListDriveFiles serves GET /api/v1/api-agents/{id}/drive/files.
-func (s *Server) ListDriveFiles(ctx context.Context, in contract.ListDriveFilesRequestObject) (contract.ListDriveFilesResponseObject, error) {
-	who, err := s.driveOf(ctx, in.ID)
+type listDriveFilesParams struct {
+	byID
+	contract.ListDriveFilesParams
+}
+
+// listDriveFiles serves GET /api/v1/api-agents/{id}/drive/files.
+func (s *Server) listDriveFiles(ctx context.Context, in Request[listDriveFilesParams, none]) (Reply[contract.DriveFileList], error) {
+	var reply Reply[contract.DriveFileList]
+	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
-		return nil, err
+		return reply, err
 	}
-	page, err := s.Drives.List(ctx, who, drive.Listing{
+	list, err := s.Drives.List(ctx, who, drive.Listing{
 		Prefix: in.Params.Prefix, Delimiter: in.Params.Delimiter, Desc: in.Params.Order == "desc",
 		Limit: in.Params.Limit, Cursor: in.Params.Cursor,
 	})
-	if err != nil {
-		return nil, err
+	reply.Body = contract.DriveFileList{
+		Data: []contract.DriveFile{}, CommonPrefixes: append([]string{}, list.Prefixes...),
+		HasMore: list.Next != "", NextCursor: unlessZero(list.Next),
 	}
-	out := contract.ListDriveFiles200JSONResponse{
-		Data: []contract.DriveFile{}, CommonPrefixes: append([]string{}, page.Prefixes...),
-		HasMore: page.Next != "", NextCursor: unlessZero(page.Next),
+	for _, f := range list.Files {
+		reply.Body.Data = append(reply.Body.Data, contractFile(who, f))
 	}
-	for _, f := range page.Files {
-		out.Data = append(out.Data, contractFile(who, f))
-	}
-	return out, nil
+	return reply, err
 }
 
-// GetDriveFileMetadata serves GET /api/v1/api-agents/{id}/drive/files/metadata.
-func (s *Server) GetDriveFileMetadata(ctx context.Context, in contract.GetDriveFileMetadataRequestObject) (contract.GetDriveFileMetadataResponseObject, error) {
-	who, err := s.driveOf(ctx, in.ID)
+type getDriveFileMetadataParams struct {
+	byID
+	contract.GetDriveFileMetadataParams
+}
+
+// getDriveFileMetadata serves GET /api/v1/api-agents/{id}/drive/files/metadata.
+func (s *Server) getDriveFileMetadata(ctx context.Context, in Request[getDriveFileMetadataParams, none]) (Reply[contract.DriveFile], error) {
+	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
-		return nil, err
+		return Reply[contract.DriveFile]{}, err
 	}
 	path, err := drive.ParsePath(in.Params.Path)
 	if err != nil {
-		return nil, err
+		return Reply[contract.DriveFile]{}, err
 	}
 	f, err := s.Drives.Get(ctx, who, path)
-	if err != nil {
-		return nil, err
-	}
-	if hasTag(in.Params.IfNoneMatch, f.SHA256) {
-		return contract.GetDriveFileMetadata304Response{Headers: contract.GetDriveFileMetadata304ResponseHeaders{ETag: f.ETag()}}, nil
-	}
-	return contract.GetDriveFileMetadata200JSONResponse{
-		Headers: contract.GetDriveFileMetadata200ResponseHeaders{ETag: f.ETag()},
-		Body:    contractFile(who, f),
-	}, nil
+	return unlessCurrent(in.Params.IfNoneMatch, f.SHA256, contractFile(who, f)), err
 }
 
-// DeleteDriveFiles serves DELETE /api/v1/api-agents/{id}/drive/files.
-func (s *Server) DeleteDriveFiles(ctx context.Context, in contract.DeleteDriveFilesRequestObject) (contract.DeleteDriveFilesResponseObject, error) {
-	who, err := s.driveOf(ctx, in.ID)
+type deleteDriveFilesParams struct {
+	byID
+	contract.DeleteDriveFilesParams
+}
+
+// deleteDriveFiles serves DELETE /api/v1/api-agents/{id}/drive/files.
+func (s *Server) deleteDriveFiles(ctx context.Context, in Request[deleteDriveFilesParams, none]) (Reply[none], error) {
+	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
-		return nil, err
+		return noContent(), err
 	}
 	p := in.Params
 	switch {
 	case p.Path != "" && p.Prefix != "":
-		return nil, stoa.Errorf(stoa.CodeInvalidValue, "Send either path, for one file, or prefix, for a folder.").At("prefix")
+		return noContent(), stoa.Errorf(stoa.CodeInvalidValue, "Send either path, for one file, or prefix, for a folder.").At("prefix")
 	case p.Path != "":
 		path, err := drive.ParsePath(p.Path)
 		if err != nil {
-			return nil, err
+			return noContent(), err
 		}
 		_, err = s.Drives.Delete(ctx, who, path, drive.Condition{Match: matching(p.IfMatch)})
-		return contract.DeleteDriveFiles204Response{}, err
+		return noContent(), err
 	case p.Prefix != "" && !p.Recursive:
-		return nil, stoa.Errorf(stoa.CodeMissingParameter, "Deleting a folder deletes all files in it: send recursive=true if that is what you want.").At("recursive")
+		return noContent(), stoa.Errorf(stoa.CodeMissingParameter, "Deleting a folder deletes all files in it: send recursive=true if that is what you want.").At("recursive")
 	case p.Prefix != "" && p.IfMatch != "":
-		return nil, stoa.Errorf(stoa.CodeInvalidValue, "If-Match names one file; a folder has no ETag.").At("If-Match")
+		return noContent(), stoa.Errorf(stoa.CodeInvalidValue, "If-Match names one file; a folder has no ETag.").At("If-Match")
 	case p.Prefix != "":
 		folder, err := drive.ParseFolder(p.Prefix)
 		if err != nil {
-			return nil, err
+			return noContent(), err
 		}
 		_, err = s.Drives.DeleteFolder(ctx, who, folder)
-		return contract.DeleteDriveFiles204Response{}, err
+		return noContent(), err
 	}
-	return nil, stoa.Errorf(stoa.CodeMissingParameter, "Say what to delete: path for one file, or prefix and recursive=true for a folder.").At("path")
+	return noContent(), stoa.Errorf(stoa.CodeMissingParameter, "Say what to delete: path for one file, or prefix and recursive=true for a folder.").At("path")
 }
 
-// ListDriveFileVersions serves GET /api/v1/api-agents/{id}/drive/files/versions.
-func (s *Server) ListDriveFileVersions(ctx context.Context, in contract.ListDriveFileVersionsRequestObject) (contract.ListDriveFileVersionsResponseObject, error) {
-	who, err := s.driveOf(ctx, in.ID)
+type listDriveFileVersionsParams struct {
+	byID
+	contract.ListDriveFileVersionsParams
+}
+
+// listDriveFileVersions serves GET /api/v1/api-agents/{id}/drive/files/versions.
+func (s *Server) listDriveFileVersions(ctx context.Context, in Request[listDriveFileVersionsParams, none]) (Reply[contract.DriveVersionList], error) {
+	reply := Reply[contract.DriveVersionList]{Body: contract.DriveVersionList{Data: []contract.DriveVersion{}}}
+	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
-		return nil, err
+		return reply, err
 	}
 	path, err := drive.ParsePath(in.Params.Path)
 	if err != nil {
-		return nil, err
+		return reply, err
 	}
 	versions, err := s.Drives.Versions(ctx, who, path)
-	if err != nil {
-		return nil, err
-	}
-	out := contract.ListDriveFileVersions200JSONResponse{Data: []contract.DriveVersion{}}
 	for _, v := range versions {
-		out.Data = append(out.Data, contract.DriveVersion{
+		reply.Body.Data = append(reply.Body.Data, contract.DriveVersion{
 			Version: v.Number, Path: v.Path, Size: v.Size, MimeType: v.MimeType, Sha256: v.SHA256, Current: v.Current,
 			CreatedAt: contract.Time(v.CreatedAt), RetiredAt: unlessNever(v.RetiredAt),
 		})
 	}
-	return out, nil
+	return reply, err
 }
 
-// SearchDrive serves GET /api/v1/api-agents/{id}/drive/search.
-func (s *Server) SearchDrive(ctx context.Context, in contract.SearchDriveRequestObject) (contract.SearchDriveResponseObject, error) {
-	who, err := s.driveOf(ctx, in.ID)
+type searchDriveParams struct {
+	byID
+	contract.SearchDriveParams
+}
+
+// searchDrive serves GET /api/v1/api-agents/{id}/drive/search.
+func (s *Server) searchDrive(ctx context.Context, in Request[searchDriveParams, none]) (Reply[contract.DriveSearchResult], error) {
+	reply := Reply[contract.DriveSearchResult]{Body: contract.DriveSearchResult{Data: []contract.DriveHit{}}}
+	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
-		return nil, err
+		return reply, err
 	}
 	hits, err := s.Drives.Search(ctx, who, in.Params.Q, in.Params.Prefix, in.Params.Limit)
-	if err != nil {
-		return nil, err
-	}
-	out := contract.SearchDrive200JSONResponse{Data: []contract.DriveHit{}}
 	for _, h := range hits {
-		out.Data = append(out.Data, contract.DriveHit{
+		reply.Body.Data = append(reply.Body.Data, contract.DriveHit{
 			Path: h.Path, StartLine: h.FirstLine, EndLine: h.LastLine, Snippet: h.Snippet, Score: h.Score,
 			Sha256: h.SHA256, MimeType: h.MimeType, Version: h.Version,
 		})
 	}
-	return out, nil
+	return reply, err
 }
 
 func contractFile(who drive.Owner, f drive.File) contract.DriveFile {

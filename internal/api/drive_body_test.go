@@ -39,10 +39,10 @@ func TestBodiesOfTheDriveAreCheckedAsTheContractSays(t *testing.T) {
 			[]string{`[{"op":"put","path":"a","content":"x"},{"op":"move","from":"a","to":"b"},{"op":"delete","path":"b"}]`},
 		},
 	} {
-		check := newChecker(doc, c.pattern)
+		op := newOperation(doc, c.pattern)
 		compare := func(raw string, exact bool) {
 			t.Helper()
-			_, want := check.body([]byte(raw))
+			_, want := op.checkBody([]byte(raw))
 			got := c.parse([]byte(raw))
 			// Paths, media types and base64 are rules beyond the schema.
 			if want == nil {

@@ -8,17 +8,24 @@ import (
 	"strconv"
 	"strings"
 
+	"stoa/internal/contract"
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
 )
 
+type getDriveFileContentParams struct {
+	byID
+	contract.GetDriveFileContentParams
+}
+
 // getDriveFileContent serves GET /api/v1/api-agents/{id}/drive/files/content.
-func (s *Server) getDriveFileContent(w http.ResponseWriter, r *http.Request, _ stoa.Caller) error {
-	who, err := s.driveOf(r.Context(), r.PathValue("id"))
+func (s *Server) getDriveFileContent(w http.ResponseWriter, in Request[getDriveFileContentParams, none]) error {
+	r := in.HTTP
+	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
 	if err != nil {
 		return err
 	}
-	path, err := pathParameter(r)
+	path, err := drive.ParsePath(in.Params.Path)
 	if err != nil {
 		return err
 	}
@@ -29,7 +36,7 @@ func (s *Server) getDriveFileContent(w http.ResponseWriter, r *http.Request, _ s
 	h := w.Header()
 	h.Set("ETag", f.ETag())
 	h.Set("Cache-Control", "private, no-cache")
-	if hasTag(strings.Join(r.Header["If-None-Match"], ","), f.SHA256) {
+	if hasTag(in.Params.IfNoneMatch, f.SHA256) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
@@ -58,8 +65,9 @@ func (s *Server) getDriveFileContent(w http.ResponseWriter, r *http.Request, _ s
 }
 
 // exportDrive serves GET /api/v1/api-agents/{id}/drive/export.
-func (s *Server) exportDrive(w http.ResponseWriter, r *http.Request, _ stoa.Caller) error {
-	who, err := s.driveOf(r.Context(), r.PathValue("id"))
+func (s *Server) exportDrive(w http.ResponseWriter, in Request[byID, none]) error {
+	r := in.HTTP
+	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
 	if err != nil {
 		return err
 	}

@@ -5,31 +5,31 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"strings"
 
 	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/contract"
 	"stoa/internal/drive"
-	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
 
-// The writes of a drive pass by the generated server: checking a body of 10 MiB
+// The writes of a drive read their bodies themselves: checking a body of 10 MiB
 // against the contract the general way costs ten times its memory. What is
 // checked by hand instead is in drive_body.go.
 
+type putDriveFileParams struct {
+	byID
+	contract.PutDriveFileParams
+}
+
 // putDriveFile serves PUT /api/v1/api-agents/{id}/drive/files.
-func (s *Server) putDriveFile(w http.ResponseWriter, r *http.Request, _ stoa.Caller) error {
-	who, err := s.driveOf(r.Context(), r.PathValue("id"))
+func (s *Server) putDriveFile(w http.ResponseWriter, in Request[putDriveFileParams, none]) error {
+	ctx := in.HTTP.Context()
+	who, err := s.driveOf(ctx, in.Caller, in.Params.ID)
 	if err != nil {
 		return err
 	}
-	cond, err := writeCondition(r)
-	if err != nil {
-		return err
-	}
-	body, err := s.readBody(w, r)
+	body, err := s.readBody(w, in.HTTP)
 	if err != nil {
 		return err
 	}
@@ -37,28 +37,30 @@ func (s *Server) putDriveFile(w http.ResponseWriter, r *http.Request, _ stoa.Cal
 	if err != nil {
 		return err
 	}
-	change, err := s.Drives.Put(r.Context(), who, op.Path, op.Content, op.MimeType, cond)
+	change, err := s.Drives.Put(ctx, who, op.Path, op.Content, op.MimeType, writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch))
 	if err != nil {
 		return err
 	}
 	return writtenFile(w, who, change)
 }
 
+type putDriveFileContentParams struct {
+	byID
+	contract.PutDriveFileContentParams
+}
+
 // putDriveFileContent serves PUT /api/v1/api-agents/{id}/drive/files/content.
-func (s *Server) putDriveFileContent(w http.ResponseWriter, r *http.Request, _ stoa.Caller) error {
-	who, err := s.driveOf(r.Context(), r.PathValue("id"))
+func (s *Server) putDriveFileContent(w http.ResponseWriter, in Request[putDriveFileContentParams, none]) error {
+	r := in.HTTP
+	who, err := s.driveOf(r.Context(), in.Caller, in.Params.ID)
 	if err != nil {
 		return err
 	}
-	path, err := pathParameter(r)
+	path, err := drive.ParsePath(in.Params.Path)
 	if err != nil {
 		return err
 	}
-	mimeType, err := mimeParameter(r)
-	if err != nil {
-		return err
-	}
-	cond, err := writeCondition(r)
+	mimeType, err := uploadType(in.Params.MimeType, r.Header.Get("Content-Type"))
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,7 @@ func (s *Server) putDriveFileContent(w http.ResponseWriter, r *http.Request, _ s
 		return stoa.Errorf(stoa.CodeInvalidValue, "The body ended early. Send it whole.").Because(err)
 	}
 	defer content.Close()
-	change, err := s.Drives.Put(r.Context(), who, path, content, mimeType, cond)
+	change, err := s.Drives.Put(r.Context(), who, path, content, mimeType, writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch))
 	if err != nil {
 		return err
 	}
@@ -87,17 +89,17 @@ func (s *Server) putDriveFileContent(w http.ResponseWriter, r *http.Request, _ s
 }
 
 // moveDriveFile serves POST /api/v1/api-agents/{id}/drive/files/move.
-func (s *Server) moveDriveFile(w http.ResponseWriter, r *http.Request, _ stoa.Caller) error {
-	return s.changeFile(w, r, parseDriveMove)
+func (s *Server) moveDriveFile(w http.ResponseWriter, in Request[byID, none]) error {
+	return s.changeFile(w, in, parseDriveMove)
 }
 
 // restoreDriveFile serves POST /api/v1/api-agents/{id}/drive/files/restore.
-func (s *Server) restoreDriveFile(w http.ResponseWriter, r *http.Request, _ stoa.Caller) error {
-	return s.changeFile(w, r, parseDriveRestore)
+func (s *Server) restoreDriveFile(w http.ResponseWriter, in Request[byID, none]) error {
+	return s.changeFile(w, in, parseDriveRestore)
 }
 
-func (s *Server) changeFile(w http.ResponseWriter, r *http.Request, parse func([]byte) (drive.Op, error)) error {
-	who, once, body, err := s.driveRequest(w, r)
+func (s *Server) changeFile(w http.ResponseWriter, in Request[byID, none], parse func([]byte) (drive.Op, error)) error {
+	who, once, body, err := s.driveRequest(w, in)
 	if err != nil {
 		return err
 	}
@@ -105,20 +107,20 @@ func (s *Server) changeFile(w http.ResponseWriter, r *http.Request, parse func([
 	if err != nil {
 		return err
 	}
-	result, err := s.Drives.Apply(r.Context(), who, once, []drive.Op{op})
+	result, err := s.Drives.Apply(in.HTTP.Context(), who, once, []drive.Op{op})
 	if err != nil {
 		if e, ok := errors.AsType[*drive.OpError](err); ok {
 			return e.Err
 		}
 		return err
 	}
-	replayed(w, r, result)
+	replayed(w, in.Log, result)
 	return writtenFile(w, who, result.Changes[0])
 }
 
 // batchDrive serves POST /api/v1/api-agents/{id}/drive/batch.
-func (s *Server) batchDrive(w http.ResponseWriter, r *http.Request, _ stoa.Caller) error {
-	who, once, body, err := s.driveRequest(w, r)
+func (s *Server) batchDrive(w http.ResponseWriter, in Request[byID, none]) error {
+	who, once, body, err := s.driveRequest(w, in)
 	if err != nil {
 		return err
 	}
@@ -126,7 +128,7 @@ func (s *Server) batchDrive(w http.ResponseWriter, r *http.Request, _ stoa.Calle
 	if err != nil {
 		return err
 	}
-	result, err := s.Drives.Apply(r.Context(), who, once, ops)
+	result, err := s.Drives.Apply(in.HTTP.Context(), who, once, ops)
 	if err != nil {
 		return batchError(err)
 	}
@@ -138,7 +140,7 @@ func (s *Server) batchDrive(w http.ResponseWriter, r *http.Request, _ stoa.Calle
 		}
 		out.Results = append(out.Results, contract.DriveOutcome{Outcome: string(c.Outcome), Path: c.Path, File: file})
 	}
-	replayed(w, r, result)
+	replayed(w, in.Log, result)
 	return writeJSON(w, http.StatusOK, out)
 }
 
@@ -161,8 +163,9 @@ func batchError(err error) error {
 }
 
 // driveRequest reads what the POSTs of a drive have in common.
-func (s *Server) driveRequest(w http.ResponseWriter, r *http.Request) (who drive.Owner, once drive.Claim, body []byte, err error) {
-	if who, err = s.driveOf(r.Context(), r.PathValue("id")); err != nil {
+func (s *Server) driveRequest(w http.ResponseWriter, in Request[byID, none]) (who drive.Owner, once drive.Claim, body []byte, err error) {
+	r := in.HTTP
+	if who, err = s.driveOf(r.Context(), in.Caller, in.Params.ID); err != nil {
 		return who, once, nil, err
 	}
 	key, err := idempotencyKey(r)
@@ -181,10 +184,10 @@ func (s *Server) driveRequest(w http.ResponseWriter, r *http.Request) (who drive
 	return who, once, body, nil
 }
 
-func replayed(w http.ResponseWriter, r *http.Request, result drive.Result) {
+func replayed(w http.ResponseWriter, log *Fields, result drive.Result) {
 	if result.Replayed {
-		LogFields(r.Context()).replay = true
-		w.Header().Set("Idempotency-Replayed", "true")
+		log.replay = true
+		w.Header().Set(replayedHeader, "true")
 	}
 }
 
@@ -202,61 +205,29 @@ func writtenFile(w http.ResponseWriter, who drive.Owner, c drive.Change) error {
 	})
 }
 
+// writeJSON answers with a JSON object.
 func writeJSON(w http.ResponseWriter, status int, v any) error {
-	text, err := jsonx.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("write the reply: %w", err)
+	text, err := render(Reply[any]{Status: status, Body: v})
+	if err == nil {
+		text.send(w)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // what was done is done, whoever listens
-	return nil
+	return err
 }
 
-// writeCondition reads the conditions of a PUT.
-func writeCondition(r *http.Request) (drive.Condition, error) {
-	cond := drive.Condition{Match: matching(strings.Join(r.Header["If-Match"], ","))}
-	switch header := strings.Join(r.Header["If-None-Match"], ","); header {
-	case "":
-	case "*":
-		cond.NotExist = true
-	default:
-		return cond, stoa.Errorf(stoa.CodeInvalidValue, "If-None-Match of a write can only be *: write only if there is no such file.").At("If-None-Match")
-	}
-	return cond, nil
+// writeCondition reads the conditions of a PUT. The contract takes no other value
+// of If-None-Match than *.
+func writeCondition(ifMatch, ifNoneMatch string) drive.Condition {
+	return drive.Condition{Match: matching(ifMatch), NotExist: ifNoneMatch == "*"}
 }
 
-// queryParameter reads a parameter that may be there once.
-func queryParameter(r *http.Request, name string) (string, error) {
-	values := r.URL.Query()[name]
-	if len(values) > 1 {
-		return "", stoa.Errorf(stoa.CodeInvalidValue, "The parameter %q is there twice. Send it once.", name).At(name)
+// uploadType is the media type that an upload says of itself: its parameter, or
+// its Content-Type. Two types are what programs send when they do not know; they
+// say nothing.
+func uploadType(parameter, contentType string) (string, error) {
+	if parameter != "" {
+		return drive.ParseMime(parameter)
 	}
-	return strings.Join(values, ""), nil
-}
-
-func pathParameter(r *http.Request) (drive.Path, error) {
-	text, err := queryParameter(r, "path")
-	if err != nil {
-		return drive.Path{}, err
-	}
-	if text == "" && !r.URL.Query().Has("path") {
-		return drive.Path{}, stoa.Errorf(stoa.CodeMissingParameter, "The parameter \"path\" is missing.").At("path")
-	}
-	return drive.ParsePath(text)
-}
-
-// mimeParameter is the media type that an upload says of itself. Two types are
-// what programs send when they do not know; they say nothing.
-func mimeParameter(r *http.Request) (string, error) {
-	text, err := queryParameter(r, "mimeType")
-	if err != nil || text != "" {
-		if err == nil {
-			text, err = drive.ParseMime(text)
-		}
-		return text, err
-	}
-	t, err := drive.ParseMime(r.Header.Get("Content-Type"))
+	t, err := drive.ParseMime(contentType)
 	if err != nil {
 		return "", stoa.AsError(err).At("Content-Type")
 	}

@@ -2,30 +2,26 @@ package api
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/contract"
 	"stoa/internal/embed"
-	"stoa/internal/session"
 	"stoa/internal/store"
 )
 
-// embedded returns the visitor that sends the request.
-func embedded(ctx context.Context) embed.Visitor { return LogFields(ctx).embedded }
-
-// ExchangeEmbedURL serves POST /api/v1/embed/exchange.
-func (s *Server) ExchangeEmbedURL(ctx context.Context, in contract.ExchangeEmbedURLRequestObject) (contract.ExchangeEmbedURLResponseObject, error) {
-	if err := s.embeds.CheckExchange(ctx, in.Body.EmbedURLID, pageOf(LogFields(ctx).request)); err != nil {
-		return nil, err
+// exchangeEmbedURL serves POST /api/v1/embed/exchange.
+func (s *Server) exchangeEmbedURL(ctx context.Context, in PublicRequest[none, contract.ExchangeEmbedURL]) (Reply[contract.EmbedToken], error) {
+	b := in.Body
+	if err := s.embeds.CheckExchange(ctx, b.EmbedURLID, pageFrom(in.HTTP)); err != nil {
+		return Reply[contract.EmbedToken]{}, err
 	}
-	var out contract.EmbedToken
-	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		who, token, err := s.embeds.Exchange(ctx, tx, in.Body.EmbedURLID, in.Body.Ticket)
-		out = contractToken(who, token)
-		return err
+	out, err := write(ctx, s, func(tx *store.Tx) (contract.EmbedToken, error) {
+		who, token, err := s.embeds.Exchange(ctx, tx, b.EmbedURLID, b.Ticket)
+		return contractToken(who, token), err
 	})
-	return contract.ExchangeEmbedURL200JSONResponse(out), err
+	return Reply[contract.EmbedToken]{Body: out}, err
 }
 
 func contractToken(who embed.Visitor, t embed.Token) contract.EmbedToken {
@@ -35,21 +31,19 @@ func contractToken(who embed.Visitor, t embed.Token) contract.EmbedToken {
 	}
 }
 
-// RefreshEmbedToken serves POST /api/v1/embed/refresh.
-func (s *Server) RefreshEmbedToken(ctx context.Context, _ contract.RefreshEmbedTokenRequestObject) (contract.RefreshEmbedTokenResponseObject, error) {
-	var out contract.EmbedToken
-	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		token, err := s.embeds.Renew(ctx, tx, embedded(ctx))
-		out = contractToken(embedded(ctx), token)
-		return err
+// refreshEmbedToken serves POST /api/v1/embed/refresh.
+func (s *Server) refreshEmbedToken(ctx context.Context, in VisitorRequest[none, none]) (Reply[contract.EmbedToken], error) {
+	out, err := write(ctx, s, func(tx *store.Tx) (contract.EmbedToken, error) {
+		token, err := s.embeds.Renew(ctx, tx, in.Visitor)
+		return contractToken(in.Visitor, token), err
 	})
-	return contract.RefreshEmbedToken200JSONResponse(out), err
+	return Reply[contract.EmbedToken]{Body: out}, err
 }
 
-// GetEmbedChat serves GET /api/v1/embed/chat-sessions/{chatId}.
-func (s *Server) GetEmbedChat(ctx context.Context, _ contract.GetEmbedChatRequestObject) (contract.GetEmbedChatResponseObject, error) {
-	chat, err := s.embeds.Chat(ctx, embedded(ctx))
-	return contract.GetEmbedChat200JSONResponse(contractChat(chat)), err
+// getEmbedChat serves GET /api/v1/embed/chat-sessions/{chatId}.
+func (s *Server) getEmbedChat(ctx context.Context, in VisitorRequest[byChatID, none]) (Reply[contract.EmbedChat], error) {
+	chat, err := s.embeds.Chat(ctx, in.Visitor)
+	return Reply[contract.EmbedChat]{Body: contractChat(chat)}, err
 }
 
 func contractChat(c embed.Chat) contract.EmbedChat {
@@ -72,59 +66,55 @@ func contractChat(c embed.Chat) contract.EmbedChat {
 	return out
 }
 
-// SendEmbedMessage serves POST …/chat-sessions/{chatId}/messages.
-func (s *Server) SendEmbedMessage(ctx context.Context, in contract.SendEmbedMessageRequestObject) (contract.SendEmbedMessageResponseObject, error) {
-	who := embedded(ctx)
-	if err := embed.CheckText(who.Embed, "message", in.Body.Message); err != nil {
-		return nil, err
-	}
-	if err := s.embeds.Admit(who.Embed); err != nil {
-		return nil, err
-	}
-	return makeOnce(ctx, s, false, contract.SendEmbedMessageResponseObject.VisitSendEmbedMessageResponse, func(tx *store.Tx) (contract.SendEmbedMessageResponseObject, error) {
-		chat, err := s.embeds.Say(ctx, tx, who, in.Body.Message)
-		return contract.SendEmbedMessage202JSONResponse{Headers: contract.SendEmbedMessage202ResponseHeaders{RetryAfter: pollAfter}, Body: contractChat(chat)}, err
-	})
+// acceptedChat answers with a chat that has something to do.
+func acceptedChat(c embed.Chat) Reply[contract.EmbedChat] {
+	return Reply[contract.EmbedChat]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractChat(c)}
 }
 
-// AnswerEmbedInput serves POST …/chat-sessions/{chatId}/input.
-func (s *Server) AnswerEmbedInput(ctx context.Context, in contract.AnswerEmbedInputRequestObject) (contract.AnswerEmbedInputResponseObject, error) {
-	who := embedded(ctx)
-	req := session.AnswerRequest{
-		InputID: in.Body.InputID, Answer: orZero(in.Body.Answer), Choice: orZero(in.Body.Choice), Decision: orZero(in.Body.Decision),
+// beforeEmbedMessage checks a message before its transaction.
+func (s *Server) beforeEmbedMessage(in VisitorRequest[byChatID, contract.SendEmbedMessage]) error {
+	if err := embed.CheckText(in.Visitor.Embed, "message", in.Body.Message); err != nil {
+		return err
 	}
-	if err := embed.CheckText(who.Embed, "answer", req.Answer); err != nil {
-		return nil, err
-	}
-	if err := s.embeds.Admit(who.Embed); err != nil {
-		return nil, err
-	}
-	return makeOnce(ctx, s, false, contract.AnswerEmbedInputResponseObject.VisitAnswerEmbedInputResponse, func(tx *store.Tx) (contract.AnswerEmbedInputResponseObject, error) {
-		chat, err := s.embeds.Answer(ctx, tx, who, req)
-		return contract.AnswerEmbedInput202JSONResponse{Headers: contract.AnswerEmbedInput202ResponseHeaders{RetryAfter: pollAfter}, Body: contractChat(chat)}, err
-	})
+	return s.embeds.Admit(in.Visitor.Embed)
 }
 
-// RetryEmbedChat serves POST …/chat-sessions/{chatId}/retry.
-func (s *Server) RetryEmbedChat(ctx context.Context, _ contract.RetryEmbedChatRequestObject) (contract.RetryEmbedChatResponseObject, error) {
-	who := embedded(ctx)
-	if err := s.embeds.Admit(who.Embed); err != nil {
-		return nil, err
-	}
-	return makeOnce(ctx, s, false, contract.RetryEmbedChatResponseObject.VisitRetryEmbedChatResponse, func(tx *store.Tx) (contract.RetryEmbedChatResponseObject, error) {
-		chat, err := s.embeds.Retry(ctx, tx, who)
-		return contract.RetryEmbedChat202JSONResponse{Headers: contract.RetryEmbedChat202ResponseHeaders{RetryAfter: pollAfter}, Body: contractChat(chat)}, err
-	})
+// sendEmbedMessage serves POST …/chat-sessions/{chatId}/messages.
+func (s *Server) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.SendEmbedMessage]) (Reply[contract.EmbedChat], error) {
+	chat, err := s.embeds.Say(ctx, tx, in.Visitor, in.Body.Message)
+	return acceptedChat(chat), err
 }
 
-// CancelEmbedChat serves POST …/chat-sessions/{chatId}/cancel.
-func (s *Server) CancelEmbedChat(ctx context.Context, _ contract.CancelEmbedChatRequestObject) (contract.CancelEmbedChatResponseObject, error) {
-	chat, err := s.embeds.Cancel(ctx, embedded(ctx))
-	if err != nil {
-		return nil, err
+// beforeEmbedInput checks an answer before its transaction.
+func (s *Server) beforeEmbedInput(in VisitorRequest[byChatID, contract.AnswerInput]) error {
+	if err := embed.CheckText(in.Visitor.Embed, "answer", orZero(in.Body.Answer)); err != nil {
+		return err
 	}
+	return s.embeds.Admit(in.Visitor.Embed)
+}
+
+// answerEmbedInput serves POST …/chat-sessions/{chatId}/input.
+func (s *Server) answerEmbedInput(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.AnswerInput]) (Reply[contract.EmbedChat], error) {
+	chat, err := s.embeds.Answer(ctx, tx, in.Visitor, answerRequest(in.Body))
+	return acceptedChat(chat), err
+}
+
+// beforeEmbedRetry counts a retry before its transaction.
+func (s *Server) beforeEmbedRetry(in VisitorRequest[byChatID, none]) error {
+	return s.embeds.Admit(in.Visitor.Embed)
+}
+
+// retryEmbedChat serves POST …/chat-sessions/{chatId}/retry.
+func (s *Server) retryEmbedChat(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, none]) (Reply[contract.EmbedChat], error) {
+	chat, err := s.embeds.Retry(ctx, tx, in.Visitor)
+	return acceptedChat(chat), err
+}
+
+// cancelEmbedChat serves POST …/chat-sessions/{chatId}/cancel.
+func (s *Server) cancelEmbedChat(ctx context.Context, in VisitorRequest[byChatID, none]) (Reply[contract.EmbedChat], error) {
+	chat, err := s.embeds.Cancel(ctx, in.Visitor)
 	if chat.Status.Stopped() {
-		return contract.CancelEmbedChat200JSONResponse(contractChat(chat)), nil
+		return Reply[contract.EmbedChat]{Body: contractChat(chat)}, err
 	}
-	return contract.CancelEmbedChat202JSONResponse{Headers: contract.CancelEmbedChat202ResponseHeaders{RetryAfter: pollAfter}, Body: contractChat(chat)}, nil
+	return acceptedChat(chat), err
 }

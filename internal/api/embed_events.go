@@ -1,9 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"stoa/internal/contract"
@@ -17,25 +17,29 @@ const (
 	embedStreams = 10                     // of one embed, at a time
 )
 
-// ListEmbedEvents serves GET …/chat-sessions/{chatId}/events, as JSON or as a
+type listEmbedEventsParams struct {
+	byChatID
+	contract.ListEmbedEventsParams
+}
+
+// listEmbedEvents serves GET …/chat-sessions/{chatId}/events, as JSON or as a
 // stream.
-func (s *Server) ListEmbedEvents(ctx context.Context, in contract.ListEmbedEventsRequestObject) (contract.ListEmbedEventsResponseObject, error) {
-	who, q := embedded(ctx), in.Params
-	e := who.Embed
+func (s *Server) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEmbedEventsParams, none]) error {
+	ctx, e, q := in.HTTP.Context(), in.Visitor.Embed, in.Params
 	begun, last, err := s.embeds.Begun(ctx, e)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if r := LogFields(ctx).request; r.Method != http.MethodGet || !wantsStream(r.Header.Values("Accept")) {
-		limit := q.Limit
-		if limit == 0 {
-			limit = defaultEventPage
-		}
-		page := embedPage{after: q.After}
+	if in.HTTP.Method != http.MethodGet || !wantsStream(in.HTTP.Header.Values("Accept")) {
+		var list []stoa.SessionEvent
+		var more bool
 		if begun {
-			page.list, page.more, err = s.Sessions.Log(ctx, e.AccountID, e.AgentID, e.ChatID, q.After, limit)
+			if list, more, err = s.Sessions.Log(ctx, e.AccountID, e.AgentID, e.ChatID, q.After, cmp.Or(q.Limit, defaultEventPage)); err != nil {
+				return err
+			}
 		}
-		return page, err
+		sendEvents(w, list, q.After, more, embed.Visible)
+		return nil
 	}
 	after := q.After
 	if q.LastEventID != nil {
@@ -47,29 +51,22 @@ func (s *Server) ListEmbedEvents(ctx context.Context, in contract.ListEmbedEvent
 		after = 0
 	}
 	stream := &sessionStream{
-		ctx: ctx, s: s, caller: who.Caller, slot: e.ID, most: embedStreams, only: embed.Visible,
+		ctx: ctx, s: s, slot: e.ID, most: embedStreams, only: embed.Visible,
 		req: session.EventsRequest{AccountID: e.AccountID, AgentID: e.AgentID, SessionID: e.ChatID, After: after, Follow: q.Follow, Heartbeat: watchEvery},
 	}
-	looked := time.Now()
+	authorization := in.HTTP.Header.Get("Authorization")
+	checked := time.Now()
 	stream.mayWatch = func() bool {
-		if time.Since(looked) < embedWatch {
+		if time.Since(checked) < embedWatch {
 			return true
 		}
-		looked = time.Now()
-		return s.embeds.StillValid(ctx, LogFields(ctx).request.Header.Get("Authorization"), e.ID)
+		checked = time.Now()
+		return s.embeds.StillValid(ctx, authorization, e.ID)
 	}
 	if !begun {
 		stream.first = func() bool { return q.Follow && s.awaitChat(ctx, stream, e) }
 	}
-	return embedStream{stream}, nil
-}
-
-// An embedStream is a session's stream under another name.
-type embedStream struct{ *sessionStream }
-
-// VisitListEmbedEventsResponse writes the reply.
-func (e embedStream) VisitListEmbedEventsResponse(w http.ResponseWriter) error {
-	return e.VisitListSessionEventsResponse(w)
+	return stream.serve(w)
 }
 
 // awaitChat waits for the first message of a chat.
@@ -93,36 +90,4 @@ func (s *Server) awaitChat(ctx context.Context, stream *sessionStream, e stoa.Em
 			return false
 		}
 	}
-}
-
-// An embedPage is a page of events that a visitor may see.
-type embedPage struct {
-	list  []stoa.SessionEvent
-	after int64
-	more  bool
-}
-
-// VisitListEmbedEventsResponse writes the reply.
-func (p embedPage) VisitListEmbedEventsResponse(w http.ResponseWriter) error {
-	last := p.after
-	b := []byte(`{"data":[`)
-	empty := true
-	for _, e := range p.list {
-		last = e.Seq
-		if !embed.Visible(&e) {
-			continue
-		}
-		if !empty {
-			b = append(b, ',')
-		}
-		empty = false
-		b = appendEvent(b, e)
-	}
-	b = append(b, `],"lastSeq":`...)
-	b = strconv.AppendInt(b, last, 10)
-	b = append(b, `,"hasMore":`...)
-	b = strconv.AppendBool(b, p.more)
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(b, "}\n"...)) // a caller who left needs no answer
-	return nil
 }

@@ -14,8 +14,8 @@ const (
 	preflightKept = "600"
 )
 
-// pageOf returns the page that sends a request, as the browser names it.
-func pageOf(r *http.Request) embed.Page {
+// pageFrom returns the page that sends a request, as the browser names it.
+func pageFrom(r *http.Request) embed.Page {
 	return embed.Page{Origins: r.Header["Origin"], Site: r.Header.Get("Sec-Fetch-Site")}
 }
 
@@ -27,7 +27,7 @@ func (s *Server) visitor(w http.ResponseWriter, r *http.Request) (embed.Visitor,
 	if len(headers) != 1 { // two tokens count as none
 		headers = []string{""}
 	}
-	who, err := s.embeds.Authenticate(r.Context(), headers[0], chatID, pageOf(r))
+	who, err := s.embeds.Authenticate(r.Context(), headers[0], chatID, pageFrom(r))
 	if stoa.CodeOf(err) == stoa.CodeOriginNotAllowed {
 		w.Header().Del("Access-Control-Allow-Origin")
 	}
@@ -40,7 +40,7 @@ func (s *Server) visitor(w http.ResponseWriter, r *http.Request) (embed.Visitor,
 func (s *Server) shareWith(w http.ResponseWriter, r *http.Request, chatID string) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
-	origin := s.embeds.MayRead(r.Context(), chatID, pageOf(r))
+	origin := s.embeds.MayRead(r.Context(), chatID, pageFrom(r))
 	if origin == "" {
 		return false
 	}
@@ -60,7 +60,7 @@ func (s *Server) preflight(w http.ResponseWriter, r *http.Request) error {
 	h.Add("Vary", "Access-Control-Request-Headers")
 	if rest != "/refresh" && (!inChat || chatID == "") || !s.shareWith(w, r, chatID) {
 		if inChat && chatID != "" {
-			s.embeds.RefuseForChat(r.Context(), chatID, pageOf(r))
+			s.embeds.RefuseForChat(r.Context(), chatID, pageFrom(r))
 		}
 		return embed.ErrOrigin()
 	}

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/oapi-codegen/nullable"
-
 	"stoa/internal/contract"
 	"stoa/internal/embed"
 	"stoa/internal/stoa"
@@ -14,8 +12,9 @@ import (
 )
 
 // prepareEmbed checks what an owner asks for.
-func (s *Server) prepareEmbed(ctx context.Context, kind stoa.EmbedKind, agentID string, b *contract.CreateEmbed) (stoa.Embed, error) {
-	return s.embeds.Prepare(caller(ctx), kind, agentID, embed.Request{
+func (s *Server) prepareEmbed(kind stoa.EmbedKind, in Request[byID, contract.CreateEmbed]) (stoa.Embed, error) {
+	b := in.Body
+	return s.embeds.Prepare(in.Caller, kind, in.Params.ID, embed.Request{
 		Origins: orZero(b.AllowedOrigins), ChatID: orZero(b.ChatSessionID), ExternalUserID: orZero(b.ExternalUserID),
 		Greeting: orZero(b.Greeting), Theme: orZero(b.Theme),
 		MessagesPerMinute: orZero(b.MessagesPerMinute), MaxMessages: orZero(b.MaxMessages), MaxMessageChars: orZero(b.MaxMessageChars),
@@ -25,110 +24,98 @@ func (s *Server) prepareEmbed(ctx context.Context, kind stoa.EmbedKind, agentID 
 	})
 }
 
-// CreateEmbedURL serves POST /api/v1/api-agents/{id}/embed-urls.
-func (s *Server) CreateEmbedURL(ctx context.Context, in contract.CreateEmbedURLRequestObject) (contract.CreateEmbedURLResponseObject, error) {
-	e, err := s.prepareEmbed(ctx, stoa.EmbedURL, in.ID, in.Body)
+// createEmbedURL serves POST /api/v1/api-agents/{id}/embed-urls.
+func (s *Server) createEmbedURL(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateEmbed]) (Reply[contract.EmbedURLWithLink], error) {
+	e, err := s.prepareEmbed(stoa.EmbedURL, in)
 	if err != nil {
-		return nil, err
+		return Reply[contract.EmbedURLWithLink]{}, err
 	}
-	return makeOnce(ctx, s, true, contract.CreateEmbedURLResponseObject.VisitCreateEmbedURLResponse, func(tx *store.Tx) (contract.CreateEmbedURLResponseObject, error) {
-		made, ticket, err := s.embeds.CreateURL(ctx, tx, e)
-		if err != nil {
-			return nil, err
-		}
-		url := contractEmbedURL(embed.Stored{Embed: made}, tx.Now)
-		return contract.CreateEmbedURL201JSONResponse{
-			Headers: contract.CreateEmbedURL201ResponseHeaders{Location: agentPath(in.ID) + "/embed-urls/" + made.ID},
-			Body: contract.EmbedURLWithLink{
-				URL: s.link("/embed/" + made.ID + "#t=" + ticket),
-				ID:  url.ID, Object: url.Object, AgentID: url.AgentID, ChatSessionID: url.ChatSessionID, Status: url.Status,
-				AllowedOrigins: url.AllowedOrigins, ExternalUserID: url.ExternalUserID, Greeting: url.Greeting, Theme: url.Theme,
-				MessagesPerMinute: url.MessagesPerMinute, MaxMessages: url.MaxMessages, MaxMessageChars: url.MaxMessageChars, MaxCreditsMicro: url.MaxCreditsMicro,
-				MessagesSent: url.MessagesSent, LastMessageAt: url.LastMessageAt, RefusedRequests: url.RefusedRequests, RefusedOrigins: url.RefusedOrigins,
-				ExpiresAt: url.ExpiresAt, ExchangedAt: url.ExchangedAt, ChatExpiresAt: url.ChatExpiresAt, RevokedAt: url.RevokedAt, CreatedAt: url.CreatedAt,
-			},
-		}, nil
+	made, ticket, err := s.embeds.CreateURL(ctx, tx, e)
+	url := contractEmbedURL(embed.Stored{Embed: made}, tx.Now)
+	reply := created(agentPath(in.Params.ID)+"/embed-urls/"+made.ID, contract.EmbedURLWithLink{
+		URL: s.link("/embed/" + made.ID + "#t=" + ticket),
+		ID:  url.ID, Object: url.Object, AgentID: url.AgentID, ChatSessionID: url.ChatSessionID, Status: url.Status,
+		AllowedOrigins: url.AllowedOrigins, ExternalUserID: url.ExternalUserID, Greeting: url.Greeting, Theme: url.Theme,
+		MessagesPerMinute: url.MessagesPerMinute, MaxMessages: url.MaxMessages, MaxMessageChars: url.MaxMessageChars, MaxCreditsMicro: url.MaxCreditsMicro,
+		MessagesSent: url.MessagesSent, LastMessageAt: url.LastMessageAt, RefusedRequests: url.RefusedRequests, RefusedOrigins: url.RefusedOrigins,
+		ExpiresAt: url.ExpiresAt, ExchangedAt: url.ExchangedAt, ChatExpiresAt: url.ChatExpiresAt, RevokedAt: url.RevokedAt, CreatedAt: url.CreatedAt,
 	})
+	reply.Secret = true
+	return reply, err
 }
 
-// CreateEmbedSession serves POST /api/v1/api-agents/{id}/embed-sessions.
-func (s *Server) CreateEmbedSession(ctx context.Context, in contract.CreateEmbedSessionRequestObject) (contract.CreateEmbedSessionResponseObject, error) {
-	e, err := s.prepareEmbed(ctx, stoa.EmbedSession, in.ID, in.Body)
+// createEmbedSession serves POST /api/v1/api-agents/{id}/embed-sessions.
+func (s *Server) createEmbedSession(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateEmbed]) (Reply[contract.EmbedSessionWithToken], error) {
+	e, err := s.prepareEmbed(stoa.EmbedSession, in)
 	if err != nil {
-		return nil, err
+		return Reply[contract.EmbedSessionWithToken]{}, err
 	}
-	return makeOnce(ctx, s, true, contract.CreateEmbedSessionResponseObject.VisitCreateEmbedSessionResponse, func(tx *store.Tx) (contract.CreateEmbedSessionResponseObject, error) {
-		made, token, err := s.embeds.CreateSession(ctx, tx, e)
-		return contract.CreateEmbedSession201JSONResponse{
-			Headers: contract.CreateEmbedSession201ResponseHeaders{Location: agentPath(in.ID) + "/embed-sessions/" + made.ID},
-			Body:    withToken(contractEmbedSession(embed.Stored{Embed: made}, tx.Now), token),
-		}, err
-	})
+	made, token, err := s.embeds.CreateSession(ctx, tx, e)
+	reply := created(agentPath(in.Params.ID)+"/embed-sessions/"+made.ID, withToken(contractEmbedSession(embed.Stored{Embed: made}, tx.Now), token))
+	reply.Secret = true
+	return reply, err
 }
 
-// RefreshEmbedSession serves POST …/embed-sessions/{embedId}/refresh.
-func (s *Server) RefreshEmbedSession(ctx context.Context, in contract.RefreshEmbedSessionRequestObject) (contract.RefreshEmbedSessionResponseObject, error) {
-	return makeOnce(ctx, s, true, contract.RefreshEmbedSessionResponseObject.VisitRefreshEmbedSessionResponse, func(tx *store.Tx) (contract.RefreshEmbedSessionResponseObject, error) {
-		e, token, err := s.embeds.Refresh(ctx, tx, caller(ctx).Account.ID, in.ID, in.EmbedID)
-		return contract.RefreshEmbedSession200JSONResponse(withToken(contractEmbedSession(e, tx.Now), token)), err
-	})
+// refreshEmbedSession serves POST …/embed-sessions/{embedId}/refresh.
+func (s *Server) refreshEmbedSession(ctx context.Context, tx *store.Tx, in Request[byEmbedID, none]) (Reply[contract.EmbedSessionWithToken], error) {
+	e, token, err := s.embeds.Refresh(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.EmbedID)
+	return Reply[contract.EmbedSessionWithToken]{Body: withToken(contractEmbedSession(e, tx.Now), token), Secret: true}, err
 }
 
-// ListEmbedURLs serves GET /api/v1/api-agents/{id}/embed-urls.
-func (s *Server) ListEmbedURLs(ctx context.Context, in contract.ListEmbedURLsRequestObject) (contract.ListEmbedURLsResponseObject, error) {
-	out := contract.ListEmbedURLs200JSONResponse{Data: []contract.EmbedURL{}}
-	next, more, err := s.eachEmbed(ctx, in.ID, stoa.EmbedURL, in.Params.Limit, in.Params.Cursor, in.Params.Order, func(e embed.Stored, now time.Time) {
-		out.Data = append(out.Data, contractEmbedURL(e, now))
-	})
-	out.NextCursor, out.HasMore = next, more
-	return out, err
+type listEmbedURLsParams struct {
+	byID
+	contract.ListEmbedURLsParams
 }
 
-// ListEmbedSessions serves GET /api/v1/api-agents/{id}/embed-sessions.
-func (s *Server) ListEmbedSessions(ctx context.Context, in contract.ListEmbedSessionsRequestObject) (contract.ListEmbedSessionsResponseObject, error) {
-	out := contract.ListEmbedSessions200JSONResponse{Data: []contract.EmbedSession{}}
-	next, more, err := s.eachEmbed(ctx, in.ID, stoa.EmbedSession, in.Params.Limit, in.Params.Cursor, in.Params.Order, func(e embed.Stored, now time.Time) {
-		out.Data = append(out.Data, contractEmbedSession(e, now))
-	})
-	out.NextCursor, out.HasMore = next, more
-	return out, err
+// listEmbedURLs serves GET /api/v1/api-agents/{id}/embed-urls.
+func (s *Server) listEmbedURLs(ctx context.Context, in Request[listEmbedURLsParams, none]) (Reply[page[contract.EmbedURL]], error) {
+	q := in.Params
+	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedURL, q.Limit, q.Cursor, q.Order, contractEmbedURL)
 }
 
-func (s *Server) eachEmbed(ctx context.Context, agentID string, kind stoa.EmbedKind, limit int, cursor, order string, yield func(embed.Stored, time.Time)) (next nullable.Nullable[string], more bool, err error) {
-	accountID := caller(ctx).Account.ID
-	next = nullable.NewNullNullable[string]()
-	p, err := newPager(limit, cursor, order, "embeds", accountID, agentID, string(kind))
+type listEmbedSessionsParams struct {
+	byID
+	contract.ListEmbedSessionsParams
+}
+
+// listEmbedSessions serves GET /api/v1/api-agents/{id}/embed-sessions.
+func (s *Server) listEmbedSessions(ctx context.Context, in Request[listEmbedSessionsParams, none]) (Reply[page[contract.EmbedSession]], error) {
+	q := in.Params
+	return listEmbeds(ctx, s, in.Caller, q.ID, stoa.EmbedSession, q.Limit, q.Cursor, q.Order, contractEmbedSession)
+}
+
+func listEmbeds[Item any](ctx context.Context, s *Server, c stoa.Caller, agentID string, kind stoa.EmbedKind, limit int, cursor, order string, item func(embed.Stored, time.Time) Item) (Reply[page[Item]], error) {
+	p, err := newPager(limit, cursor, order, "embeds", c.Account.ID, agentID, string(kind))
 	if err != nil {
-		return next, false, err
+		return Reply[page[Item]]{}, err
 	}
-	list, more, err := s.embeds.List(ctx, accountID, agentID, kind, p.page)
-	for _, e := range list {
-		yield(e, time.Now())
-		next = p.next(more, e.CreatedAt, e.ID)
-	}
-	return next, more, err
+	now := time.Now()
+	list, more, err := s.embeds.List(ctx, c.Account.ID, agentID, kind, p.page)
+	return Reply[page[Item]]{Body: newPage(p, list, more,
+		func(e embed.Stored) Item { return item(e, now) },
+		func(e embed.Stored) place { return place{e.CreatedAt, e.ID} })}, err
 }
 
-// GetEmbedURL serves GET …/embed-urls/{embedId}.
-func (s *Server) GetEmbedURL(ctx context.Context, in contract.GetEmbedURLRequestObject) (contract.GetEmbedURLResponseObject, error) {
-	e, err := s.embeds.Get(ctx, caller(ctx).Account.ID, in.ID, stoa.EmbedURL, in.EmbedID)
-	return contract.GetEmbedURL200JSONResponse(contractEmbedURL(e, time.Now())), err
+// getEmbedURL serves GET …/embed-urls/{embedId}.
+func (s *Server) getEmbedURL(ctx context.Context, in Request[byEmbedID, none]) (Reply[contract.EmbedURL], error) {
+	e, err := s.embeds.Get(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedURL, in.Params.EmbedID)
+	return Reply[contract.EmbedURL]{Body: contractEmbedURL(e, time.Now())}, err
 }
 
-// GetEmbedSession serves GET …/embed-sessions/{embedId}.
-func (s *Server) GetEmbedSession(ctx context.Context, in contract.GetEmbedSessionRequestObject) (contract.GetEmbedSessionResponseObject, error) {
-	e, err := s.embeds.Get(ctx, caller(ctx).Account.ID, in.ID, stoa.EmbedSession, in.EmbedID)
-	return contract.GetEmbedSession200JSONResponse(contractEmbedSession(e, time.Now())), err
+// getEmbedSession serves GET …/embed-sessions/{embedId}.
+func (s *Server) getEmbedSession(ctx context.Context, in Request[byEmbedID, none]) (Reply[contract.EmbedSession], error) {
+	e, err := s.embeds.Get(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedSession, in.Params.EmbedID)
+	return Reply[contract.EmbedSession]{Body: contractEmbedSession(e, time.Now())}, err
 }
 
-// DeleteEmbedURL serves DELETE …/embed-urls/{embedId}.
-func (s *Server) DeleteEmbedURL(ctx context.Context, in contract.DeleteEmbedURLRequestObject) (contract.DeleteEmbedURLResponseObject, error) {
-	return contract.DeleteEmbedURL204Response{}, s.embeds.Revoke(ctx, caller(ctx).Account.ID, in.ID, stoa.EmbedURL, in.EmbedID)
+// deleteEmbedURL serves DELETE …/embed-urls/{embedId}.
+func (s *Server) deleteEmbedURL(ctx context.Context, in Request[byEmbedID, none]) (Reply[none], error) {
+	return noContent(), s.embeds.Revoke(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedURL, in.Params.EmbedID)
 }
 
-// DeleteEmbedSession serves DELETE …/embed-sessions/{embedId}.
-func (s *Server) DeleteEmbedSession(ctx context.Context, in contract.DeleteEmbedSessionRequestObject) (contract.DeleteEmbedSessionResponseObject, error) {
-	return contract.DeleteEmbedSession204Response{}, s.embeds.Revoke(ctx, caller(ctx).Account.ID, in.ID, stoa.EmbedSession, in.EmbedID)
+// deleteEmbedSession serves DELETE …/embed-sessions/{embedId}.
+func (s *Server) deleteEmbedSession(ctx context.Context, in Request[byEmbedID, none]) (Reply[none], error) {
+	return noContent(), s.embeds.Revoke(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedSession, in.Params.EmbedID)
 }
 
 func contractRefused(list []store.Refusal) []contract.RefusedOrigin {

@@ -21,23 +21,22 @@ const maxRetryAfter = 60 * time.Second
 // fail is the one place where an error becomes a reply. After the first byte of
 // another reply nothing can be said any more: the connection is cut, so that
 // nobody takes what was sent for the whole.
-func (s *Server) fail(t *tracker, r *http.Request, err error) {
-	fields := LogFields(r.Context())
-	if errors.Is(err, errClientGone) || r.Context().Err() != nil && errors.Is(err, context.Canceled) {
-		fields.clientDisconnected = true
+func (s *Server) fail(x *exchange, err error) {
+	if errors.Is(err, errClientGone) || x.r.Context().Err() != nil && errors.Is(err, context.Canceled) {
+		x.log.clientDisconnected = true
 		return
 	}
-	fields.Failed(err)
-	if t.status != 0 {
+	x.log.Failed(err)
+	if x.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	if r.ContentLength != 0 {
+	if x.r.ContentLength != 0 {
 		// Before a reply, net/http waits for a body that nobody read. One that is
 		// on its way is let in, so that the connection lives on; one that never
 		// comes does not hold up the reply.
-		_ = http.NewResponseController(t).SetReadDeadline(time.Now().Add(leftoverTimeout))
+		_ = http.NewResponseController(x).SetReadDeadline(time.Now().Add(leftoverTimeout))
 	}
-	writeError(t, fields.RequestID, err)
+	writeError(x, x.log.RequestID, err)
 }
 
 // writeError sends the envelope of an error, with the headers that go with it.

@@ -6,7 +6,7 @@ func RoutesForTest() map[string]string {
 	routes := map[string]string{}
 	for _, rt := range table() {
 		routes[rt.pattern] = rt.scope
-		if rt.public {
+		if rt.access != byKey {
 			routes[rt.pattern] = "public"
 		}
 	}

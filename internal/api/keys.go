@@ -16,24 +16,29 @@ import (
 // defaultOverlap is how long a rotated key lives on.
 const defaultOverlap = time.Hour
 
-// CreateKey serves POST /api/v1/keys.
-func (s *Server) CreateKey(ctx context.Context, in contract.CreateKeyRequestObject) (contract.CreateKeyResponseObject, error) {
-	c := caller(ctx)
-	k, err := newKey(c.Account.ID, in.Body, c.Key)
+// createKey serves POST /api/v1/keys.
+func (s *Server) createKey(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateKey]) (Reply[contract.KeyWithSecret], error) {
+	k, err := newKey(in.Caller.Account.ID, &in.Body, in.Caller.Key)
+	if err == nil {
+		err = auth.Within(in.Caller.Key, k)
+	}
 	if err != nil {
-		return nil, err
+		return Reply[contract.KeyWithSecret]{}, err
 	}
-	if err := auth.Within(c.Key, k); err != nil {
-		return nil, err
-	}
+	return s.insertKey(ctx, tx, k)
+}
+
+// insertKey creates a key and answers with its secret, which is shown this once.
+func (s *Server) insertKey(ctx context.Context, tx *store.Tx, k stoa.Key) (Reply[contract.KeyWithSecret], error) {
 	secret := auth.Mint()
-	return makeOnce(ctx, s, true, contract.CreateKeyResponseObject.VisitCreateKeyResponse, func(tx *store.Tx) (contract.CreateKeyResponseObject, error) {
-		k, err := s.Keys.Create(ctx, tx, k, secret)
-		return contract.CreateKey201JSONResponse{
-			Headers: contract.CreateKey201ResponseHeaders{Location: prefix + "/keys/" + k.ID},
-			Body:    keyWithSecret(k, secret),
-		}, err
-	})
+	k, err := s.Keys.Create(ctx, tx, k, secret)
+	return createdKey(keyWithSecret(k, secret)), err
+}
+
+func createdKey(k contract.KeyWithSecret) Reply[contract.KeyWithSecret] {
+	reply := created(prefix+"/keys/"+k.ID, k)
+	reply.Secret = true
+	return reply
 }
 
 // newKey reads a key's description. What it leaves open is as wide as from is.
@@ -61,42 +66,28 @@ func newKey(accountID string, in *contract.CreateKey, from stoa.Key) (stoa.Key, 
 	return k, nil
 }
 
-// ListKeys serves GET /api/v1/keys.
-func (s *Server) ListKeys(ctx context.Context, in contract.ListKeysRequestObject) (contract.ListKeysResponseObject, error) {
-	accountID := caller(ctx).Account.ID
+// listKeys serves GET /api/v1/keys.
+func (s *Server) listKeys(ctx context.Context, in Request[contract.ListKeysParams, none]) (Reply[page[contract.Key]], error) {
+	accountID := in.Caller.Account.ID
 	p, err := newPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "keys", accountID)
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.Key]]{}, err
 	}
-	out := contract.ListKeys200JSONResponse{Data: []contract.Key{}, NextCursor: noCursor()}
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		keys, more, err := s.Keys.List(ctx, tx, accountID, p.page)
-		for _, k := range keys {
-			out.Data = append(out.Data, contractKey(k))
-			out.NextCursor = p.next(more, k.CreatedAt, k.ID)
-		}
-		out.HasMore = more
-		return err
-	})
-	return out, err
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.Key, bool, error) {
+		return s.Keys.List(ctx, tx, accountID, p.page)
+	}, contractKey, func(k stoa.Key) place { return place{k.CreatedAt, k.ID} })
 }
 
-// GetKey serves GET /api/v1/keys/{id}.
-func (s *Server) GetKey(ctx context.Context, in contract.GetKeyRequestObject) (contract.GetKeyResponseObject, error) {
-	var k stoa.Key
-	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		k, err = s.Keys.Get(ctx, tx, caller(ctx).Account.ID, in.ID)
-		return err
+// getKey serves GET /api/v1/keys/{id}.
+func (s *Server) getKey(ctx context.Context, in Request[byID, none]) (Reply[contract.Key], error) {
+	k, err := read(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
+		return s.Keys.Get(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return contract.GetKey200JSONResponse(contractKey(k)), nil
+	return Reply[contract.Key]{Body: contractKey(k)}, err
 }
 
-// UpdateKey serves PATCH /api/v1/keys/{id}.
-func (s *Server) UpdateKey(ctx context.Context, in contract.UpdateKeyRequestObject) (contract.UpdateKeyResponseObject, error) {
-	c := caller(ctx)
+// updateKey serves PATCH /api/v1/keys/{id}.
+func (s *Server) updateKey(ctx context.Context, in Request[byID, contract.UpdateKey]) (Reply[contract.Key], error) {
 	p := auth.Patch{Scopes: in.Body.Scopes}
 	if in.Body.Name != "" {
 		p.Name = &in.Body.Name
@@ -110,52 +101,39 @@ func (s *Server) UpdateKey(ctx context.Context, in contract.UpdateKeyRequestObje
 	if n := in.Body.ExpiresAt; n.IsSpecified() {
 		p.ExpiresAt = new(orZero(n).Time())
 	}
-	var k stoa.Key
-	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		k, err = s.Keys.Patch(ctx, tx, c.Key, c.Account.ID, in.ID, p)
-		return err
+	k, err := write(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
+		return s.Keys.Patch(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID, p)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return contract.UpdateKey200JSONResponse(contractKey(k)), nil
+	return Reply[contract.Key]{Body: contractKey(k)}, err
 }
 
-// RevokeKey serves DELETE /api/v1/keys/{id}. A key may revoke any of its
+// revokeKey serves DELETE /api/v1/keys/{id}. A key may revoke any of its
 // account's, also one that may do more: that only ever takes away.
-func (s *Server) RevokeKey(ctx context.Context, in contract.RevokeKeyRequestObject) (contract.RevokeKeyResponseObject, error) {
-	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		_, err := s.Keys.Revoke(ctx, tx, caller(ctx).Account.ID, in.ID)
-		return err
+func (s *Server) revokeKey(ctx context.Context, in Request[byID, none]) (Reply[none], error) {
+	_, err := write(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
+		return s.Keys.Revoke(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	})
-	if err != nil && stoa.CodeOf(err) != stoa.CodeNotFound {
-		return nil, err
+	if stoa.CodeOf(err) == stoa.CodeNotFound {
+		err = nil
 	}
-	return contract.RevokeKey204Response{}, nil
+	return noContent(), err
 }
 
-// RotateKey serves POST /api/v1/keys/{id}/rotate.
-func (s *Server) RotateKey(ctx context.Context, in contract.RotateKeyRequestObject) (contract.RotateKeyResponseObject, error) {
-	c := caller(ctx)
+// rotateKey serves POST /api/v1/keys/{id}/rotate.
+func (s *Server) rotateKey(ctx context.Context, tx *store.Tx, in Request[byID, contract.RotateKey]) (Reply[contract.KeyWithSecret], error) {
 	overlap := defaultOverlap
-	if in.Body != nil {
-		if seconds, err := in.Body.OverlapSeconds.Get(); err == nil {
-			overlap = time.Duration(seconds) * time.Second
-		}
+	if seconds, err := in.Body.OverlapSeconds.Get(); err == nil {
+		overlap = time.Duration(seconds) * time.Second
 	}
-	return makeOnce(ctx, s, true, contract.RotateKeyResponseObject.VisitRotateKeyResponse, func(tx *store.Tx) (contract.RotateKeyResponseObject, error) {
-		k, secret, err := s.Keys.Rotate(ctx, tx, c.Key, c.Account.ID, in.ID, overlap)
-		if err != nil {
-			return nil, err
-		}
-		old, err := tx.Key(ctx, c.Account.ID, in.ID)
-		body := keyWithSecret(k, secret)
-		body.Replaces = nullable.NewNullableWithValue(contract.ReplacedKey{ID: old.ID, EndsAt: contract.Time(old.RevokedAt)})
-		return contract.RotateKey201JSONResponse{
-			Headers: contract.RotateKey201ResponseHeaders{Location: prefix + "/keys/" + k.ID},
-			Body:    body,
-		}, err
-	})
+	c := in.Caller
+	k, secret, err := s.Keys.Rotate(ctx, tx, c.Key, c.Account.ID, in.Params.ID, overlap)
+	if err != nil {
+		return Reply[contract.KeyWithSecret]{}, err
+	}
+	old, err := tx.Key(ctx, c.Account.ID, in.Params.ID)
+	body := keyWithSecret(k, secret)
+	body.Replaces = nullable.NewNullableWithValue(contract.ReplacedKey{ID: old.ID, EndsAt: contract.Time(old.RevokedAt)})
+	return createdKey(body), err
 }
 
 // The statuses of a key.

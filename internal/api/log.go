@@ -3,10 +3,8 @@ package api
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"time"
 
-	"stoa/internal/embed"
 	"stoa/internal/stoa"
 )
 
@@ -20,14 +18,11 @@ type Fields struct {
 
 	route              string
 	caller             stoa.Caller
-	embedded           embed.Visitor // the bearer of an embed's token; its caller is caller
 	charge             stoa.Charge
 	charged            bool
 	code               stoa.Code
 	cause              error
-	request            *http.Request
-	intent             *intent // of the Idempotency-Key; nil: none
-	replay             bool    // answered from the store of an Idempotency-Key
+	replay             bool // answered from the store of an Idempotency-Key
 	clientDisconnected bool
 	stack              []byte
 }
@@ -48,11 +43,8 @@ func LogFields(ctx context.Context) *Fields {
 	return &Fields{}
 }
 
-// caller is who is asking, as the adapter found out.
-func caller(ctx context.Context) stoa.Caller { return LogFields(ctx).caller }
-
 // line writes the request's log line.
-func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string, t *tracker, started time.Time) {
+func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string, t *responseRecorder, started time.Time) {
 	level := slog.LevelInfo
 	if t.status >= 500 || f.stack != nil || f.code != "" && t.status < 400 {
 		level = slog.LevelError

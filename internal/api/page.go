@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -71,3 +72,44 @@ func (p pager) next(more bool, at time.Time, id string) nullable.Nullable[string
 // noCursor is null: what a list that is empty or at its end says. The zero value
 // of the type would be written as an empty text.
 func noCursor() nullable.Nullable[string] { return nullable.NewNullNullable[string]() }
+
+// A page is one page of a list.
+type page[T any] struct {
+	Data       []T                       `json:"data"`
+	HasMore    bool                      `json:"hasMore"`
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// A place is where a row stands in its list; see [store.Cursor].
+type place struct {
+	at time.Time
+	id string
+}
+
+// readPage answers with the page that rows reads: item is a row as it is shown, at
+// its place.
+func readPage[Row, Item any](ctx context.Context, s *Server, p pager, rows func(*store.Tx) ([]Row, bool, error), item func(Row) Item, at func(Row) place) (Reply[page[Item]], error) {
+	var out page[Item]
+	err := s.Store.Read(ctx, func(tx *store.Tx) error {
+		list, more, err := rows(tx)
+		out = newPage(p, list, more, item, at)
+		return err
+	})
+	return Reply[page[Item]]{Body: out}, err
+}
+
+// newPage returns the page with these rows.
+func newPage[Row, Item any](p pager, list []Row, more bool, item func(Row) Item, at func(Row) place) page[Item] {
+	out := page[Item]{Data: make([]Item, 0, len(list)), HasMore: more, NextCursor: noCursor()}
+	for _, row := range list {
+		out.Data = append(out.Data, item(row))
+	}
+	if more && len(list) > 0 {
+		last := at(list[len(list)-1])
+		out.NextCursor = p.next(more, last.at, last.id)
+	}
+	return out
+}
+
+// numbered is the place of a row in a list that is ordered by numbers of its own.
+func numbered(n int64) place { return place{at: time.UnixMicro(n)} }

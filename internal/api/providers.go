@@ -10,17 +10,17 @@ import (
 	"stoa/internal/upstream"
 )
 
-// ListProviders serves GET /api/v1/providers.
-func (s *Server) ListProviders(context.Context, contract.ListProvidersRequestObject) (contract.ListProvidersResponseObject, error) {
+// listProviders serves GET /api/v1/providers.
+func (s *Server) listProviders(context.Context, Request[none, none]) (Reply[contract.ProviderList], error) {
 	var stats upstream.Stats
 	if s.Pool != nil {
 		stats = s.Pool()
 	}
-	out := contract.ListProviders200JSONResponse{Data: []contract.Provider{}, Active: stats.Active, Retrying: stats.Retrying}
+	out := contract.ProviderList{Data: []contract.Provider{}, Active: stats.Active, Retrying: stats.Retrying}
 	for _, p := range stats.Providers {
 		out.Data = append(out.Data, contractProvider(p))
 	}
-	return out, nil
+	return Reply[contract.ProviderList]{Body: out}, nil
 }
 
 // contractProvider adds up what the provider's models did.

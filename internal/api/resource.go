@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -22,6 +23,59 @@ import (
 func revisionTag(revision int64) string { return "r" + strconv.FormatInt(revision, 10) }
 
 func revisionETag(revision int64) string { return `"` + revisionTag(revision) + `"` }
+
+// unlessCurrent answers with an object, or with 304 where If-None-Match says that
+// the caller has this state of it.
+func unlessCurrent[R any](ifNoneMatch, tag string, body R) Reply[R] {
+	reply := Reply[R]{ETag: `"` + tag + `"`, Body: body}
+	if hasTag(ifNoneMatch, tag) {
+		reply.Status = http.StatusNotModified
+	}
+	return reply
+}
+
+// read runs fn in a transaction that only reads and returns its result.
+func read[T any](ctx context.Context, s *Server, fn func(*store.Tx) (T, error)) (T, error) {
+	var out T
+	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		out, err = fn(tx)
+		return err
+	})
+	return out, err
+}
+
+// write runs fn in a transaction and returns its result after the commit. fn may
+// run more than once.
+func write[T any](ctx context.Context, s *Server, fn func(*store.Tx) (T, error)) (T, error) {
+	var out T
+	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		out, err = fn(tx)
+		return err
+	})
+	return out, err
+}
+
+// The parameters of paths, for the structs of [parameters].
+type (
+	byID struct {
+		ID string `path:"id"`
+	}
+	bySessionID struct {
+		byID
+		SessionID string `path:"sessionId"`
+	}
+	byTaskID struct {
+		byID
+		TaskID string `path:"taskId"`
+	}
+	byEmbedID struct {
+		byID
+		EmbedID string `path:"embedId"`
+	}
+	byChatID struct {
+		ChatID string `path:"chatId"`
+	}
+)
 
 // ifCurrent holds an If-Match against the state that is to be changed.
 func ifCurrent(header string, revision int64) error {
@@ -132,7 +186,7 @@ func (s *Server) knowsModel(name string) error {
 // defaultSpace gives the id of the account's default space, which is made when
 // it is first asked for. It is empty while the disk has no room for one, which
 // must not stand in the way of a read.
-func (s *Server) defaultSpace(ctx context.Context, accountID string) (string, error) {
+func (s *Server) defaultSpace(ctx context.Context, log *Fields, accountID string) (string, error) {
 	var id string
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {
 		a, err := tx.Account(ctx, accountID)
@@ -148,13 +202,13 @@ func (s *Server) defaultSpace(ctx context.Context, accountID string) (string, er
 		return err
 	})
 	if stoa.CodeOf(err) == stoa.CodeStorageFull {
-		LogFields(ctx).Failed(err)
+		log.Failed(err)
 		return "", nil
 	}
 	return id, err
 }
 
-// numbered pages through a list that is ordered by numbers of its own.
+// number is where a page of a list goes on that is ordered by numbers of its own.
 func (p pager) number() int64 {
 	if p.page.After == (store.Cursor{}) {
 		return 0

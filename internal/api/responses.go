@@ -16,7 +16,8 @@ const writeTimeout = 60 * time.Second
 
 // createResponse serves POST /api/v1/responses: the limits and the
 // Idempotency-Key of a model call. Package responses makes the call.
-func (s *Server) createResponse(w http.ResponseWriter, r *http.Request, c stoa.Caller) error {
+func (s *Server) createResponse(w http.ResponseWriter, in Request[none, none]) error {
+	r, c, log := in.HTTP, in.Caller, in.Log
 	body, err := s.readBody(w, r)
 	if err != nil {
 		return err
@@ -29,7 +30,6 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request, c stoa.C
 	if err != nil {
 		return err
 	}
-	log := LogFields(r.Context())
 	log.Model = req.Model
 	leave, err := s.enterCall(c)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request, c stoa.C
 
 	call := &responses.Call{ID: stoa.NewID("resp"), Caller: c, Request: req, Stopping: s.stopping(), Log: callLog{log}}
 	if key != "" {
-		claim, stored, err := s.claimCall(r.Context(), c, r, key, body)
+		claim, stored, err := s.claimCall(in, key, body)
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request, c stoa.C
 			log.replay = true
 			return s.responses.Replay(w, req, stored.text, stored.amount)
 		}
-		defer claim.free(r.Context())
+		defer claim.free(r.Context(), log.RequestID)
 		call.Claim = claim
 	}
 	return s.responses.Serve(r.Context(), w, call)

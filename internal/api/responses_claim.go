@@ -29,8 +29,9 @@ type storedReply struct {
 
 // claimCall claims the Idempotency-Key for the call. Where a call with the key
 // has finished before, it returns the reply of that call instead.
-func (s *Server) claimCall(ctx context.Context, c stoa.Caller, r *http.Request, key string, body []byte) (*callClaim, *storedReply, error) {
-	k := store.IdempotencyKey{AccountID: c.Account.ID, Method: r.Method, Path: r.URL.Path, Key: key}
+func (s *Server) claimCall(in Request[none, none], key string, body []byte) (*callClaim, *storedReply, error) {
+	ctx, c := in.HTTP.Context(), in.Caller
+	k := store.IdempotencyKey{AccountID: c.Account.ID, Method: in.HTTP.Method, Path: in.HTTP.URL.Path, Key: key}
 	var claim store.Claim
 	var earlier *storedReply
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
@@ -75,11 +76,10 @@ func (c *callClaim) Detach() (release func(), ok bool) {
 // free releases the key if no reply is stored under it, so that a call that
 // failed or was broken off may be repeated. Where the store refuses, the next
 // start of the service frees the key.
-func (c *callClaim) free(ctx context.Context) {
+func (c *callClaim) free(ctx context.Context, requestID string) {
 	if c.finished {
 		return
 	}
-	requestID := LogFields(ctx).RequestID
 	ctx = context.WithoutCancel(ctx)
 	err := c.s.Store.Write(ctx, func(tx *store.Tx) error { return tx.FreeClaim(ctx, c.claim) })
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"stoa/internal/contract"
-	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -19,11 +18,13 @@ import (
 // storeTimeout is how long the store may take to answer a health check.
 const storeTimeout = 2 * time.Second
 
-// GetHealth serves GET /api/v1/health.
-func (s *Server) GetHealth(ctx context.Context, _ contract.GetHealthRequestObject) (contract.GetHealthResponseObject, error) {
-	now := contract.Time(time.Now())
+// getHealth serves GET /api/v1/health. Its 503 is no error envelope.
+func (s *Server) getHealth(ctx context.Context, in PublicRequest[none, none]) (Reply[contract.Health], error) {
+	unhealthy := func(status string) Reply[contract.Health] {
+		return Reply[contract.Health]{Status: http.StatusServiceUnavailable, Body: contract.Health{Status: status, Timestamp: contract.Time(time.Now())}}
+	}
 	if s.isDraining() {
-		return unhealthy{"draining", now}, nil
+		return unhealthy("draining"), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -32,40 +33,19 @@ func (s *Server) GetHealth(ctx context.Context, _ contract.GetHealthRequestObjec
 		return err
 	})
 	if err != nil {
-		LogFields(ctx).Failed(err)
-		return unhealthy{"unavailable", now}, nil
+		in.Log.Failed(err)
+		return unhealthy("unavailable"), nil
 	}
-	return contract.GetHealth200JSONResponse{Status: "ok", Timestamp: now}, nil
-}
-
-// unhealthy is the 503 of a health check, which is no error envelope.
-type unhealthy struct {
-	Status    string        `json:"status"`
-	Timestamp contract.Time `json:"timestamp"`
-}
-
-// VisitGetHealthResponse writes the reply.
-func (u unhealthy) VisitGetHealthResponse(w http.ResponseWriter) error {
-	body, err := jsonx.Marshal(u)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	if u.Status == "draining" {
-		w.Header().Set("Connection", "close")
-	}
-	w.WriteHeader(http.StatusServiceUnavailable)
-	_, err = w.Write(append(body, '\n'))
-	return err
+	return Reply[contract.Health]{Body: contract.Health{Status: "ok", Timestamp: contract.Time(time.Now())}}, nil
 }
 
 // maxPageSize is the largest page of a list.
 const maxPageSize = 100
 
-// GetMeta serves GET /api/v1/meta.
-func (s *Server) GetMeta(context.Context, contract.GetMetaRequestObject) (contract.GetMetaResponseObject, error) {
+// getMeta serves GET /api/v1/meta.
+func (s *Server) getMeta(context.Context, PublicRequest[none, none]) (Reply[contract.Meta], error) {
 	cat := s.Catalog.Load()
-	meta := contract.GetMeta200JSONResponse{
+	meta := contract.Meta{
 		Name: "stoa", Version: orElse(s.Version, "dev"), APIVersion: "v1", Commit: orElse(s.Commit, "unknown"),
 		DefaultModel: cat.DefaultModel(stoa.Plan{}),
 		Models:       []contract.Model{},
@@ -95,7 +75,7 @@ func (s *Server) GetMeta(context.Context, contract.GetMetaRequestObject) (contra
 			})
 		}
 	}
-	return meta, nil
+	return Reply[contract.Meta]{Body: meta}, nil
 }
 
 // publishedLimits are the limits in force, from whoever enforces them.
@@ -129,9 +109,13 @@ var packedContract = sync.OnceValue(func() []byte {
 	return out.Bytes()
 })
 
+type getOpenAPIParams struct {
+	IfNoneMatch string `json:"If-None-Match"`
+}
+
 // getOpenAPI serves GET /api/v1/openapi.json.
-func (s *Server) getOpenAPI(w http.ResponseWriter, r *http.Request, _ stoa.Caller) error {
-	h := w.Header()
+func (s *Server) getOpenAPI(w http.ResponseWriter, in PublicRequest[getOpenAPIParams, none]) error {
+	h, r := w.Header(), in.HTTP
 	body, etag := contract.JSON(), contract.ETag()
 	h.Add("Vary", "Accept-Encoding")
 	h.Set("Cache-Control", "public, max-age=300")
@@ -140,7 +124,7 @@ func (s *Server) getOpenAPI(w http.ResponseWriter, r *http.Request, _ stoa.Calle
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("ETag", etag)
-	if matches(r.Header.Values("If-None-Match"), etag) {
+	if matches(in.Params.IfNoneMatch, etag) {
 		h.Del("Content-Encoding")
 		w.WriteHeader(http.StatusNotModified)
 		return nil
@@ -170,8 +154,8 @@ func acceptsGzip(values []string) bool {
 
 // matches reports whether If-None-Match names the tag. The comparison is the weak
 // one, as it is for a read.
-func matches(values []string, etag string) bool {
-	for item := range strings.SplitSeq(strings.Join(values, ","), ",") {
+func matches(header, etag string) bool {
+	for item := range strings.SplitSeq(header, ",") {
 		item = strings.TrimPrefix(strings.TrimSpace(item), "W/")
 		if item == "*" || item == etag {
 			return true

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -22,36 +23,42 @@ const (
 	watchEvery = 250 * time.Millisecond
 )
 
-// ListSessionEvents serves GET …/sessions/{sessionId}/events, as JSON or as a
+type listSessionEventsParams struct {
+	bySessionID
+	contract.ListSessionEventsParams
+}
+
+// listSessionEvents serves GET …/sessions/{sessionId}/events, as JSON or as a
 // stream.
-func (s *Server) ListSessionEvents(ctx context.Context, in contract.ListSessionEventsRequestObject) (contract.ListSessionEventsResponseObject, error) {
-	q := in.Params
-	c := caller(ctx)
-	if r := LogFields(ctx).request; r.Method != http.MethodGet || !wantsStream(r.Header.Values("Accept")) {
-		limit := q.Limit
-		if limit == 0 {
-			limit = defaultEventPage
+func (s *Server) listSessionEvents(w http.ResponseWriter, in Request[listSessionEventsParams, none]) error {
+	ctx, q, c := in.HTTP.Context(), in.Params, in.Caller
+	if in.HTTP.Method != http.MethodGet || !wantsStream(in.HTTP.Header.Values("Accept")) {
+		list, more, err := s.Sessions.Log(ctx, c.Account.ID, q.ID, q.SessionID, q.After, cmp.Or(q.Limit, defaultEventPage))
+		if err != nil {
+			return err
 		}
-		list, more, err := s.Sessions.Log(ctx, c.Account.ID, in.ID, in.SessionID, q.After, limit)
-		return eventPage{list: list, after: q.After, more: more}, err
+		sendEvents(w, list, q.After, more, nil)
+		return nil
 	}
 	// Whether there is such a session is told before the stream begins.
-	row, err := s.Sessions.Get(ctx, c.Account.ID, in.ID, in.SessionID)
+	row, err := s.Sessions.Get(ctx, c.Account.ID, q.ID, q.SessionID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	after := q.After
 	if q.LastEventID != nil {
 		after = *q.LastEventID
 	}
-	return &sessionStream{
-		ctx: ctx, s: s, caller: c, slot: c.Key.ID, most: s.Limits.EventStreamsPerKey,
-		mayWatch: func() bool { return s.keyMayWatch(ctx) },
+	authorization := in.HTTP.Header.Get("Authorization")
+	stream := &sessionStream{
+		ctx: ctx, s: s, slot: c.Key.ID, most: s.Limits.EventStreamsPerKey,
+		mayWatch: func() bool { return s.keyMayWatch(ctx, authorization) },
 		req: session.EventsRequest{
-			AccountID: c.Account.ID, AgentID: in.ID, SessionID: in.SessionID,
+			AccountID: c.Account.ID, AgentID: q.ID, SessionID: q.SessionID,
 			After: min(after, row.LastSeq), Follow: q.Follow, Heartbeat: watchEvery,
 		},
-	}, nil
+	}
+	return stream.serve(w)
 }
 
 // wantsStream reports whether Accept names server-sent events.
@@ -67,31 +74,28 @@ func wantsStream(accept []string) bool {
 	return false
 }
 
-// An eventPage is a page of events.
-type eventPage struct {
-	list  []stoa.SessionEvent
-	after int64
-	more  bool
-}
-
-// VisitListSessionEventsResponse writes the reply.
-func (p eventPage) VisitListSessionEventsResponse(w http.ResponseWriter) error {
-	last := p.after
+// sendEvents answers with a page of events, those after a number. only leaves
+// events out; nil: none.
+func sendEvents(w http.ResponseWriter, list []stoa.SessionEvent, after int64, more bool, only func(*stoa.SessionEvent) bool) {
+	last, empty := after, true
 	b := []byte(`{"data":[`)
-	for i, e := range p.list {
-		if i > 0 {
+	for _, e := range list {
+		last = e.Seq
+		if only != nil && !only(&e) {
+			continue
+		}
+		if !empty {
 			b = append(b, ',')
 		}
+		empty = false
 		b = appendEvent(b, e)
-		last = e.Seq
 	}
 	b = append(b, `],"lastSeq":`...)
 	b = strconv.AppendInt(b, last, 10)
 	b = append(b, `,"hasMore":`...)
-	b = strconv.AppendBool(b, p.more)
+	b = strconv.AppendBool(b, more)
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(append(b, "}\n"...)) // a caller who left needs no answer
-	return nil
 }
 
 // appendEvent writes an event as JSON on one line: what it is, then what it
@@ -113,12 +117,11 @@ func appendEvent(b []byte, e stoa.SessionEvent) []byte {
 
 // A sessionStream writes a session's events as they come.
 type sessionStream struct {
-	ctx    context.Context
-	s      *Server
-	caller stoa.Caller
-	req    session.EventsRequest
-	slot   string // whose streams are counted
-	most   int    // of them, at a time
+	ctx  context.Context
+	s    *Server
+	req  session.EventsRequest
+	slot string // whose streams are counted
+	most int    // of them, at a time
 	// mayWatch reports whether whoever reads may go on.
 	mayWatch func() bool
 	only     func(*stoa.SessionEvent) bool // leaves events out; nil: none
@@ -132,9 +135,9 @@ type sessionStream struct {
 	deadline time.Time
 }
 
-// VisitListSessionEventsResponse writes the reply until the log has ended, the
+// serve writes the reply until the log has ended, the
 // caller has left, or the stream must not go on.
-func (e *sessionStream) VisitListSessionEventsResponse(w http.ResponseWriter) error {
+func (e *sessionStream) serve(w http.ResponseWriter) error {
 	streams := &e.s.limits.streams
 	if !streams.Enter(e.slot, e.most) {
 		return stoa.Errorf(stoa.CodeRateLimit, "%d event streams may be open at a time and are. Close one.", e.most).After(time.Second)
@@ -222,8 +225,8 @@ func (e *sessionStream) beat() error {
 }
 
 // keyMayWatch reports whether the key of a stream is still in force.
-func (s *Server) keyMayWatch(ctx context.Context) bool {
-	c, err := s.Keys.Verify(ctx, LogFields(ctx).request.Header.Get("Authorization"))
+func (s *Server) keyMayWatch(ctx context.Context, authorization string) bool {
+	c, err := s.Keys.Verify(ctx, authorization)
 	switch stoa.CodeOf(err) {
 	case "":
 		return c.Key.Has("sessions:read")

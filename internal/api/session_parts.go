@@ -7,52 +7,55 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 )
 
-// ListTurns serves GET …/sessions/{sessionId}/turns.
-func (s *Server) ListTurns(ctx context.Context, in contract.ListTurnsRequestObject) (contract.ListTurnsResponseObject, error) {
-	accountID, q := caller(ctx).Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "turns", accountID, in.ID, in.SessionID)
-	if err != nil {
-		return nil, err
-	}
-	list, more, err := s.Sessions.Turns(ctx, accountID, in.ID, in.SessionID, p.number(), p.page.Limit, !p.page.Asc)
-	if err != nil {
-		return nil, err
-	}
-	out := contract.ListTurns200JSONResponse{Data: []contract.Turn{}, HasMore: more, NextCursor: noCursor()}
-	for _, t := range list {
-		out.Data = append(out.Data, contract.Turn{
-			ID: t.ID, Number: t.Number, Status: string(t.Status), StatusReason: unlessZero(t.Reason), Attempt: t.Attempt,
-			MessageID: t.MessageID, RetryOf: unlessZero(t.RetryOf), Error: contractFailure(t.Failure), CreditsMicro: int64(t.Spent),
-			CreatedAt: contract.Time(t.CreatedAt), StartedAt: unlessNever(t.StartedAt), FinishedAt: unlessNever(t.FinishedAt), DeadlineAt: unlessNever(t.DeadlineAt),
-		})
-		out.NextCursor = p.nextNumber(more, t.Number)
-	}
-	return out, nil
+type listTurnsParams struct {
+	bySessionID
+	contract.ListTurnsParams
 }
 
-// ListMessages serves GET …/sessions/{sessionId}/messages.
-func (s *Server) ListMessages(ctx context.Context, in contract.ListMessagesRequestObject) (contract.ListMessagesResponseObject, error) {
-	accountID, q := caller(ctx).Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "messages", accountID, in.ID, in.SessionID)
+// listTurns serves GET …/sessions/{sessionId}/turns.
+func (s *Server) listTurns(ctx context.Context, in Request[listTurnsParams, none]) (Reply[page[contract.Turn]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "turns", accountID, q.ID, q.SessionID)
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.Turn]]{}, err
 	}
-	list, more, err := s.Sessions.Messages(ctx, accountID, in.ID, in.SessionID, p.number(), p.page.Limit, !p.page.Asc)
+	list, more, err := s.Sessions.Turns(ctx, accountID, q.ID, q.SessionID, p.number(), p.page.Limit, !p.page.Asc)
+	return Reply[page[contract.Turn]]{Body: newPage(p, list, more, contractTurn, func(t stoa.Turn) place { return numbered(t.Number) })}, err
+}
+
+func contractTurn(t stoa.Turn) contract.Turn {
+	return contract.Turn{
+		ID: t.ID, Number: t.Number, Status: string(t.Status), StatusReason: unlessZero(t.Reason), Attempt: t.Attempt,
+		MessageID: t.MessageID, RetryOf: unlessZero(t.RetryOf), Error: contractFailure(t.Failure), CreditsMicro: int64(t.Spent),
+		CreatedAt: contract.Time(t.CreatedAt), StartedAt: unlessNever(t.StartedAt), FinishedAt: unlessNever(t.FinishedAt), DeadlineAt: unlessNever(t.DeadlineAt),
+	}
+}
+
+type listMessagesParams struct {
+	bySessionID
+	contract.ListMessagesParams
+}
+
+// listMessages serves GET …/sessions/{sessionId}/messages.
+func (s *Server) listMessages(ctx context.Context, in Request[listMessagesParams, none]) (Reply[page[contract.Message]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "messages", accountID, q.ID, q.SessionID)
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.Message]]{}, err
 	}
-	sources, err := s.Sessions.Sources(ctx, accountID, in.ID, in.SessionID, 0)
+	list, more, err := s.Sessions.Messages(ctx, accountID, q.ID, q.SessionID, p.number(), p.page.Limit, !p.page.Asc)
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.Message]]{}, err
 	}
+	sources, err := s.Sessions.Sources(ctx, accountID, q.ID, q.SessionID, 0)
 	byTurn := map[int64][]contract.Source{}
 	for _, src := range sources {
 		byTurn[src.Turn] = append(byTurn[src.Turn], contractSource(src))
 	}
-	out := contract.ListMessages200JSONResponse{Data: []contract.Message{}, HasMore: more, NextCursor: noCursor()}
-	for _, m := range list {
+	item := func(m store.MessageRow) contract.Message {
 		message := contract.Message{
 			ID: m.ID, Turn: unlessZero(m.Turn), Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text,
 			Sources: []contract.Source{}, CreatedAt: contract.Time(m.CreatedAt),
@@ -60,42 +63,40 @@ func (s *Server) ListMessages(ctx context.Context, in contract.ListMessagesReque
 		if m.Kind == stoa.KindReply {
 			message.Sources = append(message.Sources, byTurn[m.Turn]...)
 		}
-		out.Data = append(out.Data, message)
-		out.NextCursor = p.nextNumber(more, m.Place)
+		return message
 	}
-	return out, nil
+	return Reply[page[contract.Message]]{Body: newPage(p, list, more, item, func(m store.MessageRow) place { return numbered(m.Place) })}, err
 }
 
-// ListSessionReceipts serves GET …/sessions/{sessionId}/receipts.
-func (s *Server) ListSessionReceipts(ctx context.Context, in contract.ListSessionReceiptsRequestObject) (contract.ListSessionReceiptsResponseObject, error) {
-	accountID, q := caller(ctx).Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "session receipts", accountID, in.ID, in.SessionID)
-	if err != nil {
-		return nil, err
-	}
-	list, more, err := s.Sessions.Receipts(ctx, accountID, in.ID, in.SessionID, p.page)
-	if err != nil {
-		return nil, err
-	}
-	out := contract.ListSessionReceipts200JSONResponse{Data: []contract.Receipt{}, HasMore: more, NextCursor: noCursor()}
-	for _, r := range list {
-		out.Data = append(out.Data, contractReceipt(r))
-		out.NextCursor = p.next(more, r.CreatedAt, r.ID)
-	}
-	return out, nil
+type listSessionReceiptsParams struct {
+	bySessionID
+	contract.ListSessionReceiptsParams
 }
 
-// ListSessionSources serves GET …/sessions/{sessionId}/sources.
-func (s *Server) ListSessionSources(ctx context.Context, in contract.ListSessionSourcesRequestObject) (contract.ListSessionSourcesResponseObject, error) {
-	list, err := s.Sessions.Sources(ctx, caller(ctx).Account.ID, in.ID, in.SessionID, in.Params.Turn)
+// listSessionReceipts serves GET …/sessions/{sessionId}/receipts.
+func (s *Server) listSessionReceipts(ctx context.Context, in Request[listSessionReceiptsParams, none]) (Reply[page[contract.Receipt]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "session receipts", accountID, q.ID, q.SessionID)
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.Receipt]]{}, err
 	}
-	out := contract.ListSessionSources200JSONResponse{Data: []contract.Source{}}
+	list, more, err := s.Sessions.Receipts(ctx, accountID, q.ID, q.SessionID, p.page)
+	return Reply[page[contract.Receipt]]{Body: newPage(p, list, more, contractReceipt, placeOfReceipt)}, err
+}
+
+type listSessionSourcesParams struct {
+	bySessionID
+	contract.ListSessionSourcesParams
+}
+
+// listSessionSources serves GET …/sessions/{sessionId}/sources.
+func (s *Server) listSessionSources(ctx context.Context, in Request[listSessionSourcesParams, none]) (Reply[contract.SourceList], error) {
+	list, err := s.Sessions.Sources(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.SessionID, in.Params.Turn)
+	out := contract.SourceList{Data: []contract.Source{}}
 	for _, src := range list {
 		out.Data = append(out.Data, contractSource(src))
 	}
-	return out, nil
+	return Reply[contract.SourceList]{Body: out}, err
 }
 
 func contractSource(s stoa.Source) contract.Source {
@@ -104,31 +105,27 @@ func contractSource(s stoa.Source) contract.Source {
 	}
 }
 
-// ExportSession serves GET …/sessions/{sessionId}/export.
-func (s *Server) ExportSession(ctx context.Context, in contract.ExportSessionRequestObject) (contract.ExportSessionResponseObject, error) {
+type exportSessionParams struct {
+	bySessionID
+	contract.ExportSessionParams
+}
+
+// exportSession serves GET …/sessions/{sessionId}/export.
+func (s *Server) exportSession(w http.ResponseWriter, in Request[exportSessionParams, none]) error {
+	ctx, q := in.HTTP.Context(), in.Params
 	// Whether there is such a session is told before the reply begins.
-	row, err := s.Sessions.Get(ctx, caller(ctx).Account.ID, in.ID, in.SessionID)
-	return sessionExport{ctx: ctx, s: s, session: row, format: orElse(in.Params.Format, session.ExportJSONL)}, err
-}
-
-// A sessionExport is written piece by piece.
-type sessionExport struct {
-	ctx     context.Context
-	s       *Server
-	session stoa.Session
-	format  string
-}
-
-// VisitExportSessionResponse writes the reply.
-func (e sessionExport) VisitExportSessionResponse(w http.ResponseWriter) error {
-	media, name := "application/jsonl", e.session.ID+".jsonl"
-	if e.format == session.ExportMarkdown {
-		media, name = "text/markdown; charset=utf-8", e.session.ID+".md"
+	row, err := s.Sessions.Get(ctx, in.Caller.Account.ID, q.ID, q.SessionID)
+	if err != nil {
+		return err
+	}
+	format, media, name := session.ExportJSONL, "application/jsonl", row.ID+".jsonl"
+	if q.Format == session.ExportMarkdown {
+		format, media, name = session.ExportMarkdown, "text/markdown; charset=utf-8", row.ID+".md"
 	}
 	attach(w.Header(), name)
 	w.Header().Set("Content-Type", media)
-	err := e.s.Sessions.Export(e.ctx, e.session.AccountID, e.session.AgentID, e.session.ID, e.format, w)
-	if err != nil && e.ctx.Err() != nil {
+	err = s.Sessions.Export(ctx, row.AccountID, row.AgentID, row.ID, format, w)
+	if err != nil && ctx.Err() != nil {
 		return errClientGone
 	}
 	return err

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/oapi-codegen/nullable"
@@ -15,146 +16,144 @@ import (
 // pollAfter is when a session that was just queued is worth a look, in seconds.
 const pollAfter = 1
 
-// CreateSession serves POST /api/v1/api-agents/{id}/sessions.
-func (s *Server) CreateSession(ctx context.Context, in contract.CreateSessionRequestObject) (contract.CreateSessionResponseObject, error) {
-	c, b := caller(ctx), in.Body
+// startRequest reads the body of a new session.
+func (s *Server) startRequest(in Request[byID, contract.CreateSession]) (session.StartRequest, error) {
+	b := in.Body
 	req := session.StartRequest{
-		AgentID: in.ID, Message: b.Message, Mode: stoa.SessionMode(orZero(b.Mode)), ExternalID: orZero(b.ExternalID),
+		AgentID: in.Params.ID, Message: b.Message, Mode: stoa.SessionMode(orZero(b.Mode)), ExternalID: orZero(b.ExternalID),
 		ExternalUserID: orZero(b.ExternalUserID), Title: orZero(b.Title), Metadata: orZero(b.Metadata),
 	}
-	err := s.mergeLimits(&req.Limits, b.Limits)
-	if err == nil {
-		err = checkMetadata(req.Metadata)
+	if err := s.mergeLimits(&req.Limits, b.Limits); err != nil {
+		return req, err
 	}
-	if err != nil {
-		return nil, err
-	}
-	// Credits are looked at outside of the transaction. What is wrong is told
-	// inside, where it is known whether the request was answered before.
-	broke := s.Worker.CheckCredits(ctx, c, req)
-	return makeOnce(ctx, s, false, contract.CreateSessionResponseObject.VisitCreateSessionResponse, func(tx *store.Tx) (contract.CreateSessionResponseObject, error) {
-		if broke != nil {
-			return nil, broke
-		}
-		session, err := s.Sessions.Start(ctx, tx, c, req)
-		return contract.CreateSession202JSONResponse{
-			Headers: contract.CreateSession202ResponseHeaders{Location: agentPath(in.ID) + "/sessions/" + session.ID, RetryAfter: pollAfter},
-			Body:    contractSession(session),
-		}, err
-	})
+	return req, checkMetadata(req.Metadata)
 }
 
-// ListSessions serves GET /api/v1/api-agents/{id}/sessions.
-func (s *Server) ListSessions(ctx context.Context, in contract.ListSessionsRequestObject) (contract.ListSessionsResponseObject, error) {
-	accountID, q := caller(ctx).Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "sessions", accountID, in.ID, q.Status, q.Trigger, q.ExternalUserID, q.ExternalID)
+// A sessionStart is a session to start, and what the account's credits say to it.
+type sessionStart struct {
+	req     session.StartRequest
+	credits error
+}
+
+// beforeSession looks at the credits, which cannot be done in a transaction. What
+// is wrong is told inside of it, where it is known whether the request was
+// answered before.
+func (s *Server) beforeSession(ctx context.Context, in Request[byID, contract.CreateSession]) (sessionStart, error) {
+	req, err := s.startRequest(in)
 	if err != nil {
-		return nil, err
+		return sessionStart{}, err
+	}
+	return sessionStart{req, s.Worker.CheckCredits(ctx, in.Caller, req)}, nil
+}
+
+// createSession serves POST /api/v1/api-agents/{id}/sessions.
+func (s *Server) createSession(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateSession], start sessionStart) (Reply[contract.Session], error) {
+	if start.credits != nil {
+		return Reply[contract.Session]{}, start.credits
+	}
+	session, err := s.Sessions.Start(ctx, tx, in.Caller, start.req)
+	reply := acceptedSession(session)
+	reply.Location = agentPath(in.Params.ID) + "/sessions/" + session.ID
+	return reply, err
+}
+
+// acceptedSession answers with a session that has something to do.
+func acceptedSession(session stoa.Session) Reply[contract.Session] {
+	return Reply[contract.Session]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractSession(session)}
+}
+
+type listSessionsParams struct {
+	byID
+	contract.ListSessionsParams
+}
+
+// listSessions serves GET /api/v1/api-agents/{id}/sessions.
+func (s *Server) listSessions(ctx context.Context, in Request[listSessionsParams, none]) (Reply[page[contract.Session]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "sessions", accountID, q.ID, q.Status, q.Trigger, q.ExternalUserID, q.ExternalID)
+	if err != nil {
+		return Reply[page[contract.Session]]{}, err
 	}
 	list, more, err := s.Sessions.List(ctx, accountID, store.SessionFilter{
-		AgentID: in.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID,
+		AgentID: q.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID,
 	}, p.page)
-	if err != nil {
-		return nil, err
-	}
-	out := contract.ListSessions200JSONResponse{Data: []contract.Session{}, HasMore: more, NextCursor: noCursor()}
-	for _, session := range list {
-		out.Data = append(out.Data, contractSession(session))
-		out.NextCursor = p.next(more, session.CreatedAt, session.ID)
-	}
-	return out, nil
+	return Reply[page[contract.Session]]{Body: newPage(p, list, more, contractSession, func(session stoa.Session) place {
+		return place{session.CreatedAt, session.ID}
+	})}, err
 }
 
-// GetSession serves GET /api/v1/api-agents/{id}/sessions/{sessionId}.
-func (s *Server) GetSession(ctx context.Context, in contract.GetSessionRequestObject) (contract.GetSessionResponseObject, error) {
-	accountID := caller(ctx).Account.ID
+type getSessionParams struct {
+	bySessionID
+	contract.GetSessionParams
+}
+
+// getSession serves GET /api/v1/api-agents/{id}/sessions/{sessionId}.
+func (s *Server) getSession(ctx context.Context, in Request[getSessionParams, none]) (Reply[contract.Session], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
 	var session stoa.Session
 	var err error
-	if in.Params.WaitSeconds > 0 {
+	if q.WaitSeconds > 0 {
 		waiting, done := s.untilDrain(ctx)
 		defer done()
-		session, err = s.Sessions.Wait(waiting, accountID, in.ID, in.SessionID, time.Duration(in.Params.WaitSeconds)*time.Second)
+		session, err = s.Sessions.Wait(waiting, accountID, q.ID, q.SessionID, time.Duration(q.WaitSeconds)*time.Second)
 	} else {
-		session, err = s.Sessions.Get(ctx, accountID, in.ID, in.SessionID)
+		session, err = s.Sessions.Get(ctx, accountID, q.ID, q.SessionID)
 	}
-	if err != nil {
-		return nil, err
-	}
-	etag := revisionETag(session.Revision)
-	if hasTag(in.Params.IfNoneMatch, revisionTag(session.Revision)) {
-		return contract.GetSession304Response{Headers: contract.GetSession304ResponseHeaders{ETag: etag}}, nil
-	}
-	return contract.GetSession200JSONResponse{Headers: contract.GetSession200ResponseHeaders{ETag: etag}, Body: contractSession(session)}, nil
+	return unlessCurrent(q.IfNoneMatch, revisionTag(session.Revision), contractSession(session)), err
 }
 
-// UpdateSession serves PATCH /api/v1/api-agents/{id}/sessions/{sessionId}.
-func (s *Server) UpdateSession(ctx context.Context, in contract.UpdateSessionRequestObject) (contract.UpdateSessionResponseObject, error) {
-	session, err := s.Sessions.Edit(ctx, caller(ctx), in.ID, in.SessionID, func(session *stoa.Session) error {
+type updateSessionParams struct {
+	bySessionID
+	contract.UpdateSessionParams
+}
+
+// updateSession serves PATCH /api/v1/api-agents/{id}/sessions/{sessionId}.
+func (s *Server) updateSession(ctx context.Context, in Request[updateSessionParams, contract.UpdateSession]) (Reply[contract.Session], error) {
+	session, err := s.Sessions.Edit(ctx, in.Caller, in.Params.ID, in.Params.SessionID, func(session *stoa.Session) error {
 		if err := ifCurrent(in.Params.IfMatch, session.Revision); err != nil {
 			return err
 		}
 		patch(&session.Title, in.Body.Title, same)
 		return mergeMetadata(&session.Metadata, in.Body.Metadata)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return contract.UpdateSession200JSONResponse{
-		Headers: contract.UpdateSession200ResponseHeaders{ETag: revisionETag(session.Revision)}, Body: contractSession(session),
-	}, nil
+	return Reply[contract.Session]{ETag: revisionETag(session.Revision), Body: contractSession(session)}, err
 }
 
-// DeleteSession serves DELETE /api/v1/api-agents/{id}/sessions/{sessionId}.
-func (s *Server) DeleteSession(ctx context.Context, in contract.DeleteSessionRequestObject) (contract.DeleteSessionResponseObject, error) {
-	return contract.DeleteSession204Response{}, s.Sessions.Delete(ctx, caller(ctx), in.ID, in.SessionID)
+// deleteSession serves DELETE /api/v1/api-agents/{id}/sessions/{sessionId}.
+func (s *Server) deleteSession(ctx context.Context, in Request[bySessionID, none]) (Reply[none], error) {
+	return noContent(), s.Sessions.Delete(ctx, in.Caller, in.Params.ID, in.Params.SessionID)
 }
 
-// SendMessage serves POST …/sessions/{sessionId}/messages.
-func (s *Server) SendMessage(ctx context.Context, in contract.SendMessageRequestObject) (contract.SendMessageResponseObject, error) {
+// sendMessage serves POST …/sessions/{sessionId}/messages.
+func (s *Server) sendMessage(ctx context.Context, tx *store.Tx, in Request[bySessionID, contract.SendMessage]) (Reply[contract.Session], error) {
 	req := session.SendRequest{Message: in.Body.Message, Reject: orZero(in.Body.OnBusy) == "reject"}
-	return makeOnce(ctx, s, false, contract.SendMessageResponseObject.VisitSendMessageResponse, func(tx *store.Tx) (contract.SendMessageResponseObject, error) {
-		session, err := s.Sessions.Send(ctx, tx, caller(ctx), in.ID, in.SessionID, req)
-		return contract.SendMessage202JSONResponse{
-			Headers: contract.SendMessage202ResponseHeaders{RetryAfter: pollAfter}, Body: contractSession(session),
-		}, err
-	})
+	session, err := s.Sessions.Send(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, req)
+	return acceptedSession(session), err
 }
 
-// AnswerInput serves POST …/sessions/{sessionId}/input.
-func (s *Server) AnswerInput(ctx context.Context, in contract.AnswerInputRequestObject) (contract.AnswerInputResponseObject, error) {
-	req := session.AnswerRequest{
-		InputID: in.Body.InputID, Answer: orZero(in.Body.Answer), Choice: orZero(in.Body.Choice), Decision: orZero(in.Body.Decision),
-	}
-	return makeOnce(ctx, s, false, contract.AnswerInputResponseObject.VisitAnswerInputResponse, func(tx *store.Tx) (contract.AnswerInputResponseObject, error) {
-		session, err := s.Sessions.Answer(ctx, tx, caller(ctx), in.ID, in.SessionID, req)
-		return contract.AnswerInput202JSONResponse{
-			Headers: contract.AnswerInput202ResponseHeaders{RetryAfter: pollAfter}, Body: contractSession(session),
-		}, err
-	})
+// answerInput serves POST …/sessions/{sessionId}/input.
+func (s *Server) answerInput(ctx context.Context, tx *store.Tx, in Request[bySessionID, contract.AnswerInput]) (Reply[contract.Session], error) {
+	session, err := s.Sessions.Answer(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, answerRequest(in.Body))
+	return acceptedSession(session), err
 }
 
-// CancelSession serves POST …/sessions/{sessionId}/cancel.
-func (s *Server) CancelSession(ctx context.Context, in contract.CancelSessionRequestObject) (contract.CancelSessionResponseObject, error) {
-	session, err := s.Sessions.Cancel(ctx, caller(ctx), in.ID, in.SessionID)
-	if err != nil {
-		return nil, err
-	}
+func answerRequest(b contract.AnswerInput) session.AnswerRequest {
+	return session.AnswerRequest{InputID: b.InputID, Answer: orZero(b.Answer), Choice: orZero(b.Choice), Decision: orZero(b.Decision)}
+}
+
+// cancelSession serves POST …/sessions/{sessionId}/cancel.
+func (s *Server) cancelSession(ctx context.Context, in Request[bySessionID, none]) (Reply[contract.Session], error) {
+	session, err := s.Sessions.Cancel(ctx, in.Caller, in.Params.ID, in.Params.SessionID)
 	if session.Status.Stopped() {
-		return contract.CancelSession200JSONResponse(contractSession(session)), nil
+		return Reply[contract.Session]{Body: contractSession(session)}, err
 	}
-	return contract.CancelSession202JSONResponse{
-		Headers: contract.CancelSession202ResponseHeaders{RetryAfter: pollAfter}, Body: contractSession(session),
-	}, nil
+	return acceptedSession(session), err
 }
 
-// RetrySession serves POST …/sessions/{sessionId}/retry.
-func (s *Server) RetrySession(ctx context.Context, in contract.RetrySessionRequestObject) (contract.RetrySessionResponseObject, error) {
-	return makeOnce(ctx, s, false, contract.RetrySessionResponseObject.VisitRetrySessionResponse, func(tx *store.Tx) (contract.RetrySessionResponseObject, error) {
-		session, err := s.Sessions.Retry(ctx, tx, caller(ctx), in.ID, in.SessionID)
-		return contract.RetrySession202JSONResponse{
-			Headers: contract.RetrySession202ResponseHeaders{RetryAfter: pollAfter}, Body: contractSession(session),
-		}, err
-	})
+// retrySession serves POST …/sessions/{sessionId}/retry.
+func (s *Server) retrySession(ctx context.Context, tx *store.Tx, in Request[bySessionID, none]) (Reply[contract.Session], error) {
+	session, err := s.Sessions.Retry(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID)
+	return acceptedSession(session), err
 }
 
 func contractSession(s stoa.Session) contract.Session {

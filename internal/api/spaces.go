@@ -2,28 +2,26 @@ package api
 
 import (
 	"context"
+	"net/http"
 
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
 
-// CreateSpace serves POST /api/v1/spaces.
-func (s *Server) CreateSpace(ctx context.Context, in contract.CreateSpaceRequestObject) (contract.CreateSpaceResponseObject, error) {
+// createSpace serves POST /api/v1/spaces.
+func (s *Server) createSpace(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateSpace]) (Reply[contract.Space], error) {
 	space := stoa.Space{
-		AccountID: caller(ctx).Account.ID, Name: in.Body.Name, Description: orZero(in.Body.Description),
+		AccountID: in.Caller.Account.ID, Name: in.Body.Name, Description: orZero(in.Body.Description),
 		ExternalID: orZero(in.Body.ExternalID), Metadata: orZero(in.Body.Metadata),
 	}
 	if err := s.checkSpace(space); err != nil {
-		return nil, err
+		return Reply[contract.Space]{}, err
 	}
-	return makeOnce(ctx, s, false, contract.CreateSpaceResponseObject.VisitCreateSpaceResponse, func(tx *store.Tx) (contract.CreateSpaceResponseObject, error) {
-		made, err := tx.InsertSpace(ctx, space)
-		return contract.CreateSpace201JSONResponse{
-			Headers: contract.CreateSpace201ResponseHeaders{Location: prefix + "/spaces/" + made.ID, ETag: revisionETag(made.Revision)},
-			Body:    contractSpace(made),
-		}, err
-	})
+	made, err := tx.InsertSpace(ctx, space)
+	return Reply[contract.Space]{
+		Status: http.StatusCreated, Location: prefix + "/spaces/" + made.ID, ETag: revisionETag(made.Revision), Body: contractSpace(made),
+	}, err
 }
 
 func (s *Server) checkSpace(space stoa.Space) error {
@@ -36,51 +34,43 @@ func (s *Server) checkSpace(space stoa.Space) error {
 	return checkMetadata(space.Metadata)
 }
 
-// ListSpaces serves GET /api/v1/spaces.
-func (s *Server) ListSpaces(ctx context.Context, in contract.ListSpacesRequestObject) (contract.ListSpacesResponseObject, error) {
-	accountID, q := caller(ctx).Account.ID, in.Params
+// listSpaces serves GET /api/v1/spaces.
+func (s *Server) listSpaces(ctx context.Context, in Request[contract.ListSpacesParams, none]) (Reply[page[contract.Space]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
 	p, err := newPager(q.Limit, q.Cursor, q.Order, "spaces", accountID, q.ExternalID)
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.Space]]{}, err
 	}
-	if _, err := s.defaultSpace(ctx, accountID); err != nil {
-		return nil, err
+	if _, err := s.defaultSpace(ctx, in.Log, accountID); err != nil {
+		return Reply[page[contract.Space]]{}, err
 	}
-	out := contract.ListSpaces200JSONResponse{Data: []contract.Space{}, NextCursor: noCursor()}
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		list, more, err := tx.Spaces(ctx, accountID, q.ExternalID, p.page)
-		for _, space := range list {
-			out.Data = append(out.Data, contractSpace(space))
-			out.NextCursor = p.next(more, space.CreatedAt, space.ID)
-		}
-		out.HasMore = more
-		return err
-	})
-	return out, err
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.Space, bool, error) {
+		return tx.Spaces(ctx, accountID, q.ExternalID, p.page)
+	}, contractSpace, func(space stoa.Space) place { return place{space.CreatedAt, space.ID} })
 }
 
-// GetSpace serves GET /api/v1/spaces/{id}.
-func (s *Server) GetSpace(ctx context.Context, in contract.GetSpaceRequestObject) (contract.GetSpaceResponseObject, error) {
-	var space stoa.Space
-	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		space, err = tx.Space(ctx, caller(ctx).Account.ID, in.ID)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	etag := revisionETag(space.Revision)
-	if hasTag(in.Params.IfNoneMatch, revisionTag(space.Revision)) {
-		return contract.GetSpace304Response{Headers: contract.GetSpace304ResponseHeaders{ETag: etag}}, nil
-	}
-	return contract.GetSpace200JSONResponse{Headers: contract.GetSpace200ResponseHeaders{ETag: etag}, Body: contractSpace(space)}, nil
+type getSpaceParams struct {
+	byID
+	contract.GetSpaceParams
 }
 
-// UpdateSpace serves PATCH /api/v1/spaces/{id}.
-func (s *Server) UpdateSpace(ctx context.Context, in contract.UpdateSpaceRequestObject) (contract.UpdateSpaceResponseObject, error) {
-	var space stoa.Space
-	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		space, err = tx.EditSpace(ctx, caller(ctx).Account.ID, in.ID, func(space *stoa.Space) error {
+// getSpace serves GET /api/v1/spaces/{id}.
+func (s *Server) getSpace(ctx context.Context, in Request[getSpaceParams, none]) (Reply[contract.Space], error) {
+	space, err := read(ctx, s, func(tx *store.Tx) (stoa.Space, error) {
+		return tx.Space(ctx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(space.Revision), contractSpace(space)), err
+}
+
+type updateSpaceParams struct {
+	byID
+	contract.UpdateSpaceParams
+}
+
+// updateSpace serves PATCH /api/v1/spaces/{id}.
+func (s *Server) updateSpace(ctx context.Context, in Request[updateSpaceParams, contract.UpdateSpace]) (Reply[contract.Space], error) {
+	space, err := write(ctx, s, func(tx *store.Tx) (stoa.Space, error) {
+		return tx.EditSpace(ctx, in.Caller.Account.ID, in.Params.ID, func(space *stoa.Space) error {
 			if err := ifCurrent(in.Params.IfMatch, space.Revision); err != nil {
 				return err
 			}
@@ -94,24 +84,23 @@ func (s *Server) UpdateSpace(ctx context.Context, in contract.UpdateSpaceRequest
 			}
 			return s.checkSpace(*space)
 		})
-		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return contract.UpdateSpace200JSONResponse{
-		Headers: contract.UpdateSpace200ResponseHeaders{ETag: revisionETag(space.Revision)}, Body: contractSpace(space),
-	}, nil
+	return Reply[contract.Space]{ETag: revisionETag(space.Revision), Body: contractSpace(space)}, err
 }
 
 func same[T any](v T) T { return v }
 
-// DeleteSpace serves DELETE /api/v1/spaces/{id}.
-func (s *Server) DeleteSpace(ctx context.Context, in contract.DeleteSpaceRequestObject) (contract.DeleteSpaceResponseObject, error) {
-	accountID := caller(ctx).Account.ID
+type deleteSpaceParams struct {
+	byID
+	contract.DeleteSpaceParams
+}
+
+// deleteSpace serves DELETE /api/v1/spaces/{id}.
+func (s *Server) deleteSpace(ctx context.Context, in Request[deleteSpaceParams, none]) (Reply[none], error) {
+	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		if in.Params.IfMatch != "" {
-			space, err := tx.Space(ctx, accountID, in.ID)
+			space, err := tx.Space(ctx, accountID, id)
 			if stoa.CodeOf(err) == stoa.CodeSpaceNotFound {
 				return nil
 			}
@@ -122,27 +111,29 @@ func (s *Server) DeleteSpace(ctx context.Context, in contract.DeleteSpaceRequest
 				return err
 			}
 		}
-		return s.Sessions.DeleteSpace(ctx, tx, accountID, in.ID, in.Params.Force)
+		return s.Sessions.DeleteSpace(ctx, tx, accountID, id, in.Params.Force)
 	})
-	return contract.DeleteSpace204Response{}, err
+	return noContent(), err
 }
 
-// ListSpaceAgents serves GET /api/v1/spaces/{id}/agents.
-func (s *Server) ListSpaceAgents(ctx context.Context, in contract.ListSpaceAgentsRequestObject) (contract.ListSpaceAgentsResponseObject, error) {
-	accountID, q := caller(ctx).Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, in.ID, q.ExternalID)
+type listSpaceAgentsParams struct {
+	byID
+	contract.ListSpaceAgentsParams
+}
+
+// listSpaceAgents serves GET /api/v1/spaces/{id}/agents.
+func (s *Server) listSpaceAgents(ctx context.Context, in Request[listSpaceAgentsParams, none]) (Reply[page[contract.Agent]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "space agents", accountID, q.ID, q.ExternalID)
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.Agent]]{}, err
 	}
-	var list contract.AgentList
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Space(ctx, accountID, in.ID); err != nil {
-			return err
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.Agent, bool, error) {
+		if _, err := tx.Space(ctx, accountID, q.ID); err != nil {
+			return nil, false, err
 		}
-		list, err = agentList(ctx, tx, accountID, store.AgentFilter{SpaceID: in.ID, ExternalID: q.ExternalID}, p)
-		return err
-	})
-	return contract.ListSpaceAgents200JSONResponse(list), err
+		return tx.Agents(ctx, accountID, store.AgentFilter{SpaceID: q.ID, ExternalID: q.ExternalID}, p.page)
+	}, contractAgent, placeOfAgent)
 }
 
 func contractSpace(s stoa.Space) contract.Space {

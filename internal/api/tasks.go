@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -21,15 +22,16 @@ const (
 	upcomingRuns      = 5
 )
 
-// CreateScheduledTask serves POST /api/v1/api-agents/{id}/scheduled-tasks.
-func (s *Server) CreateScheduledTask(ctx context.Context, in contract.CreateScheduledTaskRequestObject) (contract.CreateScheduledTaskResponseObject, error) {
+// createScheduledTask serves POST /api/v1/api-agents/{id}/scheduled-tasks.
+func (s *Server) createScheduledTask(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateScheduledTask]) (Reply[contract.ScheduledTask], error) {
+	var reply Reply[contract.ScheduledTask]
 	b := in.Body
 	when, err := schedule(b.Schedule)
 	if err != nil {
-		return nil, err
+		return reply, err
 	}
 	task := stoa.ScheduledTask{
-		AgentID: in.ID, Name: b.Name, Message: b.Message, Schedule: when, Mode: stoa.SessionMode(orZero(b.Mode)),
+		AgentID: in.Params.ID, Name: b.Name, Message: b.Message, Schedule: when, Mode: stoa.SessionMode(orZero(b.Mode)),
 		StartAt: instant(b.StartAt), EndAt: instant(b.EndAt), MaxRuns: orZero(b.MaxRuns), Enabled: valueOr(b.Enabled, true),
 		SessionPolicy: valueOr(b.SessionPolicy, stoa.SessionNew), MissedPolicy: valueOr(b.MissedRunPolicy, stoa.MissedRunLatest),
 		CatchUpWindow: time.Duration(valueOr(b.CatchUpWindowSeconds, defaultCatchUp)) * time.Second,
@@ -37,15 +39,17 @@ func (s *Server) CreateScheduledTask(ctx context.Context, in contract.CreateSche
 		MaxCredits: stoa.Credits(orZero(b.MaxCreditsMicroPerRun)),
 	}
 	if err := s.checkTask(task); err != nil {
-		return nil, err
+		return reply, err
 	}
-	return makeOnce(ctx, s, false, contract.CreateScheduledTaskResponseObject.VisitCreateScheduledTaskResponse, func(tx *store.Tx) (contract.CreateScheduledTaskResponseObject, error) {
-		made, err := s.Scheduler.Create(ctx, tx, caller(ctx), task)
-		return contract.CreateScheduledTask201JSONResponse{
-			Headers: contract.CreateScheduledTask201ResponseHeaders{Location: taskPath(in.ID, made.ID), ETag: taskETag(made)},
-			Body:    s.contractTask(made),
-		}, err
-	})
+	made, err := s.Scheduler.Create(ctx, tx, in.Caller, task)
+	reply = s.taskReply(made)
+	reply.Status, reply.Location = http.StatusCreated, taskPath(in.Params.ID, made.ID)
+	return reply, err
+}
+
+// taskReply answers with a task in its present state.
+func (s *Server) taskReply(t stoa.ScheduledTask) Reply[contract.ScheduledTask] {
+	return Reply[contract.ScheduledTask]{ETag: taskETag(t), Body: s.contractTask(t)}
 }
 
 func taskPath(agentID, id string) string { return agentPath(agentID) + "/scheduled-tasks/" + id }
@@ -90,100 +94,87 @@ func schedule(b contract.Schedule) (stoa.Schedule, error) {
 // given reports whether an optional member has a value.
 func given[T any](n nullable.Nullable[T]) bool { return n.IsSpecified() && !n.IsNull() }
 
-// PreviewSchedule serves POST …/scheduled-tasks/preview.
-func (s *Server) PreviewSchedule(ctx context.Context, in contract.PreviewScheduleRequestObject) (contract.PreviewScheduleResponseObject, error) {
+// previewSchedule serves POST …/scheduled-tasks/preview.
+func (s *Server) previewSchedule(ctx context.Context, in Request[byID, contract.PreviewSchedule]) (Reply[contract.SchedulePreview], error) {
 	b := in.Body
-	err := s.Store.Read(ctx, func(tx *store.Tx) error {
-		_, err := tx.Agent(ctx, caller(ctx).Account.ID, in.ID)
-		return err
-	})
-	if err != nil {
-		return nil, err
+	if _, err := read(ctx, s, func(tx *store.Tx) (stoa.Agent, error) { return tx.Agent(ctx, in.Caller.Account.ID, in.Params.ID) }); err != nil {
+		return Reply[contract.SchedulePreview]{}, err
 	}
 	when, err := schedule(b.Schedule)
 	if err != nil {
-		return nil, err
+		return Reply[contract.SchedulePreview]{}, err
 	}
 	list, err := s.Scheduler.Preview(stoa.ScheduledTask{
 		Schedule: when, StartAt: instant(b.StartAt), EndAt: instant(b.EndAt), MaxRuns: orZero(b.MaxRuns),
 	}, valueOr(b.Count, defaultPreview))
-	out := contract.PreviewSchedule200JSONResponse{Runs: []contract.PreviewedRun{}}
+	out := contract.SchedulePreview{Runs: []contract.PreviewedRun{}}
 	for _, r := range list {
 		out.Runs = append(out.Runs, contract.PreviewedRun{At: contract.Time(r.At), LocalTime: r.Local.Format(time.RFC3339), Adjustment: unlessZero(r.Shift)})
 	}
-	return out, err
+	return Reply[contract.SchedulePreview]{Body: out}, err
 }
 
-// ListScheduledTasks serves GET /api/v1/api-agents/{id}/scheduled-tasks.
-func (s *Server) ListScheduledTasks(ctx context.Context, in contract.ListScheduledTasksRequestObject) (contract.ListScheduledTasksResponseObject, error) {
-	accountID, q := caller(ctx).Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, in.ID)
+type listScheduledTasksParams struct {
+	byID
+	contract.ListScheduledTasksParams
+}
+
+// listScheduledTasks serves GET /api/v1/api-agents/{id}/scheduled-tasks.
+func (s *Server) listScheduledTasks(ctx context.Context, in Request[listScheduledTasksParams, none]) (Reply[page[contract.ScheduledTask]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "scheduled tasks", accountID, q.ID)
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.ScheduledTask]]{}, err
 	}
-	var list contract.ScheduledTaskList
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Agent(ctx, accountID, in.ID); err != nil {
-			return err
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.ScheduledTask, bool, error) {
+		if _, err := tx.Agent(ctx, accountID, q.ID); err != nil {
+			return nil, false, err
 		}
-		list, err = s.taskList(ctx, tx, accountID, store.TaskFilter{AgentID: in.ID}, p)
-		return err
-	})
-	return contract.ListScheduledTasks200JSONResponse(list), err
+		return tx.Tasks(ctx, accountID, store.TaskFilter{AgentID: q.ID}, p.page)
+	}, s.contractTask, placeOfTask)
 }
 
-// ListSpaceScheduledTasks serves GET /api/v1/spaces/{id}/scheduled-tasks.
-func (s *Server) ListSpaceScheduledTasks(ctx context.Context, in contract.ListSpaceScheduledTasksRequestObject) (contract.ListSpaceScheduledTasksResponseObject, error) {
-	accountID, q := caller(ctx).Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, in.ID)
+func placeOfTask(t stoa.ScheduledTask) place { return place{t.CreatedAt, t.ID} }
+
+type listSpaceScheduledTasksParams struct {
+	byID
+	contract.ListSpaceScheduledTasksParams
+}
+
+// listSpaceScheduledTasks serves GET /api/v1/spaces/{id}/scheduled-tasks.
+func (s *Server) listSpaceScheduledTasks(ctx context.Context, in Request[listSpaceScheduledTasksParams, none]) (Reply[page[contract.ScheduledTask]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "space scheduled tasks", accountID, q.ID)
 	if err != nil {
-		return nil, err
+		return Reply[page[contract.ScheduledTask]]{}, err
 	}
-	var list contract.ScheduledTaskList
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Space(ctx, accountID, in.ID); err != nil {
-			return err
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.ScheduledTask, bool, error) {
+		if _, err := tx.Space(ctx, accountID, q.ID); err != nil {
+			return nil, false, err
 		}
-		list, err = s.taskList(ctx, tx, accountID, store.TaskFilter{SpaceID: in.ID}, p)
-		return err
-	})
-	return contract.ListSpaceScheduledTasks200JSONResponse(list), err
+		return tx.Tasks(ctx, accountID, store.TaskFilter{SpaceID: q.ID}, p.page)
+	}, s.contractTask, placeOfTask)
 }
 
-func (s *Server) taskList(ctx context.Context, tx *store.Tx, accountID string, f store.TaskFilter, p pager) (contract.ScheduledTaskList, error) {
-	out := contract.ScheduledTaskList{Data: []contract.ScheduledTask{}, NextCursor: noCursor()}
-	list, more, err := tx.Tasks(ctx, accountID, f, p.page)
-	for _, t := range list {
-		out.Data = append(out.Data, s.contractTask(t))
-		out.NextCursor = p.next(more, t.CreatedAt, t.ID)
-	}
-	out.HasMore = more
-	return out, err
-}
-
-// task is a task of an agent that is there.
-func task(ctx context.Context, tx *store.Tx, agentID, id string) (stoa.ScheduledTask, error) {
-	accountID := caller(ctx).Account.ID
+// task is a task of an agent that exists.
+func task(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (stoa.ScheduledTask, error) {
 	if _, err := tx.Agent(ctx, accountID, agentID); err != nil {
 		return stoa.ScheduledTask{}, err
 	}
 	return tx.Task(ctx, accountID, agentID, id)
 }
 
-// GetScheduledTask serves GET …/scheduled-tasks/{taskId}.
-func (s *Server) GetScheduledTask(ctx context.Context, in contract.GetScheduledTaskRequestObject) (contract.GetScheduledTaskResponseObject, error) {
-	var t stoa.ScheduledTask
-	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		t, err = task(ctx, tx, in.ID, in.TaskID)
-		return err
+type getScheduledTaskParams struct {
+	byTaskID
+	contract.GetScheduledTaskParams
+}
+
+// getScheduledTask serves GET …/scheduled-tasks/{taskId}.
+func (s *Server) getScheduledTask(ctx context.Context, in Request[getScheduledTaskParams, none]) (Reply[contract.ScheduledTask], error) {
+	t, err := read(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
-	if err != nil {
-		return nil, err
-	}
-	if hasTag(in.Params.IfNoneMatch, taskTag(t)) {
-		return contract.GetScheduledTask304Response{Headers: contract.GetScheduledTask304ResponseHeaders{ETag: taskETag(t)}}, nil
-	}
-	return contract.GetScheduledTask200JSONResponse{Headers: contract.GetScheduledTask200ResponseHeaders{ETag: taskETag(t)}, Body: s.contractTask(t)}, nil
+	return unlessCurrent(in.Params.IfNoneMatch, taskTag(t), s.contractTask(t)), err
 }
 
 // taskTag names a state of a task, of which its last run is a part.
@@ -206,19 +197,19 @@ func ifCurrentTask(header string, t stoa.ScheduledTask) error {
 	return stoa.Errorf(stoa.CodePrecondition, "It was changed since: its ETag is %s now. Read it again before you change it.", taskETag(t)).At("If-Match")
 }
 
-// UpdateScheduledTask serves PATCH …/scheduled-tasks/{taskId}.
-func (s *Server) UpdateScheduledTask(ctx context.Context, in contract.UpdateScheduledTaskRequestObject) (contract.UpdateScheduledTaskResponseObject, error) {
-	var t stoa.ScheduledTask
-	err := s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		t, err = s.Scheduler.Edit(ctx, tx, caller(ctx).Account.ID, in.ID, in.TaskID,
+type updateScheduledTaskParams struct {
+	byTaskID
+	contract.UpdateScheduledTaskParams
+}
+
+// updateScheduledTask serves PATCH …/scheduled-tasks/{taskId}.
+func (s *Server) updateScheduledTask(ctx context.Context, in Request[updateScheduledTaskParams, contract.UpdateScheduledTask]) (Reply[contract.ScheduledTask], error) {
+	t, err := write(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+		return s.Scheduler.Edit(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID,
 			func(t stoa.ScheduledTask) error { return ifCurrentTask(in.Params.IfMatch, t) },
-			func(t *stoa.ScheduledTask) error { return s.patchTask(t, in.Body) })
-		return err
+			func(t *stoa.ScheduledTask) error { return s.patchTask(t, &in.Body) })
 	})
-	if err != nil {
-		return nil, err
-	}
-	return contract.UpdateScheduledTask200JSONResponse{Headers: contract.UpdateScheduledTask200ResponseHeaders{ETag: taskETag(t)}, Body: s.contractTask(t)}, nil
+	return s.taskReply(t), err
 }
 
 func (s *Server) patchTask(t *stoa.ScheduledTask, b *contract.UpdateScheduledTask) error {
@@ -255,97 +246,88 @@ func set[T, U any](into *U, n nullable.Nullable[T], value U) {
 	}
 }
 
-// DeleteScheduledTask serves DELETE …/scheduled-tasks/{taskId}.
-func (s *Server) DeleteScheduledTask(ctx context.Context, in contract.DeleteScheduledTaskRequestObject) (contract.DeleteScheduledTaskResponseObject, error) {
-	accountID := caller(ctx).Account.ID
+type deleteScheduledTaskParams struct {
+	byTaskID
+	contract.DeleteScheduledTaskParams
+}
+
+// deleteScheduledTask serves DELETE …/scheduled-tasks/{taskId}.
+func (s *Server) deleteScheduledTask(ctx context.Context, in Request[deleteScheduledTaskParams, none]) (Reply[none], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		if in.Params.IfMatch != "" {
-			t, err := tx.LockTask(ctx, accountID, in.ID, in.TaskID)
+		if q.IfMatch != "" {
+			t, err := tx.LockTask(ctx, accountID, q.ID, q.TaskID)
 			if stoa.CodeOf(err) == stoa.CodeTaskNotFound {
 				return nil
 			}
 			if err == nil {
-				err = ifCurrentTask(in.Params.IfMatch, t)
+				err = ifCurrentTask(q.IfMatch, t)
 			}
 			if err != nil {
 				return err
 			}
 		}
-		return s.Scheduler.Delete(ctx, tx, accountID, in.ID, in.TaskID)
+		return s.Scheduler.Delete(ctx, tx, accountID, q.ID, q.TaskID)
 	})
-	return contract.DeleteScheduledTask204Response{}, err
+	return noContent(), err
 }
 
-// moveTask lets a verb of the scheduler change the caller's task.
-func (s *Server) moveTask(ctx context.Context, agentID, id string, verb func(context.Context, *store.Tx, string, string, string) (stoa.ScheduledTask, error)) (t stoa.ScheduledTask, err error) {
-	err = s.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		t, err = verb(ctx, tx, caller(ctx).Account.ID, agentID, id)
-		return err
+// pauseScheduledTask serves POST …/scheduled-tasks/{taskId}/pause.
+func (s *Server) pauseScheduledTask(ctx context.Context, in Request[byTaskID, none]) (Reply[contract.ScheduledTask], error) {
+	t, err := write(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+		return s.Scheduler.Pause(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
-	return t, err
+	return s.taskReply(t), err
 }
 
-// PauseScheduledTask serves POST …/scheduled-tasks/{taskId}/pause.
-func (s *Server) PauseScheduledTask(ctx context.Context, in contract.PauseScheduledTaskRequestObject) (contract.PauseScheduledTaskResponseObject, error) {
-	t, err := s.moveTask(ctx, in.ID, in.TaskID, s.Scheduler.Pause)
-	if err != nil {
-		return nil, err
-	}
-	return contract.PauseScheduledTask200JSONResponse{Headers: contract.PauseScheduledTask200ResponseHeaders{ETag: taskETag(t)}, Body: s.contractTask(t)}, nil
+// resumeScheduledTask serves POST …/scheduled-tasks/{taskId}/resume.
+func (s *Server) resumeScheduledTask(ctx context.Context, in Request[byTaskID, none]) (Reply[contract.ScheduledTask], error) {
+	t, err := write(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+		return s.Scheduler.Resume(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
+	})
+	return s.taskReply(t), err
 }
 
-// ResumeScheduledTask serves POST …/scheduled-tasks/{taskId}/resume.
-func (s *Server) ResumeScheduledTask(ctx context.Context, in contract.ResumeScheduledTaskRequestObject) (contract.ResumeScheduledTaskResponseObject, error) {
-	t, err := s.moveTask(ctx, in.ID, in.TaskID, s.Scheduler.Resume)
-	if err != nil {
-		return nil, err
-	}
-	return contract.ResumeScheduledTask200JSONResponse{Headers: contract.ResumeScheduledTask200ResponseHeaders{ETag: taskETag(t)}, Body: s.contractTask(t)}, nil
-}
-
-// RunScheduledTask serves POST …/scheduled-tasks/{taskId}/run.
-func (s *Server) RunScheduledTask(ctx context.Context, in contract.RunScheduledTaskRequestObject) (contract.RunScheduledTaskResponseObject, error) {
-	var t stoa.ScheduledTask
-	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		t, err = task(ctx, tx, in.ID, in.TaskID)
-		return err
+// beforeRun looks at the credits for a run, which cannot be done in a
+// transaction. What is wrong with them is told inside of it, where it is known
+// whether the request was answered before.
+func (s *Server) beforeRun(ctx context.Context, in Request[byTaskID, none]) (credits, err error) {
+	t, err := read(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
+		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
 	if err != nil {
 		return nil, err
 	}
-	// Credits are looked at outside of the transaction. What is wrong is told
-	// inside, where it is known whether the request was answered before.
-	broke := s.Worker.CheckCredits(ctx, caller(ctx), s.Scheduler.RequestOf(t))
-	return makeOnce(ctx, s, false, contract.RunScheduledTaskResponseObject.VisitRunScheduledTaskResponse, func(tx *store.Tx) (contract.RunScheduledTaskResponseObject, error) {
-		if broke != nil {
-			return nil, broke
+	return s.Worker.CheckCredits(ctx, in.Caller, s.Scheduler.RequestOf(t)), nil
+}
+
+// runScheduledTask serves POST …/scheduled-tasks/{taskId}/run.
+func (s *Server) runScheduledTask(ctx context.Context, tx *store.Tx, in Request[byTaskID, none], credits error) (Reply[contract.TaskRun], error) {
+	if credits != nil {
+		return Reply[contract.TaskRun]{}, credits
+	}
+	run, err := s.Scheduler.RunNow(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
+	return Reply[contract.TaskRun]{
+		Status: http.StatusAccepted, Location: agentPath(in.Params.ID) + "/sessions/" + run.SessionID, Body: contractRun(run),
+	}, err
+}
+
+type listTaskRunsParams struct {
+	byTaskID
+	contract.ListTaskRunsParams
+}
+
+// listTaskRuns serves GET …/scheduled-tasks/{taskId}/runs.
+func (s *Server) listTaskRuns(ctx context.Context, in Request[listTaskRunsParams, none]) (Reply[page[contract.TaskRun]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "task runs", accountID, q.ID, q.TaskID)
+	if err != nil {
+		return Reply[page[contract.TaskRun]]{}, err
+	}
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.TaskRun, bool, error) {
+		if _, err := task(ctx, tx, accountID, q.ID, q.TaskID); err != nil {
+			return nil, false, err
 		}
-		run, err := s.Scheduler.RunNow(ctx, tx, caller(ctx).Account.ID, in.ID, in.TaskID)
-		return contract.RunScheduledTask202JSONResponse{
-			Headers: contract.RunScheduledTask202ResponseHeaders{Location: agentPath(in.ID) + "/sessions/" + run.SessionID}, Body: contractRun(run),
-		}, err
-	})
-}
-
-// ListTaskRuns serves GET …/scheduled-tasks/{taskId}/runs.
-func (s *Server) ListTaskRuns(ctx context.Context, in contract.ListTaskRunsRequestObject) (contract.ListTaskRunsResponseObject, error) {
-	accountID, q := caller(ctx).Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "task runs", accountID, in.ID, in.TaskID)
-	if err != nil {
-		return nil, err
-	}
-	out := contract.ListTaskRuns200JSONResponse{Data: []contract.TaskRun{}, NextCursor: noCursor()}
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		if _, err := task(ctx, tx, in.ID, in.TaskID); err != nil {
-			return err
-		}
-		list, more, err := tx.TaskRuns(ctx, accountID, in.TaskID, p.page)
-		for _, r := range list {
-			out.Data = append(out.Data, contractRun(r))
-			out.NextCursor = p.next(more, r.ScheduledFor, r.ID)
-		}
-		out.HasMore = more
-		return err
-	})
-	return out, err
+		return tx.TaskRuns(ctx, accountID, q.TaskID, p.page)
+	}, contractRun, func(r stoa.TaskRun) place { return place{r.ScheduledFor, r.ID} })
 }

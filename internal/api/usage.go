@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -20,9 +21,9 @@ const (
 	csvType        = "csv"
 )
 
-// GetUsage serves GET /api/v1/usage.
-func (s *Server) GetUsage(ctx context.Context, in contract.GetUsageRequestObject) (contract.GetUsageResponseObject, error) {
-	q := in.Params
+// getUsage serves GET /api/v1/usage, as JSON or as CSV.
+func (s *Server) getUsage(w http.ResponseWriter, in Request[contract.GetUsageParams, none]) error {
+	ctx, q := in.HTTP.Context(), in.Params
 	by := q.GroupBy
 	if len(by) == 0 {
 		by = []string{"day"}
@@ -36,21 +37,22 @@ func (s *Server) GetUsage(ctx context.Context, in contract.GetUsageRequestObject
 		from = to.Add(-usageSpan).UTC().Truncate(24 * time.Hour)
 	}
 	if from.After(to) {
-		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The time \"from\" is after \"to\".").At("from")
+		return stoa.Errorf(stoa.CodeInvalidValue, "The time \"from\" is after \"to\".").At("from")
 	}
-	var sums []store.UsageRow
-	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		sums, err = tx.Usage(ctx, caller(ctx).Account.ID, from, to, by)
-		return err
+	sums, err := read(ctx, s, func(tx *store.Tx) ([]store.UsageRow, error) {
+		return tx.Usage(ctx, in.Caller.Account.ID, from, to, by)
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if q.Format == csvType {
 		body := usageCSV(by, sums)
-		return contract.GetUsage200TextCsvResponse{Body: bytes.NewReader(body), ContentLength: int64(len(body))}, nil
+		w.Header().Set("Content-Type", "text/csv")
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = w.Write(body) // a caller who left needs no answer
+		return nil
 	}
-	out := contract.GetUsage200JSONResponse{From: contract.Time(from), To: contract.Time(to), GroupBy: by, Data: []contract.UsageRow{}}
+	out := contract.UsageReport{From: contract.Time(from), To: contract.Time(to), GroupBy: by, Data: []contract.UsageRow{}}
 	for _, u := range sums {
 		row := contract.UsageRow{
 			Calls: u.Calls, InputTokens: u.Usage.InputTokens, CachedInputTokens: u.Usage.CachedTokens, OutputTokens: u.Usage.OutputTokens,
@@ -67,7 +69,7 @@ func (s *Server) GetUsage(ctx context.Context, in contract.GetUsageRequestObject
 		out.Totals.TotalTokens += row.TotalTokens
 		out.Totals.CreditsMicro += row.CreditsMicro
 	}
-	return out, nil
+	return writeJSON(w, http.StatusOK, out)
 }
 
 func setGroup(row *contract.UsageRow, word, value string) {
@@ -125,14 +127,14 @@ func plainCell(s string) string {
 	return s
 }
 
-// ReconcileUsage serves GET /api/v1/usage/reconcile.
-func (s *Server) ReconcileUsage(ctx context.Context, _ contract.ReconcileUsageRequestObject) (contract.ReconcileUsageResponseObject, error) {
-	accountID := caller(ctx).Account.ID
+// reconcileUsage serves GET /api/v1/usage/reconcile.
+func (s *Server) reconcileUsage(ctx context.Context, in Request[none, none]) (Reply[contract.Reconciliation], error) {
+	accountID := in.Caller.Account.ID
 	balance, err := s.Ledger.Balance(ctx, accountID)
 	if err != nil {
-		return nil, err
+		return Reply[contract.Reconciliation]{}, err
 	}
-	out := contract.ReconcileUsage200JSONResponse{HeldMicro: int64(balance.Held)}
+	out := contract.Reconciliation{HeldMicro: int64(balance.Held)}
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
 		// One moment for everything that is in the store; only what is held is
 		// known to memory alone, and it is part of what is not spent.
@@ -168,7 +170,7 @@ func (s *Server) ReconcileUsage(ctx context.Context, _ contract.ReconcileUsageRe
 		out.CheckedAt = contract.Time(tx.Now)
 		return nil
 	})
-	return out, err
+	return Reply[contract.Reconciliation]{Body: out}, err
 }
 
 func difference(what, id string, want, have stoa.Credits) contract.Difference {

@@ -1,5 +1,5 @@
 // Package contract holds what the service promises over HTTP: the OpenAPI
-// document (openapi.yaml, the truth), the Go types and server that oapi-codegen
+// document (openapi.yaml, the truth), the Go types that oapi-codegen
 // makes of it, the objects of POST /api/v1/responses, which are
 // written by hand, and the one table of error codes.
 //
@@ -28,7 +28,6 @@ import (
 
 //go:generate go tool oapi-codegen -config models.cfg.yaml openapi.yaml
 //go:generate go generate ../web
-//go:generate go tool oapi-codegen -config server.cfg.yaml openapi.yaml
 
 //go:embed openapi.yaml
 var source []byte

@@ -5,10 +5,8 @@ package contract
 
 import (
 	"encoding/json"
-	"errors"
 
 	"github.com/oapi-codegen/nullable"
-	"github.com/oapi-codegen/runtime"
 )
 
 // Account defines model for Account.
@@ -505,9 +503,7 @@ type DriveMove struct {
 }
 
 // DriveOperation defines model for DriveOperation.
-type DriveOperation struct {
-	union json.RawMessage
-}
+type DriveOperation = json.RawMessage
 
 // DriveOutcome defines model for DriveOutcome.
 type DriveOutcome struct {
@@ -3143,140 +3139,3 @@ type CreateSpaceJSONRequestBody = CreateSpace
 
 // UpdateSpaceJSONRequestBody defines body for UpdateSpace for application/json ContentType.
 type UpdateSpaceJSONRequestBody = UpdateSpace
-
-// AsDrivePut returns the union data inside the DriveOperation as a DrivePut
-func (t DriveOperation) AsDrivePut() (DrivePut, error) {
-	var body DrivePut
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// FromDrivePut overwrites any union data inside the DriveOperation as the provided DrivePut
-func (t *DriveOperation) FromDrivePut(v DrivePut) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"op":"put"}`))
-	t.union = b
-	return err
-}
-
-// MergeDrivePut performs a merge with any union data inside the DriveOperation, using the provided DrivePut
-func (t *DriveOperation) MergeDrivePut(v DrivePut) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"op":"put"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
-// AsDriveDelete returns the union data inside the DriveOperation as a DriveDelete
-func (t DriveOperation) AsDriveDelete() (DriveDelete, error) {
-	var body DriveDelete
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// FromDriveDelete overwrites any union data inside the DriveOperation as the provided DriveDelete
-func (t *DriveOperation) FromDriveDelete(v DriveDelete) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"op":"delete"}`))
-	t.union = b
-	return err
-}
-
-// MergeDriveDelete performs a merge with any union data inside the DriveOperation, using the provided DriveDelete
-func (t *DriveOperation) MergeDriveDelete(v DriveDelete) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"op":"delete"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
-// AsDriveMove returns the union data inside the DriveOperation as a DriveMove
-func (t DriveOperation) AsDriveMove() (DriveMove, error) {
-	var body DriveMove
-	err := json.Unmarshal(t.union, &body)
-	return body, err
-}
-
-// FromDriveMove overwrites any union data inside the DriveOperation as the provided DriveMove
-func (t *DriveOperation) FromDriveMove(v DriveMove) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"op":"move"}`))
-	t.union = b
-	return err
-}
-
-// MergeDriveMove performs a merge with any union data inside the DriveOperation, using the provided DriveMove
-func (t *DriveOperation) MergeDriveMove(v DriveMove) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b, err = runtime.JSONMerge(b, []byte(`{"op":"move"}`))
-	if err != nil {
-		return err
-	}
-
-	merged, err := runtime.JSONMerge(t.union, b)
-	t.union = merged
-	return err
-}
-
-func (t DriveOperation) Discriminator() (string, error) {
-	var discriminator struct {
-		Discriminator string `json:"op"`
-	}
-	err := json.Unmarshal(t.union, &discriminator)
-	return discriminator.Discriminator, err
-}
-
-func (t DriveOperation) ValueByDiscriminator() (interface{}, error) {
-	discriminator, err := t.Discriminator()
-	if err != nil {
-		return nil, err
-	}
-	switch discriminator {
-	case "delete":
-		return t.AsDriveDelete()
-	case "move":
-		return t.AsDriveMove()
-	case "put":
-		return t.AsDrivePut()
-	default:
-		return nil, errors.New("unknown discriminator value: " + discriminator)
-	}
-}
-
-func (t DriveOperation) MarshalJSON() ([]byte, error) {
-	b, err := t.union.MarshalJSON()
-	return b, err
-}
-
-func (t *DriveOperation) UnmarshalJSON(b []byte) error {
-	err := t.union.UnmarshalJSON(b)
-	return err
-}

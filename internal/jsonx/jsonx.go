@@ -15,6 +15,7 @@ package jsonx
 import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // A Value is one raw JSON value. As a field of a struct it keeps the bytes.
@@ -42,4 +43,11 @@ func Valid(data []byte) bool { return jsontext.Value(data).IsValid() }
 // so that equal values have equal bytes. Invalid UTF-8 becomes U+FFFD.
 func Marshal(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// MarshalModel is [Marshal] for the generated models of the contract, whose tags
+// are meant for encoding/json: omitempty leaves out an optional member without a
+// value, and not one whose value is null.
+func MarshalModel(v any) ([]byte, error) {
+	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsonv1.OmitEmptyWithLegacySemantics(true))
 }

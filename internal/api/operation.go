@@ -5,129 +5,133 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
-	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
 
-// A checker holds requests of one operation against the contract.
-type checker struct {
-	route  *routers.Route
-	params []*openapi3.Parameter // of the query and the header
-	schema *openapi3.Schema      // of the body; nil: there is none
-	must   bool                  // the body is required
+// An operation is what the contract says of the requests of one route.
+type operation struct {
+	pattern string
+	params  []*openapi3.Parameter
+	body    *openapi3.Schema // of a JSON body; nil: there is none, or the handler reads it
+	must    bool             // the body is required
 }
 
-// newChecker finds the operation of a pattern.
-func newChecker(doc *openapi3.T, pattern string) *checker {
+// newOperation finds the operation of a pattern. It panics where the contract
+// has none.
+func newOperation(doc *openapi3.T, pattern string) *operation {
 	method, path, _ := strings.Cut(pattern, " ")
 	item := doc.Paths.Value(path)
 	if item == nil || item.GetOperation(method) == nil {
 		panic(fmt.Sprintf("api: %s is not in the contract", pattern))
 	}
-	op := item.GetOperation(method)
-	c := &checker{route: &routers.Route{Spec: doc, Path: path, PathItem: item, Method: method, Operation: op}}
-	for _, p := range slices.Concat(item.Parameters, op.Parameters) {
-		if p.Value.In != openapi3.ParameterInPath { // an id of the wrong form is one that does not exist
-			c.params = append(c.params, p.Value)
+	of := item.GetOperation(method)
+	op := &operation{pattern: pattern}
+	for _, p := range slices.Concat(item.Parameters, of.Parameters) {
+		op.params = append(op.params, p.Value)
+	}
+	if of.RequestBody != nil {
+		if media := of.RequestBody.Value.Content["application/json"]; media != nil {
+			op.body = media.Schema.Value
+			op.must = of.RequestBody.Value.Required
 		}
 	}
-	if op.RequestBody != nil {
-		c.schema = op.RequestBody.Value.Content["application/json"].Schema.Value
-		c.must = op.RequestBody.Value.Required
-	}
-	return c
+	return op
 }
 
-func (c *checker) takesBody() bool { return c.schema != nil }
-
-// parameters checks the query and the headers.
-func (c *checker) parameters(r *http.Request) error {
-	if len(c.params) == 0 {
-		return nil
-	}
-	in := &openapi3filter.RequestValidationInput{Request: r, Route: c.route, Options: &openapi3filter.Options{SkipSettingDefaults: true}}
-	for _, p := range c.params {
-		if p.In == openapi3.ParameterInQuery {
-			values := r.URL.Query()[p.Name]
-			if len(values) > 1 {
-				return stoa.Errorf(stoa.CodeInvalidValue, "The parameter %q is there twice. Send it once.", p.Name).At(p.Name)
-			}
-			if len(values) == 1 && !isText(values[0]) {
-				return stoa.Errorf(stoa.CodeInvalidValue, "The parameter %q is no text: it has a NUL character, or is not UTF-8.", p.Name).At(p.Name)
-			}
+// newReader returns what reads the input of an operation: the parameters first,
+// then the body. It panics where P or B does not fit the contract.
+func newReader[P, B any](s *Server, op *operation) func(*exchange) (Input[P, B], error) {
+	params := parametersOf(op.pattern, op.params, reflect.TypeFor[P]())
+	op.checkBodyType(reflect.TypeFor[B]())
+	return func(x *exchange) (Input[P, B], error) {
+		in := Input[P, B]{HTTP: x.r, Log: &x.log}
+		if err := params.read(x.r, reflect.ValueOf(&in.Params).Elem()); err != nil {
+			return in, err
 		}
-		if err := openapi3filter.ValidateParameter(r.Context(), in, p); err != nil {
-			return parameterError(p, err)
+		if op.body == nil {
+			return in, nil
 		}
+		var err error
+		if x.body, err = s.readBody(x, x.r); err != nil {
+			return in, err
+		}
+		text, err := op.checkBody(x.body)
+		if err != nil || text == nil {
+			return in, err
+		}
+		if err := jsonx.Unmarshal(text, &in.Body); err != nil {
+			// The check finds all that is known before.
+			return in, stoa.Errorf(stoa.CodeInvalidValue, "A value of the body cannot be read. Compare it with the contract.").Because(err)
+		}
+		return in, nil
 	}
-	return nil
 }
 
-func parameterError(p *openapi3.Parameter, err error) error {
-	if errors.Is(err, openapi3filter.ErrInvalidRequired) {
-		return stoa.Errorf(stoa.CodeMissingParameter, "The parameter %q is missing.", p.Name).At(p.Name)
+// checkBodyType panics unless the members of a Go type are those of the schema.
+func (op *operation) checkBodyType(t reflect.Type) {
+	var members []string
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		members = append(members, name)
 	}
-	if se, ok := errors.AsType[*openapi3.SchemaError](err); ok {
-		return stoa.Errorf(stoa.CodeInvalidValue, "The parameter %q is not right: %s.", p.Name, reason(se)).At(p.Name)
+	var declared []string
+	if op.body != nil {
+		declared = slices.Collect(maps.Keys(op.body.Properties))
 	}
-	return stoa.Errorf(stoa.CodeInvalidType, "The parameter %q has a value of the wrong kind%s.", p.Name, kindOf(p.Schema.Value)).At(p.Name).Because(err)
+	slices.Sort(members)
+	slices.Sort(declared)
+	if !slices.Equal(members, declared) {
+		panic(fmt.Sprintf("api: %s: the body has the members %q in the contract and %q in %s", op.pattern, declared, members, t))
+	}
 }
 
-func kindOf(s *openapi3.Schema) string {
-	if types := s.Type.Slice(); len(types) == 1 {
-		return "; it takes " + article(types[0])
-	}
-	return ""
-}
-
-// body checks a body and gives a reader of it for the generated code.
-func (c *checker) body(raw []byte) (io.ReadCloser, error) {
+// checkBody checks a body and returns the text to decode; nil where an optional
+// body is absent.
+func (op *operation) checkBody(raw []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
-		if !c.must {
-			return http.NoBody, nil
+		if !op.must {
+			return nil, nil
 		}
 		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body is empty. Send one JSON object.")
 	}
-	if !jsonx.Valid(raw) {
-		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body is not JSON, or it has a member twice. Send one JSON object in UTF-8.")
+	v, err := jsonx.Tree(raw, maxBodyValues)
+	if errors.Is(err, jsonx.ErrTooMany) {
+		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body has more than %d values, or more than %d levels. Send a smaller one.", maxBodyValues, jsonx.MaxDepth)
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body is not JSON: %v", err)
+	if err != nil {
+		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body is not JSON, or it has a member twice. Send one JSON object in UTF-8.").Because(err)
 	}
 	if _, ok := v.(map[string]any); !ok {
 		return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body must be one JSON object.")
 	}
-	if err := c.schema.VisitJSON(v, openapi3.VisitAsRequest(), openapi3.EnableFormatValidation()); err != nil {
+	if err := op.body.VisitJSON(v, openapi3.VisitAsRequest(), openapi3.EnableFormatValidation()); err != nil {
 		return nil, bodyError(v, err)
 	}
 	changed := false
-	v, err := plainValues(v, &changed)
-	if err != nil {
-		return nil, err
+	v, err = plainValues(v, &changed)
+	if err != nil || !changed {
+		return raw, err
 	}
-	if changed {
-		if raw, err = json.Marshal(v); err != nil {
-			return nil, fmt.Errorf("write a checked body again: %w", err)
-		}
+	if raw, err = json.Marshal(v); err != nil {
+		return nil, fmt.Errorf("write a checked body again: %w", err)
 	}
-	return io.NopCloser(bytes.NewReader(raw)), nil
+	return raw, nil
 }
+
+// maxBodyValues bounds the memory of a body while it is checked: each value takes
+// up to some hundred bytes.
+const maxBodyValues = 50_000
 
 // isText reports whether a text can be stored anywhere.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }

@@ -2,16 +2,16 @@ package api
 
 import "net/http"
 
-// A tracker sees what is sent, for the log line and for whoever must know
-// whether a reply has begun.
-type tracker struct {
+// A responseRecorder counts what is sent, for the log line and for whoever must
+// know whether a reply has begun.
+type responseRecorder struct {
 	http.ResponseWriter
 	status int // 0: nothing was sent
 	bytes  int64
 }
 
 // WriteHeader begins the reply.
-func (t *tracker) WriteHeader(status int) {
+func (t *responseRecorder) WriteHeader(status int) {
 	if t.status == 0 && status >= 200 {
 		t.status = status
 	}
@@ -19,7 +19,7 @@ func (t *tracker) WriteHeader(status int) {
 }
 
 // Write sends a piece of the body.
-func (t *tracker) Write(b []byte) (int, error) {
+func (t *responseRecorder) Write(b []byte) (int, error) {
 	if t.status == 0 {
 		t.status = http.StatusOK
 	}
@@ -29,7 +29,7 @@ func (t *tracker) Write(b []byte) (int, error) {
 }
 
 // FlushError sends what is buffered; see [http.ResponseController].
-func (t *tracker) FlushError() error {
+func (t *responseRecorder) FlushError() error {
 	if t.status == 0 {
 		t.status = http.StatusOK
 	}
@@ -37,4 +37,4 @@ func (t *tracker) FlushError() error {
 }
 
 // Unwrap lets [http.ResponseController] reach the connection.
-func (t *tracker) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+func (t *responseRecorder) Unwrap() http.ResponseWriter { return t.ResponseWriter }
