@@ -16,20 +16,20 @@ import (
 	"stoa/internal/sse"
 )
 
-// usage is the usage that a reply reports.
+// A usage is the usage that a reply reports, in tokens.
 type usage struct {
 	Input  int64 `json:"input_tokens"`
 	Output int64 `json:"output_tokens"`
 	Total  int64 `json:"total_tokens"`
 }
 
-// seen is all that a caller saw of one request.
+// seen is everything that a caller saw of one request.
 type seen struct {
 	status   int    // of HTTP; 0: no headers came
 	code     string // of an error, in the body or in the stream
 	noRetry  bool   // x-should-retry: false
 	replayed bool
-	charge   int64 // stoa-charge-micro of a whole reply; -1: not told
+	charge   int64 // stoa-charge-micro of a whole reply; -1: unknown
 
 	id                 string
 	model              string
@@ -37,7 +37,7 @@ type seen struct {
 	text               string
 	usage              usage
 	deltas             int
-	broken             error // the connection broke, or the caller left
+	broken             error // the connection broke, or the caller disconnected
 	clientDisconnected bool  // the caller left
 	refused            bool  // the connection was refused: no request was sent
 }
@@ -61,7 +61,7 @@ func (h *server) ask(ctx context.Context, key, idempotencyKey string, body objec
 	}
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Content-Type", "application/json")
-	// The transport must not repeat what we count.
+	// The transport must not retry: requests are counted.
 	req.GetBody = nil
 	if idempotencyKey != "" {
 		req.Header.Set("Idempotency-Key", idempotencyKey)
@@ -109,7 +109,7 @@ func (s *seen) fail(ctx context.Context, err error) {
 	s.broken, s.clientDisconnected = err, ctx.Err() != nil
 }
 
-// reply is the response object as far as it is looked at.
+// A reply is the checked part of a response object.
 type reply struct {
 	ID     string
 	Status string
@@ -223,7 +223,7 @@ func (h *server) callOnce(ctx context.Context, method, key, idempotencyKey, path
 	return res.StatusCode, json.Unmarshal(all, into)
 }
 
-// get is [server.call] where the test cannot go on without the reply.
+// get is [server.call], but an error ends the test.
 func (h *server) get(t testing.TB, key, path string, into any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -238,7 +238,7 @@ type account struct {
 	id, key, plan string
 	granted       int64
 
-	// A second key that may spend so much a day; empty: there is none.
+	// A second key with a daily limit; empty: there is none.
 	cappedKey, cappedID string
 	cap                 int64
 
@@ -288,7 +288,7 @@ func (h *server) newAccount(t testing.TB, plan string, grant int64) *account {
 	return &account{id: made.ID, key: made.Key.Secret, plan: plan, granted: grant}
 }
 
-// text reads a resource that is no JSON.
+// text reads a resource that is not JSON.
 func (h *server) text(t testing.TB, key, path string) string {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, h.url+"/api/v1"+path, nil)

@@ -1,6 +1,5 @@
-// Package openaigo drives a live Stoa with the official Go client of the
-// Responses format, as a developer would who changes nothing but the base URL
-// and the key.
+// Package openaigo tests a running Stoa with the official Go client of the
+// Responses format, of which only the base URL and the key are changed.
 package openaigo
 
 import (
@@ -180,7 +179,7 @@ func TestAliasesResolve(t *testing.T) {
 	}
 }
 
-// refused makes a call that must fail and gives the client's own error.
+// refused makes a call that must fail and returns the client's error.
 func refused(t *testing.T, c openai.Client, p responses.ResponseNewParams) *openai.Error {
 	t.Helper()
 	_, err := c.Responses.New(t.Context(), p)

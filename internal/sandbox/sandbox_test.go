@@ -165,7 +165,7 @@ func TestOrderedFailures(t *testing.T) {
 		{"after more than there are", "fail: 503 after 30\ntokens: 9", 9, 503, stoa.CodeOverloaded, true, false, false},
 		{"after all there are", "fail: 503 after 9\ntokens: 9", 9, 503, stoa.CodeOverloaded, true, false, false},
 		{"too late", "fail: 504", 0, 504, stoa.CodeUpstreamTimeout, true, false, false},
-		{"the house's own bill", "fail: 402", 0, 402, stoa.CodeUpstream, false, false, true},
+		{"an unpaid bill", "fail: 402", 0, 402, stoa.CodeUpstream, false, false, true},
 		{"the caller's text", "fail: 400", 0, 400, stoa.CodeInvalidPrompt, false, true, false},
 		{"the caller's length", "fail: 413", 0, 413, stoa.CodeContextLength, false, true, false},
 		{"a rate limit", "fail: 429", 0, 429, stoa.CodeOverloaded, true, false, false},

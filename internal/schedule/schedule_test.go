@@ -135,7 +135,7 @@ func TestYearOfInstantsInManyZones(t *testing.T) {
 						got = append(got, at.Unix())
 					}
 					if !slices.Equal(got, want) {
-						t.Errorf("%q in %s gives %d instants, want %d; first difference: %s", e, zone, len(got), len(want), difference(got, want))
+						t.Errorf("%q in %s has %d instants, want %d; first difference: %s", e, zone, len(got), len(want), difference(got, want))
 					}
 					// Repeated calls, as the scheduler makes them, return the same.
 					for i := 0; i < len(got)-1; i += 1 + len(got)/500 {
@@ -244,7 +244,7 @@ func TestWordsForExpressions(t *testing.T) {
 		for range 20 {
 			x, y := a.Next(from), b.Next(from)
 			if !x.Equal(y) {
-				t.Fatalf("%q gives %s and %q %s", word, x, expression, y)
+				t.Fatalf("%q is %s and %q is %s", word, x, expression, y)
 			}
 			from = x
 		}

@@ -107,7 +107,7 @@ func TestReaderReturnsTheSourcesError(t *testing.T) {
 		}
 	}
 	if _, err := NewReader(idle{}, 0).Next(); err != io.ErrNoProgress {
-		t.Errorf("a source that gives nothing: %v", err)
+		t.Errorf("a source that returns nothing: %v", err)
 	}
 }
 

@@ -164,9 +164,9 @@ var (
 	limitTexts  = []string{">", "at most", "maximum", "exceed", "too large", "less than", "range"}
 )
 
-// failure gives a complaint its meaning. Words come before the status, because a
-// status is shared by things that need different answers; without words it
-// decides alone.
+// failure returns what a complaint means. Words are read before the status, because
+// one status has causes that need different answers; without known words the status
+// decides.
 // The order of the rules is explained in
 // docs/decisions/0008-error-text-before-status.md.
 func (p *complaint) failure(status int) *Failure {
