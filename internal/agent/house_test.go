@@ -53,7 +53,7 @@ type house struct {
 // script is a model that does what a function says.
 type script func(ctx context.Context, m stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool)
 
-func (script) Healthy(stoa.Model) bool { return true }
+func (script) Healthy(string, stoa.Model) bool { return true }
 
 func (s script) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[stoa.Event, error] {
 	return func(yield func(stoa.Event, error) bool) { s(ctx, m, call, yield) }

@@ -27,7 +27,7 @@ import (
 
 // A Pool serves calls from vendors; see upstream.Pool.
 type Pool interface {
-	Healthy(stoa.Model) bool
+	Healthy(account string, m stoa.Model) bool
 	Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[stoa.Event, error]
 }
 
@@ -58,7 +58,7 @@ const leastOutput = 256
 // is free. The caller must Close the stream.
 func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Stream, error) {
 	cat := g.Catalog.Load()
-	res, err := cat.Resolve(req.Model, c.Plan, g.Pool.Healthy)
+	res, err := cat.Resolve(req.Model, c.Plan, func(m stoa.Model) bool { return g.Pool.Healthy(c.Account.ID, m) })
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 // A script is a pool that yields prepared replies, by model.
 type script map[string][]any // stoa.Event or error
 
-func (s script) Healthy(stoa.Model) bool { return true }
+func (s script) Healthy(string, stoa.Model) bool { return true }
 
 func (s script) Stream(ctx context.Context, m stoa.Model, _ stoa.Call) iter.Seq2[stoa.Event, error] {
 	return func(yield func(stoa.Event, error) bool) {

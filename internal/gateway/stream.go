@@ -83,6 +83,7 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[stoa.Event, error] {
 func (s *Stream) tryModel(ctx context.Context, yield func(stoa.Event, error) bool) error {
 	call := s.req.Call
 	call.MaxOutputTokens = s.limit
+	call.Account = s.caller.Account.ID
 	for ev, err := range s.g.Pool.Stream(ctx, s.model, call) {
 		if err != nil {
 			return err

@@ -12,6 +12,11 @@ type Call struct {
 	TopP            *float64  // 0 to 1; nil: not set
 	Effort          string    // none, minimal, low, medium, high, xhigh, max; empty: not set
 	Verbosity       string    // low, medium, high; empty: not set
+
+	// What follows is about the call and never sent to a vendor.
+	Account      string // the account's id
+	LimitDefault bool   // MaxOutputTokens is Stoa's default: a wire may leave it to the vendor
+	Buffered     bool   // nobody sees the reply before Finished: it may begin again after its first text
 }
 
 // A Role is the author of a message.

@@ -79,6 +79,9 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	res, err := a.pool.cfg.Transport.RoundTrip(req.WithContext(ctx))
 	w.stop()
 	if err != nil {
+		if isShortage(err) {
+			return shortage(err)
+		}
 		return broken(true, "no reply: %v", err)
 	}
 	body := &reader{from: res.Body, watch: w, idle: a.provider.timeouts.Idle, left: a.pool.cfg.MaxReplyBytes}

@@ -11,6 +11,8 @@ const (
 	breakerSlots    = 10               // slots of the sliding window
 	breakerSlot     = 2 * time.Second  // length of a slot: the window is 20 s
 	breakerFailures = 10               // fewer failures than this never open the circuit
+	breakerOthers   = 3                // of them: by other accounts than the one with most, or it opens for that one alone
+	breakerAccounts = 64               // accounts whose failures are counted apart in one slot
 	minCoolDown     = 1 * time.Second  // the first cool-down after opening
 	maxCoolDown     = 30 * time.Second // also caps what a vendor's Retry-After asks for
 )
@@ -20,7 +22,7 @@ const (
 type outcome uint8
 
 const (
-	neutral outcome = iota // nothing: the caller disconnected, or the caller's input was at fault
+	neutral outcome = iota // nothing: the caller disconnected, or the vendor rejected this one request
 	succeeded
 	failed
 )
@@ -33,11 +35,29 @@ const (
 // closes the circuit, one that fails opens it again with twice the cool-down, and
 // a neutral one lets the next attempt probe.
 //
+// One account alone cannot open the circuit for the others: unless at least
+// [breakerOthers] of the failures are those of other accounts, the circuit opens
+// for the account with most of them, and all others keep theirs closed. Attempts
+// without an account count as those of others.
+//
 // Attempts that began before the state last changed no longer count.
 type breaker struct {
-	mu       sync.Mutex
-	slots    [breakerSlots]struct{ good, bad int }
-	slot     int64 // the newest slot's number since the epoch of time.Time
+	mu      sync.Mutex
+	slots   [breakerSlots]slot
+	slot    int64 // the newest slot's number since the epoch of time.Time
+	all     circuit
+	one     circuit // of account alone
+	account string
+}
+
+// A slot counts the attempts of a part of the window.
+type slot struct {
+	good, bad int
+	by        map[string]int // of bad: by account, as far as it was counted apart
+}
+
+// A circuit is closed, open or half-open.
+type circuit struct {
 	open     bool
 	until    time.Time     // open: when probes may begin
 	coolDown time.Duration // open: the length of this cool-down
@@ -47,21 +67,36 @@ type breaker struct {
 
 // A permit allows one attempt; it must be returned with [breaker.done].
 type permit struct {
-	epoch uint64
-	probe bool
+	account string
+	circuit *circuit // the one it was issued by
+	epoch   uint64
+	probe   bool
 }
 
 // state returns closed, open or half-open, and for open the end of the cool-down.
+// A circuit that is open for one account is reported like one open for all.
 func (b *breaker) state() (name string, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	c := &b.all
+	if !c.open {
+		c = &b.one
+	}
 	switch {
-	case !b.open:
+	case !c.open:
 		return "closed", time.Time{}
-	case time.Now().Before(b.until):
-		return "open", b.until
+	case time.Now().Before(c.until):
+		return "open", c.until
 	}
 	return "half-open", time.Time{}
+}
+
+// of returns the circuit that decides about an account's attempts.
+func (b *breaker) of(account string) *circuit {
+	if !b.all.open && b.one.open && b.account == account {
+		return &b.one
+	}
+	return &b.all
 }
 
 // mayRetry reports whether an attempt may send its request again: the state has not
@@ -70,31 +105,34 @@ func (b *breaker) state() (name string, until time.Time) {
 func (b *breaker) mayRetry(p permit) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return p.epoch == b.epoch && !p.probe
+	return p.circuit == b.of(p.account) && p.epoch == p.circuit.epoch && !p.probe
 }
 
 // ready reports whether acquire would succeed now.
-func (b *breaker) ready() bool {
+func (b *breaker) ready(account string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.open || !b.probing && !time.Now().Before(b.until)
+	c := b.of(account)
+	return !c.open || !c.probing && !time.Now().Before(c.until)
 }
 
-// acquire returns a permit, or false and what is left of the cool-down.
-func (b *breaker) acquire() (p permit, ok bool, wait time.Duration) {
+// acquire returns a permit for an attempt of an account, or false and what is left
+// of the cool-down.
+func (b *breaker) acquire(account string) (p permit, ok bool, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.open {
-		return permit{epoch: b.epoch}, true, 0
+	c := b.of(account)
+	if !c.open {
+		return permit{account, c, c.epoch, false}, true, 0
 	}
-	if wait := time.Until(b.until); wait > 0 {
+	if wait := time.Until(c.until); wait > 0 {
 		return permit{}, false, wait
 	}
-	if b.probing {
+	if c.probing {
 		return permit{}, false, time.Second
 	}
-	b.probing = true
-	return permit{epoch: b.epoch, probe: true}, true, 0
+	c.probing = true
+	return permit{account, c, c.epoch, true}, true, 0
 }
 
 // answered records that the attempt got its first text. It closes the circuit for a
@@ -105,51 +143,83 @@ func (b *breaker) answered(p *permit) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p.epoch == b.epoch {
-		b.close()
+	if p.epoch == p.circuit.epoch {
+		b.close(p.circuit)
 	}
-	p.probe, p.epoch = false, b.epoch
+	p.probe, p.circuit = false, &b.all
+	p.epoch = p.circuit.epoch
 }
 
 // done returns a permit with the attempt's outcome and reports whether that opened
-// the circuit. pause, the vendor's Retry-After (0: none), lengthens a cool-down
-// that begins now, up to [maxCoolDown].
-func (b *breaker) done(p permit, o outcome, pause time.Duration) (opened bool) {
+// the circuit, and for which account alone (empty: for all). pause, the vendor's
+// Retry-After (0: none), lengthens a cool-down that begins now, up to [maxCoolDown].
+func (b *breaker) done(p permit, o outcome, pause time.Duration) (opened bool, account string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p.epoch != b.epoch {
-		return false
+	c := p.circuit
+	if p.epoch != c.epoch {
+		return false, ""
 	}
 	if p.probe {
-		b.probing = false
+		c.probing = false
 		switch o {
 		case succeeded:
-			b.close()
+			b.close(c)
 		case failed:
-			b.trip(max(2*b.coolDown, pause))
-			return true
+			c.trip(max(2*c.coolDown, pause))
+			if c == &b.one {
+				account = b.account
+			}
+			return true, account
 		}
-		return false
+		return false, ""
 	}
-	if o == neutral {
-		return false
+	if o == neutral || c != b.of(p.account) {
+		return false, ""
 	}
 	b.advance()
 	s := &b.slots[b.slot%breakerSlots]
 	if o == succeeded {
 		s.good++
-		return false
+		return false, ""
 	}
-	s.bad++
-	var good, bad int
+	s.fail(p.account)
+	return b.judge(max(minCoolDown, pause))
+}
+
+// judge opens the circuit if the window has enough failures.
+func (b *breaker) judge(coolDown time.Duration) (opened bool, account string) {
+	var good, bad, most int
+	by := map[string]int{}
 	for _, s := range b.slots {
 		good, bad = good+s.good, bad+s.bad
+		for a, n := range s.by {
+			if by[a] += n; by[a] > most {
+				most, account = by[a], a
+			}
+		}
 	}
 	if bad < breakerFailures || bad < good {
-		return false
+		return false, ""
 	}
-	b.trip(max(minCoolDown, pause))
-	return true
+	if most > 0 && bad-most < breakerOthers {
+		b.one.trip(coolDown)
+		b.account = account
+		return true, account
+	}
+	b.all.trip(coolDown)
+	return true, ""
+}
+
+func (s *slot) fail(account string) {
+	s.bad++
+	if _, known := s.by[account]; account == "" || !known && len(s.by) == breakerAccounts {
+		return
+	}
+	if s.by == nil {
+		s.by = map[string]int{}
+	}
+	s.by[account]++
 }
 
 // advance moves the window to now and clears the slots that have expired.
@@ -160,23 +230,34 @@ func (b *breaker) advance() {
 	}
 	for range min(now-b.slot, breakerSlots) {
 		b.slot++
-		b.slots[b.slot%breakerSlots] = struct{ good, bad int }{}
+		b.slots[b.slot%breakerSlots] = slot{}
 	}
 	if b.slot < now {
-		b.slot, b.slots = now, [breakerSlots]struct{ good, bad int }{}
+		b.slot, b.slots = now, [breakerSlots]slot{}
 	}
 }
 
 // trip opens the circuit for a cool-down.
-func (b *breaker) trip(coolDown time.Duration) {
-	b.coolDown = min(coolDown, maxCoolDown)
-	b.until = time.Now().Add(b.coolDown)
-	b.open, b.probing = true, false
-	b.epoch++
+func (c *circuit) trip(coolDown time.Duration) {
+	c.coolDown = min(coolDown, maxCoolDown)
+	c.until = time.Now().Add(c.coolDown)
+	c.open, c.probing = true, false
+	c.epoch++
 }
 
-func (b *breaker) close() {
-	b.open, b.probing = false, false
-	b.slots = [breakerSlots]struct{ good, bad int }{}
-	b.epoch++
+// close closes a circuit and forgets the failures that opened it.
+func (b *breaker) close(c *circuit) {
+	if c == &b.one {
+		for i := range b.slots {
+			s := &b.slots[i]
+			s.bad -= s.by[b.account]
+			delete(s.by, b.account)
+		}
+	} else {
+		b.slots = [breakerSlots]slot{}
+		b.one.open, b.one.probing = false, false
+		b.one.epoch++
+	}
+	c.open, c.probing = false, false
+	c.epoch++
 }

@@ -3,10 +3,14 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,12 +81,12 @@ func TestBreakerOpensProbesAndCloses(t *testing.T) {
 		state := func() string { return p.Stats().Providers[1].Routes[0].Breaker }
 		v.status.Store(500)
 		for range breakerFailures {
-			if !p.Healthy(m) {
+			if !p.Healthy("", m) {
 				t.Fatal("the breaker opened too early")
 			}
 			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeUpstream)
 		}
-		if p.Healthy(m) || state() != "open" {
+		if p.Healthy("", m) || state() != "open" {
 			t.Fatalf("after %d failures the breaker is %s", breakerFailures, state())
 		}
 		asked := v.requests.Load()
@@ -94,11 +98,11 @@ func TestBreakerOpensProbesAndCloses(t *testing.T) {
 		// Each probe that fails doubles the cool-down, to thirty seconds at most.
 		for _, coolDown := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
 			<-time.After(coolDown*time.Second - time.Millisecond)
-			if p.Healthy(m) {
+			if p.Healthy("", m) {
 				t.Fatalf("the cool-down was shorter than %ds", coolDown)
 			}
 			<-time.After(time.Millisecond)
-			if !p.Healthy(m) || state() != "half-open" {
+			if !p.Healthy("", m) || state() != "half-open" {
 				t.Fatalf("after a cool-down of %ds the breaker is %s", coolDown, state())
 			}
 			asked = v.requests.Load()
@@ -111,7 +115,7 @@ func TestBreakerOpensProbesAndCloses(t *testing.T) {
 		v.status.Store(0)
 		<-time.After(30 * time.Second)
 		collect(t.Context(), p, m, ask("hi")).expect(t, "")
-		if !p.Healthy(m) || state() != "closed" {
+		if !p.Healthy("", m) || state() != "closed" {
 			t.Errorf("after a good probe the breaker is %s", state())
 		}
 	})
@@ -135,7 +139,7 @@ func TestHalfOpenBreakerPermitsOneCall(t *testing.T) {
 			switch ev.Kind {
 			case stoa.Started: // the probe is under way
 				collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeOverloaded)
-				if p.Healthy(m) {
+				if p.Healthy("", m) {
 					t.Error("a route with a probe under way is healthy")
 				}
 			case stoa.Delta: // it has answered
@@ -182,7 +186,7 @@ func TestAbandonedProbeLetsTheNextProbe(t *testing.T) {
 		for range p.Stream(t.Context(), m, ask("hi")) {
 			break // the caller leaves before any text
 		}
-		if !p.Healthy(m) {
+		if !p.Healthy("", m) {
 			t.Fatal("no probe is permitted any more")
 		}
 		collect(t.Context(), p, m, ask("hi")).expect(t, "")
@@ -256,8 +260,120 @@ func TestCallersFaultsKeepTheCircuitClosed(t *testing.T) {
 		for range 3 * breakerFailures {
 			collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeContextLength)
 		}
-		if !p.Healthy(m) {
+		if !p.Healthy("", m) {
 			t.Error("it opened")
+		}
+	})
+}
+
+func TestRejectedRequestsKeepTheCircuitClosed(t *testing.T) {
+	for _, status := range []int64{400, 422} {
+		inBubble(t, fmt.Sprint(status), func(t *testing.T) {
+			v := &vendor{}
+			p, m := inMemory(v)
+			v.status.Store(status) // in words that no list has
+			for range 3 * breakerFailures {
+				collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeUpstream)
+			}
+			if !p.Healthy("", m) {
+				t.Error("it opened")
+			}
+		})
+	}
+}
+
+// by returns a call of an account.
+func by(account string) stoa.Call {
+	c := ask("hi")
+	c.Account = account
+	return c
+}
+
+func TestOneAccountOpensTheCircuitForItselfOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{}
+		p, m := inMemory(v)
+		v.status.Store(500)
+		for range breakerFailures {
+			collect(t.Context(), p, m, by("a")).expect(t, stoa.CodeUpstream)
+		}
+		if p.Healthy("a", m) || !p.Healthy("b", m) {
+			t.Fatalf("healthy for a: %v, for b: %v", p.Healthy("a", m), p.Healthy("b", m))
+		}
+		asked := v.requests.Load()
+		collect(t.Context(), p, m, by("a")).expect(t, stoa.CodeOverloaded)
+		if v.requests.Load() != asked {
+			t.Error("an open circuit let the account's call pass")
+		}
+		v.status.Store(0)
+		collect(t.Context(), p, m, by("b")).expect(t, "")
+		// The account's own probe fails and doubles its cool-down; b is not affected.
+		<-time.After(time.Second)
+		v.status.Store(500)
+		collect(t.Context(), p, m, by("a")).expect(t, stoa.CodeUpstream)
+		<-time.After(2*time.Second - time.Millisecond)
+		if p.Healthy("a", m) || !p.Healthy("b", m) {
+			t.Errorf("after a failed probe: healthy for a: %v, for b: %v", p.Healthy("a", m), p.Healthy("b", m))
+		}
+		<-time.After(time.Millisecond)
+		v.status.Store(0)
+		collect(t.Context(), p, m, by("a")).expect(t, "")
+		if s := p.Stats().Providers[1].Routes[0].Breaker; !p.Healthy("a", m) || s != "closed" {
+			t.Errorf("after a good probe: %s", s)
+		}
+		// Its earlier failures are forgotten.
+		v.status.Store(500)
+		for range breakerFailures - 1 {
+			collect(t.Context(), p, m, by("a")).expect(t, stoa.CodeUpstream)
+		}
+		if !p.Healthy("a", m) {
+			t.Error("it opened again too early")
+		}
+	})
+}
+
+func TestSeveralAccountsOpenTheCircuitForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{}
+		p, m := inMemory(v)
+		v.status.Store(500)
+		for i := range breakerFailures {
+			collect(t.Context(), p, m, by([]string{"a", "b", "c", "d"}[i%4])).expect(t, stoa.CodeUpstream)
+		}
+		for _, account := range []string{"a", "e", ""} {
+			if p.Healthy(account, m) {
+				t.Errorf("healthy for %q", account)
+			}
+		}
+		<-time.After(time.Second)
+		v.status.Store(0)
+		collect(t.Context(), p, m, by("e")).expect(t, "")
+		if !p.Healthy("a", m) {
+			t.Error("a good probe of another account did not close it")
+		}
+	})
+}
+
+// A noDescriptors transport fails like a dial without a free file descriptor.
+type noDescriptors struct{}
+
+func (noDescriptors) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("socket", syscall.EMFILE)}
+}
+
+func TestLackOfDescriptorsIsOurOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, m := inMemory(nil)
+		p.cfg.Transport = noDescriptors{}
+		for range 3 * breakerFailures {
+			r := collect(t.Context(), p, m, ask("hi"))
+			r.expect(t, stoa.CodeOverloaded)
+			if e := stoa.AsError(r.err); e.RetryAfter != time.Second {
+				t.Fatalf("Retry-After is %v", e.RetryAfter)
+			}
+		}
+		if !p.Healthy("", m) {
+			t.Error("the circuit opened")
 		}
 	})
 }

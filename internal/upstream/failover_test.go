@@ -167,7 +167,7 @@ func TestModelWithoutProviderIsUnavailable(t *testing.T) {
 	p := open(t, quick())
 	for _, m := range []stoa.Model{{ID: "none"}, at("m", stoa.Provider{Name: "absent", Wire: "messages"})} {
 		collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeModelUnavailable)
-		if p.Healthy(m) {
+		if p.Healthy("", m) {
 			t.Errorf("%v is healthy", m)
 		}
 	}
@@ -220,7 +220,7 @@ func fullProvider(t *testing.T) {
 	all.Go(func() { collect(ctx, p, m, ask("fault: hang-body after 1")) })
 	two.WaitDeltas(t, 1)
 
-	if p.Healthy(m) {
+	if p.Healthy("", m) {
 		t.Error("a model whose providers are full is healthy")
 	}
 	began := time.Now()
@@ -238,8 +238,8 @@ func fullProvider(t *testing.T) {
 	collect(t.Context(), p, m, ask("hi")).expect(t, stoa.CodeOverloaded)
 	cancel()
 	all.Wait()
-	if !p.Healthy(m) || one.Peak() != 2 || two.Peak() != 1 {
-		t.Errorf("afterwards: healthy %v, peaks %d and %d", p.Healthy(m), one.Peak(), two.Peak())
+	if !p.Healthy("", m) || one.Peak() != 2 || two.Peak() != 1 {
+		t.Errorf("afterwards: healthy %v, peaks %d and %d", p.Healthy("", m), one.Peak(), two.Peak())
 	}
 	for _, s := range p.Stats().Providers {
 		if s.InFlight != 0 {

@@ -2,9 +2,11 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"syscall"
 	"time"
 
 	"stoa/internal/stoa"
@@ -45,6 +47,28 @@ func broken(retry bool, format string, args ...any) *wire.Failure {
 		Err:    stoa.Errorf(stoa.CodeUpstream, "The model's provider failed. Try again."),
 		Retry:  retry,
 		Detail: fmt.Sprintf(format, args...),
+	}
+}
+
+// isShortage reports whether a connection failed for lack of a resource of this
+// machine: file descriptors of the process or the system, ports, or memory.
+func isShortage(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// shortage is the failure of a request that this machine could not send.
+func shortage(err error) *wire.Failure {
+	return &wire.Failure{
+		Err:        stoa.Errorf(stoa.CodeOverloaded, "This service has too many open connections. Try again in a moment.").After(time.Second),
+		Retry:      true,
+		Neutral:    true,
+		RetryAfter: time.Second,
+		Detail:     "not sent: " + err.Error(),
 	}
 }
 

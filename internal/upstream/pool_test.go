@@ -167,7 +167,7 @@ func TestEveryWireServesAPlainCall(t *testing.T) {
 			pr := fake.Provider(w.name)
 			p := open(t, quick(pr))
 			m := at(w.model, pr)
-			if !p.Healthy(m) {
+			if !p.Healthy("", m) {
 				t.Error("a fresh route is not healthy")
 			}
 			r := collect(t.Context(), p, m, ask("think: 100\ncached: 3\nsay: good morning to everybody"))

@@ -50,13 +50,13 @@ func TestBreakerWindowAfterClockSetBack(t *testing.T) {
 	var b breaker
 	b.slot = time.Now().Add(time.Hour).UnixNano() / int64(breakerSlot)
 	for range breakerFailures {
-		p, ok, _ := b.acquire()
+		p, ok, _ := b.acquire("")
 		if !ok {
 			t.Fatal("it opened too early")
 		}
 		b.done(p, failed, 0)
 	}
-	if b.ready() {
+	if b.ready("") {
 		t.Error("it never opened")
 	}
 }

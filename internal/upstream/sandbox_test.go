@@ -64,7 +64,7 @@ func TestSandboxFailuresKeepTheCircuitClosed(t *testing.T) {
 	for range 3 * breakerFailures {
 		collect(t.Context(), p, sandboxModel(), ask("fail: 500")).expect(t, stoa.CodeUpstream)
 	}
-	if !p.Healthy(sandboxModel()) {
+	if !p.Healthy("", sandboxModel()) {
 		t.Error("the sandbox's circuit opened")
 	}
 }

@@ -93,7 +93,7 @@ func (c *exchange) tryRoute(r stoa.Route) (fail *wire.Failure, err error) {
 	}
 	defer pr.leave()
 	rt := pr.route(r.Model)
-	permit, ok, wait := rt.breaker.acquire()
+	permit, ok, wait := rt.breaker.acquire(c.call.Account)
 	if !ok {
 		return circuitOpen(wait), nil
 	}
@@ -103,8 +103,12 @@ func (c *exchange) tryRoute(r stoa.Route) (fail *wire.Failure, err error) {
 		if fail != nil {
 			pause = fail.RetryAfter
 		}
-		if rt.breaker.done(permit, result, pause) {
-			c.pool.cfg.Logger.Warn("route circuit opened", "provider", pr.Name, "model", r.Model)
+		if opened, account := rt.breaker.done(permit, result, pause); opened {
+			attrs := []any{"provider", pr.Name, "model", r.Model}
+			if account != "" {
+				attrs = append(attrs, "onlyFor", account)
+			}
+			c.pool.cfg.Logger.Warn("route circuit opened", attrs...)
 		}
 	}()
 	rt.inFlight.Add(1)
@@ -120,7 +124,7 @@ func (c *exchange) tryRoute(r stoa.Route) (fail *wire.Failure, err error) {
 			return nil, nil
 		case c.stopped || err != nil:
 			return nil, err
-		case fail.Caller, r.Wire == sandboxWire:
+		case fail.Caller, fail.Neutral, r.Wire == sandboxWire:
 			result = neutral
 		default:
 			result = failed

@@ -154,15 +154,15 @@ func (p *Pool) Update(providers []stoa.Provider) {
 
 func (p *Pool) provider(name string) *provider { return (*p.providers.Load())[name] }
 
-// Healthy reports whether a call of the model would be sent now: for one of its
-// routes the provider is below its maxInFlight and the circuit is not open.
-func (p *Pool) Healthy(m stoa.Model) bool {
+// Healthy reports whether an account's call of the model would be sent now: for one
+// of its routes the provider is below its maxInFlight and the circuit is not open.
+func (p *Pool) Healthy(account string, m stoa.Model) bool {
 	for _, r := range m.Routes {
 		pr := p.provider(r.Provider)
 		if pr == nil || pr.inFlight.Load() >= pr.maxInFlight {
 			continue
 		}
-		if rt := pr.peek(r.Model); rt == nil || rt.breaker.ready() {
+		if rt := pr.peek(r.Model); rt == nil || rt.breaker.ready(account) {
 			return true
 		}
 	}

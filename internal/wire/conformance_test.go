@@ -218,7 +218,7 @@ func showFailure(f *Failure) string {
 	for _, b := range []struct {
 		name string
 		is   bool
-	}{{"retry", f.Retry}, {"caller", f.Caller}, {"ours", f.Ours}} {
+	}{{"retry", f.Retry}, {"caller", f.Caller}, {"ours", f.Ours}, {"neutral", f.Neutral}} {
 		if b.is {
 			s += " " + b.name
 		}

@@ -63,6 +63,9 @@ func parseComplaint(data []byte) (p complaint, ok bool) {
 	if !ok && (flat.message != "" || flat.code != "") {
 		return flat, true
 	}
+	if p.kind == "" && p.code == "" { // {"code": "…", "error": "…"}, as xAI has it
+		p.kind, p.code = flat.kind, flat.code
+	}
 	return p, ok
 }
 
@@ -148,20 +151,40 @@ func streamError(data []byte) *Failure {
 var (
 	billWords   = []string{"insufficient_quota", "credit_balance_exhausted", "billing_error", "billing_hard_limit_reached", "billing_not_active", "enforced_spend_limit_reached", "account_deactivated", "insufficient_balance", "arrearage"}
 	keyWords    = []string{"authentication_error", "permission_error", "invalid_api_key", "unauthenticated", "permission_denied", "api_key_invalid", "api_key_expired", "api_key_service_blocked"}
+	modelWords  = []string{"model_not_found", "model_not_exist", "failed_precondition"}
 	loadWords   = []string{"overloaded_error", "rate_limit_error", "rate_limit_exceeded", "resource_exhausted", "unavailable", "slow_down", "server_is_overloaded", "engine_overloaded", "too_many_requests"}
 	timeWords   = []string{"timeout_error", "deadline_exceeded", "timeout"}
-	lengthWords = []string{"context_length_exceeded", "string_above_max_length", "request_too_large"}
+	lengthWords = []string{"context_length_exceeded", "string_above_max_length", "request_too_large", "exceed_context_size_error", "too_many_prompt_tokens"}
 	promptWords = []string{"invalid_prompt", "content_policy_violation", "content_filter", "data_inspection_failed"}
 	wrongWords  = []string{"invalid_request_error", "invalid_argument", "failed_precondition", "bad_request"}
+	belowWords  = []string{"integer_below_min_value"}
 
 	billTexts   = []string{"credit balance is too low", "insufficient balance"}
+	keyTexts    = []string{"incorrect api key", "invalid api key", "api key not valid"}
+	modelTexts  = []string{"model not exist"}
 	lengthTexts = []string{
 		"prompt is too long", "context length", "context window", "context limit", "context_length", "exceeds the maximum number of tokens",
 		"input token count", "too many tokens", "too many input tokens", "maximum input length", "input is too long", "prompt too long", "string too long", "reduce the length",
+		"available context size",               // llama.cpp
+		"messages is too long",                 // Perplexity
+		"maximum prompt length",                // xAI
+		"`inputs` tokens + `max_new_tokens`",   // text-generation-inference
+		"model token limit",                    // Moonshot
+		"maximum allowed input length",         // Together
+		"prompt exceeds max length",            // Z.ai
+		"range of input length",                // Alibaba
+		"max_tokens must be at least 1, got -", // vLLM: what is left of its context
+		"greater than the context", "longer than the model's context",
 	}
-	promptTexts = []string{"content exists risk", "content filtering policy", "violating our usage policy", "flagged as potentially violating", "content management policy"}
-	limitNames  = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxoutputtokens"}
-	limitTexts  = []string{">", "at most", "maximum", "exceed", "too large", "less than", "range"}
+	promptTexts = []string{
+		"content exists risk", "content filtering policy", "violating our usage policy", "flagged as potentially violating", "content management policy",
+		"flagged by moderation", "input was flagged", // OpenRouter
+		"content violates usage guidelines", // xAI
+	}
+	limitNames = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxoutputtokens"}
+	limitTexts = []string{">", "at most", "maximum", "exceed", "too large", "less than", "range"}
+	// aboveTexts say that the limit is too high even where the context is named too.
+	aboveTexts = []string{"'max_completion_tokens' is too large", "'max_tokens' is too large", "max_tokens is too large", "max_completion_tokens is too large"}
 )
 
 // failure returns what a complaint means. Words are read before the status, because
@@ -206,34 +229,52 @@ func (p *complaint) failure(status int) *Failure {
 	case is(402) || said(billWords) || (faulty || is(403, 429)) && wrote(billTexts):
 		f.Ours, f.RetryAfter = true, 0
 		f.Err = stoa.Errorf(stoa.CodeModelUnavailable, "This model is not available at the moment. Use another one, or try again later.").At("model")
-	case is(401, 403) || said(keyWords):
+	case is(403) && (said(promptWords) || wrote(promptTexts)):
+		f.prompt()
+	case is(401, 403) || said(keyWords) || faulty && wrote(keyTexts):
 		f.Ours = true
 		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider refused this service. That is ours to repair: use another model, or try again later.")
-	case is(404, 405) || status >= 300 && status < 400 || faulty && said([]string{"failed_precondition"}):
+	case is(404, 405) || status >= 300 && status < 400 || faulty && (said(modelWords) || wrote(modelTexts)):
 		f.Ours = true
 		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider does not serve this model as configured. Use another model, or try again later.")
 	case is(408, 504, 522, 524) || said(timeWords):
 		f.Retry = true
 		f.Err = stoa.Errorf(stoa.CodeUpstreamTimeout, "The model's provider took too long. Try again.")
+	case faulty && (said(belowWords) && wrote(limitNames)):
+		f.Caller = true
+		f.Err = stoa.Errorf(stoa.CodeInvalidValue, "This model's replies cannot be limited to so few tokens. Raise max_output_tokens.").At("max_output_tokens")
+	case faulty && wrote(aboveTexts):
+		f.limit()
 	case is(413) || said(lengthWords) || (faulty || is(500)) && wrote(lengthTexts):
 		f.Caller = true
 		f.Err = stoa.Errorf(stoa.CodeContextLength, "The input is too long for this model. Shorten it, or use a model that takes more.").At("input")
 	case said(promptWords) || faulty && wrote(promptTexts):
-		f.Caller = true
-		f.Err = stoa.Errorf(stoa.CodeInvalidPrompt, "The model's provider refused the input because of its content. Change it and try again.").At("input")
+		f.prompt()
 	case faulty && wrote(limitNames) && wrote(limitTexts) && !said([]string{"unsupported_parameter"}):
-		f.Caller = true
-		f.Err = stoa.Errorf(stoa.CodeInvalidValue, "This model cannot write that many tokens in one reply. Lower max_output_tokens.").At("max_output_tokens")
+		f.limit()
 	case is(429, 503, 529) || said(loadWords):
 		f.Retry = true
 		f.Err = stoa.Errorf(stoa.CodeOverloaded, "The model's provider is overloaded. Try again in a moment.").After(callerWait(f.RetryAfter))
 	case faulty:
+		f.Neutral = true
 		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider did not accept the request. Try again with another model.")
 	default:
 		f.Retry = status < 400 || status >= 500 || is(409, 425, 499)
 		f.Err = stoa.Errorf(stoa.CodeUpstream, "The model's provider failed. Try again.")
 	}
 	return f
+}
+
+// prompt makes f the failure of an input that was rejected for its content.
+func (f *Failure) prompt() {
+	f.Caller = true
+	f.Err = stoa.Errorf(stoa.CodeInvalidPrompt, "The model's provider refused the input because of its content. Change it and try again.").At("input")
+}
+
+// limit makes f the failure of a limit that exceeds what the model can write.
+func (f *Failure) limit() {
+	f.Caller = true
+	f.Err = stoa.Errorf(stoa.CodeInvalidValue, "This model cannot write that many tokens in one reply. Lower max_output_tokens.").At("max_output_tokens")
 }
 
 // callerWait returns the Retry-After for the caller, 1 to 5 s: client libraries wait

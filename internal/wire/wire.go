@@ -44,6 +44,7 @@ type Failure struct {
 	Err        *stoa.Error   // for the caller: never a vendor's own text, key or model name
 	Retry      bool          // the same route may work in a moment
 	Caller     bool          // the caller's input is at fault: no other route will help
+	Neutral    bool          // it says nothing about the health of the route: only this request was rejected
 	Ours       bool          // our credentials, our account or our configuration: logged as an alarm
 	RetryAfter time.Duration // what the vendor asked for; 0: nothing
 	Status     int           // the HTTP status; 0 inside a stream
