@@ -5,8 +5,8 @@ interface Scalar {
   createApiReference(at: Element, configuration: unknown): unknown;
 }
 
-// The explorer adds style elements as it goes. The page's policy lets in those
-// that carry its number, so each gets it when it is made.
+// The explorer adds style elements while it runs. The page's policy allows
+// those with its nonce, so each gets the nonce when it is created.
 const nonce = document.querySelector<HTMLMetaElement>("meta[property=csp-nonce]")?.content ?? "";
 const make = document.createElement.bind(document) as (name: string, options?: ElementCreationOptions) => HTMLElement;
 document.createElement = ((name: string, options?: ElementCreationOptions) => {

@@ -58,7 +58,7 @@ function copyButtons(): void {
   }
 }
 
-// openTarget lays open what hides the element that the address names.
+// openTarget expands what hides the element that the address names.
 function openTarget(): void {
   const id = decodeURIComponent(location.hash.slice(1));
   const target = id ? document.getElementById(id) : null;

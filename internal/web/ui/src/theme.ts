@@ -1,5 +1,5 @@
-// Light or dark: the system decides until somebody uses the switch. This runs
-// before the page is painted, so it never shows the wrong one first.
+// Light or dark: the system's setting, until the switch is used. This runs
+// before the first paint, so the page never flashes in the other theme.
 
 const key = "stoa.theme";
 const root = document.documentElement;

@@ -82,7 +82,7 @@ function Inside({ secret, first, onLeave }: { secret: string; first?: Me; onLeav
   );
 }
 
-// pageAt finds the page of a path and what is left of the path for it.
+// pageAt returns the page of a path and the rest of the path.
 function pageAt(path: string): { page: Page; rest: string } | undefined {
   const [head = "", ...rest] = path.split("/");
   const page = pages.find((p) => p.path === head && operations.has(p.needs));
@@ -154,7 +154,7 @@ function Lost() {
   );
 }
 
-// A Boundary keeps a fault in one page from taking the frame with it.
+// A Boundary keeps the frame when a page throws an error.
 class Boundary extends Component<{ children: ComponentChildren }, { error?: unknown }> {
   override state: { error?: unknown } = {};
   static override getDerivedStateFromError(error: unknown) {

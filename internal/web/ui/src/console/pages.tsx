@@ -1,5 +1,5 @@
-// The table of pages. A page is shown when the contract has the operation it
-// lives on.
+// The table of pages. A page is shown if the contract has the operation that it
+// needs.
 import type { ComponentType } from "preact";
 import type { IconName } from "./parts/icon";
 import { Accounts } from "./pages/accounts";

@@ -1,10 +1,10 @@
-// Addresses inside the console are the part behind "#": they work with any
-// server, and the browser's buttons go back and forth among them.
+// Addresses inside the console are the part after "#": they work with any
+// server, and the browser's buttons move among them.
 import { useEffect, useState } from "preact/hooks";
 
 const read = () => location.hash.replace(/^#\/?/, "");
 
-// usePath is the present address, without its "#/".
+// usePath returns the current address, without its "#/".
 export function usePath(): string {
   const [path, setPath] = useState(read);
   useEffect(() => {

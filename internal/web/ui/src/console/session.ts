@@ -1,5 +1,5 @@
-// The key of this tab. It lies in sessionStorage: gone when the tab is closed,
-// never in a cookie, never in an address.
+// The key of this tab, in sessionStorage: removed when the tab is closed, never
+// in a cookie or an address.
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { Api } from "../lib/api";

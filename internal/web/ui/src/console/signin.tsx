@@ -5,7 +5,7 @@ import { Button, Field, Notice } from "./parts/basic";
 import { asProblem, Failure } from "./parts/load";
 import type { Problem } from "../lib/api";
 
-// SignIn asks for a key and tries it.
+// SignIn asks for a key and checks it.
 export function SignIn({ said, onKey }: { said?: string; onKey: (key: string, me: Me) => void }) {
   const [key, setKey] = useState("");
   const [busy, setBusy] = useState(false);

@@ -1,4 +1,4 @@
-// The chat page, shown in a frame of somebody's site.
+// The chat page, shown in a frame of another site.
 import { render } from "preact";
 import { Parent } from "./parent";
 import { Visit, type State } from "./visit";
@@ -42,7 +42,7 @@ const visit = new Visit(
   (code, message) => parent.tell({ type: "stoa.error", code, message }),
 );
 
-// How high the page would like to be: all that was said, and what is around it.
+// The height that the content needs: all messages and what is around them.
 let height = 0;
 const measure = () => {
   const scroll = document.querySelector(".chat-scroll");

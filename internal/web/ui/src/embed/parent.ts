@@ -1,6 +1,6 @@
-// The talk with the page around the frame. It speaks first, with "init"; from
-// then on this page listens and speaks to that origin alone, and only if the
-// embed lists it.
+// Messages to and from the page around the frame. That page begins with "init";
+// from then on this page talks to that origin alone, and only if the embed
+// lists it.
 
 export type FromParent = { type: "stoa.init"; theme?: string } | { type: "stoa.theme"; theme: string };
 
@@ -11,7 +11,7 @@ export type ToParent =
   | { type: "stoa.token_expiring"; expiresAt: string }
   | { type: "stoa.error"; code: string; message: string };
 
-// lists reports whether one of the allowed origins stands for an origin.
+// lists reports whether one of the allowed origins matches an origin.
 export function lists(allowed: string[], origin: string): boolean {
   return allowed.some((pattern) => {
     const [scheme, host] = pattern.split("://*.");
@@ -41,8 +41,8 @@ export class Parent {
     });
   }
 
-  // tell posts a message once the page around has said who it is. Of sizes and
-  // statuses only the newest waits.
+  // tell posts a message once the page around has sent "init". Of sizes and
+  // statuses only the newest is kept until then.
   tell(message: ToParent): void {
     if (window.parent === window) return;
     if (this.origin !== null) {

@@ -4,7 +4,7 @@ import { ReplyText, Spoken } from "../console/parts/reply";
 import { working, type Message, type PendingInput } from "./types";
 import type { End, State, Visit } from "./visit";
 
-// The whole page: who it is, what was said, and the one thing to do next.
+// The whole page: the agent's name, the messages, and the one thing to do next.
 export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
   const { chat, end } = state;
   useEffect(() => {
@@ -175,7 +175,7 @@ function Said({ state }: { state: State }) {
   );
 }
 
-// plain takes the marks out of Markdown that nobody wants to hear.
+// plain removes Markdown marks from text for screen readers.
 function plain(text: string): string {
   return text.replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/[*_`#>|~]+/g, "");
 }
@@ -265,12 +265,13 @@ function Composer({ visit, state, busy }: { visit: Visit; state: State; busy: bo
   );
 }
 
-// InputForm asks what the agent asks: words, one of several, or yes and no.
+// InputForm shows the agent's question: a text field, a choice, or yes and no.
 function InputForm({ input, visit, max }: { input: PendingInput; visit: Visit; max: number }) {
   const [text, setText] = useState("");
   const first = useRef<HTMLElement>(null);
   useEffect(() => {
-    // Whoever was writing goes on there; nobody else's focus is taken.
+    // Keeps the focus of a visitor who was writing; otherwise the focus does
+    // not move.
     if (document.hasFocus() && (document.activeElement === document.body || document.activeElement === null)) first.current?.focus();
   }, []);
   const answer = (value: string) => void visit.answer(input, value);

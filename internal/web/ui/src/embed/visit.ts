@@ -1,5 +1,6 @@
-// A Visit is the chat as this page knows it: it exchanges the ticket, keeps the
-// token fresh, sends, and follows what comes, from where it was cut off.
+// A Visit is the state of the chat in this page: it exchanges the ticket, keeps
+// the token fresh, sends messages, and follows events from where they broke
+// off.
 
 import { Api, Problem, onceKey } from "../lib/api";
 import { follow } from "../lib/follow";
@@ -62,14 +63,14 @@ export class Visit {
   }
 
   // begin opens the chat with the ticket of the link, or with the token that an
-  // earlier load of this page has left.
+  // earlier load of this page stored.
   async begin(ticket: string): Promise<void> {
     for (let wait = 500; ; wait = Math.min(wait * 2, 8000)) {
       try {
         await this.open(ticket);
         return;
       } catch (error) {
-        if (this.over(error)) return;
+        if (this.endsChat(error)) return;
         this.set({ offline: true });
         await this.pause(wait);
       }
@@ -99,7 +100,7 @@ export class Visit {
     if (working(chat.status)) void this.follow();
   }
 
-  // take takes over what the service says of the chat.
+  // take stores the state that the service returned.
   private take(chat: Chat): void {
     this.after = chat.lastEventSeq;
     this.set({ chat });
@@ -114,8 +115,8 @@ export class Visit {
     return reply.json();
   }
 
-  // over reports whether a failure ends the chat for this page.
-  private over(error: unknown): boolean {
+  // endsChat reports whether a failure ends the chat in this page.
+  private endsChat(error: unknown): boolean {
     if (!(error instanceof Problem)) throw error;
     switch (error.code) {
       case "embed_url_used":
@@ -148,7 +149,7 @@ export class Visit {
     this.failed(end.kind, end.title);
   }
 
-  // send says something; it reports whether the service has taken it. The same
+  // send sends a message and reports whether the service accepted it. The same
   // text sent again after a broken connection is one message.
   send(text: string): Promise<boolean> {
     const shown: Message = { id: "sending", role: "user", kind: "message", status: "queued", text, createdAt: new Date().toISOString() };
@@ -169,7 +170,7 @@ export class Visit {
     try {
       await this.ask("POST", "/cancel");
     } catch (error) {
-      this.trouble(error);
+      this.showProblem(error);
     }
   }
 
@@ -189,32 +190,32 @@ export class Visit {
       if (chat) this.setChat({ messages: chat.messages.filter((m) => m.id !== "sending") });
       if (!(error instanceof Problem && error.offline)) this.once = { body: "", key: "" };
       this.set({ sending: false, unsent: text });
-      this.trouble(error);
+      this.showProblem(error);
       return false;
     }
   }
 
-  // trouble shows why something did not work, and looks at the chat again where
-  // its state may have changed meanwhile.
-  private trouble(error: unknown): void {
-    if (this.over(error)) return;
+  // showProblem shows why an action failed, and reads the chat again if its
+  // state may have changed meanwhile.
+  private showProblem(error: unknown): void {
+    if (this.endsChat(error)) return;
     const problem = error as Problem;
     this.set({ notice: problem.offline ? "The message was not sent: there is no connection. Send it again when there is." : problem.message });
     this.failed(problem.code, problem.message);
     if (problem.code === "embed_limit_reached" && !problem.retryable && this.state.chat) {
       this.setChat({ remaining: { messages: 0, limitReached: true } });
     } else if (problem.status === 404 || problem.status === 409) {
-      void this.look();
+      void this.reload();
     }
   }
 
-  private async look(): Promise<void> {
+  private async reload(): Promise<void> {
     try {
       const chat = await this.ask<Chat>("GET", "");
       this.take(chat);
       if (working(chat.status)) void this.follow();
     } catch (error) {
-      this.over(error);
+      this.endsChat(error);
     }
   }
 
@@ -229,7 +230,7 @@ export class Visit {
         take: (event) => this.apply(event),
         closed: (error) => {
           if (error instanceof Problem) {
-            if (this.over(error)) return false;
+            if (this.endsChat(error)) return false;
             if (error.offline) this.set({ offline: true });
           } else if (error !== undefined) {
             this.set({ offline: !navigator.onLine }); // broken in the middle
@@ -242,7 +243,7 @@ export class Visit {
     } finally {
       this.following = false;
     }
-    if (this.token) await this.look(); // what is left may have changed
+    if (this.token) await this.reload(); // what is left may have changed
   }
 
   private pause(ms: number): Promise<void> {
@@ -289,7 +290,8 @@ export class Visit {
     }
   }
 
-  // schedule renews the token in time, and says when no more will come.
+  // schedule renews the token in time, and tells the parent page when the chat
+  // is about to end.
   private schedule(): void {
     clearTimeout(this.timer);
     if (!this.token) return;
@@ -313,7 +315,7 @@ export class Visit {
       try {
         this.keep(await (await new Api(this.token.token).raw("POST", "/embed/refresh")).json());
       } catch (error) {
-        if (this.over(error)) return;
+        if (this.endsChat(error)) return;
         this.timer = setTimeout(() => void this.renew(), 2000) as unknown as number;
         return;
       }

@@ -7,8 +7,8 @@ export type { Agent, AgentVersion, Drive, DriveFile, DriveFileList, DriveHit, Pe
 // A SessionEvent has the members of its type; the others are absent.
 export type SessionEvent = Flat<contract.SessionEvent>;
 
-// A Said is a message of a session as its events build it up.
-export interface Said {
+// A SessionMessage is a message of a session as its events build it up.
+export interface SessionMessage {
   id: string;
   role: "user" | "assistant";
   kind: string;
@@ -16,13 +16,13 @@ export interface Said {
   text: string;
 }
 
-// hear adds what an event says to the messages. A piece that begins before the
+// applyEvent adds what an event says to the messages. A piece that begins before the
 // end of what is known replaces the rest: the step was done again.
-export function hear(said: Said[], e: SessionEvent): Said[] {
+export function applyEvent(said: SessionMessage[], e: SessionEvent): SessionMessage[] {
   if (!e.messageId) return said;
   const at = said.findIndex((m) => m.id === e.messageId);
   const old = at < 0 ? { id: e.messageId, role: "assistant" as const, kind: "reply", status: "in_progress", text: "" } : said[at]!;
-  let now: Said;
+  let now: SessionMessage;
   switch (e.type) {
     case "message.created":
     case "message.completed":

@@ -3,7 +3,7 @@
 
 import type { ErrorBody } from "./types";
 
-// A Problem is a failure as the service or the connection tells it.
+// A Problem is an error reply of the service, or a failed connection.
 export class Problem extends Error {
   readonly status: number; // 0: the service was not reached
   readonly code: string;
@@ -25,13 +25,13 @@ export class Problem extends Error {
   }
 }
 
-// problemOf reads a reply that is no success.
+// problemOf converts an error reply.
 export async function problemOf(reply: Response): Promise<Problem> {
   let body: Partial<ErrorBody> = {};
   try {
     body = ((await reply.json()) as { error?: ErrorBody }).error ?? {};
   } catch {
-    // Something between here and the service answered.
+    // A proxy answered, not the service.
     body = { message: `The reply was ${reply.status} ${reply.statusText}.` };
   }
   return new Problem(reply.status, { requestId: reply.headers.get("x-request-id") ?? "", ...body });
@@ -45,7 +45,8 @@ export class Api {
     private readonly onRefused: () => void = () => {},
   ) {}
 
-  // raw sends a request and gives the reply if it is a success.
+  // raw sends a request and returns the reply; an error reply is thrown as a
+  // Problem.
   async raw(method: string, path: string, init: { query?: Query; body?: unknown; headers?: Record<string, string>; signal?: AbortSignal } = {}): Promise<Response> {
     const url = new URL("/api/v1" + path, location.origin);
     for (const [name, value] of Object.entries(init.query ?? {})) {
@@ -77,19 +78,19 @@ export class Api {
     return (await this.raw("GET", path, { query, signal })).json();
   }
 
-  // create sends a POST that makes something; the same key on a repeat makes it
-  // once.
+  // create sends a POST that creates an object; a repetition with the same key
+  // creates it once.
   async create<T>(path: string, body: unknown, once: string): Promise<T> {
     return (await this.raw("POST", path, { body, headers: { "Idempotency-Key": once } })).json();
   }
 
-  // read gives an object and the tag of its state.
+  // read returns an object and its entity tag.
   async read<T>(path: string, signal?: AbortSignal): Promise<{ data: T; etag: string }> {
     const reply = await this.raw("GET", path, { signal });
     return { data: await reply.json(), etag: reply.headers.get("ETag") ?? "" };
   }
 
-  // patch changes an object, if its state is still the one of the tag.
+  // patch changes an object if its entity tag is still the given one.
   async patch<T>(path: string, body: unknown, etag?: string): Promise<{ data: T; etag: string }> {
     const reply = await this.raw("PATCH", path, { body, headers: etag ? { "If-Match": etag } : {} });
     return { data: await reply.json(), etag: reply.headers.get("ETag") ?? "" };
@@ -99,7 +100,7 @@ export class Api {
     await this.raw("DELETE", path, { query });
   }
 
-  // upload puts a file and tells how far it is, from 0 to 1.
+  // upload uploads a file and reports the progress, from 0 to 1.
   upload(path: string, query: Record<string, string>, file: Blob, tell: (part: number) => void): Promise<void> {
     return new Promise((done, failed) => {
       const send = new XMLHttpRequest(); // fetch tells nothing of an upload's progress
@@ -121,8 +122,8 @@ export class Api {
   }
 }
 
-// onceKey makes an idempotency key. It does without crypto.randomUUID, which
-// pages without TLS do not have.
+// onceKey returns a new idempotency key. It does without crypto.randomUUID,
+// which pages without TLS do not have.
 export function onceKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
 }

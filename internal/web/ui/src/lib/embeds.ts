@@ -6,7 +6,8 @@ export type Embed = EmbedURL | EmbedSession;
 // A NewEmbed is a link with its address or an embed session with its token.
 export type NewEmbed = Embed & Partial<Pick<EmbedURLWithLink, "url">> & Partial<Pick<EmbedSessionWithToken, "token">> & Pick<EmbedURLWithLink, "expiresAt">;
 
-// frame shows the chat page, and speaks to it first, as it expects.
+// frame returns the HTML that shows the chat page and sends it the first
+// message.
 export function frame(url: string): string {
   const safe = JSON.stringify(url).replaceAll("<", "\\u003c");
   return `<iframe id="stoa-chat" title="Chat" width="400" height="600"></iframe>
@@ -19,7 +20,8 @@ export function frame(url: string): string {
 `;
 }
 
-// link makes a link per visit, on the server that has the key.
+// link returns the request that creates a link, for the server that has the
+// key.
 export function link(base: string, agentId: string, body: unknown): string {
   return [
     `curl "${base}/api/v1/api-agents/${agentId}/embed-urls"`,
@@ -28,7 +30,8 @@ export function link(base: string, agentId: string, body: unknown): string {
   ].join(" \\\n");
 }
 
-// script sends a message from a page that shows the chat itself.
+// script returns the code that sends a message from a page with a chat of its
+// own.
 export function script(base: string, chatId: string): string {
   return `// token: what your server was given with this chat
 await fetch("${base}/api/v1/embed/chat-sessions/${chatId}/messages", {

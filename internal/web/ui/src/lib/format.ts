@@ -5,10 +5,10 @@ const fine = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
 
 export const count = (n: number): string => whole.format(n);
 
-// of counts a thing: "1 call", "2 calls".
+// of formats a count with its noun: "1 call", "2 calls".
 export const of = (n: number, thing: string): string => `${whole.format(n)} ${thing}${n === 1 ? "" : "s"}`;
 
-// credits writes micro-credits as credits, with at most four decimals.
+// credits formats micro-credits as credits, with at most four decimals.
 export function credits(micro: number): string {
   if (micro !== 0 && Math.abs(micro) < 100) return micro < 0 ? "> -0.0001" : "< 0.0001";
   return fine.format(micro / 1e6);
@@ -16,7 +16,7 @@ export function credits(micro: number): string {
 
 export const micro = (n: number): string => `${whole.format(n)} micro-credits`;
 
-// perMillion writes a price as credits per million tokens.
+// perMillion formats a price in credits per million tokens.
 export const perMillion = (n: number): string => fine.format(n / 1e6);
 
 export function duration(ms: number): string {
@@ -27,7 +27,7 @@ export function duration(ms: number): string {
 
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 
-// ago says how far a time is from now.
+// ago formats the distance of a time from now.
 export function ago(iso: string, now = Date.now()): string {
   const seconds = (new Date(iso).getTime() - now) / 1000;
   const steps: [number, Intl.RelativeTimeFormatUnit][] = [
@@ -52,7 +52,7 @@ export function utcDay(offset: number, now = new Date()): string {
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() + offset)).toISOString().slice(0, 10);
 }
 
-// size writes a number of bytes.
+// size formats a number of bytes.
 export function size(bytes: number): string {
   if (bytes < 1024) return of(bytes, "byte");
   for (const [unit, factor] of [["KiB", 1024], ["MiB", 1024 ** 2]] as const) {

@@ -1,5 +1,5 @@
-// Markdown of models as elements. Raw HTML stays text, pictures become their
-// descriptions, nothing is loaded, and links leave no trace of this page.
+// Markdown of models as elements. Raw HTML stays text, images become their
+// descriptions, nothing is loaded, and links send no referrer.
 
 import { Marked } from "marked";
 import DOMPurify from "dompurify";

@@ -23,7 +23,7 @@ export interface Call {
 
 export type Usage = NonNullable<contract.Response["usage"]>;
 
-// A Reply is what is known of a reply so far.
+// A Reply is the part of a reply that has arrived.
 export interface Reply {
   id: string;
   model: string;
@@ -35,8 +35,8 @@ export interface Reply {
   took?: number; // milliseconds to the end
 }
 
-// respond streams a call and tells what is known after each event. It throws a
-// Problem where the service fails, and what fetch throws when it is stopped.
+// respond streams a call and calls tell after each event. It throws a Problem
+// if the service fails, and what fetch throws if it is stopped.
 export async function respond(api: Api, call: Call, signal: AbortSignal, tell: (reply: Reply) => void): Promise<Reply> {
   const began = performance.now();
   const http = await api.raw("POST", "/responses", { body: { ...call, stream: true } satisfies contract.CreateResponse, signal });
@@ -82,8 +82,8 @@ export async function respond(api: Api, call: Call, signal: AbortSignal, tell: (
   return reply;
 }
 
-// estimate is what a reply costs by the list, in micro-credits. The receipt
-// says what it did cost.
+// estimate returns the cost of a reply by the price list, in micro-credits. The
+// receipt has the actual cost.
 export function estimate(usage: Usage, price: Price): number {
   const cached = usage.input_tokens_details.cached_tokens;
   return (

@@ -1,10 +1,10 @@
-// The same call as a program would make it.
+// A call as code in several languages.
 
 import type { Call } from "./responses";
 
 const single = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
 
-// simple sends one lone message as a string, as people write it.
+// simple returns a single message as a string.
 function simple(call: Call): Record<string, unknown> {
   const lone = call.input.length === 1 && call.input[0]!.role === "user";
   return { ...call, input: lone ? call.input[0]!.content : call.input };
@@ -34,7 +34,7 @@ for await (const event of stream) {
 `;
 }
 
-// goString writes a Go string literal. JSON's escapes are all known to Go.
+// goString returns a Go string literal: Go knows all escapes of JSON.
 const goString = (text: string) => JSON.stringify(text);
 
 export function go(call: Call, base: string): string {

@@ -10,14 +10,14 @@ export function unitOf(seconds: number): [size: number, name: string] {
   return units.find(([size]) => seconds % size === 0)!;
 }
 
-// every says an interval: "every hour", "every 90 minutes".
+// every formats an interval: "every hour", "every 90 minutes".
 export function every(seconds: number): string {
   const [size, name] = unitOf(seconds);
   return seconds === size ? `every ${name}` : `every ${of(seconds / size, name)}`;
 }
 
-// local writes an instant as the clocks of its zone show it, which a preview
-// gives with their offset: "Mon 23 Nov 2026, 09:00 +01:00".
+// local formats an instant in its own zone, with the offset that a preview has:
+// "Mon 23 Nov 2026, 09:00 +01:00".
 export function local(time: string): string {
   const [, date = "", clock = "", offset = ""] = /^(\S+)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(.*)$/.exec(time) ?? [];
   if (!date) return time;

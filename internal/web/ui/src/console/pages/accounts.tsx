@@ -1,21 +1,21 @@
 // For operators: customers' accounts, their credits, plans and first keys.
-import { useRef, useState } from "preact/hooks";
-import { onceKey, type Problem } from "../../lib/api";
-import type { Account, AccountWithCredits } from "../../lib/contract";
-import type { KeyWithSecret, List, Meta } from "../../lib/types";
+import { useState } from "preact/hooks";
+import type { Account, AccountWithCredits, AccountWithKey, CreateAccount, CreateGrant } from "../../lib/contract";
+import type { KeyWithSecret, Meta } from "../../lib/types";
 import { Amount, Badge, Button, Field, Time } from "../parts/basic";
 import { Dialog } from "../parts/dialog";
-import { asProblem, Empty, Failure, Skeleton, useLoad } from "../parts/load";
+import { FormDialog, useAction } from "../parts/form";
+import { Empty, Failure, Skeleton, useLoad } from "../parts/load";
 import { MissingScope } from "../parts/missing";
 import { Secret } from "../parts/secret";
-import { Pages, usePages } from "../parts/table";
+import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
 import { useSession } from "../session";
 
 export function Accounts() {
-  const { api, may } = useSession();
+  const { may } = useSession();
   const operates = may("operator");
-  const pages = usePages<Account>((cursor, signal) => (operates ? api.get<List<Account>>("/accounts", { limit: 50, cursor }, signal) : Promise.resolve({ data: [], nextCursor: null, hasMore: false })), [api]);
+  const pages = useList<Account>(operates ? "/accounts" : undefined, 50);
   const [making, setMaking] = useState(false);
   const [open, setOpen] = useState<string>();
   const [shown, setShown] = useState<KeyWithSecret>();
@@ -91,7 +91,7 @@ function PlanSelect({ value, onChange }: { value: string; onChange: (plan: strin
   );
 }
 
-// toMicro reads an amount of credits as people write it.
+// toMicro converts an amount of credits as typed to micro-credits.
 const toMicro = (text: string): number => Math.round(Number(text) * 1e6);
 
 function Make({ onClose, onDone }: { onClose: () => void; onDone: (key: KeyWithSecret) => void }) {
@@ -100,53 +100,29 @@ function Make({ onClose, onDone }: { onClose: () => void; onDone: (key: KeyWithS
   const [email, setEmail] = useState("");
   const [plan, setPlan] = useState("free");
   const [grant, setGrant] = useState("");
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const once = useRef(onceKey());
-  const submit = async (event: Event) => {
-    event.preventDefault();
-    setBusy(true);
-    setProblem(undefined);
-    try {
-      const body: Record<string, unknown> = { name: name.trim(), plan };
+  const action = useAction();
+  const submit = () =>
+    action.run(async (once) => {
+      const body: CreateAccount = { name: name.trim(), plan };
       if (email.trim()) body.email = email.trim();
       if (grant) body.grantMicro = toMicro(grant);
-      onDone((await api.create<{ key: KeyWithSecret }>("/accounts", body, once.current)).key);
-    } catch (error) {
-      once.current = onceKey();
-      setProblem(asProblem(error));
-      setBusy(false);
-    }
-  };
+      onDone((await api.create<AccountWithKey>("/accounts", body, once)).key);
+    });
   return (
-    <Dialog
-      title="Make an account"
-      onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <button class="button main" type="submit" form="make-account" disabled={busy || !name.trim()}>
-            Make the account
-          </button>
-        </>
-      }
-    >
-      <form id="make-account" class="stack" onSubmit={submit}>
-        <Field id="account-name" label="Name">
-          <input id="account-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} autofocus />
-        </Field>
-        <Field id="account-email" label="Email" hint="May be empty.">
-          <input id="account-email" class="input" type="email" value={email} onInput={(e) => setEmail(e.currentTarget.value)} aria-describedby="account-email-hint" />
-        </Field>
-        <Field id="plan" label="Plan">
-          <PlanSelect value={plan} onChange={setPlan} />
-        </Field>
-        <Field id="account-grant" label="Credits to begin with" hint="Empty: none.">
-          <input id="account-grant" class="input" type="number" min="0.000001" step="any" value={grant} onInput={(e) => setGrant(e.currentTarget.value)} aria-describedby="account-grant-hint" />
-        </Field>
-        {problem && <Failure problem={problem} />}
-      </form>
-    </Dialog>
+    <FormDialog id="make-account" title="Make an account" submit="Make the account" ready={!!name.trim()} action={action} onSubmit={submit} onClose={onClose}>
+      <Field id="account-name" label="Name">
+        <input id="account-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} autofocus />
+      </Field>
+      <Field id="account-email" label="Email" hint="May be empty.">
+        <input id="account-email" class="input" type="email" value={email} onInput={(e) => setEmail(e.currentTarget.value)} aria-describedby="account-email-hint" />
+      </Field>
+      <Field id="plan" label="Plan">
+        <PlanSelect value={plan} onChange={setPlan} />
+      </Field>
+      <Field id="account-grant" label="Credits to begin with" hint="Empty: none.">
+        <input id="account-grant" class="input" type="number" min="0.000001" step="any" value={grant} onInput={(e) => setGrant(e.currentTarget.value)} aria-describedby="account-grant-hint" />
+      </Field>
+    </FormDialog>
   );
 }
 
@@ -155,24 +131,14 @@ function Details({ id, onClose, onChanged }: { id: string; onClose: () => void; 
   const account = useLoad((signal) => api.get<AccountWithCredits>("/accounts/" + id, undefined, signal), [api, id]);
   const [amount, setAmount] = useState("");
   const [reason, setReason] = useState("");
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const once = useRef(onceKey());
-  const attempt = async (said: string, work: () => Promise<unknown>) => {
-    setBusy(true);
-    setProblem(undefined);
-    try {
-      await work();
+  const action = useAction({ repeats: true });
+  const attempt = (said: string, work: (once: string) => Promise<unknown>) =>
+    action.run(async (once) => {
+      await work(once);
       toast(said);
       account.reload();
       onChanged();
-    } catch (error) {
-      setProblem(asProblem(error));
-    } finally {
-      once.current = onceKey();
-      setBusy(false);
-    }
-  };
+    });
   const a = account.data;
   return (
     <Dialog title={a?.name ?? "Account"} onClose={onClose}>
@@ -199,10 +165,10 @@ function Details({ id, onClose, onChanged }: { id: string; onClose: () => void; 
             class="stack"
             onSubmit={(e) => {
               e.preventDefault();
-              const body: Record<string, unknown> = { amountMicro: toMicro(amount) };
+              const body: CreateGrant = { amountMicro: toMicro(amount) };
               if (reason.trim()) body.reason = reason.trim();
-              void attempt("The credits are granted", async () => {
-                await api.create(`/accounts/${id}/grants`, body, once.current);
+              void attempt("The credits are granted", async (once) => {
+                await api.create(`/accounts/${id}/grants`, body, once);
                 setAmount("");
                 setReason("");
               });
@@ -215,17 +181,17 @@ function Details({ id, onClose, onChanged }: { id: string; onClose: () => void; 
               <input id="reason" class="input" maxLength={500} value={reason} onInput={(e) => setReason(e.currentTarget.value)} aria-describedby="reason-hint" />
             </Field>
             <div class="row">
-              <Button kind="main" type="submit" disabled={busy || !(Number(amount) > 0)}>
+              <Button kind="main" type="submit" disabled={action.busy || !(Number(amount) > 0)}>
                 Grant
               </Button>
               {a.id !== me.id && (
                 <div class="push">
                   {a.suspended ? (
-                    <Button disabled={busy} onClick={() => attempt("The account is active again", () => api.patch("/accounts/" + id, { suspended: false }))}>
+                    <Button disabled={action.busy} onClick={() => attempt("The account is active again", () => api.patch("/accounts/" + id, { suspended: false }))}>
                       Resume the account
                     </Button>
                   ) : (
-                    <Button kind="danger" disabled={busy} onClick={() => attempt("The account is suspended", () => api.patch("/accounts/" + id, { suspended: true }))}>
+                    <Button kind="danger" disabled={action.busy} onClick={() => attempt("The account is suspended", () => api.patch("/accounts/" + id, { suspended: true }))}>
                       Suspend the account
                     </Button>
                   )}
@@ -233,7 +199,7 @@ function Details({ id, onClose, onChanged }: { id: string; onClose: () => void; 
               )}
             </div>
           </form>
-          {problem && <Failure problem={problem} />}
+          {action.problem && <Failure problem={action.problem} />}
         </>
       )}
     </Dialog>

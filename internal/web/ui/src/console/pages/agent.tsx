@@ -3,12 +3,12 @@
 import { useState } from "preact/hooks";
 import { onceKey, type Problem } from "../../lib/api";
 import type { Agent, AgentVersion } from "../../lib/agents";
-import type { List, Meta } from "../../lib/types";
+import type { Meta } from "../../lib/types";
 import { Badge, Button, Field, Time } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
 import { asProblem, Empty, Failure, States, useLoad } from "../parts/load";
 import { ModelSelect } from "../parts/models";
-import { Pages, usePages } from "../parts/table";
+import { Pages, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
 import { go } from "../router";
@@ -167,7 +167,7 @@ function Settings({ agent, onSaved, onStale }: { agent: Tagged; onSaved: (a: Tag
 function Versions({ agent, onBack }: { agent: Tagged; onBack: (a: Tagged) => void }) {
   const { api, may } = useSession();
   const path = "/api-agents/" + agent.data.id;
-  const pages = usePages<AgentVersion>((cursor, signal) => api.get<List<AgentVersion>>(path + "/versions", { limit: 20, cursor }, signal), [api, agent.etag]);
+  const pages = useList<AgentVersion>(path + "/versions", 20, agent.etag);
   const [problem, setProblem] = useState<Problem>();
   const [busy, setBusy] = useState(false);
   const back = async (version: number) => {

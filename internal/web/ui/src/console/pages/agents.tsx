@@ -1,15 +1,14 @@
 // The agents: a list, and below "#/agents/ID" one of them with its drive and
 // sessions.
-import { useRef, useState } from "preact/hooks";
-import { type Problem, onceKey } from "../../lib/api";
+import { useState } from "preact/hooks";
 import type { Agent } from "../../lib/agents";
 import type { List, Meta } from "../../lib/types";
 import { Button, Field, Time } from "../parts/basic";
-import { Dialog } from "../parts/dialog";
-import { asProblem, Empty, Failure, useLoad } from "../parts/load";
+import { FormDialog, useAction } from "../parts/form";
+import { Empty, useLoad } from "../parts/load";
 import { MissingScope } from "../parts/missing";
 import { ModelSelect } from "../parts/models";
-import { Pages, usePages } from "../parts/table";
+import { Pages, useList } from "../parts/table";
 import { go } from "../router";
 import { useSession } from "../session";
 import { AgentPage } from "./agent";
@@ -32,8 +31,8 @@ export function Agents({ rest }: { rest: string }) {
 }
 
 function AllAgents() {
-  const { api, may } = useSession();
-  const pages = usePages<Agent>((cursor, signal) => api.get<List<Agent>>("/api-agents", { limit: 50, cursor }, signal), [api]);
+  const { may } = useSession();
+  const pages = useList<Agent>("/api-agents", 50);
   const [making, setMaking] = useState(false);
   const writes = may("agents:write");
   const button = writes && (
@@ -86,59 +85,35 @@ function MakeAgent({ onClose }: { onClose: () => void }) {
   const [instructions, setInstructions] = useState("");
   const [model, setModel] = useState("auto");
   const [space, setSpace] = useState(me.defaultSpaceId ?? "");
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const once = useRef(onceKey());
+  const action = useAction();
   const spaceId = space || spaces.data?.data[0]?.id || "";
-  const submit = async (event: Event) => {
-    event.preventDefault();
-    setBusy(true);
-    setProblem(undefined);
-    try {
-      const made = await api.create<Agent>("/api-agents", { spaceId, name: name.trim(), instructions, model }, once.current);
+  const submit = () =>
+    action.run(async (once) => {
+      const made = await api.create<Agent>("/api-agents", { spaceId, name: name.trim(), instructions, model }, once);
       go("agents/" + made.id);
-    } catch (error) {
-      once.current = onceKey();
-      setProblem(asProblem(error));
-      setBusy(false);
-    }
-  };
+    });
   return (
-    <Dialog
-      title="Make an agent"
-      onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <button class="button main" type="submit" form="make-agent" disabled={busy || !name.trim() || !instructions.trim() || !spaceId}>
-            Make the agent
-          </button>
-        </>
-      }
-    >
-      <form id="make-agent" class="stack" onSubmit={submit}>
-        <Field id="agent-name" label="Name">
-          <input id="agent-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} autofocus />
+    <FormDialog id="make-agent" title="Make an agent" submit="Make the agent" ready={!!(name.trim() && instructions.trim() && spaceId)} action={action} onSubmit={submit} onClose={onClose}>
+      <Field id="agent-name" label="Name">
+        <input id="agent-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} autofocus />
+      </Field>
+      <Field id="agent-instructions" label="Instructions" hint="What it is told before every conversation.">
+        <textarea id="agent-instructions" class="input" rows={6} value={instructions} onInput={(e) => setInstructions(e.currentTarget.value)} aria-describedby="agent-instructions-hint" />
+      </Field>
+      {meta.data && (
+        <Field id="agent-model" label="Model">
+          <ModelSelect id="agent-model" meta={meta.data} value={model} onChange={setModel} />
         </Field>
-        <Field id="agent-instructions" label="Instructions" hint="What it is told before every conversation.">
-          <textarea id="agent-instructions" class="input" rows={6} value={instructions} onInput={(e) => setInstructions(e.currentTarget.value)} aria-describedby="agent-instructions-hint" />
+      )}
+      {spaces.data && spaces.data.data.length > 1 && (
+        <Field id="agent-space" label="Space">
+          <select id="agent-space" class="input" value={spaceId} onChange={(e) => setSpace(e.currentTarget.value)}>
+            {spaces.data.data.map((s) => (
+              <option value={s.id}>{s.name}</option>
+            ))}
+          </select>
         </Field>
-        {meta.data && (
-          <Field id="agent-model" label="Model">
-            <ModelSelect id="agent-model" meta={meta.data} value={model} onChange={setModel} />
-          </Field>
-        )}
-        {spaces.data && spaces.data.data.length > 1 && (
-          <Field id="agent-space" label="Space">
-            <select id="agent-space" class="input" value={spaceId} onChange={(e) => setSpace(e.currentTarget.value)}>
-              {spaces.data.data.map((s) => (
-                <option value={s.id}>{s.name}</option>
-              ))}
-            </select>
-          </Field>
-        )}
-        {problem && <Failure problem={problem} />}
-      </form>
-    </Dialog>
+      )}
+    </FormDialog>
   );
 }

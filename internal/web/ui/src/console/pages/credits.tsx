@@ -1,11 +1,11 @@
 // What was charged: receipts, the ledger, and whether the books balance.
 import { useState } from "preact/hooks";
 import { count, duration, moment, of, perMillion } from "../../lib/format";
-import type { LedgerEntry, List, Receipt, Reconciliation } from "../../lib/types";
+import type { LedgerEntry, Receipt, Reconciliation } from "../../lib/types";
 import { Amount, Badge, Button, type Meaning, Notice, Time } from "../parts/basic";
 import { Dialog } from "../parts/dialog";
 import { Empty, States, useLoad } from "../parts/load";
-import { Pages, usePages } from "../parts/table";
+import { Pages, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { go } from "../router";
 import { useSession } from "../session";
@@ -45,8 +45,7 @@ export function Credits({ rest }: { rest: string }) {
 const endings: Record<string, Meaning> = { completed: "ok", incomplete: "waiting", cancelled: "none" };
 
 function Receipts() {
-  const { api } = useSession();
-  const pages = usePages<Receipt>((cursor, signal) => api.get<List<Receipt>>("/receipts", { limit: 50, cursor }, signal), [api]);
+  const pages = useList<Receipt>("/receipts", 50);
   const [open, setOpen] = useState<Receipt>();
   return (
     <>
@@ -139,8 +138,7 @@ function ReceiptDetails({ receipt: r, onClose }: { receipt: Receipt; onClose: ()
 const kinds: Record<LedgerEntry["type"], Meaning> = { grant: "ok", charge: "none", refund: "info", adjust: "waiting" };
 
 function Ledger() {
-  const { api } = useSession();
-  const pages = usePages<LedgerEntry>((cursor, signal) => api.get<List<LedgerEntry>>("/credits/ledger", { limit: 50, cursor }, signal), [api]);
+  const pages = useList<LedgerEntry>("/credits/ledger", 50);
   return (
     <Pages
       of={pages}

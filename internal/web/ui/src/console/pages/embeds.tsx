@@ -1,15 +1,14 @@
-// The agent in other people's pages: links and tokens, and who was refused.
-import { useRef, useState } from "preact/hooks";
-import { onceKey, type Problem } from "../../lib/api";
+// Embeds of the agent: links and tokens, and refused origins.
+import { useState } from "preact/hooks";
 import type { CreateEmbed } from "../../lib/contract";
 import { type Embed, frame, link, type NewEmbed, script } from "../../lib/embeds";
 import { count, moment, of } from "../../lib/format";
-import type { List } from "../../lib/types";
 import { Badge, Button, Field, type Meaning, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Confirm, Dialog } from "../parts/dialog";
-import { asProblem, Empty, Failure } from "../parts/load";
-import { Pages, Table, usePages } from "../parts/table";
+import { FormDialog, useAction } from "../parts/form";
+import { Empty, Failure } from "../parts/load";
+import { Pages, Table, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
 import { go } from "../router";
@@ -23,10 +22,9 @@ const kinds = [
 const states: Record<Embed["status"], [Meaning, string]> = { pending: ["waiting", "not opened yet"], active: ["ok", "active"], expired: ["none", "ended"], revoked: ["failed", "revoked"] };
 
 export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabled: boolean; shown: string }) {
-  const { api } = useSession();
   const kind = kinds.some((k) => k.id === shown) ? shown : kinds[0]!.id;
   const path = `/api-agents/${agentId}/${kind}`;
-  const pages = usePages<Embed>((cursor, signal) => api.get<List<Embed>>(path, { limit: 20, cursor }, signal), [api, path]);
+  const pages = useList<Embed>(path, 20);
   const [making, setMaking] = useState(false);
   const [made, setMade] = useState<{ embed: NewEmbed; body: CreateEmbed }>();
   const [revoking, setRevoking] = useState<Embed>();
@@ -147,60 +145,46 @@ function Make({ path, links, onClose, onDone }: { path: string; links: boolean; 
   const [greeting, setGreeting] = useState("");
   const [messages, setMessages] = useState("");
   const [cap, setCap] = useState("");
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const once = useRef(onceKey());
+  const action = useAction();
   const allowedOrigins = origins.split(/[\s,]+/).filter(Boolean);
-  const submit = async (event: Event) => {
-    event.preventDefault();
-    setBusy(true);
-    setProblem(undefined);
-    const body: CreateEmbed = { allowedOrigins };
-    if (user.trim()) body.externalUserId = user.trim();
-    if (greeting.trim()) body.greeting = greeting;
-    if (messages) body.maxMessages = Number(messages);
-    if (cap) body.maxCreditsMicro = Math.round(Number(cap) * 1e6);
-    try {
-      onDone(await api.create<NewEmbed>(path, body, once.current), body);
-    } catch (error) {
-      once.current = onceKey();
-      setProblem(asProblem(error));
-      setBusy(false);
-    }
-  };
+  const submit = () =>
+    action.run(async (once) => {
+      const body: CreateEmbed = { allowedOrigins };
+      if (user.trim()) body.externalUserId = user.trim();
+      if (greeting.trim()) body.greeting = greeting;
+      if (messages) body.maxMessages = Number(messages);
+      if (cap) body.maxCreditsMicro = Math.round(Number(cap) * 1e6);
+      onDone(await api.create<NewEmbed>(path, body, once), body);
+    });
+  const problem = action.problem;
   const about = (param: string) => (problem?.param?.split(/[.[]/)[0] === param ? problem.message : undefined);
   return (
-    <Dialog
+    <FormDialog
+      id="make-embed"
       title={links ? "Make a link" : "Make a token"}
+      submit={links ? "Make the link" : "Make the token"}
+      ready={allowedOrigins.length > 0}
+      action={action}
+      shown={!!about("allowedOrigins")}
+      onSubmit={submit}
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <button class="button main" type="submit" form="make-embed" disabled={busy || allowedOrigins.length === 0}>
-            {links ? "Make the link" : "Make the token"}
-          </button>
-        </>
-      }
     >
-      <form id="make-embed" class="stack" onSubmit={submit}>
-        <Field id="embed-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")}>
-          <textarea id="embed-origins" class="input code" rows={2} spellcheck={false} value={origins} onInput={(e) => setOrigins(e.currentTarget.value)} aria-describedby="embed-origins-hint" aria-invalid={about("allowedOrigins") ? "true" : undefined} autofocus />
-        </Field>
-        <Field id="embed-user" label="Visitor" hint="As you call them; may be empty.">
-          <input id="embed-user" class="input" maxLength={128} value={user} onInput={(e) => setUser(e.currentTarget.value)} aria-describedby="embed-user-hint" />
-        </Field>
-        <Field id="embed-greeting" label="Greeting" hint="Shown before the first message; may be empty.">
-          <input id="embed-greeting" class="input" maxLength={2000} value={greeting} onInput={(e) => setGreeting(e.currentTarget.value)} aria-describedby="embed-greeting-hint" />
-        </Field>
-        <Field id="embed-messages" label="Messages at most" hint="Empty: 50.">
-          <input id="embed-messages" class="input" type="number" min={1} max={1000} step={1} value={messages} onInput={(e) => setMessages(e.currentTarget.value)} aria-describedby="embed-messages-hint" />
-        </Field>
-        <Field id="embed-cap" label="Credits at most" hint="Empty: what the account has.">
-          <input id="embed-cap" class="input" type="number" min="0.000001" step="any" value={cap} onInput={(e) => setCap(e.currentTarget.value)} aria-describedby="embed-cap-hint" />
-        </Field>
-        {problem && !about("allowedOrigins") && <Failure problem={problem} />}
-      </form>
-    </Dialog>
+      <Field id="embed-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")}>
+        <textarea id="embed-origins" class="input code" rows={2} spellcheck={false} value={origins} onInput={(e) => setOrigins(e.currentTarget.value)} aria-describedby="embed-origins-hint" aria-invalid={about("allowedOrigins") ? "true" : undefined} autofocus />
+      </Field>
+      <Field id="embed-user" label="Visitor" hint="As you call them; may be empty.">
+        <input id="embed-user" class="input" maxLength={128} value={user} onInput={(e) => setUser(e.currentTarget.value)} aria-describedby="embed-user-hint" />
+      </Field>
+      <Field id="embed-greeting" label="Greeting" hint="Shown before the first message; may be empty.">
+        <input id="embed-greeting" class="input" maxLength={2000} value={greeting} onInput={(e) => setGreeting(e.currentTarget.value)} aria-describedby="embed-greeting-hint" />
+      </Field>
+      <Field id="embed-messages" label="Messages at most" hint="Empty: 50.">
+        <input id="embed-messages" class="input" type="number" min={1} max={1000} step={1} value={messages} onInput={(e) => setMessages(e.currentTarget.value)} aria-describedby="embed-messages-hint" />
+      </Field>
+      <Field id="embed-cap" label="Credits at most" hint="Empty: what the account has.">
+        <input id="embed-cap" class="input" type="number" min="0.000001" step="any" value={cap} onInput={(e) => setCap(e.currentTarget.value)} aria-describedby="embed-cap-hint" />
+      </Field>
+    </FormDialog>
   );
 }
 
@@ -257,22 +241,16 @@ function Refused({ of: e, onClose }: { of: Embed; onClose: () => void }) {
 
 function Revoke({ path, of: e, onClose, onDone }: { path: string; of: Embed; onClose: () => void; onDone: () => void }) {
   const { api } = useSession();
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const confirm = async () => {
-    setBusy(true);
-    try {
+  const action = useAction();
+  const confirm = () =>
+    action.run(async () => {
       await api.remove(`${path}/${e.id}`);
       onDone();
-    } catch (error) {
-      setProblem(asProblem(error));
-      setBusy(false);
-    }
-  };
+    });
   return (
-    <Confirm title="Revoke this embed?" action="Revoke it" busy={busy} onConfirm={confirm} onClose={onClose}>
+    <Confirm title="Revoke this embed?" action="Revoke it" busy={action.busy} onConfirm={confirm} onClose={onClose}>
       <p>The visitor can say nothing more, and open chats close within a second. What was said stays, as a session of the agent.</p>
-      {problem && <Failure problem={problem} />}
+      {action.problem && <Failure problem={action.problem} />}
     </Confirm>
   );
 }

@@ -1,21 +1,23 @@
 // The account's keys: make, replace, revoke. A secret is shown once.
-import { useRef, useState } from "preact/hooks";
-import { onceKey, type Problem } from "../../lib/api";
+import { useState } from "preact/hooks";
+import type { CreateKey } from "../../lib/contract";
 import { count } from "../../lib/format";
-import type { Key, KeyWithSecret, List } from "../../lib/types";
+import type { Key, KeyWithSecret } from "../../lib/types";
 import { Badge, Button, Field, type Meaning, Notice, Time } from "../parts/basic";
-import { Confirm, Dialog } from "../parts/dialog";
-import { asProblem, Empty, Failure } from "../parts/load";
+import { Confirm } from "../parts/dialog";
+import { FormDialog, useAction } from "../parts/form";
+import { Empty, Failure } from "../parts/load";
+import { MissingScope } from "../parts/missing";
 import { Secret } from "../parts/secret";
-import { Pages, usePages } from "../parts/table";
+import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
 import { useSession } from "../session";
 
 const states: Record<Key["status"], Meaning> = { active: "ok", expired: "waiting", revoked: "failed" };
 
 export function Keys() {
-  const { api, me, may } = useSession();
-  const pages = usePages<Key>((cursor, signal) => api.get<List<Key>>("/keys", { limit: 50, cursor }, signal), [api]);
+  const { me, may } = useSession();
+  const pages = useList<Key>(may("keys:write") ? "/keys" : undefined, 50);
   const [making, setMaking] = useState(false);
   const [shown, setShown] = useState<KeyWithSecret>();
   const [replacing, setReplacing] = useState<Key>();
@@ -26,13 +28,7 @@ export function Keys() {
         <header class="head">
           <h1>Keys</h1>
         </header>
-        <section class="panel">
-          <Empty title="This key may not look after keys">
-            <p>
-              The key <code>{me.key.hint}</code> does not carry the scope <code>keys:write</code>.
-            </p>
-          </Empty>
-        </section>
+        <MissingScope scope="keys:write" what="look after keys" />
       </>
     );
   }
@@ -119,82 +115,60 @@ function limits(k: Key): string {
   return out.join(", ") || "those of the plan";
 }
 
-const offered = ["responses", "agents:read", "agents:write", "sessions:read", "sessions:write", "drive:read", "drive:write", "schedules:read", "schedules:write", "embeds:write", "keys:write", "usage:read"];
+type Scope = NonNullable<CreateKey["scopes"]>[number];
+
+const offered: Scope[] = ["responses", "agents:read", "agents:write", "sessions:read", "sessions:write", "drive:read", "drive:write", "schedules:read", "schedules:write", "embeds:write", "keys:write", "usage:read"];
 
 function Make({ onDone, onClose }: { onDone: (made: KeyWithSecret) => void; onClose: () => void }) {
   const { api, me, may } = useSession();
   const all = me.key.scopes.includes("*");
   const [name, setName] = useState("");
   const [every, setEvery] = useState(all);
-  const [scopes, setScopes] = useState<string[]>(["responses"]);
+  const [scopes, setScopes] = useState<Scope[]>(["responses"]);
   const [perMinute, setPerMinute] = useState("");
   const [perDay, setPerDay] = useState("");
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const once = useRef(onceKey());
-  const toggle = (scope: string) => {
+  const action = useAction();
+  const toggle = (scope: Scope) => {
     setScopes((s) => (s.includes(scope) ? s.filter((x) => x !== scope) : [...s, scope]));
   };
-  const submit = async (event: Event) => {
-    event.preventDefault();
-    setBusy(true);
-    setProblem(undefined);
-    try {
-      const body: Record<string, unknown> = { name: name.trim(), scopes: every ? ["*"] : scopes };
+  const submit = () =>
+    action.run(async (once) => {
+      const body: CreateKey = { name: name.trim(), scopes: every ? ["*"] : scopes };
       if (perMinute) body.requestsPerMinute = Number(perMinute);
       if (perDay) body.maxCreditsMicroPerDay = Math.round(Number(perDay) * 1e6);
-      onDone(await api.create<KeyWithSecret>("/keys", body, once.current));
-    } catch (error) {
-      once.current = onceKey(); // what is sent next may differ
-      setProblem(asProblem(error));
-      setBusy(false);
-    }
-  };
+      onDone(await api.create<KeyWithSecret>("/keys", body, once));
+    });
   return (
-    <Dialog
-      title="Make a key"
-      onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <button class="button main" type="submit" form="make-key" disabled={busy || !name.trim() || (!every && scopes.length === 0)}>
-            Make the key
-          </button>
-        </>
-      }
-    >
-      <form id="make-key" class="stack" onSubmit={submit}>
-        <Field id="key-name" label="Name" hint="Where it will be used, so that you know it later.">
-          <input id="key-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} aria-describedby="key-name-hint" autofocus />
-        </Field>
-        <fieldset class="plainset">
-          <legend>It may do</legend>
-          {all && (
-            <label class="check">
-              <input type="checkbox" checked={every} onChange={(e) => setEvery(e.currentTarget.checked)} /> everything this key may, but run the service
-            </label>
-          )}
-          {!every && (
-            <div class="checks">
-              {offered
-                .filter((scope) => may(scope))
-                .map((scope) => (
-                  <label class="check">
-                    <input type="checkbox" checked={scopes.includes(scope)} onChange={() => toggle(scope)} /> <code>{scope}</code>
-                  </label>
-                ))}
-            </div>
-          )}
-        </fieldset>
-        <Field id="key-rate" label="Requests per minute" hint="Empty: the plan's limit.">
-          <input id="key-rate" class="input" type="number" min={1} step={1} value={perMinute} onInput={(e) => setPerMinute(e.currentTarget.value)} aria-describedby="key-rate-hint" />
-        </Field>
-        <Field id="key-day" label="Credits per day" hint="Empty: no cap. Days are those of UTC.">
-          <input id="key-day" class="input" type="number" min="0.000001" step="any" value={perDay} onInput={(e) => setPerDay(e.currentTarget.value)} aria-describedby="key-day-hint" />
-        </Field>
-        {problem && <Failure problem={problem} />}
-      </form>
-    </Dialog>
+    <FormDialog id="make-key" title="Make a key" submit="Make the key" ready={!!name.trim() && (every || scopes.length > 0)} action={action} onSubmit={submit} onClose={onClose}>
+      <Field id="key-name" label="Name" hint="Where it will be used, so that you know it later.">
+        <input id="key-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} aria-describedby="key-name-hint" autofocus />
+      </Field>
+      <fieldset class="plainset">
+        <legend>It may do</legend>
+        {all && (
+          <label class="check">
+            <input type="checkbox" checked={every} onChange={(e) => setEvery(e.currentTarget.checked)} /> everything this key may, but run the service
+          </label>
+        )}
+        {!every && (
+          <div class="checks">
+            {offered
+              .filter((scope) => may(scope))
+              .map((scope) => (
+                <label class="check">
+                  <input type="checkbox" checked={scopes.includes(scope)} onChange={() => toggle(scope)} /> <code>{scope}</code>
+                </label>
+              ))}
+          </div>
+        )}
+      </fieldset>
+      <Field id="key-rate" label="Requests per minute" hint="Empty: the plan's limit.">
+        <input id="key-rate" class="input" type="number" min={1} step={1} value={perMinute} onInput={(e) => setPerMinute(e.currentTarget.value)} aria-describedby="key-rate-hint" />
+      </Field>
+      <Field id="key-day" label="Credits per day" hint="Empty: no cap. Days are those of UTC.">
+        <input id="key-day" class="input" type="number" min="0.000001" step="any" value={perDay} onInput={(e) => setPerDay(e.currentTarget.value)} aria-describedby="key-day-hint" />
+      </Field>
+    </FormDialog>
   );
 }
 
@@ -208,33 +182,10 @@ const overlaps = [
 function Replace({ of, onDone, onClose }: { of: Key; onDone: (made: KeyWithSecret) => void; onClose: () => void }) {
   const { api } = useSession();
   const [overlap, setOverlap] = useState(3600);
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const once = useRef(onceKey());
-  const submit = async () => {
-    setBusy(true);
-    setProblem(undefined);
-    try {
-      onDone(await api.create<KeyWithSecret>(`/keys/${of.id}/rotate`, { overlapSeconds: overlap }, once.current));
-    } catch (error) {
-      once.current = onceKey();
-      setProblem(asProblem(error));
-      setBusy(false);
-    }
-  };
+  const action = useAction();
+  const submit = () => action.run(async (once) => onDone(await api.create<KeyWithSecret>(`/keys/${of.id}/rotate`, { overlapSeconds: overlap }, once)));
   return (
-    <Dialog
-      title={`Replace "${of.name}"`}
-      onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="main" disabled={busy} onClick={submit}>
-            Make the new key
-          </Button>
-        </>
-      }
-    >
+    <FormDialog id="replace-key" title={`Replace "${of.name}"`} submit="Make the new key" action={action} onSubmit={submit} onClose={onClose}>
       <p>A new key is made with the same name, scopes and limits.</p>
       <Field id="overlap" label="The old key">
         <select id="overlap" class="input" value={overlap} onChange={(e) => setOverlap(Number(e.currentTarget.value))}>
@@ -243,34 +194,26 @@ function Replace({ of, onDone, onClose }: { of: Key; onDone: (made: KeyWithSecre
           ))}
         </select>
       </Field>
-      {problem && <Failure problem={problem} />}
-    </Dialog>
+    </FormDialog>
   );
 }
 
 function Revoke({ of, mine, onDone, onClose }: { of: Key; mine: boolean; onDone: () => void; onClose: () => void }) {
   const { api } = useSession();
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const submit = async () => {
-    setBusy(true);
-    setProblem(undefined);
-    try {
+  const action = useAction();
+  const submit = () =>
+    action.run(async () => {
       await api.remove("/keys/" + of.id);
       toast(`The key "${of.name}" is revoked`);
       onDone();
-    } catch (error) {
-      setProblem(asProblem(error));
-      setBusy(false);
-    }
-  };
+    });
   return (
-    <Confirm title={`Revoke "${of.name}"?`} action="Revoke the key" busy={busy} onConfirm={submit} onClose={onClose}>
+    <Confirm title={`Revoke "${of.name}"?`} action="Revoke the key" busy={action.busy} onConfirm={submit} onClose={onClose}>
       <p>
         Programs that use <code>{of.hint}</code> are refused from now on. Replies that run are finished. This cannot be undone.
       </p>
       {mine && <Notice meaning="waiting">It is the key you are signed in with: you will be signed out.</Notice>}
-      {problem && <Failure problem={problem} />}
+      {action.problem && <Failure problem={action.problem} />}
     </Confirm>
   );
 }

@@ -1,4 +1,4 @@
-// Talk to a model: what a call looks like, what it answers and what it costs.
+// The playground: a call, its reply and its cost.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { copyText } from "../../lib/copy";
 import { count, credits, duration, perMillion } from "../../lib/format";
@@ -21,7 +21,7 @@ interface Settings {
   effort: Effort | ""; // empty: not sent
 }
 
-// A Round is a question and what came of it.
+// A Round is one prompt and its reply.
 interface Round {
   id: number;
   question: string;
@@ -46,8 +46,8 @@ function callOf(settings: Settings, input: Message[]): Call {
   return call;
 }
 
-// history is what a next call carries of the rounds so far: those that were
-// answered, even in part.
+// history returns the messages of earlier rounds for the next call: those with
+// a reply, even a partial one.
 function history(rounds: Round[]): Message[] {
   return rounds
     .filter((r) => r.reply?.text)

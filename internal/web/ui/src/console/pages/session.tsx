@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Api, onceKey, type Problem } from "../../lib/api";
-import { hear, type Said, type Session, type SessionEvent } from "../../lib/agents";
+import { applyEvent, type SessionMessage, type Session, type SessionEvent } from "../../lib/agents";
 import { count, of as plural, size } from "../../lib/format";
 import { saveFile } from "../../lib/save";
 import { follow, sleep } from "../../lib/follow";
@@ -19,7 +19,7 @@ import { useSession } from "../session";
 
 interface Log {
   events: SessionEvent[];
-  said: Said[];
+  said: SessionMessage[];
   live: boolean;
   problem?: Problem;
 }
@@ -75,7 +75,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
       path,
       stop.signal,
       (events) => {
-        setLog((l) => ({ ...l, events: [...l.events, ...events.filter((e) => e.type !== "message.delta")], said: events.reduce(hear, l.said) }));
+        setLog((l) => ({ ...l, events: [...l.events, ...events.filter((e) => e.type !== "message.delta")], said: events.reduce(applyEvent, l.said) }));
         // What the events do not carry, such as sums, is read anew.
         if (events.some((e) => e.type === "session.status" || e.type === "step.completed" || e.type.startsWith("input."))) session.reload();
       },
@@ -204,7 +204,7 @@ const forms = [
   { format: "jsonl", title: "JSON Lines, with everything", ending: "jsonl" },
 ];
 
-// Download gives the session as a file.
+// Download saves the session as a file.
 function Download({ path, id, onClose }: { path: string; id: string; onClose: () => void }) {
   const { api } = useSession();
   const [problem, setProblem] = useState<Problem>();
@@ -233,7 +233,7 @@ function Download({ path, id, onClose }: { path: string; id: string; onClose: ()
   );
 }
 
-// Growing is the conversation, whose end stays in sight.
+// Growing shows the conversation and keeps its end visible.
 function Growing({ children }: { children: ComponentChildren }) {
   const [at] = useStick();
   return (
@@ -320,7 +320,7 @@ function Answer({ session: s, busy, post }: { session: Session; busy: boolean; p
   );
 }
 
-// happening says in words what an event tells; undefined for those that show
+// happening returns an event as text; undefined for events that are shown
 // elsewhere.
 function happening(e: SessionEvent): Happening | undefined {
   const at = { id: String(e.seq), at: e.createdAt };

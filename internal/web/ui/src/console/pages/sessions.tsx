@@ -1,18 +1,17 @@
 // The sessions of an agent, and how to start one.
-import { useRef, useState } from "preact/hooks";
-import { onceKey, type Problem } from "../../lib/api";
+import { useState } from "preact/hooks";
 import type { Session } from "../../lib/agents";
-import type { List } from "../../lib/types";
 import { Amount, Button, Time } from "../parts/basic";
-import { asProblem, Empty, Failure } from "../parts/load";
+import { useAction } from "../parts/form";
+import { Empty, Failure } from "../parts/load";
 import { Status } from "../parts/status";
-import { Pages, usePages } from "../parts/table";
+import { Pages, useList } from "../parts/table";
 import { go } from "../router";
 import { useSession } from "../session";
 
 export function SessionsView({ agentId }: { agentId: string }) {
-  const { api, may } = useSession();
-  const pages = usePages<Session>((cursor, signal) => api.get<List<Session>>(`/api-agents/${agentId}/sessions`, { limit: 20, cursor }, signal), [api, agentId]);
+  const { may } = useSession();
+  const pages = useList<Session>(`/api-agents/${agentId}/sessions`, 20);
   return (
     <>
       {may("sessions:write") && <Start agentId={agentId} />}
@@ -50,28 +49,20 @@ function Start({ agentId }: { agentId: string }) {
   const { api } = useSession();
   const [message, setMessage] = useState("");
   const [once, setOnce] = useState(false);
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const key = useRef(onceKey());
-  const submit = async () => {
-    if (!message.trim() || busy) return;
-    setBusy(true);
-    setProblem(undefined);
-    try {
-      const made = await api.create<Session>(`/api-agents/${agentId}/sessions`, { message, mode: once ? "once" : "chat" }, key.current);
+  const action = useAction();
+  const submit = () => {
+    if (!message.trim() || action.busy) return;
+    void action.run(async (key) => {
+      const made = await api.create<Session>(`/api-agents/${agentId}/sessions`, { message, mode: once ? "once" : "chat" }, key);
       go(`agents/${agentId}/sessions/${made.id}`);
-    } catch (error) {
-      key.current = onceKey();
-      setProblem(asProblem(error));
-      setBusy(false);
-    }
+    });
   };
   return (
     <form
       class="stack"
       onSubmit={(e) => {
         e.preventDefault();
-        void submit();
+        submit();
       }}
     >
       <label class="unseen" for="start">
@@ -87,7 +78,7 @@ function Start({ agentId }: { agentId: string }) {
         onKeyDown={(e) => {
           if (e.key === "Enter" && !e.shiftKey && !e.isComposing) {
             e.preventDefault();
-            void submit();
+            submit();
           }
         }}
       />
@@ -96,12 +87,12 @@ function Start({ agentId }: { agentId: string }) {
           <input type="checkbox" checked={once} onChange={(e) => setOnce(e.currentTarget.checked)} /> one shot: it asks nothing back and takes no further message
         </label>
         <div class="push">
-          <Button kind="main" type="submit" icon="send" disabled={busy || !message.trim()}>
+          <Button kind="main" type="submit" icon="send" disabled={action.busy || !message.trim()}>
             Start
           </Button>
         </div>
       </div>
-      {problem && <Failure problem={problem} />}
+      {action.problem && <Failure problem={action.problem} />}
     </form>
   );
 }

@@ -1,14 +1,13 @@
-// One scheduled task: what comes next, and what became of every instant.
+// One scheduled task: its next runs, and the result of each earlier one.
 import { useEffect, useState } from "preact/hooks";
 import { onceKey, type Problem } from "../../lib/api";
 import { count, moment, of } from "../../lib/format";
 import type { Task, TaskRun } from "../../lib/tasks";
-import type { List } from "../../lib/types";
 import { Button, Time } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
 import { asProblem, Empty, Failure, States, useLoad } from "../parts/load";
 import { When } from "../parts/schedule";
-import { Pages, usePages } from "../parts/table";
+import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
 import { go } from "../router";
 import { useSession } from "../session";
@@ -31,7 +30,7 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
   const { api, may } = useSession();
   const path = `/api-agents/${agentId}/scheduled-tasks/${id}`;
   const task = useLoad((signal) => api.get<Task>(path, undefined, signal), [api, path]);
-  const history = usePages<TaskRun>((cursor, signal) => api.get<List<TaskRun>>(path + "/runs", { limit: 20, cursor }, signal), [api, path]);
+  const history = useList<TaskRun>(path + "/runs", 20);
   const [problem, setProblem] = useState<Problem>();
   const [busy, setBusy] = useState(false);
   const [changing, setChanging] = useState(false);

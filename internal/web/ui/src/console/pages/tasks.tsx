@@ -1,14 +1,12 @@
 // The scheduled tasks of an agent, and the form that makes or changes one.
 import { useRef, useState } from "preact/hooks";
-import { onceKey, type Problem } from "../../lib/api";
 import { count } from "../../lib/format";
 import type { Task, TaskRun } from "../../lib/tasks";
-import type { List } from "../../lib/types";
 import { Badge, Button, Field, type Meaning, Time } from "../parts/basic";
-import { Dialog } from "../parts/dialog";
-import { asProblem, Empty, Failure } from "../parts/load";
+import { FormDialog, useAction } from "../parts/form";
+import { Empty } from "../parts/load";
 import { draftOf, ScheduleFields, scheduleOf, When } from "../parts/schedule";
-import { Pages, usePages } from "../parts/table";
+import { Pages, useList } from "../parts/table";
 import { go } from "../router";
 import { useSession } from "../session";
 
@@ -40,9 +38,9 @@ export function RunState({ of: r }: { of: TaskRun }) {
 }
 
 export function TasksView({ agentId }: { agentId: string }) {
-  const { api, may } = useSession();
+  const { may } = useSession();
   const path = `/api-agents/${agentId}/scheduled-tasks`;
-  const pages = usePages<Task>((cursor, signal) => api.get<List<Task>>(path, { limit: 20, cursor }, signal), [api, path]);
+  const pages = useList<Task>(path, 20);
   const [making, setMaking] = useState(false);
   return (
     <>
@@ -85,78 +83,61 @@ export function TasksView({ agentId }: { agentId: string }) {
 const missed: [Task["missedRunPolicy"], string][] = [["run_latest", "make up for the latest"], ["run_all", "make up for all"], ["skip", "skip them"]];
 const overlap: [Task["overlapPolicy"], string][] = [["skip", "skip the new run"], ["queue", "queue the new run"], ["allow", "run both"]];
 
-// A TaskForm makes a task, or changes the one that is given.
+// A TaskForm creates a task, or changes the given one.
 export function TaskForm({ agentId, task, onClose, onDone }: { agentId: string; task?: Task; onClose: () => void; onDone: (t: Task) => void }) {
   const { api } = useSession();
   const [now, setNow] = useState<Pick<Task, "name" | "message" | "missedRunPolicy" | "overlapPolicy">>({ name: task?.name ?? "", message: task?.message ?? "", missedRunPolicy: task?.missedRunPolicy ?? "run_latest", overlapPolicy: task?.overlapPolicy ?? "skip" });
   const [reuse, setReuse] = useState(task?.sessionPolicy === "reuse");
   const [draft, setDraft] = useState(() => draftOf(task?.schedule));
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const once = useRef(onceKey());
+  const action = useAction();
   const was = useRef(JSON.stringify(scheduleOf(draft)));
   const schedule = scheduleOf(draft);
   const change = (part: Partial<typeof now>) => setNow({ ...now, ...part });
-  const submit = async (event: Event) => {
-    event.preventDefault();
-    setBusy(true);
-    setProblem(undefined);
-    const path = `/api-agents/${agentId}/scheduled-tasks`;
-    try {
+  const submit = () =>
+    action.run(async (once) => {
+      const path = `/api-agents/${agentId}/scheduled-tasks`;
       const body: Record<string, unknown> = { ...now, name: now.name.trim(), sessionPolicy: reuse ? "reuse" : "new" };
-      if (task) {
-        // A schedule that is sent begins anew, so it is sent only when it differs.
-        if (JSON.stringify(schedule) !== was.current) body.schedule = schedule;
-        if (reuse === (task.sessionPolicy === "reuse")) delete body.sessionPolicy;
-        onDone((await api.patch<Task>(`${path}/${task.id}`, body)).data);
-      } else {
-        onDone(await api.create<Task>(path, { ...body, schedule }, once.current));
+      if (!task) {
+        onDone(await api.create<Task>(path, { ...body, schedule }, once));
+        return;
       }
-    } catch (error) {
-      once.current = onceKey();
-      setProblem(asProblem(error));
-      setBusy(false);
-    }
-  };
-  const word = task ? "Save" : "Schedule the task";
+      // A schedule that is sent begins anew, so it is sent only when it differs.
+      if (JSON.stringify(schedule) !== was.current) body.schedule = schedule;
+      if (reuse === (task.sessionPolicy === "reuse")) delete body.sessionPolicy;
+      onDone((await api.patch<Task>(`${path}/${task.id}`, body)).data);
+    });
   return (
-    <Dialog
+    <FormDialog
+      id="task"
       title={task ? `Change "${task.name}"` : "Schedule a task"}
+      submit={task ? "Save" : "Schedule the task"}
+      ready={!!(now.name.trim() && now.message.trim() && schedule)}
+      action={action}
+      onSubmit={submit}
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <button class="button main" type="submit" form="task" disabled={busy || !now.name.trim() || !now.message.trim() || !schedule}>
-            {word}
-          </button>
-        </>
-      }
     >
-      <form id="task" class="stack" onSubmit={submit}>
-        <Field id="task-name" label="Name">
-          <input id="task-name" class="input" maxLength={200} value={now.name} onInput={(e) => change({ name: e.currentTarget.value })} autofocus />
-        </Field>
-        <Field id="task-message" label="Message" hint="What the agent is told at every run.">
-          <textarea id="task-message" class="input" rows={3} value={now.message} onInput={(e) => change({ message: e.currentTarget.value })} aria-describedby="task-message-hint" />
-        </Field>
-        <ScheduleFields agentId={agentId} value={draft} onChange={setDraft} />
-        <details>
-          <summary>More choices</summary>
-          <div class="stack more-choices">
-            <Field id="task-missed" label="Runs that were missed while the service was away">
-              <Choice id="task-missed" of={missed} value={now.missedRunPolicy} onChange={(missedRunPolicy) => change({ missedRunPolicy })} />
-            </Field>
-            <Field id="task-overlap" label="While the run before goes on">
-              <Choice id="task-overlap" of={overlap} value={now.overlapPolicy} onChange={(overlapPolicy) => change({ overlapPolicy })} />
-            </Field>
-            <label class="check">
-              <input type="checkbox" checked={reuse} onChange={(e) => setReuse(e.currentTarget.checked)} /> go on in one session, in place of a new one each time
-            </label>
-          </div>
-        </details>
-        {problem && <Failure problem={problem} />}
-      </form>
-    </Dialog>
+      <Field id="task-name" label="Name">
+        <input id="task-name" class="input" maxLength={200} value={now.name} onInput={(e) => change({ name: e.currentTarget.value })} autofocus />
+      </Field>
+      <Field id="task-message" label="Message" hint="What the agent is told at every run.">
+        <textarea id="task-message" class="input" rows={3} value={now.message} onInput={(e) => change({ message: e.currentTarget.value })} aria-describedby="task-message-hint" />
+      </Field>
+      <ScheduleFields agentId={agentId} value={draft} onChange={setDraft} />
+      <details>
+        <summary>More choices</summary>
+        <div class="stack more-choices">
+          <Field id="task-missed" label="Runs that were missed while the service was away">
+            <Choice id="task-missed" of={missed} value={now.missedRunPolicy} onChange={(missedRunPolicy) => change({ missedRunPolicy })} />
+          </Field>
+          <Field id="task-overlap" label="While the run before goes on">
+            <Choice id="task-overlap" of={overlap} value={now.overlapPolicy} onChange={(overlapPolicy) => change({ overlapPolicy })} />
+          </Field>
+          <label class="check">
+            <input type="checkbox" checked={reuse} onChange={(e) => setReuse(e.currentTarget.checked)} /> go on in one session, in place of a new one each time
+          </label>
+        </div>
+      </details>
+    </FormDialog>
   );
 }
 

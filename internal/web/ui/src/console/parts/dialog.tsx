@@ -38,7 +38,7 @@ export function Dialog({ title, wide, onClose, footer, children }: { title: stri
   );
 }
 
-// Confirm asks once, and says what will be lost.
+// Confirm asks before something is lost.
 export function Confirm({ title, action, busy, onConfirm, onClose, children }: { title: string; action: string; busy?: boolean; onConfirm: () => void; onClose: () => void; children: ComponentChildren }) {
   return (
     <Dialog

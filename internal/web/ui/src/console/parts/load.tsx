@@ -12,14 +12,14 @@ export interface Loaded<T> {
   set: (data: T) => void;
 }
 
-// asProblem makes a Problem of whatever was thrown.
+// asProblem converts anything thrown to a Problem.
 export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   return new Problem(200, { message: error instanceof Error ? error.message : String(error) });
 }
 
-// useLoad runs load again whenever one of the inputs changes, and drops what
-// comes too late. What is there stays while the next is on its way.
+// useLoad runs load whenever one of the inputs changes, and drops results that
+// come too late. The old data stays until the new data has arrived.
 export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, inputs: readonly unknown[]): Loaded<T> {
   const [state, setState] = useState<{ data?: T; problem?: Problem; loading: boolean }>({ loading: true });
   const [round, setRound] = useState(0);

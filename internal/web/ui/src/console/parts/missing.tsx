@@ -1,7 +1,7 @@
 import { useSession } from "../session";
 import { Empty } from "./load";
 
-// MissingScope says why a page is empty for this key.
+// MissingScope explains why a page is empty for this key.
 export function MissingScope({ scope, what }: { scope: string; what: string }) {
   const { me } = useSession();
   return (

@@ -1,5 +1,5 @@
-// A schedule: how it is said, and the fields to set one, with a preview of its
-// first instants.
+// A schedule as text, and the fields to set one, with a preview of its first
+// instants.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Problem } from "../../lib/api";
 import { moment } from "../../lib/format";
@@ -8,7 +8,7 @@ import { useSession } from "../session";
 import { Badge, Field, Notice } from "./basic";
 import { asProblem, Skeleton } from "./load";
 
-// When says a schedule.
+// When shows a schedule as text.
 export function When({ of: s }: { of: Schedule }) {
   switch (s.type) {
     case "cron":
@@ -24,7 +24,7 @@ export function When({ of: s }: { of: Schedule }) {
   }
 }
 
-// A Draft is a schedule as the fields hold it.
+// A Draft is the content of the fields of a schedule.
 export interface Draft {
   type: Schedule["type"];
   expression: string;
@@ -49,7 +49,7 @@ export function draftOf(s?: Schedule): Draft {
   };
 }
 
-// scheduleOf is what the fields say; undefined where they say too little.
+// scheduleOf returns the schedule of a draft; undefined if it is incomplete.
 export function scheduleOf(d: Draft): Schedule | undefined {
   switch (d.type) {
     case "cron":

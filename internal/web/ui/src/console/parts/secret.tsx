@@ -3,7 +3,7 @@ import { Button, Notice } from "./basic";
 import { Code } from "./code";
 import { Dialog } from "./dialog";
 
-// A Secret is shown once, and says so.
+// Secret shows a new key, once.
 export function Secret({ of, onClose }: { of: KeyWithSecret; onClose: () => void }) {
   return (
     <Dialog

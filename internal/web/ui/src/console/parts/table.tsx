@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Problem } from "../../lib/api";
 import type { List } from "../../lib/types";
+import { useSession } from "../session";
 import { Button } from "./basic";
 import { asProblem, Failure, type Loaded, States, useLoad } from "./load";
 
@@ -39,7 +40,7 @@ export function Table<T extends object>({ columns, rows, label }: { columns: Col
 }
 
 // usePages loads a list page by page.
-export function usePages<T>(load: (cursor: string | undefined, signal: AbortSignal) => Promise<List<T>>, inputs: readonly unknown[]) {
+function usePages<T>(load: (cursor: string | undefined, signal: AbortSignal) => Promise<List<T>>, inputs: readonly unknown[]) {
   const first = useLoad((signal) => load(undefined, signal), inputs);
   const [more, setMore] = useState<List<T>[]>([]);
   const [problem, setProblem] = useState<Problem>();
@@ -63,6 +64,12 @@ export function usePages<T>(load: (cursor: string | undefined, signal: AbortSign
     }
   };
   return { first, rows: [...(first.data?.data ?? []), ...more.flatMap((p) => p.data)], hasMore: last?.hasMore ?? false, next, busy, problem };
+}
+
+// useList loads a list of the API page by page; without a path it is empty.
+export function useList<T>(path: string | undefined, limit: number, changed?: unknown) {
+  const { api } = useSession();
+  return usePages<T>((cursor, signal) => (path ? api.get<List<T>>(path, { limit, cursor }, signal) : Promise.resolve({ data: [], nextCursor: null, hasMore: false })), [api, path, changed]);
 }
 
 export function Pages<T extends object>({ of, columns, label, empty }: { of: ReturnType<typeof usePages<T>>; columns: Column<T>[]; label: string; empty: ComponentChildren }) {

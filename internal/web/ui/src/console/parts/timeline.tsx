@@ -10,7 +10,7 @@ export interface Happening {
   detail?: ComponentChildren;
 }
 
-// A Timeline tells what happened, in order.
+// A Timeline lists events in order.
 export function Timeline({ of }: { of: Happening[] }) {
   return (
     <ol class="timeline">

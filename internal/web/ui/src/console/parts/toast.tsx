@@ -11,7 +11,7 @@ interface Note {
 const listeners = new Set<(note: Note) => void>();
 let last = 0;
 
-// toast tells of something that happened and needs no answer.
+// toast shows a short note that needs no answer.
 export function toast(text: string, meaning: "ok" | "failed" = "ok"): void {
   const note = { id: ++last, text, meaning };
   for (const listener of listeners) listener(note);

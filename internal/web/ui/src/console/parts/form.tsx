@@ -1,0 +1,71 @@
+// Forms in dialogs, and the state of an action: busy, failed, done.
+import type { ComponentChildren } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { onceKey, type Problem } from "../../lib/api";
+import { Button } from "./basic";
+import { Dialog } from "./dialog";
+import { asProblem, Failure } from "./load";
+
+export interface Action {
+  busy: boolean;
+  problem?: Problem;
+  // run does the work, with an idempotency key for what it creates, and reports
+  // whether it succeeded.
+  run: (work: (once: string) => Promise<unknown>) => Promise<boolean>;
+}
+
+// useAction holds the state of an action. Unless it can be repeated, it stays
+// busy after a success, because its form is about to disappear.
+export function useAction({ repeats = false } = {}): Action {
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const once = useRef(onceKey());
+  const run = async (work: (once: string) => Promise<unknown>) => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await work(once.current);
+      if (!repeats) return true;
+    } catch (error) {
+      setProblem(asProblem(error));
+      setBusy(false);
+      once.current = onceKey(); // what is sent next may differ
+      return false;
+    }
+    setBusy(false);
+    once.current = onceKey();
+    return true;
+  };
+  return { busy, problem, run };
+}
+
+// A FormDialog is a dialog with one form, which Enter or its button submits. It
+// shows the problem of the action unless a field does.
+export function FormDialog(props: { id: string; title: string; submit: string; ready?: boolean; action: Action; shown?: boolean; onSubmit: () => void; onClose: () => void; children: ComponentChildren }) {
+  return (
+    <Dialog
+      title={props.title}
+      onClose={props.onClose}
+      footer={
+        <>
+          <Button onClick={props.onClose}>Cancel</Button>
+          <button class="button main" type="submit" form={props.id} disabled={props.action.busy || props.ready === false}>
+            {props.submit}
+          </button>
+        </>
+      }
+    >
+      <form
+        id={props.id}
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          props.onSubmit();
+        }}
+      >
+        {props.children}
+        {props.action.problem && !props.shown && <Failure problem={props.action.problem} />}
+      </form>
+    </Dialog>
+  );
+}
