@@ -162,7 +162,7 @@ func TestAHostileReplyLoadsAndRunsNothing(t *testing.T) {
 		const wrong = [];
 		for (const e of document.querySelectorAll("div.reply *")) {
 			if (!"A P BR STRONG EM DEL CODE PRE UL OL LI BLOCKQUOTE H1 H2 H3 H4 H5 H6 HR TABLE THEAD TBODY TR TH TD".split(" ").includes(e.tagName)) wrong.push(e.tagName);
-			for (const a of e.attributes) if (!["href", "start", "target", "rel"].includes(a.name)) wrong.push(e.tagName + " " + a.name);
+			for (const a of e.attributes) if (!["href", "start", "target", "rel", "data-host"].includes(a.name)) wrong.push(e.tagName + " " + a.name);
 			if (e.tagName === "A") {
 				const href = e.getAttribute("href");
 				if (href && !/^https?:|^mailto:/.test(href)) wrong.push(href);
@@ -184,6 +184,23 @@ func TestAHostileReplyLoadsAndRunsNothing(t *testing.T) {
 		t.Error("a style of the reply's took hold")
 	}
 	p.shot("hostile")
+}
+
+// A link whose text is not its target shows where it leads.
+func TestLinksShowTheirHost(t *testing.T) {
+	browser := startBrowser(t)
+	st := newStage(t)
+	_, path := st.link(t, map[string]any{"greeting": "[https://bank.example](https://evil.example/pay) [more](https://example.com) <https://ok.example/auto> " +
+		"[plain.example](https://plain.example/) [Write](mailto:a@example.com) <b@example.com> [bank.example](https://bank.example@evil.example/) " +
+		"[https://b\u0430nk.example/](https://b\u0430nk.example/) [**x**](https://user.example:8443/)"})
+	p := open(t, browser, st.h.URL, path, looks()[0])
+	p.see(`document.querySelectorAll(".reply a").length === 9`)
+	got := eval[string](p, `[...document.querySelectorAll(".reply a")].map((a) => getComputedStyle(a, "::after").content.replace(/^none$|["\\]/g, "")).join("|")`)
+	if want := " (evil.example)| (example.com)||| (a@example.com)|| (evil.example)| (xn--bnk-6cd.example)| (user.example:8443)"; got != want {
+		t.Errorf("links show\n%s, want\n%s", got, want)
+	}
+	p.fits()
+	p.shot("links")
 }
 
 // TestTheEndsOfAChat shows what a visitor sees when a chat cannot go on.

@@ -7,7 +7,7 @@ export type { Agent, AgentVersion, Drive, DriveFile, DriveFileList, DriveHit, Pe
 // A SessionEvent has the members of its type; the others are absent.
 export type SessionEvent = Flat<contract.SessionEvent>;
 
-// A SessionMessage is a message of a session as its events build it up.
+// A SessionMessage is a message of a session, built up from its events.
 export interface SessionMessage {
   id: string;
   role: "user" | "assistant";

@@ -32,6 +32,20 @@ export function markdown(text: string): DocumentFragment {
   for (const link of out.querySelectorAll("a")) {
     link.target = "_blank";
     link.rel = "noopener noreferrer nofollow";
+    const hidden = hiddenTarget(link);
+    if (hidden !== "") link.dataset.host = hidden; // the style sheet shows it behind the link
   }
   return out;
+}
+
+// hiddenTarget returns the host that a link leads to, or the address that it
+// writes to, unless the text of the link is just that.
+function hiddenTarget(link: HTMLAnchorElement): string {
+  if (!link.getAttribute("href")) return "";
+  const bare = (address: string) => address.trim().toLowerCase().replace(/^(https?:\/\/|mailto:)/, "").replace(/\/$/, "");
+  const mail = link.protocol === "mailto:";
+  const target = mail ? bare(link.href).replace(/\?.*/, "") : link.host;
+  const text = bare(link.textContent ?? "");
+  const named = !link.username && !link.password && (text === target || text === bare(link.href));
+  return named ? "" : target;
 }
