@@ -24,8 +24,9 @@ const revalidate = "no-cache" // keep it, but ask whether it is still the one
 type file struct {
 	kind   string // media type
 	digest string // of the content, short
-	plain  []byte // nil: only compressed, because few ask for it otherwise
-	gzip   func() []byte
+	// Both forms are computed once, on first use, and shared by all requests.
+	plain func() ([]byte, error)
+	gzip  func() []byte
 }
 
 // newFile returns a file with that content, compressed on first use. The
@@ -33,7 +34,8 @@ type file struct {
 func newFile(name string, content []byte) *file {
 	sum := sha256.Sum256(content)
 	return &file{
-		kind: kindOf(name), digest: hex.EncodeToString(sum[:6]), plain: content,
+		kind: kindOf(name), digest: hex.EncodeToString(sum[:6]),
+		plain: func() ([]byte, error) { return content, nil },
 		gzip: sync.OnceValue(func() []byte {
 			var packed bytes.Buffer
 			z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is a valid one
@@ -81,7 +83,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string) {
 		body = f.gzip()
 	} else {
 		var err error
-		if body, err = f.unpacked(); err != nil {
+		if body, err = f.plain(); err != nil {
 			h.Del("ETag")
 			http.Error(w, "the file is damaged", http.StatusInternalServerError)
 			return
@@ -93,15 +95,20 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string) {
 	}
 }
 
-func (f *file) unpacked() ([]byte, error) {
-	if f.plain != nil {
-		return f.plain, nil
+// newPacked returns a file of a compressed content.
+func newPacked(name string, content []byte) *file {
+	sum := sha256.Sum256(content)
+	return &file{
+		kind: kindOf(name), digest: hex.EncodeToString(sum[:6]),
+		plain: sync.OnceValues(func() ([]byte, error) {
+			z, err := gzip.NewReader(bytes.NewReader(content))
+			if err != nil {
+				return nil, err
+			}
+			return io.ReadAll(z)
+		}),
+		gzip: func() []byte { return content },
 	}
-	z, err := gzip.NewReader(bytes.NewReader(f.gzip()))
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(z)
 }
 
 // acceptsGzip reads an Accept-Encoding header.
@@ -145,8 +152,7 @@ func loadAssets() (assets, error) {
 			return nil, err
 		}
 		if name, ok := strings.CutSuffix(e.Name(), ".gz"); ok {
-			sum := sha256.Sum256(content)
-			out[name] = &file{kind: kindOf(name), digest: hex.EncodeToString(sum[:6]), gzip: func() []byte { return content }}
+			out[name] = newPacked(name, content)
 			continue
 		}
 		out[e.Name()] = newFile(e.Name(), content)

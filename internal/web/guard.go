@@ -73,7 +73,7 @@ func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, stoa.Errorf(stoa.CodeNotFound, "there is nothing at %s; the paths of the API begin with /api/v1", r.URL.Path))
 		return
 	}
-	body, err := s.missing.unpacked()
+	body, err := s.missing.plain()
 	if err != nil {
 		body = nil // it was rendered in memory, so this is never reached
 	}

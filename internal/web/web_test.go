@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -165,6 +166,32 @@ func TestFilesAreServedGzippedPlainOr304(t *testing.T) {
 		if head.StatusCode != 200 || bodyOf(t, head) != "" || head.Header.Get("Content-Length") != packed.Header.Get("Content-Length") {
 			t.Errorf("%s: HEAD answers %d with length %q", path, head.StatusCode, head.Header.Get("Content-Length"))
 		}
+	}
+}
+
+// discard is a client that takes a reply without keeping it.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d discard) WriteHeader(int)             {}
+
+// A file that is stored compressed is unpacked once for all clients that want
+// it plain: they are strangers, and it has megabytes.
+func TestPlainFilesShareOneCopy(t *testing.T) {
+	h := newHandler(t)
+	get := func() {
+		h.ServeHTTP(discard{http.Header{}}, httptest.NewRequest("GET", "/static/scalar.js", nil))
+	}
+	get()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 20 {
+		get()
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / 20; each > 64<<10 {
+		t.Errorf("each request allocates %d bytes", each)
 	}
 }
 
