@@ -1,6 +1,9 @@
 package api_test
 
 import (
+	"bytes"
+	"encoding/csv"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -116,10 +119,28 @@ func TestUsageIsSummedByGroups(t *testing.T) {
 func TestASpreadsheetRunsNothing(t *testing.T) {
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
-	c.Want(200, "POST", "/api/v1/responses", object{"model": "auto", "input": "say: hi", "user": "=HYPERLINK(1)"})
+	formulas := []string{"=HYPERLINK(1)", "+1", "-1", "@SUM(1)", "\t=1", "\n=1", " =1", "\u00a0=1", "\u200b=1", "\uff1d1", "\uff0b1", "\ufe661", " \uff201"}
+	for _, user := range append(formulas, "ann", "a=b") {
+		c.Want(200, "POST", "/api/v1/responses", object{"model": "auto", "input": "say: hi", "user": user})
+	}
 	r := c.Want(200, "GET", "/api/v1/usage?groupBy=endUser&format=csv", nil)
-	if !strings.Contains(string(r.Body), "\n'=HYPERLINK(1),") {
-		t.Errorf("the cell is not plain text:\n%s", r.Body)
+	rows, err := csv.NewReader(bytes.NewReader(r.Body)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cells []string
+	for _, row := range rows[1:] {
+		cells = append(cells, row[0])
+	}
+	for _, text := range formulas {
+		if !slices.Contains(cells, "'"+text) {
+			t.Errorf("%q is not plain text in %q", text, cells)
+		}
+	}
+	for _, text := range []string{"ann", "a=b"} {
+		if !slices.Contains(cells, text) {
+			t.Errorf("%q is not as it was in %q", text, cells)
+		}
 	}
 }
 

@@ -6,9 +6,13 @@ import (
 	"encoding/csv"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/oapi-codegen/nullable"
+	"golang.org/x/text/unicode/norm"
 
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
@@ -119,9 +123,14 @@ func usageCSV(by []string, sums []store.UsageRow) []byte {
 	return out.Bytes()
 }
 
-// plainCell keeps a spreadsheet from running a caller's text as a formula.
+// plainCell keeps a spreadsheet from running a caller's text as a formula. Some
+// programs skip spaces and invisible characters before a formula, end a cell at
+// a line feed, or take fullwidth signs for the plain ones.
 func plainCell(s string) string {
-	if s != "" && bytes.ContainsRune([]byte("=+-@\t\r"), rune(s[0])) {
+	ignored := func(r rune) bool { return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf) }
+	first, _ := utf8.DecodeRuneInString(strings.TrimLeftFunc(s, ignored))
+	raw, _ := utf8.DecodeRuneInString(s)
+	if s != "" && (unicode.IsControl(raw) || strings.ContainsAny(norm.NFKC.String(string(first)), "=+-@")) {
 		return "'" + s
 	}
 	return s
