@@ -203,7 +203,7 @@ type CreateEmbed struct {
 	// ChatExpiresInSeconds How long the chat can go on, from the first token; 3600 unless said otherwise.
 	ChatExpiresInSeconds nullable.Nullable[int64] `json:"chatExpiresInSeconds,omitempty,omitzero"`
 
-	// ChatSessionID A chat of this agent to go on with. It must be of the same `externalUserId`, if both have one.
+	// ChatSessionID A chat of this agent to go on with. It must be of the same `externalUserId`, if both have one. A session that was not started by an embed needs a key with `sessions:write`.
 	ChatSessionID nullable.Nullable[string] `json:"chatSessionId,omitempty,omitzero"`
 
 	// ExpiresInSeconds Of a link: how long its ticket can be exchanged, 300 unless said otherwise. Of an embed session: how long each of its tokens holds, 600 unless said otherwise.
@@ -215,7 +215,7 @@ type CreateEmbed struct {
 	// Greeting Shown before the first message. The agent does not see it.
 	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
 
-	// MaxCreditsMicro What the chat may spend under this embed. No cap beside the balance unless said otherwise.
+	// MaxCreditsMicro What the chat may spend under this embed; 5000000 (5 credits) unless said otherwise.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
 
 	// MaxMessageChars 4000 unless said otherwise.

@@ -138,6 +138,7 @@ const (
 	defaultMessagesPerMinute = 10
 	defaultMaxMessages       = 50
 	defaultMessageChars      = 4000
+	defaultMaxCredits        = 5 * stoa.Credit
 )
 
 // Embeds are deleted some time after they were created, a few whenever another
@@ -173,7 +174,7 @@ func (s *Embeds) Prepare(c stoa.Caller, kind stoa.EmbedKind, agentID string, r R
 		ID: stoa.NewID(prefix), AccountID: c.Account.ID, AgentID: agentID, KeyID: c.Key.ID, Kind: kind,
 		ChatID: r.ChatID, ExternalUserID: r.ExternalUserID, Greeting: r.Greeting, Theme: cmp.Or(r.Theme, defaultTheme),
 		MessagesPerMinute: cmp.Or(r.MessagesPerMinute, defaultMessagesPerMinute), MaxMessages: cmp.Or(r.MaxMessages, defaultMaxMessages),
-		MaxMessageChars: cmp.Or(r.MaxMessageChars, defaultMessageChars), MaxCredits: r.MaxCredits,
+		MaxMessageChars: cmp.Or(r.MaxMessageChars, defaultMessageChars), MaxCredits: cmp.Or(r.MaxCredits, defaultMaxCredits),
 		TokenLife: s.cfg.TokenLife, ChatLife: cmp.Or(r.ChatLife, defaultChatLife),
 	}
 	var err error
@@ -223,7 +224,8 @@ func (s *Embeds) insert(ctx context.Context, tx *store.Tx, e stoa.Embed, ticket 
 }
 
 // joinChat sets the embed's chat: a new one, or the one that its owner named, if
-// that is a chat of the agent and of the same user.
+// that is a chat of the agent and of the same user. A session that no embed
+// started is open to keys with sessions:write alone: a token reads and writes it.
 func joinChat(ctx context.Context, tx *store.Tx, e *stoa.Embed) error {
 	if e.ChatID == "" {
 		e.ChatID = stoa.NewID("ses")
@@ -234,6 +236,15 @@ func joinChat(ctx context.Context, tx *store.Tx, e *stoa.Embed) error {
 	switch {
 	case err == nil:
 		user, e.SpentBefore = row.ExternalUserID, row.Spent
+		if row.Trigger.Type != "embed" {
+			key, err := tx.Key(ctx, e.AccountID, e.KeyID)
+			if err != nil {
+				return err
+			}
+			if !key.Has("sessions:write") {
+				return stoa.Errorf(stoa.CodeScope, "This session was not started by an embed. To show it in a page the key needs the scope \"sessions:write\" too.").At("chatSessionId")
+			}
+		}
 		if row.Mode != stoa.ModeChat {
 			return stoa.Errorf(stoa.CodeInvalidValue, "A session of mode %q cannot be gone on with.", row.Mode).At("chatSessionId")
 		}

@@ -6,11 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/publicsuffix"
+
 	"stoa/internal/stoa"
 )
 
-// maxOrigin is the largest origin in bytes.
-const maxOrigin = 300
+const (
+	maxOrigin = 300 // bytes
+	maxLabels = 10  // of an origin's host; each stands for one more entry to look up
+)
 
 var (
 	hostLabels = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
@@ -39,8 +43,12 @@ func ParseOrigin(text string) (string, error) {
 		return "", wrong("it is scheme, host and port, nothing else; other alphabets as xn--…")
 	case hasPort && !portDigits.MatchString(port):
 		return "", wrong("the port is not a number")
+	case strings.Count(host, ".") >= maxLabels:
+		return "", wrong("its host has more than 10 names")
 	case wild && !strings.Contains(name, "."):
 		return "", wrong("the part behind *. needs two names at least")
+	case wild && isPublicSuffix(name):
+		return "", wrong("everybody can have a host below " + name)
 	case scheme == "http" && (wild || !isLocalhost(name)):
 		return "", wrong("without TLS only this machine is allowed")
 	}
@@ -54,16 +62,23 @@ func ParseOrigin(text string) (string, error) {
 	return out, nil
 }
 
+// isPublicSuffix reports whether anybody can register a host below name, as below
+// co.uk and github.io: a wildcard there would allow everybody's pages.
+func isPublicSuffix(name string) bool {
+	suffix, _ := publicsuffix.PublicSuffix(name)
+	return suffix == name
+}
+
 func isLocalhost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "127.0.0.1"
 }
 
 // Patterns returns the list entries that would allow an origin in the spelling
 // of browsers: the origin, then each wildcard above it. It returns none for what
-// is not an origin.
+// is not an origin or has more names in its host than can be listed.
 func Patterns(origin string) []string {
 	u, err := url.Parse(origin)
-	if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || len(origin) > maxOrigin {
+	if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || len(origin) > maxOrigin || strings.Count(u.Host, ".") >= maxLabels {
 		return nil
 	}
 	list := []string{origin}

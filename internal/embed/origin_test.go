@@ -52,3 +52,27 @@ func TestParsedOriginsAreInBrowserSpelling(t *testing.T) {
 		}
 	})
 }
+
+func TestWildcardsOfPublicSuffixesAreRefused(t *testing.T) {
+	for origin, ok := range map[string]bool{
+		"https://*.co.uk": false, "https://*.github.io": false, "https://*.GitHub.io:8443": false, "https://*.pages.dev": false,
+		"https://*.example.co.uk": true, "https://*.stoa.github.io": true, "https://stoa.github.io": true, "https://*.intranet.example": true,
+	} {
+		if _, err := embed.ParseOrigin(origin); (err == nil) != ok {
+			t.Errorf("%s: %v", origin, err)
+		}
+	}
+}
+
+func TestLookupsOfAnOriginAreBounded(t *testing.T) {
+	host := func(labels int) string { return "https://" + strings.Repeat("a.", labels-1) + "com" }
+	if got := len(embed.Patterns(host(10))); got != 9 {
+		t.Errorf("10 names are %d entries, want the origin and 8 wildcards", got)
+	}
+	if got := embed.Patterns(host(11)); got != nil {
+		t.Errorf("11 names are %v", got)
+	}
+	if _, err := embed.ParseOrigin(host(11)); err == nil {
+		t.Error("an origin is accepted that no request can match")
+	}
+}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"strconv"
 	"time"
 
 	"stoa/internal/db"
@@ -15,15 +16,18 @@ const maxRefusals = 20
 // patterns, for a chat or, with an empty chatID, for any; found reports whether
 // there is one.
 func (tx *Tx) EmbedListing(ctx context.Context, chatID string, patterns []string) (id string, found bool, err error) {
-	for _, pattern := range patterns {
-		found, err = tx.Get(ctx, `SELECT e.id FROM embed_origins o JOIN embeds e ON e.id = o.embed_id
-			WHERE o.origin = $1 AND ($2 = '' OR e.chat_id = $2) AND e.revoked_at = 0 AND e.chat_expires_at > $3
-			ORDER BY e.created_at DESC, e.id DESC LIMIT 1`, []any{pattern, chatID, db.Micros(tx.Now)}, &id)
-		if err != nil || found {
-			return id, found, err
-		}
+	if len(patterns) == 0 {
+		return "", false, nil
 	}
-	return "", false, nil
+	args, marks := []any{chatID, db.Micros(tx.Now)}, ""
+	for i, pattern := range patterns {
+		marks += ", $" + strconv.Itoa(i+3)
+		args = append(args, pattern)
+	}
+	found, err = tx.Get(ctx, `SELECT e.id FROM embed_origins o JOIN embeds e ON e.id = o.embed_id
+		WHERE o.origin IN (`+marks[2:]+`) AND ($1 = '' OR e.chat_id = $1) AND e.revoked_at = 0 AND e.chat_expires_at > $2
+		ORDER BY e.created_at DESC, e.id DESC LIMIT 1`, args, &id)
+	return id, found, err
 }
 
 // EmbedOfChat returns the newest valid embed of a chat.
