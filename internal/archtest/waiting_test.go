@@ -112,7 +112,6 @@ var (
 		"internal/apitest",
 		"internal/app",
 		"internal/auth",
-		"internal/web",
 	}
 	stillLong = []string{
 		"internal/agent",

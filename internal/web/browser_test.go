@@ -125,10 +125,7 @@ func open(t *testing.T, browser context.Context, base, path string, l look) *tab
 	p.do(chromedp.EmulateViewport(l.width, l.height), chromedp.Navigate(base+path))
 	t.Cleanup(func() {
 		cancel()
-		select {
-		case <-done:
-		case <-time.After(10 * time.Second): // the browser hangs; what it said so far counts
-		}
+		<-done
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, w := range p.wrong {

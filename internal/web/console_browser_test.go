@@ -3,7 +3,6 @@ package web_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -138,7 +137,7 @@ func TestTheStopButtonEndsTheCall(t *testing.T) {
 	p.press("Stop")
 	select {
 	case <-stub.left:
-	case <-time.After(20 * time.Second):
+	case <-p.ctx.Done():
 		t.Fatal("the call went on after Stop")
 	}
 	p.says("stopped")

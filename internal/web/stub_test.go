@@ -178,17 +178,12 @@ func (s *stub) respond(w http.ResponseWriter, r *http.Request) {
 	send("response.created", reply("in_progress", "null"))
 	fmt.Fprint(w, ": still here\n\n")
 	if prompt == "forever" {
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				send("response.output_text.delta", item+`,"delta":"and on "`)
-			case <-r.Context().Done():
-				s.left <- struct{}{}
-				return
-			}
+		for range 20 {
+			send("response.output_text.delta", item+`,"delta":"and on "`)
 		}
+		<-r.Context().Done()
+		s.left <- struct{}{}
+		return
 	}
 	text := "Because **air scatters** blue light more than red.\n\n- first\n- second <img src=x onerror=alert(1)>\n\n```\nsky = blue\n```\n\n[a link](https://example.com) [a trap](javascript:alert(1)) ![a picture](https://example.com/x.png)\n"
 	for i, word := range strings.SplitAfter(text, " ") {
