@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stoa/internal/session"
+	"stoa/internal/session/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
@@ -15,25 +16,25 @@ import (
 // BenchmarkSessions is what a session of one step costs from its start to its
 // answer, with many of them under way.
 func BenchmarkSessions(b *testing.B) {
-	h := build(b, storetest.New(b), script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
-		say(yield, "yes")
+	h := sessiontest.Build(b, storetest.New(b), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+		sessiontest.Say(yield, "yes")
 	}))
-	h.account.Plan = "pro"
-	a := h.agent()
-	r := h.runner(func(c *config) {
+	h.Account.Plan = "pro"
+	a := h.Agent()
+	r := h.Service(func(c *sessiontest.Config) {
 		c.Limits.Queued = b.N + 1
 		c.Plans = func(id string) stoa.Plan { return stoa.Plan{ID: id, GatedModels: true, ActiveSessions: 64} }
 	})
-	start(b, r)
+	sessiontest.Run(b, r)
 	b.ResetTimer()
 	sem := make(chan struct{}, 64)
 	for range b.N {
 		sem <- struct{}{}
 		go func() {
 			defer func() { <-sem }()
-			s, err := r.Start(context.Background(), h.caller(), session.StartRequest{AgentID: a.ID, Message: "hello"})
+			s, err := r.Start(context.Background(), h.Caller(), session.StartRequest{AgentID: a.ID, Message: "hello"})
 			if err == nil {
-				_, err = r.Wait(context.Background(), h.account.ID, a.ID, s.ID, time.Minute)
+				_, err = r.Wait(context.Background(), h.Account.ID, a.ID, s.ID, time.Minute)
 			}
 			if err != nil {
 				b.Error(err)
@@ -51,12 +52,12 @@ func BenchmarkLook(b *testing.B) {
 	for _, n := range []int{100, 20_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			home := storetest.New(b)
-			h := build(b, home, nil)
-			a := h.agent()
-			r := h.runner(func(c *config) { c.Limits.Queued = n + 1 })
-			h.write(func(ctx context.Context, tx *store.Tx) error {
+			h := sessiontest.Build(b, home, nil)
+			a := h.Agent()
+			r := h.Service(func(c *sessiontest.Config) { c.Limits.Queued = n + 1 })
+			h.Write(func(ctx context.Context, tx *store.Tx) error {
 				for i := range n {
-					s, err := r.Sessions.Start(ctx, tx, h.caller(), session.StartRequest{AgentID: a.ID, Message: "hello"})
+					s, err := r.Sessions.Start(ctx, tx, h.Caller(), session.StartRequest{AgentID: a.ID, Message: "hello"})
 					if err != nil {
 						return err
 					}
@@ -72,14 +73,14 @@ func BenchmarkLook(b *testing.B) {
 			})
 			b.ResetTimer()
 			for b.Loop() {
-				err := h.st.Read(context.Background(), func(tx *store.Tx) error {
+				err := h.Store.Read(context.Background(), func(tx *store.Tx) error {
 					if _, err := tx.PendingWork(context.Background()); err != nil {
 						return err
 					}
 					if _, _, err := tx.NextQueuedAccount(context.Background(), ""); err != nil {
 						return err
 					}
-					_, err := tx.AccountQueue(context.Background(), h.account.ID, 1)
+					_, err := tx.AccountQueue(context.Background(), h.Account.ID, 1)
 					return err
 				})
 				if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"stoa/internal/session"
+	"stoa/internal/session/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
@@ -33,7 +34,7 @@ const journal = "journal"
 
 // crashModel replies to a step: two steps with a tool, then the answer. It notes
 // a call when it begins; that a step was recorded, the store says.
-func crashModel(log io.Writer) script {
+func crashModel(log io.Writer) sessiontest.Script {
 	var mu sync.Mutex
 	return func(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
 		mu.Lock()
@@ -46,11 +47,11 @@ func crashModel(log io.Writer) script {
 			return
 		}
 		if len(call.Messages) < 5 {
-			say(yield, "one moment", stoa.ToolCall{ID: fmt.Sprint(len(call.Messages)), Name: "drive_list", Arguments: "{}"},
+			sessiontest.Say(yield, "one moment", stoa.ToolCall{ID: fmt.Sprint(len(call.Messages)), Name: "drive_list", Arguments: "{}"},
 				stoa.ToolCall{ID: "w" + fmt.Sprint(len(call.Messages)), Name: "drive_write", Arguments: fmt.Sprintf(`{"path":"%s/%d.md","content":"x"}`, strings.ReplaceAll(call.Messages[0].Text, " ", "-"), len(call.Messages))})
 			return
 		}
-		say(yield, "the answer to "+call.Messages[0].Text)
+		sessiontest.Say(yield, "the answer to "+call.Messages[0].Text)
 	}
 }
 
@@ -63,14 +64,14 @@ func crashChild(dir string) int {
 		fmt.Println(err)
 		return 1
 	}
-	h, err := open(crashConfig(dir), crashModel(log))
+	h, err := sessiontest.Open(crashConfig(dir), crashModel(log))
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
-	cfg := h.config()
+	cfg := h.Config()
 	cfg.KnowledgeSize = 1
-	r := newService(cfg)
+	r := sessiontest.NewService(cfg)
 	ctx := context.Background()
 	if err := r.Recover(ctx); err != nil {
 		fmt.Println(err)
@@ -80,7 +81,7 @@ func crashChild(dir string) int {
 	go r.Run(ctx)
 	for {
 		left := 0
-		err := h.st.Read(ctx, func(tx *store.Tx) error {
+		err := h.Store.Read(ctx, func(tx *store.Tx) error {
 			_, err := tx.Get(ctx, `SELECT COUNT(*) FROM sessions WHERE status IN ('queued', 'running')`, nil, &left)
 			return err
 		})
@@ -106,19 +107,19 @@ func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 	}
 	home := storetest.New(t)
 	dir := home.Config.Dir
-	h, err := open(home.Config, script(nil))
+	h, err := sessiontest.Open(home.Config, sessiontest.Script(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.t = t
-	h.account = storetest.Account(t, h.st, 1_000_000*stoa.Credit)
-	a := h.agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
-	r := h.runner(func(c *config) { c.Limits.Queued = *crashSessions + 1 })
+	h.T = t
+	h.Account = storetest.Account(t, h.Store, 1_000_000*stoa.Credit)
+	a := h.Agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
+	r := h.Service(func(c *sessiontest.Config) { c.Limits.Queued = *crashSessions + 1 })
 	var all []stoa.Session
-	h.write(func(ctx context.Context, tx *store.Tx) error {
+	h.Write(func(ctx context.Context, tx *store.Tx) error {
 		all = nil
 		for i := range *crashSessions {
-			s, err := r.Sessions.Start(ctx, tx, h.caller(), session.StartRequest{AgentID: a.ID, Message: fmt.Sprintf("session %d", i)})
+			s, err := r.Sessions.Start(ctx, tx, h.Caller(), session.StartRequest{AgentID: a.ID, Message: fmt.Sprintf("session %d", i)})
 			if err != nil {
 				return err
 			}
@@ -126,8 +127,8 @@ func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 		}
 		return nil
 	})
-	account := h.account
-	h.close()
+	account := h.Account
+	h.Close()
 
 	kills, began := 0, time.Now()
 	for done := false; !done; {
@@ -141,12 +142,12 @@ func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 	}
 	t.Logf("%d sessions, %d kills, %v", len(all), kills, time.Since(began).Round(time.Millisecond))
 
-	if h, err = open(home.Config, script(nil)); err != nil {
+	if h, err = sessiontest.Open(home.Config, sessiontest.Script(nil)); err != nil {
 		t.Fatal(err)
 	}
-	h.t, h.account = t, account
-	defer h.close()
-	r = h.runner()
+	h.T, h.Account = t, account
+	defer h.Close()
+	r = h.Service()
 	lost := 0
 	steps := 0
 	for i, s := range all {
@@ -161,33 +162,33 @@ func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 			t.Errorf("session %d is %s (%s) after %d steps: %q", i, got.Status, got.Turn.Reason, got.Steps, got.Reply)
 		}
 		steps += got.Steps
-		h.checkBooks(r, got)
+		h.CheckBooks(r, got)
 	}
 	if lost > len(all)/4 {
 		t.Errorf("%d of %d sessions were given up", lost, len(all))
 	}
-	balance, err := h.ledger.Balance(t.Context(), account.ID)
+	balance, err := h.Ledger.Balance(t.Context(), account.ID)
 	if err != nil || balance.Held != 0 || balance.Available+balance.Spent != balance.Granted {
 		t.Errorf("the balance is %+v, %v", balance, err)
 	}
-	if differences, err := h.ledger.Verify(t.Context()); err != nil || len(differences) > 0 {
+	if differences, err := h.Ledger.Verify(t.Context()); err != nil || len(differences) > 0 {
 		t.Errorf("the books differ: %+v, %v", differences, err)
 	}
 	asked := countJournal(t, dir)
 	if asked < steps || asked > steps+kills*128 {
 		t.Errorf("the model was asked %d times for %d steps and %d kills", asked, steps, kills)
 	}
-	h.checkNotAskedAgain(r, all, dir)
+	checkNotAskedAgain(h, r, all, dir)
 }
 
 // checkNotAskedAgain looks at the order of the model's calls: after a call for
 // step n of a session no call for an earlier step may come, since that one was
 // recorded by then.
-func (h *house) checkNotAskedAgain(r *service, all []stoa.Session, dir string) {
-	h.t.Helper()
+func checkNotAskedAgain(h *sessiontest.Fixture, r *sessiontest.Service, all []stoa.Session, dir string) {
+	h.T.Helper()
 	f, err := os.Open(filepath.Join(dir, journal))
 	if err != nil {
-		h.t.Fatal(err)
+		h.T.Fatal(err)
 	}
 	defer f.Close()
 	reached := map[int]int{}
@@ -198,7 +199,7 @@ func (h *house) checkNotAskedAgain(r *service, all []stoa.Session, dir string) {
 			continue // the process died while it wrote
 		}
 		if messages < reached[session] {
-			h.t.Errorf("session %d was asked with %d messages after %d", session, messages, reached[session])
+			h.T.Errorf("session %d was asked with %d messages after %d", session, messages, reached[session])
 		}
 		reached[session] = messages
 	}

@@ -10,12 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"stoa/internal/session/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
 )
 
-func shared(c *config) { c.Shared = true }
+func shared(c *sessiontest.Config) { c.Shared = true }
 
 // A worker whose lease is gone may wake up at any time, with an answer in its
 // hands: nothing of it may be written.
@@ -31,9 +32,9 @@ func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, home storetest.Database) {
 				begun, wake := make(chan struct{}), make(chan struct{})
 				var n atomic.Int64
-				h := build(t, home, script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+				h := sessiontest.Build(t, home, sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
 					if n.Add(1) > 1 {
-						say(yield, "from the second worker")
+						sessiontest.Say(yield, "from the second worker")
 						return
 					}
 					yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil)
@@ -57,26 +58,26 @@ func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
 				}))
 				release := sync.OnceFunc(func() { close(wake) })
 				defer release()
-				a := h.agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
-				first, second := h.runner(), h.runner(shared)
+				a := h.Agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
+				first, second := h.Service(), h.Service(shared)
 				if tt.alone { // the first worker's process claims the session once more
 					first = second
 				}
-				stopFirst := start(t, first)
-				s := h.begin(first, a, "hello")
+				stopFirst := sessiontest.Run(t, first)
+				s := h.Begin(first, a, "hello")
 				<-begun
 				// The first worker's row goes, as if its process had died.
-				h.write(func(ctx context.Context, tx *store.Tx) error { return tx.EndRunners(ctx, "") })
+				h.Write(func(ctx context.Context, tx *store.Tx) error { return tx.EndRunners(ctx, "") })
 				if !tt.alone {
-					start(t, second)
+					sessiontest.Run(t, second)
 				}
-				got := h.until(second, s, stoa.SessionCompleted)
+				got := h.Until(second, s, stoa.SessionCompleted)
 				if got.Reply != "from the second worker" || got.Turn.Attempt != 2 {
 					t.Errorf("attempt %d: %q", got.Turn.Attempt, got.Reply)
 				}
 				release()
 				stopFirst()
-				after, err := second.Get(t.Context(), h.account.ID, a.ID, s.ID)
+				after, err := second.Get(t.Context(), h.Account.ID, a.ID, s.ID)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -86,7 +87,7 @@ func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
 				if after.Steps != 1 {
 					t.Errorf("%d steps are counted", after.Steps)
 				}
-				h.checkBooks(second, after)
+				h.CheckBooks(second, after)
 			})
 		})
 	}
@@ -96,16 +97,16 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun := make(chan string)
 		goOn := make(chan struct{}, 1)
-		h := build(t, home, patient(begun, goOn))
-		a := h.agent()
-		quick := func(c *config) { c.Shared, c.Lease = true, 400*time.Millisecond }
-		r := h.runner(quick)
-		s := h.begin(r, a, "hello")
-		h.write(func(ctx context.Context, tx *store.Tx) error { // another process had claimed it
+		h := sessiontest.Build(t, home, sessiontest.Blocking(begun, goOn))
+		a := h.Agent()
+		quick := func(c *sessiontest.Config) { c.Shared, c.Lease = true, 400*time.Millisecond }
+		r := h.Service(quick)
+		s := h.Begin(r, a, "hello")
+		h.Write(func(ctx context.Context, tx *store.Tx) error { // another process had claimed it
 			if _, err := tx.Heartbeat(ctx, "runner_other", tx.Now.Add(200*time.Millisecond)); err != nil {
 				return err
 			}
-			row, err := tx.LockSession(ctx, h.account.ID, a.ID, s.ID)
+			row, err := tx.LockSession(ctx, h.Account.ID, a.ID, s.ID)
 			if err != nil {
 				return err
 			}
@@ -114,10 +115,10 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 			row.DueAt = row.Turn.DeadlineAt
 			return tx.SaveSession(ctx, &row)
 		})
-		start(t, r)
+		sessiontest.Run(t, r)
 		<-begun
 		goOn <- struct{}{}
-		if got := h.until(r, s, stoa.SessionCompleted); got.Turn.Attempt != 2 {
+		if got := h.Until(r, s, stoa.SessionCompleted); got.Turn.Attempt != 2 {
 			t.Errorf("attempt %d", got.Turn.Attempt)
 		}
 	})
@@ -127,22 +128,22 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 func TestACancelReachesAnotherProcess(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun := make(chan string)
-		h := build(t, home, patient(begun, nil))
-		a := h.agent()
-		quick := func(c *config) { c.Shared, c.Lease = true, 2*time.Second }
-		worker, other := h.runner(quick), h.runner(quick)
-		start(t, worker)
-		s := h.begin(worker, a, "hello")
+		h := sessiontest.Build(t, home, sessiontest.Blocking(begun, nil))
+		a := h.Agent()
+		quick := func(c *sessiontest.Config) { c.Shared, c.Lease = true, 2*time.Second }
+		worker, other := h.Service(quick), h.Service(quick)
+		sessiontest.Run(t, worker)
+		s := h.Begin(worker, a, "hello")
 		<-begun
 		asked := time.Now()
-		if _, err := other.Cancel(t.Context(), h.caller(), a.ID, s.ID); err != nil {
+		if _, err := other.Cancel(t.Context(), h.Caller(), a.ID, s.ID); err != nil {
 			t.Fatal(err)
 		}
-		got := h.until(worker, s, stoa.SessionCancelled)
+		got := h.Until(worker, s, stoa.SessionCancelled)
 		if d := time.Since(asked); d > 4*time.Second || got.Spent == 0 {
 			t.Errorf("it took %v, spent %d", d, got.Spent)
 		}
-		h.checkBooks(worker, got)
+		h.CheckBooks(worker, got)
 	})
 }
 
@@ -150,14 +151,14 @@ func TestACancelReachesAnotherProcess(t *testing.T) {
 // leaves a session that this process has and does not run.
 func TestASessionThatNobodyRunsIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, storetest.New(t), nil)
-		a, r := h.agent(), h.runner()
-		start(t, r)
-		h.until(r, h.begin(r, a, "say: one"), stoa.SessionCompleted)
-		other := h.begin(r, a, "ask: Well?")
-		h.until(r, other, stoa.SessionWaiting)
-		h.write(func(ctx context.Context, tx *store.Tx) error {
-			row, err := tx.LockSession(ctx, h.account.ID, a.ID, other.ID)
+		h := sessiontest.Build(t, storetest.New(t), nil)
+		a, r := h.Agent(), h.Service()
+		sessiontest.Run(t, r)
+		h.Until(r, h.Begin(r, a, "say: one"), stoa.SessionCompleted)
+		other := h.Begin(r, a, "ask: Well?")
+		h.Until(r, other, stoa.SessionWaiting)
+		h.Write(func(ctx context.Context, tx *store.Tx) error {
+			row, err := tx.LockSession(ctx, h.Account.ID, a.ID, other.ID)
 			if err != nil {
 				return err
 			}
@@ -170,7 +171,7 @@ func TestASessionThatNobodyRunsIsTakenBack(t *testing.T) {
 			return tx.SaveSession(ctx, &row)
 		})
 		at := time.Now()
-		h.untilLong(r, other, stoa.SessionWaiting) // it asks again, for the call is still open
+		untilLong(h, r, other, stoa.SessionWaiting) // it asks again, for the call is still open
 		if d := time.Since(at); d > 20*time.Second {
 			t.Errorf("it took %v", d)
 		}

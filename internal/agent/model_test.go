@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stoa/internal/session"
+	"stoa/internal/session/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
@@ -82,7 +83,7 @@ func TestNothingThatHappensTogetherBreaksASession(t *testing.T) {
 			verbs:    rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(0, 7), 1, 12), 1, 4).Draw(rt, "verbs of each user"),
 		}
 		// On SQLite in a bubble, where pauses cost nothing; sockets cannot be there.
-		if storetestPostgres() {
+		if sessiontest.OnPostgres() {
 			p.play(t, storetest.Postgres(t))
 		} else {
 			synctest.Test(t, func(t *testing.T) { p.play(t, storetest.New(t)) })
@@ -96,24 +97,24 @@ func TestNothingThatHappensTogetherBreaksASession(t *testing.T) {
 func (p plan) play(t *testing.T, home storetest.Database) {
 	model := &moody{}
 	model.seed.Store(p.seed)
-	h := build(t, home, script(model.script))
-	defer h.close()
-	a := h.agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
-	quick := func(c *config) { c.Shared, c.Lease, c.Grace = true, 2*time.Second, -1 }
-	begin := func() (*service, func()) {
-		r := h.runner(quick)
+	h := sessiontest.Build(t, home, sessiontest.Script(model.script))
+	defer h.Close()
+	a := h.Agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
+	quick := func(c *sessiontest.Config) { c.Shared, c.Lease, c.Grace = true, 2*time.Second, -1 }
+	begin := func() (*sessiontest.Service, func()) {
+		r := h.Service(quick)
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
 		go func() { defer close(ended); r.Run(ctx) }()
 		return r, func() { cancel(); <-ended }
 	}
-	var current atomic.Pointer[service] // who reads through a runner that is stopped hears nothing
+	var current atomic.Pointer[sessiontest.Service] // who reads through a runner that is stopped hears nothing
 	first, stop := begin()
 	current.Store(first)
 	restart := make(chan struct{}, 1)
 	var all []stoa.Session
 	for range p.sessions {
-		all = append(all, h.begin(first, a, "hello"))
+		all = append(all, h.Begin(first, a, "hello"))
 	}
 	ctx := context.Background()
 	var users sync.WaitGroup
@@ -124,15 +125,15 @@ func (p plan) play(t *testing.T, home storetest.Database) {
 				var err error
 				switch verb {
 				case 0, 1:
-					_, err = r.Send(ctx, h.caller(), a.ID, s.ID, session.SendRequest{Message: "more"})
+					_, err = r.Send(ctx, h.Caller(), a.ID, s.ID, session.SendRequest{Message: "more"})
 				case 2:
-					_, err = r.Cancel(ctx, h.caller(), a.ID, s.ID)
+					_, err = r.Cancel(ctx, h.Caller(), a.ID, s.ID)
 				case 3:
-					_, err = r.Retry(ctx, h.caller(), a.ID, s.ID)
+					_, err = r.Retry(ctx, h.Caller(), a.ID, s.ID)
 				case 4, 5:
 					var now stoa.Session
-					if now, err = r.Wait(ctx, h.account.ID, a.ID, s.ID, 20*time.Millisecond); err == nil && now.Pending != nil {
-						_, err = r.Answer(ctx, h.caller(), a.ID, s.ID, session.AnswerRequest{InputID: now.Pending.ID, Answer: "fine"})
+					if now, err = r.Wait(ctx, h.Account.ID, a.ID, s.ID, 20*time.Millisecond); err == nil && now.Pending != nil {
+						_, err = r.Answer(ctx, h.Caller(), a.ID, s.ID, session.AnswerRequest{InputID: now.Pending.ID, Answer: "fine"})
 					}
 				case 6: // a worker is told to stop, and another begins
 					restart <- struct{}{}
@@ -142,7 +143,7 @@ func (p plan) play(t *testing.T, home storetest.Database) {
 					current.Store(next)
 					<-restart
 				case 7: // all leases are lost
-					err = h.st.Write(ctx, func(tx *store.Tx) error { return tx.EndRunners(ctx, "") })
+					err = h.Store.Write(ctx, func(tx *store.Tx) error { return tx.EndRunners(ctx, "") })
 				}
 				if stoa.CodeOf(err) == stoa.CodeInternal {
 					t.Errorf("verb %d: %v", verb, err)
@@ -154,28 +155,28 @@ func (p plan) play(t *testing.T, home storetest.Database) {
 	r := current.Load()
 	for _, s := range all { // let everything come to its end
 		for {
-			now, err := r.Wait(ctx, h.account.ID, a.ID, s.ID, time.Minute)
+			now, err := r.Wait(ctx, h.Account.ID, a.ID, s.ID, time.Minute)
 			if err != nil || !now.Status.Stopped() {
-				t.Errorf("%s is %s (%s): %v\n%s", s.ID, now.Status, now.Turn.Reason, err, h.log(r, s))
+				t.Errorf("%s is %s (%s): %v\n%s", s.ID, now.Status, now.Turn.Reason, err, h.Log(r, s))
 				break
 			}
 			if now.Status != stoa.SessionWaiting {
 				break
 			}
-			if _, err := r.Answer(ctx, h.caller(), a.ID, s.ID, session.AnswerRequest{InputID: now.Pending.ID, Answer: "fine"}); err != nil && stoa.CodeOf(err) != stoa.CodeInputAnswered {
+			if _, err := r.Answer(ctx, h.Caller(), a.ID, s.ID, session.AnswerRequest{InputID: now.Pending.ID, Answer: "fine"}); err != nil && stoa.CodeOf(err) != stoa.CodeInputAnswered {
 				t.Error(err)
 			}
 		}
 	}
 	stop()
 	for _, s := range all {
-		now, err := r.Get(ctx, h.account.ID, a.ID, s.ID)
+		now, err := r.Get(ctx, h.Account.ID, a.ID, s.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.checkBooks(r, now)
+		h.CheckBooks(r, now)
 	}
-	balance, err := h.ledger.Balance(ctx, h.account.ID)
+	balance, err := h.Ledger.Balance(ctx, h.Account.ID)
 	if err != nil || balance.Held != 0 {
 		t.Errorf("%d are held when all is quiet, %v", balance.Held, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"stoa/internal/session"
+	"stoa/internal/session/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
@@ -30,39 +31,39 @@ func TestAQuestionThatNobodyAnswersExpires(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := build(t, storetest.New(t), script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+				h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
 					if last := call.Messages[len(call.Messages)-1]; len(last.Results) > 0 {
-						say(yield, last.Results[0].Content)
+						sessiontest.Say(yield, last.Results[0].Content)
 						return
 					}
-					say(yield, "", stoa.ToolCall{ID: "c", Name: "ask_user", Arguments: tt.arguments})
+					sessiontest.Say(yield, "", stoa.ToolCall{ID: "c", Name: "ask_user", Arguments: tt.arguments})
 				}))
-				a, r := h.agent(), h.runner()
-				start(t, r)
-				s := h.begin(r, a, "hello")
-				s = h.until(r, s, stoa.SessionWaiting)
+				a, r := h.Agent(), h.Service()
+				sessiontest.Run(t, r)
+				s := h.Begin(r, a, "hello")
+				s = h.Until(r, s, stoa.SessionWaiting)
 				in := s.Pending
 				if d := in.ExpiresAt.Sub(in.CreatedAt); d != 7*24*time.Hour {
 					t.Errorf("it expires after %v", d)
 				}
 				<-time.After(time.Until(in.ExpiresAt) - time.Second)
 				synctest.Wait()
-				if got, _ := r.Get(t.Context(), h.account.ID, a.ID, s.ID); got.Status != stoa.SessionWaiting {
+				if got, _ := r.Get(t.Context(), h.Account.ID, a.ID, s.ID); got.Status != stoa.SessionWaiting {
 					t.Errorf("a second early it is %s", got.Status)
 				}
 				<-time.After(3 * time.Second)
-				got := h.until(r, s, tt.want)
+				got := h.Until(r, s, tt.want)
 				if got.Reply != tt.reply {
 					t.Errorf("the reply is %q", got.Reply)
 				}
 				if f := got.Turn.Failure; tt.code != "" && (f == nil || f.Code != tt.code) {
 					t.Errorf("it failed with %+v", f)
 				}
-				_, err := r.Answer(t.Context(), h.caller(), a.ID, s.ID, session.AnswerRequest{InputID: in.ID, Answer: "late"})
+				_, err := r.Answer(t.Context(), h.Caller(), a.ID, s.ID, session.AnswerRequest{InputID: in.ID, Answer: "late"})
 				if stoa.CodeOf(err) != stoa.CodeNotWaiting {
 					t.Errorf("a late answer: %v", err)
 				}
-				h.checkBooks(r, got)
+				h.CheckBooks(r, got)
 			})
 		})
 	}
@@ -71,21 +72,21 @@ func TestAQuestionThatNobodyAnswersExpires(t *testing.T) {
 func TestATurnEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := make(chan string)
-		h := build(t, storetest.New(t), patient(begun, nil))
-		a := h.agent(func(a *stoa.Agent) { a.Limits.Timeout = 30 * time.Second })
-		r := h.runner()
-		start(t, r)
-		s := h.begin(r, a, "hello")
+		h := sessiontest.Build(t, storetest.New(t), sessiontest.Blocking(begun, nil))
+		a := h.Agent(func(a *stoa.Agent) { a.Limits.Timeout = 30 * time.Second })
+		r := h.Service()
+		sessiontest.Run(t, r)
+		s := h.Begin(r, a, "hello")
 		<-begun
 		at := time.Now()
-		got := h.untilLong(r, s, stoa.SessionFailed)
+		got := untilLong(h, r, s, stoa.SessionFailed)
 		if d := time.Since(at); d < 29*time.Second || d > 31*time.Second {
 			t.Errorf("it ended after %v", d)
 		}
 		if got.Turn.Failure.Code != "turn_timeout" || !got.Turn.FinishedAt.Before(got.Turn.DeadlineAt.Add(10*time.Second)) || got.Spent == 0 {
 			t.Errorf("%+v, finished %v, deadline %v, spent %d", got.Turn.Failure, got.Turn.FinishedAt, got.Turn.DeadlineAt, got.Spent)
 		}
-		h.checkBooks(r, got)
+		h.CheckBooks(r, got)
 	})
 }
 
@@ -95,42 +96,42 @@ func TestTheSweepEndsWhatItsWorkerDoesNot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				deaf, begun := make(chan struct{}), make(chan struct{})
-				h := build(t, storetest.New(t), script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+				h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
 					yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil)
 					close(begun)
 					<-deaf
-					say(yield, "too late")
+					sessiontest.Say(yield, "too late")
 				}))
-				a := h.agent(func(a *stoa.Agent) { a.Limits.Timeout = 30 * time.Second })
-				r := h.runner()
-				start(t, r)
-				s := h.begin(r, a, "hello")
+				a := h.Agent(func(a *stoa.Agent) { a.Limits.Timeout = 30 * time.Second })
+				r := h.Service()
+				sessiontest.Run(t, r)
+				s := h.Begin(r, a, "hello")
 				<-begun
 				want, within := stoa.SessionFailed, 40*time.Second
 				if cancel {
 					want, within = stoa.SessionCancelled, 6*time.Second
-					if _, err := r.Cancel(t.Context(), h.caller(), a.ID, s.ID); err != nil {
+					if _, err := r.Cancel(t.Context(), h.Caller(), a.ID, s.ID); err != nil {
 						t.Fatal(err)
 					}
 				}
 				at := time.Now()
-				got := h.untilLong(r, s, want)
+				got := untilLong(h, r, s, want)
 				if d := time.Since(at); d > within {
 					t.Errorf("it ended after %v", d)
 				}
 				close(deaf)
 				synctest.Wait()
-				after, err := r.Get(t.Context(), h.account.ID, a.ID, s.ID)
+				after, err := r.Get(t.Context(), h.Account.ID, a.ID, s.ID)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff(got, after); diff != "" {
 					t.Errorf("a worker without a lease has written:\n%s", diff)
 				}
-				if balance, _ := h.ledger.Balance(t.Context(), h.account.ID); balance.Spent != 0 || balance.Held != 0 {
+				if balance, _ := h.Ledger.Balance(t.Context(), h.Account.ID); balance.Spent != 0 || balance.Held != 0 {
 					t.Errorf("spent %d, held %d", balance.Spent, balance.Held)
 				}
-				h.checkBooks(r, after)
+				h.CheckBooks(r, after)
 			})
 		})
 	}
@@ -138,35 +139,35 @@ func TestTheSweepEndsWhatItsWorkerDoesNot(t *testing.T) {
 
 func TestATurnThatFindsNoPlaceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, storetest.New(t), script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+		h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
 			select {
 			case <-time.After(9 * time.Minute):
-				say(yield, "done")
+				sessiontest.Say(yield, "done")
 			case <-ctx.Done():
 				yield(stoa.Event{}, ctx.Err())
 			}
 		}))
-		a := h.agent()
-		full := h.config()
+		a := h.Agent()
+		full := h.Config()
 		full.Plans = func(id string) stoa.Plan { return stoa.Plan{ID: id, ActiveSessions: 1} }
-		r := newService(full)
-		start(t, r)
-		h.begin(r, a, "long")
+		r := sessiontest.NewService(full)
+		sessiontest.Run(t, r)
+		h.Begin(r, a, "long")
 		synctest.Wait() // it has the one place
-		waiting := h.begin(r, a, "hello", func(req *session.StartRequest) { req.Limits.Timeout = time.Minute })
+		waiting := h.Begin(r, a, "hello", func(req *session.StartRequest) { req.Limits.Timeout = time.Minute })
 		for range 7 { // sixty-three minutes, one after the other
-			h.begin(r, a, "long")
+			h.Begin(r, a, "long")
 		}
 		// The queue is served in order, so hello is next; put it behind the others.
-		h.write(func(ctx context.Context, tx *store.Tx) error {
-			row, err := tx.LockSession(ctx, h.account.ID, a.ID, waiting.ID)
+		h.Write(func(ctx context.Context, tx *store.Tx) error {
+			row, err := tx.LockSession(ctx, h.Account.ID, a.ID, waiting.ID)
 			if err != nil {
 				return err
 			}
 			row.WakeAt = tx.Now.Add(2 * time.Second)
 			return tx.SaveSession(ctx, &row)
 		})
-		got := h.untilLong(r, waiting, stoa.SessionFailed)
+		got := untilLong(h, r, waiting, stoa.SessionFailed)
 		if got.Turn.Failure.Code != "queue_timeout" || got.Turn.FinishedAt.Sub(got.CreatedAt) > time.Hour+2*time.Second {
 			t.Errorf("%+v after %v", got.Turn.Failure, got.Turn.FinishedAt.Sub(got.CreatedAt))
 		}
@@ -178,26 +179,26 @@ func TestPassingFailuresAreTriedAgain(t *testing.T) {
 		t.Run(fmt.Sprint(failures), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := 0
-				h := build(t, storetest.New(t), script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+				h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
 					if n++; n <= failures {
 						yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil)
 						yield(stoa.Event{Kind: stoa.Delta, Text: "half a sen"}, nil)
 						yield(stoa.Event{}, stoa.Errorf(stoa.CodeOverloaded, "busy").After(time.Second))
 						return
 					}
-					say(yield, "at last")
+					sessiontest.Say(yield, "at last")
 				}))
-				a, r := h.agent(), h.runner()
-				start(t, r)
-				s := h.begin(r, a, "hello")
-				got := h.untilLong(r, s, want)
+				a, r := h.Agent(), h.Service()
+				sessiontest.Run(t, r)
+				s := h.Begin(r, a, "hello")
+				got := untilLong(h, r, s, want)
 				if attempts := min(failures+1, 3); got.Turn.Attempt != attempts || n != attempts {
 					t.Errorf("attempt %d, %d calls, want %d", got.Turn.Attempt, n, attempts)
 				}
 				if want == stoa.SessionFailed && (got.Turn.Failure.Code != stoa.CodeOverloaded || !got.Turn.Failure.Retryable || got.Spent != 0) {
 					t.Errorf("%+v, spent %d", got.Turn.Failure, got.Spent)
 				}
-				h.checkBooks(r, got)
+				h.CheckBooks(r, got)
 			})
 		})
 	}
@@ -206,45 +207,45 @@ func TestPassingFailuresAreTriedAgain(t *testing.T) {
 func TestAStopHandsTurnsBackWithoutAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := make(chan string)
-		h := build(t, storetest.New(t), patient(begun, nil))
-		a, r := h.agent(), h.runner()
-		stop := start(t, r)
-		s := h.begin(r, a, "hello")
+		h := sessiontest.Build(t, storetest.New(t), sessiontest.Blocking(begun, nil))
+		a, r := h.Agent(), h.Service()
+		stop := sessiontest.Run(t, r)
+		s := h.Begin(r, a, "hello")
 		<-begun
 		at := time.Now()
 		stop()
 		if d := time.Since(at); d > 6*time.Second {
 			t.Errorf("stopping took %v", d)
 		}
-		got, err := r.Get(t.Context(), h.account.ID, a.ID, s.ID)
+		got, err := r.Get(t.Context(), h.Account.ID, a.ID, s.ID)
 		if err != nil || got.Status != stoa.SessionQueued || got.Turn.Reason != "handed_back" || got.Spent != 0 {
 			t.Fatalf("%s (%s), spent %d, %v", got.Status, got.Turn.Reason, got.Spent, err)
 		}
 		goOn := make(chan struct{}, 1)
 		goOn <- struct{}{}
-		h.gateway.Pool = patient(begun, goOn)
-		next := h.runner()
-		start(t, next)
+		h.Gateway.Pool = sessiontest.Blocking(begun, goOn)
+		next := h.Service()
+		sessiontest.Run(t, next)
 		<-begun
-		got = h.until(next, s, stoa.SessionCompleted)
+		got = h.Until(next, s, stoa.SessionCompleted)
 		if got.Turn.Attempt != 1 || got.Reply != "begun and done: hello" {
 			t.Errorf("attempt %d: %q", got.Turn.Attempt, got.Reply)
 		}
-		h.checkBooks(next, got)
+		h.CheckBooks(next, got)
 	})
 }
 
 func TestRecoverEndsWhatIsOverdueBeforeAnybodyLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, storetest.New(t), nil)
-		a, r := h.agent(), h.runner()
-		running, fresh, queued := h.begin(r, a, "one"), h.begin(r, a, "two"), h.begin(r, a, "three")
-		h.write(func(ctx context.Context, tx *store.Tx) error { // what a process leaves that is killed
+		h := sessiontest.Build(t, storetest.New(t), nil)
+		a, r := h.Agent(), h.Service()
+		running, fresh, queued := h.Begin(r, a, "one"), h.Begin(r, a, "two"), h.Begin(r, a, "three")
+		h.Write(func(ctx context.Context, tx *store.Tx) error { // what a process leaves that is killed
 			if _, err := tx.Heartbeat(ctx, "runner_dead", tx.Now.Add(1000*time.Hour)); err != nil {
 				return err
 			}
 			for id, d := range map[string]time.Duration{running.ID: time.Minute, fresh.ID: 3 * time.Hour} {
-				row, err := tx.LockSession(ctx, h.account.ID, a.ID, id)
+				row, err := tx.LockSession(ctx, h.Account.ID, a.ID, id)
 				if err != nil {
 					return err
 				}
@@ -263,7 +264,7 @@ func TestRecoverEndsWhatIsOverdueBeforeAnybodyLooks(t *testing.T) {
 		}
 		got := map[string]string{}
 		for name, s := range map[string]stoa.Session{"overdue": running, "not yet": fresh, "queued too long": queued} {
-			s, err := r.Get(t.Context(), h.account.ID, a.ID, s.ID)
+			s, err := r.Get(t.Context(), h.Account.ID, a.ID, s.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -277,11 +278,11 @@ func TestRecoverEndsWhatIsOverdueBeforeAnybodyLooks(t *testing.T) {
 }
 
 // untilLong is until with a day's patience, for bubbles.
-func (h *house) untilLong(r *service, s stoa.Session, want stoa.SessionStatus) stoa.Session {
-	h.t.Helper()
-	got, err := r.Wait(context.Background(), h.account.ID, s.AgentID, s.ID, 24*time.Hour)
+func untilLong(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session, want stoa.SessionStatus) stoa.Session {
+	h.T.Helper()
+	got, err := r.Wait(context.Background(), h.Account.ID, s.AgentID, s.ID, 24*time.Hour)
 	if err != nil || got.Status != want {
-		h.t.Fatalf("the session is %s (%s), want %s; %v\n%s", got.Status, got.Turn.Reason, want, err, h.log(r, s))
+		h.T.Fatalf("the session is %s (%s), want %s; %v\n%s", got.Status, got.Turn.Reason, want, err, h.Log(r, s))
 	}
 	return got
 }

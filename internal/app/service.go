@@ -107,13 +107,7 @@ func New(p Parts) (*Service, error) {
 func (s *Service) buildSessions(p Parts) {
 	l := p.Config.Limits
 	shared := multiNode && p.Config.Database != ""
-	sessions := session.Config{
-		Store: s.Store, Logger: s.log,
-		Limits: session.Limits{
-			Queued: l.QueuedSessions, QueueTime: l.QueueWait, QueuedMessages: l.QueuedMessages,
-			Steps: l.TurnSteps, TurnTime: l.TurnTime, InputTime: l.InputWait, MessageChars: l.MessageCharacters,
-		},
-	}
+	sessions := session.Config{Store: s.Store, Limits: session.LimitsOf(l), Logger: s.log}
 	adjust(p.Sessions, &sessions)
 	s.Sessions = session.New(sessions)
 	worker := agent.Config{Sessions: s.Sessions, Gateway: s.Gateway, Drives: s.Drives, Plans: s.plan, Shared: shared, Logger: s.log}

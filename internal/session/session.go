@@ -11,7 +11,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"math"
@@ -30,8 +29,8 @@ type Config struct {
 	Logger *slog.Logger // [none]
 }
 
-// Limits bound what sessions may take. Zeros mean the default of the setting in
-// parentheses; see [config.Limits].
+// Limits bound what sessions may take. All are required: [LimitsOf] takes them
+// from the settings in parentheses.
 type Limits struct {
 	Queued         int           // queued sessions of an account (limits.queuedSessions)
 	QueueTime      time.Duration // that a turn waits for its first claim (limits.queueWait)
@@ -42,17 +41,11 @@ type Limits struct {
 	MessageChars   int           // of a message, in Unicode code points (limits.messageCharacters)
 }
 
-// withDefaults fills zeros with the defaults of package config.
-func (l Limits) withDefaults() Limits {
-	d := config.Defaults().Limits
+// LimitsOf returns the limits that the configuration sets.
+func LimitsOf(l config.Limits) Limits {
 	return Limits{
-		Queued:         cmp.Or(l.Queued, d.QueuedSessions),
-		QueueTime:      cmp.Or(l.QueueTime, d.QueueWait),
-		QueuedMessages: cmp.Or(l.QueuedMessages, d.QueuedMessages),
-		Steps:          cmp.Or(l.Steps, d.TurnSteps),
-		TurnTime:       cmp.Or(l.TurnTime, d.TurnTime),
-		InputTime:      cmp.Or(l.InputTime, d.InputWait),
-		MessageChars:   cmp.Or(l.MessageChars, d.MessageCharacters),
+		Queued: l.QueuedSessions, QueueTime: l.QueueWait, QueuedMessages: l.QueuedMessages,
+		Steps: l.TurnSteps, TurnTime: l.TurnTime, InputTime: l.InputWait, MessageChars: l.MessageCharacters,
 	}
 }
 
@@ -70,7 +63,7 @@ type Sessions struct {
 // New returns the sessions of a store.
 func New(cfg Config) *Sessions {
 	s := &Sessions{
-		store: cfg.Store, limits: cfg.Limits.withDefaults(), log: cfg.Logger, hub: newHub(),
+		store: cfg.Store, limits: cfg.Limits, log: cfg.Logger, hub: newHub(),
 		runs: make(chan struct{}, 1), stop: func(string, error) {},
 	}
 	if s.log == nil {

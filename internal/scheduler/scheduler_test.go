@@ -1,4 +1,4 @@
-package agent_test
+package scheduler_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"stoa/internal/schedule"
 	"stoa/internal/scheduler"
 	"stoa/internal/session"
+	"stoa/internal/session/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
@@ -22,7 +23,7 @@ import (
 
 // anyHome is on PostgreSQL where there is one, and on SQLite otherwise.
 func anyHome(t testing.TB) storetest.Database {
-	if storetestPostgres() {
+	if sessiontest.OnPostgres() {
 		return storetest.Postgres(t)
 	}
 	return storetest.New(t)
@@ -42,18 +43,18 @@ func (h *hands) add(d time.Duration) { h.set(h.now().Add(d)) }
 
 // A desk is a scheduler with a clock of its own.
 type desk struct {
-	*house
-	r     *service
+	*sessiontest.Fixture
+	r     *sessiontest.Service
 	s     *scheduler.Scheduler
 	clock *hands
 	agent stoa.Agent
 }
 
-func (h *house) desk(from string, change ...func(*config)) *desk {
-	h.t.Helper()
-	d := &desk{house: h, clock: &hands{at: instant(from)}, agent: h.agent()}
-	d.r = h.runner(append(change, func(c *config) { c.Limits.Queued = 1_000_000 })...)
-	d.s = newScheduler(d.r, scheduler.Config{Now: d.clock.now})
+func newDesk(h *sessiontest.Fixture, from string, change ...func(*sessiontest.Config)) *desk {
+	h.T.Helper()
+	d := &desk{Fixture: h, clock: &hands{at: instant(from)}, agent: h.Agent()}
+	d.r = h.Service(append(change, func(c *sessiontest.Config) { c.Limits.Queued = 1_000_000 })...)
+	d.s = sessiontest.NewScheduler(d.r, scheduler.Config{Now: d.clock.now})
 	return d
 }
 
@@ -71,7 +72,7 @@ func minutely(t *stoa.ScheduledTask) {
 
 // task adds a task that runs at nine every day.
 func (d *desk) task(change ...func(*stoa.ScheduledTask)) stoa.ScheduledTask {
-	d.t.Helper()
+	d.T.Helper()
 	t := stoa.ScheduledTask{
 		AgentID: d.agent.ID, Name: "report", Message: "Write the report.", Enabled: true,
 		Schedule:      stoa.Schedule{Type: stoa.ScheduleCron, Expression: "0 9 * * *", Timezone: "UTC"},
@@ -81,25 +82,25 @@ func (d *desk) task(change ...func(*stoa.ScheduledTask)) stoa.ScheduledTask {
 	for _, fn := range change {
 		fn(&t)
 	}
-	d.write(func(ctx context.Context, tx *store.Tx) (err error) {
-		t, err = d.s.Create(ctx, tx, d.caller(), t)
+	d.Write(func(ctx context.Context, tx *store.Tx) (err error) {
+		t, err = d.s.Create(ctx, tx, d.Caller(), t)
 		return err
 	})
 	return t
 }
 
 func (d *desk) tick() (next time.Time) {
-	d.t.Helper()
+	d.T.Helper()
 	next, _, err := d.s.Tick(context.Background())
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	return next
 }
 
 func (d *desk) get(t stoa.ScheduledTask) stoa.ScheduledTask {
-	d.t.Helper()
-	d.write(func(ctx context.Context, tx *store.Tx) (err error) {
+	d.T.Helper()
+	d.Write(func(ctx context.Context, tx *store.Tx) (err error) {
 		t, err = tx.Task(ctx, t.AccountID, t.AgentID, t.ID)
 		return err
 	})
@@ -108,10 +109,10 @@ func (d *desk) get(t stoa.ScheduledTask) stoa.ScheduledTask {
 
 // runs are all runs of a task, oldest first.
 func (d *desk) runs(t stoa.ScheduledTask) []stoa.TaskRun {
-	d.t.Helper()
+	d.T.Helper()
 	var all []stoa.TaskRun
 	for more := true; more; {
-		d.write(func(ctx context.Context, tx *store.Tx) error {
+		d.Write(func(ctx context.Context, tx *store.Tx) error {
 			p := store.Page{Limit: 100, Asc: true}
 			if n := len(all); n > 0 {
 				p.After = store.Cursor{At: all[n-1].ScheduledFor, ID: all[n-1].ID}
@@ -144,22 +145,22 @@ func (d *desk) lines(t stoa.ScheduledTask) []string {
 }
 
 func (d *desk) want(t stoa.ScheduledTask, lines ...string) {
-	d.t.Helper()
+	d.T.Helper()
 	if diff := cmp.Diff(lines, d.lines(t)); diff != "" {
-		d.t.Fatalf("the runs (-want +got):\n%s", diff)
+		d.T.Fatalf("the runs (-want +got):\n%s", diff)
 	}
 }
 
 // end ends the sessions of a task that have not stopped.
 func (d *desk) end(t stoa.ScheduledTask, status stoa.SessionStatus) {
-	d.t.Helper()
+	d.T.Helper()
 	for _, r := range d.runs(t) {
 		if r.Status != "queued" || r.SessionID == "" {
 			continue
 		}
 		if status == stoa.SessionCancelled {
-			if _, err := d.r.Cancel(context.Background(), d.caller(), t.AgentID, r.SessionID); err != nil {
-				d.t.Fatal(err)
+			if _, err := d.r.Cancel(context.Background(), d.Caller(), t.AgentID, r.SessionID); err != nil {
+				d.T.Fatal(err)
 			}
 		}
 	}
@@ -167,17 +168,17 @@ func (d *desk) end(t stoa.ScheduledTask, status stoa.SessionStatus) {
 }
 
 func (d *desk) sessions(t stoa.ScheduledTask) []stoa.Session {
-	d.t.Helper()
+	d.T.Helper()
 	list, _, err := d.r.List(context.Background(), t.AccountID, store.SessionFilter{AgentID: t.AgentID, TriggerType: "schedule"}, store.Page{Limit: 100, Asc: true})
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	return list
 }
 
 func TestAnInstantStartsASession(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
-		d := build(t, home, nil).desk("2026-03-01T08:00:00Z")
+		d := newDesk(sessiontest.Build(t, home, nil), "2026-03-01T08:00:00Z")
 		task := d.task(func(t *stoa.ScheduledTask) { t.MaxCredits = 12345 })
 		if next := d.tick(); !next.Equal(instant("2026-03-01T09:00:00Z")) || !task.NextAt.Equal(next) {
 			t.Fatalf("the next instant is %s, the task's %s", next, task.NextAt)
@@ -197,8 +198,8 @@ func TestAnInstantStartsASession(t *testing.T) {
 			t.Errorf("the run is %+v, its session %+v", run, session)
 		}
 		// Its turn's way is the run's.
-		start(t, d.r)
-		d.until(d.r, session, stoa.SessionCompleted)
+		sessiontest.Run(t, d.r)
+		d.Until(d.r, session, stoa.SessionCompleted)
 		d.want(task, "03-01 09:00 schedule completed")
 		d.tick()
 		got := d.get(task)
@@ -223,7 +224,7 @@ func TestEveryPolicyAgainstAList(t *testing.T) {
 				}
 				list := slices.Collect(sched.After(from))
 
-				d := build(t, anyHome(t), nil).desk("2026-01-01T00:00:00Z")
+				d := newDesk(sessiontest.Build(t, anyHome(t), nil), "2026-01-01T00:00:00Z")
 				window := 30 * time.Hour
 				task := d.task(func(t *stoa.ScheduledTask) {
 					t.Schedule, t.MissedPolicy, t.CatchUpWindow, t.OverlapPolicy, t.EndAt = what, policy, window, stoa.OverlapAllow, until
@@ -311,7 +312,7 @@ func TestOverlappingRuns(t *testing.T) {
 		},
 	} {
 		t.Run(tc.policy+" "+tc.session, func(t *testing.T) {
-			d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+			d := newDesk(sessiontest.Build(t, anyHome(t), nil), "2026-03-01T08:00:00Z")
 			task := d.task(minutely, func(t *stoa.ScheduledTask) { t.OverlapPolicy, t.SessionPolicy = tc.policy, tc.session })
 			for range 3 {
 				d.clock.add(time.Minute)
@@ -325,9 +326,9 @@ func TestOverlappingRuns(t *testing.T) {
 }
 
 func TestASessionIsReused(t *testing.T) {
-	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	d := newDesk(sessiontest.Build(t, anyHome(t), nil), "2026-03-01T08:00:00Z")
 	task := d.task(func(t *stoa.ScheduledTask) { t.SessionPolicy = stoa.SessionReuse })
-	stop := start(t, d.r)
+	stop := sessiontest.Run(t, d.r)
 	for day := range 3 {
 		d.clock.set(instant("2026-03-01T09:00:00Z").AddDate(0, 0, day))
 		d.tick()
@@ -335,16 +336,16 @@ func TestASessionIsReused(t *testing.T) {
 		if len(sessions) != 1 || sessions[0].Turn.Number != int64(day+1) || sessions[0].Mode != stoa.ModeChat {
 			t.Fatalf("day %d: %d sessions, %+v", day, len(sessions), sessions)
 		}
-		d.until(d.r, sessions[0], stoa.SessionCompleted)
+		d.Until(d.r, sessions[0], stoa.SessionCompleted)
 	}
 	d.want(task, "03-01 09:00 schedule completed", "03-02 09:00 schedule completed", "03-03 09:00 schedule completed")
 	stop()
 	// Its user is at work in it: that is an overlap too, and ends.
 	reused := d.sessions(task)[0]
-	if _, err := d.r.Send(context.Background(), d.caller(), d.agent.ID, reused.ID, session.SendRequest{Message: "And now?"}); err != nil {
+	if _, err := d.r.Send(context.Background(), d.Caller(), d.agent.ID, reused.ID, session.SendRequest{Message: "And now?"}); err != nil {
 		t.Fatal(err)
 	}
-	d.write(func(ctx context.Context, tx *store.Tx) error {
+	d.Write(func(ctx context.Context, tx *store.Tx) error {
 		_, err := d.s.Edit(ctx, tx, task.AccountID, task.AgentID, task.ID, nil, func(t *stoa.ScheduledTask) error {
 			t.OverlapPolicy = stoa.OverlapQueue
 			return nil
@@ -356,7 +357,7 @@ func TestASessionIsReused(t *testing.T) {
 	if got := d.lines(task)[3]; got != "03-04 09:00 schedule queued (overlap)" {
 		t.Fatal(got)
 	}
-	if _, err := d.r.Cancel(context.Background(), d.caller(), d.agent.ID, reused.ID); err != nil {
+	if _, err := d.r.Cancel(context.Background(), d.Caller(), d.agent.ID, reused.ID); err != nil {
 		t.Fatal(err)
 	}
 	d.tick()
@@ -364,7 +365,7 @@ func TestASessionIsReused(t *testing.T) {
 		t.Fatal(got)
 	}
 	// It is deleted: the next run begins another.
-	if err := d.r.Sessions.Delete(context.Background(), d.caller(), d.agent.ID, reused.ID); err != nil {
+	if err := d.r.Sessions.Delete(context.Background(), d.Caller(), d.agent.ID, reused.ID); err != nil {
 		t.Fatal(err)
 	}
 	d.clock.set(instant("2026-03-05T09:00:00Z"))
@@ -378,16 +379,16 @@ func TestASessionIsReused(t *testing.T) {
 }
 
 func TestFailuresPauseATask(t *testing.T) {
-	d := build(t, anyHome(t), script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+	d := newDesk(sessiontest.Build(t, anyHome(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
 		yield(stoa.Event{}, stoa.Errorf(stoa.CodeInvalidPrompt, "no"))
-	})).desk("2026-03-01T08:00:00Z")
+	})), "2026-03-01T08:00:00Z")
 	task := d.task(minutely, func(t *stoa.ScheduledTask) { t.PauseAfter = 2 })
-	start(t, d.r)
+	sessiontest.Run(t, d.r)
 	for range 3 {
 		d.clock.add(time.Minute)
 		d.tick()
 		for _, s := range d.sessions(task) {
-			d.until(d.r, s, stoa.SessionFailed)
+			d.Until(d.r, s, stoa.SessionFailed)
 		}
 		d.tick()
 	}
@@ -396,7 +397,7 @@ func TestFailuresPauseATask(t *testing.T) {
 	if got.Enabled || got.PauseReason != "failures" || !got.NextAt.IsZero() || got.Counts.Failed != 2 {
 		t.Errorf("the task is %+v", got)
 	}
-	d.write(func(ctx context.Context, tx *store.Tx) error {
+	d.Write(func(ctx context.Context, tx *store.Tx) error {
 		_, err := d.s.Resume(ctx, tx, task.AccountID, task.AgentID, task.ID)
 		return err
 	})
@@ -408,13 +409,13 @@ func TestFailuresPauseATask(t *testing.T) {
 }
 
 func TestPausedTasksRecordWhatPassed(t *testing.T) {
-	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	d := newDesk(sessiontest.Build(t, anyHome(t), nil), "2026-03-01T08:00:00Z")
 	task := d.task(func(t *stoa.ScheduledTask) { t.OverlapPolicy = stoa.OverlapQueue }, minutely)
 	d.clock.add(time.Minute)
 	d.tick()
 	d.clock.add(time.Minute)
 	verb := func(fn func(context.Context, *store.Tx, string, string, string) (stoa.ScheduledTask, error)) (out stoa.ScheduledTask) {
-		d.write(func(ctx context.Context, tx *store.Tx) (err error) {
+		d.Write(func(ctx context.Context, tx *store.Tx) (err error) {
 			out, err = fn(ctx, tx, task.AccountID, task.AgentID, task.ID)
 			return err
 		})
@@ -428,7 +429,7 @@ func TestPausedTasksRecordWhatPassed(t *testing.T) {
 	d.clock.add(3*time.Minute + 30*time.Second)
 	d.tick()
 	var run stoa.TaskRun
-	d.write(func(ctx context.Context, tx *store.Tx) (err error) {
+	d.Write(func(ctx context.Context, tx *store.Tx) (err error) {
 		run, err = d.s.RunNow(ctx, tx, task.AccountID, task.AgentID, task.ID)
 		return err
 	})
@@ -444,7 +445,7 @@ func TestPausedTasksRecordWhatPassed(t *testing.T) {
 	}
 	// Nothing happens twice when the clock goes back and the schedule changes.
 	d.clock.set(instant("2026-03-01T08:00:30Z"))
-	d.write(func(ctx context.Context, tx *store.Tx) error {
+	d.Write(func(ctx context.Context, tx *store.Tx) error {
 		_, err := d.s.Edit(ctx, tx, task.AccountID, task.AgentID, task.ID, nil, func(t *stoa.ScheduledTask) error {
 			t.Schedule = stoa.Schedule{Type: stoa.ScheduleCron, Expression: "* * * * *", Timezone: "UTC"}
 			return nil
@@ -457,7 +458,7 @@ func TestPausedTasksRecordWhatPassed(t *testing.T) {
 }
 
 func TestATaskEnds(t *testing.T) {
-	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	d := newDesk(sessiontest.Build(t, anyHome(t), nil), "2026-03-01T08:00:00Z")
 	limited := d.task(minutely, func(t *stoa.ScheduledTask) { t.MaxRuns, t.OverlapPolicy = 2, stoa.OverlapAllow })
 	bounded := d.task(minutely, func(t *stoa.ScheduledTask) {
 		t.EndAt, t.OverlapPolicy = d.clock.now().Add(3*time.Minute), stoa.OverlapAllow
@@ -481,7 +482,7 @@ func TestATaskEnds(t *testing.T) {
 		}
 	}
 	// More runs are allowed: it goes on, and does not make up for the rest.
-	d.write(func(ctx context.Context, tx *store.Tx) error {
+	d.Write(func(ctx context.Context, tx *store.Tx) error {
 		_, err := d.s.Edit(ctx, tx, limited.AccountID, limited.AgentID, limited.ID, nil, func(t *stoa.ScheduledTask) error { t.MaxRuns = 3; return nil })
 		return err
 	})
@@ -491,7 +492,7 @@ func TestATaskEnds(t *testing.T) {
 }
 
 func TestALongAbsenceIsRecordedInFewRows(t *testing.T) {
-	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	d := newDesk(sessiontest.Build(t, anyHome(t), nil), "2026-03-01T08:00:00Z")
 	task := d.task(minutely)
 	d.clock.set(instant("2026-03-31T08:00:00Z"))
 	d.tick()
@@ -511,10 +512,10 @@ func TestALongAbsenceIsRecordedInFewRows(t *testing.T) {
 }
 
 func TestRunsWaitForRoom(t *testing.T) {
-	h := build(t, anyHome(t), nil)
-	d := h.desk("2026-03-01T08:00:00Z")
-	d.r = h.runner(func(c *config) { c.Limits.Queued = 10 })
-	d.s = newScheduler(d.r, scheduler.Config{Now: d.clock.now})
+	h := sessiontest.Build(t, anyHome(t), nil)
+	d := newDesk(h, "2026-03-01T08:00:00Z")
+	d.r = h.Service(func(c *sessiontest.Config) { c.Limits.Queued = 10 })
+	d.s = sessiontest.NewScheduler(d.r, scheduler.Config{Now: d.clock.now})
 	for range 30 {
 		d.task(minutely)
 	}
@@ -523,19 +524,19 @@ func TestRunsWaitForRoom(t *testing.T) {
 	if err != nil || !waiting {
 		t.Fatal(waiting, err)
 	}
-	list, _, err := d.r.List(context.Background(), h.account.ID, store.SessionFilter{AgentID: d.agent.ID}, store.Page{Limit: 100})
-	if most := 9; err != nil || len(list) != most && !(storetestPostgres() && len(list) > most) { // which counts while others write
+	list, _, err := d.r.List(context.Background(), h.Account.ID, store.SessionFilter{AgentID: d.agent.ID}, store.Page{Limit: 100})
+	if most := 9; err != nil || len(list) != most && !(sessiontest.OnPostgres() && len(list) > most) { // which counts while others write
 		t.Fatalf("%d sessions, %v", len(list), err)
 	}
-	start(t, d.r)
+	sessiontest.Run(t, d.r)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); d.s.Run(ctx) }()
 	defer func() { stop(); <-ended }()
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		n := 0
-		h.write(func(ctx context.Context, tx *store.Tx) error {
-			tasks, _, err := tx.Tasks(ctx, h.account.ID, store.TaskFilter{}, store.Page{Limit: 100})
+		h.Write(func(ctx context.Context, tx *store.Tx) error {
+			tasks, _, err := tx.Tasks(ctx, h.Account.ID, store.TaskFilter{}, store.Page{Limit: 100})
 			for _, task := range tasks {
 				n += int(task.Counts.Completed)
 			}
@@ -555,10 +556,10 @@ func TestRunsWaitForRoom(t *testing.T) {
 func runtimeYield() { <-time.After(5 * time.Millisecond) }
 
 func TestASuspendedAccountStartsNothing(t *testing.T) {
-	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	d := newDesk(sessiontest.Build(t, anyHome(t), nil), "2026-03-01T08:00:00Z")
 	task := d.task()
-	d.write(func(ctx context.Context, tx *store.Tx) error {
-		a := d.account
+	d.Write(func(ctx context.Context, tx *store.Tx) error {
+		a := d.Account
 		a.Suspended = true
 		return tx.UpdateAccount(ctx, a)
 	})
@@ -568,13 +569,13 @@ func TestASuspendedAccountStartsNothing(t *testing.T) {
 }
 
 func TestADeletedAgentStopsItsTasks(t *testing.T) {
-	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	d := newDesk(sessiontest.Build(t, anyHome(t), nil), "2026-03-01T08:00:00Z")
 	task, other := d.task(minutely, func(t *stoa.ScheduledTask) { t.OverlapPolicy = stoa.OverlapQueue }), d.task(minutely)
 	for range 3 {
 		d.clock.add(time.Minute)
 		d.tick()
 	}
-	d.write(func(ctx context.Context, tx *store.Tx) error {
+	d.Write(func(ctx context.Context, tx *store.Tx) error {
 		return d.s.Delete(ctx, tx, other.AccountID, other.AgentID, other.ID)
 	})
 	if err := d.r.DeleteAgent(context.Background(), task.AccountID, task.AgentID); err != nil {
@@ -590,7 +591,7 @@ func TestADeletedAgentStopsItsTasks(t *testing.T) {
 }
 
 func TestWhatATaskMayNotBe(t *testing.T) {
-	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	d := newDesk(sessiontest.Build(t, anyHome(t), nil), "2026-03-01T08:00:00Z")
 	now := d.clock.now()
 	for name, tc := range map[string]struct {
 		change func(*stoa.ScheduledTask)
@@ -615,8 +616,8 @@ func TestWhatATaskMayNotBe(t *testing.T) {
 				SessionPolicy: "new", MissedPolicy: "skip", OverlapPolicy: "skip",
 			}
 			tc.change(&task)
-			err := d.st.Write(context.Background(), func(tx *store.Tx) error {
-				_, err := d.s.Create(context.Background(), tx, d.caller(), task)
+			err := d.Store.Write(context.Background(), func(tx *store.Tx) error {
+				_, err := d.s.Create(context.Background(), tx, d.Caller(), task)
 				return err
 			})
 			if stoa.CodeOf(err) != tc.code || stoa.AsError(err).Param != tc.param {
@@ -624,7 +625,7 @@ func TestWhatATaskMayNotBe(t *testing.T) {
 			}
 		})
 	}
-	far := newScheduler(d.r, scheduler.Config{Now: d.clock.now, Interval: time.Hour, PerAgent: 1})
+	far := sessiontest.NewScheduler(d.r, scheduler.Config{Now: d.clock.now, Interval: time.Hour, PerAgent: 1})
 	for _, expression := range []string{"0,30 9 * * *", "*/30 * * * *"} {
 		if _, err := far.Preview(stoa.ScheduledTask{Schedule: stoa.Schedule{Type: "cron", Expression: expression, Timezone: "UTC"}}, 5); stoa.CodeOf(err) != stoa.CodeInvalidCron {
 			t.Errorf("%s: %v", expression, err)
@@ -632,8 +633,8 @@ func TestWhatATaskMayNotBe(t *testing.T) {
 	}
 	d.task()
 	d.s = far
-	err := d.st.Write(context.Background(), func(tx *store.Tx) error {
-		_, err := far.Create(context.Background(), tx, d.caller(), stoa.ScheduledTask{
+	err := d.Store.Write(context.Background(), func(tx *store.Tx) error {
+		_, err := far.Create(context.Background(), tx, d.Caller(), stoa.ScheduledTask{
 			AgentID: d.agent.ID, Name: "x", Message: "x", Schedule: stoa.Schedule{Type: "cron", Expression: "@daily", Timezone: "UTC"},
 		})
 		return err
@@ -647,19 +648,19 @@ func TestTenThousandTasksAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
 	}
-	h := build(t, anyHome(t), nil)
-	d := h.desk("2026-03-01T08:00:00Z")
-	d.r = h.runner()
-	big := newScheduler(d.r, scheduler.Config{Now: d.clock.now})
+	h := sessiontest.Build(t, anyHome(t), nil)
+	d := newDesk(h, "2026-03-01T08:00:00Z")
+	d.r = h.Service()
+	big := sessiontest.NewScheduler(d.r, scheduler.Config{Now: d.clock.now})
 	const accounts, agents, each = 20, 10, 50
 	const all = accounts * agents * each
 	for range accounts {
-		h.account = storetest.Account(t, h.st, stoa.Credit)
+		h.Account = storetest.Account(t, h.Store, stoa.Credit)
 		for range agents {
-			a := h.agent()
-			h.write(func(ctx context.Context, tx *store.Tx) error {
+			a := h.Agent()
+			h.Write(func(ctx context.Context, tx *store.Tx) error {
 				for range each {
-					if _, err := big.Create(ctx, tx, h.caller(), stoa.ScheduledTask{
+					if _, err := big.Create(ctx, tx, h.Caller(), stoa.ScheduledTask{
 						AgentID: a.ID, Name: "x", Message: "say: x", Enabled: true, Schedule: stoa.Schedule{Type: "cron", Expression: "0 9 * * *", Timezone: "Europe/Berlin"},
 						SessionPolicy: "new", MissedPolicy: "run_latest", OverlapPolicy: "skip", CatchUpWindow: time.Hour,
 					}); err != nil {
@@ -683,7 +684,7 @@ func TestTenThousandTasksAtOnce(t *testing.T) {
 	<-time.After(300 * time.Millisecond)
 	stop()
 	work.Wait()
-	again := newScheduler(d.r, scheduler.Config{Now: d.clock.now})
+	again := sessiontest.NewScheduler(d.r, scheduler.Config{Now: d.clock.now})
 	for range 2 {
 		work.Go(func() {
 			if _, _, err := again.Tick(context.Background()); err != nil {
@@ -694,7 +695,7 @@ func TestTenThousandTasksAtOnce(t *testing.T) {
 	work.Wait()
 	took := time.Since(begun)
 	var runs, sessions, tasks, ahead int
-	d.write(func(ctx context.Context, tx *store.Tx) error {
+	d.Write(func(ctx context.Context, tx *store.Tx) error {
 		for query, into := range map[string]*int{
 			`SELECT COUNT(*) FROM task_runs WHERE trigger_kind = 'schedule' AND session_id <> ''`:   &runs,
 			`SELECT COUNT(DISTINCT s.id) FROM sessions s JOIN task_runs r ON r.id = s.trigger_id`:   &sessions,
@@ -716,9 +717,9 @@ func TestTenThousandTasksAtOnce(t *testing.T) {
 // A task that cannot be worked on is left alone for a while, and keeps nobody
 // else from running. An instant that is written already never runs again.
 func TestATaskThatFailsHoldsUpNobody(t *testing.T) {
-	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	d := newDesk(sessiontest.Build(t, anyHome(t), nil), "2026-03-01T08:00:00Z")
 	broken, other := d.task(), d.task()
-	d.write(func(ctx context.Context, tx *store.Tx) error {
+	d.Write(func(ctx context.Context, tx *store.Tx) error {
 		return tx.InsertRuns(ctx, []stoa.TaskRun{{TaskID: broken.ID, AccountID: broken.AccountID, ScheduledFor: instant("2026-03-01T09:00:00Z"), Trigger: "schedule", Status: "skipped", SkipReason: "missed"}})
 	})
 	d.clock.set(instant("2026-03-01T09:00:00Z"))
@@ -733,19 +734,19 @@ func TestATaskThatFailsHoldsUpNobody(t *testing.T) {
 // A task whose runs ask their user something waits for the answers: that is an
 // overlap like any other.
 func TestARunThatWaitsForItsUserHasNotEnded(t *testing.T) {
-	d := build(t, anyHome(t), nil).desk("2026-03-01T08:00:00Z")
+	d := newDesk(sessiontest.Build(t, anyHome(t), nil), "2026-03-01T08:00:00Z")
 	task := d.task(minutely, func(t *stoa.ScheduledTask) { t.Mode, t.Message = stoa.ModeChat, "ask: Which one?" })
-	start(t, d.r)
+	sessiontest.Run(t, d.r)
 	d.clock.add(time.Minute)
 	d.tick()
-	waiting := d.until(d.r, d.sessions(task)[0], stoa.SessionWaiting)
+	waiting := d.Until(d.r, d.sessions(task)[0], stoa.SessionWaiting)
 	d.clock.add(time.Minute)
 	d.tick()
 	d.want(task, "03-01 08:01 schedule waiting_for_input", "03-01 08:02 schedule skipped overlap")
-	if _, err := d.r.Answer(context.Background(), d.caller(), d.agent.ID, waiting.ID, session.AnswerRequest{InputID: waiting.Pending.ID, Answer: "this one"}); err != nil {
+	if _, err := d.r.Answer(context.Background(), d.Caller(), d.agent.ID, waiting.ID, session.AnswerRequest{InputID: waiting.Pending.ID, Answer: "this one"}); err != nil {
 		t.Fatal(err)
 	}
-	d.until(d.r, waiting, stoa.SessionCompleted)
+	d.Until(d.r, waiting, stoa.SessionCompleted)
 	d.clock.add(time.Minute)
 	d.tick()
 	if got := d.lines(task); got[0] != "03-01 08:01 schedule completed" || len(got) != 3 || got[2] == "03-01 08:03 schedule skipped overlap" {

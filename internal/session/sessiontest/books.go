@@ -1,4 +1,4 @@
-package agent_test
+package sessiontest
 
 import (
 	"context"
@@ -8,31 +8,31 @@ import (
 	"stoa/internal/store"
 )
 
-// checkBooks compares what a session says of itself with the ledger and the log:
+// CheckBooks compares what a session says of itself with the ledger and the log:
 // receipts are its spending, one for each recorded step, each turn stopped once.
-func (h *house) checkBooks(r *service, s stoa.Session) {
-	h.t.Helper()
+func (f *Fixture) CheckBooks(r *Service, s stoa.Session) {
+	f.T.Helper()
 	ctx := context.Background()
 	var amount stoa.Credits
 	ids := map[string]bool{}
 	p := store.Page{Limit: 1000, Asc: true}
-	receipts, more, err := r.Receipts(ctx, h.account.ID, "", s.ID, p)
+	receipts, more, err := r.Receipts(ctx, f.Account.ID, "", s.ID, p)
 	if err != nil || more {
-		h.t.Fatalf("receipts: more %v, %v", more, err)
+		f.T.Fatalf("receipts: more %v, %v", more, err)
 	}
 	for _, c := range receipts {
 		amount += c.Amount
 		ids[c.ID] = true
 	}
 	if amount != s.Spent || len(ids) != s.Steps {
-		h.t.Errorf("%s: %d receipts of %d, but it counts %d steps of %d", s.ID, len(ids), amount, s.Steps, s.Spent)
+		f.T.Errorf("%s: %d receipts of %d, but it counts %d steps of %d", s.ID, len(ids), amount, s.Steps, s.Spent)
 	}
-	turns, _, err := r.Turns(ctx, h.account.ID, "", s.ID, 0, 1000, false)
+	turns, _, err := r.Turns(ctx, f.Account.ID, "", s.ID, 0, 1000, false)
 	if err != nil {
-		h.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	steps := 0
-	err = h.st.Read(ctx, func(tx *store.Tx) error {
+	err = f.Store.Read(ctx, func(tx *store.Tx) error {
 		for _, turn := range turns {
 			list, err := tx.Steps(ctx, s.ID, turn.Number)
 			if err != nil {
@@ -41,62 +41,62 @@ func (h *house) checkBooks(r *service, s stoa.Session) {
 			for _, st := range list {
 				steps++
 				if !ids[stoa.StepID(s.ID, st.Turn, st.Number)] {
-					h.t.Errorf("step %d.%d has no receipt", st.Turn, st.Number)
+					f.T.Errorf("step %d.%d has no receipt", st.Turn, st.Number)
 				}
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		h.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	if steps != len(ids) {
-		h.t.Errorf("%d steps are recorded and %d receipts", steps, len(ids))
+		f.T.Errorf("%d steps are recorded and %d receipts", steps, len(ids))
 	}
-	h.checkLog(r, s, turns)
+	f.checkLog(r, s, turns)
 }
 
 // checkLog plays a session's log as a reader does.
-func (h *house) checkLog(r *service, s stoa.Session, turns []stoa.Turn) {
-	h.t.Helper()
+func (f *Fixture) checkLog(r *Service, s stoa.Session, turns []stoa.Turn) {
+	f.T.Helper()
 	stops := map[int64]int{} // final ones
 	var seq int64
 	joined := map[string]string{}
 	var status stoa.SessionStatus = "new"
-	for _, e := range h.events(r, s) {
+	for _, e := range f.Events(r, s) {
 		seq++
 		if e.Seq != seq {
-			h.t.Fatalf("%s: event %d follows event %d", s.ID, e.Seq, seq-1)
+			f.T.Fatalf("%s: event %d follows event %d", s.ID, e.Seq, seq-1)
 		}
 		switch e.Type {
 		case session.EventStatus:
-			d := decode[session.StatusData](h.t, e)
+			d := Decode[session.StatusData](f.T, e)
 			next := stoa.SessionStatus(d.Status)
 			if status != "new" && !status.CanBecome(next) {
-				h.t.Errorf("%s: %s became %s", s.ID, status, next)
+				f.T.Errorf("%s: %s became %s", s.ID, status, next)
 			}
 			status = next
 			if next.Stopped() && next != stoa.SessionWaiting {
 				stops[d.Turn]++
 			}
 		case session.EventDelta:
-			d := decode[session.DeltaData](h.t, e)
+			d := Decode[session.DeltaData](f.T, e)
 			have := []rune(joined[d.MessageID])
 			if d.Offset > len(have) {
-				h.t.Errorf("%s: a delta at %d follows %d characters", s.ID, d.Offset, len(have))
+				f.T.Errorf("%s: a delta at %d follows %d characters", s.ID, d.Offset, len(have))
 				continue
 			}
 			joined[d.MessageID] = string(have[:d.Offset]) + d.Text
 		case session.EventMessageDone:
-			d := decode[session.MessageData](h.t, e)
+			d := Decode[session.MessageData](f.T, e)
 			if text, streamed := joined[d.MessageID]; streamed && text != *d.Text {
-				h.t.Errorf("%s: the deltas of %s give %q and it completed as %q", s.ID, d.MessageID, text, *d.Text)
+				f.T.Errorf("%s: the deltas of %s give %q and it completed as %q", s.ID, d.MessageID, text, *d.Text)
 			}
 			joined[d.MessageID] = *d.Text
 		}
 	}
 	if status != s.Status || s.LastSeq != seq {
-		h.t.Errorf("%s: the log ends with %s at %d, the session says %s at %d", s.ID, status, seq, s.Status, s.LastSeq)
+		f.T.Errorf("%s: the log ends with %s at %d, the session says %s at %d", s.ID, status, seq, s.Status, s.LastSeq)
 	}
 	for _, turn := range turns {
 		want := 0
@@ -104,12 +104,12 @@ func (h *house) checkLog(r *service, s stoa.Session, turns []stoa.Turn) {
 			want = 1
 		}
 		if stops[turn.Number] != want {
-			h.t.Errorf("%s: turn %d is %s and stopped %d times", s.ID, turn.Number, turn.Status, stops[turn.Number])
+			f.T.Errorf("%s: turn %d is %s and stopped %d times", s.ID, turn.Number, turn.Status, stops[turn.Number])
 		}
 	}
-	messages, _, err := r.Messages(context.Background(), h.account.ID, "", s.ID, 0, 1000, false)
+	messages, _, err := r.Messages(context.Background(), f.Account.ID, "", s.ID, 0, 1000, false)
 	if err != nil {
-		h.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	type place struct {
 		turn, step int64
@@ -118,15 +118,15 @@ func (h *house) checkLog(r *service, s stoa.Session, turns []stoa.Turn) {
 	seen := map[place]bool{}
 	for _, m := range messages {
 		if m.Status == "in_progress" && s.Status.Stopped() {
-			h.t.Errorf("%s: message %s is still being written", s.ID, m.ID)
+			f.T.Errorf("%s: message %s is still being written", s.ID, m.ID)
 		}
 		if text, known := joined[m.ID]; known && text != m.Text && m.Status != "in_progress" {
-			h.t.Errorf("%s: message %s holds %q and its log says %q", s.ID, m.ID, m.Text, text)
+			f.T.Errorf("%s: message %s holds %q and its log says %q", s.ID, m.ID, m.Text, text)
 		}
 		if m.Role == stoa.RoleAssistant && m.Kind != stoa.KindQuestion {
 			at := place{m.Turn, m.Step, "said"}
 			if seen[at] {
-				h.t.Errorf("%s: step %d.%d said something twice", s.ID, m.Turn, m.Step)
+				f.T.Errorf("%s: step %d.%d said something twice", s.ID, m.Turn, m.Step)
 			}
 			seen[at] = true
 		}

@@ -1,4 +1,4 @@
-package agent_test
+package session_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stoa/internal/session"
+	"stoa/internal/session/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store/storetest"
 )
@@ -28,26 +29,26 @@ func (r *reader) take(t testing.TB, e stoa.SessionEvent) {
 	if e.Type != session.EventDelta {
 		return
 	}
-	d := decode[session.DeltaData](t, e)
+	d := sessiontest.Decode[session.DeltaData](t, e)
 	have := []rune(r.text[d.MessageID])
 	r.text[d.MessageID] = string(have[:d.Offset]) + d.Text
 }
 
-func (h *house) request(s stoa.Session, after int64) session.EventsRequest {
-	return session.EventsRequest{AccountID: h.account.ID, AgentID: s.AgentID, SessionID: s.ID, After: after}
+func request(h *sessiontest.Fixture, s stoa.Session, after int64) session.EventsRequest {
+	return session.EventsRequest{AccountID: h.Account.ID, AgentID: s.AgentID, SessionID: s.ID, After: after}
 }
 
 // Whoever is cut off after any event and comes back has the same text in the end.
 func TestAReaderMayBeCutOffAfterEveryEvent(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
-		h := build(t, home, nil)
-		a, r := h.agent(), h.runner()
-		start(t, r)
-		s := h.begin(r, a, "slow: 20ms\nsay: one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty größer 漢字 🙂 end")
+		h := sessiontest.Build(t, home, nil)
+		a, r := h.Agent(), h.Service()
+		sessiontest.Run(t, r)
+		s := h.Begin(r, a, "slow: 20ms\nsay: one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty größer 漢字 🙂 end")
 		cut := &reader{text: map[string]string{}}
 		for done := false; !done; { // one event a visit
 			done = true
-			for e, err := range r.Events(t.Context(), h.request(s, cut.after)) {
+			for e, err := range r.Events(t.Context(), request(h, s, cut.after)) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -56,9 +57,9 @@ func TestAReaderMayBeCutOffAfterEveryEvent(t *testing.T) {
 				break
 			}
 		}
-		got := h.until(r, s, stoa.SessionCompleted)
+		got := h.Until(r, s, stoa.SessionCompleted)
 		whole := &reader{text: map[string]string{}}
-		for e, err := range r.Events(t.Context(), h.request(s, 0)) { // after the end
+		for e, err := range r.Events(t.Context(), request(h, s, 0)) { // after the end
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,14 +77,14 @@ func TestAReaderMayBeCutOffAfterEveryEvent(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, joined, got.Reply)
 			}
 		}
-		deltas := strings.Count(h.log(r, s), " message.delta ")
+		deltas := strings.Count(h.Log(r, s), " message.delta ")
 		if took := got.FinishedAt.Sub(got.StartedAt); deltas < 2 || deltas > 2+int(took/(time.Second/3)) {
 			t.Errorf("%d deltas in %v", deltas, took)
 		}
 		// A step done again tells to cut back first.
 		for after := int64(1); after <= got.LastSeq; after++ {
 			n := after
-			for e := range r.Events(t.Context(), h.request(s, after)) {
+			for e := range r.Events(t.Context(), request(h, s, after)) {
 				if n++; e.Seq != n {
 					t.Fatalf("from %d: event %d, want %d", after, e.Seq, n)
 				}
@@ -96,14 +97,14 @@ func TestAReaderMayBeCutOffAfterEveryEvent(t *testing.T) {
 }
 
 func TestAFollowerSeesTheNextTurnAndAnOtherDoesNot(t *testing.T) {
-	h := build(t, storetest.New(t), nil)
-	a, r := h.agent(), h.runner()
-	start(t, r)
-	s := h.begin(r, a, "say: one")
-	h.until(r, s, stoa.SessionCompleted)
+	h := sessiontest.Build(t, storetest.New(t), nil)
+	a, r := h.Agent(), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Begin(r, a, "say: one")
+	h.Until(r, s, stoa.SessionCompleted)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	req := h.request(s, 0)
+	req := request(h, s, 0)
 	req.Follow, req.Heartbeat = true, time.Millisecond
 	turns, beats := int64(0), 0
 	for e, err := range r.Events(ctx, req) {
@@ -112,14 +113,14 @@ func TestAFollowerSeesTheNextTurnAndAnOtherDoesNot(t *testing.T) {
 		}
 		if e.Seq == 0 {
 			if beats++; beats == 1 {
-				if _, err := r.Send(ctx, h.caller(), a.ID, s.ID, session.SendRequest{Message: "say: two"}); err != nil {
+				if _, err := r.Send(ctx, h.Caller(), a.ID, s.ID, session.SendRequest{Message: "say: two"}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			continue
 		}
 		if e.Type == session.EventStatus {
-			d := decode[session.StatusData](t, e)
+			d := sessiontest.Decode[session.StatusData](t, e)
 			if turns = d.Turn; d.Turn == 2 && d.Status == "completed" {
 				cancel()
 			}
@@ -128,10 +129,10 @@ func TestAFollowerSeesTheNextTurnAndAnOtherDoesNot(t *testing.T) {
 	if turns != 2 || beats == 0 {
 		t.Errorf("saw turn %d and %d beats", turns, beats)
 	}
-	if err := r.Sessions.Delete(t.Context(), h.caller(), a.ID, s.ID); err != nil {
+	if err := r.Sessions.Delete(t.Context(), h.Caller(), a.ID, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range r.Events(t.Context(), h.request(s, 0)) {
+	for _, err := range r.Events(t.Context(), request(h, s, 0)) {
 		if stoa.CodeOf(err) != stoa.CodeSessionNotFound {
 			t.Errorf("a deleted session: %v", err)
 		}
@@ -139,17 +140,17 @@ func TestAFollowerSeesTheNextTurnAndAnOtherDoesNot(t *testing.T) {
 }
 
 func TestFiveHundredWatchersOfOneSession(t *testing.T) {
-	h := build(t, storetest.New(t), nil)
-	a, r := h.agent(), h.runner()
-	start(t, r)
-	s := h.begin(r, a, "wait: 500ms\nslow: 5ms\ntokens: 200")
+	h := sessiontest.Build(t, storetest.New(t), nil)
+	a, r := h.Agent(), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Begin(r, a, "wait: 500ms\nslow: 5ms\ntokens: 200")
 	const watchers = 500
 	texts := make([]string, watchers)
 	var all sync.WaitGroup
 	for i := range watchers {
 		all.Go(func() {
 			rd := &reader{text: map[string]string{}}
-			for e, err := range r.Events(t.Context(), h.request(s, 0)) {
+			for e, err := range r.Events(t.Context(), request(h, s, 0)) {
 				if err != nil {
 					t.Errorf("watcher %d: %v", i, err)
 					return
@@ -162,7 +163,7 @@ func TestFiveHundredWatchersOfOneSession(t *testing.T) {
 		})
 	}
 	all.Wait()
-	got := h.until(r, s, stoa.SessionCompleted)
+	got := h.Until(r, s, stoa.SessionCompleted)
 	for i, text := range texts {
 		if text != got.Reply {
 			t.Fatalf("watcher %d has %d of %d bytes", i, len(text), len(got.Reply))
@@ -171,26 +172,26 @@ func TestFiveHundredWatchersOfOneSession(t *testing.T) {
 }
 
 func TestASlowReaderMissesNothing(t *testing.T) {
-	h := build(t, storetest.New(t), script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
 		if len(call.Messages) < 400 { // far more events than stay in memory
-			say(yield, "", stoa.ToolCall{ID: fmt.Sprint(len(call.Messages)), Name: "nothing", Arguments: "{}"})
+			sessiontest.Say(yield, "", stoa.ToolCall{ID: fmt.Sprint(len(call.Messages)), Name: "nothing", Arguments: "{}"})
 			return
 		}
-		say(yield, "done")
+		sessiontest.Say(yield, "done")
 	}))
-	a, r := h.agent(), h.runner(func(c *config) { c.Limits.Steps = 400 })
-	start(t, r)
-	s := h.begin(r, a, "go")
+	a, r := h.Agent(), h.Service(func(c *sessiontest.Config) { c.Limits.Steps = 400 })
+	sessiontest.Run(t, r)
+	s := h.Begin(r, a, "go")
 	rd := &reader{text: map[string]string{}}
-	for e, err := range r.Events(t.Context(), h.request(s, 0)) {
+	for e, err := range r.Events(t.Context(), request(h, s, 0)) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if rd.take(t, e); e.Seq == 5 { // asleep until all is over
-			h.until(r, s, stoa.SessionCompleted)
+			h.Until(r, s, stoa.SessionCompleted)
 		}
 	}
-	if got := h.until(r, s, stoa.SessionCompleted); rd.after != got.LastSeq || got.LastSeq < 600 {
+	if got := h.Until(r, s, stoa.SessionCompleted); rd.after != got.LastSeq || got.LastSeq < 600 {
 		t.Errorf("%d of %d events", rd.after, got.LastSeq)
 	}
 }

@@ -1,4 +1,4 @@
-package agent_test
+package scheduler_test
 
 import (
 	"context"
@@ -12,9 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"stoa/internal/agent"
 	"stoa/internal/scheduler"
-	"stoa/internal/session"
+	"stoa/internal/session/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
@@ -33,15 +32,15 @@ const clockSpeed = 3600
 // clockChild is a process that schedules until it is killed. Its clock is set
 // forward and back while it runs.
 func clockChild(dir string) int {
-	h, err := open(crashConfig(dir), script(nil))
+	h, err := sessiontest.Open(store.Config{Dir: dir}, sessiontest.Script(nil))
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
 	at, _ := strconv.ParseInt(os.Getenv(clockAt), 10, 64)
 	var began time.Time
-	r := newService(config{store: h.st, Config: agent.Config{Gateway: h.gateway, Drives: h.drives, Plans: plans}, Limits: session.Limits{Queued: 1_000_000}})
-	s := newScheduler(r, scheduler.Config{Now: func() time.Time {
+	r := h.Service(func(c *sessiontest.Config) { c.Limits.Queued = 1_000_000 })
+	s := sessiontest.NewScheduler(r, scheduler.Config{Now: func() time.Time {
 		passed := time.Since(began)
 		wrong := time.Duration(0)
 		switch (passed / (50 * time.Millisecond)) % 4 {
@@ -71,13 +70,13 @@ func TestKilledAtAnyMomentEveryInstantHappensOnce(t *testing.T) {
 		t.Skip("it starts processes")
 	}
 	home := storetest.New(t)
-	h, err := open(home.Config, script(nil))
+	h, err := sessiontest.Open(home.Config, sessiontest.Script(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.t, h.account = t, storetest.Account(t, h.st, stoa.Credit)
+	h.T, h.Account = t, storetest.Account(t, h.Store, stoa.Credit)
 	begin := instant("2026-03-29T00:00:00Z") // clocks change in Berlin an hour later
-	d := h.desk("2026-03-29T00:00:00Z")
+	d := newDesk(h, "2026-03-29T00:00:00Z")
 	var tasks []stoa.ScheduledTask
 	for i := range 12 {
 		tasks = append(tasks, d.task(func(t *stoa.ScheduledTask) {
@@ -86,8 +85,8 @@ func TestKilledAtAnyMomentEveryInstantHappensOnce(t *testing.T) {
 			t.OverlapPolicy, t.CatchUpWindow = stoa.OverlapAllow, 24*time.Hour
 		}))
 	}
-	account := h.account
-	h.close()
+	account := h.Account
+	h.Close()
 	at := begin
 	const lives = 15
 	for range lives {
@@ -114,17 +113,17 @@ func TestKilledAtAnyMomentEveryInstantHappensOnce(t *testing.T) {
 		}
 		at = at.Add(life * clockSpeed)
 	}
-	if h, err = open(home.Config, script(nil)); err != nil {
+	if h, err = sessiontest.Open(home.Config, sessiontest.Script(nil)); err != nil {
 		t.Fatal(err)
 	}
-	h.t, h.account = t, account
-	defer h.close()
-	d.house, d.r = h, h.runner(func(c *config) { c.Limits.Queued = 1_000_000 })
+	h.T, h.Account = t, account
+	defer h.Close()
+	d.Fixture, d.r = h, h.Service(func(c *sessiontest.Config) { c.Limits.Queued = 1_000_000 })
 	d.clock.set(at.Add(2 * time.Hour).Truncate(time.Hour)) // later than any child's clock
-	d.s = newScheduler(d.r, scheduler.Config{Now: d.clock.now})
+	d.s = sessiontest.NewScheduler(d.r, scheduler.Config{Now: d.clock.now})
 	d.tick()
 	var sessions, orphans, runs int
-	h.write(func(ctx context.Context, tx *store.Tx) error {
+	h.Write(func(ctx context.Context, tx *store.Tx) error {
 		for query, into := range map[string]*int{
 			`SELECT COUNT(*) FROM sessions`: &sessions,
 			`SELECT COUNT(*) FROM sessions s WHERE NOT EXISTS (SELECT 1 FROM task_runs r WHERE r.id = s.trigger_id AND r.session_id = s.id)`: &orphans,
@@ -161,12 +160,12 @@ func TestKilledAtAnyMomentEveryInstantHappensOnce(t *testing.T) {
 // In a bubble the timer alone wakes the scheduler.
 func TestTheTimerWakesForTheNextInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, storetest.New(t), script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
-			say(yield, "done")
+		h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+			sessiontest.Say(yield, "done")
 		}))
-		d := &desk{house: h, r: h.runner(), agent: h.agent()}
-		d.s = newScheduler(d.r, scheduler.Config{})
-		start(t, d.r)
+		d := &desk{Fixture: h, r: h.Service(), agent: h.Agent()}
+		d.s = sessiontest.NewScheduler(d.r, scheduler.Config{})
+		sessiontest.Run(t, d.r)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { defer close(ended); d.s.Run(ctx) }()

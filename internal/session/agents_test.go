@@ -1,4 +1,4 @@
-package agent_test
+package session_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"stoa/internal/jsonx"
 	"stoa/internal/session"
+	"stoa/internal/session/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
@@ -21,13 +22,13 @@ import (
 
 func TestTheDefaultSpaceIsMadeOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
-		h := build(t, home, nil)
+		h := sessiontest.Build(t, home, nil)
 		ids := make([]string, 8)
 		var all sync.WaitGroup
 		for i := range ids {
 			all.Go(func() {
-				err := h.st.Write(context.Background(), func(tx *store.Tx) error {
-					s, err := tx.DefaultSpace(context.Background(), h.account.ID)
+				err := h.Store.Write(context.Background(), func(tx *store.Tx) error {
+					s, err := tx.DefaultSpace(context.Background(), h.Account.ID)
 					ids[i] = s.ID
 					return err
 				})
@@ -47,12 +48,12 @@ func TestTheDefaultSpaceIsMadeOnce(t *testing.T) {
 
 func TestAnAgentsVersionsAreFrozen(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
-		h := build(t, home, nil)
-		a := h.agent(func(a *stoa.Agent) { a.ExternalID = "mine" })
+		h := sessiontest.Build(t, home, nil)
+		a := h.Agent(func(a *stoa.Agent) { a.ExternalID = "mine" })
 		edit := func(fn func(*stoa.Agent)) (got stoa.Agent) {
 			t.Helper()
-			h.write(func(ctx context.Context, tx *store.Tx) (err error) {
-				got, err = tx.EditAgent(ctx, h.account.ID, a.ID, func(a *stoa.Agent) error { fn(a); return nil })
+			h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
+				got, err = tx.EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error { fn(a); return nil })
 				return err
 			})
 			return got
@@ -66,41 +67,41 @@ func TestAnAgentsVersionsAreFrozen(t *testing.T) {
 		if got := edit(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite }); got.Version != 5 {
 			t.Errorf("version %d", got.Version)
 		}
-		h.write(func(ctx context.Context, tx *store.Tx) error {
-			got, err := tx.RollbackAgent(ctx, h.account.ID, a.ID, 2)
+		h.Write(func(ctx context.Context, tx *store.Tx) error {
+			got, err := tx.RollbackAgent(ctx, h.Account.ID, a.ID, 2)
 			if err != nil {
 				return err
 			}
 			if got.Version != 6 || got.Instructions != "two" || got.Model != a.Model || got.Limits.MaxSteps != 0 || got.Name != "renamed" {
 				t.Errorf("rolled back to %+v", got)
 			}
-			list, more, err := tx.AgentVersions(ctx, h.account.ID, a.ID, 0, 4, false)
+			list, more, err := tx.AgentVersions(ctx, h.Account.ID, a.ID, 0, 4, false)
 			if err != nil || !more || len(list) != 4 || list[0].Version != 6 {
 				t.Errorf("%d versions, more %v, %v", len(list), more, err)
 			}
-			rest, more, err := tx.AgentVersions(ctx, h.account.ID, a.ID, list[3].Version, 4, false)
+			rest, more, err := tx.AgentVersions(ctx, h.Account.ID, a.ID, list[3].Version, 4, false)
 			if err != nil || more || len(rest) != 2 || rest[1].Instructions != "Be brief." {
 				t.Errorf("%d more versions, %v, %v", len(rest), more, err)
 			}
-			twin, err := tx.DuplicateAgent(ctx, h.account.ID, a.ID, "twin", "")
+			twin, err := tx.DuplicateAgent(ctx, h.Account.ID, a.ID, "twin", "")
 			if err != nil || twin.Version != 1 || twin.Instructions != "two" || twin.ExternalID != "" || twin.ID == a.ID {
 				t.Errorf("the twin is %+v, %v", twin, err)
 			}
 			if _, err := tx.Agent(ctx, "acc_other", a.ID); stoa.CodeOf(err) != stoa.CodeAgentNotFound {
 				t.Errorf("another account: %v", err)
 			}
-			if _, err := tx.RollbackAgent(ctx, h.account.ID, a.ID, 99); stoa.CodeOf(err) != stoa.CodeNotFound {
+			if _, err := tx.RollbackAgent(ctx, h.Account.ID, a.ID, 99); stoa.CodeOf(err) != stoa.CodeNotFound {
 				t.Errorf("a version that is not there: %v", err)
 			}
-			_, err = tx.InsertAgent(ctx, stoa.Agent{AccountID: h.account.ID, SpaceID: a.SpaceID, Name: "x", ExternalID: "mine"})
+			_, err = tx.InsertAgent(ctx, stoa.Agent{AccountID: h.Account.ID, SpaceID: a.SpaceID, Name: "x", ExternalID: "mine"})
 			if stoa.CodeOf(err) != stoa.CodeConflict {
 				t.Errorf("an external id twice: %v", err)
 			}
 			return nil
 		})
 		refused := errors.New("not the one you saw")
-		err := h.st.Write(t.Context(), func(tx *store.Tx) error {
-			_, err := tx.EditAgent(t.Context(), h.account.ID, a.ID, func(*stoa.Agent) error { return refused })
+		err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.EditAgent(t.Context(), h.Account.ID, a.ID, func(*stoa.Agent) error { return refused })
 			return err
 		})
 		if !errors.Is(err, refused) {
@@ -111,19 +112,19 @@ func TestAnAgentsVersionsAreFrozen(t *testing.T) {
 
 func TestASessionPinsTheVersionItStartedWith(t *testing.T) {
 	var told []string
-	h := build(t, storetest.New(t), script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
 		told = append(told, strings.SplitN(call.Instructions, "\n", 2)[0])
-		say(yield, "yes")
+		sessiontest.Say(yield, "yes")
 	}))
-	a, r := h.agent(), h.runner()
-	s := h.begin(r, a, "hello")
-	h.write(func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.EditAgent(ctx, h.account.ID, a.ID, func(a *stoa.Agent) error { a.Instructions = "Be long."; return nil })
+	a, r := h.Agent(), h.Service()
+	s := h.Begin(r, a, "hello")
+	h.Write(func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.EditAgent(ctx, h.Account.ID, a.ID, func(a *stoa.Agent) error { a.Instructions = "Be long."; return nil })
 		return err
 	})
-	start(t, r)
-	h.until(r, s, stoa.SessionCompleted)
-	h.until(r, h.begin(r, a, "hello"), stoa.SessionCompleted)
+	sessiontest.Run(t, r)
+	h.Until(r, s, stoa.SessionCompleted)
+	h.Until(r, h.Begin(r, a, "hello"), stoa.SessionCompleted)
 	if diff := cmp.Diff([]string{"Be brief.", "Be long."}, told); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -132,18 +133,18 @@ func TestASessionPinsTheVersionItStartedWith(t *testing.T) {
 func TestADeletedAgentTakesItsSessionsAlong(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun := make(chan string)
-		h := build(t, home, patient(begun, nil))
-		a := h.agent(func(a *stoa.Agent) { a.ExternalID = "mine" })
-		r := h.runner()
-		stop := start(t, r)
-		s := h.begin(r, a, "hello")
+		h := sessiontest.Build(t, home, sessiontest.Blocking(begun, nil))
+		a := h.Agent(func(a *stoa.Agent) { a.ExternalID = "mine" })
+		r := h.Service()
+		stop := sessiontest.Run(t, r)
+		s := h.Begin(r, a, "hello")
 		<-begun
 		space := a.SpaceID
-		if err := r.DeleteSpace(t.Context(), h.account.ID, space, false); stoa.CodeOf(err) != stoa.CodeSpaceNotEmpty {
+		if err := r.DeleteSpace(t.Context(), h.Account.ID, space, false); stoa.CodeOf(err) != stoa.CodeSpaceNotEmpty {
 			t.Errorf("a space with agents: %v", err)
 		}
 		for range 2 { // the second time there is nothing left to do
-			if err := r.DeleteSpace(t.Context(), h.account.ID, space, true); err != nil {
+			if err := r.DeleteSpace(t.Context(), h.Account.ID, space, true); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -152,14 +153,14 @@ func TestADeletedAgentTakesItsSessionsAlong(t *testing.T) {
 		default:
 			t.Error("the scheduler does not hear of it")
 		}
-		if _, err := r.Get(t.Context(), h.account.ID, a.ID, s.ID); stoa.CodeOf(err) != stoa.CodeAgentNotFound {
+		if _, err := r.Get(t.Context(), h.Account.ID, a.ID, s.ID); stoa.CodeOf(err) != stoa.CodeAgentNotFound {
 			t.Errorf("a session of a deleted agent: %v", err)
 		}
-		if _, err := r.Start(t.Context(), h.caller(), session.StartRequest{AgentID: a.ID, Message: "x"}); stoa.CodeOf(err) != stoa.CodeAgentNotFound {
+		if _, err := r.Start(t.Context(), h.Caller(), session.StartRequest{AgentID: a.ID, Message: "x"}); stoa.CodeOf(err) != stoa.CodeAgentNotFound {
 			t.Errorf("start: %v", err)
 		}
 		// Its worker stops, then the sweep removes everything. Watching tells when.
-		for _, err := range r.Events(t.Context(), session.EventsRequest{AccountID: h.account.ID, SessionID: s.ID, Follow: true}) {
+		for _, err := range r.Events(t.Context(), session.EventsRequest{AccountID: h.Account.ID, SessionID: s.ID, Follow: true}) {
 			if err != nil {
 				if stoa.CodeOf(err) != stoa.CodeSessionNotFound {
 					t.Error(err)
@@ -167,9 +168,9 @@ func TestADeletedAgentTakesItsSessionsAlong(t *testing.T) {
 				break
 			}
 		}
-		h.agent(func(a *stoa.Agent) { a.ExternalID = "mine" }) // the name is free again
+		h.Agent(func(a *stoa.Agent) { a.ExternalID = "mine" }) // the name is free again
 		left := 0
-		h.write(func(ctx context.Context, tx *store.Tx) error {
+		h.Write(func(ctx context.Context, tx *store.Tx) error {
 			left = 0
 			for _, table := range []string{"sessions", "turns", "messages", "session_events", "steps"} {
 				n := 0
@@ -184,7 +185,7 @@ func TestADeletedAgentTakesItsSessionsAlong(t *testing.T) {
 			t.Errorf("%d rows are left", left)
 		}
 		stop() // what memory holds is given back a moment after the commit
-		if b, err := h.ledger.Balance(t.Context(), h.account.ID); err != nil || b.Spent == 0 || b.Held != 0 {
+		if b, err := h.Ledger.Balance(t.Context(), h.Account.ID); err != nil || b.Spent == 0 || b.Held != 0 {
 			t.Errorf("the receipts are gone: %+v, %v", b, err)
 		}
 	})
@@ -192,10 +193,10 @@ func TestADeletedAgentTakesItsSessionsAlong(t *testing.T) {
 
 func TestListsOfSessionsAreNarrowedAndPaged(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
-		h := build(t, home, nil)
-		a, r := h.agent(), h.runner()
+		h := sessiontest.Build(t, home, nil)
+		a, r := h.Agent(), h.Service()
 		for i := range 7 {
-			h.begin(r, a, "hello", func(req *session.StartRequest) {
+			h.Begin(r, a, "hello", func(req *session.StartRequest) {
 				req.ExternalUserID = []string{"ann", "bob"}[i%2]
 				req.Title = fmt.Sprint(i)
 				if i > 4 {
@@ -207,7 +208,7 @@ func TestListsOfSessionsAreNarrowedAndPaged(t *testing.T) {
 			f.AgentID = a.ID
 			p := store.Page{Limit: 2}
 			for {
-				page, more, err := r.List(t.Context(), h.account.ID, f, p)
+				page, more, err := r.List(t.Context(), h.Account.ID, f, p)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -241,30 +242,30 @@ func TestListsOfSessionsAreNarrowedAndPaged(t *testing.T) {
 
 func TestNoAccountWaitsForAnothersQueue(t *testing.T) {
 	called, goOn := make(chan string, 100), make(chan struct{})
-	h := build(t, storetest.New(t), script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
 		called <- call.Messages[0].Text
 		<-goOn
-		say(yield, "yes")
+		sessiontest.Say(yield, "yes")
 	}))
-	first := h.account
-	a := h.agent()
-	second := storetest.Account(t, h.st, stoa.Credit)
-	h.account = second
-	b := h.agent()
-	r := h.runner(func(c *config) { c.Workers = 4; c.Limits.Queued = 100 })
-	h.account = first
+	first := h.Account
+	a := h.Agent()
+	second := storetest.Account(t, h.Store, stoa.Credit)
+	h.Account = second
+	b := h.Agent()
+	r := h.Service(func(c *sessiontest.Config) { c.Workers = 4; c.Limits.Queued = 100 })
+	h.Account = first
 	for range 50 {
-		h.begin(r, a, "many")
+		h.Begin(r, a, "many")
 	}
-	h.account = second
+	h.Account = second
 	var last stoa.Session
 	for range 2 {
-		last = h.begin(r, b, "few")
+		last = h.Begin(r, b, "few")
 	}
-	start(t, r)
+	sessiontest.Run(t, r)
 	first4 := []string{<-called, <-called, <-called, <-called} // no more than four run
 	close(goOn)
-	h.until(r, last, stoa.SessionCompleted)
+	h.Until(r, last, stoa.SessionCompleted)
 	slices.Sort(first4)
 	if diff := cmp.Diff([]string{"few", "few", "many", "many"}, first4); diff != "" {
 		t.Errorf("the first four (-want +got):\n%s", diff)
@@ -272,14 +273,14 @@ func TestNoAccountWaitsForAnothersQueue(t *testing.T) {
 }
 
 func TestAnExportTellsAllThatWasSaid(t *testing.T) {
-	h := build(t, storetest.New(t), nil)
-	a, r := h.agent(), h.runner()
-	h.file(a, "docs/prices.md", "A ticket costs seven drachmas.\n")
-	start(t, r)
-	s := h.begin(r, a, "What does a ticket cost?", func(req *session.StartRequest) { req.Title = "Tickets" })
-	h.until(r, s, stoa.SessionCompleted)
+	h := sessiontest.Build(t, storetest.New(t), nil)
+	a, r := h.Agent(), h.Service()
+	h.File(a, "docs/prices.md", "A ticket costs seven drachmas.\n")
+	sessiontest.Run(t, r)
+	s := h.Begin(r, a, "What does a ticket cost?", func(req *session.StartRequest) { req.Title = "Tickets" })
+	h.Until(r, s, stoa.SessionCompleted)
 	var out bytes.Buffer
-	if err := r.Export(t.Context(), h.account.ID, a.ID, s.ID, session.ExportJSONL, &out); err != nil {
+	if err := r.Export(t.Context(), h.Account.ID, a.ID, s.ID, session.ExportJSONL, &out); err != nil {
 		t.Fatal(err)
 	}
 	var types []string
@@ -296,7 +297,7 @@ func TestAnExportTellsAllThatWasSaid(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	out.Reset()
-	if err := r.Export(t.Context(), h.account.ID, a.ID, s.ID, session.ExportMarkdown, &out); err != nil {
+	if err := r.Export(t.Context(), h.Account.ID, a.ID, s.ID, session.ExportMarkdown, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"# Tickets\n", "## User\n\nWhat does a ticket cost?", "## Agent\n\n", "seven drachmas", "- source: docs/prices.md (search, lines 1)"} {
@@ -304,20 +305,20 @@ func TestAnExportTellsAllThatWasSaid(t *testing.T) {
 			t.Errorf("%q is missing in:\n%s", want, out.String())
 		}
 	}
-	if err := r.Export(t.Context(), h.account.ID, a.ID, s.ID, "pdf", &out); stoa.CodeOf(err) != stoa.CodeInvalidValue {
+	if err := r.Export(t.Context(), h.Account.ID, a.ID, s.ID, "pdf", &out); stoa.CodeOf(err) != stoa.CodeInvalidValue {
 		t.Errorf("an unknown format: %v", err)
 	}
 }
 
 func TestAGatedModelFallsBackAndTheSessionSaysSo(t *testing.T) {
-	h := build(t, storetest.New(t), nil)
-	h.write(func(ctx context.Context, tx *store.Tx) error {
-		h.account.Plan = "free"
-		return tx.UpdateAccount(ctx, h.account)
+	h := sessiontest.Build(t, storetest.New(t), nil)
+	h.Write(func(ctx context.Context, tx *store.Tx) error {
+		h.Account.Plan = "free"
+		return tx.UpdateAccount(ctx, h.Account)
 	})
-	a, r := h.agent(func(a *stoa.Agent) { a.Model = "alpha-opus-5-5" }), h.runner()
-	start(t, r)
-	got := h.until(r, h.begin(r, a, "say: hi"), stoa.SessionCompleted)
+	a, r := h.Agent(func(a *stoa.Agent) { a.Model = "alpha-opus-5-5" }), h.Service()
+	sessiontest.Run(t, r)
+	got := h.Until(r, h.Begin(r, a, "say: hi"), stoa.SessionCompleted)
 	if got.ModelAsked != "alpha-opus-5-5" || got.ModelServed == "alpha-opus-5-5" || got.ModelServed == "" || !got.Fallback {
 		t.Errorf("asked %q, served %q, fallback %v", got.ModelAsked, got.ModelServed, got.Fallback)
 	}
@@ -333,18 +334,18 @@ func TestLimitsOfATurnEndIt(t *testing.T) {
 		"credits": {stoa.TurnLimits{MaxCredits: 3_000}, "credit_limit_reached", -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := build(t, storetest.New(t), nil)
-			a, r := h.agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite }), h.runner()
-			start(t, r)
-			s := h.begin(r, a, "repeat\ncall: drive_list {}", func(req *session.StartRequest) { req.Limits = tt.limits })
-			got := h.until(r, s, stoa.SessionFailed)
+			h := sessiontest.Build(t, storetest.New(t), nil)
+			a, r := h.Agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite }), h.Service()
+			sessiontest.Run(t, r)
+			s := h.Begin(r, a, "repeat\ncall: drive_list {}", func(req *session.StartRequest) { req.Limits = tt.limits })
+			got := h.Until(r, s, stoa.SessionFailed)
 			if got.Turn.Failure.Code != tt.code || tt.steps >= 0 && got.Steps != tt.steps {
 				t.Errorf("%+v after %d steps", got.Turn.Failure, got.Steps)
 			}
 			if tt.limits.MaxCredits > 0 && (got.Spent > tt.limits.MaxCredits || got.Steps == 0) {
 				t.Errorf("spent %d of %d in %d steps", got.Spent, tt.limits.MaxCredits, got.Steps)
 			}
-			h.checkBooks(r, got)
+			h.CheckBooks(r, got)
 		})
 	}
 }

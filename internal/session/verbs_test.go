@@ -1,4 +1,4 @@
-package agent_test
+package session_test
 
 import (
 	"context"
@@ -12,34 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"stoa/internal/session"
+	"stoa/internal/session/sessiontest"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
 )
-
-// patient is a model that says "begun", tells that it did, and goes on when it
-// may or is given up.
-func patient(begun chan<- string, goOn <-chan struct{}) script {
-	return func(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
-		last := call.Messages[len(call.Messages)-1].Text
-		if !yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil) || !yield(stoa.Event{Kind: stoa.Delta, Text: "begun"}, nil) {
-			return
-		}
-		select {
-		case begun <- last:
-		case <-ctx.Done():
-		}
-		select {
-		case <-goOn:
-		case <-ctx.Done():
-			yield(stoa.Event{}, context.Cause(ctx))
-			return
-		}
-		if yield(stoa.Event{Kind: stoa.Delta, Text: " and done: " + last}, nil) {
-			yield(stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd, HasUsage: true, Usage: stoa.Usage{InputTokens: 5, OutputTokens: 5}}, nil)
-		}
-	}
-}
 
 func TestVerbsInEveryStatus(t *testing.T) {
 	// in brings a session into a status and gives it with its runner.
@@ -47,26 +24,26 @@ func TestVerbsInEveryStatus(t *testing.T) {
 		stoa.SessionQueued: "", stoa.SessionRunning: "wait: 10m", stoa.SessionWaiting: "ask: Well?",
 		stoa.SessionCompleted: "say: done", stoa.SessionFailed: "fail: 400", stoa.SessionCancelled: "say: never",
 	}
-	type verb = func(r *service, h *house, s stoa.Session) (stoa.Session, error)
+	type verb = func(r *sessiontest.Service, h *sessiontest.Fixture, s stoa.Session) (stoa.Session, error)
 	verbs := map[string]verb{
-		"send": func(r *service, h *house, s stoa.Session) (stoa.Session, error) {
-			return r.Send(t.Context(), h.caller(), s.AgentID, s.ID, session.SendRequest{Message: "more"})
+		"send": func(r *sessiontest.Service, h *sessiontest.Fixture, s stoa.Session) (stoa.Session, error) {
+			return r.Send(t.Context(), h.Caller(), s.AgentID, s.ID, session.SendRequest{Message: "more"})
 		},
-		"send or reject": func(r *service, h *house, s stoa.Session) (stoa.Session, error) {
-			return r.Send(t.Context(), h.caller(), s.AgentID, s.ID, session.SendRequest{Message: "more", Reject: true})
+		"send or reject": func(r *sessiontest.Service, h *sessiontest.Fixture, s stoa.Session) (stoa.Session, error) {
+			return r.Send(t.Context(), h.Caller(), s.AgentID, s.ID, session.SendRequest{Message: "more", Reject: true})
 		},
-		"retry": func(r *service, h *house, s stoa.Session) (stoa.Session, error) {
-			return r.Retry(t.Context(), h.caller(), s.AgentID, s.ID)
+		"retry": func(r *sessiontest.Service, h *sessiontest.Fixture, s stoa.Session) (stoa.Session, error) {
+			return r.Retry(t.Context(), h.Caller(), s.AgentID, s.ID)
 		},
-		"cancel": func(r *service, h *house, s stoa.Session) (stoa.Session, error) {
-			return r.Cancel(t.Context(), h.caller(), s.AgentID, s.ID)
+		"cancel": func(r *sessiontest.Service, h *sessiontest.Fixture, s stoa.Session) (stoa.Session, error) {
+			return r.Cancel(t.Context(), h.Caller(), s.AgentID, s.ID)
 		},
-		"answer": func(r *service, h *house, s stoa.Session) (stoa.Session, error) {
+		"answer": func(r *sessiontest.Service, h *sessiontest.Fixture, s stoa.Session) (stoa.Session, error) {
 			id := "inp_none"
 			if s.Pending != nil {
 				id = s.Pending.ID
 			}
-			return r.Answer(t.Context(), h.caller(), s.AgentID, s.ID, session.AnswerRequest{InputID: id, Answer: "well"})
+			return r.Answer(t.Context(), h.Caller(), s.AgentID, s.ID, session.AnswerRequest{InputID: id, Answer: "well"})
 		},
 	}
 	// The status right after the verb, or the code of its refusal. "+1" is a new
@@ -78,8 +55,8 @@ func TestVerbsInEveryStatus(t *testing.T) {
 		"cancel":         {"queued": "cancelled", "running": "cancelled", "waiting_for_input": "cancelled", "completed": "completed", "failed": "failed", "cancelled": "cancelled"},
 		"answer":         {"queued": "not_found", "running": "not_found", "waiting_for_input": "queued", "completed": "not_found", "failed": "not_found", "cancelled": "not_found"},
 	}
-	h := build(t, storetest.New(t), nil)
-	a := h.agent()
+	h := sessiontest.Build(t, storetest.New(t), nil)
+	a := h.Agent()
 	got := map[string]map[stoa.SessionStatus]string{}
 	for name, do := range verbs {
 		got[name] = map[stoa.SessionStatus]string{}
@@ -87,21 +64,21 @@ func TestVerbsInEveryStatus(t *testing.T) {
 			if message == "" || status == stoa.SessionCancelled {
 				message = "say: hello"
 			}
-			r := h.runner()
+			r := h.Service()
 			stop := func() {}
 			if status == stoa.SessionRunning {
-				stop = start(t, r)
+				stop = sessiontest.Run(t, r)
 			}
-			s := h.begin(r, a, message)
+			s := h.Begin(r, a, message)
 			switch status {
 			case stoa.SessionQueued:
 			case stoa.SessionCancelled:
-				if _, err := r.Cancel(t.Context(), h.caller(), a.ID, s.ID); err != nil {
+				if _, err := r.Cancel(t.Context(), h.Caller(), a.ID, s.ID); err != nil {
 					t.Fatal(err)
 				}
 			case stoa.SessionRunning:
-				h.events(r, s)
-				for e, err := range r.Events(t.Context(), session.EventsRequest{AccountID: h.account.ID, SessionID: s.ID}) {
+				h.Events(r, s)
+				for e, err := range r.Events(t.Context(), session.EventsRequest{AccountID: h.Account.ID, SessionID: s.ID}) {
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -110,11 +87,11 @@ func TestVerbsInEveryStatus(t *testing.T) {
 					}
 				}
 			default:
-				once := start(t, r)
-				h.until(r, s, status)
+				once := sessiontest.Run(t, r)
+				h.Until(r, s, status)
 				once() // what follows is looked at before anybody claims it
 			}
-			s, err := r.Get(t.Context(), h.account.ID, a.ID, s.ID)
+			s, err := r.Get(t.Context(), h.Account.ID, a.ID, s.ID)
 			if err != nil || s.Status != status {
 				t.Fatalf("%s: %v, %v", status, s.Status, err)
 			}
@@ -128,19 +105,19 @@ func TestVerbsInEveryStatus(t *testing.T) {
 				}
 			}
 			if status == stoa.SessionRunning || err == nil {
-				if _, err := r.Cancel(t.Context(), h.caller(), a.ID, s.ID); err != nil {
+				if _, err := r.Cancel(t.Context(), h.Caller(), a.ID, s.ID); err != nil {
 					t.Fatal(err)
 				}
 				if status == stoa.SessionRunning {
-					h.until(r, s, stoa.SessionCancelled)
+					h.Until(r, s, stoa.SessionCancelled)
 				}
 			}
 			stop()
-			last, err := r.Get(t.Context(), h.account.ID, a.ID, s.ID)
+			last, err := r.Get(t.Context(), h.Account.ID, a.ID, s.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
-			h.checkBooks(r, last)
+			h.CheckBooks(r, last)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -151,21 +128,21 @@ func TestVerbsInEveryStatus(t *testing.T) {
 func TestACancelledTurnKeepsItsTextAndPaysForIt(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun := make(chan string)
-		h := build(t, home, patient(begun, nil))
-		a, r := h.agent(), h.runner()
-		start(t, r)
-		s := h.begin(r, a, "hello")
+		h := sessiontest.Build(t, home, sessiontest.Blocking(begun, nil))
+		a, r := h.Agent(), h.Service()
+		sessiontest.Run(t, r)
+		s := h.Begin(r, a, "hello")
 		<-begun
-		if _, err := r.Send(t.Context(), h.caller(), a.ID, s.ID, session.SendRequest{Message: "never read"}); err != nil {
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: "never read"}); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 { // it is idempotent
-			if _, err := r.Cancel(t.Context(), h.caller(), a.ID, s.ID); err != nil {
+			if _, err := r.Cancel(t.Context(), h.Caller(), a.ID, s.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		got := h.until(r, s, stoa.SessionCancelled)
-		messages, _, err := r.Messages(t.Context(), h.account.ID, a.ID, s.ID, 0, 10, false)
+		got := h.Until(r, s, stoa.SessionCancelled)
+		messages, _, err := r.Messages(t.Context(), h.Account.ID, a.ID, s.ID, 0, 10, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,20 +160,20 @@ func TestACancelledTurnKeepsItsTextAndPaysForIt(t *testing.T) {
 		if got.Spent <= 0 || got.QueuedMessages != 0 {
 			t.Errorf("spent %d, %d messages wait", got.Spent, got.QueuedMessages)
 		}
-		h.checkBooks(r, got)
+		h.CheckBooks(r, got)
 	})
 }
 
 func TestMessagesWaitTheirTurn(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun, goOn := make(chan string), make(chan struct{})
-		h := build(t, home, patient(begun, goOn))
-		a, r := h.agent(), h.runner(func(c *config) { c.Limits.QueuedMessages = 2 })
-		start(t, r)
-		s := h.begin(r, a, "one")
+		h := sessiontest.Build(t, home, sessiontest.Blocking(begun, goOn))
+		a, r := h.Agent(), h.Service(func(c *sessiontest.Config) { c.Limits.QueuedMessages = 2 })
+		sessiontest.Run(t, r)
+		s := h.Begin(r, a, "one")
 		<-begun
 		send := func(text string) (stoa.Session, error) {
-			return r.Send(t.Context(), h.caller(), a.ID, s.ID, session.SendRequest{Message: text})
+			return r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: text})
 		}
 		for i, text := range []string{"two", "three"} {
 			if got, err := send(text); err != nil || got.QueuedMessages != i+1 {
@@ -213,47 +190,47 @@ func TestMessagesWaitTheirTurn(t *testing.T) {
 			}
 		}
 		goOn <- struct{}{}
-		got := h.until(r, s, stoa.SessionCompleted)
+		got := h.Until(r, s, stoa.SessionCompleted)
 		if got.Turn.Number != 3 || got.Reply != "begun and done: three" {
 			t.Errorf("turn %d: %q", got.Turn.Number, got.Reply)
 		}
-		h.checkBooks(r, got)
+		h.CheckBooks(r, got)
 	})
 }
 
 func TestWhatTheModelIsTold(t *testing.T) {
 	var calls []stoa.Call
-	h := build(t, storetest.New(t), script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
 		calls = append(calls, call)
 		switch last := call.Messages[len(call.Messages)-1]; last.Text {
 		case "fail":
 			yield(stoa.Event{}, stoa.Errorf(stoa.CodeInvalidPrompt, "no"))
 		case "ask":
-			say(yield, "one moment", stoa.ToolCall{ID: "c1", Name: "ask_user", Arguments: `{"question":"Why?"}`})
+			sessiontest.Say(yield, "one moment", stoa.ToolCall{ID: "c1", Name: "ask_user", Arguments: `{"question":"Why?"}`})
 		case "":
-			say(yield, "because "+last.Results[0].Content)
+			sessiontest.Say(yield, "because "+last.Results[0].Content)
 		default:
-			say(yield, "yes, "+last.Text)
+			sessiontest.Say(yield, "yes, "+last.Text)
 		}
 	}))
-	a, r := h.agent(), h.runner()
-	start(t, r)
-	s := h.begin(r, a, "hello")
-	h.until(r, s, stoa.SessionCompleted)
+	a, r := h.Agent(), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Begin(r, a, "hello")
+	h.Until(r, s, stoa.SessionCompleted)
 	next := func(text string, want stoa.SessionStatus) stoa.Session {
 		t.Helper()
-		if _, err := r.Send(t.Context(), h.caller(), a.ID, s.ID, session.SendRequest{Message: text}); err != nil {
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: text}); err != nil {
 			t.Fatal(err)
 		}
-		return h.until(r, s, want)
+		return h.Until(r, s, want)
 	}
 	next("ask", stoa.SessionWaiting)
 	next("so", stoa.SessionCompleted)
 	next("fail", stoa.SessionFailed)
-	if _, err := r.Retry(t.Context(), h.caller(), a.ID, s.ID); err != nil {
+	if _, err := r.Retry(t.Context(), h.Caller(), a.ID, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	h.until(r, s, stoa.SessionFailed)
+	h.Until(r, s, stoa.SessionFailed)
 	next("bye", stoa.SessionCompleted)
 	show := func(call stoa.Call) (lines []string) {
 		for _, m := range call.Messages {
@@ -280,89 +257,89 @@ func TestWhatTheModelIsTold(t *testing.T) {
 
 func TestOnceTakesNoFurtherMessageAndNeverAsks(t *testing.T) {
 	var offered atomic.Int64
-	h := build(t, storetest.New(t), script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
 		offered.Add(int64(len(call.Tools)))
 		if len(call.Messages) == 1 {
-			say(yield, "", stoa.ToolCall{ID: "1", Name: "ask_user", Arguments: `{"question":"May I?"}`})
+			sessiontest.Say(yield, "", stoa.ToolCall{ID: "1", Name: "ask_user", Arguments: `{"question":"May I?"}`})
 			return
 		}
-		say(yield, call.Messages[2].Results[0].Content)
+		sessiontest.Say(yield, call.Messages[2].Results[0].Content)
 	}))
-	a, r := h.agent(), h.runner()
-	start(t, r)
-	s := h.begin(r, a, "hello", func(req *session.StartRequest) { req.Mode = stoa.ModeOnce })
-	got := h.until(r, s, stoa.SessionCompleted)
+	a, r := h.Agent(), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Begin(r, a, "hello", func(req *session.StartRequest) { req.Mode = stoa.ModeOnce })
+	got := h.Until(r, s, stoa.SessionCompleted)
 	if !strings.Contains(got.Reply, "no tool of that name") {
 		t.Errorf("the reply is %q", got.Reply)
 	}
-	if _, err := r.Send(t.Context(), h.caller(), a.ID, s.ID, session.SendRequest{Message: "more"}); stoa.CodeOf(err) != stoa.CodeSessionFinished {
+	if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: "more"}); stoa.CodeOf(err) != stoa.CodeSessionFinished {
 		t.Errorf("a further message: %v", err)
 	}
 }
 
 func TestCreditsThatCannotCoverTheFirstStepRefuseTheSession(t *testing.T) {
-	h := build(t, storetest.New(t), nil)
-	a, r := h.agent(), h.runner()
-	poor := storetest.Account(t, h.st, 10)
-	h.account = poor
-	b := h.agent()
-	_, err := r.Start(t.Context(), h.caller(), session.StartRequest{AgentID: b.ID, Message: "hello"})
+	h := sessiontest.Build(t, storetest.New(t), nil)
+	a, r := h.Agent(), h.Service()
+	poor := storetest.Account(t, h.Store, 10)
+	h.Account = poor
+	b := h.Agent()
+	_, err := r.Start(t.Context(), h.Caller(), session.StartRequest{AgentID: b.ID, Message: "hello"})
 	if stoa.CodeOf(err) != stoa.CodeQuota {
 		t.Errorf("a session without credits: %v", err)
 	}
-	if _, err := r.Start(t.Context(), h.caller(), session.StartRequest{AgentID: a.ID, Message: "hello"}); stoa.CodeOf(err) != stoa.CodeAgentNotFound {
+	if _, err := r.Start(t.Context(), h.Caller(), session.StartRequest{AgentID: a.ID, Message: "hello"}); stoa.CodeOf(err) != stoa.CodeAgentNotFound {
 		t.Errorf("another account's agent: %v", err)
 	}
 	// Credits that are gone later fail the turn.
 	var s stoa.Session
-	h.write(func(ctx context.Context, tx *store.Tx) (err error) {
-		s, err = r.Sessions.Start(ctx, tx, h.caller(), session.StartRequest{AgentID: b.ID, Message: "hello"})
+	h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
+		s, err = r.Sessions.Start(ctx, tx, h.Caller(), session.StartRequest{AgentID: b.ID, Message: "hello"})
 		return err
 	})
-	start(t, r)
-	got := h.until(r, s, stoa.SessionFailed)
+	sessiontest.Run(t, r)
+	got := h.Until(r, s, stoa.SessionFailed)
 	if got.Turn.Failure == nil || got.Turn.Failure.Code != stoa.CodeQuota || got.Turn.Reason != "insufficient_quota" {
 		t.Errorf("it failed for %q: %+v", got.Turn.Reason, got.Turn.Failure)
 	}
 }
 
 func TestAQueueThatIsFullRefusesMore(t *testing.T) {
-	h := build(t, storetest.New(t), nil)
-	a, r := h.agent(), h.runner(func(c *config) { c.Limits.Queued = 2 })
-	h.begin(r, a, "one")
-	h.begin(r, a, "two")
-	_, err := r.Start(t.Context(), h.caller(), session.StartRequest{AgentID: a.ID, Message: "three"})
+	h := sessiontest.Build(t, storetest.New(t), nil)
+	a, r := h.Agent(), h.Service(func(c *sessiontest.Config) { c.Limits.Queued = 2 })
+	h.Begin(r, a, "one")
+	h.Begin(r, a, "two")
+	_, err := r.Start(t.Context(), h.Caller(), session.StartRequest{AgentID: a.ID, Message: "three"})
 	if e := stoa.AsError(err); e.Code != stoa.CodeTooManySessions || e.RetryAfter <= 0 {
 		t.Errorf("one too many: %v", err)
 	}
 }
 
 func TestAVerbIsPartOfItsTransaction(t *testing.T) {
-	h := build(t, storetest.New(t), nil)
-	a, r := h.agent(), h.runner()
+	h := sessiontest.Build(t, storetest.New(t), nil)
+	a, r := h.Agent(), h.Service()
 	broken := errors.New("the reply could not be stored")
-	err := h.st.Write(t.Context(), func(tx *store.Tx) error {
-		_, err := r.Sessions.Start(t.Context(), tx, h.caller(), session.StartRequest{AgentID: a.ID, Message: "hello", ExternalID: "x"})
+	err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
+		_, err := r.Sessions.Start(t.Context(), tx, h.Caller(), session.StartRequest{AgentID: a.ID, Message: "hello", ExternalID: "x"})
 		return errors.Join(err, broken)
 	})
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	list, _, err := r.List(t.Context(), h.account.ID, store.SessionFilter{ExternalID: "x"}, store.Page{})
+	list, _, err := r.List(t.Context(), h.Account.ID, store.SessionFilter{ExternalID: "x"}, store.Page{})
 	if err != nil || len(list) != 0 {
 		t.Errorf("%d sessions, %v", len(list), err)
 	}
-	h.begin(r, a, "hello", func(req *session.StartRequest) { req.ExternalID = "x" })
-	if _, err := r.Start(t.Context(), h.caller(), session.StartRequest{AgentID: a.ID, Message: "hello", ExternalID: "x"}); stoa.CodeOf(err) != stoa.CodeConflict {
+	h.Begin(r, a, "hello", func(req *session.StartRequest) { req.ExternalID = "x" })
+	if _, err := r.Start(t.Context(), h.Caller(), session.StartRequest{AgentID: a.ID, Message: "hello", ExternalID: "x"}); stoa.CodeOf(err) != stoa.CodeConflict {
 		t.Errorf("an external id twice: %v", err)
 	}
 }
 
 func TestWaitReturnsWhenTheTimeIsUp(t *testing.T) {
-	h := build(t, storetest.New(t), nil)
-	a, r := h.agent(), h.runner()
-	s := h.begin(r, a, "hello")
-	got, err := r.Wait(t.Context(), h.account.ID, a.ID, s.ID, 10*time.Millisecond)
+	h := sessiontest.Build(t, storetest.New(t), nil)
+	a, r := h.Agent(), h.Service()
+	s := h.Begin(r, a, "hello")
+	got, err := r.Wait(t.Context(), h.Account.ID, a.ID, s.ID, 10*time.Millisecond)
 	if err != nil || got.Status != stoa.SessionQueued {
 		t.Errorf("%s, %v", got.Status, err)
 	}
@@ -375,18 +352,18 @@ func TestWaitReturnsWhenTheTimeIsUp(t *testing.T) {
 // but the turn is cancelled: that was promised.
 func TestACancelIsKeptEvenWhenTheAnswerIsFaster(t *testing.T) {
 	begun := make(chan struct{})
-	h := build(t, storetest.New(t), script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
 		close(begun)
 		<-ctx.Done()
-		say(yield, "here it is") // it does not care
+		sessiontest.Say(yield, "here it is") // it does not care
 	}))
-	a, r := h.agent(), h.runner()
-	start(t, r)
-	s := h.begin(r, a, "hello")
+	a, r := h.Agent(), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Begin(r, a, "hello")
 	<-begun
-	got, err := r.Cancel(t.Context(), h.caller(), a.ID, s.ID)
+	got, err := r.Cancel(t.Context(), h.Caller(), a.ID, s.ID)
 	if err != nil || got.Status != stoa.SessionCancelled || got.Steps != 1 || got.Spent == 0 || got.Reply != "" {
 		t.Errorf("%s after %d steps, spent %d, reply %q, %v", got.Status, got.Steps, got.Spent, got.Reply, err)
 	}
-	h.checkBooks(r, got)
+	h.CheckBooks(r, got)
 }

@@ -1,0 +1,15 @@
+package scheduler_test
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(clockDir); dir != "" {
+		os.Exit(clockChild(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
