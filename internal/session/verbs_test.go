@@ -277,7 +277,7 @@ func TestOnceTakesNoFurtherMessageAndNeverAsks(t *testing.T) {
 	}
 }
 
-func TestCreditsThatCannotCoverTheFirstStepRefuseTheSession(t *testing.T) {
+func TestStartNeedsCreditsForTheFirstStep(t *testing.T) {
 	h := sessiontest.Build(t, storetest.New(t), nil)
 	a, r := h.Agent(), h.Service()
 	poor := storetest.Account(t, h.Store, 10)
