@@ -91,7 +91,6 @@ var stillColourful = []string{
 	"internal/api",
 	"internal/billing",
 	"internal/catalog",
-	"internal/cli",
 	"internal/config",
 	"internal/contract",
 	"internal/db",
@@ -100,5 +99,4 @@ var stillColourful = []string{
 	"internal/scheduler",
 	"internal/stoa",
 	"internal/store",
-	"internal/web",
 }

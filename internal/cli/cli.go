@@ -73,7 +73,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
-	exitAuth        = 4 // no key, or one that does not open the door
+	exitAuth        = 4 // no key, or a refused one
 	exitEnded       = 5 // an awaited session ended failed or cancelled
 	exitInterrupted = 130
 )

@@ -219,15 +219,15 @@ func TestControlCharactersAreRemoved(t *testing.T) {
 
 func TestFlexibleColumnsMakeATableFit(t *testing.T) {
 	columns := []column{{"Id", "id", plain}, {"Name", "name", flexible}, {"Text", "text", flexible}}
-	for room, want := range map[int][]int{
+	for available, want := range map[int][]int{
 		200: {30, 20, 80}, 80: {30, 20, 26}, 60: {30, 13, 13}, 20: {30, 6, 6}, 0: {30, 20, 80},
 	} {
 		widths := []int{30, 20, 80}
-		if fits := fit(columns, widths, room); fits != (room != 20) {
-			t.Errorf("in %d columns: fits is %v", room, fits)
+		if fits := fit(columns, widths, available); fits != (available != 20) {
+			t.Errorf("in %d columns: fits is %v", available, fits)
 		}
 		if diff := cmp.Diff(want, widths); diff != "" {
-			t.Errorf("in %d columns: %s", room, diff)
+			t.Errorf("in %d columns: %s", available, diff)
 		}
 	}
 }

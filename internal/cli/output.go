@@ -254,8 +254,8 @@ func (o *output) object(v view, raw jsonx.Value) error {
 		if c.kind == state {
 			text = s.status(text)
 		}
-		if room := width(o.e.out) - columns - 2; room >= 20 { // long text hangs under its beginning
-			text = strings.ReplaceAll(breakLine(text, room), "\n", "\n"+strings.Repeat(" ", columns+2))
+		if available := width(o.e.out) - columns - 2; available >= 20 { // long text hangs under its beginning
+			text = strings.ReplaceAll(breakLine(text, available), "\n", "\n"+strings.Repeat(" ", columns+2))
 		}
 		fmt.Fprintf(&b, "%s%s  %s\n", s.dim(c.head), strings.Repeat(" ", columns-ansi.StringWidth(c.head)), text)
 	}
@@ -333,12 +333,12 @@ func right(k kind) bool { return k == credits || k == count || k == size }
 
 // fit narrows flexible columns, the widest first, until all fit into available
 // columns (0: no limit). It reports whether they fit.
-func fit(columns []column, widths []int, room int) bool {
+func fit(columns []column, widths []int, available int) bool {
 	total := 2 * (len(widths) - 1)
 	for _, w := range widths {
 		total += w
 	}
-	for room > 0 && total > room {
+	for available > 0 && total > available {
 		widest := -1
 		for i, c := range columns {
 			if c.kind == flexible && widths[i] > narrowest && (widest < 0 || widths[i] > widths[widest]) {

@@ -28,7 +28,7 @@ const Prefix = "/api/v1"
 
 const (
 	tries   = 3                // of one request, all told
-	maxWait = 10 * time.Second // before another try; a service that asks for more is believed at once
+	maxWait = 10 * time.Second // before another try; a service that asks for more is not retried
 	maxBody = 64 << 20         // of a reply that is read whole
 )
 

@@ -48,7 +48,7 @@ func newHost(t *testing.T) *host {
 	return h
 }
 
-// origin is the host's under a name that is another site than the house's.
+// origin is the host's under a name that is another site than Stoa's.
 func (h *host) origin() string { return strings.Replace(h.URL, "127.0.0.1", "localhost", 1) }
 
 // visitHost opens the host's page in a browser context of its own.

@@ -134,7 +134,7 @@ func (v *value) at(ref string) (*value, error) {
 	}
 	found := v.get(strings.Split(path, "/")...)
 	if found == nil {
-		return nil, fmt.Errorf("reference %q leads nowhere", ref)
+		return nil, fmt.Errorf("reference %q has no target", ref)
 	}
 	return found, nil
 }

@@ -177,7 +177,7 @@ func (d discard) Write(b []byte) (int, error) { return len(b), nil }
 func (d discard) WriteHeader(int)             {}
 
 // A file that is stored compressed is unpacked once for all clients that want
-// it plain: they are strangers, and it has megabytes.
+// it plain: they need no key, and it has megabytes.
 func TestPlainFilesShareOneCopy(t *testing.T) {
 	h := newHandler(t)
 	get := func() {
