@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -28,10 +29,7 @@ func (s *Server) getHealth(ctx context.Context, in PublicRequest[none, none]) (R
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	err := s.Store.Read(ctx, func(tx *store.Tx) error {
-		_, err := tx.HasAccounts(ctx)
-		return err
-	})
+	err := errors.Join(s.Store.Health(ctx), s.Drives.DB().Health(ctx))
 	if err != nil {
 		in.Log.Failed(err)
 		return unhealthy("unavailable"), nil

@@ -41,13 +41,16 @@ const (
 // Hold reserves credits of the caller's account: most, or what is left of it, but
 // not fewer than least. It needs no query while the node's lease lasts. Too few
 // credits are CodeQuota; a key that would exceed its daily limit is
-// CodeKeyBudget.
+// CodeKeyBudget; a store that cannot commit is as [store.Store.Usable] says.
 func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credits) (*Hold, error) {
 	if least < 0 {
 		return nil, fmt.Errorf("billing: a hold of %d", least)
 	}
 	if l.ended.Load() {
 		return nil, errStopping()
+	}
+	if err := l.st.Usable(ctx); err != nil { // a call that cannot be charged is not begun
+		return nil, err
 	}
 	most = max(most, least)
 	a := l.account(c.Account.ID)

@@ -247,9 +247,23 @@ func TestFullDiskChargesNothing(t *testing.T) {
 		t.Fatalf("settle on a full disk: %v", err)
 	}
 	wantBalance(t, l, a.ID, stoa.Balance{Available: 500, Held: 500, Granted: 1000})
+	// No call is begun that could not be charged.
+	if _, err := l.Hold(ctx, caller(a), 1, 10); stoa.CodeOf(err) != stoa.CodeStorageFull {
+		t.Errorf("a hold on a full disk: %v", err)
+	}
 	limit(1 << 30)
+	for {
+		next, err := l.Hold(ctx, caller(a), 1, 10)
+		if err == nil { // after the next probe
+			next.Release()
+			break
+		}
+		if stoa.CodeOf(err) != stoa.CodeStorageFull {
+			t.Fatalf("a hold with free space: %v", err)
+		}
+	}
 	if _, err := h.Settle(ctx, big); err != nil {
-		t.Fatalf("settle once there is room: %v", err)
+		t.Fatalf("settle with free space: %v", err)
 	}
 	wantBalance(t, l, a.ID, stoa.Balance{Available: 900, Granted: 1000, Spent: 100})
 	wantBooksInOrder(t, l)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoa/internal/config"
+	"stoa/internal/drive"
 	"stoa/internal/store"
 )
 
@@ -43,7 +44,8 @@ func (e *env) restore() *cobra.Command {
 	c := &cobra.Command{
 		Use: "restore FILE", Short: "Put a backup into a data directory whose server is stopped", Args: oneArg("FILE"),
 		Long: `Put a backup into the data directory. Every hash is checked, the copy is opened and its books are
-verified before it takes its place. A directory that holds anything is refused without --force; with it,
+verified before it takes its place; a copy without accounts, or with tables or triggers that this
+program does not create, is refused. A directory that holds anything is refused without --force; with it,
 the databases that were there are kept in a directory "replaced-…" beside the new ones.
 
 Rows of the books that differ are printed as by "stoa ledger verify", and the exit code is then 1; the
@@ -57,7 +59,7 @@ backup is restored all the same.`,
 		if err != nil {
 			return err
 		}
-		r, err := store.Restore(c.Context(), cfg.Data, args[0], *force)
+		r, err := store.Restore(c.Context(), cfg.Data, args[0], *force, drive.Migrations())
 		if r.Replaced != "" {
 			fmt.Fprintf(e.err, "What was there before is in %s; remove it when it is not needed.\n", r.Replaced)
 		}

@@ -68,6 +68,15 @@ type Drives struct {
 	tempDir string
 }
 
+// Migrations returns the migrations of the drives' SQLite file.
+func Migrations() fs.FS {
+	sub, err := fs.Sub(migrations, "migrations/sqlite")
+	if err != nil {
+		panic(err) // the path is valid
+	}
+	return sub
+}
+
 // Open opens the database of the drives. It sets File and Migrations of cfg.
 func Open(ctx context.Context, cfg db.Config, limits Limits) (*Drives, error) {
 	dialect := "sqlite"

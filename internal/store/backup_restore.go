@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,6 +37,9 @@ type Restored struct {
 // A directory that is not empty is refused without force; with it, the former
 // databases are kept in a directory beside the new ones.
 //
+// drives has the migrations of drive.db. A backup without accounts, or with tables,
+// triggers or views that the migrations do not create, is refused.
+//
 // When it is interrupted, either nothing has changed, or the store refuses to
 // open until Restore has been run again.
 //
@@ -44,7 +48,7 @@ type Restored struct {
 // must know. Replacing without keeping the former files was rejected, since a
 // wrong file named in a hurry would be the end of the data; the price is disk
 // space for two copies.
-func Restore(ctx context.Context, dir, file string, force bool) (r Restored, err error) {
+func Restore(ctx context.Context, dir, file string, force bool, drives fs.FS) (r Restored, err error) {
 	in, err := os.Open(file)
 	if err != nil {
 		return r, err
@@ -71,10 +75,10 @@ func Restore(ctx context.Context, dir, file string, force bool) (r Restored, err
 	if r.Manifest, err = unpack(ctx, in, work); err != nil {
 		return r, fmt.Errorf("%s is not a complete backup: %w", file, err)
 	}
-	if r.Differences, err = prove(ctx, work); err != nil {
+	if r.Differences, err = prove(ctx, work, drives); err != nil {
 		return r, fmt.Errorf("%s: the copy does not open: %w", file, err)
 	}
-	r.Replaced, err = replace(dir, work, r.Manifest)
+	r.Replaced, err = replace(dir, work)
 	return r, err
 }
 
@@ -155,13 +159,23 @@ func extract(r io.Reader, path string) (sum string, err error) {
 }
 
 // prove opens the unpacked store as a server would, and verifies its books.
-func prove(ctx context.Context, dir string) (diffs []Difference, err error) {
+func prove(ctx context.Context, dir string, drives fs.FS) (diffs []Difference, err error) {
+	core, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSchemas(ctx, dir, map[string]fs.FS{coreFile: core, driveFile: drives}); err != nil {
+		return nil, err
+	}
 	s, err := Open(ctx, Config{Dir: dir})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	err = s.Read(ctx, func(tx *Tx) error {
+		if any, err := tx.HasAccounts(ctx); err != nil || !any {
+			return errors.Join(err, errors.New("it has no accounts, so it is not the store of a service"))
+		}
 		diffs, err = tx.Differences(ctx, "")
 		return err
 	})
@@ -170,7 +184,7 @@ func prove(ctx context.Context, dir string) (diffs []Difference, err error) {
 
 // replace moves the databases of a directory aside and the new ones in. A marker
 // file exists meanwhile, so that a mixture of both is never opened.
-func replace(dir, work string, m Manifest) (kept string, err error) {
+func replace(dir, work string) (kept string, err error) {
 	marker := filepath.Join(dir, unfinishedName)
 	if err := writeSynced(marker, "A restore was interrupted. Run \"stoa restore\" again, with --force.\n"); err != nil {
 		return "", err
@@ -178,7 +192,7 @@ func replace(dir, work string, m Manifest) (kept string, err error) {
 	if err := syncDir(dir); err != nil {
 		return "", err
 	}
-	for _, name := range backupFiles() {
+	for _, name := range append(backupFiles(), idFile) {
 		for _, suffix := range []string{"", "-wal", "-shm"} {
 			old := filepath.Join(dir, name+suffix)
 			if _, err := os.Lstat(old); errors.Is(err, os.ErrNotExist) {
@@ -195,8 +209,8 @@ func replace(dir, work string, m Manifest) (kept string, err error) {
 			}
 		}
 	}
-	for _, f := range m.Files {
-		if err := os.Rename(filepath.Join(work, f.Name), filepath.Join(dir, f.Name)); err != nil {
+	for _, name := range append(backupFiles(), idFile) {
+		if err := os.Rename(filepath.Join(work, name), filepath.Join(dir, name)); err != nil {
 			return kept, err
 		}
 	}

@@ -44,6 +44,11 @@ func TestRunsThatWaitSurviveTheUpgrade(t *testing.T) {
 		if err := before.Close(); err != nil {
 			t.Fatal(err)
 		}
+		if dir := database.Config.Dir; dir != "" { // a store has both files
+			if err := db.SetFileID(ctx, dir, "drive.db", 0); err != nil {
+				t.Fatal(err)
+			}
+		}
 		read(t, database.Open(), func(tx *store.Tx) error {
 			got := map[string]string{}
 			for _, id := range []string{"run_1", "run_2", "run_3"} {

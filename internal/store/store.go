@@ -88,15 +88,20 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 		if err := checkRestored(cfg.Dir); err != nil {
 			return err
 		}
+		if !cfg.ReadOnly {
+			if err := checkIdentity(ctx, cfg.Dir); err != nil {
+				return err
+			}
+		}
 	}
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
 	s.db, err = db.Open(ctx, db.Config{
-		Dir: cfg.Dir, File: "core.db", PostgresURL: cfg.PostgresURL, Migrations: files,
+		Dir: cfg.Dir, File: coreFile, PostgresURL: cfg.PostgresURL, Migrations: files,
 		Durability: cfg.Durability, Readers: cfg.Readers, Connections: cfg.Connections,
-		ReadOnly: cfg.ReadOnly, Logger: cfg.Logger,
+		ReadOnly: cfg.ReadOnly, Logger: cfg.Logger, Probe: probe,
 	})
 	if err != nil || cfg.ReadOnly {
 		return err
@@ -128,6 +133,10 @@ func (s *Store) Lost() <-chan struct{} {
 	}
 	return s.lock.Lost()
 }
+
+// suspended returns the error for callers while the lock on the database is being
+// taken again; nil otherwise.
+func (s *Store) suspended() error { return nil }
 
 // Read runs fn in a read-only transaction that sees one snapshot of the data.
 func (s *Store) Read(ctx context.Context, fn func(tx *Tx) error) error {
