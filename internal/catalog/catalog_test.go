@@ -136,7 +136,7 @@ func TestResolve(t *testing.T) {
 func TestResolveRejectsUnknownNames(t *testing.T) {
 	c := build(t, served())
 	for _, tt := range []struct{ name, asked, want string }{
-		{"a slip", "alpha-sonet-5-5", `There is no model "alpha-sonet-5-5"; did you mean "alpha-sonnet-5-5"?`},
+		{"a slip", "alpha-sonet-5-5", `There is no model "alpha-sonet-5-5"; did you mean "alpha-sonnet-5-5"? The models are auto, `},
 		{"other case", "Alpha-Haiku-4-5", `did you mean "alpha-haiku-4-5"?`},
 		{"a vendor's name", "claude-opus-5-5", `did you mean "alpha-opus-5-5"?`},
 		{"a vendor's name with its owner", "openai/gpt-6-luna", `did you mean "gamma-6-luna"?`},

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -101,8 +102,9 @@ func (c *Catalog) notFound(asked string) error {
 	if len(shown) > 64 {
 		shown = append(shown[:64], '…')
 	}
-	return stoa.Errorf(stoa.CodeModelNotFound, "There is no model %q%s. The models are %s%s.",
-		string(shown), c.didYouMean(asked), strings.Join(ids, ", "), more).At("model")
+	hint := cmp.Or(c.didYouMean(asked), ".") // a hint ends with its question mark
+	return stoa.Errorf(stoa.CodeModelNotFound, "There is no model %q%s The models are %s%s.",
+		string(shown), hint, strings.Join(ids, ", "), more).At("model")
 }
 
 // didYouMean returns a hint with the closest identifier, or "" if none is close.

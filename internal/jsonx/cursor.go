@@ -1,6 +1,7 @@
 package jsonx
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"strconv"
@@ -40,11 +41,27 @@ type Cursor struct {
 	fresh   bool // directly after { or [
 	pending bool // the current member or element was not read yet
 	bad     bool
+	reply   bool // made by NewReplyCursor
 }
 
 // NewCursor returns a cursor before the value of data, which it keeps and never
 // changes.
 func NewCursor(data []byte) Cursor { return Cursor{buf: data, pending: true} }
+
+// NewReplyCursor returns a cursor for the reply of a provider: in the strings that
+// it reads U+0000 becomes U+FFFD, like bytes that are no UTF-8, since PostgreSQL
+// stores no U+0000.
+func NewReplyCursor(data []byte) Cursor { return Cursor{buf: data, pending: true, reply: true} }
+
+// unescape appends the value of a checked string with escapes.
+func (c *Cursor) unescape(dst, raw []byte) []byte {
+	from := len(dst)
+	dst = unescape(dst, raw)
+	if c.reply && bytes.IndexByte(dst[from:], 0) >= 0 {
+		dst = append(dst[:from], bytes.ReplaceAll(dst[from:], []byte{0}, []byte("\ufffd"))...)
+	}
+	return dst
+}
 
 // Done reports whether the text was one JSON value and nothing else. What was
 // not read yet is skipped and checked.
@@ -159,7 +176,7 @@ func (c *Cursor) Text() (string, bool) {
 		return "", false
 	}
 	if escaped || !utf8.Valid(raw) {
-		return string(Mend(unescape(make([]byte, 0, len(raw)), raw))), true
+		return string(Mend(c.unescape(make([]byte, 0, len(raw)), raw))), true
 	}
 	return string(raw), true
 }
@@ -173,7 +190,7 @@ func (c *Cursor) AppendPiece(dst []byte) ([]byte, bool) {
 		return dst, false
 	}
 	if escaped {
-		return unescape(dst, raw), true
+		return c.unescape(dst, raw), true
 	}
 	return append(dst, raw...), true
 }

@@ -25,7 +25,7 @@ func (j *Joiner) Next(c *Cursor) string {
 	}
 	j.work = append(j.work[:0], j.held...)
 	if escaped {
-		j.work = unescape(j.work, raw)
+		j.work = c.unescape(j.work, raw)
 	} else {
 		j.work = append(j.work, raw...)
 	}

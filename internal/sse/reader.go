@@ -150,6 +150,21 @@ func (r *Reader) More() bool {
 	}
 }
 
+// Partial returns, after io.EOF, the event inside which the source ended, as if its
+// blank line had come, and false if that has no data. Some servers omit the last
+// blank line, which by the standard makes the event none; the caller must be able to
+// tell a complete event from a cut one by its data.
+func (r *Reader) Partial() (Event, bool) {
+	if !r.left {
+		return Event{}, false
+	}
+	rest := append(append([]byte(nil), r.buf[r.start:r.end]...), "\n\n"...)
+	last := NewReader(bytes.NewReader(rest), len(rest)+1)
+	last.begun = true
+	ev, err := last.Next()
+	return ev, err == nil
+}
+
 // Leftover reports, after io.EOF, that the source ended inside an event.
 func (r *Reader) Leftover() bool { return r.left }
 

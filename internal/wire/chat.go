@@ -40,7 +40,8 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 		encodeChatTurn(w, t, deepseek)
 	}
 	w.close(']')
-	if call.MaxOutputTokens > 0 {
+	// A compatible server's own default fits its context; ours may exceed it.
+	if call.MaxOutputTokens > 0 && !(call.LimitDefault && !openai && !deepseek) {
 		name := "max_tokens"
 		if openai {
 			name = "max_completion_tokens"
@@ -51,6 +52,9 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	w.key("stream_options").raw(`{"include_usage":true}`)
 	temperature, topP := sampling(call, route.Traits)
 	w.number("temperature", temperature)
+	if least := 1e-6; topP != nil && *topP == 0 && !openai { // others demand more than 0
+		topP = &least
+	}
 	w.number("top_p", topP)
 	off, effort := thinking(call, route.Traits)
 	if off {
@@ -140,6 +144,7 @@ type chatReply struct {
 	*reply
 	route     stoa.Route
 	stop      string
+	deltas    bool // a delta came: a message beside it repeats the text
 	pieces    []chatCall
 	reasoning []byte
 	scratch   []byte
@@ -165,7 +170,7 @@ func (f *chatReply) event(ev sse.Event) error {
 // chunk reads one chunk, or a whole reply, which differs in one name.
 func (f *chatReply) chunk(data []byte) error {
 	before := f.usage
-	c := jsonx.NewCursor(data)
+	c := jsonx.NewReplyCursor(data)
 	failed := false
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
@@ -196,12 +201,16 @@ func (f *chatReply) chunk(data []byte) error {
 }
 
 func (f *chatReply) choice(c *jsonx.Cursor) error {
+	var message jsonx.Cursor
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
-		case "delta", "message":
+		case "delta":
+			f.deltas = f.deltas || c.Kind() == '{'
 			if err := f.message(c); err != nil {
 				return err
 			}
+		case "message": // of a whole reply; Perplexity's streams have it beside delta
+			message = *c
 		case "finish_reason":
 			if s, ok := c.Text(); ok && s != "" {
 				f.stop = s
@@ -211,6 +220,9 @@ func (f *chatReply) choice(c *jsonx.Cursor) error {
 				return streamError(append(append([]byte(`{"error":`), c.Raw()...), '}'))
 			}
 		}
+	}
+	if message.Key != nil && !f.deltas {
+		return f.message(&message)
 	}
 	return nil
 }
@@ -234,6 +246,10 @@ func (f *chatReply) message(c *jsonx.Cursor) error {
 				return tooMuch("reasoning")
 			}
 			f.thought(len(f.reasoning) - n)
+		case "images", "audio":
+			if k := c.Kind(); k == '[' || k == '{' {
+				f.other = string(c.Key)
+			}
 		case "tool_calls":
 			for ok := c.Array(); ok && c.Element(); {
 				if err := f.piece(c); err != nil {
@@ -332,7 +348,7 @@ func (f *chatReply) readUsage(c *jsonx.Cursor) {
 	}
 	u := &f.usage
 	in, out := false, false
-	var hit int64
+	var hit, total int64
 	hits := false
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
@@ -342,6 +358,10 @@ func (f *chatReply) readUsage(c *jsonx.Cursor) {
 			out = u.read(c, &u.OutputTokens)
 		case "prompt_cache_hit_tokens":
 			hits = u.read(c, &hit)
+		case "total_tokens":
+			if n, ok := c.Int(); ok {
+				total = n
+			}
 		case "prompt_tokens_details", "completion_tokens_details":
 			for ok := c.Object(); ok && c.Member(); {
 				switch string(c.Key) {
@@ -357,6 +377,10 @@ func (f *chatReply) readUsage(c *jsonx.Cursor) {
 	}
 	if hits {
 		u.CachedTokens = hit
+	}
+	// xAI counts reasoning beside completion_tokens, all others inside them.
+	if r := u.ReasoningTokens; out && r > 0 && (r > u.OutputTokens || total == u.InputTokens+u.OutputTokens+r) {
+		u.OutputTokens += r
 	}
 	u.known = in && out
 }
@@ -401,7 +425,7 @@ func (f *chatReply) done() error {
 }
 
 func (f *chatReply) whole(data []byte) error {
-	c := jsonx.NewCursor(data)
+	c := jsonx.NewReplyCursor(data)
 	if !c.Done() {
 		return truncated()
 	}

@@ -1,12 +1,14 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"iter"
 	"net"
 	"os"
+	"strings"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/sse"
@@ -47,6 +49,7 @@ type reply struct {
 	tools bool // the call offered tools
 	text  int  // bytes of text emitted
 	calls int
+	other string // a kind of output that is neither text nor a call nor reasoning
 	join  jsonx.Joiner
 	usage counts
 	state []byte // JSON of the state, as far as it was received
@@ -90,8 +93,8 @@ func (r *reply) run(f format, list bool) error {
 			return nil
 		}
 		ev, err := r.src.Next()
-		if err == io.EOF && !r.src.Leftover() {
-			return f.end()
+		if err == io.EOF {
+			return r.last(f)
 		}
 		if err != nil {
 			return bodyFailure(err)
@@ -103,6 +106,25 @@ func (r *reply) run(f format, list bool) error {
 			return tooMuch("state")
 		}
 	}
+}
+
+// last ends a stream whose body has ended. An event without its blank line counts if
+// its data is complete; nobody can mistake a cut one for that.
+func (r *reply) last(f format) error {
+	if r.src.Leftover() {
+		ev, ok := r.src.Partial()
+		if ok && !bytes.HasPrefix(ev.Data, []byte("[DONE]")) {
+			c := jsonx.NewReplyCursor(ev.Data)
+			ok = c.Kind() == '{' && c.Done()
+		}
+		if !ok {
+			return bodyFailure(io.EOF)
+		}
+		if err := f.event(ev); err != nil || r.ended {
+			return err
+		}
+	}
+	return f.end()
 }
 
 // emit yields the event before and holds ev back.
@@ -155,6 +177,7 @@ func (r *reply) called(call stoa.ToolCall) error {
 		return broken("a tool call without a name")
 	}
 	r.keep = true
+	call.Arguments = withoutNUL(call.Arguments)
 	r.emit(stoa.Event{Kind: stoa.Called, Call: call})
 	return nil
 }
@@ -162,7 +185,7 @@ func (r *reply) called(call stoa.ToolCall) error {
 // count emits the usage known so far if it changed.
 func (r *reply) count(before counts) {
 	if r.usage != before {
-		r.emit(stoa.Event{Kind: stoa.UsageSoFar, Usage: r.usage.Usage})
+		r.emit(stoa.Event{Kind: stoa.UsageSoFar, Usage: r.usage.mended()})
 	}
 }
 
@@ -182,7 +205,10 @@ func (r *reply) finish(stop stoa.Stop, route stoa.Route, state string) error {
 	if stop == stoa.StopToolCalls && r.calls == 0 {
 		return broken("a stop for tool calls without any")
 	}
-	ev := stoa.Event{Kind: stoa.Finished, Stop: stop, Usage: r.usage.Usage, HasUsage: r.usage.known && !r.usage.bad}
+	if stop == stoa.StopEnd && r.text == 0 && r.other != "" {
+		return notText(r.other)
+	}
+	ev := stoa.Event{Kind: stoa.Finished, Stop: stop, Usage: r.usage.mended(), HasUsage: r.usage.known && !r.usage.bad}
 	if r.keep {
 		ev.State = stoa.State{Wire: route.Wire, Model: route.Model, Data: state}
 	}
@@ -196,6 +222,40 @@ type counts struct {
 	stoa.Usage
 	known bool // enough was reported to bill by
 	bad   bool // something reported was no count
+}
+
+// withoutNUL replaces U+0000 in the strings of a JSON text by U+FFFD.
+func withoutNUL(text string) string {
+	const nul = `\u0000`
+	if !strings.Contains(text, nul) {
+		return text
+	}
+	out := []byte(text)
+	for i := 0; i+1 < len(out); i++ {
+		if out[i] != '\\' {
+			continue
+		}
+		if strings.HasPrefix(text[i:], nul) {
+			copy(out[i:], `\ufffd`)
+		}
+		i++ // what follows a backslash is escaped by it
+	}
+	return string(out)
+}
+
+// mended returns the usage with every part at most as large as its whole. Vendors
+// report such parts by mistake, beside a sum of input and output that is right:
+// cached tokens above the input, or the same ones as cached and as written.
+func (u *counts) mended() stoa.Usage {
+	m := u.Usage
+	if m.InputTokens >= 0 && m.CachedTokens >= 0 && m.CacheWriteTokens >= 0 {
+		m.CachedTokens = min(m.CachedTokens, m.InputTokens)
+		m.CacheWriteTokens = min(m.CacheWriteTokens, m.InputTokens-m.CachedTokens)
+	}
+	if m.OutputTokens >= 0 {
+		m.ReasoningTokens = min(m.ReasoningTokens, m.OutputTokens)
+	}
+	return m
 }
 
 // maxCount bounds a vendor's counts so that their sums cannot overflow; a count that
@@ -231,6 +291,16 @@ func tooMuch(what string) *Failure {
 	f := broken("too much: " + what)
 	f.Retry = false
 	return f
+}
+
+// notText is the failure of a reply whose only output is of a kind that cannot be
+// requested here. It says nothing about the route: the model chose it.
+func notText(kind string) *Failure {
+	return &Failure{
+		Err:     stoa.Errorf(stoa.CodeUpstream, "The model answered with something other than text. Ask for text, or use another model."),
+		Neutral: true,
+		Detail:  "the only output is " + bounded(kind),
+	}
 }
 
 // truncated is the failure of a reply that ended before its format's end.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -259,5 +260,32 @@ func TestVendorsMessageIsForTheLogOnly(t *testing.T) {
 	f.Detail = ""
 	if f.Error() != f.Err.Error() {
 		t.Errorf("without detail: %v", f)
+	}
+}
+
+// TestMergedTurnsAreJoinedOnce bounds the bytes that an encoding allocates: they
+// grow with the conversation, not with its square.
+func TestMergedTurnsAreJoinedOnce(t *testing.T) {
+	call := stoa.Call{MaxOutputTokens: 16}
+	for range 30_000 {
+		call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleUser, Text: "a"})
+	}
+	for wire, codec := range codecs {
+		allocated := func() uint64 {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.TotalAlloc
+		}
+		before := allocated()
+		req, err := codec.Encode(call, stoa.Route{Wire: wire, Model: "m"}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := allocated() - before; n > 1000*uint64(len(call.Messages)) {
+			t.Errorf("%s: %d messages took %d MB", wire, len(call.Messages), n>>20)
+		}
+		if wire != "responses" && !bytes.Contains(req.Body, []byte(strings.Repeat(`a\n\n`, len(call.Messages)-1)+"a")) {
+			t.Errorf("%s: the texts are not joined", wire)
+		}
 	}
 }

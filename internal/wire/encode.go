@@ -104,7 +104,7 @@ func appendObject(dst []byte, arguments string) []byte {
 	if arguments == "" {
 		return append(dst, "{}"...)
 	}
-	if c := jsonx.NewCursor([]byte(arguments)); arguments[0] == '{' && c.Done() {
+	if c := jsonx.NewReplyCursor([]byte(arguments)); arguments[0] == '{' && c.Done() {
 		return append(dst, arguments...)
 	}
 	dst = append(dst, `{"unreadable":`...)
@@ -187,6 +187,7 @@ func thinking(call stoa.Call, t stoa.Traits) (off bool, effort string) {
 type turn struct {
 	role    stoa.Role
 	text    string
+	texts   []string // more texts, to be joined with text by blank lines
 	calls   []stoa.ToolCall
 	results []stoa.ToolResult
 	data    string // the state to replay
@@ -202,7 +203,7 @@ type shape struct {
 }
 
 func isList(data string) bool {
-	c := jsonx.NewCursor([]byte(data))
+	c := jsonx.NewReplyCursor([]byte(data))
 	return data == "" || c.Kind() == '[' && c.Done()
 }
 
@@ -263,6 +264,9 @@ func turns(call stoa.Call, route stoa.Route, want shape) []turn {
 			add(t)
 		}
 	}
+	for i := range out {
+		out[i].join()
+	}
 	user := func(text string) turn { return turn{role: stoa.RoleUser, text: text} }
 	if len(out) == 0 || want.alternate && out[0].role == stoa.RoleAssistant {
 		out = slices.Insert(out, 0, user(beginText))
@@ -282,11 +286,32 @@ func (t *turn) merge(next turn) bool {
 	if t.role != next.role || len(t.calls) > 0 || t.data != "" || len(next.calls) > 0 || next.data != "" || len(next.results) > 0 {
 		return false
 	}
-	if t.text != "" {
-		t.text += "\n\n"
+	if t.text == "" {
+		t.text = next.text
+	} else {
+		t.texts = append(t.texts, next.text)
 	}
-	t.text += next.text
 	return true
+}
+
+// join joins the texts that were merged, all at once: a conversation may have
+// hundreds of thousands of them.
+func (t *turn) join() {
+	if len(t.texts) == 0 {
+		return
+	}
+	n := len(t.text)
+	for _, s := range t.texts {
+		n += len("\n\n") + len(s)
+	}
+	var b strings.Builder
+	b.Grow(n)
+	b.WriteString(t.text)
+	for _, s := range t.texts {
+		b.WriteString("\n\n")
+		b.WriteString(s)
+	}
+	t.text, t.texts = b.String(), nil
 }
 
 // answered reports whether the next message answers every one of the calls.

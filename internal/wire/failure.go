@@ -29,7 +29,7 @@ type complaint struct {
 // parseComplaint reads an error body or event: {"error": {…}}, {"error": "…"}, a
 // flat object, or a list of one. It reports false for anything else.
 func parseComplaint(data []byte) (p complaint, ok bool) {
-	c := jsonx.NewCursor(data)
+	c := jsonx.NewReplyCursor(data)
 	if c.Kind() == '[' {
 		if c.Array(); !c.Element() {
 			return p, false

@@ -97,7 +97,7 @@ func encodeGeminiText(w *builder, s string) {
 // the vendor sent one; data, the state of the message before, has it.
 func encodeGeminiResult(w *builder, r stoa.ToolResult, data string) {
 	name, ours := r.Name, true
-	c := jsonx.NewCursor([]byte(data))
+	c := jsonx.NewReplyCursor([]byte(data))
 	for ok := c.Array(); ok && c.Element(); {
 		for ok := c.Object(); ok && c.Member(); {
 			if string(c.Key) == "functionCall" {
@@ -176,7 +176,7 @@ func (f *geminiReply) event(ev sse.Event) error {
 
 func (f *geminiReply) chunk(data []byte) error {
 	before := f.usage
-	c := jsonx.NewCursor(data)
+	c := jsonx.NewReplyCursor(data)
 	failed := false
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
@@ -260,6 +260,8 @@ func (f *geminiReply) part(c *jsonx.Cursor) error {
 			if c.Kind() == '{' {
 				call = *c
 			}
+		case "inlineData", "fileData", "executableCode", "codeExecutionResult":
+			f.other = string(c.Key)
 		}
 	}
 	switch {
@@ -432,11 +434,11 @@ func (f *geminiReply) readUsage(c *jsonx.Cursor) {
 }
 
 func (f *geminiReply) whole(data []byte) error {
-	c := jsonx.NewCursor(data)
+	c := jsonx.NewReplyCursor(data)
 	if !c.Done() {
 		return truncated()
 	}
-	c = jsonx.NewCursor(data)
+	c = jsonx.NewReplyCursor(data)
 	if c.Kind() != '[' {
 		return f.chunk(data)
 	}

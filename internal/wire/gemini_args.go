@@ -21,7 +21,7 @@ const maxArgumentDepth = 32
 
 // add adds a list of partialArgs.
 func (g *geminiCall) add(list []byte) error {
-	c := jsonx.NewCursor(list)
+	c := jsonx.NewReplyCursor(list)
 	if len(list) == 0 {
 		return nil
 	}

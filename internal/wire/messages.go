@@ -147,6 +147,7 @@ type messagesReply struct {
 	*reply
 	route stoa.Route
 	stop  string
+	begun bool // a block of content came
 	block messagesBlock
 }
 
@@ -163,7 +164,7 @@ func (f *messagesReply) event(ev sse.Event) error {
 	if !isObject(ev.Data) {
 		return nil
 	}
-	c := jsonx.NewCursor(ev.Data)
+	c := jsonx.NewReplyCursor(ev.Data)
 	var kind, message, block, delta, usage []byte
 	done, failed := false, false
 	for ok := c.Object(); ok && c.Member(); {
@@ -198,26 +199,30 @@ func (f *messagesReply) event(ev sse.Event) error {
 	switch string(kind) {
 	case "content_block_delta":
 		if !done {
-			d := jsonx.NewCursor(delta)
+			d := jsonx.NewReplyCursor(delta)
 			return f.delta(&d)
 		}
 	case "content_block_start":
 		if err := f.closeBlock(); err != nil {
 			return err
 		}
-		b := jsonx.NewCursor(block)
+		f.begun = true
+		b := jsonx.NewReplyCursor(block)
 		return f.openBlock(&b, block)
 	case "content_block_stop":
 		return f.closeBlock()
 	case "message_start":
-		m := jsonx.NewCursor(message)
+		if f.begun { // a proxy that repeats the call in the middle of its reply
+			return broken("a second message in one reply")
+		}
+		m := jsonx.NewReplyCursor(message)
 		for ok := m.Object(); ok && m.Member(); {
 			if string(m.Key) == "usage" {
 				f.readUsage(m.Raw(), false)
 			}
 		}
 	case "message_delta":
-		d := jsonx.NewCursor(delta)
+		d := jsonx.NewReplyCursor(delta)
 		for ok := d.Object(); ok && d.Member(); {
 			if string(d.Key) == "stop_reason" {
 				if s, ok := d.Text(); ok {
@@ -331,6 +336,8 @@ func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
 	case "redacted_thinking":
 		f.keep = true
 		f.keepBlock(raw)
+	default:
+		f.other = kind
 	}
 	return nil
 }
@@ -384,7 +391,7 @@ func (f *messagesReply) keepBlock(raw []byte) {
 // readUsage reads a usage; last marks the one that counts the finished output.
 func (f *messagesReply) readUsage(usage []byte, last bool) {
 	before := f.usage
-	c := jsonx.NewCursor(usage)
+	c := jsonx.NewReplyCursor(usage)
 	u := &f.usage
 	// The input comes in three parts; what is not reported again stays as it was.
 	fresh := u.InputTokens - u.CachedTokens - u.CacheWriteTokens
@@ -439,7 +446,7 @@ func (f *messagesReply) done() error {
 }
 
 func (f *messagesReply) whole(data []byte) error {
-	c := jsonx.NewCursor(data)
+	c := jsonx.NewReplyCursor(data)
 	var content, usage []byte
 	failed := false
 	for ok := c.Object(); ok && c.Member(); {
@@ -463,10 +470,10 @@ func (f *messagesReply) whole(data []byte) error {
 		return streamError(data)
 	}
 	f.readUsage(usage, true)
-	c = jsonx.NewCursor(content)
+	c = jsonx.NewReplyCursor(content)
 	for ok := c.Array(); ok && c.Element(); {
 		raw := c.Raw()
-		b := jsonx.NewCursor(raw)
+		b := jsonx.NewReplyCursor(raw)
 		if err := f.openBlock(&b, raw); err != nil {
 			return err
 		}
@@ -483,6 +490,6 @@ func (f *messagesReply) end() error { return truncated() }
 // isObject reports whether data begins like an event of a format whose events are
 // JSON objects; other events are ignored.
 func isObject(data []byte) bool {
-	c := jsonx.NewCursor(data)
+	c := jsonx.NewReplyCursor(data)
 	return c.Kind() == '{'
 }

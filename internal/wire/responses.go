@@ -16,7 +16,13 @@ import (
 // encrypted content, to be put back into the input in their order.
 type responses struct{}
 
+// leastLimit is the least max_output_tokens that the vendor accepts.
+const leastLimit = 16
+
 func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
+	if n := call.MaxOutputTokens; n > 0 && n < leastLimit {
+		return Request{}, stoa.Errorf(stoa.CodeInvalidValue, "This model's replies cannot be limited to fewer than %d tokens. Raise max_output_tokens to %d or more.", leastLimit, leastLimit).At("max_output_tokens")
+	}
 	w := newBuilder(call)
 	w.open('{')
 	w.member("model", route.Model)
@@ -131,7 +137,7 @@ func (f *responsesReply) event(ev sse.Event) error {
 	if !isObject(ev.Data) {
 		return nil
 	}
-	c := jsonx.NewCursor(ev.Data)
+	c := jsonx.NewReplyCursor(ev.Data)
 	var kind, item, response []byte
 	var delta jsonx.Cursor
 	done, failed := false, false
@@ -199,7 +205,7 @@ func (f *responsesReply) item(raw []byte) error {
 	f.items++
 	deltas := f.deltas
 	f.deltas = 0
-	c := jsonx.NewCursor(raw)
+	c := jsonx.NewReplyCursor(raw)
 	var kind string
 	var call stoa.ToolCall
 	var content []byte
@@ -226,7 +232,7 @@ func (f *responsesReply) item(raw []byte) error {
 		if deltas > 0 {
 			return nil
 		}
-		c := jsonx.NewCursor(content)
+		c := jsonx.NewReplyCursor(content)
 		for ok := c.Array(); ok && c.Element(); {
 			for ok := c.Object(); ok && c.Member(); {
 				if k := string(c.Key); k == "text" || k == "refusal" {
@@ -247,6 +253,8 @@ func (f *responsesReply) item(raw []byte) error {
 		}
 		f.keepItem(raw)
 		return f.called(call)
+	default:
+		f.other = kind
 	}
 	return nil
 }
@@ -258,7 +266,7 @@ func (f *responsesReply) keepItem(raw []byte) {
 // terminal reads the finished response, from the last event or as the whole reply.
 // complaint is the JSON that holds its error, if it failed.
 func (f *responsesReply) terminal(response, complaint []byte) error {
-	c := jsonx.NewCursor(response)
+	c := jsonx.NewReplyCursor(response)
 	var status, reason string
 	var output, usage []byte
 	failed := false
@@ -299,7 +307,7 @@ func (f *responsesReply) terminal(response, complaint []byte) error {
 	}
 	f.readUsage(usage)
 	if f.items == 0 {
-		c := jsonx.NewCursor(output)
+		c := jsonx.NewReplyCursor(output)
 		for ok := c.Array(); ok && c.Element(); {
 			if err := f.item(c.Raw()); err != nil {
 				return err
@@ -315,7 +323,7 @@ func (f *responsesReply) terminal(response, complaint []byte) error {
 }
 
 func (f *responsesReply) readUsage(usage []byte) {
-	c := jsonx.NewCursor(usage)
+	c := jsonx.NewReplyCursor(usage)
 	u := &f.usage
 	in, out := false, false
 	for ok := c.Object(); ok && c.Member(); {
@@ -341,7 +349,7 @@ func (f *responsesReply) readUsage(usage []byte) {
 }
 
 func (f *responsesReply) whole(data []byte) error {
-	c := jsonx.NewCursor(data)
+	c := jsonx.NewReplyCursor(data)
 	if !c.Done() {
 		return truncated()
 	}
