@@ -62,7 +62,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 			return err
 		}
 		t.caller = &caller
-		v, err := tx.AgentVersion(ctx, row.AccountID, row.AgentID, row.AgentVersion)
+		v, err := tx.PinnedVersion(ctx, row.AccountID, row.AgentID, row.AgentVersion)
 		if err != nil {
 			return err
 		}

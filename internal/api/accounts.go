@@ -38,7 +38,7 @@ func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in Request[non
 			return reply, err
 		}
 	}
-	key, err := s.insertKey(ctx, tx, stoa.Key{AccountID: a.ID, Name: firstKeyName, Scopes: []string{stoa.ScopeAll}})
+	key, err := s.insertKey(ctx, tx, in.Caller.Key, stoa.Key{AccountID: a.ID, Name: firstKeyName, Scopes: []string{stoa.ScopeAll}})
 	c := contractAccount(a)
 	reply = created(prefix+"/accounts/"+a.ID, contract.AccountWithKey{
 		ID: c.ID, Name: c.Name, Email: c.Email, Plan: c.Plan, Suspended: c.Suspended, DefaultSpaceID: c.DefaultSpaceID, CreatedAt: c.CreatedAt,
@@ -134,16 +134,21 @@ func (s *Server) createGrant(ctx context.Context, tx *store.Tx, in Request[byID,
 
 // createAccountKey serves POST /api/v1/accounts/{id}/keys. An operator hands
 // out whatever that account may do; only the scope "operator" itself is not
-// passed on by default.
+// passed on by default. For a key of the operator's own account, or with that
+// scope, the rules of [auth.Within] hold.
 func (s *Server) createAccountKey(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateKey]) (Reply[contract.KeyWithSecret], error) {
-	k, err := newKey(in.Params.ID, &in.Body, stoa.Key{Scopes: []string{stoa.ScopeAll}})
+	from := stoa.Key{Scopes: []string{stoa.ScopeAll}}
+	if in.Params.ID == in.Caller.Account.ID {
+		from = in.Caller.Key
+	}
+	k, err := newKey(in.Params.ID, &in.Body, from)
 	if err != nil {
 		return Reply[contract.KeyWithSecret]{}, err
 	}
 	if _, err := tx.Account(ctx, in.Params.ID); err != nil {
 		return Reply[contract.KeyWithSecret]{}, err
 	}
-	return s.insertKey(ctx, tx, k)
+	return s.insertKey(ctx, tx, in.Caller.Key, k)
 }
 
 func (s *Server) accountWithCredits(ctx context.Context, a stoa.Account) (Reply[contract.AccountWithCredits], error) {

@@ -51,7 +51,8 @@ func (s *Server) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEm
 		after = 0
 	}
 	stream := &sessionStream{
-		ctx: ctx, s: s, slot: e.ID, most: embedStreams, only: embed.Visible,
+		ctx: ctx, s: s, slot: e.ID, most: embedStreams,
+		account: "visitors " + e.AccountID, mostOfAccount: s.Limits.VisitorStreamsPerAccount, only: embed.Visible,
 		req: session.EventsRequest{AccountID: e.AccountID, AgentID: e.AgentID, SessionID: e.ChatID, After: after, Follow: q.Follow, Heartbeat: watchEvery},
 	}
 	authorization := in.HTTP.Header.Get("Authorization")

@@ -19,19 +19,17 @@ const defaultOverlap = time.Hour
 // createKey serves POST /api/v1/keys.
 func (s *Server) createKey(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateKey]) (Reply[contract.KeyWithSecret], error) {
 	k, err := newKey(in.Caller.Account.ID, &in.Body, in.Caller.Key)
-	if err == nil {
-		err = auth.Within(in.Caller.Key, k)
-	}
 	if err != nil {
 		return Reply[contract.KeyWithSecret]{}, err
 	}
-	return s.insertKey(ctx, tx, k)
+	return s.insertKey(ctx, tx, in.Caller.Key, k)
 }
 
-// insertKey creates a key and answers with its secret, which is shown this once.
-func (s *Server) insertKey(ctx context.Context, tx *store.Tx, k stoa.Key) (Reply[contract.KeyWithSecret], error) {
+// insertKey creates a key on behalf of the caller's key by, and answers with its
+// secret, which is shown this once.
+func (s *Server) insertKey(ctx context.Context, tx *store.Tx, by, k stoa.Key) (Reply[contract.KeyWithSecret], error) {
 	secret := auth.Mint()
-	k, err := s.Keys.Create(ctx, tx, k, secret)
+	k, err := s.Keys.CreateWith(ctx, tx, by, k, secret)
 	return createdKey(keyWithSecret(k, secret)), err
 }
 
@@ -107,11 +105,11 @@ func (s *Server) updateKey(ctx context.Context, in Request[byID, contract.Update
 	return Reply[contract.Key]{Body: contractKey(k)}, err
 }
 
-// revokeKey serves DELETE /api/v1/keys/{id}. A key may revoke any of its
-// account's, also one that may do more: that only ever takes away.
+// revokeKey serves DELETE /api/v1/keys/{id}. A key may revoke itself, and keys of
+// its account that may do no more than it.
 func (s *Server) revokeKey(ctx context.Context, in Request[byID, none]) (Reply[none], error) {
 	_, err := write(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
-		return s.Keys.Revoke(ctx, tx, in.Caller.Account.ID, in.Params.ID)
+		return s.Keys.Revoke(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
 	})
 	if stoa.CodeOf(err) == stoa.CodeNotFound {
 		err = nil

@@ -11,21 +11,26 @@ import (
 type limits struct {
 	rates    ratelimit.Rates
 	calls    ratelimit.Slots
-	streams  ratelimit.Slots // of events, by key
+	streams  ratelimit.Slots // of events, by key and by account
 	detached ratelimit.Slots // calls that go on without their callers, by account
 }
 
 // admit counts a request of a key against the smaller of its own and its plan's
-// requests per minute. Every key is counted by itself, so that one at its limit
-// slows no other.
+// requests per minute, then against those of the account. A key is counted with
+// those that share its book, so that no key gets more by creating others.
 func (s *Server) admit(c stoa.Caller) error {
 	if s.limitsOff() {
 		return nil
 	}
 	most := smaller(c.Plan.RequestsPerMinute, c.Key.RequestsPerMinute)
-	wait, ok := s.limits.rates.Take(c.Key.ID, most, time.Now())
+	now := time.Now()
+	wait, ok := s.limits.rates.Take(c.Key.Root(), most, now)
 	if !ok {
 		return stoa.Errorf(stoa.CodeRateLimit, "This key may make %d requests in a minute and has made them. Try again in %d seconds.", most, wait/time.Second).After(wait)
+	}
+	most = c.Plan.RequestsPerMinutePerAccount
+	if wait, ok = s.limits.rates.Take(c.Account.ID, most, now); !ok {
+		return stoa.Errorf(stoa.CodeRateLimit, "The keys of this account may make %d requests in a minute together and have made them. Try again in %d seconds.", most, wait/time.Second).After(wait)
 	}
 	return nil
 }
@@ -36,7 +41,7 @@ func (s *Server) enterCall(c stoa.Caller) (leave func(), err error) {
 	if s.limitsOff() {
 		return func() {}, nil
 	}
-	calls, key, account := &s.limits.calls, c.Key.ID, c.Account.ID
+	calls, key, account := &s.limits.calls, c.Key.Root(), c.Account.ID
 	if !calls.Enter(key, c.Plan.ConcurrentPerKey) {
 		return nil, tooManyCalls("key", c.Plan.ConcurrentPerKey)
 	}

@@ -68,7 +68,7 @@ func (s *Server) getMeta(context.Context, PublicRequest[none, none]) (Reply[cont
 		for _, p := range s.Plans() {
 			meta.Plans = append(meta.Plans, contract.PlanDetails{
 				ID: p.ID, Name: p.Name, GatedModels: p.GatedModels,
-				RequestsPerMinute: unlessZero(p.RequestsPerMinute), ConcurrentPerKey: unlessZero(p.ConcurrentPerKey),
+				RequestsPerMinute: unlessZero(p.RequestsPerMinute), RequestsPerMinutePerAccount: unlessZero(p.RequestsPerMinutePerAccount), ConcurrentPerKey: unlessZero(p.ConcurrentPerKey),
 				ConcurrentPerAccount: unlessZero(p.ConcurrentPerAccount), ActiveSessions: unlessZero(p.ActiveSessions),
 			})
 		}
@@ -89,7 +89,12 @@ func (s *Server) publishedLimits() contract.Limits {
 		MaxQueuedSessions: int64(run.Queued), QueueSeconds: seconds(run.QueueTime), MaxQueuedMessages: int64(run.QueuedMessages),
 		MaxTurnSteps: int64(run.Steps), MaxTurnSeconds: seconds(run.TurnTime), InputSeconds: seconds(run.InputTime),
 		MaxScheduledTasks: int64(s.Limits.SchedulesPerAgent), MinScheduleSeconds: int64(s.Limits.ScheduleInterval / time.Second),
-		MaxEventStreamsPerKey: int64(s.Limits.EventStreamsPerKey),
+		MaxEventStreamsPerKey: int64(s.Limits.EventStreamsPerKey), MaxEventStreamsPerAccount: int64(s.Limits.EventStreamsPerAccount),
+		MaxVisitorStreamsPerAccount: int64(s.Limits.VisitorStreamsPerAccount),
+		MaxKeys:                     int64(s.Limits.KeysPerAccount), MaxSpaces: int64(s.Limits.SpacesPerAccount), MaxAgents: int64(s.Limits.AgentsPerAccount),
+		MaxAgentVersions: int64(s.Limits.AgentVersions), MaxScheduledTasksPerAccount: int64(s.Limits.SchedulesPerAccount),
+		MaxEmbedsPerDay: int64(s.Limits.EmbedsPerDay), MaxDriveBytesPerAccount: drives.MaxAccountBytes,
+		EmbedURLSeconds: seconds(s.Limits.EmbedURL), EmbedTokenSeconds: seconds(s.Limits.EmbedToken),
 	}
 }
 

@@ -51,7 +51,8 @@ func (s *Server) listSessionEvents(w http.ResponseWriter, in Request[listSession
 	}
 	authorization := in.HTTP.Header.Get("Authorization")
 	stream := &sessionStream{
-		ctx: ctx, s: s, slot: c.Key.ID, most: s.Limits.EventStreamsPerKey,
+		ctx: ctx, s: s, slot: c.Key.Root(), most: s.Limits.EventStreamsPerKey,
+		account: c.Account.ID, mostOfAccount: s.Limits.EventStreamsPerAccount,
 		mayWatch: func() bool { return s.keyMayWatch(ctx, authorization) },
 		req: session.EventsRequest{
 			AccountID: c.Account.ID, AgentID: q.ID, SessionID: q.SessionID,
@@ -117,11 +118,13 @@ func appendEvent(b []byte, e stoa.SessionEvent) []byte {
 
 // A sessionStream writes a session's events as they come.
 type sessionStream struct {
-	ctx  context.Context
-	s    *Server
-	req  session.EventsRequest
-	slot string // whose streams are counted
-	most int    // of them, at a time
+	ctx           context.Context
+	s             *Server
+	req           session.EventsRequest
+	slot          string // whose streams are counted
+	most          int    // of them, at a time
+	account       string // under which the streams of the account are counted
+	mostOfAccount int
 	// mayWatch reports whether whoever reads may go on.
 	mayWatch func() bool
 	only     func(*stoa.SessionEvent) bool // leaves events out; nil: none
@@ -143,6 +146,10 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 		return stoa.Errorf(stoa.CodeRateLimit, "%d event streams may be open at a time and are. Close one.", e.most).After(time.Second)
 	}
 	defer streams.Leave(e.slot)
+	if !streams.Enter(e.account, e.mostOfAccount) {
+		return stoa.Errorf(stoa.CodeRateLimit, "%d event streams of this account may be open at a time and are. Close one.", e.mostOfAccount).After(time.Second)
+	}
+	defer streams.Leave(e.account)
 	e.w, e.rc = w, http.NewResponseController(w)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")

@@ -183,7 +183,10 @@ func TestAStreamFollowsFurtherTurnsWhenAsked(t *testing.T) {
 // streams.
 func TestManyWatchersOfOneSession(t *testing.T) {
 	const watchers = 500
-	h := start(t, apitest.Config{Server: func(s *api.Server) { s.Limits = config.Defaults().Limits; s.Limits.EventStreamsPerKey = watchers }})
+	h := start(t, apitest.Config{Server: func(s *api.Server) {
+		s.Limits = config.Defaults().Limits
+		s.Limits.EventStreamsPerKey, s.Limits.EventStreamsPerAccount = watchers, watchers
+	}})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "tokens: 30\nslow: 20ms", nil)
 	logs := make([][]apitest.LogEvent, watchers)

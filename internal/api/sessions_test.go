@@ -564,3 +564,22 @@ func TestASessionAsAFile(t *testing.T) {
 		t.Errorf("turn 2 has the sources %+v", sources.Data)
 	}
 }
+
+// space returns the space of the author's agent.
+func (a author) space(t *testing.T) string {
+	t.Helper()
+	var agent contract.Agent
+	a.Want(200, "GET", a.agent, nil).JSON(&agent)
+	return agent.SpaceID
+}
+
+// anySession returns the path of the newest session of the author's agent.
+func (a author) anySession(t *testing.T) string {
+	t.Helper()
+	var list page[contract.Session]
+	a.Want(200, "GET", a.agent+"/sessions", nil).JSON(&list)
+	if len(list.Data) == 0 {
+		t.Fatal("the agent has no session")
+	}
+	return a.agent + "/sessions/" + list.Data[0].ID
+}

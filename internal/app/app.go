@@ -64,6 +64,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	defer listener.Close()
 	st, err := store.Open(ctx, store.Config{
 		Dir: cfg.Data, PostgresURL: string(cfg.Database),
+		Quota:      quota(cfg.Limits),
 		Durability: db.Durability(cfg.Durability), Logger: opts.Logger,
 	})
 	if err != nil {

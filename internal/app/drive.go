@@ -21,7 +21,7 @@ func openDrives(ctx context.Context, cfg config.Config, log *slog.Logger) (*driv
 		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability), Logger: log,
 	}, drive.Limits{
 		MaxPath: int(cfg.Limits.DrivePath), MaxSegment: int(cfg.Limits.DriveSegment),
-		MaxFileBytes: int64(cfg.Limits.File), MaxBytes: int64(cfg.Limits.Drive), MaxFiles: int64(cfg.Limits.DriveFiles),
+		MaxFileBytes: int64(cfg.Limits.File), MaxBytes: int64(cfg.Limits.Drive), MaxFiles: int64(cfg.Limits.DriveFiles), MaxAccountBytes: int64(cfg.Limits.DrivesPerAccount),
 	})
 }
 
@@ -44,4 +44,12 @@ func (s *Service) agentsExist(ctx context.Context, owners []drive.Owner) ([]bool
 		return nil
 	})
 	return there, err
+}
+
+// quota returns the limits that the store enforces.
+func quota(l config.Limits) store.Quota {
+	return store.Quota{
+		Keys: l.KeysPerAccount, Spaces: l.SpacesPerAccount, Agents: l.AgentsPerAccount, AgentVersions: l.AgentVersions,
+		Tasks: l.SchedulesPerAccount, Embeds: l.EmbedsPerDay,
+	}
 }

@@ -133,7 +133,7 @@ func TestEveryFaultOfAHeaderIsTheSameError(t *testing.T) {
 	_, expired := h.create(stoa.Key{ExpiresAt: time.Now().Add(time.Minute)})
 	revokedKey, revoked := h.create(stoa.Key{})
 	h.write(func(tx *store.Tx) error {
-		_, err := h.keys.Revoke(context.Background(), tx, h.owner.ID, revokedKey.ID)
+		_, err := h.keys.Revoke(context.Background(), tx, h.first, h.owner.ID, revokedKey.ID)
 		return err
 	})
 	h.keys.SetNow(func() time.Time { return time.Now().Add(time.Minute) })
@@ -201,7 +201,7 @@ func TestChangesTakeEffectAtOnce(t *testing.T) {
 		if c := h.want(secret, ""); c.Key.MaxCreditsPerDay != 7 || c.Key.Has("keys:write") {
 			t.Errorf("the key is still %+v", c.Key)
 		}
-		h.write(func(tx *store.Tx) error { _, err := h.keys.Revoke(ctx, tx, h.owner.ID, key.ID); return err })
+		h.write(func(tx *store.Tx) error { _, err := h.keys.Revoke(ctx, tx, h.first, h.owner.ID, key.ID); return err })
 		h.want(secret, stoa.CodeUnauthorized)
 	})
 }
@@ -213,7 +213,10 @@ func TestChangesByOthersTakeEffectWithinASecond(t *testing.T) {
 	if _, err := other.Verify(ctx, "Bearer "+h.secret); err != nil {
 		t.Fatal(err)
 	}
-	h.write(func(tx *store.Tx) error { _, err := h.keys.Revoke(ctx, tx, h.owner.ID, h.first.ID); return err })
+	h.write(func(tx *store.Tx) error {
+		_, err := h.keys.Revoke(ctx, tx, h.first, h.owner.ID, h.first.ID)
+		return err
+	})
 	other.SetNow(func() time.Time { return time.Now().Add(time.Second) })
 	if _, err := other.Verify(ctx, "Bearer "+h.secret); stoa.CodeOf(err) != stoa.CodeUnauthorized {
 		t.Errorf("a revoked key after a second: %v", err)
@@ -252,26 +255,106 @@ func TestAKeyNeverGrantsMoreThanItHas(t *testing.T) {
 	soon := time.Now().Add(time.Hour)
 	narrow := stoa.Key{Scopes: []string{"responses", "keys:write"}, RequestsPerMinute: 10, MaxCreditsPerDay: 100, ExpiresAt: soon}
 	fits := stoa.Key{Scopes: []string{"responses"}, RequestsPerMinute: 10, MaxCreditsPerDay: 100, ExpiresAt: soon}
+	operator := stoa.Key{Scopes: []string{"*", "operator"}, RequestsPerMinute: 10, MaxCreditsPerDay: 100, ExpiresAt: soon}
 	with := func(change func(*stoa.Key)) stoa.Key { k := fits; change(&k); return k }
 	for name, c := range map[string]struct {
 		by, key stoa.Key
 		param   string
 	}{
-		"what fits":            {narrow, fits, ""},
-		"another scope":        {narrow, with(func(k *stoa.Key) { k.Scopes = []string{"usage:read"} }), "scopes"},
-		"all scopes":           {narrow, with(func(k *stoa.Key) { k.Scopes = []string{"*"} }), "scopes"},
-		"operator from all":    {stoa.Key{Scopes: []string{"*"}}, stoa.Key{Scopes: []string{"operator"}}, "scopes"},
-		"no request limit":     {narrow, with(func(k *stoa.Key) { k.RequestsPerMinute = 0 }), "requestsPerMinute"},
-		"more credits":         {narrow, with(func(k *stoa.Key) { k.MaxCreditsPerDay = 101 }), "maxCreditsMicroPerDay"},
-		"no end":               {narrow, with(func(k *stoa.Key) { k.ExpiresAt = time.Time{} }), "expiresAt"},
-		"all from all":         {stoa.Key{Scopes: []string{"*"}}, stoa.Key{Scopes: []string{"*"}}, ""},
-		"operator, everything": {stoa.Key{Scopes: []string{"*", "operator"}, MaxCreditsPerDay: 1}, stoa.Key{Scopes: []string{"*", "operator"}}, ""},
+		"what fits":                   {narrow, fits, ""},
+		"another scope":               {narrow, with(func(k *stoa.Key) { k.Scopes = []string{"usage:read"} }), "scopes"},
+		"all scopes":                  {narrow, with(func(k *stoa.Key) { k.Scopes = []string{"*"} }), "scopes"},
+		"operator from all":           {stoa.Key{Scopes: []string{"*"}}, stoa.Key{Scopes: []string{"operator"}}, "scopes"},
+		"no request limit":            {narrow, with(func(k *stoa.Key) { k.RequestsPerMinute = 0 }), "requestsPerMinute"},
+		"more credits":                {narrow, with(func(k *stoa.Key) { k.MaxCreditsPerDay = 101 }), "maxCreditsMicroPerDay"},
+		"no end":                      {narrow, with(func(k *stoa.Key) { k.ExpiresAt = time.Time{} }), "expiresAt"},
+		"all from all":                {stoa.Key{Scopes: []string{"*"}}, stoa.Key{Scopes: []string{"*"}}, ""},
+		"operator, within its limits": {operator, with(func(k *stoa.Key) { k.Scopes = []string{"*", "operator"} }), ""},
+		"operator, more credits":      {operator, with(func(k *stoa.Key) { k.Scopes, k.MaxCreditsPerDay = []string{"operator"}, 101 }), "maxCreditsMicroPerDay"},
+		"operator, no end":            {operator, with(func(k *stoa.Key) { k.Scopes, k.ExpiresAt = []string{"operator"}, time.Time{} }), "expiresAt"},
+		"own account, no end":         {operator, with(func(k *stoa.Key) { k.ExpiresAt = time.Time{} }), "expiresAt"},
+		"own account, a scope it lacks": {
+			stoa.Key{Scopes: []string{"operator", "keys:write"}}, stoa.Key{Scopes: []string{"operator", "*"}}, "scopes",
+		},
+		"operator, of another account":           {operator, stoa.Key{AccountID: "acc_2", Scopes: []string{"*"}}, ""},
+		"operator, an operator's of another one": {operator, stoa.Key{AccountID: "acc_2", Scopes: []string{"operator"}, RequestsPerMinute: 10, MaxCreditsPerDay: 100}, "expiresAt"},
 	} {
 		err := auth.Within(c.by, c.key)
 		if c.param == "" && err != nil || c.param != "" && (stoa.CodeOf(err) != stoa.CodeScope || stoa.AsError(err).Param != c.param) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestANarrowKeyCannotEndAWiderOne: a leaked key with keys:write alone must not
+// lock the owner out.
+func TestANarrowKeyCannotEndAWiderOne(t *testing.T) {
+	h := newService(t, storetest.New(t))
+	ctx := context.Background()
+	narrow, narrowSecret := h.create(stoa.Key{Scopes: []string{"keys:write"}})
+	wide, wideSecret := h.create(stoa.Key{})
+	do := func(fn func(tx *store.Tx) error) stoa.Code { return stoa.CodeOf(h.st.Write(ctx, fn)) }
+	for name, change := range map[string]func(tx *store.Tx) error{
+		"revoke": func(tx *store.Tx) error {
+			_, err := h.keys.Revoke(ctx, tx, narrow, h.owner.ID, wide.ID)
+			return err
+		},
+		"narrow": func(tx *store.Tx) error {
+			_, err := h.keys.Patch(ctx, tx, narrow, h.owner.ID, wide.ID, auth.Patch{Scopes: []string{"keys:write"}})
+			return err
+		},
+		"rotate": func(tx *store.Tx) error {
+			_, _, err := h.keys.Rotate(ctx, tx, narrow, h.owner.ID, wide.ID, 0)
+			return err
+		},
+	} {
+		if got := do(change); got != stoa.CodeScope {
+			t.Errorf("%s a wider key: %q, want %q", name, got, stoa.CodeScope)
+		}
+	}
+	h.want(wideSecret, "")
+	if got := do(func(tx *store.Tx) error { _, err := h.keys.Revoke(ctx, tx, narrow, h.owner.ID, narrow.ID); return err }); got != "" {
+		t.Errorf("a key revokes itself: %q", got)
+	}
+	h.want(narrowSecret, stoa.CodeUnauthorized)
+}
+
+// TestKeysShareTheBookOfTheirRoot: limits do not multiply with the keys that a
+// limited key creates, nor begin anew when it is rotated.
+func TestKeysShareTheBookOfTheirRoot(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		h := newService(t, home)
+		ctx := context.Background()
+		limited, secret := h.create(stoa.Key{MaxCreditsPerDay: 200})
+		child := func(by stoa.Key) (k stoa.Key, secret string) {
+			secret = auth.Mint()
+			h.write(func(tx *store.Tx) (err error) {
+				k, err = h.keys.CreateWith(ctx, tx, by, stoa.Key{AccountID: h.owner.ID, Scopes: []string{"keys:write"}, MaxCreditsPerDay: by.MaxCreditsPerDay}, secret)
+				return err
+			})
+			return k, secret
+		}
+		first, firstSecret := child(limited)
+		_, secondSecret := child(first)
+		var rotated stoa.Key
+		var rotatedSecret string
+		h.write(func(tx *store.Tx) (err error) {
+			rotated, rotatedSecret, err = h.keys.Rotate(ctx, tx, limited, h.owner.ID, limited.ID, 0)
+			return err
+		})
+		_, thirdSecret := child(rotated)
+		for name, s := range map[string]string{"a child": firstSecret, "its child": secondSecret, "the rotated key": rotatedSecret, "its child then": thirdSecret} {
+			if got := h.want(s, "").Key.Root(); got != limited.ID {
+				t.Errorf("%s counts in the book of %s, want %s", name, got, limited.ID)
+			}
+		}
+		h.want(secret, stoa.CodeUnauthorized)
+		// Keys of a key without limits are budgets of their own.
+		budget, _ := child(h.first)
+		if budget.Root() != budget.ID {
+			t.Errorf("a key of an unlimited one counts in the book of %s", budget.Root())
+		}
+	})
 }
 
 func TestTheLastUseIsKeptToTheMinute(t *testing.T) {

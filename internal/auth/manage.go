@@ -28,6 +28,20 @@ func (k *Keys) Create(ctx context.Context, tx *store.Tx, key stoa.Key, secret st
 	return tx.InsertKey(ctx, key, Hash(secret))
 }
 
+// CreateWith creates a key on behalf of the holder of the key by: it must be
+// [Within] that one, and shares its book if that one has limits (see
+// [stoa.Key.Root]). With the scope operator a key may create keys of other
+// accounts with any scope but its own limits and expiry bind a new operator key.
+func (k *Keys) CreateWith(ctx context.Context, tx *store.Tx, by, key stoa.Key, secret string) (stoa.Key, error) {
+	if err := Within(by, key); err != nil {
+		return stoa.Key{}, err
+	}
+	if by.AccountID == key.AccountID && by.Limited() {
+		key.RootID = by.Root()
+	}
+	return k.Create(ctx, tx, key, secret)
+}
+
 // check rejects a key with invalid members, naming the member.
 func check(key stoa.Key, now time.Time) error {
 	if len([]rune(key.Name)) > maxName {
@@ -61,16 +75,17 @@ func tidy(scopes []string) []string {
 }
 
 // Within returns CodeScope if key could do more than by, the key that requests
-// it: a scope that by lacks, or a higher limit or later expiry than by has. A key
-// with the scope operator may create any.
+// it: a scope that by lacks, or a higher limit or later expiry than by has. An
+// operator may have any key of another account, unless that is an operator's too.
 func Within(by, key stoa.Key) error {
+	operator := by.Has(stoa.ScopeOperator)
+	if operator && key.AccountID != by.AccountID && !key.Has(stoa.ScopeOperator) {
+		return nil
+	}
 	for _, s := range key.Scopes {
 		if !by.MayGrant(s) {
 			return stoa.Errorf(stoa.CodeScope, "Your key does not have the scope %q and cannot hand it out.", s).At("scopes")
 		}
-	}
-	if by.Has(stoa.ScopeOperator) {
-		return nil
 	}
 	if by.RequestsPerMinute > 0 && (key.RequestsPerMinute == 0 || key.RequestsPerMinute > by.RequestsPerMinute) {
 		return stoa.Errorf(stoa.CodeScope, "Your key is limited to %d requests a minute; a key created with it needs requestsPerMinute of at most that.", by.RequestsPerMinute).At("requestsPerMinute")
@@ -109,13 +124,15 @@ type Patch struct {
 	ExpiresAt         *time.Time // the zero time: never
 }
 
-// Patch changes a key and returns it. The result must be [Within] by, the key of
-// the caller. The change takes effect at once.
+// Patch changes a key and returns it. What it was and what it becomes must be
+// [Within] by, the key of the caller; a key may also narrow itself. The change
+// takes effect at once.
 func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string, p Patch) (stoa.Key, error) {
 	key, err := tx.Key(ctx, accountID, id)
 	if err != nil {
 		return key, err
 	}
+	before := key
 	if p.Name != nil {
 		key.Name = *p.Name
 	}
@@ -139,6 +156,9 @@ func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, 
 	if err := check(asNew, tx.Now); err != nil {
 		return key, err
 	}
+	if err := mayChange(by, before); err != nil {
+		return before, err
+	}
 	if p.Scopes != nil || p.RequestsPerMinute != nil || p.MaxCreditsPerDay != nil || p.ExpiresAt != nil {
 		if err := Within(by, key); err != nil {
 			return key, err
@@ -151,8 +171,28 @@ func (k *Keys) Patch(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, 
 	return k.lastUsed(key), nil
 }
 
-// Revoke revokes a key now. A key that is revoked already stays as it is.
-func (k *Keys) Revoke(ctx context.Context, tx *store.Tx, accountID, id string) (stoa.Key, error) {
+// mayChange returns CodeScope if key is wider than by: whoever holds a narrow key
+// must not be able to end or to narrow a wider one. A key may change itself.
+func mayChange(by, key stoa.Key) error {
+	if by.ID == key.ID {
+		return nil
+	}
+	if err := Within(by, key); err != nil {
+		return stoa.Errorf(stoa.CodeScope, "The key %q may do more than yours, so yours cannot change or revoke it. Use a key with as many rights.", key.ID).Because(err)
+	}
+	return nil
+}
+
+// Revoke revokes a key now. It must be [Within] by, the key of the caller, or that
+// key itself. A key that is revoked already stays as it is.
+func (k *Keys) Revoke(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string) (stoa.Key, error) {
+	key, err := tx.Key(ctx, accountID, id)
+	if err != nil {
+		return key, err
+	}
+	if err := mayChange(by, key); err != nil {
+		return key, err
+	}
 	return k.end(ctx, tx, accountID, id, tx.Now)
 }
 
@@ -173,8 +213,8 @@ func (k *Keys) end(ctx context.Context, tx *store.Tx, accountID, id string, at t
 }
 
 // Rotate creates a key with the members of an old one and a new secret. The old
-// one stays valid for overlap. A key that is revoked or expired is
-// CodeConflict; one that is not [Within] by is CodeScope.
+// one stays valid for overlap, and both share one book. A key that is revoked or
+// expired is CodeConflict; one that is not [Within] by is CodeScope.
 func (k *Keys) Rotate(ctx context.Context, tx *store.Tx, by stoa.Key, accountID, id string, overlap time.Duration) (key stoa.Key, secret string, err error) {
 	if overlap < 0 || overlap > MaxOverlap {
 		return key, "", stoa.Errorf(stoa.CodeInvalidValue, "overlapSeconds is between 0 and %d.", int64(MaxOverlap/time.Second)).At("overlapSeconds")
@@ -194,7 +234,7 @@ func (k *Keys) Rotate(ctx context.Context, tx *store.Tx, by stoa.Key, accountID,
 	}
 	secret = Mint()
 	key = old
-	key.ID, key.LastUsedAt = "", time.Time{}
+	key.ID, key.LastUsedAt, key.RootID = "", time.Time{}, old.Root()
 	key, err = k.Create(ctx, tx, key, secret)
 	return key, secret, err
 }

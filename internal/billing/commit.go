@@ -192,7 +192,7 @@ func (l *Ledger) complete(e *entry, at time.Time) {
 			a.spent += c.Amount
 		}
 		day := dayOf(at)
-		if k := a.key(c.KeyID, day); k.day == day {
+		if k := a.key(h.book, day); k.day == day {
 			k.spent += c.Amount
 		}
 		c.CreatedAt = at

@@ -18,8 +18,9 @@ import (
 type Hold struct {
 	l      *Ledger
 	a      *account
-	key    string
-	capped bool // the key has a daily limit
+	key    string // the key of the call, in its charge
+	book   string // the key under which its credits of a day are counted
+	capped bool   // the key has a daily limit
 
 	// Guarded by a.mu.
 	amount stoa.Credits
@@ -55,7 +56,7 @@ func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credi
 	most = max(most, least)
 	a := l.account(c.Account.ID)
 	limit := c.Key.MaxCreditsPerDay
-	h := &Hold{l: l, a: a, key: c.Key.ID, capped: limit > 0}
+	h := &Hold{l: l, a: a, key: c.Key.ID, book: c.Key.Root(), capped: limit > 0}
 	for {
 		want := most
 		day := dayOf(time.Now())
@@ -68,11 +69,11 @@ func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credi
 				}
 				continue
 			}
-			k := a.key(h.key, day)
-			left := limit - a.before[h.key] - k.spent - k.held
+			k := a.key(h.book, day)
+			left := limit - a.before[h.book] - k.spent - k.held
 			if left < least || left <= 0 && most > 0 {
 				a.mu.Unlock()
-				return nil, stoa.Errorf(stoa.CodeKeyBudget, "This key may spend %s credits a day and %s of them are left until midnight UTC; the call needs at least %s. Raise the key's limit or use another key.",
+				return nil, stoa.Errorf(stoa.CodeKeyBudget, "This key, with the keys created from it, may spend %s credits a day and %s of them are left until midnight UTC; the call needs at least %s. Raise the key's limit or use another key.",
 					limit, max(left, 0), least)
 			}
 			want = min(want, left)
@@ -92,7 +93,7 @@ func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credi
 		h.amount = min(free, want)
 		a.held += h.amount
 		if h.capped {
-			a.key(h.key, day).held += h.amount
+			a.key(h.book, day).held += h.amount
 		}
 		a.mu.Unlock()
 		return h, nil
@@ -107,7 +108,7 @@ func errStopping() error {
 func (l *Ledger) loadDay(ctx context.Context, a *account, day int64) error {
 	var spent map[string]stoa.Credits
 	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
-		spent, err = tx.SpentByKey(ctx, a.id, l.st.Node(), time.Unix(day*86_400, 0))
+		spent, err = tx.SpentByRoot(ctx, a.id, l.st.Node(), time.Unix(day*86_400, 0))
 		return err
 	})
 	if err != nil {
@@ -142,7 +143,7 @@ func (h *Hold) Release() {
 func (h *Hold) end(state holdState) {
 	h.a.held -= h.amount + h.extra
 	if h.capped {
-		h.a.keys[h.key].held -= h.amount
+		h.a.keys[h.book].held -= h.amount
 	}
 	h.state, h.extra = state, 0
 }

@@ -165,6 +165,9 @@ func (c *checker) limits() {
 	if c.Limits.DriveSegment > c.Limits.DrivePath {
 		c.problem("limits.driveSegment", "%v is more than limits.drivePath (%v)", c.Limits.DriveSegment, c.Limits.DrivePath)
 	}
+	if c.Limits.Drive > c.Limits.DrivesPerAccount {
+		c.problem("limits.drive", "%v is more than limits.drivesPerAccount (%v)", c.Limits.Drive, c.Limits.DrivesPerAccount)
+	}
 	if c.Limits.File > c.Limits.Drive {
 		c.problem("limits.file", "%v is more than limits.drive (%v)", c.Limits.File, c.Limits.Drive)
 	}
@@ -182,6 +185,7 @@ func (c *checker) plans() {
 			value *int
 		}{
 			{"requestsPerMinute", p.RequestsPerMinute},
+			{"requestsPerMinutePerAccount", p.RequestsPerMinutePerAccount},
 			{"concurrentPerKey", p.ConcurrentPerKey},
 			{"concurrentPerAccount", p.ConcurrentPerAccount},
 			{"activeSessions", p.ActiveSessions},

@@ -99,38 +99,48 @@ type Provider struct {
 // A Plan is what its accounts may use. A member that is nil has the value of the
 // shipped plan of the same name, else false or no limit.
 type Plan struct {
-	Name                 string `yaml:"name,omitempty"`
-	GatedModels          *bool  `yaml:"gatedModels,omitempty"`
-	RequestsPerMinute    *int   `yaml:"requestsPerMinute,omitempty"` // these four: 0 is no limit
-	ConcurrentPerKey     *int   `yaml:"concurrentPerKey,omitempty"`
-	ConcurrentPerAccount *int   `yaml:"concurrentPerAccount,omitempty"`
-	ActiveSessions       *int   `yaml:"activeSessions,omitempty"`
+	Name                        string `yaml:"name,omitempty"`
+	GatedModels                 *bool  `yaml:"gatedModels,omitempty"`
+	RequestsPerMinute           *int   `yaml:"requestsPerMinute,omitempty"`           // of a key; 0 here and below: no limit
+	RequestsPerMinutePerAccount *int   `yaml:"requestsPerMinutePerAccount,omitempty"` // of all its keys together
+	ConcurrentPerKey            *int   `yaml:"concurrentPerKey,omitempty"`
+	ConcurrentPerAccount        *int   `yaml:"concurrentPerAccount,omitempty"`
+	ActiveSessions              *int   `yaml:"activeSessions,omitempty"`
 }
 
 // Limits bound what one request, agent or account may take. They are published
 // in GET /api/v1/meta.
 type Limits struct {
-	Body                   Size          `yaml:"body" env:"STOA_LIMIT_BODY"` // a request's body
-	NameCharacters         int           `yaml:"nameCharacters" env:"STOA_LIMIT_NAME_CHARACTERS"`
-	DescriptionCharacters  int           `yaml:"descriptionCharacters" env:"STOA_LIMIT_DESCRIPTION_CHARACTERS"`
-	InstructionsCharacters int           `yaml:"instructionsCharacters" env:"STOA_LIMIT_INSTRUCTIONS_CHARACTERS"` // of an agent
-	MessageCharacters      int           `yaml:"messageCharacters" env:"STOA_LIMIT_MESSAGE_CHARACTERS"`           // to a session
-	DrivePath              Size          `yaml:"drivePath" env:"STOA_LIMIT_DRIVE_PATH"`
-	DriveSegment           Size          `yaml:"driveSegment" env:"STOA_LIMIT_DRIVE_SEGMENT"` // of a path
-	File                   Size          `yaml:"file" env:"STOA_LIMIT_FILE"`
-	Drive                  Size          `yaml:"drive" env:"STOA_LIMIT_DRIVE"` // all files of an agent
-	DriveFiles             int           `yaml:"driveFiles" env:"STOA_LIMIT_DRIVE_FILES"`
-	QueuedSessions         int           `yaml:"queuedSessions" env:"STOA_LIMIT_QUEUED_SESSIONS"` // of an account
-	QueueWait              time.Duration `yaml:"queueWait" env:"STOA_LIMIT_QUEUE_WAIT"`           // of a session, then it fails
-	QueuedMessages         int           `yaml:"queuedMessages" env:"STOA_LIMIT_QUEUED_MESSAGES"` // of a session
-	TurnSteps              int           `yaml:"turnSteps" env:"STOA_LIMIT_TURN_STEPS"`
-	TurnTime               time.Duration `yaml:"turnTime" env:"STOA_LIMIT_TURN_TIME"`
-	InputWait              time.Duration `yaml:"inputWait" env:"STOA_LIMIT_INPUT_WAIT"` // for a user's answer
-	SchedulesPerAgent      int           `yaml:"schedulesPerAgent" env:"STOA_LIMIT_SCHEDULES_PER_AGENT"`
-	ScheduleInterval       time.Duration `yaml:"scheduleInterval" env:"STOA_LIMIT_SCHEDULE_INTERVAL"` // least, between two runs
-	EmbedURL               time.Duration `yaml:"embedUrl" env:"STOA_LIMIT_EMBED_URL"`                 // life of a ticket
-	EmbedToken             time.Duration `yaml:"embedToken" env:"STOA_LIMIT_EMBED_TOKEN"`             // life of a token
-	EventStreamsPerKey     int           `yaml:"eventStreamsPerKey" env:"STOA_LIMIT_EVENT_STREAMS_PER_KEY"`
+	Body                     Size          `yaml:"body" env:"STOA_LIMIT_BODY"` // a request's body
+	NameCharacters           int           `yaml:"nameCharacters" env:"STOA_LIMIT_NAME_CHARACTERS"`
+	DescriptionCharacters    int           `yaml:"descriptionCharacters" env:"STOA_LIMIT_DESCRIPTION_CHARACTERS"`
+	InstructionsCharacters   int           `yaml:"instructionsCharacters" env:"STOA_LIMIT_INSTRUCTIONS_CHARACTERS"` // of an agent
+	MessageCharacters        int           `yaml:"messageCharacters" env:"STOA_LIMIT_MESSAGE_CHARACTERS"`           // to a session
+	DrivePath                Size          `yaml:"drivePath" env:"STOA_LIMIT_DRIVE_PATH"`
+	DriveSegment             Size          `yaml:"driveSegment" env:"STOA_LIMIT_DRIVE_SEGMENT"` // of a path
+	File                     Size          `yaml:"file" env:"STOA_LIMIT_FILE"`
+	Drive                    Size          `yaml:"drive" env:"STOA_LIMIT_DRIVE"` // all files of an agent
+	DriveFiles               int           `yaml:"driveFiles" env:"STOA_LIMIT_DRIVE_FILES"`
+	QueuedSessions           int           `yaml:"queuedSessions" env:"STOA_LIMIT_QUEUED_SESSIONS"` // of an account
+	QueueWait                time.Duration `yaml:"queueWait" env:"STOA_LIMIT_QUEUE_WAIT"`           // of a session, then it fails
+	QueuedMessages           int           `yaml:"queuedMessages" env:"STOA_LIMIT_QUEUED_MESSAGES"` // of a session
+	TurnSteps                int           `yaml:"turnSteps" env:"STOA_LIMIT_TURN_STEPS"`
+	TurnTime                 time.Duration `yaml:"turnTime" env:"STOA_LIMIT_TURN_TIME"`
+	InputWait                time.Duration `yaml:"inputWait" env:"STOA_LIMIT_INPUT_WAIT"` // for a user's answer
+	SchedulesPerAgent        int           `yaml:"schedulesPerAgent" env:"STOA_LIMIT_SCHEDULES_PER_AGENT"`
+	ScheduleInterval         time.Duration `yaml:"scheduleInterval" env:"STOA_LIMIT_SCHEDULE_INTERVAL"` // least, between two runs
+	EmbedURL                 time.Duration `yaml:"embedUrl" env:"STOA_LIMIT_EMBED_URL"`                 // life of a ticket
+	EmbedToken               time.Duration `yaml:"embedToken" env:"STOA_LIMIT_EMBED_TOKEN"`             // life of a token
+	EventStreamsPerKey       int           `yaml:"eventStreamsPerKey" env:"STOA_LIMIT_EVENT_STREAMS_PER_KEY"`
+	EventStreamsPerAccount   int           `yaml:"eventStreamsPerAccount" env:"STOA_LIMIT_EVENT_STREAMS_PER_ACCOUNT"`
+	VisitorStreamsPerAccount int           `yaml:"visitorStreamsPerAccount" env:"STOA_LIMIT_VISITOR_STREAMS_PER_ACCOUNT"` // of visitors of embeds
+	KeysPerAccount           int           `yaml:"keysPerAccount" env:"STOA_LIMIT_KEYS_PER_ACCOUNT"`                      // in force
+	SpacesPerAccount         int           `yaml:"spacesPerAccount" env:"STOA_LIMIT_SPACES_PER_ACCOUNT"`
+	AgentsPerAccount         int           `yaml:"agentsPerAccount" env:"STOA_LIMIT_AGENTS_PER_ACCOUNT"`
+	AgentVersions            int           `yaml:"agentVersions" env:"STOA_LIMIT_AGENT_VERSIONS"` // kept of an agent
+	SchedulesPerAccount      int           `yaml:"schedulesPerAccount" env:"STOA_LIMIT_SCHEDULES_PER_ACCOUNT"`
+	EmbedsPerDay             int           `yaml:"embedsPerDay" env:"STOA_LIMIT_EMBEDS_PER_DAY"`         // created for an agent within 24 hours
+	DrivesPerAccount         Size          `yaml:"drivesPerAccount" env:"STOA_LIMIT_DRIVES_PER_ACCOUNT"` // bytes of all files of all agents
 }
 
 // Retention is how long rows are kept that no caller deletes; 0: for ever.
@@ -153,31 +163,40 @@ func Defaults() Config {
 		KeepAlive:  15 * time.Second,
 		FirstGrant: 100 * stoa.Credit,
 		Limits: Limits{
-			Body:                   16 << 20,
-			NameCharacters:         200,
-			DescriptionCharacters:  2000,
-			InstructionsCharacters: 100_000,
-			MessageCharacters:      100_000,
-			DrivePath:              1024,
-			DriveSegment:           255,
-			File:                   10 << 20,
-			Drive:                  1 << 30,
-			DriveFiles:             10_000,
-			QueuedSessions:         1000,
-			QueueWait:              time.Hour,
-			QueuedMessages:         10,
-			TurnSteps:              50,
-			TurnTime:               10 * time.Minute,
-			InputWait:              7 * 24 * time.Hour,
-			SchedulesPerAgent:      50,
-			ScheduleInterval:       time.Minute,
-			EmbedURL:               5 * time.Minute,
-			EmbedToken:             10 * time.Minute,
-			EventStreamsPerKey:     50,
+			Body:                     16 << 20,
+			NameCharacters:           200,
+			DescriptionCharacters:    2000,
+			InstructionsCharacters:   100_000,
+			MessageCharacters:        100_000,
+			DrivePath:                1024,
+			DriveSegment:             255,
+			File:                     10 << 20,
+			Drive:                    1 << 30,
+			DriveFiles:               10_000,
+			QueuedSessions:           1000,
+			QueueWait:                time.Hour,
+			QueuedMessages:           10,
+			TurnSteps:                50,
+			TurnTime:                 10 * time.Minute,
+			InputWait:                7 * 24 * time.Hour,
+			SchedulesPerAgent:        50,
+			ScheduleInterval:         time.Minute,
+			EmbedURL:                 5 * time.Minute,
+			EmbedToken:               10 * time.Minute,
+			EventStreamsPerKey:       50,
+			EventStreamsPerAccount:   200,
+			VisitorStreamsPerAccount: 2000,
+			KeysPerAccount:           100,
+			SpacesPerAccount:         100,
+			AgentsPerAccount:         1000,
+			AgentVersions:            200,
+			SchedulesPerAccount:      1000,
+			EmbedsPerDay:             10_000,
+			DrivesPerAccount:         5 << 30,
 		},
 		Plans: map[string]Plan{
-			"free": {Name: "Free", GatedModels: new(false), RequestsPerMinute: new(60), ConcurrentPerKey: new(8), ConcurrentPerAccount: new(16), ActiveSessions: new(20)},
-			"pro":  {Name: "Pro", GatedModels: new(true), RequestsPerMinute: new(0), ConcurrentPerKey: new(0), ConcurrentPerAccount: new(0), ActiveSessions: new(20)},
+			"free": {Name: "Free", GatedModels: new(false), RequestsPerMinute: new(60), RequestsPerMinutePerAccount: new(300), ConcurrentPerKey: new(8), ConcurrentPerAccount: new(16), ActiveSessions: new(20)},
+			"pro":  {Name: "Pro", GatedModels: new(true), RequestsPerMinute: new(0), RequestsPerMinutePerAccount: new(0), ConcurrentPerKey: new(0), ConcurrentPerAccount: new(0), ActiveSessions: new(20)},
 		},
 	}
 }
@@ -216,6 +235,7 @@ func (c Config) AccountPlans() map[string]stoa.Plan {
 		plans[id] = stoa.Plan{
 			ID: id, Name: p.Name, GatedModels: or(p.GatedModels), RequestsPerMinute: or(p.RequestsPerMinute),
 			ConcurrentPerKey: or(p.ConcurrentPerKey), ConcurrentPerAccount: or(p.ConcurrentPerAccount), ActiveSessions: or(p.ActiveSessions),
+			RequestsPerMinutePerAccount: or(p.RequestsPerMinutePerAccount),
 		}
 	}
 	return plans
@@ -263,6 +283,7 @@ func mergePlans(base, changes map[string]Plan) map[string]Plan {
 		}
 		over(&p.GatedModels, was.GatedModels)
 		over(&p.RequestsPerMinute, was.RequestsPerMinute)
+		over(&p.RequestsPerMinutePerAccount, was.RequestsPerMinutePerAccount)
 		over(&p.ConcurrentPerKey, was.ConcurrentPerKey)
 		over(&p.ConcurrentPerAccount, was.ConcurrentPerAccount)
 		over(&p.ActiveSessions, was.ActiveSessions)

@@ -60,6 +60,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeMethodNotAllowed, 405, "The path exists, but not with this method; `Allow` lists those that do."),
 		invalid(stoa.CodeConflict, 409, "Something of that name or reference exists already."),
 		invalid(stoa.CodeSpaceNotEmpty, 409, "The space still has agents."),
+		invalid(stoa.CodeLimitReached, 409, "There are as many objects of this kind as there may be; see `limits` of GET /api/v1/meta."),
 		invalid(stoa.CodeTooManyTasks, 409, "The agent has as many scheduled tasks as it may have."),
 		invalid(stoa.CodePathConflict, 409, "A file is never also a folder: something stands at or above that path."),
 		invalid(stoa.CodeSessionBusy, 409, "The session is working on a turn."),

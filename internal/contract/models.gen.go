@@ -1028,6 +1028,16 @@ type LedgerList struct {
 
 // Limits defines model for Limits.
 type Limits struct {
+	// EmbedTokenSeconds How long an embed token is valid.
+	//
+	// Example: 600
+	EmbedTokenSeconds int64 `json:"embedTokenSeconds"`
+
+	// EmbedURLSeconds How long the ticket of an embed URL is valid.
+	//
+	// Example: 300
+	EmbedURLSeconds int64 `json:"embedUrlSeconds"`
+
 	// IdempotencySeconds How long an `Idempotency-Key` is remembered.
 	//
 	// Example: 86400
@@ -1037,6 +1047,16 @@ type Limits struct {
 	//
 	// Example: 604800
 	InputSeconds int64 `json:"inputSeconds"`
+
+	// MaxAgentVersions Kept of an agent; older ones are dropped, and a session that began on one goes on with the oldest that is kept.
+	//
+	// Example: 200
+	MaxAgentVersions int64 `json:"maxAgentVersions"`
+
+	// MaxAgents Of an account.
+	//
+	// Example: 1000
+	MaxAgents int64 `json:"maxAgents"`
 
 	// MaxBodyBytes Example: 16777216
 	MaxBodyBytes int64 `json:"maxBodyBytes"`
@@ -1050,6 +1070,11 @@ type Limits struct {
 	//
 	// Example: 1073741824
 	MaxDriveBytes int64 `json:"maxDriveBytes"`
+
+	// MaxDriveBytesPerAccount Of all files of all agents of an account. Earlier versions may take as much again.
+	//
+	// Example: 5368709120
+	MaxDriveBytesPerAccount int64 `json:"maxDriveBytesPerAccount"`
 
 	// MaxDriveFiles Of an agent.
 	//
@@ -1066,6 +1091,16 @@ type Limits struct {
 	// Example: 255
 	MaxDriveSegmentBytes int64 `json:"maxDriveSegmentBytes"`
 
+	// MaxEmbedsPerDay Embeds of one agent that are created within 24 hours.
+	//
+	// Example: 10000
+	MaxEmbedsPerDay int64 `json:"maxEmbedsPerDay"`
+
+	// MaxEventStreamsPerAccount Streams of events that are open at a time, of all keys of an account.
+	//
+	// Example: 200
+	MaxEventStreamsPerAccount int64 `json:"maxEventStreamsPerAccount"`
+
 	// MaxEventStreamsPerKey Streams of events that are open at a time.
 	//
 	// Example: 50
@@ -1080,6 +1115,11 @@ type Limits struct {
 	//
 	// Example: 100000
 	MaxInstructionsCharacters int64 `json:"maxInstructionsCharacters"`
+
+	// MaxKeys Keys of an account that are neither revoked nor expired.
+	//
+	// Example: 100
+	MaxKeys int64 `json:"maxKeys"`
 
 	// MaxMessageCharacters Of a message to an agent, or an answer.
 	//
@@ -1111,6 +1151,16 @@ type Limits struct {
 	// Example: 50
 	MaxScheduledTasks int64 `json:"maxScheduledTasks"`
 
+	// MaxScheduledTasksPerAccount Of all agents of an account.
+	//
+	// Example: 1000
+	MaxScheduledTasksPerAccount int64 `json:"maxScheduledTasksPerAccount"`
+
+	// MaxSpaces Of an account.
+	//
+	// Example: 100
+	MaxSpaces int64 `json:"maxSpaces"`
+
 	// MaxTurnSeconds Of one turn.
 	//
 	// Example: 600
@@ -1120,6 +1170,11 @@ type Limits struct {
 	//
 	// Example: 50
 	MaxTurnSteps int64 `json:"maxTurnSteps"`
+
+	// MaxVisitorStreamsPerAccount Streams of events that visitors of embedded chats have open at a time.
+	//
+	// Example: 2000
+	MaxVisitorStreamsPerAccount int64 `json:"maxVisitorStreamsPerAccount"`
 
 	// MinScheduleSeconds The least between two instants of a schedule.
 	//
@@ -1308,8 +1363,11 @@ type PlanDetails struct {
 	// Name Example: Pro
 	Name string `json:"name"`
 
-	// RequestsPerMinute Per key.
+	// RequestsPerMinute Per key, together with the keys that were created with it or rotated from it.
 	RequestsPerMinute nullable.Nullable[int] `json:"requestsPerMinute"`
+
+	// RequestsPerMinutePerAccount Of all keys of the account together.
+	RequestsPerMinutePerAccount nullable.Nullable[int] `json:"requestsPerMinutePerAccount"`
 }
 
 // PreviewSchedule defines model for PreviewSchedule.

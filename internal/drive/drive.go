@@ -33,16 +33,17 @@ var migrations embed.FS
 // Limits bound a drive. A zero field means the default in brackets, or that of
 // the setting in parentheses; see [config.Limits].
 type Limits struct {
-	MaxFileBytes int64         // of one file (limits.file)
-	MaxBytes     int64         // of all files of a drive (limits.drive); the same again may be history
-	MaxFiles     int64         // of a drive (limits.driveFiles); the same again may be history
-	MaxPath      int           // bytes of a new path, at most 1,024 (limits.drivePath)
-	MaxSegment   int           // bytes of a segment of one, at most 255 (limits.driveSegment)
-	MaxVersions  int64         // earlier versions kept of one path [20]
-	MaxBatch     int           // operations in one batch [500]
-	Grace        time.Duration // how long content without a reference can still be read [6 h]
-	ClaimTTL     time.Duration // how long the result of an idempotency key is kept [24 h]
-	StepTTL      time.Duration // how long the result of a step's write is kept [30 days]
+	MaxFileBytes    int64         // of one file (limits.file)
+	MaxBytes        int64         // of all files of a drive (limits.drive); the same again may be history
+	MaxFiles        int64         // of a drive (limits.driveFiles); the same again may be history
+	MaxAccountBytes int64         // of all drives of an account (limits.drivesPerAccount); the same again may be history
+	MaxPath         int           // bytes of a new path, at most 1,024 (limits.drivePath)
+	MaxSegment      int           // bytes of a segment of one, at most 255 (limits.driveSegment)
+	MaxVersions     int64         // earlier versions kept of one path [20]
+	MaxBatch        int           // operations in one batch [500]
+	Grace           time.Duration // how long content without a reference can still be read [6 h]
+	ClaimTTL        time.Duration // how long the result of an idempotency key is kept [24 h]
+	StepTTL         time.Duration // how long the result of a step's write is kept [30 days]
 }
 
 // WithDefaults returns the limits with zero fields set to their defaults.
@@ -50,6 +51,7 @@ func (l Limits) WithDefaults() Limits {
 	d := config.Defaults().Limits
 	l.MaxFileBytes = cmp.Or(l.MaxFileBytes, int64(d.File))
 	l.MaxBytes = cmp.Or(l.MaxBytes, int64(d.Drive))
+	l.MaxAccountBytes = cmp.Or(l.MaxAccountBytes, int64(d.DrivesPerAccount))
 	l.MaxFiles = cmp.Or(l.MaxFiles, int64(d.DriveFiles))
 	l.MaxPath = min(cmp.Or(l.MaxPath, int(d.DrivePath)), MaxPath)
 	l.MaxSegment = min(cmp.Or(l.MaxSegment, int(d.DriveSegment)), MaxSegment)

@@ -122,14 +122,22 @@ func (w *writer) retire(cur *File) error {
 //
 // The quotas count the current files. History has bounds of its own:
 // [Limits].MaxVersions of a path, and all together as many files and bytes as
-// the drive may hold; so a drive takes at most twice its quota, plus what
-// waits for the sweep. Counting history against the quota would mean that a
+// the drive may hold, within what the account may hold; so a drive takes at most
+// twice its quota, plus what waits for the sweep. Counting history against the quota would mean that a
 // full drive could not be emptied by deleting; an age limit keeps too much of
 // a busy drive and too little of a quiet one. Deletes and moves make history
 // too, which is how they can be undone. It would be wrong if disks filled with
 // history, or callers missed versions they needed.
 func (w *writer) prune() error {
-	for w.drive.oldFiles > w.d.limits.MaxFiles || w.drive.oldBytes > w.d.limits.MaxBytes {
+	if w.drive.oldFiles == 0 {
+		return nil
+	}
+	others, err := w.account()
+	if err != nil {
+		return err
+	}
+	most := min(w.d.limits.MaxBytes, max(0, w.d.limits.MaxAccountBytes-others.oldBytes))
+	for w.drive.oldFiles > w.d.limits.MaxFiles || w.drive.oldBytes > most {
 		before := w.drive.oldFiles
 		if err := w.forget(`SELECT number, blob_id, size FROM drive_versions WHERE drive_id = $1 AND retired_at > 0
 			ORDER BY retired_at, number LIMIT 20`, w.drive.id); err != nil {

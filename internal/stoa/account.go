@@ -19,10 +19,12 @@ type Plan struct {
 	ID                   string
 	Name                 string
 	GatedModels          bool // may use models marked gated
-	RequestsPerMinute    int
-	ConcurrentPerKey     int
-	ConcurrentPerAccount int
+	RequestsPerMinute    int  // of a key
+	ConcurrentPerKey     int  // calls in flight
+	ConcurrentPerAccount int  // calls in flight
 	ActiveSessions       int
+
+	RequestsPerMinutePerAccount int // of all its keys together
 }
 
 // Allows reports whether an account on this plan may use the model.

@@ -65,6 +65,7 @@ const (
 	CodeOriginsRequired    Code = "allowed_origins_required"
 	CodeEmbedLimit         Code = "embed_limit_reached"
 	CodeTaskNotFound       Code = "scheduled_task_not_found"
+	CodeLimitReached       Code = "limit_reached"            // of objects of an account
 	CodeTooManyTasks       Code = "too_many_scheduled_tasks" // of one agent
 	CodeInvalidCron        Code = "invalid_cron"
 	CodeInvalidTimezone    Code = "invalid_timezone"

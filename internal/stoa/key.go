@@ -1,6 +1,7 @@
 package stoa
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +20,16 @@ type Key struct {
 	RevokedAt         time.Time // zero: in force
 	LastUsedAt        time.Time // zero: never; kept to the minute
 	CreatedAt         time.Time
+	RootID            string // of the key whose book it shares; empty: its own
 }
+
+// Root returns the id of the key under which the key's requests, event streams
+// and credits of a day are counted: its own, or that of the key that it was
+// rotated from or created with, so that limits do not multiply.
+func (k Key) Root() string { return cmp.Or(k.RootID, k.ID) }
+
+// Limited reports whether the key has a limit of its own.
+func (k Key) Limited() bool { return k.RequestsPerMinute > 0 || k.MaxCreditsPerDay > 0 }
 
 // Scopes are the things a key may be allowed to do. The scope "*" stands for
 // all of them but [ScopeOperator].

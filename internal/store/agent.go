@@ -35,6 +35,9 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 	if _, err := tx.space(ctx, a.AccountID, a.SpaceID, tx.ForShare()); err != nil {
 		return a, err
 	}
+	if err := tx.agentQuota(ctx, a.AccountID); err != nil {
+		return a, err
+	}
 	if a.ID == "" {
 		a.ID = stoa.NewID("agt")
 	}
@@ -58,12 +61,16 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 	return a, tx.freeze(ctx, a)
 }
 
-// freeze records the agent's current version.
+// freeze records the agent's current version and drops the oldest ones beyond the
+// quota.
 func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
 	_, err := tx.Exec(ctx, `INSERT INTO agent_versions (agent_id, version, instructions, model, drive_access, max_credits, timeout, max_steps, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		a.ID, a.Version, a.Instructions, a.Model, string(a.DriveAccess), int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Micros(tx.Now))
-	return err
+	if err != nil {
+		return err
+	}
+	return tx.dropVersions(ctx, a.ID, a.Version)
 }
 
 // Agent returns an account's agent; CodeAgentNotFound where there is none, or where
@@ -183,6 +190,17 @@ func scanVersion(rows *sql.Rows) (stoa.AgentVersion, error) {
 func (tx *Tx) AgentVersion(ctx context.Context, accountID, id string, version int64) (v stoa.AgentVersion, err error) {
 	v, found, err := first(ctx, tx, scanVersion, `SELECT `+versionColumns+` FROM agent_versions WHERE agent_id = $2 AND version = $3
 		AND EXISTS (SELECT 1 FROM agents WHERE account_id = $1 AND id = $2)`, accountID, id, version)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeNotFound, "This agent has no version %d.", version).At("version")
+	}
+	return v, err
+}
+
+// PinnedVersion returns the version that a session pinned or, where that was
+// dropped (see [Quota]), the oldest one that is kept.
+func (tx *Tx) PinnedVersion(ctx context.Context, accountID, id string, version int64) (v stoa.AgentVersion, err error) {
+	v, found, err := first(ctx, tx, scanVersion, `SELECT `+versionColumns+` FROM agent_versions WHERE agent_id = $2 AND version >= $3
+		AND EXISTS (SELECT 1 FROM agents WHERE account_id = $1 AND id = $2) ORDER BY version LIMIT 1`, accountID, id, version)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeNotFound, "This agent has no version %d.", version).At("version")
 	}

@@ -188,9 +188,10 @@ func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p
 	return page(ctx, tx, p, scanReceipt, `SELECT `+receiptColumns+` FROM charges WHERE account_id = $1`+cond, args...)
 }
 
-// SpentByKey returns, for each key of an account, the sum of the charges since
-// that time that other nodes than the given one have written.
-func (tx *Tx) SpentByKey(ctx context.Context, accountID, exceptNode string, since time.Time) (map[string]stoa.Credits, error) {
+// SpentByRoot returns, for each book of an account (see [stoa.Key.Root]), the sum
+// of the charges since that time that other nodes than the given one have
+// written.
+func (tx *Tx) SpentByRoot(ctx context.Context, accountID, exceptNode string, since time.Time) (map[string]stoa.Credits, error) {
 	spent := map[string]stoa.Credits{}
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		var key string
@@ -198,7 +199,8 @@ func (tx *Tx) SpentByKey(ctx context.Context, accountID, exceptNode string, sinc
 		err := rows.Scan(&key, &sum)
 		spent[key] = sum
 		return err
-	}, `SELECT key_id, CAST(SUM(amount) AS BIGINT) FROM charges WHERE account_id = $1 AND created_at >= $2 AND node_id <> $3 GROUP BY key_id`,
+	}, `SELECT COALESCE(NULLIF(k.root_id, ''), c.key_id) AS book, CAST(SUM(c.amount) AS BIGINT) FROM charges c LEFT JOIN keys k ON k.id = c.key_id
+		WHERE c.account_id = $1 AND c.created_at >= $2 AND c.node_id <> $3 GROUP BY book`,
 		accountID, db.Micros(since), exceptNode)
 	return spent, err
 }

@@ -43,6 +43,9 @@ func scanEmbed(rows *sql.Rows) (stoa.Embed, error) {
 // InsertEmbed adds an embed. ticket is the hash of an embed URL's ticket. ID and
 // ChatID must be set; CreatedAt is the transaction's time.
 func (tx *Tx) InsertEmbed(ctx context.Context, e stoa.Embed, ticket string) (stoa.Embed, error) {
+	if err := tx.embedQuota(ctx, e); err != nil {
+		return e, err
+	}
 	e.CreatedAt = tx.Now
 	origins, err := jsonText(e.Origins)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-const keyColumns = `id, account_id, name, hint, scopes, rpm, max_per_day, expires_at, revoked_at, last_used_at, created_at`
+const keyColumns = `id, account_id, name, hint, scopes, rpm, max_per_day, expires_at, revoked_at, last_used_at, created_at, root_id`
 
 // keyScan holds the scanned columns of a key; done returns the key.
 type keyScan struct {
@@ -22,7 +22,7 @@ type keyScan struct {
 func (s *keyScan) dest() []any {
 	return []any{
 		&s.k.ID, &s.k.AccountID, &s.k.Name, &s.k.Hint, &s.scopes, &s.k.RequestsPerMinute, &s.k.MaxCreditsPerDay,
-		&s.expires, &s.revoked, &s.lastUsed, &s.made,
+		&s.expires, &s.revoked, &s.lastUsed, &s.made, &s.k.RootID,
 	}
 }
 
@@ -35,16 +35,19 @@ func (s *keyScan) done() stoa.Key {
 
 // InsertKey adds a key whose secret has that hash (hex SHA-256). An empty ID is
 // filled in; CreatedAt is the transaction's time. A hash that is there already
-// is CodeConflict.
+// is CodeConflict; an account at its limit of keys is CodeLimitReached.
 func (tx *Tx) InsertKey(ctx context.Context, k stoa.Key, hash string) (stoa.Key, error) {
 	if k.ID == "" {
 		k.ID = stoa.NewID("key")
 	}
+	if err := tx.keyQuota(ctx, k.AccountID); err != nil {
+		return k, err
+	}
 	k.CreatedAt = tx.Now
-	n, err := tx.Exec(ctx, `INSERT INTO keys (id, account_id, hash, name, hint, scopes, rpm, max_per_day, expires_at, revoked_at, last_used_at, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11) ON CONFLICT (hash) DO NOTHING`,
+	n, err := tx.Exec(ctx, `INSERT INTO keys (id, account_id, hash, name, hint, scopes, rpm, max_per_day, expires_at, revoked_at, last_used_at, created_at, root_id)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12) ON CONFLICT (hash) DO NOTHING`,
 		k.ID, k.AccountID, hash, k.Name, k.Hint, strings.Join(k.Scopes, " "), k.RequestsPerMinute, int64(k.MaxCreditsPerDay),
-		db.Micros(k.ExpiresAt), db.Micros(k.RevokedAt), db.Micros(k.CreatedAt))
+		db.Micros(k.ExpiresAt), db.Micros(k.RevokedAt), db.Micros(k.CreatedAt), k.RootID)
 	if err == nil && n == 0 {
 		err = stoa.Errorf(stoa.CodeConflict, "This key is in use already.")
 	}
@@ -56,7 +59,7 @@ func (tx *Tx) KeyByHash(ctx context.Context, hash string) (stoa.Key, stoa.Accoun
 	var s keyScan
 	var a stoa.Account
 	var created int64
-	found, err := tx.Get(ctx, `SELECT k.id, k.account_id, k.name, k.hint, k.scopes, k.rpm, k.max_per_day, k.expires_at, k.revoked_at, k.last_used_at, k.created_at,
+	found, err := tx.Get(ctx, `SELECT k.id, k.account_id, k.name, k.hint, k.scopes, k.rpm, k.max_per_day, k.expires_at, k.revoked_at, k.last_used_at, k.created_at, k.root_id,
 			a.id, a.name, a.email, a.plan, a.suspended, a.default_space_id, a.created_at
 		FROM keys k JOIN accounts a ON a.id = k.account_id WHERE k.hash = $1`, []any{hash},
 		append(s.dest(), &a.ID, &a.Name, &a.Email, &a.Plan, &a.Suspended, &a.DefaultSpaceID, &created)...)

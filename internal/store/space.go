@@ -27,6 +27,9 @@ func scanSpace(rows *sql.Rows) (stoa.Space, error) {
 // InsertSpace adds a space. An empty ID is filled in; times and revision are
 // set. An external id that the account has used for a space is CodeConflict.
 func (tx *Tx) InsertSpace(ctx context.Context, s stoa.Space) (stoa.Space, error) {
+	if err := tx.spaceQuota(ctx, s.AccountID); err != nil {
+		return s, err
+	}
 	if s.ID == "" {
 		s.ID = stoa.NewID("spc")
 	}

@@ -36,6 +36,7 @@ type Config struct {
 	// ReadOnly opens the store while a server uses it, to verify the books: no
 	// lock, no migrations, no node; Write returns an error.
 	ReadOnly bool
+	Quota    Quota        // zero: no bounds
 	Logger   *slog.Logger // nil: none
 }
 
@@ -44,6 +45,7 @@ type Store struct {
 	db     *db.DB
 	lock   *db.Lock
 	node   string
+	quota  Quota
 	grants atomic.Int64
 }
 
@@ -62,7 +64,7 @@ var ErrLost = errors.New("store: the lock on the database is lost")
 // node: every earlier node is declared dead, its leases are closed, and its
 // unfinished idempotency keys are freed.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
-	s := &Store{node: stoa.NewID("node")}
+	s := &Store{node: stoa.NewID("node"), quota: cfg.Quota}
 	if err := s.open(ctx, cfg); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("store: %w", err)

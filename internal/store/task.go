@@ -63,6 +63,9 @@ func taskArgs(t stoa.ScheduledTask) []any {
 // InsertTask adds a scheduled task. An empty ID is filled in; revision and times
 // of creation are set.
 func (tx *Tx) InsertTask(ctx context.Context, t stoa.ScheduledTask) (stoa.ScheduledTask, error) {
+	if err := tx.taskQuota(ctx, t.AccountID); err != nil {
+		return t, err
+	}
 	if t.ID == "" {
 		t.ID = stoa.NewID("tsk")
 	}

@@ -664,25 +664,36 @@ export interface LedgerList {
 }
 
 export interface Limits {
+  embedTokenSeconds: number;
+  embedUrlSeconds: number;
   idempotencySeconds: number;
   inputSeconds: number;
+  maxAgentVersions: number;
+  maxAgents: number;
   maxBodyBytes: number;
   maxDescriptionCharacters: number;
   maxDriveBytes: number;
+  maxDriveBytesPerAccount: number;
   maxDriveFiles: number;
   maxDrivePathBytes: number;
   maxDriveSegmentBytes: number;
+  maxEmbedsPerDay: number;
+  maxEventStreamsPerAccount: number;
   maxEventStreamsPerKey: number;
   maxFileBytes: number;
   maxInstructionsCharacters: number;
+  maxKeys: number;
   maxMessageCharacters: number;
   maxNameCharacters: number;
   maxPageSize: number;
   maxQueuedMessages: number;
   maxQueuedSessions: number;
   maxScheduledTasks: number;
+  maxScheduledTasksPerAccount: number;
+  maxSpaces: number;
   maxTurnSeconds: number;
   maxTurnSteps: number;
+  maxVisitorStreamsPerAccount: number;
   minScheduleSeconds: number;
   queueSeconds: number;
 }
@@ -795,6 +806,7 @@ export interface PlanDetails {
   id: string;
   name: string;
   requestsPerMinute: number | null;
+  requestsPerMinutePerAccount: number | null;
 }
 
 export interface PreviewSchedule {
