@@ -5,10 +5,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"stoa/internal/drive"
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
+)
+
+// Limits of the contract.
+const (
+	maxTag     = 1024      // characters of an If-Match
+	maxVersion = 1<<53 - 1 // what JSON numbers hold exactly
 )
 
 // A driveBody walks over a body of the drive and checks it as the contract says.
@@ -90,6 +97,15 @@ func (b *driveBody) text(name string) string {
 		return ""
 	}
 	s, _ := b.cursor.Text()
+	return s
+}
+
+// tag reads an If-Match of at most maxTag characters.
+func (b *driveBody) tag(name string) string {
+	s := b.text(name)
+	if utf8.RuneCountInString(s) > maxTag {
+		b.fail(stoa.CodeInvalidValue, name, "The member %q is not right: it takes at most %d characters.", b.at+name, maxTag)
+	}
 	return s
 }
 
@@ -234,6 +250,8 @@ func parseDriveRestore(raw []byte) (drive.Op, error) {
 				b.fail(stoa.CodeInvalidType, name, "The member %q has the wrong type: it takes an integer.", name)
 			} else if v < 1 {
 				b.fail(stoa.CodeInvalidValue, name, "The member %q is not right: it must be at least 1.", name)
+			} else if v > maxVersion {
+				b.fail(stoa.CodeInvalidValue, name, "The member %q is not right: it must be at most %d.", name, int64(maxVersion))
 			}
 			op.Version = v
 		}
@@ -311,7 +329,7 @@ func (b *driveBody) operation(verb string) drive.Op {
 			case "op":
 				b.cursor.Skip()
 			case "ifMatch":
-				cond.Match = matching(b.text(name))
+				cond.Match = matching(b.tag(name))
 			case "ifNoneMatch":
 				cond.NotExist = b.word(name, "*") == "*"
 			default:
@@ -329,7 +347,7 @@ func (b *driveBody) operation(verb string) drive.Op {
 			case "path":
 				path = b.text(name)
 			case "ifMatch":
-				op.If.Match = matching(b.text(name))
+				op.If.Match = matching(b.tag(name))
 			default:
 				b.cursor.Skip()
 			}

@@ -71,37 +71,16 @@ func acceptedChat(c embed.Chat) Reply[contract.EmbedChat] {
 	return Reply[contract.EmbedChat]{Status: http.StatusAccepted, RetryAfter: pollAfter, Body: contractChat(c)}
 }
 
-// beforeEmbedMessage checks a message before its transaction.
-func (s *Server) beforeEmbedMessage(in VisitorRequest[byChatID, contract.SendEmbedMessage]) error {
-	if err := embed.CheckText(in.Visitor.Embed, "message", in.Body.Message); err != nil {
-		return err
-	}
-	return s.embeds.Admit(in.Visitor.Embed)
-}
-
 // sendEmbedMessage serves POST …/chat-sessions/{chatId}/messages.
 func (s *Server) sendEmbedMessage(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.SendEmbedMessage]) (Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Say(ctx, tx, in.Visitor, in.Body.Message)
 	return acceptedChat(chat), err
 }
 
-// beforeEmbedInput checks an answer before its transaction.
-func (s *Server) beforeEmbedInput(in VisitorRequest[byChatID, contract.AnswerInput]) error {
-	if err := embed.CheckText(in.Visitor.Embed, "answer", orZero(in.Body.Answer)); err != nil {
-		return err
-	}
-	return s.embeds.Admit(in.Visitor.Embed)
-}
-
 // answerEmbedInput serves POST …/chat-sessions/{chatId}/input.
 func (s *Server) answerEmbedInput(ctx context.Context, tx *store.Tx, in VisitorRequest[byChatID, contract.AnswerInput]) (Reply[contract.EmbedChat], error) {
 	chat, err := s.embeds.Answer(ctx, tx, in.Visitor, answerRequest(in.Body))
 	return acceptedChat(chat), err
-}
-
-// beforeEmbedRetry counts a retry before its transaction.
-func (s *Server) beforeEmbedRetry(in VisitorRequest[byChatID, none]) error {
-	return s.embeds.Admit(in.Visitor.Embed)
 }
 
 // retryEmbedChat serves POST …/chat-sessions/{chatId}/retry.

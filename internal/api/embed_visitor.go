@@ -16,7 +16,7 @@ const (
 
 // pageFrom returns the page that sends a request, as the browser names it.
 func pageFrom(r *http.Request) embed.Page {
-	return embed.Page{Origins: r.Header["Origin"], Site: r.Header.Get("Sec-Fetch-Site")}
+	return embed.Page{Origins: r.Header["Origin"], Site: r.Header.Get("Sec-Fetch-Site"), Address: clientAddress(r)}
 }
 
 // visitor authenticates a request with the token of an embed.

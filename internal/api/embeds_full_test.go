@@ -200,26 +200,57 @@ func TestAFullDiskIsToldToVisitorsToo(t *testing.T) {
 	}
 }
 
-func TestAnAgentTakesOnlySoMuchFromAllVisitors(t *testing.T) {
-	h := start(t, apitest.Config{Idle: true})
-	a := newAuthor(t, h, h.Client(t), nil)
-	refused := 0
-	for range 6 { // each below its own limits
+// accepted sends messages of as many visits as it takes, until n were sent, and
+// returns how many of them were accepted. Each visit is below its own limits.
+func accepted(t *testing.T, a author, n int, more ...string) int {
+	t.Helper()
+	count := 0
+	for n > 0 {
 		v := newVisit(t, a, object{"messagesPerMinute": 60})
-		for range 60 {
-			r := v.Do("POST", v.chat+"/retry", nil)
-			if r.Status != 409 {
-				if e := r.Error(); e.Code != "embed_limit_reached" || !e.Retryable || r.Header.Get("Retry-After") == "" {
-					t.Fatalf("%d %v %s", r.Status, r.Header, r.Body)
-				}
-				refused++
+		for i := 0; i+1 < len(more); i += 2 {
+			v.Client = v.With(more[i], more[i+1])
+		}
+		for range min(n, 11) { // one starts the session, ten wait in it
+			n--
+			r := v.Do("POST", v.chat+"/messages", object{"message": "say: x"})
+			if r.Status == 202 {
+				count++
+			} else if e := r.Error(); e.Code != "embed_limit_reached" || !e.Retryable || r.Header.Get("Retry-After") == "" {
+				t.Fatalf("%d %v %s", r.Status, r.Header, r.Body)
 			}
 		}
 	}
-	if refused != 60 {
-		t.Errorf("%d of 360 were refused, want 60", refused)
+	return count
+}
+
+func TestAgentsLimitAllVisitorsTogether(t *testing.T) {
+	h := start(t, apitest.Config{Idle: true})
+	a := newAuthor(t, h, h.Client(t), nil)
+	if got := accepted(t, a, 330); got != 300 {
+		t.Errorf("%d of 330 messages were accepted, want 300", got)
 	}
 	newVisit(t, newAuthor(t, h, a.Client, nil), nil).say("say: another agent is not affected")
+}
+
+// TestOneVisitorNeverUsesUpTheOthersShare checks that messages which an embed's
+// own caps refuse do not count for the agent, and that an address has a share.
+func TestOneVisitorNeverUsesUpTheOthersShare(t *testing.T) {
+	h := start(t, apitest.Config{Idle: true})
+	a := newAuthor(t, h, h.Client(t), nil)
+	v := newVisit(t, a, object{"messagesPerMinute": 1, "maxMessages": 2})
+	v.say("say: x")
+	for range 299 {
+		v.WantError(stoa.CodeEmbedLimit, "POST", v.chat+"/messages", object{"message": "say: x"})
+	}
+	newVisit(t, a, nil).say("say: the next visitor's first message")
+
+	const header = "X-Forwarded-For"
+	if got := accepted(t, a, 66, header, "198.51.100.1"); got != 60 {
+		t.Errorf("%d of 66 messages from one address were accepted, want 60", got)
+	}
+	if got := accepted(t, a, 11, header, "198.51.100.1, 198.51.100.2"); got != 11 {
+		t.Errorf("%d of 11 messages from another address were accepted", got)
+	}
 }
 
 func TestAVisitorsStopThatItsWorkerHasYetToSee(t *testing.T) {

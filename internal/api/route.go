@@ -154,13 +154,9 @@ func visitorUpdate[P, B, R any](pattern string, h func(*Server, context.Context,
 	})
 }
 
-// visitorCreate is [create] for a page with the token of an embed; before checks
-// the request outside of the transaction.
-func visitorCreate[P, B, R any](pattern string, before func(*Server, VisitorRequest[P, B]) error, h func(*Server, context.Context, *store.Tx, VisitorRequest[P, B]) (Reply[R], error)) route {
+// visitorCreate is [create] for a page with the token of an embed.
+func visitorCreate[P, B, R any](pattern string, h func(*Server, context.Context, *store.Tx, VisitorRequest[P, B]) (Reply[R], error)) route {
 	return visiting(pattern, func(s *Server, x *exchange, in VisitorRequest[P, B]) error {
-		if err := before(s, in); err != nil {
-			return err
-		}
 		return once(s, x, in.Visitor.Caller, func(tx *store.Tx) (Reply[R], error) {
 			return h(s, x.r.Context(), tx, in)
 		})

@@ -109,10 +109,10 @@ func table() []route {
 		publicUpdate("POST /api/v1/embed/exchange", (*Server).exchangeEmbedURL),
 		visitorUpdate("POST /api/v1/embed/refresh", (*Server).refreshEmbedToken),
 		visitorUpdate("GET /api/v1/embed/chat-sessions/{chatId}", (*Server).getEmbedChat),
-		visitorCreate("POST /api/v1/embed/chat-sessions/{chatId}/messages", (*Server).beforeEmbedMessage, (*Server).sendEmbedMessage),
-		visitorCreate("POST /api/v1/embed/chat-sessions/{chatId}/input", (*Server).beforeEmbedInput, (*Server).answerEmbedInput),
+		visitorCreate("POST /api/v1/embed/chat-sessions/{chatId}/messages", (*Server).sendEmbedMessage),
+		visitorCreate("POST /api/v1/embed/chat-sessions/{chatId}/input", (*Server).answerEmbedInput),
 		visitorUpdate("POST /api/v1/embed/chat-sessions/{chatId}/cancel", (*Server).cancelEmbedChat),
-		visitorCreate("POST /api/v1/embed/chat-sessions/{chatId}/retry", (*Server).beforeEmbedRetry, (*Server).retryEmbedChat),
+		visitorCreate("POST /api/v1/embed/chat-sessions/{chatId}/retry", (*Server).retryEmbedChat),
 		visitorStream("GET /api/v1/embed/chat-sessions/{chatId}/events", (*Server).listEmbedEvents),
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/session"
+	"stoa/internal/sse"
 	"stoa/internal/stoa"
 )
 
@@ -176,7 +177,7 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 				e.event(ev)
 			}
 		} else if now.Sub(e.wrote) >= heartbeat {
-			e.buf = append(e.buf, ": keepalive\n\n"...)
+			e.buf = sse.AppendComment(e.buf, "keepalive")
 		}
 		if len(e.buf) > 0 {
 			if err := e.send(); err != nil {
@@ -194,13 +195,8 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 }
 
 func (e *sessionStream) event(ev stoa.SessionEvent) {
-	e.buf = append(e.buf, "id: "...)
-	e.buf = strconv.AppendInt(e.buf, ev.Seq, 10)
-	e.buf = append(e.buf, "\nevent: "...)
-	e.buf = append(e.buf, ev.Type...)
-	e.buf = append(e.buf, "\ndata: "...)
-	e.buf = appendEvent(e.buf, ev)
-	e.buf = append(e.buf, "\n\n"...)
+	e.buf = sse.AppendHead(sse.AppendID(e.buf, ev.Seq), ev.Type)
+	e.buf = sse.AppendEnd(appendEvent(e.buf, ev))
 }
 
 // send passes on what is there. A caller who accepts nothing for a minute counts
@@ -227,7 +223,7 @@ func (e *sessionStream) mayGoOn() bool {
 
 // beat sends a comment.
 func (e *sessionStream) beat() error {
-	e.buf = append(e.buf, ": keepalive\n\n"...)
+	e.buf = sse.AppendComment(e.buf, "keepalive")
 	return e.send()
 }
 

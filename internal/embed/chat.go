@@ -130,18 +130,25 @@ func exhausted(e stoa.Embed, spent stoa.Credits) bool {
 	return e.Messages >= e.MaxMessages || e.MaxCredits > 0 && spent-e.SpentBefore >= e.MaxCredits
 }
 
-// Admit counts a message against what an agent takes from all its visitors
-// together, so that a page that creates embeds for anybody cannot be used to
-// flood the account.
-func (s *Embeds) Admit(e stoa.Embed) error {
-	if wait, ok := s.take("visitors of "+e.AgentID, messagesPerMinute); !ok {
+// admit counts an accepted message against what an agent takes from all its
+// visitors together, and from one address, so that a page that creates embeds for
+// anybody cannot be used to flood the account, and no visitor uses up the share
+// of the others. Messages that an embed's own caps refuse are not counted.
+func (s *Embeds) admit(who Visitor) error {
+	agent := who.Embed.AgentID
+	if who.address != "" {
+		if wait, ok := s.take("visitors of "+agent+" from "+who.address, messagesPerAddress); !ok {
+			return stoa.Errorf(stoa.CodeEmbedLimit, "Too many messages come from this network at the moment. Try again in %d seconds.", wait/time.Second).After(wait)
+		}
+	}
+	if wait, ok := s.take("visitors of "+agent, messagesPerAgent); !ok {
 		return stoa.Errorf(stoa.CodeEmbedLimit, "Too many people talk to this agent at the moment. Try again in %d seconds.", wait/time.Second).After(wait)
 	}
 	return nil
 }
 
-// CheckText returns an error if a visitor's text is longer than the embed allows.
-func CheckText(e stoa.Embed, member, text string) error {
+// checkText returns an error if a visitor's text is longer than the embed allows.
+func checkText(e stoa.Embed, member, text string) error {
 	if n := utf8.RuneCountInString(text); n > e.MaxMessageChars {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The member %q has %d characters; at most %d are taken.", member, n, e.MaxMessageChars).At(member)
 	}
@@ -151,6 +158,9 @@ func CheckText(e stoa.Embed, member, text string) error {
 // Say sends a visitor's message. The first one starts the chat's session.
 func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text string) (Chat, error) {
 	e := who.Embed
+	if err := checkText(e, "message", text); err != nil {
+		return Chat{}, err
+	}
 	return s.send(ctx, tx, who, func() error {
 		_, err := s.cfg.Sessions.Start(ctx, tx, who.Caller, session.StartRequest{
 			ID: e.ChatID, AgentID: e.AgentID, Message: text, ExternalUserID: e.ExternalUserID, Trigger: stoa.Trigger{Type: "embed", ID: e.ID},
@@ -164,6 +174,9 @@ func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text string
 
 // Answer answers the input that the agent waits for.
 func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req session.AnswerRequest) (Chat, error) {
+	if err := checkText(who.Embed, "answer", req.Answer); err != nil {
+		return Chat{}, err
+	}
 	return s.send(ctx, tx, who, nil, func() error {
 		_, err := s.cfg.Sessions.Answer(ctx, tx, who.Caller, who.Embed.AgentID, who.Embed.ChatID, req)
 		return err
@@ -220,6 +233,9 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, first, oth
 	// Counted last, so that an error of the request itself comes first; an error
 	// here rolls back all of it.
 	if err := count(ctx, tx, e.ID, spent); err != nil {
+		return Chat{}, err
+	}
+	if err := s.admit(who); err != nil {
 		return Chat{}, err
 	}
 	var most stoa.Credits

@@ -11,15 +11,17 @@ import (
 
 // Rates of visitors, beside the embed's own caps.
 const (
-	requestsPerMinute = 300 // with one embed
-	refusalsPerMinute = 60  // of one embed that are counted
-	messagesPerMinute = 300 // to one agent, of all its visitors
+	requestsPerMinute  = 300 // with one embed
+	refusalsPerMinute  = 60  // of one embed that are counted
+	messagesPerAgent   = 300 // a minute, of all its visitors
+	messagesPerAddress = 60  // a minute, of the visitors of one agent at one address
 )
 
 // A Page is the page that sends a request, as the browser names it.
 type Page struct {
 	Origins []string // the values of the header Origin
 	Site    string   // the header Sec-Fetch-Site
+	Address string   // of the client; empty: unknown
 }
 
 // origin returns the page's origin; empty where the browser named none.
@@ -42,6 +44,7 @@ func (s *Embeds) Authenticate(ctx context.Context, authorization, chatID string,
 	if err != nil {
 		return who, err
 	}
+	who.address = page.Address
 	if chatID != "" && chatID != who.Embed.ChatID {
 		return who, errToken()
 	}

@@ -42,6 +42,8 @@ type Visitor struct {
 	Agent     stoa.Agent
 	Caller    stoa.Caller // the chat's work is done for it
 	ExpiresAt time.Time   // of the token
+
+	address string // of the client; empty: unknown
 }
 
 func errToken() error {

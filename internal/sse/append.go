@@ -1,6 +1,9 @@
 package sse
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+)
 
 // AppendEvent appends one whole event: its type (none if empty), its data, a
 // blank line. Data of several lines becomes several data lines; a CR in it, or
@@ -20,6 +23,12 @@ func AppendHead(dst []byte, typ string) []byte {
 		dst = appendLine(dst, typ, true)
 	}
 	return append(dst, "data: "...)
+}
+
+// AppendID appends the id of the event whose head follows: where a client that
+// reconnects goes on.
+func AppendID(dst []byte, id int64) []byte {
+	return append(strconv.AppendInt(append(dst, "id: "...), id, 10), '\n')
 }
 
 // AppendEnd ends the event that [AppendHead] began.

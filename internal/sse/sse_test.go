@@ -174,8 +174,8 @@ func TestAppendedEventsCanBeReadBack(t *testing.T) {
 	b = AppendComment(b, "keepalive\nevent: no")
 	b = AppendEvent(b, "", []byte("a\nb\r\n\nc"))
 	b = AppendEvent(b, "y\ndata: no", " ")
-	b = AppendEnd(append(AppendHead(b, "z"), "[]"...))
-	want := "event: x\ndata: {\"a\":1}\n\n: keepaliveevent: no\n\ndata: a\ndata: b\ndata: \ndata: c\n\nevent: ydata: no\ndata:  \n\nevent: z\ndata: []\n\n"
+	b = AppendEnd(append(AppendHead(AppendID(b, -7), "z"), "[]"...))
+	want := "event: x\ndata: {\"a\":1}\n\n: keepaliveevent: no\n\ndata: a\ndata: b\ndata: \ndata: c\n\nevent: ydata: no\ndata:  \n\nid: -7\nevent: z\ndata: []\n\n"
 	if diff := cmp.Diff(want, string(b)); diff != "" {
 		t.Error(diff)
 	}
