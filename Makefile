@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev test check build golden bench fuzz contract clients
+.PHONY: help dev test check build sbom golden bench fuzz contract clients
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -19,6 +19,9 @@ BINARY ?= stoa
 
 build: ## the release: one static file, ./stoa
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(if $(VERSION),-X stoa/internal/cli.linked=$(VERSION))" -o $(BINARY) ./cmd/stoa
+
+sbom: build ## the bill of materials of ./stoa: stoa.cdx.json
+	go run -C tools ./sbom $(abspath $(BINARY)) > stoa.cdx.json
 
 golden: ## rewrite the expected parts of the vendor fixtures; read the diff
 	go test ./internal/wire -update

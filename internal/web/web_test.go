@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"runtime"
 	"strings"
@@ -280,12 +281,46 @@ func TestTheExplorersScriptIsAsPublished(t *testing.T) {
 	}
 }
 
+// Every third-party part of the pages has its licence beside it, is named with
+// its version in NOTICE, and its licence is served.
 func TestTheLicencesOfOthersAreServed(t *testing.T) {
-	text := bodyOf(t, ask(t, newHandler(t), "GET", "/static/licenses.txt"))
-	for _, word := range []string{"Jason Miller", "MarkedJS", "Apache License", "Scalar"} {
-		if !strings.Contains(text, word) {
-			t.Errorf("the licences do not name %q", word)
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return string(text)
+	}
+	served := bodyOf(t, ask(t, newHandler(t), "GET", "/static/licenses.txt"))
+	notice := read("../../NOTICE")
+	readme := read("ui/vendor/README.md")
+	folders, err := os.ReadDir("ui/vendor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := 0
+	for _, folder := range folders {
+		if !folder.IsDir() {
+			continue
+		}
+		parts++
+		name := folder.Name()
+		licence := strings.TrimSpace(read("ui/vendor/" + name + "/LICENSE"))
+		if !strings.Contains(served, licence) {
+			t.Errorf("the licence of %s is not served", name)
+		}
+		if !strings.Contains(notice, "internal/web/ui/vendor/"+name+"\n") {
+			t.Errorf("NOTICE does not say where %s is", name)
+		}
+		row := regexp.MustCompile("(?m)^\\| `(?:" + name + "/|[^`]*/" + name + `\.js\.gz)` + "` \\| ([0-9.]+) \\|").FindStringSubmatch(readme)
+		if row == nil {
+			t.Errorf("ui/vendor/README.md has no row for %s", name)
+		} else if !regexp.MustCompile(`(?mi)^` + name + `.* ` + regexp.QuoteMeta(row[1]) + ` - .*Copyright \(c\)`).MatchString(notice) {
+			t.Errorf("NOTICE does not name %s %s with its copyright", name, row[1])
+		}
+	}
+	if parts < 4 {
+		t.Errorf("only %d parts were found", parts)
 	}
 }
 
