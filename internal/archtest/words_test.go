@@ -35,7 +35,9 @@ var banned = []struct{ word, pattern string }{
 var lawful = []struct{ path, text string }{
 	{"", "math.Floor"},
 	{"", "Math.floor"},
-	{"internal/archtest/words_test.go", ""}, // names them
+	{"", "floorDiv"},
+	{"internal/store/migrate_test.go", `"room"`}, // as rows had it
+	{"internal/archtest/words_test.go", ""},      // names them
 	{"internal/contract/openapi.yaml", "`room`"},
 	{"internal/contract/models.gen.go", "`room`"},
 	{"docs/schedules.md", "`room`"},
@@ -89,14 +91,5 @@ func allowed(p, line string) bool {
 var stillColourful = []string{
 	"internal/agent",
 	"internal/api",
-	"internal/billing",
-	"internal/catalog",
-	"internal/config",
-	"internal/contract",
-	"internal/db",
-	"internal/sandbox",
-	"internal/schedule",
 	"internal/scheduler",
-	"internal/stoa",
-	"internal/store",
 }

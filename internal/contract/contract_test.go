@@ -83,8 +83,8 @@ func TestEveryOperationIsDescribed(t *testing.T) {
 	}
 }
 
-// houseCodes reads the constants of type Code from the vocabulary's source.
-func houseCodes(t *testing.T) []stoa.Code {
+// vocabularyCodes reads the constants of type Code from the vocabulary's source.
+func vocabularyCodes(t *testing.T) []stoa.Code {
 	t.Helper()
 	src, err := os.ReadFile(filepath.Join("..", "stoa", "error.go"))
 	if err != nil {
@@ -111,7 +111,7 @@ func houseCodes(t *testing.T) []stoa.Code {
 	return codes
 }
 
-func TestEveryCodeOfTheHouseIsInTheTable(t *testing.T) {
+func TestEveryCodeIsInTheTable(t *testing.T) {
 	var table []stoa.Code
 	for _, c := range contract.Codes() {
 		table = append(table, c.Code)
@@ -120,7 +120,7 @@ func TestEveryCodeOfTheHouseIsInTheTable(t *testing.T) {
 		}
 	}
 	slices.Sort(table)
-	if diff := cmp.Diff(houseCodes(t), table); diff != "" {
+	if diff := cmp.Diff(vocabularyCodes(t), table); diff != "" {
 		t.Errorf("vocabulary and table differ (-vocabulary +table):\n%s", diff)
 	}
 	if got := contract.Code("never_heard_of").Code; got != stoa.CodeInternal {
