@@ -48,11 +48,7 @@ func newHost(t *testing.T) *host {
 	return h
 }
 
-<<<<<<< HEAD
 // origin is the host's under a name that is another site than Stoa's.
-=======
-// origin is the host's, under a name that is another site than the service's.
->>>>>>> 6d33f33 (web, app, apitest, cli: no waits for the clock, plain words)
 func (h *host) origin() string { return strings.Replace(h.URL, "127.0.0.1", "localhost", 1) }
 
 // visitHost opens the host's page in a browser context of its own.
