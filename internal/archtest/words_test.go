@@ -9,25 +9,26 @@ import (
 
 // banned are words that stood for something else in earlier versions of this
 // code; CONTRIBUTING.md has the words to use. Identifiers count too, so the
-// pattern of a word finds it in camel case.
-var banned = []struct{ word, pattern string }{
-	{"house", `(^|[^a-z])[hH]ouses?($|[^a-z])|[a-z]Houses?($|[^a-z])`},
-	{"room", `(^|[^a-z])[rR]ooms?($|[^a-z])|[a-z]Rooms?($|[^a-z])`},
-	{"floor", `(^|[^a-z])[fF]loors?($|[^a-z])|[a-z]Floors?($|[^a-z])`},
-	{"tells whether", `\btells? (whether|who|if|which)\b`},
-	{"patience", `[pP]atience`},
-	{"leash", `(^|[^a-z])[lL]eash`},
-	{"chores", `[cC]hores`},
-	{"wish", `\b[wW]ish(es)?\b`},
-	{"nudge", `[nN]udg(e|ing)`},
-	{"poke", `(^|[^a-z])[pP]okes?($|[^a-z])`},
-	{"scribe", `(^|[^a-z])[sS]cribes?($|[^a-z])`},
-	{"stranger", `[sS]tranger`},
-	{"hung up", `\b([hH]ung|[hH]angs?)[ -]ups?\b|[hH]angUp|[hH]ungUp`},
-	{"leads nowhere", `leads? nowhere`},
-	{"calm", `(^|[^a-z])[cC]alm($|[^a-z])`},
-	{"abreast", `[aA]breast`},
-	{"janitor", `[jJ]anitor`},
+// pattern of a word finds it in camel case. The stem is in each of its matches, in
+// lower case.
+var banned = []struct{ word, stem, pattern string }{
+	{"house", "house", `(^|[^a-z])[hH]ouses?($|[^a-z])|[a-z]Houses?($|[^a-z])`},
+	{"room", "room", `(^|[^a-z])[rR]ooms?($|[^a-z])|[a-z]Rooms?($|[^a-z])`},
+	{"floor", "floor", `(^|[^a-z])[fF]loors?($|[^a-z])|[a-z]Floors?($|[^a-z])`},
+	{"tells whether", "tell", `\btells? (whether|who|if|which)\b`},
+	{"patience", "patience", `[pP]atience`},
+	{"leash", "leash", `(^|[^a-z])[lL]eash`},
+	{"chores", "chores", `[cC]hores`},
+	{"wish", "wish", `\b[wW]ish(es)?\b`},
+	{"nudge", "nudg", `[nN]udg(e|ing)`},
+	{"poke", "poke", `(^|[^a-z])[pP]okes?($|[^a-z])`},
+	{"scribe", "scribe", `(^|[^a-z])[sS]cribes?($|[^a-z])`},
+	{"stranger", "stranger", `[sS]tranger`},
+	{"hung up", "up", `\b([hH]ung|[hH]angs?)[ -]ups?\b|[hH]angUp|[hH]ungUp`},
+	{"leads nowhere", "nowhere", `leads? nowhere`},
+	{"calm", "calm", `(^|[^a-z])[cC]alm($|[^a-z])`},
+	{"abreast", "abreast", `[aA]breast`},
+	{"janitor", "janitor", `[jJ]anitor`},
 }
 
 // lawful are the uses of a banned word in its own meaning, by the part of the
@@ -57,12 +58,17 @@ func TestPlainWords(t *testing.T) {
 		if slices.ContainsFunc(stillColourful, func(dir string) bool { return strings.HasPrefix(p, dir+"/") }) {
 			continue
 		}
-		n := 0
-		for line := range strings.Lines(text) {
-			n++
-			for i, pattern := range patterns {
-				if pattern.MatchString(line) && !allowed(p, line) {
-					t.Errorf("%s:%d: %q; CONTRIBUTING.md has the word to use: %s", p, n, banned[i].word, strings.TrimSpace(line))
+		lower := strings.ToLower(text)
+		for i, pattern := range patterns {
+			if !strings.Contains(lower, banned[i].stem) {
+				continue // strings.Contains is a hundred times faster
+			}
+			for _, at := range pattern.FindAllStringIndex(text, -1) {
+				line := strings.Count(text[:at[0]+1], "\n") // the match may begin with the line break before
+				from := strings.LastIndexByte(text[:at[0]+1], '\n') + 1
+				whole, _, _ := strings.Cut(text[from:], "\n")
+				if !allowed(p, whole) {
+					t.Errorf("%s:%d: %q; CONTRIBUTING.md has the word to use: %s", p, line+1, banned[i].word, strings.TrimSpace(whole))
 				}
 			}
 		}
