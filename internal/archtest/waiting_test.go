@@ -109,9 +109,6 @@ var (
 	stillWaiting = []string{
 		"internal/agent",
 		"internal/api",
-		"internal/apitest",
-		"internal/app",
-		"internal/auth",
 	}
 	stillLong = []string{
 		"internal/agent",
