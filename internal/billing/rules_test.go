@@ -493,8 +493,12 @@ func TestLostLockEndsTheLedger(t *testing.T) {
 	l := billing.New(st, billing.Config{})
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(context.Background()) }()
+	write(t, st, func(tx *store.Tx) error { // as another process does when it starts
+		_, err := tx.Exec(context.Background(), "UPDATE nodes SET alive = 0")
+		return err
+	})
 	write(t, st, func(tx *store.Tx) error {
-		_, err := tx.Exec(context.Background(), "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = hashtext(current_schema()::text)::bit(32)::bigint::oid")
+		_, err := tx.Exec(context.Background(), cutLock)
 		return err
 	})
 	if err := <-ended; !errors.Is(err, store.ErrLost) {
@@ -503,6 +507,53 @@ func TestLostLockEndsTheLedger(t *testing.T) {
 	if err := st.Write(context.Background(), func(*store.Tx) error { return nil }); !errors.Is(err, store.ErrLost) {
 		t.Errorf("write: %v", err)
 	}
+}
+
+// cutLock terminates the connection that holds the lock of the schema.
+const cutLock = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = hashtext(current_schema()::text)::bit(32)::bigint::oid"
+
+// Charges that are settled while the lock is being taken again wait for it.
+func TestSettleWaitsForTheLock(t *testing.T) {
+	st := storetest.Postgres(t).Open()
+	l, _ := start(t, st, billing.Config{})
+	a := storetest.Account(t, st, 1_000_000)
+	ctx := context.Background()
+	for round := range 5 {
+		var holds []*billing.Hold
+		for len(holds) < 20 {
+			h, err := l.Hold(ctx, caller(a), 1, 10)
+			if stoa.CodeOf(err) == stoa.CodeOverloaded { // the lock is not taken again yet
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			holds = append(holds, h)
+		}
+		for {
+			err := st.Write(ctx, func(tx *store.Tx) error {
+				_, err := tx.Exec(ctx, cutLock)
+				return err
+			})
+			if err == nil {
+				break
+			}
+			if stoa.CodeOf(err) != stoa.CodeOverloaded {
+				t.Fatal(err)
+			}
+		}
+		var wg sync.WaitGroup
+		for i, h := range holds {
+			wg.Go(func() {
+				if _, err := h.Settle(ctx, charge(fmt.Sprintf("resp_%d_%d", round, i), 10)); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	wantBalance(t, l, a.ID, stoa.Balance{Available: 1_000_000 - 1000, Granted: 1_000_000, Spent: 1000})
+	wantBooksInOrder(t, l)
 }
 
 func TestBooksAreInOrderAtEveryMoment(t *testing.T) {

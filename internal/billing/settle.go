@@ -208,7 +208,7 @@ func (b *batch) commit() (err error) {
 
 func (b *batch) write() error {
 	ctx := context.Background()
-	return b.l.st.Write(ctx, func(tx *store.Tx) error {
+	return b.l.st.WriteWait(ctx, func(tx *store.Tx) error {
 		if b.entries == nil { // as late as possible, so that all that wait join
 			b.entries = b.l.take()
 		}

@@ -28,7 +28,7 @@ func (l *Ledger) chargeUncovered(e *entry) {
 	var at time.Time
 	var err error
 	for range attempts {
-		err = l.st.Write(ctx, func(tx *store.Tx) (err error) {
+		err = l.st.WriteWait(ctx, func(tx *store.Tx) (err error) {
 			at = tx.Now
 			c, err = l.insertUncovered(ctx, tx, asked, e)
 			return err

@@ -325,46 +325,6 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	again.Release()
 }
 
-func TestLostPostgresLockIsNoticed(t *testing.T) {
-	address := os.Getenv("STOA_TEST_POSTGRES")
-	if address == "" {
-		t.Skip("STOA_TEST_POSTGRES is not set")
-	}
-	admin := open(t, db.Config{PostgresURL: address})
-	schema := strings.ToLower(stoa.NewID("test"))
-	exec(t, admin, "CREATE SCHEMA "+schema)
-	defer exec(t, admin, "DROP SCHEMA "+schema+" CASCADE")
-	address += "&application_name=" + schema + "&search_path=" + schema
-	ctx := context.Background()
-	l, err := db.LockPostgres(ctx, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.LockPostgres(ctx, address); !errors.Is(err, db.ErrLocked) {
-		t.Errorf("the second: %v", err)
-	}
-	// Past two pings, as PostgreSQL sees them: the lock's connection has run
-	// another statement each time.
-	for seen := map[string]bool{}; len(seen) < 3; {
-		select {
-		case <-l.Lost():
-			t.Fatal("the lock was lost for no reason")
-		default:
-		}
-		var at string
-		if err := admin.Read(ctx, func(tx *db.Tx) error {
-			_, err := tx.Get(ctx, "SELECT query_start::text FROM pg_stat_activity WHERE application_name = $1 AND query LIKE 'SELECT 1%'", []any{schema}, &at)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		seen[at] = true
-	}
-	exec(t, admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", schema)
-	<-l.Lost()
-	l.Release()
-}
-
 func TestNewerDatabaseIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	newer := fstest.MapFS{"0001_things.sql": migrations["0001_things.sql"], "0002_more.sql": {Data: []byte("-- +goose Up\nCREATE TABLE more (id TEXT);\n")}}

@@ -1,11 +1,13 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 )
 
 // A Lock is an exclusive lock on a data directory or a PostgreSQL database: its
@@ -15,6 +17,10 @@ type Lock struct {
 	lost    chan struct{}
 	release func() error
 	once    sync.Once
+	confirm atomic.Pointer[func(context.Context) error]
+
+	mu        sync.Mutex
+	suspended chan struct{} // nil while the lock is held; closed when it is again
 }
 
 // ErrLocked is returned when another process holds the lock.
@@ -49,8 +55,35 @@ func LockDir(dir string) (*Lock, error) {
 	return &Lock{release: f.Close}, nil
 }
 
-// Lost returns a channel that is closed when the lock is lost: its connection to
-// PostgreSQL broke. The lock of a directory cannot be lost; its channel is nil.
+// Suspended returns nil while the lock is held. While its connection to PostgreSQL
+// is broken, it returns a channel that is closed when the lock is held again. The
+// lock of a directory is always held.
+func (l *Lock) Suspended() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.suspended
+}
+
+func (l *Lock) suspend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.suspended = make(chan struct{})
+}
+
+func (l *Lock) resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.suspended)
+	l.suspended = nil
+}
+
+// Confirm sets a function that is called after the lock was taken again, before it
+// counts as held: it returns ErrLocked when another process held it meanwhile, and
+// any other error to be called again.
+func (l *Lock) Confirm(fn func(ctx context.Context) error) { l.confirm.Store(&fn) }
+
+// Lost returns a channel that is closed when another process has taken the lock.
+// The lock of a directory cannot be lost; its channel is nil.
 func (l *Lock) Lost() <-chan struct{} { return l.lost }
 
 // Release releases the lock. Calls after the first do nothing.

@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"stoa/internal/db"
 	"stoa/internal/stoa"
@@ -78,7 +79,7 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 	var err error
 	if !cfg.ReadOnly {
 		if cfg.PostgresURL != "" {
-			s.lock, err = db.LockPostgres(ctx, cfg.PostgresURL)
+			s.lock, err = db.LockPostgres(ctx, cfg.PostgresURL, cfg.Logger)
 		} else {
 			s.lock, err = db.LockDir(cfg.Dir)
 		}
@@ -108,7 +109,26 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 	if err != nil || cfg.ReadOnly {
 		return err
 	}
-	return s.Write(ctx, func(tx *Tx) error { return tx.beginNode(ctx, s.node) })
+	if err := s.Write(ctx, func(tx *Tx) error { return tx.beginNode(ctx, s.node) }); err != nil {
+		return err
+	}
+	s.lock.Confirm(s.stillAlive)
+	return nil
+}
+
+// stillAlive returns db.ErrLocked when another process has declared this node dead.
+func (s *Store) stillAlive(ctx context.Context) error {
+	alive := false
+	if err := s.Read(ctx, func(tx *Tx) (err error) {
+		_, err = tx.Get(ctx, `SELECT alive FROM nodes WHERE id = $1`, []any{s.node}, &alive)
+		return err
+	}); err != nil {
+		return err
+	}
+	if !alive {
+		return db.ErrLocked
+	}
+	return nil
 }
 
 // Close waits for accepted writes, closes the database and releases the lock.
@@ -138,7 +158,12 @@ func (s *Store) Lost() <-chan struct{} {
 
 // suspended returns the error for callers while the lock on the database is being
 // taken again; nil otherwise.
-func (s *Store) suspended() error { return nil }
+func (s *Store) suspended() error {
+	if s.lock == nil || s.lock.Suspended() == nil {
+		return nil
+	}
+	return stoa.Errorf(stoa.CodeOverloaded, "The service has lost the connection to its database. Try again.").After(time.Second)
+}
 
 // Read runs fn in a read-only transaction that sees one snapshot of the data.
 func (s *Store) Read(ctx context.Context, fn func(tx *Tx) error) error {
@@ -164,7 +189,32 @@ func (s *Store) Write(ctx context.Context, fn func(tx *Tx) error) error {
 		return ErrLost
 	default:
 	}
+	if err := s.suspended(); err != nil {
+		return err
+	}
 	return s.db.Write(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
+}
+
+// outage is how long [Store.WriteWait] waits.
+const outage = 30 * time.Second
+
+// WriteWait is [Store.Write] that waits up to 30 s while the lock on the database is
+// being taken again, where Write returns CodeOverloaded at once. It is for what has
+// been done already and must be recorded, such as a charge.
+func (s *Store) WriteWait(ctx context.Context, fn func(tx *Tx) error) error {
+	if s.lock != nil {
+		if resumed := s.lock.Suspended(); resumed != nil {
+			over := time.NewTimer(outage)
+			defer over.Stop()
+			select {
+			case <-resumed:
+			case <-s.Lost():
+			case <-over.C:
+			case <-ctx.Done():
+			}
+		}
+	}
+	return s.Write(ctx, fn)
 }
 
 // Grants returns how many grants this process has committed. When it has
