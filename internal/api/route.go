@@ -61,6 +61,7 @@ func created[R any](location string, body R) Reply[R] {
 
 // A route is a line of the table of routes. A test compares the table with the
 // contract in both directions.
+// See docs/decisions/0027-typed-routes-without-a-generated-server.md.
 type route struct {
 	pattern string // method and path, as in the contract
 	scope   string // that the key must carry; empty: any key is enough
