@@ -12,6 +12,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -46,6 +47,10 @@ type Request struct {
 	Call  stoa.Call
 	// For the receipt.
 	EndUser, SpaceID, AgentID, SessionID string
+	// Buffered is for a reader who keeps nothing of a reply before Finished: a reply
+	// that breaks after its first text is then made again, and another Started says
+	// that what came before it is void.
+	Buffered bool
 	// MaxCredits bounds the charge of this call; 0: only the balance bounds it.
 	MaxCredits stoa.Credits
 }
@@ -98,17 +103,13 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model) error {
 	if err := s.fits(m); err != nil {
 		return err
 	}
-	limit := s.req.Call.MaxOutputTokens
-	if limit == 0 {
-		limit = m.DefaultOutput
-	}
-	if limit == 0 {
-		limit = stoa.DefaultOutput
-	}
+	limit := min(cmp.Or(s.req.Call.MaxOutputTokens, m.DefaultOutput, stoa.DefaultOutput), stoa.MaxTokens)
 	if m.MaxOutput > 0 {
 		limit = min(limit, m.MaxOutput)
 	}
-	limit = min(limit, stoa.MaxTokens)
+	if m.ContextTokens > 0 { // the estimate may be too high, so an eighth is always left for the reply
+		limit = min(limit, max(m.ContextTokens-s.inputEstimate, m.ContextTokens/8, 1))
+	}
 	cost := func(output int64) stoa.Credits {
 		return m.Price.Cost(stoa.Usage{InputTokens: s.inputEstimate, OutputTokens: output})
 	}
@@ -126,6 +127,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model) error {
 	s.holding = hold
 	s.model = m
 	s.limit = min(limit, m.Price.Affords(hold.Amount(), s.inputEstimate))
+	s.limitDefault = s.req.Call.MaxOutputTokens == 0 && m.DefaultOutput == 0 && s.limit == limit
 	return nil
 }
 

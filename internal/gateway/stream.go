@@ -11,6 +11,7 @@ import (
 	"stoa/internal/catalog"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/wire"
 )
 
 // A Stream is one call under way. Only [Stream.Pin] may be called by another
@@ -32,10 +33,14 @@ type Stream struct {
 	limit   int64 // output tokens that the upstream may make
 	closed  bool
 
+	limitDefault bool // limit is Stoa's default
+
 	// What has arrived of the attempt that runs.
 	accepted  bool
 	provider  string
-	bytes     int // of text and thinking
+	bytes     int   // of text and thinking
+	made      int64 // output tokens that this is at least
+	cut       bool  // the upstream exceeded the limit by far and was stopped
 	usage     stoa.Usage
 	usageAt   int // bytes when usage was reported
 	hasUsage  bool
@@ -61,7 +66,9 @@ func (s *Stream) Reason() string { return s.res.Reason }
 
 // Events yields the reply: Started, then any of the others, then Finished or an
 // error. Another Started means that the reply begins again, on another route or
-// model; that happens only before the first Delta or Called. A failed call is free.
+// model; unless the request is Buffered, that happens only before the first Delta or
+// Called. A reply that exceeds the limit by far, because its vendor ignores it, ends
+// with StopLength. A failed call is free.
 func (s *Stream) Events(ctx context.Context) iter.Seq2[stoa.Event, error] {
 	return func(yield func(stoa.Event, error) bool) {
 		for {
@@ -69,13 +76,25 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[stoa.Event, error] {
 			if err == nil {
 				return
 			}
-			if ctx.Err() == nil && s.firstText == 0 && retryable(err) && s.next(ctx) {
+			if ctx.Err() == nil && (s.firstText == 0 || s.req.Buffered) && retryable(err) && s.next(ctx) {
 				continue
 			}
-			yield(stoa.Event{}, err)
+			yield(stoa.Event{}, s.explainLimit(err))
 			return
 		}
 	}
+}
+
+// explainLimit returns err or, if the provider rejected a limit that the caller did not
+// set, the error that this means to the caller.
+func (s *Stream) explainLimit(err error) error {
+	f, ok := errors.AsType[*wire.Failure](err)
+	if !ok || f.Err.Param != "max_output_tokens" || s.req.Call.MaxOutputTokens > 0 {
+		return err
+	}
+	same := *f
+	same.Err = stoa.Errorf(stoa.CodeContextLength, "The input leaves too few tokens of the context of this model for a reply. Shorten it, set a lower max_output_tokens, or use a model that takes more.").At("input")
+	return &same
 }
 
 // tryModel streams from one model. It returns nil when the reply finished or the
@@ -83,13 +102,17 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[stoa.Event, error] {
 func (s *Stream) tryModel(ctx context.Context, yield func(stoa.Event, error) bool) error {
 	call := s.req.Call
 	call.MaxOutputTokens = s.limit
-	call.Account = s.caller.Account.ID
+	call.Account, call.LimitDefault, call.Buffered = s.caller.Account.ID, s.limitDefault, s.req.Buffered
 	for ev, err := range s.g.Pool.Stream(ctx, s.model, call) {
 		if err != nil {
 			return err
 		}
 		s.note(ev)
-		if !yield(ev, nil) {
+		if s.cut = !s.finished && s.overLimit(); s.cut {
+			ev = stoa.Event{Kind: stoa.Finished, Stop: stoa.StopLength}
+			s.note(ev)
+		}
+		if !yield(ev, nil) || s.cut {
 			return nil
 		}
 	}
@@ -105,23 +128,44 @@ func (s *Stream) note(ev stoa.Event) {
 	switch ev.Kind {
 	case stoa.Started:
 		s.accepted, s.provider = true, ev.Provider
-		s.bytes, s.usage, s.usageAt, s.hasUsage = 0, stoa.Usage{}, 0, false
+		s.bytes, s.made, s.usage, s.usageAt, s.hasUsage, s.firstText = 0, 0, stoa.Usage{}, 0, false, 0
 	case stoa.UsageSoFar:
 		s.usage, s.usageAt = ev.Usage, s.bytes
 	case stoa.Thinking:
-		s.bytes += ev.Thinking
+		s.add(ev.Thinking)
 	case stoa.Delta:
-		s.bytes += len(ev.Text)
+		s.add(len(ev.Text))
 		s.touch()
 	case stoa.Called:
-		s.bytes += len(ev.Call.Name) + len(ev.Call.Arguments)
+		s.add(len(ev.Call.Name) + len(ev.Call.Arguments))
 		s.touch()
 	case stoa.Finished:
 		s.finished, s.stop = true, ev.Stop
 		if ev.HasUsage {
 			s.usage, s.hasUsage = ev.Usage, true
+			if s.usageAt = 0; ev.Usage.OutputTokens > 0 {
+				s.usageAt = s.bytes
+			}
 		}
 	}
+}
+
+// longToken is more bytes than a token has on average in any language.
+const longToken = 12
+
+// add counts a piece of output. A piece is at least a token, except that some
+// servers send single characters.
+func (s *Stream) add(bytes int) {
+	s.bytes += bytes
+	if bytes >= 3 {
+		s.made += int64(max(1, bytes/longToken))
+	}
+}
+
+// overLimit reports whether so much output came that the vendor ignores the limit:
+// more than [Stream.plausible] accepts, counted so that no honest reply has it.
+func (s *Stream) overLimit() bool {
+	return max(s.made, int64(s.bytes)/longToken) > 2*s.limit+outputSlack
 }
 
 func (s *Stream) touch() {
@@ -187,7 +231,7 @@ func (s *Stream) Due() stoa.Charge {
 		EndUser: s.req.EndUser, SpaceID: s.req.SpaceID, AgentID: s.req.AgentID, SessionID: s.req.SessionID,
 		StartedAt: s.started, FirstToken: s.firstText, Duration: time.Since(s.started),
 	}
-	if !s.hasUsage || !s.plausible() {
+	if !s.hasUsage || !s.plausible() || s.uncounted() {
 		c.Usage, c.Estimated = s.estimate(), true
 	}
 	c.Amount = c.Price.Cost(c.Usage)
@@ -261,6 +305,12 @@ func (s *Stream) plausible() bool {
 		s.usage.OutputTokens <= 2*s.limit+int64(s.bytes)+outputSlack
 }
 
+// uncounted reports whether the vendor's final usage lacks the input, or the output
+// of a reply that has some: servers report 0 for what they do not count.
+func (s *Stream) uncounted() bool {
+	return s.usage.InputTokens == 0 || s.usage.OutputTokens == 0 && s.bytes > 0
+}
+
 // estimate returns the usage counted here: what the vendor reported early, and for
 // the rest a third of the bytes that arrived. Its output is at most the call's limit
 // or what the vendor reported, whichever is more.
@@ -273,5 +323,9 @@ func (s *Stream) estimate() stoa.Usage {
 		u.InputTokens = s.inputEstimate
 	}
 	u.OutputTokens = min(u.OutputTokens+stoa.EstimateTokens(since), max(s.limit, u.OutputTokens))
+	if s.cut { // the call pays for what it asked for
+		u.OutputTokens = s.limit
+		u.ReasoningTokens = min(u.ReasoningTokens, s.limit)
+	}
 	return u
 }

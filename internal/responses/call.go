@@ -36,7 +36,7 @@ func (r *run) answer(request context.Context) (err error) {
 
 	req := r.Request
 	r.stream, err = r.s.Gateway.Respond(ctx, r.Caller, gateway.Request{
-		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user),
+		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user), Buffered: !req.Stream,
 	})
 	if err != nil {
 		return r.ended(ctx, err)
@@ -57,6 +57,8 @@ func (r *run) whole(ctx context.Context) error {
 			return r.stopped(ctx, err)
 		}
 		switch ev.Kind {
+		case stoa.Started: // perhaps once more: what came before is void
+			text = text[:0]
 		case stoa.Delta:
 			r.firstText()
 			text = append(text, ev.Text...)

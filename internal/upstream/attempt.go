@@ -29,13 +29,14 @@ type attempt struct {
 	request   wire.Request // what the codec made of the call; kept for a retry
 	url       *url.URL
 	requestID string // the vendor's, of the last request
+	answered  bool   // the last request got its first text or tool call
 }
 
 // send sends the request and yields its reply. It returns nil and nil when the reply
 // came to its end or the reader stopped, and an error only when ctx ended.
 func (a *attempt) send() (*wire.Failure, error) {
 	a.route.requests.Add(1)
-	a.requestID = ""
+	a.requestID, a.answered = "", false
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	defer cancel(nil)
 	w := newWatch(cancel, a.deadline)
@@ -200,10 +201,10 @@ func (a *attempt) yieldAll(events iter.Seq2[stoa.Event, error]) *wire.Failure {
 }
 
 // commit records the first text or tool call of the reply: from here on nothing is
-// retried.
+// retried, unless the call is buffered.
 func (a *attempt) commit() {
-	if !a.committed {
-		a.committed = true
+	if !a.answered {
+		a.answered, a.committed = true, !a.call.Buffered
 		a.endRetry()
 		a.route.breaker.answered(a.permit)
 	}

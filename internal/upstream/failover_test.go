@@ -363,3 +363,27 @@ func TestToolCallsCountAsText(t *testing.T) {
 		})
 	}
 }
+
+func TestBufferedReplyIsRetriedAfterText(t *testing.T) {
+	for _, w := range wires {
+		inBubble(t, w.name, func(t *testing.T) {
+			one, two := start(t, "one.test"), start(t, "two.test")
+			a, b := named(one.Provider(w.name), "one"), named(two.Provider(w.name), "two")
+			p := openPipe(t, quick(a, b), one, two)
+			call := ask("flaky: 1\ncut: 3\ntokens: 9")
+			call.Buffered = true
+			r := collect(t.Context(), p, at(w.model, a, b), call)
+			r.expect(t, "")
+			if !slices.Equal(r.started, []string{"one", "one"}) || !strings.HasSuffix(r.text, strings.TrimSpace(strings.Repeat("word ", 9))) {
+				t.Errorf("started by %q, %q", r.started, r.text)
+			}
+			call = ask("cut: 3\ntokens: 9\nmark: both")
+			call.Buffered = true
+			r = collect(t.Context(), p, at(w.model, a, b), call)
+			r.expect(t, stoa.CodeUpstream)
+			if len(r.started) != 4 || r.started[3] != "two" {
+				t.Errorf("started by %q", r.started)
+			}
+		})
+	}
+}

@@ -43,7 +43,7 @@ type exchange struct {
 
 	retries   int           // left of the call
 	retrying  bool          // it counts as one of the pool's retries under way
-	committed bool          // text or a tool call was yielded
+	committed bool          // text or a tool call was yielded to a reader who keeps it
 	finished  bool          // Finished was yielded
 	stopped   bool          // the reader stopped ranging; nothing more may be yielded
 	worst     *wire.Failure // the most useful failure so far; see [usefulness]
