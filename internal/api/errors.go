@@ -12,7 +12,13 @@ import (
 	"stoa/internal/stoa"
 )
 
-// leftoverTimeout is how long a body that is not read may hold up a refusal.
+// leftoverTimeout is how long a body that is not read may hold up a refusal. The
+// key is checked before the body is read, and net/http waits for the unread body
+// before it sends the refusal: within this time a body on its way is let in and the
+// connection can be reused, and one that never comes holds up nothing. Full duplex
+// was rejected (net/http then reads the connection twice and panics), and so was
+// closing the connection at every refusal (a client with a wrong key would dial anew
+// for each request). It would be wrong if 401s took half a second in the log.
 const leftoverTimeout = 500 * time.Millisecond
 
 // maxRetryAfter keeps clients from sleeping for as long as they are told.

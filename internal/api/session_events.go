@@ -19,8 +19,13 @@ const (
 	defaultEventPage = 100
 	// heartbeat is how long an event stream may be silent.
 	heartbeat = 10 * time.Second
-	// watchEvery is how often a stream looks whether it may still go on: whether
-	// its key is in force, and the service not about to stop.
+	// watchEvery is how often a stream checks whether it may go on: whether the
+	// service drains, and whether its key, verified as for a new request, is in force.
+	// A key's row is read again at the latest after half a second by one of those who
+	// verify it, whatever node changed it, so a stream ends within a second of its
+	// key's revocation. Measured: 500 idle streams take 3 % of one core. A registry of
+	// open streams by key was rejected: it is right on one node only. It would be
+	// wrong if idle streams showed up in a profile.
 	watchEvery = 250 * time.Millisecond
 )
 

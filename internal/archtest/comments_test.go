@@ -17,14 +17,7 @@ var docLink = regexp.MustCompile(`\[\*?(?:([a-z][a-z0-9]*)\.)?([A-Z]\w*[a-z]\w*|
 // TestCommentsNameWhatExists checks every name in brackets in the comments
 // against the declarations of its package.
 func TestCommentsNameWhatExists(t *testing.T) {
-	declared := map[string]map[string]bool{} // package directory → names, members as Type.Member
-	for _, s := range sources(t) {
-		dir := s.dir + "/" + s.pkg
-		if declared[dir] == nil {
-			declared[dir] = map[string]bool{}
-		}
-		declare(declared[dir], s.file)
-	}
+	declared := declarations(t)
 	for _, s := range sources(t) {
 		if !s.own {
 			continue
@@ -47,6 +40,21 @@ func TestCommentsNameWhatExists(t *testing.T) {
 			}
 		}
 	}
+}
+
+// declarations returns what each package directory declares: names, and members
+// of types as Type.Member.
+func declarations(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	declared := map[string]map[string]bool{}
+	for _, s := range sources(t) {
+		dir := s.dir + "/" + s.pkg
+		if declared[dir] == nil {
+			declared[dir] = map[string]bool{}
+		}
+		declare(declared[dir], s.file)
+	}
+	return declared
 }
 
 // declare adds what a file declares at its top level.

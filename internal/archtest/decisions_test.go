@@ -79,6 +79,45 @@ func TestDecisionNotes(t *testing.T) {
 	}
 }
 
+// codeName is an exported name of a package in a page: `db.Write`.
+var codeName = regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w*)(?:\\.(\\w+))?(?:\\(\\))?`")
+
+// TestNotesNameWhatExists checks names such as `db.Write` in the notes and in
+// ARCHITECTURE.md against the packages' declarations.
+func TestNotesNameWhatExists(t *testing.T) {
+	all := pages(t)
+	declared := declarations(t)
+	for p, text := range all {
+		if !strings.HasPrefix(p, decisions) && p != "ARCHITECTURE.md" {
+			continue
+		}
+		for _, m := range codeName.FindAllStringSubmatch(text, -1) {
+			names := declared["internal/"+m[1]]
+			if names == nil {
+				continue // the standard library's
+			}
+			name := m[2]
+			if m[3] != "" {
+				name += "." + m[3]
+			}
+			if !names[name] && !hasMember(names, name) {
+				t.Errorf("%s names %s, which package %s does not declare", p, m[0], m[1])
+			}
+		}
+	}
+}
+
+// hasMember reports whether any type has a member of that name: notes write
+// `db.Write` for a method of DB.
+func hasMember(names map[string]bool, name string) bool {
+	for n := range names {
+		if strings.HasSuffix(n, "."+name) {
+			return true
+		}
+	}
+	return false
+}
+
 // markdownLink finds the target of an inline link.
 var markdownLink = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)\s]*)?\)`)
 
