@@ -67,7 +67,7 @@ func New(zones *Zones, s stoa.Schedule, w Window) (*Schedule, error) {
 	return out, nil
 }
 
-// After yields the instants after that moment, in order.
+// After yields the instants after that moment, in order, up to the year 9999.
 func (s *Schedule) After(t time.Time) iter.Seq[time.Time] {
 	if !s.From.IsZero() && t.Before(s.From) {
 		t = s.From.Add(-1)
@@ -85,17 +85,20 @@ func (s *Schedule) After(t time.Time) iter.Seq[time.Time] {
 			}
 		}
 	}
-	if s.Through.IsZero() {
-		return all
-	}
 	return func(yield func(time.Time) bool) {
 		for at := range all {
-			if at.After(s.Through) || !yield(at) {
+			if at.After(lastInstant) || !s.Through.IsZero() && at.After(s.Through) {
+				return
+			}
+			if at.After(t) && !yield(at) { // an instant that is not after t would be dealt with for ever
 				return
 			}
 		}
 	}
 }
+
+// lastInstant is the last that can be written as RFC 3339.
+var lastInstant = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 // Next returns the first instant after that moment; zero if there is none.
 func (s *Schedule) Next(t time.Time) time.Time {
@@ -110,7 +113,7 @@ func (s *Schedule) Next(t time.Time) time.Time {
 func (s *Schedule) cronAfter(t time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		// No earlier wall time is due after t: instants are in the order of wall times.
-		last := floorDiv(t.UnixNano(), int64(time.Second))
+		last := t.Unix()
 		wall := floorDiv(s.clock.wall(t), 60) * 60
 		for {
 			next, found := s.cron.nextWall(wall)
@@ -130,11 +133,17 @@ func (s *Schedule) cronAfter(t time.Time) iter.Seq[time.Time] {
 	}
 }
 
+// intervalAfter ranges over anchor + n × every after t, without end. It counts in
+// seconds: a time.Duration ends at 292 years.
 func (s *Schedule) intervalAfter(t time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
+		every := int64(s.every / time.Second)
 		at := s.Anchor
-		if behind := t.Sub(at); behind >= 0 {
-			at = at.Add((behind/s.every + 1) * s.every)
+		if n := (t.Unix() - at.Unix()) / every; n > 0 {
+			at = time.Unix(at.Unix()+n*every, int64(at.Nanosecond())).UTC()
+		}
+		if !at.After(t) {
+			at = at.Add(s.every)
 		}
 		for yield(at) {
 			at = at.Add(s.every)
