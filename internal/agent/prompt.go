@@ -28,6 +28,7 @@ type prompt struct {
 const (
 	defaultWindow = 128_000 // tokens of a model whose window is not known
 	historyBatch  = 50
+	maxHistory    = 5000 // messages of a session that are looked at
 )
 
 // What Stoa itself tells the model. They come after the agent's instructions.
@@ -165,10 +166,14 @@ func recall(ctx context.Context, tx *store.Tx, row store.SessionRow, budget int6
 		return nil, false, err
 	}
 	after := int64(0)
-	for {
+	for read := 0; ; {
 		page, more, err := tx.Messages(ctx, row.ID, after, historyBatch, true)
 		if err != nil {
 			return nil, false, err
+		}
+		if read += len(page); read > maxHistory {
+			dropped = true
+			break
 		}
 		for _, m := range page {
 			after = m.Place

@@ -260,7 +260,7 @@ type CreateScheduledTask struct {
 	// Enabled False pauses the task; true unless said otherwise.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// EndAt No instant after.
+	// EndAt No instant after. From one year ago to 2200-12-31.
 	EndAt nullable.Nullable[Time] `json:"endAt,omitempty,omitzero"`
 
 	// MaxCreditsMicroPerRun What one run may cost; the agent's own limit counts too.
@@ -293,7 +293,7 @@ type CreateScheduledTask struct {
 	// SessionPolicy `new`, unless said otherwise: every run is a session. `reuse`: every run is a turn of one chat.
 	SessionPolicy nullable.Nullable[string] `json:"sessionPolicy,omitempty,omitzero"`
 
-	// StartAt No instant before. An interval is counted from here.
+	// StartAt No instant before. An interval is counted from here. From one year ago to 2200-12-31.
 	StartAt nullable.Nullable[Time] `json:"startAt,omitempty,omitzero"`
 }
 
@@ -1375,14 +1375,14 @@ type PreviewSchedule struct {
 	// Count How many instants; 5 unless said otherwise.
 	Count nullable.Nullable[int] `json:"count,omitempty,omitzero"`
 
-	// EndAt No instant after.
+	// EndAt No instant after. From one year ago to 2200-12-31.
 	EndAt   nullable.Nullable[Time]  `json:"endAt,omitempty,omitzero"`
 	MaxRuns nullable.Nullable[int64] `json:"maxRuns,omitempty,omitzero"`
 
 	// Schedule When a task runs; `type` decides which of the other members are needed.
 	Schedule Schedule `json:"schedule"`
 
-	// StartAt No instant before.
+	// StartAt No instant before. From one year ago to 2200-12-31.
 	StartAt nullable.Nullable[Time] `json:"startAt,omitempty,omitzero"`
 }
 
@@ -1618,7 +1618,7 @@ type Schedule struct {
 	// Example: 0 9 * * MON-FRI
 	Expression nullable.Nullable[string] `json:"expression,omitempty,omitzero"`
 
-	// RunAt Of a `once`: in the future.
+	// RunAt Of a `once`: in the future, up to 2200-12-31.
 	RunAt nullable.Nullable[Time] `json:"runAt,omitempty,omitzero"`
 
 	// Timezone Of a `cron`: an IANA name, on whose wall clocks the expression is read.
@@ -2163,7 +2163,7 @@ type UpdateScheduledTask struct {
 	// Enabled False pauses the task; true unless said otherwise.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
 
-	// EndAt No instant after.
+	// EndAt No instant after. From one year ago to 2200-12-31.
 	EndAt nullable.Nullable[Time] `json:"endAt,omitempty,omitzero"`
 
 	// MaxCreditsMicroPerRun What one run may cost; the agent's own limit counts too.
@@ -2196,7 +2196,7 @@ type UpdateScheduledTask struct {
 	// SessionPolicy `new`, unless said otherwise: every run is a session. `reuse`: every run is a turn of one chat.
 	SessionPolicy nullable.Nullable[string] `json:"sessionPolicy,omitempty,omitzero"`
 
-	// StartAt No instant before. An interval is counted from here.
+	// StartAt No instant before. An interval is counted from here. From one year ago to 2200-12-31.
 	StartAt nullable.Nullable[Time] `json:"startAt,omitempty,omitzero"`
 }
 

@@ -84,12 +84,13 @@ func (s *Scheduler) report(ctx context.Context, what string, err error) {
 func (s *Scheduler) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
 const (
-	pollShared    = time.Second      // how often the rows are read when other processes write them too
-	pollAlone     = 15 * time.Second // and when none does: what changes wakes the loop, so this only heals
-	dueBatch      = 25               // tasks in one transaction, so that no other writer waits for long
-	rowsBatch     = 2000             // and about as many rows
-	writersBeside = 4                // transactions at once, where the database allows it
-	capacityPoll  = time.Second      // how often the queue of sessions is read while runs wait for a place in it
+	pollShared    = time.Second           // how often the rows are read when other processes write them too
+	pollAlone     = 15 * time.Second      // and when none does: what changes wakes the loop, so this only heals
+	dueBatch      = 25                    // tasks in one transaction, so that no other writer waits for long
+	rowsBatch     = 2000                  // and about as many rows
+	batchPause    = 10 * time.Millisecond // after a transaction that judged many instants
+	writersBeside = 4                     // transactions at once, where the database allows it
+	capacityPoll  = time.Second           // how often the queue of sessions is read while runs wait for a place in it
 )
 
 // Run starts what falls due until ctx ends. It sleeps until the next instant, or
@@ -212,6 +213,7 @@ func (s *Scheduler) beside(do func() (int, error)) (int, error) {
 // then work, then what waits may start. It tells how many it looked at, and how
 // many runs began. A task that cannot be changed keeps nobody else from it.
 func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *store.Tx) ([]store.Ref, error), work func(*transition) error) (n, began int, err error) {
+	judged := 0 // instants
 	err = s.store.Write(ctx, func(tx *store.Tx) error {
 		n, began = 0, 0
 		refs, err := pick(tx)
@@ -219,6 +221,7 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 			return err
 		}
 		known := accounts{}
+		judged = 0
 		for _, ref := range refs {
 			rows, starts := 0, 0
 			err := tx.Savepoint(ctx, func() error {
@@ -239,6 +242,7 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 					err = c.save()
 				}
 				rows, starts = c.rows, c.starts
+				judged += c.judged
 				return err
 			})
 			if err == nil {
@@ -250,13 +254,26 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 				}
 			}
 			n++
-			if rows > rowsBatch {
+			if rows > rowsBatch || judged >= maxChunk {
 				break
 			}
 		}
 		return nil
 	})
+	if err == nil && judged >= maxChunk {
+		s.pause(ctx)
+	}
 	return n, began, err
+}
+
+// pause lets other writers in before the next large transaction.
+func (s *Scheduler) pause(ctx context.Context) {
+	timer := time.NewTimer(batchPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // startWaiting starts runs that wait for capacity, for each account as many as its

@@ -2,11 +2,11 @@ package scheduler_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -599,11 +599,18 @@ func TestWhatATaskMayNotBe(t *testing.T) {
 		"once, in the past":           {func(t *stoa.ScheduledTask) { t.Schedule = stoa.Schedule{Type: "once", RunAt: now} }, stoa.CodeInvalidValue, "schedule.runAt"},
 		"an end before the start":     {func(t *stoa.ScheduledTask) { t.StartAt, t.EndAt = now.Add(2), now.Add(1) }, stoa.CodeInvalidValue, "endAt"},
 		"an end before the first run": {func(t *stoa.ScheduledTask) { t.EndAt = now.Add(time.Minute) }, stoa.CodeInvalidValue, "endAt"},
-		"no message":                  {func(t *stoa.ScheduledTask) { t.Message = "" }, stoa.CodeInvalidValue, "message"},
-		"an unknown mode":             {func(t *stoa.ScheduledTask) { t.Mode = "twice" }, stoa.CodeInvalidMode, "mode"},
-		"once in a reused session":    {func(t *stoa.ScheduledTask) { t.Mode, t.SessionPolicy = "once", "reuse" }, stoa.CodeInvalidValue, "sessionPolicy"},
-		"another's agent":             {func(t *stoa.ScheduledTask) { t.AgentID = "agt_x" }, stoa.CodeAgentNotFound, "agentId"},
-		"too long a window":           {func(t *stoa.ScheduledTask) { t.CatchUpWindow = 31 * 24 * time.Hour }, stoa.CodeInvalidValue, "catchUpWindowSeconds"},
+		"a start long ago":            {func(t *stoa.ScheduledTask) { minutely(t); t.StartAt = instant("1700-01-01T00:00:00Z") }, stoa.CodeInvalidValue, "startAt"},
+		"a start two years ago":       {func(t *stoa.ScheduledTask) { minutely(t); t.StartAt = now.Add(-2 * 366 * 24 * time.Hour) }, stoa.CodeInvalidValue, "startAt"},
+		"a start in another age":      {func(t *stoa.ScheduledTask) { t.StartAt = instant("2201-01-01T00:00:00Z") }, stoa.CodeInvalidValue, "startAt"},
+		"an end in another age":       {func(t *stoa.ScheduledTask) { t.EndAt = instant("9999-12-31T23:59:59Z") }, stoa.CodeInvalidValue, "endAt"},
+		"once, in another age": {func(t *stoa.ScheduledTask) {
+			t.Schedule = stoa.Schedule{Type: "once", RunAt: instant("2201-01-01T00:00:00Z")}
+		}, stoa.CodeInvalidValue, "schedule.runAt"},
+		"no message":               {func(t *stoa.ScheduledTask) { t.Message = "" }, stoa.CodeInvalidValue, "message"},
+		"an unknown mode":          {func(t *stoa.ScheduledTask) { t.Mode = "twice" }, stoa.CodeInvalidMode, "mode"},
+		"once in a reused session": {func(t *stoa.ScheduledTask) { t.Mode, t.SessionPolicy = "once", "reuse" }, stoa.CodeInvalidValue, "sessionPolicy"},
+		"another's agent":          {func(t *stoa.ScheduledTask) { t.AgentID = "agt_x" }, stoa.CodeAgentNotFound, "agentId"},
+		"too long a window":        {func(t *stoa.ScheduledTask) { t.CatchUpWindow = 31 * 24 * time.Hour }, stoa.CodeInvalidValue, "catchUpWindowSeconds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			task := stoa.ScheduledTask{
@@ -611,6 +618,11 @@ func TestWhatATaskMayNotBe(t *testing.T) {
 				SessionPolicy: "new", MissedPolicy: "skip", OverlapPolicy: "skip",
 			}
 			tc.change(&task)
+			if strings.HasSuffix(name, " age") || strings.HasSuffix(name, " ago") { // a preview says the same
+				if _, err := d.s.Preview(task, 5); stoa.CodeOf(err) != tc.code || stoa.AsError(err).Param != tc.param {
+					t.Errorf("preview: %v", err)
+				}
+			}
 			err := d.Store.Write(context.Background(), func(tx *store.Tx) error {
 				_, err := d.s.Create(context.Background(), tx, d.Caller(), task)
 				return err
@@ -636,81 +648,6 @@ func TestWhatATaskMayNotBe(t *testing.T) {
 	})
 	if stoa.CodeOf(err) != stoa.CodeTooManyTasks {
 		t.Error(err)
-	}
-}
-
-func TestTenThousandTasksAtOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
-	h := sessiontest.Build(t, anyHome(t), nil)
-	d := newDesk(h, "2026-03-01T08:00:00Z")
-	d.r = h.Service()
-	big := sessiontest.NewScheduler(d.r, scheduler.Config{Now: d.clock.now})
-	const accounts, agents, each = 20, 10, 50
-	const all = accounts * agents * each
-	for range accounts {
-		h.Account = storetest.Account(t, h.Store, stoa.Credit)
-		for range agents {
-			a := h.Agent()
-			h.Write(func(ctx context.Context, tx *store.Tx) error {
-				for range each {
-					if _, err := big.Create(ctx, tx, h.Caller(), stoa.ScheduledTask{
-						AgentID: a.ID, Name: "x", Message: "say: x", Enabled: true, Schedule: stoa.Schedule{Type: "cron", Expression: "0 9 * * *", Timezone: "Europe/Berlin"},
-						SessionPolicy: "new", MissedPolicy: "run_latest", OverlapPolicy: "skip", CatchUpWindow: time.Hour,
-					}); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}
-	}
-	d.clock.set(instant("2026-03-01T08:00:00Z").Add(24 * time.Hour)) // nine in Berlin
-	// Two schedulers, one of which is stopped on its way and comes back.
-	begun := time.Now()
-	stopping, stop := context.WithCancel(context.Background())
-	var work sync.WaitGroup
-	work.Go(func() {
-		if _, _, err := big.Tick(stopping); err != nil && !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-	})
-	for runs := 0; runs < all/20; runtime.Gosched() { // somewhere on its way
-		d.Write(func(ctx context.Context, tx *store.Tx) error {
-			_, err := tx.Get(ctx, `SELECT COUNT(*) FROM task_runs`, nil, &runs)
-			return err
-		})
-	}
-	stop()
-	work.Wait()
-	again := sessiontest.NewScheduler(d.r, scheduler.Config{Now: d.clock.now})
-	for range 2 {
-		work.Go(func() {
-			if _, _, err := again.Tick(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	work.Wait()
-	took := time.Since(begun)
-	var runs, sessions, tasks, ahead int
-	d.Write(func(ctx context.Context, tx *store.Tx) error {
-		for query, into := range map[string]*int{
-			`SELECT COUNT(*) FROM task_runs WHERE trigger_kind = 'schedule' AND session_id <> ''`:   &runs,
-			`SELECT COUNT(DISTINCT s.id) FROM sessions s JOIN task_runs r ON r.id = s.trigger_id`:   &sessions,
-			`SELECT COUNT(DISTINCT task_id) FROM task_runs`:                                         &tasks,
-			fmt.Sprintf(`SELECT COUNT(*) FROM tasks WHERE next_at > %d`, d.clock.now().UnixMicro()): &ahead,
-		} {
-			if _, err := tx.Get(ctx, query, nil, into); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	t.Logf("%d due at once took %v: %.0f in a second", all, took, all/took.Seconds())
-	if runs != all || sessions != all || tasks != all || ahead != all {
-		t.Errorf("%d runs, %d sessions, %d tasks with runs, %d with a next instant; want %d of each", runs, sessions, tasks, ahead, all)
 	}
 }
 

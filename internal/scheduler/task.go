@@ -13,9 +13,10 @@ import (
 
 // The bounds of what waits and of what is written about instants that passed.
 const (
-	maxWaiting  = 100    // runs of one task that wait to begin
-	maxChunk    = 10_000 // instants that are judged in one transaction
-	maxSkipRows = 1000   // skipped instants with a row each; older ones share rows
+	maxWaiting  = 100                  // runs of one task that wait to begin
+	maxChunk    = 10_000               // instants that are judged in one transaction
+	maxMissed   = 366 * 24 * time.Hour // instants that passed before are not recorded; a minute apart they are 527,040
+	maxSkipRows = 1000                 // skipped instants with a row each; older ones share rows
 )
 
 // Why a task is not enabled.
@@ -38,6 +39,7 @@ type transition struct {
 	active   []stoa.TaskRun // that have not ended, oldest first
 	skips    []stoa.TaskRun // to be written
 	rows     int            // written
+	judged   int            // instants
 	starts   int            // of sessions
 	before   int64          // how many runs there were
 }
@@ -124,6 +126,12 @@ func (c *transition) chunk() error {
 	if t.NextAt.IsZero() || t.NextAt.After(c.now) {
 		return nil
 	}
+	if oldest := c.now.Add(-maxMissed); t.NextAt.Before(oldest) {
+		t.Cursor, t.NextAt = oldest, c.schedule.Next(oldest)
+		if t.NextAt.IsZero() || t.NextAt.After(c.now) {
+			return nil
+		}
+	}
 	due, next := []time.Time{t.NextAt}, time.Time{}
 	for at := range c.schedule.After(t.NextAt) {
 		if at.After(c.now) || len(due) == maxChunk {
@@ -132,6 +140,7 @@ func (c *transition) chunk() error {
 		}
 		due = append(due, at)
 	}
+	c.judged += len(due)
 	last := next.IsZero() || next.After(c.now)
 	for i, at := range due {
 		if c.usedUp() || !t.Enabled {
@@ -162,6 +171,9 @@ func (c *transition) skip(r stoa.TaskRun, reason string) {
 	r.ID, r.TaskID, r.AccountID = "", c.task.ID, c.task.AccountID
 	r.Status, r.SkipReason, r.Instants = stoa.RunSkipped, reason, 1
 	c.skips = append(c.skips, r)
+	if len(c.skips) >= 2*maxSkipRows { // the older ones share rows anyway
+		c.skips = append(together(c.skips[:maxSkipRows], c.active), c.skips[maxSkipRows:]...)
+	}
 	c.task.Counts.Skipped++
 }
 
@@ -194,8 +206,8 @@ func together(rows, runs []stoa.TaskRun) []stoa.TaskRun {
 	var out []stoa.TaskRun
 	for _, r := range rows {
 		if n := len(out) - 1; n >= 0 && out[n].SkipReason == r.SkipReason && !between(runs, out[n].ScheduledFor, r.ScheduledFor) {
-			out[n].Instants++
-			out[n].Through = r.ScheduledFor
+			out[n].Instants += r.Instants
+			out[n].Through = later(r.ScheduledFor, r.Through)
 			continue
 		}
 		out = append(out, r)
@@ -441,19 +453,14 @@ func (c *transition) passed() {
 	if c.task.Enabled || c.usedUp() || c.schedule == nil {
 		return
 	}
-	n := 0
-	for at := range c.schedule.After(c.task.Cursor) {
-		if at.After(c.now) || n == maxPassed {
+	for at := range c.schedule.After(later(c.task.Cursor, c.now.Add(-maxMissed))) {
+		if at.After(c.now) {
 			break
 		}
-		n++
 		c.skip(stoa.TaskRun{ScheduledFor: at, Trigger: stoa.TriggerSchedule}, schedule.SkipPaused)
 		c.task.Cursor = at
 	}
 }
-
-// maxPassed bounds the record of a pause: a year of minutes.
-const maxPassed = 366 * 24 * 60
 
 // plan finds the next instant: after now, and after all that is dealt with.
 func (c *transition) plan() {

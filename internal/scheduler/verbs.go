@@ -17,6 +17,34 @@ const (
 	MaxTaskRuns      = 1_000_000
 )
 
+// lastMoment is the last that a task may name. [oldestMoment] bounds the others.
+var lastMoment = time.Date(2200, 12, 31, 23, 59, 59, 0, time.UTC)
+
+// oldestMoment is how long ago a moment may be that a task names.
+const oldestMoment = 366 * 24 * time.Hour
+
+// checkMoments refuses moments that no caller means: an interval that is counted
+// from a far past, say, has more instants than can be listed. Those that the task
+// had before stay.
+func checkMoments(t, before stoa.ScheduledTask, now time.Time) error {
+	for _, m := range []struct {
+		param   string
+		at, was time.Time
+	}{
+		{"startAt", t.StartAt, before.StartAt},
+		{"endAt", t.EndAt, before.EndAt},
+		{"schedule.runAt", t.Schedule.RunAt, before.Schedule.RunAt},
+	} {
+		if m.at.IsZero() || m.at.Equal(m.was) {
+			continue
+		}
+		if m.at.Before(now.Add(-oldestMoment)) || m.at.After(lastMoment) {
+			return stoa.Errorf(stoa.CodeInvalidValue, "Use a moment from one year ago to %s.", lastMoment.Format(time.RFC3339)).At(m.param)
+		}
+	}
+	return nil
+}
+
 // check refuses a task that makes no sense. Its policies are known.
 func (s *Scheduler) check(t *stoa.ScheduledTask) error {
 	if t.Mode == "" {
@@ -111,6 +139,9 @@ func (s *Scheduler) Create(ctx context.Context, tx *store.Tx, c stoa.Caller, t s
 	if err := s.check(&t); err != nil {
 		return t, err
 	}
+	if err := checkMoments(t, stoa.ScheduledTask{}, now); err != nil {
+		return t, err
+	}
 	if err := s.begin(&t, now); err != nil {
 		return t, err
 	}
@@ -149,6 +180,9 @@ func (s *Scheduler) Edit(ctx context.Context, tx *store.Tx, accountID, agentID, 
 			return err
 		}
 		if err := s.check(t); err != nil {
+			return err
+		}
+		if err := checkMoments(*t, before, c.now); err != nil {
 			return err
 		}
 		if t.SessionPolicy != before.SessionPolicy {
@@ -232,10 +266,13 @@ func (s *Scheduler) edit(ctx context.Context, tx *store.Tx, accountID, agentID, 
 	if err := c.settle(); err != nil {
 		return c.task, err
 	}
-	for !c.task.NextAt.IsZero() && !c.task.NextAt.After(c.now) {
-		if err := c.chunk(); err != nil {
-			return c.task, err
-		}
+	if err := c.chunk(); err != nil {
+		return c.task, err
+	}
+	if !c.task.NextAt.IsZero() && !c.task.NextAt.After(c.now) {
+		// The scheduler goes on with it, and lets other writers in between.
+		s.wake()
+		return c.task, stoa.Errorf(stoa.CodeOverloaded, "The task is catching up with many instants that it missed. Try again in a moment.").After(time.Second)
 	}
 	if err := fn(c); err != nil {
 		return c.task, err
@@ -315,6 +352,9 @@ func (s *Scheduler) Preview(t stoa.ScheduledTask, n int) ([]schedule.Shown, erro
 	now := s.now()
 	if !t.EndAt.IsZero() && t.EndAt.Before(t.StartAt) {
 		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The end lies before the start.").At("endAt")
+	}
+	if err := checkMoments(t, stoa.ScheduledTask{}, now); err != nil {
+		return nil, err
 	}
 	if err := s.begin(&t, now); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"time"
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -18,13 +19,16 @@ func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string
 	if err != nil {
 		return err
 	}
-	err = s.store.Write(ctx, func(tx *store.Tx) error {
-		if _, err := tx.LockSession(ctx, row.AccountID, row.AgentID, id); err != nil {
+	for whole := false; !whole && err == nil; { // each pass deletes removeEvents, so the log bounds them
+		err = s.store.Write(ctx, func(tx *store.Tx) error {
+			if _, err := tx.LockSession(ctx, row.AccountID, row.AgentID, id); err != nil {
+				return err
+			}
+			tx.AfterCommit(func() { s.forget(id) })
+			whole, err = removeSession(ctx, tx, row.AccountID, id)
 			return err
-		}
-		tx.AfterCommit(func() { s.forget(id) })
-		return tx.RemoveSession(ctx, row.AccountID, id)
-	})
+		})
+	}
 	if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
 		return nil
 	}
@@ -69,6 +73,9 @@ func (s *Sessions) DeleteAgent(ctx context.Context, tx *store.Tx, accountID, age
 	return nil
 }
 
+// maxSpaceAgents is how many agents one transaction deletes with their space.
+const maxSpaceAgents = 100
+
 // DeleteSpace removes a space, and with force the agents in it too; without, a
 // space that has agents is [stoa.CodeSpaceNotEmpty]. One that does not exist is
 // no error. The account's default space is made anew when it is next asked for.
@@ -80,12 +87,29 @@ func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spa
 	if len(agents) > 0 && !force {
 		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has %d agents. Delete them first, or delete the space with force=true.", len(agents))
 	}
+	if len(agents) > maxSpaceAgents {
+		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has %d agents; at most %d are deleted with it. Delete some of them first.", len(agents), maxSpaceAgents)
+	}
 	for _, id := range agents {
 		if err := s.DeleteAgent(ctx, tx, accountID, id); err != nil {
 			return err
 		}
 	}
 	return tx.DeleteSpace(ctx, accountID, spaceID)
+}
+
+// removeEvents is how many events one transaction deletes, so that no other
+// writer waits for a long log.
+const removeEvents = 5000
+
+// removeSession removes a session that does not run, or a part of its log: it
+// reports whether the whole session is gone.
+func removeSession(ctx context.Context, tx *store.Tx, accountID, id string) (whole bool, err error) {
+	n, err := tx.PurgeEvents(ctx, id, tx.Now.Add(time.Hour), removeEvents)
+	if err != nil || n == removeEvents {
+		return false, err
+	}
+	return true, tx.RemoveSession(ctx, accountID, id)
 }
 
 // RemoveHidden removes rows of deleted agents, a bounded number at a time, and
@@ -112,8 +136,11 @@ func (s *Sessions) RemoveHidden(ctx context.Context) (more bool, err error) {
 				if row.Status == stoa.SessionRunning { // its worker is about to write its end
 					continue
 				}
-				if err := tx.RemoveSession(ctx, a.AccountID, id); err != nil {
+				if whole, err := removeSession(ctx, tx, a.AccountID, id); err != nil {
 					return err
+				} else if !whole {
+					more = true
+					return nil
 				}
 				tx.AfterCommit(func() { s.hub.invalidate(id) })
 				budget--

@@ -194,10 +194,10 @@ func (tx *Tx) SessionIDs(ctx context.Context, accountID, agentID string, limit i
 	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2 ORDER BY created_at, id LIMIT $3`, accountID, agentID, limit)
 }
 
-// ActiveSessions returns the ids of an agent's sessions whose turn has not ended.
+// ActiveSessions returns the ids of an agent's sessions that run or are queued.
 func (tx *Tx) ActiveSessions(ctx context.Context, accountID, agentID string) ([]string, error) {
 	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2
-		AND status IN ('queued', 'running', 'waiting_for_input') ORDER BY created_at, id`, accountID, agentID)
+		AND status IN ('queued', 'running') ORDER BY created_at, id`, accountID, agentID)
 }
 
 func (tx *Tx) texts(ctx context.Context, query string, args ...any) ([]string, error) {
