@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -60,6 +61,8 @@ type DB struct {
 	log      *slog.Logger
 	probe    func(ctx context.Context, tx *Tx) error
 	latch    latch
+
+	stopCheck func() // waits for checkPages; nil: it never ran
 }
 
 // engine is what SQLite and PostgreSQL do differently as a whole.
@@ -111,11 +114,26 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if cfg.Dir == "" {
 		return nil, errors.New("db: neither a data directory nor a PostgreSQL address is given")
 	}
+	path := filepath.Join(cfg.Dir, cfg.File)
+	check := cfg.Probe != nil && !cfg.ReadOnly && leftWAL(path)
 	s, err := openSQLite(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return newDB(s, cfg, s.nread), nil
+	d := newDB(s, cfg, s.nread)
+	if check {
+		if path, err = filepath.Abs(path); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		checking, stop := context.WithCancel(context.WithoutCancel(ctx))
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			d.checkPages(checking, path, cfg)
+		}()
+		d.stopCheck = func() { stop(); <-ended }
+	}
+	return d, nil
 }
 
 func newDB(e engine, cfg Config, connections int) *DB {
@@ -168,7 +186,12 @@ func (d *DB) Report(ctx context.Context, fn func(*Tx) error) error {
 func (d *DB) Postgres() bool { return d.postgres }
 
 // Close waits for the writes that were accepted and closes the database.
-func (d *DB) Close() error { return d.close() }
+func (d *DB) Close() error {
+	if d.stopCheck != nil {
+		d.stopCheck()
+	}
+	return d.close()
+}
 
 // migrationsTable returns the name of the table that records which migrations ran.
 // Two files of SQLite are two sets of tables in one PostgreSQL database.

@@ -63,6 +63,9 @@ func mayEndTransaction(err error) bool {
 
 // isDamage reports whether a page or the whole file cannot be read as a database.
 func isDamage(err error) bool {
+	if errors.Is(err, errPages) {
+		return true
+	}
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB
 	}

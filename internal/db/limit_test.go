@@ -212,3 +212,80 @@ func TestDamageIsNeverCleared(t *testing.T) {
 		t.Errorf("%d probes of a damaged database", *probes)
 	}
 }
+
+func TestUncleanStopIsChecked(t *testing.T) {
+	d, dir, _ := probing(t)
+	ctx := context.Background()
+	for i := range 200 {
+		exec(t, d, "INSERT INTO things (id, n) VALUES ($1, 1)", fmt.Sprint(i, strings.Repeat("x", 4000)))
+	}
+	d.Close()
+	path := filepath.Join(dir, "core.db")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 8 * 4096; i < len(whole); i++ {
+		whole[i] = 0xa5
+	}
+	for name, text := range map[string][]byte{path: whole, path + "-wal": []byte("left by a process that died")} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d = open(t, db.Config{Dir: dir, Migrations: migrations, Probe: func(context.Context, *db.Tx) error { return nil }})
+	for { // the check runs beside
+		if err := d.Usable(ctx); err != nil {
+			if stoa.CodeOf(err) != stoa.CodeOverloaded || !strings.Contains(err.Error(), "damaged") {
+				t.Errorf("after an unclean stop: %v", err)
+			}
+			return
+		}
+	}
+}
+
+func TestBrokenConnectionIsOverloaded(t *testing.T) {
+	address := postgresSchema(t)
+	d := open(t, db.Config{PostgresURL: address, Migrations: migrations})
+	ctx := context.Background()
+	cut := func(tx *db.Tx) error {
+		var pid int
+		if _, err := tx.Get(ctx, "SELECT pg_backend_pid()", nil, &pid); err != nil {
+			return err
+		}
+		query(t, address, "SELECT COUNT(pg_terminate_backend($1))::int", pid)
+		return nil
+	}
+	err := d.Write(ctx, func(tx *db.Tx) error {
+		if err := cut(tx); err != nil {
+			return err
+		}
+		return put(tx, "a", 1)
+	})
+	if stoa.CodeOf(err) != stoa.CodeOverloaded || stoa.AsError(err).RetryAfter == 0 || !db.IsPassing(err) {
+		t.Errorf("a write on a broken connection: %v", err)
+	}
+	runs := 0
+	err = d.Read(ctx, func(tx *db.Tx) error {
+		if runs++; runs == 1 {
+			if err := cut(tx); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Get(ctx, "SELECT COUNT(*) FROM things", nil, new(int))
+		return err
+	})
+	if err != nil || runs != 2 {
+		t.Errorf("a read on a broken connection: %v after %d runs", err, runs)
+	}
+	err = d.Read(ctx, func(tx *db.Tx) error {
+		if err := cut(tx); err != nil {
+			return err
+		}
+		_, err := tx.Get(ctx, "SELECT COUNT(*) FROM things", nil, new(int))
+		return err
+	})
+	if stoa.CodeOf(err) != stoa.CodeOverloaded {
+		t.Errorf("a read on connections that break again: %v", err)
+	}
+}

@@ -1,0 +1,75 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+)
+
+// checkTime is the longest that [DB.checkPages] runs.
+const checkTime = 5 * time.Second
+
+// errPages is the cause when the check of a file found a damaged page.
+var errPages = errors.New("db: a page is damaged")
+
+// leftWAL reports whether the last process to use a file did not close it.
+func leftWAL(path string) bool {
+	info, err := os.Stat(path + "-wal")
+	return err == nil && info.Size() > 0
+}
+
+// checkPages looks for damaged pages after a process died, for at most checkTime,
+// beside the work that has begun. It sets the latch when it finds one. A file that
+// is too large to be read in that time stays unchecked beyond.
+func (d *DB) checkPages(ctx context.Context, path string, cfg Config) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	pool, err := sqlitePool(path, cfg, true)
+	if err != nil {
+		return
+	}
+	defer pool.Close()
+	rows, err := pool.QueryContext(ctx, "PRAGMA quick_check(100)")
+	if err != nil {
+		d.checked(ctx, err)
+		return
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			break
+		}
+		if isPageLine(line) {
+			d.checked(ctx, fmt.Errorf("%w: %s", errPages, line))
+			return
+		}
+	}
+	d.checked(ctx, rows.Err())
+}
+
+func (d *DB) checked(ctx context.Context, err error) {
+	if isDamage(err) {
+		d.observe(err)
+		return
+	}
+	d.log.LogAttrs(ctx, slog.LevelInfo, "the database was checked after an unclean stop", slog.String("file", d.file), slog.Bool("damaged", false), slog.Any("error", err))
+}
+
+// isPageLine reports whether a line of quick_check is about pages. Others are
+// about values, which are no reason to refuse work.
+func isPageLine(line string) bool {
+	if line == "ok" {
+		return false
+	}
+	for _, values := range []string{"CHECK constraint", "NULL value", "NUMERIC value", "TEXT value", "non-unique", "row "} {
+		if strings.HasPrefix(line, values) {
+			return false
+		}
+	}
+	return true
+}
