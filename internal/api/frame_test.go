@@ -14,6 +14,7 @@ import (
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 )
 
 func start(t *testing.T, cfg apitest.Config) *apitest.Service {
@@ -246,6 +247,45 @@ func TestDrainingRefusesWhatIsNewAndSaysSo(t *testing.T) {
 	default:
 		t.Error("Draining is not closed")
 	}
+}
+
+func TestHealthAndCallsFollowTheDisk(t *testing.T) {
+	h := start(t, apitest.Config{})
+	ctx := context.Background()
+	pages := func(n int) {
+		t.Helper()
+		if err := h.Store.Write(ctx, func(tx *store.Tx) error {
+			_, err := tx.Get(ctx, fmt.Sprint("PRAGMA max_page_count = ", n), nil, new(int))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := h.Client(t)
+	call := object{"model": "auto", "input": "hi"}
+	c.Want(200, "POST", "/api/v1/responses", call)
+	pages(1)
+	if err := h.Store.Write(ctx, func(tx *store.Tx) error {
+		_, err := tx.InsertSpace(ctx, stoa.Space{AccountID: h.Account.ID, Description: strings.Repeat("x", 100_000)})
+		return err
+	}); stoa.CodeOf(err) != stoa.CodeStorageFull {
+		t.Fatalf("a write on a full disk: %v", err)
+	}
+	for range 3 {
+		if e := c.WantError(stoa.CodeStorageFull, "POST", "/api/v1/responses", call); e.Type == "" {
+			t.Errorf("the error has no type: %+v", e)
+		}
+		var health unhealthy
+		c.Want(503, "GET", "/api/v1/health", nil).JSON(&health)
+		if health.Status != "unavailable" {
+			t.Errorf("health says %q, want unavailable", health.Status)
+		}
+	}
+	pages(1 << 30)
+	for h.Store.Usable(ctx) != nil { // until the next probe is due
+	}
+	c.Want(200, "GET", "/api/v1/health", nil)
+	c.Want(200, "POST", "/api/v1/responses", call)
 }
 
 func TestAStoreThatIsGoneIsOurFault(t *testing.T) {
