@@ -300,7 +300,7 @@ type foundPassage struct {
 }
 
 func (w *Worker) driveSearch(ctx context.Context, who drive.Owner, query, prefix string, out *session.ToolEffect) (any, error) {
-	hits, err := w.cfg.Drives.Search(ctx, who, query, prefix, searchLimit)
+	result, err := w.cfg.Drives.Search(ctx, who, query, prefix, searchLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +309,7 @@ func (w *Worker) driveSearch(ctx context.Context, who drive.Owner, query, prefix
 		Note     string         `json:"note,omitzero"`
 	}
 	left := w.textBudget()
-	for _, h := range hits {
+	for _, h := range result.Hits {
 		if left < 200 {
 			found.Note = "There were more passages; search for something narrower."
 			break
@@ -319,7 +319,10 @@ func (w *Worker) driveSearch(ctx context.Context, who drive.Owner, query, prefix
 		found.Passages = append(found.Passages, foundPassage{Path: h.Path, Lines: stoa.LineRange(h.FirstLine, last), Text: text})
 		out.Sources = append(out.Sources, stoa.Source{Path: h.Path, SHA256: h.SHA256, FromLine: h.FirstLine, ToLine: last, Via: "search"})
 	}
-	if len(found.Passages) == 0 {
+	switch {
+	case result.Cut:
+		found.Note = "The search took too long, so there may be better passages; rarer words or a narrower prefix help."
+	case len(found.Passages) == 0:
 		found.Note = "Nothing was found. Other words may help."
 	}
 	return found, nil

@@ -161,8 +161,9 @@ func (s *Server) searchDrive(ctx context.Context, in Request[searchDriveParams, 
 	if err != nil {
 		return reply, err
 	}
-	hits, err := s.Drives.Search(ctx, who, in.Params.Q, in.Params.Prefix, in.Params.Limit)
-	for _, h := range hits {
+	found, err := s.Drives.Search(ctx, who, in.Params.Q, in.Params.Prefix, in.Params.Limit)
+	reply.Body.Cut = found.Cut
+	for _, h := range found.Hits {
 		reply.Body.Data = append(reply.Body.Data, contract.DriveHit{
 			Path: h.Path, StartLine: h.FirstLine, EndLine: h.LastLine, Snippet: h.Snippet, Score: h.Score,
 			Sha256: h.SHA256, MimeType: h.MimeType, Version: h.Version,

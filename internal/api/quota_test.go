@@ -45,7 +45,7 @@ func limited(t *testing.T) (*apitest.Service, config.Limits) {
 		Home: &home, Idle: true,
 		Server: func(s *api.Server) { s.Limits, s.MaxBody = l, int64(l.Body) },
 		Sessions: func(c *session.Config) {
-			c.Limits = session.Limits{Queued: l.QueuedSessions, QueuedMessages: l.QueuedMessages, MessageChars: l.MessageCharacters}
+			c.Limits = session.LimitsOf(l)
 		},
 		Schedules: func(c *scheduler.Config) { c.PerAgent, c.Interval = l.SchedulesPerAgent, l.ScheduleInterval },
 		Drive: drive.Limits{

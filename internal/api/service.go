@@ -94,7 +94,8 @@ func (s *Server) publishedLimits() contract.Limits {
 		MaxKeys:                     int64(s.Limits.KeysPerAccount), MaxSpaces: int64(s.Limits.SpacesPerAccount), MaxAgents: int64(s.Limits.AgentsPerAccount),
 		MaxAgentVersions: int64(s.Limits.AgentVersions), MaxScheduledTasksPerAccount: int64(s.Limits.SchedulesPerAccount),
 		MaxEmbedsPerDay: int64(s.Limits.EmbedsPerDay), MaxDriveBytesPerAccount: drives.MaxAccountBytes,
-		EmbedURLSeconds: seconds(s.Limits.EmbedURL), EmbedTokenSeconds: seconds(s.Limits.EmbedToken),
+		SearchMilliseconds: drives.SearchTime.Milliseconds(),
+		EmbedURLSeconds:    seconds(s.Limits.EmbedURL), EmbedTokenSeconds: seconds(s.Limits.EmbedToken),
 	}
 }
 

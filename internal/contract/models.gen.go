@@ -532,6 +532,8 @@ type DrivePut struct {
 
 // DriveSearchResult defines model for DriveSearchResult.
 type DriveSearchResult struct {
+	// Cut The search took longer than `searchMilliseconds` of `GET /api/v1/meta` and was cut: the passages hold words of `q`, but there may be better ones.
+	Cut  bool       `json:"cut"`
 	Data []DriveHit `json:"data"`
 }
 
@@ -1185,6 +1187,11 @@ type Limits struct {
 	//
 	// Example: 3600
 	QueueSeconds int64 `json:"queueSeconds"`
+
+	// SearchMilliseconds How long one search of a drive may take before it is cut.
+	//
+	// Example: 2000
+	SearchMilliseconds int64 `json:"searchMilliseconds"`
 }
 
 // Message defines model for Message.

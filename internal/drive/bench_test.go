@@ -66,7 +66,7 @@ func BenchmarkTenThousandFiles(b *testing.B) {
 	search := func(q, prefix string) func(*testing.B) {
 		return func(b *testing.B) {
 			for b.Loop() {
-				hits, err := d.Search(b.Context(), who, q, prefix, 10)
+				hits, err := searchDrive(d, b.Context(), who, q, prefix, 10)
 				if err != nil || len(hits) == 0 {
 					b.Fatal(hits, err)
 				}
@@ -80,7 +80,7 @@ func BenchmarkTenThousandFiles(b *testing.B) {
 	b.Run("search/with prefix", search("refund policy", "folder42/"))
 	b.Run("search/small drive", func(b *testing.B) {
 		for b.Loop() {
-			if hits, err := d.Search(b.Context(), drive.Owner{AccountID: "acc_1", AgentID: "agt_other3"}, "refund policy", "", 10); err != nil || len(hits) == 0 {
+			if hits, err := searchDrive(d, b.Context(), drive.Owner{AccountID: "acc_1", AgentID: "agt_other3"}, "refund policy", "", 10); err != nil || len(hits) == 0 {
 				b.Fatal(hits, err)
 			}
 		}

@@ -102,7 +102,7 @@ func TestAKillLeavesABatchWholeOrAbsent(t *testing.T) {
 			if n < last {
 				t.Errorf("batch %d was answered and %d is there", last, n)
 			}
-			hits, err := d.Search(t.Context(), who, fmt.Sprintf(`"number %d"`, n), "", 100)
+			hits, err := searchDrive(d, t.Context(), who, fmt.Sprintf(`"number %d"`, n), "", 100)
 			if err != nil || len(hits) != crashFiles {
 				t.Errorf("%d files are found by what they hold, %v", len(hits), err)
 			}

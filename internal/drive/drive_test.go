@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -109,7 +110,7 @@ func TestAnotherOwnerSeesNothing(t *testing.T) {
 			if l, err := d.List(t.Context(), other, drive.Listing{}); err != nil || len(l.Files) != 0 {
 				t.Errorf("%v lists %v, %v", other, l, err)
 			}
-			if hits, err := d.Search(t.Context(), other, "secret", "", 0); err != nil || len(hits) != 0 {
+			if hits, err := searchDrive(d, t.Context(), other, "secret", "", 0); err != nil || len(hits) != 0 {
 				t.Errorf("%v finds %v, %v", other, hits, err)
 			}
 			if v, err := d.Versions(t.Context(), other, path(t, "a.txt")); stoa.CodeOf(err) != stoa.CodeFileNotFound {
@@ -155,21 +156,21 @@ func TestSearchFindsPassagesWithTheirLines(t *testing.T) {
 			{"dont", "notes.txt"},
 			{"don’t", "notes.txt"},
 		} {
-			hits, err := d.Search(t.Context(), who, c.query, "", 0)
+			hits, err := searchDrive(d, t.Context(), who, c.query, "", 0)
 			if err != nil || len(hits) == 0 || hits[0].Path != c.want || hits[0].Score != 1 {
 				t.Errorf("%q finds %+v, %v; want %s", c.query, hits, err, c.want)
 			}
 		}
 		for _, none := range []string{"zebra", "大北", `"back money"`, "京都"} {
-			if hits, err := d.Search(t.Context(), who, none, "", 0); err != nil || len(hits) != 0 {
+			if hits, err := searchDrive(d, t.Context(), who, none, "", 0); err != nil || len(hits) != 0 {
 				t.Errorf("%q finds %+v, %v", none, hits, err)
 			}
 		}
-		hits, err := d.Search(t.Context(), who, "second", "", 0)
+		hits, err := searchDrive(d, t.Context(), who, "second", "", 0)
 		if err != nil || len(hits) != 1 || hits[0].FirstLine != 1 || hits[0].LastLine != 2 || !strings.Contains(hits[0].Snippet, "second line") || hits[0].SHA256 == "" {
 			t.Errorf("%+v, %v", hits, err)
 		}
-		hits, err = d.Search(t.Context(), who, "is", "handbook/", 0)
+		hits, err = searchDrive(d, t.Context(), who, "is", "handbook/", 0)
 		if err != nil || len(hits) != 1 || hits[0].Path != "handbook/shipping.md" {
 			t.Errorf("with a prefix: %+v, %v", hits, err)
 		}
@@ -183,19 +184,19 @@ func TestAQueryHasNoSyntaxErrors(t *testing.T) {
 			`apples AND`, `apples OR OR`, `NOT apples`, `apples*`, `"apples`, `apples"`, `""apples`, `path:apples`, `{path body}: apples`, `^apples`, `(apples`,
 			`apples)`, `NEAR(apples pears)`, `apples' & 'pears`, `apples | !pears:*`, `apples \ pears`, `'; DROP TABLE drive_files; --apples`, "apples\x00", `apples <-> pears`, `1xapples apples`,
 		} {
-			if hits, err := d.Search(t.Context(), who, q, "", 0); err != nil || len(hits) != 1 {
+			if hits, err := searchDrive(d, t.Context(), who, q, "", 0); err != nil || len(hits) != 1 {
 				t.Errorf("%q: %v, %v", q, hits, err)
 			}
 		}
 		for _, q := range []string{"", "   ", `"`, `*&|!()`, "\x00"} {
-			_, err := d.Search(t.Context(), who, q, "", 0)
+			_, err := searchDrive(d, t.Context(), who, q, "", 0)
 			wantCode(t, err, stoa.CodeInvalidValue)
 		}
-		_, err := d.Search(t.Context(), who, "a\xff", "", 0)
+		_, err := searchDrive(d, t.Context(), who, "a\xff", "", 0)
 		wantCode(t, err, stoa.CodeInvalidValue)
-		_, err = d.Search(t.Context(), who, strings.Repeat("a ", 600), "", 0)
+		_, err = searchDrive(d, t.Context(), who, strings.Repeat("a ", 600), "", 0)
 		wantCode(t, err, stoa.CodeInvalidValue)
-		if hits, err := d.Search(t.Context(), who, strings.Repeat("a b c d ", 100), "", 0); err != nil || len(hits) != 0 {
+		if hits, err := searchDrive(d, t.Context(), who, strings.Repeat("a b c d ", 100), "", 0); err != nil || len(hits) != 0 {
 			t.Log(hits, err)
 		}
 	})
@@ -210,3 +211,12 @@ func allThere(_ context.Context, owners []drive.Owner) ([]bool, error) {
 }
 
 func dbConfig(t testing.TB) db.Config { return db.Config{Dir: t.TempDir()} }
+
+// searchDrive is Search of a drive that is small enough not to be cut.
+func searchDrive(d *drive.Drives, ctx context.Context, who drive.Owner, query, prefix string, limit int) ([]drive.Hit, error) {
+	found, err := d.Search(ctx, who, query, prefix, limit)
+	if err == nil && found.Cut {
+		err = errors.New("the search was cut")
+	}
+	return found.Hits, err
+}

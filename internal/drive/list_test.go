@@ -96,7 +96,7 @@ func TestPrefixesMayEndInASegment(t *testing.T) {
 			if got := entries(t, d, drive.Listing{Prefix: prefix, Limit: 1, Desc: true}); len(got) != want {
 				t.Errorf("prefix %q lists %q backwards", prefix, got)
 			}
-			if hits, err := d.Search(t.Context(), who, "word", prefix, 0); err != nil || len(hits) != want {
+			if hits, err := searchDrive(d, t.Context(), who, "word", prefix, 0); err != nil || len(hits) != want {
 				t.Errorf("prefix %q finds %v, %v", prefix, hits, err)
 			}
 		}

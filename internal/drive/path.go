@@ -146,6 +146,11 @@ func after(prefix string) (text string, ok bool) {
 // allow checks a new path against the configured limits, which may be lower than
 // those of [ParsePath].
 func (l Limits) allow(p Path) error {
+	// Only new paths, so that files of earlier versions can be read and deleted.
+	if i := strings.IndexFunc(p.text, func(r rune) bool { return unicode.Is(unicode.Cf, r) }); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(p.text[i:])
+		return stoa.Errorf(stoa.CodeInvalidPath, "The path holds the invisible character U+%04X, which would show another name than it is. Leave it out.", r).At("path")
+	}
 	if len(p.text) > l.MaxPath {
 		return stoa.Errorf(stoa.CodeInvalidPath, "The path is longer than %d bytes, the limit of this service.", l.MaxPath).At("path")
 	}

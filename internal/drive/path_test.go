@@ -66,3 +66,26 @@ func FuzzParsePath(f *testing.F) {
 		}
 	})
 }
+
+func TestNewPathsHaveNoInvisibleCharacters(t *testing.T) {
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		put(t, d, "report.txt", "x")
+		for _, text := range []string{"report\u202efdp.exe", "a\u200b", "\u2066x", "a/b\ufeff/c", "soft\u00adhyphen", "tag\U000e0041"} {
+			p := path(t, text)
+			if _, err := d.Put(t.Context(), who, p, drive.BytesContent([]byte("x")), "", drive.Condition{}); stoa.CodeOf(err) != stoa.CodeInvalidPath {
+				t.Errorf("a new file %+q: %v", text, err)
+			}
+			_, err := d.Apply(t.Context(), who, drive.Claim{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, "report.txt"), To: p}})
+			if stoa.CodeOf(err) != stoa.CodeInvalidPath || stoa.AsError(err).Param != "to" {
+				t.Errorf("a move to %+q: %v", text, err)
+			}
+			// Files of before can be reached.
+			if _, err := d.Get(t.Context(), who, p); stoa.CodeOf(err) != stoa.CodeFileNotFound {
+				t.Errorf("reading %+q: %v", text, err)
+			}
+		}
+		for _, text := range []string{"ok.txt", "OK.TXT", "été", "日本語", "👍🏽"} {
+			put(t, d, text, "x")
+		}
+	})
+}

@@ -1,8 +1,13 @@
 package drive
 
 import (
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
+
+// minPrefix is how many letters a word needs to be looked up as a prefix.
+const minPrefix = 4
 
 // maxTerms is how many terms of a query are used; further ones are ignored.
 const maxTerms = 32
@@ -11,6 +16,8 @@ const maxTerms = 32
 type term struct {
 	words  []string // more than one: a phrase
 	prefix bool     // the last word is a prefix
+	// endings are the words that the prefix may stand for, where they were looked up.
+	endings []string
 }
 
 // parseQuery parses a query: words, and phrases in double quotes. Every text is
@@ -86,13 +93,13 @@ func isDense(s string) bool {
 	return false
 }
 
-// loosen turns words into prefixes, for a query that found nothing. Short words
-// are left out, as too many words begin with them; of a phrase only the last word
-// becomes a prefix.
+// loosen turns words into prefixes, for a query that found nothing. Words of
+// fewer than minPrefix letters are left out, as too many words begin with them;
+// of a phrase only the last word becomes a prefix.
 func loosen(terms []term) []term {
 	var out []term
 	for _, t := range terms {
-		if len(t.words) > 1 || len(t.words[0]) >= 3 {
+		if last := t.words[len(t.words)-1]; utf8.RuneCountInString(last) >= minPrefix {
 			out = append(out, term{words: t.words, prefix: true})
 		}
 	}
@@ -107,20 +114,33 @@ func fts5Query(mark string, terms []term, join string) string {
 		if i > 0 {
 			b.WriteString(join)
 		}
-		b.WriteByte('"')
-		for j, w := range t.words {
+		if len(t.endings) == 0 {
+			quoted(&b, mark, t.words)
+			continue
+		}
+		b.WriteByte('(')
+		for j, w := range t.endings {
 			if j > 0 {
-				b.WriteByte(' ')
+				b.WriteString(" OR ")
 			}
-			b.WriteString(mark)
-			b.WriteString(w)
+			quoted(&b, mark, append(slices.Clone(t.words[:len(t.words)-1]), w))
 		}
-		b.WriteByte('"')
-		if t.prefix {
-			b.WriteByte('*')
-		}
+		b.WriteByte(')')
 	}
 	return b.String()
+}
+
+// quoted writes words as a phrase of FTS5, each with the mark of the drive.
+func quoted(b *strings.Builder, mark string, words []string) {
+	b.WriteByte('"')
+	for j, w := range words {
+		if j > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(mark)
+		b.WriteString(w)
+	}
+	b.WriteByte('"')
 }
 
 // vectorQuery returns the same as a tsquery of PostgreSQL.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"math"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 	"unicode/utf8"
 
 	"stoa/internal/db"
@@ -18,6 +21,8 @@ const (
 	maxQuery       = 1000
 	snippetBytes   = 320
 	candidateBatch = 4 // candidates read per requested hit
+	maxCandidates  = 5000
+	maxEndings     = 64 // words that a prefix may stand for
 )
 
 // A Hit is a passage found by a search.
@@ -33,59 +38,174 @@ type Hit struct {
 	Score     float64 // 1 for the best hit, less for others; comparable within one result only
 }
 
+// Found is the result of a search.
+type Found struct {
+	Hits []Hit
+	// Cut reports whether the search ran out of time: the hits are passages with
+	// words of the query, but there may be better ones.
+	Cut bool
+}
+
 // Search finds passages that hold the words of a query, the best first. All the
 // words first; where no passage has them all, any of them; where there is none,
-// words that begin with them. A part in double quotes is a phrase.
-// Limit 0 means 10; at most 100.
+// words that begin with them, for words of at least 4 letters. A part in double
+// quotes is a phrase. Limit 0 means 10; at most 100.
+//
+// A search takes at most [Limits].SearchTime. Of passages with equal words the
+// newest maxCandidates are ranked. One search of an account runs at a time, the
+// next waits, for as long as a search may take (then [stoa.CodeRateLimit]); all
+// together leave half of the connections to other reads.
 //
 // The result is the text at one moment: never of a deleted or replaced file.
-func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, limit int) ([]Hit, error) {
+func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, limit int) (Found, error) {
 	if limit <= 0 {
 		limit = defaultHits
 	}
 	limit = min(limit, maxHits)
 	if !utf8.ValidString(query) || utf8.RuneCountInString(query) > maxQuery {
-		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The query is longer than 1,000 characters, or not valid UTF-8.").At("q")
+		return Found{}, stoa.Errorf(stoa.CodeInvalidValue, "The query is longer than 1,000 characters, or not valid UTF-8.").At("q")
 	}
 	prefix, err := parsePrefix(prefix)
 	if err != nil {
-		return nil, err
+		return Found{}, err
 	}
 	terms := parseQuery(query)
 	if len(terms) == 0 {
-		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The query holds no word to look for.").At("q")
+		return Found{}, stoa.Errorf(stoa.CodeInvalidValue, "The query holds no word to look for.").At("q")
 	}
-	var hits []Hit
-	err = d.db.Read(ctx, func(tx *db.Tx) error {
+	leave, err := d.searches.enter(ctx, who.AccountID, d.limits.SearchTime)
+	if err != nil {
+		return Found{}, err
+	}
+	defer leave()
+	s := &searcher{d: d, who: who, prefix: prefix, limit: limit}
+	within, cancel := context.WithTimeout(ctx, d.limits.SearchTime)
+	defer cancel()
+	hits, err := s.ranked(within, terms)
+	if err == nil || ctx.Err() != nil || within.Err() == nil {
+		return Found{Hits: hits}, err
+	}
+	// Out of time: some passages with any of the words, whichever the index has
+	// first.
+	last, cancel := context.WithTimeout(ctx, d.limits.SearchTime/4)
+	defer cancel()
+	hits, err = s.attempt(last, terms, how{unranked: true})
+	if err != nil && ctx.Err() == nil && last.Err() != nil {
+		hits, err = nil, nil
+	}
+	return Found{Hits: hits, Cut: true}, err
+}
+
+// searches lets one search of an account run at a time.
+type searches struct {
+	mu      sync.Mutex
+	running map[string]chan struct{} // by account; holds an element while a search runs
+	users   map[string]int           // by account: the running search and those that wait
+}
+
+// enter waits until no other search of the account runs, at most for the timeout.
+// The search has to call leave.
+func (s *searches) enter(ctx context.Context, accountID string, timeout time.Duration) (leave func(), err error) {
+	s.mu.Lock()
+	if s.running == nil {
+		s.running, s.users = map[string]chan struct{}{}, map[string]int{}
+	}
+	turn := s.running[accountID]
+	if turn == nil {
+		turn = make(chan struct{}, 1)
+		s.running[accountID] = turn
+	}
+	s.users[accountID]++
+	s.mu.Unlock()
+	quit := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.users[accountID]--; s.users[accountID] == 0 {
+			delete(s.users, accountID)
+			delete(s.running, accountID)
+		}
+	}
+	leave = func() { <-turn; quit() }
+	select {
+	case turn <- struct{}{}:
+		return leave, nil
+	default:
+	}
+	wait, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	select {
+	case turn <- struct{}{}:
+		return leave, nil
+	case <-wait.Done():
+		quit()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, stoa.Errorf(stoa.CodeRateLimit, "Other searches of this account run. Try again.").After(time.Second)
+	}
+}
+
+// A searcher runs one search.
+type searcher struct {
+	d      *Drives
+	who    Owner
+	prefix string
+	limit  int
+	// Of the running attempt:
+	ctx   context.Context
+	tx    *db.Tx
+	drive int64
+}
+
+// how says how an attempt combines the terms.
+type how struct {
+	all      bool // a passage holds all of them, not any
+	unranked bool // in the order of the index
+}
+
+// ranked tries one combination of the terms after the other until one is found.
+func (s *searcher) ranked(ctx context.Context, terms []term) ([]Hit, error) {
+	for _, try := range []struct {
+		terms []term
+		how   how
+	}{{terms, how{all: true}}, {terms, how{}}, {loosen(terms), how{}}} {
+		if len(try.terms) == 0 {
+			continue
+		}
+		if hits, err := s.attempt(ctx, try.terms, try.how); err != nil || len(hits) > 0 {
+			return hits, err
+		}
+	}
+	return nil, nil
+}
+
+// attempt searches once, in a transaction of its own.
+func (s *searcher) attempt(ctx context.Context, terms []term, h how) (hits []Hit, err error) {
+	err = s.d.db.Report(ctx, func(tx *db.Tx) error {
 		hits = nil
-		row, err := findDrive(ctx, tx, who)
+		row, err := findDrive(ctx, tx, s.who)
 		if err != nil || row.id == 0 {
 			return err
 		}
-		s := &searcher{ctx: ctx, tx: tx, drive: row.id, prefix: prefix, limit: limit}
-		for _, try := range []struct {
-			terms []term
-			all   bool
-		}{{terms, true}, {terms, false}, {loosen(terms), false}} {
-			if len(try.terms) == 0 {
-				continue
-			}
-			if hits, err = s.find(try.terms, try.all); err != nil || len(hits) > 0 {
-				return err
-			}
+		s.ctx, s.tx, s.drive = ctx, tx, row.id
+		if err := s.limitTime(); err != nil {
+			return err
 		}
-		return nil
+		hits, err = s.find(terms, h)
+		return err
 	})
 	return hits, err
 }
 
-// A searcher answers one query within one drive.
-type searcher struct {
-	ctx    context.Context
-	tx     *db.Tx
-	drive  int64
-	prefix string
-	limit  int
+// limitTime has PostgreSQL end the statements itself. SQLite is interrupted by
+// the end of the context.
+func (s *searcher) limitTime() error {
+	if !s.tx.Postgres() {
+		return nil
+	}
+	end, _ := s.ctx.Deadline()
+	_, err := s.tx.Exec(s.ctx, `SELECT set_config('statement_timeout', $1, true)`, strconv.FormatInt(max(1, time.Until(end).Milliseconds()), 10))
+	return err
 }
 
 // A candidate is a passage found in the index.
@@ -97,11 +217,15 @@ type candidate struct {
 }
 
 // find queries the index, chooses hits and reads their text.
-func (s *searcher) find(terms []term, all bool) ([]Hit, error) {
+func (s *searcher) find(terms []term, h how) ([]Hit, error) {
+	terms, err := s.expand(terms)
+	if err != nil {
+		return nil, err
+	}
 	perFile := map[string]int{}
 	var chosen []candidate
 	for n := candidateBatch * s.limit; ; n *= 4 {
-		found, err := s.candidates(terms, all, n)
+		found, err := s.candidates(terms, h, n)
 		if err != nil {
 			return nil, err
 		}
@@ -141,12 +265,44 @@ func (s *searcher) find(terms []term, all bool) ([]Hit, error) {
 	return hits, nil
 }
 
-// candidates returns the n best passages for the terms, best first: those with
-// all terms, or with any of them.
-func (s *searcher) candidates(terms []term, all bool, n int) ([]candidate, error) {
-	query, args := s.sqlite(terms, all, n)
+// expand looks up, on SQLite, which words begin with the terms that are prefixes:
+// FTS5 would merge the lists of all of them before it returned the first passage.
+// PostgreSQL does so too, but has no list of words; there the time limit alone
+// bounds it.
+func (s *searcher) expand(terms []term) ([]term, error) {
 	if s.tx.Postgres() {
-		query, args = s.postgres(terms, all, n)
+		return terms, nil
+	}
+	mark := driveMark(s.drive)
+	out := make([]term, 0, len(terms))
+	for _, t := range terms {
+		if !t.prefix {
+			out = append(out, t)
+			continue
+		}
+		begin := mark + t.words[len(t.words)-1]
+		end, _ := after(begin)
+		err := s.tx.Query(s.ctx, func(rows *sql.Rows) error {
+			var word string
+			err := rows.Scan(&word)
+			t.endings = append(t.endings, strings.TrimPrefix(word, mark))
+			return err
+		}, `SELECT term FROM drive_vocabulary WHERE term >= $1 AND term < $2 LIMIT $3`, begin, end, maxEndings)
+		if err != nil {
+			return nil, err
+		}
+		if len(t.endings) == 0 {
+			t.prefix = false // it is not in the index at all
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func (s *searcher) candidates(terms []term, h how, n int) ([]candidate, error) {
+	query, args := s.sqlite(terms, h, n)
+	if s.tx.Postgres() {
+		query, args = s.postgres(terms, h, n)
 	}
 	var out []candidate
 	err := s.tx.Query(s.ctx, func(rows *sql.Rows) error {
@@ -161,49 +317,58 @@ func (s *searcher) candidates(terms []term, all bool, n int) ([]candidate, error
 
 const hitColumns = `f.path, f.sha256, f.mime, f.version, p.first_line, p.last_line, p.first_byte, p.end_byte, f.blob_id, f.size`
 
-// sqlite returns the query for FTS5, whose bm25 is more negative for a better match. Without a
-// prefix the best passages are chosen before their files are looked up.
-func (s *searcher) sqlite(terms []term, all bool, n int) (string, []any) {
+// sqlite returns the query for FTS5, whose bm25 is more negative for a better match.
+// At most maxCandidates passages, the newest, get a score; with a prefix of paths
+// only those of its files count.
+func (s *searcher) sqlite(terms []term, h how, n int) (string, []any) {
 	join := " OR "
-	if all {
+	if h.all {
 		join = " AND "
 	}
-	match := fts5Query(driveMark(s.drive), terms, join)
-	if s.prefix == "" {
-		return `SELECT ` + hitColumns + `, -m.score FROM
-			(SELECT rowid AS id, bm25(drive_index, 0.7, 1.0) AS score FROM drive_index WHERE drive_index MATCH $1 ORDER BY score, rowid LIMIT $2) m
-			JOIN drive_passages p ON p.id = m.id JOIN drive_files f ON f.rid = p.file_rid
-			WHERE p.drive_id = $3 AND f.drive_id = $3 ORDER BY m.score, m.id`, []any{match, n, s.drive}
+	score, most := `bm25(drive_index, 0.7, 1.0)`, maxCandidates
+	if h.unranked {
+		score, most = `0.0`, n
 	}
-	where, args := s.below()
-	return `SELECT ` + hitColumns + `, -m.score FROM
-		(SELECT rowid AS id, bm25(drive_index, 0.7, 1.0) AS score FROM drive_index WHERE drive_index MATCH $1) m
+	match := fts5Query(driveMark(s.drive), terms, join)
+	inner, args := `SELECT rowid AS id, `+score+` AS score FROM drive_index WHERE drive_index MATCH $1 ORDER BY rowid DESC LIMIT $2`, []any{match, most, s.drive, n}
+	if s.prefix != "" {
+		where, bounds := s.below()
+		inner = `SELECT drive_index.rowid AS id, ` + score + ` AS score FROM drive_index
+			JOIN drive_passages ip ON ip.id = drive_index.rowid JOIN drive_files f ON f.rid = ip.file_rid
+			WHERE drive_index MATCH $1 AND f.drive_id = $3` + where + ` ORDER BY drive_index.rowid DESC LIMIT $2`
+		args = append(args, bounds...)
+	}
+	return `SELECT ` + hitColumns + `, -m.score FROM (SELECT id, score FROM (` + inner + `) ORDER BY score, id LIMIT $4) m
 		JOIN drive_passages p ON p.id = m.id JOIN drive_files f ON f.rid = p.file_rid
-		WHERE p.drive_id = $3 AND f.drive_id = $3` + where + ` ORDER BY m.score, m.id LIMIT $2`,
-		append([]any{match, n, s.drive}, args...)
+		WHERE p.drive_id = $3 AND f.drive_id = $3 ORDER BY m.score, m.id`, args
 }
 
-// below returns the condition for the prefix, with placeholders from $4 on.
+// below returns the condition for the prefix, with placeholders from $5 on.
 func (s *searcher) below() (string, []any) {
 	if s.prefix == "" {
 		return "", nil
 	}
 	if end, ok := after(s.prefix); ok {
-		return ` AND f.path >= $4 AND f.path < $5`, []any{s.prefix, end}
+		return ` AND f.path >= $5 AND f.path < $6`, []any{s.prefix, end}
 	}
-	return ` AND f.path >= $4`, []any{s.prefix}
+	return ` AND f.path >= $5`, []any{s.prefix}
 }
 
-func (s *searcher) postgres(terms []term, all bool, n int) (string, []any) {
+func (s *searcher) postgres(terms []term, h how, n int) (string, []any) {
 	join := " | "
-	if all {
+	if h.all {
 		join = " & "
 	}
-	where, args := s.below()
-	args = append([]any{vectorQuery(driveMark(s.drive), terms, join), n, s.drive}, args...)
-	return `SELECT ` + hitColumns + `, ts_rank(p.words, q.q, 1)::float8 AS score
-		FROM (SELECT $1::tsquery AS q) q, drive_passages p JOIN drive_files f ON f.rid = p.file_rid
-		WHERE p.words @@ q.q AND p.drive_id = $3 AND f.drive_id = $3` + where + ` ORDER BY score DESC, p.id LIMIT $2`, args
+	score, most := `ts_rank(m.words, $1::tsquery, 1)::float8`, maxCandidates
+	if h.unranked {
+		score, most = `0::float8`, n
+	}
+	where, bounds := s.below()
+	args := append([]any{vectorQuery(driveMark(s.drive), terms, join), most, s.drive, n}, bounds...)
+	return `SELECT ` + strings.NewReplacer("f.", "m.", "p.", "m.").Replace(hitColumns) + `, ` + score + ` AS score
+		FROM (SELECT ` + hitColumns + `, p.id, p.words FROM drive_passages p JOIN drive_files f ON f.rid = p.file_rid
+			WHERE p.words @@ $1::tsquery AND p.drive_id = $3 AND f.drive_id = $3` + where + ` LIMIT $2) m
+		ORDER BY score DESC, m.id LIMIT $4`, args
 }
 
 // text reads the passage of a candidate from its file.

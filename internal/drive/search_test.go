@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"stoa/internal/drive"
@@ -56,7 +57,7 @@ func TestSearchOmitsReplacedAndDeletedText(t *testing.T) {
 					mu.Lock()
 					least := oldest
 					mu.Unlock()
-					hits, err := d.Search(ctx, who, "common", "", 100)
+					hits, err := searchDrive(d, ctx, who, "common", "", 100)
 					if err != nil {
 						t.Error(err)
 						return
@@ -81,7 +82,7 @@ func TestSearchOmitsReplacedAndDeletedText(t *testing.T) {
 		readers.Wait()
 		for f := range files {
 			for n := range rounds - 1 {
-				if hits, err := d.Search(ctx, who, `"`+strings.TrimSpace(text(f, n))+`"`, "", 1); err != nil || len(hits) != 0 {
+				if hits, err := searchDrive(d, ctx, who, `"`+strings.TrimSpace(text(f, n))+`"`, "", 1); err != nil || len(hits) != 0 {
 					t.Fatalf("version %d of file %d is still found: %v, %v", n, f, hits, err)
 				}
 			}
@@ -109,7 +110,7 @@ func TestPassagesFollowEachOtherWithoutGaps(t *testing.T) {
 				t.Errorf("%s has %d lines, want %d", p, f.Lines, lines)
 			}
 		}
-		hits, err := d.Search(t.Context(), who, "needle", "", 0)
+		hits, err := searchDrive(d, t.Context(), who, "needle", "", 0)
 		if err != nil || len(hits) != 3 {
 			t.Errorf("%d hits, %v", len(hits), err)
 		}
@@ -121,10 +122,10 @@ func TestPassagesFollowEachOtherWithoutGaps(t *testing.T) {
 				t.Errorf("the needle is in line 1001, not %d-%d", h.FirstLine, h.LastLine)
 			}
 		}
-		if hits, err := d.Search(t.Context(), who, "針", "", 0); err != nil || len(hits) != 1 || !strings.Contains(hits[0].Snippet, "針") {
+		if hits, err := searchDrive(d, t.Context(), who, "針", "", 0); err != nil || len(hits) != 1 || !strings.Contains(hits[0].Snippet, "針") {
 			t.Errorf("%v, %v", hits, err)
 		}
-		if hits, err := d.Search(t.Context(), who, "paragraph", "", 10); err != nil || len(hits) != 3 {
+		if hits, err := searchDrive(d, t.Context(), who, "paragraph", "", 10); err != nil || len(hits) != 3 {
 			t.Errorf("one file has %d hits", len(hits))
 		}
 		check(t, d)
@@ -141,7 +142,7 @@ func TestBinaryFilesAreKeptAndNotSearched(t *testing.T) {
 				t.Errorf("%s: %+v, %v", p, change.File, err)
 			}
 		}
-		if hits, err := d.Search(t.Context(), who, "needle", "", 0); err != nil || len(hits) != 0 {
+		if hits, err := searchDrive(d, t.Context(), who, "needle", "", 0); err != nil || len(hits) != 0 {
 			t.Errorf("%v, %v", hits, err)
 		}
 		// A new media type turns it into text, and back.
@@ -149,7 +150,7 @@ func TestBinaryFilesAreKeptAndNotSearched(t *testing.T) {
 			if _, err := d.Put(t.Context(), who, path(t, "a.bin"), drive.BytesContent([]byte("needle")), mime, drive.Condition{}); err != nil {
 				t.Fatal(err)
 			}
-			if hits, _ := d.Search(t.Context(), who, "needle", "", 0); len(hits) != 1-i%2 {
+			if hits, _ := searchDrive(d, t.Context(), who, "needle", "", 0); len(hits) != 1-i%2 {
 				t.Errorf("as %s: %v", mime, hits)
 			}
 		}
@@ -167,7 +168,7 @@ func TestSearchIgnoresOtherDrives(t *testing.T) {
 		}
 		put(t, d, "mine.txt", "among very many other words there is a needle in here somewhere")
 		for _, q := range []string{"needle", "needle absent", "needl"} {
-			if hits, err := d.Search(t.Context(), who, q, "", 1); err != nil || len(hits) != 1 || hits[0].Path != "mine.txt" || hits[0].Score != 1 {
+			if hits, err := searchDrive(d, t.Context(), who, q, "", 1); err != nil || len(hits) != 1 || hits[0].Path != "mine.txt" || hits[0].Score != 1 {
 				t.Errorf("%q finds %v, %v", q, hits, err)
 			}
 		}
@@ -184,7 +185,7 @@ func FuzzSearch(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, q string) {
-		hits, err := d.Search(t.Context(), who, q, "", 3)
+		hits, err := searchDrive(d, t.Context(), who, q, "", 3)
 		if err != nil {
 			wantCode(t, err, stoa.CodeInvalidValue)
 		}
@@ -209,13 +210,76 @@ func FuzzTextIsFoundByItself(f *testing.F) {
 		if _, err := d.PutText(t.Context(), who, drive.Claim{}, path(t, "a.txt"), text, ""); err != nil {
 			t.Fatal(err)
 		}
-		hits, err := d.Search(t.Context(), who, text, "", 1)
+		hits, err := searchDrive(d, t.Context(), who, text, "", 1)
 		if err != nil {
 			wantCode(t, err, stoa.CodeInvalidValue) // no word in it
 			return
 		}
 		if len(hits) != 1 || hits[0].Text != text {
 			t.Errorf("%q is not found by itself: %v", text, hits)
+		}
+	})
+}
+
+func TestASearchIsCutAfterItsTime(t *testing.T) {
+	each(t, drive.Limits{SearchTime: 1}, func(t *testing.T, d *drive.Drives) {
+		put(t, d, "a.txt", "some words to look for\n")
+		found, err := d.Search(t.Context(), who, "words", "", 0)
+		if err != nil || !found.Cut {
+			t.Errorf("a search without time: %+v, %v", found, err)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := d.Search(gone, who, "words", "", 0); err == nil {
+			t.Error("a search whose caller has left has a result")
+		}
+		hits, err := d.SearchUnranked(t.Context(), who, "words missing", 5)
+		if err != nil || len(hits) != 1 || hits[0].Path != "a.txt" {
+			t.Errorf("what is found so far: %+v, %v", hits, err)
+		}
+		if n := d.Searching(); n != 0 {
+			t.Errorf("%d accounts still search", n)
+		}
+	})
+}
+
+func TestAnAccountSearchesOnceAtATime(t *testing.T) {
+	d := open(t, dbConfig(t), drive.Limits{})
+	leave, err := d.EnterSearch(t.Context(), "acc_1", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.EnterSearch(t.Context(), "acc_1", 1); stoa.CodeOf(err) != stoa.CodeRateLimit || stoa.AsError(err).RetryAfter == 0 {
+		t.Errorf("a second search of the account: %v", err)
+	}
+	other, err := d.EnterSearch(t.Context(), "acc_2", 1)
+	if err != nil {
+		t.Errorf("a search of another account: %v", err)
+	}
+	entered := make(chan error)
+	go func() {
+		next, err := d.EnterSearch(t.Context(), "acc_1", time.Minute)
+		entered <- err
+		next()
+	}()
+	leave()
+	if err := <-entered; err != nil {
+		t.Errorf("the next search of the account: %v", err)
+	}
+	other()
+}
+
+func TestPrefixesNeedFourLetters(t *testing.T) {
+	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
+		var b strings.Builder
+		for i := range 200 { // more than a prefix stands for
+			fmt.Fprintf(&b, "warranty%03d ", i)
+		}
+		put(t, d, "a.txt", b.String())
+		for query, want := range map[string]int{"war": 0, "warr": 1, "warranty0": 1, `"warranty000 warr"`: 1, "warp": 0} {
+			if hits, err := searchDrive(d, t.Context(), who, query, "", 1); err != nil || len(hits) != want {
+				t.Errorf("%q: %d hits, %v, want %d", query, len(hits), err, want)
+			}
 		}
 	})
 }

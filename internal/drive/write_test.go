@@ -195,7 +195,7 @@ func TestABatchIsAllOrNothing(t *testing.T) {
 		if after, _ := d.Stats(t.Context(), who); after != before {
 			t.Errorf("stats changed: %+v", after)
 		}
-		if hits, err := d.Search(t.Context(), who, "changed", "", 0); err != nil || len(hits) != 0 {
+		if hits, err := searchDrive(d, t.Context(), who, "changed", "", 0); err != nil || len(hits) != 0 {
 			t.Errorf("the index kept %v, %v", hits, err)
 		}
 		r, err := d.Apply(t.Context(), who, drive.Claim{}, []drive.Op{
@@ -354,13 +354,13 @@ func TestOldVersionsCanBeRestored(t *testing.T) {
 		if _, err := d.Delete(t.Context(), who, path(t, "a.md"), drive.Condition{}); err != nil {
 			t.Fatal(err)
 		}
-		if hits, _ := d.Search(t.Context(), who, "foxes", "", 0); len(hits) != 0 {
+		if hits, _ := searchDrive(d, t.Context(), who, "foxes", "", 0); len(hits) != 0 {
 			t.Errorf("a deleted text is found: %v", hits)
 		}
 		if c, err = restore("a.md", 2); err != nil || c.Outcome != drive.Created || read(t, d, "a.md") != "about geese\n" {
 			t.Errorf("%+v, %v", c, err)
 		}
-		if hits, _ := d.Search(t.Context(), who, "goose geese", "", 0); len(hits) != 1 {
+		if hits, _ := searchDrive(d, t.Context(), who, "goose geese", "", 0); len(hits) != 1 {
 			t.Errorf("a restored text is not found: %v", hits)
 		}
 		_, err = restore("a.md", 99)
@@ -394,11 +394,11 @@ func TestMove(t *testing.T) {
 		if err != nil || c.Outcome != drive.Moved || c.File.ID != a.ID || !c.File.CreatedAt.Equal(a.CreatedAt) || read(t, d, "b.md") != "about foxes\n" {
 			t.Errorf("%+v, %v", c, err)
 		}
-		if hits, _ := d.Search(t.Context(), who, "foxes", "", 0); len(hits) != 1 || hits[0].Path != "b.md" {
+		if hits, _ := searchDrive(d, t.Context(), who, "foxes", "", 0); len(hits) != 1 || hits[0].Path != "b.md" {
 			t.Errorf("%v", hits)
 		}
 		for _, gone := range []string{"geese", "drafts"} {
-			if hits, _ := d.Search(t.Context(), who, gone, "", 0); len(hits) != 0 {
+			if hits, _ := searchDrive(d, t.Context(), who, gone, "", 0); len(hits) != 0 {
 				t.Errorf("%q finds %v", gone, hits)
 			}
 		}
@@ -411,7 +411,7 @@ func TestMove(t *testing.T) {
 		if _, err := move("b.md", "zebra/b.md", false); err != nil {
 			t.Fatal(err)
 		}
-		if hits, _ := d.Search(t.Context(), who, "zebra foxes", "", 0); len(hits) != 1 {
+		if hits, _ := searchDrive(d, t.Context(), who, "zebra foxes", "", 0); len(hits) != 1 {
 			t.Errorf("%v", hits)
 		}
 		check(t, d)

@@ -327,6 +327,7 @@ export interface DrivePut {
 }
 
 export interface DriveSearchResult {
+  cut: boolean;
   data: DriveHit[];
 }
 
@@ -696,6 +697,7 @@ export interface Limits {
   maxVisitorStreamsPerAccount: number;
   minScheduleSeconds: number;
   queueSeconds: number;
+  searchMilliseconds: number;
 }
 
 export interface Message {
