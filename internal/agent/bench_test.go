@@ -46,7 +46,7 @@ func BenchmarkSessions(b *testing.B) {
 	}
 }
 
-// BenchmarkLook is what the look at the queue costs in a house with many
+// BenchmarkLook is the cost of reading the queue of a store with many
 // sessions, most of them long over.
 func BenchmarkLook(b *testing.B) {
 	for _, n := range []int{100, 20_000} {

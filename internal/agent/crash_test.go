@@ -23,7 +23,7 @@ import (
 	"stoa/internal/store/storetest"
 )
 
-// crashDir is set in the environment of a child process: where its house is.
+// crashDir is set in the environment of a child process: the directory of its store.
 const crashDir = "STOA_RUNNER_CRASH_DIR"
 
 var crashSessions = flag.Int("crash.sessions", 40, "how many sessions the crash test runs")
@@ -55,7 +55,7 @@ func crashModel(log io.Writer) sessiontest.Script {
 	}
 }
 
-// crashChild is a process that runs the sessions of a house until it is killed,
+// crashChild is a process that runs the sessions of a store until it is killed,
 // and says so on its output when there is nothing left to do.
 func crashChild(dir string) int {
 	flag.Parse()

@@ -277,7 +277,7 @@ func TestRecoverEndsWhatIsOverdueBeforeAnybodyLooks(t *testing.T) {
 	})
 }
 
-// untilLong is until with a day's patience, for bubbles.
+// untilLong is until with a limit of a day, for bubbles.
 func untilLong(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session, want stoa.SessionStatus) stoa.Session {
 	h.T.Helper()
 	got, err := r.Wait(context.Background(), h.Account.ID, s.AgentID, s.ID, 24*time.Hour)

@@ -259,8 +259,8 @@ func (w *Worker) driveRead(ctx context.Context, who drive.Owner, path string, fr
 	return got, nil
 }
 
-// textBudget is how much text of a file fits into a tool's answer, with room for
-// what JSON adds to it.
+// textBudget returns how many bytes of a file's text fit into a tool's answer; the
+// rest is for what JSON adds.
 func (w *Worker) textBudget() int { return w.cfg.ToolOutput * 3 / 4 }
 
 // fitLines keeps as many whole lines as a budget of bytes takes once they are

@@ -34,7 +34,7 @@ func toolbox(results *[]stoa.ToolResult, calls ...stoa.ToolCall) sessiontest.Scr
 	}
 }
 
-func TestCallsAreAnsweredInOrderAndNonsenseIsNotExecuted(t *testing.T) {
+func TestCallsAreAnsweredInOrderOrRefused(t *testing.T) {
 	var results []stoa.ToolResult
 	calls := []stoa.ToolCall{
 		{ID: "a", Name: "drive_read", Arguments: `{"path":"notes.md","fromLine":2,"toLine":3}`},

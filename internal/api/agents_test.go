@@ -351,16 +351,15 @@ func TestADeletedAgentIsGoneWithAllItHad(t *testing.T) {
 }
 
 // TestAnotherAccountsThingsDoNotExist asks for everything of an account with
-// another account's key, and for things that never were: nobody can tell which
-// is which.
+// another account's key, and for things that never were: the replies are the same.
 func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 	h := start(t, apitest.Config{})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, path := a.begin(t, "say: mine", nil)
 	session := a.until(t, path, "completed")
 	space := newSpace(t, a.Client, object{"name": "mine"})
-	stranger := newCustomer(t, h)
-	theirs := newAuthor(t, h, stranger, nil)
+	outsider := newCustomer(t, h)
+	theirs := newAuthor(t, h, outsider, nil)
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
 		if !strings.Contains(op.Path, "/api-agents/{id}") && !strings.Contains(op.Path, "/spaces/{id}") {
 			return
@@ -370,7 +369,7 @@ func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 			r.Path = strings.Replace(r.Path, "/api-agents/1", agent, 1)
 			r.Path = strings.Replace(r.Path, "/spaces/1", "/spaces/"+space, 1)
 			r.Path = strings.Replace(r.Path, "/sessions/1", "/sessions/"+session, 1)
-			reply := stranger.Send(r)
+			reply := outsider.Send(r)
 			e := reply.Error()
 			e.RequestID = ""
 			return reply.Status, e
@@ -395,9 +394,9 @@ func TestAnotherAccountsThingsDoNotExist(t *testing.T) {
 	}
 	a.Want(200, "GET", a.agent, nil)
 	a.Want(200, "GET", "/api/v1/spaces/"+space.ID, nil)
-	stranger.WantError(stoa.CodeSpaceNotFound, "POST", "/api/v1/api-agents", object{"spaceId": space.ID, "name": "n", "instructions": "i"})
-	stranger.WantError(stoa.CodeSpaceNotFound, "PATCH", theirs.agent, object{"spaceId": space.ID})
-	stranger.WantError(stoa.CodeSpaceNotFound, "POST", theirs.agent+"/duplicate", object{"spaceId": space.ID})
+	outsider.WantError(stoa.CodeSpaceNotFound, "POST", "/api/v1/api-agents", object{"spaceId": space.ID, "name": "n", "instructions": "i"})
+	outsider.WantError(stoa.CodeSpaceNotFound, "PATCH", theirs.agent, object{"spaceId": space.ID})
+	outsider.WantError(stoa.CodeSpaceNotFound, "POST", theirs.agent+"/duplicate", object{"spaceId": space.ID})
 }
 
 func TestMakingAgentsUnderAnIdempotencyKeyHappensOnce(t *testing.T) {

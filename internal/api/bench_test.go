@@ -17,8 +17,8 @@ import (
 )
 
 // BenchmarkOverhead makes the same call straight to a vendor that does nothing
-// but answer with 50 deltas, and through the house: the difference is what the
-// house takes, charge included. Client, vendor and house share the process, so
+// but answer with 50 deltas, and through the service: the difference is what the
+// service takes, charge included. Client, vendor and service share the process, so
 // "cpu-µs/op" is the sum of all three.
 func BenchmarkOverhead(b *testing.B) {
 	f := fakeup.Start(b, fakeup.Options{Null: 50})
@@ -44,8 +44,8 @@ func BenchmarkOverhead(b *testing.B) {
 		body   []byte
 	}{
 		{"straight_to_the_vendor", p.BaseURL + direct.Path, direct.Header, direct.Body},
-		{"through_the_house/streamed", h.URL + responses, through, call(true)},
-		{"through_the_house/whole", h.URL + responses, through, call(false)},
+		{"through_the_service/streamed", h.URL + responses, through, call(true)},
+		{"through_the_service/whole", h.URL + responses, through, call(false)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -24,16 +24,16 @@ import (
 	"stoa/internal/store"
 )
 
-// A driveHouse is a house with an agent, and the path of its drive.
-type driveHouse struct {
+// A driveService is a service with an agent, and the path of its drive.
+type driveService struct {
 	*apitest.Service
 	*apitest.Client
 	drive string
 }
 
-func startDrive(t *testing.T, limits drive.Limits) driveHouse {
+func startDrive(t *testing.T, limits drive.Limits) driveService {
 	h := start(t, apitest.Config{Drive: limits})
-	return driveHouse{Service: h, Client: h.Client(t), drive: "/api/v1/api-agents/" + newAgent(t, h, h.Account.ID) + "/drive"}
+	return driveService{Service: h, Client: h.Client(t), drive: "/api/v1/api-agents/" + newAgent(t, h, h.Account.ID) + "/drive"}
 }
 
 func newAgent(t *testing.T, h *apitest.Service, accountID string) (id string) {
@@ -56,7 +56,7 @@ func newAgent(t *testing.T, h *apitest.Service, accountID string) (id string) {
 
 type m = map[string]any
 
-func (h driveHouse) at(what string, query ...string) string {
+func (h driveService) at(what string, query ...string) string {
 	q := url.Values{}
 	for i := 0; i < len(query); i += 2 {
 		q.Set(query[i], query[i+1])
@@ -67,7 +67,7 @@ func (h driveHouse) at(what string, query ...string) string {
 	return h.drive + what + "?" + q.Encode()
 }
 
-func (h driveHouse) put(t *testing.T, status int, path, content string) contract.WrittenDriveFile {
+func (h driveService) put(t *testing.T, status int, path, content string) contract.WrittenDriveFile {
 	t.Helper()
 	var f contract.WrittenDriveFile
 	h.Want(status, "PUT", h.at("/files"), m{"path": path, "content": content}).JSON(&f)
@@ -222,7 +222,7 @@ func TestRawContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+h.Service.Key)
-	if res, err := http.DefaultClient.Do(req); err == nil { // the server may hang up on who goes on sending
+	if res, err := http.DefaultClient.Do(req); err == nil { // the server may close the connection while the body is sent
 		if res.StatusCode != 413 {
 			t.Errorf("answered %d", res.StatusCode)
 		}
@@ -512,7 +512,7 @@ func TestAFullDiskUnderTheDriveChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// There may be room for a little on the pages that are there already.
+	// There may be space for a little on the pages that are there already.
 	for i := range 200 {
 		if h.Do("PUT", h.at("/files"), m{"path": fmt.Sprintf("fill%d", i), "content": fmt.Sprint(i) + large}).Status == 507 {
 			break

@@ -353,7 +353,7 @@ func TestOneLogLineTellsWhatARequestWas(t *testing.T) {
 	}
 }
 
-func TestABodyIsNotAwaitedFromAStranger(t *testing.T) {
+func TestABodyIsNotAwaitedWithoutAKey(t *testing.T) {
 	h := start(t, apitest.Config{})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.URL, "http://"))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"stoa/internal/store"
 )
 
-// TestAFullDiskIsSaidToBeFull fills the store and asks until there is no room
+// TestAFullDiskIsSaidToBeFull fills the store and asks until there is no space
 // left. What is refused changes nothing: the books still balance.
 func TestAFullDiskIsSaidToBeFull(t *testing.T) {
 	h := start(t, apitest.Config{})

@@ -12,7 +12,7 @@ import (
 )
 
 // TestTheGuideDoesWhatItSays pastes the commands of docs/agents.md into one
-// shell, against a house as it comes, and compares what they print.
+// shell, against a service with default settings, and compares what they print.
 func TestTheGuideDoesWhatItSays(t *testing.T) { pasteGuide(t, "agents.md") }
 
 // TestTheGuideToSchedulesDoesWhatItSays does the same with docs/schedules.md.

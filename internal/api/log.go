@@ -35,7 +35,8 @@ func (f *Fields) Failed(err error) { f.code, f.cause = stoa.CodeOf(err), err }
 
 type fieldsKey struct{}
 
-// LogFields gives the fields of the request; outside of one they lead nowhere.
+// LogFields returns the fields of the request's log line. Outside of a request
+// they are not logged.
 func LogFields(ctx context.Context) *Fields {
 	if f, ok := ctx.Value(fieldsKey{}).(*Fields); ok {
 		return f

@@ -183,9 +183,9 @@ func (s *Server) knowsModel(name string) error {
 	return nil
 }
 
-// defaultSpace gives the id of the account's default space, which is made when
-// it is first asked for. It is empty while the disk has no room for one, which
-// must not stand in the way of a read.
+// defaultSpace returns the id of the account's default space, which is created
+// when it is first needed. It is empty while the disk is full, which must not keep
+// a caller from reading.
 func (s *Server) defaultSpace(ctx context.Context, log *Fields, accountID string) (string, error) {
 	var id string
 	err := s.Store.Read(ctx, func(tx *store.Tx) error {

@@ -24,7 +24,7 @@ const responses = "/api/v1/responses"
 
 type body = map[string]any
 
-// vendors starts a fake vendor and a house that is served by it: a family by a
+// vendors starts a fake provider and a service that uses it: a family by a
 // wire.
 func vendors(t *testing.T, cfg apitest.Config) (*apitest.Service, *fakeup.Server) {
 	t.Helper()
@@ -37,7 +37,7 @@ func vendors(t *testing.T, cfg apitest.Config) (*apitest.Service, *fakeup.Server
 	return start(t, cfg), f
 }
 
-// receipt is the one receipt of a house that made one call.
+// receipt returns the one receipt of a service that made one call.
 func receipt(t *testing.T, h *apitest.Service) store.Receipt {
 	t.Helper()
 	all := receipts(t, h)
@@ -162,7 +162,7 @@ func TestTheChargeIsTheVendorsUsageTimesThePrice(t *testing.T) {
 	}
 }
 
-func TestAFailureBeforeTheFirstTextIsAnHTTPErrorAndFree(t *testing.T) {
+func TestAFailureBeforeTheFirstTextIsAnHTTPError(t *testing.T) {
 	for _, c := range []struct {
 		input string
 		code  stoa.Code
@@ -191,7 +191,7 @@ func TestAFailureBeforeTheFirstTextIsAnHTTPErrorAndFree(t *testing.T) {
 	}
 }
 
-func TestAFailureAfterTheFirstTextEndsTheStreamAndIsFree(t *testing.T) {
+func TestAFailureAfterTheFirstTextEndsTheStream(t *testing.T) {
 	h, _ := vendors(t, apitest.Config{})
 	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {
 		for _, fault := range []string{"error-in-stream", "no-end", "reset", "malformed"} {
@@ -275,9 +275,9 @@ func TestUsageThatCannotBeIsCountedHere(t *testing.T) {
 	quiet(t, h)
 }
 
-// hangUp makes a call and leaves after the first delta, or at once where the
+// disconnect makes a call and leaves after the first delta, or at once where the
 // call is not streamed.
-func hangUp(t *testing.T, h *apitest.Service, f *fakeup.Server, header, input string, stream bool) {
+func disconnect(t *testing.T, h *apitest.Service, f *fakeup.Server, header, input string, stream bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -319,7 +319,7 @@ func hangUp(t *testing.T, h *apitest.Service, f *fakeup.Server, header, input st
 func TestACallerWhoHangsUpPaysForWhatWasMade(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		h, f := vendors(t, apitest.Config{})
-		hangUp(t, h, f, "", "tokens: 5000\nslow: 2ms", stream)
+		disconnect(t, h, f, "", "tokens: 5000\nslow: 2ms", stream)
 		served := f.WaitEnded(t, 1)
 		if served[0].Completed || served[0].DisconnectedAt.IsZero() {
 			t.Errorf("stream %v: the vendor was not cancelled", stream)
@@ -374,7 +374,7 @@ func TestACallThatIsMadeOnceGoesOnWithoutItsCaller(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		h, f := vendors(t, apitest.Config{})
 		const input = "tokens: 60\nslow: 10ms"
-		hangUp(t, h, f, "k", input, stream)
+		disconnect(t, h, f, "k", input, stream)
 		c := h.Client(t).With("Idempotency-Key", "k")
 		call := body{"model": "alpha-haiku-4-5", "input": input, "stream": stream}
 		if served := f.WaitEnded(t, 1); !served[0].Completed {
@@ -396,7 +396,7 @@ func TestACallThatIsMadeOnceGoesOnWithoutItsCaller(t *testing.T) {
 func TestACallThatIsMadeOnceRunsOnlyOnce(t *testing.T) {
 	h, f := vendors(t, apitest.Config{})
 	const input = "fault: hang-body after 3\ntokens: 10"
-	hangUp(t, h, f, "k", input, true)
+	disconnect(t, h, f, "k", input, true)
 	c := h.Client(t).With("Idempotency-Key", "k")
 	r := c.Do("POST", responses, body{"model": "alpha-haiku-4-5", "input": input, "stream": true})
 	if e := r.Error(); e.Code != string(stoa.CodeIdempotencyRunning) || !e.Retryable || r.Header.Get("Retry-After") != "1" {

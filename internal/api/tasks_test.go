@@ -28,7 +28,7 @@ func (c *setClock) now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.
 
 func (c *setClock) add(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.at = c.at.Add(d) }
 
-// atNoon starts a house whose schedules run on a clock that the test sets; it is
+// atNoon starts a service whose schedules run on a clock that the test sets; it is
 // noon of the first of March 2026 there. The test says when it looks.
 func atNoon(t *testing.T, cfg apitest.Config) (author, *setClock) {
 	t.Helper()

@@ -94,8 +94,4 @@ func allowed(p, line string) bool {
 }
 
 // stillColourful are directories that are not rewritten yet.
-var stillColourful = []string{
-	"internal/agent",
-	"internal/api",
-	"internal/scheduler",
-}
+var stillColourful = []string{}

@@ -19,7 +19,7 @@ import (
 	"stoa/internal/store/storetest"
 )
 
-// clockDir is set in the environment of a child process: where its house is.
+// clockDir is set in the environment of a child process: the directory of its store.
 // clockAt is what its clock shows when it begins, in seconds since 1970.
 const (
 	clockDir = "STOA_RUNNER_CLOCK_DIR"
