@@ -47,3 +47,36 @@ func TestEmbedsHaveADefaultCreditCap(t *testing.T) {
 		t.Errorf("a cap of 7 is %v", url.MaxCreditsMicro)
 	}
 }
+
+// TestEmbedsEndWithTheirKey checks that a revoked key leaves no token behind, and
+// that a rotated one does.
+func TestEmbedsEndWithTheirKey(t *testing.T) {
+	h := start(t, apitest.Config{})
+	owner := newAuthor(t, h, h.Client(t), nil)
+	minted := func() (string, author) {
+		var key contract.KeyWithSecret
+		owner.Want(201, "POST", "/api/v1/keys", object{"name": "site", "scopes": []string{"embeds:write"}}).JSON(&key)
+		a := owner
+		a.Client = h.ClientWith(t, key.Secret)
+		return key.ID, a
+	}
+	id, a := minted()
+	v := newVisit(t, a, nil)
+	_, exchange := link(t, a, nil)
+	v.say("say: hello")
+	var next contract.KeyWithSecret
+	owner.Want(201, "POST", "/api/v1/keys/"+id+"/rotate", object{"overlapSeconds": 0}).JSON(&next)
+	a.WantError(stoa.CodeUnauthorized, "GET", "/api/v1/users/me", nil)
+	v.Want(200, "GET", v.chat, nil)
+	v.say("say: still here")
+	owner.Want(204, "DELETE", "/api/v1/keys/"+next.ID, nil)
+	v.WantError(stoa.CodeUnauthorized, "GET", v.chat, nil)
+	v.WantError(stoa.CodeUnauthorized, "POST", v.chat+"/messages", object{"message": "say: no more"})
+	v.WantError(stoa.CodeUnauthorized, "POST", "/api/v1/embed/refresh", nil)
+	h.ClientWith(t, "").WantError(stoa.CodeUnauthorized, "POST", "/api/v1/embed/exchange", exchange)
+
+	id, a = minted()
+	v = newVisit(t, a, nil)
+	owner.Want(204, "DELETE", "/api/v1/keys/"+id, nil)
+	v.WantError(stoa.CodeUnauthorized, "GET", v.chat, nil)
+}

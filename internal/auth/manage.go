@@ -235,8 +235,35 @@ func (k *Keys) Rotate(ctx context.Context, tx *store.Tx, by stoa.Key, accountID,
 	secret = Mint()
 	key = old
 	key.ID, key.LastUsedAt, key.RootID = "", time.Time{}, old.Root()
-	key, err = k.Create(ctx, tx, key, secret)
-	return key, secret, err
+	if key, err = k.Create(ctx, tx, key, secret); err != nil {
+		return key, "", err
+	}
+	return key, secret, tx.SetKeySuccessor(ctx, accountID, id, key.ID)
+}
+
+// maxSuccessors bounds how many rotations [EndsWithKey] follows.
+const maxSuccessors = 100
+
+// EndsWithKey reports whether what a key created has ended with it: the key is
+// revoked or expired, and so is every key that it was rotated to. A key that does
+// not exist any more counts as revoked.
+func EndsWithKey(ctx context.Context, tx *store.Tx, accountID, id string, at time.Time) (bool, error) {
+	for range maxSuccessors {
+		key, err := tx.Key(ctx, accountID, id)
+		if stoa.CodeOf(err) == stoa.CodeNotFound {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if InForce(key, at) {
+			return false, nil
+		}
+		if id, err = tx.KeySuccessor(ctx, accountID, id); err != nil || id == "" {
+			return true, err
+		}
+	}
+	return true, nil
 }
 
 // Bootstrap creates the owner account of an empty store, on that plan and with

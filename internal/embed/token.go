@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -76,7 +77,8 @@ func (s *Embeds) verify(ctx context.Context, authorization string) (Visitor, err
 	return who, err
 }
 
-// valid returns the visitor of an embed that nothing has ended.
+// valid returns the visitor of an embed that nothing has ended: neither its owner
+// nor the end of the key that created it, unless that key was rotated.
 func (s *Embeds) valid(ctx context.Context, tx *store.Tx, id string, now time.Time) (who Visitor, err error) {
 	var found bool
 	if who.Embed, found, err = tx.EmbedByID(ctx, id); err != nil {
@@ -89,12 +91,15 @@ func (s *Embeds) valid(ctx context.Context, tx *store.Tx, id string, now time.Ti
 	if stoa.CodeOf(err) == stoa.CodeAgentNotFound {
 		err = errToken()
 	}
+	if err != nil {
+		return who, err
+	}
+	if ended, err := auth.EndsWithKey(ctx, tx, who.Embed.AccountID, who.Embed.KeyID, now); err != nil || ended {
+		return who, cmp.Or(err, errToken())
+	}
 	// Receipts name the key that created the embed, and its daily cap applies.
-	if err == nil {
-		who.Caller.Key, err = tx.Key(ctx, who.Embed.AccountID, who.Embed.KeyID)
-		if stoa.CodeOf(err) == stoa.CodeNotFound {
-			who.Caller.Key, err = stoa.Key{ID: who.Embed.KeyID}, nil
-		}
+	if who.Caller.Key, err = tx.Key(ctx, who.Embed.AccountID, who.Embed.KeyID); err != nil {
+		return who, err
 	}
 	who.Caller.Plan = s.cfg.Plans(who.Caller.Account.Plan)
 	return who, err

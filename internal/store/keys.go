@@ -99,6 +99,18 @@ func (tx *Tx) UpdateKey(ctx context.Context, k stoa.Key) error {
 	return err
 }
 
+// SetKeySuccessor records that a key was replaced by another one of its account.
+func (tx *Tx) SetKeySuccessor(ctx context.Context, accountID, id, successorID string) error {
+	_, err := tx.Exec(ctx, `UPDATE keys SET successor_id = $3 WHERE account_id = $1 AND id = $2`, accountID, id, successorID)
+	return err
+}
+
+// KeySuccessor returns the id of the key that replaced a key; empty where none did.
+func (tx *Tx) KeySuccessor(ctx context.Context, accountID, id string) (successorID string, err error) {
+	_, err = tx.Get(ctx, `SELECT successor_id FROM keys WHERE account_id = $1 AND id = $2`, []any{accountID, id}, &successorID)
+	return successorID, err
+}
+
 // TouchKey records that a key was used at that time, unless a later use is known.
 func (tx *Tx) TouchKey(ctx context.Context, id string, at time.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE keys SET last_used_at = $2 WHERE id = $1 AND last_used_at < $2`, id, db.Micros(at))
