@@ -1,12 +1,12 @@
 // One agent: its sessions, drive, schedules and embeds, its settings and earlier
 // versions.
 import { useState } from "preact/hooks";
-import { onceKey, type Problem } from "../../lib/api";
 import type { Agent, AgentVersion } from "../../lib/agents";
 import type { Meta } from "../../lib/types";
 import { Badge, Button, Field, Time } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
-import { asProblem, Empty, Failure, States, useLoad } from "../parts/load";
+import { useAction } from "../parts/form";
+import { Empty, Failure, States, useLoad } from "../parts/load";
 import { ModelSelect } from "../parts/models";
 import { Pages, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
@@ -83,38 +83,25 @@ function Settings({ agent, onSaved, onStale }: { agent: Tagged; onSaved: (a: Tag
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const was = agent.data;
   const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, embedEnabled: was.embedEnabled });
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
+  const { busy, problem, run } = useAction({ repeats: true });
   const [deleting, setDeleting] = useState(false);
   const writes = may("agents:write");
   const change = (part: Partial<typeof now>) => setNow({ ...now, ...part });
   const changed = { ...now, description: now.description.trim() === "" ? null : now.description };
   const body = Object.fromEntries(Object.entries(changed).filter(([name, value]) => value !== was[name as keyof Agent]));
   const dirty = Object.keys(body).length > 0;
-  const submit = async (event: Event) => {
+  const submit = (event: Event) => {
     event.preventDefault();
-    setBusy(true);
-    setProblem(undefined);
-    try {
+    void run(async () => {
       onSaved(await api.patch<Agent>("/api-agents/" + was.id, body, agent.etag));
       toast("Saved");
-    } catch (error) {
-      setProblem(asProblem(error));
-    } finally {
-      setBusy(false);
-    }
+    });
   };
   const remove = async () => {
-    setBusy(true);
-    try {
-      await api.remove("/api-agents/" + was.id);
+    if (await run(() => api.remove("/api-agents/" + was.id))) {
       toast(`The agent "${was.name}" is deleted`);
       go("agents");
-    } catch (error) {
-      setProblem(asProblem(error));
-      setDeleting(false);
-      setBusy(false);
-    }
+    } else setDeleting(false);
   };
   return (
     <section class="panel">
@@ -168,21 +155,13 @@ function Versions({ agent, onBack }: { agent: Tagged; onBack: (a: Tagged) => voi
   const { api, may } = useSession();
   const path = "/api-agents/" + agent.data.id;
   const pages = useList<AgentVersion>(path + "/versions", 20, agent.etag);
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const back = async (version: number) => {
-    setBusy(true);
-    setProblem(undefined);
-    try {
-      const reply = await api.raw("POST", path + "/rollback", { body: { version }, headers: { "If-Match": agent.etag, "Idempotency-Key": onceKey() } });
+  const { busy, problem, run } = useAction({ repeats: true });
+  const back = (version: number) =>
+    run(async (once) => {
+      const reply = await api.raw("POST", path + "/rollback", { body: { version }, headers: { "If-Match": agent.etag, "Idempotency-Key": once } });
       onBack({ data: await reply.json(), etag: reply.headers.get("ETag") ?? "" });
       toast(`Back to version ${version}`);
-    } catch (error) {
-      setProblem(asProblem(error));
-    } finally {
-      setBusy(false);
-    }
-  };
+    });
   return (
     <section class="panel">
       {problem && (

@@ -7,6 +7,7 @@ import type { Drive, DriveFile, DriveFileList, DriveHit } from "../../lib/agents
 import { Button, Field, Time } from "../parts/basic";
 import { Confirm, Dialog } from "../parts/dialog";
 import { Icon } from "../parts/icon";
+import { FormDialog, useAction } from "../parts/form";
 import { asProblem, Empty, Failure, Skeleton, States, useLoad } from "../parts/load";
 import { Table } from "../parts/table";
 import { toast } from "../parts/toast";
@@ -251,20 +252,8 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
     [api, root, path],
   );
   const [draft, setDraft] = useState<string>();
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
+  const { busy, problem, run: attempt } = useAction({ repeats: true });
   const [deleting, setDeleting] = useState(false);
-  const attempt = async (work: () => Promise<void>) => {
-    setBusy(true);
-    setProblem(undefined);
-    try {
-      await work();
-    } catch (error) {
-      setProblem(asProblem(error));
-    } finally {
-      setBusy(false);
-    }
-  };
   const save = () =>
     attempt(async () => {
       const { meta } = file.data!;
@@ -338,45 +327,23 @@ function NewFile({ root, prefix, onClose, onMade }: { root: string; prefix: stri
   const { api } = useSession();
   const [path, setPath] = useState(prefix);
   const [content, setContent] = useState("");
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const submit = async (event: Event) => {
-    event.preventDefault();
-    setBusy(true);
-    setProblem(undefined);
-    try {
+  const action = useAction();
+  const submit = () =>
+    action.run(async () => {
       await api.raw("PUT", root + "/files", { body: { path: path.trim(), content }, headers: { "If-None-Match": "*" } });
       onMade();
       onClose();
-    } catch (error) {
-      setProblem(asProblem(error));
-      setBusy(false);
-    }
-  };
+    });
+  const problem = action.problem;
   const where = problem?.param === "path" || problem?.code === "precondition_failed";
   return (
-    <Dialog
-      title="Write a file"
-      wide
-      onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <button class="button main" type="submit" form="new-file" disabled={busy || !path.trim() || path.endsWith("/")}>
-            Write the file
-          </button>
-        </>
-      }
-    >
-      <form id="new-file" class="stack" onSubmit={submit}>
+    <FormDialog id="new-file" title="Write a file" wide submit="Write the file" ready={!!path.trim() && !path.endsWith("/")} action={action} shown={where} onSubmit={submit} onClose={onClose}>
         <Field id="path" label="Path" hint="Folders separated by /; they need no creation." problem={where ? (problem!.status === 412 ? "There is a file at this path already." : problem!.message) : undefined}>
           <input id="path" class="input code" value={path} onInput={(e) => setPath(e.currentTarget.value)} aria-describedby="path-hint" spellcheck={false} autofocus />
         </Field>
         <Field id="content" label="Content">
           <textarea id="content" class="input code" rows={12} value={content} onInput={(e) => setContent(e.currentTarget.value)} spellcheck={false} />
         </Field>
-        {problem && !where && <Failure problem={problem} />}
-      </form>
-    </Dialog>
+    </FormDialog>
   );
 }

@@ -8,6 +8,7 @@ import { saveFile } from "../../lib/save";
 import { follow, sleep } from "../../lib/follow";
 import { Amount, Badge, Button, Notice } from "../parts/basic";
 import { Confirm, Dialog } from "../parts/dialog";
+import { useAction } from "../parts/form";
 import { asProblem, Failure, Skeleton, useLoad } from "../parts/load";
 import { ReplyText, Spoken } from "../parts/reply";
 import { going, Status } from "../parts/status";
@@ -57,8 +58,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
   const path = `/api-agents/${agentId}/sessions/${id}`;
   const session = useLoad((signal) => api.get<Session>(path, undefined, signal), [api, path]);
   const [log, setLog] = useState<Log>({ events: [], said: [], live: false });
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
+  const { busy, problem, run } = useAction({ repeats: true });
   const [deleting, setDeleting] = useState(false);
   const [saving, setSaving] = useState(false);
   const writes = may("sessions:write");
@@ -85,18 +85,9 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
   }, [api, path]);
 
   const act = async (work: () => Promise<unknown>) => {
-    setBusy(true);
-    setProblem(undefined);
-    try {
-      await work();
-      session.reload();
-      return true;
-    } catch (error) {
-      setProblem(asProblem(error));
-      return false;
-    } finally {
-      setBusy(false);
-    }
+    const done = await run(work);
+    if (done) session.reload();
+    return done;
   };
   const post = (what: string, body: unknown) => act(() => api.raw("POST", `${path}/${what}`, { body, headers: { "Idempotency-Key": onceKey() } }));
 
@@ -180,16 +171,10 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
           busy={busy}
           onClose={() => setDeleting(false)}
           onConfirm={async () => {
-            setBusy(true);
-            try {
-              await api.remove(path);
+            if (await run(() => api.remove(path))) {
               toast("The session is deleted");
               go(`agents/${agentId}/sessions`);
-            } catch (error) {
-              setProblem(asProblem(error));
-              setDeleting(false);
-              setBusy(false);
-            }
+            } else setDeleting(false);
           }}
         >
           <p>Its messages and events are lost; a turn that runs is cancelled. Receipts stay.</p>
@@ -207,20 +192,13 @@ const forms = [
 // Download saves the session as a file.
 function Download({ path, id, onClose }: { path: string; id: string; onClose: () => void }) {
   const { api } = useSession();
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const save = async (form: (typeof forms)[number]) => {
-    setBusy(true);
-    setProblem(undefined);
-    try {
+  const { busy, problem, run } = useAction();
+  const save = (form: (typeof forms)[number]) =>
+    run(async () => {
       const reply = await api.raw("GET", path + "/export", { query: { format: form.format } });
       saveFile(await reply.blob(), `${id}.${form.ending}`);
       onClose();
-    } catch (error) {
-      setProblem(asProblem(error));
-      setBusy(false);
-    }
-  };
+    });
   return (
     <Dialog title="Download the session" onClose={onClose}>
       {forms.map((form) => (

@@ -1,11 +1,12 @@
 // One scheduled task: its next runs, and the result of each earlier one.
 import { useEffect, useState } from "preact/hooks";
-import { onceKey, type Problem } from "../../lib/api";
+import { onceKey } from "../../lib/api";
 import { count, moment, of } from "../../lib/format";
 import type { Task, TaskRun } from "../../lib/tasks";
 import { Button, Time } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
-import { asProblem, Empty, Failure, States, useLoad } from "../parts/load";
+import { useAction } from "../parts/form";
+import { Empty, Failure, States, useLoad } from "../parts/load";
 import { When } from "../parts/schedule";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
@@ -31,21 +32,20 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
   const path = `/api-agents/${agentId}/scheduled-tasks/${id}`;
   const task = useLoad((signal) => api.get<Task>(path, undefined, signal), [api, path]);
   const history = useList<TaskRun>(path + "/runs", 20);
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
+  const { busy, problem, run } = useAction({ repeats: true });
   const [changing, setChanging] = useState(false);
   const [deleting, setDeleting] = useState(false);
   const writes = may("schedules:write");
   const going = history.first.data?.data.some((r) => r.status === "queued" || r.status === "running") ?? false;
   const next = task.data?.nextRunAt;
 
-  const look = () => {
+  const reload = () => {
     task.reload();
     history.first.reload();
   };
   useEffect(() => {
     if (!going) return;
-    const timer = setInterval(look, again);
+    const timer = setInterval(reload, again);
     return () => clearInterval(timer);
   }, [going]);
   useEffect(() => {
@@ -53,22 +53,13 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
     // timer takes are not worth one.
     const wait = next ? new Date(next).getTime() - Date.now() + 1500 : Infinity;
     if (wait > 86_400_000) return;
-    const timer = setTimeout(look, Math.max(wait, again));
+    const timer = setTimeout(reload, Math.max(wait, again));
     return () => clearTimeout(timer);
   }, [next]);
 
   const act = async (said: string, work: () => Promise<unknown>) => {
-    setBusy(true);
-    setProblem(undefined);
-    try {
-      await work();
-      toast(said);
-    } catch (error) {
-      setProblem(asProblem(error));
-    } finally {
-      setBusy(false);
-      look();
-    }
+    if (await run(work)) toast(said);
+    reload();
   };
   const post = (verb: string, headers?: Record<string, string>) => api.raw("POST", `${path}/${verb}`, { headers });
   return (
@@ -141,7 +132,7 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
                 onDone={() => {
                   setChanging(false);
                   toast("Saved");
-                  look();
+                  reload();
                 }}
               />
             )}
@@ -152,16 +143,10 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
                 busy={busy}
                 onClose={() => setDeleting(false)}
                 onConfirm={async () => {
-                  setBusy(true);
-                  try {
-                    await api.remove(path);
+                  if (await run(() => api.remove(path))) {
                     toast("The task is deleted");
                     go(`agents/${agentId}/tasks`);
-                  } catch (error) {
-                    setProblem(asProblem(error));
-                    setDeleting(false);
-                    setBusy(false);
-                  }
+                  } else setDeleting(false);
                 }}
               >
                 <p>Its history goes with it and nothing of it starts any more. Its sessions stay, and one that runs goes on.</p>
@@ -174,8 +159,8 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
         <header>
           <h2 id="history">History</h2>
           <div class="push">
-            <Button small icon="again" disabled={history.first.loading} onClick={look}>
-              Look again
+            <Button small icon="again" disabled={history.first.loading} onClick={reload}>
+              Refresh
             </Button>
           </div>
         </header>

@@ -41,10 +41,11 @@ export function useAction({ repeats = false } = {}): Action {
 
 // A FormDialog is a dialog with one form, which Enter or its button submits. It
 // shows the problem of the action unless a field does.
-export function FormDialog(props: { id: string; title: string; submit: string; ready?: boolean; action: Action; shown?: boolean; onSubmit: () => void; onClose: () => void; children: ComponentChildren }) {
+export function FormDialog(props: { id: string; title: string; wide?: boolean; submit: string; ready?: boolean; action: Action; shown?: boolean; onSubmit: () => void; onClose: () => void; children: ComponentChildren }) {
   return (
     <Dialog
       title={props.title}
+      wide={props.wide}
       onClose={props.onClose}
       footer={
         <>
