@@ -212,7 +212,46 @@ func FuzzReader(f *testing.F) {
 		if r.More() {
 			t.Fatal("More is true after the last event")
 		}
+		if _, err := r.Next(); err != io.EOF {
+			t.Fatal(err)
+		}
+		ended, _, _ := events(strings.NewReader(in + "\n\n"))
+		if ev, ok := r.Partial(); ok {
+			want = append(want, string(ev.Type)+"|"+string(ev.Data))
+		}
+		if diff := cmp.Diff(ended, want); diff != "" {
+			t.Fatalf("Partial is not the event that a blank line would end: %s", diff)
+		}
 	})
+}
+
+func TestPartial(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                        "",
+		"data: a\n\n":             "",
+		"data: a\n":               "|a",
+		"data: a":                 "|a",
+		"data: a\n\ndata: b":      "|b",
+		"event: x\r\ndata: a\r\n": "x|a",
+		"data: a\ndata: b\n":      "|a\nb",
+		"data: a\r":               "|a",
+		"event: x\n":              "",
+		": comment":               "",
+		"data: a\n\n: comment\n":  "",
+	} {
+		r := NewReader(strings.NewReader(in), 0)
+		var err error
+		for err == nil {
+			_, err = r.Next()
+		}
+		got := ""
+		if ev, ok := r.Partial(); ok {
+			got = string(ev.Type) + "|" + string(ev.Data)
+		}
+		if got != want || err != io.EOF {
+			t.Errorf("%q: %q, %v; want %q", in, got, err, want)
+		}
+	}
 }
 
 func BenchmarkReader(b *testing.B) {

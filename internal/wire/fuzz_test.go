@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"bytes"
+	"net/http"
+	"runtime/metrics"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+func FuzzMessages(f *testing.F)  { fuzzDecode(f, "messages") }
+func FuzzGemini(f *testing.F)    { fuzzDecode(f, "gemini") }
+func FuzzResponses(f *testing.F) { fuzzDecode(f, "responses") }
+func FuzzChat(f *testing.F)      { fuzzDecode(f, "chat", "openai", "deepseek", "compatible") }
+
+// fuzzDecode decodes any bytes, whole and cut anywhere. It checks that the result
+// does not depend on how the bytes arrive, that memory is bounded by their number,
+// that a state is JSON, and that a cut reply is an error or the same reply. The
+// corpus are the replies of the fixtures.
+func fuzzDecode(f *testing.F, wire string, dialects ...string) {
+	dialects = append(dialects, "")
+	for _, x := range fixtures(f) {
+		if body, ok := x.reply(); ok && x.wire == wire {
+			f.Add(body, uint(len(body)/2), byte(0))
+			f.Add(body, uint(len(body)-1), byte(1))
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte, cut uint, which byte) {
+		route := stoa.Route{Wire: wire, Model: "m", Dialect: dialects[int(which)%len(dialects)]}
+		codec := codecs[wire]
+		before := allocated()
+		whole := collect(t, codec.Decode(bytes.NewReader(body), route, true))
+		if n := allocated() - before; n > 2000*uint64(len(body))+1<<20 {
+			t.Fatalf("%d bytes took %d bytes of memory", len(body), n)
+		}
+		if len(whole.text) > 3*len(body) || len(whole.last.State.Data) > 16*len(body)+64 {
+			t.Fatalf("%d bytes became %d of text and %d of state", len(body), len(whole.text), len(whole.last.State.Data))
+		}
+		slow := collect(t, codec.Decode(iotest.OneByteReader(bytes.NewReader(body)), route, true))
+		if diff := cmp.Diff(whole.lines, slow.lines); diff != "" {
+			t.Fatal(diff)
+		}
+		if data := whole.last.State.Data; data != "" && wire != "chat" {
+			if c := jsonx.NewCursor([]byte(data)); !c.Done() {
+				t.Fatalf("the state is no JSON: %s", data)
+			}
+		}
+		if strings.ContainsRune(whole.text, 0) {
+			t.Fatalf("U+0000 in %q", whole.text)
+		}
+		if !whole.complete() || len(body) == 0 {
+			return
+		}
+		part := collect(t, codec.Decode(bytes.NewReader(body[:cut%uint(len(body))]), route, true))
+		if !strings.HasPrefix(whole.text, part.text) {
+			t.Fatalf("the cut reply has another text: %q, not %q", part.text, whole.text)
+		}
+		terminated := wire == "messages" || wire == "responses" || route.Dialect == "openai" || route.Dialect == "deepseek"
+		if part.complete() && terminated && cmp.Diff(whole.lines, part.lines) != "" {
+			t.Fatalf("a cut reply looks complete: %v, not %v", part.lines, whole.lines)
+		}
+	})
+}
+
+// allocated returns how many bytes the process has allocated so far.
+func allocated() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+func FuzzDecodeError(f *testing.F) {
+	for _, x := range fixtures(f) {
+		if raw, ok := x.section("error.raw"); ok {
+			_, body, _ := strings.Cut(string(raw), "\n\n")
+			f.Add(400, "1", []byte(body))
+		}
+	}
+	f.Fuzz(func(t *testing.T, status int, after string, body []byte) {
+		h := http.Header{"Retry-After": {after}, "Request-Id": {after}}
+		checkFailure(t, decodeError(status, h, body), string(body))
+	})
+}
