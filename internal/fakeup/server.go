@@ -23,6 +23,9 @@ type Options struct {
 	TLS   bool   // HTTPS with HTTP/2, under a self-signed certificate
 	Pipe  string // a host name: listen in memory under it; see [Transport]
 	Brief bool   // do not record bodies and headers
+	// Context is the context of the model in tokens, as vLLM enforces it: input and
+	// max_tokens together may not exceed it. 0: no limit.
+	Context int64
 	// Null makes it fast: every request is answered at once with this many
 	// prepared deltas in one write; nothing is checked or recorded.
 	Null int
@@ -224,6 +227,20 @@ func (h *Handler) update(change func()) {
 	h.changed.Broadcast()
 }
 
+// tooLong is vLLM's rejection of a request that does not fit its context.
+func (h *Handler) tooLong(a ask) *refusal {
+	input, context := int64(len(a.prompt)/4), h.opts.Context
+	switch {
+	case context == 0:
+		return nil
+	case input >= context:
+		return bad("This model's maximum context length is %d tokens. However, your request has %d input tokens. Please reduce the length of the input messages.", context, input)
+	case input+a.maxTokens > context:
+		return bad("'max_tokens' or 'max_completion_tokens' is too large: %d. This model's maximum context length is %d tokens and your request has %d input tokens (%d > %d - %d).", a.maxTokens, context, input, a.maxTokens, context, input)
+	}
+	return nil
+}
+
 const maxBody = 64 << 20
 
 // ServeHTTP serves one request of any of the formats.
@@ -274,6 +291,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		no = &refusal{status: 404, text: "model: " + a.model}
 	}
 	a.bytes = len(text)
+	if no == nil {
+		no = h.tooLong(a)
+	}
 	o := ParseOrders(a.prompt)
 	h.update(func() {
 		s.Model, s.Prompt = a.model, a.prompt
