@@ -3,6 +3,7 @@ package agent_test
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"flag"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,25 +28,27 @@ import (
 // crashDir is set in the environment of a child process: the directory of its store.
 const crashDir = "STOA_RUNNER_CRASH_DIR"
 
-var crashSessions = flag.Int("crash.sessions", 40, "how many sessions the crash test runs")
+var crashSessions = flag.Int("crash.sessions", 80, "how many sessions the crash test runs")
 
 // journal is where the children write what their model was asked, outside of
 // the store: it is the test's own memory of what happened.
 const journal = "journal"
 
-// crashModel replies to a step: two steps with a tool, then the answer. It notes
-// a call when it begins; that a step was recorded, the store says.
+// crashModel replies to a step: two steps with a tool, then the answer. It writes
+// each call to the journal and to the parent process when it begins; which steps
+// were recorded is in the store.
 func crashModel(log io.Writer) sessiontest.Script {
 	var mu sync.Mutex
 	return func(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
 		mu.Lock()
 		fmt.Fprintf(log, "%s %d\n", call.Messages[0].Text, len(call.Messages)) // one write: it is whole or not there
+		fmt.Println("call")
 		mu.Unlock()
-		select {
-		case <-time.After(time.Duration(rand.IntN(60)) * time.Millisecond):
-		case <-ctx.Done():
-			yield(stoa.Event{}, ctx.Err())
-			return
+		for range rand.IntN(20_000) { // so that a kill may come between any two lines
+			if runtime.Gosched(); ctx.Err() != nil {
+				yield(stoa.Event{}, ctx.Err())
+				return
+			}
 		}
 		if len(call.Messages) < 5 {
 			sessiontest.Say(yield, "one moment", stoa.ToolCall{ID: fmt.Sprint(len(call.Messages)), Name: "drive_list", Arguments: "{}"},
@@ -79,21 +83,29 @@ func crashChild(dir string) int {
 	}
 	fmt.Println("ready")
 	go r.Run(ctx)
-	for {
-		left := 0
-		err := h.Store.Read(ctx, func(tx *store.Tx) error {
-			_, err := tx.Get(ctx, `SELECT COUNT(*) FROM sessions WHERE status IN ('queued', 'running')`, nil, &left)
+	var all []store.Ref
+	var agents []string
+	err = h.Store.Read(ctx, func(tx *store.Tx) error {
+		return tx.Query(ctx, func(rows *sql.Rows) error {
+			var ref store.Ref
+			var agent string
+			err := rows.Scan(&ref.AccountID, &agent, &ref.ID)
+			all, agents = append(all, ref), append(agents, agent)
 			return err
-		})
-		if err != nil {
-			fmt.Println(err)
-			return 1
+		}, `SELECT account_id, agent_id, id FROM sessions`)
+	})
+	for i, ref := range all {
+		if err == nil {
+			_, err = r.Wait(ctx, ref.AccountID, agents[i], ref.ID, 24*time.Hour)
 		}
-		if left == 0 {
-			fmt.Println("done")
-		}
-		<-time.After(20 * time.Millisecond)
 	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("done")
+	<-ctx.Done() // the parent kills this process
+	return 0
 }
 
 func crashConfig(dir string) store.Config { return store.Config{Dir: dir} }
@@ -130,17 +142,19 @@ func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 	account := h.Account
 	h.Close()
 
-	kills, began := 0, time.Now()
+	kills := 0
+	limit, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
 	for done := false; !done; {
-		if time.Since(began) > 5*time.Minute {
+		if limit.Err() != nil {
 			t.Fatal("the sessions do not come to an end")
 		}
-		done = runAndKill(t, dir, time.Duration(20+rand.IntN(400))*time.Millisecond)
+		done = runAndKill(limit, t, dir, rand.IntN(60))
 		if !done {
 			kills++
 		}
 	}
-	t.Logf("%d sessions, %d kills, %v", len(all), kills, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d sessions, %d kills", len(all), kills)
 
 	if h, err = sessiontest.Open(home.Config, sessiontest.Script(nil)); err != nil {
 		t.Fatal(err)
@@ -214,11 +228,12 @@ func countJournal(t *testing.T, dir string) int {
 	return strings.Count(string(b), "\n")
 }
 
-// runAndKill runs a child for a while after it is ready, then kills it. It tells
-// whether the child had nothing left to do.
-func runAndKill(t *testing.T, dir string, after time.Duration) (done bool) {
+// runAndKill runs a child until it has begun that many calls of its model, or has
+// nothing left to do, which it reports, and kills it. How far a child comes does
+// not depend on how fast the machine is.
+func runAndKill(ctx context.Context, t *testing.T, dir string, calls int) (done bool) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), crashDir+"="+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -228,20 +243,25 @@ func runAndKill(t *testing.T, dir string, after time.Duration) (done bool) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	kill := time.AfterFunc(time.Minute, func() { cmd.Process.Signal(syscall.SIGKILL) })
+	kill := func() { cmd.Process.Signal(syscall.SIGKILL) }
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		switch text := lines.Text(); text {
 		case "ready":
-			kill.Reset(after)
+			if calls == 0 {
+				kill()
+			}
+		case "call":
+			if calls--; calls == 0 {
+				kill()
+			}
 		case "done":
 			done = true
-			cmd.Process.Signal(syscall.SIGKILL)
+			kill()
 		default:
 			t.Errorf("the child says %q", text)
 		}
 	}
-	kill.Stop()
 	cmd.Wait()
 	return done
 }

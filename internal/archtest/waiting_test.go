@@ -16,7 +16,7 @@ var clocks = []string{"time.Sleep", "time.After", "time.AfterFunc", "time.NewTim
 
 func TestNoTestWaitsForTheClock(t *testing.T) {
 	for _, s := range sources(t) {
-		if !s.test || s.imports("testing/synctest") || slices.Contains(stillWaiting, s.dir+"/"+s.pkg) {
+		if !s.test || s.imports("testing/synctest") {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -32,7 +32,7 @@ func TestNoTestWaitsForTheClock(t *testing.T) {
 // with a deadline: on a busy machine they fail without a mistake in the code.
 func TestNoTestBoundsWallTime(t *testing.T) {
 	for _, s := range sources(t) {
-		if !s.test || s.imports("testing/synctest") || slices.Contains(stillWaiting, s.dir+"/"+s.pkg) {
+		if !s.test || s.imports("testing/synctest") {
 			continue
 		}
 		for _, d := range s.file.Decls {
@@ -87,9 +87,6 @@ const maxTestName = 45 // letters after "Test", so that -run stays usable
 
 func TestTestNamesAreShort(t *testing.T) {
 	for _, s := range sources(t) {
-		if slices.Contains(stillLong, s.dir+"/"+s.pkg) {
-			continue
-		}
 		for _, d := range s.file.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok || f.Recv != nil || !strings.HasSuffix(s.path, "_test.go") {
@@ -103,11 +100,3 @@ func TestTestNamesAreShort(t *testing.T) {
 		}
 	}
 }
-
-// Packages whose tests are not converted yet.
-var (
-	stillWaiting = []string{
-		"internal/agent",
-	}
-	stillLong = []string{}
-)

@@ -2,7 +2,6 @@ package archtest
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -55,9 +54,6 @@ func TestPlainWords(t *testing.T) {
 		all[p] = text
 	}
 	for p, text := range all {
-		if slices.ContainsFunc(stillColourful, func(dir string) bool { return strings.HasPrefix(p, dir+"/") }) {
-			continue
-		}
 		lower := strings.ToLower(text)
 		for i, pattern := range patterns {
 			if !strings.Contains(lower, banned[i].stem) {
@@ -92,6 +88,3 @@ func allowed(p, line string) bool {
 	}
 	return false
 }
-
-// stillColourful are directories that are not rewritten yet.
-var stillColourful = []string{}
