@@ -9,6 +9,7 @@ import (
 
 	"stoa/internal/billing"
 	"stoa/internal/catalog"
+	"stoa/internal/db"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/wire"
@@ -266,7 +267,7 @@ func (s *Stream) charge(ctx context.Context, also ...func(context.Context, *stor
 	due := s.Due()
 	charge, err := s.holding.Settle(ctx, due, also...)
 	for _, pause := range chargePauses {
-		if _, known := errors.AsType[*stoa.Error](err); err == nil || known {
+		if _, known := errors.AsType[*stoa.Error](err); err == nil || known && !db.IsPassing(err) {
 			break
 		}
 		timer := time.NewTimer(pause)
