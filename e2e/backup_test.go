@@ -17,9 +17,9 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// TestABackupUnderLoadIsExact takes backups beside a busy server and restores
-// each: its books are in order, and a server on it reconciles.
-func TestABackupUnderLoadIsExact(t *testing.T) {
+// TestBackupUnderLoadIsExact takes backups while a server is busy and restores each:
+// its books are in order, and a server on it reconciles.
+func TestBackupUnderLoadIsExact(t *testing.T) {
 	var l *load
 	v := newVendor(t, func() { l.happened() })
 	h := newServer(t, v.url, "")
@@ -84,8 +84,8 @@ func TestABackupUnderLoadIsExact(t *testing.T) {
 			t.Errorf("a later backup has %d receipts, an earlier one %d", n, last)
 		}
 		last = n
-		// What is restored is what was there: a beginning of the live books. Only
-		// sessions that were running go on in the restored server by themselves.
+		// The restored books are a prefix of the live ones. Only sessions that were
+		// running go on in the restored server.
 		for i, r := range calls(other.receipts(t, l.accounts[0].key)) {
 			if d := cmp.Diff(live[i], r); d != "" {
 				t.Errorf("the restored receipt %d is not the live one:\n%s", i, d)
@@ -109,7 +109,7 @@ func TestABackupUnderLoadIsExact(t *testing.T) {
 	}
 }
 
-// calls are the receipts that are not of sessions.
+// calls returns the receipts that are not of sessions.
 func calls(all []receipt) (of []receipt) {
 	for _, r := range all {
 		if strings.HasPrefix(r.ID, "resp_") {
@@ -119,7 +119,7 @@ func calls(all []receipt) (of []receipt) {
 	return of
 }
 
-func TestARestoreReplacesNothingUnasked(t *testing.T) {
+func TestRestoreReplacesNothingWithoutForce(t *testing.T) {
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
 	h.start()
@@ -191,7 +191,7 @@ func TestARestoreReplacesNothingUnasked(t *testing.T) {
 	h.start()
 }
 
-func TestBackupsOfPostgreSQLAreItsOwn(t *testing.T) {
+func TestPostgreSQLIsNotBackedUpHere(t *testing.T) {
 	for _, verb := range []string{"backup", "restore"} {
 		_, errOut, code := run(t, verb, "--database", "postgres://nobody@127.0.0.1:1/none", filepath.Join(t.TempDir(), "file"))
 		if code != 1 || !strings.Contains(errOut, "pg_dump") {
@@ -200,9 +200,9 @@ func TestBackupsOfPostgreSQLAreItsOwn(t *testing.T) {
 	}
 }
 
-// TestTheVerifierFindsEveryForgery: rows are changed in the database file, and each
-// time the verifier names what differs.
-func TestTheVerifierFindsEveryForgery(t *testing.T) {
+// TestVerifierFindsEveryForgery changes rows in the database file; each time the
+// verifier reports what differs.
+func TestVerifierFindsEveryForgery(t *testing.T) {
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
 	h.start()
@@ -265,8 +265,8 @@ func flip(b []byte, at int) []byte {
 	return c
 }
 
-// renamed is a backup whose manifest and files say another name for one of
-// them; one that is not there is added.
+// renamed returns a backup in which one file has another name, in the manifest too;
+// a file that does not exist is added.
 func renamed(t testing.TB, whole []byte, from, to string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -304,9 +304,9 @@ func renamed(t testing.TB, whole []byte, from, to string) []byte {
 	return out.Bytes()
 }
 
-// TestARestoreThatIsKilledIsDoneAgain kills a restore at random moments. Each time
-// the store is either as it was, or as the backup has it, or refuses to open.
-func TestARestoreThatIsKilledIsDoneAgain(t *testing.T) {
+// TestKilledRestoreCanBeRepeated kills a restore at random moments. Each time the
+// store is either as before, or as in the backup, or refuses to open.
+func TestKilledRestoreCanBeRepeated(t *testing.T) {
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
 	h.start()

@@ -34,7 +34,7 @@ type receipt struct {
 	CreatedAt                  string
 }
 
-// mark is the call that a receipt is for.
+// mark returns the mark of the call that a receipt is for.
 func (r receipt) mark() string {
 	if r.EndUser == nil {
 		return ""
@@ -42,14 +42,14 @@ func (r receipt) mark() string {
 	return *r.EndUser
 }
 
-// cost is usage times price, rounded up once.
+// cost returns usage times price, rounded up once.
 func (r receipt) cost() int64 {
 	u, p := r.Usage, r.Price
 	return ((u.InputTokens-u.CachedInputTokens)*p.InputMicroPerMillion + u.CachedInputTokens*p.CachedInputMicroPerMillion +
 		u.OutputTokens*p.OutputMicroPerMillion + 999_999) / 1_000_000
 }
 
-// receipts reads all receipts of an account.
+// receipts returns all receipts of an account.
 func (h *server) receipts(t testing.TB, key string) []receipt {
 	t.Helper()
 	var all []receipt
@@ -99,8 +99,8 @@ func (h *server) idle(t testing.TB, a *account) bool {
 	return true
 }
 
-// quiet asks until no session of the account is queued or running (one may go on
-// after a restart) and no credits are held any more.
+// quiet waits until no session of the account is queued or running (one may go on
+// after a restart) and no credits are held, and returns the credits.
 func (h *server) quiet(t testing.TB, a *account) credits {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), safetyNet)
@@ -117,8 +117,8 @@ func (h *server) quiet(t testing.TB, a *account) credits {
 	return c
 }
 
-// checkConservation holds an account's credits against its receipts at a moment
-// when nothing runs (invariants 1 and 6), and returns the receipts.
+// checkConservation compares an account's credits with its receipts while nothing
+// runs (invariants 1 and 6), and returns the receipts.
 func (h *server) checkConservation(t testing.TB, a *account) []receipt {
 	t.Helper()
 	c := h.quiet(t, a)
@@ -153,7 +153,7 @@ func (h *server) checkConservation(t testing.TB, a *account) []receipt {
 	return all
 }
 
-// A record is what the callers of one mark saw, attempt by attempt.
+// A record has the replies that the callers of one mark got, by attempt.
 type record struct {
 	mark     string
 	account  *account
@@ -162,7 +162,7 @@ type record struct {
 	attempts []seen
 }
 
-// An audit is everything that the invariants are checked against.
+// An audit has everything that the invariants are checked against.
 type audit struct {
 	records  map[string]*record
 	receipts map[*account][]receipt
@@ -170,7 +170,7 @@ type audit struct {
 	prices   map[string][3]int64        // by model: input, cached input, output
 }
 
-// markOf finds the order "mark:" in a prompt.
+// markOf returns what follows "mark:" in a prompt.
 func markOf(prompt string) string {
 	for line := range strings.Lines(prompt) {
 		if word, ok := strings.CutPrefix(line, "mark: "); ok {
@@ -199,7 +199,8 @@ func (h *server) newAudit(t testing.TB, records map[string]*record, served []fak
 	return a
 }
 
-// check holds every receipt against the vendor's books and the callers' (2 to 5).
+// check compares every receipt with what the provider served and what the callers
+// got (invariants 2 to 5).
 func (a *audit) check(t testing.TB) {
 	t.Helper()
 	byID := map[string]receipt{}
@@ -262,12 +263,12 @@ func (a *audit) check(t testing.TB) {
 	}
 }
 
-// checkSession holds a session of one step against its charges: one if it has
+// checkSession compares a session of one step with its charges: one if it has
 // completed, for that usage, and none otherwise, since the step and its charge
 // are committed together.
 func checkSession(rec *record, charges []receipt) (errs []error) {
 	if len(rec.attempts) == 0 {
-		return nil // it was never started, which is a fault of its own
+		return nil // it was never started, which another check reports
 	}
 	s := rec.attempts[0]
 	want := 0
@@ -288,7 +289,7 @@ func checkSession(rec *record, charges []receipt) (errs []error) {
 	return errs
 }
 
-// checkReceipt holds one receipt against the price list and what the vendor
+// checkReceipt compares one receipt with the price list and with what the provider
 // served.
 func (a *audit) checkReceipt(acc *account, r receipt) error {
 	if rec := a.records[r.mark()]; rec != nil && rec.account != acc {

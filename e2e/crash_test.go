@@ -30,8 +30,8 @@ func TestBooksAreExactThroughKills(t *testing.T) {
 	crash(t, "", "", n)
 }
 
-// TestBooksAreExactThroughKillsWithoutSync: durability "process" promises the
-// same as long as the machine lives.
+// TestBooksAreExactThroughKillsWithoutSync uses durability "process", which promises
+// the same as long as the machine runs.
 func TestBooksAreExactThroughKillsWithoutSync(t *testing.T) {
 	n := max(*kills/5, 5)
 	if testing.Short() {
@@ -76,7 +76,7 @@ func crash(t *testing.T, postgres, settings string, kills int) {
 		l.run(ctx, callers)
 	}()
 
-	var early []receipt // as they were told at some moment in between
+	var early []receipt // as listed at a moment in between
 	started := time.Now()
 	for i := range kills {
 		if i%10 == 9 { // some die before they take their first request
@@ -107,7 +107,7 @@ func crash(t *testing.T, postgres, settings string, kills int) {
 	h.verify(t)
 }
 
-// checkUnchanged: receipts are never rewritten (invariant 7).
+// checkUnchanged checks that receipts are never rewritten (invariant 7).
 func checkUnchanged(t *testing.T, early, late []receipt) {
 	t.Helper()
 	now := map[string]receipt{}
@@ -124,7 +124,7 @@ func checkUnchanged(t *testing.T, early, late []receipt) {
 	}
 }
 
-// happens waits until n more events have happened at the callers or the vendor.
+// happens waits until n more events have happened at the callers or the provider.
 func (l *load) happens(t testing.TB, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), safetyNet)
@@ -141,7 +141,7 @@ func (l *load) happens(t testing.TB, n int) {
 	}
 }
 
-// describe returns what is known of a server that does not react.
+// describe returns the state of a server that does not answer.
 func (h *server) describe() string {
 	l := h.current()
 	if l == nil {

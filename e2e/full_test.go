@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestAFullDiskChargesNobodyWrongly lets the server reach a limit of what it may
-// write, under load. Calls that are refused then are free, no caller sees a reply
-// that has no charge, and with disk space again everything goes on.
-func TestAFullDiskChargesNobodyWrongly(t *testing.T) {
+// TestFullDiskChargesExactly lets the server reach a limit of its file sizes under
+// load. Calls that are refused then are free, no caller gets a complete reply
+// without a charge, and with disk space again everything goes on.
+func TestFullDiskChargesExactly(t *testing.T) {
 	var l *load
 	v := newVendor(t, func() { l.happened() })
 	h := newServer(t, v.url, "")

@@ -16,7 +16,7 @@ var wires = map[string]string{
 	"messages": "alpha-haiku-4-5", "gemini": "beta-3.8-flash", "responses": "gamma-6-luna", "chat": "delta-v4-pro",
 }
 
-// only is the one receipt with that mark.
+// only returns the one receipt with that mark.
 func only(t testing.TB, all []receipt, mark string) receipt {
 	t.Helper()
 	var found []receipt
@@ -31,8 +31,8 @@ func only(t testing.TB, all []receipt, mark string) receipt {
 	return found[0]
 }
 
-// TestNobodyOverspends: an account with credits for five calls is asked for two
-// hundred at once.
+// TestNobodyOverspends makes two hundred calls at once for an account with credits
+// for five.
 func TestNobodyOverspends(t *testing.T) {
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
@@ -98,15 +98,15 @@ func TestNobodyOverspends(t *testing.T) {
 	h.verify(t)
 }
 
-// TestALowBalanceShortensTheReply instead of overdrawing the account.
-func TestALowBalanceShortensTheReply(t *testing.T) {
+// TestLowBalanceShortensTheReply checks that a reply ends where the credits end.
+func TestLowBalanceShortensTheReply(t *testing.T) {
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
 	h.start()
 	prices := h.newAudit(t, nil, nil).prices
 	for wire, model := range wires {
 		// The prompt is long enough that the fake, which counts all of a request's
-		// bytes, tells less than the estimate.
+		// bytes, reports less than the estimate.
 		input := "mark: short-" + wire + "\ntokens: 5000\n" + strings.Repeat("and on ", 300)
 		p := prices[model]
 		a := h.newAccount(t, "pro", (int64(len(input)/3+5)*p[0]+600*p[2])/1_000_000)
@@ -122,9 +122,9 @@ func TestALowBalanceShortensTheReply(t *testing.T) {
 	}
 }
 
-// TestADisconnectIsCancelledAndCharged, on every wire, streamed and
-// whole; before the vendor has answered it is free.
-func TestADisconnectIsCancelledAndCharged(t *testing.T) {
+// TestDisconnectIsCancelledAndCharged disconnects on every wire, streamed and whole;
+// before the provider has answered the call is free.
+func TestDisconnectIsCancelledAndCharged(t *testing.T) {
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
 	h.start()
@@ -174,7 +174,7 @@ func TestADisconnectIsCancelledAndCharged(t *testing.T) {
 	}
 
 	// Under a key a disconnect cancels nothing: the call is finished, charged once,
-	// and told to whoever comes back.
+	// and its reply is there for a repeated request.
 	keyed := object{"model": "alpha-haiku-4-5", "user": "keyed", "stream": true, "input": "mark: keyed\nslow: 2ms\ntokens: 60"}
 	ctx, leave = context.WithCancel(context.Background())
 	h.ask(ctx, a.key, "a-key", keyed, func(n int) {
@@ -200,7 +200,7 @@ func TestADisconnectIsCancelledAndCharged(t *testing.T) {
 	t.Error("the keyed call never ended")
 }
 
-// of is the vendor's account of the call with that mark.
+// of returns what the provider served for the call with that mark.
 func of(all []fakeup.Served, mark string) *fakeup.Served {
 	for i := range all {
 		if markOf(all[i].Prompt) == mark {
@@ -210,8 +210,8 @@ func of(all []fakeup.Served, mark string) *fakeup.Served {
 	return nil
 }
 
-// TestUsageThatCannotBeIsCountedHere, on every wire.
-func TestUsageThatCannotBeIsCountedHere(t *testing.T) {
+// TestImpossibleUsageIsEstimated has usage that cannot be true, on every wire.
+func TestImpossibleUsageIsEstimated(t *testing.T) {
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
 	h.start()
@@ -243,8 +243,8 @@ func TestUsageThatCannotBeIsCountedHere(t *testing.T) {
 	}
 }
 
-// TestACallKeepsThePricesItBeganWith when they change while it runs.
-func TestACallKeepsThePricesItBeganWith(t *testing.T) {
+// TestCallKeepsThePricesItBeganWith changes prices while a call runs.
+func TestCallKeepsThePricesItBeganWith(t *testing.T) {
 	const priced = "models:\n  beta-3.8-flash: {price: {input: %[1]d, cachedInput: %[1]d, output: %[1]d}}\n"
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, fmt.Sprintf(priced, 1_000_000))
@@ -305,9 +305,9 @@ func TestACallKeepsThePricesItBeganWith(t *testing.T) {
 	}
 }
 
-// TestTheGatedAndTheAliasedAreChargedOnce at the served model's price, never
-// above the requested one's.
-func TestTheGatedAndTheAliasedAreChargedOnce(t *testing.T) {
+// TestGatedAndAliasedModelsAreChargedOnce checks that the charge is at the price of
+// the model that served, and never above that of the requested one.
+func TestGatedAndAliasedModelsAreChargedOnce(t *testing.T) {
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
 	h.start()

@@ -15,7 +15,7 @@ import (
 	"stoa/internal/store/storetest"
 )
 
-// start runs a ledger over the store; stop ends it and tells how it ended.
+// start runs a ledger over the store; stop ends it and returns the error of Run.
 func start(t testing.TB, st *store.Store, cfg billing.Config) (l *billing.Ledger, stop func() error) {
 	t.Helper()
 	l = billing.New(st, cfg)

@@ -300,7 +300,7 @@ func TestClosureThatEndsItsGoroutine(t *testing.T) {
 		return nil
 	})
 	if err == nil {
-		t.Error("the closure that ended the writer was told that it is committed")
+		t.Error("the closure that ended the writer got no error")
 	}
 	exec(t, d, "INSERT INTO things (id, n) VALUES ('a', 1)")
 	if got := ids(t, d); got != "a" {

@@ -416,7 +416,7 @@ func TestOneOfManyClaimsSucceeds(t *testing.T) {
 		}
 		wg.Wait()
 		if won != 1 || running != 15 {
-			t.Errorf("%d claimed it and %d were told that it runs; want 1 and 15", won, running)
+			t.Errorf("%d claimed it and %d got \"in progress\"; want 1 and 15", won, running)
 		}
 	})
 }
