@@ -56,6 +56,9 @@ func Run(ctx context.Context, opts Options) (err error) {
 			return fmt.Errorf("make the data directory: %w", err)
 		}
 	}
+	for _, w := range warnings(cfg, openFileLimit()) {
+		opts.Logger.Warn("the machine may not be set up as it should be", "warning", w)
+	}
 	// Listening comes before the store: a port that is taken changes nothing.
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {

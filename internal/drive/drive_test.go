@@ -1,6 +1,7 @@
 package drive_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"stoa/internal/db"
 	"stoa/internal/drive"
@@ -26,6 +28,7 @@ func each(t *testing.T, limits drive.Limits, test func(t *testing.T, d *drive.Dr
 
 func open(t testing.TB, cfg db.Config, limits drive.Limits) *drive.Drives {
 	t.Helper()
+	limits.SearchTime = cmp.Or(limits.SearchTime, time.Hour) // a busy machine cuts none
 	d, err := drive.Open(context.Background(), cfg, limits)
 	if err != nil {
 		t.Fatal(err)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/text/unicode/norm"
 
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
@@ -187,5 +189,66 @@ func TestDrivesOfDeletedAgentsAreSwept(t *testing.T) {
 			t.Errorf("%+v, %v", s, err)
 		}
 		check(t, d)
+	})
+}
+
+// FuzzListCursor: a cursor is either refused, or it is one that List gave, for the
+// same list.
+func FuzzListCursor(f *testing.F) {
+	d := open(f, dbConfig(f), drive.Limits{})
+	for i := range 5 {
+		if _, err := d.PutText(context.Background(), who, drive.Claim{}, path(f, fmt.Sprintf("f%d/x.txt", i)), "x", ""); err != nil {
+			f.Fatal(err)
+		}
+	}
+	first, err := d.List(context.Background(), who, drive.Listing{Limit: 2})
+	if err != nil || first.Next == "" {
+		f.Fatal(first, err)
+	}
+	f.Add(first.Next, "", false)
+	f.Add(first.Next, "f", false)
+	f.Add(first.Next, "", true)
+	f.Add(first.Next[:len(first.Next)-1], "", false)
+	for _, seed := range []string{"", "a", "AAAAAAAAAAA", "====", "\x00", "%2e", "AAAAAAAAAAAAAAAAAAAA_-"} {
+		f.Add(seed, "", false)
+	}
+	f.Fuzz(func(t *testing.T, cursor, prefix string, desc bool) {
+		page, err := d.List(t.Context(), who, drive.Listing{Limit: 2, Cursor: cursor, Prefix: prefix, Desc: desc})
+		if err != nil {
+			if code := stoa.CodeOf(err); code != stoa.CodeInvalidCursor && code != stoa.CodeInvalidPath {
+				t.Fatalf("cursor %q, prefix %q: %v", cursor, prefix, err)
+			}
+			return
+		}
+		for _, file := range page.Files {
+			if !strings.HasPrefix(file.Path, prefix) || cursor == first.Next && prefix == "" && !desc && file.Path <= first.Files[1].Path {
+				t.Fatalf("cursor %q, prefix %q lists %q", cursor, prefix, file.Path)
+			}
+		}
+	})
+}
+
+// FuzzPrefix: any text is either refused as a prefix, or lists files below it.
+func FuzzPrefix(f *testing.F) {
+	d := open(f, dbConfig(f), drive.Limits{})
+	for _, p := range []string{"a/b.txt", "a/é.txt", "日本/x", "\U0010ffff/z"} {
+		if _, err := d.PutText(context.Background(), who, drive.Claim{}, path(f, p), "x", ""); err != nil {
+			f.Fatal(err)
+		}
+	}
+	for _, seed := range []string{"", "a", "a/", "/", "a//", "../", "e\u0301", "\U0010ffff", "\ud7fb", "日", "\x80", "a\x00", "%", "_"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, prefix string) {
+		page, err := d.List(t.Context(), who, drive.Listing{Prefix: prefix})
+		if err != nil {
+			wantCode(t, err, stoa.CodeInvalidPath)
+			return
+		}
+		for _, file := range page.Files {
+			if !strings.HasPrefix(file.Path, norm.NFC.String(prefix)) {
+				t.Fatalf("the prefix %q lists %q", prefix, file.Path)
+			}
+		}
 	})
 }
