@@ -1498,7 +1498,7 @@ type ProviderRoute struct {
 	Requests int64 `json:"requests"`
 	Retries  int64 `json:"retries"`
 
-	// State `closed`: calls pass. `open`: it failed too often and rests. `half_open`: it has rested, and the next call tries it.
+	// State `closed`: calls pass. `open`: it failed too often, for all accounts or for one; those calls go elsewhere until the cool-down is over. `half_open`: the cool-down is over, and the next call tries it.
 	State    string `json:"state"`
 	Timeouts int64  `json:"timeouts"`
 }

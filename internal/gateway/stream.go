@@ -284,7 +284,7 @@ func (s *Stream) charge(ctx context.Context, also ...func(context.Context, *stor
 
 // How far a vendor's counts may exceed what the call can have taken before they
 // count as a mistake: tokens that a vendor adds to the input, and a limit that it
-// overshoots. See docs/decisions on usage that cannot be true.
+// overshoots.
 const (
 	inputSlack  = 4096
 	outputSlack = 1024
