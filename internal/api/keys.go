@@ -107,14 +107,63 @@ func (s *Server) updateKey(ctx context.Context, in Request[byID, contract.Update
 
 // revokeKey serves DELETE /api/v1/keys/{id}. A key may revoke itself, and keys of
 // its account that may do no more than it.
-func (s *Server) revokeKey(ctx context.Context, in Request[byID, none]) (Reply[none], error) {
+func (s *Server) revokeKey(ctx context.Context, in Request[revokeKeyParams, none]) (Reply[none], error) {
+	accountID := in.Caller.Account.ID
 	_, err := write(ctx, s, func(tx *store.Tx) (stoa.Key, error) {
-		return s.Keys.Revoke(ctx, tx, in.Caller.Key, in.Caller.Account.ID, in.Params.ID)
+		k, err := s.Keys.Revoke(ctx, tx, in.Caller.Key, accountID, in.Params.ID)
+		if err == nil {
+			err = tx.KeepMade(ctx, accountID, in.Params.ID, in.Params.RevokeMade == "false")
+		}
+		return k, err
 	})
 	if stoa.CodeOf(err) == stoa.CodeNotFound {
-		err = nil
+		return noContent(), nil
+	}
+	if err == nil && in.Params.RevokeMade != "false" {
+		err = s.revokeMade(ctx, in.Caller.Key, accountID, in.Params.ID, in.Params.RevokeMade == "all")
 	}
 	return noContent(), err
+}
+
+type revokeKeyParams struct {
+	byID
+	contract.RevokeKeyParams
+}
+
+// madeBatch is how many objects of a revoked key one transaction ends.
+const madeBatch = 100
+
+// revokeMade ends what a revoked key created for others to use: its embeds, its
+// tasks, and with keys set the keys that it created and what those created. Each
+// part is done in pieces, and all of it may be repeated.
+func (s *Server) revokeMade(ctx context.Context, by stoa.Key, accountID, keyID string, keys bool) error {
+	for ids := []string{keyID}; len(ids) > 0; ids = ids[1:] {
+		for n := madeBatch; n == madeBatch; {
+			made, err := write(ctx, s, func(tx *store.Tx) (made []string, err error) {
+				if n, err = tx.RevokeEmbedsMadeBy(ctx, accountID, ids[0], madeBatch); err != nil || !keys {
+					return nil, err
+				}
+				if made, err = tx.KeysMadeBy(ctx, accountID, ids[0], madeBatch); err != nil {
+					return nil, err
+				}
+				for _, id := range made {
+					if _, err := s.Keys.Revoke(ctx, tx, by, accountID, id); err != nil {
+						return nil, err
+					}
+				}
+				n = max(n, len(made))
+				return made, nil
+			})
+			if err != nil {
+				return err
+			}
+			ids = append(ids, made...)
+		}
+		if err := s.Scheduler.PauseMadeBy(ctx, accountID, ids[0]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rotateKey serves POST /api/v1/keys/{id}/rotate.

@@ -39,6 +39,9 @@ func (k *Keys) CreateWith(ctx context.Context, tx *store.Tx, by, key stoa.Key, s
 	if by.AccountID == key.AccountID && by.Limited() {
 		key.RootID = by.Root()
 	}
+	if by.AccountID == key.AccountID {
+		key.MadeBy = by.ID
+	}
 	return k.Create(ctx, tx, key, secret)
 }
 
@@ -245,7 +248,8 @@ func (k *Keys) Rotate(ctx context.Context, tx *store.Tx, by stoa.Key, accountID,
 const maxSuccessors = 100
 
 // EndsWithKey reports whether what a key created has ended with it: the key is
-// revoked or expired, and so is every key that it was rotated to. A key that does
+// revoked or expired, and so is every key that it was rotated to, unless who
+// revoked it said that what it created goes on. A key that does
 // not exist any more counts as revoked.
 func EndsWithKey(ctx context.Context, tx *store.Tx, accountID, id string, at time.Time) (bool, error) {
 	for range maxSuccessors {
@@ -256,7 +260,7 @@ func EndsWithKey(ctx context.Context, tx *store.Tx, accountID, id string, at tim
 		if err != nil {
 			return false, err
 		}
-		if InForce(key, at) {
+		if InForce(key, at) || key.KeepsMade {
 			return false, nil
 		}
 		if id, err = tx.KeySuccessor(ctx, accountID, id); err != nil || id == "" {

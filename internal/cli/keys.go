@@ -231,10 +231,11 @@ while, so that programs can change over.`,
 func (e *env) keysRevoke() *cobra.Command {
 	c := &cobra.Command{
 		Use: "revoke KEY...", Short: "End keys", Args: takes("KEY..."),
-		Long:    "End keys for good, within a second. A reply that runs is finished. A key that does not exist is no error.",
-		Example: "  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --yes",
+		Long:    "End keys for good, within a second. A reply that runs is finished. A key that does not exist is no error.\n\nThe embeds and scheduled tasks that a key created end with it, unless you say otherwise with --made.",
+		Example: "  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --yes\n  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --made all",
 	}
 	yes := c.Flags().BoolP("yes", "y", false, "do not ask")
+	made := c.Flags().String("made", "true", "what ends with the key: true (embeds and tasks that it created), all (keys too) or false (nothing)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call, err := e.client()
 		if err != nil {
@@ -244,7 +245,7 @@ func (e *env) keysRevoke() *cobra.Command {
 			return err
 		}
 		for _, id := range args {
-			if _, err := call.JSON(c.Context(), "DELETE", "/keys/"+url.PathEscape(id), nil, nil, nil); err != nil {
+			if _, err := call.JSON(c.Context(), "DELETE", "/keys/"+url.PathEscape(id), url.Values{"revokeMade": {*made}}, nil, nil); err != nil {
 				return err
 			}
 			e.say("Revoked %s.", id)

@@ -9,6 +9,13 @@ import (
 	"github.com/oapi-codegen/nullable"
 )
 
+// Defines values for RevokeKeyParamsRevokeMade.
+const (
+	RevokeKeyParamsRevokeMadeAll   RevokeKeyParamsRevokeMade = "all"
+	RevokeKeyParamsRevokeMadeFalse RevokeKeyParamsRevokeMade = "false"
+	RevokeKeyParamsRevokeMadeTrue  RevokeKeyParamsRevokeMade = "true"
+)
+
 // Account defines model for Account.
 type Account struct {
 	CreatedAt      Time                      `json:"createdAt"`
@@ -1670,7 +1677,7 @@ type ScheduledTask struct {
 	OverlapPolicy      string                  `json:"overlapPolicy"`
 	PauseAfterFailures int                     `json:"pauseAfterFailures"`
 
-	// PauseReason Of a paused task: `user`, `failures` or `invalid_schedule`. New ones may come.
+	// PauseReason Of a paused task: `user`, `failures`, `invalid_schedule` or `key_revoked`. New ones may come.
 	PauseReason nullable.Nullable[string] `json:"pauseReason"`
 
 	// Schedule When a task runs; `type` decides which of the other members are needed.
@@ -2991,6 +2998,15 @@ type CreateKeyParams struct {
 	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
+
+// RevokeKeyParams defines parameters for RevokeKey.
+type RevokeKeyParams struct {
+	// RevokeMade What ends with the key. `true`: its embeds and scheduled tasks. `all`: the keys that it created as well, and what those created. `false`: nothing.
+	RevokeMade RevokeKeyParamsRevokeMade `form:"revokeMade,omitempty" json:"revokeMade,omitempty,omitzero"`
+}
+
+// RevokeKeyParamsRevokeMade defines parameters for RevokeKey.
+type RevokeKeyParamsRevokeMade string
 
 // RotateKeyParams defines parameters for RotateKey.
 type RotateKeyParams struct {

@@ -24,6 +24,7 @@ const (
 	pausedByUser     = "user"
 	pausedByFailures = "failures"
 	pausedBySchedule = "invalid_schedule" // its zone is gone, say
+	pausedByKey      = "key_revoked"      // with the key that created it
 )
 
 // A transition is what one transaction does to one task. It is made anew whenever

@@ -237,6 +237,32 @@ func (s *Scheduler) Pause(ctx context.Context, tx *store.Tx, accountID, agentID,
 	})
 }
 
+// PauseMadeBy pauses all tasks that a key created, some in each transaction. What
+// has begun goes on. It may be repeated.
+func (s *Scheduler) PauseMadeBy(ctx context.Context, accountID, keyID string) error {
+	for n := 1; n > 0; { // each pass pauses what it picks, or puts it off
+		var err error
+		n, _, err = s.batch(ctx, s.now(),
+			func(tx *store.Tx) ([]store.Ref, error) { return tx.TasksMadeBy(ctx, accountID, keyID, false, dueBatch) },
+			func(c *transition) error {
+				if !c.task.Enabled {
+					return nil
+				}
+				return c.pause(pausedByKey)
+			})
+		if err != nil {
+			return err
+		}
+	}
+	return s.store.Read(ctx, func(tx *store.Tx) error {
+		left, err := tx.TasksMadeBy(ctx, accountID, keyID, true, 1)
+		if err == nil && len(left) > 0 {
+			err = stoa.Errorf(stoa.CodeInternal, "The task %q of this key could not be paused. Send the request again.", left[0].ID)
+		}
+		return err
+	})
+}
+
 // Resume has a paused task go on with its next instant. Those that passed are
 // recorded as skipped, and its failures forgotten.
 func (s *Scheduler) Resume(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (stoa.ScheduledTask, error) {

@@ -21,6 +21,8 @@ type Key struct {
 	LastUsedAt        time.Time // zero: never; kept to the minute
 	CreatedAt         time.Time
 	RootID            string // of the key whose book it shares; empty: its own
+	MadeBy            string // id of the key that created it; empty: none did, or it is not known
+	KeepsMade         bool   // what it created goes on although it is revoked
 }
 
 // Root returns the id of the key under which the key's requests, event streams

@@ -10,25 +10,27 @@ import (
 	"stoa/internal/stoa"
 )
 
-const keyColumns = `id, account_id, name, hint, scopes, rpm, max_per_day, expires_at, revoked_at, last_used_at, created_at, root_id`
+const keyColumns = `id, account_id, name, hint, scopes, rpm, max_per_day, expires_at, revoked_at, last_used_at, created_at, root_id, made_by, keeps_made`
 
 // keyScan holds the scanned columns of a key; done returns the key.
 type keyScan struct {
 	k                                stoa.Key
 	scopes                           string
 	expires, revoked, lastUsed, made int64
+	keeps                            int64
 }
 
 func (s *keyScan) dest() []any {
 	return []any{
 		&s.k.ID, &s.k.AccountID, &s.k.Name, &s.k.Hint, &s.scopes, &s.k.RequestsPerMinute, &s.k.MaxCreditsPerDay,
-		&s.expires, &s.revoked, &s.lastUsed, &s.made, &s.k.RootID,
+		&s.expires, &s.revoked, &s.lastUsed, &s.made, &s.k.RootID, &s.k.MadeBy, &s.keeps,
 	}
 }
 
 func (s *keyScan) done() stoa.Key {
 	s.k.Scopes = strings.Fields(s.scopes)
 	s.k.ExpiresAt, s.k.RevokedAt = db.Time(s.expires), db.Time(s.revoked)
+	s.k.KeepsMade = s.keeps != 0
 	s.k.LastUsedAt, s.k.CreatedAt = db.Time(s.lastUsed), db.Time(s.made)
 	return s.k
 }
@@ -44,10 +46,10 @@ func (tx *Tx) InsertKey(ctx context.Context, k stoa.Key, hash string) (stoa.Key,
 		return k, err
 	}
 	k.CreatedAt = tx.Now
-	n, err := tx.Exec(ctx, `INSERT INTO keys (id, account_id, hash, name, hint, scopes, rpm, max_per_day, expires_at, revoked_at, last_used_at, created_at, root_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12) ON CONFLICT (hash) DO NOTHING`,
+	n, err := tx.Exec(ctx, `INSERT INTO keys (id, account_id, hash, name, hint, scopes, rpm, max_per_day, expires_at, revoked_at, last_used_at, created_at, root_id, made_by)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, $13) ON CONFLICT (hash) DO NOTHING`,
 		k.ID, k.AccountID, hash, k.Name, k.Hint, strings.Join(k.Scopes, " "), k.RequestsPerMinute, int64(k.MaxCreditsPerDay),
-		db.Micros(k.ExpiresAt), db.Micros(k.RevokedAt), db.Micros(k.CreatedAt), k.RootID)
+		db.Micros(k.ExpiresAt), db.Micros(k.RevokedAt), db.Micros(k.CreatedAt), k.RootID, k.MadeBy)
 	if err == nil && n == 0 {
 		err = stoa.Errorf(stoa.CodeConflict, "This key is in use already.")
 	}
@@ -59,7 +61,7 @@ func (tx *Tx) KeyByHash(ctx context.Context, hash string) (stoa.Key, stoa.Accoun
 	var s keyScan
 	var a stoa.Account
 	var created int64
-	found, err := tx.Get(ctx, `SELECT k.id, k.account_id, k.name, k.hint, k.scopes, k.rpm, k.max_per_day, k.expires_at, k.revoked_at, k.last_used_at, k.created_at, k.root_id,
+	found, err := tx.Get(ctx, `SELECT k.id, k.account_id, k.name, k.hint, k.scopes, k.rpm, k.max_per_day, k.expires_at, k.revoked_at, k.last_used_at, k.created_at, k.root_id, k.made_by, k.keeps_made,
 			a.id, a.name, a.email, a.plan, a.suspended, a.default_space_id, a.created_at
 		FROM keys k JOIN accounts a ON a.id = k.account_id WHERE k.hash = $1`, []any{hash},
 		append(s.dest(), &a.ID, &a.Name, &a.Email, &a.Plan, &a.Suspended, &a.DefaultSpaceID, &created)...)
@@ -109,6 +111,16 @@ func (tx *Tx) SetKeySuccessor(ctx context.Context, accountID, id, successorID st
 func (tx *Tx) KeySuccessor(ctx context.Context, accountID, id string) (successorID string, err error) {
 	_, err = tx.Get(ctx, `SELECT successor_id FROM keys WHERE account_id = $1 AND id = $2`, []any{accountID, id}, &successorID)
 	return successorID, err
+}
+
+// KeepMade records whether what a revoked key created goes on.
+func (tx *Tx) KeepMade(ctx context.Context, accountID, id string, keep bool) error {
+	n := 0
+	if keep {
+		n = 1
+	}
+	_, err := tx.Exec(ctx, `UPDATE keys SET keeps_made = $3 WHERE account_id = $1 AND id = $2`, accountID, id, n)
+	return err
 }
 
 // TouchKey records that a key was used at that time, unless a later use is known.

@@ -11,7 +11,7 @@ import { go } from "../router";
 import { useSession } from "../session";
 
 const states: Record<Task["status"], Meaning> = { active: "ok", paused: "waiting", finished: "none" };
-const why: Record<string, string> = { failures: "after failures", invalid_schedule: "its schedule no longer works" };
+const why: Record<string, string> = { failures: "after failures", invalid_schedule: "its schedule no longer works", key_revoked: "with its key" };
 
 export function TaskState({ of: t }: { of: Task }) {
   return (

@@ -1,0 +1,95 @@
+package api_test
+
+import (
+	"fmt"
+	"testing"
+
+	"stoa/internal/apitest"
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+)
+
+// made is what a key created: an embed with a visitor's token, a task, a key, and
+// what that key created.
+type made struct {
+	a      author
+	key    contract.KeyWithSecret
+	child  contract.KeyWithSecret
+	embeds []string // paths
+	tokens []string
+	tasks  []string // paths
+}
+
+func makeThings(t *testing.T, a author) made {
+	t.Helper()
+	m := made{a: a}
+	scopes := []string{"keys:write", "embeds:write", "schedules:write", "agents:read", "sessions:read"}
+	a.Want(201, "POST", "/api/v1/keys", object{"name": "leaked", "scopes": scopes}).JSON(&m.key)
+	leaked := a.h.ClientWith(t, m.key.Secret)
+	leaked.Want(201, "POST", "/api/v1/keys", object{"name": "child", "scopes": scopes}).JSON(&m.child)
+	for _, c := range []*apitest.Client{leaked, a.h.ClientWith(t, m.child.Secret)} {
+		var embed contract.EmbedSessionWithToken
+		c.Want(201, "POST", a.agent+"/embed-sessions", object{"allowedOrigins": []string{"https://www.example.com"}}).JSON(&embed)
+		m.embeds, m.tokens = append(m.embeds, a.agent+"/embed-sessions/"+embed.ID), append(m.tokens, embed.Token)
+		var task contract.ScheduledTask
+		c.Want(201, "POST", a.agent+"/scheduled-tasks", object{"name": "n", "message": "say: x", "schedule": object{"type": "cron", "expression": "0 9 * * *", "timezone": "UTC"}}).JSON(&task)
+		m.tasks = append(m.tasks, a.agent+"/scheduled-tasks/"+task.ID)
+	}
+	return m
+}
+
+// check says for the key itself and for its child whether what they made goes on.
+func (m made) check(t *testing.T, what string, own, childs, child bool) {
+	t.Helper()
+	for i, goesOn := range []bool{own, childs} {
+		var embed contract.EmbedSession
+		m.a.Want(200, "GET", m.embeds[i], nil).JSON(&embed)
+		if revoked := !embed.RevokedAt.IsNull(); revoked == goesOn {
+			t.Errorf("%s: embed %d is revoked: %v", what, i, revoked)
+		}
+		visitor := m.a.h.ClientWith(t, m.tokens[i]).With("Origin", "https://www.example.com").Do("GET", "/api/v1/embed/chat-sessions/"+embed.ChatSessionID, nil)
+		if want := map[bool]int{true: 200, false: 401}[goesOn]; visitor.Status != want {
+			t.Errorf("%s: visitor %d gets %d, want %d", what, i, visitor.Status, want)
+		}
+		var task contract.ScheduledTask
+		m.a.Want(200, "GET", m.tasks[i], nil).JSON(&task)
+		reason := ""
+		if r, err := task.PauseReason.Get(); err == nil {
+			reason = r
+		}
+		if task.Enabled != goesOn || !goesOn && reason != "key_revoked" {
+			t.Errorf("%s: task %d is enabled: %v, paused by %q", what, i, task.Enabled, reason)
+		}
+	}
+	var k contract.Key
+	m.a.Want(200, "GET", "/api/v1/keys/"+m.child.ID, nil).JSON(&k)
+	if (k.Status == "active") != child {
+		t.Errorf("%s: the key that it made is %s", what, k.Status)
+	}
+}
+
+func TestWhatARevokedKeyMadeEndsWithIt(t *testing.T) {
+	h := start(t, apitest.Config{Idle: true})
+	a := newAuthor(t, h, h.Client(t), nil)
+	for _, tt := range []struct {
+		query              string
+		own, childs, child bool // go on
+	}{
+		{"", false, true, true},
+		{"?revokeMade=true", false, true, true},
+		{"?revokeMade=all", false, false, false},
+		{"?revokeMade=false", true, true, true},
+	} {
+		m := makeThings(t, a)
+		m.check(t, "before", true, true, true)
+		for range 2 { // it may be repeated
+			a.Want(204, "DELETE", "/api/v1/keys/"+m.key.ID+tt.query, nil)
+		}
+		m.check(t, fmt.Sprintf("after %q", tt.query), tt.own, tt.childs, tt.child)
+	}
+	a.WantError(stoa.CodeInvalidValue, "DELETE", "/api/v1/keys/key_none?revokeMade=some", nil)
+
+	m := makeThings(t, a) // a rotated key is replaced: what it made goes on
+	a.Want(201, "POST", "/api/v1/keys/"+m.key.ID+"/rotate", object{"overlapSeconds": 0})
+	m.check(t, "after a rotation", true, true, true)
+}

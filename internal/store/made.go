@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+
+	"stoa/internal/db"
+)
+
+// RevokeEmbedsMadeBy ends at most limit embeds that a key created, and their
+// tokens. It returns how many it ended.
+func (tx *Tx) RevokeEmbedsMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
+	ids, err := tx.texts(ctx, `SELECT id FROM embeds WHERE account_id = $1 AND key_id = $2 AND revoked_at = 0 LIMIT $3`, accountID, keyID, limit)
+	for _, id := range ids {
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE embeds SET revoked_at = $2 WHERE id = $1`, id, db.Micros(tx.Now))
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, `DELETE FROM embed_tokens WHERE embed_id = $1`, id)
+		}
+	}
+	return len(ids), err
+}
+
+// TasksMadeBy returns at most limit scheduled tasks that a key created and that
+// are not paused; those that are put off only if all is set.
+func (tx *Tx) TasksMadeBy(ctx context.Context, accountID, keyID string, all bool, limit int) ([]Ref, error) {
+	until := db.Micros(tx.Now)
+	if all {
+		until = 1 << 62
+	}
+	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE account_id = $1 AND key_id = $2 AND enabled = 1 AND deleted_at = 0 AND retry_at <= $3 LIMIT $4`,
+		accountID, keyID, until, limit)
+}
+
+// KeysMadeBy returns the keys that a key created and that are not revoked, at most
+// limit.
+func (tx *Tx) KeysMadeBy(ctx context.Context, accountID, keyID string, limit int) ([]string, error) {
+	return tx.texts(ctx, `SELECT id FROM keys WHERE account_id = $1 AND made_by = $2 AND (revoked_at = 0 OR revoked_at > $3) ORDER BY id LIMIT $4`,
+		accountID, keyID, db.Micros(tx.Now), limit)
+}
