@@ -17,8 +17,8 @@
 // ledger verify reads the rows. Each call has a mark that all three carry: an order
 // in the prompt, and the member user that the receipt repeats.
 //
-// Crash points inside the code were rejected, since they test the places that
-// somebody thought of; so was a simulated disk, since SQLite's durability is not
+// Crash points inside the code were rejected, since they test the known
+// places only; so was a simulated disk, since SQLite's durability is not
 // what is doubted here. It would be wrong if a customer ever found a double charge
 // that a thousand kills did not.
 package e2e

@@ -38,7 +38,7 @@ type Config struct {
 
 	Workers int           // turns that run at once in this process [128]
 	Grace   time.Duration // how long a step may go on after Run was told to stop [5 s]; negative: not at all
-	// Shared says that other processes run sessions of the same store. Without it
+	// Shared reports that other processes run sessions of the same store. Without it
 	// every lease of an earlier process is void at once, and there are no peers to
 	// follow.
 	Shared bool

@@ -144,7 +144,7 @@ func (w *Worker) claim(ctx context.Context, turns *sync.WaitGroup) (int, error) 
 	return len(claimed), nil
 }
 
-// claimIn goes round the accounts from the one after the last, until it has
+// claimIn visits the accounts in order, from the one after the last, until it has
 // enough or a whole round has claimed nothing.
 func (w *Worker) claimIn(ctx context.Context, tx *store.Tx, free int, after string) (claimed []store.SessionRow, last string, err error) {
 	// A claim under a lease that has run out would be taken away at once.

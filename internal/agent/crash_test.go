@@ -60,7 +60,7 @@ func crashModel(log io.Writer) sessiontest.Script {
 }
 
 // crashChild is a process that runs the sessions of a store until it is killed,
-// and says so on its output when there is nothing left to do.
+// and prints "done" when there is nothing left to do.
 func crashChild(dir string) int {
 	flag.Parse()
 	log, err := os.OpenFile(filepath.Join(dir, journal), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -195,7 +195,7 @@ func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 	checkNotAskedAgain(h, r, all, dir)
 }
 
-// checkNotAskedAgain looks at the order of the model's calls: after a call for
+// checkNotAskedAgain checks the order of the model's calls: after a call for
 // step n of a session no call for an earlier step may come, since that one was
 // recorded by then.
 func checkNotAskedAgain(h *sessiontest.Fixture, r *sessiontest.Service, all []stoa.Session, dir string) {

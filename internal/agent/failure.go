@@ -25,7 +25,8 @@ const limitParam = "limits.maxCreditsMicro"
 // longestAfter bounds how long a vendor can make a turn wait.
 const longestAfter = 30 * time.Second
 
-// classify gives an error of a turn its meaning.
+// classify returns what an error means for its turn: the failure that callers see,
+// whether a retry may help, and when.
 func classify(err error) *failure {
 	e := stoa.AsError(err)
 	f := &failure{Failure: stoa.Failure{Code: e.Code, Message: e.Message, Retryable: true}, after: min(e.RetryAfter, longestAfter), cause: err}

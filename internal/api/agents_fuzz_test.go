@@ -9,7 +9,7 @@ import (
 	"stoa/internal/contract"
 )
 
-// TestNothingUnheardOfIsAnsweredByAgents asks what nobody thought of of agents,
+// TestNothingUnheardOfIsAnsweredByAgents sends random requests to the operations of agents,
 // spaces and sessions that exist, and of one account alone.
 func TestNothingUnheardOfIsAnsweredByAgents(t *testing.T) {
 	h := start(t, apitest.Config{})

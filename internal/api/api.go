@@ -115,7 +115,7 @@ func (s *Server) Draining() <-chan struct{} {
 	return s.open.Done()
 }
 
-// untilDrain gives a context that also ends when the service is about to stop,
+// untilDrain returns a context that also ends when the service is about to stop,
 // for requests that only wait. done has to be called.
 func (s *Server) untilDrain(ctx context.Context) (waiting context.Context, done func()) {
 	waiting, cancel := context.WithCancel(ctx)

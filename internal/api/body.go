@@ -14,7 +14,7 @@ import (
 // bodyTimeout is how long a body may take to arrive.
 const bodyTimeout = 2 * time.Minute
 
-// readBody gives the whole body of a request whose caller is known. A missing
+// readBody returns the whole body of a request whose caller is known. A missing
 // content type is read as JSON, since a body that is not will fail anyway; a
 // wrong or compressed one is refused before it is read.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {

@@ -101,7 +101,7 @@ type storedHead struct {
 	Sealed bool              `json:"sealed"`
 }
 
-// record makes a reply ready for the store.
+// record prepares a reply for the store.
 func (k *claimKey) record(out rendered, secret bool) (store.Reply, error) {
 	head := storedHead{Header: map[string]string{}, Sealed: secret}
 	for name, v := range map[string]string{"Location": out.location, "ETag": out.etag, "Retry-After": out.retryAfter} {

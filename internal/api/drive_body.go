@@ -167,7 +167,7 @@ func (f *fileBody) set(b *driveBody, name string) {
 	}
 }
 
-// op makes the write of it.
+// op returns the write that the body describes.
 func (f *fileBody) op(b *driveBody) drive.Op {
 	op := drive.Op{Verb: drive.VerbPut, Path: b.path("path", f.path)}
 	if b.err != nil {

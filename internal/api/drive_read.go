@@ -90,7 +90,7 @@ func (s *Server) exportDrive(w http.ResponseWriter, in Request[byID, none]) erro
 	return nil
 }
 
-// attach makes a reply something to be kept, never to be shown: what agents and
+// attach marks a reply as a download that is never shown in the browser: what agents and
 // callers write must not run in anybody's browser under our name.
 func attach(h http.Header, name string) {
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))

@@ -91,7 +91,7 @@ func (s *Server) dispatch(mux *http.ServeMux, x *exchange) error {
 	return nil
 }
 
-// served makes a route's handler one of the mux.
+// served adapts a route's handler to the mux.
 func (s *Server) served(pattern string, h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		x := w.(*exchange)

@@ -9,7 +9,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// TestNothingUnheardOfIsAnswered asks what nobody thought of, for a few
+// TestNothingUnheardOfIsAnswered sends random requests for a few
 // seconds. Its owner's own account is not among the ids, and neither is the key
 // in use: what is asked at random may well suspend and revoke.
 func TestNothingUnheardOfIsAnswered(t *testing.T) {

@@ -181,7 +181,7 @@ func within(err error, step string) error {
 	return e.At(step + e.Param)
 }
 
-// bodyError says which member is wrong and what it should be.
+// bodyError returns the error that names the wrong member and what it should be.
 func bodyError(body any, err error) error {
 	se, ok := errors.AsType[*openapi3.SchemaError](err)
 	if !ok {
@@ -238,7 +238,7 @@ func memberNames(s *openapi3.Schema) func(func(string) bool) {
 	}
 }
 
-// reason says in words what a schema wants, without the value that was sent.
+// reason describes what a schema requires, without the value that was sent.
 func reason(se *openapi3.SchemaError) string {
 	s := se.Schema
 	switch se.SchemaField {

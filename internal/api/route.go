@@ -69,7 +69,7 @@ type route struct {
 	bind    func(*Server, *operation) handler // runs once, when the mux is made
 }
 
-// access says what a route authenticates.
+// access is what a route authenticates.
 type access int
 
 const (
@@ -82,12 +82,12 @@ const (
 // one place, [Server.fail].
 type handler func(*exchange) error
 
-// get makes a route that reads.
+// get returns a route that reads.
 func get[P, R any](pattern, scope string, h func(*Server, context.Context, Request[P, none]) (Reply[R], error)) route {
 	return update(pattern, scope, h)
 }
 
-// update makes a route that changes or reads something without an idempotency
+// update returns a route that changes or reads something without an idempotency
 // key: what it does may be done twice.
 func update[P, B, R any](pattern, scope string, h func(*Server, context.Context, Request[P, B]) (Reply[R], error)) route {
 	return keyed(pattern, scope, func(s *Server, x *exchange, in Request[P, B]) error {
@@ -96,7 +96,7 @@ func update[P, B, R any](pattern, scope string, h func(*Server, context.Context,
 	})
 }
 
-// create makes a route whose handler runs in the transaction of the request's
+// create returns a route whose handler runs in the transaction of the request's
 // idempotency key: what it makes exists together with the stored reply, or not
 // at all. The handler may run more than once.
 func create[P, B, R any](pattern, scope string, h func(*Server, context.Context, *store.Tx, Request[P, B]) (Reply[R], error)) route {
@@ -121,14 +121,14 @@ func createAfter[P, B, V, R any](pattern, scope string, before func(*Server, con
 	})
 }
 
-// stream makes a route whose handler writes the reply itself, and reads the body
+// stream returns a route whose handler writes the reply itself, and reads the body
 // itself if there is one.
 func stream[P any](pattern, scope string, h func(*Server, http.ResponseWriter, Request[P, none]) error) route {
 	rt := keyed(pattern, scope, func(s *Server, x *exchange, in Request[P, none]) error { return h(s, x, in) })
 	return rt.withOwnBody()
 }
 
-// publicGet makes a route that reads and needs no key.
+// publicGet returns a route that reads and needs no key.
 func publicGet[P, R any](pattern string, h func(*Server, context.Context, PublicRequest[P, none]) (Reply[R], error)) route {
 	return publicUpdate(pattern, h)
 }

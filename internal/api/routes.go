@@ -117,7 +117,7 @@ func table() []route {
 	}
 }
 
-// routes makes the mux. It panics where a route and the contract do not fit, which
+// routes builds the mux. It panics where a route and the contract do not fit, which
 // a test would have found.
 func (s *Server) routes() *http.ServeMux {
 	doc, err := contract.Load()

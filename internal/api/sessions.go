@@ -35,7 +35,7 @@ type sessionStart struct {
 	credits error
 }
 
-// beforeSession looks at the credits, which cannot be done in a transaction. What
+// beforeSession checks the credits, which cannot be done in a transaction. What
 // is wrong is told inside of it, where it is known whether the request was
 // answered before.
 func (s *Server) beforeSession(ctx context.Context, in Request[byID, contract.CreateSession]) (sessionStart, error) {

@@ -38,7 +38,7 @@ func (s *Server) contractTask(t stoa.ScheduledTask) contract.ScheduledTask {
 	return out
 }
 
-// contractSchedule shows the members that count.
+// contractSchedule returns a schedule with the members of its type.
 func contractSchedule(s stoa.Schedule) contract.Schedule {
 	out := contract.Schedule{Type: s.Type}
 	switch s.Type {

@@ -288,7 +288,7 @@ func (s *Server) resumeScheduledTask(ctx context.Context, in Request[byTaskID, n
 	return s.taskReply(t), err
 }
 
-// beforeRun looks at the credits for a run, which cannot be done in a
+// beforeRun checks the credits for a run, which cannot be done in a
 // transaction. What is wrong with them is told inside of it, where it is known
 // whether the request was answered before.
 func (s *Server) beforeRun(ctx context.Context, in Request[byTaskID, none]) (credits, err error) {

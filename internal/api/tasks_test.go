@@ -18,7 +18,7 @@ import (
 	"stoa/internal/store"
 )
 
-// A setClock is what a scheduler believes the time to be.
+// A setClock is the clock of a scheduler, set by the test.
 type setClock struct {
 	mu sync.Mutex
 	at time.Time

@@ -129,12 +129,12 @@ func (s *Service) run(what string, run func(context.Context) error) {
 	s.t.Cleanup(func() { stop(); <-ended })
 }
 
-// NewKey makes a key with those scopes and returns its secret.
+// NewKey creates a key with those scopes and returns its secret.
 func (s *Service) NewKey(accountID string, scopes ...string) (string, stoa.Key) {
 	return s.NewKeyLike(stoa.Key{AccountID: accountID, Name: "test", Scopes: scopes})
 }
 
-// NewKeyLike makes the described key and returns its secret.
+// NewKeyLike creates the described key and returns its secret.
 func (s *Service) NewKeyLike(k stoa.Key) (string, stoa.Key) {
 	s.t.Helper()
 	secret := auth.Mint()

@@ -40,7 +40,7 @@ func closeObjects(s *openapi3.Schema) {
 	}
 }
 
-// find gives the operation that a request is for; nil for a path or method that
+// find returns the operation that a request is for; nil for a path or method that
 // the contract does not have.
 func find(doc *openapi3.T, method, path string) *Operation {
 	if plain, err := url.PathUnescape(path); err != nil || !utf8.ValidString(plain) || strings.Contains(plain, "\x00") {

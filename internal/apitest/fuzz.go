@@ -157,7 +157,7 @@ func (g *generator) segment() string {
 	return url.PathEscape(pick(g, "x", "acc_0", "key_06gvhv69r5ph5423k171tpak2o", "%00", "a/b", "ü", "' OR 1=1 --", strings.Repeat("y", 300), "null", "0"))
 }
 
-// body makes a body: most fit, some have one thing changed, a few are no JSON.
+// body returns a body: most fit, some have one thing changed, a few are no JSON.
 func (g *generator) body(op Operation, r *Request) any {
 	media := op.RequestBody.Value.Content["application/json"]
 	if media == nil {

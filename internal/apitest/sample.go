@@ -143,7 +143,7 @@ func maxLength(s *openapi3.Schema) int {
 	return int(*s.MaxLength)
 }
 
-// Send makes a sampled request.
+// Send sends a sampled request.
 func (c *Client) Send(r Request) *Reply {
 	c.t.Helper()
 	for name, value := range r.Header {

@@ -31,7 +31,7 @@ type Options struct {
 	Out     io.Writer    // what an operator reads at start-up
 	Logger  *slog.Logger // nil: nothing is logged
 
-	// Reload gives the configuration anew each time that a value comes out of
+	// Reload reads the configuration again each time that a value is received from
 	// Hangup. Nil: it is never read again.
 	Reload func() (config.Config, error)
 	Hangup <-chan os.Signal

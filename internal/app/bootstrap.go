@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// bootstrap gives an empty store its owner and first key, and tells the operator
+// bootstrap creates the owner and first key of an empty store, and prints the key and
 // what is running.
 func (s *Service) bootstrap(ctx context.Context, opts Options, address string) error {
 	cfg := s.config

@@ -9,7 +9,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// newCatalog makes the catalog of a configuration. Its errors name the setting
+// newCatalog builds the catalog of a configuration. Its errors name the setting
 // and where it stands.
 func newCatalog(cfg config.Config) (*catalog.Catalog, error) {
 	opts := catalog.Options{
@@ -32,7 +32,7 @@ func (s *Service) planList() []stoa.Plan {
 	return out
 }
 
-// Check says what is wrong with a configuration beyond what reading it finds:
+// Check returns what is wrong with a configuration beyond what reading it finds:
 // models, routes and prices that do not fit together.
 func Check(cfg config.Config) error {
 	_, err := newCatalog(cfg)

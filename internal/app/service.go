@@ -69,7 +69,7 @@ type Service struct {
 	keep    atomic.Pointer[config.Retention]
 }
 
-// multiNode says whether several processes may serve one database. Today one
+// multiNode reports whether several processes may serve one database. Today one
 // does: [store.Open] holds an exclusive lock on it and [store.Store.Lost] ends
 // the process that has lost it. The parts for more are complete and tested
 // (agent.Config.Shared: leases with heartbeats and taking over from peers;

@@ -273,7 +273,7 @@ func clamp(c *stoa.Charge, to stoa.Credits) {
 	c.Clamped = true
 }
 
-// reopen makes the hold open again after settling failed.
+// reopen opens the hold again after settling failed.
 func (h *Hold) reopen() {
 	h.a.mu.Lock()
 	defer h.a.mu.Unlock()

@@ -82,7 +82,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 	}
 }
 
-// wait gives calls that end together time to join one commit: until as many are
+// wait lets calls that end together join one commit: until as many are
 // queued as last time, or linger is over.
 func (l *Ledger) wait(ctx context.Context, last int) {
 	t := time.NewTimer(l.linger)

@@ -34,7 +34,7 @@
 // # Keys
 //
 // A stored key is sent to the service it was stored for and to no other, so
-// that a STOA_BASE_URL in somebody's .env cannot steal it; elsewhere
+// that a STOA_BASE_URL in a project's .env cannot steal it; elsewhere
 // STOA_API_KEY has to be set. A key in the environment goes where the
 // environment says. Redirects are not followed. The key is in the system's
 // keyring where there is one (on Unix that needs a session bus), otherwise in

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/cli.md")
 
-// every gives each command that people can see, root first.
+// every returns each visible command, root first.
 func every(c *cobra.Command, do func(*cobra.Command)) {
 	do(c)
 	for _, sub := range c.Commands() {

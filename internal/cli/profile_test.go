@@ -14,7 +14,7 @@ import (
 	"github.com/zalando/go-keyring"
 )
 
-// A person is somebody at a command line with a home of their own.
+// A person is a user of the command line with a home directory.
 type person struct {
 	t       *testing.T
 	environ []string
@@ -24,7 +24,7 @@ func newPerson(t *testing.T, environ ...string) person {
 	return person{t, append(environ, "XDG_CONFIG_HOME="+t.TempDir())}
 }
 
-// runs gives what a command line prints on both streams.
+// runs returns what a command line prints on both streams.
 func (p person) runs(want int, in string, args ...string) string {
 	p.t.Helper()
 	var out bytes.Buffer

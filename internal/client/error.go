@@ -17,7 +17,7 @@ import (
 // An Error is an error reply of the service, or of a proxy before it.
 type Error struct {
 	Status     int           // of HTTP; 0 for one that came within a stream
-	Code       string        // the machine word; empty where somebody else answered
+	Code       string        // machine-readable; empty where something other than the service replied
 	Param      string        // the member at fault, if any
 	Message    string        // one or two sentences
 	RequestID  string        // finds the request in the operator's log

@@ -171,7 +171,7 @@ func TestAnchors(t *testing.T) {
 		t.Errorf("a changed plan keeps what was not changed: got %+v", got)
 	}
 	if c.RateLimited() {
-		t.Error("rateLimits: off is not obeyed")
+		t.Error("rateLimits: off has no effect")
 	}
 }
 

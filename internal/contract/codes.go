@@ -26,7 +26,7 @@ const (
 	TypeServer         = "server_error"
 )
 
-// Codes gives the table of all codes, in the order of their statuses.
+// Codes returns the table of all codes, in the order of their statuses.
 func Codes() []CodeInfo {
 	invalid := func(code stoa.Code, status int, meaning string) CodeInfo {
 		return CodeInfo{Code: code, Status: status, Type: TypeInvalidRequest, Meaning: meaning}
@@ -104,7 +104,7 @@ func Codes() []CodeInfo {
 	}
 }
 
-// Code gives the entry of one code. A code that is not in the table is
+// Code returns the entry of one code. A code that is not in the table is
 // published as [stoa.CodeInternal].
 func Code(code stoa.Code) CodeInfo {
 	var internal CodeInfo

@@ -73,7 +73,7 @@ func (r *Response) OutputText() string {
 	return text
 }
 
-// ResponseStatus says how far a reply is.
+// ResponseStatus is the status of a reply.
 type ResponseStatus string
 
 // The statuses; all but the first are final.
@@ -90,7 +90,7 @@ type ResponseError struct {
 	Message string `json:"message"`
 }
 
-// IncompleteDetails says what cut a reply short: max_output_tokens or
+// IncompleteDetails is the reason why a reply is incomplete: max_output_tokens or
 // content_filter.
 type IncompleteDetails struct {
 	Reason string `json:"reason"`

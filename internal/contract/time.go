@@ -12,7 +12,7 @@ const timeForm = "2006-01-02T15:04:05.000Z"
 // milliseconds. It reads any RFC 3339 time.
 type Time time.Time
 
-// Time gives the instant.
+// Time returns the instant.
 func (t Time) Time() time.Time { return time.Time(t) }
 
 // String writes the instant as JSON does, without quotes.

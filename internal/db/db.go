@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Durability says what a commit survives.
+// Durability is what a commit survives.
 type Durability string
 
 // The durabilities. With Full a commit survives a power loss. With Process it
@@ -30,7 +30,7 @@ const (
 	Process Durability = "process"
 )
 
-// Config says what to open. Dir or PostgresURL is required; with both,
+// Config is what to open. Dir or PostgresURL is required; with both,
 // PostgresURL is used.
 type Config struct {
 	Dir         string     // data directory of the SQLite file

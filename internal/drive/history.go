@@ -106,7 +106,7 @@ func (w *writer) refer(blob, by int64) error {
 	return err
 }
 
-// retire makes a file history and forgets its oldest versions beyond MaxVersions.
+// retire moves a file to the history and removes its oldest versions beyond MaxVersions.
 func (w *writer) retire(cur *File) error {
 	w.drive.oldFiles++
 	w.drive.oldBytes += cur.Size

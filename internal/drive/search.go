@@ -157,7 +157,7 @@ type searcher struct {
 	drive int64
 }
 
-// how says how an attempt combines the terms.
+// how is the way in which an attempt combines the terms.
 type how struct {
 	all      bool // a passage holds all of them, not any
 	unranked bool // in the order of the index

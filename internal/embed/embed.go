@@ -131,7 +131,7 @@ func originOf(text string) string {
 	return u.Scheme + "://" + host
 }
 
-// Defaults of an embed whose owner asks for nothing else.
+// Defaults of an embed.
 const (
 	defaultChatLife          = time.Hour
 	defaultTheme             = "auto"

@@ -189,7 +189,7 @@ func TestBufferedReplyBeginsAgain(t *testing.T) {
 		}
 		if !buffered {
 			if err == nil {
-				t.Error("a reply that somebody reads began again")
+				t.Error("a reply began again after its caller had read text")
 			}
 			continue
 		}

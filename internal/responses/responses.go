@@ -68,7 +68,8 @@ type Log interface {
 // Errors that stop a call before its end. ErrClientGone and errStopping are
 // causes of its context.
 var (
-	// ErrClientGone says that the client disconnected: there is nobody to reply to.
+	// ErrClientGone is returned when the client has disconnected, so that no reply can
+	// be sent.
 	ErrClientGone = errors.New("the client disconnected")
 
 	errBrokeOff = stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Nothing was charged; try again.")

@@ -25,7 +25,7 @@ const (
 	purgePage  = 100                   // accounts or sessions that are read at once
 )
 
-// A Purger removes what is past its retention, at the start and every hour.
+// A Purger removes what is older than its retention, at the start and every hour.
 type Purger struct {
 	store *store.Store
 	keep  func() config.Retention
@@ -45,7 +45,7 @@ func (p *Purger) Run(ctx context.Context) error {
 	defer again.Stop()
 	for {
 		if err := p.sweep(ctx); err != nil && ctx.Err() == nil {
-			p.log.Error("what is past its retention could not be removed; it will be tried again", "error", err)
+			p.log.Error("old rows could not be removed; it will be tried again", "error", err)
 		}
 		select {
 		case <-again.C:

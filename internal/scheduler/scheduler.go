@@ -29,7 +29,7 @@ import (
 // defaults in brackets.
 type Config struct {
 	Sessions *session.Sessions
-	// Shared says that other processes write the same store; then the rows are read
+	// Shared reports that other processes write the same store; then the rows are read
 	// every second.
 	Shared bool
 	// Now is the clock on which instants fall due [time.Now]. It may jump, in both
@@ -150,7 +150,7 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 		})
 		due := !todo.NextAt.IsZero() && !todo.NextAt.After(pass)
 		done := 0
-		for _, chore := range []struct {
+		for _, job := range []struct {
 			needed bool
 			do     func() (int, error)
 		}{
@@ -167,9 +167,9 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 			{todo.Capacity, func() (int, error) { return s.startWaiting(ctx, pass) }},
 			{todo.Deleted, func() (int, error) { return s.sweep(ctx) }},
 		} {
-			if chore.needed && err == nil {
+			if job.needed && err == nil {
 				var n int
-				n, err = chore.do()
+				n, err = job.do()
 				done += n
 			}
 		}

@@ -187,7 +187,7 @@ func (c *transition) skip(r stoa.TaskRun, reason string) {
 // no run between them, share one row with the first, the last and their
 // number. The counters count instants, so the sum over the history is exact.
 // Only counting would prove nothing of a single instant. It would be wrong if
-// somebody needed the instants within a shared row.
+// anyone needed the instants within a shared row.
 func (c *transition) writeSkips(last bool) error {
 	rows := c.skips
 	if whole := max(0, len(rows)-maxSkipRows); whole > 0 || !last {
@@ -292,7 +292,7 @@ const (
 )
 
 // start begins the session of a run, or the turn in the session that is reused.
-// asked says that somebody waits for the answer: what is in the way is an error
+// asked reports that a caller waits for the result: what prevents the run is an error
 // then.
 func (c *transition) start(r *stoa.TaskRun, asked bool) (beginning, error) {
 	a, err := c.account()

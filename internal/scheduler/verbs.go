@@ -99,7 +99,7 @@ func anchor(t stoa.ScheduledTask, now time.Time) time.Time {
 	return now.Truncate(time.Millisecond).Add(t.Schedule.Every)
 }
 
-// begin makes a task ready: its schedule is read, and must have an instant left.
+// begin prepares a task: its schedule is parsed, and must have an instant left.
 func (s *Scheduler) begin(t *stoa.ScheduledTask, now time.Time) error {
 	if t.Anchor.IsZero() {
 		t.Anchor = anchor(*t, now)
@@ -349,7 +349,7 @@ func (s *Scheduler) Delete(ctx context.Context, tx *store.Tx, accountID, agentID
 	return err
 }
 
-// Upcoming gives the next instants of a task, at most n. A task that is paused
+// Upcoming returns the next instants of a task, at most n. A task that is paused
 // or finished has none.
 func (s *Scheduler) Upcoming(t stoa.ScheduledTask, n int) []time.Time {
 	if t.NextAt.IsZero() {
@@ -372,7 +372,7 @@ func (s *Scheduler) Upcoming(t stoa.ScheduledTask, n int) []time.Time {
 	return out
 }
 
-// Preview gives the first instants that such a task would have if it were made
+// Preview returns the first instants that such a task would have if it were made
 // now, at most n. Nothing is stored.
 func (s *Scheduler) Preview(t stoa.ScheduledTask, n int) ([]schedule.Shown, error) {
 	now := s.now()

@@ -55,7 +55,7 @@ func (s *Sessions) LockOwned(ctx context.Context, tx *store.Tx, l Lease) (*Trans
 	return s.transition(ctx, tx, &row), nil
 }
 
-// Claim gives the queued session with that id to a worker and returns its row;
+// Claim assigns the queued session with that id to a worker and returns its row;
 // ok is false where it is no longer queued.
 func (s *Sessions) Claim(ctx context.Context, tx *store.Tx, accountID, id, owner string) (row store.SessionRow, ok bool, err error) {
 	row, err = tx.LockSession(ctx, accountID, "", id)

@@ -124,7 +124,7 @@ func (a *Alarm) WakeAt(t time.Time) {
 // Plan records when the loop will look by itself.
 func (a *Alarm) Plan(t time.Time) { a.planned.Store(t.UnixMicro()) }
 
-// Looking says that the loop is about to read the rows: what commits from here
+// Looking records that the loop is about to read the rows: what commits from here
 // on may be missed, so every WakeAt wakes it until the next Plan.
 func (a *Alarm) Looking() { a.planned.Store(math.MaxInt64) }
 

@@ -149,7 +149,7 @@ func (t *Transition) queueTurn(messageID string, retryOf int64) {
 	t.status(stoa.SessionQueued, "")
 }
 
-// claim gives the session to a worker. Going on after an answer or a hand-back
+// claim assigns the session to a worker. Going on after an answer or a hand-back
 // is no new attempt.
 func (t *Transition) claim(owner string) {
 	turn := &t.Row.Turn
@@ -179,7 +179,7 @@ func (t *Transition) claim(owner string) {
 	}
 }
 
-// requeue gives the session back to the queue.
+// requeue returns the session to the queue.
 func (t *Transition) requeue(reason string, after time.Duration) {
 	t.status(stoa.SessionQueued, reason)
 	t.Row.WakeAt, t.Row.DueAt = t.tx.Now.Add(after), t.Row.Turn.DeadlineAt
@@ -311,7 +311,7 @@ func (t *Transition) ask(in stoa.Input) {
 	t.status(stoa.SessionWaiting, "")
 }
 
-// answer gives the turn what it waits for.
+// answer stores the answer that the turn waits for.
 func (t *Transition) answer(value string, byDefault bool) {
 	in := t.Row.Pending
 	in.Answer, in.Status, in.AnsweredAt = value, stoa.InputAnswered, t.tx.Now

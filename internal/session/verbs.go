@@ -155,7 +155,7 @@ type SendRequest struct {
 	Reject  bool // while the session is busy: refuse, instead of queueing the message
 }
 
-// Send gives a chat another message. A stopped session takes it up as a new
+// Send adds a message to a chat. A stopped session takes it up as a new
 // turn; a waiting one takes it as the answer; a busy one queues it, or refuses
 // with [stoa.CodeSessionBusy]. A session of mode once takes none
 // ([stoa.CodeSessionFinished]). See [Sessions.Start] for the queue's limit.

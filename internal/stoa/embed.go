@@ -2,7 +2,7 @@ package stoa
 
 import "time"
 
-// EmbedKind says how a page gets the token of an embed.
+// EmbedKind is the way in which a page gets the token of an embed.
 type EmbedKind string
 
 // The kinds of embeds.

@@ -88,7 +88,7 @@ func Backup(ctx context.Context, dir, file, version string) (m Manifest, err err
 	return m, syncDir(filepath.Dir(file))
 }
 
-// publish gives a finished file its name, which must be free. It links instead of
+// publish renames a finished file to its name, which must be free. It links instead of
 // renaming, so that a file that has appeared meanwhile is not overwritten; where
 // the file system has no links, it checks first and renames.
 func publish(part, file string) error {
@@ -155,7 +155,7 @@ func pack(ctx context.Context, m Manifest, from, path string) (err error) {
 	return out.Sync()
 }
 
-// syncDir makes the names in a directory durable.
+// syncDir flushes a directory, so that the names in it survive a loss of power.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil // a directory cannot be synced there

@@ -66,7 +66,7 @@ func checkIdentity(ctx context.Context, dir string) error {
 	return own.apply(ctx, dir, ids)
 }
 
-// apply gives a directory's databases their id where that is safe, and returns an
+// apply stores the id in a directory's databases where that is safe, and returns an
 // error where their ids differ. ids has 0 for a database without one.
 func (own identity) apply(ctx context.Context, dir string, ids map[string]uint32) error {
 	names := backupFiles()

@@ -9,7 +9,7 @@ import (
 	"stoa/internal/stoa"
 )
 
-// EntryKind says what an [Entry] is.
+// EntryKind is the kind of an [Entry].
 type EntryKind string
 
 // The kinds of entries.

@@ -26,7 +26,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Config says where the store is. Dir or PostgresURL is required; with both,
+// Config is where the store is and how it is opened. Dir or PostgresURL is required; with both,
 // PostgresURL is used.
 type Config struct {
 	Dir         string        // data directory; holds core.db

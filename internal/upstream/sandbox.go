@@ -9,7 +9,7 @@ import (
 	"stoa/internal/wire"
 )
 
-// sandbox makes the attempt on the built-in model. It is treated like a vendor: it
+// sandbox sends the attempt to the built-in model. It is treated like a vendor: it
 // accepts with its first event, timeouts apply, and failures have a vendor's
 // meaning. But failures are ordered by a prompt and would repeat with it, so none is
 // retried and none counts against the route, which all callers share.

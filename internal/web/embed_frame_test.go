@@ -17,7 +17,7 @@ import (
 	"stoa/internal/contract"
 )
 
-// A host is somebody's site with a chat in a frame.
+// A host is a customer's site with a chat in a frame.
 type host struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -63,7 +63,7 @@ func visitHost(t *testing.T, browser context.Context, address string) (p *tab, l
 	return p, cancel
 }
 
-// inside gives the frame of a host's page, which runs in a process of its own,
+// inside returns the frame of a host's page, which runs in a process of its own,
 // and watches what it asks for and complains of.
 func (p *tab) inside(base string) *tab {
 	p.t.Helper()

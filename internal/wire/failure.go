@@ -315,7 +315,7 @@ func compact(parts ...string) (out []string) {
 	return out
 }
 
-// bounded makes a vendor's message fit for the log: one line of valid UTF-8, at most
+// bounded prepares a vendor's message for the log: one line of valid UTF-8, at most
 // [maxDetail] bytes, without anything that looks like an API key.
 func bounded(s string) string {
 	s = strings.ToValidUTF8(s[:min(len(s), 2*maxDetail)], "\ufffd")
