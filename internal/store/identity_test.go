@@ -257,6 +257,35 @@ func TestRestoreRefusesForgedBackups(t *testing.T) {
 	}
 }
 
+// The way out that the error names works.
+func TestRestoreMendsAnIncompleteStore(t *testing.T) {
+	dir := newStore(t)
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if _, err := store.Backup(ctx, dir, file, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "core.db")); err != nil {
+		t.Fatal(err)
+	}
+	if err := openAgain(t, dir); err == nil {
+		t.Fatal("an incomplete store was opened")
+	}
+	if _, err := store.Restore(ctx, dir, file, true, drive.Migrations()); err != nil {
+		t.Fatal(err)
+	}
+	if err := openAgain(t, dir); err != nil {
+		t.Error(err)
+	}
+	// A backup of another store brings its own id.
+	other := newStore(t)
+	if _, err := store.Restore(ctx, other, file, true, drive.Migrations()); err != nil {
+		t.Fatal(err)
+	}
+	if err := openAgain(t, other); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestUsableFollowsTheDisk(t *testing.T) {
 	st := storetest.New(t).Open()
 	a := storetest.Account(t, st, 10)
