@@ -1,0 +1,94 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+)
+
+// TestQuotasHoldForManyAtOnce: creations of one account that come at the same
+// time do not pass a limit together, and another account is not touched.
+func TestQuotasHoldForManyAtOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		database.Config.Quota = store.Quota{Keys: 3, Spaces: 3}
+		st := database.Open()
+		ctx := context.Background()
+		a, other := storetest.Account(t, st, 0), storetest.Account(t, st, 0)
+		for kind, insert := range map[string]func(tx *store.Tx, account string, n int) error{
+			"spaces": func(tx *store.Tx, account string, n int) error {
+				_, err := tx.InsertSpace(ctx, stoa.Space{AccountID: account, Name: "s"})
+				return err
+			},
+			"keys": func(tx *store.Tx, account string, n int) error {
+				_, err := tx.InsertKey(ctx, stoa.Key{AccountID: account, Scopes: []string{stoa.ScopeAll}}, fmt.Sprint(account, n))
+				return err
+			},
+		} {
+			var made atomic.Int64
+			var all sync.WaitGroup
+			for n := range 12 {
+				all.Go(func() {
+					err := st.Write(ctx, func(tx *store.Tx) error { return insert(tx, a.ID, n) })
+					switch {
+					case err == nil:
+						made.Add(1)
+					case stoa.CodeOf(err) != stoa.CodeLimitReached:
+						t.Errorf("%s: %v", kind, err)
+					}
+				})
+			}
+			all.Wait()
+			if n := made.Load(); n != 3 {
+				t.Errorf("%d %s were created, want 3", n, kind)
+			}
+			if err := st.Write(ctx, func(tx *store.Tx) error { return insert(tx, other.ID, 0) }); err != nil {
+				t.Errorf("another account: %v", err)
+			}
+		}
+	})
+}
+
+// TestOldVersionsAreDropped: of an agent only the newest versions are kept, and a
+// session that pinned a dropped one goes on with the oldest that is kept.
+func TestOldVersionsAreDropped(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		database.Config.Quota = store.Quota{AgentVersions: 2}
+		st := database.Open()
+		ctx := context.Background()
+		a := storetest.Account(t, st, 0)
+		err := st.Write(ctx, func(tx *store.Tx) error {
+			space, err := tx.InsertSpace(ctx, stoa.Space{AccountID: a.ID, Name: "s"})
+			if err != nil {
+				return err
+			}
+			agent, err := tx.InsertAgent(ctx, stoa.Agent{AccountID: a.ID, SpaceID: space.ID, Name: "n", Instructions: "1", DriveAccess: stoa.DriveReadOnly})
+			if err != nil {
+				return err
+			}
+			for n := 2; n <= 5; n++ {
+				if _, err := tx.EditAgent(ctx, a.ID, agent.ID, func(e *stoa.Agent) error { e.Instructions = fmt.Sprint(n); return nil }); err != nil {
+					return err
+				}
+			}
+			for pinned, want := range map[int64]string{1: "4", 4: "4", 5: "5"} {
+				v, err := tx.PinnedVersion(ctx, a.ID, agent.ID, pinned)
+				if err != nil || v.Instructions != want {
+					t.Errorf("a session with version %d goes on with %q (%v), want %q", pinned, v.Instructions, err, want)
+				}
+			}
+			if _, err := tx.AgentVersion(ctx, a.ID, agent.ID, 3); stoa.CodeOf(err) != stoa.CodeNotFound {
+				t.Errorf("version 3 is still there: %v", err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
