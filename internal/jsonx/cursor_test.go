@@ -220,3 +220,24 @@ func BenchmarkDecoder(b *testing.B) {
 		}
 	}
 }
+
+func TestReplyCursorReplacesNUL(t *testing.T) {
+	in := []byte(`["a\u0000b", "\u0000", "\\u0000\ud83d", "\ude00\u0000"]`)
+	read := func(c Cursor) (texts []string, joined string) {
+		var j Joiner
+		for ok := c.Array(); ok && c.Element(); {
+			again := c
+			s, _ := again.Text()
+			texts = append(texts, s)
+			joined += j.Next(&c)
+		}
+		return texts, joined + j.Rest()
+	}
+	texts, joined := read(NewReplyCursor(in))
+	if diff := cmp.Diff([]string{"a\ufffdb", "\ufffd", "\\u0000\ufffd", "\ufffd\ufffd"}, texts); diff != "" || joined != "a\ufffdb\ufffd\\u0000😀\ufffd" {
+		t.Errorf("%s%q", diff, joined)
+	}
+	if texts, _ := read(NewCursor(in)); texts[0] != "a\x00b" {
+		t.Errorf("a cursor for callers reads %q", texts)
+	}
+}
