@@ -25,6 +25,13 @@ type interrupter struct {
 	tls *libc.TLS
 }
 
+// newInterrupter reads the connection's handle from the driver's connection by
+// reflection, so that one timer per transaction can call sqlite3_interrupt. A
+// context per statement costs one or two goroutines each: 77 to 85 µs of CPU
+// per charge, against 66 with the timer and 46 to 49 without a limit (8
+// callers, durability process). Checking the time between statements only
+// would not stop one endless statement. A driver version that hides the handle
+// fails when a database is opened.
 func newInterrupter(c *sql.Conn) (*interrupter, error) {
 	i := &interrupter{}
 	err := c.Raw(func(driverConn any) error {

@@ -61,6 +61,9 @@ const leastOutput = 256
 // Respond resolves the model and takes the hold. It fails when the model is unknown
 // or not in the plan, has no provider, or the credits do not suffice; a failed call
 // is free. The caller must Close the stream.
+//
+// See docs/decisions/0028-limits-of-a-reply.md for the limit that a call gets
+// and docs/decisions/0030-whole-replies-begin-again.md for what is repeated.
 func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Stream, error) {
 	cat := g.Catalog.Load()
 	res, err := cat.Resolve(req.Model, c.Plan, func(m stoa.Model) bool { return g.Pool.Healthy(c.Account.ID, m) })

@@ -110,7 +110,9 @@ func (own identity) apply(ctx context.Context, dir string, ids map[string]uint32
 	return writeIdentity(dir, identity{id: own.id})
 }
 
-// newID returns a random id, never 0.
+// newID returns a random id, never 0, that fits PRAGMA user_version. A table in
+// each database was rejected (the comparison would have to open both first), and
+// so was application_id, which names the program.
 func newID() uint32 { return rand.Uint32N(1<<31-1) + 1 }
 
 // readIdentity reads idFile; the zero identity if there is none.
