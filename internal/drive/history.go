@@ -28,7 +28,7 @@ type blobRow struct {
 // nothing. A reader fetches one piece per short transaction: downloads neither
 // hold a transaction for as long as a slow client takes, nor change under
 // their reader, nor hold files in memory. What nothing refers to any more is
-// removed by [Drives.Sweep] after [Limits].Grace. Content is never shared
+// removed by [Drives.Sweep] after [Limits].Grace, or by dropWaiting. Content is never shared
 // across drives: an account cannot learn from a write's speed what another one
 // has.
 //
@@ -41,6 +41,9 @@ func (w *writer) keep(c *Content) (blobRow, error) {
 	found, err := w.tx.Get(w.ctx, `SELECT id, lines FROM drive_blobs WHERE drive_id = $1 AND sha256 = $2`,
 		[]any{w.drive.id, c.sha256}, &b.id, &b.lines)
 	if err != nil || found {
+		return b, err
+	}
+	if err := w.dropWaiting(); err != nil {
 		return b, err
 	}
 	if c.utf8 {
@@ -64,6 +67,30 @@ func (w *writer) keep(c *Content) (blobRow, error) {
 		}
 	}
 	return b, nil
+}
+
+// dropWaiting removes content of this drive that waits for the sweep, the oldest
+// first, while the account has more of it than its drives may hold: whoever
+// replaces files quickly gives up the grace of downloads, not the disk.
+func (w *writer) dropWaiting() error {
+	var waiting int64
+	if _, err := w.tx.Get(w.ctx, `SELECT CAST(COALESCE(SUM(b.size), 0) AS BIGINT) FROM drive_drives d JOIN drive_blobs b ON b.drive_id = d.id AND b.refs = 0
+		WHERE d.account_id = $1`, []any{w.who.AccountID}, &waiting); err != nil {
+		return err
+	}
+	for waiting > w.d.limits.MaxAccountBytes {
+		var id, size int64
+		found, err := w.tx.Get(w.ctx, `SELECT id, size FROM drive_blobs WHERE drive_id = $1 AND refs = 0 AND freed_at < $2 ORDER BY freed_at, id LIMIT 1`,
+			[]any{w.drive.id, w.now}, &id, &size)
+		if err != nil || !found {
+			return err
+		}
+		if err := w.dropBlob(id); err != nil {
+			return err
+		}
+		waiting -= size
+	}
+	return nil
 }
 
 // countLines counts lines, also a last one without a line break. An empty text

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
 )
@@ -428,6 +429,28 @@ func TestLimitsMayAllowShorterPaths(t *testing.T) {
 		_, err := d.Apply(t.Context(), who, drive.Claim{}, []drive.Op{{Verb: drive.VerbMove, Path: path(t, "abcde/fghi"), To: path(t, "abcdef")}})
 		if wantCode(t, err, stoa.CodeInvalidPath); stoa.AsError(err).Param != "to" {
 			t.Error(err)
+		}
+	})
+}
+
+// TestReplacedContentIsBounded: whoever replaces a file again and again fills
+// neither the quota nor the disk.
+func TestReplacedContentIsBounded(t *testing.T) {
+	each(t, drive.Limits{MaxBytes: 100, MaxAccountBytes: 100, MaxVersions: 2}, func(t *testing.T, d *drive.Drives) {
+		for i := range 40 {
+			put(t, d, "a.txt", fmt.Sprintf("%050d", i))
+		}
+		var kept int64
+		err := d.DB().Read(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.Get(t.Context(), `SELECT CAST(SUM(size) AS BIGINT) FROM drive_blobs`, nil, &kept)
+			return err
+		})
+		// The file, as much history, what waits, and the last two that were freed.
+		if err != nil || kept > 50+100+100+100 {
+			t.Errorf("%d bytes are kept of 40 versions with 50 bytes (%v)", kept, err)
+		}
+		if got := read(t, d, "a.txt"); got != fmt.Sprintf("%050d", 39) {
+			t.Errorf("the file holds %q", got)
 		}
 	})
 }
