@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev test check build sbom golden bench fuzz contract clients
+.PHONY: help dev test check build sbom golden bench fuzz fuzz-api contract clients
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -35,6 +35,9 @@ clients: ## the official clients against a live server
 
 bench: ## every benchmark, with allocations
 	go test -run '^$$' -bench . -benchmem ./...
+
+fuzz-api: ## requests at random to every operation, for long: STOA_FUZZ_ROUNDS each
+	STOA_FUZZ_ROUNDS=$${STOA_FUZZ_ROUNDS:-2000} STOA_FUZZ_SEED=$${STOA_FUZZ_SEED:-$$(date +%s)} go test -count=1 -v -timeout 6h -run TestFuzzed ./internal/api
 
 fuzz: ## each fuzz target for a minute
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do go test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s $$p || exit 1; done; done

@@ -11,7 +11,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
 
-	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
@@ -163,7 +162,7 @@ func same(t *testing.T, c *apitest.Client, what string, foreign, missing apitest
 // the one for an id that does not exist, and the other account must stay as it
 // is. An operation that is added is covered without a change here.
 func TestTenantsNeverSeeEachOther(t *testing.T) {
-	h := start(t, apitest.Config{Server: func(s *api.Server) { s.RateLimited = func() bool { return false } }})
+	h := start(t, apitest.Config{Server: unlimited})
 	victim, other := newTenant(t, h, "victim"), newTenant(t, h, "other")
 	before := victim.everything(t)
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
@@ -224,7 +223,7 @@ func (a tenant) everything(t *testing.T) map[string]string {
 // TestCursorsBelongToOneAccount takes every list of one account to its second
 // page, and hands its cursor to another account.
 func TestCursorsBelongToOneAccount(t *testing.T) {
-	h := start(t, apitest.Config{Server: func(s *api.Server) { s.RateLimited = func() bool { return false } }})
+	h := start(t, apitest.Config{Server: unlimited})
 	victim, other := newTenant(t, h, "victim"), newTenant(t, h, "other")
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
 		scope, _ := op.Extensions["x-scope"].(string)
@@ -258,7 +257,7 @@ func TestCursorsBelongToOneAccount(t *testing.T) {
 // its Idempotency-Key from another account: the reply must be the one for a key
 // that was never used.
 func TestIdempotencyKeysBelongToOneAccount(t *testing.T) {
-	h := start(t, apitest.Config{Server: func(s *api.Server) { s.RateLimited = func() bool { return false } }})
+	h := start(t, apitest.Config{Server: unlimited})
 	victim, other := newTenant(t, h, "victim"), newTenant(t, h, "other")
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
 		keyed := slices.ContainsFunc(op.Parameters, func(p *openapi3.ParameterRef) bool { return p.Value.Name == "Idempotency-Key" })
@@ -287,7 +286,7 @@ func TestIdempotencyKeysBelongToOneAccount(t *testing.T) {
 // TestKeysOpenNothingElse sends every operation each secret that is not meant for
 // it, with ids that exist and that do not: the refusal is the same.
 func TestKeysOpenNothingElse(t *testing.T) {
-	h := start(t, apitest.Config{Server: func(s *api.Server) { s.RateLimited = func() bool { return false } }})
+	h := start(t, apitest.Config{Server: unlimited})
 	victim := newTenant(t, h, "victim")
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
 		if op.Security != nil && !op.VisitorOnly() {

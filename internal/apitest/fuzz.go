@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/url"
 	"slices"
@@ -16,32 +17,32 @@ import (
 
 // A Fuzzer sends what the contract allows and much that it does not, and fails
 // its test on a 5xx, an undocumented status, a reply that does not fit, or a body
-// that is taken against the contract.
+// that is accepted against the contract.
 type Fuzzer struct {
-	Client *Client
-	IDs    []string // that exist, for paths and members; may be empty
-	Seed   uint64   // the same seed asks the same questions
+	Client func(Operation) *Client // whose requests the operation takes
+	// Objects has ids that exist, by the segment of a path before them; see
+	// [Operation.Collection]. It may be empty.
+	Objects map[string]string
+	Seed    uint64 // the same seed sends the same requests
 	// Skip leaves operations out, by id.
 	Skip []string
 	// Allow5xx reports whether a 5xx with that code is no fault here.
 	Allow5xx func(code string) bool
 }
 
-// Run sends requests for that long, at least one to every operation, and returns
-// how many it sent.
-func (f *Fuzzer) Run(t testing.TB, d time.Duration) int {
+// Run sends so many requests to every operation and returns how many it sent in
+// all.
+func (f *Fuzzer) Run(t testing.TB, rounds int) int {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(f.Seed, 1))
 	ops := slices.DeleteFunc(Operations(), func(op Operation) bool { return slices.Contains(f.Skip, op.OperationID) })
-	limit, cancel := context.WithTimeout(t.Context(), d)
-	defer cancel()
+	g := generator{rng: rng, objects: f.Objects, ids: slices.Sorted(maps.Values(f.Objects))}
 	n, faults := 0, 0
-	for round := 0; round == 0 || limit.Err() == nil; round++ {
+	for range rounds {
 		for _, op := range ops {
-			g := generator{rng: rng, ids: f.IDs}
 			r := g.request(op)
 			n++
-			if err := f.ask(t.Context(), r); err != nil {
+			if err := f.ask(t.Context(), f.Client(op), r); err != nil {
 				t.Errorf("seed %d, request %d, %s:\n%s %s %v\n%.600s\n%v", f.Seed, n, op.OperationID, r.Method, r.Path, r.Header, text(r.Body), err)
 				if faults++; faults == 10 {
 					t.Fatalf("giving up after %d requests", n)
@@ -52,8 +53,7 @@ func (f *Fuzzer) Run(t testing.TB, d time.Duration) int {
 	return n
 }
 
-func (f *Fuzzer) ask(ctx context.Context, r Request) error {
-	c := f.Client
+func (f *Fuzzer) ask(ctx context.Context, c *Client, r Request) error {
 	for name, value := range r.Header {
 		c = c.With(name, value)
 	}
@@ -79,8 +79,9 @@ func text(body any) string {
 
 // A generator makes requests at random.
 type generator struct {
-	rng *rand.Rand
-	ids []string
+	rng     *rand.Rand
+	objects map[string]string
+	ids     []string // of all objects
 }
 
 func (g *generator) chance(percent int) bool { return g.rng.IntN(100) < percent }
@@ -97,7 +98,7 @@ func (g *generator) request(op Operation) Request {
 		}
 		switch p.In {
 		case openapi3.ParameterInPath:
-			r.Path = strings.ReplaceAll(r.Path, "{"+p.Name+"}", g.segment())
+			r.Path = strings.ReplaceAll(r.Path, "{"+p.Name+"}", g.segment(op.Collection(p.Name)))
 		case openapi3.ParameterInQuery:
 			if list, ok := g.value(p.Schema.Value, 0).([]any); ok && g.chance(80) {
 				var words []string
@@ -126,6 +127,9 @@ func (g *generator) request(op Operation) Request {
 	} else if g.chance(5) {
 		r.Body = g.oddText()
 	}
+	if op.Method != "GET" && g.chance(10) { // it is ignored where it has no meaning
+		r.Header["Idempotency-Key"] = headerText(g.oddText())
+	}
 	switch g.rng.IntN(60) {
 	case 0:
 		r.Header["Content-Type"] = pick(g, "text/plain", "application/json; charset=x", "multipart/form-data", ";;", "application/xml")
@@ -150,7 +154,10 @@ func headerText(s string) string {
 }
 
 // segment is an id in a path.
-func (g *generator) segment() string {
+func (g *generator) segment(collection string) string {
+	if id := g.objects[collection]; id != "" && g.chance(70) {
+		return id
+	}
 	if len(g.ids) > 0 && g.chance(60) {
 		return pick(g, g.ids...)
 	}

@@ -20,6 +20,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -89,10 +90,26 @@ func (l *Ledger) Grant(ctx context.Context, g stoa.Grant) (_ stoa.Grant, created
 	return out, created, err
 }
 
+// Limits of a grant's texts in characters.
+const (
+	maxGrantReason = 500
+	maxGrantRef    = 128
+)
+
 // GrantIn is [Ledger.Grant] as part of a transaction.
 func (l *Ledger) GrantIn(ctx context.Context, tx *store.Tx, g stoa.Grant) (_ stoa.Grant, created bool, err error) {
 	if g.Amount <= 0 || g.Amount > MaxGrant {
 		return g, false, stoa.Errorf(stoa.CodeInvalidValue, "A grant is between 1 micro-credit and %s credits.", MaxGrant).At("amountMicro")
+	}
+	// Grants are kept for good. The interface has the same limits; this is for
+	// callers that do not come by it.
+	for _, text := range []struct {
+		member, text string
+		most         int
+	}{{"reason", g.Reason, maxGrantReason}, {"externalRef", g.ExternalRef, maxGrantRef}} {
+		if utf8.RuneCountInString(text.text) > text.most {
+			return g, false, stoa.Errorf(stoa.CodeInvalidValue, "The %s of a grant has at most %d characters.", text.member, text.most).At(text.member)
+		}
 	}
 	out, created, err := tx.InsertGrant(ctx, g)
 	if err != nil {

@@ -186,6 +186,8 @@ func TestGrantWithReferenceIsAddedOnce(t *testing.T) {
 			"nothing":          {stoa.Grant{AccountID: a.ID}, stoa.CodeInvalidValue},
 			"less than that":   {stoa.Grant{AccountID: a.ID, Amount: -1}, stoa.CodeInvalidValue},
 			"far too much":     {stoa.Grant{AccountID: a.ID, Amount: billing.MaxGrant + 1}, stoa.CodeInvalidValue},
+			"a long reason":    {stoa.Grant{AccountID: a.ID, Amount: 1, Reason: strings.Repeat("é", 501)}, stoa.CodeInvalidValue},
+			"a long reference": {stoa.Grant{AccountID: a.ID, Amount: 1, ExternalRef: strings.Repeat("é", 129)}, stoa.CodeInvalidValue},
 			"for nobody":       {stoa.Grant{AccountID: "acc_x", Amount: 1}, stoa.CodeNotFound},
 			"for nobody, refd": {stoa.Grant{AccountID: "acc_x", Amount: 1, ExternalRef: "s"}, stoa.CodeNotFound},
 		} {
