@@ -44,6 +44,9 @@ type Config struct {
 
 	// WriteTimeout ends a write transaction that runs longer; 0: 30 s.
 	WriteTimeout time.Duration
+	// SlowWrite is how long a write transaction may run before [DB.Health] reports
+	// it; 0: 5 s.
+	SlowWrite time.Duration
 	// Probe writes something as large as real work does and removes it again, to
 	// find out whether the database commits; see [DB.Usable]. Nil: Usable always
 	// returns nil.
@@ -61,6 +64,7 @@ type DB struct {
 	log      *slog.Logger
 	probe    func(ctx context.Context, tx *Tx) error
 	latch    latch
+	slow     time.Duration // of a write transaction, for Health
 
 	stopCheck func() // waits for checkPages; nil: it never ran
 }
@@ -140,6 +144,7 @@ func newDB(e engine, cfg Config, connections int) *DB {
 	return &DB{
 		engine: e, postgres: cfg.PostgresURL != "", reports: make(chan struct{}, max(1, connections/2)),
 		file: cfg.File, log: cfg.Logger, probe: cfg.Probe,
+		slow: cmp.Or(cfg.SlowWrite, slowWrite),
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 const (
 	probePause   = 250 * time.Millisecond // between two probe writes
 	probeTimeout = 5 * time.Second
-	// slowWriter is how long a write transaction may run before [DB.Health] reports
-	// it. It is far below writeTimeout and far above any transaction in use.
-	slowWriter = 5 * time.Second
+	// slowWrite is the default of Config.SlowWrite. It is far below writeTimeout and
+	// far above any transaction in use.
+	slowWrite = 5 * time.Second
 )
 
 // latch remembers that the database could not commit, so that work which must be
@@ -97,12 +97,12 @@ func (d *DB) Usable(ctx context.Context) error {
 }
 
 // Health is [DB.Usable], and an error as well when a write transaction has been
-// running for more than 5 s: the writers behind it wait.
+// running for longer than Config.SlowWrite: the writers behind it wait.
 func (d *DB) Health(ctx context.Context) error {
 	if err := d.Usable(ctx); err != nil {
 		return err
 	}
-	if began := d.writing(); !began.IsZero() && time.Since(began) > slowWriter {
+	if began := d.writing(); !began.IsZero() && time.Since(began) > d.slow {
 		return stoa.Errorf(stoa.CodeOverloaded, "The database has not committed for %d s.", int(time.Since(began).Seconds())).After(time.Second)
 	}
 	return nil

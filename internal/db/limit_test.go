@@ -125,6 +125,37 @@ func TestSlowTransactionSparesItsGroup(t *testing.T) {
 	}
 }
 
+func TestHealthReportsAWriterThatDoesNotEnd(t *testing.T) {
+	test := func(t *testing.T, cfg db.Config) {
+		cfg.Migrations, cfg.SlowWrite = migrations, time.Nanosecond
+		d := open(t, cfg)
+		ctx := context.Background()
+		if err := d.Health(ctx); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		running, block := make(chan struct{}), make(chan struct{})
+		wg.Go(func() {
+			d.Write(ctx, func(tx *db.Tx) error {
+				close(running)
+				<-block
+				return put(tx, "a", 1)
+			})
+		})
+		<-running
+		if err := d.Health(ctx); stoa.CodeOf(err) != stoa.CodeOverloaded || !strings.Contains(err.Error(), "has not committed") {
+			t.Errorf("while a transaction runs: %v", err)
+		}
+		close(block)
+		wg.Wait()
+		exec(t, d, "INSERT INTO things (id, n) VALUES ('b', 1)")
+		for d.Health(ctx) != nil { // the writer answers before it is idle
+		}
+	}
+	t.Run("sqlite", func(t *testing.T) { test(t, db.Config{Dir: t.TempDir()}) })
+	t.Run("postgres", func(t *testing.T) { test(t, db.Config{PostgresURL: postgresSchema(t)}) })
+}
+
 // probing is a database whose probe inserts and deletes a row of 64 KiB.
 func probing(t *testing.T) (d *db.DB, dir string, probes *int) {
 	t.Helper()
