@@ -132,6 +132,7 @@ func (p *play) streamed() {
 	}
 	p.answer(http.StatusOK)
 	if p.out.Flush() != nil {
+		p.clientDisconnected()
 		return
 	}
 	deltas := 0
