@@ -127,3 +127,36 @@ func BenchmarkTenMiBOfText(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkEightyMiBOfText searches a drive of 80 MiB with a vocabulary of 50,000
+// words, among them the searches that cost most.
+func BenchmarkEightyMiBOfText(b *testing.B) {
+	d := open(b, db.Config{Dir: b.TempDir(), Durability: db.Process}, drive.Limits{})
+	r := rand.New(rand.NewPCG(1, 2))
+	z := rand.NewZipf(r, 1.1, 5, 50_000)
+	for i := range 80 {
+		var text strings.Builder
+		for n := 0; text.Len() < 1<<20; n++ {
+			if w := z.Uint64(); w < uint64(len(benchWords)) {
+				text.WriteString(benchWords[w])
+			} else {
+				fmt.Fprintf(&text, "word%d", w)
+			}
+			text.WriteByte(" \n"[min(1, n%12/11)])
+		}
+		if _, err := d.PutText(context.Background(), who, drive.Claim{}, path(b, fmt.Sprintf("f%02d.txt", i)), text.String(), ""); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, q := range map[string]string{
+		"rare word": "word30000", "common word": "the", "prefix": "word", "32 common words": strings.Join(benchWords[:32], " "), "phrase": `"the of and"`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := d.Search(b.Context(), who, q, "", 10); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
