@@ -215,7 +215,3 @@ func (p pager) number() int64 {
 	}
 	return p.page.After.At.UnixMicro()
 }
-
-func (p pager) nextNumber(more bool, n int64) nullable.Nullable[string] {
-	return p.next(more, time.UnixMicro(n), "")
-}
