@@ -94,8 +94,8 @@ func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
 		t.Run(test.operation, func(t *testing.T) {
 			for i := range 300 {
 				if r := test.ask(i); r.Status == 507 {
-					if r.Error().Retryable {
-						t.Error("a full disk is not worth a retry")
+					if r.Error().Retryable != (r.Header.Get("Retry-After") != "") {
+						t.Error("a full disk is worth a retry only when the reply says when")
 					}
 					return
 				}

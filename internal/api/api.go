@@ -12,6 +12,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -63,6 +64,9 @@ type Server struct {
 	// and 15 s.
 	HeaderWait, KeepAlive time.Duration
 
+	// BodyIdle is how long nothing of a request's body may come. 0: 30 s.
+	BodyIdle time.Duration
+
 	// RateLimited reports whether plans' and keys' limits are enforced; nil: they
 	// are.
 	RateLimited func() bool
@@ -71,6 +75,9 @@ type Server struct {
 	Web http.Handler
 
 	limits    limits
+	bodies    budget
+	addresses maphash.Seed // of the table of addresses; see [Server.wrongKey]
+	activity  activity
 	responses *responses.Service
 	embeds    *embed.Embeds
 	once      sync.Once
@@ -92,6 +99,10 @@ func (s *Server) prepare() {
 		if s.Limits == (config.Limits{}) {
 			s.Limits = defaults.Limits
 		}
+		s.activity.idle = make(chan struct{})
+		s.addresses = maphash.MakeSeed()
+		s.BodyIdle = cmp.Or(s.BodyIdle, bodyIdle)
+		s.bodies.most = int64(cmp.Or(s.Limits.BodiesInFlight, defaults.Limits.BodiesInFlight))
 		s.responses = &responses.Service{Gateway: s.Gateway, HeaderWait: s.HeaderWait, KeepAlive: s.KeepAlive, WriteTimeout: writeTimeout}
 		s.embeds = embed.New(embed.Config{
 			Store: s.Store, Sessions: s.Sessions, Plans: s.Keys.Plan, Logger: s.Logger, PublicURL: s.PublicURL,
@@ -107,6 +118,50 @@ func (s *Server) prepare() {
 func (s *Server) Drain() {
 	s.prepare()
 	s.drain()
+	s.activity.drain()
+}
+
+// Idle is closed when [Server.Drain] was called and every request that was taken
+// before it has ended.
+func (s *Server) Idle() <-chan struct{} {
+	s.prepare()
+	return s.activity.idle
+}
+
+// An activity counts requests until a drain, and says when the last of them ended.
+type activity struct {
+	mu       sync.Mutex
+	requests int
+	draining bool
+	idle     chan struct{}
+}
+
+// enter counts a request, unless the drain has begun.
+func (a *activity) enter() (leave func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.draining {
+		return func() {}
+	}
+	a.requests++
+	return a.leave
+}
+
+func (a *activity) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.requests--; a.draining && a.requests == 0 {
+		close(a.idle)
+	}
+}
+
+func (a *activity) drain() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.draining && a.requests == 0 {
+		close(a.idle)
+	}
+	a.draining = true
 }
 
 // Draining is closed once [Server.Drain] was called.

@@ -2,22 +2,159 @@ package api
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
+	"os"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"stoa/internal/stoa"
 )
 
-// bodyTimeout is how long a body may take to arrive.
-const bodyTimeout = 2 * time.Minute
+const (
+	// bodyIdle is how long nothing of a body may come, and how long a body may take
+	// before the least rate applies.
+	bodyIdle = 30 * time.Second
+	// bodyRate is the least rate of a body after that, in bytes per second.
+	bodyRate = 1 << 10
 
-// readBody returns the whole body of a request whose caller is known. A missing
-// content type is read as JSON, since a body that is not will fail anyway; a
-// wrong or compressed one is refused before it is read.
+	// A body that the handler did not read is read for so long, and so far, that
+	// the connection can be used again.
+	leftoverTimeout = 500 * time.Millisecond
+	leftoverBytes   = 256 << 10
+	// After 413, a client that sends before it reads is read for so long, and so
+	// far, that it sees the reply and not a reset.
+	lingerTimeout = 5 * time.Second
+	lingerBytes   = 32 << 20
+
+	// firstBuffer is what is allocated for a body before any of it has come.
+	firstBuffer = 4 << 10
+)
+
+// An inbody is the body of a request as it comes: every read has a deadline that
+// moves while bytes move.
+//
+// The connection is used again only if the body was read to its end before the
+// reply began; otherwise the reply says that it will be closed. net/http is told not
+// to read the rest itself (EnableFullDuplex), since it would wait for a body that
+// never comes; a rest that it met after the handler would make it read the
+// connection twice. Closing at every refusal was rejected: a client with a wrong
+// key would dial anew for each request.
+type inbody struct {
+	io.ReadCloser // of net/http
+	rc            *http.ResponseController
+	idle          time.Duration
+	announced     int64 // -1: unknown
+	expectsAnswer bool  // the client waits for 100 before it sends
+
+	started time.Time // of the first read
+	n       int64
+	ended   bool  // all of it was read
+	err     error // of a read, other than the end
+}
+
+// Read reads with a deadline; see [bodyIdle] and [bodyRate].
+func (b *inbody) Read(p []byte) (int, error) {
+	now := time.Now()
+	if b.started.IsZero() {
+		b.started = now
+	}
+	deadline := now.Add(b.idle)
+	if least := b.started.Add(b.idle + time.Duration(b.n)*(time.Second/bodyRate)); least.Before(deadline) {
+		deadline = least
+	}
+	_ = b.rc.SetReadDeadline(deadline) // where there is none, the connection is none of a network
+	n, err := b.ReadCloser.Read(p)
+	b.n += int64(n)
+	switch {
+	case err == io.EOF:
+		b.ended = true
+		_ = b.rc.SetReadDeadline(time.Time{}) // net/http waits for the client to disconnect from here on
+	case err != nil:
+		b.err = err
+	}
+	return n, err
+}
+
+// unread reports whether there is a body that was not read to its end.
+func (b *inbody) unread() bool { return b != nil && !b.ended }
+
+// settle runs before a reply begins. It reads the rest of a small body that
+// nobody wanted, or reports that the connection cannot be used again.
+func (b *inbody) settle(status int) (closing bool) {
+	if !b.unread() {
+		return false
+	}
+	if b.err != nil || b.expectsAnswer && b.n == 0 || status == http.StatusRequestEntityTooLarge || b.announced-b.n > leftoverBytes {
+		return true
+	}
+	_ = b.rc.SetReadDeadline(time.Now().Add(leftoverTimeout))
+	n, err := io.CopyN(io.Discard, b.ReadCloser, leftoverBytes+1)
+	b.n += n
+	if err != io.EOF {
+		b.err = err
+		return true
+	}
+	b.ended = true
+	_ = b.rc.SetReadDeadline(time.Time{})
+	return false
+}
+
+// linger runs after the reply of a connection that will be closed: it reads on for
+// a moment.
+func (b *inbody) linger(status int) {
+	if status == 0 || !b.unread() || b.expectsAnswer && b.n == 0 {
+		return
+	}
+	timeout, most := leftoverTimeout, int64(leftoverBytes)
+	if status == http.StatusRequestEntityTooLarge {
+		timeout, most = lingerTimeout, lingerBytes
+	}
+	if b.err == nil {
+		_ = b.rc.Flush()
+		_ = b.rc.SetReadDeadline(time.Now().Add(timeout))
+		_, _ = io.CopyN(io.Discard, b.ReadCloser, most)
+	}
+	_ = b.rc.SetReadDeadline(time.Unix(1, 0)) // net/http is not to wait for more
+}
+
+// readError says what an error of reading a body means to the caller.
+func readError(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return stoa.Errorf(stoa.CodeRequestTimeout, "The body did not come in time: send it without pauses of %d seconds, and at %d bytes per second at least. Nothing was done.", bodyIdle/time.Second, bodyRate).Because(err)
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, net.ErrClosed):
+		return errClientGone
+	}
+	return stoa.Errorf(stoa.CodeInvalidJSON, "The body ended early. Send it whole. Nothing was done.").Because(err)
+}
+
+// A budget bounds the bytes of all bodies in memory. It is safe for concurrent use.
+type budget struct {
+	used atomic.Int64
+	most int64
+}
+
+// take reserves n bytes, or reports that they are too many.
+func (b *budget) take(n int64) bool {
+	if b.used.Add(n) > b.most {
+		b.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (b *budget) give(n int64) { b.used.Add(-n) }
+
+// readBody returns the whole body of a JSON request, at most as large as the
+// operation takes. A missing content type is read as JSON, since a body that is
+// not will fail anyway; a wrong or compressed one is rejected before it is read.
+// Memory is allocated as bytes come, whatever the length that was announced.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	x := w.(*exchange)
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, stoa.Errorf(stoa.CodeMediaType, "Compressed bodies are not read. Send the JSON as it is, without Content-Encoding.").At("Content-Encoding")
 	}
@@ -27,35 +164,41 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 			return nil, stoa.Errorf(stoa.CodeMediaType, "The body must be JSON. Send it with Content-Type: application/json.").At("Content-Type")
 		}
 	}
-	if r.ContentLength > s.MaxBody {
-		return nil, s.tooLarge()
+	if r.ContentLength > x.maxBody {
+		return nil, tooLarge(x.maxBody)
 	}
-	// A caller who sends too slowly does not keep a goroutine for ever. The
-	// deadline is lifted again: a reply may take longer than this.
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // where the connection has none, TCP's own limits hold
-	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
 	var body []byte
-	var err error
-	limited := http.MaxBytesReader(w, r.Body, s.MaxBody)
-	if r.ContentLength > 0 {
-		body = make([]byte, r.ContentLength)
-		_, err = io.ReadFull(limited, body)
-	} else if r.ContentLength < 0 {
-		body, err = io.ReadAll(limited)
+	for {
+		if len(body) == cap(body) {
+			size := max(int64(2*cap(body)), firstBuffer)
+			if r.ContentLength > 0 {
+				size = min(size, r.ContentLength+1) // one more, so that the end is seen
+			}
+			size = min(size, x.maxBody+1)
+			if !s.bodies.take(size - int64(cap(body))) {
+				return nil, stoa.Errorf(stoa.CodeOverloaded, "Too many large requests are being read at the moment. Try again in a second.").After(time.Second)
+			}
+			x.held += size - int64(cap(body))
+			grown := make([]byte, len(body), size)
+			copy(grown, body)
+			body = grown
+		}
+		n, err := r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) > x.maxBody:
+			return nil, tooLarge(x.maxBody)
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, readError(err)
+		}
 	}
-	if err == nil {
-		return body, nil
-	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, s.tooLarge()
-	}
-	if r.Context().Err() != nil {
-		return nil, errClientGone
-	}
-	return nil, stoa.Errorf(stoa.CodeInvalidJSON, "The body ended early. Send it whole.").Because(fmt.Errorf("read the body: %w", err))
 }
 
-func (s *Server) tooLarge() error {
-	return stoa.Errorf(stoa.CodeTooLarge, "The body is larger than %d bytes. Send less at once.", s.MaxBody)
+func tooLarge(most int64) error {
+	return stoa.Errorf(stoa.CodeTooLarge, "The body is larger than %d bytes, the most that this operation takes. Send less at once.", most)
 }

@@ -54,7 +54,7 @@ func once[R any](s *Server, x *exchange, c stoa.Caller, work func(*store.Tx) (Re
 	if err != nil {
 		return err
 	}
-	ctx := x.r.Context()
+	ctx := x.context()
 	var out rendered
 	var stored *store.Reply
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {

@@ -62,6 +62,7 @@ func (b *driveBody) members(must, may []string, set func(name string)) {
 			continue
 		case !slices.Contains(must, name) && !slices.Contains(may, name):
 			names := slices.Sorted(slices.Values(slices.Concat(must, may)))
+			name = shortName(name)
 			b.fail(stoa.CodeUnknownField, name, "There is no member %q here. The members are %s.", b.at+name, strings.Join(names, ", "))
 			b.cursor.Skip()
 			continue

@@ -75,10 +75,7 @@ func (s *Server) putDriveFileContent(w http.ResponseWriter, in Request[putDriveF
 		if _, ok := errors.AsType[*stoa.Error](err); ok {
 			return err
 		}
-		if r.Context().Err() != nil {
-			return errClientGone
-		}
-		return stoa.Errorf(stoa.CodeInvalidValue, "The body ended early. Send it whole.").Because(err)
+		return readError(err)
 	}
 	defer content.Close()
 	change, err := s.Drives.Put(r.Context(), who, path, content, mimeType, writeCondition(in.Params.IfMatch, in.Params.IfNoneMatch))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
@@ -252,7 +253,7 @@ func eventually(t *testing.T, what string, shows func() bool) {
 }
 
 func TestATokenIsGoodForOneChatAndNothingElse(t *testing.T) {
-	h := start(t, apitest.Config{})
+	h := start(t, apitest.Config{Server: func(s *api.Server) { s.RateLimited = func() bool { return false } }}) // of wrong keys
 	a := newAuthor(t, h, h.Client(t), nil)
 	v, other := newVisit(t, a, nil), newVisit(t, a, nil)
 	v.say("say: hello")

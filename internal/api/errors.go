@@ -5,21 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
-
-// leftoverTimeout is how long a body that is not read may hold up a refusal. The
-// key is checked before the body is read, and net/http waits for the unread body
-// before it sends the refusal: within this time a body on its way is let in and the
-// connection can be reused, and one that never comes holds up nothing. Full duplex
-// was rejected (net/http then reads the connection twice and panics), and so was
-// closing the connection at every refusal (a client with a wrong key would dial anew
-// for each request). It would be wrong if 401s took half a second in the log.
-const leftoverTimeout = 500 * time.Millisecond
 
 // maxRetryAfter keeps clients from sleeping for as long as they are told.
 const maxRetryAfter = 60 * time.Second
@@ -30,19 +22,31 @@ const maxRetryAfter = 60 * time.Second
 func (s *Server) fail(x *exchange, err error) {
 	if errors.Is(err, errClientGone) || x.r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		x.log.clientDisconnected = true
+		if x.status == 0 {
+			panic(http.ErrAbortHandler) // net/http would answer with 200
+		}
 		return
 	}
 	x.log.Failed(err)
 	if x.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	if x.r.ContentLength != 0 {
-		// Before a reply, net/http waits for a body that nobody read. One that is
-		// on its way is let in, so that the connection lives on; one that never
-		// comes does not hold up the reply.
-		_ = http.NewResponseController(x).SetReadDeadline(time.Now().Add(leftoverTimeout))
-	}
 	writeError(x, x.log.RequestID, err)
+}
+
+// An error never repeats more of what a caller sent than this, in bytes; names are
+// cut to [maxShownName] where they are put in.
+const (
+	maxMessage = 4 << 10
+	maxParam   = 512
+)
+
+// cut shortens a text to a number of bytes.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // writeError sends the envelope of an error, with the headers that go with it.
@@ -56,8 +60,9 @@ func writeError(w http.ResponseWriter, requestID string, err error) {
 	if body.Message == "" {
 		body.Message = info.Meaning
 	}
+	body.Message = cut(body.Message, maxMessage)
 	if e.Param != "" {
-		body.Param = &e.Param
+		body.Param = new(cut(e.Param, maxParam))
 	}
 	h := w.Header()
 	after := e.RetryAfter
@@ -68,7 +73,7 @@ func writeError(w http.ResponseWriter, requestID string, err error) {
 		after = min(after, maxRetryAfter)
 		h.Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
 	}
-	if info.Status == http.StatusConflict || info.Status == http.StatusTooManyRequests || info.Status >= 500 {
+	if info.Status == http.StatusRequestTimeout || info.Status == http.StatusConflict || info.Status == http.StatusTooManyRequests || info.Status >= 500 {
 		// Clients would retry any of these by themselves.
 		h.Set("x-should-retry", strconv.FormatBool(body.Retryable))
 	}

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path"
 	"runtime/debug"
@@ -22,6 +24,60 @@ type exchange struct {
 	r    *http.Request
 	log  Fields
 	body []byte // as it was sent, once the input is read
+
+	in      *inbody // nil: there is no body
+	maxBody int64   // bytes that the operation takes
+	held    int64   // bytes of the budget of bodies
+}
+
+// context is that of a handler of the control plane. It does not end when the
+// client has sent all it wants to send: such a client may still wait for the
+// reply, and net/http cannot tell it from one that is gone. Handlers that wait take
+// the context of the request instead.
+func (x *exchange) context() context.Context { return context.WithoutCancel(x.r.Context()) }
+
+// WriteHeader begins the reply.
+func (x *exchange) WriteHeader(status int) {
+	if x.status == 0 && status >= 200 && x.in.settle(status) {
+		x.Header().Set("Connection", "close")
+	}
+	x.responseRecorder.WriteHeader(status)
+}
+
+// Write sends a piece of the body.
+func (x *exchange) Write(b []byte) (int, error) {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	return x.responseRecorder.Write(b)
+}
+
+// FlushError sends what is buffered; see [http.ResponseController].
+func (x *exchange) FlushError() error {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	return x.responseRecorder.FlushError()
+}
+
+// takeBody bounds how the body of a request is read, and what becomes of one that
+// is not.
+func (x *exchange) takeBody(idle time.Duration) {
+	if x.r.Body == nil || x.r.Body == http.NoBody {
+		return
+	}
+	rc := http.NewResponseController(x.ResponseWriter)
+	_ = rc.EnableFullDuplex() // so that net/http leaves the rest of a body to us
+	x.in = &inbody{
+		ReadCloser: x.r.Body, rc: rc, idle: idle, announced: x.r.ContentLength,
+		expectsAnswer: strings.EqualFold(x.r.Header.Get("Expect"), "100-continue"),
+	}
+	x.r.Body = x.in
+	if len(x.r.TransferEncoding) > 0 {
+		// Whether the request also had a Content-Length is not known here. One that
+		// has both may be seen as two requests by a proxy: RFC 9112, 6.1.
+		x.Header().Set("Connection", "close")
+	}
 }
 
 // Handler serves every path. What every request passes through, in order: its
@@ -32,6 +88,7 @@ func (s *Server) Handler() http.Handler {
 	mux := s.routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
+		defer s.activity.enter()()
 		x := &exchange{responseRecorder: responseRecorder{ResponseWriter: w}, log: Fields{RequestID: stoa.NewID("req")}}
 		r = r.WithContext(context.WithValue(r.Context(), fieldsKey{}, &x.log))
 		x.r = r
@@ -39,11 +96,14 @@ func (s *Server) Handler() http.Handler {
 		h.Set("x-request-id", x.log.RequestID)
 		h.Set("X-Content-Type-Options", "nosniff")
 		defer x.log.line(r.Context(), s.Logger, r.Method, r.URL.Path, &x.responseRecorder, started)
+		defer func() { s.bodies.give(x.held) }()
+		defer func() { x.in.linger(x.status) }()
 		defer func() {
 			if v := recover(); v != nil {
 				s.panicked(x, v)
 			}
 		}()
+		x.takeBody(s.BodyIdle)
 		if s.isForWeb(r) {
 			s.Web.ServeHTTP(x, r)
 			return
@@ -53,8 +113,42 @@ func (s *Server) Handler() http.Handler {
 		if err := s.dispatch(mux, x); err != nil {
 			s.fail(x, err)
 		}
+		if x.status == 0 {
+			panic(http.ErrAbortHandler) // net/http would answer with 200
+		}
 	})
 }
+
+// RefuseConnection returns the whole HTTP reply to a connection that is one too
+// many: of its address (429), or else in all (503).
+func RefuseConnection(ofAddress bool) []byte {
+	err := stoa.Errorf(stoa.CodeOverloaded, "The service has as many connections as it takes. Try again in a second.").After(time.Second)
+	if ofAddress {
+		err = stoa.Errorf(stoa.CodeRateLimit, "Your address has as many connections open as it may have. Use fewer, or try again in a second.").After(time.Second)
+	}
+	out := &bufferedReply{header: http.Header{}}
+	id := stoa.NewID("req")
+	out.header.Set("x-request-id", id)
+	writeError(out, id, err)
+	res := http.Response{
+		StatusCode: out.status, ProtoMajor: 1, ProtoMinor: 1, Header: out.header, Close: true,
+		ContentLength: int64(out.body.Len()), Body: io.NopCloser(&out.body),
+	}
+	var text bytes.Buffer
+	_ = res.Write(&text) // a buffer takes everything
+	return text.Bytes()
+}
+
+// A bufferedReply is a reply in memory.
+type bufferedReply struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (b *bufferedReply) Header() http.Header         { return b.header }
+func (b *bufferedReply) WriteHeader(status int)      { b.status = status }
+func (b *bufferedReply) Write(p []byte) (int, error) { return b.body.Write(p) }
 
 // isForWeb reports whether the pages answer the request.
 func (s *Server) isForWeb(r *http.Request) bool {
@@ -92,10 +186,10 @@ func (s *Server) dispatch(mux *http.ServeMux, x *exchange) error {
 }
 
 // served adapts a route's handler to the mux.
-func (s *Server) served(pattern string, h handler) http.Handler {
+func (s *Server) served(op *operation, h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		x := w.(*exchange)
-		x.log.route = pattern
+		x.log.route, x.maxBody = op.pattern, op.maxBody
 		if err := h(x); err != nil {
 			s.fail(x, err)
 		}
@@ -139,7 +233,7 @@ func (s *Server) authenticate(r *http.Request, scope string) (stoa.Caller, error
 	c, err := s.Keys.Verify(r.Context(), headers[0])
 	switch {
 	case err != nil:
-		return c, err
+		return c, s.wrongKey(r, err)
 	case c.Account.Suspended:
 		return c, stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Its operator can lift that.")
 	case scope != "" && !c.Key.Has(scope):

@@ -12,3 +12,6 @@ func RoutesForTest() map[string]string {
 	}
 	return routes
 }
+
+// BodyBytes is how many bytes of request bodies are held in memory.
+func (s *Server) BodyBytes() int64 { return s.bodies.used.Load() }

@@ -1,6 +1,10 @@
 package api
 
 import (
+	"hash/maphash"
+	"net"
+	"net/http"
+	"strconv"
 	"time"
 
 	"stoa/internal/ratelimit"
@@ -10,6 +14,7 @@ import (
 // limits are the counters behind a plan's and a key's limits.
 type limits struct {
 	rates    ratelimit.Rates
+	wrong    ratelimit.Rates // of requests with wrong keys, by slots of addresses
 	calls    ratelimit.Slots
 	streams  ratelimit.Slots // of events, by key and by account
 	detached ratelimit.Slots // calls that go on without their callers, by account
@@ -34,6 +39,32 @@ func (s *Server) admit(c stoa.Caller) error {
 	}
 	return nil
 }
+
+// wrongKeys is how many requests with a wrong key an address may make in a minute
+// before they are refused as such.
+const wrongKeys = 60
+
+// wrongKey counts a request whose key or token is wrong against its address: it
+// returns err, or CodeRateLimit beyond [wrongKeys]. Only failures are counted, so a
+// good key always passes. Addresses share a table of fixed size.
+func (s *Server) wrongKey(r *http.Request, err error) error {
+	if stoa.CodeOf(err) != stoa.CodeUnauthorized || r.Header.Get("Authorization") == "" || s.limitsOff() {
+		return err
+	}
+	address := clientAddress(r)
+	if address == "" { // of a proxy that does not say for whom it asks
+		address, _, _ = net.SplitHostPort(r.RemoteAddr)
+	}
+	slot := maphash.String(s.addresses, address) % addressSlots
+	wait, ok := s.limits.wrong.Take(strconv.FormatUint(slot, 10), wrongKeys, time.Now())
+	if ok {
+		return err
+	}
+	return stoa.Errorf(stoa.CodeRateLimit, "Too many requests with a wrong key came from this address. Try again in %d seconds, or with a key that is right.", wait/time.Second).After(wait).Because(err)
+}
+
+// addressSlots bounds the table of addresses; two addresses rarely share a slot.
+const addressSlots = 1 << 14
 
 // enterCall counts a model call as under way, for its key and its account; the
 // function it returns ends that.

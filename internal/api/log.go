@@ -33,6 +33,9 @@ func (f *Fields) Charged(c stoa.Charge) { f.charge, f.charged = c, true }
 // Failed notes an error that the caller was told of, or could not be told of.
 func (f *Fields) Failed(err error) { f.code, f.cause = stoa.CodeOf(err), err }
 
+// maxLogged bounds the error of a log line, in bytes.
+const maxLogged = 1 << 10
+
 type fieldsKey struct{}
 
 // LogFields returns the fields of the request's log line. Outside of a request
@@ -92,7 +95,7 @@ func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string
 		add(slog.String("code", string(f.code)))
 	}
 	if f.cause != nil {
-		add(slog.String("error", f.cause.Error()))
+		add(slog.String("error", cut(f.cause.Error(), maxLogged)))
 	}
 	if f.stack != nil {
 		add(slog.String("stack", string(f.stack)))

@@ -25,6 +25,7 @@ type operation struct {
 	params  []*openapi3.Parameter
 	body    *openapi3.Schema // of a JSON body; nil: there is none, or the handler reads it
 	must    bool             // the body is required
+	maxBody int64            // bytes: the extension x-max-body; 0: the operation takes no body
 }
 
 // newOperation finds the operation of a pattern. It panics where the contract
@@ -41,6 +42,11 @@ func newOperation(doc *openapi3.T, pattern string) *operation {
 		op.params = append(op.params, p.Value)
 	}
 	if of.RequestBody != nil {
+		most, ok := of.Extensions["x-max-body"].(float64)
+		if !ok || most <= 0 {
+			panic(fmt.Sprintf("api: %s takes a body and has no x-max-body in the contract", pattern))
+		}
+		op.maxBody = int64(most)
 		if media := of.RequestBody.Value.Content["application/json"]; media != nil {
 			op.body = media.Schema.Value
 			op.must = of.RequestBody.Value.Required
@@ -130,8 +136,8 @@ func (op *operation) checkBody(raw []byte) ([]byte, error) {
 }
 
 // maxBodyValues bounds the memory of a body while it is checked: each value takes
-// up to some hundred bytes.
-const maxBodyValues = 50_000
+// up to 400 bytes, so a body takes up to 4 MB beside itself.
+const maxBodyValues = 10_000
 
 // isText reports whether a text can be stored anywhere.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
@@ -165,7 +171,7 @@ func plainValues(v any, changed *bool) (any, error) {
 				return nil, stoa.Errorf(stoa.CodeInvalidValue, "The name of a member must not have a NUL character.")
 			}
 			if v[name], err = plainValues(v[name], changed); err != nil {
-				return nil, within(err, name)
+				return nil, within(err, shortName(name))
 			}
 		}
 	}
@@ -225,7 +231,18 @@ func unknownMember(se *openapi3.SchemaError) string {
 	if len(unknown) == 0 {
 		return ""
 	}
-	return slices.Min(unknown)
+	return shortName(slices.Min(unknown))
+}
+
+// maxShownName is how many bytes of a caller's name an error repeats.
+const maxShownName = 64
+
+// shortName is a name of the caller's as an error repeats it.
+func shortName(name string) string {
+	if len(name) <= maxShownName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxShownName], "") + "…"
 }
 
 func memberNames(s *openapi3.Schema) func(func(string) bool) {
@@ -314,7 +331,7 @@ func memberPath(body any, pointer []string) string {
 		if out.Len() > 0 {
 			out.WriteByte('.')
 		}
-		out.WriteString(step)
+		out.WriteString(shortName(step))
 		members, _ := body.(map[string]any)
 		body = members[step]
 	}

@@ -169,6 +169,9 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 			a.With("Accept", "text/event-stream").WantError(stoa.CodeRateLimit, "GET", path+"/events", nil)
 		}},
 		"visitorStreamsPerAccount": {"maxVisitorStreamsPerAccount", nil},
+		"bodiesInFlight":           {"maxBodiesInFlightBytes", nil}, // TestBodiesInFlightAreBounded
+		"connections":              {"maxConnections", nil},         // TestConnectionsAreBounded of package listen
+		"connectionsPerAddress":    {"maxConnectionsPerAddress", nil},
 		"keysPerAccount": {"maxKeys", func(t *testing.T) {
 			key := object{"name": "k", "scopes": []string{"responses"}}
 			var last contract.KeyWithSecret

@@ -91,7 +91,7 @@ func get[P, R any](pattern, scope string, h func(*Server, context.Context, Reque
 // key: what it does may be done twice.
 func update[P, B, R any](pattern, scope string, h func(*Server, context.Context, Request[P, B]) (Reply[R], error)) route {
 	return keyed(pattern, scope, func(s *Server, x *exchange, in Request[P, B]) error {
-		reply, err := h(s, x.r.Context(), in)
+		reply, err := h(s, x.context(), in)
 		return answer(x, reply, err)
 	})
 }
@@ -102,7 +102,7 @@ func update[P, B, R any](pattern, scope string, h func(*Server, context.Context,
 func create[P, B, R any](pattern, scope string, h func(*Server, context.Context, *store.Tx, Request[P, B]) (Reply[R], error)) route {
 	return keyed(pattern, scope, func(s *Server, x *exchange, in Request[P, B]) error {
 		return once(s, x, in.Caller, func(tx *store.Tx) (Reply[R], error) {
-			return h(s, x.r.Context(), tx, in)
+			return h(s, x.context(), tx, in)
 		})
 	})
 }
@@ -111,12 +111,12 @@ func create[P, B, R any](pattern, scope string, h func(*Server, context.Context,
 // outside of a transaction. What before returns is passed on to it.
 func createAfter[P, B, V, R any](pattern, scope string, before func(*Server, context.Context, Request[P, B]) (V, error), h func(*Server, context.Context, *store.Tx, Request[P, B], V) (Reply[R], error)) route {
 	return keyed(pattern, scope, func(s *Server, x *exchange, in Request[P, B]) error {
-		v, err := before(s, x.r.Context(), in)
+		v, err := before(s, x.context(), in)
 		if err != nil {
 			return err
 		}
 		return once(s, x, in.Caller, func(tx *store.Tx) (Reply[R], error) {
-			return h(s, x.r.Context(), tx, in, v)
+			return h(s, x.context(), tx, in, v)
 		})
 	})
 }
@@ -136,7 +136,7 @@ func publicGet[P, R any](pattern string, h func(*Server, context.Context, Public
 // publicUpdate is [update] without a key.
 func publicUpdate[P, B, R any](pattern string, h func(*Server, context.Context, PublicRequest[P, B]) (Reply[R], error)) route {
 	return open(pattern, func(s *Server, x *exchange, in PublicRequest[P, B]) error {
-		reply, err := h(s, x.r.Context(), in)
+		reply, err := h(s, x.context(), in)
 		return answer(x, reply, err)
 	})
 }
@@ -150,7 +150,7 @@ func publicStream[P any](pattern string, h func(*Server, http.ResponseWriter, Pu
 // visitorUpdate is [update] for a page with the token of an embed.
 func visitorUpdate[P, B, R any](pattern string, h func(*Server, context.Context, VisitorRequest[P, B]) (Reply[R], error)) route {
 	return visiting(pattern, func(s *Server, x *exchange, in VisitorRequest[P, B]) error {
-		reply, err := h(s, x.r.Context(), in)
+		reply, err := h(s, x.context(), in)
 		return answer(x, reply, err)
 	})
 }
@@ -159,7 +159,7 @@ func visitorUpdate[P, B, R any](pattern string, h func(*Server, context.Context,
 func visitorCreate[P, B, R any](pattern string, h func(*Server, context.Context, *store.Tx, VisitorRequest[P, B]) (Reply[R], error)) route {
 	return visiting(pattern, func(s *Server, x *exchange, in VisitorRequest[P, B]) error {
 		return once(s, x, in.Visitor.Caller, func(tx *store.Tx) (Reply[R], error) {
-			return h(s, x.r.Context(), tx, in)
+			return h(s, x.context(), tx, in)
 		})
 	})
 }
@@ -197,7 +197,7 @@ func visiting[P, B any](pattern string, do func(*Server, *exchange, VisitorReque
 			who, err := s.visitor(x, x.r)
 			x.log.caller = who.Caller
 			if err != nil {
-				return err
+				return s.wrongKey(x.r, err)
 			}
 			in, err := read(x)
 			if err != nil {

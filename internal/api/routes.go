@@ -117,6 +117,10 @@ func table() []route {
 	}
 }
 
+// largestBody is the x-max-body of the operations that limits.body is about, as it
+// is unless configured.
+const largestBody = 16 << 20
+
 // routes builds the mux. It panics where a route and the contract do not fit, which
 // a test would have found.
 func (s *Server) routes() *http.ServeMux {
@@ -126,9 +130,13 @@ func (s *Server) routes() *http.ServeMux {
 	}
 	mux := http.NewServeMux()
 	for _, rt := range table() {
-		h := rt.bind(s, newOperation(doc, rt.pattern))
-		mux.Handle(rt.pattern, s.served(rt.pattern, h))
+		op := newOperation(doc, rt.pattern)
+		if op.maxBody == largestBody {
+			op.maxBody = s.MaxBody
+		}
+		op.maxBody = min(op.maxBody, s.MaxBody)
+		mux.Handle(rt.pattern, s.served(op, rt.bind(s, op)))
 	}
-	mux.Handle("/", s.served("", noRoute(mux)))
+	mux.Handle("/", s.served(&operation{}, noRoute(mux)))
 	return mux
 }

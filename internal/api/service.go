@@ -27,7 +27,7 @@ func (s *Server) getHealth(ctx context.Context, in PublicRequest[none, none]) (R
 	if s.isDraining() {
 		return unhealthy("draining"), nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout) // and not the caller's: it may have left, and the service is fine
 	defer cancel()
 	err := errors.Join(s.Store.Health(ctx), s.Drives.DB().Health(ctx))
 	if err != nil {
@@ -81,6 +81,7 @@ func (s *Server) publishedLimits() contract.Limits {
 	run, drives := s.Sessions.Limits(), s.Drives.Limits()
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	return contract.Limits{
+		MaxBodiesInFlightBytes: s.bodies.most, MaxConnections: int64(s.Limits.Connections), MaxConnectionsPerAddress: int64(s.Limits.ConnectionsPerAddress),
 		MaxBodyBytes: s.MaxBody, MaxPageSize: maxPageSize, IdempotencySeconds: seconds(store.RepliesKept),
 		MaxNameCharacters: int64(s.Limits.NameCharacters), MaxDescriptionCharacters: int64(s.Limits.DescriptionCharacters),
 		MaxInstructionsCharacters: int64(s.Limits.InstructionsCharacters), MaxMessageCharacters: int64(run.MessageChars),

@@ -93,7 +93,7 @@ func (s *Server) getSession(ctx context.Context, in Request[getSessionParams, no
 	var session stoa.Session
 	var err error
 	if q.WaitSeconds > 0 {
-		waiting, done := s.untilDrain(ctx)
+		waiting, done := s.untilDrain(in.HTTP.Context())
 		defer done()
 		session, err = s.Sessions.Wait(waiting, accountID, q.ID, q.SessionID, time.Duration(q.WaitSeconds)*time.Second)
 	} else {

@@ -105,6 +105,23 @@ func (c *Client) Try(ctx context.Context, method, path string, body any) (*Reply
 	if raw != nil {
 		reader = bytes.NewReader(raw)
 	}
+	return c.send(ctx, method, path, raw, reader)
+}
+
+// Stall sends a request whose body begins and never goes on.
+func (c *Client) Stall(method, path string) *Reply {
+	c.t.Helper()
+	begun, stalled := io.Pipe()
+	defer stalled.Close()
+	r, err := c.send(c.t.Context(), method, path, []byte("{"), io.MultiReader(strings.NewReader("{"), begun))
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return r
+}
+
+// send sends a request; raw is the body that the contract is compared with.
+func (c *Client) send(ctx context.Context, method, path string, raw []byte, reader io.Reader) (*Reply, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, reader)
 	if err != nil {
 		return nil, err

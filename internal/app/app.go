@@ -18,8 +18,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"stoa/internal/api"
 	"stoa/internal/config"
 	"stoa/internal/db"
+	"stoa/internal/listen"
 	"stoa/internal/store"
 )
 
@@ -116,8 +118,12 @@ func (s *Service) serve(ctx context.Context, opts Options, listener net.Listener
 	}
 	stopWorker := running(settling, group, s.Worker.Run)
 	stopScheduler := running(settling, group, s.Scheduler.Run)
+	limits := s.config.Limits
+	bounded := listen.New(listener, listen.Config{
+		Connections: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Refusal: api.RefuseConnection,
+	})
 	group.Go(func() error {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(bounded); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
 		}
 		return nil
@@ -170,13 +176,18 @@ func (s *Service) wait(ctx, working context.Context, opts Options) error {
 }
 
 // stop ends the service for its callers: requests that run have the drain time
-// to finish, then their streams end as failed and free.
+// to finish, then their streams end as failed and free. While they run, the port
+// stays open: new requests get 503, and health says that it drains.
 func (s *Service) stop(server *http.Server) {
 	drain := s.config.Drain
 	s.log.Info("stopping", "drain", drain)
 	s.API.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
+	select {
+	case <-s.API.Idle():
+	case <-ctx.Done():
+	}
 	if server.Shutdown(ctx) == nil {
 		return
 	}

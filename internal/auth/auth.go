@@ -74,12 +74,17 @@ func New(st *store.Store, plans func(id string) stoa.Plan) *Keys {
 	return &Keys{st: st, plans: plans, now: time.Now, used: map[string]time.Time{}}
 }
 
-// Verify authenticates an Authorization header. Every fault of it is the same
-// CodeUnauthorized; a key of a suspended account is CodeSuspended.
+// Verify authenticates an Authorization header. Every fault of it is
+// CodeUnauthorized, whose message says what is wrong: that a key was revoked or has
+// expired is told only to who has its secret. A key of a suspended account is
+// CodeSuspended.
 func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Caller, error) {
 	secret, ok := bearer(authorizationHeader)
-	if !ok {
-		return stoa.Caller{}, unauthorized()
+	switch {
+	case strings.TrimSpace(authorizationHeader) == "":
+		return stoa.Caller{}, unauthorized("The API key is missing.")
+	case !ok:
+		return stoa.Caller{}, unauthorized("The Authorization header holds no API key of this service.")
 	}
 	hash := sha256.Sum256([]byte(secret))
 	now := k.now()
@@ -94,11 +99,15 @@ func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Cal
 			return stoa.Caller{}, err
 		}
 		if e == nil {
-			return stoa.Caller{}, unauthorized()
+			return stoa.Caller{}, unauthorized("There is no such API key.")
 		}
 	}
-	if !InForce(e.key, now) {
-		return stoa.Caller{}, unauthorized()
+	switch {
+	case InForce(e.key, now):
+	case !e.key.RevokedAt.IsZero() && !now.Before(e.key.RevokedAt):
+		return stoa.Caller{}, unauthorized("This API key was revoked or replaced. Use another one.")
+	default:
+		return stoa.Caller{}, unauthorized("This API key has expired. Use another one.")
 	}
 	if e.account.Suspended {
 		return stoa.Caller{}, stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Ask the operator of this service.")
@@ -112,8 +121,8 @@ func InForce(key stoa.Key, at time.Time) bool {
 	return (key.RevokedAt.IsZero() || at.Before(key.RevokedAt)) && (key.ExpiresAt.IsZero() || at.Before(key.ExpiresAt))
 }
 
-func unauthorized() error {
-	return stoa.Errorf(stoa.CodeUnauthorized, "The API key is missing or not valid. Send it as: Authorization: Bearer sk_…")
+func unauthorized(what string) error {
+	return stoa.Errorf(stoa.CodeUnauthorized, "%s Send one as: Authorization: Bearer sk_…", what)
 }
 
 // bearer returns the secret of a header; false if it cannot be a key.

@@ -128,7 +128,7 @@ func TestBootstrapUsesAChosenKey(t *testing.T) {
 	}
 }
 
-func TestEveryFaultOfAHeaderIsTheSameError(t *testing.T) {
+func TestAFaultOfAHeaderSaysWhatIsWrong(t *testing.T) {
 	h := newService(t, storetest.New(t))
 	_, expired := h.create(stoa.Key{ExpiresAt: time.Now().Add(time.Minute)})
 	revokedKey, revoked := h.create(stoa.Key{})
@@ -137,32 +137,25 @@ func TestEveryFaultOfAHeaderIsTheSameError(t *testing.T) {
 		return err
 	})
 	h.keys.SetNow(func() time.Time { return time.Now().Add(time.Minute) })
-	first := ""
-	for name, header := range map[string]string{
-		"nothing":           "",
-		"a scheme alone":    "Bearer",
-		"an empty key":      "Bearer ",
-		"no scheme":         h.secret,
-		"another scheme":    "Basic " + h.secret,
-		"a foreign key":     "Bearer xyz",
-		"an unknown key":    "Bearer " + auth.Mint(),
-		"a key with more":   "Bearer " + h.secret + "x",
-		"two keys":          "Bearer " + h.secret + " " + h.secret,
-		"a very long key":   "Bearer sk_" + strings.Repeat("a", 10_000),
-		"an expired key":    "Bearer " + expired,
-		"a revoked key":     "Bearer " + revoked,
-		"bytes of all kind": "Bearer sk_\x00\xff",
+	const missing, malformed, unknown = "is missing", "holds no API key", "no such API key"
+	for name, test := range map[string]struct{ header, message string }{
+		"nothing":           {"", missing},
+		"a scheme alone":    {"Bearer", malformed},
+		"an empty key":      {"Bearer ", malformed},
+		"no scheme":         {h.secret, malformed},
+		"another scheme":    {"Basic " + h.secret, malformed},
+		"a foreign key":     {"Bearer xyz", malformed},
+		"an unknown key":    {"Bearer " + auth.Mint(), unknown},
+		"a key with more":   {"Bearer " + h.secret + "x", unknown},
+		"two keys":          {"Bearer " + h.secret + " " + h.secret, unknown},
+		"a very long key":   {"Bearer sk_" + strings.Repeat("a", 10_000), malformed},
+		"an expired key":    {"Bearer " + expired, "has expired"},
+		"a revoked key":     {"Bearer " + revoked, "was revoked"},
+		"bytes of all kind": {"Bearer sk_\x00\xff", unknown},
 	} {
-		_, err := h.keys.Verify(context.Background(), header)
-		if stoa.CodeOf(err) != stoa.CodeUnauthorized {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if first == "" {
-			first = err.Error()
-		}
-		if err.Error() != first {
-			t.Errorf("%s: %q differs from %q", name, err, first)
+		_, err := h.keys.Verify(context.Background(), test.header)
+		if stoa.CodeOf(err) != stoa.CodeUnauthorized || !strings.Contains(err.Error(), test.message) || strings.Contains(err.Error(), h.secret) {
+			t.Errorf("%s: %v, want %q", name, err, test.message)
 		}
 	}
 	for _, header := range []string{"bearer " + h.secret, "BEARER   " + h.secret, " Bearer " + h.secret + " "} {

@@ -111,7 +111,10 @@ type Plan struct {
 // Limits bound what one request, agent or account may take. They are published
 // in GET /api/v1/meta.
 type Limits struct {
-	Body                     Size          `yaml:"body" env:"STOA_LIMIT_BODY"` // a request's body
+	Body                     Size          `yaml:"body" env:"STOA_LIMIT_BODY"`                                     // of a request to one of the operations that take the largest
+	BodiesInFlight           Size          `yaml:"bodiesInFlight" env:"STOA_LIMIT_BODIES_IN_FLIGHT"`               // bytes of all bodies in memory
+	Connections              int           `yaml:"connections" env:"STOA_LIMIT_CONNECTIONS"`                       // of callers, in all
+	ConnectionsPerAddress    int           `yaml:"connectionsPerAddress" env:"STOA_LIMIT_CONNECTIONS_PER_ADDRESS"` // not of loopback and private ones
 	NameCharacters           int           `yaml:"nameCharacters" env:"STOA_LIMIT_NAME_CHARACTERS"`
 	DescriptionCharacters    int           `yaml:"descriptionCharacters" env:"STOA_LIMIT_DESCRIPTION_CHARACTERS"`
 	InstructionsCharacters   int           `yaml:"instructionsCharacters" env:"STOA_LIMIT_INSTRUCTIONS_CHARACTERS"` // of an agent
@@ -164,6 +167,9 @@ func Defaults() Config {
 		FirstGrant: 100 * stoa.Credit,
 		Limits: Limits{
 			Body:                     16 << 20,
+			BodiesInFlight:           256 << 20,
+			Connections:              10_000,
+			ConnectionsPerAddress:    256,
 			NameCharacters:           200,
 			DescriptionCharacters:    2000,
 			InstructionsCharacters:   100_000,

@@ -1067,8 +1067,25 @@ type Limits struct {
 	// Example: 1000
 	MaxAgents int64 `json:"maxAgents"`
 
-	// MaxBodyBytes Example: 16777216
+	// MaxBodiesInFlightBytes Of all request bodies that are in memory; beyond, 503.
+	//
+	// Example: 268435456
+	MaxBodiesInFlightBytes int64 `json:"maxBodiesInFlightBytes"`
+
+	// MaxBodyBytes Of the operations whose `x-max-body` is 16 MiB; that of the others holds as it stands.
+	//
+	// Example: 16777216
 	MaxBodyBytes int64 `json:"maxBodyBytes"`
+
+	// MaxConnections Open at a time, of all callers; beyond, 503.
+	//
+	// Example: 10000
+	MaxConnections int64 `json:"maxConnections"`
+
+	// MaxConnectionsPerAddress Open at a time, of one IPv4 address or one IPv6 network of 64 bits that is not private; beyond, 429.
+	//
+	// Example: 256
+	MaxConnectionsPerAddress int64 `json:"maxConnectionsPerAddress"`
 
 	// MaxDescriptionCharacters Of a description.
 	//

@@ -32,6 +32,7 @@ const (
 	CodeFileNotFound       Code = "file_not_found"
 	CodeVersionNotFound    Code = "version_not_found"
 	CodeMethodNotAllowed   Code = "method_not_allowed"
+	CodeRequestTimeout     Code = "request_timeout"
 	CodeConflict           Code = "already_exists"
 	CodePathConflict       Code = "path_conflict"
 	CodePrecondition       Code = "precondition_failed"

@@ -671,7 +671,10 @@ export interface Limits {
   inputSeconds: number;
   maxAgentVersions: number;
   maxAgents: number;
+  maxBodiesInFlightBytes: number;
   maxBodyBytes: number;
+  maxConnections: number;
+  maxConnectionsPerAddress: number;
   maxDescriptionCharacters: number;
   maxDriveBytes: number;
   maxDriveBytesPerAccount: number;

@@ -1,0 +1,225 @@
+// Package listen accepts connections within bounds: so many in all, so many per
+// address, and none that stays open because its peer does not read.
+//
+// It knows no HTTP beyond the refusals that it is given, and it never ends a
+// connection whose bytes move. Reading is not its business: how long a request may
+// take to arrive is decided where requests are read. Start at [New].
+package listen
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// chunk is how many bytes a peer must take within the write timeout: with 30
+	// seconds, about 1 KiB per second.
+	chunk        = 32 << 10
+	writeTimeout = 30 * time.Second
+
+	// A refused connection is read for a moment, so that its peer sees the refusal
+	// and not a reset; beyond so many at a time it is closed at once.
+	refusing    = 64
+	refusalTime = 500 * time.Millisecond
+	refusalRead = 64 << 10
+)
+
+// Config are the bounds of a listener.
+type Config struct {
+	Connections int // at a time, in all; 0: no bound
+	// PerAddress bounds the connections of one IPv4 address or one IPv6 network of
+	// 64 bits; 0: no bound. Loopback, private and link-local addresses are exempt:
+	// a reverse proxy sends the requests of all clients from one.
+	PerAddress int
+	// WriteTimeout is how long a peer may take to accept 32 KiB; 0: 30 s.
+	WriteTimeout time.Duration
+	// Refusal is the whole HTTP reply to a connection beyond a bound: that of its
+	// address, or else that in all. Nil: it is closed without one.
+	Refusal func(ofAddress bool) []byte
+}
+
+// A Listener counts the connections of another one. It is safe for concurrent use.
+type Listener struct {
+	net.Listener
+	cfg      Config
+	refusals chan struct{} // one element for each refusal under way
+
+	mu     sync.Mutex
+	open   int
+	byAddr map[netip.Prefix]int
+}
+
+// New returns a listener that bounds the connections of l.
+func New(l net.Listener, cfg Config) *Listener {
+	if cfg.WriteTimeout == 0 {
+		cfg.WriteTimeout = writeTimeout
+	}
+	return &Listener{Listener: l, cfg: cfg, refusals: make(chan struct{}, refusing), byAddr: map[netip.Prefix]int{}}
+}
+
+// Accept returns the next connection within the bounds; those beyond are answered
+// with the refusal and closed.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		addr := Network(c.RemoteAddr().String())
+		ok, ofAddress := l.enter(addr)
+		if ok {
+			return &conn{Conn: c, leave: sync.OnceFunc(func() { l.leave(addr) }), timeout: l.cfg.WriteTimeout}, nil
+		}
+		l.refuse(c, ofAddress)
+	}
+}
+
+// Open returns how many connections are open.
+func (l *Listener) Open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open
+}
+
+// Network returns the network that an address is counted as: an IPv4 address
+// itself, of an IPv6 address its first 64 bits. It is the zero prefix for a
+// loopback, private or link-local address and for what is no address.
+func Network(address string) netip.Prefix {
+	var ip netip.Addr
+	if both, err := netip.ParseAddrPort(address); err == nil {
+		ip = both.Addr()
+	} else if ip, err = netip.ParseAddr(address); err != nil {
+		return netip.Prefix{}
+	}
+	ip = ip.Unmap().WithZone("")
+	if ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() {
+		return netip.Prefix{}
+	}
+	bits := 32
+	if ip.Is6() {
+		bits = 64
+	}
+	p, _ := ip.Prefix(bits) // both lengths fit their addresses
+	return p
+}
+
+func (l *Listener) enter(addr netip.Prefix) (ok, ofAddress bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.cfg.PerAddress > 0 && addr.IsValid() && l.byAddr[addr] >= l.cfg.PerAddress:
+		return false, true
+	case l.cfg.Connections > 0 && l.open >= l.cfg.Connections:
+		return false, false
+	}
+	l.open++
+	if addr.IsValid() {
+		l.byAddr[addr]++
+	}
+	return true, false
+}
+
+func (l *Listener) leave(addr netip.Prefix) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if !addr.IsValid() {
+		return
+	}
+	if l.byAddr[addr]--; l.byAddr[addr] == 0 {
+		delete(l.byAddr, addr)
+	}
+}
+
+// refuse answers a connection beyond a bound without blocking.
+func (l *Listener) refuse(c net.Conn, ofAddress bool) {
+	select {
+	case l.refusals <- struct{}{}:
+	default:
+		_ = c.Close()
+		return
+	}
+	go func() {
+		defer func() { <-l.refusals }()
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(refusalTime))
+		if l.cfg.Refusal != nil {
+			_, _ = c.Write(l.cfg.Refusal(ofAddress))
+		}
+		if half, ok := c.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+		_, _ = io.CopyN(io.Discard, c, refusalRead)
+	}()
+}
+
+// A conn is a counted connection whose peer must keep reading.
+type conn struct {
+	net.Conn
+	leave   func()
+	timeout time.Duration
+
+	mu       sync.Mutex
+	deadline time.Time // of writes, as it was set; zero: none
+}
+
+// Write writes b in pieces, each with a deadline of its own.
+func (c *conn) Write(b []byte) (int, error) {
+	written := 0
+	for {
+		piece := b[written:min(len(b), written+chunk)]
+		if err := c.extend(); err != nil {
+			return written, err
+		}
+		n, err := c.Conn.Write(piece)
+		written += n
+		if err != nil || written == len(b) {
+			return written, err
+		}
+	}
+}
+
+// extend sets the deadline of the next piece: the earlier one of the timeout and
+// what was set.
+func (c *conn) extend() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	deadline := time.Now().Add(c.timeout)
+	if !c.deadline.IsZero() && c.deadline.Before(deadline) {
+		deadline = c.deadline
+	}
+	return c.Conn.SetWriteDeadline(deadline)
+}
+
+// SetWriteDeadline bounds writes beside the timeout of their pieces.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = t
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline sets the deadlines of reads and writes.
+func (c *conn) SetDeadline(t time.Time) error {
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
+}
+
+// CloseWrite ends what is sent; the peer may still be read.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Close closes the connection and stops counting it.
+func (c *conn) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
