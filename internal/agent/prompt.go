@@ -80,6 +80,9 @@ func (w *Worker) call(p *prompt, plan stoa.Plan) stoa.Call {
 	return p.fit(w.window(p.model, plan))
 }
 
+// fit returns the call, shortened until its estimated input fits the window in
+// tokens: whole turns of the history are dropped, oldest first, so that no
+// answer stands without its question; then texts are cut.
 func (p *prompt) fit(window int64) stoa.Call {
 	history, dropped := p.history, p.dropped
 	for {
@@ -119,6 +122,8 @@ func (p *prompt) shorten(call *stoa.Call, over int64) {
 	}
 }
 
+// build returns the call for a history: instructions, the rules about file
+// text, the drive's files where they fit, the conversation and the tools.
 func (p *prompt) build(history []stoa.Message, dropped bool) stoa.Call {
 	call := stoa.Call{Tools: p.tools()}
 	parts := []string{p.instructions}

@@ -157,6 +157,8 @@ func readArguments(text string, into any) (bad string) {
 	return ""
 }
 
+// readQuestion parses the arguments of the tool that asks the user. The second
+// result, if not empty, tells the model why the user was not asked.
 func readQuestion(text string) (stoa.Input, string) {
 	var in struct {
 		Question      string   `json:"question"`
@@ -190,6 +192,7 @@ func readQuestion(text string) (stoa.Input, string) {
 	return out, ""
 }
 
+// listedFile is a file in the result of drive_list.
 type listedFile struct {
 	Path     string `json:"path"`
 	Bytes    int64  `json:"bytes"`
@@ -197,6 +200,8 @@ type listedFile struct {
 	MimeType string `json:"mimeType"`
 }
 
+// driveList is the tool drive_list: a page of files below a prefix, within the
+// limit of a tool's output.
 func (w *Worker) driveList(ctx context.Context, who drive.Owner, prefix, after string) (any, error) {
 	page, err := w.cfg.Drives.List(ctx, who, drive.Listing{Prefix: prefix, Limit: listLimit, Cursor: after})
 	if err != nil {
@@ -222,6 +227,7 @@ func (w *Worker) driveList(ctx context.Context, who drive.Owner, prefix, after s
 	return out, nil
 }
 
+// readPassage is the result of drive_read.
 type readPassage struct {
 	Path  string `json:"path"`
 	Lines string `json:"lines"`
@@ -230,6 +236,8 @@ type readPassage struct {
 	Note  string `json:"note,omitzero"`
 }
 
+// driveRead is the tool drive_read: lines of a text file, numbered from 1.
+// What was read is recorded as a source.
 func (w *Worker) driveRead(ctx context.Context, who drive.Owner, path string, from, to int64, out *session.ToolEffect) (any, error) {
 	p, err := drive.ParsePath(path)
 	if err != nil {
@@ -293,12 +301,15 @@ func fitLines(text string, first, last int64, budget int) (string, int64) {
 
 func jsonLength(s string) int { return len(jsonx.AppendString(nil, s)) }
 
+// foundPassage is a passage in the result of drive_search.
 type foundPassage struct {
 	Path  string `json:"path"`
 	Lines string `json:"lines"`
 	Text  string `json:"text"`
 }
 
+// driveSearch is the tool drive_search: the best passages for a query, as many
+// as fit into a tool's output. Each is recorded as a source.
 func (w *Worker) driveSearch(ctx context.Context, who drive.Owner, query, prefix string, out *session.ToolEffect) (any, error) {
 	result, err := w.cfg.Drives.Search(ctx, who, query, prefix, searchLimit)
 	if err != nil {
@@ -328,6 +339,8 @@ func (w *Worker) driveSearch(ctx context.Context, who drive.Owner, query, prefix
 	return found, nil
 }
 
+// driveWrite is the tool drive_write. ref identifies the call, so that a step
+// that is run again writes once.
 func (w *Worker) driveWrite(ctx context.Context, who drive.Owner, step, ref, path, text string, out *session.ToolEffect) (any, error) {
 	p, err := drive.ParsePath(path)
 	if err != nil {

@@ -117,6 +117,7 @@ func (s *Server) updateAgent(ctx context.Context, in Request[updateAgentParams, 
 	return Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
 }
 
+// patchAgent applies the members that are set and checks the settable limits.
 func (s *Server) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 	for _, m := range []struct {
 		into *string

@@ -87,6 +87,7 @@ type Server struct {
 	cancel    context.CancelFunc
 }
 
+// prepare fills zero settings with the defaults of package config, once.
 func (s *Server) prepare() {
 	s.once.Do(func() {
 		defaults := config.Defaults()

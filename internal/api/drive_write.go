@@ -95,6 +95,7 @@ func (s *Server) restoreDriveFile(w http.ResponseWriter, in Request[byID, none])
 	return s.changeFile(w, in, parseDriveRestore)
 }
 
+// changeFile performs the single write that a body describes.
 func (s *Server) changeFile(w http.ResponseWriter, in Request[byID, none], parse func([]byte) (drive.Op, error)) error {
 	who, once, body, err := s.driveRequest(w, in)
 	if err != nil {

@@ -56,6 +56,11 @@ func (s *Server) createResponse(w http.ResponseWriter, in Request[none, none]) e
 // A callLog notes what becomes known of a call for the request's log line.
 type callLog struct{ fields *Fields }
 
-func (l callLog) FirstText()            { l.fields.FirstText = time.Now() }
+// FirstText records when the first text was sent.
+func (l callLog) FirstText() { l.fields.FirstText = time.Now() }
+
+// Charged records the charge.
 func (l callLog) Charged(c stoa.Charge) { l.fields.Charged(c) }
-func (l callLog) Failed(err error)      { l.fields.Failed(err) }
+
+// Failed records why the call failed.
+func (l callLog) Failed(err error) { l.fields.Failed(err) }

@@ -274,6 +274,7 @@ func render[R any](reply Reply[R]) (rendered, error) {
 	return out, nil
 }
 
+// send writes the rendered reply.
 func (out rendered) send(w http.ResponseWriter) {
 	h := w.Header()
 	for _, m := range [...]struct{ name, value string }{{"Location", out.location}, {"ETag", out.etag}, {"Retry-After", out.retryAfter}} {

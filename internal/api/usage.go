@@ -76,6 +76,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in Request[contract.GetUsagePar
 	return writeJSON(w, http.StatusOK, out)
 }
 
+// setGroup sets the member of a row that it is grouped by.
 func setGroup(row *contract.UsageRow, word, value string) {
 	orNull := func() nullable.Nullable[string] { return unlessZero(value) }
 	switch word {
@@ -101,6 +102,7 @@ var groupNames = map[string]string{
 	"day": "day", "model": "model", "key": "keyId", "agent": "agentId", "space": "spaceId", "session": "sessionId", "endUser": "endUser",
 }
 
+// usageCSV returns the rows as CSV with a header line.
 func usageCSV(by []string, sums []store.UsageRow) []byte {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)

@@ -18,6 +18,8 @@ type conn struct {
 
 func newConn(c *sql.Conn) *conn { return &conn{c: c, stmts: map[string]*sql.Stmt{}} }
 
+// prepared returns the prepared statement of a query and prepares it at its
+// first use; nil for one that is not to be prepared.
 func (c *conn) prepared(query string) *sql.Stmt {
 	if st := c.stmts[query]; st != nil {
 		return st

@@ -74,6 +74,8 @@ func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
 	return &postgresDB{pool: pool, connections: n, readOnly: cfg.ReadOnly, limit: cfg.WriteTimeout, running: map[*Tx]time.Time{}}, nil
 }
 
+// write runs a closure in a transaction of its own, again after a deadlock or
+// a serialization failure.
 func (p *postgresDB) write(ctx context.Context, fn func(*Tx) error) error {
 	if p.readOnly {
 		return ErrReadOnly
@@ -93,6 +95,8 @@ func (p *postgresDB) write(ctx context.Context, fn func(*Tx) error) error {
 	}
 }
 
+// try runs one attempt of a transaction within its time limit. The caller's
+// ctx counts until it has begun.
 func (p *postgresDB) try(ctx context.Context, fn func(*Tx) error) error {
 	inside, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.limit)
 	defer cancel()

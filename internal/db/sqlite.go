@@ -55,6 +55,8 @@ type job struct {
 	done chan error
 }
 
+// openSQLite opens one writing and several reading connections to a file in
+// WAL mode and starts the writer.
 func openSQLite(ctx context.Context, cfg Config) (*sqliteDB, error) {
 	path, err := filepath.Abs(filepath.Join(cfg.Dir, cfg.File))
 	if err != nil {
@@ -128,6 +130,8 @@ func makePrivate(path string) error {
 	return f.Close()
 }
 
+// sqlitePool returns a pool of connections with the settings that every
+// connection needs.
 func sqlitePool(path string, cfg Config, queryOnly bool) (*sql.DB, error) {
 	sync := "FULL"
 	if cfg.Durability == Process {
@@ -174,6 +178,8 @@ func newEnough(version string) bool {
 	return true
 }
 
+// write hands a closure to the writer and waits for its commit. See
+// [DB.Write].
 func (s *sqliteDB) write(ctx context.Context, fn func(*Tx) error) error {
 	if s.jobs == nil {
 		return ErrReadOnly
@@ -330,6 +336,8 @@ func answer(jobs []*job, err error) {
 	}
 }
 
+// read runs a closure in a read transaction on one of the reading connections,
+// for which it waits until ctx ends.
 func (s *sqliteDB) read(ctx context.Context, fn func(*Tx) error) error {
 	var c *conn
 	select {
@@ -349,6 +357,8 @@ func (s *sqliteDB) read(ctx context.Context, fn func(*Tx) error) error {
 	return fn(&Tx{Now: now(), on: c})
 }
 
+// close waits for the writer to finish what it has begun and closes the
+// connections.
 func (s *sqliteDB) close() error {
 	s.mu.Lock()
 	if s.closed {

@@ -102,6 +102,7 @@ func appendPart(b []byte, text string) []byte {
 	return append(b, `,"annotations":[],"logprobs":[]}`...)
 }
 
+// appendUsage appends the usage object; null where there is none.
 func appendUsage(b []byte, u *stoa.Usage) []byte {
 	if u == nil {
 		return append(b, `null`...)

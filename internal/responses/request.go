@@ -218,6 +218,7 @@ func (p *parser) tools() error {
 	return err
 }
 
+// toolChoice accepts auto and none; the endpoint calls no tools.
 func (p *parser) toolChoice() error {
 	const name = "tool_choice"
 	if p.dec.PeekKind() == '{' {
@@ -234,6 +235,8 @@ func (p *parser) toolChoice() error {
 	return nil
 }
 
+// textOptions reads text.verbosity and text.format, which may only be plain
+// text.
 func (p *parser) textOptions() error {
 	return p.object("text", func(name string) error {
 		switch {
@@ -277,6 +280,8 @@ const (
 	maxMetadataValue = 512
 )
 
+// metadata reads the caller's metadata, which is echoed and not stored, within
+// the limits of the format.
 func (p *parser) metadata() error {
 	n, out := 0, []byte{'{'}
 	err := p.object("metadata", func(name string) error {

@@ -221,6 +221,8 @@ func (e *eventStream) fail(err error) error {
 
 // The methods below require that e.mu is held.
 
+// begin sends the status, the headers and the first two events, once. From
+// here on a failure can only be reported inside the stream.
 func (e *eventStream) begin() {
 	if e.begun {
 		return
@@ -243,6 +245,7 @@ func (e *eventStream) name() {
 	}
 }
 
+// open sends the events that begin the message, once, before its first text.
 func (e *eventStream) open() {
 	e.begin()
 	if e.opened {

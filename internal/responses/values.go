@@ -35,6 +35,8 @@ func (p *parser) want(path, what string, kinds ...jsonx.Kind) error {
 	return stoa.Errorf(stoa.CodeInvalidType, "%q must be %s, not %s.", path, what, kindName(k)).At(path)
 }
 
+// text reads a string member of any length. One with a NUL character is
+// CodeInvalidValue.
 func (p *parser) text(path string) (string, error) {
 	if err := p.want(path, "a string", '"'); err != nil {
 		return "", err
@@ -78,6 +80,7 @@ func (p *parser) boolean(path string) (bool, error) {
 	return t.Bool(), nil
 }
 
+// integer reads an integer from least to most, both included.
 func (p *parser) integer(path string, least, most int64) (int64, error) {
 	if err := p.want(path, "an integer", '0'); err != nil {
 		return 0, err
@@ -96,6 +99,7 @@ func (p *parser) integer(path string, least, most int64) (int64, error) {
 	return n, nil
 }
 
+// number reads a number within its bounds.
 func (p *parser) number(path string, least, most float64) (float64, error) {
 	if err := p.want(path, "a number", '0'); err != nil {
 		return 0, err
@@ -111,6 +115,8 @@ func (p *parser) number(path string, least, most float64) (float64, error) {
 	return f, nil
 }
 
+// object reads an object and calls member for each of its members, whose value
+// member reads. An empty path is the body itself.
 func (p *parser) object(path string, member func(name string) error) error {
 	if path != "" {
 		if err := p.want(path, "an object", '{'); err != nil {
@@ -137,6 +143,8 @@ func (p *parser) object(path string, member func(name string) error) error {
 	}
 }
 
+// array reads an array of at most that many elements and calls element for
+// each.
 func (p *parser) array(path string, most int, element func(i int) error) error {
 	if err := p.want(path, "an array", '['); err != nil {
 		return err
@@ -194,6 +202,7 @@ func badJSON(err error) error {
 	return stoa.Errorf(stoa.CodeInvalidJSON, "The body %s. Send one JSON object in UTF-8.", what).Because(err)
 }
 
+// kindName returns the JSON type of a value for an error message.
 func kindName(k jsonx.Kind) string {
 	switch k {
 	case 'n':

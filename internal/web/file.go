@@ -46,6 +46,7 @@ func newFile(name string, content []byte) *file {
 	}
 }
 
+// kindOf returns the media type of a file by the ending of its name.
 func kindOf(name string) string {
 	switch path.Ext(name) {
 	case ".html":
@@ -140,6 +141,7 @@ func matches(header, etag string) bool {
 // assets are the files below static/ by their names, without ".gz".
 type assets map[string]*file
 
+// loadAssets reads the embedded files of static.
 func loadAssets() (assets, error) {
 	entries, err := staticFiles.ReadDir("static")
 	if err != nil {

@@ -19,12 +19,14 @@ type reference struct {
 	Schemas        []namedSchema
 }
 
+// A group is the operations with one tag.
 type group struct {
 	Name        string
 	Description template.HTML
 	Operations  []operation
 }
 
+// An operation is a method of a path.
 type operation struct {
 	ID, Method, Path, Summary, Scope string
 	NeedsKey                         bool
@@ -44,6 +46,7 @@ func (o operation) Words() string {
 	return strings.ToLower(o.Method + " " + o.Path + " " + o.ID + " " + o.Summary)
 }
 
+// A parameter is a path, query or header parameter.
 type parameter struct {
 	Name, In string
 	Required bool
@@ -52,6 +55,7 @@ type parameter struct {
 	Example  string
 }
 
+// A content is a body of one media type.
 type content struct {
 	Type     string
 	Schema   *schema
@@ -60,6 +64,7 @@ type content struct {
 	Events   string // of a stream: the anchor of its table of events, if there is one
 }
 
+// An answer is a documented reply.
 type answer struct {
 	Status  string
 	Kind    string // ok, info or failed: how its badge looks
@@ -72,23 +77,27 @@ type answer struct {
 
 type sample struct{ Title, Text string }
 
+// A code is a row of the table of error codes.
 type code struct {
 	contract.CodeInfo
 	Text template.HTML
 }
 
+// An eventTable is the events of one stream.
 type eventTable struct {
 	ID, Title string
 	Of        string // the operation that streams them, in words
 	Rows      []eventRow
 }
 
+// An eventRow is one event.
 type eventRow struct {
 	Name, Anchor string
 	Note         template.HTML
 	Schema       *schema
 }
 
+// A namedSchema is a schema with a section of its own, to which others link.
 type namedSchema struct {
 	Name, Anchor string
 	Schema       *schema

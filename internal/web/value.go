@@ -28,6 +28,7 @@ func parse(text []byte) (*value, error) {
 	return read(dec)
 }
 
+// read reads one JSON value and keeps the order of its members.
 func read(dec *json.Decoder) (*value, error) {
 	tok, err := dec.Token()
 	if err != nil {
@@ -154,6 +155,7 @@ func (v *value) pretty() string {
 	return out.String()
 }
 
+// write writes the value with line breaks and indentation.
 func (v *value) write(out *strings.Builder, newline, indent string) {
 	if v.kind == 's' {
 		raw, _ := encode(v.scalar)

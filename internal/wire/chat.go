@@ -20,6 +20,8 @@ import (
 // within a tool loop.
 type chat struct{}
 
+// Encode implements [Codec] for chat completions of OpenAI, DeepSeek and
+// compatible servers.
 func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
 	openai, deepseek := route.Dialect == "openai", route.Dialect == "deepseek"
 	w := newBuilder(call)
@@ -131,10 +133,12 @@ func encodeChatTurn(w *builder, t turn, reasoning bool) {
 	w.close('}')
 }
 
+// DecodeError implements [Codec].
 func (chat) DecodeError(status int, h http.Header, body []byte) *Failure {
 	return decodeError(status, h, body)
 }
 
+// Decode implements [Codec].
 func (chat) Decode(body io.Reader, route stoa.Route, tools bool) iter.Seq2[stoa.Event, error] {
 	return read(body, tools, false, func(r *reply) format { return &chatReply{reply: r, route: route} })
 }

@@ -21,6 +21,7 @@ import (
 // back on the part that it came with.
 type gemini struct{}
 
+// Encode implements [Codec] for generateContent of Gemini.
 func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
 	w := newBuilder(call)
 	w.open('{')
@@ -147,10 +148,12 @@ func encodeGeminiConfig(w *builder, call stoa.Call, t stoa.Traits) {
 	w.close('}')
 }
 
+// DecodeError implements [Codec].
 func (gemini) DecodeError(status int, h http.Header, body []byte) *Failure {
 	return decodeError(status, h, body)
 }
 
+// Decode implements [Codec].
 func (gemini) Decode(body io.Reader, route stoa.Route, tools bool) iter.Seq2[stoa.Event, error] {
 	return read(body, tools, true, func(r *reply) format { return &geminiReply{reply: r, route: route} })
 }

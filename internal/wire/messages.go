@@ -17,6 +17,7 @@ import (
 // in which it has to be sent back: thinking with its signature, in its place.
 type messages struct{}
 
+// Encode implements [Codec] for Messages of Anthropic.
 func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
 	w := newBuilder(call)
 	w.open('{')
@@ -134,10 +135,12 @@ func encodeMessagesContent(w *builder, t turn) {
 	w.close(']')
 }
 
+// DecodeError implements [Codec].
 func (messages) DecodeError(status int, h http.Header, body []byte) *Failure {
 	return decodeError(status, h, body)
 }
 
+// Decode implements [Codec].
 func (messages) Decode(body io.Reader, route stoa.Route, tools bool) iter.Seq2[stoa.Event, error] {
 	return read(body, tools, false, func(r *reply) format { return &messagesReply{reply: r, route: route} })
 }

@@ -19,6 +19,7 @@ type responses struct{}
 // leastLimit is the least max_output_tokens that the vendor accepts.
 const leastLimit = 16
 
+// Encode implements [Codec] for Responses of OpenAI.
 func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
 	if n := call.MaxOutputTokens; n > 0 && n < leastLimit {
 		return Request{}, stoa.Errorf(stoa.CodeInvalidValue, "This model's replies cannot be limited to fewer than %d tokens. Raise max_output_tokens to %d or more.", leastLimit, leastLimit).At("max_output_tokens")
@@ -117,10 +118,12 @@ func inner(array string) string {
 	return array[1 : len(array)-1]
 }
 
+// DecodeError implements [Codec].
 func (responses) DecodeError(status int, h http.Header, body []byte) *Failure {
 	return decodeError(status, h, body)
 }
 
+// Decode implements [Codec].
 func (responses) Decode(body io.Reader, route stoa.Route, tools bool) iter.Seq2[stoa.Event, error] {
 	return read(body, tools, false, func(r *reply) format { return &responsesReply{reply: r, route: route} })
 }
