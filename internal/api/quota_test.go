@@ -276,3 +276,34 @@ func TestLimitsDoNotMultiplyWithKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestATemporaryOperatorStaysTemporary: an operator's key with an end creates no
+// operator's key, and no key of its own account, that lives longer; and a key
+// with keys:write alone cannot end a wider one.
+func TestATemporaryOperatorStaysTemporary(t *testing.T) {
+	h := start(t, apitest.Config{})
+	secret, key := h.NewKeyLike(stoa.Key{
+		AccountID: h.Account.ID, Scopes: []string{stoa.ScopeOperator, "keys:write"}, ExpiresAt: time.Now().Add(time.Hour),
+	})
+	c := h.ClientWith(t, secret)
+	later := "2099-01-01T00:00:00Z"
+	c.WantError(stoa.CodeScope, "POST", "/api/v1/keys", object{"name": "k", "scopes": []string{"operator"}, "expiresAt": later})
+	own := "/api/v1/accounts/" + h.Account.ID + "/keys"
+	c.WantError(stoa.CodeScope, "POST", own, object{"name": "k", "scopes": []string{"operator", "*"}})
+	c.WantError(stoa.CodeScope, "POST", own, object{"name": "k", "scopes": []string{"keys:write"}, "expiresAt": later})
+	var made contract.KeyWithSecret
+	c.Want(201, "POST", own, object{"name": "k", "scopes": []string{"keys:write"}}).JSON(&made)
+	if got := made.ExpiresAt.MustGet().Time(); got.After(key.ExpiresAt) {
+		t.Errorf("the new key expires at %v, after the one that created it", got)
+	}
+	var account contract.AccountWithKey
+	c.Want(201, "POST", "/api/v1/accounts", object{"name": "customer"}).JSON(&account)
+	c.WantError(stoa.CodeScope, "POST", "/api/v1/accounts/"+account.ID+"/keys", object{"name": "k", "scopes": []string{"operator"}, "expiresAt": later})
+	c.Want(201, "POST", "/api/v1/accounts/"+account.ID+"/keys", object{"name": "k", "scopes": []string{"*"}})
+
+	narrow := h.ClientWith(t, made.Secret)
+	narrow.WantError(stoa.CodeScope, "DELETE", "/api/v1/keys/"+key.ID, nil)
+	narrow.WantError(stoa.CodeScope, "PATCH", "/api/v1/keys/"+key.ID, object{"scopes": []string{"keys:write"}})
+	narrow.Want(204, "DELETE", "/api/v1/keys/"+made.ID, nil)
+	c.Want(200, "GET", "/api/v1/users/me", nil)
+}
