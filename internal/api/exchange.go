@@ -90,7 +90,6 @@ func (s *Server) Handler() http.Handler {
 		started := time.Now()
 		defer s.activity.enter()()
 		x := &exchange{responseRecorder: responseRecorder{ResponseWriter: w}, log: Fields{RequestID: stoa.NewID("req")}}
-		r = r.WithContext(context.WithValue(r.Context(), fieldsKey{}, &x.log))
 		x.r = r
 		h := w.Header()
 		h.Set("x-request-id", x.log.RequestID)

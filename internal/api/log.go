@@ -36,17 +36,6 @@ func (f *Fields) Failed(err error) { f.code, f.cause = stoa.CodeOf(err), err }
 // maxLogged bounds the error of a log line, in bytes.
 const maxLogged = 1 << 10
 
-type fieldsKey struct{}
-
-// LogFields returns the fields of the request's log line. Outside of a request
-// they are not logged.
-func LogFields(ctx context.Context) *Fields {
-	if f, ok := ctx.Value(fieldsKey{}).(*Fields); ok {
-		return f
-	}
-	return &Fields{}
-}
-
 // line writes the request's log line.
 func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string, t *responseRecorder, started time.Time) {
 	level := slog.LevelInfo
