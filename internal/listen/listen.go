@@ -28,6 +28,7 @@ const (
 )
 
 // Config are the bounds of a listener.
+// See docs/decisions/0031-bounds-of-connections-and-bodies.md.
 type Config struct {
 	Connections int // at a time, in all; 0: no bound
 	// PerAddress bounds the connections of one IPv4 address or one IPv6 network of
