@@ -28,7 +28,7 @@ const abuseMemory = 1024
 // Latencies are logged, not judged: they are the machine's as well.
 func TestAbuseLeavesOthersAlone(t *testing.T) {
 	v := newVendor(t, nil)
-	h := newHouse(t, v.url, "")
+	h := newServer(t, v.url, "")
 	h.start()
 	tenants := []*account{h.newAccount(t, "pro", 1_000_000_000), h.newAccount(t, "pro", 1_000_000_000)}
 	attacker := h.newAccount(t, "pro", 1_000_000)
@@ -96,7 +96,7 @@ func TestAbuseLeavesOthersAlone(t *testing.T) {
 
 // tenantCalls makes n calls for each tenant, whole and streamed in turn, and
 // returns how long each took. A call without its whole reply is an error.
-func (h *house) tenantCalls(t *testing.T, tenants []*account, n int) []time.Duration {
+func (h *server) tenantCalls(t *testing.T, tenants []*account, n int) []time.Duration {
 	t.Helper()
 	var mu sync.Mutex
 	var took []time.Duration
@@ -125,7 +125,7 @@ func (h *house) tenantCalls(t *testing.T, tenants []*account, n int) []time.Dura
 var attackerDialer = net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 10 * time.Second}
 
 // dialAsAttacker returns nil where the connection is refused.
-func (h *house) dialAsAttacker() net.Conn {
+func (h *server) dialAsAttacker() net.Conn {
 	c, err := attackerDialer.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
 	if err != nil {
 		return nil
@@ -134,16 +134,30 @@ func (h *house) dialAsAttacker() net.Conn {
 }
 
 // holdConnections opens n connections, sends that much on each, and neither
-// reads nor sends again until stop ends.
-func (h *house) holdConnections(stop context.Context, n int, request string) {
+// reads nor sends again until stop ends. Before that it closes half of them and
+// opens as many again six times, which makes a server touch memory that it has
+// only reserved.
+func (h *server) holdConnections(stop context.Context, n int, request string) {
 	var open []net.Conn
-	for range n {
-		if c := h.dialAsAttacker(); c != nil {
+	fill := func() {
+		for len(open) < n {
+			c := h.dialAsAttacker()
+			if c == nil {
+				return
+			}
 			_ = c.(*net.TCPConn).SetReadBuffer(4096)
 			_, _ = io.WriteString(c, request) // one that is closed already is what we want
 			open = append(open, c)
 		}
 	}
+	for range 6 {
+		fill()
+		for _, c := range open[:len(open)/2] {
+			c.Close()
+		}
+		open = open[len(open)/2:]
+	}
+	fill()
 	<-stop.Done()
 	for _, c := range open {
 		c.Close()
@@ -151,7 +165,7 @@ func (h *house) holdConnections(stop context.Context, n int, request string) {
 }
 
 // sendBodies sends the body n times at once and reads the replies.
-func (h *house) sendBodies(stop context.Context, n int, path, key string, body []byte) {
+func (h *server) sendBodies(stop context.Context, n int, path, key string, body []byte) {
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
@@ -176,7 +190,7 @@ func (h *house) sendBodies(stop context.Context, n int, path, key string, body [
 }
 
 // memory returns a figure of /proc/PID/status in MiB.
-func (h *house) memory(t *testing.T, name string) int {
+func (h *server) memory(t *testing.T, name string) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.current().cmd.Process.Pid))
 	if err != nil {
