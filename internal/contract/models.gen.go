@@ -2517,7 +2517,7 @@ type WaitSeconds = int
 
 // ListAccountsParams defines parameters for ListAccounts.
 type ListAccountsParams struct {
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -2553,7 +2553,7 @@ type ListAgentsParams struct {
 	// ExternalID Only the one with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -2616,7 +2616,7 @@ type ListDriveFilesParams struct {
 	// Delimiter `/` shows folders as one entry each.
 	Delimiter DriveDelimiter `form:"delimiter,omitempty" json:"delimiter,omitempty,omitzero"`
 
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -2712,7 +2712,7 @@ type DuplicateAgentParams struct {
 
 // ListEmbedSessionsParams defines parameters for ListEmbedSessions.
 type ListEmbedSessionsParams struct {
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -2736,7 +2736,7 @@ type RefreshEmbedSessionParams struct {
 
 // ListEmbedURLsParams defines parameters for ListEmbedURLs.
 type ListEmbedURLsParams struct {
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -2763,7 +2763,7 @@ type RollbackAgentParams struct {
 
 // ListScheduledTasksParams defines parameters for ListScheduledTasks.
 type ListScheduledTasksParams struct {
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -2805,7 +2805,7 @@ type RunScheduledTaskParams struct {
 
 // ListTaskRunsParams defines parameters for ListTaskRuns.
 type ListTaskRunsParams struct {
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -2829,7 +2829,7 @@ type ListSessionsParams struct {
 	// ExternalID Only the one with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -2889,7 +2889,7 @@ type AnswerInputParams struct {
 
 // ListMessagesParams defines parameters for ListMessages.
 type ListMessagesParams struct {
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -2907,7 +2907,7 @@ type SendMessageParams struct {
 
 // ListSessionReceiptsParams defines parameters for ListSessionReceipts.
 type ListSessionReceiptsParams struct {
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -2931,7 +2931,7 @@ type ListSessionSourcesParams struct {
 
 // ListTurnsParams defines parameters for ListTurns.
 type ListTurnsParams struct {
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -2943,7 +2943,7 @@ type ListTurnsParams struct {
 
 // ListAgentVersionsParams defines parameters for ListAgentVersions.
 type ListAgentVersionsParams struct {
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -2955,7 +2955,7 @@ type ListAgentVersionsParams struct {
 
 // ListLedgerParams defines parameters for ListLedger.
 type ListLedgerParams struct {
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -3000,7 +3000,7 @@ type RetryEmbedChatParams struct {
 
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -3057,7 +3057,7 @@ type ListReceiptsParams struct {
 	// EndUser Only calls for this end user (`user` of a model call, `externalUserId` of a session).
 	EndUser FilterEndUser `form:"endUser,omitempty" json:"endUser,omitempty,omitzero"`
 
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -3072,7 +3072,7 @@ type ListSpacesParams struct {
 	// ExternalID Only the one with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -3114,7 +3114,7 @@ type ListSpaceAgentsParams struct {
 	// ExternalID Only the one with this external id.
 	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.
@@ -3126,7 +3126,7 @@ type ListSpaceAgentsParams struct {
 
 // ListSpaceScheduledTasksParams defines parameters for ListSpaceScheduledTasks.
 type ListSpaceScheduledTasksParams struct {
-	// Limit The most rows of a page.
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `nextCursor` of the page before, with the same filter and order.

@@ -218,8 +218,7 @@ func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int
 	if asc {
 		cond = ` AND version > $2 ORDER BY version`
 	}
-	list, err := list(ctx, tx, scanVersion, `SELECT `+versionColumns+` FROM agent_versions WHERE agent_id = $1`+cond+` LIMIT $3`, id, after, p.limit()+1)
-	return cut(p, list, err)
+	return listPage(ctx, tx, p, scanVersion, `SELECT `+versionColumns+` FROM agent_versions WHERE agent_id = $1`+cond+` LIMIT $3`, id, after, p.limit()+1)
 }
 
 // HideAgent marks an agent as deleted: no list or query finds it any more, and

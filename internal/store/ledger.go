@@ -42,13 +42,12 @@ func (tx *Tx) Entries(ctx context.Context, accountID string, p Page) ([]Entry, b
 	part := func(name, columns, table string) string {
 		return `SELECT * FROM (SELECT ` + columns + ` FROM ` + table + ` WHERE account_id = $1` + where + order + `) AS ` + name
 	}
-	rows, err := list(ctx, tx, scanEntry, `SELECT id, kind, effect, ref, reason, created_at FROM (`+
+	return listPage(ctx, tx, p, scanEntry, `SELECT id, kind, effect, ref, reason, created_at FROM (`+
 		part(`granted`, `id, 'grant' AS kind, amount AS effect, COALESCE(external_ref, '') AS ref, reason, created_at`, `grants`)+` UNION ALL `+
 		part(`charged`, `id, 'charge' AS kind, -amount AS effect, id AS ref, served AS reason, created_at`, `charges`)+` UNION ALL `+
 		part(`purged`, `id, 'charge' AS kind, -amount AS effect, '' AS ref, 'receipts past their retention: ' || charges AS reason, created_at`,
 			`(SELECT lease_id AS id, account_id, charges, amount, last_at AS created_at FROM purged_charges) AS sums`)+
 		`) AS entries WHERE 1 = 1`+order, append([]any{accountID}, args...)...)
-	return cut(p, rows, err)
 }
 
 // dimensions are what usage can be grouped by, with their SQL.

@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
+
+	"stoa/internal/stoa"
 )
 
 // list runs a query and returns its rows, each read by scan.
@@ -30,17 +33,52 @@ func first[T any](ctx context.Context, tx *Tx, scan func(*sql.Rows) (T, error), 
 // condition, order and limit of the page follow.
 func page[T any](ctx context.Context, tx *Tx, p Page, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, bool, error) {
 	where, order, more := p.clause(len(args) + 1)
-	rows, err := list(ctx, tx, scan, query+where+order, append(args, more...)...)
-	return cut(p, rows, err)
+	return listPage(ctx, tx, p, scan, query+where+order, append(args, more...)...)
 }
 
-// cut drops the row that was read only to see that there is another page, and
-// reports whether it was there.
-func cut[T any](p Page, rows []T, err error) ([]T, bool, error) {
-	if err != nil || len(rows) <= p.limit() {
-		return rows, false, err
+// maxPageBytes bounds the long texts in the rows of one page, so that a page of
+// instructions or messages takes neither the memory nor the reply of a hundred.
+const maxPageBytes = 8 << 20
+
+// errPageFull ends the reading of a page at the first row behind it.
+var errPageFull = errors.New("store: the page is full")
+
+// listPage runs a query that is limited to one row more than the page and returns
+// the rows of the page and whether there are more. A page ends early with the row
+// that reaches [maxPageBytes]; it has at least one row if there is one.
+func listPage[T any](ctx context.Context, tx *Tx, p Page, scan func(*sql.Rows) (T, error), query string, args ...any) (rows []T, more bool, err error) {
+	size := 0
+	err = tx.Query(ctx, func(r *sql.Rows) error {
+		if len(rows) == p.limit() || size >= maxPageBytes {
+			return errPageFull
+		}
+		v, err := scan(r)
+		rows = append(rows, v)
+		size += textBytes(v)
+		return err
+	}, query, args...)
+	if errors.Is(err, errPageFull) {
+		return rows, true, nil
 	}
-	return rows[:p.limit()], true, nil
+	return rows, false, err
+}
+
+// textBytes returns the bytes of the texts of a row that may be long; 0 for rows
+// whose texts are all bounded by some thousand characters.
+func textBytes(row any) int {
+	switch v := row.(type) {
+	case stoa.Agent:
+		return len(v.Instructions)
+	case stoa.AgentVersion:
+		return len(v.Instructions)
+	case stoa.ScheduledTask:
+		return len(v.Message)
+	case MessageRow:
+		return len(v.Text)
+	case stoa.Session:
+		return len(v.Reply)
+	}
+	return 0
 }
 
 // scanText reads a row of one text.

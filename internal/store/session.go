@@ -181,12 +181,11 @@ func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p
 	if p.Asc {
 		dir = ` ORDER BY s.created_at, s.id`
 	}
-	rows, err := list(ctx, tx, func(rows *sql.Rows) (stoa.Session, error) {
+	return listPage(ctx, tx, p, func(rows *sql.Rows) (stoa.Session, error) {
 		r, err := scanSession(rows)
 		return r.Session, err
 	}, `SELECT `+sessionColumns+` FROM (`+inner+`) s JOIN turns t ON t.session_id = s.id AND t.number = s.turn
 		LEFT JOIN messages m ON m.id = s.reply_id LEFT JOIN inputs i ON i.id = s.input_id`+dir, append(args, more...)...)
-	return cut(p, rows, err)
 }
 
 // SessionIDs returns the ids of an agent's sessions, oldest first.

@@ -63,8 +63,7 @@ func (tx *Tx) Messages(ctx context.Context, sessionID string, after int64, limit
 	if desc {
 		where = `session_id = $1 AND ($2 = 0 OR place < $2) ORDER BY place DESC LIMIT $3`
 	}
-	list, err := tx.messages(ctx, where, sessionID, after, p.limit()+1)
-	return cut(p, list, err)
+	return listPage(ctx, tx, p, scanMessage, `SELECT `+messageColumns+` FROM messages WHERE `+where, sessionID, after, p.limit()+1)
 }
 
 // Message returns one message of a session, and whether it exists.

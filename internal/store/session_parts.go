@@ -65,12 +65,11 @@ func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit in
 	if desc {
 		cond = ` AND ($2 = 0 OR t.number < $2) ORDER BY t.number DESC LIMIT $3`
 	}
-	list, err := list(ctx, tx, func(rows *sql.Rows) (stoa.Turn, error) {
+	return listPage(ctx, tx, p, func(rows *sql.Rows) (stoa.Turn, error) {
 		var s turnScan
 		err := rows.Scan(s.dest()...)
 		return s.done(sessionID), err
 	}, `SELECT `+turnColumns+` FROM turns t WHERE t.session_id = $1`+cond, sessionID, after, p.limit()+1)
-	return cut(p, list, err)
 }
 
 // Retried returns the numbers of a session's turns that a later turn retries.

@@ -139,9 +139,8 @@ func (tx *Tx) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page)
 	if p.Asc {
 		dir = ` ORDER BY t.created_at, t.id`
 	}
-	list, err := list(ctx, tx, scanTask, `SELECT `+taskColumns+`, `+lastRunColumns+` FROM (SELECT * FROM tasks WHERE account_id = $1 AND deleted_at = 0`+cond+where+order+`) t
+	return listPage(ctx, tx, p, scanTask, `SELECT `+taskColumns+`, `+lastRunColumns+` FROM (SELECT * FROM tasks WHERE account_id = $1 AND deleted_at = 0`+cond+where+order+`) t
 		LEFT JOIN task_runs r ON r.id = t.last_run_id`+dir, append(args, more...)...)
-	return cut(p, list, err)
 }
 
 // DueTasks returns tasks whose next instant has come, the longest due first. On

@@ -161,9 +161,8 @@ func (tx *Tx) TaskRuns(ctx context.Context, accountID, taskID string, p Page) ([
 		where = ` AND (r.scheduled_for, r.id) ` + op + ` ($4, $5)`
 		args = append(args, db.Micros(p.After.At), p.After.ID)
 	}
-	list, err := tx.runs(ctx, `SELECT `+runColumns+` FROM task_runs r WHERE r.account_id = $1 AND r.task_id = $2`+where+
+	return listPage(ctx, tx, p, scanRun, `SELECT `+runColumns+` FROM task_runs r WHERE r.account_id = $1 AND r.task_id = $2`+where+
 		` ORDER BY r.scheduled_for `+dir+`, r.id `+dir+` LIMIT $3`, args...)
-	return cut(p, list, err)
 }
 
 // TrimRuns removes the oldest ended runs of a task beyond the newest keep.
