@@ -2,8 +2,11 @@ package api_test
 
 import (
 	"fmt"
+	"maps"
+	"net/http"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +31,7 @@ func smallLimits() config.Limits {
 	l.DrivePath, l.DriveSegment, l.File, l.Drive, l.DrivesPerAccount, l.DriveFiles = 30, 20, 100, 150, 200, 3
 	l.QueuedSessions, l.QueuedMessages = 3, 1
 	l.SchedulesPerAgent, l.SchedulesPerAccount, l.ScheduleInterval = 1, 2, 5*time.Minute
-	l.EventStreamsPerKey, l.EventStreamsPerAccount = 1, 2
+	l.EventStreamsPerKey, l.EventStreamsPerAccount, l.VisitorStreamsPerAccount = 1, 2, 1
 	l.KeysPerAccount, l.SpacesPerAccount, l.AgentsPerAccount, l.AgentVersions, l.EmbedsPerDay = 4, 2, 3, 2, 2
 	return l
 }
@@ -168,10 +171,20 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 			}
 			a.With("Accept", "text/event-stream").WantError(stoa.CodeRateLimit, "GET", path+"/events", nil)
 		}},
-		"visitorStreamsPerAccount": {"maxVisitorStreamsPerAccount", nil},
-		"bodiesInFlight":           {"maxBodiesInFlightBytes", nil}, // TestBodiesInFlightAreBounded
-		"connections":              {"maxConnections", nil},         // TestConnectionsAreBounded of package listen
-		"connectionsPerAddress":    {"maxConnectionsPerAddress", nil},
+		"visitorStreamsPerAccount": {"maxVisitorStreamsPerAccount", func(t *testing.T) { // two agents, each with a visitor
+			one, other := newAuthor(t, h, h.Client(t), nil), newAuthor(t, h, h.Client(t), nil)
+			first, second := newVisit(t, one, nil), newVisit(t, other, nil)
+			stream := openWith(t, h, first.chat+"/events?follow=true", http.Header{"Authorization": {"Bearer " + first.embed.Token}, "Origin": {site}})
+			second.With("Accept", "text/event-stream").WantError(stoa.CodeRateLimit, "GET", second.chat+"/events?follow=true", nil)
+			a.follow(t, a.anySession(t), 0).close() // the account's own are counted apart
+			one.Want(204, "DELETE", one.agent, nil)
+			for range stream.blocks() { // it ends with its agent
+			}
+			other.Want(204, "DELETE", other.agent, nil)
+		}},
+		"bodiesInFlight":        {"maxBodiesInFlightBytes", nil}, // TestBodiesInFlightAreBounded
+		"connections":           {"maxConnections", nil},         // TestConnectionsAreBounded of package listen
+		"connectionsPerAddress": {"maxConnectionsPerAddress", nil},
 		"keysPerAccount": {"maxKeys", func(t *testing.T) {
 			key := object{"name": "k", "scopes": []string{"responses"}}
 			var last contract.KeyWithSecret
@@ -216,6 +229,11 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 	}
 	var meta struct{ Limits map[string]int64 }
 	a.Want(200, "GET", "/api/v1/meta", nil).JSON(&meta)
+	embeds := newAuthor(t, h, h.Client(t), nil)
+	if got := newVisit(t, embeds, nil).embed.MaxCreditsMicro; orNone(got) != meta.Limits["defaultEmbedCreditsMicro"] || orNone(got) != 5_000_000 {
+		t.Errorf("an embed without a cap may spend %d, and GET /meta says %d", orNone(got), meta.Limits["defaultEmbedCreditsMicro"])
+	}
+	embeds.Want(204, "DELETE", embeds.agent, nil)
 	docs, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
@@ -246,6 +264,13 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 	}
 	if v.NumField() != len(cases) {
 		t.Errorf("config.Limits has %d members, this test %d", v.NumField(), len(cases))
+	}
+	fixed := []string{"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro"} // no setting changes them
+	for _, c := range cases {
+		delete(meta.Limits, c.published)
+	}
+	if got := slices.Sorted(maps.Keys(meta.Limits)); !slices.Equal(got, slices.Sorted(slices.Values(fixed))) {
+		t.Errorf("besides the settings GET /meta has %v, want %v", got, fixed)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stoa/internal/contract"
+	"stoa/internal/embed"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -97,6 +98,7 @@ func (s *Server) publishedLimits() contract.Limits {
 		MaxEmbedsPerDay: int64(s.Limits.EmbedsPerDay), MaxDriveBytesPerAccount: drives.MaxAccountBytes,
 		SearchMilliseconds: drives.SearchTime.Milliseconds(),
 		EmbedURLSeconds:    seconds(s.Limits.EmbedURL), EmbedTokenSeconds: seconds(s.Limits.EmbedToken),
+		DefaultEmbedCreditsMicro: int64(embed.DefaultMaxCredits),
 	}
 }
 

@@ -37,15 +37,22 @@ func (a author) follow(t *testing.T, path string, after int64, query ...string) 
 
 func open(t *testing.T, h *apitest.Service, key, path string, after int64, query ...string) *logStream {
 	t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), "GET", h.URL+path+"/events?"+strings.Join(query, "&"), nil)
+	header := http.Header{"Authorization": {"Bearer " + key}}
+	if after > 0 {
+		header.Set("Last-Event-ID", fmt.Sprint(after))
+	}
+	return openWith(t, h, path+"/events?"+strings.Join(query, "&"), header)
+}
+
+// openWith opens the event stream at a path with headers.
+func openWith(t *testing.T, h *apitest.Service, path string, header http.Header) *logStream {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), "GET", h.URL+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header = header
 	req.Header.Set("Accept", "text/event-stream")
-	if after > 0 {
-		req.Header.Set("Last-Event-ID", fmt.Sprint(after))
-	}
 	res, err := h.HTTP.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)

@@ -1037,6 +1037,11 @@ type LedgerList struct {
 
 // Limits defines model for Limits.
 type Limits struct {
+	// DefaultEmbedCreditsMicro What a chat may spend under an embed that was created without `maxCreditsMicro`.
+	//
+	// Example: 5000000
+	DefaultEmbedCreditsMicro int64 `json:"defaultEmbedCreditsMicro"`
+
 	// EmbedTokenSeconds How long an embed token is valid.
 	//
 	// Example: 600

@@ -138,7 +138,7 @@ const (
 	defaultMessagesPerMinute = 10
 	defaultMaxMessages       = 50
 	defaultMessageChars      = 4000
-	defaultMaxCredits        = 5 * stoa.Credit
+	DefaultMaxCredits        = 5 * stoa.Credit // of a chat, under an embed without a cap of its own
 )
 
 // Embeds are deleted some time after they were created, a few whenever another
@@ -174,7 +174,7 @@ func (s *Embeds) Prepare(c stoa.Caller, kind stoa.EmbedKind, agentID string, r R
 		ID: stoa.NewID(prefix), AccountID: c.Account.ID, AgentID: agentID, KeyID: c.Key.ID, Kind: kind,
 		ChatID: r.ChatID, ExternalUserID: r.ExternalUserID, Greeting: r.Greeting, Theme: cmp.Or(r.Theme, defaultTheme),
 		MessagesPerMinute: cmp.Or(r.MessagesPerMinute, defaultMessagesPerMinute), MaxMessages: cmp.Or(r.MaxMessages, defaultMaxMessages),
-		MaxMessageChars: cmp.Or(r.MaxMessageChars, defaultMessageChars), MaxCredits: cmp.Or(r.MaxCredits, defaultMaxCredits),
+		MaxMessageChars: cmp.Or(r.MaxMessageChars, defaultMessageChars), MaxCredits: cmp.Or(r.MaxCredits, DefaultMaxCredits),
 		TokenLife: s.cfg.TokenLife, ChatLife: cmp.Or(r.ChatLife, defaultChatLife),
 	}
 	var err error

@@ -665,6 +665,7 @@ export interface LedgerList {
 }
 
 export interface Limits {
+  defaultEmbedCreditsMicro: number;
   embedTokenSeconds: number;
   embedUrlSeconds: number;
   idempotencySeconds: number;
