@@ -269,7 +269,7 @@ func stubReplies() map[string]string {
 			stubModel("beta-3.8-flash", "beta", "", false, true, 1500000, 7500000),
 			stubModel("gamma-6-luna", "gamma", "", false, true, 100000, 500000),
 			stubModel("delta-v4-pro", "delta", "", true, false, 1320000, 3960000),
-		}, ",") + `],"plans":[{"id":"free","name":"Free","gatedModels":false,"requestsPerMinute":null,"concurrentPerKey":null,"concurrentPerAccount":null,"activeSessions":null}],"limits":` + string(limits) + `,"docs":{"openapi":"/api/v1/openapi.json","explorer":"/api/v1/doc","reference":"/docs/api-openapi"}}`,
+		}, ",") + `],"plans":[{"id":"free","name":"Free","gatedModels":false,"requestsPerMinute":null,"requestsPerMinutePerAccount":null,"concurrentPerKey":null,"concurrentPerAccount":null,"activeSessions":null}],"limits":` + string(limits) + `,"docs":{"openapi":"/api/v1/openapi.json","explorer":"/api/v1/doc","reference":"/docs/api-openapi"}}`,
 	}
 }
 
