@@ -332,12 +332,18 @@ func (e *env) driveSearch() *cobra.Command {
 	return e.onDrive(c, func(ctx context.Context, r remote, o *output, args []string) error {
 		var found struct {
 			Data []jsonx.Value `json:"data"`
+			Cut  bool          `json:"cut"`
 		}
 		query := url.Values{"q": {strings.Join(args, " ")}, "limit": {fmt.Sprint(*n)}}
 		if _, err := r.call.JSON(ctx, http.MethodGet, r.path+"/search", query, nil, &found); err != nil {
 			return err
 		}
-		return o.list(viewHits(), sequence(found.Data), 0, "No file has these words.")
+		none := "No file has these words."
+		if found.Cut {
+			e.say("The search took too long and was ended. There may be better passages: use rarer or more words.")
+			none = "Nothing was found until then."
+		}
+		return o.list(viewHits(), sequence(found.Data), 0, none)
 	})
 }
 

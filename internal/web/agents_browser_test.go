@@ -37,6 +37,7 @@ func TestAgentsInABrowser(t *testing.T) {
 			p.see(`document.activeElement.id === "drive-search"`)
 			p.do(chromedp.KeyEvent("refunds"))
 			p.says("Money back within 14 days.")
+			p.says("The search took too long and was ended.")
 			p.fits()
 			p.shot("search")
 			p.press("readme.md")

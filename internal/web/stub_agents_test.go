@@ -52,7 +52,7 @@ func agentReplies() map[string]string {
 		"PUT /api-agents/{id}/drive/files":                 written(file("notes.md", "text/markdown", 12, true)),
 		"PUT /api-agents/{id}/drive/files/content":         written(file("upload.txt", "text/plain", 12, true)),
 		"GET /api-agents/{id}/drive/files/metadata":        file("readme.md", "text/markdown", 1800, true),
-		"GET /api-agents/{id}/drive/search":                `{"data":[{"path":"handbook/refunds.md","startLine":3,"endLine":9,"snippet":"Money back within 14 days.","score":1,"sha256":"9f86","mimeType":"text/markdown","version":2}],"cut":false}`,
+		"GET /api-agents/{id}/drive/search":                `{"data":[{"path":"handbook/refunds.md","startLine":3,"endLine":9,"snippet":"Money back within 14 days.","score":1,"sha256":"9f86","mimeType":"text/markdown","version":2}],"cut":true}`,
 		"GET /api-agents/{id}/sessions":                    list(waiting, session("failed", "null", "null", `{"code":"upstream_error","message":"The model's provider failed.","retryable":true}`), session("completed", `"Within 14 days, says handbook/refunds.md."`, "null", "null")),
 		"POST /api-agents/{id}/sessions":                   session("queued", "null", "null", "null"),
 		"GET /api-agents/{id}/sessions/{sessionId}":        waiting,

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Problem } from "../../lib/api";
 import { size, count } from "../../lib/format";
 import { saveFile } from "../../lib/save";
-import type { Drive, DriveFile, DriveFileList, DriveHit } from "../../lib/agents";
+import type { Drive, DriveFile, DriveFileList, DriveSearchResult } from "../../lib/agents";
 import { Button, Field, Time } from "../parts/basic";
 import { Confirm, Dialog } from "../parts/dialog";
 import { Icon } from "../parts/icon";
@@ -201,7 +201,7 @@ function Search({ root, onOpen }: { root: string; onOpen: (path: string) => void
     const wait = setTimeout(() => setAsked(query.trim()), 200);
     return () => clearTimeout(wait);
   }, [query]);
-  const found = useLoad<{ data: DriveHit[] }>((signal) => (asked ? api.get<{ data: DriveHit[] }>(root + "/search", { q: asked }, signal) : Promise.resolve({ data: [] })), [api, root, asked]);
+  const found = useLoad<DriveSearchResult>((signal) => (asked ? api.get<DriveSearchResult>(root + "/search", { q: asked }, signal) : Promise.resolve({ data: [], cut: false })), [api, root, asked]);
   if (!offers("searchDrive")) return null;
   return (
     <search class="stack">
@@ -212,12 +212,14 @@ function Search({ root, onOpen }: { root: string; onOpen: (path: string) => void
       {asked && (
         <section class="panel" aria-label="What was found">
           <States of={found}>
-            {(list) =>
-              list.data.length === 0 ? (
-                <Empty title="Nothing found">
-                  <p>No text in this drive has these words.</p>
-                </Empty>
-              ) : (
+            {(list) => (
+              <>
+                {list.cut && <p class="small muted">The search took too long and was ended. There may be better passages: use rarer or more words.</p>}
+                {list.data.length === 0 && !list.cut && (
+                  <Empty title="Nothing found">
+                    <p>No text in this drive has these words.</p>
+                  </Empty>
+                )}
                 <ul class="hits">
                   {list.data.map((h) => (
                     <li>
@@ -231,8 +233,8 @@ function Search({ root, onOpen }: { root: string; onOpen: (path: string) => void
                     </li>
                   ))}
                 </ul>
-              )
-            }
+              </>
+            )}
           </States>
         </section>
       )}
