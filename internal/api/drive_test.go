@@ -543,3 +543,20 @@ func TestAFullDiskUnderTheDriveChangesNothing(t *testing.T) {
 		t.Errorf("%+v became %+v", before, after)
 	}
 }
+
+// TestALongPathIsACursor lists page by page where a page ends with the longest
+// path that a drive takes.
+func TestALongPathIsACursor(t *testing.T) {
+	h := start(t, apitest.Config{Idle: true})
+	a := newAuthor(t, h, h.Client(t), nil)
+	folder := strings.Repeat(strings.Repeat("a", 255)+"/", 3)
+	for _, last := range []string{"b", "c"} {
+		a.file(folder+strings.Repeat(last, 1024-len(folder)-2)+"/d", "text")
+	}
+	var first, second contract.DriveFileList
+	a.Want(200, "GET", a.agent+"/drive/files?limit=1", nil).JSON(&first)
+	a.Want(200, "GET", a.agent+"/drive/files?limit=1&cursor="+orNone(first.NextCursor), nil).JSON(&second)
+	if len(second.Data) != 1 || second.Data[0].Path == first.Data[0].Path || second.HasMore {
+		t.Errorf("the second page is %+v", second)
+	}
+}

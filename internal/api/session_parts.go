@@ -53,7 +53,9 @@ func (s *Server) listMessages(ctx context.Context, in Request[listMessagesParams
 	sources, err := s.Sessions.Sources(ctx, accountID, q.ID, q.SessionID, 0)
 	byTurn := map[int64][]contract.Source{}
 	for _, src := range sources {
-		byTurn[src.Turn] = append(byTurn[src.Turn], contractSource(src))
+		if len(byTurn[src.Turn]) < maxSources {
+			byTurn[src.Turn] = append(byTurn[src.Turn], contractSource(src))
+		}
 	}
 	item := func(m store.MessageRow) contract.Message {
 		message := contract.Message{
@@ -89,11 +91,14 @@ type listSessionSourcesParams struct {
 	contract.ListSessionSourcesParams
 }
 
+// maxSources is the most sources of a message, and of one list of them.
+const maxSources = 10_000
+
 // listSessionSources serves GET …/sessions/{sessionId}/sources.
 func (s *Server) listSessionSources(ctx context.Context, in Request[listSessionSourcesParams, none]) (Reply[contract.SourceList], error) {
 	list, err := s.Sessions.Sources(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.SessionID, in.Params.Turn)
 	out := contract.SourceList{Data: []contract.Source{}}
-	for _, src := range list {
+	for _, src := range list[:min(len(list), maxSources)] {
 		out.Data = append(out.Data, contractSource(src))
 	}
 	return Reply[contract.SourceList]{Body: out}, err

@@ -32,6 +32,7 @@ func (c Config) Check() []*Problem {
 	k.address()
 	k.words()
 	k.durations()
+	k.sizes()
 	k.limits()
 	k.plans()
 	k.providers()
@@ -118,6 +119,28 @@ func (c *checker) durations() {
 	}
 	if c.FirstGrant < 0 {
 		c.problem("firstGrantMicro", "%d is below zero; use micro-credits, or 0 for no grant", int64(c.FirstGrant))
+	}
+}
+
+// sizes checks what the contract bounds in replies that list the configuration.
+func (c *checker) sizes() {
+	for _, n := range []struct {
+		path      string
+		len, most int
+	}{
+		{"publicUrl", len(c.PublicURL), 2000},
+		{"providers", len(c.Providers), 1000},
+		{"models", len(c.Models), 5000},
+		{"plans", len(c.Plans), 500},
+	} {
+		if n.len > n.most {
+			c.problem(n.path, "%d is more than the interface takes; use up to %d", n.len, n.most)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Plans)) {
+		if name := c.Plans[id].Name; len(name) > 1000 {
+			c.problem("plans."+id+".name", "%d bytes are more than the interface takes; use up to 1000", len(name))
+		}
 	}
 }
 
@@ -329,6 +352,9 @@ func (c *checker) routes() {
 		c.routeList(c.Families[name], path)
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Models)) {
+		if len(id) > 128 {
+			c.problem("models."+id, "a model's identifier has at most 128 bytes")
+		}
 		c.routeList(c.Models[id].Routes, "models."+id+".routes")
 	}
 }

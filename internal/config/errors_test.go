@@ -84,6 +84,10 @@ func TestProblems(t *testing.T) {
 			want: "stoa.yaml:1:26: limits.nameCharacters: 1001 is more than the interface takes; use up to 1000\n" +
 				"stoa.yaml:1:51: limits.messageCharacters: 1000001 is more than the interface takes; use up to 1000000",
 		},
+		{
+			name: "a model's identifier longer than the interface takes", yaml: "models: {" + strings.Repeat("m", 129) + ": {}}\n",
+			want: "stoa.yaml:1:10: models." + strings.Repeat("m", 129) + ": a model's identifier has at most 128 bytes",
+		},
 		{name: "a file larger than the drive", yaml: "limits:\n  file: 2GiB\n", want: `stoa.yaml:2:9: limits.file: 2GiB is more than limits.drive (1GiB)`},
 		{
 			name: "a plan below zero", yaml: "plans: {free: {requestsPerMinute: -1}}\n",

@@ -25,33 +25,63 @@ func TestRequestsAreLimited(t *testing.T) {
 		for method, op := range item.Operations() {
 			name := method + " " + path
 			for _, p := range slices.Concat(item.Parameters, op.Parameters) {
-				limited(t, name+" "+p.Value.In+" "+p.Value.Name, p.Value.Schema, map[*openapi3.Schema]bool{})
+				limits{t: t}.check(name+" "+p.Value.In+" "+p.Value.Name, p.Value.Schema)
 			}
 			if op.RequestBody == nil {
 				continue
 			}
 			for media, body := range op.RequestBody.Value.Content {
 				if body.Schema.Value.Format != "binary" { // limited by the body's own limit
-					limited(t, name+" "+media, body.Schema, map[*openapi3.Schema]bool{})
+					limits{t: t}.check(name+" "+media, body.Schema)
 				}
 			}
 		}
 	}
 }
 
-// limited fails the test for every part of a schema without a maximum.
-func limited(t *testing.T, at string, ref *openapi3.SchemaRef, above map[*openapi3.Schema]bool) {
+// TestRepliesAreLimited fails for a header or a member of a reply's body that has
+// no maximum, as [TestRequestsAreLimited] does for requests. Files and exports are
+// as long as what was stored.
+func TestRepliesAreLimited(t *testing.T) {
+	doc, err := contract.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range doc.Paths.InMatchingOrder() {
+		for method, op := range doc.Paths.Value(path).Operations() {
+			for status, ref := range op.Responses.Map() {
+				name, l := method+" "+path+" "+status, limits{t: t, reply: true}
+				for header, h := range ref.Value.Headers {
+					l.check(name+" header "+header, h.Value.Schema)
+				}
+				for media, body := range ref.Value.Content {
+					if body.Schema.Value.Format != "binary" && media != "application/jsonl" && media != "text/markdown" {
+						l.check(name+" "+media, body.Schema)
+					}
+				}
+			}
+		}
+	}
+}
+
+// limits fails its test for every part of a schema without a maximum.
+type limits struct {
+	t     *testing.T
+	reply bool               // members may come that are not described
+	above []*openapi3.Schema // of the part that is checked
+}
+
+func (l limits) check(at string, ref *openapi3.SchemaRef) {
+	s, t := ref.Value, l.t
 	t.Helper()
-	s := ref.Value
-	if above[s] {
+	if slices.Contains(l.above, s) {
 		t.Errorf("%s contains itself: its depth has no maximum", at)
 		return
 	}
-	above[s] = true
-	defer delete(above, s)
+	l.above = append(slices.Clip(l.above), s)
 	for _, list := range []openapi3.SchemaRefs{s.AllOf, s.AnyOf, s.OneOf} {
 		for _, part := range list {
-			limited(t, at, part, above)
+			l.check(at, part)
 		}
 	}
 	if len(s.Enum) > 0 {
@@ -67,7 +97,7 @@ func limited(t *testing.T, at string, ref *openapi3.SchemaRef, above map[*openap
 			t.Errorf("%s: an array without maxItems", at)
 		}
 		if s.MaxItems == nil || *s.MaxItems > 0 {
-			limited(t, at+"[]", s.Items, above)
+			l.check(at+"[]", s.Items)
 		}
 	case s.Type.Includes("integer"), s.Type.Includes("number"):
 		if s.Max == nil || s.Min == nil {
@@ -76,9 +106,10 @@ func limited(t *testing.T, at string, ref *openapi3.SchemaRef, above map[*openap
 	case s.Type.Includes("object"):
 		free := s.AdditionalProperties
 		if free.Schema != nil {
-			limited(t, at+".*", free.Schema, above)
+			l.check(at+".*", free.Schema)
 		}
-		if (free.Schema != nil || free.Has == nil || *free.Has) && s.MaxProps == nil && len(s.AllOf) == 0 {
+		open := free.Has == nil && !l.reply || free.Has != nil && *free.Has
+		if (free.Schema != nil || open) && s.MaxProps == nil && len(s.AllOf) == 0 {
 			t.Errorf("%s: an object with members of any name without maxProperties", at)
 		}
 	case s.Extensions["x-ignored"] == true: // not even its type is read
@@ -87,7 +118,7 @@ func limited(t *testing.T, at string, ref *openapi3.SchemaRef, above map[*openap
 		t.Errorf("%s: a schema without a type", at)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		limited(t, fmt.Sprintf("%s.%s", at, name), s.Properties[name], above)
+		l.check(fmt.Sprintf("%s.%s", at, name), s.Properties[name])
 	}
 }
 
