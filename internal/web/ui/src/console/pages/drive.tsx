@@ -214,13 +214,13 @@ function Search({ root, onOpen }: { root: string; onOpen: (path: string) => void
           <States of={found}>
             {(list) => (
               <>
-                {list.cut && <p class="small muted">The search took too long and was ended. There may be better passages: use rarer or more words.</p>}
                 {list.data.length === 0 && !list.cut && (
                   <Empty title="Nothing found">
                     <p>No text in this drive has these words.</p>
                   </Empty>
                 )}
                 <ul class="hits">
+                  {list.cut && <li class="small muted">The search took too long and was ended. There may be better passages: use rarer or more words.</li>}
                   {list.data.map((h) => (
                     <li>
                       <button type="button" class="link" onClick={() => onOpen(h.path)}>
