@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http/httptrace"
 	"slices"
 	"strings"
 	"testing"
@@ -527,6 +528,36 @@ func TestALongPollEndsWithTheServiceAndInTime(t *testing.T) {
 		}
 	case <-late.Done():
 		t.Error("the long poll holds up the end of the service")
+	}
+}
+
+// TestALongPollWaitsForAChange reads a session with a long wait while it is
+// queued, and cancels it after the request is on its way: the reply has the status
+// of after the change.
+func TestALongPollWaitsForAChange(t *testing.T) {
+	h := start(t, apitest.Config{Idle: true})
+	a := newAuthor(t, h, h.Client(t), nil)
+	for range 5 {
+		_, path := a.begin(t, "say: x", nil)
+		sent, got := make(chan struct{}), make(chan contract.Session, 1)
+		go func() {
+			defer close(got)
+			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }})
+			r, err := a.Try(ctx, "GET", path+"?waitSeconds=60", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			var s contract.Session
+			r.JSON(&s)
+			got <- s
+		}()
+		<-sent
+		a.Want(200, "GET", path, nil) // a round trip, in which the other request comes to wait
+		a.Want(200, "POST", path+"/cancel", nil)
+		if s := <-got; s.Status != "cancelled" {
+			t.Errorf("the long poll answers %q before the session changed", s.Status)
+		}
 	}
 }
 
