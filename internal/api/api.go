@@ -63,6 +63,9 @@ type Server struct {
 	// begins by itself, KeepAlive how long it may be silent after that. 0: 10 s
 	// and 15 s.
 	HeaderWait, KeepAlive time.Duration
+	// Heartbeat is how long a stream of events may be silent before a comment is
+	// sent. 0: 10 s.
+	Heartbeat time.Duration
 
 	// BodyIdle is how long nothing of a request's body may come. 0: 30 s.
 	BodyIdle time.Duration

@@ -84,7 +84,7 @@ func (s *Server) awaitChat(ctx context.Context, stream *sessionStream, e stoa.Em
 		if begun || err != nil {
 			return begun
 		}
-		if time.Since(stream.wrote) >= heartbeat && stream.beat() != nil {
+		if time.Since(stream.wrote) >= cmp.Or(s.Heartbeat, heartbeat) && stream.beat() != nil {
 			return false
 		}
 		if !stream.mayGoOn() {

@@ -17,7 +17,7 @@ import (
 
 const (
 	defaultEventPage = 100
-	// heartbeat is how long an event stream may be silent.
+	// heartbeat is the default of [Server.Heartbeat].
 	heartbeat = 10 * time.Second
 	// watchEvery is how often a stream checks whether it may go on: whether the
 	// service drains, and whether its key, verified as for a new request, is in force.
@@ -181,7 +181,7 @@ func (e *sessionStream) serve(w http.ResponseWriter) error {
 			if e.only == nil || e.only(&ev) {
 				e.event(ev)
 			}
-		} else if now.Sub(e.wrote) >= heartbeat {
+		} else if now.Sub(e.wrote) >= cmp.Or(e.s.Heartbeat, heartbeat) {
 			e.buf = sse.AppendComment(e.buf, "keepalive")
 		}
 		if len(e.buf) > 0 {
