@@ -28,7 +28,7 @@ const (
 	readLines   = 400 // of drive_read without a range
 	maxOptions  = 20
 	maxOption   = 200   // characters
-	maxQuestion = 4_000 // characters
+	maxQuestion = 4_000 // characters, of a default answer too
 )
 
 // tools are those that the agent may use in this turn.
@@ -173,6 +173,9 @@ func readQuestion(text string) (stoa.Input, string) {
 		return stoa.Input{}, "The question is empty; the user was not asked."
 	}
 	out := stoa.Input{Kind: stoa.InputQuestion, Prompt: cutText(in.Question, maxQuestion), Default: in.DefaultAnswer}
+	if out.Default != nil && utf8.RuneCountInString(*out.Default) > maxQuestion {
+		return out, fmt.Sprintf("The default answer is longer than %d characters; the user was not asked.", maxQuestion)
+	}
 	switch {
 	case len(in.Options) > maxOptions:
 		return out, fmt.Sprintf("There are %d options; at most %d can be offered. The user was not asked.", len(in.Options), maxOptions)

@@ -47,6 +47,7 @@ func TestCallsAreAnsweredInOrderOrRefused(t *testing.T) {
 		{ID: "", Name: "drive_read", Arguments: `{"path":"missing.md"}`},
 		{ID: "i", Name: "drive_list", Arguments: ``},
 		{ID: "j", Name: "ask_user", Arguments: `{"question":" "}`},
+		{ID: "k", Name: "ask_user", Arguments: `{"question":"?","defaultAnswer":"` + strings.Repeat("d", 4001) + `"}`},
 	}
 	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, calls...))
 	a := h.Agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
@@ -70,6 +71,7 @@ func TestCallsAreAnsweredInOrderOrRefused(t *testing.T) {
 		` drive_read true There is no file "missing.md" in this drive.`,
 		`i drive_list false {"files":[{"path":"new.md","bytes":7,"lines":1,"mimeType":"text/markdown"},`,
 		`j ask_user true The question is empty; the user was not asked.`,
+		`k ask_user true The default answer is longer than 4000 characters; the user was not asked.`,
 	}
 	if len(lines) == len(want) && strings.HasPrefix(lines[3], want[3]) {
 		want[3] = lines[3] // the drive's own words

@@ -29,7 +29,7 @@ func (p Page) limit() int {
 
 // clause returns the condition and the order of the page over the columns
 // created_at and id, with placeholders from $n on. It selects one row more than
-// the limit, which shows whether there is another page; see [cut].
+// the limit, which shows whether there is another page; see [listPage].
 func (p Page) clause(n int) (where, order string, args []any) {
 	op, dir := "<", "DESC"
 	if p.Asc {
