@@ -22,10 +22,13 @@ import (
 )
 
 // clockDir is set in the environment of a child process: the directory of its store.
-// clockAt is what its clock shows when it begins, in seconds since 1970.
+// clockAt is what its clock shows when it begins, in seconds since 1970. clockKill
+// has a clock that is right; it is the look at that, counted from when it has been
+// right for long enough to be believed, at which the child kills itself.
 const (
-	clockDir = "STOA_RUNNER_CLOCK_DIR"
-	clockAt  = "STOA_RUNNER_CLOCK_AT"
+	clockDir  = "STOA_RUNNER_CLOCK_DIR"
+	clockAt   = "STOA_RUNNER_CLOCK_AT"
+	clockKill = "STOA_RUNNER_CLOCK_KILL"
 )
 
 // clockStep is by how much a child's clock advances with each pass.
@@ -41,10 +44,17 @@ func clockChild(dir string) int {
 		return 1
 	}
 	at, _ := strconv.ParseInt(os.Getenv(clockAt), 10, 64)
-	var passes atomic.Int64
+	killAt, _ := strconv.ParseInt(os.Getenv(clockKill), 10, 64)
+	var passes, looks atomic.Int64
 	r := h.Service(func(c *sessiontest.Config) { c.Limits.Queued = 1_000_000 })
 	s := sessiontest.NewScheduler(r, scheduler.Config{Now: func() time.Time {
 		passed := time.Duration(passes.Load()) * clockStep
+		if killAt > 0 {
+			if passed >= 5*time.Minute && looks.Add(1) == killAt {
+				killSelf()
+			}
+			return time.Unix(at, 0).Add(passed)
+		}
 		wrong := time.Duration(0)
 		switch (passed / (3 * time.Minute)) % 4 {
 		case 1:
@@ -63,6 +73,101 @@ func clockChild(dir string) int {
 		passes.Add(1)
 		fmt.Println("pass")
 	}
+}
+
+// killSelf ends this process as a loss of power does.
+func killSelf() {
+	if p, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = p.Kill()
+	}
+	select {} // the signal is on its way
+}
+
+// The clock was 30 days ahead. Processes are killed between any two transactions of
+// the correction. In the end every task goes by the clock, and every session is
+// that of one instant.
+func TestKilledWhileTasksAreTakenBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts processes")
+	}
+	home := storetest.New(t)
+	h, err := sessiontest.Open(home.Config, sessiontest.Script(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.T, h.Account = t, storetest.Account(t, h.Store, stoa.Credit)
+	d := newDesk(h, "2026-03-01T08:00:00Z")
+	for range 2 {
+		d.policies(minutely)
+	}
+	d.pass(3 * time.Minute)
+	d.clock.add(30 * 24 * time.Hour)
+	d.tick()
+	d.pass(time.Minute)
+	d.clock.add(-30*24*time.Hour - time.Minute)
+	seen := witness{}
+	seen.look(d)
+	account := h.Account
+	h.Close()
+	at, lives := d.clock.now(), 0
+	for died := true; died; {
+		lives++
+		const most = 32 // passes of ten seconds each
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), clockDir+"="+home.Config.Dir, clockAt+"="+fmt.Sprint(at.Unix()), clockKill+"="+fmt.Sprint(lives))
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		passes := -1 // the first line says that it is ready
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if passes++; passes == most {
+				cmd.Process.Kill()
+			}
+		}
+		cmd.Wait()
+		died = passes < most
+		at = at.Add(time.Duration(passes+1) * clockStep)
+
+		if h, err = sessiontest.Open(home.Config, sessiontest.Script(nil)); err != nil {
+			t.Fatal(err)
+		}
+		h.T, h.Account = t, account
+		d.Fixture = h
+		seen.look(d)
+		if !died {
+			d.r = h.Service(func(c *sessiontest.Config) { c.Limits.Queued = 1_000_000 })
+			d.clock.set(at)
+			d.restart()
+			d.tick()
+			seen.look(d)
+			d.counted()
+			ahead := 0
+			d.Write(func(ctx context.Context, tx *store.Tx) error {
+				_, err := tx.Get(ctx, `SELECT COUNT(*) FROM tasks WHERE cursor > $1 OR next_at > $2`, []any{at.UnixMicro(), at.Add(time.Minute).UnixMicro()}, &ahead)
+				return err
+			})
+			if ahead > 0 {
+				t.Errorf("%d tasks are ahead after %d lives", ahead, lives)
+			}
+			var sessions int
+			d.Write(func(ctx context.Context, tx *store.Tx) error {
+				_, err := tx.Get(ctx, `SELECT COUNT(*) FROM sessions`, nil, &sessions)
+				return err
+			})
+			if sessions != len(seen) {
+				t.Errorf("%d sessions of %d instants", sessions, len(seen))
+			}
+		}
+		h.Close()
+	}
+	if lives < 5 {
+		t.Errorf("only %d lives", lives)
+	}
+	t.Logf("%d lives, %d instants have run", lives, len(seen))
 }
 
 // Processes are killed at random moments while their clocks jump. In the end

@@ -33,7 +33,8 @@ type Config struct {
 	// every second.
 	Shared bool
 	// Now is the clock on which instants fall due [time.Now]. It may jump, in both
-	// directions: what is dealt with is never done again.
+	// directions: what has run never runs again. Instants that were skipped because a
+	// clock was ahead fall due at their time, once it has been right for five minutes.
 	Now      func() time.Time
 	PerAgent int           // tasks of one agent [50]
 	Interval time.Duration // the least between two runs [1 min]
@@ -50,6 +51,7 @@ type Scheduler struct {
 	log      *slog.Logger
 	zones    schedule.Zones
 	wakeup   chan struct{} // a task has changed
+	clock    steadiness
 }
 
 // New returns a scheduler. Nothing begins before [Scheduler.Run].
@@ -143,6 +145,14 @@ func (s *Scheduler) Tick(ctx context.Context) (next time.Time, waiting bool, err
 	// What is late is judged by when the pass began, not by how long it takes.
 	pass := s.now()
 	for {
+		now := s.now()
+		s.clock.observe(now)
+		if now.Before(pass) { // it was set back meanwhile
+			pass = now
+		}
+		if err := s.correct(ctx); err != nil {
+			return time.Time{}, false, err
+		}
 		var todo store.PendingTaskWork
 		err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
 			todo, err = tx.PendingTaskWork(ctx)
@@ -213,6 +223,7 @@ func (s *Scheduler) beside(do func() (int, error)) (int, error) {
 // then work, then what waits may start. It tells how many it looked at, and how
 // many runs began. A task that cannot be changed keeps nobody else from it.
 func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *store.Tx) ([]store.Ref, error), work func(*transition) error) (n, began int, err error) {
+	s.clock.observe(s.now())
 	judged := 0 // instants
 	err = s.store.Write(ctx, func(tx *store.Tx) error {
 		n, began = 0, 0
@@ -249,7 +260,7 @@ func (s *Scheduler) batch(ctx context.Context, now time.Time, pick func(tx *stor
 				began += starts
 			} else {
 				s.log.LogAttrs(ctx, slog.LevelError, "a scheduled task could not be worked on", slog.String("task", ref.ID), slog.Any("error", err))
-				if err := tx.PutOffTask(ctx, ref.AccountID, ref.ID, putOff); err != nil {
+				if err := tx.PutOffTask(ctx, ref.AccountID, ref.ID); err != nil {
 					return err
 				}
 			}
@@ -327,10 +338,7 @@ func (s *Scheduler) sweep(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-const (
-	sweepRuns = 500
-	putOff    = time.Minute // a task that could not be worked on is left alone for
-)
+const sweepRuns = 500
 
 // capacity returns how many more sessions of an account the scheduler may queue:
 // it leaves a tenth of the places to callers.

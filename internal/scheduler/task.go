@@ -43,6 +43,7 @@ type transition struct {
 	judged   int            // instants
 	starts   int            // of sessions
 	before   int64          // how many runs there were
+	recorded recorded       // of instants after the cursor
 }
 
 // open locks a task. An empty agentID stands for any.
@@ -76,9 +77,11 @@ func (c *transition) save() error {
 		return err
 	}
 	if c.before/trimEvery != c.total()/trimEvery {
-		if err := c.tx.TrimRuns(c.ctx, c.task.ID, c.s.cfg.Keep); err != nil {
+		trimmed, err := c.tx.TrimRuns(c.ctx, c.task.ID, c.s.cfg.Keep, c.task.Cursor)
+		if err != nil {
 			return err
 		}
+		c.task.TrimmedAt = later(c.task.TrimmedAt, trimmed)
 	}
 	c.tx.AfterCommit(c.s.wake)
 	return c.tx.SaveTask(c.ctx, &c.task)
@@ -148,6 +151,11 @@ func (c *transition) chunk() error {
 			break
 		}
 		t.Cursor = at
+		if done, err := c.isRecorded(at); err != nil {
+			return err
+		} else if done {
+			continue
+		}
 		v := schedule.Judge(t.MissedPolicy, t.CatchUpWindow, c.now.Sub(at), last && i == len(due)-1)
 		if v.Skip != "" {
 			c.skip(stoa.TaskRun{ScheduledFor: at, Trigger: stoa.TriggerSchedule}, v.Skip)
@@ -158,7 +166,10 @@ func (c *transition) chunk() error {
 	if c.usedUp() || !t.Enabled {
 		next = time.Time{}
 	}
-	t.NextAt = next
+	var err error
+	if t.NextAt, err = c.unrecorded(next); err != nil {
+		return err
+	}
 	return c.writeSkips(last)
 }
 
@@ -173,7 +184,7 @@ func (c *transition) skip(r stoa.TaskRun, reason string) {
 	r.Status, r.SkipReason, r.Instants = stoa.RunSkipped, reason, 1
 	c.skips = append(c.skips, r)
 	if len(c.skips) >= 2*maxSkipRows { // the older ones share rows anyway
-		c.skips = append(together(c.skips[:maxSkipRows], c.active), c.skips[maxSkipRows:]...)
+		c.skips = append(c.together(c.skips[:maxSkipRows]), c.skips[maxSkipRows:]...)
 	}
 	c.task.Counts.Skipped++
 }
@@ -194,7 +205,7 @@ func (c *transition) writeSkips(last bool) error {
 		if !last && len(rows) >= maxSkipRows {
 			whole = len(rows)
 		}
-		rows = append(together(rows[:whole], c.active), rows[whole:]...)
+		rows = append(c.together(rows[:whole]), rows[whole:]...)
 	}
 	c.skips = nil
 	c.rows += len(rows)
@@ -202,11 +213,12 @@ func (c *transition) writeSkips(last bool) error {
 }
 
 // together makes one row of neighbours that were skipped for the same reason and
-// have no run between them.
-func together(rows, runs []stoa.TaskRun) []stoa.TaskRun {
+// have no run between them. None stands for more than maxChunk instants, which
+// bounds the work of dividing it.
+func (c *transition) together(rows []stoa.TaskRun) []stoa.TaskRun {
 	var out []stoa.TaskRun
 	for _, r := range rows {
-		if n := len(out) - 1; n >= 0 && out[n].SkipReason == r.SkipReason && !between(runs, out[n].ScheduledFor, r.ScheduledFor) {
+		if n := len(out) - 1; n >= 0 && out[n].SkipReason == r.SkipReason && out[n].Instants+r.Instants <= maxChunk && !c.between(out[n].ScheduledFor, r.ScheduledFor) {
 			out[n].Instants += r.Instants
 			out[n].Through = later(r.ScheduledFor, r.Through)
 			continue
@@ -216,13 +228,14 @@ func together(rows, runs []stoa.TaskRun) []stoa.TaskRun {
 	return out
 }
 
-func between(runs []stoa.TaskRun, from, to time.Time) bool {
-	for _, r := range runs {
+// between reports whether an instant between two has a run.
+func (c *transition) between(from, to time.Time) bool {
+	for _, r := range c.active {
 		if r.ScheduledFor.After(from) && r.ScheduledFor.Before(to) {
 			return true
 		}
 	}
-	return false
+	return c.recorded.between(from, to)
 }
 
 // begin starts an instant's run, has it wait, or skips it.
@@ -443,33 +456,49 @@ func (c *transition) pause(reason string) error {
 
 // resume has the schedule go on from now. What passed meanwhile is recorded as
 // skipped.
-func (c *transition) resume() {
-	c.passed()
+func (c *transition) resume() error {
+	if err := c.passed(); err != nil {
+		return err
+	}
 	c.task.Enabled, c.task.PauseReason, c.task.Failures = true, "", 0
-	c.plan()
+	return c.plan()
 }
 
 // passed records the instants that a paused task let pass.
-func (c *transition) passed() {
+func (c *transition) passed() error {
 	if c.task.Enabled || c.usedUp() || c.schedule == nil {
-		return
+		return nil
 	}
 	for at := range c.schedule.After(later(c.task.Cursor, c.now.Add(-maxMissed))) {
 		if at.After(c.now) {
 			break
 		}
-		c.skip(stoa.TaskRun{ScheduledFor: at, Trigger: stoa.TriggerSchedule}, schedule.SkipPaused)
+		done, err := c.isRecorded(at)
+		if err != nil {
+			return err
+		}
+		if !done {
+			c.skip(stoa.TaskRun{ScheduledFor: at, Trigger: stoa.TriggerSchedule}, schedule.SkipPaused)
+		}
 		c.task.Cursor = at
 	}
+	return nil
 }
 
 // plan finds the next instant: after now, and after all that is dealt with.
-func (c *transition) plan() {
+func (c *transition) plan() error {
+	c.task.PlannedAt = c.now
 	if c.now.After(c.task.Cursor) {
 		c.task.Cursor = c.now
 	}
+	return c.findNext()
+}
+
+// findNext finds the first instant after the cursor that has no run.
+func (c *transition) findNext() (err error) {
 	c.task.NextAt = time.Time{}
 	if c.task.Enabled && !c.usedUp() && c.schedule != nil {
-		c.task.NextAt = c.schedule.Next(c.task.Cursor)
+		c.task.NextAt, err = c.unrecorded(c.schedule.Next(c.task.Cursor))
 	}
+	return err
 }

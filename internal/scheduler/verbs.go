@@ -111,7 +111,7 @@ func (s *Scheduler) begin(t *stoa.ScheduledTask, now time.Time) error {
 	if err := s.checkDistance(t.Schedule, sched, now); err != nil {
 		return err
 	}
-	first := sched.Next(later(t.Cursor, now))
+	first := sched.Next(now)
 	if first.IsZero() {
 		switch {
 		case t.Schedule.Type == stoa.ScheduleOnce && !t.Schedule.RunAt.After(now):
@@ -163,7 +163,9 @@ func (s *Scheduler) Create(ctx context.Context, tx *store.Tx, c stoa.Caller, t s
 	if !t.Enabled {
 		work.task.PauseReason = pausedByUser
 	}
-	work.plan()
+	if err := work.plan(); err != nil {
+		return t, err
+	}
 	tx.AfterCommit(s.wake)
 	return tx.InsertTask(ctx, work.task)
 }
@@ -191,34 +193,44 @@ func (s *Scheduler) Edit(ctx context.Context, tx *store.Tx, accountID, agentID, 
 		enable := t.Enabled
 		t.Enabled = before.Enabled
 		if !sameWhen(*t, before) {
-			old := *t
-			c.task = before
-			c.passed() // by the old schedule
-			cursor, counts := c.task.Cursor, c.task.Counts
-			c.task = old
-			t.Cursor, t.Counts = cursor, counts
-			if t.Schedule != before.Schedule || !t.StartAt.Equal(before.StartAt) {
-				t.Anchor = time.Time{} // counted anew
-			}
-			if err := s.begin(t, c.now); err != nil {
+			if err := c.reschedule(before); err != nil {
 				return err
 			}
-			var err error
-			if c.schedule, err = s.scheduleOf(*t); err != nil {
-				return err
-			}
-			c.plan()
 		} else if t.MaxRuns != before.MaxRuns {
-			c.plan()
+			if err := c.plan(); err != nil {
+				return err
+			}
 		}
 		switch {
 		case enable && !before.Enabled:
-			c.resume()
+			return c.resume()
 		case !enable && before.Enabled:
 			return c.pause(pausedByUser)
 		}
 		return nil
 	})
+}
+
+// reschedule has the task go by its new schedule from now. What passed by the one
+// before is recorded first.
+func (c *transition) reschedule(before stoa.ScheduledTask) (err error) {
+	t := c.task
+	c.task = before
+	if err := c.passed(); err != nil {
+		return err
+	}
+	t.Cursor, t.Counts = c.task.Cursor, c.task.Counts
+	c.task = t
+	if t.Schedule != before.Schedule || !t.StartAt.Equal(before.StartAt) {
+		c.task.Anchor = time.Time{} // counted anew
+	}
+	if err := c.s.begin(&c.task, c.now); err != nil {
+		return err
+	}
+	if c.schedule, err = c.s.scheduleOf(c.task); err != nil {
+		return err
+	}
+	return c.plan()
 }
 
 // sameWhen reports whether two tasks have the same instants.
@@ -267,10 +279,10 @@ func (s *Scheduler) PauseMadeBy(ctx context.Context, accountID, keyID string) er
 // recorded as skipped, and its failures forgotten.
 func (s *Scheduler) Resume(ctx context.Context, tx *store.Tx, accountID, agentID, id string) (stoa.ScheduledTask, error) {
 	return s.edit(ctx, tx, accountID, agentID, id, nil, func(c *transition) error {
-		if !c.task.Enabled {
-			c.resume()
+		if c.task.Enabled {
+			return nil
 		}
-		return nil
+		return c.resume()
 	})
 }
 

@@ -37,8 +37,11 @@ type ScheduledTask struct {
 	MaxCredits             Credits    // of one run; 0: none beside the agent's
 	SessionID              string     // that is reused; empty: none yet
 	Anchor                 time.Time  // an interval is counted from here
-	Cursor                 time.Time  // instants up to here are dealt with, for good
+	Cursor                 time.Time  // instants up to here are dealt with
 	NextAt                 time.Time  // the next instant; zero: none
+	PlannedAt              time.Time  // when it was created or resumed, or its instants were changed
+	TrimmedAt              time.Time  // runs up to here may have been removed
+	RecordedThrough        time.Time  // instants after Cursor and up to here may have a run already; see decision 0025
 	Failures               int        // in a row
 	Counts                 TaskCounts // of all its runs
 	LastRun                *TaskRun   // that was not skipped; nil: none yet

@@ -11,7 +11,7 @@ import (
 
 const taskColumns = `t.id, t.account_id, t.agent_id, t.key_id, t.name, t.message, t.mode, t.schedule_type, t.expression, t.timezone, t.every, t.run_at,
 	t.start_at, t.end_at, t.max_runs, t.enabled, t.pause_reason, t.session_policy, t.missed_policy, t.catch_up_window, t.overlap_policy,
-	t.pause_after, t.max_credits, t.session_id, t.anchor, t.cursor, t.next_at, t.failures,
+	t.pause_after, t.max_credits, t.session_id, t.anchor, t.cursor, t.next_at, t.planned_at, t.trimmed_at, t.recorded_through, t.failures,
 	t.count_started, t.count_scheduled, t.count_completed, t.count_failed, t.count_cancelled, t.count_skipped,
 	t.revision, t.created_at, t.updated_at`
 
@@ -20,12 +20,12 @@ const taskFrom = ` FROM tasks t LEFT JOIN task_runs r ON r.id = t.last_run_id `
 // scanTask reads taskColumns and lastRunColumns.
 func scanTask(rows *sql.Rows) (stoa.ScheduledTask, error) {
 	var t stoa.ScheduledTask
-	var every, runAt, start, end, window, anchor, cursor, next, created, updated int64
+	var every, runAt, start, end, window, anchor, cursor, next, planned, trimmed, recorded, created, updated int64
 	var r runScan
 	dest := []any{
 		&t.ID, &t.AccountID, &t.AgentID, &t.KeyID, &t.Name, &t.Message, &t.Mode, &t.Schedule.Type, &t.Schedule.Expression, &t.Schedule.Timezone, &every, &runAt,
 		&start, &end, &t.MaxRuns, &t.Enabled, &t.PauseReason, &t.SessionPolicy, &t.MissedPolicy, &window, &t.OverlapPolicy,
-		&t.PauseAfter, &t.MaxCredits, &t.SessionID, &anchor, &cursor, &next, &t.Failures,
+		&t.PauseAfter, &t.MaxCredits, &t.SessionID, &anchor, &cursor, &next, &planned, &trimmed, &recorded, &t.Failures,
 		&t.Counts.Started, &t.Counts.Scheduled, &t.Counts.Completed, &t.Counts.Failed, &t.Counts.Cancelled, &t.Counts.Skipped,
 		&t.Revision, &created, &updated,
 	}
@@ -35,6 +35,7 @@ func scanTask(rows *sql.Rows) (stoa.ScheduledTask, error) {
 	t.Schedule.Every, t.CatchUpWindow = micros(every), micros(window)
 	t.Schedule.RunAt, t.StartAt, t.EndAt = db.Time(runAt), db.Time(start), db.Time(end)
 	t.Anchor, t.Cursor, t.NextAt = db.Time(anchor), db.Time(cursor), db.Time(next)
+	t.PlannedAt, t.TrimmedAt, t.RecordedThrough = db.Time(planned), db.Time(trimmed), db.Time(recorded)
 	t.CreatedAt, t.UpdatedAt = db.Time(created), db.Time(updated)
 	if r.run.ID != "" {
 		t.LastRun = new(r.done())
@@ -56,7 +57,7 @@ func taskArgs(t stoa.ScheduledTask) []any {
 		t.SessionPolicy, t.MissedPolicy, t.CatchUpWindow.Microseconds(), t.OverlapPolicy, t.PauseAfter, int64(t.MaxCredits), t.SessionID,
 		db.Micros(t.Anchor), db.Micros(t.Cursor), db.Micros(t.NextAt), t.Failures,
 		t.Counts.Started, t.Counts.Scheduled, t.Counts.Completed, t.Counts.Failed, t.Counts.Cancelled, t.Counts.Skipped,
-		last, t.Revision, db.Micros(t.UpdatedAt),
+		last, t.Revision, db.Micros(t.UpdatedAt), db.Micros(t.PlannedAt), db.Micros(t.TrimmedAt), db.Micros(t.RecordedThrough),
 	}
 }
 
@@ -73,9 +74,9 @@ func (tx *Tx) InsertTask(ctx context.Context, t stoa.ScheduledTask) (stoa.Schedu
 	_, err := tx.Exec(ctx, `INSERT INTO tasks (account_id, id, name, message, mode, schedule_type, expression, timezone, every, run_at, start_at, end_at,
 			max_runs, enabled, pause_reason, session_policy, missed_policy, catch_up_window, overlap_policy, pause_after, max_credits, session_id,
 			anchor, cursor, next_at, failures, count_started, count_scheduled, count_completed, count_failed, count_cancelled, count_skipped,
-			last_run_id, revision, updated_at, agent_id, key_id, created_at, deleted_at, retry_at)
+			last_run_id, revision, updated_at, planned_at, trimmed_at, recorded_through, agent_id, key_id, created_at, deleted_at, retry_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-			$23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $35, 0, 0)`,
+			$23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $35, 0, 0)`,
 		append(taskArgs(t), t.AgentID, t.KeyID)...)
 	return t, err
 }
@@ -89,7 +90,7 @@ func (tx *Tx) SaveTask(ctx context.Context, t *stoa.ScheduledTask) error {
 			start_at = $11, end_at = $12, max_runs = $13, enabled = $14, pause_reason = $15, session_policy = $16, missed_policy = $17, catch_up_window = $18,
 			overlap_policy = $19, pause_after = $20, max_credits = $21, session_id = $22, anchor = $23, cursor = $24, next_at = $25, failures = $26,
 			count_started = $27, count_scheduled = $28, count_completed = $29, count_failed = $30, count_cancelled = $31, count_skipped = $32,
-			last_run_id = $33, revision = $34, updated_at = $35
+			last_run_id = $33, revision = $34, updated_at = $35, planned_at = $36, trimmed_at = $37, recorded_through = $38
 		WHERE account_id = $1 AND id = $2`, taskArgs(*t)...)
 	return err
 }
@@ -146,17 +147,17 @@ func (tx *Tx) Tasks(ctx context.Context, accountID string, f TaskFilter, p Page)
 // DueTasks returns tasks whose next instant has come, the longest due first. On
 // PostgreSQL they are locked until the commit, and those that another process
 // has locked are left out: two processes never work on the same task.
-// See docs/decisions/0025-scheduler-cursor-never-goes-back.md.
+// See docs/decisions/0025-an-instant-runs-once-by-any-clock.md.
 func (tx *Tx) DueTasks(ctx context.Context, now time.Time, limit int) ([]Ref, error) {
-	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE next_at > 0 AND next_at <= $1 AND retry_at <= $3 ORDER BY next_at LIMIT $2`+tx.ForUpdateUnlocked(),
-		db.Micros(now), limit, db.Micros(tx.Now))
+	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE next_at > 0 AND next_at <= $1 AND (retry_at <= $3 OR retry_at > $4) ORDER BY next_at LIMIT $2`+tx.ForUpdateUnlocked(),
+		db.Micros(now), limit, db.Micros(tx.Now), tx.lastRetry())
 }
 
 // TasksToSettle returns tasks with ended runs that are not counted yet; see
 // [Tx.DueTasks].
 func (tx *Tx) TasksToSettle(ctx context.Context, limit int) ([]Ref, error) {
-	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE id IN (SELECT DISTINCT task_id FROM task_runs WHERE settle = 1 LIMIT $1) AND retry_at <= $2`+tx.ForUpdateUnlocked(),
-		limit, db.Micros(tx.Now))
+	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE id IN (SELECT DISTINCT task_id FROM task_runs WHERE settle = 1 LIMIT $1) AND (retry_at <= $2 OR retry_at > $3)`+tx.ForUpdateUnlocked(),
+		limit, db.Micros(tx.Now), tx.lastRetry())
 }
 
 // AccountsWaitingForCapacity returns the accounts that have runs which wait for
@@ -170,7 +171,7 @@ func (tx *Tx) AccountsWaitingForCapacity(ctx context.Context) ([]string, error) 
 // [Tx.DueTasks].
 func (tx *Tx) TasksWaitingForCapacity(ctx context.Context, accountID string, limit int) ([]Ref, error) {
 	ids, err := tx.texts(ctx, `SELECT task_id FROM task_runs WHERE waiting = 'capacity' AND account_id = $1
-		AND task_id IN (SELECT id FROM tasks WHERE retry_at <= $3) ORDER BY scheduled_for, id LIMIT $2`, accountID, limit, db.Micros(tx.Now))
+		AND task_id IN (SELECT id FROM tasks WHERE retry_at <= $3 OR retry_at > $4) ORDER BY scheduled_for, id LIMIT $2`, accountID, limit, db.Micros(tx.Now), tx.lastRetry())
 	var refs []Ref
 	seen := map[string]bool{}
 	for _, id := range ids {
@@ -202,11 +203,19 @@ func (tx *Tx) PendingTaskWork(ctx context.Context) (PendingTaskWork, error) {
 	return c, err
 }
 
-// PutOffTask excludes a task from [Tx.DueTasks] and the like for that long.
-func (tx *Tx) PutOffTask(ctx context.Context, accountID, id string, d time.Duration) error {
-	_, err := tx.Exec(ctx, `UPDATE tasks SET retry_at = $3 WHERE account_id = $1 AND id = $2`, accountID, id, db.Micros(tx.Now.Add(d)))
+// putOff is for how long a task is left alone that could not be worked on.
+const putOff = time.Minute
+
+// PutOffTask excludes a task from [Tx.DueTasks] and the like for a minute.
+func (tx *Tx) PutOffTask(ctx context.Context, accountID, id string) error {
+	_, err := tx.Exec(ctx, `UPDATE tasks SET retry_at = $3 WHERE account_id = $1 AND id = $2`, accountID, id, db.Micros(tx.Now.Add(putOff)))
 	return err
 }
+
+// lastRetry is the last moment until which a task can have been put off by the
+// present clock. One that is put off for longer was so by a clock that was ahead,
+// and is not left alone.
+func (tx *Tx) lastRetry() int64 { return db.Micros(tx.Now.Add(putOff)) }
 
 // HideTask marks a task as deleted: no list or query finds it any more, and its
 // waiting runs never start. It reports whether there was one.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"strconv"
 	"strings"
+	"time"
 
 	"stoa/internal/db"
 	"stoa/internal/stoa"
@@ -165,9 +166,20 @@ func (tx *Tx) TaskRuns(ctx context.Context, accountID, taskID string, p Page) ([
 		` ORDER BY r.scheduled_for `+dir+`, r.id `+dir+` LIMIT $3`, args...)
 }
 
-// TrimRuns removes the oldest ended runs of a task beyond the newest keep.
-func (tx *Tx) TrimRuns(ctx context.Context, taskID string, keep int) error {
-	_, err := tx.Exec(ctx, `DELETE FROM task_runs WHERE task_id = $1 AND status IN ('completed', 'failed', 'cancelled', 'skipped') AND settle = 0
-		AND scheduled_for < COALESCE((SELECT scheduled_for FROM task_runs WHERE task_id = $1 ORDER BY scheduled_for DESC LIMIT 1 OFFSET $2), 0)`, taskID, keep)
-	return err
+// TrimRuns removes the oldest ended runs of a task beyond the newest keep. It keeps
+// those of instants after through, which are the proof that these have happened. It
+// returns the moment up to which runs of the schedule may be gone; zero if it
+// removed none.
+func (tx *Tx) TrimRuns(ctx context.Context, taskID string, keep int, through time.Time) (time.Time, error) {
+	var oldest int64
+	found, err := tx.Get(ctx, `SELECT scheduled_for FROM task_runs WHERE task_id = $1 ORDER BY scheduled_for DESC LIMIT 1 OFFSET $2`, []any{taskID, keep}, &oldest)
+	if err != nil || !found {
+		return time.Time{}, err
+	}
+	n, err := tx.Exec(ctx, `DELETE FROM task_runs WHERE task_id = $1 AND status IN ('completed', 'failed', 'cancelled', 'skipped') AND settle = 0
+		AND scheduled_for < $2 AND (scheduled_for <= $3 OR trigger_kind = 'manual')`, taskID, oldest, db.Micros(through))
+	if err != nil || n == 0 {
+		return time.Time{}, err
+	}
+	return db.Time(min(oldest, db.Micros(through))), nil
 }
