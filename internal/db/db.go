@@ -52,7 +52,22 @@ type Config struct {
 	// returns nil.
 	Probe func(ctx context.Context, tx *Tx) error
 
+	// Trace is called after each transaction, on its goroutine. It is for tests and
+	// measurements; nil: none.
+	Trace func(Trace)
+
+	// Observe is called with each statement that a transaction runs, for tests; nil:
+	// none.
+	Observe func(query string)
+
 	Logger *slog.Logger // nil: none
+}
+
+// A Trace tells what a transaction took.
+type Trace struct {
+	Write      bool
+	Statements int // without those that begin and end it
+	Trips      int // messages to PostgreSQL that were waited for; 0 on SQLite
 }
 
 // DB is an open database. It is safe for use by many goroutines.
@@ -65,6 +80,7 @@ type DB struct {
 	probe    func(ctx context.Context, tx *Tx) error
 	latch    latch
 	slow     time.Duration // of a write transaction, for Health
+	observed func(query string)
 
 	stopCheck func() // waits for checkPages; nil: it never ran
 }
@@ -144,7 +160,7 @@ func newDB(e engine, cfg Config, connections int) *DB {
 	return &DB{
 		engine: e, postgres: cfg.PostgresURL != "", reports: make(chan struct{}, max(1, connections/2)),
 		file: cfg.File, log: cfg.Logger, probe: cfg.Probe,
-		slow: cmp.Or(cfg.SlowWrite, slowWrite),
+		slow: cmp.Or(cfg.SlowWrite, slowWrite), observed: cfg.Observe,
 	}
 }
 
@@ -159,7 +175,7 @@ func newDB(e engine, cfg Config, connections int) *DB {
 // Config.WriteTimeout is stopped and rolled back: [ErrTimeout].
 // See docs/decisions/0011-one-writer-per-sqlite-file.md.
 func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error {
-	err := d.write(ctx, fn)
+	err := d.write(ctx, d.noted(fn))
 	d.observe(err)
 	return err
 }
@@ -168,11 +184,22 @@ func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 // PostgreSQL fn runs again, once, when the connection breaks; so it must set its
 // results anew each time.
 func (d *DB) Read(ctx context.Context, fn func(*Tx) error) error {
-	err := d.read(ctx, fn)
+	err := d.read(ctx, d.noted(fn))
 	if isDamage(err) {
 		d.observe(err)
 	}
 	return err
+}
+
+// noted returns fn for transactions whose statements are observed.
+func (d *DB) noted(fn func(*Tx) error) func(*Tx) error {
+	if d.observed == nil {
+		return fn
+	}
+	return func(tx *Tx) error {
+		tx.observed = d.observed
+		return fn(tx)
+	}
 }
 
 // Report is [DB.Read] for queries that read many rows: at most half of the

@@ -47,12 +47,13 @@ func isFull(err error) bool {
 }
 
 // mayEndTransaction reports whether SQLite may have rolled back the whole
-// transaction by itself. Errors of a PostgreSQL transaction block all further
-// statements there, so nothing has to be remembered for it.
+// transaction by itself, or the connection to PostgreSQL broke. Other errors of
+// a PostgreSQL transaction block all further statements there, so nothing has to be
+// remembered for them.
 func mayEndTransaction(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
-		return false
+		return isBroken(err)
 	}
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_CORRUPT:
@@ -117,6 +118,14 @@ func IsPassing(err error) bool {
 	return errors.Is(err, ErrAgain) || isConflict(err) || isBroken(err)
 }
 
+// errUnreached is in the chain of the error of a transaction that could not begin:
+// no connection of the pool and no new one reached PostgreSQL. errDoubt is in that
+// of one whose connection broke between its commit and the answer.
+var (
+	errUnreached = errors.New("no connection")
+	errDoubt     = errors.New("the answer to the commit is lost")
+)
+
 // isConflict reports whether PostgreSQL has rolled the transaction back because of
 // another one, and it should be run again.
 func isConflict(err error) bool {
@@ -139,6 +148,6 @@ func isBroken(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
 	}
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
+	return pgconn.SafeToRetry(err) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

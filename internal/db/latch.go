@@ -2,6 +2,8 @@ package db
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -31,9 +33,10 @@ type latch struct {
 	probing bool
 }
 
-// observe sets the latch when err shows that the database cannot commit.
+// observe sets the latch when err shows that the database cannot commit. One broken
+// connection does not: the next transaction finds out whether another can be had.
 func (d *DB) observe(err error) {
-	if err == nil || d.probe == nil || !d.postgres && isBroken(err) {
+	if err == nil || d.probe == nil || isBroken(err) && !errors.Is(err, errUnreached) {
 		return
 	}
 	reason := commitFailure(err)
@@ -137,4 +140,11 @@ func errDamaged(err error) error {
 
 func errUnreachable(err error) error {
 	return stoa.Errorf(stoa.CodeOverloaded, "The service cannot reach its database at the moment. Try again.").After(time.Second).Because(err)
+}
+
+// errUnknown is the error of a transaction whose connection broke after its commit
+// was sent.
+func errUnknown(err error) error {
+	return stoa.Errorf(stoa.CodeOverloaded, "The connection to the database broke while the change was committed, so it may have been made. Look, or try again with the same Idempotency-Key.").
+		After(time.Second).Because(fmt.Errorf("%w: %w", errDoubt, err))
 }

@@ -30,6 +30,7 @@ type postgresDB struct {
 	connections int
 	readOnly    bool
 	limit       time.Duration // of a write transaction
+	trace       func(Trace)   // may be nil
 
 	mu      sync.Mutex
 	running map[*Tx]time.Time // write transactions and when they began
@@ -53,7 +54,7 @@ func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := stdlib.OpenDB(*pc)
+	pool := sql.OpenDB(pgConnector{stdlib.GetConnector(*pc)})
 	n := cmp.Or(cfg.Connections, defaultConnections)
 	pool.SetMaxOpenConns(n)
 	pool.SetMaxIdleConns(n)
@@ -71,18 +72,21 @@ func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
 	if err := migrate(ctx, cfg, goose.DialectPostgres, pool); err != nil {
 		return fail(fmt.Errorf("db: %w", err))
 	}
-	return &postgresDB{pool: pool, connections: n, readOnly: cfg.ReadOnly, limit: cfg.WriteTimeout, running: map[*Tx]time.Time{}}, nil
+	return &postgresDB{pool: pool, connections: n, readOnly: cfg.ReadOnly, limit: cfg.WriteTimeout, trace: cfg.Trace, running: map[*Tx]time.Time{}}, nil
 }
 
-// write runs a closure in a transaction of its own, again after a deadlock or
-// a serialization failure.
+// write runs a closure in a transaction of its own. It runs again after a deadlock
+// or a serialization failure, and on another connection when its own broke before
+// the commit was sent: then PostgreSQL has undone it or will. When the connection
+// breaks later the transaction may have been committed, and nothing is repeated.
 func (p *postgresDB) write(ctx context.Context, fn func(*Tx) error) error {
 	if p.readOnly {
 		return ErrReadOnly
 	}
 	for attempt := 1; ; attempt++ {
 		err := p.try(ctx, fn)
-		if err == nil || attempt == maxAttempts || !isConflict(err) {
+		again := isConflict(err) || isBroken(err) && !errors.Is(err, errUnreached) && !errors.Is(err, errDoubt)
+		if !again || attempt == maxAttempts {
 			return err
 		}
 		wait := time.NewTimer(time.Duration(1+rand.IntN(10<<attempt)) * time.Millisecond)
@@ -100,24 +104,24 @@ func (p *postgresDB) write(ctx context.Context, fn func(*Tx) error) error {
 func (p *postgresDB) try(ctx context.Context, fn func(*Tx) error) error {
 	inside, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.limit)
 	defer cancel()
-	st, done, err := p.begin(ctx, inside, nil)
-	if err != nil {
-		return err
-	}
-	defer done()
-	tx := &Tx{Now: now(), ctx: inside, limit: p.limit, on: st, postgres: true}
-	defer p.track(tx)()
-	if err := recovered(func() error { return fn(tx) }); err != nil {
-		return err
-	}
-	if tx.broken != nil {
-		return tx.broken
-	}
-	if err := st.Commit(); err != nil {
-		return tx.fail(err)
-	}
-	tx.committed()
-	return nil
+	return p.within(ctx, inside, "BEGIN", func(tx *Tx) error {
+		tx.ctx, tx.limit = inside, p.limit
+		defer p.track(tx)()
+		if err := recovered(func() error { return fn(tx) }); err != nil {
+			return err
+		}
+		if tx.broken != nil {
+			return tx.broken
+		}
+		if doubt, err := tx.pg.commit(); err != nil {
+			if doubt && isBroken(err) { // pgconn.SafeToRetry is true for answers that are lost, too
+				return errUnknown(err)
+			}
+			return tx.fail(err)
+		}
+		tx.committed()
+		return nil
+	})
 }
 
 // track records a running write transaction until the returned function is called.
@@ -153,40 +157,64 @@ func (p *postgresDB) read(ctx context.Context, fn func(*Tx) error) error {
 }
 
 func (p *postgresDB) readOnce(ctx context.Context, fn func(*Tx) error) error {
-	st, done, err := p.begin(ctx, ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer done()
-	return fn(&Tx{Now: now(), on: st, postgres: true})
+	return p.within(ctx, ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", fn)
 }
 
-// begin opens a transaction that lives as long as inside; ctx limits the wait for
-// it. When the connection turns out to be dead nothing has been done yet, so
-// another one is tried: after a restart of PostgreSQL all of them are dead. done
-// rolls back what is not committed.
-func (p *postgresDB) begin(ctx, inside context.Context, opts *sql.TxOptions) (st *sql.Tx, done func(), err error) {
-	for dead, refused := 0, 0; ; {
+// within runs fn in a transaction that fn commits or that is rolled back. ctx limits
+// the wait for a connection, inside the statements. Where a connection turns out to
+// be dead with the first of them, nothing has been done yet and fn runs on another
+// one: after a restart of PostgreSQL all of them are dead.
+func (p *postgresDB) within(ctx, inside context.Context, begin string, fn func(*Tx) error) error {
+	for dead := 0; ; dead++ {
+		c, err := p.conn(ctx)
+		if err != nil {
+			return err
+		}
+		var pg *pgConn
+		if err := c.Raw(func(conn any) error { pg = conn.(*pgConn); return nil }); err != nil {
+			c.Close()
+			return classify(err)
+		}
+		var unused bool
+		err = func() error {
+			defer c.Close()
+			defer func() { unused = pg.unused }() // the connection is another's once it is closed here
+			pg.start(inside, begin)
+			defer pg.finish()
+			tx := &Tx{Now: now(), on: &pgRunner{c, pg}, pg: pg, postgres: true}
+			if p.trace != nil {
+				defer func(sent int) { p.trace(Trace{tx.ctx != nil, tx.ran, pg.sent - sent}) }(pg.sent)
+			}
+			return fn(tx)
+		}()
+		if err == nil || !unused || inside.Err() != nil {
+			return err
+		}
+		if dead == p.connections {
+			return classify(fmt.Errorf("%w: %w", errUnreached, err))
+		}
+	}
+}
+
+// conn takes a connection of the pool, for which it waits until ctx ends. While a
+// server restarts it tries a few times.
+func (p *postgresDB) conn(ctx context.Context) (*sql.Conn, error) {
+	for refused := 1; ; refused++ {
 		c, err := p.pool.Conn(ctx)
 		if err == nil {
-			if st, err = c.BeginTx(inside, opts); err == nil {
-				return st, func() { st.Rollback(); c.Close() }, nil
-			}
-			c.Close()
-			dead++
-		} else {
-			refused++
+			return c, nil
 		}
-		if ctx.Err() != nil || !isBroken(err) || dead > p.connections || refused > connectAttempts {
-			return nil, nil, closedOr(err)
+		if ctx.Err() != nil || !isBroken(err) {
+			return nil, closedOr(err)
 		}
-		if refused > 0 {
-			wait := time.NewTimer(connectPause)
-			select {
-			case <-wait.C:
-			case <-ctx.Done():
-				wait.Stop()
-			}
+		if refused > connectAttempts {
+			return nil, classify(fmt.Errorf("%w: %w", errUnreached, err))
+		}
+		wait := time.NewTimer(connectPause)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
 		}
 	}
 }

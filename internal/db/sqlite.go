@@ -37,6 +37,7 @@ type sqliteDB struct {
 	limit   time.Duration // of a write transaction
 	began   atomic.Int64  // when the writer's transaction began, in ns since 1970; 0: none runs
 	log     *slog.Logger
+	trace   func(Trace) // may be nil
 
 	mu     sync.RWMutex // guards closed against sends to jobs
 	closed bool
@@ -71,7 +72,7 @@ func openSQLite(ctx context.Context, cfg Config) (*sqliteDB, error) {
 	} else if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("db: %w", classify(err))
 	}
-	s := &sqliteDB{log: cfg.Logger, nread: cmp.Or(cfg.Readers, defaultReaders), limit: cfg.WriteTimeout, done: make(chan struct{})}
+	s := &sqliteDB{log: cfg.Logger, trace: cfg.Trace, nread: cmp.Or(cfg.Readers, defaultReaders), limit: cfg.WriteTimeout, done: make(chan struct{})}
 	opened := false
 	defer func() {
 		if !opened {
@@ -131,21 +132,26 @@ func makePrivate(path string) error {
 }
 
 // sqlitePool returns a pool of connections with the settings that every
-// connection needs.
+// connection needs. What a slow disk then stops:
+// docs/decisions/0036-what-a-slow-disk-stops.md.
 func sqlitePool(path string, cfg Config, queryOnly bool) (*sql.DB, error) {
 	sync := "FULL"
 	if cfg.Durability == Process {
 		sync = "NORMAL"
 	}
 	pragmas := []string{"busy_timeout(10000)"}
+	cache := 16000 // KiB
 	if !queryOnly {
 		pragmas = append(pragmas, "journal_mode(WAL)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)")
 	} else {
+		// A commit of the writer empties the caches of all others, so a large one is
+		// filled again and again; their memory is never given back.
+		cache = 4000
 		pragmas = append(pragmas, "query_only(1)")
 	}
 	// trusted_schema: functions in a schema that came with a backup do not run with
 	// more rights than the tables need.
-	pragmas = append(pragmas, "synchronous("+sync+")", "foreign_keys(1)", "trusted_schema(0)", "temp_store(MEMORY)", "cache_size(-16000)")
+	pragmas = append(pragmas, "synchronous("+sync+")", "foreign_keys(1)", "trusted_schema(0)", "temp_store(MEMORY)", fmt.Sprintf("cache_size(-%d)", cache))
 	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
 	connector, err := sqlite.NewConnector(u.String())
 	if err != nil {
@@ -295,6 +301,9 @@ func (s *sqliteDB) commit(group []*job) (rest []*job) {
 		if j.err == nil {
 			j.err = broken
 		}
+		if s.trace != nil {
+			s.trace(Trace{Write: true, Statements: j.tx.ran})
+		}
 		if j.err == nil {
 			j.tx.committed()
 		}
@@ -354,7 +363,11 @@ func (s *sqliteDB) read(ctx context.Context, fn func(*Tx) error) error {
 		return classify(err)
 	}
 	defer c.ExecContext(outer, "ROLLBACK")
-	return fn(&Tx{Now: now(), on: c})
+	tx := &Tx{Now: now(), on: c}
+	if s.trace != nil {
+		defer func() { s.trace(Trace{Statements: tx.ran}) }()
+	}
+	return fn(tx)
 }
 
 // close waits for the writer to finish what it has begun and closes the

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -19,13 +20,16 @@ type Tx struct {
 	limit    time.Duration   // of a write
 	expired  atomic.Bool     // the limit is over
 	on       runner
+	pg       *pgConn // nil on SQLite
 	postgres bool
+	ran      int      // statements
 	depth    int      // of savepoints
 	broken   error    // the transaction may have been rolled back; nothing more may run
 	after    []func() // for [Tx.AfterCommit]
+	observed func(query string)
 }
 
-// runner is what [sql.Tx] and our own [conn] have in common.
+// runner is what the connections to both databases have in common.
 type runner interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -43,6 +47,10 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	if t.broken != nil || t.overdue() {
 		return 0, t.broken
 	}
+	t.ran++
+	if t.observed != nil {
+		t.observed(query)
+	}
 	res, err := t.on.ExecContext(t.context(ctx), query, args...)
 	if err != nil {
 		return 0, t.fail(err)
@@ -51,11 +59,32 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	return n, t.fail(err)
 }
 
+// Later runs a statement whose result nobody needs: one that changes a row for
+// certain, and whose failure the closure does not handle. On PostgreSQL it travels
+// with the next statement or the COMMIT, and its error is that one's; on SQLite it
+// runs at once. An error always rolls back what the statement belongs to: the
+// savepoint or the transaction.
+func (t *Tx) Later(ctx context.Context, query string, args ...any) error {
+	if t.pg == nil {
+		_, err := t.Exec(ctx, query, args...)
+		return err
+	}
+	if t.broken != nil || t.overdue() {
+		return t.broken
+	}
+	t.ran++
+	return t.pg.later(query, args)
+}
+
 // Query runs a statement that returns rows and calls scan for each. It returns the
 // first error of either.
 func (t *Tx) Query(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
 	if t.broken != nil || t.overdue() {
 		return t.broken
+	}
+	t.ran++
+	if t.observed != nil {
+		t.observed(query)
 	}
 	rows, err := t.on.QueryContext(t.context(ctx), query, args...)
 	if err != nil {
@@ -88,7 +117,11 @@ func (t *Tx) Savepoint(ctx context.Context, fn func() error) error {
 	defer func() { t.depth-- }()
 	name := savepointName(t.depth)
 	hooks := len(t.after)
-	if _, err := t.Exec(ctx, "SAVEPOINT "+name); err != nil {
+	var begin mark
+	if t.pg != nil {
+		begin = t.pg.mark()
+	}
+	if err := t.Later(ctx, "SAVEPOINT "+name); err != nil {
 		return err
 	}
 	err := recovered(fn)
@@ -96,11 +129,12 @@ func (t *Tx) Savepoint(ctx context.Context, fn func() error) error {
 		err = t.broken // fn may have swallowed it
 	}
 	if err == nil {
-		_, err = t.Exec(ctx, "RELEASE SAVEPOINT "+name)
-		return err
+		if _, err = t.Exec(ctx, "RELEASE SAVEPOINT "+name); err == nil {
+			return nil
+		}
 	}
 	t.after = t.after[:hooks]
-	if undo := t.rollbackTo(ctx, name); undo != nil && t.broken == nil {
+	if undo := t.rollbackTo(ctx, name, begin); undo != nil && t.broken == nil {
 		t.broken = fmt.Errorf("undo after %w: %w", err, undo)
 	}
 	return err
@@ -108,9 +142,16 @@ func (t *Tx) Savepoint(ctx context.Context, fn func() error) error {
 
 // rollbackTo rolls back to the savepoint and releases it. When that works, the
 // transaction still exists.
-func (t *Tx) rollbackTo(ctx context.Context, name string) error {
+func (t *Tx) rollbackTo(ctx context.Context, name string, begin mark) error {
 	if t.overdue() {
 		return t.broken
+	}
+	if t.pg != nil {
+		if err := t.pg.undo(begin, name); err != nil {
+			return classify(err)
+		}
+		t.broken = nil
+		return nil
 	}
 	ctx = t.context(ctx)
 	if _, err := t.on.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+name); err != nil {
@@ -171,6 +212,18 @@ func (t *Tx) ForShare() string {
 		return " FOR SHARE"
 	}
 	return ""
+}
+
+// LimitTime has PostgreSQL end the statements of the transaction when ctx ends by
+// its deadline: the end of a context alone would break the connection. SQLite is
+// interrupted by the end of the context that each statement gets.
+func (t *Tx) LimitTime(ctx context.Context) error {
+	end, ok := ctx.Deadline()
+	if !ok || !t.postgres {
+		return nil
+	}
+	_, err := t.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`, strconv.FormatInt(max(1, time.Until(end).Milliseconds()), 10))
+	return err
 }
 
 // overdue reports whether the transaction has exceeded its time limit, and if so
