@@ -74,7 +74,7 @@ func Start(t testing.TB, cfg Config) *Service {
 		t.Fatalf("make the catalog: %v", err)
 	}
 	st := home.Open()
-	drives, err := drive.Open(context.Background(), db.Config{Dir: home.Config.Dir, PostgresURL: home.Config.PostgresURL}, cfg.Drive)
+	drives, err := drive.Open(context.Background(), db.Config{Dir: home.Config.Dir, PostgresURL: home.Config.PostgresURL, Observe: home.Config.Observe}, cfg.Drive)
 	if err != nil {
 		t.Fatalf("open the drives: %v", err)
 	}

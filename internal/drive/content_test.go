@@ -15,8 +15,10 @@ import (
 	"testing/iotest"
 	"time"
 
+	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
+	"stoa/internal/store/storetest"
 )
 
 func TestUploadsAreCheckedAcrossPieces(t *testing.T) {
@@ -243,6 +245,48 @@ func TestKnowledgeIsTheWholeDriveOrNothing(t *testing.T) {
 		}
 		if k, err := d.Knowledge(t.Context(), who, 50); err != nil || k.Whole || k.Text != "" || len(k.Sources) != 0 || k.Stats.Files != 3 {
 			t.Errorf("%+v, %v", k, err)
+		}
+	})
+}
+
+func TestKnowledgeIsReadOnceForEachRevision(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		statements := 0
+		d := open(t, db.Config{Dir: home.Config.Dir, PostgresURL: home.Config.PostgresURL, Trace: func(tr db.Trace) { statements = tr.Statements }}, drive.Limits{})
+		put(t, d, "a.md", "alpha\n")
+		other := who
+		other.AgentID = "agt_other"
+		know := func(who drive.Owner, budget int64) string {
+			k, err := d.Knowledge(t.Context(), who, budget)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return k.Text
+		}
+		first := know(who, 1000)
+		if again := know(who, 1000); again != first || !strings.Contains(again, "alpha") || statements != 1 {
+			t.Errorf("read again with %d statements: %q", statements, again)
+		}
+		if text := know(other, 1000); text != "" {
+			t.Errorf("another agent is told %q", text)
+		}
+		if text := know(who, 1); text != "" {
+			t.Errorf("a smaller budget is told %q", text)
+		}
+		put(t, d, "a.md", "gamma\n")
+		if text := know(who, 1000); !strings.Contains(text, "gamma") || strings.Contains(text, "alpha") {
+			t.Errorf("after a write: %q", text)
+		}
+		long := strings.Repeat("x", 90_000)
+		for i := range 60 { // more than is kept in all
+			o := drive.Owner{AccountID: who.AccountID, AgentID: fmt.Sprint("agt_long_", i)}
+			if _, err := d.PutText(t.Context(), o, drive.Claim{}, path(t, "long.md"), long, ""); err != nil {
+				t.Fatal(err)
+			}
+			know(o, 40_000)
+		}
+		if text := know(who, 1000); !strings.Contains(text, "gamma") || statements == 1 {
+			t.Errorf("the oldest text is still kept: %d statements", statements)
 		}
 	})
 }

@@ -71,6 +71,7 @@ type Drives struct {
 	limits   Limits
 	tempDir  string
 	searches searches
+	known    known
 }
 
 // Migrations returns the migrations of the drives' SQLite file.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 
 	"stoa/internal/db"
 	"stoa/internal/stoa"
@@ -47,6 +49,16 @@ func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowle
 			return err
 		}
 		k.Stats = row.stats()
+		if row.files == 0 {
+			k.Whole = true
+			return nil
+		}
+		at := place{who, row.id, row.revision, budget}
+		if kept, ok := d.known.get(at); ok {
+			kept.Stats = k.Stats
+			k = kept
+			return nil
+		}
 		if stoa.EstimateTokens(int(min(row.files*knowledgeOverhead, 1<<40))) > budget {
 			return nil // too many files, whatever is in them
 		}
@@ -86,7 +98,66 @@ func (d *Drives) Knowledge(ctx context.Context, who Owner, budget int64) (Knowle
 			return nil
 		}
 		k.Text, k.Whole = b.String(), true
+		d.known.put(at, k)
 		return nil
 	})
 	return k, err
 }
+
+// A place is a drive at one revision, and the budget it was read with. Every write
+// to a drive gives it another revision.
+type place struct {
+	who                  Owner
+	id, revision, tokens int64
+}
+
+// maxKnown bounds the texts that [known] keeps, in bytes.
+const maxKnown = 4 << 20
+
+// known keeps the newest texts that were read, so that the sessions of an agent do
+// not each read and join the same files: a step prices its prompt with the text, and
+// sends it. The rows are asked for the revision each time.
+type known struct {
+	mu    sync.Mutex
+	texts map[Owner]knownText
+	order []Owner // of texts, oldest first
+	bytes int
+}
+
+type knownText struct {
+	at place
+	k  Knowledge
+}
+
+func (c *known) get(at place) (Knowledge, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, ok := c.texts[at.who]
+	return t.k, ok && t.at == at
+}
+
+func (c *known) put(at place, k Knowledge) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.texts == nil {
+		c.texts = map[Owner]knownText{}
+	}
+	c.drop(at.who)
+	c.texts[at.who] = knownText{at, k}
+	c.order = append(c.order, at.who)
+	for c.bytes += size(k); c.bytes > maxKnown; {
+		c.drop(c.order[0])
+	}
+}
+
+// drop forgets the text of a drive, if there is one.
+func (c *known) drop(who Owner) {
+	if t, ok := c.texts[who]; ok {
+		delete(c.texts, who)
+		c.order = slices.DeleteFunc(c.order, func(o Owner) bool { return o == who })
+		c.bytes -= size(t.k)
+	}
+}
+
+// size is about what a text and its sources take in memory.
+func size(k Knowledge) int { return len(k.Text) + 256*(1+len(k.Sources)) }

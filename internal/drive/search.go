@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"math"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -188,24 +187,13 @@ func (s *searcher) attempt(ctx context.Context, terms []term, h how) (hits []Hit
 			return err
 		}
 		s.ctx, s.tx, s.drive = ctx, tx, row.id
-		if err := s.limitTime(); err != nil {
+		if err := tx.LimitTime(ctx); err != nil {
 			return err
 		}
 		hits, err = s.find(terms, h)
 		return err
 	})
 	return hits, err
-}
-
-// limitTime has PostgreSQL end the statements itself. SQLite is interrupted by
-// the end of the context.
-func (s *searcher) limitTime() error {
-	if !s.tx.Postgres() {
-		return nil
-	}
-	end, _ := s.ctx.Deadline()
-	_, err := s.tx.Exec(s.ctx, `SELECT set_config('statement_timeout', $1, true)`, strconv.FormatInt(max(1, time.Until(end).Milliseconds()), 10))
-	return err
 }
 
 // A candidate is a passage found in the index.

@@ -180,7 +180,7 @@ func (d *Drives) Apply(ctx context.Context, who Owner, claim Claim, ops []Op) (R
 		if err != nil {
 			return err
 		}
-		w := &writer{d: d, ctx: ctx, tx: tx, who: who, drive: row, now: db.Micros(tx.Now)}
+		w := &writer{d: d, ctx: ctx, tx: tx, who: who, drive: row, now: db.Micros(tx.Now), grows: d.growth(ops)}
 		if claim.Ref != "" {
 			replayed, err := w.replay(claim, &out)
 			if err != nil || replayed {
@@ -217,27 +217,11 @@ type writer struct {
 	who     Owner
 	drive   driveRow
 	others  *otherDrives // of the account; nil: not read yet
+	grows   int64        // bytes that the drive may grow by
 	now     int64
 	changed bool
-}
 
-// otherDrives are the sums of the other drives of an account.
-type otherDrives struct{ bytes, oldBytes int64 }
-
-// account returns the sums of the account's other drives, read once per write.
-// Two concurrent writes to different drives do not see each other, so on
-// PostgreSQL the limit of an account may be passed by what is being written.
-func (w *writer) account() (otherDrives, error) {
-	if w.others != nil {
-		return *w.others, nil
-	}
-	var o otherDrives
-	_, err := w.tx.Get(w.ctx, `SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT), CAST(COALESCE(SUM(old_bytes), 0) AS BIGINT)
-		FROM drive_drives WHERE account_id = $1 AND agent_id <> $2`, []any{w.who.AccountID, w.who.AgentID}, &o.bytes, &o.oldBytes)
-	if err == nil {
-		w.others = &o
-	}
-	return o, err
+	reserved bool // other writes of the account see this one or stay far from the limit
 }
 
 // apply performs one op. The drive's row is locked.
@@ -377,7 +361,7 @@ func (w *writer) charge(p Path, cur *File, size int64) error {
 	if cur != nil && size <= cur.Size {
 		return nil
 	}
-	others, err := w.account()
+	others, err := w.reserve()
 	if err == nil && others.bytes+w.drive.bytes > limits.MaxAccountBytes {
 		err = stoa.Errorf(stoa.CodeStorageFull, "The drives of this account would hold more than %d bytes, which is all they may hold. Delete some files first.", limits.MaxAccountBytes)
 	}

@@ -311,6 +311,49 @@ func TestQuotasHoldForConcurrentWrites(t *testing.T) {
 	})
 }
 
+// TestAnAccountsBytesHoldForManyDrives writes to many drives of one account at once.
+func TestAnAccountsBytesHoldForManyDrives(t *testing.T) {
+	const limit = 4096
+	for _, tt := range []struct {
+		name             string
+		first, each, fit int // bytes there, bytes of a write, writes that fit
+	}{
+		{"large", 0, limit / 5, 5},
+		{"small", limit/4*3 - 4, limit / 1024, 257},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			each(t, drive.Limits{MaxBytes: limit, MaxAccountBytes: limit}, func(t *testing.T, d *drive.Drives) {
+				write := func(agent string, n int, size int) error {
+					_, err := d.PutText(context.Background(), drive.Owner{AccountID: "acct_many", AgentID: agent}, drive.Claim{}, path(t, fmt.Sprint(n)), strings.Repeat("x", size), "")
+					return err
+				}
+				if tt.first > 0 {
+					if err := write("first", 0, tt.first); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var wg sync.WaitGroup
+				var fitted atomic.Int64
+				for i := range 16 {
+					wg.Go(func() {
+						for n := range tt.fit/16 + 2 {
+							if err := write(fmt.Sprint("agent", i), n, tt.each); err == nil {
+								fitted.Add(1)
+							} else if stoa.CodeOf(err) != stoa.CodeStorageFull {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				wg.Wait()
+				if n := fitted.Load(); int(n) != tt.fit {
+					t.Errorf("%d writes of %d bytes were taken where %d fit", n, tt.each, tt.fit)
+				}
+			})
+		})
+	}
+}
+
 func TestHistoryIsKeptWithinBounds(t *testing.T) {
 	each(t, drive.Limits{MaxFiles: 10, MaxBytes: 100, MaxVersions: 3}, func(t *testing.T, d *drive.Drives) {
 		for i := range 8 {

@@ -3,8 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
-	"strconv"
-	"strings"
+	"fmt"
 	"time"
 
 	"stoa/internal/db"
@@ -108,26 +107,7 @@ var (
 
 // insertText returns the INSERT for that many charges.
 func insertText(rows int) string {
-	var b strings.Builder
-	b.WriteString(`INSERT INTO charges (` + receiptColumns + `) VALUES `)
-	n := 0
-	for i := range rows {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteByte('(')
-		for j := range receiptWidth {
-			if j > 0 {
-				b.WriteByte(',')
-			}
-			n++
-			b.WriteByte('$')
-			b.WriteString(strconv.Itoa(n))
-		}
-		b.WriteByte(')')
-	}
-	b.WriteString(` ON CONFLICT (id) DO NOTHING RETURNING id`)
-	return b.String()
+	return insertRows(`INSERT INTO charges (`+receiptColumns+`)`, rows, receiptWidth) + ` ON CONFLICT (id) DO NOTHING RETURNING id`
 }
 
 // Receipt returns an account's charge with that id; CodeNotFound where there is
@@ -156,36 +136,43 @@ type ReceiptFilter struct {
 	From, To                                            time.Time // created at or after From, before To
 }
 
-// Receipts lists an account's charges.
-func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p Page) ([]Receipt, bool, error) {
-	args := []any{accountID}
-	cond := ""
-	add := func(column, op string, value any) {
-		args = append(args, value)
-		cond += " AND " + column + " " + op + " $" + strconv.Itoa(len(args))
+// Receipts lists an account's charges, and returns where the next page begins; the
+// zero cursor: there is none. With a filter by key or model, or by more than one of
+// the others, a page may be short or empty and still have a next one: it looks at
+// 2,000 charges at most.
+func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p Page) ([]Receipt, Cursor, error) {
+	q := filtered{from: `FROM charges WHERE account_id = $1`, args: []any{accountID}}
+	add := func(cond string, value any) {
+		q.args = append(q.args, value)
+		q.from += fmt.Sprintf(" AND "+cond, len(q.args))
 	}
+	// The first that is given selects the index; "<> ''" lets it be a partial one.
+	indexed := false
 	for _, c := range []struct{ column, value string }{
-		{"key_id", f.KeyID},
-		{"served", f.Served},
-		{"agent_id", f.AgentID},
-		{"space_id", f.SpaceID},
 		{"session_id", f.SessionID},
 		{"end_user", f.EndUser},
+		{"agent_id", f.AgentID},
+		{"space_id", f.SpaceID},
 	} {
-		if c.value != "" {
-			add(c.column, "=", c.value)
+		if c.value == "" {
+			continue
 		}
+		if indexed {
+			q.rest = append(q.rest, c.column, c.value)
+			continue
+		}
+		indexed = true
+		add(c.column+" = $%d AND "+c.column+" <> ''", c.value)
 	}
-	if f.SessionID != "" {
-		cond += " AND session_id <> ''" // lets the partial index on session_id be used
-	}
+	q.rest = append(q.rest, "key_id", f.KeyID, "served", f.Served)
 	if !f.From.IsZero() {
-		add("created_at", ">=", db.Micros(f.From))
+		add("created_at >= $%d", db.Micros(f.From))
 	}
 	if !f.To.IsZero() {
-		add("created_at", "<", db.Micros(f.To))
+		add("created_at < $%d", db.Micros(f.To))
 	}
-	return page(ctx, tx, p, scanReceipt, `SELECT `+receiptColumns+` FROM charges WHERE account_id = $1`+cond, args...)
+	return filteredPage(ctx, tx, p, q, scanReceipt, func(r Receipt) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
+		`SELECT `+receiptColumns+` FROM (`, `) c`)
 }
 
 // SpentByRoot returns, for each book of an account (see [stoa.Key.Root]), the sum

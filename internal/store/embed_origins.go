@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"strconv"
 	"time"
 
 	"stoa/internal/db"
@@ -16,18 +15,26 @@ const maxRefusals = 20
 // patterns, for a chat or, with an empty chatID, for any; found reports whether
 // there is one.
 func (tx *Tx) EmbedListing(ctx context.Context, chatID string, patterns []string) (id string, found bool, err error) {
-	if len(patterns) == 0 {
-		return "", false, nil
+	for _, pattern := range patterns {
+		var one string
+		var is bool
+		if chatID != "" {
+			is, err = tx.Get(ctx, `SELECT e.id FROM embeds e WHERE e.chat_id = $1 AND e.revoked_at = 0 AND e.chat_expires_at > $2
+				AND EXISTS (SELECT 1 FROM embed_origins o WHERE o.embed_id = e.id AND o.origin = $3) ORDER BY e.created_at DESC, e.id DESC LIMIT 1`,
+				[]any{chatID, db.Micros(tx.Now), pattern}, &one)
+		} else { // ids are in the order of their time
+			is, err = tx.Get(ctx, `SELECT o.embed_id FROM embed_origins o WHERE o.origin = $1
+				AND EXISTS (SELECT 1 FROM embeds e WHERE e.id = o.embed_id AND e.revoked_at = 0 AND e.chat_expires_at > $2) ORDER BY o.embed_id DESC LIMIT 1`,
+				[]any{pattern, db.Micros(tx.Now)}, &one)
+		}
+		if err != nil {
+			return "", false, err
+		}
+		if is && one > id {
+			id, found = one, true
+		}
 	}
-	args, marks := []any{chatID, db.Micros(tx.Now)}, ""
-	for i, pattern := range patterns {
-		marks += ", $" + strconv.Itoa(i+3)
-		args = append(args, pattern)
-	}
-	found, err = tx.Get(ctx, `SELECT e.id FROM embed_origins o JOIN embeds e ON e.id = o.embed_id
-		WHERE o.origin IN (`+marks[2:]+`) AND ($1 = '' OR e.chat_id = $1) AND e.revoked_at = 0 AND e.chat_expires_at > $2
-		ORDER BY e.created_at DESC, e.id DESC LIMIT 1`, args, &id)
-	return id, found, err
+	return id, found, nil
 }
 
 // EmbedOfChat returns the newest valid embed of a chat.

@@ -29,8 +29,8 @@ func (tx *Tx) TasksMadeBy(ctx context.Context, accountID, keyID string, all bool
 	if all {
 		until = 1 << 62
 	}
-	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE account_id = $1 AND key_id = $2 AND enabled = 1 AND deleted_at = 0 AND retry_at <= $3 LIMIT $4`,
-		accountID, keyID, until, limit)
+	return list(ctx, tx, scanRef, `SELECT account_id, id FROM tasks WHERE account_id = $1 AND key_id = $2 AND enabled = 1 AND deleted_at = 0 AND (retry_at <= $3 OR retry_at > $5) LIMIT $4`,
+		accountID, keyID, until, limit, tx.lastRetry())
 }
 
 // KeysMadeBy returns the keys that a key created and that are not revoked, at most

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"stoa/internal/db"
@@ -31,6 +34,13 @@ func (p Page) limit() int {
 // created_at and id, with placeholders from $n on. It selects one row more than
 // the limit, which shows whether there is another page; see [listPage].
 func (p Page) clause(n int) (where, order string, args []any) {
+	where, order, args = p.from(n)
+	args = append(args, p.limit()+1)
+	return where, order + fmt.Sprintf(" LIMIT $%d", n+len(args)-1), args
+}
+
+// from is [Page.clause] without the limit.
+func (p Page) from(n int) (where, order string, args []any) {
 	op, dir := "<", "DESC"
 	if p.Asc {
 		op, dir = ">", "ASC"
@@ -39,8 +49,79 @@ func (p Page) clause(n int) (where, order string, args []any) {
 	if p.After != (Cursor{}) {
 		where = fmt.Sprintf(" AND (created_at, id) %s ($%d, $%d)", op, n, n+1)
 		args = []any{db.Micros(p.After.At), p.After.ID}
-		n += 2
 	}
-	args = append(args, p.limit()+1)
-	return where, order + fmt.Sprintf(" LIMIT $%d", n), args
+	return where, order, args
+}
+
+// maxLooked is how many rows a filtered page looks at: about 5 ms.
+const maxLooked = 2000
+
+// A filtered list is rows of a table of which an index finds some, in the order of
+// a page, and which have to be looked at for the rest of the filter.
+type filtered struct {
+	from string   // FROM and the conditions that the index has
+	args []any    // of from
+	rest []string // pairs of a column and the value that it must have; empty values do not count
+}
+
+// rows returns the SELECT for the rows of a page and one row more, with its
+// arguments. Where rows have to be looked at it reads the first maxLooked of them.
+func (f filtered) rows(p Page) (query string, args []any) {
+	if !f.looks() {
+		where, order, more := p.clause(len(f.args) + 1)
+		return `SELECT * ` + f.from + where + order, append(slices.Clip(f.args), more...)
+	}
+	where, order, more := p.from(len(f.args) + 1)
+	args, rest := narrow(append(slices.Clip(f.args), more...), f.rest...)
+	return fmt.Sprintf(`SELECT * FROM (SELECT * %s%s%s LIMIT %d) looked WHERE 1 = 1%s%s LIMIT $%d`, f.from, where, order, maxLooked, rest, order, len(args)+1),
+		append(args, p.limit()+1)
+}
+
+// filteredPage returns a page of a filtered list, and where the next one begins; the
+// zero cursor: there is none. The rows are selected by before and after around
+// those of the list. cursor is a row's place.
+func filteredPage[T any](ctx context.Context, tx *Tx, p Page, f filtered, scan func(*sql.Rows) (T, error), cursor func(T) Cursor, before, after string) ([]T, Cursor, error) {
+	query, args := f.rows(p)
+	rows, more, err := listPage(ctx, tx, p, scan, before+query+after, args...)
+	if err != nil {
+		return nil, Cursor{}, err
+	}
+	var last Cursor
+	if len(rows) > 0 {
+		last = cursor(rows[len(rows)-1])
+	}
+	next, err := f.next(ctx, tx, p, more, last)
+	return rows, next, err
+}
+
+// looks reports whether rows have to be looked at.
+func (f filtered) looks() bool {
+	for i := 1; i < len(f.rest); i += 2 {
+		if f.rest[i] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// next returns the cursor of the page after one with such rows: its last row
+// if the query had more than the page, else at the last row that was looked at,
+// even if the page is empty. The zero cursor: there is nothing behind it.
+func (f filtered) next(ctx context.Context, tx *Tx, p Page, more bool, last Cursor) (Cursor, error) {
+	if more {
+		return last, nil
+	}
+	if !f.looks() {
+		return Cursor{}, nil
+	}
+	where, order, args := p.from(len(f.args) + 1)
+	var at int64
+	var c Cursor
+	found, err := tx.Get(ctx, fmt.Sprintf(`SELECT created_at, id %s%s%s LIMIT 1 OFFSET %d`, f.from, where, order, maxLooked-1),
+		append(slices.Clip(f.args), args...), &at, &c.ID)
+	if err != nil || !found {
+		return Cursor{}, err
+	}
+	c.At = db.Time(at)
+	return c, nil
 }

@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +40,7 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		slices.Sort(want) // made at the same time, they are listed by their ids
 		var got []string
 		p := store.Page{Limit: 100, Asc: true}
 		for more := true; more && len(got) <= rows; {
@@ -61,5 +64,56 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 		if strings.Join(got, " ") != strings.Join(want, " ") {
 			t.Errorf("the pages have %d rows, want %d in order", len(got), len(want))
 		}
+	})
+}
+
+// TestFilteredPagesLookAtABoundedNumber: a filter that no index has ends a page
+// after 2,000 rows, and who follows the pages sees every row once, in order.
+func TestFilteredPagesLookAtABoundedNumber(t *testing.T) {
+	const rows, rare = 4500, 1000 // every 1,000th is of another key
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
+		a := storetest.Account(t, st, 10_000)
+		var all []store.Receipt
+		var want []string
+		for i := range rows {
+			r := receipt(a.ID, fmt.Sprintf("resp_%05d", i), 1)
+			r.AgentID, r.SessionID = "", ""
+			if i%rare == 0 {
+				r.KeyID = "key_rare"
+				want = append(want, r.ID)
+			}
+			all = append(all, r)
+		}
+		charge(t, st, all...)
+		for _, asc := range []bool{true, false} {
+			var got []string
+			pages := 0
+			for p := (store.Page{Limit: 3, Asc: asc}); ; pages++ {
+				var list []store.Receipt
+				var next store.Cursor
+				read(t, st, func(tx *store.Tx) (err error) {
+					list, next, err = tx.Receipts(ctx, a.ID, store.ReceiptFilter{KeyID: "key_rare"}, p)
+					return err
+				})
+				for _, r := range list {
+					got = append(got, r.ID)
+				}
+				if p.After = next; next == (store.Cursor{}) {
+					break
+				}
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) || pages != 2 {
+				t.Errorf("ascending %v: %v on %d pages before the last, want %v on 2", asc, got, pages, want)
+			}
+		}
+		read(t, st, func(tx *store.Tx) error { // with an index, nothing is looked at in vain
+			list, next, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{EndUser: "nobody"}, store.Page{})
+			if len(list) != 0 || next != (store.Cursor{}) {
+				t.Errorf("of nobody: %d, next %v", len(list), next)
+			}
+			return err
+		})
 	})
 }

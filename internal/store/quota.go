@@ -9,10 +9,11 @@ import (
 )
 
 // A Quota bounds how many objects of a kind exist. Objects that were deleted do
-// not count, nor keys that are revoked, rotated or expired. Zero is no bound. It is
+// not count. Zero is no bound. It is
 // enforced where rows are added, so that no caller can leave it out.
 type Quota struct {
 	Keys          int // of an account, in force
+	EndedKeys     int // of an account, revoked, rotated or expired; the oldest are removed
 	Spaces        int // of an account
 	Agents        int // of an account
 	AgentVersions int // of an agent; the oldest are dropped
@@ -24,27 +25,61 @@ type Quota struct {
 // owner $2, finds as many as there may be. Creations of an account follow each
 // other, so that several at once do not pass the limit together.
 func (tx *Tx) within(ctx context.Context, limit int, accountID, owner, what, query string, args ...any) error {
+	full, err := tx.full(ctx, limit, accountID, owner, query, args...)
+	if err != nil || !full {
+		return err
+	}
+	return stoa.Errorf(stoa.CodeLimitReached, "There are %d %s, which is the limit of this service. Delete one that is no longer needed, or ask the operator to raise the limit.", limit, what)
+}
+
+// full reports whether there are as many rows as there may be; see [Tx.within].
+func (tx *Tx) full(ctx context.Context, limit int, accountID, owner, query string, args ...any) (bool, error) {
 	if limit <= 0 {
-		return nil
+		return false, nil
 	}
 	if tx.Postgres() {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "quota "+accountID); err != nil {
-			return err
+			return false, err
 		}
 	}
 	var n int
-	if _, err := tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM `+query+` LIMIT $1) found`, append([]any{limit, owner}, args...), &n); err != nil {
-		return err
-	}
-	if n < limit {
-		return nil
-	}
-	return stoa.Errorf(stoa.CodeLimitReached, "There are %d %s, which is the limit of this service. Delete one that is no longer needed, or ask the operator to raise the limit.", n, what)
+	_, err := tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM `+query+` LIMIT $1) found`, append([]any{limit, owner}, args...), &n)
+	return n >= limit, err
 }
 
 func (tx *Tx) keyQuota(ctx context.Context, accountID string) error {
-	return tx.within(ctx, tx.s.quota.Keys, accountID, accountID, "keys in force in this account",
+	err := tx.within(ctx, tx.s.quota.Keys, accountID, accountID, "keys in force in this account",
 		`keys WHERE account_id = $2 AND revoked_at = 0 AND (expires_at = 0 OR expires_at > $3)`, db.Micros(tx.Now))
+	if err != nil {
+		return err
+	}
+	return tx.dropEndedKeys(ctx, accountID)
+}
+
+const (
+	// EndedKeyKept is how long a key that has ended stays at least: the charges of
+	// its day count for its root, and what it made may live for another two days.
+	EndedKeyKept = 7 * 24 * time.Hour
+	endedKeys    = 100 // removed at once
+)
+
+// dropEndedKeys removes the oldest keys of an account that have ended, where there
+// are as many as the quota allows. If none has ended long enough ago, it is
+// CodeLimitReached.
+func (tx *Tx) dropEndedKeys(ctx context.Context, accountID string) error {
+	limit := tx.s.quota.EndedKeys
+	full, err := tx.full(ctx, limit, accountID, accountID, `keys WHERE account_id = $2 AND (revoked_at > 0 OR expires_at > 0 AND expires_at <= $3)`, db.Micros(tx.Now))
+	if err != nil || !full {
+		return err
+	}
+	n, err := tx.Exec(ctx, `DELETE FROM keys WHERE account_id = $1 AND id IN (SELECT id FROM keys WHERE account_id = $1
+		AND (revoked_at > 0 AND revoked_at < $2 OR expires_at > 0 AND expires_at < $2) ORDER BY created_at, id LIMIT $3)`,
+		accountID, db.Micros(tx.Now.Add(-EndedKeyKept)), endedKeys)
+	if err == nil && n == 0 {
+		err = stoa.Errorf(stoa.CodeLimitReached, "%d keys of this account were revoked, rotated or have expired within %d days, which is the limit of this service. Make fewer keys that live longer, or ask the operator to raise the limit.",
+			limit, int(EndedKeyKept.Hours()/24))
+	}
+	return err
 }
 
 func (tx *Tx) spaceQuota(ctx context.Context, accountID string) error {

@@ -3,9 +3,11 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -50,6 +52,74 @@ func TestQuotasHoldForManyAtOnce(t *testing.T) {
 			if err := st.Write(ctx, func(tx *store.Tx) error { return insert(tx, other.ID, 0) }); err != nil {
 				t.Errorf("another account: %v", err)
 			}
+		}
+	})
+}
+
+// TestEndedKeysAreBounded: beyond the limit old keys make way, and young ones refuse
+// the new one.
+func TestEndedKeysAreBounded(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		database.Config.Quota = store.Quota{Keys: 3, EndedKeys: 3}
+		st := database.Open()
+		ctx := context.Background()
+		a, other := storetest.Account(t, st, 0), storetest.Account(t, st, 0)
+		n := 0
+		insert := func(account string, revoked, expires time.Duration) error {
+			n++
+			return st.Write(ctx, func(tx *store.Tx) error {
+				k := stoa.Key{AccountID: account, Name: fmt.Sprint(n), Scopes: []string{stoa.ScopeAll}}
+				if revoked != 0 {
+					k.RevokedAt = tx.Now.Add(revoked)
+				}
+				if expires != 0 {
+					k.ExpiresAt = tx.Now.Add(expires)
+				}
+				_, err := tx.InsertKey(ctx, k, fmt.Sprint("hash", n))
+				return err
+			})
+		}
+		const day = 24 * time.Hour
+		want := func(account, names string) {
+			t.Helper()
+			var got []string
+			if err := st.Read(ctx, func(tx *store.Tx) error {
+				got = nil
+				keys, _, err := tx.Keys(ctx, account, store.Page{Limit: 100, Asc: true})
+				for _, k := range keys {
+					got = append(got, k.Name)
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Join(got, " ") != names {
+				t.Errorf("the keys are %v, want %s", got, names)
+			}
+		}
+		for _, k := range []struct {
+			account          string
+			revoked, expires time.Duration
+		}{
+			{a.ID, -8 * day, 0},
+			{a.ID, 0, -8 * day},
+			{a.ID, -6 * day, day},
+			{other.ID, -8 * day, 0},
+			{a.ID, 0, 0},        // 5: the first two make way
+			{a.ID, day, 0},      // 6: it is being replaced, so it counts
+			{a.ID, 0, -6 * day}, // 7
+		} {
+			if err := insert(k.account, k.revoked, k.expires); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want(a.ID, "3 5 6 7")
+		want(other.ID, "4")
+		if err := insert(a.ID, 0, 0); stoa.CodeOf(err) != stoa.CodeLimitReached {
+			t.Errorf("a key beyond the limit of ended ones: %v", err)
+		}
+		if err := insert(other.ID, 0, 0); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strconv"
+	"strings"
 
 	"stoa/internal/stoa"
 )
@@ -91,4 +93,23 @@ func scanText(rows *sql.Rows) (s string, err error) {
 func scanRef(rows *sql.Rows) (r Ref, err error) {
 	err = rows.Scan(&r.AccountID, &r.ID)
 	return r, err
+}
+
+// insertRows returns an INSERT of that many rows of width columns: into is its
+// beginning, with the table and its columns.
+func insertRows(into string, rows, width int) string {
+	var b strings.Builder
+	b.WriteString(into + ` VALUES `)
+	n := 0
+	for i := range rows {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		for j := range width {
+			n++
+			b.WriteString([2]string{"(", ","}[min(j, 1)] + "$" + strconv.Itoa(n))
+		}
+		b.WriteByte(')')
+	}
+	return b.String()
 }

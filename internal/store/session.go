@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"time"
 
 	"stoa/internal/db"
@@ -117,8 +118,7 @@ func (tx *Tx) LockSession(ctx context.Context, accountID, agentID, id string) (S
 	if lock := tx.ForUpdate(); lock != "" {
 		// A statement of its own: PostgreSQL does not lock the nullable side of an
 		// outer join, and a locking join may pair a new row with an old turn.
-		var one int
-		if _, err := tx.Get(ctx, `SELECT 1 FROM sessions WHERE account_id = $1 AND id = $2`+lock, []any{accountID, id}, &one); err != nil {
+		if err := tx.Later(ctx, `SELECT 1 FROM sessions WHERE account_id = $1 AND id = $2`+lock, accountID, id); err != nil {
 			return SessionRow{}, err
 		}
 	}
@@ -128,6 +128,14 @@ func (tx *Tx) LockSession(ctx context.Context, accountID, agentID, id string) (S
 // SaveSession writes the columns of a session that can change, and its newest
 // turn. The row must be locked by this transaction.
 func (tx *Tx) SaveSession(ctx context.Context, r *SessionRow) error {
+	if err := tx.SaveSessionRow(ctx, r); err != nil {
+		return err
+	}
+	return tx.UpdateTurn(ctx, r.Turn)
+}
+
+// SaveSessionRow is [Tx.SaveSession] where the turn has not changed.
+func (tx *Tx) SaveSessionRow(ctx context.Context, r *SessionRow) error {
 	r.Revision++
 	r.UpdatedAt = tx.Now
 	metadata, err := jsonText(r.Metadata)
@@ -138,7 +146,7 @@ func (tx *Tx) SaveSession(ctx context.Context, r *SessionRow) error {
 	if r.Pending != nil {
 		input = r.Pending.ID
 	}
-	if _, err := tx.Exec(ctx, `UPDATE sessions SET status = $3, turn = $4, reply_id = $5, input_id = $6, queued_messages = $7,
+	return tx.Later(ctx, `UPDATE sessions SET status = $3, turn = $4, reply_id = $5, input_id = $6, queued_messages = $7,
 			model_served = $8, fallback = $9, input_tokens = $10, output_tokens = $11, steps = $12, spent = $13, last_seq = $14,
 			title = $15, metadata = $16, revision = $17, updated_at = $18, started_at = $19, finished_at = $20,
 			owner = $21, fence = $22, strikes = $23, wake_at = $24, due_at = $25, cancel_at = $26
@@ -146,10 +154,7 @@ func (tx *Tx) SaveSession(ctx context.Context, r *SessionRow) error {
 		r.AccountID, r.ID, string(r.Status), r.Turn.Number, r.ReplyID, input, r.QueuedMessages,
 		r.ModelServed, db.Bit(r.Fallback), r.Usage.InputTokens, r.Usage.OutputTokens, r.Steps, int64(r.Spent), r.LastSeq,
 		r.Title, metadata, r.Revision, db.Micros(r.UpdatedAt), db.Micros(r.StartedAt), db.Micros(r.FinishedAt),
-		r.Owner, r.Fence, r.Strikes, db.Micros(r.WakeAt), db.Micros(r.DueAt), db.Micros(r.CancelAt)); err != nil {
-		return err
-	}
-	return tx.UpdateTurn(ctx, r.Turn)
+		r.Owner, r.Fence, r.Strikes, db.Micros(r.WakeAt), db.Micros(r.DueAt), db.Micros(r.CancelAt))
 }
 
 // NextSeq takes the next event number for a worker; ok reports whether the worker
@@ -167,25 +172,43 @@ type SessionFilter struct {
 	Status                                                      stoa.SessionStatus
 }
 
-// Sessions lists an account's sessions.
-func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p Page) ([]stoa.Session, bool, error) {
-	args, cond := narrow([]any{accountID}, "s.agent_id", f.AgentID, "s.external_id", f.ExternalID,
-		"s.trigger_type", f.TriggerType, "s.trigger_id", f.TriggerID, "s.status", string(f.Status), "s.external_user_id", f.ExternalUserID)
-	if f.ExternalUserID != "" {
-		cond += ` AND s.external_user_id <> ''` // lets the partial index on external_user_id be used
+// Sessions lists an account's sessions, and returns where the next page begins; the
+// zero cursor: there is none. With a filter by trigger, or by more than one of the
+// others, a page may be short or empty and still have a next one: it looks at
+// 2,000 sessions at most.
+func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p Page) ([]stoa.Session, Cursor, error) {
+	q := filtered{from: `FROM sessions s WHERE s.account_id = $1`, args: []any{accountID}}
+	add := func(column, value string) bool {
+		if value == "" {
+			return false
+		}
+		q.args = append(q.args, value)
+		q.from += fmt.Sprintf(" AND s.%s = $%d", column, len(q.args))
+		return true
 	}
+	add("agent_id", f.AgentID)
+	// The first that is given selects the index.
+	switch {
+	case add("external_id", f.ExternalID):
+		q.rest = []string{"external_user_id", f.ExternalUserID, "status", string(f.Status)}
+	case add("external_user_id", f.ExternalUserID):
+		q.from += ` AND s.external_user_id <> ''` // lets the partial index be used
+		q.rest = []string{"status", string(f.Status)}
+	default:
+		add("status", string(f.Status))
+	}
+	q.rest = append(q.rest, "trigger_type", f.TriggerType, "trigger_id", f.TriggerID)
 	// The page is selected from the narrow rows first; only those are joined.
-	where, order, more := p.clause(len(args) + 1)
-	inner := `SELECT * FROM sessions s WHERE s.account_id = $1` + cond + where + order
 	dir := ` ORDER BY s.created_at DESC, s.id DESC`
 	if p.Asc {
 		dir = ` ORDER BY s.created_at, s.id`
 	}
-	return listPage(ctx, tx, p, func(rows *sql.Rows) (stoa.Session, error) {
+	return filteredPage(ctx, tx, p, q, func(rows *sql.Rows) (stoa.Session, error) {
 		r, err := scanSession(rows)
 		return r.Session, err
-	}, `SELECT `+sessionColumns+` FROM (`+inner+`) s JOIN turns t ON t.session_id = s.id AND t.number = s.turn
-		LEFT JOIN messages m ON m.id = s.reply_id LEFT JOIN inputs i ON i.id = s.input_id`+dir, append(args, more...)...)
+	}, func(r stoa.Session) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
+		`SELECT `+sessionColumns+` FROM (`, `) s JOIN turns t ON t.session_id = s.id AND t.number = s.turn
+		LEFT JOIN messages m ON m.id = s.reply_id LEFT JOIN inputs i ON i.id = s.input_id`+dir)
 }
 
 // SessionIDs returns the ids of an agent's sessions, oldest first.

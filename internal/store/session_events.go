@@ -14,14 +14,31 @@ import (
 // with NextSeq.
 // See docs/decisions/0022-one-event-log-for-every-reader.md.
 func (tx *Tx) InsertEvents(ctx context.Context, sessionID string, events []stoa.SessionEvent) error {
-	for _, e := range events {
-		if _, err := tx.Exec(ctx, `INSERT INTO session_events (session_id, seq, type, at, data) VALUES ($1, $2, $3, $4, $5)`,
-			sessionID, e.Seq, e.Type, db.Micros(e.At), e.Data); err != nil {
+	for len(events) > 0 {
+		n := min(len(events), len(insertEvents))
+		args := make([]any, 0, n*eventWidth)
+		for _, e := range events[:n] {
+			args = append(args, sessionID, e.Seq, e.Type, db.Micros(e.At), e.Data)
+		}
+		if err := tx.Later(ctx, insertEvents[n-1], args...); err != nil {
 			return err
 		}
+		events = events[n:]
 	}
 	return nil
 }
+
+// eventWidth is how many columns an event has.
+const eventWidth = 5
+
+// insertEvents are the INSERTs of 1, 2, … events: as many as a transition has that
+// is not a very long one.
+var insertEvents = func() (texts [8]string) {
+	for i := range texts {
+		texts[i] = insertRows(`INSERT INTO session_events (session_id, seq, type, at, data)`, i+1, eventWidth)
+	}
+	return texts
+}()
 
 // Events returns at most limit events of a session after that number, in order.
 func (tx *Tx) Events(ctx context.Context, sessionID string, after int64, limit int) ([]stoa.SessionEvent, error) {
@@ -60,7 +77,7 @@ func (tx *Tx) LastSeqs(ctx context.Context, ids []string) (map[string]int64, err
 // that are stored already stay as they are.
 func (tx *Tx) InsertSources(ctx context.Context, sessionID string, sources []stoa.Source) error {
 	for _, s := range sources {
-		if _, err := tx.Exec(ctx, `INSERT INTO sources (session_id, turn, path, sha256, from_line, to_line, via)
+		if err := tx.Later(ctx, `INSERT INTO sources (session_id, turn, path, sha256, from_line, to_line, via)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
 			sessionID, s.Turn, s.Path, s.SHA256, s.FromLine, s.ToLine, s.Via); err != nil {
 			return err
@@ -69,14 +86,14 @@ func (tx *Tx) InsertSources(ctx context.Context, sessionID string, sources []sto
 	return nil
 }
 
-// Sources returns the passages that the answers of a session could be based on,
-// by turn and path. turn 0 selects all turns.
-func (tx *Tx) Sources(ctx context.Context, sessionID string, turn int64) ([]stoa.Source, error) {
+// Sources returns at most limit passages that the answers of a session could be
+// based on, of the turns from first to last, by turn and path.
+func (tx *Tx) Sources(ctx context.Context, sessionID string, first, last int64, limit int) ([]stoa.Source, error) {
 	return list(ctx, tx, func(rows *sql.Rows) (s stoa.Source, err error) {
 		err = rows.Scan(&s.Turn, &s.Path, &s.SHA256, &s.FromLine, &s.ToLine, &s.Via)
 		return s, err
-	}, `SELECT turn, path, sha256, from_line, to_line, via FROM sources WHERE session_id = $1 AND ($2 = 0 OR turn = $2)
-		ORDER BY turn, path, from_line, to_line, via, sha256`, sessionID, turn)
+	}, `SELECT turn, path, sha256, from_line, to_line, via FROM sources WHERE session_id = $1 AND turn >= $2 AND turn <= $3
+		ORDER BY turn, path, from_line, to_line, via, sha256 LIMIT $4`, sessionID, first, last, limit)
 }
 
 // NextQueuedAccount returns the first account with an id after the given one that

@@ -35,17 +35,15 @@ func (tx *Tx) message(ctx context.Context, where string, args ...any) (MessageRo
 
 // InsertMessage adds a message at the end of its session.
 func (tx *Tx) InsertMessage(ctx context.Context, m MessageRow) error {
-	_, err := tx.Exec(ctx, `INSERT INTO messages (id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at)
+	return tx.Later(ctx, `INSERT INTO messages (id, session_id, place, turn, step, role, kind, status, text, first_seq, created_at)
 		VALUES ($1, $2, (SELECT COALESCE(MAX(place), 0) + 1 FROM messages WHERE session_id = $2), $3, $4, $5, $6, $7, $8, $9, $10)`,
 		m.ID, m.SessionID, m.Turn, m.Step, string(m.Role), m.Kind, m.Status, m.Text, m.FirstSeq, db.Micros(tx.Now))
-	return err
 }
 
 // UpdateMessage writes a message's turn, kind, status and text.
 func (tx *Tx) UpdateMessage(ctx context.Context, m stoa.SessionMessage) error {
-	_, err := tx.Exec(ctx, `UPDATE messages SET turn = $3, kind = $4, status = $5, text = $6 WHERE session_id = $1 AND id = $2`,
+	return tx.Later(ctx, `UPDATE messages SET turn = $3, kind = $4, status = $5, text = $6 WHERE session_id = $1 AND id = $2`,
 		m.SessionID, m.ID, m.Turn, m.Kind, m.Status, m.Text)
-	return err
 }
 
 // PlaceMessageLast moves a message behind all others: one that was queued while
@@ -119,17 +117,15 @@ func (tx *Tx) InsertInput(ctx context.Context, in stoa.Input) error {
 	if in.Default != nil {
 		def = *in.Default
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO inputs (session_id, id, turn, step, call_id, kind, prompt, options, default_value, status, answer, created_at, expires_at, answered_at)
+	return tx.Later(ctx, `INSERT INTO inputs (session_id, id, turn, step, call_id, kind, prompt, options, default_value, status, answer, created_at, expires_at, answered_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, '', $11, $12, 0)`,
 		in.SessionID, in.ID, in.Turn, in.Step, in.CallID, in.Kind, in.Prompt, options, def, in.Status, db.Micros(tx.Now), db.Micros(in.ExpiresAt))
-	return err
 }
 
 // UpdateInput writes an input's status and answer.
 func (tx *Tx) UpdateInput(ctx context.Context, in stoa.Input) error {
-	_, err := tx.Exec(ctx, `UPDATE inputs SET status = $3, answer = $4, answered_at = $5 WHERE session_id = $1 AND id = $2`,
+	return tx.Later(ctx, `UPDATE inputs SET status = $3, answer = $4, answered_at = $5 WHERE session_id = $1 AND id = $2`,
 		in.SessionID, in.ID, in.Status, in.Answer, db.Micros(in.AnsweredAt))
-	return err
 }
 
 // Input returns an input of a session, and whether it exists.

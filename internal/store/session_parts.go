@@ -37,11 +37,10 @@ func (s *turnScan) done(sessionID string) stoa.Turn {
 
 // InsertTurn adds a turn to a session that this transaction has locked or created.
 func (tx *Tx) InsertTurn(ctx context.Context, t stoa.Turn) error {
-	_, err := tx.Exec(ctx, `INSERT INTO turns (session_id, number, id, status, reason, attempt, message_id, retry_of, failure_code, failure_message, failure_retryable,
+	return tx.Later(ctx, `INSERT INTO turns (session_id, number, id, status, reason, attempt, message_id, retry_of, failure_code, failure_message, failure_retryable,
 			spent, created_at, started_at, finished_at, deadline_at)
 		VALUES ($1, $2, $3, $4, $5, 0, $6, $7, '', '', 0, 0, $8, 0, 0, 0)`,
 		t.SessionID, t.Number, t.ID, string(t.Status), t.Reason, t.MessageID, t.RetryOf, db.Micros(tx.Now))
-	return err
 }
 
 // UpdateTurn writes the columns of a turn that can change.
@@ -50,11 +49,10 @@ func (tx *Tx) UpdateTurn(ctx context.Context, t stoa.Turn) error {
 	if t.Failure != nil {
 		f = *t.Failure
 	}
-	_, err := tx.Exec(ctx, `UPDATE turns SET status = $3, reason = $4, attempt = $5, failure_code = $6, failure_message = $7, failure_retryable = $8,
+	return tx.Later(ctx, `UPDATE turns SET status = $3, reason = $4, attempt = $5, failure_code = $6, failure_message = $7, failure_retryable = $8,
 			started_at = $9, finished_at = $10, deadline_at = $11, spent = $12 WHERE session_id = $1 AND number = $2`,
 		t.SessionID, t.Number, string(t.Status), t.Reason, t.Attempt, string(f.Code), f.Message, db.Bit(f.Retryable),
 		db.Micros(t.StartedAt), db.Micros(t.FinishedAt), db.Micros(t.DeadlineAt), int64(t.Spent))
-	return err
 }
 
 // Turns returns turns of a session by number, or the newest first with desc. It
@@ -72,15 +70,16 @@ func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit in
 	}, `SELECT `+turnColumns+` FROM turns t WHERE t.session_id = $1`+cond, sessionID, after, p.limit()+1)
 }
 
-// Retried returns the numbers of a session's turns that a later turn retries.
-func (tx *Tx) Retried(ctx context.Context, sessionID string) (map[int64]bool, error) {
+// Retried returns the numbers of a session's turns that a later turn retries, as
+// far as they are among the newest limit retries.
+func (tx *Tx) Retried(ctx context.Context, sessionID string, limit int) (map[int64]bool, error) {
 	again := map[int64]bool{}
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		var n int64
 		err := rows.Scan(&n)
 		again[n] = true
 		return err
-	}, `SELECT retry_of FROM turns WHERE session_id = $1 AND retry_of > 0`, sessionID)
+	}, `SELECT retry_of FROM turns WHERE session_id = $1 AND retry_of > 0 ORDER BY number DESC LIMIT $2`, sessionID, limit)
 	return again, err
 }
 
@@ -90,19 +89,17 @@ func (tx *Tx) InsertStep(ctx context.Context, s stoa.Step) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO steps (session_id, turn, number, text, calls, state_wire, state_model, state_data, stop, created_at)
+	return tx.Later(ctx, `INSERT INTO steps (session_id, turn, number, text, calls, state_wire, state_model, state_data, stop, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		s.SessionID, s.Turn, s.Number, s.Text, calls, s.State.Wire, s.State.Model, s.State.Data, string(s.Stop), db.Micros(tx.Now))
-	return err
 }
 
 // InsertStepResult records the result of the tool call at that place (from 0) of a
 // step. A result that is there already is an error.
 func (tx *Tx) InsertStepResult(ctx context.Context, sessionID string, turn, step int64, place int, r stoa.ToolResult) error {
-	_, err := tx.Exec(ctx, `INSERT INTO step_results (session_id, turn, step, place, call_id, name, content, is_error, created_at)
+	return tx.Later(ctx, `INSERT INTO step_results (session_id, turn, step, place, call_id, name, content, is_error, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		sessionID, turn, step, place, r.CallID, r.Name, r.Content, db.Bit(r.IsError), db.Micros(tx.Now))
-	return err
 }
 
 // Steps returns the recorded steps of a turn in order, with their results.

@@ -125,14 +125,14 @@ func (tx *Tx) DeleteSpace(ctx context.Context, accountID, id string) error {
 
 // AgentsOf returns the ids of all agents of a space, and locks the space against
 // new ones until the commit.
-func (tx *Tx) AgentsOf(ctx context.Context, accountID, spaceID string) ([]string, error) {
+func (tx *Tx) AgentsOf(ctx context.Context, accountID, spaceID string, limit int) ([]string, error) {
 	if _, err := tx.space(ctx, accountID, spaceID, tx.ForUpdate()); err != nil {
 		if stoa.CodeOf(err) == stoa.CodeSpaceNotFound {
 			return nil, nil
 		}
 		return nil, err
 	}
-	return tx.texts(ctx, `SELECT id FROM agents WHERE account_id = $1 AND space_id = $2 AND deleted_at = 0 ORDER BY created_at, id`, accountID, spaceID)
+	return tx.texts(ctx, `SELECT id FROM agents WHERE account_id = $1 AND space_id = $2 AND deleted_at = 0 ORDER BY created_at, id LIMIT $3`, accountID, spaceID, limit)
 }
 
 func externalIDTaken(noun, id string) error {

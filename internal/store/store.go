@@ -37,8 +37,10 @@ type Config struct {
 	// ReadOnly opens the store while a server uses it, to verify the books: no
 	// lock, no migrations, no node; Write returns an error.
 	ReadOnly bool
-	Quota    Quota        // zero: no bounds
-	Logger   *slog.Logger // nil: none
+	Quota    Quota          // zero: no bounds
+	Trace    func(db.Trace) // see [db.Config]; nil: none
+	Observe  func(string)   // see [db.Config]; nil: none
+	Logger   *slog.Logger   // nil: none
 }
 
 // Store is the open store. It is safe for use by many goroutines.
@@ -104,7 +106,7 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 	s.db, err = db.Open(ctx, db.Config{
 		Dir: cfg.Dir, File: coreFile, PostgresURL: cfg.PostgresURL, Migrations: files,
 		Durability: cfg.Durability, Readers: cfg.Readers, Connections: cfg.Connections,
-		ReadOnly: cfg.ReadOnly, Logger: cfg.Logger, Probe: probe,
+		ReadOnly: cfg.ReadOnly, Logger: cfg.Logger, Probe: probe, Trace: cfg.Trace, Observe: cfg.Observe,
 	})
 	if err != nil || cfg.ReadOnly {
 		return err

@@ -132,15 +132,14 @@ func TestListsPageWithoutGapsOrRepeats(t *testing.T) {
 			var receipts, entries []string
 			read(t, st, func(tx *store.Tx) error {
 				for p := (store.Page{Limit: 7, Asc: asc}); ; {
-					list, more, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{}, p)
+					list, next, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{}, p)
 					if err != nil {
 						return err
 					}
 					for _, r := range list {
 						receipts = append(receipts, r.ID)
-						p.After = store.Cursor{At: r.CreatedAt, ID: r.ID}
 					}
-					if !more {
+					if p.After = next; next == (store.Cursor{}) {
 						break
 					}
 				}

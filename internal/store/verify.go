@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"regexp"
 
 	"stoa/internal/stoa"
 )
@@ -24,64 +25,67 @@ func (d Difference) String() string {
 }
 
 // differences are the rules of the books, each as a query for the rows that break
-// it: id, account, the stored value, the value it should be. $1 is an account, or
-// empty for all.
+// it: id, account, the stored value, the value it should be. [of column] stands for
+// the condition that the column is the account asked for, or for none.
 var differences = []struct{ what, query string }{
 	{
 		"granted is the sum of the grants",
 		`SELECT a.id, a.id, a.granted, CAST(COALESCE(g.total, 0) AS BIGINT)
-		FROM accounts a LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM grants WHERE $1 IN ('', account_id) GROUP BY account_id) g ON g.account_id = a.id
-		WHERE $1 IN ('', a.id) AND a.granted <> COALESCE(g.total, 0)`,
+		FROM accounts a LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM grants WHERE [of account_id] GROUP BY account_id) g ON g.account_id = a.id
+		WHERE [of a.id] AND a.granted <> COALESCE(g.total, 0)`,
 	},
 	{
 		"granted is balance, leases and charges together",
 		`SELECT a.id, a.id, a.granted, CAST(a.balance + COALESCE(l.total, 0) + COALESCE(c.total, 0) + COALESCE(p.total, 0) AS BIGINT)
 		FROM accounts a
-		LEFT JOIN (SELECT account_id, SUM(amount - spent) AS total FROM leases WHERE is_open = 1 AND $1 IN ('', account_id) GROUP BY account_id) l ON l.account_id = a.id
-		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM charges WHERE $1 IN ('', account_id) GROUP BY account_id) c ON c.account_id = a.id
-		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM purged_charges WHERE $1 IN ('', account_id) GROUP BY account_id) p ON p.account_id = a.id
-		WHERE $1 IN ('', a.id) AND a.granted <> a.balance + COALESCE(l.total, 0) + COALESCE(c.total, 0) + COALESCE(p.total, 0)`,
+		LEFT JOIN (SELECT account_id, SUM(amount - spent) AS total FROM leases WHERE is_open = 1 AND [of account_id] GROUP BY account_id) l ON l.account_id = a.id
+		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM charges WHERE [of account_id] GROUP BY account_id) c ON c.account_id = a.id
+		LEFT JOIN (SELECT account_id, SUM(amount) AS total FROM purged_charges WHERE [of account_id] GROUP BY account_id) p ON p.account_id = a.id
+		WHERE [of a.id] AND a.granted <> a.balance + COALESCE(l.total, 0) + COALESCE(c.total, 0) + COALESCE(p.total, 0)`,
 	},
 	{
 		"a balance is not below zero",
-		`SELECT id, id, balance, 0 FROM accounts WHERE balance < 0 AND $1 IN ('', id)`,
+		`SELECT id, id, balance, 0 FROM accounts WHERE balance < 0 AND [of id]`,
 	},
 	{
 		"a lease has spent the sum of its charges",
 		`SELECT l.id, l.account_id, l.spent, CAST(COALESCE(c.total, 0) + COALESCE(p.amount, 0) AS BIGINT)
-		FROM leases l LEFT JOIN (SELECT lease_id, account_id, SUM(amount) AS total FROM charges WHERE $1 IN ('', account_id) GROUP BY lease_id, account_id) c ON c.lease_id = l.id AND c.account_id = l.account_id
+		FROM leases l LEFT JOIN (SELECT lease_id, account_id, SUM(amount) AS total FROM charges WHERE [of account_id] GROUP BY lease_id, account_id) c ON c.lease_id = l.id AND c.account_id = l.account_id
 		LEFT JOIN purged_charges p ON p.lease_id = l.id AND p.account_id = l.account_id
-		WHERE $1 IN ('', l.account_id) AND l.spent <> COALESCE(c.total, 0) + COALESCE(p.amount, 0)`,
+		WHERE [of l.account_id] AND l.spent <> COALESCE(c.total, 0) + COALESCE(p.amount, 0)`,
 	},
 	{
 		"a lease has not spent more than it has",
-		`SELECT id, account_id, spent, amount FROM leases WHERE spent > amount AND $1 IN ('', account_id)`,
+		`SELECT id, account_id, spent, amount FROM leases WHERE spent > amount AND [of account_id]`,
 	},
 	{
 		"an open lease belongs to a living node",
-		`SELECT l.id, l.account_id, 1, 0 FROM leases l LEFT JOIN nodes n ON n.id = l.node_id WHERE l.is_open = 1 AND COALESCE(n.alive, 0) = 0 AND $1 IN ('', l.account_id)`,
+		`SELECT l.id, l.account_id, 1, 0 FROM leases l LEFT JOIN nodes n ON n.id = l.node_id WHERE l.is_open = 1 AND COALESCE(n.alive, 0) = 0 AND [of l.account_id]`,
 	},
 	{
 		"a charge that costs something names a lease of its account",
-		`SELECT c.id, c.account_id, c.amount, 0 FROM charges c LEFT JOIN leases l ON l.id = c.lease_id AND l.account_id = c.account_id WHERE l.id IS NULL AND c.amount > 0 AND $1 IN ('', c.account_id)`,
+		`SELECT c.id, c.account_id, c.amount, 0 FROM charges c LEFT JOIN leases l ON l.id = c.lease_id AND l.account_id = c.account_id WHERE l.id IS NULL AND c.amount > 0 AND [of c.account_id]`,
 	},
 	{
 		"a charge belongs to an account",
-		`SELECT c.id, c.account_id, c.amount, 0 FROM charges c LEFT JOIN accounts a ON a.id = c.account_id WHERE a.id IS NULL AND $1 IN ('', c.account_id)`,
+		`SELECT c.id, c.account_id, c.amount, 0 FROM charges c LEFT JOIN accounts a ON a.id = c.account_id WHERE a.id IS NULL AND [of c.account_id]`,
 	},
 	{
 		"a charge is its usage at its price",
-		`SELECT id, account_id, amount + written_off, ` + priced + ` FROM charges WHERE capped = 0 AND amount + written_off <> ` + priced + ` AND $1 IN ('', account_id)`,
+		`SELECT id, account_id, amount + written_off, ` + priced + ` FROM charges WHERE capped = 0 AND amount + written_off <> ` + priced + ` AND [of account_id]`,
 	},
 	{
 		"a capped charge is at most its usage at its price",
-		`SELECT id, account_id, amount + written_off, ` + priced + ` FROM charges WHERE capped = 1 AND amount + written_off > ` + priced + ` AND $1 IN ('', account_id)`,
+		`SELECT id, account_id, amount + written_off, ` + priced + ` FROM charges WHERE capped = 1 AND amount + written_off > ` + priced + ` AND [of account_id]`,
 	},
 	{
 		"only a clamped charge writes off",
-		`SELECT id, account_id, written_off, 0 FROM charges WHERE clamped = 0 AND written_off <> 0 AND $1 IN ('', account_id)`,
+		`SELECT id, account_id, written_off, 0 FROM charges WHERE clamped = 0 AND written_off <> 0 AND [of account_id]`,
 	},
 }
+
+// ofAccount is where a rule is narrowed to an account.
+var ofAccount = regexp.MustCompile(`\[of ([a-z_.]+)\]`)
 
 // priced is [stoa.Price.Cost] in SQL.
 const priced = `((input_tokens - cached_tokens) * price_input + cached_tokens * price_cached_input + output_tokens * price_output + 999999) / 1000000`
@@ -90,12 +94,18 @@ const priced = `((input_tokens - cached_tokens) * price_input + cached_tokens * 
 // differ, for one account or, with an empty id, for all.
 func (tx *Tx) Differences(ctx context.Context, accountID string) ([]Difference, error) {
 	var all []Difference
+	var args []any
+	cond := "1 = 1"
+	if accountID != "" { // a condition of its own, so that the indexes of an account are used
+		args, cond = []any{accountID}, "${1} = $$1"
+	}
 	for _, rule := range differences {
+		query := ofAccount.ReplaceAllString(rule.query, cond)
 		found, err := list(ctx, tx, func(rows *sql.Rows) (Difference, error) {
 			d := Difference{What: rule.what}
 			err := rows.Scan(&d.ID, &d.AccountID, &d.Have, &d.Want)
 			return d, err
-		}, rule.query, accountID)
+		}, query, args...)
 		if err != nil {
 			return nil, fmt.Errorf("verify %q: %w", rule.what, err)
 		}

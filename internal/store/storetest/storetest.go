@@ -41,9 +41,13 @@ func Each(t *testing.T, test func(t *testing.T, database Database)) {
 	})
 }
 
+// Observe is called with each statement of every store that [New] and [Postgres]
+// return; nil: none. It is set before the tests run.
+var Observe func(query string)
+
 // New returns a database in a new directory, removed when the test ends.
 func New(t testing.TB) Database {
-	return Database{Config: store.Config{Dir: t.TempDir()}, t: t}
+	return Database{Config: store.Config{Dir: t.TempDir(), Observe: Observe}, t: t}
 }
 
 // Postgres returns a database in a new PostgreSQL schema, dropped when the test
@@ -64,7 +68,7 @@ func Postgres(t testing.TB) Database {
 	q := u.Query()
 	q.Set("search_path", schema)
 	u.RawQuery = q.Encode()
-	return Database{Config: store.Config{PostgresURL: u.String()}, t: t}
+	return Database{Config: store.Config{PostgresURL: u.String(), Observe: Observe}, t: t}
 }
 
 func run(t testing.TB, address, statement string) {
