@@ -47,6 +47,7 @@ const (
 	FaultNoContent  = "no-content"      // status 204
 	FaultComments   = "comments"        // keep-alive lines of the format until the client disconnects
 	FaultClose      = "close"           // the connection is closed before the headers
+	FaultStreamOnly = "stream-only"     // a request without a stream is refused; the status is that of "fail:", else 400
 )
 
 // ParseOrders parses the orders in a prompt.

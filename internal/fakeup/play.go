@@ -34,6 +34,12 @@ func (p *play) run(no *refusal) {
 		return
 	}
 	switch {
+	case o.Fault == FaultStreamOnly && !p.stream:
+		status := o.Fail
+		if status == 0 {
+			status = http.StatusBadRequest
+		}
+		p.fail(status, &refusal{text: "Only streaming is supported."})
 	case o.Fault == FaultHang:
 		p.hang()
 	case o.Fault == FaultClose:
@@ -91,28 +97,65 @@ func (p *play) answer(status int) {
 	p.w.WriteHeader(status)
 }
 
-// whole answers with one JSON document.
+// whole answers with one JSON document, once all of it is made. A failure that
+// a stream reports in its middle comes as a status.
 func (p *play) whole() {
-	text := p.f.whole(p.plan)
-	p.heading()
-	switch {
-	case p.orders.HasCut || p.orders.Fault == FaultNoEnd || p.orders.Fault == FaultMalformed:
-		p.answer(http.StatusOK)
-		p.w.Write(text[:len(text)/2])
-		if p.orders.HasCut {
-			p.out.Flush()
-			panic(http.ErrAbortHandler)
+	o := p.orders
+	for i := range p.plan.pieces {
+		if i > 0 && o.Slow > 0 && !p.pause(o.Slow) {
+			return
 		}
-		return
-	case p.orders.Fault == FaultHangBody:
-		p.answer(http.StatusOK)
-		p.w.Write(text[:len(text)/2])
-		p.out.Flush()
-		p.hang()
+	}
+	text := p.f.whole(p.plan)
+	if o.Fault == FaultEvent {
+		status := o.Fail
+		if status == 0 {
+			status = 529
+		}
+		p.fail(status, &refusal{text: "The fake vendor fails as ordered.", retryAfter: o.RetryAfter})
 		return
 	}
+	p.heading()
+	half := text[:len(text)/2]
+	switch {
+	case o.HasCut:
+		p.answer(http.StatusOK)
+		p.send(half)
+		panic(http.ErrAbortHandler)
+	case o.Fault == FaultNoEnd || o.Fault == FaultMalformed:
+		p.answer(http.StatusOK)
+		p.w.Write(half)
+		return
+	case o.Fault == FaultHangBody:
+		p.answer(http.StatusOK)
+		if p.send(half) {
+			p.hang()
+		}
+		return
+	case o.Fault == FaultReset:
+		p.answer(http.StatusOK)
+		if p.send(half) {
+			p.reset()
+		}
+		return
+	case o.Fault == FaultComments: // DeepSeek fills the wait with empty lines
+		p.answer(http.StatusOK)
+		for p.send([]byte("\n")) && p.pause(pause) {
+		}
+		return
+	case o.Fault == FaultEndless || o.Fault == FaultHugeLine:
+		p.answer(http.StatusOK)
+		chunk := bytes.Repeat([]byte("huge"), 16<<10)
+		for p.send([]byte(`{"id":"`)); p.send(chunk); {
+		}
+		return
+	case o.Fault == FaultHugeHeader:
+		p.w.Header().Set("X-Huge", strings.Repeat("h", 256<<10))
+	case o.Fault == FaultBadUTF8:
+		text = bytes.Replace(text, []byte("word"), []byte("w\xff\xfe"), 1)
+	}
 	p.answer(http.StatusOK)
-	if _, err := p.w.Write(text); err == nil {
+	if p.send(text) {
 		p.h.update(func() { p.s.Deltas, p.s.UsageSent, p.s.Completed = len(p.plan.pieces), !p.plan.noUsage, true })
 	}
 }

@@ -1,6 +1,7 @@
 package fakeup
 
 import (
+	"bytes"
 	"crypto/tls"
 	"encoding/json"
 	"io"
@@ -27,7 +28,8 @@ type Options struct {
 	// max_tokens together may not exceed it. 0: no limit.
 	Context int64
 	// Null makes it fast: every request is answered at once with this many
-	// prepared deltas in one write; nothing is checked or recorded.
+	// prepared deltas, or a whole reply of as many, in one write; nothing is
+	// checked or recorded.
 	Null int
 }
 
@@ -35,7 +37,8 @@ type Options struct {
 type Handler struct {
 	opts    Options
 	formats []format
-	null    map[string][]byte
+	null    map[string][]byte // streams, by wire
+	wholes  map[string][]byte // whole replies, by wire
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -72,7 +75,7 @@ func NewHandler(opts Options) *Handler {
 	if opts.Key == "" {
 		opts.Key = Key
 	}
-	h := &Handler{opts: opts, formats: []format{messages{}, gemini{}, responses{}, chat{}}, attempts: map[string]int{}, null: map[string][]byte{}}
+	h := &Handler{opts: opts, formats: []format{messages{}, gemini{}, responses{}, chat{}}, attempts: map[string]int{}, null: map[string][]byte{}, wholes: map[string][]byte{}}
 	h.changed = sync.NewCond(&h.mu)
 	if opts.Null > 0 {
 		for _, f := range h.formats {
@@ -80,6 +83,7 @@ func NewHandler(opts Options) *Handler {
 			for _, fr := range f.frames(p) {
 				h.null[f.name()] = append(h.null[f.name()], fr.bytes...)
 			}
+			h.wholes[f.name()] = f.whole(p)
 		}
 	}
 	return h
@@ -261,8 +265,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if h.opts.Null > 0 {
-		w.Header().Set("Content-Type", "text/event-stream")
-		w.Write(h.null[f.name()])
+		if strings.HasSuffix(r.URL.Path, ":streamGenerateContent") || bytes.Contains(text, []byte(`"stream":true`)) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Write(h.null[f.name()])
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(h.wholes[f.name()])
 		return
 	}
 	s := &Served{ID: strings.TrimPrefix(stoa.NewID("x"), "x_"), Wire: f.name(), StartedAt: time.Now()}

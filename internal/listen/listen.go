@@ -1,9 +1,12 @@
 // Package listen accepts connections within bounds: so many in all, so many per
-// address, and none that stays open because its peer does not read.
+// address, none that stays open because its peer does not read, and so much of
+// their reading and writing at a time that small requests never wait for large
+// ones.
 //
-// It knows no HTTP beyond the refusals that it is given, and it never ends a
-// connection whose bytes move. Reading is not its business: how long a request may
-// take to arrive is decided where requests are read. Start at [New].
+// It knows no HTTP beyond the refusals that it is given and the lines of a header (see
+// [framing]), and it ends no other connection whose bytes move. Reading is not its
+// business: how long a request may take to arrive is decided where requests are read.
+// Start at [New].
 package listen
 
 import (
@@ -19,6 +22,11 @@ const (
 	// seconds, about 1 KiB per second.
 	chunk        = 32 << 10
 	writeTimeout = 30 * time.Second
+
+	// unread is how many bytes the system takes for a peer that does not read, beside
+	// what the peer's window takes; on Linux, where that can be set. By default it
+	// would be up to 4 MB for each connection: copied, kept, and read by nobody.
+	unread = 128 << 10
 
 	// A refused connection is read for a moment, so that its peer sees the refusal
 	// and not a reset; beyond so many at a time it is closed at once.
@@ -47,6 +55,7 @@ type Listener struct {
 	net.Listener
 	cfg      Config
 	refusals chan struct{} // one element for each refusal under way
+	turns    turns
 
 	mu     sync.Mutex
 	open   int
@@ -58,7 +67,7 @@ func New(l net.Listener, cfg Config) *Listener {
 	if cfg.WriteTimeout == 0 {
 		cfg.WriteTimeout = writeTimeout
 	}
-	return &Listener{Listener: l, cfg: cfg, refusals: make(chan struct{}, refusing), byAddr: map[netip.Prefix]int{}}
+	return &Listener{Listener: l, cfg: cfg, refusals: make(chan struct{}, refusing), turns: newTurns(), byAddr: map[netip.Prefix]int{}}
 }
 
 // Accept returns the next connection within the bounds; those beyond are answered
@@ -72,7 +81,14 @@ func (l *Listener) Accept() (net.Conn, error) {
 		addr := Network(c.RemoteAddr().String())
 		ok, ofAddress := l.enter(addr)
 		if ok {
-			return &conn{Conn: c, leave: sync.OnceFunc(func() { l.leave(addr) }), timeout: l.cfg.WriteTimeout}, nil
+			raw := rawOf(c)
+			if raw != nil {
+				boundUnread(raw)
+			}
+			return &conn{
+				Conn: c, bulk: bulk{conn: c, raw: raw, turns: l.turns},
+				leave: sync.OnceFunc(func() { l.leave(addr) }), timeout: l.cfg.WriteTimeout,
+			}, nil
 		}
 		l.refuse(c, ofAddress)
 	}
@@ -160,22 +176,65 @@ func (l *Listener) refuse(c net.Conn, ofAddress bool) {
 // A conn is a counted connection whose peer must keep reading.
 type conn struct {
 	net.Conn
+	bulk    bulk
+	framing framing // of reads, which net/http makes one after the other
 	leave   func()
 	timeout time.Duration
 
 	mu       sync.Mutex
 	deadline time.Time // of writes, as it was set; zero: none
+
+	gathered *[]byte // what waits for [Cork.Release]; nil: writes go out at once
 }
 
-// Write writes b in pieces, each with a deadline of its own.
+// Read reads what there is. Large reads take turns; see [bulk]. A header that others
+// may read differently ends the connection; see [framing].
+func (c *conn) Read(b []byte) (int, error) {
+	if c.framing.err != nil {
+		return 0, c.framing.err
+	}
+	var n int
+	var err error
+	if len(b) <= small || !c.bulk.ok() {
+		c.bulk.got = 0 // large reads of a body are never mixed with those of the next head
+		n, err = c.Conn.Read(b)
+	} else {
+		n, err = c.bulk.read(b[:min(len(b), chunk)])
+	}
+	if n > 0 {
+		if used := c.framing.check(b[:n]); used < n {
+			n, err = used, nil
+			if used == 0 {
+				err = c.framing.err
+			}
+		}
+	}
+	return n, err
+}
+
+// Write writes b in pieces, each with a deadline of its own. Large pieces take
+// turns; see [bulk].
 func (c *conn) Write(b []byte) (int, error) {
+	if c.gathered != nil {
+		return c.gather(b)
+	}
+	return c.write(b)
+}
+
+func (c *conn) write(b []byte) (int, error) {
 	written := 0
 	for {
 		piece := b[written:min(len(b), written+chunk)]
 		if err := c.extend(); err != nil {
 			return written, err
 		}
-		n, err := c.Conn.Write(piece)
+		var n int
+		var err error
+		if len(piece) <= small || !c.bulk.ok() {
+			n, err = c.Conn.Write(piece)
+		} else {
+			n, err = c.bulk.write(piece)
+		}
 		written += n
 		if err != nil || written == len(b) {
 			return written, err

@@ -4,7 +4,7 @@
 // It knows no HTTP and no plans: the caller passes the limit, so a changed limit
 // applies from the next request on. Counts are in memory and belong to this
 // process (docs/decisions/0004-rate-limits-per-key.md). Start at [Rates.Take]
-// and [Slots.Enter].
+// and [Slots.Enter]; [Turns.Take] shares out work by name.
 package ratelimit
 
 import (

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // DefaultMaxEvent is the largest event in bytes of a [Reader] that was given no limit.
@@ -28,11 +29,16 @@ func (e *TooLargeError) Error() string {
 }
 
 // A Reader reads events. It allocates when its buffer has to grow, not per event.
+// While it waits for a source that brings an event now and then, it holds
+// smallBuffer bytes; it takes a larger buffer from a pool for bursts and long events.
 type Reader struct {
 	src     io.Reader
 	buf     []byte
-	start   int // of what was not consumed
-	end     int // of what was read
+	small   []byte  // the reader's own buffer; nil before the first read
+	lent    *[]byte // buf, when it is not small
+	busy    bool    // the last read brought so much that more has probably arrived
+	start   int     // of what was not consumed
+	end     int     // of what was read
 	max     int
 	err     error // of src, returned when the buffer is empty
 	joined  []byte
@@ -265,14 +271,16 @@ func (r *Reader) fill() error {
 		r.end = copy(r.buf, r.buf[r.start:r.end])
 		r.start = 0
 	}
-	if r.end == len(r.buf) {
-		grown := make([]byte, max(8<<10, 2*len(r.buf)))
-		copy(grown, r.buf[:r.end])
-		r.buf = grown
+	switch {
+	case r.end == 0 && !r.busy:
+		r.shrink()
+	case r.end == len(r.buf) || r.busy && r.lent == nil:
+		r.grow()
 	}
 	for range 100 {
 		n, err := r.src.Read(r.buf[r.end:])
 		r.end += n
+		r.busy = n >= burst || r.end == len(r.buf)
 		r.err = err
 		if n > 0 {
 			return nil
@@ -283,4 +291,42 @@ func (r *Reader) fill() error {
 	}
 	r.err = io.ErrNoProgress
 	return r.err
+}
+
+// Sizes in bytes.
+const (
+	smallBuffer = 1 << 10  // holds an event of a few words
+	bigBuffer   = 8 << 10  // the least that is lent
+	keepBuffer  = 64 << 10 // the most that is kept for another reader
+	burst       = 3 * smallBuffer / 4
+)
+
+var buffers = sync.Pool{New: func() any { return new(make([]byte, bigBuffer)) }}
+
+// shrink gives an empty reader its own buffer back.
+func (r *Reader) shrink() {
+	r.giveBack()
+	if r.small == nil {
+		r.small = make([]byte, smallBuffer)
+	}
+	r.buf = r.small
+}
+
+// grow moves what was read to a larger buffer.
+func (r *Reader) grow() {
+	size := max(bigBuffer, 2*len(r.buf))
+	larger := buffers.Get().(*[]byte)
+	if len(*larger) < size {
+		*larger = make([]byte, size)
+	}
+	copy(*larger, r.buf[:r.end])
+	r.giveBack()
+	r.lent, r.buf = larger, *larger
+}
+
+func (r *Reader) giveBack() {
+	if r.lent != nil && len(*r.lent) <= keepBuffer {
+		buffers.Put(r.lent)
+	}
+	r.lent = nil
 }

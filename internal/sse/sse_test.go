@@ -271,3 +271,74 @@ func BenchmarkReader(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/event")
 }
+
+// A watched source returns at most one part for each read, and records
+// the size of what each read reads into.
+type watched struct {
+	parts []string
+	sizes []int
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	w.sizes = append(w.sizes, len(b))
+	if len(w.parts) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, w.parts[0])
+	if w.parts[0] = w.parts[0][n:]; w.parts[0] == "" {
+		w.parts = w.parts[1:]
+	}
+	return n, nil
+}
+
+func TestAWaitingReaderHoldsASmallBuffer(t *testing.T) {
+	event := func(letter string, n int) string { return "data: " + strings.Repeat(letter, n) + "\n\n" }
+	small, long := event("s", 200), event("l", 200<<10)
+	bursts := strings.Repeat(event("b", 192), 5000/200)
+	src := &watched{parts: []string{small, small, long, small, small, small, bursts, bursts, small, small}}
+	r := NewReader(src, 0)
+	var got strings.Builder
+	waits := map[string]int{} // by what came after the wait: the size that it was waited with
+	for {
+		waiting := r.start == r.end
+		reads := len(src.sizes)
+		ev, err := r.Next()
+		if err != nil {
+			break
+		}
+		fmt.Fprintf(&got, "%c%d ", ev.Data[0], len(ev.Data))
+		if waiting && len(src.sizes) == reads+1 {
+			waits[string(ev.Data[:1])] = src.sizes[reads]
+		}
+	}
+	want := "s200 s200 l204800 " + strings.Repeat("s200 ", 3) + strings.Repeat("b192 ", 50) + "s200 s200 "
+	if got.String() != want {
+		t.Errorf("read %s, want %s", &got, want)
+	}
+	if waits["s"] != smallBuffer || waits["b"] < bigBuffer-1 {
+		t.Errorf("waited with sizes of %v; all: %v", waits, src.sizes)
+	}
+	if r.lent != nil {
+		t.Error("the end is waited for with a buffer of the pool")
+	}
+}
+
+func TestReadersDoNotShareABuffer(t *testing.T) {
+	text := func(letter string) string {
+		return strings.Repeat("data: "+strings.Repeat(letter, 3000)+"\n\n", 3) + "data: " + letter + "\n\n"
+	}
+	a, b := NewReader(strings.NewReader(text("a")), 0), NewReader(strings.NewReader(text("b")), 0)
+	for i := range 4 {
+		one, err := a.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := b.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Trim(string(one.Data), "a") != "" || strings.Trim(string(two.Data), "b") != "" {
+			t.Errorf("event %d has bytes of another reader", i)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -25,18 +24,24 @@ type attempt struct {
 	permit   *permit
 	deadline time.Time // of the whole call, at this provider
 
-	codec     wire.Codec
-	request   wire.Request // what the codec made of the call; kept for a retry
-	url       *url.URL
-	requestID string // the vendor's, of the last request
-	answered  bool   // the last request got its first text or tool call
+	codec        wire.Codec
+	request      wire.Request // what the codec made of the call; kept for a retry
+	url          *url.URL
+	whole        bool // the request asks for the reply in one piece
+	refusedWhole bool // an earlier one did, and was refused as if the vendor had no such form
+
+	// Of the last request.
+	requestID string // the vendor's
+	answered  bool   // it got its first text or tool call
+	sentAt    time.Time
+	bytes     int // of text and thinking that came
 }
 
 // send sends the request and yields its reply. It returns nil and nil when the reply
 // came to its end or the reader stopped, and an error only when ctx ended.
 func (a *attempt) send() (*wire.Failure, error) {
 	a.route.requests.Add(1)
-	a.requestID, a.answered = "", false
+	a.requestID, a.answered, a.bytes = "", false, 0
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	defer cancel(nil)
 	w := newWatch(cancel, a.deadline)
@@ -59,45 +64,33 @@ func (a *attempt) send() (*wire.Failure, error) {
 	if e, ok := context.Cause(ctx).(expired); ok && fail.Status == 0 {
 		fail = e.failure(a.provider.timeouts)
 	}
+	if a.whole {
+		a.failedWhole = true
+		if fail.Err.Code == stoa.CodeUpstreamTimeout {
+			a.route.pace.forget()
+			fail.Retry = true // as a stream it may be in time
+		}
+		if refusesWhole(fail) {
+			a.refusedWhole, fail.Retry, fail.Caller = true, true, false
+		}
+	}
 	a.redact(fail)
 	return fail, nil
 }
 
-// exchangeHTTP sends the request over HTTP and yields the events of its reply.
+// exchangeHTTP sends the request over HTTP and yields the events of its reply. Its
+// frame, and those of its callers, stay on the stack while the reply comes, so what
+// needs space is done in functions that have returned by then.
 func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
-	if fail := a.encode(); fail != nil {
+	body, fail := a.post(ctx, w)
+	if fail != nil {
 		return fail
 	}
-	req := &http.Request{
-		Method: http.MethodPost, URL: a.url, Host: a.url.Host,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        a.request.Header,
-		Body:          io.NopCloser(bytes.NewReader(a.request.Body)),
-		ContentLength: int64(len(a.request.Body)),
-		GetBody:       func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(a.request.Body)), nil },
-	}
-	w.start(firstByte, a.provider.timeouts.FirstByte)
-	res, err := a.pool.cfg.Transport.RoundTrip(req.WithContext(ctx))
-	w.stop()
-	if err != nil {
-		if isShortage(err) {
-			return shortage(err)
-		}
-		return broken(true, "no reply: %v", err)
-	}
-	body := &reader{from: res.Body, watch: w, idle: a.provider.timeouts.Idle, left: a.pool.cfg.MaxReplyBytes}
 	defer body.close()
-	a.requestID = requestID(res.Header)
-	if fail := a.rejection(res, body); fail != nil {
-		return fail
-	}
-	if a.pool.cfg.Logger.Enabled(ctx, slog.LevelDebug) {
-		a.pool.cfg.Logger.DebugContext(ctx, "an upstream accepted a call", "provider", a.provider.Name, "model", a.spec.Model, "status", res.StatusCode, "requestId", hide(a.requestID, a.provider.APIKey))
-	}
-	if !a.emit(stoa.Event{Kind: stoa.Started, Provider: a.provider.Name}) {
+	if !a.accepted() {
 		return nil
 	}
-	fail := a.yieldAll(a.codec.Decode(body, a.spec, len(a.call.Tools) > 0))
+	fail = a.yieldAll(a.codec.Decode(body, a.spec, len(a.call.Tools) > 0))
 	switch {
 	case a.finished:
 		body.drain()
@@ -108,16 +101,72 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	return fail
 }
 
+// post sends the request and returns the body of the reply that it was accepted with.
+func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
+	if fail := a.encode(); fail != nil {
+		return nil, fail
+	}
+	req := &http.Request{
+		Method: http.MethodPost, URL: a.url, Host: a.url.Host,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        a.request.Header,
+		Body:          newPayload(a.request.Body),
+		ContentLength: int64(len(a.request.Body)),
+		GetBody:       func() (io.ReadCloser, error) { return newPayload(a.request.Body), nil },
+	}
+	wait, silence := a.provider.timeouts.FirstByte, a.provider.timeouts.Idle
+	first, later := firstByte, idle
+	var sent *sending
+	if a.whole {
+		wait, silence = a.provider.timeouts.Whole, a.provider.timeouts.Whole
+		first, later = inOnePiece, inOnePiece
+		sent = &sending{}
+		ctx = sent.trace(ctx)
+	}
+	a.sentAt = time.Now()
+	w.start(first, wait)
+	res, err := a.pool.cfg.Transport.RoundTrip(req.WithContext(ctx))
+	w.stop()
+	if err != nil {
+		if isShortage(err) {
+			return nil, shortage(err)
+		}
+		if a.whole && a.ctx.Err() != nil && sent.left(len(a.request.Body)) {
+			a.accepted() // the vendor has the request and is writing; nobody learns how far it got
+		}
+		return nil, broken(true, "no reply: %v", err)
+	}
+	body := &reader{from: res.Body, watch: w, wait: later, idle: silence, left: a.pool.cfg.MaxReplyBytes}
+	a.requestID = requestID(res.Header)
+	if fail := a.rejection(res, body); fail != nil {
+		body.close()
+		return nil, fail
+	}
+	if a.pool.cfg.Logger.Enabled(ctx, slog.LevelDebug) {
+		a.pool.cfg.Logger.DebugContext(ctx, "an upstream accepted a call", "provider", a.provider.Name, "model", a.spec.Model, "status", res.StatusCode, "requestId", hide(a.requestID, a.provider.APIKey))
+	}
+	return body, nil
+}
+
+// accepted yields Started and reports whether the reader wants more.
+func (a *attempt) accepted() bool {
+	return a.emit(stoa.Event{Kind: stoa.Started, Provider: a.provider.Name})
+}
+
 // encode builds the request; a retry reuses it.
 func (a *attempt) encode() *wire.Failure {
-	if a.codec != nil {
+	whole := a.wantsWhole()
+	if a.codec != nil && whole == a.whole {
 		return nil
 	}
+	a.whole = whole
 	codec, ok := a.pool.codec(a.spec.Wire)
 	if !ok {
 		return broken(false, "the wire %q does not exist", a.spec.Wire)
 	}
-	request, err := codec.Encode(a.call, a.spec, a.provider.APIKey)
+	call := a.call
+	call.Whole = whole
+	request, err := codec.Encode(call, a.spec, a.provider.APIKey)
 	if err != nil {
 		fail := asFailure(err)
 		fail.Caller, fail.Retry = true, false
@@ -185,11 +234,16 @@ func (a *attempt) yieldAll(events iter.Seq2[stoa.Event, error]) *wire.Failure {
 			if ev.Text == "" {
 				continue
 			}
+			a.bytes += len(ev.Text)
 			a.commit()
+		case stoa.Thinking:
+			a.bytes += ev.Thinking
 		case stoa.Called:
+			a.bytes += len(ev.Call.Arguments)
 			a.commit()
 		case stoa.Finished:
 			a.finished = true
+			a.wrote(ev)
 			a.emit(ev)
 			return nil
 		}
@@ -205,6 +259,10 @@ func (a *attempt) yieldAll(events iter.Seq2[stoa.Event, error]) *wire.Failure {
 func (a *attempt) commit() {
 	if !a.answered {
 		a.answered, a.committed = true, !a.call.Buffered
+		if a.committed {
+			a.call.Forget()
+			a.request.Body = nil
+		}
 		a.endRetry()
 		a.route.breaker.answered(a.permit)
 	}

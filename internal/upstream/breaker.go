@@ -10,9 +10,9 @@ import (
 const (
 	breakerSlots    = 10               // slots of the sliding window
 	breakerSlot     = 2 * time.Second  // length of a slot: the window is 20 s
-	breakerFailures = 10               // fewer failures than this never open the circuit
-	breakerOthers   = 3                // of them: by other accounts than the one with most, or it opens for that one alone
-	breakerAccounts = 64               // accounts whose failures are counted apart in one slot
+	breakerFailures = 10               // fewer failures than this never open a circuit
+	breakerOthers   = 3                // of them: by other accounts than the one with most, or the shared circuit stays closed
+	breakerAccounts = 1024             // accounts that a route remembers
 	minCoolDown     = 1 * time.Second  // the first cool-down after opening
 	maxCoolDown     = 30 * time.Second // also caps what a vendor's Retry-After asks for
 )
@@ -27,33 +27,75 @@ const (
 	failed
 )
 
-// A breaker is the circuit breaker of a route. While the circuit is closed every
-// attempt is permitted; it opens when, within the window, at least
-// [breakerFailures] attempts and at least half of all attempts failed. While it
-// is open no attempt is permitted until the cool-down is over; then one attempt
-// at a time is permitted as a probe (half-open). A probe that gets its first text
-// closes the circuit, one that fails opens it again with twice the cool-down, and
-// a neutral one lets the next attempt probe.
+// A breaker is the circuit breaker of a route: a circuit that accounts share, and
+// one for each account. A circuit opens when, within the window, at least
+// [breakerFailures] attempts and at least half of all attempts failed: an account's
+// own counts its attempts, the shared one those of all, and opens only if
+// [breakerOthers] of the failures are those of other accounts than the one with most.
 //
-// One account alone cannot open the circuit for the others: unless at least
-// [breakerOthers] of the failures are those of other accounts, the circuit opens
-// for the account with most of them, and all others keep theirs closed. Attempts
-// without an account count as those of others.
+// What others do never refuses an account that is served: the shared circuit refuses
+// accounts whose own latest attempt failed or of which nothing is known. When its
+// cool-down is over, each of them may probe (half-open), one attempt at a time. An
+// account's probe that fails opens its own circuit again with twice the cool-down,
+// and a neutral one lets its next attempt probe. A probe that gets its first text
+// closes the circuit, the shared one for all.
 //
 // Attempts that began before the state last changed no longer count.
 type breaker struct {
-	mu      sync.Mutex
-	slots   [breakerSlots]slot
-	slot    int64 // the newest slot's number since the epoch of time.Time
-	all     circuit
-	one     circuit // of account alone
-	account string
+	mu       sync.Mutex
+	slot     int64 // the newest slot's number since the epoch of time.Time
+	window   window
+	shared   circuit
+	accounts map[string]*member // at most breakerAccounts
 }
 
-// A slot counts the attempts of a part of the window.
-type slot struct {
-	good, bad int
-	by        map[string]int // of bad: by account, as far as it was counted apart
+// A member is an account at a breaker. Attempts without an account are one member,
+// which counts as several accounts do.
+type member struct {
+	circuit
+	name   string
+	window window
+	served bool   // its latest attempt succeeded
+	trial  bool   // its circuit is open because the shared one is, and it may probe
+	last   int64  // the slot of its latest attempt
+	shared uint64 // the epoch of the shared circuit that the window and trial belong to
+}
+
+// A window counts the attempts of the latest slots.
+type window [breakerSlots]struct {
+	slot      int64
+	good, bad int32
+}
+
+func (w *window) add(slot int64, o outcome) {
+	s := &w[slot%breakerSlots]
+	if s.slot != slot {
+		s.slot, s.good, s.bad = slot, 0, 0
+	}
+	if o == succeeded {
+		s.good++
+	} else {
+		s.bad++
+	}
+}
+
+// sum returns the counts of the window that ends with a slot.
+func (w *window) sum(slot int64) (good, bad int) {
+	for _, s := range w {
+		if slot-s.slot < breakerSlots {
+			good, bad = good+int(s.good), bad+int(s.bad)
+		}
+	}
+	return good, bad
+}
+
+// subtract removes the failures that other counted.
+func (w *window) subtract(other *window) {
+	for i := range w {
+		if s := &w[i]; s.slot == other[i].slot {
+			s.bad -= min(other[i].bad, s.bad)
+		}
+	}
 }
 
 // A circuit is closed, open or half-open.
@@ -61,59 +103,67 @@ type circuit struct {
 	open     bool
 	until    time.Time     // open: when probes may begin
 	coolDown time.Duration // open: the length of this cool-down
-	probing  bool          // open: a probe is under way
+	probing  bool          // open: a probe is under way; not used by the shared one
 	epoch    uint64        // counts changes of state
 }
 
 // A permit allows one attempt; it must be returned with [breaker.done].
 type permit struct {
-	account string
-	circuit *circuit // the one it was issued by
-	epoch   uint64
-	probe   bool
+	of            *member
+	epoch, shared uint64 // of the member's circuit and of the shared one
+	probe         bool
 }
 
-// state returns closed, open or half-open, and for open the end of the cool-down.
-// A circuit that is open for one account is reported like one open for all.
+// state returns closed, open or half-open, and for open the end of the cool-down
+// that ends last. A circuit that is open for one account is reported like one open
+// for all.
 func (b *breaker) state() (name string, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := &b.all
-	if !c.open {
-		c = &b.one
+	open := b.shared.open
+	if open {
+		until = b.shared.until
+	}
+	for _, m := range b.accounts {
+		if b.refresh(m); m.open {
+			open = true
+			if m.until.After(until) {
+				until = m.until
+			}
+		}
 	}
 	switch {
-	case !c.open:
+	case !open:
 		return "closed", time.Time{}
-	case time.Now().Before(c.until):
-		return "open", c.until
+	case time.Now().Before(until):
+		return "open", until
 	}
 	return "half-open", time.Time{}
 }
 
-// of returns the circuit that decides about an account's attempts.
-func (b *breaker) of(account string) *circuit {
-	if !b.all.open && b.one.open && b.account == account {
-		return &b.one
-	}
-	return &b.all
-}
-
-// mayRetry reports whether an attempt may send its request again: the state has not
-// changed since the permit was issued, and the attempt is no probe, for which one
-// failure is enough.
+// mayRetry reports whether an attempt may send its request again: its account would
+// still get a permit, and the attempt is no probe, for which one failure is enough.
 func (b *breaker) mayRetry(p permit) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return p.circuit == b.of(p.account) && p.epoch == p.circuit.epoch && !p.probe
+	b.refresh(p.of)
+	if p.probe || p.epoch != p.of.epoch {
+		return false
+	}
+	probe, wait := b.decide(p.of)
+	return !probe && wait == 0
 }
 
 // ready reports whether acquire would succeed now.
 func (b *breaker) ready(account string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := b.of(account)
-	return !c.open || !c.probing && !time.Now().Before(c.until)
+	m := b.accounts[account]
+	if m != nil {
+		b.refresh(m)
+	}
+	_, wait := b.decide(m)
+	return wait == 0
 }
 
 // acquire returns a permit for an attempt of an account, or false and what is left
@@ -121,18 +171,38 @@ func (b *breaker) ready(account string) bool {
 func (b *breaker) acquire(account string) (p permit, ok bool, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := b.of(account)
-	if !c.open {
-		return permit{account, c, c.epoch, false}, true, 0
-	}
-	if wait := time.Until(c.until); wait > 0 {
+	m := b.member(account)
+	probe, wait := b.decide(m)
+	if wait > 0 {
 		return permit{}, false, wait
 	}
-	if c.probing {
-		return permit{}, false, time.Second
+	if probe {
+		if !m.open {
+			m.open, m.trial, m.until, m.coolDown = true, true, b.shared.until, b.shared.coolDown
+			m.epoch++
+		}
+		m.probing = true
 	}
-	c.probing = true
-	return permit{account, c, c.epoch, true}, true, 0
+	return permit{m, m.epoch, b.shared.epoch, probe}, true, 0
+}
+
+// decide returns whether an attempt of an account (nil: nothing is known of it) is
+// refused, for as long as wait says, or has to be a probe.
+func (b *breaker) decide(m *member) (probe bool, wait time.Duration) {
+	c := &b.shared
+	switch {
+	case m != nil && m.open:
+		c = &m.circuit
+	case !c.open, m != nil && m.served:
+		return false, 0
+	}
+	if wait := time.Until(c.until); wait > 0 {
+		return false, wait
+	}
+	if c.probing {
+		return false, time.Second
+	}
+	return true, 0
 }
 
 // answered records that the attempt got its first text. It closes the circuit for a
@@ -143,98 +213,145 @@ func (b *breaker) answered(p *permit) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p.epoch == p.circuit.epoch {
-		b.close(p.circuit)
+	b.refresh(p.of)
+	if p.epoch == p.of.epoch {
+		b.succeed(p.of)
 	}
-	p.probe, p.circuit = false, &b.all
-	p.epoch = p.circuit.epoch
+	p.probe, p.epoch, p.shared = false, p.of.epoch, b.shared.epoch
 }
 
 // done returns a permit with the attempt's outcome and reports whether that opened
-// the circuit, and for which account alone (empty: for all). pause, the vendor's
+// a circuit, and for which account alone (empty: the shared one). pause, the vendor's
 // Retry-After (0: none), lengthens a cool-down that begins now, up to [maxCoolDown].
 func (b *breaker) done(p permit, o outcome, pause time.Duration) (opened bool, account string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := p.circuit
-	if p.epoch != c.epoch {
+	m := p.of
+	b.refresh(m)
+	if o == failed {
+		m.served = false
+	}
+	if p.epoch != m.epoch {
 		return false, ""
 	}
 	if p.probe {
-		c.probing = false
+		m.probing = false
 		switch o {
 		case succeeded:
-			b.close(c)
+			b.succeed(m)
 		case failed:
-			c.trip(max(2*c.coolDown, pause))
-			if c == &b.one {
-				account = b.account
-			}
-			return true, account
+			m.trip(max(2*m.coolDown, pause))
+			return !m.trial, m.name
 		}
 		return false, ""
 	}
-	if o == neutral || c != b.of(p.account) {
+	if o == neutral || p.shared != b.shared.epoch {
 		return false, ""
 	}
 	b.advance()
-	s := &b.slots[b.slot%breakerSlots]
+	m.window.add(b.slot, o)
+	b.window.add(b.slot, o)
 	if o == succeeded {
-		s.good++
+		b.succeed(m)
 		return false, ""
 	}
-	s.fail(p.account)
-	return b.judge(max(minCoolDown, pause))
+	return b.judge(m, max(minCoolDown, pause))
 }
 
-// judge opens the circuit if the window has enough failures.
-func (b *breaker) judge(coolDown time.Duration) (opened bool, account string) {
-	var good, bad, most int
-	by := map[string]int{}
-	for _, s := range b.slots {
-		good, bad = good+s.good, bad+s.bad
-		for a, n := range s.by {
-			if by[a] += n; by[a] > most {
-				most, account = by[a], a
-			}
+// judge opens the shared circuit or an account's, whose attempt has failed, if the
+// window has enough failures.
+func (b *breaker) judge(m *member, coolDown time.Duration) (opened bool, account string) {
+	if good, bad := b.window.sum(b.slot); !b.shared.open && enough(good, bad) && bad-b.most() >= breakerOthers {
+		b.shared.trip(coolDown)
+		return true, ""
+	}
+	if enough(m.window.sum(b.slot)) {
+		m.trip(coolDown)
+		return true, m.name
+	}
+	return false, ""
+}
+
+func enough(good, bad int) bool { return bad >= breakerFailures && bad >= good }
+
+// most returns the failures of the account that has most.
+func (b *breaker) most() (most int) {
+	for name, m := range b.accounts {
+		if name == "" || m.shared != b.shared.epoch {
+			continue
+		}
+		_, bad := m.window.sum(b.slot)
+		most = max(most, bad)
+	}
+	return most
+}
+
+// succeed records a success. It closes the account's circuit, and the shared one
+// after its cool-down, and forgets the failures that opened it.
+func (b *breaker) succeed(m *member) {
+	m.served = true
+	if b.shared.open && !time.Now().Before(b.shared.until) {
+		b.shared.close()
+		b.window = window{}
+		b.refresh(m)
+	}
+	if m.open {
+		b.window.subtract(&m.window)
+		m.window = window{}
+		m.close()
+	}
+}
+
+// member returns an account's member; a new one takes the place of one that has not
+// been used for longer when there are too many.
+func (b *breaker) member(account string) *member {
+	m := b.accounts[account]
+	if m == nil {
+		if len(b.accounts) >= breakerAccounts {
+			b.evict()
+		}
+		if b.accounts == nil {
+			b.accounts = map[string]*member{}
+		}
+		m = &member{name: account, shared: b.shared.epoch}
+		b.accounts[account] = m
+	}
+	b.refresh(m)
+	m.last = time.Now().UnixNano() / int64(breakerSlot)
+	return m
+}
+
+// evict forgets the oldest of some accounts.
+func (b *breaker) evict() {
+	var oldest *member
+	seen := 0
+	for _, m := range b.accounts { // in random order
+		if oldest == nil || m.last < oldest.last {
+			oldest = m
+		}
+		if seen++; seen == 16 {
+			break
 		}
 	}
-	if bad < breakerFailures || bad < good {
-		return false, ""
-	}
-	if most > 0 && bad-most < breakerOthers {
-		b.one.trip(coolDown)
-		b.account = account
-		return true, account
-	}
-	b.all.trip(coolDown)
-	return true, ""
+	delete(b.accounts, oldest.name)
 }
 
-func (s *slot) fail(account string) {
-	s.bad++
-	if _, known := s.by[account]; account == "" || !known && len(s.by) == breakerAccounts {
+// refresh brings a member up to the state of the shared circuit.
+func (b *breaker) refresh(m *member) {
+	if m.shared == b.shared.epoch {
 		return
 	}
-	if s.by == nil {
-		s.by = map[string]int{}
+	m.shared, m.window = b.shared.epoch, window{}
+	if m.trial {
+		m.trial = false
+		m.close()
 	}
-	s.by[account]++
 }
 
-// advance moves the window to now and clears the slots that have expired.
+// advance moves the window to now.
 func (b *breaker) advance() {
-	now := time.Now().UnixNano() / int64(breakerSlot)
-	if now < b.slot {
-		return // the clock was set back: count in the newest slot
-	}
-	for range min(now-b.slot, breakerSlots) {
-		b.slot++
-		b.slots[b.slot%breakerSlots] = slot{}
-	}
-	if b.slot < now {
-		b.slot, b.slots = now, [breakerSlots]slot{}
-	}
+	// If the clock was set back, attempts count in the newest slot.
+	b.slot = max(b.slot, time.Now().UnixNano()/int64(breakerSlot))
 }
 
 // trip opens the circuit for a cool-down.
@@ -245,19 +362,8 @@ func (c *circuit) trip(coolDown time.Duration) {
 	c.epoch++
 }
 
-// close closes a circuit and forgets the failures that opened it.
-func (b *breaker) close(c *circuit) {
-	if c == &b.one {
-		for i := range b.slots {
-			s := &b.slots[i]
-			s.bad -= s.by[b.account]
-			delete(s.by, b.account)
-		}
-	} else {
-		b.slots = [breakerSlots]slot{}
-		b.one.open, b.one.probing = false, false
-		b.one.epoch++
-	}
+// close closes the circuit.
+func (c *circuit) close() {
 	c.open, c.probing = false, false
 	c.epoch++
 }

@@ -354,6 +354,83 @@ func TestSeveralAccountsOpenTheCircuitForAll(t *testing.T) {
 	})
 }
 
+// TestColludersNeverRefuseOthers lets several accounts fail on purpose, alone or in
+// great number, while other accounts are served.
+func TestColludersNeverRefuseOthers(t *testing.T) {
+	for _, colluders := range []int{2, 4, 50, 3 * breakerAccounts} {
+		inBubble(t, fmt.Sprint(colluders), func(t *testing.T) {
+			v := &vendor{}
+			p, m := inMemory(v)
+			collect(t.Context(), p, m, by("rare")).expect(t, "")
+			refused := 0
+			for i := range 3 * max(colluders, 100) {
+				v.status.Store(500)
+				if r := collect(t.Context(), p, m, by(fmt.Sprint("bad", i%colluders))); stoa.CodeOf(r.err) == stoa.CodeOverloaded {
+					refused++
+				}
+				v.status.Store(0)
+				if i%20 == 0 {
+					collect(t.Context(), p, m, by("often")).expect(t, "")
+				}
+				<-time.After(20 * time.Millisecond)
+			}
+			if colluders <= 50 && refused == 0 {
+				t.Error("no circuit opened")
+			}
+			if colluders <= 50 {
+				collect(t.Context(), p, m, by("rare")).expect(t, "")
+			}
+			// One that is new waits for one cool-down at most, and its call ends it for all.
+			<-time.After(minCoolDown)
+			collect(t.Context(), p, m, by("new")).expect(t, "")
+			if !p.Healthy("newer", m) {
+				t.Error("the circuit is open after an account was served")
+			}
+		})
+	}
+}
+
+func TestDeadProviderIsLearntOncePerAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &vendor{}
+		p, m := inMemory(v)
+		const accounts = 20
+		for i := range accounts {
+			collect(t.Context(), p, m, by(fmt.Sprint(i))).expect(t, "")
+		}
+		<-time.After(2 * breakerSlots * breakerSlot)
+		v.status.Store(500)
+		v.requests.Store(0)
+		for range 10 {
+			for i := range accounts {
+				collect(t.Context(), p, m, by(fmt.Sprint(i)))
+			}
+			<-time.After(minCoolDown / 20)
+		}
+		if n := v.requests.Load(); n != accounts {
+			t.Errorf("%d accounts sent %d requests to a dead provider in half a second", accounts, n)
+		}
+		// Within a minute each probes after 1, 2, 4, 8, 16 and 30 s.
+		for range 60 {
+			for i := range accounts {
+				collect(t.Context(), p, m, by(fmt.Sprint(i)))
+			}
+			<-time.After(time.Second)
+		}
+		if n := v.requests.Load(); n > 7*accounts {
+			t.Errorf("%d requests in a minute", n)
+		}
+		v.status.Store(0)
+		<-time.After(maxCoolDown)
+		collect(t.Context(), p, m, by("0")).expect(t, "")
+		for i := range accounts {
+			if !p.Healthy(fmt.Sprint(i), m) {
+				t.Errorf("one good probe did not close the circuit for account %d", i)
+			}
+		}
+	})
+}
+
 // A noDescriptors transport fails like a dial without a free file descriptor.
 type noDescriptors struct{}
 

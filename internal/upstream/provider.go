@@ -36,7 +36,11 @@ type route struct {
 	retries  atomic.Uint64
 	failures atomic.Uint64
 	timeouts atomic.Uint64
-	lastBad  atomic.Pointer[lastFailure]
+	pace     pace
+	// streamsOnly says that the vendor refused a request for a reply in one piece and
+	// served the same call as a stream. It is so until the service stops.
+	streamsOnly atomic.Bool
+	lastBad     atomic.Pointer[lastFailure]
 }
 
 // lastFailure is the latest failure of a route, for the status page.

@@ -17,6 +17,7 @@ type expired int32
 const (
 	firstByte expired = iota
 	idle
+	inOnePiece
 	total
 )
 
@@ -30,6 +31,8 @@ func (e expired) failure(t stoa.Timeouts) *wire.Failure {
 		return slow("no reply began within the first-byte timeout", t.FirstByte)
 	case idle:
 		return slow("nothing came within the idle timeout", t.Idle)
+	case inOnePiece:
+		return slow("nothing came within the timeout of whole replies", t.Whole)
 	}
 	return slow("the reply was not complete within the total timeout", t.Total)
 }
@@ -67,6 +70,7 @@ var errTooLarge = errors.New("the reply is too large")
 type reader struct {
 	from  io.ReadCloser
 	watch *watch
+	wait  expired // what idle is the limit of
 	idle  time.Duration
 	left  int64 // bytes that may still come; negative: the limit was exceeded
 	err   error // the first error
@@ -78,7 +82,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
 	}
-	r.watch.start(idle, r.idle)
+	r.watch.start(r.wait, r.idle)
 	n, err := r.from.Read(p)
 	r.watch.stop()
 	if r.left -= int64(n); r.left < 0 {

@@ -28,7 +28,7 @@ func (p *Pool) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Se
 		p.active.Add(1)
 		defer p.active.Add(-1)
 		c := exchange{pool: p, ctx: ctx, model: m.ID, call: call, yield: yield, began: time.Now(), retries: max(p.cfg.Retries, 0)}
-		c.run(m)
+		c.run(m.Routes)
 	}
 }
 
@@ -41,21 +41,23 @@ type exchange struct {
 	yield func(stoa.Event, error) bool
 	began time.Time
 
-	retries   int           // left of the call
-	retrying  bool          // it counts as one of the pool's retries under way
-	committed bool          // text or a tool call was yielded to a reader who keeps it
-	finished  bool          // Finished was yielded
-	stopped   bool          // the reader stopped ranging; nothing more may be yielded
-	worst     *wire.Failure // the most useful failure so far; see [usefulness]
+	retries   int  // left of the call
+	retrying  bool // it counts as one of the pool's retries under way
+	committed bool // text or a tool call was yielded to a reader who keeps it
+	finished  bool // Finished was yielded
+	stopped   bool // the reader stopped ranging; nothing more may be yielded
+
+	failedWhole bool          // a request for a reply in one piece failed: the next ones ask for a stream
+	worst       *wire.Failure // the most useful failure so far; see [usefulness]
 }
 
 // run tries the routes in turn until one serves.
-func (c *exchange) run(m stoa.Model) {
+func (c *exchange) run(routes []stoa.Route) {
 	if err := c.ctx.Err(); err != nil {
 		c.yield(stoa.Event{}, err)
 		return
 	}
-	for _, r := range m.Routes {
+	for _, r := range routes {
 		fail, err := c.tryRoute(r)
 		switch {
 		case c.stopped, fail == nil && err == nil:

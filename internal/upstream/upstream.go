@@ -39,7 +39,7 @@ type Config struct {
 	MaxReplyBytes  int64         // of one reply; 0: 64 MiB
 	RetryShare     float64       // retries under way, as a share of calls under way; 0: 0.2
 	RetriesAnyway  int           // retries under way that are allowed at any load; 0: 3
-	DefaultTimeout stoa.Timeouts // for what a provider leaves at zero; zero: 60 s, 60 s, 15 min
+	DefaultTimeout stoa.Timeouts // for what a provider leaves at zero; zero: 60 s, 60 s, 60 s, 15 min
 }
 
 // withDefaults fills zero fields with the defaults named in [Config].
@@ -73,12 +73,14 @@ func setDefault[T comparable](v *T, d T) {
 func orTimeouts(t, d stoa.Timeouts) stoa.Timeouts {
 	setDefault(&t.FirstByte, d.FirstByte)
 	setDefault(&t.Idle, d.Idle)
+	setDefault(&t.Whole, d.Whole)
 	setDefault(&t.Total, d.Total)
 	return t
 }
 
 const (
-	idlePerHost    = 512 // connections kept for later calls
+	idlePerHost    = 512      // connections kept for later calls
+	readBuffer     = 16 << 10 // bytes; a burst of events takes one read, and goes on in one write
 	maxHeaderBytes = 64 << 10
 	maxErrorBytes  = 64 << 10
 	userAgent      = "stoa/"
@@ -91,12 +93,13 @@ func newTransport() *http.Transport {
 	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            dialer.DialContext,
+		DialContext:            counted(dialer.DialContext),
 		ForceAttemptHTTP2:      true,
 		MaxIdleConnsPerHost:    idlePerHost,
 		IdleConnTimeout:        90 * time.Second,
 		TLSHandshakeTimeout:    10 * time.Second,
 		DisableCompression:     true, // a compressed stream arrives late
+		ReadBufferSize:         readBuffer,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
 	}

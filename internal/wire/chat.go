@@ -50,8 +50,10 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 		}
 		w.key(name).int(call.MaxOutputTokens)
 	}
-	w.key("stream").raw("true")
-	w.key("stream_options").raw(`{"include_usage":true}`)
+	if !call.Whole {
+		w.key("stream").raw("true")
+		w.key("stream_options").raw(`{"include_usage":true}`)
+	}
 	temperature, topP := sampling(call, route.Traits)
 	w.number("temperature", temperature)
 	if least := 1e-6; topP != nil && *topP == 0 && !openai { // others demand more than 0
@@ -88,7 +90,7 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 		w.close(']')
 	}
 	w.close('}')
-	return Request{Path: "/chat/completions", Header: bearer(apiKey), Body: w.b}, nil
+	return Request{Path: "/chat/completions", Header: bearer(call, apiKey), Body: w.b}, nil
 }
 
 func encodeChatTurn(w *builder, t turn, reasoning bool) {
@@ -322,6 +324,9 @@ func (f *chatReply) piece(c *jsonx.Cursor) error {
 	}
 	at := -1
 	for i := range f.pieces {
+		if f.reply.whole {
+			break // each is a call of its own, index or not
+		}
 		if p := &f.pieces[i]; index >= 0 && p.index == index || index < 0 && i == len(f.pieces)-1 && (id == "" || id == p.id) {
 			at = i
 		}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/sse"
@@ -20,6 +21,7 @@ import (
 const (
 	maxEvent     = 8 << 20  // bytes of one event of a stream
 	maxWhole     = 32 << 20 // bytes of a reply that is not a stream
+	wholePiece   = 4 << 10  // bytes of a delta of such a reply: it is cut between deltas where it exceeds its limit
 	maxText      = 16 << 20 // bytes of the reply's text
 	maxState     = 16 << 20 // bytes of the state to send back
 	maxCalls     = 128
@@ -47,6 +49,7 @@ type reply struct {
 	ended bool // Finished was emitted
 
 	tools bool // the call offered tools
+	whole bool // the reply is one JSON text
 	text  int  // bytes of text emitted
 	calls int
 	other string // a kind of output that is neither text nor a call nor reasoning
@@ -76,6 +79,7 @@ func (r *reply) run(f format, list bool) error {
 		return bodyFailure(err)
 	}
 	if first == '{' || list && first == '[' {
+		r.whole = true
 		data, err := r.src.Rest(maxWhole)
 		if err != nil {
 			return bodyFailure(err)
@@ -150,6 +154,14 @@ func (r *reply) emitText(text string) error {
 	}
 	if r.text += len(text); r.text > maxText {
 		return tooMuch("text")
+	}
+	for r.whole && len(text) > wholePiece {
+		n := wholePiece
+		for n > wholePiece-utf8.UTFMax && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		r.emit(stoa.Event{Kind: stoa.Delta, Text: text[:n]})
+		text = text[n:]
 	}
 	r.emit(stoa.Event{Kind: stoa.Delta, Text: text})
 	return nil

@@ -113,19 +113,23 @@ func appendObject(dst []byte, arguments string) []byte {
 
 // header returns the headers of every request and one for the API key, whose name
 // and form differ by vendor.
-func header(name, value string) http.Header {
-	h := http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}}
+func header(call stoa.Call, name, value string) http.Header {
+	accept := "text/event-stream"
+	if call.Whole {
+		accept = "application/json"
+	}
+	h := http.Header{"Content-Type": {"application/json"}, "Accept": {accept}}
 	if name != "" {
 		h.Set(name, value)
 	}
 	return h
 }
 
-func bearer(apiKey string) http.Header {
+func bearer(call stoa.Call, apiKey string) http.Header {
 	if apiKey == "" {
-		return header("", "")
+		return header(call, "", "")
 	}
-	return header("Authorization", "Bearer "+apiKey)
+	return header(call, "Authorization", "Bearer "+apiKey)
 }
 
 // sampling returns the temperature and the top_p that the upstream model accepts.

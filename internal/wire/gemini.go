@@ -80,11 +80,15 @@ func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, 
 		w.close(']')
 	}
 	w.close('}')
-	h := header("", "")
+	h := header(call, "", "")
 	if apiKey != "" {
 		h.Set("X-Goog-Api-Key", apiKey)
 	}
-	path := "/v1beta/models/" + url.PathEscape(strings.TrimPrefix(route.Model, "models/")) + ":streamGenerateContent?alt=sse"
+	method := ":streamGenerateContent?alt=sse"
+	if call.Whole {
+		method = ":generateContent"
+	}
+	path := "/v1beta/models/" + url.PathEscape(strings.TrimPrefix(route.Model, "models/")) + method
 	return Request{Path: path, Header: h, Body: w.b}, nil
 }
 

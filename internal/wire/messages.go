@@ -43,7 +43,9 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 		limit = stoa.DefaultOutput
 	}
 	w.key("max_tokens").int(limit)
-	w.key("stream").raw("true")
+	if !call.Whole {
+		w.key("stream").raw("true")
+	}
 	temperature, topP := sampling(call, route.Traits)
 	w.number("temperature", atMost(temperature, 1))
 	w.number("top_p", topP)
@@ -74,7 +76,7 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 		w.key("tool_choice").raw(`{"type":"auto"}`)
 	}
 	w.close('}')
-	h := header("Anthropic-Version", "2023-06-01")
+	h := header(call, "Anthropic-Version", "2023-06-01")
 	if apiKey != "" {
 		h.Set("X-Api-Key", apiKey)
 	}

@@ -70,7 +70,9 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	if call.MaxOutputTokens > 0 {
 		w.key("max_output_tokens").int(call.MaxOutputTokens)
 	}
-	w.key("stream").raw("true")
+	if !call.Whole {
+		w.key("stream").raw("true")
+	}
 	w.key("store").raw("false")
 	temperature, topP := sampling(call, route.Traits)
 	w.number("temperature", temperature)
@@ -107,7 +109,7 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 		w.key("include").raw(`["reasoning.encrypted_content"]`)
 	}
 	w.close('}')
-	return Request{Path: "/responses", Header: bearer(apiKey), Body: w.b}, nil
+	return Request{Path: "/responses", Header: bearer(call, apiKey), Body: w.b}, nil
 }
 
 // inner returns the content of a JSON array without its brackets.

@@ -1,0 +1,92 @@
+package ratelimit
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// taker takes a turn in a goroutine of its own and notes that it has it.
+func taker(t *testing.T, turns *Turns, ctx context.Context, name string, most int, had chan<- string, end <-chan struct{}) {
+	go func() {
+		give, err := turns.Take(ctx, name, most)
+		if err != nil {
+			had <- name + " left"
+			return
+		}
+		had <- name
+		<-end
+		give()
+	}()
+	synctest.Wait() // so that those who wait do so in order
+}
+
+func TestEachNameHasItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns Turns
+		had, end := make(chan string, 20), make(chan struct{})
+		for _, name := range strings.Fields("a a a a a a b b c") {
+			taker(t, &turns, t.Context(), name, 2, had, end)
+		}
+		if len(had) != 2 || turns.taken != 2 {
+			t.Errorf("%d have one of two turns", len(had))
+		}
+		var order []string
+		for range 9 {
+			order = append(order, <-had)
+			end <- struct{}{}
+			synctest.Wait()
+		}
+		if want := strings.Fields("a a a b c a b a a"); !slices.Equal(order, want) {
+			t.Errorf("the order was %v, want %v", order, want)
+		}
+		if turns.taken != 0 || len(turns.names) != 0 || len(turns.waiting) != 0 {
+			t.Errorf("left behind: %+v", turns.waiting)
+		}
+	})
+}
+
+func TestWhoLeavesTakesNoTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns Turns
+		had, end := make(chan string, 20), make(chan struct{})
+		gone, leave := context.WithCancel(t.Context())
+		taker(t, &turns, t.Context(), "first", 1, had, end)
+		taker(t, &turns, gone, "b", 1, had, end)
+		taker(t, &turns, t.Context(), "c", 1, had, end)
+		taker(t, &turns, gone, "c", 1, had, end)
+		leave()
+		synctest.Wait()
+		end <- struct{}{}
+		synctest.Wait()
+		end <- struct{}{}
+		synctest.Wait()
+		var order []string
+		for len(had) > 0 {
+			order = append(order, <-had)
+		}
+		slices.Sort(order)
+		if want := []string{"b left", "c", "c left", "first"}; !slices.Equal(order, want) {
+			t.Errorf("%v, want %v", order, want)
+		}
+		// Given and left at the same moment: the turn is not lost.
+		if _, err := turns.Take(t.Context(), "a", 1); err != nil {
+			t.Fatal(err)
+		}
+		gone, leave = context.WithCancel(t.Context())
+		taker(t, &turns, gone, "a", 1, had, end)
+		turns.mu.Lock()
+		leave()
+		turns.pass()
+		turns.mu.Unlock()
+		if <-had == "a" {
+			end <- struct{}{}
+		}
+		synctest.Wait()
+		if turns.taken != 0 {
+			t.Errorf("%d turns are still taken", turns.taken)
+		}
+	})
+}
