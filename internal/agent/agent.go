@@ -36,7 +36,9 @@ type Config struct {
 	// account run at the same time.
 	Plans func(id string) stoa.Plan
 
-	Workers int           // turns that run at once in this process [128]
+	// Workers is how many turns run at once in this process [2048]. One that waits for
+	// its model takes some 50 KB, its connection to the provider included.
+	Workers int
 	Grace   time.Duration // how long a step may go on after Run was told to stop [5 s]; negative: not at all
 	// Shared reports that other processes run sessions of the same store. Without it
 	// every lease of an earlier process is void at once, and there are no peers to
@@ -50,7 +52,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.Workers = cmp.Or(c.Workers, 128)
+	c.Workers = cmp.Or(c.Workers, 2048)
 	c.Grace = cmp.Or(c.Grace, 5*time.Second)
 	c.Lease = cmp.Or(c.Lease, 10*time.Second)
 	c.KnowledgeSize = cmp.Or(c.KnowledgeSize, 24_000)

@@ -49,7 +49,7 @@ func TestASessionSearchesItsDriveAndNamesWhatItFound(t *testing.T) {
 		if diff := cmp.Diff([]string{"message.completed", "step.completed", "session.status"}, types[len(types)-3:]); diff != "" {
 			t.Errorf("the log ends differently (-want +got):\n%s", diff)
 		}
-		sources, err := r.Sources(context.Background(), h.Account.ID, a.ID, s.ID, 1)
+		sources, err := r.Sources(context.Background(), h.Account.ID, a.ID, s.ID, 1, 1, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ const (
 	pollShared = time.Second      // how often the rows are read when other processes write them too
 	pollAlone  = 15 * time.Second // and when none does: what changes wakes the loop, so this only heals
 	strayEvery = 5 * time.Second
-	claimBatch = 32 // claims in one transaction
+	claimBatch = 32 // sessions claimed in one transaction
 )
 
 // run is one claimed session in this process.
@@ -94,8 +94,8 @@ func (w *Worker) claimLoop(ctx context.Context, turns *sync.WaitGroup) {
 			}
 		}
 		w.alarm.Plan(next)
-		for n := claimBatch; work.Queued && n == claimBatch && ctx.Err() == nil; {
-			if n, err = w.claim(ctx, turns); err != nil {
+		for more := work.Queued; more && ctx.Err() == nil; {
+			if more, err = w.claim(ctx, turns); err != nil {
 				w.report(ctx, "sessions could not be claimed", err)
 			}
 		}
@@ -112,22 +112,27 @@ func (w *Worker) poll() time.Duration {
 }
 
 // claim takes sessions off the queue, one of each account in turn, and starts
-// them. It returns how many.
-func (w *Worker) claim(ctx context.Context, turns *sync.WaitGroup) (int, error) {
+// them. It reports whether there may be more.
+func (w *Worker) claim(ctx context.Context, turns *sync.WaitGroup) (more bool, err error) {
 	w.mu.Lock()
 	free, after := min(w.cfg.Workers-len(w.runs), claimBatch), w.after
 	w.mu.Unlock()
 	if free <= 0 {
-		return 0, nil
+		return false, nil
 	}
 	var claimed []store.SessionRow
 	var last string
-	err := w.store.Write(ctx, func(tx *store.Tx) (err error) {
-		claimed, last, err = w.claimIn(ctx, tx, free, after)
+	err = w.store.Write(ctx, func(tx *store.Tx) error {
+		refs, account, err := w.nextInLine(ctx, tx, free, after)
+		if err != nil {
+			return err
+		}
+		last, more = account, len(refs) == claimBatch
+		claimed, err = w.sessions.Claim(ctx, tx, refs, w.id)
 		return err
 	})
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,12 +146,12 @@ func (w *Worker) claim(ctx context.Context, turns *sync.WaitGroup) (int, error) 
 		w.runs[row.ID] = r
 		turns.Go(func() { w.serve(base, r, row) })
 	}
-	return len(claimed), nil
+	return more, nil
 }
 
-// claimIn visits the accounts in order, from the one after the last, until it has
-// enough or a whole round has claimed nothing.
-func (w *Worker) claimIn(ctx context.Context, tx *store.Tx, free int, after string) (claimed []store.SessionRow, last string, err error) {
+// nextInLine returns up to n sessions to be claimed, one of each account in turn,
+// beginning with the account after the given one, and which account is the last.
+func (w *Worker) nextInLine(ctx context.Context, tx *store.Tx, n int, after string) (refs []store.Ref, last string, err error) {
 	// A claim under a lease that has run out would be taken away at once.
 	alive, err := tx.RunnerAlive(ctx, w.id)
 	if err == nil && !alive {
@@ -155,42 +160,72 @@ func (w *Worker) claimIn(ctx context.Context, tx *store.Tx, free int, after stri
 	if err != nil {
 		return nil, "", err
 	}
-	full := map[string]bool{}
-	whole, progress := false, false // is this round a whole one; has it claimed anything
-	for len(claimed) < free {
+	lines, err := w.queues(ctx, tx, n, after)
+	if err != nil {
+		return nil, "", err
+	}
+	refs, last = takeTurns(lines, n, after)
+	return refs, last, nil
+}
+
+// A line is what may be claimed of one account, in order.
+type line struct {
+	account string
+	next    []string
+}
+
+// queues returns the lines of up to n accounts that may run a session more, in the
+// order of their ids, from the one after the given one and once round. Accounts at
+// their limit are passed over.
+func (w *Worker) queues(ctx context.Context, tx *store.Tx, n int, after string) (lines []line, err error) {
+	start, wrapped := after, after == ""
+	for len(lines) < n {
 		account, found, err := tx.NextQueuedAccount(ctx, after)
 		if err != nil {
-			return nil, "", err
+			return nil, err
+		}
+		if wrapped && (!found || start != "" && account > start) {
+			break
 		}
 		if !found {
-			if after == "" || whole && !progress {
-				break
-			}
-			after, whole, progress = "", true, false
+			after, wrapped = "", true
 			continue
 		}
 		after = account
-		if full[account] {
-			continue
-		}
-		line, err := tx.AccountQueue(ctx, account, 1)
+		queue, err := tx.AccountQueue(ctx, account, n)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
-		if limit := w.cfg.Plans(line.Plan).ActiveSessions; limit > 0 && line.Running >= limit || len(line.Next) == 0 {
-			full[account] = true
-			continue
+		next := queue.Next
+		if limit := w.cfg.Plans(queue.Plan).ActiveSessions; limit > 0 {
+			next = next[:min(len(next), max(limit-queue.Running, 0))]
 		}
-		row, ok, err := w.sessions.Claim(ctx, tx, account, line.Next[0], w.id)
-		if err != nil {
-			return nil, "", err
-		}
-		if ok {
-			claimed = append(claimed, row)
-			progress = true
+		if len(next) > 0 {
+			lines = append(lines, line{account, next})
 		}
 	}
-	return claimed, after, nil
+	return lines, nil
+}
+
+// takeTurns takes up to n sessions, one of each line in turn. It returns which
+// account was served last; last where none was.
+func takeTurns(lines []line, n int, last string) (refs []store.Ref, _ string) {
+	for round := 0; ; round++ {
+		any := false
+		for _, l := range lines {
+			if round >= len(l.next) {
+				continue
+			}
+			if len(refs) == n {
+				return refs, last
+			}
+			refs = append(refs, store.Ref{AccountID: l.account, ID: l.next[round]})
+			last, any = l.account, true
+		}
+		if !any {
+			return refs, last
+		}
+	}
 }
 
 // serve runs a claimed session's turn and writes how it ended.

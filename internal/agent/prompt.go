@@ -166,7 +166,7 @@ func recall(ctx context.Context, tx *store.Tx, row store.SessionRow, budget int6
 	if row.Turn.Number == 1 {
 		return nil, false, nil
 	}
-	again, err := tx.Retried(ctx, row.ID)
+	again, err := tx.Retried(ctx, row.ID, 2*maxHistory)
 	if err != nil {
 		return nil, false, err
 	}

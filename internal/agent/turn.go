@@ -72,8 +72,10 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 			return err
 		}
 		p.message = m.Text
-		if p.steps, err = tx.Steps(ctx, row.ID, row.Turn.Number); err != nil {
-			return err
+		if row.Steps > 0 {
+			if p.steps, err = tx.Steps(ctx, row.ID, row.Turn.Number); err != nil {
+				return err
+			}
 		}
 		p.history, p.dropped, err = recall(ctx, tx, row, w.window(p.model, caller.Plan))
 		return err

@@ -70,6 +70,9 @@ type Server struct {
 	// BodyIdle is how long nothing of a request's body may come. 0: 30 s.
 	BodyIdle time.Duration
 
+	// ReportTime is how long a query over many receipts may take. 0: 30 s.
+	ReportTime time.Duration
+
 	// RateLimited reports whether plans' and keys' limits are enforced; nil: they
 	// are.
 	RateLimited func() bool

@@ -7,10 +7,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"time"
 
+	"stoa/internal/listen"
 	"stoa/internal/stoa"
 )
 
@@ -29,6 +30,10 @@ const (
 	// far, that it sees the reply and not a reset.
 	lingerTimeout = 5 * time.Second
 	lingerBytes   = 32 << 20
+	// So many connections, in all and of one address, are read like that at a time;
+	// others are closed at once.
+	lingering           = 64
+	lingeringPerAddress = 16
 
 	// firstBuffer is what is allocated for a body before any of it has come.
 	firstBuffer = 4 << 10
@@ -104,11 +109,17 @@ func (b *inbody) settle(status int) (closing bool) {
 }
 
 // linger runs after the reply of a connection that will be closed: it reads on for
-// a moment.
-func (b *inbody) linger(status int) {
+// a moment, if enter lets it.
+func (b *inbody) linger(status int, enter func() (leave func(), ok bool)) {
 	if status == 0 || !b.unread() || b.expectsAnswer && b.n == 0 {
 		return
 	}
+	defer b.rc.SetReadDeadline(time.Unix(1, 0)) // net/http is not to wait for more
+	leave, ok := enter()
+	if !ok {
+		return
+	}
+	defer leave()
 	timeout, most := leftoverTimeout, int64(leftoverBytes)
 	if status == http.StatusRequestEntityTooLarge {
 		timeout, most = lingerTimeout, lingerBytes
@@ -116,9 +127,19 @@ func (b *inbody) linger(status int) {
 	if b.err == nil {
 		_ = b.rc.Flush()
 		_ = b.rc.SetReadDeadline(time.Now().Add(timeout))
-		_, _ = io.CopyN(io.Discard, b.ReadCloser, most)
+		discard(b.ReadCloser, most)
 	}
-	_ = b.rc.SetReadDeadline(time.Unix(1, 0)) // net/http is not to wait for more
+}
+
+// discard reads up to most bytes, or to the end, in few large reads.
+func discard(r io.Reader, most int64) {
+	buf := make([]byte, 64<<10)
+	for most > 0 {
+		n, err := r.Read(buf)
+		if most -= int64(n); err != nil {
+			return
+		}
+	}
 }
 
 // readError says what an error of reading a body means to the caller.
@@ -132,22 +153,70 @@ func readError(err error) error {
 	return stoa.Errorf(stoa.CodeInvalidJSON, "The body ended early. Send it whole. Nothing was done.").Because(err)
 }
 
-// A budget bounds the bytes of all bodies in memory. It is safe for concurrent use.
+// A budget bounds the bytes of all bodies in memory and shares them out by account:
+// none holds more than what is left free, so that one that takes all it can leaves
+// half, two leave a third, and so on. It is safe for concurrent use.
 type budget struct {
-	used atomic.Int64
 	most int64
+
+	mu   sync.Mutex
+	used int64
+	by   map[string]int64 // by account; "" for those who are nobody yet
 }
 
-// take reserves n bytes, or reports that they are too many.
-func (b *budget) take(n int64) bool {
-	if b.used.Add(n) > b.most {
-		b.used.Add(-n)
+// freeShare is how many bytes an account may hold while any are free at all, or a
+// quarter of the budget if that is less.
+const freeShare = 1 << 20
+
+// take reserves n bytes for an account, or reports that they are too many.
+func (b *budget) take(account string, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	free, held := b.most-b.used-n, b.by[account]+n
+	if free < 0 || held > free && held > min(freeShare, b.most/4) {
 		return false
 	}
+	if b.by == nil {
+		b.by = map[string]int64{}
+	}
+	b.used += n
+	b.by[account] = held
 	return true
 }
 
-func (b *budget) give(n int64) { b.used.Add(-n) }
+// give returns bytes that were taken.
+func (b *budget) give(account string, n int64) {
+	if n == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+	if b.by[account] -= n; b.by[account] == 0 {
+		delete(b.by, account)
+	}
+}
+
+// largeBody is the size in bytes from which bodies are copied and parsed in turn.
+const largeBody = 64 << 10
+
+// inTurn does work on a whole body, such as parsing it. On large ones it is done on
+// half as many at a time as there are processors, and each account gets its turn,
+// so that a small request finds a processor free and a large one waits for at most
+// one of each other account.
+func inTurn[T any](s *Server, w http.ResponseWriter, body []byte, work func([]byte) (T, error)) (T, error) {
+	if len(body) < largeBody {
+		return work(body)
+	}
+	x := w.(*exchange)
+	give, err := s.limits.parsing.Take(x.r.Context(), x.log.caller.Account.ID, listen.AtOnce())
+	if err != nil {
+		var none T
+		return none, errClientGone
+	}
+	defer give()
+	return work(body)
+}
 
 // readBody returns the whole body of a JSON request, at most as large as the
 // operation takes. A missing content type is read as JSON, since a body that is
@@ -178,13 +247,19 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 				size = min(size, r.ContentLength+1) // one more, so that the end is seen
 			}
 			size = min(size, x.maxBody+1)
-			if !s.bodies.take(size - int64(cap(body))) {
+			more := size - int64(cap(body))
+			if !s.bodies.take(x.log.caller.Account.ID, more) {
 				return nil, stoa.Errorf(stoa.CodeOverloaded, "Too many large requests are being read at the moment. Try again in a second.").After(time.Second)
 			}
-			x.held += size - int64(cap(body))
-			grown := make([]byte, len(body), size)
-			copy(grown, body)
-			body = grown
+			x.held += more
+			var err error
+			if body, err = inTurn(s, x, body, func(body []byte) ([]byte, error) {
+				grown := make([]byte, len(body), size)
+				copy(grown, body)
+				return grown, nil
+			}); err != nil {
+				return nil, err
+			}
 		}
 		n, err := r.Body.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]

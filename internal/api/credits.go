@@ -54,9 +54,10 @@ func (s *Server) listReceipts(ctx context.Context, in Request[contract.ListRecei
 		Served: q.Model, KeyID: q.KeyID, AgentID: q.AgentID, SpaceID: q.SpaceID, SessionID: q.SessionID, EndUser: q.EndUser,
 		From: q.From.Time(), To: q.To.Time(),
 	}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]store.Receipt, bool, error) {
-		return tx.Receipts(ctx, accountID, filter, p.page)
-	}, contractReceipt, placeOfReceipt)
+	return read(ctx, s, func(tx *store.Tx) (Reply[page[contract.Receipt]], error) {
+		list, next, err := tx.Receipts(ctx, accountID, filter, p.page)
+		return Reply[page[contract.Receipt]]{Body: newPageTo(p, list, next, contractReceipt)}, err
+	})
 }
 
 func placeOfReceipt(r store.Receipt) place { return place{r.CreatedAt, r.ID} }

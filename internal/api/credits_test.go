@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
@@ -83,6 +84,18 @@ func TestTheBooksOfAFewCalls(t *testing.T) {
 	if !books.Balanced || books.Charges != 3 || books.ChargesMicro != spent || books.ReceiptsMicro != spent || books.GrantedMicro != books.AvailableMicro+books.HeldMicro+spent {
 		t.Errorf("the books are %+v", books)
 	}
+}
+
+// TestReportsHaveALimitOfTime: what reads all the receipts of an account is ended
+// when it takes too long, and says so.
+func TestReportsHaveALimitOfTime(t *testing.T) {
+	c := start(t, apitest.Config{Server: func(s *api.Server) { s.ReportTime = time.Nanosecond }}).Client(t)
+	for _, path := range []string{"/api/v1/usage", "/api/v1/usage/reconcile"} {
+		if e := c.WantError(stoa.CodeOverloaded, "GET", path, nil); !strings.Contains(e.Message, "shorter time") {
+			t.Errorf("%s: %q", path, e.Message)
+		}
+	}
+	c.Want(200, "GET", "/api/v1/receipts", nil)
 }
 
 func TestUsageIsSummedByGroups(t *testing.T) {

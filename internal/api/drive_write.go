@@ -33,7 +33,7 @@ func (s *Server) putDriveFile(w http.ResponseWriter, in Request[putDriveFilePara
 	if err != nil {
 		return err
 	}
-	op, err := parseDriveFile(body)
+	op, err := inTurn(s, w, body, parseDriveFile)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (s *Server) changeFile(w http.ResponseWriter, in Request[byID, none], parse
 	if err != nil {
 		return err
 	}
-	op, err := parse(body)
+	op, err := inTurn(s, w, body, parse)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,9 @@ func (s *Server) batchDrive(w http.ResponseWriter, in Request[byID, none]) error
 	if err != nil {
 		return err
 	}
-	ops, err := parseDriveBatch(body, s.Drives.Limits().MaxBatch)
+	ops, err := inTurn(s, w, body, func(body []byte) ([]drive.Op, error) {
+		return parseDriveBatch(body, s.Drives.Limits().MaxBatch)
+	})
 	if err != nil {
 		return err
 	}

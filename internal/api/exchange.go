@@ -95,8 +95,8 @@ func (s *Server) Handler() http.Handler {
 		h.Set("x-request-id", x.log.RequestID)
 		h.Set("X-Content-Type-Options", "nosniff")
 		defer x.log.line(r.Context(), s.Logger, r.Method, r.URL.Path, &x.responseRecorder, started)
-		defer func() { s.bodies.give(x.held) }()
-		defer func() { x.in.linger(x.status) }()
+		defer func() { s.bodies.give(x.log.caller.Account.ID, x.held) }()
+		defer func() { x.in.linger(x.status, func() (func(), bool) { return s.enterLinger(r.RemoteAddr) }) }()
 		defer func() {
 			if v := recover(); v != nil {
 				s.panicked(x, v)

@@ -14,4 +14,8 @@ func RoutesForTest() map[string]string {
 }
 
 // BodyBytes is how many bytes of request bodies are held in memory.
-func (s *Server) BodyBytes() int64 { return s.bodies.used.Load() }
+func (s *Server) BodyBytes() int64 {
+	s.bodies.mu.Lock()
+	defer s.bodies.mu.Unlock()
+	return s.bodies.used
+}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"stoa/internal/listen"
 	"stoa/internal/ratelimit"
 	"stoa/internal/stoa"
 )
@@ -18,6 +19,9 @@ type limits struct {
 	calls    ratelimit.Slots
 	streams  ratelimit.Slots // of events, by key and by account
 	detached ratelimit.Slots // calls that go on without their callers, by account
+	parsing  ratelimit.Turns // of large bodies, by account
+	reports  ratelimit.Turns // of queries over many receipts, by account
+	linger   ratelimit.Slots // see [inbody.linger], by address and ""
 }
 
 // admit counts a request of a key against the smaller of its own and its plan's
@@ -66,9 +70,28 @@ func (s *Server) wrongKey(r *http.Request, err error) error {
 // addressSlots bounds the table of addresses; two addresses rarely share a slot.
 const addressSlots = 1 << 14
 
+// enterLinger counts a connection that is read after its reply, in all and for its
+// network unless that may be a proxy; the function it returns ends that.
+func (s *Server) enterLinger(remote string) (leave func(), ok bool) {
+	slots, most := &s.limits.linger, lingeringPerAddress
+	network := listen.Network(remote)
+	if !network.IsValid() {
+		most = 0
+	}
+	if !slots.Enter("", lingering) {
+		return nil, false
+	}
+	name := network.String()
+	if !slots.Enter(name, most) {
+		slots.Leave("")
+		return nil, false
+	}
+	return func() { slots.Leave(name); slots.Leave("") }, true
+}
+
 // enterCall counts a model call as under way, for its key and its account; the
 // function it returns ends that.
-func (s *Server) enterCall(c stoa.Caller) (leave func(), err error) {
+func (s *Server) enterCall(c *stoa.Caller) (leave func(), err error) {
 	if s.limitsOff() {
 		return func() {}, nil
 	}

@@ -72,15 +72,18 @@ func newReader[P, B any](s *Server, op *operation) func(*exchange) (Input[P, B],
 		if x.body, err = s.readBody(x, x.r); err != nil {
 			return in, err
 		}
-		text, err := op.checkBody(x.body)
-		if err != nil || text == nil {
-			return in, err
-		}
-		if err := jsonx.Unmarshal(text, &in.Body); err != nil {
-			// The check finds all that is known before.
-			return in, stoa.Errorf(stoa.CodeInvalidValue, "A value of the body cannot be read. Compare it with the contract.").Because(err)
-		}
-		return in, nil
+		in.Body, err = inTurn(s, x, x.body, func(raw []byte) (body B, err error) {
+			text, err := op.checkBody(raw)
+			if err != nil || text == nil {
+				return body, err
+			}
+			if err := jsonx.Unmarshal(text, &body); err != nil {
+				// The check finds all that is known before.
+				return body, stoa.Errorf(stoa.CodeInvalidValue, "A value of the body cannot be read. Compare it with the contract.").Because(err)
+			}
+			return body, nil
+		})
+		return in, err
 	}
 }
 

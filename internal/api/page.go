@@ -111,5 +111,15 @@ func newPage[Row, Item any](p pager, list []Row, more bool, item func(Row) Item,
 	return out
 }
 
+// newPageTo returns the page with these rows whose next page begins at that cursor;
+// the zero cursor: there is none.
+func newPageTo[Row, Item any](p pager, list []Row, next store.Cursor, item func(Row) Item) page[Item] {
+	out := newPage(p, list, false, item, nil)
+	if next != (store.Cursor{}) {
+		out.HasMore, out.NextCursor = true, p.next(true, next.At, next.ID)
+	}
+	return out
+}
+
 // numbered is the place of a row in a list that is ordered by numbers of its own.
 func numbered(n int64) place { return place{at: time.UnixMicro(n)} }

@@ -32,7 +32,7 @@ func smallLimits() config.Limits {
 	l.QueuedSessions, l.QueuedMessages = 3, 1
 	l.SchedulesPerAgent, l.SchedulesPerAccount, l.ScheduleInterval = 1, 2, 5*time.Minute
 	l.EventStreamsPerKey, l.EventStreamsPerAccount, l.VisitorStreamsPerAccount = 1, 2, 1
-	l.KeysPerAccount, l.SpacesPerAccount, l.AgentsPerAccount, l.AgentVersions, l.EmbedsPerDay = 4, 2, 3, 2, 2
+	l.KeysPerAccount, l.EndedKeysPerAccount, l.SpacesPerAccount, l.AgentsPerAccount, l.AgentVersions, l.EmbedsPerDay = 4, 3, 2, 3, 2, 2
 	return l
 }
 
@@ -41,7 +41,7 @@ func limited(t *testing.T) (*apitest.Service, config.Limits) {
 	l := smallLimits()
 	home := storetest.New(t)
 	home.Config.Quota = store.Quota{
-		Keys: l.KeysPerAccount, Spaces: l.SpacesPerAccount, Agents: l.AgentsPerAccount, AgentVersions: l.AgentVersions,
+		Keys: l.KeysPerAccount, EndedKeys: l.EndedKeysPerAccount, Spaces: l.SpacesPerAccount, Agents: l.AgentsPerAccount, AgentVersions: l.AgentVersions,
 		Tasks: l.SchedulesPerAccount, Embeds: l.EmbedsPerDay,
 	}
 	return start(t, apitest.Config{
@@ -200,6 +200,18 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 			if last.ID != "" {
 				a.Want(201, "POST", "/api/v1/keys/"+last.ID+"/rotate", nil)
 			}
+		}},
+		"endedKeysPerAccount": {"maxEndedKeys", func(t *testing.T) {
+			var account contract.AccountWithKey
+			a.Want(201, "POST", "/api/v1/accounts", object{"name": "customer"}).JSON(&account)
+			c := h.ClientWith(t, account.Key.Secret)
+			for range l.EndedKeysPerAccount {
+				var key contract.KeyWithSecret
+				c.Want(201, "POST", "/api/v1/keys", object{"name": "k", "scopes": []string{"responses"}}).JSON(&key)
+				c.Want(204, "DELETE", "/api/v1/keys/"+key.ID, nil)
+			}
+			c.WantError(stoa.CodeLimitReached, "POST", "/api/v1/keys", object{"name": "k", "scopes": []string{"responses"}})
+			c.Want(200, "GET", "/api/v1/keys", nil)
 		}},
 		"spacesPerAccount": {"maxSpaces", func(t *testing.T) {
 			a.Want(201, "POST", "/api/v1/spaces", object{"name": "s"})

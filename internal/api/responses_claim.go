@@ -28,10 +28,11 @@ type storedReply struct {
 }
 
 // claimCall claims the Idempotency-Key for the call. Where a call with the key
-// has finished before, it returns the reply of that call instead.
-func (s *Server) claimCall(in Request[none, none], key string, body []byte) (*callClaim, *storedReply, error) {
-	ctx, c := in.HTTP.Context(), in.Caller
-	k := store.IdempotencyKey{AccountID: c.Account.ID, Method: in.HTTP.Method, Path: in.HTTP.URL.Path, Key: key}
+// has finished before, it returns the reply of that call instead. hash is that of the
+// body; it is not made in the transaction, where everybody would wait for it.
+func (s *Server) claimCall(in *Request[none, none], key, hash string) (*callClaim, *storedReply, error) {
+	ctx, account := in.HTTP.Context(), in.Caller.Account.ID
+	k := store.IdempotencyKey{AccountID: account, Method: in.HTTP.Method, Path: in.HTTP.URL.Path, Key: key}
 	var claim store.Claim
 	var earlier *storedReply
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
@@ -39,7 +40,7 @@ func (s *Server) claimCall(in Request[none, none], key string, body []byte) (*ca
 		var stored store.Reply
 		var claimed bool
 		var err error
-		claim, stored, claimed, err = tx.ClaimKey(ctx, k, bodyHash(body))
+		claim, stored, claimed, err = tx.ClaimKey(ctx, k, hash)
 		if err != nil || claimed {
 			return err
 		}
@@ -50,7 +51,7 @@ func (s *Server) claimCall(in Request[none, none], key string, body []byte) (*ca
 	if err != nil || earlier != nil {
 		return nil, earlier, err
 	}
-	return &callClaim{s: s, account: c.Account.ID, claim: claim}, nil, nil
+	return &callClaim{s: s, account: account, claim: claim}, nil, nil
 }
 
 // Finish returns what stores the reply in the transaction of its charge.

@@ -122,9 +122,22 @@ func createAfter[P, B, V, R any](pattern, scope string, before func(*Server, con
 }
 
 // stream returns a route whose handler writes the reply itself, and reads the body
-// itself if there is one.
+// itself if there is one. It is [keyed] written out: a function between would keep a
+// copy of the request on the stack for as long as the stream lasts.
 func stream[P any](pattern, scope string, h func(*Server, http.ResponseWriter, Request[P, none]) error) route {
-	rt := keyed(pattern, scope, func(s *Server, x *exchange, in Request[P, none]) error { return h(s, x, in) })
+	rt := route{pattern: pattern, scope: scope, access: byKey, bind: func(s *Server, op *operation) handler {
+		read := newReader[P, none](s, op)
+		return func(x *exchange) error {
+			if err := s.takeCaller(x, scope); err != nil {
+				return err
+			}
+			in, err := read(x)
+			if err != nil {
+				return err
+			}
+			return h(s, x, Request[P, none]{Caller: x.log.caller, Input: in})
+		}
+	}}
 	return rt.withOwnBody()
 }
 
@@ -175,18 +188,22 @@ func keyed[P, B any](pattern, scope string, do func(*Server, *exchange, Request[
 	return route{pattern: pattern, scope: scope, access: byKey, bind: func(s *Server, op *operation) handler {
 		read := newReader[P, B](s, op)
 		return func(x *exchange) error {
-			c, err := s.authenticate(x.r, scope)
-			x.log.caller = c
-			if err != nil {
+			if err := s.takeCaller(x, scope); err != nil {
 				return err
 			}
 			in, err := read(x)
 			if err != nil {
 				return err
 			}
-			return do(s, x, Request[P, B]{Caller: c, Input: in})
+			return do(s, x, Request[P, B]{Caller: x.log.caller, Input: in})
 		}
 	}}
+}
+
+// takeCaller notes who the caller of a request is.
+func (s *Server) takeCaller(x *exchange, scope string) (err error) {
+	x.log.caller, err = s.authenticate(x.r, scope)
+	return err
 }
 
 // visiting authenticates by the token of an embed, then reads the input.

@@ -93,7 +93,7 @@ func (s *Server) publishedLimits() contract.Limits {
 		MaxScheduledTasks: int64(s.Limits.SchedulesPerAgent), MinScheduleSeconds: int64(s.Limits.ScheduleInterval / time.Second),
 		MaxEventStreamsPerKey: int64(s.Limits.EventStreamsPerKey), MaxEventStreamsPerAccount: int64(s.Limits.EventStreamsPerAccount),
 		MaxVisitorStreamsPerAccount: int64(s.Limits.VisitorStreamsPerAccount),
-		MaxKeys:                     int64(s.Limits.KeysPerAccount), MaxSpaces: int64(s.Limits.SpacesPerAccount), MaxAgents: int64(s.Limits.AgentsPerAccount),
+		MaxKeys:                     int64(s.Limits.KeysPerAccount), MaxEndedKeys: int64(s.Limits.EndedKeysPerAccount), MaxSpaces: int64(s.Limits.SpacesPerAccount), MaxAgents: int64(s.Limits.AgentsPerAccount),
 		MaxAgentVersions: int64(s.Limits.AgentVersions), MaxScheduledTasksPerAccount: int64(s.Limits.SchedulesPerAccount),
 		MaxEmbedsPerDay: int64(s.Limits.EmbedsPerDay), MaxDriveBytesPerAccount: drives.MaxAccountBytes,
 		SearchMilliseconds: drives.SearchTime.Milliseconds(),

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"math"
 	"net/http"
 
 	"stoa/internal/contract"
@@ -50,10 +51,11 @@ func (s *Server) listMessages(ctx context.Context, in Request[listMessagesParams
 	if err != nil {
 		return Reply[page[contract.Message]]{}, err
 	}
-	sources, err := s.Sessions.Sources(ctx, accountID, q.ID, q.SessionID, 0)
 	byTurn := map[int64][]contract.Source{}
-	for _, src := range sources {
-		if len(byTurn[src.Turn]) < maxSources {
+	if first, last := turnsOf(list); last > 0 {
+		var sources []stoa.Source
+		sources, err = s.Sessions.Sources(ctx, accountID, q.ID, q.SessionID, first, last, maxSources)
+		for _, src := range sources {
 			byTurn[src.Turn] = append(byTurn[src.Turn], contractSource(src))
 		}
 	}
@@ -68,6 +70,21 @@ func (s *Server) listMessages(ctx context.Context, in Request[listMessagesParams
 		return message
 	}
 	return Reply[page[contract.Message]]{Body: newPage(p, list, more, item, func(m store.MessageRow) place { return numbered(m.Place) })}, err
+}
+
+// turnsOf returns the first and the last turn that replies in a list belong to; 0
+// where there are none.
+func turnsOf(list []store.MessageRow) (first, last int64) {
+	for _, m := range list {
+		if m.Kind != stoa.KindReply || m.Turn == 0 {
+			continue
+		}
+		if first == 0 || m.Turn < first {
+			first = m.Turn
+		}
+		last = max(last, m.Turn)
+	}
+	return first, last
 }
 
 type listSessionReceiptsParams struct {
@@ -91,14 +108,18 @@ type listSessionSourcesParams struct {
 	contract.ListSessionSourcesParams
 }
 
-// maxSources is the most sources of a message, and of one list of them.
+// maxSources is the most sources of a list of them, and of all messages of a page.
 const maxSources = 10_000
 
 // listSessionSources serves GET …/sessions/{sessionId}/sources.
 func (s *Server) listSessionSources(ctx context.Context, in Request[listSessionSourcesParams, none]) (Reply[contract.SourceList], error) {
-	list, err := s.Sessions.Sources(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.SessionID, in.Params.Turn)
+	first, last := in.Params.Turn, in.Params.Turn
+	if in.Params.Turn == 0 {
+		last = math.MaxInt64
+	}
+	list, err := s.Sessions.Sources(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.SessionID, first, last, maxSources)
 	out := contract.SourceList{Data: []contract.Source{}}
-	for _, src := range list[:min(len(list), maxSources)] {
+	for _, src := range list {
 		out.Data = append(out.Data, contractSource(src))
 	}
 	return Reply[contract.SourceList]{Body: out}, err

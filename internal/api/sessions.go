@@ -74,12 +74,10 @@ func (s *Server) listSessions(ctx context.Context, in Request[listSessionsParams
 	if err != nil {
 		return Reply[page[contract.Session]]{}, err
 	}
-	list, more, err := s.Sessions.List(ctx, accountID, store.SessionFilter{
+	list, next, err := s.Sessions.List(ctx, accountID, store.SessionFilter{
 		AgentID: q.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID,
 	}, p.page)
-	return Reply[page[contract.Session]]{Body: newPage(p, list, more, contractSession, func(session stoa.Session) place {
-		return place{session.CreatedAt, session.ID}
-	})}, err
+	return Reply[page[contract.Session]]{Body: newPageTo(p, list, next, contractSession)}, err
 }
 
 type getSessionParams struct {

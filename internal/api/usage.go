@@ -43,7 +43,7 @@ func (s *Server) getUsage(w http.ResponseWriter, in Request[contract.GetUsagePar
 	if from.After(to) {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The time \"from\" is after \"to\".").At("from")
 	}
-	sums, err := read(ctx, s, func(tx *store.Tx) ([]store.UsageRow, error) {
+	sums, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]store.UsageRow, error) {
 		return tx.Usage(ctx, in.Caller.Account.ID, from, to, by)
 	})
 	if err != nil {
@@ -145,21 +145,21 @@ func (s *Server) reconcileUsage(ctx context.Context, in Request[none, none]) (Re
 	if err != nil {
 		return Reply[contract.Reconciliation]{}, err
 	}
-	out := contract.Reconciliation{HeldMicro: int64(balance.Held)}
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
+	out, err := report(ctx, s, accountID, func(ctx context.Context, tx *store.Tx) (contract.Reconciliation, error) {
+		out := contract.Reconciliation{HeldMicro: int64(balance.Held)}
 		// One moment for everything that is in the store; only what is held is
 		// known to memory alone, and it is part of what is not spent.
 		funds, err := tx.Funds(ctx, accountID)
 		if err != nil {
-			return err
+			return out, err
 		}
 		calls, charged, receipts, err := tx.ChargeTotals(ctx, accountID)
 		if err != nil {
-			return err
+			return out, err
 		}
 		found, err := tx.Differences(ctx, accountID)
 		if err != nil {
-			return err
+			return out, err
 		}
 		unspent := funds.Balance + funds.Leased
 		held := min(balance.Held, unspent)
@@ -179,7 +179,7 @@ func (s *Server) reconcileUsage(ctx context.Context, in Request[none, none]) (Re
 		}
 		out.Balanced = len(out.Differences) == 0
 		out.CheckedAt = contract.Time(tx.Now)
-		return nil
+		return out, nil
 	})
 	return Reply[contract.Reconciliation]{Body: out}, err
 }

@@ -38,7 +38,8 @@ type Options struct {
 	Reload func() (config.Config, error)
 	Hangup <-chan os.Signal
 
-	// Ready is told the address once requests are taken. Nil: nobody is.
+	// Ready is told the address when everything is ready for requests; the first is
+	// taken once it returns. Nil: nobody is.
 	Ready func(baseURL string)
 }
 
@@ -99,6 +100,7 @@ func (s *Service) serve(ctx context.Context, opts Options, listener net.Listener
 		ReadHeaderTimeout: 15 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ConnContext:       listen.Context,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 	// The settler outlives every request, so it has a context of its own.
@@ -122,15 +124,15 @@ func (s *Service) serve(ctx context.Context, opts Options, listener net.Listener
 	bounded := listen.New(listener, listen.Config{
 		Connections: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Refusal: api.RefuseConnection,
 	})
+	if opts.Ready != nil {
+		opts.Ready(s.API.PublicURL)
+	}
 	group.Go(func() error {
 		if err := server.Serve(bounded); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
 		}
 		return nil
 	})
-	if opts.Ready != nil {
-		opts.Ready(s.API.PublicURL)
-	}
 	err = s.wait(ctx, working, opts)
 	s.stop(server)
 	stopScheduler()

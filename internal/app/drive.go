@@ -49,7 +49,7 @@ func (s *Service) agentsExist(ctx context.Context, owners []drive.Owner) ([]bool
 // quota returns the limits that the store enforces.
 func quota(l config.Limits) store.Quota {
 	return store.Quota{
-		Keys: l.KeysPerAccount, Spaces: l.SpacesPerAccount, Agents: l.AgentsPerAccount, AgentVersions: l.AgentVersions,
+		Keys: l.KeysPerAccount, EndedKeys: l.EndedKeysPerAccount, Spaces: l.SpacesPerAccount, Agents: l.AgentsPerAccount, AgentVersions: l.AgentVersions,
 		Tasks: l.SchedulesPerAccount, Embeds: l.EmbedsPerDay,
 	}
 }

@@ -2,6 +2,7 @@ package billing
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -79,6 +80,9 @@ func (a *account) key(id string, day int64) *keyDay {
 		if a.keys == nil {
 			a.keys = map[string]*keyDay{}
 		}
+		// Keys come and go while the process lives. Yesterday's stay, since the clock
+		// may go back.
+		maps.DeleteFunc(a.keys, func(_ string, old *keyDay) bool { return old.held == 0 && old.day < day-1 })
 		k = &keyDay{day: day}
 		a.keys[id] = k
 	}

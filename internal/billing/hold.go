@@ -142,8 +142,8 @@ func (h *Hold) Release() {
 // end frees all credits of the hold. The caller holds a.mu.
 func (h *Hold) end(state holdState) {
 	h.a.held -= h.amount + h.extra
-	if h.capped {
-		h.a.keys[h.book].held -= h.amount
+	if k := h.a.keys[h.book]; h.capped && k != nil { // a hold of nothing does not keep it
+		k.held -= h.amount
 	}
 	h.state, h.extra = state, 0
 }

@@ -281,3 +281,26 @@ func TestBaseURLForms(t *testing.T) {
 		}
 	}
 }
+
+// A filtered list may have an empty page with more behind it.
+func TestAnEmptyPageIsNotTheEnd(t *testing.T) {
+	pages := map[string]string{
+		"":  `{"data":[{"n":1}],"hasMore":true,"nextCursor":"a"}`,
+		"a": `{"data":[],"hasMore":true,"nextCursor":"b"}`,
+		"b": `{"data":[{"n":2}],"hasMore":true,"nextCursor":"c"}`,
+		"c": `{"data":[],"hasMore":true,"nextCursor":"c"}`, // no server of ours; it must not go on for ever
+	}
+	c := against(t, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, pages[r.URL.Query().Get("cursor")])
+	})
+	var got []string
+	for row, err := range c.All(t.Context(), "/receipts", nil, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(row))
+	}
+	if strings.Join(got, " ") != `{"n":1} {"n":2}` {
+		t.Errorf("the rows are %s", got)
+	}
+}

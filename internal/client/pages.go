@@ -41,7 +41,11 @@ func (c *Client) All(ctx context.Context, path string, query url.Values, limit i
 				}
 				given++
 			}
-			if page.NextCursor == nil || *page.NextCursor == "" || len(page.Data) == 0 || limit > 0 && given >= limit {
+			if page.NextCursor == nil || *page.NextCursor == "" || limit > 0 && given >= limit {
+				return
+			}
+			// A page of a filtered list may be empty and have more behind it.
+			if len(page.Data) == 0 && *page.NextCursor == query.Get("cursor") {
 				return
 			}
 			query.Set("cursor", *page.NextCursor)

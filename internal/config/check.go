@@ -264,10 +264,13 @@ func (c *checker) providers() {
 		if p.MaxInFlight < 0 {
 			c.problem(path+".maxInFlight", "%d is below zero; use 0 for the default of %d", p.MaxInFlight, DefaultInFlight)
 		}
+		if p.WholeReplies != "" && !slices.Contains([]string{"auto", "always", "never"}, p.WholeReplies) {
+			c.problem(path+".wholeReplies", "%q is none of auto, always, never", p.WholeReplies)
+		}
 		for _, t := range []struct {
 			name  string
 			value time.Duration
-		}{{"firstByte", p.Timeouts.FirstByte}, {"idle", p.Timeouts.Idle}, {"total", p.Timeouts.Total}} {
+		}{{"firstByte", p.Timeouts.FirstByte}, {"idle", p.Timeouts.Idle}, {"whole", p.Timeouts.Whole}, {"total", p.Timeouts.Total}} {
 			if t.value < 0 || t.value > 0 && t.value < time.Millisecond {
 				c.problem(path+".timeouts."+t.name, "%v is not possible; leave it out for the default", t.value)
 			}
@@ -351,11 +354,21 @@ func (c *checker) routes() {
 		}
 		c.routeList(c.Families[name], path)
 	}
+	routes := 0
 	for _, id := range slices.Sorted(maps.Keys(c.Models)) {
 		if len(id) > 128 {
 			c.problem("models."+id, "a model's identifier has at most 128 bytes")
 		}
+		if m := c.Models[id]; len(m.Family) > 512 {
+			c.problem("models."+id+".family", "%d bytes are more than the interface takes; use up to 512", len(m.Family))
+		} else if n := len(m.Aliases) + len(m.DeprecatedAliases); n > 900 {
+			c.problem("models."+id+".aliases", "%d are more than the interface takes; use up to 900", n)
+		}
+		routes += len(c.Models[id].Routes)
 		c.routeList(c.Models[id].Routes, "models."+id+".routes")
+	}
+	if routes > 4000 {
+		c.problem("models", "%d routes are more than the interface takes; use up to 4000", routes)
 	}
 }
 
@@ -373,6 +386,9 @@ func (c *checker) routeList(routes []stoa.Route, path string) {
 				hint = didYouMean(r.Provider, names)
 			}
 			c.problem(p+".provider", "there is no provider named %q%s", r.Provider, hint)
+		}
+		if len(r.Model) > 512 {
+			c.problem(p+".model", "%d bytes are more than the interface takes; use up to 512", len(r.Model))
 		}
 		if r.Override != nil {
 			c.traits(*r.Override, p+".traits")

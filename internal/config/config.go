@@ -81,15 +81,18 @@ func (l Log) SlogLevel() slog.Level {
 
 // A Provider is a vendor's endpoint with its credentials.
 type Provider struct {
-	Name        string        `yaml:"name"`
-	Wire        string        `yaml:"wire"`                 // messages, gemini, responses or chat
-	Dialect     string        `yaml:"dialect,omitempty"`    // of chat: openai, deepseek or compatible (default)
-	BaseURL     string        `yaml:"baseURL"`              // as the vendor's own library takes it; empty: the vendor's
-	APIKey      Secret        `yaml:"apiKey,omitempty"`     // at most one of these three
-	APIKeyEnv   string        `yaml:"apiKeyEnv,omitempty"`  // variable that holds the key
-	APIKeyFile  string        `yaml:"apiKeyFile,omitempty"` // file that holds the key
-	MaxInFlight int           `yaml:"maxInFlight"`          // calls at the same time; 0: [DefaultInFlight]
-	Timeouts    stoa.Timeouts `yaml:"timeouts"`
+	Name        string `yaml:"name"`
+	Wire        string `yaml:"wire"`                 // messages, gemini, responses or chat
+	Dialect     string `yaml:"dialect,omitempty"`    // of chat: openai, deepseek or compatible (default)
+	BaseURL     string `yaml:"baseURL"`              // as the vendor's own library takes it; empty: the vendor's
+	APIKey      Secret `yaml:"apiKey,omitempty"`     // at most one of these three
+	APIKeyEnv   string `yaml:"apiKeyEnv,omitempty"`  // variable that holds the key
+	APIKeyFile  string `yaml:"apiKeyFile,omitempty"` // file that holds the key
+	MaxInFlight int    `yaml:"maxInFlight"`          // calls at the same time; 0: [DefaultInFlight]
+	// WholeReplies says which calls of callers without a stream are made without
+	// one: auto (default), always or never.
+	WholeReplies string        `yaml:"wholeReplies,omitempty"`
+	Timeouts     stoa.Timeouts `yaml:"timeouts"`
 
 	// key is the key that one of the three gave. It is a pointer because fmt does
 	// not call the String method of unexported members.
@@ -138,6 +141,7 @@ type Limits struct {
 	EventStreamsPerAccount   int           `yaml:"eventStreamsPerAccount" env:"STOA_LIMIT_EVENT_STREAMS_PER_ACCOUNT"`
 	VisitorStreamsPerAccount int           `yaml:"visitorStreamsPerAccount" env:"STOA_LIMIT_VISITOR_STREAMS_PER_ACCOUNT"` // of visitors of embeds
 	KeysPerAccount           int           `yaml:"keysPerAccount" env:"STOA_LIMIT_KEYS_PER_ACCOUNT"`                      // in force
+	EndedKeysPerAccount      int           `yaml:"endedKeysPerAccount" env:"STOA_LIMIT_ENDED_KEYS_PER_ACCOUNT"`           // revoked, rotated or expired
 	SpacesPerAccount         int           `yaml:"spacesPerAccount" env:"STOA_LIMIT_SPACES_PER_ACCOUNT"`
 	AgentsPerAccount         int           `yaml:"agentsPerAccount" env:"STOA_LIMIT_AGENTS_PER_ACCOUNT"`
 	AgentVersions            int           `yaml:"agentVersions" env:"STOA_LIMIT_AGENT_VERSIONS"` // kept of an agent
@@ -193,6 +197,7 @@ func Defaults() Config {
 			EventStreamsPerAccount:   200,
 			VisitorStreamsPerAccount: 2000,
 			KeysPerAccount:           100,
+			EndedKeysPerAccount:      5000,
 			SpacesPerAccount:         100,
 			AgentsPerAccount:         1000,
 			AgentVersions:            200,
@@ -214,7 +219,7 @@ const DefaultInFlight = 16_384
 
 // DefaultTimeouts returns the timeouts of a provider whose settings have none.
 func DefaultTimeouts() stoa.Timeouts {
-	return stoa.Timeouts{FirstByte: time.Minute, Idle: time.Minute, Total: 15 * time.Minute}
+	return stoa.Timeouts{FirstByte: time.Minute, Idle: time.Minute, Whole: time.Minute, Total: 15 * time.Minute}
 }
 
 // Upstreams returns the providers with their keys, in configured order.
@@ -227,7 +232,7 @@ func (c Config) Upstreams() []stoa.Provider {
 		}
 		list = append(list, stoa.Provider{
 			Name: p.Name, Wire: p.Wire, Dialect: p.dialect(), BaseURL: p.baseURL(), APIKey: key,
-			MaxInFlight: p.MaxInFlight, Timeouts: p.Timeouts,
+			MaxInFlight: p.MaxInFlight, WholeReplies: p.WholeReplies, Timeouts: p.Timeouts,
 		})
 	}
 	return list

@@ -88,6 +88,24 @@ func TestProblems(t *testing.T) {
 			name: "a model's identifier longer than the interface takes", yaml: "models: {" + strings.Repeat("m", 129) + ": {}}\n",
 			want: "stoa.yaml:1:10: models." + strings.Repeat("m", 129) + ": a model's identifier has at most 128 bytes",
 		},
+		{
+			name: "more aliases than the interface takes", yaml: "models: {m: {family: f, aliases: [" + strings.Repeat("a, ", 901) + "]}}\n",
+			want: "stoa.yaml:1:34: models.m.aliases: 901 are more than the interface takes; use up to 900",
+		},
+		{
+			name: "a family's name longer than the interface takes", yaml: "models: {m: {family: " + strings.Repeat("f", 513) + "}}\n",
+			want: "stoa.yaml:1:22: models.m.family: 513 bytes are more than the interface takes; use up to 512",
+		},
+		{
+			name: "a provider's model longer than the interface takes",
+			yaml: "providers: [{name: p, wire: messages, apiKey: k}]\nfamilies: {alpha: [{provider: p, model: " + strings.Repeat("m", 513) + "}]}\n",
+			want: "stoa.yaml:2:41: families.alpha[0].model: 513 bytes are more than the interface takes; use up to 512",
+		},
+		{
+			name: "more routes than the interface takes",
+			yaml: "providers: [{name: p, wire: messages, apiKey: k}]\nmodels: {m: {routes: [" + strings.Repeat("{provider: p}, ", 4001) + "]}}\n",
+			want: "stoa.yaml:2:9: models: 4001 routes are more than the interface takes; use up to 4000",
+		},
 		{name: "a file larger than the drive", yaml: "limits:\n  file: 2GiB\n", want: `stoa.yaml:2:9: limits.file: 2GiB is more than limits.drive (1GiB)`},
 		{
 			name: "a plan below zero", yaml: "plans: {free: {requestsPerMinute: -1}}\n",
@@ -110,6 +128,10 @@ func TestProblems(t *testing.T) {
 		{
 			name: "an unknown wire", yaml: "providers: [{name: a, wire: soap}]\n",
 			want: `stoa.yaml:1:29: providers[0].wire: "soap" is none of messages, gemini, responses, chat`,
+		},
+		{
+			name: "an unknown word for whole replies", yaml: "providers: [{name: a, wire: gemini, wholeReplies: often}]\n",
+			want: `stoa.yaml:1:51: providers[0].wholeReplies: "often" is none of auto, always, never`,
 		},
 		{
 			name: "a dialect of the wrong wire", yaml: "providers: [{name: a, wire: gemini, dialect: openai}]\n",

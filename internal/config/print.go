@@ -18,9 +18,11 @@ func (c Config) Print(w io.Writer) error {
 	for i, p := range c.Providers {
 		p.Dialect, p.BaseURL = p.dialect(), p.baseURL()
 		d := DefaultTimeouts()
+		p.WholeReplies = cmp.Or(p.WholeReplies, "auto")
 		p.MaxInFlight = cmp.Or(p.MaxInFlight, DefaultInFlight)
 		p.Timeouts.FirstByte = cmp.Or(p.Timeouts.FirstByte, d.FirstByte)
 		p.Timeouts.Idle = cmp.Or(p.Timeouts.Idle, d.Idle)
+		p.Timeouts.Whole = cmp.Or(p.Timeouts.Whole, d.Whole)
 		p.Timeouts.Total = cmp.Or(p.Timeouts.Total, d.Total)
 		c.Providers[i] = p
 	}

@@ -3,6 +3,7 @@ package contract_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 
 	"stoa/internal/contract"
@@ -195,6 +197,24 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 	post.Responses.Status(200).Value.Content["application/json"].Example = map[string]any{"id": 1}
 	if err := doc.Validate(t.Context()); err == nil {
 		t.Error("a wrong example passes")
+	}
+}
+
+func TestTheJSONIsThatOfTheYAML(t *testing.T) {
+	source, err := os.ReadFile("openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := yaml.YAMLToJSON(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got bytes.Buffer
+	if err := errors.Join(json.Compact(&want, raw), json.Compact(&got, contract.JSON())); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Error("openapi.json is stale: run `go generate ./internal/contract`")
 	}
 }
 

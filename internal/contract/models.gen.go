@@ -1127,6 +1127,11 @@ type Limits struct {
 	// Example: 10000
 	MaxEmbedsPerDay int64 `json:"maxEmbedsPerDay"`
 
+	// MaxEndedKeys Keys of an account that were revoked, rotated or have expired. Beyond, those that ended more than 7 days ago are removed, the oldest first; where there is none, no key can be made.
+	//
+	// Example: 5000
+	MaxEndedKeys int64 `json:"maxEndedKeys"`
+
 	// MaxEventStreamsPerAccount Streams of events that are open at a time, of all keys of an account.
 	//
 	// Example: 200

@@ -217,6 +217,9 @@ func TestDisconnectIsChargedByWhatCame(t *testing.T) {
 	if c := leave(2); c.Usage != (stoa.Usage{InputTokens: 5, OutputTokens: 10}) {
 		t.Errorf("while it thinks: %+v", c.Usage)
 	}
+	if c := leave(1); c.Usage != (stoa.Usage{InputTokens: 5}) || !c.Estimated || c.Amount == 0 {
+		t.Errorf("before anything came: %+v", c)
+	}
 	h.Pool = script{"alpha-haiku-4-5": []any{down}}
 	if c := leave(1); c.ID != "" {
 		t.Errorf("before anybody accepted: %+v", c)

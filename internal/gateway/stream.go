@@ -101,10 +101,7 @@ func (s *Stream) explainLimit(err error) error {
 // tryModel streams from one model. It returns nil when the reply finished or the
 // reader stopped, and otherwise an error that was not yielded.
 func (s *Stream) tryModel(ctx context.Context, yield func(stoa.Event, error) bool) error {
-	call := s.req.Call
-	call.MaxOutputTokens = s.limit
-	call.Account, call.LimitDefault, call.Buffered = s.caller.Account.ID, s.limitDefault, s.req.Buffered
-	for ev, err := range s.g.Pool.Stream(ctx, s.model, call) {
+	for ev, err := range s.attempt(ctx) {
 		if err != nil {
 			return err
 		}
@@ -121,6 +118,14 @@ func (s *Stream) tryModel(ctx context.Context, yield func(stoa.Event, error) boo
 		return stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Nothing was charged; try again.")
 	}
 	return nil
+}
+
+// attempt returns the reply of the model that serves.
+func (s *Stream) attempt(ctx context.Context) iter.Seq2[stoa.Event, error] {
+	call := s.req.Call
+	call.MaxOutputTokens = s.limit
+	call.Account, call.LimitDefault, call.Buffered = s.caller.Account.ID, s.limitDefault, s.req.Buffered
+	return s.g.Pool.Stream(ctx, s.model, call)
 }
 
 // note updates the counts of the call from an event, before the caller sees
@@ -172,6 +177,9 @@ func (s *Stream) overLimit() bool {
 func (s *Stream) touch() {
 	if s.firstText == 0 {
 		s.firstText = max(time.Since(s.started), 1)
+		if !s.req.Buffered {
+			s.req.Call.Forget() // no other model will serve
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stoa/internal/gateway"
+	"stoa/internal/listen"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -34,23 +35,33 @@ func (r *run) answer(request context.Context) (err error) {
 	defer context.AfterFunc(request, func() { r.policy.clientDisconnected() })()
 	defer context.AfterFunc(r.Stopping, func() { cancel(errStopping) })()
 
-	req := r.Request
-	r.stream, err = r.s.Gateway.Respond(ctx, r.Caller, gateway.Request{
-		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user), Buffered: !req.Stream,
-	})
-	if err != nil {
+	if err := r.begin(ctx); err != nil {
 		return r.ended(ctx, err)
 	}
 	defer r.stream.Close()
-	r.reply = newReply(r.ID, time.Now().Unix(), &req.echo)
-	if req.Stream {
+	if r.Request.Stream {
 		return r.streamed(ctx)
 	}
 	return r.whole(ctx)
 }
 
+// begin takes the hold. What it needs of the stack is free while the reply
+// comes, which takes most of the time of a call.
+func (r *run) begin(ctx context.Context) (err error) {
+	req := r.Request
+	r.stream, err = r.s.Gateway.Respond(ctx, r.Caller, gateway.Request{
+		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user), Buffered: !req.Stream,
+	})
+	req.call.Forget() // the stream has it for as long as it is needed
+	if err == nil {
+		r.reply = newReply(r.ID, time.Now().Unix(), &req.echo)
+	}
+	return err
+}
+
 // whole answers with one JSON object.
 func (r *run) whole(ctx context.Context) error {
+	var only string // the first piece; text is empty until there is a second
 	var text []byte
 	for ev, err := range r.stream.Events(ctx) {
 		if err != nil {
@@ -58,13 +69,22 @@ func (r *run) whole(ctx context.Context) error {
 		}
 		switch ev.Kind {
 		case stoa.Started: // perhaps once more: what came before is void
-			text = text[:0]
+			only, text = "", text[:0]
 		case stoa.Delta:
 			r.firstText()
+			if only == "" {
+				only = ev.Text
+				break
+			}
+			if len(text) == 0 {
+				text = append(text, only...)
+			}
 			text = append(text, ev.Text...)
 		case stoa.Finished:
 			o := outcomeOf(ev.Stop)
-			o.text, o.hasOutput = string(text), true
+			if o.text, o.hasOutput = only, true; len(text) > 0 {
+				o.text = string(text)
+			}
 			r.reply.model = r.stream.Pin()
 			charge, err := r.settle(ctx, o)
 			if err != nil {
@@ -86,7 +106,15 @@ func (r *run) write(charge stoa.Charge, o *outcome) {
 	if charge.Asked != charge.Served {
 		h.Set("stoa-model-requested", charge.Asked)
 	}
-	_, _ = r.w.Write(r.reply.appendObject(nil, o))
+	lent, ok := r.s.buffers.Get().(*[]byte)
+	if !ok {
+		lent = new(make([]byte, 0, flushAt+flushAt/4))
+	}
+	*lent = r.reply.appendObject((*lent)[:0], o)
+	_, _ = r.w.Write(*lent)
+	if cap(*lent) <= keepBuffer {
+		r.s.buffers.Put(lent)
+	}
 }
 
 // streamed answers with server-sent events.
@@ -94,7 +122,7 @@ func (r *run) streamed(ctx context.Context) error {
 	if r.stream.Reason() != "" {
 		r.w.Header().Set("stoa-model-requested", r.Request.Model)
 	}
-	out := r.s.stream(r.w, r.reply, r.stream.Pin)
+	out := r.s.stream(r.w, listen.CorkOf(ctx), r.reply, r.stream.Pin)
 	defer out.release()
 	err := r.relay(ctx, out)
 	if err == nil {

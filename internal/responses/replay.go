@@ -40,7 +40,7 @@ func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amo
 	for _, item := range was.Output {
 		rep.item = item.ID
 	}
-	out := s.stream(w, rep, func() string { return was.Model })
+	out := s.stream(w, nil, rep, func() string { return was.Model })
 	defer out.release()
 	o.text, o.hasOutput = was.OutputText(), true
 	if o.text != "" {

@@ -77,6 +77,7 @@ func Parse(body []byte) (*Request, error) {
 	if !p.hasInput {
 		return nil, stoa.Errorf(stoa.CodeMissingParameter, "The member \"input\" is missing. Send a text or an array of messages.").At("input")
 	}
+	p.dec = nil // the request is a part of the parser, and would keep the body
 	return &p.req, nil
 }
 

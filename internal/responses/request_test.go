@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -252,6 +253,32 @@ func BenchmarkParseResponses(b *testing.B) {
 	for b.Loop() {
 		if _, err := Parse(body); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// A name that is far too long is refused without looking for its end: the body
+// does not even have one.
+func TestALongNameIsRefusedUnread(t *testing.T) {
+	for _, name := range []string{"model", "user", "safety_identifier", "prompt_cache_key", "service_tier"} {
+		for _, text := range []string{"u", `\"`, `\u00e9`, "é"} {
+			_, err := Parse([]byte(`{"input":"hi","` + name + `" : "` + strings.Repeat(text, 7000)))
+			if e := stoa.AsError(err); e.Code != stoa.CodeInvalidValue || e.Param != name {
+				t.Errorf("%s of %q: %v", name, text, err)
+			}
+		}
+	}
+	// In whatever form, up to the limit it is read.
+	for _, text := range []string{"u", "é", "🙂", `\"`, `\u00e9`, `\ud83d\ude42`} {
+		req, err := Parse([]byte(`{"model":"m","user":"` + strings.Repeat(text, maxLabel) + `","input":"` + strings.Repeat("x", 10_000) + `"}`))
+		if err != nil {
+			t.Errorf("%d times %q: %v", maxLabel, text, err)
+		} else if got := utf8.RuneCountInString(*req.echo.user); got != maxLabel {
+			t.Errorf("%d times %q was read as %d characters", maxLabel, text, got)
+		}
+		_, err = Parse([]byte(`{"model":"m","user":"` + strings.Repeat(text, maxLabel+1) + `","input":"` + strings.Repeat("x", 10_000) + `"}`))
+		if e := stoa.AsError(err); e.Code != stoa.CodeInvalidValue || e.Param != "user" {
+			t.Errorf("%d times %q: %v", maxLabel+1, text, err)
 		}
 	}
 }

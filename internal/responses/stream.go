@@ -1,12 +1,14 @@
 package responses
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
 	"stoa/internal/contract"
+	"stoa/internal/listen"
 	"stoa/internal/sse"
 	"stoa/internal/stoa"
 )
@@ -23,14 +25,15 @@ type eventStream struct {
 	s     *Service
 	w     http.ResponseWriter
 	rc    *http.ResponseController
+	cork  *listen.Cork // of the connection; nil: it has none
 	reply *reply
 	pin   func() string // fixes and names the model that serves
 
 	mu       sync.Mutex
 	timer    *time.Timer
-	lent     *[]byte // from the pool; buf goes back in it
-	buf      []byte
-	text     []byte // every delta so far
+	lent     *[]byte // from the pool while something is buffered; nil: nothing is
+	buf      []byte  // lent's memory
+	text     []byte  // every delta so far
 	seq      int64
 	begun    bool // headers and response.created are out
 	opened   bool // the message item and its part are announced
@@ -43,20 +46,18 @@ type eventStream struct {
 const (
 	// flushAt bounds the bytes that are buffered while a provider keeps delivering.
 	flushAt = 16 << 10
+	// oneWrite is how many bytes net/http surely writes with one system call: its
+	// buffer has 4 KiB, which the headers of the reply share.
+	oneWrite = 3 << 10
 	// keepBuffer is the largest buffer in bytes that is kept for the next stream.
 	keepBuffer = 64 << 10
 )
 
 // stream returns the stream of a reply with its timer running. It must be released.
-func (s *Service) stream(w http.ResponseWriter, rep *reply, pin func() string) *eventStream {
-	e := &eventStream{s: s, w: w, rc: http.NewResponseController(w), reply: rep, pin: pin}
+func (s *Service) stream(w http.ResponseWriter, cork *listen.Cork, rep *reply, pin func() string) *eventStream {
+	e := &eventStream{s: s, w: w, rc: http.NewResponseController(w), cork: cork, reply: rep, pin: pin}
 	e.mu.Lock() // the timer may fire before it is stored
 	defer e.mu.Unlock()
-	if lent, ok := s.buffers.Get().(*[]byte); ok {
-		e.lent, e.buf = lent, (*lent)[:0]
-	} else {
-		e.lent, e.buf = new([]byte), make([]byte, 0, flushAt+flushAt/4)
-	}
 	e.timer = time.AfterFunc(s.HeaderWait, e.tick)
 	return e
 }
@@ -67,11 +68,7 @@ func (e *eventStream) release() {
 	defer e.mu.Unlock()
 	e.ended = true
 	e.timer.Stop()
-	if cap(e.buf) <= keepBuffer {
-		*e.lent = e.buf
-		e.s.buffers.Put(e.lent)
-	}
-	e.buf = nil
+	e.giveBack()
 }
 
 // tick begins a stream that had to wait too long, or sends a comment after a silence.
@@ -87,6 +84,7 @@ func (e *eventStream) tick() {
 		e.begin()
 		e.flush()
 	case idle >= e.s.KeepAlive:
+		e.borrow()
 		e.buf = sse.AppendComment(e.buf, "keepalive")
 		e.flush()
 	default:
@@ -275,6 +273,7 @@ func (e *eventStream) snapshot(kind string, o *outcome) {
 
 // head opens an event; its object is left open after the sequence number.
 func (e *eventStream) head(kind string) {
+	e.borrow()
 	e.buf = sse.AppendHead(e.buf, kind)
 	e.buf = append(e.buf, `{"type":"`...)
 	e.buf = append(e.buf, kind...)
@@ -293,6 +292,7 @@ func (e *eventStream) place() {
 }
 
 func (e *eventStream) done() error {
+	e.borrow()
 	e.buf = sse.AppendEvent(e.buf, "", "[DONE]")
 	e.flush()
 	e.ended = true
@@ -300,11 +300,34 @@ func (e *eventStream) done() error {
 	return e.err
 }
 
+// borrow takes a buffer from the pool unless there is one. A stream has one only
+// between the first byte of a write and its last: most streams wait for their
+// provider most of the time, and 20 KB each would be a third of their memory.
+func (e *eventStream) borrow() {
+	if e.lent != nil {
+		return
+	}
+	if lent, ok := e.s.buffers.Get().(*[]byte); ok {
+		e.lent, e.buf = lent, (*lent)[:0]
+	} else {
+		e.lent, e.buf = new([]byte), make([]byte, 0, flushAt+flushAt/4)
+	}
+}
+
+// giveBack returns the buffer to the pool, with what is in it.
+func (e *eventStream) giveBack() {
+	if e.lent != nil && cap(e.buf) <= keepBuffer {
+		*e.lent = e.buf
+		e.s.buffers.Put(e.lent)
+	}
+	e.lent, e.buf = nil, nil
+}
+
 // flush writes the buffered events in one call. A client that accepts nothing
 // for WriteTimeout counts as disconnected.
 func (e *eventStream) flush() {
+	defer e.giveBack()
 	if e.err != nil {
-		e.buf = e.buf[:0]
 		return
 	}
 	now := time.Now()
@@ -312,9 +335,16 @@ func (e *eventStream) flush() {
 		e.deadline = now.Add(e.s.WriteTimeout)
 		_ = e.rc.SetWriteDeadline(e.deadline) // where the connection has none, TCP's own limits hold
 	}
+	corked := e.cork != nil && len(e.buf) > oneWrite
+	if corked {
+		e.cork.Stop()
+	}
 	_, err := e.w.Write(e.buf)
 	if err == nil {
 		err = e.rc.Flush()
 	}
-	e.err, e.wrote, e.buf = err, now, e.buf[:0]
+	if corked {
+		err = errors.Join(err, e.cork.Release())
+	}
+	e.err, e.wrote = err, now
 }

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -52,13 +53,44 @@ func (p *parser) text(path string) (string, error) {
 	return s, nil
 }
 
-// short is text with at most most characters.
+// short is text with at most most characters. One that is much longer is refused
+// without reading it to its end.
 func (p *parser) short(path string, most int) (string, error) {
+	if p.dec.PeekKind() == '"' && endless(p.dec.UnreadBuffer(), most) {
+		return "", tooLong(path, most)
+	}
 	s, err := p.text(path)
 	if err == nil && utf8.RuneCountInString(s) > most {
-		err = stoa.Errorf(stoa.CodeInvalidValue, "%q has at most %d characters.", path, most).At(path)
+		err = tooLong(path, most)
 	}
 	return s, err
+}
+
+func tooLong(path string, most int) error {
+	return stoa.Errorf(stoa.CodeInvalidValue, "%q has at most %d characters.", path, most).At(path)
+}
+
+// maxEscaped is how many bytes of JSON one character takes at most: two \uXXXX.
+const maxEscaped = 12
+
+// endless reports whether the string that comes next has more than most
+// characters, as far as its bytes say without being decoded.
+func endless(unread []byte, most int) bool {
+	from := bytes.IndexByte(unread, '"') // of what is unread, only a separator and spaces come before it
+	window := unread[from+1:]
+	if len(window) <= maxEscaped*most {
+		return false
+	}
+	window = window[:maxEscaped*most+1]
+	for i := 0; i < len(window); i++ {
+		switch window[i] {
+		case '"':
+			return false
+		case '\\':
+			i++
+		}
+	}
+	return true
 }
 
 func (p *parser) choice(path string, of ...string) (string, error) {

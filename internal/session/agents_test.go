@@ -208,15 +208,14 @@ func TestListsOfSessionsAreNarrowedAndPaged(t *testing.T) {
 			f.AgentID = a.ID
 			p := store.Page{Limit: 2}
 			for {
-				page, more, err := r.List(t.Context(), h.Account.ID, f, p)
+				page, next, err := r.List(t.Context(), h.Account.ID, f, p)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, s := range page {
 					titles = append(titles, s.Title)
-					p.After = store.Cursor{At: s.CreatedAt, ID: s.ID}
 				}
-				if !more {
+				if p.After = next; next == (store.Cursor{}) {
 					return titles
 				}
 			}

@@ -80,15 +80,15 @@ const maxSpaceAgents = 100
 // space that has agents is [stoa.CodeSpaceNotEmpty]. One that does not exist is
 // no error. The account's default space is made anew when it is next asked for.
 func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spaceID string, force bool) error {
-	agents, err := tx.AgentsOf(ctx, accountID, spaceID)
+	agents, err := tx.AgentsOf(ctx, accountID, spaceID, maxSpaceAgents+1)
 	if err != nil {
 		return err
 	}
 	if len(agents) > 0 && !force {
-		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has %d agents. Delete them first, or delete the space with force=true.", len(agents))
+		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has agents. Delete them first, or delete the space with force=true.")
 	}
 	if len(agents) > maxSpaceAgents {
-		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has %d agents; at most %d are deleted with it. Delete some of them first.", len(agents), maxSpaceAgents)
+		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has more than %d agents, and at most so many are deleted with it. Delete some of them first.", maxSpaceAgents)
 	}
 	for _, id := range agents {
 		if err := s.DeleteAgent(ctx, tx, accountID, id); err != nil {

@@ -54,6 +54,15 @@ type exporter struct {
 	s       stoa.Session
 	agentID string
 	out     *bufio.Writer
+	turns   int64 // the session's, as far as steps has gone
+}
+
+// maxTurnSources is far more than the tool calls of one turn can show.
+const maxTurnSources = 10_000
+
+// sources returns what the answers of a turn could rest on.
+func (e *exporter) sources(ctx context.Context, turn int64) ([]stoa.Source, error) {
+	return e.all.Sources(ctx, e.s.AccountID, e.agentID, e.s.ID, turn, turn, maxTurnSources)
 }
 
 // messages hands over all messages, in order.
@@ -85,7 +94,7 @@ func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error
 			return err
 		}
 		for _, t := range turns {
-			after = t.Number
+			after, e.turns = t.Number, t.Number
 			var steps []stoa.Step
 			err := e.all.store.Read(ctx, func(tx *store.Tx) (err error) {
 				steps, err = tx.Steps(ctx, e.s.ID, t.Number)
@@ -209,13 +218,15 @@ func (e *exporter) jsonl(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sources, err := e.all.Sources(ctx, s.AccountID, e.agentID, s.ID, 0)
-	if err != nil {
-		return err
-	}
-	for _, x := range sources {
-		if err := e.line(exportSource{"source", x.Turn, x.Path, x.SHA256, x.FromLine, x.ToLine, x.Via}); err != nil {
+	for turn := range e.turns {
+		sources, err := e.sources(ctx, turn+1)
+		if err != nil {
 			return err
+		}
+		for _, x := range sources {
+			if err := e.line(exportSource{"source", x.Turn, x.Path, x.SHA256, x.FromLine, x.ToLine, x.Via}); err != nil {
+				return err
+			}
 		}
 	}
 	p := store.Page{Limit: exportBatch, Asc: true}
@@ -246,29 +257,29 @@ func (e *exporter) markdown(ctx context.Context) error {
 		title = "Session " + e.s.ID
 	}
 	fmt.Fprintf(e.out, "# %s\n\n%s, %s\n", title, e.s.CreatedAt.Format(time.RFC3339), e.s.Status)
-	sources, err := e.all.Sources(ctx, e.s.AccountID, e.agentID, e.s.ID, 0)
-	if err != nil {
+	turn := int64(0)
+	end := func() error {
+		if turn == 0 {
+			return nil
+		}
+		sources, err := e.sources(ctx, turn)
+		for _, x := range sources {
+			fmt.Fprintf(e.out, "\n- source: %s (%s", strings.Join(strings.Fields(x.Path), " "), x.Via)
+			if x.ToLine > 0 {
+				fmt.Fprintf(e.out, ", lines %s", stoa.LineRange(x.FromLine, x.ToLine))
+			}
+			fmt.Fprint(e.out, ")")
+		}
 		return err
 	}
-	turn := int64(0)
-	end := func() {
-		for len(sources) > 0 && sources[0].Turn <= turn {
-			if sources[0].Turn == turn {
-				fmt.Fprintf(e.out, "\n- source: %s (%s", strings.Join(strings.Fields(sources[0].Path), " "), sources[0].Via)
-				if sources[0].ToLine > 0 {
-					fmt.Fprintf(e.out, ", lines %s", stoa.LineRange(sources[0].FromLine, sources[0].ToLine))
-				}
-				fmt.Fprint(e.out, ")")
-			}
-			sources = sources[1:]
-		}
-	}
-	err = e.messages(ctx, func(m stoa.SessionMessage) error {
+	err := e.messages(ctx, func(m stoa.SessionMessage) error {
 		if m.Turn == 0 { // never taken up
 			return nil
 		}
 		if m.Turn != turn {
-			end()
+			if err := end(); err != nil {
+				return err
+			}
 			turn = m.Turn
 			fmt.Fprint(e.out, "\n")
 		}
@@ -285,7 +296,9 @@ func (e *exporter) markdown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	end()
+	if err := end(); err != nil {
+		return err
+	}
 	_, err = fmt.Fprint(e.out, "\n")
 	return err
 }

@@ -55,19 +55,28 @@ func (s *Sessions) LockOwned(ctx context.Context, tx *store.Tx, l Lease) (*Trans
 	return s.transition(ctx, tx, &row), nil
 }
 
-// Claim assigns the queued session with that id to a worker and returns its row;
-// ok is false where it is no longer queued.
-func (s *Sessions) Claim(ctx context.Context, tx *store.Tx, accountID, id, owner string) (row store.SessionRow, ok bool, err error) {
-	row, err = tx.LockSession(ctx, accountID, "", id)
-	if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
-		return row, false, nil
+// Claim assigns queued sessions to a worker, in the order given, and returns the
+// rows of those that are still queued.
+func (s *Sessions) Claim(ctx context.Context, tx *store.Tx, refs []store.Ref, owner string) (claimed []store.SessionRow, err error) {
+	for _, ref := range refs {
+		row, err := tx.LockSession(ctx, ref.AccountID, "", ref.ID)
+		if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if row.Status != stoa.SessionQueued { // cancelled before its lock was ours
+			continue
+		}
+		t := s.transition(ctx, tx, &row)
+		t.claim(owner)
+		if err := t.Save(); err != nil {
+			return nil, err
+		}
+		claimed = append(claimed, row)
 	}
-	if err != nil || row.Status != stoa.SessionQueued { // cancelled before its lock was ours
-		return row, false, err
-	}
-	t := s.transition(ctx, tx, &row)
-	t.claim(owner)
-	return row, true, t.Save()
+	return claimed, nil
 }
 
 // ForEach locks sessions one after the other and hands each to fn, all in one

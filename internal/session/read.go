@@ -68,18 +68,18 @@ func (s *Sessions) Wait(ctx context.Context, accountID, agentID, id string, time
 	}
 }
 
-// List lists the sessions of an account's agent.
-func (s *Sessions) List(ctx context.Context, accountID string, f store.SessionFilter, p store.Page) (list []stoa.Session, more bool, err error) {
+// List lists the sessions of an account's agent; see [store.Tx.Sessions].
+func (s *Sessions) List(ctx context.Context, accountID string, f store.SessionFilter, p store.Page) (list []stoa.Session, next store.Cursor, err error) {
 	err = s.store.Read(ctx, func(tx *store.Tx) error {
 		if f.AgentID != "" {
 			if _, err := tx.Agent(ctx, accountID, f.AgentID); err != nil {
 				return err
 			}
 		}
-		list, more, err = tx.Sessions(ctx, accountID, f, p)
+		list, next, err = tx.Sessions(ctx, accountID, f, p)
 		return err
 	})
-	return list, more, err
+	return list, next, err
 }
 
 // Turns lists a session's turns by number, or the newest first with desc. after
@@ -102,11 +102,11 @@ func (s *Sessions) Messages(ctx context.Context, accountID, agentID, id string, 
 	return list, more, err
 }
 
-// Sources lists what the answers of a session could rest on: of one turn, or of
-// all with turn 0.
-func (s *Sessions) Sources(ctx context.Context, accountID, agentID, id string, turn int64) (list []stoa.Source, err error) {
+// Sources lists what the answers of a session could rest on, at most limit passages
+// of the turns from first to last.
+func (s *Sessions) Sources(ctx context.Context, accountID, agentID, id string, first, last int64, limit int) (list []stoa.Source, err error) {
 	err = s.read(ctx, accountID, agentID, id, func(tx *store.Tx, _ stoa.Session) (err error) {
-		list, err = tx.Sources(ctx, id, turn)
+		list, err = tx.Sources(ctx, id, first, last, limit)
 		return err
 	})
 	return list, err

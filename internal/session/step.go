@@ -25,12 +25,14 @@ type Draft struct {
 func (t *Transition) BeginStep(number int64, model string, sources []stoa.Source) (Draft, error) {
 	turn := t.Row.Turn.Number
 	d := Draft{Turn: turn, Step: number}
-	m, found, err := t.tx.StepMessage(t.ctx, t.Row.ID, turn, number)
-	if err != nil {
-		return d, err
-	}
-	if found {
-		d.MessageID, d.Created, d.Stale = m.ID, true, true
+	if t.Row.Fence > 1 { // there was a claim before this one
+		m, found, err := t.tx.StepMessage(t.ctx, t.Row.ID, turn, number)
+		if err != nil {
+			return d, err
+		}
+		if found {
+			d.MessageID, d.Created, d.Stale = m.ID, true, true
+		}
 	}
 	id := stoa.StepID(t.Row.ID, turn, number)
 	t.event(EventStepStarted, StepData{StepID: id, Turn: turn, Step: number, Model: model})
@@ -58,6 +60,7 @@ func (s *Sessions) AppendDelta(ctx context.Context, l Lease, d Draft, text strin
 		}
 		t.fencedEvent(l, EventDelta, DeltaData{MessageID: next.MessageID, Offset: next.Offset, Text: text})
 		next.Offset += runeCount(text)
+		t.writeEvents()
 		t.publish()
 		return t.err
 	})
@@ -132,21 +135,26 @@ func (t *Transition) finishDraft(d *Draft, st stoa.Step) {
 	if len(st.Calls) > 0 {
 		m.Kind = stoa.KindComment
 	}
+	firstSeq := t.Row.LastSeq + 1
 	if !d.Created {
 		t.event(EventMessageCreated, messageData(m, false))
-		t.do(func() error {
-			return t.tx.InsertMessage(t.ctx, store.MessageRow{SessionMessage: m, FirstSeq: t.Row.LastSeq})
-		})
 	}
 	if d.Pending != "" || d.Stale && d.Offset == 0 {
 		t.event(EventDelta, DeltaData{MessageID: m.ID, Offset: d.Offset, Text: d.Pending})
 	}
-	if st.Stop == "" {
-		return
+	if st.Stop != "" {
+		m.Status = stoa.MessageCompleted
+		t.event(EventMessageDone, messageData(m, true))
 	}
-	m.Status = stoa.MessageCompleted
-	t.do(func() error { return t.tx.UpdateMessage(t.ctx, m) })
-	t.event(EventMessageDone, messageData(m, true))
+	t.do(func() error {
+		switch {
+		case !d.Created:
+			return t.tx.InsertMessage(t.ctx, store.MessageRow{SessionMessage: m, FirstSeq: firstSeq})
+		case st.Stop != "":
+			return t.tx.UpdateMessage(t.ctx, m)
+		}
+		return nil
+	})
 }
 
 // Reply ends the turn with the text of its last step.
@@ -163,7 +171,10 @@ func (t *Transition) Reply(d *Draft, st stoa.Step) {
 		reason = reasonFilter
 	}
 	t.Row.ReplyID, t.Row.Reply = d.MessageID, st.Text
-	t.finish(stoa.SessionCompleted, reason)
+	if st.Stop == "" { // the message is still open
+		t.closeMessages(stoa.SessionCompleted)
+	}
+	t.end(stoa.SessionCompleted, reason)
 }
 
 // A ToolEffect is what a tool call did.

@@ -48,11 +48,13 @@ type Transition struct {
 	ctx    context.Context
 	tx     *store.Tx
 	events []stoa.SessionEvent
+	stored int       // how many of events have been written
+	turn   stoa.Turn // as it is stored
 	err    error
 }
 
 func (s *Sessions) transition(ctx context.Context, tx *store.Tx, row *store.SessionRow) *Transition {
-	return &Transition{Row: row, s: s, ctx: ctx, tx: tx}
+	return &Transition{Row: row, s: s, ctx: ctx, tx: tx, turn: row.Turn}
 }
 
 // do runs fn unless something has failed before.
@@ -62,7 +64,7 @@ func (t *Transition) do(fn func() error) {
 	}
 }
 
-// event adds to the log.
+// event adds to the log; writeEvents writes what was added.
 func (t *Transition) event(typ string, data any) {
 	t.do(func() error {
 		text, err := jsonx.Marshal(data)
@@ -70,15 +72,35 @@ func (t *Transition) event(typ string, data any) {
 			return err
 		}
 		t.Row.LastSeq++
-		e := stoa.SessionEvent{Seq: t.Row.LastSeq, Type: typ, At: t.tx.Now, Data: string(text)}
-		t.events = append(t.events, e)
-		return t.tx.InsertEvents(t.ctx, t.Row.ID, []stoa.SessionEvent{e})
+		t.events = append(t.events, stoa.SessionEvent{Seq: t.Row.LastSeq, Type: typ, At: t.tx.Now, Data: string(text)})
+		return nil
 	})
 }
 
-// Save writes the row; its events are published once they are committed.
+// writeEvents writes the events that are not written yet, in one statement.
+func (t *Transition) writeEvents() {
+	t.do(func() error {
+		rest := t.events[t.stored:]
+		t.stored = len(t.events)
+		return t.tx.InsertEvents(t.ctx, t.Row.ID, rest)
+	})
+}
+
+// Save writes the row and the events, which are published once they are committed.
+// The turn is written if it has changed.
 func (t *Transition) Save() error {
-	t.do(func() error { return t.tx.SaveSession(t.ctx, t.Row) })
+	t.do(func() error {
+		if t.Row.Turn == t.turn {
+			return t.tx.SaveSessionRow(t.ctx, t.Row)
+		}
+		return t.tx.SaveSession(t.ctx, t.Row)
+	})
+	return t.saved()
+}
+
+// saved writes the events of a session whose row is written.
+func (t *Transition) saved() error {
+	t.writeEvents()
 	if t.err != nil {
 		return t.err
 	}
@@ -90,6 +112,12 @@ func (t *Transition) Save() error {
 	t.tx.AfterCommit(func() { alarm.WakeAt(due) })
 	t.publish()
 	return nil
+}
+
+// insertTurn writes the session's newest turn.
+func (t *Transition) insertTurn() {
+	t.do(func() error { return t.tx.InsertTurn(t.ctx, t.Row.Turn) })
+	t.turn = t.Row.Turn
 }
 
 // publish tells watchers of the events, once they are committed.
@@ -145,7 +173,7 @@ func (t *Transition) newTurn(messageID string, retryOf int64) {
 // queueTurn is newTurn of a session that exists.
 func (t *Transition) queueTurn(messageID string, retryOf int64) {
 	t.newTurn(messageID, retryOf)
-	t.do(func() error { return t.tx.InsertTurn(t.ctx, t.Row.Turn) })
+	t.insertTurn()
 	t.status(stoa.SessionQueued, "")
 }
 
@@ -233,6 +261,11 @@ func (t *Transition) Timeout() {
 // finish stops the turn for good, and starts the next one if a message waits.
 func (t *Transition) finish(status stoa.SessionStatus, reason string) {
 	t.closeMessages(status)
+	t.end(status, reason)
+}
+
+// end is finish for a turn whose messages are whole.
+func (t *Transition) end(status stoa.SessionStatus, reason string) {
 	if in := t.Row.Pending; in != nil && in.Status == stoa.InputPending {
 		in.Status = stoa.InputCancelled
 		t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
@@ -273,7 +306,7 @@ func (t *Transition) takeUp(status stoa.SessionStatus) {
 	m.Turn, m.Status = t.Row.Turn.Number, stoa.MessageCompleted
 	t.do(func() error { return t.tx.UpdateMessage(t.ctx, m) })
 	t.do(func() error { return t.tx.PlaceMessageLast(t.ctx, t.Row.ID, m.ID) })
-	t.do(func() error { return t.tx.InsertTurn(t.ctx, t.Row.Turn) })
+	t.insertTurn()
 	t.event(EventMessageDone, messageData(m, true))
 	t.status(stoa.SessionQueued, "")
 }
@@ -286,6 +319,9 @@ func (t *Transition) closeMessages(status stoa.SessionStatus) {
 		open, err = t.tx.OpenMessages(t.ctx, t.Row.ID, t.Row.Turn.Number)
 		return err
 	})
+	if len(open) > 0 {
+		t.writeEvents() // a delta may be among them
+	}
 	for _, m := range open {
 		t.do(func() error {
 			deltas, err := t.tx.Deltas(t.ctx, t.Row.ID, m.FirstSeq)

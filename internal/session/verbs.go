@@ -64,16 +64,15 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	t := s.transition(ctx, tx, row)
 	message := stoa.NewID("msg")
 	t.newTurn(message, 0)
-	t.do(func() error { return tx.InsertSession(ctx, row) })
 	t.event(EventCreated, CreatedData{SessionID: row.ID, AgentID: agent.ID, AgentVersion: agent.Version, Mode: string(row.Mode)})
 	m := stoa.SessionMessage{ID: message, SessionID: row.ID, Turn: 1, Role: stoa.RoleUser, Kind: stoa.KindMessage, Status: stoa.MessageCompleted, Text: req.Message, CreatedAt: tx.Now}
-	t.do(func() error {
-		return tx.InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: row.LastSeq + 1})
-	})
+	firstSeq := row.LastSeq + 1
 	t.event(EventMessageCreated, messageData(m, true))
 	t.event(EventMessageDone, messageData(m, true))
 	t.event(EventStatus, StatusData{Status: string(stoa.SessionQueued), Turn: 1})
-	err = t.Save()
+	t.do(func() error { return tx.InsertSession(ctx, row) })
+	t.do(func() error { return tx.InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: firstSeq}) })
+	err = t.saved()
 	return row.Session, err
 }
 

@@ -17,7 +17,12 @@ type Call struct {
 	Account      string // the account's id
 	LimitDefault bool   // MaxOutputTokens is Stoa's default: a wire may leave it to the vendor
 	Buffered     bool   // nobody sees the reply before Finished: it may begin again after its first text
+	Whole        bool   // the vendor is asked for the reply in one piece instead of a stream
 }
+
+// Forget drops the input of a call that will not be made again: it may be megabytes,
+// and its reply may take minutes.
+func (c *Call) Forget() { c.Instructions, c.Messages, c.Tools = "", nil, nil }
 
 // A Role is the author of a message.
 type Role string

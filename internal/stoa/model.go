@@ -82,13 +82,17 @@ type Provider struct {
 	BaseURL     string
 	APIKey      string // secret; never logged
 	MaxInFlight int    // calls at the same time; 0: 16,384
-	Timeouts    Timeouts
+	// WholeReplies says which calls of callers without a stream are made without
+	// one: auto, always or never; empty: auto.
+	WholeReplies string
+	Timeouts     Timeouts
 }
 
 // Timeouts of one upstream call. Zero means the default in brackets.
 type Timeouts struct {
 	FirstByte time.Duration `yaml:"firstByte"` // until the reply's headers [60 s]
 	Idle      time.Duration `yaml:"idle"`      // between two bytes of the reply [60 s]
+	Whole     time.Duration `yaml:"whole"`     // in place of these two, of a reply in one piece [60 s]
 	Total     time.Duration `yaml:"total"`     // of the whole call [15 min]
 }
 

@@ -20,30 +20,39 @@ var staticFiles embed.FS
 
 const revalidate = "no-cache" // keep it, but ask whether it is still the one
 
-// A file is served as it is; its compressed form is computed once.
+// A file is served as it is or compressed. What its functions return is computed
+// once, on first use, and shared by all requests: most of a process's life nobody
+// asks for most files.
 type file struct {
-	kind   string // media type
-	digest string // of the content, short
-	// Both forms are computed once, on first use, and shared by all requests.
-	plain func() ([]byte, error)
-	gzip  func() []byte
+	kind   string        // media type
+	digest func() string // of the content, short
+	plain  func() ([]byte, error)
+	gzip   func() []byte
 }
 
-// newFile returns a file with that content, compressed on first use. The
+// newFile returns a file with the content that read returns each time. The
 // extension of the name decides the media type.
-func newFile(name string, content []byte) *file {
-	sum := sha256.Sum256(content)
+func newFile(name string, read func() []byte) *file {
+	content := sync.OnceValue(read)
 	return &file{
-		kind: kindOf(name), digest: hex.EncodeToString(sum[:6]),
-		plain: func() ([]byte, error) { return content, nil },
+		kind: kindOf(name), digest: digestOf(read),
+		plain: func() ([]byte, error) { return content(), nil },
 		gzip: sync.OnceValue(func() []byte {
 			var packed bytes.Buffer
 			z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is a valid one
-			z.Write(content)                                           // to memory: cannot fail
+			z.Write(content())                                         // to memory: cannot fail
 			z.Close()
 			return packed.Bytes()
 		}),
 	}
+}
+
+// digestOf computes a digest without keeping the content.
+func digestOf(read func() []byte) func() string {
+	return sync.OnceValue(func() string {
+		sum := sha256.Sum256(read())
+		return hex.EncodeToString(sum[:6])
+	})
 }
 
 // kindOf returns the media type of a file by the ending of its name.
@@ -68,9 +77,9 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string) {
 	h.Set("Cache-Control", keep)
 	h.Add("Vary", "Accept-Encoding")
 	packed := acceptsGzip(r.Header.Get("Accept-Encoding"))
-	etag := `"` + f.digest + `"`
+	etag := `"` + f.digest() + `"`
 	if packed {
-		etag = `"` + f.digest + `-gz"`
+		etag = `"` + f.digest() + `-gz"`
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("ETag", etag)
@@ -96,19 +105,19 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string) {
 	}
 }
 
-// newPacked returns a file of a compressed content.
-func newPacked(name string, content []byte) *file {
-	sum := sha256.Sum256(content)
+// newPacked returns a file of the compressed content that read returns each time.
+func newPacked(name string, read func() []byte) *file {
+	content := sync.OnceValue(read)
 	return &file{
-		kind: kindOf(name), digest: hex.EncodeToString(sum[:6]),
+		kind: kindOf(name), digest: digestOf(read),
 		plain: sync.OnceValues(func() ([]byte, error) {
-			z, err := gzip.NewReader(bytes.NewReader(content))
+			z, err := gzip.NewReader(bytes.NewReader(content()))
 			if err != nil {
 				return nil, err
 			}
 			return io.ReadAll(z)
 		}),
-		gzip: func() []byte { return content },
+		gzip: content,
 	}
 }
 
@@ -141,7 +150,7 @@ func matches(header, etag string) bool {
 // assets are the files below static/ by their names, without ".gz".
 type assets map[string]*file
 
-// loadAssets reads the embedded files of static.
+// loadAssets lists the embedded files of static.
 func loadAssets() (assets, error) {
 	entries, err := staticFiles.ReadDir("static")
 	if err != nil {
@@ -149,15 +158,15 @@ func loadAssets() (assets, error) {
 	}
 	out := assets{}
 	for _, e := range entries {
-		content, err := staticFiles.ReadFile("static/" + e.Name())
-		if err != nil {
-			return nil, err
+		read := func() []byte {
+			content, _ := staticFiles.ReadFile("static/" + e.Name()) // it is listed, so it is there
+			return content
 		}
 		if name, ok := strings.CutSuffix(e.Name(), ".gz"); ok {
-			out[name] = newPacked(name, content)
+			out[name] = newPacked(name, read)
 			continue
 		}
-		out[e.Name()] = newFile(e.Name(), content)
+		out[e.Name()] = newFile(e.Name(), read)
 	}
 	return out, nil
 }
@@ -168,5 +177,5 @@ func (a assets) url(name string) (string, error) {
 	if f == nil {
 		return "", fmt.Errorf("there is no static file %q; go generate makes it", name)
 	}
-	return "/static/" + name + "?v=" + f.digest, nil
+	return "/static/" + name + "?v=" + f.digest(), nil
 }

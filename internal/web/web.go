@@ -92,7 +92,7 @@ func New(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the contract: %w", err)
 	}
-	s.reference = sync.OnceValues(func() (*file, error) { return s.renderReference(doc) })
+	s.reference = sync.OnceValues(s.renderReference)
 	for _, page := range []struct {
 		to   **file
 		name string
@@ -116,11 +116,16 @@ func (s *Site) render(name string, with pageData) (*file, error) {
 	if err := s.templates.ExecuteTemplate(&out, name, with); err != nil {
 		return nil, fmt.Errorf("render the page %q: %w", name, err)
 	}
-	return newFile(name+".html", out.Bytes()), nil
+	return newFile(name+".html", out.Bytes), nil
 }
 
-// renderReference renders the reference page.
-func (s *Site) renderReference(doc *value) (*file, error) {
+// renderReference renders the reference page. It parses the contract again: what
+// [New] has parsed would be megabytes that most processes never need.
+func (s *Site) renderReference() (*file, error) {
+	doc, err := parse(contract.JSON())
+	if err != nil {
+		return nil, err
+	}
 	ref, err := newReference(doc)
 	if err != nil {
 		return nil, err
@@ -208,7 +213,7 @@ func (s *Site) asset(w http.ResponseWriter, r *http.Request) {
 	}
 	guard(w, "default-src 'none'; frame-ancestors 'none'; sandbox")
 	keep := revalidate
-	if r.URL.Query().Get("v") == f.digest {
+	if r.URL.Query().Get("v") == f.digest() {
 		keep = "public, max-age=31536000, immutable"
 	}
 	f.serve(w, r, keep)

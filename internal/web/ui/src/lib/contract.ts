@@ -683,6 +683,7 @@ export interface Limits {
   maxDrivePathBytes: number;
   maxDriveSegmentBytes: number;
   maxEmbedsPerDay: number;
+  maxEndedKeys: number;
   maxEventStreamsPerAccount: number;
   maxEventStreamsPerKey: number;
   maxFileBytes: number;

@@ -76,11 +76,11 @@ export function Pages<T extends object>({ of, columns, label, empty }: { of: Ret
   return (
     <States of={of.first as Loaded<List<T>>} lines={6}>
       {() =>
-        of.rows.length === 0 ? (
+        of.rows.length === 0 && !of.hasMore ? (
           empty
         ) : (
           <>
-            <Table columns={columns} rows={of.rows} label={label} />
+            {of.rows.length === 0 ? <p class="pad">Nothing found so far.</p> : <Table columns={columns} rows={of.rows} label={label} />}
             {of.problem && (
               <div class="pad">
                 <Failure problem={of.problem} />

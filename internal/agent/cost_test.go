@@ -1,0 +1,122 @@
+package agent_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"stoa/internal/db"
+	"stoa/internal/session/sessiontest"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+)
+
+// traces counts what transactions take.
+type traces struct {
+	mu                        sync.Mutex
+	writes, statements, trips int
+}
+
+func (c *traces) add(tr db.Trace) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if tr.Write {
+		c.writes++
+		c.statements += tr.Statements
+		c.trips += tr.Trips
+	}
+}
+
+func (c *traces) take() (writes, statements, trips int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	writes, statements, trips = c.writes, c.statements, c.trips
+	c.writes, c.statements, c.trips = 0, 0, 0
+	return writes, statements, trips
+}
+
+const (
+	mostStatements = 35
+	mostTrips      = 22
+)
+
+// TestASessionTakesFewTransactions bounds what a session of one step writes: its
+// start, its claim, the begin of its step, and its charge with its end.
+func TestASessionTakesFewTransactions(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		var count traces
+		home.Config.Trace = count.add
+		h := sessiontest.Build(t, home, sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+			sessiontest.Say(yield, "yes")
+		}))
+		a, r := h.Agent(), h.Service()
+		sessiontest.Run(t, r)
+		h.Until(r, h.Begin(r, a, "the first one leases credits"), stoa.SessionCompleted)
+		count.take()
+		const sessions = 4
+		for range sessions {
+			h.Until(r, h.Begin(r, a, "hello"), stoa.SessionCompleted)
+		}
+		writes, statements, trips := count.take()
+		if writes > 4*sessions {
+			t.Errorf("%d sessions took %d transactions that write; at most 4 each", sessions, writes)
+		}
+		if statements > mostStatements*sessions {
+			t.Errorf("%d sessions took %d statements in them; at most %d each", sessions, statements, mostStatements)
+		}
+		if trips > mostTrips*sessions {
+			t.Errorf("%d sessions took %d round trips to PostgreSQL in them; at most %d each", sessions, trips, mostTrips)
+		}
+		t.Logf("%d transactions, %d statements, %d round trips", writes, statements, trips)
+	})
+}
+
+// TestAccountsTakeTurnsInOneClaim checks to which accounts the slots go, and that an
+// account's limit holds within one claim.
+func TestAccountsTakeTurnsInOneClaim(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		for _, c := range []struct {
+			slots, limit int
+			want         string // messages that are begun
+		}{
+			{slots: 3, limit: 0, want: "long long short"},
+			{slots: 9, limit: 2, want: "long long short"},
+			{slots: 9, limit: 1, want: "long short"},
+			{slots: 9, limit: 0, want: "long long long short"},
+		} {
+			begun, goOn := make(chan string, 4), make(chan struct{})
+			h := sessiontest.Build(t, home, sessiontest.Blocking(begun, goOn))
+			r := h.Service(func(cfg *sessiontest.Config) {
+				cfg.Workers = c.slots
+				cfg.Plans = func(id string) stoa.Plan { return stoa.Plan{ID: id, GatedModels: true, ActiveSessions: c.limit} }
+			})
+			a := h.Agent()
+			sessions := []stoa.Session{h.Begin(r, a, "long"), h.Begin(r, a, "long"), h.Begin(r, a, "long")}
+			h.Account = storetest.Account(t, h.Store, stoa.Credit)
+			sessions = append(sessions, h.Begin(r, h.Agent(), "short"))
+			sessiontest.Run(t, r)
+			var got []string
+			for range strings.Fields(c.want) {
+				got = append(got, <-begun)
+			}
+			slices.Sort(got)
+			running := 0
+			h.Write(func(ctx context.Context, tx *store.Tx) error {
+				_, err := tx.Get(ctx, `SELECT COUNT(*) FROM sessions WHERE status = 'running'`, nil, &running)
+				return err
+			})
+			if text := strings.Join(got, " "); text != c.want || running != len(got) {
+				t.Errorf("%d slots, limit %d: begun %q, running %d", c.slots, c.limit, text, running)
+			}
+			close(goOn)
+			for _, s := range sessions {
+				h.Account.ID = s.AccountID
+				h.Until(r, s, stoa.SessionCompleted)
+			}
+			h.Close()
+		}
+	})
+}

@@ -1,0 +1,42 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+const (
+	// reportTime is the default of [Server.ReportTime]: with the wait for the turn. A
+	// million receipts take 1 to 4 s of CPU.
+	reportTime = 30 * time.Second
+	maxReports = 2 // at once; accounts take turns
+)
+
+// report is [read] for queries that may read all the receipts of an account. Few run
+// at once and accounts take turns, so that neither short queries nor other accounts
+// wait for those of one. A report that takes too long is CodeOverloaded.
+func report[T any](ctx context.Context, s *Server, accountID string, fn func(context.Context, *store.Tx) (T, error)) (T, error) {
+	var out T
+	limit := cmp.Or(s.ReportTime, reportTime)
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	give, err := s.limits.reports.Take(within, accountID, maxReports)
+	if err == nil {
+		defer give()
+		err = s.Store.Report(within, func(tx *store.Tx) error {
+			if err := tx.LimitTime(within); err != nil {
+				return err
+			}
+			out, err = fn(within, tx)
+			return err
+		})
+	}
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = stoa.Errorf(stoa.CodeOverloaded, "The receipts could not be read within %v. Ask for a shorter time, or try again later.", limit).After(10 * time.Second).Because(err)
+	}
+	return out, err
+}
