@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 
 	"github.com/lmittmann/tint"
 	"github.com/mattn/go-isatty"
@@ -51,27 +50,24 @@ configuration again; a stop lets running replies finish (30 s by default).`,
 		if err != nil {
 			return usageError{err}
 		}
-		if e.getenv("GOGC") == "" {
-			debug.SetGCPercent(gcPercent)
+		if e.getenv("GOMAXPROCS") == "" {
+			setThreads()
+		}
+		ready := func(string) {
+			endStart()
+			if e.getenv("GOGC") == "" {
+				new(collector).run()
+			}
+			go new(releaser).run(c.Context())
 		}
 		version, commit := build()
 		return app.Run(c.Context(), app.Options{
 			Config: cfg, Version: version, Commit: commit, Out: e.out, Logger: e.logger(cfg.Log),
-			Reload: load, Hangup: e.hangup,
+			Reload: load, Hangup: e.hangup, Ready: ready,
 		})
 	}
 	return c
 }
-
-// gcPercent is the growth of the heap in percent after which the garbage
-// collector runs (GOGC). The live heap is a few megabytes and most garbage is
-// short-lived: in a profile of streamed calls the collector took an eighth of the
-// CPU. At four times Go's default a streamed call costs 192 instead of 267 µs of
-// CPU and a whole one 140 instead of 190 µs, for some 20 MB of memory. An
-// operator's GOGC and GOMEMLIMIT take precedence; GOMEMLIMIT is the answer if
-// large bodies in flight outgrow a container. There is no memory limit by
-// default, since near it the collector would run without end.
-const gcPercent = 400
 
 // logger returns a logger on standard error: coloured text on a terminal, plain
 // text elsewhere, or JSON.

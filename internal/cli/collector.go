@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// A collector sets how much the heap may grow before the garbage collector runs
+// again (GOGC), anew after each of its cycles: by a fixed amount and a share of what
+// is in use.
+// See docs/decisions/0034-the-heap-grows-by-an-amount-and-a-share.md.
+type collector struct {
+	percent int    // in force; 0: not set yet
+	cycled  func() // called after each setting that follows a cycle; nil: not
+}
+
+const (
+	heapGrowth = 24 << 20 // bytes
+	heapShare  = 20       // percent of what is in use
+	// At most so many percent: a process that does nothing has some 3 MB in use.
+	maxPercent = 400
+)
+
+// percentFor returns the GOGC for so many bytes in use.
+func percentFor(inUse uint64) int {
+	return min(heapShare+int(100*heapGrowth/max(inUse, 1)), maxPercent)
+}
+
+// run sets the growth now and after each cycle, for as long as the process lives.
+func (c *collector) run() {
+	c.adjust()
+	// A mark that nothing refers to is found dead by the next cycle.
+	type mark struct{ _ *mark }
+	runtime.AddCleanup(new(mark), func(c *collector) {
+		c.run()
+		if c.cycled != nil {
+			c.cycled()
+		}
+	}, c)
+}
+
+// adjust sets the growth for what the last cycle found in use. A small difference is
+// not worth stopping all goroutines for, which a new setting does.
+func (c *collector) adjust() {
+	read := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
+	metrics.Read(read)
+	var inUse uint64
+	for _, s := range read {
+		inUse += s.Value.Uint64()
+	}
+	percent := percentFor(inUse)
+	if apart := percent - c.percent; max(apart, -apart) <= c.percent/10 {
+		return
+	}
+	c.percent = percent
+	debug.SetGCPercent(percent)
+}
+
+// endStart gives back what only the start needed: most of the memory that it took is
+// garbage by then, and without calls no collection would come.
+func endStart() {
+	runtime.GC() // what lies in pools is garbage after two cycles
+	debug.FreeOSMemory()
+	dropPages()
+}
+
+// A releaser returns memory that the heap does not use to the system once the process
+// is quiet. By itself the runtime keeps what the next cycle may need, which is what
+// the last burst of calls has needed.
+type releaser struct {
+	allocated uint64 // bytes since the start of the process, when it was last asked
+	busy      bool   // it was not quiet since memory was returned
+}
+
+const (
+	quietTime   = 10 * time.Second
+	quietAllocs = 4 << 20 // bytes that a quiet process allocates in that time at most
+)
+
+// run asks every quietTime, until ctx ends.
+func (r *releaser) run(ctx context.Context) {
+	for tick := time.NewTicker(quietTime); ; {
+		select {
+		case <-tick.C:
+			r.ask()
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		}
+	}
+}
+
+// ask returns the memory once little was allocated since it was asked before, and
+// much before that. It reports whether it did.
+func (r *releaser) ask() bool {
+	read := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(read)
+	allocated := read[0].Value.Uint64()
+	quiet := allocated-r.allocated <= quietAllocs
+	r.allocated = allocated
+	if !quiet || !r.busy {
+		r.busy = r.busy || !quiet
+		return false
+	}
+	r.busy = false
+	debug.FreeOSMemory()
+	return true
+}

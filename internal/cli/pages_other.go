@@ -1,0 +1,6 @@
+//go:build !linux
+
+package cli
+
+// dropPages does nothing here; see pages_linux.go.
+func dropPages() {}
