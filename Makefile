@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev test check build sbom golden bench fuzz fuzz-api contract clients
+.PHONY: help dev test check build sbom golden bench microbench fuzz fuzz-api contract clients
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -33,7 +33,10 @@ clients: ## the official clients against a live server
 	cd e2e/openai-go && go test ./...
 	go test ./e2e -run OfficialJavaScript -v
 
-bench: ## every benchmark, with allocations
+bench: ## what a call costs beside Go's ReverseProxy and nginx; FLAGS=-help lists the flags
+	CGO_ENABLED=0 go run -trimpath ./e2e/bench $(FLAGS)
+
+microbench: ## the benchmarks of the packages, with allocations
 	go test -run '^$$' -bench . -benchmem ./...
 
 fuzz-api: ## requests at random to every operation, for long: STOA_FUZZ_ROUNDS each

@@ -306,7 +306,8 @@ func (a *audit) checkReceipt(acc *account, r receipt) error {
 	}
 	accepted := false
 	for _, s := range a.served[r.mark()] {
-		if s.Status != http.StatusOK {
+		writing := s.Status == 0 && !s.DisconnectedAt.IsZero() && s.Refused == "" // a reply in one piece
+		if s.Status != http.StatusOK && !(writing && r.Status == "cancelled" && r.Usage.OutputTokens == 0) {
 			continue
 		}
 		accepted = true

@@ -58,6 +58,9 @@ func TestMain(m *testing.M) {
 // program is cmd/stoa's main. A server started by a test also ends when the
 // test does: its standard input is closed then.
 func program() int {
+	if os.Getenv(asProgram) == "attacker" {
+		return attack(os.Args[1], os.Args[2], os.Args[3])
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	hangup := make(chan os.Signal, 1)

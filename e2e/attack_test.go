@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// An attacker attacks the server at addr, in the account of key.
+type attacker struct{ addr, key string }
+
+// attacks are what the server is attacked with: each runs once, or holds on to
+// what it has until stop ends.
+var attacks = []struct {
+	name string
+	run  func(a attacker, stop context.Context)
+}{
+	{"announced bodies", func(a attacker, stop context.Context) {
+		a.holdConnections(stop, 420, "POST /api/v1/embed/exchange HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 16777216\r\n\r\n{")
+	}},
+	{"announced bodies with a key", func(a attacker, stop context.Context) {
+		a.holdConnections(stop, 420, "POST /api/v1/responses HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.key+
+			"\r\nContent-Type: application/json\r\nContent-Length: 16777216\r\n\r\n{")
+	}},
+	{"values without end", func(a attacker, stop context.Context) {
+		a.sendBodies(stop, 12, "/embed/exchange", "", []byte(`{"embedUrlId":[`+strings.Repeat("{},", 5_000_000)+`{}]}`))
+	}},
+	{"values without end with a key", func(a attacker, stop context.Context) {
+		a.sendBodies(stop, 12, "/responses", a.key, []byte(`{"model":"auto","input":[`+strings.Repeat("{},", 5_000_000)+`{}]}`))
+	}},
+	{"members without end", func(a attacker, stop context.Context) {
+		var b bytes.Buffer
+		b.WriteString("{")
+		for i := range 1_000_000 {
+			fmt.Fprintf(&b, `"k%d":1,`, i)
+		}
+		b.WriteString(`"z":1}`)
+		a.sendBodies(stop, 6, "/responses", a.key, b.Bytes())
+		a.sendBodies(stop, 6, "/spaces", a.key, b.Bytes())
+	}},
+	{"long user", func(a attacker, stop context.Context) {
+		a.sendBodies(stop, 12, "/responses", a.key, []byte(`{"model":"alpha-haiku-4-5","input":"x","max_output_tokens":16,"user":"`+strings.Repeat("u", 15_500_000)+`"}`))
+	}},
+	{"long input", func(a attacker, stop context.Context) {
+		a.sendBodies(stop, 12, "/responses", a.key, []byte(`{"model":"alpha-haiku-4-5","max_output_tokens":16,"input":"`+strings.Repeat("u", 15_500_000)+`"}`))
+	}},
+	{"turns without end", func(a attacker, stop context.Context) {
+		a.sendBodies(stop, 4, "/responses", a.key, []byte(`{"model":"alpha-haiku-4-5","max_output_tokens":16,"input":[`+
+			strings.Repeat(`{"role":"user","content":"a"},`, 400_000)+`{"role":"user","content":"a"}]}`))
+	}},
+	{"readers that do not read", func(a attacker, stop context.Context) {
+		a.holdConnections(stop, 400, "GET /static/scalar.js HTTP/1.1\r\nHost: x\r\n\r\n")
+	}},
+}
+
+// attackerDialer dials from an address that no tenant has.
+var attackerDialer = net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 10 * time.Second}
+
+// dial returns nil where the connection is refused.
+func (a attacker) dial() net.Conn {
+	c, err := attackerDialer.Dial("tcp", a.addr)
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// holdConnections opens n connections, sends that much on each, and neither
+// reads nor sends again until stop ends. Before that it closes half of them and
+// opens as many again six times, which makes a server touch memory that it has
+// only reserved.
+func (a attacker) holdConnections(stop context.Context, n int, request string) {
+	var open []net.Conn
+	fill := func() {
+		for len(open) < n {
+			c := a.dial()
+			if c == nil {
+				return
+			}
+			_ = c.(*net.TCPConn).SetReadBuffer(4096)
+			_, _ = io.WriteString(c, request) // one that is closed already is what we want
+			open = append(open, c)
+		}
+	}
+	for range 6 {
+		fill()
+		for _, c := range open[:len(open)/2] {
+			c.Close()
+		}
+		open = open[len(open)/2:]
+	}
+	fill()
+	<-stop.Done()
+	for _, c := range open {
+		c.Close()
+	}
+}
+
+// sendBodies sends the body n times at once and reads the replies.
+func (a attacker) sendBodies(stop context.Context, n int, path, key string, body []byte) {
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			c := a.dial()
+			if c == nil {
+				return
+			}
+			defer c.Close()
+			end := context.AfterFunc(stop, func() { c.Close() })
+			defer end()
+			head := fmt.Sprintf("POST /api/v1%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n", path, len(body))
+			if key != "" {
+				head += "Authorization: Bearer " + key + "\r\n"
+			}
+			if _, err := io.WriteString(c, head+"\r\n"); err == nil {
+				_, _ = c.Write(body) // refused in its midst is fine
+			}
+			_, _ = io.Copy(io.Discard, c)
+		})
+	}
+	all.Wait()
+}
+
+// attack is the program of an attacker: it repeats the attack of that name until
+// its standard input ends. Without a name it burns every processor.
+func attack(addr, key, name string) int {
+	stop, end := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		end()
+	}()
+	run := func(_ attacker, stop context.Context) {
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for stop.Err() == nil {
+				}
+			})
+		}
+		all.Wait()
+	}
+	for _, a := range attacks {
+		if a.name == name {
+			run = a.run
+		}
+	}
+	fmt.Println("begun")
+	for stop.Err() == nil {
+		run(attacker{addr, key}, stop)
+	}
+	return 0
+}

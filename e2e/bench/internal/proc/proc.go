@@ -1,0 +1,289 @@
+//go:build linux
+
+// Package proc starts processes and reads from the system what they have used:
+// processor time, memory, system calls, descriptors, threads. It asks no process
+// about itself, so every program is measured the same way. It needs Linux.
+//
+// Start at [Start] and [Process.Usage].
+package proc
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Process is a started program, with the processes that it starts itself.
+type Process struct {
+	cmd  *exec.Cmd
+	ends chan struct{}
+	err  error
+}
+
+// A Command is what is started.
+type Command struct {
+	Path string
+	Args []string
+	Env  []string
+	Log  string // file that gets its standard error
+	// Ready returns an address from a line of standard output, and whether the
+	// line has one; nil: the process is ready when it is started.
+	Ready func(line string) (address string, ok bool)
+	// Grace is the signal that the system sends when the driver dies; 0: SIGKILL.
+	Grace syscall.Signal
+}
+
+// startTimeout bounds the wait for a process to be ready.
+const startTimeout = time.Minute
+
+// Start starts a process and returns what its Ready returned. The caller stays on
+// its thread while the process runs: see PR_SET_PDEATHSIG.
+func Start(c Command) (*Process, string, error) {
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, "", err
+	}
+	defer log.Close()
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Env, cmd.Stderr = c.Env, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if c.Grace != 0 {
+		cmd.SysProcAttr.Pdeathsig = c.Grace
+	}
+	var out io.Reader
+	if c.Ready != nil {
+		if out, err = cmd.StdoutPipe(); err != nil {
+			return nil, "", err
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, "", err
+	}
+	p := &Process{cmd: cmd, ends: make(chan struct{})}
+	found := make(chan string, 1)
+	go func() {
+		if out != nil {
+			lines := bufio.NewScanner(out)
+			for lines.Scan() {
+				if address, ok := c.Ready(lines.Text()); ok {
+					select {
+					case found <- address:
+					default:
+					}
+				}
+			}
+		}
+		p.err = cmd.Wait()
+		close(p.ends)
+	}()
+	if c.Ready == nil {
+		return p, "", nil
+	}
+	select {
+	case address := <-found:
+		return p, address, nil
+	case <-p.ends:
+		return nil, "", fmt.Errorf("%s ended at its start (%v): %s", c.Path, p.err, Tail(c.Log))
+	case <-time.After(startTimeout):
+		return nil, "", errors.Join(fmt.Errorf("%s is not ready after %v: %s", c.Path, startTimeout, Tail(c.Log)), p.Stop())
+	}
+}
+
+// Tail returns the end of a log.
+func Tail(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-2000):])
+}
+
+// PID returns the number of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// stopTimeout is what a process gets between SIGTERM and SIGKILL.
+const stopTimeout = 20 * time.Second
+
+// Stop ends the process and waits for it.
+func (p *Process) Stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-p.ends:
+		return nil
+	case <-time.After(stopTimeout):
+	}
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-p.ends
+	return nil
+}
+
+// Quit ends the process by SIGQUIT, upon which Go prints all stacks, and waits for
+// it.
+func (p *Process) Quit() error {
+	if err := p.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		return err
+	}
+	select {
+	case <-p.ends:
+		return nil
+	case <-time.After(stopTimeout):
+		return errors.New("the process outlives SIGQUIT")
+	}
+}
+
+// Ended reports whether the process has ended by itself.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.ends:
+		return true
+	default:
+		return false
+	}
+}
+
+// pids are the process and its children.
+func (p *Process) pids() []int {
+	pids := []int{p.PID()}
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.PID()))
+	for _, t := range tasks {
+		text, err := os.ReadFile(t)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for field := range strings.FieldsSeq(string(text)) {
+			if n, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, n)
+			}
+		}
+	}
+	return pids
+}
+
+// Usage is what processes have used since their start.
+type Usage struct {
+	CPU   time.Duration // user and system, of all threads, also of ended ones
+	Calls int64         // read and write system calls, those for sockets by read and write included
+}
+
+// Usage returns what the process and its children have used.
+func (p *Process) Usage() (u Usage, err error) {
+	for _, pid := range p.pids() {
+		cpu, err := cpuTime(pid)
+		if err != nil {
+			return u, err
+		}
+		calls, err := Calls(strconv.Itoa(pid))
+		if err != nil {
+			return u, err
+		}
+		u.CPU += cpu
+		u.Calls += calls
+	}
+	return u, nil
+}
+
+// cpuTime reads the processor clock of a process, which the system keeps to the
+// nanosecond: /proc/PID/stat has hundredths of a second. The clock's number is that
+// of clock_getcpuclockid(3).
+func cpuTime(pid int) (time.Duration, error) {
+	const sched = 2
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|sched), &t); err != nil {
+		return 0, fmt.Errorf("the processor clock of %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
+}
+
+// Calls returns how many read and write system calls a process has made; pid may
+// be "self".
+func Calls(pid string) (int64, error) {
+	fields, err := numbers("/proc/" + pid + "/io")
+	return fields["syscr"] + fields["syscw"], err
+}
+
+// Memory is what processes hold now, in bytes.
+type Memory struct {
+	RSS int64 // resident; of several processes the same as PSS, so that what they share counts once
+	PSS int64 // resident, with shared pages divided by those who share them
+}
+
+// Memory returns what the process and its children hold.
+func (p *Process) Memory() (m Memory, err error) {
+	pids := p.pids()
+	for _, pid := range pids {
+		fields, err := numbers(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		if err != nil {
+			return m, err
+		}
+		m.RSS += fields["Rss"] << 10
+		m.PSS += fields["Pss"] << 10
+	}
+	if len(pids) > 1 {
+		m.RSS = m.PSS
+	}
+	return m, nil
+}
+
+// Counts are what must not grow in a long run.
+type Counts struct {
+	Threads     int64
+	Descriptors int64
+}
+
+// Counts returns how many threads and descriptors the process has.
+func (p *Process) Counts() (c Counts, err error) {
+	fields, err := numbers(fmt.Sprintf("/proc/%d/status", p.PID()))
+	if err != nil {
+		return c, err
+	}
+	c.Threads = fields["Threads"]
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID()))
+	c.Descriptors = int64(len(open))
+	return c, err
+}
+
+// numbers reads a file of lines of a name, a colon and a number.
+func numbers(path string) (map[string]int64, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	for line := range strings.Lines(string(text)) {
+		name, value, ok := strings.Cut(line, ":")
+		fields := strings.Fields(value)
+		if !ok || len(fields) == 0 {
+			continue
+		}
+		if n, err := strconv.ParseInt(fields[0], 10, 64); err == nil {
+			out[name] = n
+		}
+	}
+	return out, nil
+}
+
+// RaiseFileLimit raises the soft limit of open files to the hard one and returns
+// it. Processes that are started later inherit it.
+func RaiseFileLimit() (int, error) {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return 0, err
+	}
+	l.Cur = l.Max
+	err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l)
+	return int(l.Cur), err
+}

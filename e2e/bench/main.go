@@ -1,0 +1,357 @@
+//go:build linux
+
+// Command bench measures what a call through Stoa costs, beside Go's ReverseProxy
+// and nginx in the same run. Every program is a process of its own: a vendor that
+// costs next to nothing, the gateway, and this one, which is the callers. What is
+// printed is the processor time and memory of the gateway alone.
+//
+// Rounds are interleaved: each round measures every gateway once, with a process
+// started for it, so that a machine that is busy for a while disturbs all of them.
+// A ratio is the median of the ratios of the rounds. Every reply is checked; a
+// wrong one ends the run. docs/performance.md has results and what they mean.
+//
+// Start at main; gateways.go is what is measured, calls.go how.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stoa/e2e/bench/internal/proc"
+)
+
+// A driver is one run.
+type driver struct {
+	modes    []string
+	targets  []string
+	wires    []string
+	stores   []string
+	rounds   int
+	binary   string // of Stoa; empty: built
+	compare  string // an older one; empty: none
+	asJSON   bool
+	postgres string
+	stoaEnv  []string
+
+	time, warmUp, settle time.Duration
+	connections          int
+	deltas, bytes        int
+	streams              int
+	slowDelay            time.Duration
+	idleConnections      int
+	soak                 time.Duration
+	soakRate             float64
+
+	dir     string // for everything that is written
+	files   int    // limit of open files
+	vendor  string // host:port
+	cleanUp []func()
+	out     io.Writer
+	note    io.Writer
+}
+
+const usage = `usage: bench [flags]      measure
+       bench vendor       be the null vendor
+       bench proxy ADDR   be Go's ReverseProxy before ADDR
+
+From the root of the repository: go run ./e2e/bench [flags], or make bench.
+The default takes two to three minutes. Some runs:
+
+  go run ./e2e/bench -compare /tmp/stoa-before          this tree and an older binary
+  go run ./e2e/bench -modes whole -wires chat -rounds 9  one number, well
+  go run ./e2e/bench -stores full,process,postgres       all stores; PostgreSQL needs STOA_TEST_POSTGRES
+  go run ./e2e/bench -modes slow -streams 9900           many streams; needs twice the open files
+  go run ./e2e/bench -modes sessions -targets stoa       sessions from their start to their answer
+  go run ./e2e/bench -soak 1h                            does anything grow?
+
+Flags:
+`
+
+func main() {
+	runtime.LockOSThread() // the system ends the processes of a thread with it
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) (err error) {
+	files, err := proc.RaiseFileLimit()
+	if err != nil {
+		return err
+	}
+	if len(args) == 1 && args[0] == "vendor" {
+		return runVendor()
+	}
+	if len(args) == 2 && args[0] == "proxy" {
+		return runProxy(args[1])
+	}
+	d := &driver{files: files, postgres: os.Getenv("STOA_TEST_POSTGRES"), out: os.Stdout, note: os.Stderr}
+	if err := d.flags(args); err != nil {
+		return err
+	}
+	if d.dir == "" {
+		if d.dir, err = os.MkdirTemp("", "stoa-bench-"); err != nil {
+			return err
+		}
+		d.cleanUp = append(d.cleanUp, func() { os.RemoveAll(d.dir) })
+	} else if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		return err
+	}
+	if d.dir, err = filepath.Abs(d.dir); err != nil {
+		return err
+	}
+	defer func() {
+		for _, f := range slices.Backward(d.cleanUp) {
+			f()
+		}
+	}()
+	vendor, address, err := d.self("vendor")
+	if err != nil {
+		return err
+	}
+	defer vendor.Stop()
+	d.vendor = address
+	gateways, err := d.gateways(ctx)
+	if err != nil {
+		return err
+	}
+	if d.soak > 0 {
+		return d.runSoak(ctx, gateways)
+	}
+	samples, err := d.measure(ctx, gateways)
+	if err != nil {
+		return err
+	}
+	if d.asJSON {
+		e := json.NewEncoder(d.out)
+		e.SetIndent("", "  ")
+		return e.Encode(map[string]any{"samples": samples, "results": results(samples, gateways)})
+	}
+	return d.print(results(samples, gateways))
+}
+
+// allModes are what can be measured, in the order in which it is.
+var allModes = []string{"whole", "stream", "slow", "idle", "sessions"}
+
+func (d *driver) flags(args []string) error {
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	list := func(into *[]string, name, value, usage string) {
+		*into = strings.Split(value, ",")
+		f.Func(name, usage+" (default "+value+")", func(s string) error {
+			*into = strings.Split(s, ",")
+			return nil
+		})
+	}
+	list(&d.modes, "modes", "whole,stream,slow,idle", "what is measured, with commas; also sessions, of an agent on the sandbox model")
+	list(&d.targets, "targets", "proxy,nginx,stoa", "which gateways: proxy is Go's ReverseProxy, to which all ratios are")
+	list(&d.wires, "wires", strings.Join(allWires, ","), "formats of the vendor behind Stoa; slow and idle use the first")
+	list(&d.stores, "stores", "full", "stores of Stoa: full and process are SQLite's durabilities, postgres needs STOA_TEST_POSTGRES")
+	f.IntVar(&d.rounds, "rounds", 2, "rounds; each measures every gateway once")
+	f.StringVar(&d.binary, "stoa", "", "binary of Stoa (default: built from this repository)")
+	f.StringVar(&d.compare, "compare", "", "an older binary of Stoa, measured in the same rounds as base")
+	f.BoolVar(&d.asJSON, "json", false, "print all samples and results as JSON")
+	f.DurationVar(&d.time, "time", 1500*time.Millisecond, "measured time of each sample; up to ten times as much on a busy machine")
+	f.DurationVar(&d.warmUp, "warm-up", 500*time.Millisecond, "time before it, of whole and stream")
+	f.DurationVar(&d.settle, "settle", 2*time.Second, "wait before memory of an idle process is read")
+	f.IntVar(&d.connections, "connections", 64, "callers at a time, of whole and stream")
+	f.IntVar(&d.deltas, "deltas", 100, "deltas of a reply")
+	f.IntVar(&d.bytes, "bytes", 1024, "text of a reply in bytes")
+	f.IntVar(&d.streams, "streams", 1000, "slow streams at a time")
+	f.DurationVar(&d.slowDelay, "delay", 0, "between two deltas of a slow stream (default: 10,000 deltas a second in all)")
+	f.IntVar(&d.idleConnections, "idle", 5000, "idle connections")
+	f.DurationVar(&d.soak, "soak", 0, "instead: work of all kinds for so long on the first store, and fail if the process grows")
+	f.Float64Var(&d.soakRate, "soak-rate", 20, "requests a second of a soak")
+	f.StringVar(&d.dir, "dir", "", "directory for stores and logs, kept (default: a temporary one)")
+	env := f.String("env", "", "environment of Stoa, with commas: GOGC=200,GODEBUG=…")
+	f.Usage = func() {
+		fmt.Fprint(d.note, usage)
+		f.SetOutput(d.note)
+		f.PrintDefaults()
+	}
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("%q is no flag; see bench -help", f.Arg(0))
+	}
+	if *env != "" {
+		d.stoaEnv = strings.Split(*env, ",")
+	}
+	for _, m := range d.modes {
+		if !slices.Contains(allModes, m) {
+			return fmt.Errorf("no mode is called %q; the modes are %s", m, strings.Join(allModes, ", "))
+		}
+	}
+	for _, w := range d.wires {
+		if !slices.Contains(allWires, w) {
+			return fmt.Errorf("no wire is called %q; the wires are %s", w, strings.Join(allWires, ", "))
+		}
+	}
+	const spare = 200
+	if most := (d.files - spare) / 2; d.streams > most {
+		fmt.Fprintf(d.note, "bench: a process may open %d files, so there are %d slow streams, not %d\n", d.files, most, d.streams)
+		d.streams = most
+	}
+	if most := d.files - spare - 2*d.connections; d.idleConnections > most {
+		fmt.Fprintf(d.note, "bench: a process may open %d files, so there are %d idle connections, not %d\n", d.files, most, d.idleConnections)
+		d.idleConnections = most
+	}
+	return nil
+}
+
+// gateways returns what is measured, in the order of a round: a binary and the one
+// that it is compared with are neighbours.
+func (d *driver) gateways(ctx context.Context) (out []*gateway, err error) {
+	for _, t := range d.targets {
+		switch t {
+		case "proxy":
+			out = append(out, d.proxy())
+		case "nginx":
+			if _, err := exec.LookPath("nginx"); err != nil {
+				fmt.Fprintln(d.note, "bench: skipped: nginx is not installed")
+				continue
+			}
+			out = append(out, d.nginx())
+		case "stoa":
+			if d.binary == "" {
+				if d.binary, err = d.build(ctx); err != nil {
+					return nil, err
+				}
+			}
+			for _, store := range d.stores {
+				if store == "postgres" && d.postgres == "" {
+					fmt.Fprintln(d.note, "bench: skipped: PostgreSQL, since STOA_TEST_POSTGRES is not set")
+					continue
+				}
+				g, err := d.stoa("stoa/"+store, d.binary, store)
+				if err != nil {
+					return nil, err
+				}
+				if d.compare != "" {
+					old, err := d.stoa("base/"+store, d.compare, store)
+					if err != nil {
+						return nil, err
+					}
+					g.base, old.isOld = old.name, true
+					out = append(out, old)
+				}
+				out = append(out, g)
+			}
+		default:
+			return nil, fmt.Errorf("no target is called %q; the targets are proxy, nginx and stoa", t)
+		}
+	}
+	return out, nil
+}
+
+// database creates a schema for this run and returns its URL.
+func (d *driver) database(name string) (string, error) {
+	schema := fmt.Sprintf("bench_%d_%s", os.Getpid(), name)
+	exec := func(statement string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		c, err := pgx.Connect(ctx, d.postgres)
+		if err != nil {
+			return err
+		}
+		defer c.Close(ctx)
+		_, err = c.Exec(ctx, statement)
+		return err
+	}
+	if err := exec("CREATE SCHEMA " + schema); err != nil {
+		return "", err
+	}
+	d.cleanUp = append(d.cleanUp, func() {
+		if err := exec("DROP SCHEMA " + schema + " CASCADE"); err != nil {
+			fmt.Fprintln(d.note, "bench:", err)
+		}
+	})
+	separator := "?"
+	if strings.Contains(d.postgres, "?") {
+		separator = "&"
+	}
+	return d.postgres + separator + "search_path=" + schema, nil
+}
+
+// measure runs all rounds.
+func (d *driver) measure(ctx context.Context, gateways []*gateway) (all []sample, err error) {
+	for _, mode := range d.modes {
+		for round := range d.rounds {
+			order := slices.Clone(gateways)
+			if round%2 == 1 { // what is first has the cold caches: not always the same
+				slices.Reverse(order)
+			}
+			for _, g := range order {
+				wires := g.wires
+				if mode == "sessions" && !strings.Contains(g.name, "/") {
+					continue // a proxy has none
+				}
+				if mode != "whole" && mode != "stream" {
+					wires = wires[:1]
+				}
+				for _, wire := range wires {
+					if err := ctx.Err(); err != nil {
+						return all, err
+					}
+					s, err := d.sample(g, mode, wire)
+					if err != nil {
+						return all, fmt.Errorf("%s of %s on %s, round %d: %w", mode, g.name, wire, round+1, err)
+					}
+					s.Mode, s.Gateway, s.Wire, s.Round = mode, g.name, wire, round+1
+					all = append(all, s)
+					fmt.Fprintf(d.note, "%-7s round %d  %-14s %-10s %s\n", mode, round+1, g.name, wire, s.line())
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// sample measures a gateway once, with a process started for it.
+func (d *driver) sample(g *gateway, mode, wire string) (s sample, err error) {
+	var env []string
+	if mode == "sessions" {
+		env = []string{"STOA_SANDBOX=always"}
+	}
+	r, err := g.start(env...)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, r.Stop()) }()
+	switch mode {
+	case "whole":
+		return d.fast(r, wire, false)
+	case "stream":
+		return d.fast(r, wire, true)
+	case "slow":
+		return d.slow(r, wire)
+	case "idle":
+		return d.idle(r, wire)
+	default:
+		return d.sessions(r)
+	}
+}
+
+// settled returns the memory of a process after it was left alone for a while.
+func (r *running) settled(t time.Duration) (proc.Memory, error) {
+	time.Sleep(t)
+	return r.Memory()
+}

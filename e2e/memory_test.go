@@ -1,0 +1,32 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"testing"
+)
+
+// TestAnIdleServerTakesLittleMemory bounds what a process has for itself once it
+// takes requests: what only the start needed was given back. It is 13 MB.
+func TestAnIdleServerTakesLittleMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	h := newServer(t, "http://127.0.0.1:9", "")
+	h.start()
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, h.url+"/api/v1/health", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := h.http.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if got := h.memory(t, "RssAnon"); got > 20 {
+		t.Errorf("an idle server has %d MiB of its own", got)
+	} else {
+		t.Logf("%d MiB of its own, %d with the program's pages", got, h.memory(t, "VmRSS"))
+	}
+}
