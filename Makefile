@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help dev test check build sbom golden bench microbench fuzz fuzz-api contract clients
+.PHONY: help dev test check build sbom release golden bench microbench fuzz fuzz-api contract clients
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -16,12 +16,16 @@ check: ## everything that CI checks
 # The version is the tag; between tags it is what the Go tool records.
 VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null)
 BINARY ?= stoa
+DIST ?= dist
 
 build: ## the release: one static file, ./stoa
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(if $(VERSION),-X stoa/internal/cli.linked=$(VERSION))" -o $(BINARY) ./cmd/stoa
 
 sbom: build ## the bill of materials of ./stoa: stoa.cdx.json
 	go run -C tools ./sbom $(abspath $(BINARY)) > stoa.cdx.json
+
+release: ## archives for six systems, checksums, bills of materials, a Homebrew formula: make release VERSION=v1.2.3 [URL=where they will be]
+	go run -C tools ./release -version "$(VERSION)" -out $(abspath $(DIST)) $(if $(URL),-url $(URL))
 
 golden: ## rewrite the expected parts of the vendor fixtures; read the diff
 	go test ./internal/wire -update
