@@ -77,6 +77,10 @@ type Server struct {
 	// are.
 	RateLimited func() bool
 
+	// Ended gets what became of each request, on the request's goroutine: it must be
+	// quick, and must not keep the pointer. nil: nobody does.
+	Ended func(*stoa.Request)
+
 	// Web serves what is outside of /api/v1, and /api/v1/doc; nil: 404.
 	Web http.Handler
 

@@ -88,7 +88,7 @@ func once[R any](s *Server, x *exchange, c stoa.Caller, work func(*store.Tx) (Re
 	case err != nil:
 		return err
 	case stored != nil:
-		x.log.replay = true
+		x.log.Replayed = true
 		return k.replay(x, *stored)
 	}
 	out.send(x)

@@ -186,7 +186,7 @@ func (s *Server) driveRequest(w http.ResponseWriter, in Request[byID, none]) (wh
 
 func replayed(w http.ResponseWriter, log *Fields, result drive.Result) {
 	if result.Replayed {
-		log.replay = true
+		log.Replayed = true
 		w.Header().Set(replayedHeader, "true")
 	}
 }

@@ -21,7 +21,7 @@ const maxRetryAfter = 60 * time.Second
 // nobody takes what was sent for the whole.
 func (s *Server) fail(x *exchange, err error) {
 	if errors.Is(err, errClientGone) || x.r.Context().Err() != nil && errors.Is(err, context.Canceled) {
-		x.log.clientDisconnected = true
+		x.log.Disconnected = true
 		if x.status == 0 {
 			panic(http.ErrAbortHandler) // net/http would answer with 200
 		}
@@ -31,7 +31,7 @@ func (s *Server) fail(x *exchange, err error) {
 	if x.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	writeError(x, x.log.RequestID, err)
+	writeError(x, x.log.ID, err)
 }
 
 // An error never repeats more of what a caller sent than this, in bytes; names are

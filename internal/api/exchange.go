@@ -89,12 +89,12 @@ func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
 		defer s.activity.enter()()
-		x := &exchange{responseRecorder: responseRecorder{ResponseWriter: w}, log: Fields{RequestID: stoa.NewID("req")}}
-		x.r = r
+		x := &exchange{responseRecorder: responseRecorder{ResponseWriter: w}, r: r}
+		x.log.ID, x.log.StartedAt = stoa.NewID("req"), started
 		h := w.Header()
-		h.Set("x-request-id", x.log.RequestID)
+		h.Set("x-request-id", x.log.ID)
 		h.Set("X-Content-Type-Options", "nosniff")
-		defer x.log.line(r.Context(), s.Logger, r.Method, r.URL.Path, &x.responseRecorder, started)
+		defer s.ended(x)
 		defer func() { s.bodies.give(x.log.caller.Account.ID, x.held) }()
 		defer func() { x.in.linger(x.status, func() (func(), bool) { return s.enterLinger(r.RemoteAddr) }) }()
 		defer func() {
@@ -116,6 +116,15 @@ func (s *Server) Handler() http.Handler {
 			panic(http.ErrAbortHandler) // net/http would answer with 200
 		}
 	})
+}
+
+// ended writes the request's log line and hands on what became of it.
+func (s *Server) ended(x *exchange) {
+	x.log.end(x.status)
+	x.log.line(x.r.Context(), s.Logger, x.r.Method, x.r.URL.Path, x.bytes)
+	if s.Ended != nil {
+		s.Ended(&x.log.Request)
+	}
 }
 
 // RefuseConnection returns the whole HTTP reply to a connection that is one too
@@ -188,7 +197,7 @@ func (s *Server) dispatch(mux *http.ServeMux, x *exchange) error {
 func (s *Server) served(op *operation, h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		x := w.(*exchange)
-		x.log.route, x.maxBody = op.pattern, op.maxBody
+		x.log.Route, x.maxBody = op.pattern, op.maxBody
 		if err := h(x); err != nil {
 			s.fail(x, err)
 		}
@@ -252,5 +261,5 @@ func (s *Server) panicked(x *exchange, v any) {
 	if x.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	writeError(x, x.log.RequestID, x.log.cause)
+	writeError(x, x.log.ID, x.log.cause)
 }

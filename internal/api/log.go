@@ -3,43 +3,56 @@ package api
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"stoa/internal/stoa"
 )
 
 // Fields are what is known of a request while it is served; they become its one
-// log line. They belong to the request's goroutine. Texts of callers and models
-// are never among them.
+// log line and what [Server.Ended] gets. They belong to the request's goroutine.
+// Texts of callers and models are never among them.
 type Fields struct {
-	RequestID string
-	Model     string    // as asked
-	FirstText time.Time // when the first text of a reply was sent; zero: never
+	stoa.Request
 
-	route              string
-	caller             stoa.Caller
-	charge             stoa.Charge
-	charged            bool
-	code               stoa.Code
-	cause              error
-	replay             bool // answered from the store of an Idempotency-Key
-	clientDisconnected bool
-	stack              []byte
+	caller stoa.Caller
+	reason string // why another model served
+	cause  error
+	stack  []byte
 }
 
 // Charged notes what the call came to.
-func (f *Fields) Charged(c stoa.Charge) { f.charge, f.charged = c, true }
+func (f *Fields) Charged(c stoa.Charge) {
+	f.Request.Charged, f.ResponseID, f.reason = true, c.ID, c.Reason
+	f.Served, f.Provider = c.Served, c.Provider
+	f.Usage, f.Amount, f.Estimated, f.Clamped = c.Usage, c.Amount, c.Estimated, c.Clamped
+}
 
 // Failed notes an error that the caller was told of, or could not be told of.
-func (f *Fields) Failed(err error) { f.code, f.cause = stoa.CodeOf(err), err }
+func (f *Fields) Failed(err error) {
+	e := stoa.AsError(err)
+	f.Code, f.Param, f.cause = e.Code, e.Param, err
+}
+
+// end completes the fields at the end of the request.
+func (f *Fields) end(status int) {
+	f.Duration, f.Status = time.Since(f.StartedAt), status
+	if f.Disconnected && status == 0 {
+		f.Status = stoa.StatusDisconnected
+	}
+	if !f.Request.Charged && status != http.StatusOK {
+		f.ResponseID = "" // nobody has seen it
+	}
+	f.AccountID, f.KeyID = f.caller.Account.ID, f.caller.Key.ID
+}
 
 // maxLogged bounds the error of a log line, in bytes.
 const maxLogged = 1 << 10
 
 // line writes the request's log line.
-func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string, t *responseRecorder, started time.Time) {
+func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string, bytes int64) {
 	level := slog.LevelInfo
-	if t.status >= 500 || f.stack != nil || f.code != "" && t.status < 400 {
+	if f.Status >= 500 || f.stack != nil || f.Code != "" && f.Status < 400 {
 		level = slog.LevelError
 	}
 	if !log.Enabled(ctx, level) {
@@ -50,38 +63,33 @@ func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string
 	}
 	attrs := make([]slog.Attr, 0, 24)
 	add := func(a ...slog.Attr) { attrs = append(attrs, a...) }
-	status := t.status
-	if f.clientDisconnected && status == 0 {
-		status = 499 // as others log a caller who left before the reply
+	add(slog.String("request", f.ID), slog.String("method", method), slog.String("path", path),
+		slog.Int("status", f.Status), slog.Duration("duration", f.Duration), slog.Int64("bytes", bytes))
+	if f.AccountID != "" {
+		add(slog.String("account", f.AccountID), slog.String("key", f.KeyID))
 	}
-	add(slog.String("request", f.RequestID), slog.String("method", method), slog.String("path", path),
-		slog.Int("status", status), slog.Duration("duration", time.Since(started)), slog.Int64("bytes", t.bytes))
-	if f.caller.Account.ID != "" {
-		add(slog.String("account", f.caller.Account.ID), slog.String("key", f.caller.Key.ID))
+	if f.Asked != "" {
+		add(slog.String("model", f.Asked))
 	}
-	if f.Model != "" {
-		add(slog.String("model", f.Model))
-	}
-	if f.charged {
-		c := f.charge
-		add(slog.String("response", c.ID), slog.String("served", c.Served), slog.String("provider", c.Provider),
-			slog.Int64("inputTokens", c.Usage.InputTokens), slog.Int64("outputTokens", c.Usage.OutputTokens),
-			slog.Int64("creditsMicro", int64(c.Amount)))
-		if c.Reason != "" {
-			add(slog.String("reason", c.Reason))
+	if f.Request.Charged {
+		add(slog.String("response", f.ResponseID), slog.String("served", f.Served), slog.String("provider", f.Provider),
+			slog.Int64("inputTokens", f.Usage.InputTokens), slog.Int64("outputTokens", f.Usage.OutputTokens),
+			slog.Int64("creditsMicro", int64(f.Amount)))
+		if f.reason != "" {
+			add(slog.String("reason", f.reason))
 		}
 	}
-	if !f.FirstText.IsZero() {
-		add(slog.Duration("firstText", f.FirstText.Sub(started)))
+	if f.FirstToken > 0 {
+		add(slog.Duration("firstText", f.FirstToken))
 	}
-	if f.replay {
+	if f.Replayed {
 		add(slog.Bool("replayed", true))
 	}
-	if f.clientDisconnected {
+	if f.Disconnected {
 		add(slog.Bool("clientDisconnected", true))
 	}
-	if f.code != "" {
-		add(slog.String("code", string(f.code)))
+	if f.Code != "" {
+		add(slog.String("code", string(f.Code)))
 	}
 	if f.cause != nil {
 		add(slog.String("error", cut(f.cause.Error(), maxLogged)))

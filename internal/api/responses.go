@@ -38,10 +38,10 @@ func (s *Server) createResponse(w http.ResponseWriter, in Request[none, none]) e
 			return err
 		}
 		if stored != nil {
-			in.Log.replay = true
+			in.Log.Replayed, in.Log.ResponseID = true, stored.id
 			return s.responses.Replay(w, req, stored.text, stored.amount)
 		}
-		defer claim.free(in.HTTP.Context(), in.Log.RequestID)
+		defer claim.free(in.HTTP.Context(), in.Log.ID)
 		call.Claim = claim
 	}
 	return s.responses.Serve(in.HTTP.Context(), w, call)
@@ -63,19 +63,28 @@ func (s *Server) readCall(w http.ResponseWriter, in *Request[none, none]) (req *
 	if key != "" {
 		hash = bodyHash(body)
 	}
-	in.Log.Model = req.Model
+	in.Log.Asked, in.Log.Stream = req.Model, req.Stream
 	return req, key, hash, nil
 }
 
 func (s *Server) newCall(in *Request[none, none], req *responses.Request) *responses.Call {
-	return &responses.Call{ID: stoa.NewID("resp"), Caller: in.Caller, Request: req, Stopping: s.stopping(), Log: callLog{in.Log}}
+	in.Log.ResponseID = stoa.NewID("resp")
+	return &responses.Call{ID: in.Log.ResponseID, Caller: in.Caller, Request: req, Stopping: s.stopping(), Log: callLog{in.Log}}
 }
 
 // A callLog notes what becomes known of a call for the request's log line.
 type callLog struct{ fields *Fields }
 
 // FirstText records when the first text was sent.
-func (l callLog) FirstText() { l.fields.FirstText = time.Now() }
+func (l callLog) FirstText() { l.fields.FirstToken = max(time.Since(l.fields.StartedAt), 1) }
+
+// Tried records where the call was tried last, and how often in all.
+func (l callLog) Tried(model, provider string, attempts int) {
+	l.fields.Served, l.fields.Provider, l.fields.Attempts = model, provider, attempts
+}
+
+// Disconnected records that the client was gone before the reply was complete.
+func (l callLog) Disconnected() { l.fields.Disconnected = true }
 
 // Charged records the charge.
 func (l callLog) Charged(c stoa.Charge) { l.fields.Charged(c) }

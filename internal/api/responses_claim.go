@@ -23,6 +23,7 @@ type callClaim struct {
 
 // A storedReply is the reply of an earlier call with the same Idempotency-Key.
 type storedReply struct {
+	id     string // resp_…
 	text   string
 	amount stoa.Credits
 }
@@ -45,7 +46,7 @@ func (s *Server) claimCall(in *Request[none, none], key, hash string) (*callClai
 			return err
 		}
 		charge, _, err := tx.ChargeByID(ctx, stored.Ref)
-		earlier = &storedReply{text: stored.Body, amount: charge.Amount}
+		earlier = &storedReply{id: stored.Ref, text: stored.Body, amount: charge.Amount}
 		return err
 	})
 	if err != nil || earlier != nil {

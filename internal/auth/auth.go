@@ -77,7 +77,8 @@ func New(st *store.Store, plans func(id string) stoa.Plan) *Keys {
 // Verify authenticates an Authorization header. Every fault of it is
 // CodeUnauthorized, whose message says what is wrong: that a key was revoked or has
 // expired is told only to who has its secret. A key of a suspended account is
-// CodeSuspended.
+// CodeSuspended. With an error the caller says whose key it was, as far as that is
+// known, for the logs alone.
 func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Caller, error) {
 	secret, ok := bearer(authorizationHeader)
 	switch {
@@ -102,18 +103,20 @@ func (k *Keys) Verify(ctx context.Context, authorizationHeader string) (stoa.Cal
 			return stoa.Caller{}, unauthorized("There is no such API key.")
 		}
 	}
+	caller := stoa.Caller{Account: e.account, Key: e.key}
 	switch {
 	case InForce(e.key, now):
 	case !e.key.RevokedAt.IsZero() && !now.Before(e.key.RevokedAt):
-		return stoa.Caller{}, unauthorized("This API key was revoked or replaced. Use another one.")
+		return caller, unauthorized("This API key was revoked or replaced. Use another one.")
 	default:
-		return stoa.Caller{}, unauthorized("This API key has expired. Use another one.")
+		return caller, unauthorized("This API key has expired. Use another one.")
 	}
 	if e.account.Suspended {
-		return stoa.Caller{}, stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Ask the operator of this service.")
+		return caller, stoa.Errorf(stoa.CodeSuspended, "This account is suspended. Ask the operator of this service.")
 	}
 	k.note(e, now)
-	return stoa.Caller{Account: e.account, Plan: k.plans(e.account.Plan), Key: e.key}, nil
+	caller.Plan = k.plans(e.account.Plan)
+	return caller, nil
 }
 
 // InForce reports whether a key is neither revoked nor expired at that time.

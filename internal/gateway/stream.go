@@ -30,6 +30,7 @@ type Stream struct {
 	pinned    bool
 	candidate int
 
+	trail   stoa.Trail
 	holding *billing.Hold
 	limit   int64 // output tokens that the upstream may make
 	closed  bool
@@ -64,6 +65,14 @@ func (s *Stream) Pin() string {
 // Reason returns why the model that serves is not the requested one: alias, auto,
 // plan; empty if it is.
 func (s *Stream) Reason() string { return s.res.Reason }
+
+// Tried returns the model and the provider that were tried last, and how many
+// requests were sent to providers in all.
+func (s *Stream) Tried() (model, provider string, attempts int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.model.ID, s.trail.Provider, s.trail.Attempts
+}
 
 // Events yields the reply: Started, then any of the others, then Finished or an
 // error. Another Started means that the reply begins again, on another route or
@@ -125,6 +134,7 @@ func (s *Stream) attempt(ctx context.Context) iter.Seq2[stoa.Event, error] {
 	call := s.req.Call
 	call.MaxOutputTokens = s.limit
 	call.Account, call.LimitDefault, call.Buffered = s.caller.Account.ID, s.limitDefault, s.req.Buffered
+	call.Trail = &s.trail
 	return s.g.Pool.Stream(ctx, s.model, call)
 }
 

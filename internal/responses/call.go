@@ -38,12 +38,16 @@ func (r *run) answer(request context.Context) (err error) {
 	if err := r.begin(ctx); err != nil {
 		return r.ended(ctx, err)
 	}
+	defer r.tried()
 	defer r.stream.Close()
 	if r.Request.Stream {
 		return r.streamed(ctx)
 	}
 	return r.whole(ctx)
 }
+
+// tried notes where the call was tried.
+func (r *run) tried() { r.Log.Tried(r.stream.Tried()) }
 
 // begin takes the hold. What it needs of the stack is free while the reply
 // comes, which takes most of the time of a call.
@@ -132,6 +136,7 @@ func (r *run) streamed(ctx context.Context) error {
 		return err // nothing was sent yet: the error can be an HTTP reply
 	}
 	if errors.Is(err, ErrClientGone) {
+		r.Log.Disconnected()
 		return nil
 	}
 	r.Log.Failed(err)
@@ -185,6 +190,9 @@ func (r *run) settle(ctx context.Context, o *outcome) (stoa.Charge, error) {
 	}
 	if r.Claim != nil {
 		r.Claim.Finished()
+		if r.policy.detached() {
+			r.Log.Disconnected()
+		}
 	}
 	o.usage = &charge.Usage
 	r.Log.Charged(charge)
@@ -215,7 +223,9 @@ func (r *run) abandon(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.Log.Charged(charge)
+	if charge.ID != "" { // some of it had come
+		r.Log.Charged(charge)
+	}
 	return ErrClientGone
 }
 

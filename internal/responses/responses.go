@@ -63,6 +63,10 @@ type Log interface {
 	FirstText()          // the first text of the reply is about to be sent
 	Charged(stoa.Charge) // the call was charged, perhaps in part
 	Failed(error)        // the call failed after its stream began
+	Disconnected()       // the client was gone before the reply was complete
+	// Tried is where the call was tried last, and how often providers were asked in
+	// all.
+	Tried(model, provider string, attempts int)
 }
 
 // Errors that stop a call before its end. ErrClientGone and errStopping are

@@ -18,6 +18,13 @@ type Call struct {
 	LimitDefault bool   // MaxOutputTokens is Stoa's default: a wire may leave it to the vendor
 	Buffered     bool   // nobody sees the reply before Finished: it may begin again after its first text
 	Whole        bool   // the vendor is asked for the reply in one piece instead of a stream
+	Trail        *Trail // is told where the call is tried; nil: nothing is
+}
+
+// A Trail is where a call was tried.
+type Trail struct {
+	Provider string // of the route that was taken last
+	Attempts int    // requests to providers
 }
 
 // Forget drops the input of a call that will not be made again: it may be megabytes,

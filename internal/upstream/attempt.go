@@ -41,6 +41,9 @@ type attempt struct {
 // came to its end or the reader stopped, and an error only when ctx ended.
 func (a *attempt) send() (*wire.Failure, error) {
 	a.route.requests.Add(1)
+	if a.call.Trail != nil {
+		a.call.Trail.Attempts++
+	}
 	a.requestID, a.answered, a.bytes = "", false, 0
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	defer cancel(nil)

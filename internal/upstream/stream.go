@@ -86,6 +86,9 @@ func (c *exchange) tryRoute(r stoa.Route) (fail *wire.Failure, err error) {
 		return absent(), nil
 	}
 	r.Wire, r.Dialect = pr.Wire, pr.Dialect // the provider may have changed since the model was resolved
+	if c.call.Trail != nil {
+		c.call.Trail.Provider = pr.Name
+	}
 	deadline := c.began.Add(pr.timeouts.Total)
 	if !time.Now().Before(deadline) {
 		return total.failure(pr.timeouts), nil
