@@ -59,7 +59,7 @@ backup is restored all the same.`,
 		if err != nil {
 			return err
 		}
-		r, err := store.Restore(c.Context(), cfg.Data, args[0], *force, drive.Migrations())
+		r, err := store.Restore(c.Context(), cfg.Data, args[0], *force, drive.Migrations(false))
 		if r.Replaced != "" {
 			fmt.Fprintf(e.err, "What was there before is in %s; remove it when it is not needed.\n", r.Replaced)
 		}

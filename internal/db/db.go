@@ -225,10 +225,13 @@ func (d *DB) Close() error {
 	return d.close()
 }
 
+// migrationsSuffix ends the name of every table of migrations.
+const migrationsSuffix = "_migrations"
+
 // migrationsTable returns the name of the table that records which migrations ran.
 // Two files of SQLite are two sets of tables in one PostgreSQL database.
 func (c Config) migrationsTable() string {
-	return strings.TrimSuffix(c.File, ".db") + "_migrations"
+	return strings.TrimSuffix(c.File, ".db") + migrationsSuffix
 }
 
 // now returns the current time to the microsecond, the precision of the database.

@@ -374,3 +374,38 @@ func TestReportsLeaveConnectionsForReads(t *testing.T) {
 	<-started
 	wg.Wait()
 }
+
+func TestRowsRefuseWhatTheyCannotCopy(t *testing.T) {
+	each(t, func(t *testing.T, d *db.DB) {
+		ctx := context.Background()
+		exec(t, d, "CREATE TABLE odd (id TEXT PRIMARY KEY, x REAL)")
+		exec(t, d, "INSERT INTO things (id, n) VALUES ('a', 1)")
+		tables, err := d.Tables(ctx)
+		if err != nil || len(tables) != 2 || tables[0].Name != "odd" || strings.Join(tables[1].Names(), " ") != "id n" || !tables[1].Columns[0].Key {
+			t.Fatalf("%+v, %v", tables, err)
+		}
+		for _, err := range d.Rows(ctx, tables[0]) {
+			if err == nil || !strings.Contains(err.Error(), "the column x of odd has the type") {
+				t.Errorf("a number with a fraction: %v", err)
+			}
+		}
+		n := 0
+		for row, err := range d.Rows(ctx, tables[1]) {
+			if n++; err != nil || row[0] != "a" || row[1] != int64(1) {
+				t.Errorf("%v, %v", row, err)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d rows", n)
+		}
+		if d.Postgres() {
+			return
+		}
+		exec(t, d, "UPDATE things SET n = 1.5")
+		for _, err := range d.Rows(ctx, tables[1]) {
+			if err == nil || !strings.Contains(err.Error(), `(id "a") has a float64 in the column n`) {
+				t.Errorf("a value of another type: %v", err)
+			}
+		}
+	})
+}

@@ -27,6 +27,7 @@ const (
 
 type postgresDB struct {
 	pool        *sql.DB
+	config      *pgx.ConnConfig // of its connections
 	connections int
 	readOnly    bool
 	limit       time.Duration // of a write transaction
@@ -72,7 +73,7 @@ func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
 	if err := migrate(ctx, cfg, goose.DialectPostgres, pool); err != nil {
 		return fail(fmt.Errorf("db: %w", err))
 	}
-	return &postgresDB{pool: pool, connections: n, readOnly: cfg.ReadOnly, limit: cfg.WriteTimeout, trace: cfg.Trace, running: map[*Tx]time.Time{}}, nil
+	return &postgresDB{pool: pool, config: pc, connections: n, readOnly: cfg.ReadOnly, limit: cfg.WriteTimeout, trace: cfg.Trace, running: map[*Tx]time.Time{}}, nil
 }
 
 // write runs a closure in a transaction of its own. It runs again after a deadlock

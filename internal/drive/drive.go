@@ -74,9 +74,13 @@ type Drives struct {
 	known    known
 }
 
-// Migrations returns the migrations of the drives' SQLite file.
-func Migrations() fs.FS {
-	sub, err := fs.Sub(migrations, "migrations/sqlite")
+// Migrations returns the migrations of the drives' tables on PostgreSQL or SQLite.
+func Migrations(postgres bool) fs.FS {
+	dialect := "sqlite"
+	if postgres {
+		dialect = "postgres"
+	}
+	sub, err := fs.Sub(migrations, "migrations/"+dialect)
 	if err != nil {
 		panic(err) // the path is valid
 	}
@@ -85,15 +89,7 @@ func Migrations() fs.FS {
 
 // Open opens the database of the drives. It sets File and Migrations of cfg.
 func Open(ctx context.Context, cfg db.Config, limits Limits) (*Drives, error) {
-	dialect := "sqlite"
-	if cfg.PostgresURL != "" {
-		dialect = "postgres"
-	}
-	sub, err := fs.Sub(migrations, "migrations/"+dialect)
-	if err != nil {
-		return nil, err
-	}
-	cfg.File, cfg.Migrations = "drive.db", sub
+	cfg.File, cfg.Migrations = "drive.db", Migrations(cfg.PostgresURL != "")
 	conn, err := db.Open(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the drives: %w", err)

@@ -60,7 +60,7 @@ func Restore(ctx context.Context, dir, file string, force bool, drives fs.FS) (r
 	}
 	defer lock.Release()
 	if !force {
-		if err := empty(dir); err != nil {
+		if err := empty(dir, "with --force the backup takes the place of its databases, which are kept aside"); err != nil {
 			return r, err
 		}
 	}
@@ -82,15 +82,15 @@ func Restore(ctx context.Context, dir, file string, force bool, drives fs.FS) (r
 	return r, err
 }
 
-// empty returns an error when a directory holds more than a lock.
-func empty(dir string) error {
+// empty returns an error, with what to do, when a directory holds more than a lock.
+func empty(dir, instead string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		if e.Name() != db.LockFile && e.Name() != restoringName {
-			return fmt.Errorf("the data directory %s is not empty (it holds %s); with --force the backup takes the place of its databases, which are kept aside", dir, e.Name())
+			return fmt.Errorf("the data directory %s is not empty (it holds %s); %s", dir, e.Name(), instead)
 		}
 	}
 	return nil

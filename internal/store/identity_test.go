@@ -233,7 +233,7 @@ func TestRestoreRefusesForgedBackups(t *testing.T) {
 				t.Fatal(err)
 			}
 			to := t.TempDir()
-			_, err = store.Restore(ctx, to, file, false, drive.Migrations())
+			_, err = store.Restore(ctx, to, file, false, drive.Migrations(false))
 			if forge.want == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -270,7 +270,7 @@ func TestRestoreMendsAnIncompleteStore(t *testing.T) {
 	if err := openAgain(t, dir); err == nil {
 		t.Fatal("an incomplete store was opened")
 	}
-	if _, err := store.Restore(ctx, dir, file, true, drive.Migrations()); err != nil {
+	if _, err := store.Restore(ctx, dir, file, true, drive.Migrations(false)); err != nil {
 		t.Fatal(err)
 	}
 	if err := openAgain(t, dir); err != nil {
@@ -278,7 +278,7 @@ func TestRestoreMendsAnIncompleteStore(t *testing.T) {
 	}
 	// A backup of another store brings its own id.
 	other := newStore(t)
-	if _, err := store.Restore(ctx, other, file, true, drive.Migrations()); err != nil {
+	if _, err := store.Restore(ctx, other, file, true, drive.Migrations(false)); err != nil {
 		t.Fatal(err)
 	}
 	if err := openAgain(t, other); err != nil {

@@ -41,6 +41,8 @@ type Config struct {
 	Trace    func(db.Trace) // see [db.Config]; nil: none
 	Observe  func(string)   // see [db.Config]; nil: none
 	Logger   *slog.Logger   // nil: none
+
+	tablesOnly bool // migrate, and begin no node
 }
 
 // Store is the open store. It is safe for use by many goroutines.
@@ -89,6 +91,9 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 			return err
 		}
 	}
+	if err := checkCopied(ctx, cfg); err != nil {
+		return err
+	}
 	if cfg.PostgresURL == "" {
 		if err := checkRestored(cfg.Dir); err != nil {
 			return err
@@ -108,7 +113,7 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 		Durability: cfg.Durability, Readers: cfg.Readers, Connections: cfg.Connections,
 		ReadOnly: cfg.ReadOnly, Logger: cfg.Logger, Probe: probe, Trace: cfg.Trace, Observe: cfg.Observe,
 	})
-	if err != nil || cfg.ReadOnly {
+	if err != nil || cfg.ReadOnly || cfg.tablesOnly {
 		return err
 	}
 	if err := s.Write(ctx, func(tx *Tx) error { return tx.beginNode(ctx, s.node) }); err != nil {

@@ -1,0 +1,72 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"stoa/internal/db"
+)
+
+// DriveTables is what this package has to know of the tables of package drive,
+// which are kept beside its own.
+type DriveTables struct {
+	Migrations func(postgres bool) fs.FS
+	// Refill copies a table whose rows are not alike in all databases, because they
+	// hold or belong to an index that each database has of its own. It calls progress
+	// with the rows that it has written so far.
+	Refill func(ctx context.Context, from, to *db.DB, progress func(rows int64)) error
+	// Refilled is the table of Refill; Own are the tables and columns ("table.column")
+	// that one kind of database has for its index.
+	Refilled string
+	Own      []string
+}
+
+// A Migrated is the version of the tables of one database, before and after.
+type Migrated struct {
+	File     string // core.db or drive.db; on PostgreSQL their tables are in one database
+	From, To int64  // From is 0 for tables that did not exist
+}
+
+// Migrate does what a start does to the tables, and nothing else: it takes the
+// lock, checks that the databases belong together and runs the migrations that are
+// missing. With check it only says which would run, and takes no lock.
+func Migrate(ctx context.Context, cfg Config, drives DriveTables, check bool) (done []Migrated, err error) {
+	for _, c := range databases(cfg, drives) {
+		m := Migrated{File: c.File}
+		if m.From, m.To, err = db.Versions(ctx, c); err != nil {
+			return nil, err
+		}
+		done = append(done, m)
+	}
+	if check {
+		return done, nil
+	}
+	cfg.tablesOnly = true
+	s, err := Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	d, err := db.Open(ctx, databases(cfg, drives)[1])
+	if err != nil {
+		return nil, err
+	}
+	return done, d.Close()
+}
+
+// databases returns how the databases of a store are opened: the core's, the drives'.
+func databases(cfg Config, drives DriveTables) []db.Config {
+	core, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		panic(err) // the path is valid
+	}
+	all := make([]db.Config, 2)
+	for i, files := range []fs.FS{core, drives.Migrations(cfg.PostgresURL != "")} {
+		all[i] = db.Config{
+			Dir: cfg.Dir, File: backupFiles()[i], PostgresURL: cfg.PostgresURL, Migrations: files,
+			Durability: cfg.Durability, ReadOnly: cfg.ReadOnly, Logger: cfg.Logger, Readers: 1, Connections: 4,
+		}
+	}
+	return all
+}
