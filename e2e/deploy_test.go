@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"debug/elf"
 	"encoding/json"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,6 +35,9 @@ type image struct {
 func TestImageRuns(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		t.Skip("only root on Linux can change the root directory")
+	}
+	if !static(t, self(t)) {
+		t.Skip("the test binary is not static; with CGO_ENABLED=0 it is")
 	}
 	im := readImage(t)
 	cmd := im.command(append(im.entrypoint, im.cmd...), "STOA_LISTEN=127.0.0.1:0", asProgram+"=server")
@@ -81,6 +86,17 @@ func TestImageRuns(t *testing.T) {
 	if answer, err := im.command(check, asProgram+"=command").CombinedOutput(); err == nil {
 		t.Errorf("the health check of no service prints %q and succeeds", answer)
 	}
+}
+
+// static reports whether a program needs no other file to run.
+func static(t *testing.T, path string) bool {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	return !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
 func (im image) command(args []string, env ...string) *exec.Cmd {

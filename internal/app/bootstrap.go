@@ -30,6 +30,7 @@ func (s *Service) bootstrap(ctx context.Context, opts Options, address string) e
 	for _, line := range s.catalog.Load().Serving() {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
+	fmt.Fprintf(&b, "  console  %s/console\n", base)
 	for _, w := range cfg.Warnings {
 		fmt.Fprintf(&b, "  warning  %s\n", w)
 	}
@@ -39,6 +40,7 @@ func (s *Service) bootstrap(ctx context.Context, opts Options, address string) e
 		fmt.Fprintf(&b, "\nThe owner account has %s credits and the key from STOA_BOOTSTRAP_KEY.\n", cfg.FirstGrant)
 	default:
 		fmt.Fprintf(&b, "\nThe owner account has %s credits. Its first key, shown only now:\n\n  %s\n", cfg.FirstGrant, secret)
+		fmt.Fprintf(&b, "\nOpen the console with it, or log in from the command line (it asks for the key):\n\n  %s/console#key=%s\n  stoa login %s\n", base, secret, base)
 		fmt.Fprintf(&b, "\nTry it:\n\n  curl %s/api/v1/responses \\\n    -H 'Authorization: Bearer %s' \\\n    -H 'Content-Type: application/json' \\\n    -d '{\"model\":\"auto\",\"input\":\"Hello\"}'\n", base, secret)
 	}
 	fmt.Fprintln(&b)

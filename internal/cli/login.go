@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,26 +26,33 @@ func (a authError) Unwrap() error { return a.error }
 
 func (e *env) login() *cobra.Command {
 	c := &cobra.Command{
-		Use: "login", Short: "Remember a service and a key for it", Args: noArgs,
-		Long: `Ask for a key, try it, and remember it together with the service's address.
+		Use: "login [URL]", Short: "Remember a service and a key for it", Args: takes("[URL]"),
+		Long: `Find the service, ask for a key, try it, and remember it together with the service's address: URL, or
+STOA_BASE_URL, or the one remembered before, or ` + defaultBaseURL + `.
 
 On a terminal the key is asked for and not shown; otherwise it is the first line of standard input.
 It is kept in the system's keyring where there is one, and otherwise in a file that only you can
 read. STOA_BASE_URL and STOA_API_KEY come before what is remembered.`,
-		Example: "  stoa login\n  stoa login --base-url https://stoa.example\n  stoa login --store file < key.txt",
+		Example: "  stoa login\n  stoa login https://stoa.example\n  stoa login --store file < key.txt",
 	}
-	base := c.Flags().String("base-url", "", "`address` of the service, default STOA_BASE_URL or "+defaultBaseURL)
+	base := c.Flags().String("base-url", "", "`address` of the service, as URL")
 	store := c.Flags().String("store", "auto", "where the key is kept: auto, keyring or file")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 && *base != "" {
+			return usagef("the address is given twice, as %q and with --base-url", args[0])
+		}
 		switch *store {
 		case "auto", inKeyring, inFile:
 		default:
 			return usagef("--store is auto, keyring or file, not %q", *store)
 		}
 		known, _ := e.profile() // a damaged one is replaced
-		at := address(*base)
+		at := address(cmp.Or(strings.Join(args, ""), *base))
 		if at == "" {
 			at = e.serviceURL(known)
+		}
+		if err := e.isService(c.Context(), at); err != nil {
+			return err
 		}
 		key, err := e.readKey(c.Context(), at)
 		if err != nil {
@@ -83,6 +91,23 @@ read. STOA_BASE_URL and STOA_API_KEY come before what is remembered.`,
 		return nil
 	}
 	return c
+}
+
+// isService checks that a service answers at an address, before a key is asked
+// for and sent there.
+func (e *env) isService(ctx context.Context, at string) error {
+	call, err := e.newClient(at, "")
+	if err != nil {
+		return err
+	}
+	var meta struct {
+		APIVersion string `json:"apiVersion"`
+	}
+	_, err = call.JSON(ctx, "GET", "/meta", nil, nil, &meta)
+	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code == "" || err == nil && meta.APIVersion == "" {
+		return fmt.Errorf("%s is not a Stoa service: GET /api/v1/meta does not answer as one does", call.BaseURL())
+	}
+	return err
 }
 
 func loopback(host string) bool {

@@ -47,6 +47,10 @@ func (p person) profile() string {
 func service(t *testing.T, key string) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/api/v1/meta" { // needs no key
+			io.WriteString(w, `{"apiVersion":"v1"}`)
+			return
+		}
 		if r.Header.Get("Authorization") != "Bearer "+key {
 			w.WriteHeader(http.StatusUnauthorized)
 			io.WriteString(w, `{"error":{"message":"No.","type":"invalid_request_error","param":null,"code":"Unauthorized","requestId":"req_1","retryable":false}}`)
@@ -87,6 +91,21 @@ func TestABrokenKeyringIsReplacedByAFile(t *testing.T) {
 		t.Errorf("the profile is %q", text)
 	}
 	p.runs(0, "", "whoami")
+}
+
+// A key is neither asked for nor sent where no service answers.
+func TestAKeyIsNotSentElsewhere(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			t.Errorf("%s carries a key", r.URL)
+		}
+		io.WriteString(w, `{"hello":"world"}`)
+	}))
+	t.Cleanup(s.Close)
+	p := newPerson(t)
+	if said := p.runs(1, "sk_another_key_with_a_long_secret_in_it", "login", s.URL); !strings.Contains(said, "is not a Stoa service") {
+		t.Errorf("it says %q", said)
+	}
 }
 
 func TestAWrongKeyIsNotRemembered(t *testing.T) {

@@ -125,6 +125,44 @@ func TestTheKeyStaysInTheTab(t *testing.T) {
 	p.see(`sessionStorage.getItem("stoa.key") === null`)
 }
 
+func TestTheKeyIsRememberedIfAsked(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := open(t, browser, srv.URL, "/console", looks()[0])
+	p.says("Sign in with a key")
+	p.type_("#key", goodKey)
+	p.click(".check input")
+	p.press("Sign in")
+	p.says("Credits by day and model")
+	p.see(`sessionStorage.getItem("stoa.key") === null && localStorage.getItem("stoa.key") !== null`)
+	p.do(chromedp.Navigate(srv.URL + "/api/v1/doc"))
+	p.see(`[...document.querySelectorAll("input")].some((i) => i.value.startsWith("sk_stub"))`)
+	p.do(chromedp.Navigate(srv.URL + "/console"))
+	p.says("Credits by day and model")
+	p.press("Sign out")
+	p.says("Sign in with a key")
+	p.see(`localStorage.getItem("stoa.key") === null`)
+}
+
+// A link with a key fills in the form; it signs nobody in by itself, and the key
+// does not stay in the address.
+func TestALinkBringsAKey(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	for _, l := range looks() {
+		p := open(t, browser, srv.URL, "/console#key="+goodKey, l)
+		p.says("The link you opened brought the key")
+		p.see(`location.hash === "" && sessionStorage.length === 0 && document.querySelector("#key").value.startsWith("sk_stub")`)
+		p.fits()
+		p.shot("link")
+		p.press("Sign in")
+		p.says("Credits by day and model")
+	}
+	p := open(t, browser, srv.URL, "/console#key=%3Cb%3E", looks()[0])
+	p.says("Sign in with a key")
+	p.see(`document.querySelector("#key").value === ""`)
+}
+
 func TestTheStopButtonEndsTheCall(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)

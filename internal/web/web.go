@@ -1,5 +1,5 @@
 // Package web serves the pages for people: the landing page, the explorer at
-// /api/v1/doc, the endpoint reference at /docs/api-openapi, the console at
+// /api/v1/doc, the guides at /docs, the endpoint reference at /docs/api-openapi, the console at
 // /console, the chat at /embed/{id}, and the styles and scripts they share.
 // Everything is embedded; no page loads anything from another host.
 //
@@ -13,16 +13,14 @@
 // See docs/decisions/0019-pages-without-node.md.
 //
 // The console has no back end of its own. It signs in with an API key, keeps
-// it in sessionStorage of one tab, sends it as a bearer token and calls the
-// public API only. An attribute of its page lists what the contract offers, so
+// it in sessionStorage of one tab (in localStorage if the user ticks so), sends
+// it as a bearer token and calls the public API only. An attribute of its page lists what the contract offers, so
 // it shows a page when its operation exists. Streams are read with fetch.
 // Trusted Types are required: text becomes HTML through DOMPurify alone. The
 // cost of a streamed reply is shown from the price list at once and replaced
 // by the receipt, found in the list of receipts, because a receipt that does
 // not exist yet is no error there. Cookies were rejected: they bring request
-// forgery and a second way to sign in; in localStorage a key would outlive the
-// tab. If people asked to stay signed in across tabs, a short-lived token made
-// from the key would be the answer.
+// forgery and a second way to sign in.
 package web
 
 import (
@@ -61,7 +59,8 @@ type Site struct {
 	landing   *file
 	console   *file
 	missing   *file
-	reference func() (*file, error) // laid out when it is first asked for
+	reference func() (*file, error)   // laid out when it is first asked for
+	guides    func() (*guides, error) // likewise
 }
 
 // pageData is what the frame of every page is filled with.
@@ -92,7 +91,7 @@ func New(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the contract: %w", err)
 	}
-	s.reference = sync.OnceValues(s.renderReference)
+	s.reference, s.guides = sync.OnceValues(s.renderReference), sync.OnceValues(s.renderGuides)
 	for _, page := range []struct {
 		to   **file
 		name string
@@ -154,7 +153,9 @@ func (s *Site) Routes(mux *http.ServeMux) {
 	}))
 	mux.Handle("/console", s.only(s.page(s.console, "dompurify")))
 	mux.Handle("/favicon.ico", s.only(func(w http.ResponseWriter, r *http.Request) { s.assets["icon.svg"].serve(w, r, revalidate) }))
-	for from, to := range map[string]string{"/docs": "/docs/api-openapi", "/docs/{$}": "/docs/api-openapi", "/console/{$}": "/console"} {
+	mux.Handle("/docs", s.only(s.guideList))
+	mux.Handle("/docs/{guide}", s.only(s.guide))
+	for from, to := range map[string]string{"/docs/{$}": "/docs", "/console/{$}": "/console"} {
 		mux.Handle(from, s.only(func(w http.ResponseWriter, r *http.Request) {
 			guard(w, pagePolicy(""))
 			http.Redirect(w, r, to, http.StatusPermanentRedirect)

@@ -48,7 +48,7 @@ func newHandler(t *testing.T) http.Handler {
 }
 
 func pagePaths() []string {
-	return []string{"/", "/console", "/docs/api-openapi", "/api/v1/doc"}
+	return []string{"/", "/console", "/docs", "/docs/api-openapi", "/api/v1/doc"}
 }
 
 func TestPagesLoadNothingFromElsewhere(t *testing.T) {
@@ -245,7 +245,7 @@ func TestNotFoundIsHTMLOrTheEnvelope(t *testing.T) {
 
 func TestOldAddressesRedirect(t *testing.T) {
 	h := newHandler(t)
-	for from, to := range map[string]string{"/docs": "/docs/api-openapi", "/docs/": "/docs/api-openapi", "/console/": "/console"} {
+	for from, to := range map[string]string{"/docs/": "/docs", "/console/": "/console"} {
 		if r := ask(t, h, "GET", from); r.StatusCode != http.StatusPermanentRedirect || r.Header.Get("Location") != to {
 			t.Errorf("%s: %d to %q", from, r.StatusCode, r.Header.Get("Location"))
 		}

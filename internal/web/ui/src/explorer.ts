@@ -1,6 +1,8 @@
 // Starts the explorer with everything switched off that would leave this
 // origin or add what the service does not offer.
 
+import { keptKey } from "./lib/key";
+
 interface Scalar {
   createApiReference(at: Element, configuration: unknown): unknown;
 }
@@ -37,7 +39,8 @@ const configuration = {
   defaultOpenAllTags: true,
   documentDownloadType: "json",
   defaultHttpClient: { targetKey: "shell", clientKey: "curl" },
-  authentication: { preferredSecurityScheme: "bearer" },
+  // Whoever is signed in to the console is so here; the explorer keeps no key.
+  authentication: { preferredSecurityScheme: "bearer", securitySchemes: { bearer: { token: keptKey() ?? "" } } },
 };
 
 // The explorer's own script comes after this one.

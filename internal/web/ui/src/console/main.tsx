@@ -12,14 +12,15 @@ import { asProblem, Failure, Skeleton, useLoad } from "./parts/load";
 import { Icon } from "./parts/icon";
 import { Toasts } from "./parts/toast";
 import { usePath } from "./router";
-import { mayWith, SessionContext, storedKey, storeKey } from "./session";
+import { mayWith, offeredKey, SessionContext, storedKey, storeKey } from "./session";
 import { SignIn } from "./signin";
 
 const root = document.getElementById("console")!;
 const operations = new Set((root.dataset.operations ?? "").split(" "));
 
 function Console() {
-  const [key, setKey] = useState(storedKey);
+  const [offered, setOffered] = useState(offeredKey);
+  const [key, setKey] = useState(() => (offered ? null : storedKey()));
   const [first, setFirst] = useState<Me>();
   const [said, setSaid] = useState<string>();
   const leave = (why?: string) => {
@@ -32,8 +33,10 @@ function Console() {
     return (
       <SignIn
         said={said}
-        onKey={(given, me) => {
-          storeKey(given);
+        offered={offered}
+        onKey={(given, me, remember) => {
+          storeKey(given, remember);
+          setOffered("");
           setFirst(me);
           setSaid(undefined);
           setKey(given);

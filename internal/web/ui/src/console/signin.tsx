@@ -6,8 +6,9 @@ import { asProblem, Failure } from "./parts/load";
 import type { Problem } from "../lib/api";
 
 // SignIn asks for a key and checks it.
-export function SignIn({ said, onKey }: { said?: string; onKey: (key: string, me: Me) => void }) {
-  const [key, setKey] = useState("");
+export function SignIn({ said, offered, onKey }: { said?: string; offered: string; onKey: (key: string, me: Me, remember: boolean) => void }) {
+  const [key, setKey] = useState(offered);
+  const [remember, setRemember] = useState(false);
   const [busy, setBusy] = useState(false);
   const [wrong, setWrong] = useState<string>();
   const [problem, setProblem] = useState<Problem>();
@@ -22,7 +23,7 @@ export function SignIn({ said, onKey }: { said?: string; onKey: (key: string, me
     setWrong(undefined);
     setBusy(true);
     try {
-      onKey(given, await new Api(given).get<Me>("/users/me"));
+      onKey(given, await new Api(given).get<Me>("/users/me"), remember);
     } catch (error) {
       const p = asProblem(error);
       if (p.status === 401) setWrong("This key is not valid. Check that it is whole, or ask whoever runs this service for another.");
@@ -37,10 +38,15 @@ export function SignIn({ said, onKey }: { said?: string; onKey: (key: string, me
         <div class="body stack">
           <h1>Sign in with a key</h1>
           {said && <Notice meaning="waiting">{said}</Notice>}
+          {offered && (
+            <p>
+              The link you opened brought the key <code>{`${offered.slice(0, 4)}…${offered.slice(-4)}`}</code>. Sign in with it if you know where the link is from.
+            </p>
+          )}
           <Field
             id="key"
             label="API key"
-            hint="It stays in this tab until you close it, and goes to this service only."
+            hint="It goes to this service only."
             problem={wrong}
           >
             <input
@@ -56,6 +62,10 @@ export function SignIn({ said, onKey }: { said?: string; onKey: (key: string, me
               onInput={(e) => setKey(e.currentTarget.value)}
             />
           </Field>
+          <label class="check">
+            <input type="checkbox" checked={remember} onChange={(e) => setRemember(e.currentTarget.checked)} />
+            <span>Remember it in this browser. Otherwise it is forgotten when the tab is closed.</span>
+          </label>
           {problem && <Failure problem={problem} />}
           <Button kind="main" type="submit" disabled={busy}>
             {busy ? "Signing in" : "Sign in"}

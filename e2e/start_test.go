@@ -1,0 +1,61 @@
+package e2e
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The first start prints what a newcomer needs, ready to paste: a link that signs
+// in to the console, the login of the command line, and a call.
+func TestTheFirstStartSaysWhereToGo(t *testing.T) {
+	cmd := exec.Command(self(t), "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
+	cmd.Env = []string{asProgram + "=server"}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		stdin.Close()
+		cmd.Wait()
+	})
+	var text strings.Builder
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		text.WriteString(lines.Text() + "\n")
+		if strings.Contains(lines.Text(), `"input":"Hello"`) {
+			go io.Copy(io.Discard, out)
+			break
+		}
+	}
+	said := text.String()
+	link := regexp.MustCompile(`(?m)^  (http://127\.0\.0\.1:\d+)/console#key=(sk_\w+)$`).FindStringSubmatch(said)
+	if link == nil || !strings.Contains(said, "\n  stoa login "+link[1]+"\n") || !strings.Contains(said, "\n  console  "+link[1]+"/console\n") {
+		t.Fatalf("the first start does not say where to go:\n%s", said)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "GET", link[1]+"/api/v1/users/me", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+link[2])
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 200 {
+		t.Errorf("the key of the link answers %d", res.StatusCode)
+	}
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+func (e *env) open() *cobra.Command {
+	c := &cobra.Command{
+		Use: "open", Short: "Open the console in the browser", Args: noArgs,
+		Long: `Print the address of the service's console and open it in the browser. The key is not passed on: sign in
+with it there. BROWSER names the program to use in place of the system's.`,
+		Example: "  stoa open\n  stoa open --print",
+	}
+	only := c.Flags().Bool("print", false, "print the address and open nothing")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		call, err := e.publicClient()
+		if err != nil {
+			return err
+		}
+		at := call.BaseURL() + "/console"
+		fmt.Fprintln(e.out, at)
+		if *only {
+			return nil
+		}
+		args := browserCommand(runtime.GOOS, e.getenv("BROWSER"), at)
+		if err := exec.CommandContext(c.Context(), args[0], args[1:]...).Run(); err != nil {
+			return fmt.Errorf("no browser was opened (%s: %w); open the address above", args[0], err)
+		}
+		return nil
+	}
+	return c
+}
+
+// browserCommand returns the command that opens an address on a system.
+func browserCommand(system, browser, address string) []string {
+	switch {
+	case browser != "":
+		return []string{browser, address}
+	case system == "darwin":
+		return []string{"open", address}
+	case system == "windows":
+		return []string{"rundll32", "url.dll,FileProtocolHandler", address}
+	}
+	return []string{"xdg-open", address}
+}

@@ -1,0 +1,108 @@
+package web_test
+
+import (
+	"io/fs"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"stoa/docs"
+)
+
+var (
+	guideLink = regexp.MustCompile(`href="/docs/([a-z-]+)"><b>`)
+	anchorID  = regexp.MustCompile(` id="([^"]*)"`)
+	anchorTo  = regexp.MustCompile(`href="([^"]*)"`)
+)
+
+func TestEveryGuideIsListed(t *testing.T) {
+	names, err := fs.Glob(docs.Guides, "*.md")
+	if err != nil || len(names) < 10 {
+		t.Fatal(names, err)
+	}
+	body := bodyOf(t, ask(t, newHandler(t), "GET", "/docs"))
+	var listed []string
+	for _, m := range guideLink.FindAllStringSubmatch(body, -1) {
+		listed = append(listed, m[1]+".md")
+	}
+	slices.Sort(listed)
+	if !slices.Equal(listed, names) {
+		t.Errorf("/docs lists %q; docs has %q", listed, names)
+	}
+}
+
+// Links between the guides lead to headings that exist, and nothing of the
+// Markdown reaches the page as it was.
+func TestGuidesLeadSomewhere(t *testing.T) {
+	h := newHandler(t)
+	names, _ := fs.Glob(docs.Guides, "*.md")
+	pages := map[string]string{"/docs": bodyOf(t, ask(t, h, "GET", "/docs"))}
+	for _, name := range names {
+		path := "/docs/" + strings.TrimSuffix(name, ".md")
+		r := ask(t, h, "GET", path)
+		pages[path] = bodyOf(t, r)
+		if r.StatusCode != 200 || !strings.Contains(r.Header.Get("Content-Security-Policy"), "script-src 'self'; style-src 'self'") {
+			t.Errorf("%s: %d with the policy %q", path, r.StatusCode, r.Header.Get("Content-Security-Policy"))
+		}
+		if strings.Contains(pages[path], ` style="`) || strings.Contains(pages[path], "raw HTML omitted") && name != "cli.md" {
+			t.Errorf("%s: there are styles or HTML in the Markdown", path)
+		}
+	}
+	for path, body := range pages {
+		for _, m := range anchorTo.FindAllStringSubmatch(body, -1) {
+			page, fragment, _ := strings.Cut(m[1], "#")
+			if page == "" {
+				page = path
+			}
+			target, isGuide := pages[page]
+			switch {
+			case isGuide && fragment != "":
+				if !slices.ContainsFunc(anchorID.FindAllStringSubmatch(target, -1), func(id []string) bool { return id[1] == fragment }) {
+					t.Errorf("%s leads to %s, and there is no such heading", path, m[1])
+				}
+			case isGuide || strings.Contains(page, "://"):
+			case page == "/api/v1/openapi.json" || page == "/api/v1/health":
+			default:
+				if r := ask(t, h, "GET", page); r.StatusCode != 200 {
+					t.Errorf("%s leads to %s, which answers %d", path, m[1], r.StatusCode)
+				}
+			}
+		}
+	}
+	for _, path := range []string{"/docs/nothing", "/docs/docs.go", "/docs/decisions"} {
+		if r := ask(t, h, "GET", path); r.StatusCode != 404 {
+			t.Errorf("%s answers %d", path, r.StatusCode)
+		}
+	}
+}
+
+func TestGuidesAreSearched(t *testing.T) {
+	h := newHandler(t)
+	found := func(q string) string {
+		r := ask(t, h, "GET", "/docs?q="+url.QueryEscape(q))
+		if r.StatusCode != 200 {
+			t.Fatalf("%q answers %d", q, r.StatusCode)
+		}
+		_, body, _ := strings.Cut(bodyOf(t, r), `id="main"`)
+		return body
+	}
+	if body := found("Idempotency-Key"); !strings.Contains(body, `<mark>Idempotency-Key</mark>`) {
+		t.Errorf("no section with the word is shown: %s", body)
+	}
+	// A word in a heading comes before one in the text.
+	if body := found("SYSTEMD"); !regexp.MustCompile(`(?s)^[^§]{0,200}href="/docs/operations#systemd"`).MatchString(body) {
+		t.Errorf("the section systemd is not the first: %.400s", body)
+	}
+	for _, q := range []string{"nowhere-to-be-found", "", "   ", "systemd nowhere-to-be-found"} {
+		if body := found(q); strings.Contains(body, "<mark>") || !strings.Contains(body, "No section has all") {
+			t.Errorf("%q finds something: %.400s", q, body)
+		}
+	}
+	for _, q := range []string{`"><script>alert(1)</script>`, strings.Repeat("a ", 5000), "\xff\xfe", "İ ı ẞ"} {
+		if body := found(q); strings.Contains(body, "<script>") {
+			t.Errorf("%.40q is not escaped", q)
+		}
+	}
+}
