@@ -121,8 +121,8 @@ func (s *Service) buildSessions(p Parts) {
 // buildAPI creates the pages and the handlers.
 func (s *Service) buildAPI(p Parts) error {
 	site, err := web.New(web.Config{
-		Version: p.Version,
-		Embeds:  func(r *http.Request, id string) ([]string, string, bool, error) { return s.API.EmbedPage(r, id) },
+		Version: p.Version, Origin: p.Config.BaseURL(p.Address),
+		Embeds: func(r *http.Request, id string) ([]string, string, bool, error) { return s.API.EmbedPage(r, id) },
 	})
 	if err != nil {
 		return err

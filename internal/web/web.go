@@ -25,6 +25,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"embed"
 	"encoding/base64"
@@ -46,6 +47,7 @@ var templateFiles embed.FS
 // Config is what the pages show of the service. The zero value works.
 type Config struct {
 	Version string // of the program, shown at the foot of pages; "": none
+	Origin  string // that callers see, in the commands of the landing page
 	Embeds  Embeds // for the chat page at /embed/{id}; nil: there is none
 }
 
@@ -97,7 +99,7 @@ func New(cfg Config) (*Site, error) {
 		name string
 		with pageData
 	}{
-		{&s.landing, "landing", pageData{Title: "Stoa", Summary: "Models and hosted agents behind one API key.", Sample: firstCall}},
+		{&s.landing, "landing", pageData{Title: "Stoa", Summary: "Models and hosted agents behind one API key.", Sample: firstCall(cfg.Origin)}},
 		{&s.console, "console", pageData{Title: "Stoa console", Here: "console", Full: true, Operations: strings.Join(operations(doc), " ")}},
 		{&s.missing, "notfound", pageData{Title: "No such page · Stoa"}},
 	} {
@@ -132,9 +134,13 @@ func (s *Site) renderReference() (*file, error) {
 	return s.render("reference", pageData{Title: ref.Title + " API reference", Summary: "Endpoints, schemas, events and error codes.", Here: "reference", Page: ref})
 }
 
-const firstCall = `curl "$STOA_BASE_URL/api/v1/responses" \
-  --header "Authorization: Bearer $STOA_API_KEY" \
-  --json '{"model": "auto", "input": "Why is the sky blue?"}'`
+// firstCall is a call that can be pasted, once the key is in STOA_API_KEY.
+func firstCall(origin string) string {
+	return fmt.Sprintf(`curl %s/api/v1/responses \
+  -H "Authorization: Bearer $STOA_API_KEY" \
+  -H 'Content-Type: application/json' \
+  -d '{"model": "auto", "input": "Why is the sky blue?"}'`, cmp.Or(origin, "http://127.0.0.1:8080"))
+}
 
 // Routes mounts every page, and "/" for every other path: 404 as a page in a
 // browser and as the error envelope elsewhere. The API keeps /api/v1/, except
