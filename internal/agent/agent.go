@@ -40,11 +40,9 @@ type Config struct {
 	// its model takes some 50 KB, its connection to the provider included.
 	Workers int
 	Grace   time.Duration // how long a step may go on after Run was told to stop [5 s]; negative: not at all
-	// Shared reports that other processes run sessions of the same store. Without it
-	// every lease of an earlier process is void at once, and there are no peers to
-	// follow.
+	// Shared reports that other processes run sessions of the same store. Their cancels
+	// and events are then looked for each second.
 	Shared bool
-	Lease  time.Duration // for which a claim holds without a heartbeat, where the store is shared [10 s]
 
 	KnowledgeSize int64        // tokens of a drive that goes into the prompt whole [24,000]
 	ToolOutput    int          // bytes that a tool may answer [16 KiB]
@@ -54,7 +52,6 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Workers = cmp.Or(c.Workers, 2048)
 	c.Grace = cmp.Or(c.Grace, 5*time.Second)
-	c.Lease = cmp.Or(c.Lease, 10*time.Second)
 	c.KnowledgeSize = cmp.Or(c.KnowledgeSize, 24_000)
 	c.ToolOutput = cmp.Or(c.ToolOutput, 16<<10)
 	if c.Logger == nil {

@@ -38,13 +38,13 @@ type run struct {
 // finish for Config.Grace and hands the turns back to the queue, which costs
 // them no attempt. It fails only when it cannot begin.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.heartbeat(ctx); err != nil {
+	if err := w.store.Write(ctx, func(tx *store.Tx) error { return tx.BeginRunner(ctx, w.id) }); err != nil {
 		return fmt.Errorf("begin to run sessions: %w", err)
 	}
 	var turns, helpers sync.WaitGroup
 	done := make(chan struct{})
 	if w.cfg.Shared {
-		helpers.Go(func() { w.heartbeatLoop(ctx, done) })
+		helpers.Go(func() { w.cancelLoop(ctx, done) })
 		helpers.Go(func() { w.sessions.FollowPeers(ctx, pollShared) })
 	}
 	w.claimLoop(ctx, &turns)
@@ -152,12 +152,8 @@ func (w *Worker) claim(ctx context.Context, turns *sync.WaitGroup) (more bool, e
 // nextInLine returns up to n sessions to be claimed, one of each account in turn,
 // beginning with the account after the given one, and which account is the last.
 func (w *Worker) nextInLine(ctx context.Context, tx *store.Tx, n int, after string) (refs []store.Ref, last string, err error) {
-	// A claim under a lease that has run out would be taken away at once.
-	alive, err := tx.RunnerAlive(ctx, w.id)
-	if err == nil && !alive {
-		_, err = tx.Heartbeat(ctx, w.id, tx.Now.Add(w.lease()))
-	}
-	if err != nil {
+	// What a worker without a row claims would be taken away at once.
+	if err := tx.BeginRunner(ctx, w.id); err != nil {
 		return nil, "", err
 	}
 	lines, err := w.queues(ctx, tx, n, after)
@@ -298,13 +294,3 @@ func (w *Worker) conclude(ctx context.Context, r *run, why error) error {
 func backoff(strikes int) time.Duration {
 	return time.Second << (2 * min(strikes, 3))
 }
-
-// lease is how long a heartbeat keeps the leases.
-func (w *Worker) lease() time.Duration {
-	if !w.cfg.Shared {
-		return forever // until the next process on this store ends it
-	}
-	return w.cfg.Lease
-}
-
-const forever = 100 * 365 * 24 * time.Hour

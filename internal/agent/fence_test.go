@@ -18,6 +18,12 @@ import (
 
 func shared(c *sessiontest.Config) { c.Shared = true }
 
+// endRunners ends all workers, as the death of their nodes does.
+func endRunners(ctx context.Context, tx *store.Tx) error {
+	_, err := tx.Exec(ctx, "DELETE FROM runners")
+	return err
+}
+
 // A worker whose lease is gone may wake up at any time, with an answer in its
 // hands: nothing of it may be written.
 func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
@@ -63,7 +69,7 @@ func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
 				s := h.Begin(first, a, "hello")
 				<-begun
 				// The first worker's row goes, as if its process had died.
-				h.Write(func(ctx context.Context, tx *store.Tx) error { return tx.EndRunners(ctx, "") })
+				h.Write(endRunners)
 				if !tt.alone {
 					sessiontest.Run(t, second)
 				}
@@ -95,11 +101,10 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 		goOn := make(chan struct{}, 1)
 		h := sessiontest.Build(t, home, sessiontest.Blocking(begun, goOn))
 		a := h.Agent()
-		quick := func(c *sessiontest.Config) { c.Shared, c.Lease = true, 400*time.Millisecond }
-		r := h.Service(quick)
+		r := h.Service(shared)
 		s := h.Begin(r, a, "hello")
 		h.Write(func(ctx context.Context, tx *store.Tx) error { // another process had claimed it
-			if _, err := tx.Heartbeat(ctx, "runner_other", tx.Now.Add(200*time.Millisecond)); err != nil {
+			if err := tx.BeginRunner(ctx, "runner_other"); err != nil {
 				return err
 			}
 			row, err := tx.LockSession(ctx, h.Account.ID, a.ID, s.ID)
@@ -112,6 +117,14 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 			return tx.SaveSession(ctx, &row)
 		})
 		sessiontest.Run(t, r)
+		other := h.Begin(r, a, "another") // whoever runs this has looked at the first
+		<-begun
+		goOn <- struct{}{}
+		h.Until(r, other, stoa.SessionCompleted)
+		if got, err := r.Get(t.Context(), h.Account.ID, a.ID, s.ID); err != nil || got.Turn.Attempt != 1 {
+			t.Fatalf("it was taken from a living worker: attempt %d, %v", got.Turn.Attempt, err)
+		}
+		h.Write(func(ctx context.Context, tx *store.Tx) error { return tx.EndRunner(ctx, "runner_other") })
 		<-begun
 		goOn <- struct{}{}
 		if got := h.Until(r, s, stoa.SessionCompleted); got.Turn.Attempt != 2 {
@@ -120,14 +133,13 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 	})
 }
 
-// A cancel that comes in at another process reaches the worker by its heartbeat.
+// A cancel that comes in at another process reaches the worker within its poll.
 func TestACancelReachesAnotherProcess(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		begun := make(chan string)
 		h := sessiontest.Build(t, home, sessiontest.Blocking(begun, nil))
 		a := h.Agent()
-		quick := func(c *sessiontest.Config) { c.Shared, c.Lease = true, 2*time.Second }
-		worker, other := h.Service(quick), h.Service(quick)
+		worker, other := h.Service(shared), h.Service(shared)
 		sessiontest.Run(t, worker)
 		s := h.Begin(worker, a, "hello")
 		<-begun

@@ -100,7 +100,7 @@ func (p plan) play(t *testing.T, home storetest.Database) {
 	h := sessiontest.Build(t, home, sessiontest.Script(model.script))
 	defer h.Close()
 	a := h.Agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
-	quick := func(c *sessiontest.Config) { c.Shared, c.Lease, c.Grace = true, 2*time.Second, -1 }
+	quick := func(c *sessiontest.Config) { c.Shared, c.Grace = true, -1 }
 	begin := func() (*sessiontest.Service, func()) {
 		r := h.Service(quick)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -143,7 +143,7 @@ func (p plan) play(t *testing.T, home storetest.Database) {
 					current.Store(next)
 					<-restart
 				case 7: // all leases are lost
-					err = h.Store.Write(ctx, func(tx *store.Tx) error { return tx.EndRunners(ctx, "") })
+					err = h.Store.Write(ctx, func(tx *store.Tx) error { return endRunners(ctx, tx) })
 				}
 				if stoa.CodeOf(err) == stoa.CodeInternal {
 					t.Errorf("verb %d: %v", verb, err)

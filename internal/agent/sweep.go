@@ -16,11 +16,6 @@ const sweepBatch = 100
 // Recover takes back what an earlier process was running, and ends what has
 // passed its deadline meanwhile. Call it before requests are taken.
 func (w *Worker) Recover(ctx context.Context) error {
-	if !w.cfg.Shared {
-		if err := w.store.Write(ctx, func(tx *store.Tx) error { return tx.EndRunners(ctx, w.id) }); err != nil {
-			return fmt.Errorf("recover sessions: %w", err)
-		}
-	}
 	if err := all(ctx, w.sweepOrphans); err != nil {
 		return fmt.Errorf("recover sessions: %w", err)
 	}
@@ -161,42 +156,31 @@ func (w *Worker) sweepDue(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// heartbeat prolongs this worker's leases, and stops the turns that other
-// processes have cancelled.
-func (w *Worker) heartbeat(ctx context.Context) error {
-	var cancelled []string
-	err := w.store.Write(ctx, func(tx *store.Tx) (err error) {
-		cancelled, err = tx.Heartbeat(ctx, w.id, tx.Now.Add(w.lease()))
-		return err
-	})
-	for _, id := range cancelled {
-		w.stop(id, session.ErrCancelled)
-	}
-	return err
-}
-
-// heartbeatLoop keeps the leases until over is closed: the last run has ended.
-// When the store does not answer for longer than a lease, others have taken the
-// sessions over: nothing is written for them any more.
-func (w *Worker) heartbeatLoop(ctx context.Context, over <-chan struct{}) {
-	every := time.NewTicker(w.cfg.Lease / 4)
+// cancelLoop stops the turns that other processes have cancelled, until over is
+// closed: the last run has ended.
+func (w *Worker) cancelLoop(ctx context.Context, over <-chan struct{}) {
+	every := time.NewTicker(pollShared)
 	defer every.Stop()
-	last := time.Now()
+	reading := context.WithoutCancel(ctx)
 	for {
 		select {
 		case <-every.C:
 		case <-over:
 			return
 		}
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.Lease/2)
-		err := w.heartbeat(bounded)
-		cancel()
-		switch {
-		case err == nil:
-			last = time.Now()
-		case time.Since(last) > w.cfg.Lease:
-			w.report(ctx, "the leases of this process have run out", err)
-			w.stopAll(session.ErrLost)
+		var cancelled []string
+		if err := w.store.Read(reading, func(tx *store.Tx) (err error) {
+			cancelled, err = tx.CancelledOf(reading, w.id)
+			return err
+		}); err != nil {
+			w.report(ctx, "the cancelled sessions could not be read", err)
+		}
+		for _, id := range cancelled {
+			w.stop(id, session.ErrCancelled)
 		}
 	}
 }
+
+// Interrupt stops the turns of this process without a word in the rows: it cannot
+// write them. Whoever may, takes the turns up again.
+func (w *Worker) Interrupt() { w.stopAll(session.ErrLost) }

@@ -241,9 +241,6 @@ func TestRecoverEndsWhatIsOverdueBeforeAnybodyLooks(t *testing.T) {
 		a, r := h.Agent(), h.Service()
 		running, fresh, queued := h.Begin(r, a, "one"), h.Begin(r, a, "two"), h.Begin(r, a, "three")
 		h.Write(func(ctx context.Context, tx *store.Tx) error { // what a process leaves that is killed
-			if _, err := tx.Heartbeat(ctx, "runner_dead", tx.Now.Add(1000*time.Hour)); err != nil {
-				return err
-			}
 			for id, d := range map[string]time.Duration{running.ID: time.Minute, fresh.ID: 3 * time.Hour} {
 				row, err := tx.LockSession(ctx, h.Account.ID, a.ID, id)
 				if err != nil {

@@ -93,8 +93,9 @@ type Server struct {
 	once      sync.Once
 	open      context.Context // ends when no more requests are taken
 	drain     context.CancelFunc
-	stop      context.Context
-	cancel    context.CancelFunc
+	calls     context.Context // of model calls
+	stopCalls context.CancelFunc
+	callsMu   sync.Mutex // of the two above
 }
 
 // prepare fills zero settings with the defaults of package config, once.
@@ -120,7 +121,7 @@ func (s *Server) prepare() {
 			TicketLife: s.Limits.EmbedURL, TokenLife: s.Limits.EmbedToken, RateLimited: s.RateLimited,
 		})
 		s.open, s.drain = context.WithCancel(context.Background())
-		s.stop, s.cancel = context.WithCancel(context.Background())
+		s.calls, s.stopCalls = context.WithCancel(context.Background())
 	})
 }
 
@@ -193,13 +194,29 @@ func (s *Server) untilDrain(ctx context.Context) (waiting context.Context, done 
 // It implies [Server.Drain] and does not wait.
 func (s *Server) Stop() {
 	s.Drain()
-	s.cancel()
+	s.callsMu.Lock()
+	defer s.callsMu.Unlock()
+	s.stopCalls()
 }
 
-// stopping ends with [Server.Stop].
+// Interrupt ends the model calls that run now: each tells its caller and is free.
+// Later ones are not affected. It does not wait.
+func (s *Server) Interrupt() {
+	s.prepare()
+	s.callsMu.Lock()
+	defer s.callsMu.Unlock()
+	s.stopCalls()
+	if !s.isDraining() { // else Stop may have been called
+		s.calls, s.stopCalls = context.WithCancel(context.Background())
+	}
+}
+
+// stopping ends with [Server.Stop] and [Server.Interrupt].
 func (s *Server) stopping() context.Context {
 	s.prepare()
-	return s.stop
+	s.callsMu.Lock()
+	defer s.callsMu.Unlock()
+	return s.calls
 }
 
 func (s *Server) isDraining() bool {

@@ -70,6 +70,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	defer listener.Close()
 	st, err := store.Open(ctx, store.Config{
 		Dir: cfg.Data, PostgresURL: string(cfg.Database),
+		Node:       store.NodeInfo{Version: opts.Version, Address: listener.Addr().String(), ConfigHash: cfg.Hash()},
 		Quota:      quota(cfg.Limits),
 		Durability: db.Durability(cfg.Durability), Logger: opts.Logger,
 	})
@@ -77,7 +78,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	drives, err := openDrives(ctx, cfg, opts.Logger)
+	drives, err := openDrives(ctx, cfg, st, opts.Logger)
 	if err != nil {
 		return err
 	}
@@ -134,6 +135,12 @@ func (s *Service) serve(ctx context.Context, opts Options, listener net.Listener
 		return nil
 	})
 	err = s.wait(ctx, working, opts)
+	select {
+	case <-s.Store.Lost(): // what runs can neither be charged nor recorded
+		s.API.Stop()
+		s.Worker.Interrupt()
+	default:
+	}
 	s.stop(server)
 	stopScheduler()
 	stopWorker() // its last writes go through the store and the settler

@@ -16,9 +16,9 @@ import (
 const driveSweep = 10 * time.Minute
 
 // openDrives opens the agents' files, which have a database file of their own.
-func openDrives(ctx context.Context, cfg config.Config, log *slog.Logger) (*drive.Drives, error) {
+func openDrives(ctx context.Context, cfg config.Config, st *store.Store, log *slog.Logger) (*drive.Drives, error) {
 	return drive.Open(ctx, db.Config{
-		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability), Logger: log,
+		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability), Fence: st.Fence(), Logger: log,
 	}, drive.Limits{
 		MaxPath: int(cfg.Limits.DrivePath), MaxSegment: int(cfg.Limits.DriveSegment),
 		MaxFileBytes: int64(cfg.Limits.File), MaxBytes: int64(cfg.Limits.Drive), MaxFiles: int64(cfg.Limits.DriveFiles), MaxAccountBytes: int64(cfg.Limits.DrivesPerAccount),

@@ -69,14 +69,6 @@ type Service struct {
 	keep    atomic.Pointer[config.Retention]
 }
 
-// multiNode reports whether several processes may serve one database. Today one
-// does: [store.Open] holds an exclusive lock on it and [store.Store.Lost] ends
-// the process that has lost it. The parts for more are complete and tested
-// (agent.Config.Shared: leases with heartbeats and taking over from peers;
-// scheduler.Config.Shared: reading the tasks of peers; session.FollowPeers:
-// events that peers write), and this constant switches them on for PostgreSQL.
-const multiNode = false
-
 // New wires a service. It starts no goroutine.
 func New(p Parts) (*Service, error) {
 	if p.Logger == nil {
@@ -100,13 +92,20 @@ func New(p Parts) (*Service, error) {
 	}
 	s.buildSessions(p)
 	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() }, s.log)
-	return s, s.buildAPI(p)
+	if err := s.buildAPI(p); err != nil {
+		return nil, err
+	}
+	s.Store.OnExpiry(func() {
+		s.API.Interrupt()
+		s.Worker.Interrupt()
+	})
+	return s, nil
 }
 
 // buildSessions creates what keeps, runs and schedules sessions.
 func (s *Service) buildSessions(p Parts) {
 	l := p.Config.Limits
-	shared := multiNode && p.Config.Database != ""
+	shared := s.Store.Postgres() // other nodes may serve the same database
 	sessions := session.Config{Store: s.Store, Limits: session.LimitsOf(l), Logger: s.log}
 	adjust(p.Sessions, &sessions)
 	s.Sessions = session.New(sessions)
@@ -169,6 +168,7 @@ func (s *Service) take(cfg config.Config, cat *catalog.Catalog) {
 	s.plans.Store(new(cfg.AccountPlans()))
 	s.limited.Store(cfg.RateLimited())
 	s.keep.Store(&cfg.Retention)
+	s.Store.SetConfigHash(cfg.Hash())
 	s.Keys.Forget() // callers carry their plan
 	for _, w := range cfg.Warnings {
 		s.log.Warn("the configuration may not be what was meant", "warning", w)

@@ -25,7 +25,7 @@ var unlimited = map[string]string{
 	"store.ActiveSessions":             "limits.queuedSessions and the plan's sessions at once",
 	"store.Deltas":                     "the length of one message, which is read to be put together",
 	"store.SessionsOf":                 "the sessions that one worker runs at once",
-	"store.Heartbeat":                  "the sessions that one worker runs at once",
+	"store.CancelledOf":                "the sessions that one worker runs at once",
 	"store.messages":                   "the messages of a turn being written, and limits.queuedMessages",
 	"store.Steps":                      "limits.turnSteps and the tool calls of one reply",
 	"store.AccountsWaitingForCapacity": "a row for each account that has runs which wait",

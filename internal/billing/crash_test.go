@@ -3,7 +3,6 @@ package billing_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -17,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"stoa/internal/billing"
-	"stoa/internal/db"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
@@ -159,6 +157,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			}
 			wg.Wait()
 			cmd.Wait()
+			database.Expire()
 			if t.Failed() {
 				return
 			}
@@ -203,20 +202,11 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	})
 }
 
-// reopen opens the store after a kill. PostgreSQL needs a moment to notice that
-// the process with the lock is gone; Open waits for it for a while each time.
+// reopen opens the store after a kill, and declares the killed node dead.
 func reopen(t *testing.T, database storetest.Database) *store.Store {
 	t.Helper()
-	for {
-		st, err := store.Open(context.Background(), database.Config)
-		if err == nil {
-			t.Cleanup(func() { st.Close() })
-			return st
-		}
-		if !errors.Is(err, db.ErrLocked) {
-			t.Fatal(err)
-		}
-	}
+	database.Expire()
+	return database.Open()
 }
 
 // TestBrokenConnectionsLoseNoCharge terminates the connections to PostgreSQL
@@ -264,7 +254,7 @@ func TestBrokenConnectionsLoseNoCharge(t *testing.T) {
 			}
 		})
 	}
-	// The connection of the lock is left alone.
+	// The connection of the node is left alone.
 	const cut = `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity a WHERE application_name = 'stoa' AND pid <> pg_backend_pid()
 		AND EXISTS (SELECT 1 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE l.pid = a.pid AND c.relnamespace = current_schema()::regnamespace)`
 	cuts := 0

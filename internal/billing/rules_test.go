@@ -299,58 +299,77 @@ func TestSettleCutsLongTexts(t *testing.T) {
 	}
 }
 
-func TestClosedLeaseOrDeadNodeChargesExactly(t *testing.T) {
-	for name, sabotage := range map[string]func(*testing.T, *store.Store){
-		"the leases were closed": func(t *testing.T, st *store.Store) {
-			write(t, st, func(tx *store.Tx) error { return tx.CloseLeases(context.Background(), st.Node()) })
-		},
-		"the node was declared dead": func(t *testing.T, st *store.Store) {
-			write(t, st, func(tx *store.Tx) error {
-				if err := tx.CloseLeases(context.Background(), st.Node()); err != nil {
-					return err
+func TestClosedLeaseChargesExactly(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+		st := database.Open()
+		l, _ := start(t, st, billing.Config{})
+		a, b := storetest.Account(t, st, 100), storetest.Account(t, st, 100)
+		ctx := context.Background()
+		one, two, three, other := hold(t, l, a, 40), hold(t, l, a, 30), hold(t, l, a, 30), hold(t, l, b, 40)
+		write(t, st, func(tx *store.Tx) error { return tx.CloseLeases(context.Background(), st.Node()) })
+		var wg sync.WaitGroup
+		settle := func(h *billing.Hold, id string, n stoa.Credits, also ...func(context.Context, *store.Tx) error) {
+			wg.Go(func() {
+				if c, err := h.Settle(ctx, charge(id, n), also...); err != nil || c.Amount != n {
+					t.Errorf("%s: charged %d, %v", id, c.Amount, err)
 				}
-				_, err := tx.Exec(context.Background(), "UPDATE nodes SET alive = 0")
-				return err
 			})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			storetest.Each(t, func(t *testing.T, database storetest.Database) {
-				st := database.Open()
-				l, _ := start(t, st, billing.Config{})
-				a, b := storetest.Account(t, st, 100), storetest.Account(t, st, 100)
-				ctx := context.Background()
-				hold := func(a stoa.Account, n stoa.Credits) *billing.Hold {
-					t.Helper()
-					h, err := l.Hold(ctx, caller(a), n, n)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return h
-				}
-				one, two, three, other := hold(a, 40), hold(a, 30), hold(a, 30), hold(b, 40)
-				sabotage(t, st)
-				var wg sync.WaitGroup
-				settle := func(h *billing.Hold, id string, n stoa.Credits, also ...func(context.Context, *store.Tx) error) {
-					wg.Go(func() {
-						if c, err := h.Settle(ctx, charge(id, n), also...); err != nil || c.Amount != n {
-							t.Errorf("%s: charged %d, %v", id, c.Amount, err)
-						}
-					})
-				}
-				settle(one, "resp_1", 40)
-				settle(two, "resp_2", 30, func(ctx context.Context, tx *store.Tx) error { return nil })
-				settle(other, "resp_3", 10)
-				wg.Wait()
-				if c, err := three.Settle(ctx, charge("resp_4", 60)); err != nil || c.Amount != 30 || !c.Clamped || c.WrittenOff != 30 {
-					t.Errorf("past the end: %+v, %v", c, err)
-				}
-				wantBalance(t, l, a.ID, stoa.Balance{Granted: 100, Spent: 100})
-				wantBalance(t, l, b.ID, stoa.Balance{Available: 90, Granted: 100, Spent: 10})
-				wantBooksInOrder(t, l)
-			})
+		}
+		settle(one, "resp_1", 40)
+		settle(two, "resp_2", 30, func(ctx context.Context, tx *store.Tx) error { return nil })
+		settle(other, "resp_3", 10)
+		wg.Wait()
+		if c, err := three.Settle(ctx, charge("resp_4", 60)); err != nil || c.Amount != 30 || !c.Clamped || c.WrittenOff != 30 {
+			t.Errorf("past the end: %+v, %v", c, err)
+		}
+		wantBalance(t, l, a.ID, stoa.Balance{Granted: 100, Spent: 100})
+		wantBalance(t, l, b.ID, stoa.Balance{Available: 90, Granted: 100, Spent: 10})
+		wantBooksInOrder(t, l)
+	})
+}
+
+func hold(t *testing.T, l *billing.Ledger, a stoa.Account, n stoa.Credits) *billing.Hold {
+	t.Helper()
+	h, err := l.Hold(t.Context(), caller(a), n, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// A node that others have declared dead charges nothing more: its calls fail and are
+// free, and another node may spend what it had.
+func TestADeadNodeChargesNothing(t *testing.T) {
+	database := storetest.Postgres(t)
+	database.Config.Life = storetest.Still
+	st := database.Open()
+	l := billing.New(st, billing.Config{})
+	go l.Run(context.Background()) // until it finds out that it is dead
+	a := storetest.Account(t, st, 100)
+	holds := []*billing.Hold{hold(t, l, a, 40), hold(t, l, a, 30), hold(t, l, a, 30)}
+	if _, err := holds[0].Settle(t.Context(), charge("resp_0", 40)); err != nil {
+		t.Fatal(err)
+	}
+	database.Expire()
+	next := database.Open() // declares the first one dead
+	var wg sync.WaitGroup
+	for i, h := range holds[1:] {
+		wg.Go(func() {
+			c, err := h.Settle(t.Context(), charge(fmt.Sprint("resp_", i+1), 30), func(ctx context.Context, tx *store.Tx) error { return nil })
+			if stoa.CodeOf(err) != stoa.CodeOverloaded {
+				t.Errorf("a dead node charged %d, %v", c.Amount, err)
+			}
 		})
 	}
+	wg.Wait()
+	<-l.Done()
+	other, _ := start(t, next, billing.Config{})
+	h := hold(t, other, a, 60)
+	if _, err := h.Settle(t.Context(), charge("resp_9", 60)); err != nil {
+		t.Error(err)
+	}
+	wantBalance(t, other, a.ID, stoa.Balance{Granted: 100, Spent: 100})
+	wantBooksInOrder(t, other)
 }
 
 func write(t *testing.T, st *store.Store, fn func(tx *store.Tx) error) {
@@ -489,34 +508,36 @@ func TestRunCommitsTheQueueWhenStopped(t *testing.T) {
 	wantBooksInOrder(t, l)
 }
 
-func TestLostLockEndsTheLedger(t *testing.T) {
+func TestADeadNodeEndsTheLedger(t *testing.T) {
 	database := storetest.Postgres(t)
+	database.Config.Life = storetest.Still
 	st := database.Open()
 	l := billing.New(st, billing.Config{})
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(context.Background()) }()
-	write(t, st, func(tx *store.Tx) error { // as another process does when it starts
-		_, err := tx.Exec(context.Background(), "UPDATE nodes SET alive = 0")
-		return err
-	})
-	write(t, st, func(tx *store.Tx) error {
-		_, err := tx.Exec(context.Background(), cutLock)
-		return err
-	})
+	database.Expire()
+	database.Open() // another node, which declares the first one dead
+	for range 2 {
+		if err := st.Write(context.Background(), func(tx *store.Tx) error {
+			_, err := tx.InsertAccount(context.Background(), stoa.Account{Name: "test", Plan: "pro"})
+			return err
+		}); !errors.Is(err, store.ErrLost) {
+			t.Errorf("write: %v", err)
+		}
+	}
 	if err := <-ended; !errors.Is(err, store.ErrLost) {
 		t.Errorf("run ended with %v", err)
 	}
-	if err := st.Write(context.Background(), func(*store.Tx) error { return nil }); !errors.Is(err, store.ErrLost) {
-		t.Errorf("write: %v", err)
-	}
 }
 
-// cutLock terminates the connection that holds the lock of the schema.
-const cutLock = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = hashtext(current_schema()::text)::bit(32)::bigint::oid"
-
-// Charges that are settled while the lock is being taken again wait for it.
-func TestSettleWaitsForTheLock(t *testing.T) {
-	st := storetest.Postgres(t).Open()
+// Charges that are settled while the node renews its life on a new connection wait
+// for that.
+func TestSettleWaitsForTheNode(t *testing.T) {
+	database := storetest.Postgres(t)
+	name := strings.ToLower(stoa.NewID("app"))
+	database.Config.PostgresURL += "&application_name=" + name
+	cut := "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '" + name + "-node'"
+	st := database.Open()
 	l, _ := start(t, st, billing.Config{})
 	a := storetest.Account(t, st, 1_000_000)
 	ctx := context.Background()
@@ -524,7 +545,7 @@ func TestSettleWaitsForTheLock(t *testing.T) {
 		var holds []*billing.Hold
 		for len(holds) < 20 {
 			h, err := l.Hold(ctx, caller(a), 1, 10)
-			if stoa.CodeOf(err) == stoa.CodeOverloaded { // the lock is not taken again yet
+			if stoa.CodeOf(err) == stoa.CodeOverloaded { // the node is not renewed yet
 				continue
 			}
 			if err != nil {
@@ -534,7 +555,7 @@ func TestSettleWaitsForTheLock(t *testing.T) {
 		}
 		for {
 			err := st.Write(ctx, func(tx *store.Tx) error {
-				_, err := tx.Exec(ctx, cutLock)
+				_, err := tx.Exec(ctx, cut)
 				return err
 			})
 			if err == nil {

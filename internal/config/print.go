@@ -2,6 +2,8 @@ package config
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"slices"
@@ -41,6 +43,32 @@ func (c Config) Print(w io.Writer) error {
 	}
 	_, err = w.Write(text)
 	return err
+}
+
+// Hash returns a short hash of the settings that all nodes of a database should have
+// in common: all but where a node listens and logs, where its database is, and the
+// first key. Secrets count.
+func (c Config) Hash() string {
+	c.Listen, c.Data, c.Database, c.Durability, c.Log, c.BootstrapKey = "", "", "", "", Log{}, ""
+	sum := sha256.New()
+	text, err := yaml.MarshalWithOptions(c, yaml.CustomMarshaler(func(s Secret) ([]byte, error) {
+		return yaml.Marshal(hex.EncodeToString(hashOf(string(s))))
+	}))
+	if err != nil { // as much as Print can fail
+		return ""
+	}
+	sum.Write(text)
+	for _, p := range c.Providers {
+		if p.key != nil {
+			sum.Write(hashOf(*p.key))
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:6])
+}
+
+func hashOf(s string) []byte {
+	sum := sha256.Sum256([]byte(s))
+	return sum[:]
 }
 
 // durationText returns a duration without zero units at its end: 15m, not 15m0s.

@@ -42,6 +42,9 @@ type Config struct {
 	Connections int        // connections to PostgreSQL; 0: 16
 	ReadOnly    bool       // writes and migrations are refused; for reading a file that a server uses
 
+	// Fence begins each write transaction on PostgreSQL; nil: none.
+	Fence *Fence
+
 	// WriteTimeout ends a write transaction that runs longer; 0: 30 s.
 	WriteTimeout time.Duration
 	// SlowWrite is how long a write transaction may run before [DB.Health] reports
@@ -106,9 +109,9 @@ var ErrTimeout = errors.New("db: the write transaction took too long")
 // writeTimeout is the default of Config.WriteTimeout.
 const writeTimeout = 30 * time.Second
 
-// Open opens the database and runs its migrations. It takes no lock: a data
-// directory or PostgreSQL database belongs to one process, which takes [LockDir]
-// or [LockPostgres] first.
+// Open opens the database and runs its migrations, on PostgreSQL one process at a
+// time. It takes no lock on a data directory, which belongs to one process: that
+// takes [LockDir] first.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -232,6 +235,16 @@ const migrationsSuffix = "_migrations"
 // Two files of SQLite are two sets of tables in one PostgreSQL database.
 func (c Config) migrationsTable() string {
 	return strings.TrimSuffix(c.File, ".db") + migrationsSuffix
+}
+
+// needsSuffix ends the name of every table of [Config.needsTable].
+const needsSuffix = "_needs"
+
+// needsTable returns the name of the table whose one row has the oldest version
+// that a program must know to run on the tables. A migration after which older
+// programs no longer work sets it to its own version.
+func (c Config) needsTable() string {
+	return strings.TrimSuffix(c.File, ".db") + needsSuffix
 }
 
 // now returns the current time to the microsecond, the precision of the database.

@@ -140,7 +140,7 @@ func isBroken(err error) bool {
 		return false
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return len(e.Code) == 5 && (e.Code[:2] == "08" || e.Code[:3] == "57P")
+		return len(e.Code) == 5 && (e.Code[:2] == "08" || e.Code[:3] == "57P" || e.Code == "25P03") // the last: idle for too long
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true

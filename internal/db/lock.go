@@ -1,26 +1,20 @@
 package db
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 )
 
 // A Lock is an exclusive lock on a data directory or a PostgreSQL database: its
 // holder is the only process that writes there.
-// See docs/decisions/0014-one-process-per-database.md.
+// See docs/decisions/0014-one-process-per-data-directory.md.
 type Lock struct {
-	lost    chan struct{}
+	lost    chan struct{} // nil for a directory
 	release func() error
 	once    sync.Once
-	confirm atomic.Pointer[func(context.Context) error]
-
-	mu        sync.Mutex
-	suspended chan struct{} // nil while the lock is held; closed when it is again
 }
 
 // ErrLocked is returned when another process holds the lock.
@@ -55,35 +49,8 @@ func LockDir(dir string) (*Lock, error) {
 	return &Lock{release: f.Close}, nil
 }
 
-// Suspended returns nil while the lock is held. While its connection to PostgreSQL
-// is broken, it returns a channel that is closed when the lock is held again. The
-// lock of a directory is always held.
-func (l *Lock) Suspended() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.suspended
-}
-
-func (l *Lock) suspend() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.suspended = make(chan struct{})
-}
-
-func (l *Lock) resume() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	close(l.suspended)
-	l.suspended = nil
-}
-
-// Confirm sets a function that is called after the lock was taken again, before it
-// counts as held: it returns ErrLocked when another process held it meanwhile, and
-// any other error to be called again.
-func (l *Lock) Confirm(fn func(ctx context.Context) error) { l.confirm.Store(&fn) }
-
-// Lost returns a channel that is closed when another process has taken the lock.
-// The lock of a directory cannot be lost; its channel is nil.
+// Lost returns a channel that is closed when the lock may be another process's: its
+// connection broke. The lock of a directory cannot be lost; its channel is nil.
 func (l *Lock) Lost() <-chan struct{} { return l.lost }
 
 // Release releases the lock. Calls after the first do nothing.

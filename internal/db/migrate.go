@@ -13,32 +13,85 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// migrate runs the missing migrations. A database that is newer than this program
-// is an error: an older program must not write what it does not understand.
+// migrate runs the missing migrations. A program may run on tables of a later
+// version as long as the migrations that made them say so: [Config.needsTable]
+// holds the oldest version that a program must know.
 func migrate(ctx context.Context, cfg Config, dialect goose.Dialect, pool *sql.DB) error {
 	if cfg.Migrations == nil {
 		return nil
 	}
-	p, err := provider(cfg, dialect, pool)
-	if err != nil {
+	m, err := newMigration(ctx, cfg, dialect, pool)
+	if err != nil || m.current() {
 		return err
 	}
-	at, err := p.GetDBVersion(ctx)
-	if err != nil {
-		return fmt.Errorf("read the version of the tables: %w", classify(err))
-	}
-	sources := p.ListSources()
-	newest := sources[len(sources)-1].Version
-	if at > newest {
-		return fmt.Errorf("the tables are of version %d and this program knows %d: run the newer program", at, newest)
-	}
-	if at == newest {
+	return m.run(ctx)
+}
+
+// migratePostgres is [migrate] for a database that other processes may be opening
+// at the same time: one of them migrates, and the others wait for it.
+func migratePostgres(ctx context.Context, cfg Config, pool *sql.DB) error {
+	if cfg.Migrations == nil {
 		return nil
 	}
-	if cfg.ReadOnly {
-		return fmt.Errorf("the tables are of version %d and this program needs %d: run \"stoa migrate\", or start the server once", at, newest)
+	var exists bool // a look at the version creates its table, which only one may do
+	if err := pool.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", cfg.migrationsTable()).Scan(&exists); err != nil {
+		return fmt.Errorf("look for the version of the tables: %w", classify(err))
 	}
-	if _, err := p.Up(ctx); err != nil {
+	if exists || cfg.ReadOnly {
+		m, err := newMigration(ctx, cfg, goose.DialectPostgres, pool)
+		if err != nil || m.current() || cfg.ReadOnly {
+			return err
+		}
+	}
+	unlock, err := lockMigrations(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("wait for the migrations: %w", err)
+	}
+	defer unlock()
+	m, err := newMigration(ctx, cfg, goose.DialectPostgres, pool)
+	if err != nil || m.current() {
+		return err
+	}
+	return m.run(ctx)
+}
+
+// A migration is what a program's migrations find.
+type migration struct {
+	provider   *goose.Provider
+	at, newest int64 // versions: of the tables, and the latest that this program knows
+}
+
+// newMigration compares the tables with the migrations. It fails when this program
+// is too old for the tables, or when it may only read and they are too old.
+func newMigration(ctx context.Context, cfg Config, dialect goose.Dialect, pool *sql.DB) (m migration, err error) {
+	if m.provider, err = provider(cfg, dialect, pool); err != nil {
+		return m, err
+	}
+	if m.at, err = m.provider.GetDBVersion(ctx); err != nil {
+		return m, fmt.Errorf("read the version of the tables: %w", classify(err))
+	}
+	sources := m.provider.ListSources()
+	m.newest = sources[len(sources)-1].Version
+	if m.at > m.newest {
+		needs := m.at // where the tables do not say
+		if err := pool.QueryRowContext(ctx, "SELECT version FROM "+cfg.needsTable()).Scan(&needs); err != nil {
+			cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "the tables do not say which version they need", slog.String("file", cfg.File), slog.Any("error", err))
+		}
+		if needs > m.newest {
+			return m, fmt.Errorf("the tables are of version %d and need a program that knows %d; this one knows %d: run the newer program", m.at, needs, m.newest)
+		}
+	}
+	if m.at < m.newest && cfg.ReadOnly {
+		return m, fmt.Errorf("the tables are of version %d and this program needs %d: run \"stoa migrate\", or start the server once", m.at, m.newest)
+	}
+	return m, nil
+}
+
+// current reports whether nothing is missing.
+func (m migration) current() bool { return m.at >= m.newest }
+
+func (m migration) run(ctx context.Context) error {
+	if _, err := m.provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", classify(err))
 	}
 	return nil

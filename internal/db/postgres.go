@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
 )
 
 const (
@@ -30,6 +29,7 @@ type postgresDB struct {
 	config      *pgx.ConnConfig // of its connections
 	connections int
 	readOnly    bool
+	fence       *Fence        // nil: none
 	limit       time.Duration // of a write transaction
 	trace       func(Trace)   // may be nil
 
@@ -70,10 +70,10 @@ func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
 	if version < oldestPostgres {
 		return fail(fmt.Errorf("db: PostgreSQL %d is too old; at least %d is needed", version/10000, oldestPostgresV))
 	}
-	if err := migrate(ctx, cfg, goose.DialectPostgres, pool); err != nil {
+	if err := migratePostgres(ctx, cfg, pool); err != nil {
 		return fail(fmt.Errorf("db: %w", err))
 	}
-	return &postgresDB{pool: pool, config: pc, connections: n, readOnly: cfg.ReadOnly, limit: cfg.WriteTimeout, trace: cfg.Trace, running: map[*Tx]time.Time{}}, nil
+	return &postgresDB{pool: pool, config: pc, connections: n, readOnly: cfg.ReadOnly, fence: cfg.Fence, limit: cfg.WriteTimeout, trace: cfg.Trace, running: map[*Tx]time.Time{}}, nil
 }
 
 // write runs a closure in a transaction of its own. It runs again after a deadlock
@@ -105,7 +105,12 @@ func (p *postgresDB) write(ctx context.Context, fn func(*Tx) error) error {
 func (p *postgresDB) try(ctx context.Context, fn func(*Tx) error) error {
 	inside, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.limit)
 	defer cancel()
-	return p.within(ctx, inside, "BEGIN", func(tx *Tx) error {
+	return p.within(ctx, inside, "BEGIN", p.fence, func(tx *Tx) (err error) {
+		defer func() {
+			if tx.pg.fenced {
+				err = fmt.Errorf("%w: %w", ErrFenced, err)
+			}
+		}()
 		tx.ctx, tx.limit = inside, p.limit
 		defer p.track(tx)()
 		if err := recovered(func() error { return fn(tx) }); err != nil {
@@ -158,14 +163,14 @@ func (p *postgresDB) read(ctx context.Context, fn func(*Tx) error) error {
 }
 
 func (p *postgresDB) readOnce(ctx context.Context, fn func(*Tx) error) error {
-	return p.within(ctx, ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", fn)
+	return p.within(ctx, ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", nil, fn)
 }
 
 // within runs fn in a transaction that fn commits or that is rolled back. ctx limits
 // the wait for a connection, inside the statements. Where a connection turns out to
 // be dead with the first of them, nothing has been done yet and fn runs on another
 // one: after a restart of PostgreSQL all of them are dead.
-func (p *postgresDB) within(ctx, inside context.Context, begin string, fn func(*Tx) error) error {
+func (p *postgresDB) within(ctx, inside context.Context, begin string, fence *Fence, fn func(*Tx) error) error {
 	for dead := 0; ; dead++ {
 		c, err := p.conn(ctx)
 		if err != nil {
@@ -180,7 +185,7 @@ func (p *postgresDB) within(ctx, inside context.Context, begin string, fn func(*
 		err = func() error {
 			defer c.Close()
 			defer func() { unused = pg.unused }() // the connection is another's once it is closed here
-			pg.start(inside, begin)
+			pg.start(inside, begin, fence)
 			defer pg.finish()
 			tx := &Tx{Now: now(), on: &pgRunner{c, pg}, pg: pg, postgres: true}
 			if p.trace != nil {

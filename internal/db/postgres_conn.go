@@ -37,7 +37,9 @@ type pgConn struct {
 
 	ctx     context.Context // of the transaction; nil: there is none
 	pending []statement     // not sent yet
+	opening int             // statements that only begin the transaction: BEGIN, and the fence
 	begun   bool            // BEGIN has been sent
+	fenced  bool            // the fence has failed
 	sent    int             // how often statements were sent
 	unused  bool            // the connection broke with BEGIN: nothing has been done
 }
@@ -48,10 +50,14 @@ type statement struct {
 }
 
 // start begins a transaction whose statements run under ctx. BEGIN is sent with the
-// first of them.
-func (c *pgConn) start(ctx context.Context, begin string) {
-	c.ctx, c.begun, c.unused = ctx, false, false
+// first of them, and so is the fence, if there is one.
+func (c *pgConn) start(ctx context.Context, begin string, fence *Fence) {
+	c.ctx, c.begun, c.unused, c.fenced = ctx, false, false, false
 	c.pending = append(c.pending[:0], statement{query: begin})
+	if fence != nil {
+		c.pending = append(c.pending, statement{fence.Query, fence.Args})
+	}
+	c.opening = len(c.pending)
 }
 
 // later keeps a statement for the next one that is sent.
@@ -84,6 +90,7 @@ func (c *pgConn) send() (pgx.BatchResults, error) {
 		if _, err := results.Exec(); err != nil {
 			results.Close()
 			c.unused = first && isBroken(err)
+			c.fenced = c.fenced || first && c.opening > 1 && isFenced(err)
 			return nil, err
 		}
 	}
@@ -138,7 +145,7 @@ var errRolledBack = errors.New("db: PostgreSQL rolled the transaction back")
 // and has nothing to send does not take place. After an error doubt reports whether
 // it may have been committed.
 func (c *pgConn) commit() (doubt bool, err error) {
-	if !c.begun && len(c.pending) == 1 {
+	if !c.begun && len(c.pending) == c.opening {
 		return false, nil
 	}
 	c.pending = append(c.pending, statement{query: "COMMIT"})

@@ -73,7 +73,7 @@ func (d *DB) Tables(ctx context.Context) (tables []Table, err error) {
 			if err := rows.Scan(&table, &c.Name, &c.Kind, &c.Key, &c.Counts); err != nil {
 				return err
 			}
-			if strings.HasSuffix(table, migrationsSuffix) {
+			if strings.HasSuffix(table, migrationsSuffix) || strings.HasSuffix(table, needsSuffix) {
 				return nil
 			}
 			if known, ok := kinds[strings.ToLower(string(c.Kind))]; ok {

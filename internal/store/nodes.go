@@ -2,38 +2,112 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"time"
 
 	"stoa/internal/db"
 )
 
-// beginNode registers this process as a node. There is one node at a time (the
-// lock ensures that), so all others are dead: their leases are closed, and the
-// idempotency keys of their unfinished requests are freed.
-func (tx *Tx) beginNode(ctx context.Context, id string) error {
-	now := db.Micros(tx.Now)
-	for _, s := range []struct {
-		query string
-		args  []any
-	}{
-		{`UPDATE nodes SET alive = 0 WHERE alive = 1`, nil},
-		{`UPDATE accounts SET balance = balance + (SELECT SUM(amount - spent) FROM leases WHERE account_id = accounts.id AND is_open = 1)
-			WHERE id IN (SELECT account_id FROM leases WHERE is_open = 1)`, nil},
-		{`UPDATE leases SET is_open = 0, closed_at = $1 WHERE is_open = 1`, []any{now}},
-		{`DELETE FROM idempotency WHERE state = 'running'`, nil},
-		{`DELETE FROM nodes WHERE alive = 0 AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.node_id = nodes.id)`, nil},
-		{`INSERT INTO nodes (id, alive, started_at) VALUES ($1, 1, $2)`, []any{id, now}},
-	} {
-		if _, err := tx.Exec(ctx, s.query, s.args...); err != nil {
+// A Node is one life of one process. Once it is dead it never lives again.
+type Node struct {
+	ID         string
+	Version    string // of the program
+	ConfigHash string // see [NodeInfo]
+	Address    string // that it listens on
+	StartedAt  time.Time
+	SeenAt     time.Time // when it last said that it lives; by the clock of the database
+	Calls      int64     // model calls under way, as it said then
+	Sessions   int64     // that it runs
+}
+
+// maxNodes limits a list of nodes. Each has a pool of connections to the same
+// PostgreSQL, so there are far fewer.
+const maxNodes = 1000
+
+// Nodes returns the living nodes, the oldest first, at most 1,000.
+func (tx *Tx) Nodes(ctx context.Context) ([]Node, error) {
+	return list(ctx, tx, func(rows *sql.Rows) (n Node, err error) {
+		var started, seen int64
+		err = rows.Scan(&n.ID, &n.Version, &n.ConfigHash, &n.Address, &started, &seen, &n.Calls, &n.Sessions)
+		n.StartedAt, n.SeenAt = db.Time(started), db.Time(seen)
+		return n, err
+	}, `SELECT id, version, config_hash, address, started_at, seen_at, calls,
+			(SELECT COUNT(*) FROM sessions s JOIN runners r ON r.id = s.owner WHERE s.status = 'running' AND r.node_id = nodes.id)
+		FROM nodes WHERE alive = 1 ORDER BY started_at, id LIMIT $1`, maxNodes)
+}
+
+// beginAlone registers this process as the node of a SQLite file. There is one at a
+// time (the lock of the directory ensures that), so all others are dead.
+func (tx *Tx) beginAlone(ctx context.Context, id string, info NodeInfo) error {
+	var earlier []string
+	if err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		earlier = append(earlier, id)
+		return err
+	}, `SELECT id FROM nodes WHERE alive = 1 LIMIT $1`, maxNodes); err != nil {
+		return err
+	}
+	for _, id := range earlier {
+		if err := tx.endNode(ctx, id); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := tx.forgetNodes(ctx); err != nil {
+		return err
+	}
+	now := db.Micros(tx.Now)
+	_, err := tx.Exec(ctx, `INSERT INTO nodes (id, alive, started_at, seen_at, version, config_hash, address) VALUES ($1, 1, $2, $2, $3, $4, $5)`,
+		id, now, info.Version, info.ConfigHash, info.Address)
+	return err
 }
 
-// NodeAlive reports whether a node may still charge its leases, and locks that
-// until the commit.
+// endNode takes a node's life and gives back what it had: the rest of its leases,
+// the idempotency keys of its unfinished requests, and its sessions, which any
+// worker may then claim. Locks are taken in the order node, lease, account.
+func (tx *Tx) endNode(ctx context.Context, id string) error {
+	if _, err := tx.Exec(ctx, `UPDATE nodes SET alive = 0 WHERE id = $1`, id); err != nil {
+		return err
+	}
+	return tx.giveBack(ctx, id)
+}
+
+// endExpired is [Tx.endNode] for a node of PostgreSQL that has not said for that long
+// that it lives. It reports whether this was so, and waits for the transactions of
+// that node which have begun.
+func (tx *Tx) endExpired(ctx context.Context, id string, after time.Duration) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE nodes SET alive = 0 WHERE id = $1 AND alive = 1 AND seen_at < `+databaseClock+` - $2`, id, after.Microseconds())
+	if err != nil || n == 0 {
+		return false, err
+	}
+	return true, tx.giveBack(ctx, id)
+}
+
+// giveBack gives back what a dead node had.
+func (tx *Tx) giveBack(ctx context.Context, id string) error {
+	if err := tx.CloseLeases(ctx, id); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE state = 'running' AND owner = $1`, id); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM runners WHERE node_id = $1`, id)
+	return err
+}
+
+// forgetNodes removes the dead nodes that no lease names.
+func (tx *Tx) forgetNodes(ctx context.Context) error {
+	_, err := tx.Exec(ctx, `DELETE FROM nodes WHERE alive = 0 AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.node_id = nodes.id)`)
+	return err
+}
+
+// NodeAlive reports whether a node may still charge its leases. Of this process's own
+// node that stays true until the commit: see [Store.Fence].
 func (tx *Tx) NodeAlive(ctx context.Context, id string) (bool, error) {
 	var alive bool
-	found, err := tx.Get(ctx, `SELECT alive FROM nodes WHERE id = $1`+tx.ForShare(), []any{id}, &alive)
+	found, err := tx.Get(ctx, `SELECT alive FROM nodes WHERE id = $1`, []any{id}, &alive)
 	return found && alive, err
 }
+
+// databaseClock is the present by the clock of PostgreSQL, in microseconds.
+const databaseClock = `(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint`

@@ -155,9 +155,9 @@ func (tx *Tx) PendingWork(ctx context.Context) (PendingWork, error) {
 			COALESCE((SELECT wake_at FROM sessions WHERE status = 'queued' ORDER BY wake_at LIMIT 1), -1),
 			COALESCE((SELECT due_at FROM sessions WHERE due_at > 0 ORDER BY due_at LIMIT 1), 0),
 			(SELECT COUNT(*) FROM (SELECT 1 FROM sessions s WHERE s.status = 'running'
-				AND NOT EXISTS (SELECT 1 FROM runners r WHERE r.id = s.owner AND r.expires_at > $1) LIMIT 1) o) > 0,
+				AND NOT EXISTS (SELECT 1 FROM `+livingRunners+` AND r.id = s.owner) LIMIT 1) o) > 0,
 			(SELECT COUNT(*) FROM (SELECT 1 FROM agents WHERE deleted_at > 0 LIMIT 1) h) > 0`,
-		[]any{now}, &wake, &due, &c.Orphans, &c.Hidden)
+		nil, &wake, &due, &c.Orphans, &c.Hidden)
 	if err != nil {
 		return c, err
 	}
@@ -178,38 +178,37 @@ func (tx *Tx) DueSessions(ctx context.Context, limit int) ([]Ref, error) {
 // Orphans returns running sessions whose worker is gone.
 func (tx *Tx) Orphans(ctx context.Context, limit int) ([]Ref, error) {
 	return list(ctx, tx, scanRef, `SELECT s.account_id, s.id FROM sessions s WHERE s.status = 'running'
-		AND NOT EXISTS (SELECT 1 FROM runners r WHERE r.id = s.owner AND r.expires_at > $1) LIMIT $2`, db.Micros(tx.Now), limit)
+		AND NOT EXISTS (SELECT 1 FROM `+livingRunners+` AND r.id = s.owner) LIMIT $1`, limit)
 }
+
+// livingRunners are the workers that may run sessions: each has registered and its
+// node lives.
+const livingRunners = `runners r JOIN nodes n ON n.id = r.node_id AND n.alive = 1 WHERE 1 = 1`
 
 // SessionsOf returns the sessions that a worker has claimed.
 func (tx *Tx) SessionsOf(ctx context.Context, runner string) ([]Ref, error) {
 	return list(ctx, tx, scanRef, `SELECT account_id, id FROM sessions WHERE status = 'running' AND owner = $1`, runner)
 }
 
-// RunnerAlive reports whether a worker's lease has not expired.
+// RunnerAlive reports whether a worker may run sessions.
 func (tx *Tx) RunnerAlive(ctx context.Context, id string) (bool, error) {
 	var one int
-	return tx.Get(ctx, `SELECT 1 FROM runners WHERE id = $1 AND expires_at > $2`, []any{id, db.Micros(tx.Now)}, &one)
+	return tx.Get(ctx, `SELECT 1 FROM `+livingRunners+` AND r.id = $1`, []any{id}, &one)
 }
 
-// Heartbeat extends a worker's lease, and returns those of its sessions for which
-// a cancel was requested.
-func (tx *Tx) Heartbeat(ctx context.Context, id string, until time.Time) (cancelled []string, err error) {
-	if _, err := tx.Exec(ctx, `INSERT INTO runners (id, expires_at) VALUES ($1, $2)
-		ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at`, id, db.Micros(until)); err != nil {
-		return nil, err
-	}
-	return tx.texts(ctx, `SELECT id FROM sessions WHERE status = 'running' AND owner = $1 AND cancel_at > 0`, id)
+// BeginRunner registers a worker of this process, which ends with the node or by
+// [Tx.EndRunner].
+func (tx *Tx) BeginRunner(ctx context.Context, id string) error {
+	return tx.Later(ctx, `INSERT INTO runners (id, expires_at, node_id) VALUES ($1, 0, $2) ON CONFLICT (id) DO NOTHING`, id, tx.s.node)
 }
 
-// EndRunners ends the leases of all workers except the given one, which may be
-// empty: for a process that is the only one on its store.
-func (tx *Tx) EndRunners(ctx context.Context, but string) error {
-	_, err := tx.Exec(ctx, `DELETE FROM runners WHERE id <> $1`, but)
-	return err
+// CancelledOf returns the sessions that a worker has claimed and that are to be
+// cancelled.
+func (tx *Tx) CancelledOf(ctx context.Context, runner string) ([]string, error) {
+	return tx.texts(ctx, `SELECT id FROM sessions WHERE status = 'running' AND owner = $1 AND cancel_at > 0`, runner)
 }
 
-// EndRunner ends the lease of one worker.
+// EndRunner ends a worker: any other may take over its sessions.
 func (tx *Tx) EndRunner(ctx context.Context, id string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM runners WHERE id = $1`, id)
 	return err

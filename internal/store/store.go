@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,8 @@ type Config struct {
 	// ReadOnly opens the store while a server uses it, to verify the books: no
 	// lock, no migrations, no node; Write returns an error.
 	ReadOnly bool
+	Node     NodeInfo       // what this process tells of itself
+	Life     Life           // of this process's node, on PostgreSQL
 	Quota    Quota          // zero: no bounds
 	Trace    func(db.Trace) // see [db.Config]; nil: none
 	Observe  func(string)   // see [db.Config]; nil: none
@@ -48,8 +51,11 @@ type Config struct {
 // Store is the open store. It is safe for use by many goroutines.
 type Store struct {
 	db     *db.DB
-	lock   *db.Lock
+	lock   *db.Lock // nil on PostgreSQL
+	life   *life    // nil on SQLite
+	direct *db.Direct
 	node   string
+	fenced *db.Fence
 	quota  Quota
 	grants atomic.Int64
 }
@@ -61,13 +67,10 @@ type Tx struct {
 	s *Store
 }
 
-// ErrLost is returned by Write when another process may have taken over the
-// database.
-var ErrLost = errors.New("store: the lock on the database is lost")
-
-// Open takes the lock, opens the database, migrates it, and registers a new
-// node: every earlier node is declared dead, its leases are closed, and its
-// unfinished idempotency keys are freed.
+// Open opens the database, migrates it, and registers a new node. On SQLite it takes
+// the lock of the directory first, and every earlier node is declared dead: its
+// leases are closed and its unfinished idempotency keys are freed. On PostgreSQL that
+// happens to nodes that have not said for a while that they live; see [Life].
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{node: stoa.NewID("node"), quota: cfg.Quota}
 	if err := s.open(ctx, cfg); err != nil {
@@ -77,15 +80,15 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// open takes the lock, opens and migrates the database, and begins the node
-// that owns the leases of this process.
+// open opens and migrates the database, and begins the node that owns the leases of
+// this process.
 func (s *Store) open(ctx context.Context, cfg Config) error {
 	var err error
 	if !cfg.ReadOnly {
-		if cfg.PostgresURL != "" {
-			s.lock, err = db.LockPostgres(ctx, cfg.PostgresURL, cfg.Logger)
-		} else {
+		if cfg.PostgresURL == "" {
 			s.lock, err = db.LockDir(cfg.Dir)
+		} else {
+			err = s.share(ctx, cfg)
 		}
 		if err != nil {
 			return err
@@ -104,6 +107,7 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 			}
 		}
 	}
+	s.fenced = s.fence(cfg)
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
@@ -111,36 +115,49 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 	s.db, err = db.Open(ctx, db.Config{
 		Dir: cfg.Dir, File: coreFile, PostgresURL: cfg.PostgresURL, Migrations: files,
 		Durability: cfg.Durability, Readers: cfg.Readers, Connections: cfg.Connections,
-		ReadOnly: cfg.ReadOnly, Logger: cfg.Logger, Probe: probe, Trace: cfg.Trace, Observe: cfg.Observe,
+		ReadOnly: cfg.ReadOnly, Fence: s.fenced, Logger: cfg.Logger, Probe: probe, Trace: cfg.Trace, Observe: cfg.Observe,
 	})
 	if err != nil || cfg.ReadOnly || cfg.tablesOnly {
 		return err
 	}
-	if err := s.Write(ctx, func(tx *Tx) error { return tx.beginNode(ctx, s.node) }); err != nil {
-		return err
+	if cfg.PostgresURL != "" {
+		return s.beginLife(ctx, cfg)
 	}
-	s.lock.Confirm(s.stillAlive)
-	return nil
+	return s.Write(ctx, func(tx *Tx) error { return tx.beginAlone(ctx, s.node, cfg.Node) })
 }
 
-// stillAlive returns db.ErrLocked when another process has declared this node dead.
-func (s *Store) stillAlive(ctx context.Context) error {
-	alive := false
-	if err := s.Read(ctx, func(tx *Tx) (err error) {
-		_, err = tx.Get(ctx, `SELECT alive FROM nodes WHERE id = $1`, []any{s.node}, &alive)
-		return err
-	}); err != nil {
-		return err
+// share connects to PostgreSQL and takes the lock of the database together with the
+// other nodes.
+func (s *Store) share(ctx context.Context, cfg Config) error {
+	var err error
+	if s.direct, err = db.OpenDirect(ctx, cfg.PostgresURL, "-node", cfg.Logger); err != nil {
+		return fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
-	if !alive {
-		return db.ErrLocked
-	}
-	return nil
+	return s.direct.Share(ctx)
 }
 
-// Close waits for accepted writes, closes the database and releases the lock.
+// fence returns the fence of this process's node; nil where it has none.
+func (s *Store) fence(cfg Config) *db.Fence {
+	if cfg.PostgresURL == "" || cfg.ReadOnly || cfg.tablesOnly {
+		return nil
+	}
+	return &db.Fence{Query: fenceQuery, Args: []any{s.node, strconv.FormatInt(idleTransaction.Milliseconds(), 10)}}
+}
+
+// Fence returns what the write transactions of other pools on the same PostgreSQL
+// database begin with, so that a dead node writes nothing there; nil on SQLite.
+func (s *Store) Fence() *db.Fence { return s.fenced }
+
+// Close gives back what the node has, such as the rest of its leases, waits for
+// accepted writes, closes the database and releases the lock.
 func (s *Store) Close() error {
 	var errs []error
+	if s.life != nil {
+		errs = append(errs, s.life.end())
+	}
+	if s.direct != nil {
+		errs = append(errs, s.direct.Close())
+	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
 	}
@@ -153,20 +170,51 @@ func (s *Store) Close() error {
 // Node returns the id of this process; every start has a new one.
 func (s *Store) Node() string { return s.node }
 
-// Lost returns a channel that is closed when another process may have taken over
-// the database: the process must stop. On SQLite, where that cannot happen, it is
-// nil and blocks for ever.
+// Lost returns a channel that is closed when this process's node is dead: the process
+// must stop. On SQLite, where that cannot happen, it is nil and blocks for ever.
 func (s *Store) Lost() <-chan struct{} {
-	if s.lock == nil {
+	if s.life == nil {
 		return nil
 	}
-	return s.lock.Lost()
+	return s.life.lost
 }
 
-// suspended returns the error for callers while the lock on the database is being
-// taken again; nil otherwise.
+// OnExpiry sets what is called, on a goroutine of its own, when the node has not been
+// able to renew its life for [Life.Expiry]: model calls under way must end, for they
+// cannot be charged. Nothing is called on SQLite.
+func (s *Store) OnExpiry(fn func()) {
+	if s.life != nil {
+		s.life.mu.Lock()
+		defer s.life.mu.Unlock()
+		s.life.onExpiry = fn
+	}
+}
+
+// CountCalls sets what tells how many model calls are under way, for [Node.Calls].
+func (s *Store) CountCalls(count func() int64) {
+	if s.life != nil {
+		s.life.mu.Lock()
+		defer s.life.mu.Unlock()
+		s.life.calls = count
+	}
+}
+
+// SetConfigHash changes [NodeInfo.ConfigHash] of this process's node.
+func (s *Store) SetConfigHash(hash string) {
+	if s.life != nil {
+		s.life.mu.Lock()
+		defer s.life.mu.Unlock()
+		s.life.info.ConfigHash = hash
+	}
+}
+
+// suspended returns the error for callers while this process cannot know whether its
+// node lives; nil otherwise.
 func (s *Store) suspended() error {
-	if s.lock == nil || s.lock.Suspended() == nil {
+	if s.life == nil {
+		return nil
+	}
+	if changed, _ := s.life.away(); changed == nil {
 		return nil
 	}
 	return stoa.Errorf(stoa.CodeOverloaded, "The service has lost the connection to its database. Try again.").After(time.Second)
@@ -199,24 +247,23 @@ func (s *Store) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	if err := s.suspended(); err != nil {
 		return err
 	}
-	return s.db.Write(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
+	err := s.db.Write(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
+	if errors.Is(err, db.ErrFenced) {
+		s.life.lose()
+		return ErrLost
+	}
+	return err
 }
 
-// outage is how long [Store.WriteWait] waits.
-const outage = 30 * time.Second
-
-// WriteWait is [Store.Write] that waits up to 30 s while the lock on the database is
-// being taken again, where Write returns CodeOverloaded at once. It is for what has
-// been done already and must be recorded, such as a charge.
+// WriteWait is [Store.Write] that waits while the node tries to renew its life, until
+// [Life.Expiry], where Write returns CodeOverloaded at once. It is for what has been
+// done already and must be recorded, such as a charge.
 func (s *Store) WriteWait(ctx context.Context, fn func(tx *Tx) error) error {
-	if s.lock != nil {
-		if resumed := s.lock.Suspended(); resumed != nil {
-			over := time.NewTimer(outage)
-			defer over.Stop()
+	if s.life != nil {
+		if changed, expired := s.life.away(); changed != nil && !expired {
 			select {
-			case <-resumed:
+			case <-changed:
 			case <-s.Lost():
-			case <-over.C:
 			case <-ctx.Done():
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -23,8 +24,8 @@ import (
 // user who may create schemas.
 const Env = "STOA_TEST_POSTGRES"
 
-// A Database is where a store is kept. It can be opened again and again, one store
-// at a time.
+// A Database is where a store is kept. It can be opened again and again, and on
+// PostgreSQL by several stores at a time: each is a node.
 type Database struct {
 	Config store.Config
 	t      testing.TB
@@ -94,6 +95,19 @@ func (d Database) Open() *store.Store {
 	d.t.Cleanup(func() { st.Close() })
 	return st
 }
+
+// Expire makes the nodes of all processes look as if they had been killed long ago:
+// the next one that looks declares them dead. SQLite needs none of this.
+func (d Database) Expire() {
+	d.t.Helper()
+	if d.Config.PostgresURL != "" {
+		run(d.t, d.Config.PostgresURL, "UPDATE nodes SET seen_at = 0 WHERE alive = 1")
+	}
+}
+
+// Still is the life of a node that renews nothing while a test runs and does not mind:
+// it finds out that it is dead when it writes.
+var Still = store.Life{Every: time.Hour, Expiry: time.Hour, Death: time.Minute}
 
 // Account adds an account on the plan pro and grants it that many credits.
 func Account(t testing.TB, st *store.Store, credits stoa.Credits) stoa.Account {

@@ -1,0 +1,149 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// connectWait is how long a start waits for a PostgreSQL that cannot be reached.
+	connectWait = 30 * time.Second
+	// Between two attempts to connect.
+	minPause = 50 * time.Millisecond
+	maxPause = 2 * time.Second
+	// goodbye is how long closing a connection may take.
+	goodbye = time.Second
+)
+
+// A Direct is one connection to PostgreSQL beside the pool: for statements that must
+// not wait for a free one, and for session locks. It is for one goroutine. Its
+// commits survive the death of this process, and not that of the server: they do not
+// wait for its disk.
+type Direct struct {
+	cfg  *pgx.ConnConfig
+	conn *pgx.Conn // nil: not connected
+
+	shared bool // see [Direct.Share]
+}
+
+// OpenDirect connects, and tries for 30 s while the server cannot be reached or is
+// starting. Its application_name is the pool's with a suffix.
+func OpenDirect(ctx context.Context, address, suffix string, log *slog.Logger) (*Direct, error) {
+	cfg, err := postgresConfig(address)
+	if err != nil {
+		return nil, err
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	cfg.RuntimeParams["application_name"] += suffix
+	cfg.RuntimeParams["synchronous_commit"] = "off"
+	d := &Direct{cfg: cfg}
+	d.conn, err = connectPatiently(ctx, cfg, log)
+	return d, err
+}
+
+// connectPatiently connects, and tries for connectWait while the server cannot be
+// reached or is starting.
+func connectPatiently(ctx context.Context, pc *pgx.ConnConfig, log *slog.Logger) (*pgx.Conn, error) {
+	deadline := time.Now().Add(connectWait)
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		c, err := pgx.ConnectConfig(ctx, pc)
+		if err == nil || !isBroken(err) || time.Now().After(deadline) {
+			return c, err
+		}
+		if pause == minPause {
+			log.LogAttrs(ctx, slog.LevelWarn, "PostgreSQL cannot be reached; trying again", slog.Any("error", err))
+		}
+		if !wait(ctx, pause) {
+			return nil, err
+		}
+	}
+}
+
+// wait returns false when ctx ends before d is over.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// connected connects where the connection is not there or has broken.
+func (d *Direct) connected(ctx context.Context) error {
+	if d.conn != nil && !d.conn.IsClosed() {
+		return nil
+	}
+	return d.connect(ctx)
+}
+
+// Exec runs a statement of its own, on a new connection where the former one has
+// broken, and returns how many rows it changed. After an error it may have been
+// carried out all the same.
+func (d *Direct) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
+	if err := d.connected(ctx); err != nil {
+		return 0, err
+	}
+	tag, err := d.conn.Exec(ctx, statement, args...)
+	return tag.RowsAffected(), err
+}
+
+// Query runs a query and calls row with a function that scans for each row. See
+// [Direct.Exec].
+func (d *Direct) Query(ctx context.Context, row func(scan func(dest ...any) error) error, query string, args ...any) error {
+	if err := d.connected(ctx); err != nil {
+		return err
+	}
+	rows, err := d.conn.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// errIdle is returned by [Direct.Idle] when the connection was closed from this side.
+var errIdle = errors.New("db: the connection is closed")
+
+// Idle waits until d is over or ctx ends, and returns an error as soon as the
+// connection breaks meanwhile.
+func (d *Direct) Idle(ctx context.Context, pause time.Duration) error {
+	if d.conn == nil || d.conn.IsClosed() {
+		return errIdle
+	}
+	waiting, cancel := context.WithTimeout(ctx, pause)
+	defer cancel()
+	for {
+		_, err := d.conn.WaitForNotification(waiting)
+		if waiting.Err() != nil && !d.conn.IsClosed() {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Close closes the connection.
+func (d *Direct) Close() error {
+	if d.conn == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
+	defer cancel()
+	defer func() { d.conn = nil }()
+	return d.conn.Close(ctx)
+}
