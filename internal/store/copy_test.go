@@ -410,9 +410,10 @@ func TestMigrateSaysWhatItDid(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		database.Open() // it locked nothing
-		if _, err := store.Migrate(ctx, database.Config, drive.Tables(), false); err == nil {
-			t.Error("the tables of a running service were migrated")
+		st := database.Open() // it locked nothing
+		// On PostgreSQL the nodes of a running service are replaced one by one.
+		if _, err := store.Migrate(ctx, database.Config, drive.Tables(), false); (err == nil) != st.Postgres() {
+			t.Errorf("the tables of a running service: %v", err)
 		}
 		if migrate(true) != there {
 			t.Error("a running service cannot be looked at")
