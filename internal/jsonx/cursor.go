@@ -2,10 +2,8 @@ package jsonx
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math"
 	"strconv"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -78,11 +76,15 @@ func (c *Cursor) Kind() byte {
 	if c.bad || !c.pending {
 		return 0
 	}
-	k := c.peek()
-	if k == '-' || '0' <= k && k <= '9' {
+	return kindOf(c.peek())
+}
+
+// kindOf returns the kind of the value with that first byte; see [Cursor.Kind].
+func kindOf(first byte) byte {
+	if first == '-' || '0' <= first && first <= '9' {
 		return '0'
 	}
-	return k
+	return first
 }
 
 // Object enters the current value if it is an object and skips any other.
@@ -112,22 +114,23 @@ func (c *Cursor) Member() bool {
 	if !c.next('}') {
 		return false
 	}
-	if c.peek() != '"' {
+	b, from := c.buf, c.pos+1
+	if c.pos == len(b) || b[c.pos] != '"' {
 		return c.fail()
 	}
-	raw, escaped, ok := c.str()
-	if !ok {
-		return false
+	end, escaped := stringEnd(b, from)
+	if end < 0 {
+		return c.fail()
 	}
-	c.Key = raw
+	c.Key = b[from:end]
 	if escaped {
-		c.Key = Mend(unescape(nil, raw))
+		c.Key = Mend(unescape(nil, c.Key))
 	}
-	if c.peek() != ':' {
+	i := skipSpace(b, end+1)
+	if i == len(b) || b[i] != ':' {
 		return c.fail()
 	}
-	c.pos++
-	c.pending = true
+	c.pos, c.pending = i+1, true
 	return true
 }
 
@@ -152,20 +155,26 @@ func (c *Cursor) next(end byte) bool {
 	}
 	first := c.fresh
 	c.fresh = false
-	switch k := c.peek(); {
-	case k == end:
-		c.pos++
+	b := c.buf
+	i := skipSpace(b, c.pos)
+	switch {
+	case i == len(b):
+		return c.fail()
+	case b[i] == end:
+		c.pos = i + 1
 		c.depth--
 		return false
 	case first:
+		c.pos = i
 		return true
-	case k != ',':
+	case b[i] != ',':
 		return c.fail()
 	}
-	c.pos++
-	if c.peek() == end {
+	i = skipSpace(b, i+1)
+	if i < len(b) && b[i] == end {
 		return c.fail()
 	}
+	c.pos = i
 	return true
 }
 
@@ -254,34 +263,15 @@ func (c *Cursor) Skip() {
 	if c.bad {
 		return
 	}
-	kind := c.Kind()
-	c.pending = false
-	switch kind {
-	case '{':
-		c.pending = true
-		if c.Object() {
-			for c.Member() {
-			}
-		}
-	case '[':
-		c.pending = true
-		if c.Array() {
-			for c.Element() {
-			}
-		}
-	case '"':
-		c.str()
-	case '0':
-		c.number()
-	case 't':
-		c.literal("true")
-	case 'f':
-		c.literal("false")
-	case 'n':
-		c.literal("null")
-	default:
-		c.fail()
+	end := -1
+	if c.pending {
+		end = valueEnd(c.buf, c.pos, c.depth)
 	}
+	if end < 0 {
+		c.fail()
+		return
+	}
+	c.pos, c.pending = end, false
 }
 
 func (c *Cursor) fail() bool {
@@ -291,15 +281,11 @@ func (c *Cursor) fail() bool {
 
 // peek skips white space and returns the next byte, 0 at the end.
 func (c *Cursor) peek() byte {
-	for c.pos < len(c.buf) {
-		switch k := c.buf[c.pos]; k {
-		case ' ', '\n', '\r', '\t':
-			c.pos++
-		default:
-			return k
-		}
+	c.pos = skipSpace(c.buf, c.pos)
+	if c.pos == len(c.buf) {
+		return 0
 	}
-	return 0
+	return c.buf[c.pos]
 }
 
 // take returns the current value if it is a string.
@@ -308,176 +294,12 @@ func (c *Cursor) take() (raw []byte, escaped, ok bool) {
 		c.Skip()
 		return nil, false, false
 	}
-	c.pending = false
-	return c.str()
-}
-
-// str reads the string at pos, which is at its first quote.
-func (c *Cursor) str() (raw []byte, escaped, ok bool) {
 	from := c.pos + 1
-	i := from
-	for {
-		// Eight bytes at a time while none of them is a quote, a backslash or a
-		// control character (the classic tests for a zero byte and for one below n).
-		for i+8 <= len(c.buf) {
-			const ones, highs = 0x0101010101010101, 0x8080808080808080
-			w := binary.LittleEndian.Uint64(c.buf[i:])
-			q, s := w^(ones*'"'), w^(ones*'\\')
-			if ((q-ones)&^q|(s-ones)&^s|(w-ones*0x20)&^w)&highs != 0 {
-				break
-			}
-			i += 8
-		}
-		for stop := min(i+8, len(c.buf)); ; i++ {
-			if i == len(c.buf) {
-				c.fail()
-				return nil, false, false
-			}
-			if i == stop {
-				break // back to the eights
-			}
-			switch k := c.buf[i]; {
-			case k == '"':
-				c.pos = i + 1
-				return c.buf[from:i], escaped, true
-			case k == '\\':
-				n := escapeLen(c.buf[i:])
-				if n == 0 {
-					c.fail()
-					return nil, false, false
-				}
-				escaped = true
-				i += n - 1
-				stop = max(stop, i+1)
-			case k < 0x20:
-				c.fail()
-				return nil, false, false
-			}
-		}
-	}
-}
-
-// escapeLen returns the length of the escape that b begins with, 0 if there is
-// none.
-func escapeLen(b []byte) int {
-	if len(b) < 2 {
-		return 0
-	}
-	switch b[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if _, ok := unit(b); ok {
-			return 6
-		}
-	}
-	return 0
-}
-
-// unit returns the UTF-16 unit of the \uXXXX that b begins with.
-func unit(b []byte) (rune, bool) {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return 0, false
-	}
-	var r rune
-	for _, k := range b[2:6] {
-		switch {
-		case '0' <= k && k <= '9':
-			k -= '0'
-		case 'a' <= k && k <= 'f':
-			k -= 'a' - 10
-		case 'A' <= k && k <= 'F':
-			k -= 'A' - 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(k)
-	}
-	return r, true
-}
-
-// unescape appends the value of a checked string. An unpaired surrogate is
-// written as the three bytes it would have in UTF-8 if that were allowed.
-func unescape(dst, raw []byte) []byte {
-	for i := 0; i < len(raw); {
-		if raw[i] != '\\' {
-			from := i
-			for i < len(raw) && raw[i] != '\\' {
-				i++
-			}
-			dst = append(dst, raw[from:i]...)
-			continue
-		}
-		switch k := raw[i+1]; k {
-		case 'b':
-			dst = append(dst, '\b')
-		case 'f':
-			dst = append(dst, '\f')
-		case 'n':
-			dst = append(dst, '\n')
-		case 'r':
-			dst = append(dst, '\r')
-		case 't':
-			dst = append(dst, '\t')
-		case 'u':
-			r, _ := unit(raw[i:])
-			i += 6
-			if utf16.IsSurrogate(r) {
-				low, _ := unit(raw[i:])
-				if full := utf16.DecodeRune(r, low); full != utf8.RuneError {
-					dst = utf8.AppendRune(dst, full)
-					i += 6
-				} else {
-					dst = append(dst, 0xe0|byte(r>>12), 0x80|byte(r>>6&0x3f), 0x80|byte(r&0x3f))
-				}
-			} else {
-				dst = utf8.AppendRune(dst, r)
-			}
-			continue
-		default:
-			dst = append(dst, k)
-		}
-		i += 2
-	}
-	return dst
-}
-
-func (c *Cursor) literal(word string) {
-	if len(c.buf)-c.pos < len(word) || string(c.buf[c.pos:c.pos+len(word)]) != word {
+	end, escaped := stringEnd(c.buf, from)
+	if end < 0 {
 		c.fail()
-		return
+		return nil, false, false
 	}
-	c.pos += len(word)
-}
-
-// number moves past a number and checks its syntax (RFC 8259, section 6).
-func (c *Cursor) number() {
-	digits := func() bool {
-		from := c.pos
-		for c.pos < len(c.buf) && '0' <= c.buf[c.pos] && c.buf[c.pos] <= '9' {
-			c.pos++
-		}
-		return c.pos > from
-	}
-	at := func(k byte) bool {
-		if c.pos < len(c.buf) && c.buf[c.pos] == k {
-			c.pos++
-			return true
-		}
-		return false
-	}
-	at('-')
-	ok := at('0') || digits()
-	if ok && at('.') {
-		ok = digits()
-	}
-	if ok && (at('e') || at('E')) {
-		if !at('+') {
-			at('-')
-		}
-		ok = digits()
-	}
-	if !ok {
-		c.fail()
-	}
+	c.pos, c.pending = end+1, false
+	return c.buf[from:end], escaped, true
 }

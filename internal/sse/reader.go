@@ -41,8 +41,10 @@ type Reader struct {
 	end     int     // of what was read
 	max     int
 	err     error // of src, returned when the buffer is empty
+	event   scan
 	joined  []byte
 	begun   bool // a byte order mark was skipped, if there was one
+	crs     bool // there may be a CR between start and end
 	swallow bool // a CR ended the last line: an LF that follows belongs to it
 	left    bool // see Leftover
 }
@@ -59,6 +61,17 @@ func NewReader(src io.Reader, limit int) *Reader {
 // the buffer's content moves.
 type span struct{ from, to int }
 
+// A scan is how far the next event has been read. Its places are relative to start.
+type scan struct {
+	at     int  // where the next line begins
+	seen   int  // up to where no end of that line was found
+	typ    span // the value of its event line
+	data   span // of its first data line
+	lines  int  // of data
+	fields bool // it has a line that is no comment
+	whole  bool // its blank line has come
+}
+
 // Next returns the next event that has data. At the end of the source it returns
 // io.EOF, and [Reader.Leftover] reports whether the source ended inside an event.
 // Other errors are the source's own, unchanged, or a [*TooLargeError].
@@ -66,94 +79,93 @@ func (r *Reader) Next() (Event, error) {
 	if err := r.begin(); err != nil {
 		return Event{}, err
 	}
-	var (
-		at     int // where the line begins, from start
-		seen   int // up to where no line end was found
-		typ    span
-		data   span
-		lines  int  // of data
-		fields bool // the event has a line that is no comment
-	)
-	for {
-		line, next, ok := r.line(at, seen)
-		if !ok {
-			at, seen = next, r.end-r.start
-			if err := r.fill(); err != nil {
-				if err == io.EOF {
-					r.left = fields || r.end-r.start > at && r.buf[r.start+at] != ':'
-				}
-				return Event{}, err
+	for !r.advance() {
+		if err := r.fill(); err != nil {
+			if at := r.start + r.event.at; err == io.EOF {
+				r.left = r.event.fields || r.end > at && r.buf[at] != ':'
 			}
-			continue
-		}
-		at, seen = next, next
-		if line.from == line.to { // blank: the event is complete
-			if lines == 0 {
-				r.start += at
-				at, seen, typ, fields = 0, 0, span{}, false
-				continue
-			}
-			ev := Event{Type: r.bytes(typ), Data: r.bytes(data)}
-			if lines > 1 {
-				ev.Data = r.joined[:len(r.joined)-1]
-			}
-			r.start += at
-			return ev, nil
-		}
-		b := r.bytes(line)
-		if b[0] == ':' {
-			if !fields { // nothing before it has to be kept
-				r.start += at
-				at, seen = 0, 0
-			}
-			continue
-		}
-		fields = true
-		name, value := b, line.to
-		if i := bytes.IndexByte(b, ':'); i >= 0 {
-			name, value = b[:i], line.from+i+1
-			if i+1 < len(b) && b[i+1] == ' ' {
-				value++
-			}
-		}
-		switch string(name) {
-		case "event":
-			typ = span{value, line.to}
-		case "data":
-			switch lines++; lines {
-			case 1:
-				data = span{value, line.to}
-			case 2:
-				r.joined = append(append(r.joined[:0], r.bytes(data)...), '\n')
-				fallthrough
-			default:
-				r.joined = append(append(r.joined, r.bytes(span{value, line.to})...), '\n')
-			}
+			return Event{}, err
 		}
 	}
+	ev := Event{Type: r.bytes(r.event.typ), Data: r.bytes(r.event.data)}
+	if r.event.lines > 1 {
+		ev.Data = r.joined[:len(r.joined)-1]
+	}
+	r.drop()
+	return ev, nil
 }
 
 // More reports whether Next would return another event without reading from the
 // source.
-func (r *Reader) More() bool {
-	if !r.begun {
-		return false
-	}
-	data := false
-	swallow := r.swallow
-	defer func() { r.swallow = swallow }()
-	for at := 0; ; {
-		line, next, ok := r.line(at, at)
-		switch b := r.bytes(line); {
-		case !ok:
+func (r *Reader) More() bool { return r.begun && r.advance() }
+
+// advance reads the lines of the next event as far as they have come, each byte
+// once. It reports whether the event is complete.
+func (r *Reader) advance() bool {
+	e := &r.event
+	for !e.whole {
+		line, next, ok := r.line(e.at, e.seen)
+		if !ok {
+			e.at, e.seen = next, r.end-r.start
 			return false
-		case len(b) == 0 && data:
-			return true
-		case bytes.HasPrefix(b, []byte("data")) && (len(b) == 4 || b[4] == ':'):
-			data = true
 		}
-		at = next
+		e.at, e.seen = next, next
+		switch {
+		case line.from == line.to && e.lines > 0:
+			e.whole = true
+		case line.from == line.to:
+			r.drop()
+		case r.buf[r.start+line.from] != ':':
+			r.field(line)
+		case !e.fields: // nothing before the comment has to be kept
+			r.drop()
+		}
 	}
+	return true
+}
+
+// field reads a line of the event that is no comment.
+func (r *Reader) field(line span) {
+	const data, event = "data:", "event:"
+	e, b := &r.event, r.bytes(line)
+	e.fields = true
+	switch {
+	case len(b) >= len(data) && string(b[:len(data)]) == data:
+		r.data(afterSpace(b, line, len(data)))
+	case len(b) >= len(event) && string(b[:len(event)]) == event:
+		e.typ = afterSpace(b, line, len(event))
+	case string(b) == data[:len(data)-1]:
+		r.data(span{line.to, line.to})
+	case string(b) == event[:len(event)-1]:
+		e.typ = span{line.to, line.to}
+	}
+}
+
+// afterSpace returns the part of the line from the place at on, without one space.
+func afterSpace(b []byte, line span, at int) span {
+	if at < len(b) && b[at] == ' ' {
+		at++
+	}
+	return span{line.from + at, line.to}
+}
+
+// data adds the value of a data line to the event.
+func (r *Reader) data(value span) {
+	e := &r.event
+	if e.lines++; e.lines == 1 {
+		e.data = value
+		return
+	}
+	if e.lines == 2 {
+		r.joined = append(append(r.joined[:0], r.bytes(e.data)...), '\n')
+	}
+	r.joined = append(append(r.joined, r.bytes(value)...), '\n')
+}
+
+// drop forgets the lines that were read.
+func (r *Reader) drop() {
+	r.start += r.event.at
+	r.event = scan{}
 }
 
 // Partial returns, after io.EOF, the event inside which the source ended, as if its
@@ -249,9 +261,11 @@ func (r *Reader) line(at, seen int) (s span, next int, ok bool) {
 	if i >= 0 {
 		b = b[:i]
 	}
-	if j := bytes.IndexByte(b, '\r'); j >= 0 {
-		r.swallow = true
-		return span{at, seen + j}, seen + j + 1, true
+	if r.crs {
+		if j := bytes.IndexByte(b, '\r'); j >= 0 {
+			r.swallow = true
+			return span{at, seen + j}, seen + j + 1, true
+		}
 	}
 	if i < 0 {
 		return span{}, at, false
@@ -279,6 +293,7 @@ func (r *Reader) fill() error {
 	}
 	for range 100 {
 		n, err := r.src.Read(r.buf[r.end:])
+		r.crs = r.crs && r.end > 0 || bytes.IndexByte(r.buf[r.end:r.end+n], '\r') >= 0
 		r.end += n
 		r.busy = n >= burst || r.end == len(r.buf)
 		r.err = err

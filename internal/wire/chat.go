@@ -189,7 +189,10 @@ func (f *chatReply) chunk(data []byte) error {
 				}
 			}
 		case "usage":
+			f.like.Open(openUsage, &c)
 			f.readUsage(&c)
+		case "obfuscation":
+			f.like.Open(openPadding, &c)
 		case "error":
 			failed = c.Kind() == '{' || c.Kind() == '"'
 		}
@@ -199,6 +202,22 @@ func (f *chatReply) chunk(data []byte) error {
 	}
 	if failed {
 		return streamError(data)
+	}
+	f.learn()
+	if f.stop == "" {
+		f.count(before)
+	}
+	return nil
+}
+
+// again reads a chunk that is like an earlier one.
+func (f *chatReply) again() error {
+	before := f.usage
+	if err := f.emitText(f.textAgain()); err != nil {
+		return err
+	}
+	if c, ok := f.like.Value(openUsage); ok {
+		f.readUsage(&c)
 	}
 	if f.stop == "" {
 		f.count(before)
@@ -296,6 +315,7 @@ func (f *chatReply) parts(c *jsonx.Cursor) error {
 // piece reads a piece of a tool call and adds it to the call with its index or, for
 // servers that send none, to the last call unless the piece has another id.
 func (f *chatReply) piece(c *jsonx.Cursor) error {
+	f.like.Spoil()
 	index := int64(-1)
 	var id, name string
 	f.scratch = f.scratch[:0]

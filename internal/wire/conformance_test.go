@@ -291,6 +291,7 @@ func TestFixturesDecode(t *testing.T) {
 				}
 			}
 		}
+		checkAlike(t, body, f.route)
 		if whole.complete() {
 			checkCuts(t, f.wire, f.route, body, whole, 1)
 		}

@@ -196,6 +196,7 @@ func (f *geminiReply) chunk(data []byte) error {
 				}
 			}
 		case "usageMetadata":
+			f.like.Open(openUsage, &c)
 			f.readUsage(&c)
 		case "promptFeedback":
 			for ok := c.Object(); ok && c.Member(); {
@@ -219,6 +220,22 @@ func (f *geminiReply) chunk(data []byte) error {
 	}
 	if err := f.callReady(); err != nil {
 		return err
+	}
+	f.learn()
+	if f.stop == "" {
+		f.count(before)
+	}
+	return nil
+}
+
+// again reads a chunk that is like an earlier one.
+func (f *geminiReply) again() error {
+	before := f.usage
+	if err := f.addText(f.textAgain()); err != nil {
+		return err
+	}
+	if c, ok := f.like.Value(openUsage); ok {
+		f.readUsage(&c)
 	}
 	if f.stop == "" {
 		f.count(before)
@@ -273,22 +290,29 @@ func (f *geminiReply) part(c *jsonx.Cursor) error {
 	}
 	switch {
 	case call.Key != nil:
+		f.like.Spoil()
 		return f.call(&call, signature)
 	case text.Key == nil:
 	case thought:
 		f.thought(len(text.Name()))
 	case signature != nil:
+		f.like.Spoil()
 		f.keep = true
 		f.keepText()
 		piece := f.join.Next(&text)
 		f.keepPart(`{"text":`, jsonx.AppendString(nil, piece), signature)
 		return f.emitText(piece)
 	default:
-		piece := f.join.Next(&text)
-		f.text = append(f.text, piece...)
-		return f.emitText(piece)
+		f.like.Open(openText, &text)
+		return f.addText(f.join.Next(&text))
 	}
 	return nil
+}
+
+// addText adds a piece of text to the state and emits it.
+func (f *geminiReply) addText(text string) error {
+	f.text = append(f.text, text...)
+	return f.emitText(text)
 }
 
 // keepText adds the text so far to the state, as one part.

@@ -207,6 +207,7 @@ func (f *messagesReply) event(ev sse.Event) error {
 			d := jsonx.NewReplyCursor(delta)
 			return f.delta(&d)
 		}
+		f.learn()
 	case "content_block_start":
 		if err := f.closeBlock(); err != nil {
 			return err
@@ -278,19 +279,20 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 		if string(c.Key) != "text" {
 			return nil
 		}
-		text := f.join.Next(c)
-		b.body = append(b.body, text...)
-		return f.emitText(text)
+		f.like.Open(openText, c)
+		return f.addText(f.join.Next(c))
 	case "thinking_delta":
 		if string(c.Key) == "thinking" {
 			b.body, _ = c.AppendPiece(b.body)
 			f.thought(len(b.body) - before)
 		}
 	case "signature_delta":
+		f.like.Spoil()
 		if string(c.Key) == "signature" {
 			b.signature, _ = c.AppendPiece(b.signature)
 		}
 	case "input_json_delta":
+		f.like.Spoil()
 		if string(c.Key) == "partial_json" {
 			b.body, _ = c.AppendPiece(b.body)
 		}
@@ -300,6 +302,15 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 	}
 	return nil
 }
+
+// addText adds a piece of text to the block and emits it.
+func (f *messagesReply) addText(text string) error {
+	f.block.body = append(f.block.body, text...)
+	return f.emitText(text)
+}
+
+// again reads an event that is like an earlier one.
+func (f *messagesReply) again() error { return f.addText(f.textAgain()) }
 
 // openBlock reads the start of a block; in a whole reply, all of it.
 func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {

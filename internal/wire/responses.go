@@ -165,6 +165,10 @@ func (f *responsesReply) event(ev sse.Event) error {
 			item = c.Raw()
 		case "response":
 			response = c.Raw()
+		case "sequence_number":
+			f.like.Open(openNumber, &c)
+		case "obfuscation":
+			f.like.Open(openPadding, &c)
 		}
 	}
 	if !c.Done() {
@@ -185,13 +189,22 @@ func (f *responsesReply) event(ev sse.Event) error {
 		if !done && delta.Key != nil {
 			return f.delta(string(kind), &delta)
 		}
+		f.learn()
 	}
 	return nil
+}
+
+// again reads an event that is like an earlier one.
+func (f *responsesReply) again() error {
+	text := f.textAgain()
+	f.deltas += len(text)
+	return f.emitText(text)
 }
 
 func (f *responsesReply) delta(kind string, c *jsonx.Cursor) error {
 	switch kind {
 	case "response.output_text.delta", "response.refusal.delta":
+		f.like.Open(openText, c)
 		text := f.join.Next(c)
 		f.deltas += len(text)
 		return f.emitText(text)
