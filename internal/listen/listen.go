@@ -183,6 +183,7 @@ type conn struct {
 
 	mu       sync.Mutex
 	deadline time.Time // of writes, as it was set; zero: none
+	inForce  time.Time // of writes, of the connection
 
 	gathered *[]byte // what waits for [Cork.Release]; nil: writes go out at once
 }
@@ -242,23 +243,37 @@ func (c *conn) write(b []byte) (int, error) {
 	}
 }
 
-// extend sets the deadline of the next piece: the earlier one of the timeout and
-// what was set.
+// extend sees to the deadline of the next piece: the earlier one of the timeout and
+// what was set. So that it is not set anew for each small piece, the timeout is
+// exceeded by up to an eighth.
 func (c *conn) extend() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	deadline := time.Now().Add(c.timeout)
-	if !c.deadline.IsZero() && c.deadline.Before(deadline) {
-		deadline = c.deadline
+	least := time.Now().Add(c.timeout)
+	most := least.Add(c.timeout / 8)
+	if !c.deadline.IsZero() && c.deadline.Before(most) {
+		most = c.deadline
+		least = earlier(least, most)
 	}
-	return c.Conn.SetWriteDeadline(deadline)
+	if !c.inForce.Before(least) && !c.inForce.After(most) {
+		return nil
+	}
+	c.inForce = most
+	return c.Conn.SetWriteDeadline(most)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // SetWriteDeadline bounds writes beside the timeout of their pieces.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deadline = t
+	c.deadline, c.inForce = t, t
 	return c.Conn.SetWriteDeadline(t)
 }
 

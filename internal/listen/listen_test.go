@@ -169,3 +169,62 @@ func TestAPeerMustKeepReading(t *testing.T) {
 		c.Close()
 	})
 }
+
+// A deadlines connection keeps the deadlines of writes that are set.
+type deadlines struct {
+	peer
+	set *[]time.Time
+}
+
+func (d deadlines) SetWriteDeadline(t time.Time) error {
+	*d.set = append(*d.set, t)
+	return d.peer.SetWriteDeadline(t)
+}
+
+func TestSmallWritesShareADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &source{conns: make(chan net.Conn, 1)}
+		l := listen.New(src, listen.Config{WriteTimeout: 8 * time.Second})
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		go func() { _, _ = io.Copy(io.Discard, ours) }()
+		var set []time.Time
+		src.conns <- deadlines{peer{theirs, "192.0.2.1:1"}, &set}
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		write := func() (left time.Duration) {
+			if _, err := c.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			return time.Until(set[len(set)-1])
+		}
+		for range 100 {
+			if left := write(); left < 8*time.Second || left > 9*time.Second {
+				t.Fatalf("a write may take %v", left)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if len(set) > 11 {
+			t.Errorf("in 10 s, %d deadlines were set", len(set))
+		}
+		for _, bound := range []time.Duration{time.Second, 8*time.Second + 500*time.Millisecond} { // what is set counts if it is earlier
+			if err := c.SetWriteDeadline(time.Now().Add(bound)); err != nil {
+				t.Fatal(err)
+			}
+			if left := write(); left != bound {
+				t.Errorf("with a deadline after %v, a write may take %v", bound, left)
+			}
+		}
+		for _, at := range []time.Time{time.Now().Add(time.Hour), {}} {
+			if err := c.SetWriteDeadline(at); err != nil {
+				t.Fatal(err)
+			}
+			if left := write(); left != 9*time.Second {
+				t.Errorf("with the deadline %v, a write may take %v", at, left)
+			}
+		}
+	})
+}

@@ -100,7 +100,9 @@ func (e *eventStream) delta(text string, more bool) error {
 	defer e.mu.Unlock()
 	e.open()
 	e.text = append(e.text, text...)
-	e.head("response.output_text.delta")
+	e.borrow()
+	e.buf = append(e.buf, deltaHead...)
+	e.number()
 	e.place()
 	e.buf = append(e.buf, `,"delta":`...)
 	e.buf = appendText(e.buf, text)
@@ -278,6 +280,14 @@ func (e *eventStream) head(kind string) {
 	e.buf = append(e.buf, `{"type":"`...)
 	e.buf = append(e.buf, kind...)
 	e.buf = append(e.buf, `","sequence_number":`...)
+	e.number()
+}
+
+// deltaHead is what head writes for the one event of which a reply has many.
+const deltaHead = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":"
+
+// number appends the next sequence number.
+func (e *eventStream) number() {
 	e.buf = strconv.AppendInt(e.buf, e.seq, 10)
 	e.seq++
 }

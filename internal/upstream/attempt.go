@@ -47,8 +47,8 @@ func (a *attempt) send() (*wire.Failure, error) {
 	a.requestID, a.answered, a.bytes = "", false, 0
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	defer cancel(nil)
-	w := newWatch(cancel, a.deadline)
-	defer w.stop()
+	w := &watch{cancel: cancel, deadline: a.deadline}
+	defer w.end()
 
 	var fail *wire.Failure
 	if a.spec.Wire == sandboxWire {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"stoa/internal/stoa"
@@ -39,30 +39,75 @@ func (e expired) failure(t stoa.Timeouts) *wire.Failure {
 
 // A watch cancels an attempt that waits too long for its upstream. It runs only
 // while the pool waits: the time that the reader of the events takes does not count.
+//
+// Its timer is not set anew for each wait: it goes off at the end of an earlier one,
+// long past as a rule, and is then set for what is left of the wait under way. A
+// stream that brings an event now and then so leaves the timers alone.
 type watch struct {
 	cancel   context.CancelCauseFunc
-	timer    *time.Timer
-	deadline time.Time    // of the whole call
-	waits    atomic.Int32 // an expired: the timeout that the timer stands for
-}
+	deadline time.Time // of the whole call
 
-func newWatch(cancel context.CancelCauseFunc, deadline time.Time) *watch {
-	w := &watch{cancel: cancel, deadline: deadline}
-	w.timer = time.AfterFunc(time.Hour, func() { w.cancel(expired(w.waits.Load())) })
-	w.timer.Stop()
-	return w
+	mu    sync.Mutex
+	timer *time.Timer // nil: no wait began
+	fires time.Time   // when the timer goes off; zero: it does not
+	until time.Time   // the end of the wait under way; zero: there is none
+	what  expired     // the timeout that until stands for
 }
 
 // start begins a wait of at most limit that also ends at the deadline.
 func (w *watch) start(what expired, limit time.Duration) {
-	if left := time.Until(w.deadline); left < limit {
-		what, limit = total, max(left, 0)
+	now := time.Now()
+	until := now.Add(limit)
+	if w.deadline.Before(until) {
+		what, until = total, w.deadline
 	}
-	w.waits.Store(int32(what))
-	w.timer.Reset(limit)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.what, w.until = what, until
+	if w.fires.IsZero() || until.Before(w.fires) {
+		w.set(until.Sub(now))
+	}
 }
 
-func (w *watch) stop() { w.timer.Stop() }
+// set sets the timer for the end of the wait, which is that far away. w.mu is held.
+func (w *watch) set(left time.Duration) {
+	w.fires = w.until
+	if w.timer == nil {
+		w.timer = time.AfterFunc(left, w.fire)
+	} else {
+		w.timer.Reset(left)
+	}
+}
+
+// fire cancels the attempt if the wait under way has ended.
+func (w *watch) fire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fires = time.Time{}
+	if w.until.IsZero() {
+		return
+	}
+	if left := time.Until(w.until); left > 0 {
+		w.set(left)
+		return
+	}
+	w.cancel(w.what)
+}
+
+// stop ends the wait.
+func (w *watch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.until = time.Time{}
+}
+
+// end ends the watch.
+func (w *watch) end() {
+	w.stop()
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
 
 var errTooLarge = errors.New("the reply is too large")
 
