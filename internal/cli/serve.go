@@ -117,6 +117,6 @@ func (e *env) config() *cobra.Command {
 		}
 		return cfg.Print(e.out)
 	}
-	c.AddCommand(check, print)
+	c.AddCommand(check, print, e.configInit())
 	return c
 }

@@ -330,7 +330,7 @@ func (x sessionContext) result(raw jsonx.Value, s session) error {
 		if err := w.write(s.PendingInput.Prompt); err != nil {
 			return err
 		}
-		defer x.e.say("It waits for an answer%s: stoa sessions reply %s %s …", choices(s.PendingInput.Options), x.named, x.id)
+		defer x.e.say("It waits for an answer%s: stoa sessions reply %s %s …", choices(s.PendingInput.Options), shellWord(x.named), x.id)
 	case s.Status == stoa.SessionCompleted && s.Reply != nil:
 		if err := w.write(*s.Reply); err != nil {
 			return err
@@ -385,7 +385,7 @@ func (x sessionContext) watch(ctx context.Context, after int64, follow bool) err
 		return err
 	}
 	if s.Status == stoa.SessionWaiting && s.PendingInput != nil {
-		x.e.say("It waits for an answer%s: stoa sessions reply %s %s …", choices(s.PendingInput.Options), x.named, x.id)
+		x.e.say("It waits for an answer%s: stoa sessions reply %s %s …", choices(s.PendingInput.Options), shellWord(x.named), x.id)
 	}
 	return s.err()
 }

@@ -293,3 +293,15 @@ func (e *env) configDir() (string, error) {
 	}
 	return "", fmt.Errorf("there is no place to keep a profile; set HOME, or STOA_BASE_URL and STOA_API_KEY instead")
 }
+
+// shellWord returns a text as one word of a POSIX shell, so that a command that is
+// printed can be pasted.
+func shellWord(text string) string {
+	plain := func(r rune) bool {
+		return r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || strings.ContainsRune("_-./:@%+,=", r)
+	}
+	if text != "" && strings.TrimFunc(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
