@@ -38,6 +38,7 @@ func table() []route {
 		create("POST /api/v1/accounts/{id}/keys", stoa.ScopeOperator, (*Server).createAccountKey),
 
 		get("GET /api/v1/providers", stoa.ScopeOperator, (*Server).listProviders),
+		get("GET /api/v1/nodes", stoa.ScopeOperator, (*Server).listNodes),
 
 		create("POST /api/v1/spaces", "agents:write", (*Server).createSpace),
 		get("GET /api/v1/spaces", "agents:read", (*Server).listSpaces),

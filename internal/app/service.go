@@ -95,6 +95,7 @@ func New(p Parts) (*Service, error) {
 	if err := s.buildAPI(p); err != nil {
 		return nil, err
 	}
+	s.Store.CountCalls(s.Gateway.Active)
 	s.Store.OnExpiry(func() {
 		s.API.Interrupt()
 		s.Worker.Interrupt()

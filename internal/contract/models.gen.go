@@ -1360,6 +1360,50 @@ type MoveDriveFile struct {
 	To        string                  `json:"to"`
 }
 
+// Node defines model for Node.
+type Node struct {
+	// Address That it listens on, as its machine has it.
+	//
+	// Example: 10.0.0.7:8080
+	Address string `json:"address"`
+
+	// Calls Model calls under way, those of sessions included.
+	Calls int64 `json:"calls"`
+
+	// ConfigHash Of the settings that all nodes should have in common; those that belong to one machine do not count.
+	//
+	// Example: 5f2d8e0c9a41
+	ConfigHash string `json:"configHash"`
+
+	// ID Of one start of one process; each start has a new one.
+	//
+	// Example: node_01JQ8Z6W5T3S9K2M4N6P8R0V1X
+	ID string `json:"id"`
+
+	// SeenAt When it last told that it lives, by the clock of the database.
+	SeenAt Time `json:"seenAt"`
+
+	// Self Whether this node answers.
+	Self bool `json:"self"`
+
+	// Sessions Sessions that it runs.
+	Sessions  int64 `json:"sessions"`
+	StartedAt Time  `json:"startedAt"`
+
+	// Version Of the program.
+	//
+	// Example: 1.4.0
+	Version string `json:"version"`
+}
+
+// NodeList defines model for NodeList.
+type NodeList struct {
+	Data []Node `json:"data"`
+
+	// SameConfig Whether all nodes have the same `configHash`. Where they have not, it depends on the node what a caller gets.
+	SameConfig bool `json:"sameConfig"`
+}
+
 // PendingInput defines model for PendingInput.
 type PendingInput struct {
 	// DefaultValue The answer if none is given in time; null: the turn fails then, with `input_expired`.

@@ -38,6 +38,8 @@ type Gateway struct {
 	Ledger  *billing.Ledger
 	Pool    Pool
 	Logger  *slog.Logger
+
+	active atomic.Int64 // streams that are open
 }
 
 // A Request is one call to make.
@@ -76,6 +78,7 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 	var refused error
 	for s.candidate = range res.Models {
 		if err := s.hold(ctx, res.Models[s.candidate]); err == nil {
+			g.active.Add(1)
 			return s, nil
 		} else if refused == nil {
 			refused = err
@@ -86,6 +89,9 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 	}
 	return nil, refused
 }
+
+// Active returns how many streams are open: model calls under way.
+func (g *Gateway) Active() int64 { return g.active.Load() }
 
 // windowSlack is how many times an estimate of the input may exceed a model's
 // context window. An estimate counts three bytes as a token; no text that people

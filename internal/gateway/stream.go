@@ -235,6 +235,7 @@ func (s *Stream) Abandon(ctx context.Context, also ...func(context.Context, *sto
 func (s *Stream) Close() {
 	if !s.closed {
 		s.closed = true
+		s.g.active.Add(-1)
 		s.holding.Release()
 	}
 }

@@ -102,7 +102,9 @@ func TestDeathIsDeclaredOnce(t *testing.T) {
 	}
 	outside(t, database, forget, dead.Node())
 	until(func() bool { return log.count("was declared dead") > 0 })
-	seen := func() int { return outside(t, database, "SELECT SUM(seen_at % 1000000000)::bigint FROM nodes WHERE alive = 1") }
+	seen := func() int {
+		return outside(t, database, "SELECT SUM(seen_at % 1000000000)::bigint FROM nodes WHERE alive = 1")
+	}
 	for range 3 { // both have looked around since
 		before := seen()
 		until(func() bool { return seen() != before })
@@ -140,8 +142,11 @@ func TestADeadNodeWritesNothing(t *testing.T) {
 	outside(t, database, forget, dead.Node())
 	next := database.Open()
 	for name, verb := range map[string]func(tx *store.Tx) error{
-		"an account": func(tx *store.Tx) error { _, err := tx.InsertAccount(ctx, stoa.Account{Name: "x", Plan: "pro"}); return err },
-		"a runner":   func(tx *store.Tx) error { return tx.BeginRunner(ctx, "runner_1") },
+		"an account": func(tx *store.Tx) error {
+			_, err := tx.InsertAccount(ctx, stoa.Account{Name: "x", Plan: "pro"})
+			return err
+		},
+		"a runner": func(tx *store.Tx) error { return tx.BeginRunner(ctx, "runner_1") },
 		"a late statement alone": func(tx *store.Tx) error {
 			return tx.Later(ctx, "UPDATE accounts SET name = 'y'")
 		},
@@ -350,4 +355,3 @@ func TestOtherSettingsAreWarnedOfOnce(t *testing.T) {
 		return outside(t, database, "SELECT COUNT(*) FROM nodes WHERE calls = 7 AND config_hash = 'three'") == 1
 	})
 }
-

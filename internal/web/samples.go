@@ -93,6 +93,7 @@ func commands() map[string]string {
 		"createAccountKey": `stoa accounts keys "$ID" --name replacement`,
 
 		"listProviders": `stoa providers`,
+		"listNodes":     `stoa nodes`,
 
 		"createSpace":     `stoa spaces create --name support`,
 		"listSpaces":      `stoa spaces list`,

@@ -775,6 +775,23 @@ export interface MoveDriveFile {
   to: string;
 }
 
+export interface Node {
+  address: string;
+  calls: number;
+  configHash: string;
+  id: string;
+  seenAt: string;
+  self: boolean;
+  sessions: number;
+  startedAt: string;
+  version: string;
+}
+
+export interface NodeList {
+  data: Node[];
+  sameConfig: boolean;
+}
+
 export interface OutputMessage {
   content: OutputText[];
   id: string;

@@ -1,0 +1,33 @@
+package api
+
+import (
+	"context"
+
+	"stoa/internal/contract"
+	"stoa/internal/store"
+)
+
+// listNodes serves GET /api/v1/nodes.
+func (s *Server) listNodes(ctx context.Context, _ Request[none, none]) (Reply[contract.NodeList], error) {
+	var nodes []store.Node
+	err := s.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		nodes, err = tx.Nodes(ctx)
+		return err
+	})
+	if err != nil {
+		return Reply[contract.NodeList]{}, err
+	}
+	out := contract.NodeList{Data: []contract.Node{}, SameConfig: true}
+	for _, n := range nodes {
+		c := contract.Node{
+			ID: n.ID, Version: n.Version, Address: n.Address, StartedAt: contract.Time(n.StartedAt), SeenAt: contract.Time(n.SeenAt),
+			Calls: n.Calls, Sessions: n.Sessions, ConfigHash: n.ConfigHash, Self: n.ID == s.Store.Node(),
+		}
+		if c.Self && s.Gateway != nil {
+			c.Calls = s.Gateway.Active()
+		}
+		out.SameConfig = out.SameConfig && n.ConfigHash == nodes[0].ConfigHash
+		out.Data = append(out.Data, c)
+	}
+	return Reply[contract.NodeList]{Body: out}, nil
+}

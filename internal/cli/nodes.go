@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/jsonx"
+)
+
+func viewNodes() view {
+	return view{"Node", []column{
+		{"Node", "id", plain},
+		{"Address", "address", plain},
+		{"Version", "version", plain},
+		{"Since", "startedAt", when},
+		{"Seen", "seenAt", when},
+		{"Calls", "calls", count},
+		{"Sessions", "sessions", count},
+		{"Settings", "configHash", plain},
+		{"Self", "self", plain},
+	}}
+}
+
+func (e *env) nodes() *cobra.Command {
+	c := &cobra.Command{
+		Use: "nodes", Short: "Show which processes serve", Args: noArgs,
+		Long: `Show the processes of the service that live. Several may serve one PostgreSQL database; "Self" is the one that
+answered. Nodes should all have the same settings; where they have not, a line on standard error says so. It takes a key
+with the scope operator.`,
+		Example: "  stoa nodes\n  stoa nodes --jq '.[] | select(.calls > 0).address'",
+	}
+	o := e.output(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		var list struct {
+			Data       []jsonx.Value `json:"data"`
+			SameConfig bool          `json:"sameConfig"`
+		}
+		if _, err := call.JSON(c.Context(), "GET", "/nodes", nil, nil, &list); err != nil {
+			return err
+		}
+		if !list.SameConfig {
+			fmt.Fprintln(e.err, "The nodes have different settings.")
+		}
+		return o.list(viewNodes(), sequence(list.Data), 0, "There are no nodes.")
+	}
+	return c
+}
