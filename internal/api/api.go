@@ -27,6 +27,7 @@ import (
 	"stoa/internal/drive"
 	"stoa/internal/embed"
 	"stoa/internal/gateway"
+	"stoa/internal/requestlog"
 	"stoa/internal/responses"
 	"stoa/internal/scheduler"
 	"stoa/internal/session"
@@ -76,6 +77,10 @@ type Server struct {
 	// RateLimited reports whether plans' and keys' limits are enforced; nil: they
 	// are.
 	RateLimited func() bool
+
+	// Requests is the request log, and RequestLog how it is kept.
+	Requests   *requestlog.Log
+	RequestLog func() *config.RequestLog
 
 	// Ended gets what became of each request, on the request's goroutine: it must be
 	// quick, and must not keep the pointer. nil: nobody does.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"stoa/internal/requestlog"
 	"stoa/internal/stoa"
 )
 
@@ -122,6 +123,9 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) ended(x *exchange) {
 	x.log.end(x.status)
 	x.log.line(x.r.Context(), s.Logger, x.r.Method, x.r.URL.Path, x.bytes)
+	if x.log.Route == requestlog.Route && s.RequestLog().Addresses {
+		x.log.Address = clientAddress(x.r)
+	}
 	if s.Ended != nil {
 		s.Ended(&x.log.Request)
 	}

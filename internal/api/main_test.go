@@ -16,7 +16,7 @@ var recorder apitest.Recorder
 
 // covered are the tags whose operations are tested here, down to every
 // documented reply. Whoever finishes the tests of a group adds its tag.
-var covered = []string{"responses", "service", "account", "keys", "credits", "accounts", "providers", "drive", "spaces", "agents", "sessions", "schedules", "embeds"}
+var covered = []string{"responses", "service", "account", "keys", "credits", "requests", "accounts", "providers", "drive", "spaces", "agents", "sessions", "schedules", "embeds"}
 
 // plans sees every statement of this package's tests.
 var plans apitest.Plans

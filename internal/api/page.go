@@ -64,9 +64,14 @@ func (p pager) next(more bool, at time.Time, id string) nullable.Nullable[string
 	if !more {
 		return noCursor()
 	}
+	return nullable.NewNullableWithValue(p.cursor(at, id))
+}
+
+// cursor is the cursor of what comes after that place.
+func (p pager) cursor(at time.Time, id string) string {
 	place := binary.BigEndian.AppendUint64(nil, uint64(at.UnixMicro()))
 	place = append(place, id...)
-	return nullable.NewNullableWithValue(base64.RawURLEncoding.EncodeToString(append(p.sum(place), place...)))
+	return base64.RawURLEncoding.EncodeToString(append(p.sum(place), place...))
 }
 
 // noCursor is null: what a list that is empty or at its end says. The zero value

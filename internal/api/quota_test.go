@@ -238,6 +238,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 			}
 			a.WantError(stoa.CodeNotFound, "GET", a.agent+"/versions/1", nil)
 		}},
+		"requestsKeptPerAccount": {"requestsKeptPerAccount", nil}, // requestlog.TestTheOldestRowsMakePlace
 	}
 	var meta struct{ Limits map[string]int64 }
 	a.Want(200, "GET", "/api/v1/meta", nil).JSON(&meta)
@@ -277,7 +278,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 	if v.NumField() != len(cases) {
 		t.Errorf("config.Limits has %d members, this test %d", v.NumField(), len(cases))
 	}
-	fixed := []string{"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro"} // no setting changes them
+	fixed := []string{"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "requestsKeptSeconds"} // no setting of the limits changes them
 	for _, c := range cases {
 		delete(meta.Limits, c.published)
 	}

@@ -30,6 +30,9 @@ func table() []route {
 		stream("GET /api/v1/usage", "usage:read", (*Server).getUsage),
 		get("GET /api/v1/usage/reconcile", "usage:read", (*Server).reconcileUsage),
 
+		get("GET /api/v1/requests", "usage:read", (*Server).listRequests),
+		get("GET /api/v1/requests/{id}", "usage:read", (*Server).getRequest),
+
 		create("POST /api/v1/accounts", stoa.ScopeOperator, (*Server).createAccount),
 		get("GET /api/v1/accounts", stoa.ScopeOperator, (*Server).listAccounts),
 		get("GET /api/v1/accounts/{id}", stoa.ScopeOperator, (*Server).getAccount),

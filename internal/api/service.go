@@ -99,6 +99,7 @@ func (s *Server) publishedLimits() contract.Limits {
 		SearchMilliseconds: drives.SearchTime.Milliseconds(),
 		EmbedURLSeconds:    seconds(s.Limits.EmbedURL), EmbedTokenSeconds: seconds(s.Limits.EmbedToken),
 		DefaultEmbedCreditsMicro: int64(embed.DefaultMaxCredits),
+		RequestsKeptPerAccount:   int64(s.Limits.RequestsKeptPerAccount), RequestsKeptSeconds: seconds(s.RequestLog().Keep),
 	}
 }
 

@@ -103,6 +103,7 @@ func Start(t testing.TB, cfg Config) *Service {
 	}
 	s := &Service{Service: wired, Server: wired.API, HTTP: server, t: t, recorder: cfg.Recorder}
 	s.run("settle charges", s.Ledger.Run)
+	s.run("keep the request log", s.Requests.Run)
 	s.Account = storetest.Account(t, st, cmp.Or(cfg.Grant, 100*stoa.Credit))
 	s.Key, _ = s.NewKey(s.Account.ID, stoa.ScopeAll, stoa.ScopeOperator)
 	if !cfg.Idle {

@@ -47,6 +47,7 @@ var planned = map[string]string{
 	`FROM embed_refusals WHERE embed_id = $1`:          "a bounded number for each embed",
 	`bm25(drive_index`:                                 "at most 5,000 passages get a score, within a limit of time",
 	`FROM drive_versions WHERE drive_id = $1 AND path`: "a bounded number for each path",
+	`SUM(dropped), 0) AS BIGINT)`:                      "accounts whose requests were dropped lately, for operators",
 	`FROM embed_tokens WHERE hash LIKE`:                "a test looks for a secret in the rows",
 	`DELETE FROM idempotency WHERE state = 'running'`:  "once, at the start",
 }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"stoa/internal/agent"
 	"stoa/internal/api"
@@ -13,6 +14,7 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
+	"stoa/internal/requestlog"
 	"stoa/internal/retention"
 	"stoa/internal/scheduler"
 	"stoa/internal/session"
@@ -58,6 +60,7 @@ type Service struct {
 	Worker    *agent.Worker
 	Scheduler *scheduler.Scheduler
 	Retention *retention.Purger
+	Requests  *requestlog.Log
 	API       *api.Server
 
 	config  config.Config // as it was at the start
@@ -67,6 +70,7 @@ type Service struct {
 	plans   atomic.Pointer[map[string]stoa.Plan]
 	limited atomic.Bool // the plans' limits are enforced
 	keep    atomic.Pointer[config.Retention]
+	logs    atomic.Pointer[config.RequestLog]
 }
 
 // New wires a service. It starts no goroutine.
@@ -82,6 +86,7 @@ func New(p Parts) (*Service, error) {
 	s.plans.Store(&p.Plans)
 	s.limited.Store(p.Config.RateLimited())
 	s.keep.Store(&p.Config.Retention)
+	s.logs.Store(&p.Config.Requests)
 
 	s.Ledger = billing.New(s.Store, billing.Config{Logger: s.log})
 	s.Keys = auth.New(s.Store, s.plan)
@@ -91,7 +96,10 @@ func New(p Parts) (*Service, error) {
 		s.Gateway.Pool = p.Pool
 	}
 	s.buildSessions(p)
-	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() }, s.log)
+	most := p.Config.Limits.RequestsKeptPerAccount
+	s.Requests = requestlog.New(s.Store, func() (bool, int) { return s.logs.Load().Keep > 0, most }, s.log)
+	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() },
+		func() (time.Duration, int) { return s.logs.Load().Keep, most }, s.log)
 	if err := s.buildAPI(p); err != nil {
 		return nil, err
 	}
@@ -134,6 +142,7 @@ func (s *Service) buildAPI(p Parts) error {
 		PublicURL: p.Config.BaseURL(p.Address), MaxBody: int64(p.Config.Limits.Body),
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
 		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats,
+		Ended: s.Requests.Add, Requests: s.Requests, RequestLog: s.logs.Load,
 	}
 	adjust(p.API, s.API)
 	return nil
@@ -170,6 +179,7 @@ func (s *Service) take(cfg config.Config, cat *catalog.Catalog) {
 	s.limited.Store(cfg.RateLimited())
 	s.keep.Store(&cfg.Retention)
 	s.Store.SetConfigHash(cfg.Hash())
+	s.logs.Store(&cfg.Requests)
 	s.Keys.Forget() // callers carry their plan
 	for _, w := range cfg.Warnings {
 		s.log.Warn("the configuration may not be what was meant", "warning", w)

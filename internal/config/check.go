@@ -117,6 +117,9 @@ func (c *checker) durations() {
 			c.problem(d.path, "%v is too short; use %dd or more, or 0 to keep them for ever", d.value, d.least/(24*time.Hour))
 		}
 	}
+	if keep := c.Requests.Keep; keep != 0 && (keep < time.Hour || keep > 10*365*24*time.Hour) {
+		c.problem("requestLog.keep", "%v is out of range; use 1h to 3650d, or 0 to keep no request log", keep)
+	}
 	if c.FirstGrant < 0 {
 		c.problem("firstGrantMicro", "%d is below zero; use micro-credits, or 0 for no grant", int64(c.FirstGrant))
 	}

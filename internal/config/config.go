@@ -52,6 +52,7 @@ type Config struct {
 	Auto      []string                    `yaml:"auto,omitempty"`
 	Limits    Limits                      `yaml:"limits"`
 	Retention Retention                   `yaml:"retention"`
+	Requests  RequestLog                  `yaml:"requestLog"`
 	Plans     map[string]Plan             `yaml:"plans"`
 
 	// BootstrapKey is the first key of an empty store. It is read from the
@@ -146,14 +147,21 @@ type Limits struct {
 	AgentsPerAccount         int           `yaml:"agentsPerAccount" env:"STOA_LIMIT_AGENTS_PER_ACCOUNT"`
 	AgentVersions            int           `yaml:"agentVersions" env:"STOA_LIMIT_AGENT_VERSIONS"` // kept of an agent
 	SchedulesPerAccount      int           `yaml:"schedulesPerAccount" env:"STOA_LIMIT_SCHEDULES_PER_ACCOUNT"`
-	EmbedsPerDay             int           `yaml:"embedsPerDay" env:"STOA_LIMIT_EMBEDS_PER_DAY"`         // created for an agent within 24 hours
-	DrivesPerAccount         Size          `yaml:"drivesPerAccount" env:"STOA_LIMIT_DRIVES_PER_ACCOUNT"` // bytes of all files of all agents
+	EmbedsPerDay             int           `yaml:"embedsPerDay" env:"STOA_LIMIT_EMBEDS_PER_DAY"`                      // created for an agent within 24 hours
+	DrivesPerAccount         Size          `yaml:"drivesPerAccount" env:"STOA_LIMIT_DRIVES_PER_ACCOUNT"`              // bytes of all files of all agents
+	RequestsKeptPerAccount   int           `yaml:"requestsKeptPerAccount" env:"STOA_LIMIT_REQUESTS_KEPT_PER_ACCOUNT"` // in the request log
 }
 
 // Retention is how long rows are kept that no caller deletes; 0: for ever.
 type Retention struct {
 	Receipts time.Duration `yaml:"receipts" env:"STOA_RETENTION_RECEIPTS"` // their sums stay in the books
 	Events   time.Duration `yaml:"events" env:"STOA_RETENTION_EVENTS"`     // of sessions, since the session last moved
+}
+
+// RequestLog is what is kept of calls of the model endpoint.
+type RequestLog struct {
+	Keep      time.Duration `yaml:"keep" env:"STOA_REQUEST_LOG_KEEP"`           // 0: nothing is kept
+	Addresses bool          `yaml:"addresses" env:"STOA_REQUEST_LOG_ADDRESSES"` // of clients are kept too
 }
 
 // Defaults returns the settings of a service without any configuration.
@@ -204,7 +212,9 @@ func Defaults() Config {
 			SchedulesPerAccount:      1000,
 			EmbedsPerDay:             10_000,
 			DrivesPerAccount:         5 << 30,
+			RequestsKeptPerAccount:   100_000,
 		},
+		Requests: RequestLog{Keep: 30 * 24 * time.Hour},
 		Plans: map[string]Plan{
 			"free": {Name: "Free", GatedModels: new(false), RequestsPerMinute: new(60), RequestsPerMinutePerAccount: new(300), ConcurrentPerKey: new(8), ConcurrentPerAccount: new(16), ActiveSessions: new(20)},
 			"pro":  {Name: "Pro", GatedModels: new(true), RequestsPerMinute: new(0), RequestsPerMinutePerAccount: new(0), ConcurrentPerKey: new(0), ConcurrentPerAccount: new(0), ActiveSessions: new(20)},

@@ -1222,6 +1222,16 @@ type Limits struct {
 	// Example: 3600
 	QueueSeconds int64 `json:"queueSeconds"`
 
+	// RequestsKeptPerAccount Rows of an account in the request log; the oldest are removed.
+	//
+	// Example: 100000
+	RequestsKeptPerAccount int64 `json:"requestsKeptPerAccount"`
+
+	// RequestsKeptSeconds How long a row of the request log is kept; 0: there is no log.
+	//
+	// Example: 2592000
+	RequestsKeptSeconds int64 `json:"requestsKeptSeconds"`
+
 	// SearchMilliseconds How long one search of a drive may take before it is cut.
 	//
 	// Example: 2000
@@ -1673,6 +1683,102 @@ type RefusedOrigin struct {
 	// Origin `(none)` where a request named no origin.
 	Origin string `json:"origin"`
 	Times  int64  `json:"times"`
+}
+
+// Request What became of one call of the model endpoint.
+type Request struct {
+	AccountID string `json:"accountId"`
+
+	// Attempts How many requests were sent to providers.
+	Attempts          int64 `json:"attempts"`
+	CachedInputTokens int64 `json:"cachedInputTokens"`
+
+	// Clamped The account could not cover all of it.
+	Clamped bool `json:"clamped"`
+
+	// ClientAddress Null unless the operator has it kept.
+	ClientAddress nullable.Nullable[string] `json:"clientAddress"`
+
+	// CreatedAt When the row was written, by which the list is ordered.
+	CreatedAt Time `json:"createdAt"`
+
+	// CreditsMicro What was charged.
+	CreditsMicro int64 `json:"creditsMicro"`
+
+	// Disconnected The client was gone before the reply was complete.
+	Disconnected         bool  `json:"disconnected"`
+	DurationMilliseconds int64 `json:"durationMilliseconds"`
+
+	// ErrorCode Of the error, also of one that ended a stream.
+	ErrorCode nullable.Nullable[string] `json:"errorCode"`
+
+	// ErrorParam The member of the request at fault.
+	ErrorParam nullable.Nullable[string] `json:"errorParam"`
+
+	// Estimated The tokens were counted here, not by the provider.
+	Estimated bool `json:"estimated"`
+
+	// ID As in the header `x-request-id` of the reply.
+	//
+	// Example: req_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID           string       `json:"id"`
+	InputTokens  int64        `json:"inputTokens"`
+	KeyID        string       `json:"keyId"`
+	Model        RequestModel `json:"model"`
+	OutputTokens int64        `json:"outputTokens"`
+
+	// Provider The provider that was tried last.
+	Provider nullable.Nullable[string] `json:"provider"`
+
+	// ReceiptID Of the receipt; null where nothing was charged.
+	ReceiptID nullable.Nullable[string] `json:"receiptId"`
+
+	// Replayed Answered with the stored reply of an earlier request with the same `Idempotency-Key`; nothing was charged again.
+	Replayed bool `json:"replayed"`
+
+	// ResponseID The `id` of the reply; null where none began.
+	ResponseID nullable.Nullable[string] `json:"responseId"`
+	StartedAt  Time                      `json:"startedAt"`
+
+	// Status Of the reply; 499 where the client disconnected before it began.
+	Status int `json:"status"`
+
+	// Stream The reply was asked for as a stream.
+	Stream bool `json:"stream"`
+
+	// TimeToFirstTokenMilliseconds From the beginning of the request; null where the reply had no text.
+	TimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"timeToFirstTokenMilliseconds"`
+}
+
+// RequestModel defines model for Request.model.
+type RequestModel struct {
+	// Requested Null where none was read or it has not the form of a name.
+	Requested nullable.Nullable[string] `json:"requested"`
+
+	// Served The model that served, or was tried last.
+	Served nullable.Nullable[string] `json:"served"`
+}
+
+// RequestList defines model for RequestList.
+type RequestList struct {
+	Data []Request `json:"data"`
+
+	// Dropped The rows that are missing because they came faster than they could be written; null if there are none.
+	Dropped nullable.Nullable[DroppedRequests] `json:"dropped"`
+
+	// FollowCursor With `order=asc` and the same filter, for what is written after this reply.
+	FollowCursor string `json:"followCursor"`
+	HasMore      bool   `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// DroppedRequests The rows that are missing because they came faster than they could be written; null if there are none.
+type DroppedRequests struct {
+	Count int64 `json:"count"`
+	Since Time  `json:"since"`
+	Until Time  `json:"until"`
 }
 
 // RestoreDriveFile defines model for RestoreDriveFile.
@@ -3110,6 +3216,45 @@ type ListReceiptsParams struct {
 
 	// EndUser Only calls for this end user (`user` of a model call, `externalUserId` of a session).
 	EndUser FilterEndUser `form:"endUser,omitempty" json:"endUser,omitempty,omitzero"`
+
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// ListRequestsParams defines parameters for ListRequests.
+type ListRequestsParams struct {
+	// From At or after this time.
+	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Before this time.
+	To To `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// AccountID For operators, the account whose rows are listed; `*` for all accounts. Without it, the key's own.
+	AccountID string `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
+	// KeyID Only calls of this key.
+	KeyID FilterKey `form:"keyId,omitempty" json:"keyId,omitempty,omitzero"`
+
+	// Model Only calls that asked for this model, or that it served.
+	Model string `form:"model,omitempty" json:"model,omitempty,omitzero"`
+
+	// Provider Only calls that were tried at this provider last.
+	Provider string `form:"provider,omitempty" json:"provider,omitempty,omitzero"`
+
+	// Status Only requests with this status, or of this class of statuses.
+	Status string `form:"status,omitempty" json:"status,omitempty,omitzero"`
+
+	// ErrorCode Only requests that ended with this error.
+	ErrorCode string `form:"errorCode,omitempty" json:"errorCode,omitempty,omitzero"`
+
+	// MinDurationMilliseconds Only requests that took at least as long.
+	MinDurationMilliseconds int `form:"minDurationMilliseconds,omitempty" json:"minDurationMilliseconds,omitempty,omitzero"`
 
 	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`

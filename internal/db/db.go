@@ -91,6 +91,7 @@ type DB struct {
 // engine is what SQLite and PostgreSQL do differently as a whole.
 type engine interface {
 	write(ctx context.Context, fn func(*Tx) error) error
+	writeLow(ctx context.Context, fn func(*Tx) error) error
 	read(ctx context.Context, fn func(*Tx) error) error
 	writing() time.Time // when the oldest running write transaction began; zero: none
 	close() error
@@ -179,6 +180,17 @@ func newDB(e engine, cfg Config, connections int) *DB {
 // See docs/decisions/0011-one-writer-per-sqlite-file.md.
 func (d *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	err := d.write(ctx, d.noted(fn))
+	d.observe(err)
+	return err
+}
+
+// WriteLow is [DB.Write] for what may wait, and what a power loss may take: rows
+// that describe what was done. On SQLite it runs alone, when no other write waits or
+// after lowWait, and its commit does not wait for the disk; so nobody waits longer
+// for it than its statements take. On PostgreSQL its commit does not wait for the
+// disk.
+func (d *DB) WriteLow(ctx context.Context, fn func(*Tx) error) error {
+	err := d.writeLow(ctx, d.noted(fn))
 	d.observe(err)
 	return err
 }

@@ -100,6 +100,16 @@ func (p *postgresDB) write(ctx context.Context, fn func(*Tx) error) error {
 	}
 }
 
+// writeLow is write without the wait for the disk at the commit.
+func (p *postgresDB) writeLow(ctx context.Context, fn func(*Tx) error) error {
+	return p.write(ctx, func(tx *Tx) error {
+		if err := tx.Later(ctx, "SET LOCAL synchronous_commit TO OFF"); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
 // try runs one attempt of a transaction within its time limit. The caller's
 // ctx counts until it has begun.
 func (p *postgresDB) try(ctx context.Context, fn func(*Tx) error) error {

@@ -21,6 +21,10 @@ import (
 const (
 	defaultReaders = 4
 	maxGroup       = 256 // closures in one commit
+
+	// lowWait is how long a closure of low priority waits at most while others come
+	// without a pause.
+	lowWait = 100 * time.Millisecond
 )
 
 // oldestSQLite is the first version without the bug that could lose commits
@@ -42,6 +46,8 @@ type sqliteDB struct {
 	mu     sync.RWMutex // guards closed against sends to jobs
 	closed bool
 	jobs   chan *job // nil when read-only
+	low    chan *job // of low priority
+	unsync bool      // commits of low priority do not wait for the disk
 	done   chan struct{}
 	w      *conn
 	stop   *interrupter // of w
@@ -54,6 +60,7 @@ type job struct {
 	tx   *Tx
 	err  error
 	done chan error
+	due  time.Time // of one of low priority: when it runs although others wait
 }
 
 // openSQLite opens one writing and several reading connections to a file in
@@ -116,7 +123,8 @@ func openSQLite(ctx context.Context, cfg Config) (*sqliteDB, error) {
 		return nil, err
 	}
 	s.w = newConn(c)
-	s.jobs = make(chan *job, maxGroup)
+	s.jobs, s.low = make(chan *job, maxGroup), make(chan *job)
+	s.unsync = cfg.Durability == Full
 	go s.commitLoop(nil)
 	return s, nil
 }
@@ -187,21 +195,30 @@ func newEnough(version string) bool {
 // write hands a closure to the writer and waits for its commit. See
 // [DB.Write].
 func (s *sqliteDB) write(ctx context.Context, fn func(*Tx) error) error {
+	return s.hand(s.jobs, &job{ctx: ctx, fn: fn, done: make(chan error, 1)})
+}
+
+// writeLow is write at low priority. See [DB.WriteLow].
+func (s *sqliteDB) writeLow(ctx context.Context, fn func(*Tx) error) error {
+	return s.hand(s.low, &job{ctx: ctx, fn: fn, done: make(chan error, 1), due: time.Now().Add(lowWait)})
+}
+
+// hand puts a job into one of the writer's queues and waits for its commit.
+func (s *sqliteDB) hand(to chan *job, j *job) error {
 	if s.jobs == nil {
 		return ErrReadOnly
 	}
-	j := &job{ctx: ctx, fn: fn, done: make(chan error, 1)}
 	s.mu.RLock()
 	if s.closed {
 		s.mu.RUnlock()
 		return ErrClosed
 	}
 	select {
-	case s.jobs <- j:
+	case to <- j:
 		s.mu.RUnlock()
-	case <-ctx.Done():
+	case <-j.ctx.Done():
 		s.mu.RUnlock()
-		return ctx.Err()
+		return j.ctx.Err()
 	}
 	// No select on ctx here: the closure may be running, and it uses variables of
 	// the caller. One that has not begun is answered when its turn comes.
@@ -209,10 +226,12 @@ func (s *sqliteDB) write(ctx context.Context, fn func(*Tx) error) error {
 }
 
 // commitLoop is the only writer of the file. What was queued during one commit
-// becomes the next commit. todo is what a previous loop has left.
+// becomes the next commit. A job of low priority runs between two of them. todo is
+// what a previous loop has left.
 func (s *sqliteDB) commitLoop(todo []*job) {
 	finished := false
 	var group []*job
+	var low *job // waits until there is nothing else to do, or until it is due
 	defer func() {
 		if finished {
 			close(s.done)
@@ -221,19 +240,37 @@ func (s *sqliteDB) commitLoop(todo []*job) {
 		// A closure ended this goroutine (runtime.Goexit). The other callers must not
 		// hang: the group is rolled back, and another goroutine goes on.
 		s.w.ExecContext(context.Background(), "ROLLBACK")
+		if low != nil {
+			group = append(group, low)
+		}
 		answer(group, errors.New("db: a closure ended the writer's goroutine"))
 		go s.commitLoop(nil)
 	}()
 	for {
 		group = append(group[:0], todo...)
 		todo = nil
-		if len(group) == 0 {
-			j, ok := <-s.jobs
-			if !ok {
-				finished = true
-				return
+		if low == nil {
+			select {
+			case low = <-s.low:
+			default:
 			}
-			group = append(group, j)
+		}
+		if low != nil && (len(s.jobs) == 0 && len(group) == 0 || !time.Now().Before(low.due)) {
+			s.commitLow(low)
+			low, todo = nil, append(todo, group...)
+			continue
+		}
+		if len(group) == 0 {
+			select {
+			case low = <-s.low:
+				continue
+			case j, ok := <-s.jobs:
+				if !ok {
+					finished = true
+					return
+				}
+				group = append(group, j)
+			}
 		}
 	fill:
 		for len(group) < maxGroup {
@@ -248,6 +285,22 @@ func (s *sqliteDB) commitLoop(todo []*job) {
 			}
 		}
 		todo = s.commit(group)
+	}
+}
+
+// commitLow commits a job of low priority. The next commit of another one brings it
+// to the disk too, as they are written to one WAL.
+func (s *sqliteDB) commitLow(j *job) {
+	ctx := context.Background()
+	if s.unsync {
+		if _, err := s.w.ExecContext(ctx, "PRAGMA synchronous = NORMAL"); err != nil {
+			j.done <- classify(err)
+			return
+		}
+		defer s.w.ExecContext(ctx, "PRAGMA synchronous = FULL")
+	}
+	for left := []*job{j}; len(left) > 0; {
+		left = s.commit(left)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package retention removes what is kept for a time only: stored replies of
-// idempotency keys, and, where the operator set a time, receipts and the events
-// of sessions.
+// idempotency keys, the request log, and, where the operator set a time, receipts
+// and the events of sessions.
 //
 // The books balance before and after: what receipts came to is kept as totals.
 // What belonged to something that was deleted its own package removes (drive the
@@ -29,14 +29,16 @@ const (
 type Purger struct {
 	store *store.Store
 	keep  func() config.Retention
+	logs  func() (kept time.Duration, most int)
 	log   *slog.Logger
 	every time.Duration
 	pause time.Duration
 }
 
-// New returns a purger. keep is asked before each pass.
-func New(st *store.Store, keep func() config.Retention, log *slog.Logger) *Purger {
-	return &Purger{store: st, keep: keep, log: log, every: purgeEvery, pause: purgePause}
+// New returns a purger. keep, and requests for how long the request log is kept and
+// how many rows of an account, are asked before each pass.
+func New(st *store.Store, keep func() config.Retention, requests func() (time.Duration, int), log *slog.Logger) *Purger {
+	return &Purger{store: st, keep: keep, logs: requests, log: log, every: purgeEvery, pause: purgePause}
 }
 
 // Run purges until ctx ends. What fails is tried again an hour later.
@@ -89,10 +91,33 @@ func (p *Purger) sweep(ctx context.Context) error {
 			return fmt.Errorf("events: %w", err)
 		}
 	}
-	if replies+receipts+events > 0 {
-		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "events", events)
+	requests, err := p.requests(ctx, now)
+	if err != nil {
+		return fmt.Errorf("requests: %w", err)
+	}
+	if replies+receipts+events+requests > 0 {
+		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "events", events, "requests", requests)
 	}
 	return nil
+}
+
+// requests removes what the request log has too long, or too much of an account: who
+// writes it removes the oldest rows as well, of the accounts that still get new ones.
+func (p *Purger) requests(ctx context.Context, now time.Time) (int64, error) {
+	kept, most := p.logs()
+	before := now.Add(-kept)
+	old, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeRequests(ctx, before, purgeBatch) })
+	if err != nil || most <= 0 {
+		return old, err
+	}
+	beyond, err := p.each(ctx,
+		func(tx *store.Tx, after string) ([]string, error) {
+			return tx.AccountsWithRequests(ctx, most, after, purgePage)
+		},
+		func(tx *store.Tx, account string) (int64, error) {
+			return tx.PurgeRequestsBeyond(ctx, account, most, purgeBatch)
+		})
+	return old + beyond, err
 }
 
 // each drains every owner that list gives, page by page.

@@ -95,7 +95,7 @@ func TestExpiredRowsGoAndTheBooksBalance(t *testing.T) {
 		})
 
 		keep := config.Retention{}
-		p := &Purger{store: st, keep: func() config.Retention { return keep }, log: slog.New(slog.DiscardHandler), every: time.Hour, pause: time.Microsecond}
+		p := &Purger{store: st, keep: func() config.Retention { return keep }, logs: func() (time.Duration, int) { return day, 0 }, log: slog.New(slog.DiscardHandler), every: time.Hour, pause: time.Microsecond}
 		sweep := func() {
 			t.Helper()
 			if err := p.sweep(ctx); err != nil {
@@ -171,6 +171,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	p := &Purger{
 		store: st, log: slog.New(slog.DiscardHandler), every: time.Millisecond,
 		keep: func() config.Retention { swept <- struct{}{}; return config.Retention{} },
+		logs: func() (time.Duration, int) { return day, 0 },
 	}
 	go func() { ended <- p.Run(ctx) }()
 	<-swept
@@ -195,4 +196,70 @@ func insertSession(ctx context.Context, tx *store.Tx, account, id, status string
 	r.Status, r.Mode, r.LastSeq = stoa.SessionStatus(status), "chat", 1000
 	r.Turn.ID, r.Turn.SessionID, r.Turn.Number, r.Turn.Status = "trn_"+id, id, 1, r.Status
 	return tx.InsertSession(ctx, &r)
+}
+
+// TestOldAndSurplusRequestsGo purges the request log by age, by count and as a whole.
+func TestOldAndSurplusRequestsGo(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		ctx := context.Background()
+		st := db.Open()
+		now := time.Now()
+		var scratch []any
+		write := func(account string, at time.Time, n int) {
+			t.Helper()
+			var rows []stoa.Request
+			for range n {
+				rows = append(rows, stoa.Request{ID: stoa.NewID("req"), AccountID: account})
+			}
+			if err := st.Write(ctx, func(tx *store.Tx) error {
+				tx.Now = at
+				if err := tx.AddDropped(ctx, account, store.Dropped{Count: 1, First: at, Last: at}); err != nil {
+					return err
+				}
+				return tx.InsertRequests(ctx, rows, 0, &scratch)
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("acc_old", now.Add(-3*day), 2*purgeBatch+7)
+		write("acc_a", now.Add(-3*day), 5)
+		write("acc_a", now, 40)
+		write("acc_b", now, 2*purgeBatch+50)
+		kept, most := 2*day, 0
+		p := New(st, func() config.Retention { return config.Retention{} }, func() (time.Duration, int) { return kept, most }, slog.New(slog.DiscardHandler))
+		p.pause = time.Microsecond
+		want := func(what string, old, a, b int, drops int64) {
+			t.Helper()
+			if err := p.sweep(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := st.Read(ctx, func(tx *store.Tx) error {
+				for account, want := range map[string]int{"acc_old": old, "acc_a": a, "acc_b": b} {
+					rows, _, err := tx.Requests(ctx, account, store.RequestFilter{}, store.Page{Limit: 10_000})
+					if err != nil {
+						return err
+					}
+					var counted int
+					if _, err := tx.Get(ctx, `SELECT kept FROM request_counts WHERE account_id = $1`, []any{account}, &counted); err != nil {
+						return err
+					}
+					if len(rows) != want || counted != want {
+						t.Errorf("%s: %s has %d rows and counts %d, want %d", what, account, len(rows), counted, want)
+					}
+				}
+				d, err := tx.Dropped(ctx, "")
+				if d.Count != drops {
+					t.Errorf("%s: %d are noted as dropped, want %d", what, d.Count, drops)
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want("by age", 0, 40, 2*purgeBatch+50, 3)
+		most = 30
+		want("by count", 0, 30, 30, 3)
+		kept, most = 0, 0
+		want("switched off", 0, 0, 0, 0)
+	})
 }

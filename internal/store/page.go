@@ -62,6 +62,14 @@ type filtered struct {
 	from string   // FROM and the conditions that the index has
 	args []any    // of from
 	rest []string // pairs of a column and the value that it must have; empty values do not count
+
+	tests []test // further conditions that rows have to be looked at for
+}
+
+// A test is a condition with one value, whose placeholder is $%d.
+type test struct {
+	cond  string
+	value any
 }
 
 // rows returns the SELECT for the rows of a page and one row more, with its
@@ -73,6 +81,10 @@ func (f filtered) rows(p Page) (query string, args []any) {
 	}
 	where, order, more := p.from(len(f.args) + 1)
 	args, rest := narrow(append(slices.Clip(f.args), more...), f.rest...)
+	for _, t := range f.tests {
+		args = append(args, t.value)
+		rest += fmt.Sprintf(" AND "+t.cond, len(args))
+	}
 	return fmt.Sprintf(`SELECT * FROM (SELECT * %s%s%s LIMIT %d) looked WHERE 1 = 1%s%s LIMIT $%d`, f.from, where, order, maxLooked, rest, order, len(args)+1),
 		append(args, p.limit()+1)
 }
@@ -101,7 +113,7 @@ func (f filtered) looks() bool {
 			return true
 		}
 	}
-	return false
+	return len(f.tests) > 0
 }
 
 // next returns the cursor of the page after one with such rows: its last row

@@ -239,6 +239,17 @@ func (s *Store) Report(ctx context.Context, fn func(tx *Tx) error) error {
 // goroutine, together with others in one commit, and more than once: it must
 // set its results anew each time, and must not call Read or Write.
 func (s *Store) Write(ctx context.Context, fn func(tx *Tx) error) error {
+	return s.writeBy(ctx, s.db.Write, fn)
+}
+
+// WriteLow is [Store.Write] for what may wait and what a power loss may take; see
+// [db.DB.WriteLow].
+func (s *Store) WriteLow(ctx context.Context, fn func(tx *Tx) error) error {
+	return s.writeBy(ctx, s.db.WriteLow, fn)
+}
+
+// writeBy runs fn in a transaction of one of the two priorities.
+func (s *Store) writeBy(ctx context.Context, write func(context.Context, func(*db.Tx) error) error, fn func(tx *Tx) error) error {
 	select {
 	case <-s.Lost():
 		return ErrLost
@@ -247,7 +258,7 @@ func (s *Store) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	if err := s.suspended(); err != nil {
 		return err
 	}
-	err := s.db.Write(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
+	err := write(ctx, func(tx *db.Tx) error { return fn(&Tx{Tx: tx, s: s}) })
 	if errors.Is(err, db.ErrFenced) {
 		s.life.lose()
 		return ErrLost

@@ -702,6 +702,8 @@ export interface Limits {
   maxVisitorStreamsPerAccount: number;
   minScheduleSeconds: number;
   queueSeconds: number;
+  requestsKeptPerAccount: number;
+  requestsKeptSeconds: number;
   searchMilliseconds: number;
 }
 
@@ -947,6 +949,49 @@ export interface RefusedOrigin {
   lastAt: string;
   origin: string;
   times: number;
+}
+
+export interface Request {
+  accountId: string;
+  attempts: number;
+  cachedInputTokens: number;
+  clamped: boolean;
+  clientAddress: string | null;
+  createdAt: string;
+  creditsMicro: number;
+  disconnected: boolean;
+  durationMilliseconds: number;
+  errorCode: string | null;
+  errorParam: string | null;
+  estimated: boolean;
+  id: string;
+  inputTokens: number;
+  keyId: string;
+  model: {
+    requested: string | null;
+    served: string | null;
+  };
+  outputTokens: number;
+  provider: string | null;
+  receiptId: string | null;
+  replayed: boolean;
+  responseId: string | null;
+  startedAt: string;
+  status: number;
+  stream: boolean;
+  timeToFirstTokenMilliseconds: number | null;
+}
+
+export interface RequestList {
+  data: Request[];
+  dropped: {
+    count: number;
+    since: string;
+    until: string;
+  } | null;
+  followCursor: string;
+  hasMore: boolean;
+  nextCursor: string | null;
 }
 
 export interface Response {

@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// allAccounts is what an operator asks for in place of an account.
+const allAccounts = "*"
+
+// listRequests serves GET /api/v1/requests.
+func (s *Server) listRequests(ctx context.Context, in Request[contract.ListRequestsParams, none]) (Reply[contract.RequestList], error) {
+	q := in.Params
+	accountID, err := s.requestsOf(ctx, in.Caller, q.AccountID)
+	if err != nil {
+		return Reply[contract.RequestList]{}, err
+	}
+	cursorOf := func(cursor, order string) (pager, error) {
+		return newPager(q.Limit, cursor, order, "requests", accountID, q.KeyID, q.Model, q.Provider, q.Status, q.ErrorCode,
+			strconv.Itoa(q.MinDurationMilliseconds), q.From.String(), q.To.String())
+	}
+	p, err := cursorOf(q.Cursor, q.Order)
+	if err != nil {
+		return Reply[contract.RequestList]{}, err
+	}
+	follow, err := cursorOf("", "asc")
+	if err != nil {
+		return Reply[contract.RequestList]{}, err
+	}
+	filter := store.RequestFilter{
+		KeyID: q.KeyID, Model: q.Model, Provider: q.Provider, Code: stoa.Code(q.ErrorCode),
+		MinDuration: time.Duration(q.MinDurationMilliseconds) * time.Millisecond, From: q.From.Time(), To: q.To.Time(),
+	}
+	filter.MinStatus, filter.MaxStatus = statuses(q.Status)
+	dropped := s.Requests.Dropped(accountID)
+	return read(ctx, s, func(tx *store.Tx) (Reply[contract.RequestList], error) {
+		list, next, err := tx.Requests(ctx, accountID, filter, p.page)
+		if err != nil {
+			return Reply[contract.RequestList]{}, err
+		}
+		newest, err := tx.NewestRequest(ctx, accountID)
+		if err != nil {
+			return Reply[contract.RequestList]{}, err
+		}
+		noted, err := tx.Dropped(ctx, accountID)
+		if err != nil {
+			return Reply[contract.RequestList]{}, err
+		}
+		noted.Add(dropped)
+		rows := newPageTo(p, list, next, contractRequest)
+		return Reply[contract.RequestList]{Body: contract.RequestList{
+			Data: rows.Data, HasMore: rows.HasMore, NextCursor: rows.NextCursor,
+			FollowCursor: follow.cursor(newest.At, newest.ID), Dropped: contractDropped(noted),
+		}}, nil
+	})
+}
+
+// requestsOf returns the account whose requests the caller asks for; empty: all.
+func (s *Server) requestsOf(ctx context.Context, c stoa.Caller, asked string) (string, error) {
+	switch {
+	case asked == "" || asked == c.Account.ID:
+		return c.Account.ID, nil
+	case !c.Key.Has(stoa.ScopeOperator):
+		return "", stoa.Errorf(stoa.CodeScope, "The requests of other accounts need a key with the scope %q. Leave \"accountId\" out for those of your own.", stoa.ScopeOperator).At("accountId")
+	case asked == allAccounts:
+		return "", nil
+	}
+	_, err := read(ctx, s, func(tx *store.Tx) (stoa.Account, error) { return tx.Account(ctx, asked) })
+	if stoa.CodeOf(err) == stoa.CodeNotFound {
+		err = stoa.Errorf(stoa.CodeInvalidValue, "There is no account %q. Use an id of GET /api/v1/accounts, or * for all.", cut(asked, maxShownName)).At("accountId")
+	}
+	return asked, err
+}
+
+// statuses returns the least and the greatest status of a filter such as 404 or 4xx;
+// 0: any.
+func statuses(word string) (least, most int) {
+	if word == "" {
+		return 0, 0
+	}
+	least, _ = strconv.Atoi(strings.Replace(word, "xx", "00", 1)) // the contract has its form
+	most, _ = strconv.Atoi(strings.Replace(word, "xx", "99", 1))
+	return least, most
+}
+
+// getRequest serves GET /api/v1/requests/{id}.
+func (s *Server) getRequest(ctx context.Context, in Request[byID, none]) (Reply[contract.Request], error) {
+	accountID := in.Caller.Account.ID
+	if in.Caller.Key.Has(stoa.ScopeOperator) {
+		accountID = "" // of whichever account quotes it
+	}
+	r, err := read(ctx, s, func(tx *store.Tx) (store.RequestRow, error) { return tx.Request(ctx, accountID, in.Params.ID) })
+	return Reply[contract.Request]{Body: contractRequest(r)}, err
+}
+
+func contractRequest(r store.RequestRow) contract.Request {
+	receipt := ""
+	if r.Charged {
+		receipt = r.ResponseID
+	}
+	return contract.Request{
+		ID: r.ID, AccountID: r.AccountID, KeyID: r.KeyID,
+		Model:    contract.RequestModel{Requested: unlessZero(r.Asked), Served: unlessZero(r.Served)},
+		Provider: unlessZero(r.Provider), Attempts: int64(r.Attempts),
+		Status: r.Status, ErrorCode: unlessZero(string(r.Code)), ErrorParam: unlessZero(r.Param),
+		InputTokens: r.Usage.InputTokens, CachedInputTokens: r.Usage.CachedTokens, OutputTokens: r.Usage.OutputTokens, CreditsMicro: int64(r.Amount),
+		ResponseID: unlessZero(r.ResponseID), ReceiptID: unlessZero(receipt), Stream: r.Stream,
+		TimeToFirstTokenMilliseconds: unlessZero(milliseconds(r.FirstToken)), DurationMilliseconds: milliseconds(r.Duration),
+		Estimated: r.Estimated, Clamped: r.Clamped, Disconnected: r.Disconnected, Replayed: r.Replayed,
+		ClientAddress: unlessZero(r.Address), StartedAt: contract.Time(r.StartedAt), CreatedAt: contract.Time(r.CreatedAt),
+	}
+}
+
+func contractDropped(d store.Dropped) nullable.Nullable[contract.DroppedRequests] {
+	if d.Count == 0 {
+		return nullable.NewNullNullable[contract.DroppedRequests]()
+	}
+	return nullable.NewNullableWithValue(contract.DroppedRequests{Count: d.Count, Since: contract.Time(d.First), Until: contract.Time(d.Last)})
+}

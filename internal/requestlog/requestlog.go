@@ -1,0 +1,276 @@
+// Package requestlog keeps a row of each call of the model endpoint: it takes what
+// became of a call in memory and writes it in batches, off the path of the call.
+//
+// It never delays a call and never keeps a text of a caller or a model. What comes
+// faster than it can be written is dropped, counted and told. Package store has the
+// SQL, package retention removes what is old. Start at [Log.Add] and [Log.Run].
+// See docs/decisions/0039-the-request-log-may-lose-rows.md.
+package requestlog
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+const (
+	// Route is the operation whose requests are kept.
+	Route = "POST /api/v1/responses"
+
+	queued    = 4096        // rows that wait in memory, of all accounts
+	batch     = 128         // rows in one transaction
+	gather    = time.Second // how long a batch is waited for
+	again     = time.Second // until a transaction that failed is tried again
+	farewell  = 5 * time.Second
+	tellEvery = time.Minute // log lines about dropped rows
+	maxKnown  = 10_000      // accounts whose dropped rows are counted apart while they cannot be written
+
+	maxName = 128 // bytes of a name that is kept
+)
+
+// A Log is the request log of a process. It is safe for concurrent use.
+type Log struct {
+	st   *store.Store
+	keep func() (on bool, most int)
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	ring    []stoa.Request // made with the first row
+	first   int            // of the oldest row
+	waiting int            // rows
+	by      map[string]int // rows that wait, by account
+	dropped map[string]store.Dropped
+	noting  map[string]store.Dropped // what the transaction under way notes of it
+	untold  store.Dropped            // since the last log line
+	wake    chan struct{}            // the first row waits
+	full    chan struct{}            // a batch waits
+
+	writing sync.Mutex // held while a batch is written; guards what follows
+	rows    [batch]stoa.Request
+	n       int  // rows that are taken and not written
+	doubt   bool // their last transaction failed, or so it seems
+	scratch []any
+	told    time.Time
+}
+
+// New returns the log of a store. keep says whether rows are kept and how many of an
+// account at most; it is asked again and again.
+func New(st *store.Store, keep func() (on bool, most int), log *slog.Logger) *Log {
+	return &Log{
+		st: st, keep: keep, log: log, by: map[string]int{}, dropped: map[string]store.Dropped{},
+		wake: make(chan struct{}, 1), full: make(chan struct{}, 1),
+	}
+}
+
+// Add keeps what became of a request if it was a call of the model endpoint with a
+// known key. It copies what it needs.
+//
+// An account may have as many rows waiting as places are left free: one alone half of
+// the queue, a second one a third and so on; so whoever floods the service drops rows
+// of its own account only.
+func (l *Log) Add(r *stoa.Request) {
+	if r.Route != Route || r.AccountID == "" {
+		return
+	}
+	if on, _ := l.keep(); !on {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ring == nil {
+		l.ring = make([]stoa.Request, queued)
+	}
+	mine := l.by[r.AccountID]
+	if mine >= queued-l.waiting {
+		l.drop(r.AccountID, store.Dropped{Count: 1, First: r.StartedAt, Last: r.StartedAt})
+		return
+	}
+	l.by[r.AccountID] = mine + 1
+	row := &l.ring[(l.first+l.waiting)%queued]
+	*row = *r
+	row.Asked, row.Param = name(r.Asked), name(r.Param)
+	if l.waiting++; l.waiting == 1 {
+		signal(l.wake)
+	} else if l.waiting == batch {
+		signal(l.full)
+	}
+}
+
+// drop counts rows that are not kept. l.mu is held.
+func (l *Log) drop(account string, d store.Dropped) {
+	l.untold.Add(d)
+	if _, known := l.dropped[account]; !known && len(l.dropped) >= maxKnown {
+		return
+	}
+	sum := l.dropped[account]
+	sum.Add(d)
+	l.dropped[account] = sum
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// name returns a text if it has the form of a name of a model or a member, else
+// nothing: a caller may put any text where a name is expected, and texts of callers
+// are not kept.
+func name(s string) string {
+	if len(s) > maxName {
+		return ""
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		case c == '-', c == '_', c == '.', c == ':', c == '/', c == '@', c == '[', c == ']':
+		default:
+			return ""
+		}
+	}
+	return s
+}
+
+// Dropped returns how many rows of an account, or with no account of all, were
+// dropped and are not yet noted in the store.
+func (l *Log) Dropped(accountID string) (d store.Dropped) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, all := range []map[string]store.Dropped{l.dropped, l.noting} {
+		for account, one := range all {
+			if accountID == "" || account == accountID {
+				d.Add(one)
+			}
+		}
+	}
+	return d
+}
+
+// Run writes what [Log.Add] takes, a second later at most, until ctx ends; then it
+// writes the rest.
+func (l *Log) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		select {
+		case <-l.wake:
+		case <-ctx.Done():
+		}
+		l.pause(ctx, gather, l.full)
+		for l.Flush(ctx) != nil && ctx.Err() == nil {
+			l.pause(ctx, again, nil)
+		}
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	if err := l.Flush(last); err != nil {
+		l.log.Warn("rows of the request log could not be written at the end", "requests", l.n+l.waiting, "error", err)
+	}
+	return nil
+}
+
+// pause waits until the time is over, early is signalled or ctx ends.
+func (l *Log) pause(ctx context.Context, d time.Duration, early <-chan struct{}) {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	select {
+	case <-over.C:
+	case <-early:
+	case <-ctx.Done():
+	}
+}
+
+// Flush writes all that waits.
+func (l *Log) Flush(ctx context.Context) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	defer l.tell()
+	for l.take() {
+		if err := l.commit(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take moves the next rows out of the queue, with what is known of dropped ones,
+// unless there are some that could not be written. It reports whether there is
+// something to write.
+func (l *Log) take() bool {
+	if l.doubt {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.n < batch && l.waiting > 0 {
+		row := &l.ring[l.first]
+		if l.by[row.AccountID]--; l.by[row.AccountID] == 0 {
+			delete(l.by, row.AccountID)
+		}
+		l.rows[l.n] = *row
+		*row = stoa.Request{} // its texts are not kept alive
+		l.first = (l.first + 1) % queued
+		l.waiting--
+		l.n++
+	}
+	if len(l.dropped) > 0 {
+		l.noting, l.dropped = l.dropped, map[string]store.Dropped{}
+	}
+	return l.n > 0 || len(l.noting) > 0
+}
+
+// commit writes the rows that were taken and notes the dropped ones. What could not
+// be written stays if the same may succeed later; else it is dropped.
+func (l *Log) commit(ctx context.Context) error {
+	_, most := l.keep()
+	err := l.st.WriteLow(ctx, func(tx *store.Tx) error {
+		if l.doubt && l.n > 0 { // the transaction that failed may have been committed
+			if there, err := tx.HasRequest(ctx, l.rows[0].ID); err != nil || there {
+				return err
+			}
+		}
+		for _, account := range slices.Sorted(maps.Keys(l.noting)) {
+			if err := tx.AddDropped(ctx, account, l.noting[account]); err != nil {
+				return err
+			}
+		}
+		return tx.InsertRequests(ctx, l.rows[:l.n], most, &l.scratch)
+	})
+	if l.doubt = err != nil && (db.IsPassing(err) || stoa.CodeOf(err) != stoa.CodeInternal || ctx.Err() != nil); l.doubt {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.log.Error("rows of the request log could not be written and are dropped", "requests", l.n, "error", err)
+		for account, d := range l.noting {
+			l.drop(account, d)
+		}
+		for i := range l.rows[:l.n] {
+			r := &l.rows[i]
+			l.drop(r.AccountID, store.Dropped{Count: 1, First: r.StartedAt, Last: r.StartedAt})
+		}
+	}
+	l.noting = nil
+	clear(l.rows[:l.n])
+	clear(l.scratch[:cap(l.scratch)])
+	l.n = 0
+	return err
+}
+
+// tell writes a log line about dropped rows, at most one a minute.
+func (l *Log) tell() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.untold.Count == 0 || time.Since(l.told) < tellEvery {
+		return
+	}
+	l.log.Warn("rows of the request log were dropped, as they came faster than they could be written", "requests", l.untold.Count, "since", l.untold.First)
+	l.untold, l.told = store.Dropped{}, time.Now()
+}
