@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 
 	"stoa/internal/auth"
 	"stoa/internal/stoa"
@@ -102,6 +103,32 @@ func TestBootstrapCreatesAnOwnerOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// Of nodes that start together on an empty database one creates the owner, with a
+// chosen key and without.
+func TestOneOfManyNodesBootstraps(t *testing.T) {
+	for _, secret := range []string{"", "sk_" + strings.Repeat("x", 40)} {
+		home := storetest.Postgres(t)
+		var nodes []*auth.Keys
+		for range 6 {
+			nodes = append(nodes, auth.New(home.Open(), plans))
+		}
+		var created atomic.Int64
+		var all errgroup.Group
+		for _, k := range nodes {
+			all.Go(func() error {
+				_, _, _, first, err := k.Bootstrap(t.Context(), secret, stoa.Credit, "pro")
+				if first {
+					created.Add(1)
+				}
+				return err
+			})
+		}
+		if err := all.Wait(); err != nil || created.Load() != 1 {
+			t.Errorf("%d nodes created the owner: %v", created.Load(), err)
+		}
+	}
 }
 
 func TestBootstrapUsesAChosenKey(t *testing.T) {

@@ -277,10 +277,16 @@ func EndsWithKey(ctx context.Context, tx *store.Tx, accountID, id string, at tim
 func (k *Keys) Bootstrap(ctx context.Context, secret string, grant stoa.Credits, plan string) (account stoa.Account, key stoa.Key, printedSecret string, created bool, err error) {
 	err = k.st.Write(ctx, func(tx *store.Tx) error {
 		account, key, printedSecret, created = stoa.Account{}, stoa.Key{}, "", false
-		any, err := tx.HasAccounts(ctx)
-		if err != nil || any {
+		if any, err := tx.HasAccounts(ctx); err != nil || any {
 			return err
 		}
+		if err := tx.LockAccounts(ctx); err != nil {
+			return err
+		}
+		if any, err := tx.HasAccounts(ctx); err != nil || any { // another node was faster
+			return err
+		}
+		var err error
 		s := secret
 		if s == "" {
 			s = Mint()

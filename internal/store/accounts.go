@@ -54,6 +54,16 @@ func (tx *Tx) HasAccounts(ctx context.Context) (bool, error) {
 	return tx.Get(ctx, `SELECT 1 FROM accounts LIMIT 1`, nil, &one)
 }
 
+// LockAccounts makes other nodes wait until the commit before they create or change
+// accounts; on SQLite, which has one writer, nobody can meanwhile.
+func (tx *Tx) LockAccounts(ctx context.Context) error {
+	if !tx.Postgres() {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE`)
+	return err
+}
+
 // UpdateAccount writes an account's name, email, plan, suspension and default
 // space; CodeNotFound where there is none.
 func (tx *Tx) UpdateAccount(ctx context.Context, a stoa.Account) error {
