@@ -90,7 +90,7 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 // sandboxServer starts a server in a process of its own and returns its URL.
 func sandboxServer(program, data string) (url string, stop func(), err error) {
 	cmd := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--data", data)
-	cmd.Env = []string{asProgram + "=server", "STOA_BOOTSTRAP_KEY=" + ownerKey, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{asProgram + "=server", "STOA_ADMIN_LISTEN=off", "STOA_BOOTSTRAP_KEY=" + ownerKey, "PATH=" + os.Getenv("PATH")}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return "", nil, err

@@ -218,7 +218,7 @@ func (h *server) spawn() *process {
 		cmd = exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -f %d && exec "$0" "$@"`, 2*h.maxFile), self(h.t)}, args...)...)
 	}
 	l := &process{cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{}), watch: map[string]chan struct{}{}}
-	l.cmd.Env = []string{asProgram + "=server", "STOA_BOOTSTRAP_KEY=" + ownerKey}
+	l.cmd.Env = []string{asProgram + "=server", "STOA_ADMIN_LISTEN=off", "STOA_BOOTSTRAP_KEY=" + ownerKey}
 	stdin, err := l.cmd.StdinPipe()
 	if err != nil {
 		h.t.Fatal(err)

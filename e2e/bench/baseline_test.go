@@ -244,7 +244,7 @@ func inProcess(t *testing.T, vendor *null.Vendor) *running {
 	ended := make(chan int, 1)
 	go func() {
 		args := []string{"serve", "--listen", "127.0.0.1:0", "--config", config, "--data", filepath.Join(dir, "data"), "--durability", "process"}
-		ended <- cli.Main(ctx, args, []string{"STOA_BOOTSTRAP_KEY=" + ownerKey}, nil, strings.NewReader(""), out, io.Discard)
+		ended <- cli.Main(ctx, args, []string{"STOA_ADMIN_LISTEN=127.0.0.1:0", "STOA_BOOTSTRAP_KEY=" + ownerKey}, nil, strings.NewReader(""), out, io.Discard)
 	}()
 	percent := debug.SetGCPercent(100) // serve changes it
 	t.Cleanup(func() {

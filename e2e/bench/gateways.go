@@ -257,7 +257,7 @@ func (d *driver) stoa(name, binary, store string) (*gateway, error) {
 	return &gateway{name: name, wires: d.wires, start: func(env ...string) (*running, error) {
 		p, address, err := proc.Start(proc.Command{
 			Path: binary, Args: args, Log: logFile, Ready: isListening,
-			Env: slices.Concat(d.stoaEnv, env, []string{"STOA_BOOTSTRAP_KEY=" + ownerKey, "PATH=" + os.Getenv("PATH")}),
+			Env: slices.Concat(d.stoaEnv, env, []string{"STOA_ADMIN_LISTEN=127.0.0.1:0", "STOA_BOOTSTRAP_KEY=" + ownerKey, "PATH=" + os.Getenv("PATH")}),
 		})
 		if err != nil {
 			return nil, err

@@ -23,6 +23,7 @@ import (
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/telemetry"
 )
 
 // Config configures [New]. Sessions, Gateway, Drives and Plans are required;
@@ -44,9 +45,11 @@ type Config struct {
 	// and events are then looked for each second.
 	Shared bool
 
-	KnowledgeSize int64        // tokens of a drive that goes into the prompt whole [24,000]
-	ToolOutput    int          // bytes that a tool may answer [16 KiB]
-	Logger        *slog.Logger // [none]
+	KnowledgeSize int64              // tokens of a drive that goes into the prompt whole [24,000]
+	ToolOutput    int                // bytes that a tool may answer [16 KiB]
+	Logger        *slog.Logger       // [none]
+	Metrics       *telemetry.Metrics // [none]
+	Tracer        *telemetry.Tracer  // [none]
 }
 
 func (c Config) withDefaults() Config {
@@ -112,6 +115,13 @@ func (w *Worker) stop(sessionID string, cause error) {
 	if r := w.runs[sessionID]; r != nil {
 		r.cancel(cause)
 	}
+}
+
+// Running returns how many turns run in this process.
+func (w *Worker) Running() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return int64(len(w.runs))
 }
 
 func (w *Worker) stopAll(cause error) {

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"stoa/internal/session"
+	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/telemetry"
 )
 
 // Why a turn of this process is stopped from inside; the cause of its context.
@@ -237,10 +239,15 @@ func (w *Worker) serve(ctx context.Context, r *run, row store.SessionRow) {
 	}()
 	bounded, stopClock := context.WithDeadlineCause(ctx, row.Turn.DeadlineAt, errDeadline)
 	defer stopClock()
+	bounded, endSpan := w.cfg.Tracer.Turn(bounded, telemetry.Turn{
+		Session: row.ID, Agent: row.AgentID, Created: row.CreatedAt, Number: row.Turn.Number, Attempt: int64(row.Turn.Attempt),
+		First: row.Turn.Number == 1 && row.Turn.Attempt == 1 && row.Steps == 0,
+	})
 	err := recovered(func() error { return w.turn(bounded, r, row) })
 	if cause := context.Cause(bounded); cause != nil && err != nil && !errors.Is(err, session.ErrLost) {
 		err = cause
 	}
+	endSpan(turnCode(err))
 	if err == nil || errors.Is(err, session.ErrLost) {
 		return
 	}
@@ -249,6 +256,27 @@ func (w *Worker) serve(ctx context.Context, r *run, row store.SessionRow) {
 		// The rows still say that the turn runs here; see sweepStrays.
 		w.report(ctx, "the end of a turn could not be written", err)
 	}
+}
+
+// turnCode is why a turn goes on no further here, for its span; empty where it has
+// stopped, or waits.
+func turnCode(err error) stoa.Code {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, session.ErrCancelled):
+		return "cancelled"
+	case errors.Is(err, session.ErrLost):
+		return "worker_lost"
+	case errors.Is(err, errHandBack):
+		return "handed_back"
+	case errors.Is(err, errDeadline):
+		return "turn_timeout"
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.Code
+	}
+	return stoa.CodeOf(err)
 }
 
 // recovered turns a panic into an error: one session must not end the others.

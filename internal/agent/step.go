@@ -14,6 +14,12 @@ import (
 // step makes one model call and records it together with its charge. It reports
 // whether the turn has come to its end, which is written by then.
 func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
+	ctx, span := w.cfg.Tracer.Step(ctx, int64(len(t.prompt.steps)+1))
+	recorded := false
+	defer func() {
+		w.cfg.Metrics.Step(recorded)
+		span.End(turnCode(err))
+	}()
 	draft, err := w.beginStep(ctx, t)
 	if err != nil {
 		return false, err
@@ -45,6 +51,7 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	recorded = true
 	t.prompt.steps = append(t.prompt.steps, st)
 	return done, nil
 }

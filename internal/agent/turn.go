@@ -92,6 +92,24 @@ func (p *prompt) openCalls() bool {
 	return n > 0 && len(p.steps[n-1].Results) < len(p.steps[n-1].Calls)
 }
 
+// useTraced is use with its span and count.
+func (w *Worker) useTraced(ctx context.Context, t *turn, step, ref string, c stoa.ToolCall) (session.ToolEffect, error) {
+	ctx, span := w.cfg.Tracer.Tool(ctx, c.Name)
+	out, err := w.use(ctx, t.prompt, t.drive, step, ref, c)
+	failed := err != nil || out.Result.IsError
+	w.cfg.Metrics.Tool(c.Name, failed)
+	code := stoa.Code("")
+	if failed {
+		code = toolError
+	}
+	span.End(code)
+	return out, err
+}
+
+// toolError is why the span of a tool call failed. What was wrong is told to the model
+// alone.
+const toolError stoa.Code = "tool_error"
+
 // tools answers the open calls of the last step, in order, up to one that asks
 // the user. It reports whether the turn waits now.
 func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
@@ -105,7 +123,7 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 		}
 		// The reference of a write: the same if the process dies before its result
 		// is recorded, so that it is written once.
-		out, err := w.use(ctx, t.prompt, t.drive, id, stoa.StepID(id, int64(i+1), 0), step.Calls[i])
+		out, err := w.useTraced(ctx, t, id, stoa.StepID(id, int64(i+1), 0), step.Calls[i])
 		if err != nil {
 			return false, err
 		}

@@ -33,6 +33,7 @@ import (
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/telemetry"
 	"stoa/internal/upstream"
 )
 
@@ -85,6 +86,8 @@ type Server struct {
 	// Ended gets what became of each request, on the request's goroutine: it must be
 	// quick, and must not keep the pointer. nil: nobody does.
 	Ended func(*stoa.Request)
+	// Tracer makes a span of each request; nil: none is made.
+	Tracer *telemetry.Tracer
 
 	// Web serves what is outside of /api/v1, and /api/v1/doc; nil: 404.
 	Web http.Handler
@@ -222,6 +225,17 @@ func (s *Server) stopping() context.Context {
 	s.callsMu.Lock()
 	defer s.callsMu.Unlock()
 	return s.calls
+}
+
+// InFlight returns how many requests are being served, and how many bytes of bodies
+// are in memory.
+func (s *Server) InFlight() (requests, bodyBytes int64) {
+	s.activity.mu.Lock()
+	requests = int64(s.activity.requests)
+	s.activity.mu.Unlock()
+	s.bodies.mu.Lock()
+	defer s.bodies.mu.Unlock()
+	return requests, s.bodies.used
 }
 
 func (s *Server) isDraining() bool {

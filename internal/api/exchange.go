@@ -87,7 +87,7 @@ func (x *exchange) takeBody(idle time.Duration) {
 func (s *Server) Handler() http.Handler {
 	s.prepare()
 	mux := s.routes()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.Tracer.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
 		defer s.activity.enter()()
 		x := &exchange{responseRecorder: responseRecorder{ResponseWriter: w}, r: r}
@@ -116,7 +116,7 @@ func (s *Server) Handler() http.Handler {
 		if x.status == 0 {
 			panic(http.ErrAbortHandler) // net/http would answer with 200
 		}
-	})
+	}))
 }
 
 // ended writes the request's log line and hands on what became of it.
@@ -126,6 +126,7 @@ func (s *Server) ended(x *exchange) {
 	if x.log.Route == requestlog.Route && s.RequestLog().Addresses {
 		x.log.Address = clientAddress(x.r)
 	}
+	s.Tracer.Request(x.r.Context(), &x.log.Request)
 	if s.Ended != nil {
 		s.Ended(&x.log.Request)
 	}

@@ -121,6 +121,15 @@ func table() []route {
 	}
 }
 
+// Routes lists the patterns of all routes, as in the contract.
+func Routes() []string {
+	var list []string
+	for _, rt := range table() {
+		list = append(list, rt.pattern)
+	}
+	return list
+}
+
 // largestBody is the x-max-body of the operations that limits.body is about, as it
 // is unless configured.
 const largestBody = 16 << 20

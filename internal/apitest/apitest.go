@@ -28,6 +28,7 @@ import (
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
+	"stoa/internal/telemetry"
 )
 
 // Config changes the service that [Start] builds. The zero value is one on SQLite
@@ -40,6 +41,8 @@ type Config struct {
 	Drive     drive.Limits            // zero: the defaults
 	Plans     []stoa.Plan             // nil: free (no gated models) and pro (all), without limits
 	Logger    *slog.Logger            // nil: none
+	Metrics   *telemetry.Metrics      // nil: none
+	Tracer    *telemetry.Tracer       // nil: none
 	Home      *storetest.Database     // nil: SQLite in a directory of its own
 	Server    func(*api.Server)       // changes settings before the start; nil: none
 	Sessions  func(*session.Config)   // changes settings before the start; nil: none
@@ -89,7 +92,7 @@ func Start(t testing.TB, cfg Config) *Service {
 	server := httptest.NewUnstartedServer(nil)
 	wired, err := app.New(app.Parts{
 		Config: config.Defaults(), Catalog: cat, Store: st, Drives: drives, Providers: cfg.Providers, Plans: plans,
-		Address: server.Listener.Addr().String(), Version: "test", Logger: cfg.Logger,
+		Address: server.Listener.Addr().String(), Version: "test", Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer,
 		Sessions: cfg.Sessions, Scheduler: cfg.Schedules, API: cfg.Server,
 		Worker: func(c *agent.Config) {
 			c.Grace = -1

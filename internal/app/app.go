@@ -41,6 +41,9 @@ type Options struct {
 	// Ready is told the address when everything is ready for requests; the first is
 	// taken once it returns. Nil: nobody is.
 	Ready func(baseURL string)
+	// AdminReady is told the address of the admin listener, where there is one. Nil:
+	// nobody is.
+	AdminReady func(baseURL string)
 }
 
 // Run serves until ctx ends, then drains for the configured time. It returns
@@ -68,6 +71,11 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return fmt.Errorf("listen: %w; choose another address with --listen", err)
 	}
 	defer listener.Close()
+	adm, err := openAdmin(opts)
+	if err != nil {
+		return err
+	}
+	defer adm.close()
 	st, err := store.Open(ctx, store.Config{
 		Dir: cfg.Data, PostgresURL: string(cfg.Database),
 		Node:       store.NodeInfo{Version: opts.Version, Address: listener.Addr().String(), ConfigHash: cfg.Hash()},
@@ -83,13 +91,21 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, drives.Close()) }()
+	tracer, endTracer, err := newTracer(opts, st.Node())
+	if err != nil {
+		return err
+	}
+	defer endTracer()
+
 	s, err := New(Parts{
 		Config: cfg, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Upstreams(),
 		Address: listener.Addr().String(), Version: opts.Version, Commit: opts.Commit, Logger: opts.Logger,
+		Metrics: adm.counts(), Tracer: tracer,
 	})
 	if err != nil {
 		return err
 	}
+	s.admin = adm
 	return s.serve(ctx, opts, listener)
 }
 
@@ -125,6 +141,8 @@ func (s *Service) serve(ctx context.Context, opts Options, listener net.Listener
 	bounded := listen.New(listener, listen.Config{
 		Connections: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Refusal: api.RefuseConnection,
 	})
+	s.listener.Store(bounded)
+	s.admin.ready(s)
 	if opts.Ready != nil {
 		opts.Ready(s.API.PublicURL)
 	}

@@ -14,12 +14,14 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
+	"stoa/internal/listen"
 	"stoa/internal/requestlog"
 	"stoa/internal/retention"
 	"stoa/internal/scheduler"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/telemetry"
 	"stoa/internal/upstream"
 	"stoa/internal/web"
 )
@@ -37,7 +39,9 @@ type Parts struct {
 	Address   string               // of the listener, for links where Config has no public URL
 	Version   string
 	Commit    string
-	Logger    *slog.Logger // nil: none
+	Logger    *slog.Logger       // nil: none
+	Metrics   *telemetry.Metrics // nil: none; used by one service
+	Tracer    *telemetry.Tracer  // nil: none
 
 	// What tests change before the parts are built: Pool stands in for the calls to
 	// providers, the functions change settings that Config does not have.
@@ -63,14 +67,17 @@ type Service struct {
 	Requests  *requestlog.Log
 	API       *api.Server
 
-	config  config.Config // as it was at the start
-	log     *slog.Logger
-	pool    *upstream.Pool
-	catalog atomic.Pointer[catalog.Catalog]
-	plans   atomic.Pointer[map[string]stoa.Plan]
-	limited atomic.Bool // the plans' limits are enforced
-	keep    atomic.Pointer[config.Retention]
-	logs    atomic.Pointer[config.RequestLog]
+	config   config.Config // as it was at the start
+	log      *slog.Logger
+	metrics  *telemetry.Metrics
+	admin    *admin
+	listener atomic.Pointer[listen.Listener] // nil: tests listen themselves
+	pool     *upstream.Pool
+	catalog  atomic.Pointer[catalog.Catalog]
+	plans    atomic.Pointer[map[string]stoa.Plan]
+	limited  atomic.Bool // the plans' limits are enforced
+	keep     atomic.Pointer[config.Retention]
+	logs     atomic.Pointer[config.RequestLog]
 }
 
 // New wires a service. It starts no goroutine.
@@ -81,17 +88,17 @@ func New(p Parts) (*Service, error) {
 	if p.Plans == nil {
 		p.Plans = p.Config.AccountPlans()
 	}
-	s := &Service{Store: p.Store, Drives: p.Drives, config: p.Config, log: p.Logger}
+	s := &Service{Store: p.Store, Drives: p.Drives, config: p.Config, log: p.Logger, metrics: p.Metrics}
 	s.catalog.Store(p.Catalog)
 	s.plans.Store(&p.Plans)
 	s.limited.Store(p.Config.RateLimited())
 	s.keep.Store(&p.Config.Retention)
 	s.logs.Store(&p.Config.Requests)
 
-	s.Ledger = billing.New(s.Store, billing.Config{Logger: s.log})
+	s.Ledger = billing.New(s.Store, billing.Config{Logger: s.log, Metrics: p.Metrics})
 	s.Keys = auth.New(s.Store, s.plan)
-	s.pool = upstream.New(upstream.Config{Providers: p.Providers, Logger: s.log, Version: p.Version})
-	s.Gateway = &gateway.Gateway{Catalog: &s.catalog, Ledger: s.Ledger, Pool: s.pool, Logger: s.log}
+	s.pool = upstream.New(upstream.Config{Providers: p.Providers, Logger: s.log, Version: p.Version, Tracer: p.Tracer})
+	s.Gateway = &gateway.Gateway{Catalog: &s.catalog, Ledger: s.Ledger, Pool: s.pool, Logger: s.log, Metrics: p.Metrics}
 	if p.Pool != nil {
 		s.Gateway.Pool = p.Pool
 	}
@@ -100,6 +107,7 @@ func New(p Parts) (*Service, error) {
 	s.Requests = requestlog.New(s.Store, func() (bool, int) { return s.logs.Load().Keep > 0, most }, s.log)
 	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() },
 		func() (time.Duration, int) { return s.logs.Load().Keep, most }, s.log)
+	learn(p.Metrics, p.Catalog)
 	if err := s.buildAPI(p); err != nil {
 		return nil, err
 	}
@@ -108,6 +116,7 @@ func New(p Parts) (*Service, error) {
 		s.API.Interrupt()
 		s.Worker.Interrupt()
 	})
+	s.watch(p.Metrics, p.Tracer)
 	return s, nil
 }
 
@@ -115,13 +124,13 @@ func New(p Parts) (*Service, error) {
 func (s *Service) buildSessions(p Parts) {
 	l := p.Config.Limits
 	shared := s.Store.Postgres() // other nodes may serve the same database
-	sessions := session.Config{Store: s.Store, Limits: session.LimitsOf(l), Logger: s.log}
+	sessions := session.Config{Store: s.Store, Limits: session.LimitsOf(l), Logger: s.log, Metrics: p.Metrics}
 	adjust(p.Sessions, &sessions)
 	s.Sessions = session.New(sessions)
-	worker := agent.Config{Sessions: s.Sessions, Gateway: s.Gateway, Drives: s.Drives, Plans: s.plan, Shared: shared, Logger: s.log}
+	worker := agent.Config{Sessions: s.Sessions, Gateway: s.Gateway, Drives: s.Drives, Plans: s.plan, Shared: shared, Logger: s.log, Metrics: p.Metrics, Tracer: p.Tracer}
 	adjust(p.Worker, &worker)
 	s.Worker = agent.New(worker)
-	tasks := scheduler.Config{Sessions: s.Sessions, Shared: shared, PerAgent: l.SchedulesPerAgent, Interval: l.ScheduleInterval, Logger: s.log}
+	tasks := scheduler.Config{Sessions: s.Sessions, Shared: shared, PerAgent: l.SchedulesPerAgent, Interval: l.ScheduleInterval, Logger: s.log, Metrics: p.Metrics}
 	adjust(p.Scheduler, &tasks)
 	s.Scheduler = scheduler.New(tasks)
 }
@@ -141,8 +150,8 @@ func (s *Service) buildAPI(p Parts) error {
 		Plans: s.planList, Version: p.Version, Commit: p.Commit,
 		PublicURL: p.Config.BaseURL(p.Address), MaxBody: int64(p.Config.Limits.Body),
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
-		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats,
-		Ended: s.Requests.Add, Requests: s.Requests, RequestLog: s.logs.Load,
+		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats, Tracer: p.Tracer,
+		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load,
 	}
 	adjust(p.API, s.API)
 	return nil
@@ -175,6 +184,7 @@ func (s *Service) reload(read func() (config.Config, error)) {
 func (s *Service) take(cfg config.Config, cat *catalog.Catalog) {
 	s.pool.Update(cfg.Upstreams())
 	s.catalog.Store(cat)
+	learn(s.metrics, cat)
 	s.plans.Store(new(cfg.AccountPlans()))
 	s.limited.Store(cfg.RateLimited())
 	s.keep.Store(&cfg.Retention)

@@ -79,7 +79,7 @@ func TestASessionOutlivesItsService(t *testing.T) {
 		t.Skip("waits for the grace of a step")
 	}
 	cfg := config.Defaults()
-	cfg.Listen, cfg.Data, cfg.Durability = "127.0.0.1:0", t.TempDir(), "process"
+	cfg.Listen, cfg.AdminListen, cfg.Data, cfg.Durability = "127.0.0.1:0", "", t.TempDir(), "process"
 	cfg.BootstrapKey, cfg.FirstGrant = testKey, stoa.Credit
 	first := live(t, cfg)
 	var me struct{ DefaultSpaceID string }

@@ -24,6 +24,7 @@ import (
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/telemetry"
 )
 
 // MaxGrant is the largest single grant: a billion credits.
@@ -37,16 +38,18 @@ const maxGranted = 1000 * MaxGrant
 type Config struct {
 	// Linger is how long a commit waits for more charges when many calls end at
 	// once; a lone charge never waits. 0: 1 ms; negative: no wait.
-	Linger time.Duration
-	Logger *slog.Logger // nil: none
+	Linger  time.Duration
+	Logger  *slog.Logger       // nil: none
+	Metrics *telemetry.Metrics // nil: none
 }
 
 // Ledger has the books of one store; an open store must have only one. It is safe
 // for use by many goroutines.
 type Ledger struct {
-	st     *store.Store
-	log    *slog.Logger
-	linger time.Duration
+	st      *store.Store
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+	linger  time.Duration
 
 	accounts sync.Map  // account id → *account
 	entries  sync.Pool // of *entry
@@ -63,7 +66,7 @@ type Ledger struct {
 // New returns a ledger over an open store. Nothing is charged before [Ledger.Run]
 // runs: until then, Settle waits.
 func New(st *store.Store, cfg Config) *Ledger {
-	l := &Ledger{st: st, log: cfg.Logger, linger: cfg.Linger, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &Ledger{st: st, log: cfg.Logger, metrics: cfg.Metrics, linger: cfg.Linger, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	l.entries.New = func() any { return &entry{done: make(chan struct{}, 1)} }
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)

@@ -139,11 +139,13 @@ func (l *Ledger) take() []*entry {
 // entries.
 func (l *Ledger) commitBatch() int {
 	b := &batch{l: l}
+	began := time.Now()
 	err := b.commit()
 	if b.entries == nil && err != nil { // the transaction did not even begin
 		b.entries = l.take()
 	}
 	n := len(b.entries)
+	l.metrics.Committed(n, time.Since(began))
 	var doubtful []*account
 	if b.doubt {
 		for _, e := range b.entries {

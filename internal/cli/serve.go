@@ -20,6 +20,7 @@ func (e *env) settings(c *cobra.Command) func() (config.Config, error) {
 	flags := c.Flags()
 	flags.StringVar(&f.Config, "config", "", "`file` with settings in YAML (STOA_CONFIG)")
 	flags.StringVar(&f.Listen, "listen", "", "`address` to listen on, default 127.0.0.1:8080 (STOA_LISTEN)")
+	flags.StringVar(&f.AdminListen, "admin-listen", "", "`address` of /metrics and /readyz, or off; default 127.0.0.1:9090 (STOA_ADMIN_LISTEN)")
 	flags.StringVar(&f.Data, "data", "", "`directory` of the SQLite store, default ./data (STOA_DATA)")
 	flags.StringVar(&f.Database, "database", "", "postgres:// `URL` to use PostgreSQL instead of SQLite (STOA_DATABASE)")
 	flags.StringVar(&f.Durability, "durability", "", "full, or process: exact under kill -9 but not under power loss (STOA_DURABILITY)")

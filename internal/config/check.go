@@ -30,6 +30,7 @@ func (c *checker) problem(path, format string, args ...any) {
 func (c Config) Check() []*Problem {
 	k := &checker{Config: c}
 	k.address()
+	k.telemetry()
 	k.words()
 	k.durations()
 	k.sizes()
@@ -43,8 +44,7 @@ func (c Config) Check() []*Problem {
 // address checks where the service listens and where it keeps its data.
 // Nothing is opened or created.
 func (c *checker) address() {
-	host, port, err := net.SplitHostPort(c.Listen)
-	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 || strings.ContainsAny(host, "/ ") {
+	if !isAddress(c.Listen) {
 		c.problem("listen", "%q is not an address; write host:port, such as 127.0.0.1:8080, or :8080 for every interface", c.Listen)
 	}
 	if c.Data == "" {
@@ -65,6 +65,33 @@ func (c *checker) address() {
 	if key := string(c.BootstrapKey); key != "" && (!strings.HasPrefix(key, "sk_") || len(key) < 32 ||
 		strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
 		c.list = append(c.list, &Problem{Where: "STOA_BOOTSTRAP_KEY", Message: "the first key must begin with sk_, have at least 32 characters, and none but visible ASCII"})
+	}
+}
+
+// isAddress reports whether text is host:port.
+func isAddress(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	n, perr := strconv.Atoi(port)
+	return err == nil && perr == nil && n >= 0 && n <= 65535 && !strings.ContainsAny(host, "/ ")
+}
+
+// MaxAccountMetrics is the most accounts that may have metrics of their own.
+const MaxAccountMetrics = 1000
+
+// telemetry checks what operators see.
+func (c *checker) telemetry() {
+	if address, _ := c.Admin(); address != "" && !isAddress(address) {
+		c.problem("adminListen", "%q is not an address; write host:port, such as 127.0.0.1:9090, or off", c.AdminListen)
+	}
+	if n := c.Telemetry.AccountMetrics; n < 0 || n > MaxAccountMetrics {
+		c.problem("telemetry.accountMetrics", "%d is out of range; use 0 to %d", n, MaxAccountMetrics)
+	}
+	if c.Telemetry.Traces == "" {
+		return
+	}
+	u, err := url.Parse(c.Telemetry.Traces)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		c.problem("telemetry.traces", "this is not the address of an OTLP receiver for HTTP; write one such as http://127.0.0.1:4318")
 	}
 }
 

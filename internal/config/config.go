@@ -33,18 +33,21 @@ import (
 // Config is every setting. It comes from [Load] or [Defaults]; a zero in it is
 // meant, it does not stand for the default.
 type Config struct {
-	Listen     string        `yaml:"listen" env:"STOA_LISTEN"`         // host:port; port 0 takes a free one
-	Data       string        `yaml:"data" env:"STOA_DATA"`             // directory of the embedded store
-	Database   Secret        `yaml:"database" env:"STOA_DATABASE"`     // postgres:// URL; empty: SQLite in Data
-	Durability string        `yaml:"durability" env:"STOA_DURABILITY"` // full, or process (safe against kill -9, not against power loss)
-	PublicURL  string        `yaml:"publicUrl" env:"STOA_PUBLIC_URL"`  // origin that callers see; empty: from the listen address
-	Sandbox    string        `yaml:"sandbox" env:"STOA_SANDBOX"`       // auto, always or off
-	RateLimits string        `yaml:"rateLimits" env:"STOA_RATE_LIMITS"`
-	Log        Log           `yaml:"log"`
-	Drain      time.Duration `yaml:"drain" env:"STOA_DRAIN"`            // how long a stop waits for running calls
-	HeaderWait time.Duration `yaml:"headerWait" env:"STOA_HEADER_WAIT"` // how long a stream waits for the upstream before it sends its headers
-	KeepAlive  time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`   // silence of a stream before a comment is sent
-	FirstGrant stoa.Credits  `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
+	Listen string `yaml:"listen" env:"STOA_LISTEN"` // host:port; port 0 takes a free one
+	// AdminListen is host:port of /metrics, /livez and /readyz; empty or "off": there is
+	// no such listener.
+	AdminListen string        `yaml:"adminListen" env:"STOA_ADMIN_LISTEN"`
+	Data        string        `yaml:"data" env:"STOA_DATA"`             // directory of the embedded store
+	Database    Secret        `yaml:"database" env:"STOA_DATABASE"`     // postgres:// URL; empty: SQLite in Data
+	Durability  string        `yaml:"durability" env:"STOA_DURABILITY"` // full, or process (safe against kill -9, not against power loss)
+	PublicURL   string        `yaml:"publicUrl" env:"STOA_PUBLIC_URL"`  // origin that callers see; empty: from the listen address
+	Sandbox     string        `yaml:"sandbox" env:"STOA_SANDBOX"`       // auto, always or off
+	RateLimits  string        `yaml:"rateLimits" env:"STOA_RATE_LIMITS"`
+	Log         Log           `yaml:"log"`
+	Drain       time.Duration `yaml:"drain" env:"STOA_DRAIN"`            // how long a stop waits for running calls
+	HeaderWait  time.Duration `yaml:"headerWait" env:"STOA_HEADER_WAIT"` // how long a stream waits for the upstream before it sends its headers
+	KeepAlive   time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`   // silence of a stream before a comment is sent
+	FirstGrant  stoa.Credits  `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
 
 	Providers []Provider                  `yaml:"providers,omitempty"`
 	Families  map[string][]stoa.Route     `yaml:"families,omitempty"`
@@ -53,6 +56,7 @@ type Config struct {
 	Limits    Limits                      `yaml:"limits"`
 	Retention Retention                   `yaml:"retention"`
 	Requests  RequestLog                  `yaml:"requestLog"`
+	Telemetry Telemetry                   `yaml:"telemetry"`
 	Plans     map[string]Plan             `yaml:"plans"`
 
 	// BootstrapKey is the first key of an empty store. It is read from the
@@ -164,19 +168,37 @@ type RequestLog struct {
 	Addresses bool          `yaml:"addresses" env:"STOA_REQUEST_LOG_ADDRESSES"` // of clients are kept too
 }
 
+// Telemetry is what operators see beside the log.
+type Telemetry struct {
+	Profiles       bool   `yaml:"profiles" env:"STOA_PROFILES"`                  // /debug/pprof/ on adminListen
+	AccountMetrics int    `yaml:"accountMetrics" env:"STOA_ACCOUNT_METRICS"`     // accounts with metrics of their own
+	Traces         string `yaml:"traces" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`      // base address of an OTLP/HTTP receiver; empty: no traces
+	TraceHeaders   Secret `yaml:"traceHeaders" env:"OTEL_EXPORTER_OTLP_HEADERS"` // for it: name=value,…
+}
+
+// Admin returns where the admin listener listens, and whether that was asked for; the
+// address is empty where there is none.
+func (c Config) Admin() (address string, explicit bool) {
+	if c.AdminListen == "off" {
+		return "", true
+	}
+	return c.AdminListen, c.Where("adminListen") != ""
+}
+
 // Defaults returns the settings of a service without any configuration.
 func Defaults() Config {
 	return Config{
-		Listen:     "127.0.0.1:8080",
-		Data:       "./data",
-		Durability: "full",
-		Sandbox:    "auto",
-		RateLimits: "on",
-		Log:        Log{Format: "text", Level: "info"},
-		Drain:      30 * time.Second,
-		HeaderWait: 10 * time.Second,
-		KeepAlive:  15 * time.Second,
-		FirstGrant: 100 * stoa.Credit,
+		Listen:      "127.0.0.1:8080",
+		AdminListen: "127.0.0.1:9090",
+		Data:        "./data",
+		Durability:  "full",
+		Sandbox:     "auto",
+		RateLimits:  "on",
+		Log:         Log{Format: "text", Level: "info"},
+		Drain:       30 * time.Second,
+		HeaderWait:  10 * time.Second,
+		KeepAlive:   15 * time.Second,
+		FirstGrant:  100 * stoa.Credit,
 		Limits: Limits{
 			Body:                     16 << 20,
 			BodiesInFlight:           256 << 20,

@@ -11,15 +11,16 @@ import (
 
 // Flags are the settings of the command line. Empty means not given.
 type Flags struct {
-	Config     string // --config: path of the file
-	Listen     string
-	Data       string
-	Database   string
-	Durability string
-	PublicURL  string
-	Sandbox    string
-	LogFormat  string
-	LogLevel   string
+	Config      string // --config: path of the file
+	Listen      string
+	AdminListen string
+	Data        string
+	Database    string
+	Durability  string
+	PublicURL   string
+	Sandbox     string
+	LogFormat   string
+	LogLevel    string
 }
 
 // A Problem is one setting that is wrong.
@@ -130,6 +131,7 @@ func (c *Config) readFlags(flags Flags) (errs []error) {
 		to               any
 	}{
 		{"--listen", "listen", flags.Listen, &c.Listen},
+		{"--admin-listen", "adminListen", flags.AdminListen, &c.AdminListen},
 		{"--data", "data", flags.Data, &c.Data},
 		{"--database", "database", flags.Database, &c.Database},
 		{"--durability", "durability", flags.Durability, &c.Durability},

@@ -59,6 +59,10 @@ func (d *DB) observe(err error) {
 	}
 }
 
+// Latched reports whether new work is refused because the database does not commit. It
+// makes no probe write.
+func (d *DB) Latched() bool { return d.latch.set.Load() }
+
 // Usable returns nil while the database commits. After a write failed because the
 // disk is full, a page is damaged, the file cannot be written or PostgreSQL cannot
 // be reached, it returns that error until a probe write succeeds: CodeStorageFull

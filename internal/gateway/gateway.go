@@ -23,6 +23,7 @@ import (
 	"stoa/internal/billing"
 	"stoa/internal/catalog"
 	"stoa/internal/stoa"
+	"stoa/internal/telemetry"
 	"stoa/internal/wire"
 )
 
@@ -32,12 +33,13 @@ type Pool interface {
 	Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[stoa.Event, error]
 }
 
-// A Gateway makes model calls. All fields but Logger are required.
+// A Gateway makes model calls. All fields but Logger and Metrics are required.
 type Gateway struct {
 	Catalog *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
 	Ledger  *billing.Ledger
 	Pool    Pool
 	Logger  *slog.Logger
+	Metrics *telemetry.Metrics // nil: none
 
 	active atomic.Int64 // streams that are open
 }

@@ -12,6 +12,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/telemetry"
 	"stoa/internal/wire"
 )
 
@@ -34,6 +35,7 @@ type Stream struct {
 	holding *billing.Hold
 	limit   int64 // output tokens that the upstream may make
 	closed  bool
+	failure error // why the reply has no end
 
 	limitDefault bool // limit is Stoa's default
 
@@ -89,7 +91,8 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[stoa.Event, error] {
 			if ctx.Err() == nil && (s.firstText == 0 || s.req.Buffered) && retryable(err) && s.next(ctx) {
 				continue
 			}
-			yield(stoa.Event{}, s.explainLimit(err))
+			s.failure = s.explainLimit(err)
+			yield(stoa.Event{}, s.failure)
 			return
 		}
 	}
@@ -237,7 +240,29 @@ func (s *Stream) Close() {
 		s.closed = true
 		s.g.active.Add(-1)
 		s.holding.Release()
+		s.count(s.failure, nil)
 	}
+}
+
+// count hands over what became of the call. charge is nil where nothing was charged.
+func (s *Stream) count(err error, charge *stoa.Charge) {
+	if s.g.Metrics == nil {
+		return
+	}
+	c := telemetry.Call{
+		Model: s.model.ID, Provider: s.provider, Account: s.caller.Account.ID,
+		Duration: time.Since(s.started), FirstText: s.firstText,
+	}
+	switch {
+	case errors.Is(err, context.Canceled), err == nil && !s.finished:
+		c.Code = telemetry.Disconnected
+	case err != nil:
+		c.Code = stoa.CodeOf(err)
+	}
+	if charge != nil {
+		c.State, c.Usage, c.Amount = charge.State, charge.Usage, charge.Amount
+	}
+	s.g.Metrics.Call(&c)
 }
 
 // Due returns the charge of the call as it stands: the amount that [Stream.Settle]
@@ -294,9 +319,15 @@ func (s *Stream) charge(ctx context.Context, also ...func(context.Context, *stor
 		case <-timer.C:
 		case <-s.g.Ledger.Done():
 			timer.Stop()
+			s.count(err, nil)
 			return charge, err
 		}
 		charge, err = s.holding.Settle(ctx, due, also...)
+	}
+	if err != nil {
+		s.count(err, nil)
+	} else {
+		s.count(nil, &charge)
 	}
 	return charge, err
 }

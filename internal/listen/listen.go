@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -57,6 +58,8 @@ type Listener struct {
 	refusals chan struct{} // one element for each refusal under way
 	turns    turns
 
+	refusedAddress, refusedAll atomic.Uint64 // connections beyond a bound
+
 	mu     sync.Mutex
 	open   int
 	byAddr map[netip.Prefix]int
@@ -99,6 +102,12 @@ func (l *Listener) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open
+}
+
+// Refused returns how many connections were refused because of the bound of their
+// address, and of the one in all.
+func (l *Listener) Refused() (ofAddress, inAll uint64) {
+	return l.refusedAddress.Load(), l.refusedAll.Load()
 }
 
 // Network returns the network that an address is counted as: an IPv4 address
@@ -153,6 +162,11 @@ func (l *Listener) leave(addr netip.Prefix) {
 
 // refuse answers a connection beyond a bound without blocking.
 func (l *Listener) refuse(c net.Conn, ofAddress bool) {
+	if ofAddress {
+		l.refusedAddress.Add(1)
+	} else {
+		l.refusedAll.Add(1)
+	}
 	select {
 	case l.refusals <- struct{}{}:
 	default:

@@ -23,6 +23,7 @@ import (
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/telemetry"
 )
 
 // Config configures [New]. Sessions is required; zeros of the rest mean the
@@ -36,10 +37,11 @@ type Config struct {
 	// directions: what has run never runs again. Instants that were skipped because a
 	// clock was ahead fall due at their time, once it has been right for five minutes.
 	Now      func() time.Time
-	PerAgent int           // tasks of one agent [50]
-	Interval time.Duration // the least between two runs [1 min]
-	Keep     int           // runs of one task that are kept, ended ones [10,000]
-	Logger   *slog.Logger  // [none]
+	PerAgent int                // tasks of one agent [50]
+	Interval time.Duration      // the least between two runs [1 min]
+	Keep     int                // runs of one task that are kept, ended ones [10,000]
+	Logger   *slog.Logger       // [none]
+	Metrics  *telemetry.Metrics // [none]
 }
 
 // A Scheduler starts sessions at the instants of scheduled tasks. It is safe for

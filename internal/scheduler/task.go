@@ -344,6 +344,8 @@ func (c *transition) start(r *stoa.TaskRun, asked bool) (beginning, error) {
 	}
 	r.SessionID, r.Turn, r.Status, r.Waiting = began.ID, began.Turn.Number, string(began.Status), ""
 	r.Delay = max(0, c.s.now().Sub(r.ScheduledFor))
+	late := r.Delay
+	c.tx.AfterCommit(func() { c.s.cfg.Metrics.Scheduled(late) })
 	t.Counts.Started++
 	return started, nil
 }

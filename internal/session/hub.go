@@ -126,6 +126,16 @@ func (h *hub) observe(seqs map[string]int64) {
 	}
 }
 
+// followers returns how many watchers there are.
+func (h *hub) followers() (n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, t := range h.topics {
+		n += int64(t.watchers)
+	}
+	return n
+}
+
 // watched returns the sessions that have watchers.
 func (h *hub) watched() []string {
 	h.mu.Lock()

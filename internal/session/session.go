@@ -19,14 +19,16 @@ import (
 
 	"stoa/internal/config"
 	"stoa/internal/store"
+	"stoa/internal/telemetry"
 )
 
 // Config configures [New]. Store is required; zeros of the rest mean the
 // defaults in brackets.
 type Config struct {
-	Store  *store.Store
-	Limits Limits
-	Logger *slog.Logger // [none]
+	Store   *store.Store
+	Limits  Limits
+	Logger  *slog.Logger       // [none]
+	Metrics *telemetry.Metrics // [none]
 }
 
 // Limits bound what sessions may take. All are required: [LimitsOf] takes them
@@ -51,19 +53,20 @@ func LimitsOf(l config.Limits) Limits {
 
 // Sessions are the sessions of a store. It is safe for use by many goroutines.
 type Sessions struct {
-	store  *store.Store
-	limits Limits
-	log    *slog.Logger
-	hub    *hub
-	alarm  Alarm
-	runs   chan struct{}
-	stop   func(sessionID string, cause error)
+	store   *store.Store
+	limits  Limits
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+	hub     *hub
+	alarm   Alarm
+	runs    chan struct{}
+	stop    func(sessionID string, cause error)
 }
 
 // New returns the sessions of a store.
 func New(cfg Config) *Sessions {
 	s := &Sessions{
-		store: cfg.Store, limits: cfg.Limits, log: cfg.Logger, hub: newHub(),
+		store: cfg.Store, limits: cfg.Limits, log: cfg.Logger, metrics: cfg.Metrics, hub: newHub(),
 		runs: make(chan struct{}, 1), stop: func(string, error) {},
 	}
 	if s.log == nil {
@@ -75,6 +78,9 @@ func New(cfg Config) *Sessions {
 
 // Limits returns the limits in force.
 func (s *Sessions) Limits() Limits { return s.limits }
+
+// Followers returns how many readers follow the events of sessions in this process.
+func (s *Sessions) Followers() int64 { return s.hub.followers() }
 
 // Store returns the store that the sessions are in.
 func (s *Sessions) Store() *store.Store { return s.store }

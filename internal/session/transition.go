@@ -50,6 +50,7 @@ type Transition struct {
 	events []stoa.SessionEvent
 	stored int       // how many of events have been written
 	turn   stoa.Turn // as it is stored
+	became moves
 	err    error
 }
 
@@ -108,10 +109,38 @@ func (t *Transition) saved() error {
 	if t.Row.Status == stoa.SessionQueued {
 		due = earlier(due, t.Row.WakeAt)
 	}
-	alarm := &t.s.alarm
-	t.tx.AfterCommit(func() { alarm.WakeAt(due) })
+	s, became := t.s, t.became
+	t.tx.AfterCommit(func() {
+		s.alarm.WakeAt(due)
+		s.count(became)
+	})
 	t.publish()
 	return nil
+}
+
+// moves are the statuses that a transition has brought a session to; there are never
+// more than three: a turn ends, its session is queued for the next message.
+type moves struct {
+	n       int
+	to      [4]stoa.SessionStatus
+	failure stoa.Code
+}
+
+func (m *moves) add(to stoa.SessionStatus, reason string) {
+	if m.n < len(m.to) {
+		m.to[m.n] = to
+		m.n++
+	}
+	if to == stoa.SessionFailed {
+		m.failure = stoa.Code(reason)
+	}
+}
+
+// count counts what has been committed.
+func (s *Sessions) count(m moves) {
+	for _, to := range m.to[:m.n] {
+		s.metrics.Became(to, m.failure)
+	}
 }
 
 // insertTurn writes the session's newest turn.
@@ -135,6 +164,7 @@ func (t *Transition) status(next stoa.SessionStatus, reason string) {
 		return nil
 	})
 	t.Row.Status, t.Row.Turn.Status, t.Row.Turn.Reason = next, next, reason
+	t.became.add(next, reason)
 	if next != stoa.SessionRunning {
 		t.Row.Owner = ""
 	}

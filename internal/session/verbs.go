@@ -72,6 +72,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	t.event(EventStatus, StatusData{Status: string(stoa.SessionQueued), Turn: 1})
 	t.do(func() error { return tx.InsertSession(ctx, row) })
 	t.do(func() error { return tx.InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: firstSeq}) })
+	t.became.add(row.Status, "")
 	err = t.saved()
 	return row.Session, err
 }

@@ -34,6 +34,10 @@ func (s *Store) Usable(ctx context.Context) error {
 	return s.db.Usable(ctx)
 }
 
+// Latched reports whether the store refuses new work because it does not commit, or
+// its node has not renewed its life. It makes no probe write.
+func (s *Store) Latched() bool { return s.suspended() != nil || s.db.Latched() }
+
 // Health returns why the store cannot serve: [Store.Usable], a write transaction
 // that does not end, or no answer to a query.
 func (s *Store) Health(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stoa/internal/stoa"
+	"stoa/internal/telemetry"
 	"stoa/internal/wire"
 )
 
@@ -35,6 +36,7 @@ type attempt struct {
 	answered  bool   // it got its first text or tool call
 	sentAt    time.Time
 	bytes     int // of text and thinking that came
+	span      telemetry.Attempt
 }
 
 // send sends the request and yields its reply. It returns nil and nil when the reply
@@ -45,7 +47,7 @@ func (a *attempt) send() (*wire.Failure, error) {
 		a.call.Trail.Attempts++
 	}
 	a.requestID, a.answered, a.bytes = "", false, 0
-	ctx, cancel := context.WithCancelCause(a.ctx)
+	ctx, cancel := context.WithCancelCause(a.beginSpan())
 	defer cancel(nil)
 	w := &watch{cancel: cancel, deadline: a.deadline}
 	defer w.end()
@@ -79,6 +81,36 @@ func (a *attempt) send() (*wire.Failure, error) {
 	}
 	a.redact(fail)
 	return fail, nil
+}
+
+// beginSpan begins the span of the request, if any, and returns the context that
+// carries it.
+func (a *attempt) beginSpan() context.Context {
+	tracer := a.pool.cfg.Tracer
+	if tracer == nil {
+		return a.ctx
+	}
+	host := ""
+	if a.provider.base != nil {
+		host = a.provider.base.Hostname()
+	}
+	ctx, span := tracer.Attempt(a.ctx, a.provider.Name, host, a.model, a.spec.Model)
+	a.span = span
+	return ctx
+}
+
+// endSpan ends the span of the request that [attempt.send] has made.
+func (a *attempt) endSpan(fail *wire.Failure, err error) {
+	switch {
+	case a.pool.cfg.Tracer == nil:
+	case err != nil, a.stopped && !a.finished:
+		a.span.End(telemetry.Disconnected)
+	case fail != nil:
+		a.span.Status(fail.Status)
+		a.span.End(fail.Err.Code)
+	default:
+		a.span.End("")
+	}
 }
 
 // exchangeHTTP sends the request over HTTP and yields the events of its reply. Its
@@ -126,6 +158,7 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 		sent = &sending{}
 		ctx = sent.trace(ctx)
 	}
+	a.span.SetParent(a.request.Header)
 	a.sentAt = time.Now()
 	w.start(first, wait)
 	res, err := a.pool.cfg.Transport.RoundTrip(req.WithContext(ctx))
@@ -247,6 +280,7 @@ func (a *attempt) yieldAll(events iter.Seq2[stoa.Event, error]) *wire.Failure {
 		case stoa.Finished:
 			a.finished = true
 			a.wrote(ev)
+			a.span.Finished(ev)
 			a.emit(ev)
 			return nil
 		}

@@ -123,6 +123,7 @@ func (c *exchange) tryRoute(r stoa.Route) (fail *wire.Failure, err error) {
 	a := attempt{exchange: c, provider: pr, route: rt, spec: r, permit: &permit, deadline: deadline}
 	for {
 		fail, err = a.send()
+		a.endSpan(fail, err)
 		switch {
 		case c.finished:
 			result = succeeded

@@ -19,14 +19,16 @@ import (
 
 	"stoa/internal/config"
 	"stoa/internal/stoa"
+	"stoa/internal/telemetry"
 	"stoa/internal/wire"
 )
 
 // A Config holds a pool's settings. The zero value serves the sandbox alone.
 type Config struct {
 	Providers []stoa.Provider
-	Logger    *slog.Logger // nil: nothing is logged
-	Version   string       // of the User-Agent "stoa/<version>"; empty: dev
+	Logger    *slog.Logger      // nil: nothing is logged
+	Tracer    *telemetry.Tracer // nil: no spans are made
+	Version   string            // of the User-Agent "stoa/<version>"; empty: dev
 
 	// Transport sends the requests. Nil: one of the pool's own, which keeps
 	// connections alive, uses HTTP/1.1 and HTTP/2, honours the proxy settings of

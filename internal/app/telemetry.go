@@ -1,0 +1,226 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"stoa/internal/api"
+	"stoa/internal/catalog"
+	"stoa/internal/config"
+	"stoa/internal/contract"
+	"stoa/internal/listen"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/telemetry"
+)
+
+// newMetrics returns what counts the calls of a service.
+func newMetrics(cfg config.Config, version, commit string) *telemetry.Metrics {
+	var codes []stoa.Code
+	for _, c := range contract.Codes() {
+		codes = append(codes, c.Code)
+	}
+	return telemetry.NewMetrics(telemetry.MetricsConfig{
+		Version: version, Commit: commit, Codes: codes, Routes: api.Routes(), Accounts: cfg.Telemetry.AccountMetrics,
+	})
+}
+
+// An admin is the listener for operators while it is open. A nil one is none.
+type admin struct {
+	metrics *telemetry.Metrics
+	server  *http.Server
+	ended   chan struct{}
+	service atomic.Pointer[Service] // nil: the service starts
+}
+
+// openAdmin opens the listener for operators, if one is configured. An address that
+// somebody chose must be free. The default one need not be: several services may run
+// on a machine, and none of them has to be configured for that.
+func openAdmin(opts Options) (*admin, error) {
+	address, explicit := opts.Config.Admin()
+	if address == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		if explicit {
+			return nil, fmt.Errorf("listen for operators: %w; choose another address with --admin-listen, or off", err)
+		}
+		opts.Logger.Warn("there is no admin listener, since its default address cannot be used; choose another with adminListen, or switch it off", "error", err)
+		return nil, nil
+	}
+	a := &admin{metrics: newMetrics(opts.Config, opts.Version, opts.Commit), ended: make(chan struct{})}
+	a.server = telemetry.Admin(a.metrics, a.readiness, opts.Config.Telemetry.Profiles)
+	a.server.ErrorLog = slog.NewLogLogger(opts.Logger.Handler(), slog.LevelWarn)
+	if opts.AdminReady != nil {
+		opts.AdminReady("http://" + l.Addr().String())
+	}
+	go func() {
+		defer close(a.ended)
+		err := a.server.Serve(listen.New(l, listen.Config{Connections: telemetry.AdminConnections}))
+		if !errors.Is(err, http.ErrServerClosed) {
+			opts.Logger.Error("the admin listener has ended", "error", err)
+		}
+	}()
+	return a, nil
+}
+
+// counts returns the metrics; nil where there is no listener to read them at.
+func (a *admin) counts() *telemetry.Metrics {
+	if a == nil {
+		return nil
+	}
+	return a.metrics
+}
+
+// ready says that the service takes requests.
+func (a *admin) ready(s *Service) {
+	if a != nil {
+		a.service.Store(s)
+	}
+}
+
+func (a *admin) close() {
+	if a != nil {
+		_ = a.server.Close() // what is read there can be read again
+		<-a.ended
+	}
+}
+
+// readiness answers /readyz.
+func (a *admin) readiness(ctx context.Context) telemetry.Readiness {
+	s := a.service.Load()
+	if s == nil {
+		return telemetry.Readiness{Status: "starting", Reason: "The service has not begun to take requests."}
+	}
+	return s.Readiness(ctx)
+}
+
+// Readiness returns whether the service takes requests, and why not.
+func (s *Service) Readiness(ctx context.Context) telemetry.Readiness {
+	select {
+	case <-s.API.Draining():
+		return telemetry.Readiness{Status: "draining", Reason: "The service is about to stop."}
+	case <-s.Store.Lost():
+		return telemetry.Readiness{Status: "unavailable", Reason: "This node counts as dead, and its process stops."}
+	default:
+	}
+	for _, part := range []struct {
+		name   string
+		health func(context.Context) error
+	}{{"core", s.Store.Health}, {"drives", s.Drives.DB().Health}} {
+		if err := part.health(ctx); err != nil {
+			reason := stoa.AsError(err).Message
+			if ctx.Err() != nil || reason == "" {
+				reason = "It does not answer."
+			}
+			return telemetry.Readiness{Status: "unavailable", Reason: fmt.Sprintf("The database %s: %s", part.name, reason)}
+		}
+	}
+	return telemetry.Readiness{Status: "ok"}
+}
+
+// traceTime is how long the last spans may take to be sent.
+const traceTime = 5 * time.Second
+
+// newTracer returns what makes spans, nil where traces are off, and what ends it.
+func newTracer(opts Options, node string) (*telemetry.Tracer, func(), error) {
+	t := opts.Config.Telemetry
+	if t.Traces == "" {
+		return nil, func() {}, nil
+	}
+	tracer, err := telemetry.NewTracer(telemetry.TraceConfig{
+		Endpoint: t.Traces, Headers: string(t.TraceHeaders), Version: opts.Version, Instance: node, Logger: opts.Logger,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("begin traces: %w", err)
+	}
+	return tracer, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), traceTime)
+		defer cancel()
+		_ = tracer.Shutdown(ctx) // the exporter has logged what it could not send
+	}, nil
+}
+
+// learn makes the models and providers of a catalog known to the metrics.
+func learn(m *telemetry.Metrics, cat *catalog.Catalog) {
+	var routes []telemetry.Route
+	for _, model := range cat.Models() {
+		for _, r := range model.Routes {
+			routes = append(routes, telemetry.Route{Model: model.ID, Provider: r.Provider})
+		}
+	}
+	m.Learn(routes)
+}
+
+// ended returns who gets what became of each request: the request log, and the metrics
+// if there are any.
+func (s *Service) ended(m *telemetry.Metrics) func(*stoa.Request) {
+	if m == nil {
+		return s.Requests.Add
+	}
+	return func(r *stoa.Request) {
+		m.Request(r)
+		s.Requests.Add(r)
+	}
+}
+
+// watch has the metrics read the parts of the service.
+func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer) {
+	sources := telemetry.Sources{
+		Requests:     func() int64 { n, _ := s.API.InFlight(); return n },
+		BodyBytes:    func() int64 { _, n := s.API.InFlight(); return n },
+		Calls:        func() int64 { return s.pool.Stats().Active },
+		Followers:    s.Sessions.Followers,
+		TurnsRunning: s.Worker.Running,
+		Connections: func() int64 {
+			if l := s.listener.Load(); l != nil {
+				return int64(l.Open())
+			}
+			return 0
+		},
+		Refused: func() (ofAddress, inAll uint64) {
+			if l := s.listener.Load(); l != nil {
+				return l.Refused()
+			}
+			return 0, 0
+		},
+		Latched: func() map[string]bool {
+			return map[string]bool{"core": s.Store.Latched(), "drives": s.Drives.DB().Latched()}
+		},
+		Providers: s.providerCounts,
+		Sessions: func(ctx context.Context) (counts map[string]int64, err error) {
+			err = s.Store.Report(ctx, func(tx *store.Tx) error {
+				counts, err = tx.CountActive(ctx)
+				return err
+			})
+			return counts, err
+		},
+	}
+	if tracer != nil {
+		sources.Exports = tracer.Exports
+	}
+	m.Watch(sources)
+}
+
+// providerCounts returns the counters of the pool of providers.
+func (s *Service) providerCounts() []telemetry.Provider {
+	circuit := map[string]float64{"closed": 0, "half-open": 1, "open": 2}
+	var list []telemetry.Provider
+	for _, p := range s.pool.Stats().Providers {
+		of := telemetry.Provider{Name: p.Name, InFlight: p.InFlight, Refused: p.Refused}
+		for _, r := range p.Routes {
+			of.Models = append(of.Models, telemetry.ProviderModel{
+				Name: r.Model, Requests: r.Requests, Retries: r.Retries, Failures: r.Failures, TimedOut: r.Timeouts, Circuit: circuit[r.Breaker],
+			})
+		}
+		list = append(list, of)
+	}
+	return list
+}

@@ -1,0 +1,93 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stoa/internal/stoa"
+)
+
+// statuses are those of a session.
+var statuses = []stoa.SessionStatus{
+	stoa.SessionQueued, stoa.SessionRunning, stoa.SessionWaiting, stoa.SessionCompleted, stoa.SessionFailed, stoa.SessionCancelled,
+}
+
+// Tools names the tools of an agent. A test compares it with what package agent has.
+var Tools = []string{"drive_list", "drive_read", "drive_search", "drive_write", "ask_user"}
+
+// TurnCodes are the codes of failed turns that no HTTP reply carries. A test compares
+// them with those of package session.
+var TurnCodes = []stoa.Code{
+	"queue_timeout", "turn_timeout", "step_limit_reached", "credit_limit_reached", "input_expired", "worker_lost", "content_filter",
+}
+
+func (m *Metrics) addSessions(cfg MetricsConfig) {
+	moved := m.counters("stoa_session_transitions_total", "Changes of a session's status; running counts the claims.", "status")
+	m.transitions = map[stoa.SessionStatus]prometheus.Counter{}
+	for _, s := range statuses {
+		m.transitions[s] = moved.WithLabelValues(string(s))
+	}
+	m.failures = byCode(m.counters("stoa_turn_failures_total", "Failed turns, by code.", "code"), append(cfg.Codes[:len(cfg.Codes):len(cfg.Codes)], TurnCodes...))
+	steps := m.counters("stoa_steps_total", "Steps of turns.", "outcome")
+	m.steps = [2]prometheus.Counter{steps.WithLabelValues("recorded"), steps.WithLabelValues("failed")}
+	tools := m.counters("stoa_tool_calls_total", "Tool calls of agents.", "tool", "outcome")
+	m.tools = map[string]*[2]prometheus.Counter{}
+	for _, name := range append(Tools[:len(Tools):len(Tools)], Other) {
+		m.tools[name] = &[2]prometheus.Counter{tools.WithLabelValues(name, "ok"), tools.WithLabelValues(name, "error")}
+	}
+	m.lag = m.histogram("stoa_schedule_lag_seconds", "Time from the instant of a scheduled run to the start of its session.", lagBuckets)
+}
+
+// Became counts committed changes of sessions to a status. failure is the code of a
+// turn that failed.
+func (m *Metrics) Became(status stoa.SessionStatus, failure stoa.Code) {
+	if m == nil {
+		return
+	}
+	if c := m.transitions[status]; c != nil {
+		c.Inc()
+	}
+	if status != stoa.SessionFailed {
+		return
+	}
+	c := m.failures[failure]
+	if c == nil {
+		c = m.failures[""]
+	}
+	c.Inc()
+}
+
+// Step counts a step of a turn: recorded, or failed in any way.
+func (m *Metrics) Step(recorded bool) {
+	switch {
+	case m == nil:
+	case recorded:
+		m.steps[0].Inc()
+	default:
+		m.steps[1].Inc()
+	}
+}
+
+// Tool counts a tool call of an agent. failed is what the model was told.
+func (m *Metrics) Tool(name string, failed bool) {
+	if m == nil {
+		return
+	}
+	of := m.tools[name]
+	if of == nil {
+		of = m.tools[Other]
+	}
+	if failed {
+		of[1].Inc()
+	} else {
+		of[0].Inc()
+	}
+}
+
+// Scheduled counts a session that a scheduled task started, so long after its instant.
+func (m *Metrics) Scheduled(late time.Duration) {
+	if m != nil {
+		m.lag.Observe(late.Seconds())
+	}
+}

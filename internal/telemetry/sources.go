@@ -1,0 +1,181 @@
+package telemetry
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Sources are where gauges are read when somebody asks for them. A nil one is left
+// out.
+type Sources struct {
+	Requests     func() int64 // being served
+	Calls        func() int64 // model calls under way
+	BodyBytes    func() int64 // of bodies in memory
+	Followers    func() int64 // of sessions' events
+	TurnsRunning func() int64 // in this process
+	Connections  func() int64 // open
+	Refused      func() (ofAddress, inAll uint64)
+	Latched      func() map[string]bool // by database: it does not commit
+	Providers    func() []Provider
+	// Sessions counts those that have not ended by their status. It may read rows, so it
+	// is asked at most every 10 s.
+	Sessions func(context.Context) (map[string]int64, error)
+	Exports  func() (sent, failed uint64) // spans
+}
+
+// A Provider is what is counted of a configured provider.
+type Provider struct {
+	Name     string
+	InFlight int64
+	Refused  uint64
+	Models   []ProviderModel
+}
+
+// A ProviderModel is what is counted of one model of a provider, by the provider's own
+// name of it, which comes from the configuration.
+type ProviderModel struct {
+	Name                                  string
+	Requests, Retries, Failures, TimedOut uint64
+	Circuit                               float64 // 0 closed, 1 half-open, 2 open
+}
+
+// Watch has the metrics read the sources. It is called once.
+func (m *Metrics) Watch(s Sources) {
+	if m != nil {
+		m.registry.MustRegister(newCollector(s))
+	}
+}
+
+// How long counted rows are good for, and how long counting them may take.
+const (
+	countAgain = 10 * time.Second
+	countTime  = 2 * time.Second
+)
+
+// A collector reads the sources.
+type collector struct {
+	Sources
+	descs []*prometheus.Desc
+
+	requests, calls, bodies, followers, turns, connections, refused, latched,
+	providerInFlight, providerRefused, providerRequests, providerRetries, providerFailures, providerTimeouts, circuit,
+	sessions, exports *prometheus.Desc
+
+	mu      sync.Mutex
+	counted map[string]int64
+	at      time.Time
+}
+
+func newCollector(s Sources) *collector {
+	c := &collector{Sources: s}
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		d := prometheus.NewDesc(name, help, labels, nil)
+		c.descs = append(c.descs, d)
+		return d
+	}
+	c.requests = desc("stoa_http_requests_in_flight", "Requests being served.")
+	c.calls = desc("stoa_calls_in_flight", "Model calls that wait for or read from a provider.")
+	c.bodies = desc("stoa_body_bytes", "Bytes of request bodies in memory.")
+	c.followers = desc("stoa_event_followers", "Open streams of sessions' events.")
+	c.turns = desc("stoa_turns_running", "Turns that run in this process.")
+	c.connections = desc("stoa_connections", "Open connections of callers.")
+	c.refused = desc("stoa_connections_refused_total", "Connections that were refused, by the bound that was reached.", "bound")
+	c.latched = desc("stoa_store_latched", "1 while a database does not commit and new work is refused.", "database")
+	c.providerInFlight = desc("stoa_provider_in_flight", "Calls in flight at a provider.", "provider")
+	c.providerRefused = desc("stoa_provider_refused_total", "Attempts that were not made because the provider was at its maxInFlight.", "provider")
+	c.providerRequests = desc("stoa_provider_requests_total", "Requests to a provider, retries included.", "provider", "model")
+	c.providerRetries = desc("stoa_provider_retries_total", "Requests that were sent again.", "provider", "model")
+	c.providerFailures = desc("stoa_provider_failures_total", "Requests that failed by the provider's fault, timeouts included.", "provider", "model")
+	c.providerTimeouts = desc("stoa_provider_timeouts_total", "Requests that a timeout ended.", "provider", "model")
+	c.circuit = desc("stoa_provider_circuit_state", "0 closed, 1 half-open, 2 open, also where it is so for one account alone.", "provider", "model")
+	c.sessions = desc("stoa_sessions", "Sessions that have not ended.", "status")
+	c.exports = desc("stoa_spans_total", "Spans handed to the OTLP exporter, by what became of them.", "outcome")
+	return c
+}
+
+// Describe names all metrics of the sources.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+// Collect reads the sources.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	for _, g := range []struct {
+		desc *prometheus.Desc
+		read func() int64
+	}{
+		{c.requests, c.Requests},
+		{c.calls, c.Calls},
+		{c.bodies, c.BodyBytes},
+		{c.followers, c.Followers},
+		{c.turns, c.TurnsRunning},
+		{c.connections, c.Connections},
+	} {
+		if g.read != nil {
+			gauge(g.desc, float64(g.read()))
+		}
+	}
+	if c.Refused != nil {
+		ofAddress, inAll := c.Refused()
+		counter(c.refused, ofAddress, "address")
+		counter(c.refused, inAll, "all")
+	}
+	if c.Latched != nil {
+		for name, set := range c.Latched() {
+			gauge(c.latched, map[bool]float64{true: 1}[set], name)
+		}
+	}
+	if c.Providers != nil {
+		for _, p := range c.Providers() {
+			gauge(c.providerInFlight, float64(p.InFlight), p.Name)
+			counter(c.providerRefused, p.Refused, p.Name)
+			for _, m := range p.Models {
+				counter(c.providerRequests, m.Requests, p.Name, m.Name)
+				counter(c.providerRetries, m.Retries, p.Name, m.Name)
+				counter(c.providerFailures, m.Failures, p.Name, m.Name)
+				counter(c.providerTimeouts, m.TimedOut, p.Name, m.Name)
+				gauge(c.circuit, m.Circuit, p.Name, m.Name)
+			}
+		}
+	}
+	for status, n := range c.countSessions() {
+		gauge(c.sessions, float64(n), status)
+	}
+	if c.Exports != nil {
+		sent, failed := c.Exports()
+		counter(c.exports, sent, "sent")
+		counter(c.exports, failed, "failed")
+	}
+}
+
+// countSessions returns what was counted less than 10 s ago, or counts. It is empty
+// where that fails, so that a graph shows a gap and not an old number.
+func (c *collector) countSessions() map[string]int64 {
+	if c.Sessions == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.at.IsZero() && time.Since(c.at) < countAgain {
+		return c.counted
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), countTime)
+	defer cancel()
+	counted, err := c.Sessions(ctx)
+	if err != nil {
+		counted = nil
+	}
+	c.counted, c.at = counted, time.Now()
+	return counted
+}
