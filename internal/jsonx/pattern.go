@@ -61,18 +61,19 @@ func (p *Pattern) Open(name uint8, c *Cursor) {
 }
 
 // Learn makes the text that was read the pattern, if it was not spoiled and the value
-// of that name is open in it. The text must be valid JSON and short.
-func (p *Pattern) Learn(name uint8) {
+// of that name is open in it, and reports whether it did. The text must be valid JSON
+// and short.
+func (p *Pattern) Learn(name uint8) bool {
 	text := p.reading
 	p.reading = nil
 	if text == nil || len(text) > maxPattern {
-		return
+		return false
 	}
 	named := false
 	for i := range p.draft[:p.drafted] {
 		o := &p.draft[i]
 		if o.to = valueEnd(text, o.from, o.depth); o.to < 0 {
-			return
+			return false
 		}
 		named = named || o.name == name
 	}
@@ -80,6 +81,7 @@ func (p *Pattern) Learn(name uint8) {
 		p.open, p.n = p.draft, p.drafted
 		p.text = append(p.text[:0], text...)
 	}
+	return named
 }
 
 // Match reports whether data differs from the pattern in the open values alone, each

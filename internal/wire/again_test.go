@@ -84,6 +84,7 @@ func TestEventsAlikeAreReadAlike(t *testing.T) {
 	// Each text is a JSON string, and the number differs from event to event. Strings
 	// are cut inside a character.
 	texts := []string{`"one"`, `" two"`, `"\ud83d"`, `"\ude00 \"three\""`, `""`, `"four\u0000"`, "\"\xf0\x9f\"", "\"\x98\x80\"", `"five"`}
+	counts := []string{"1", "2", "null", "4", "1.5", "6", `"7"`, "8", "9"}
 	for _, test := range []struct {
 		name, wire, begin, event, end string
 		recognised                    int // at least so many of the events
@@ -107,6 +108,13 @@ func TestEventsAlikeAreReadAlike(t *testing.T) {
 		{"text and a signature", "messages", strings.Replace(blockStart, "text", "thinking", 2), `{"type":"content_block_delta","delta":{"type":"signature_delta","signature":"s"},"delta":{"type":"text_delta","text":TEXT}}`, blockEnd, 0},
 		{"plain", "gemini", "", `{"candidates":[{"content":{"parts":[{"text":TEXT}],"role":"model"}}]}`, geminiEnd, 8},
 		{"usage", "gemini", "", `{"candidates":[{"content":{"parts":[{"text":TEXT}],"role":"model"}}]` + geminiUsage, geminiEnd, 8},
+		{"usage and then none", "gemini", "data: {\"usageMetadata\":{\"promptTokenCount\":3}}\n\n", `{"candidates":[{"content":{"parts":[{"text":TEXT}]}}]}` + "\n\ndata: {\"usageMetadata\":{\"promptTokenCount\":NUMBER}}", geminiEnd, 8},
+		{"a bad usage now and then", "gemini", "", `{"candidates":[{"content":{"parts":[{"text":TEXT}]}}]}` + "\n\ndata: {\"usageMetadata\":{\"promptTokenCount\":NUMBER,\"thoughtsTokenCount\":\"none\"}}", geminiEnd, 8},
+		{"usage now and then", "gemini", "", `{"candidates":[{"content":{"parts":[{"text":TEXT}]}}]}` + "\n\ndata: {\"usageMetadata\":{\"promptTokenCount\":NUMBER}}", geminiEnd, 8},
+		{"usage here and there", "gemini", "", `{"candidates":[{"content":{"parts":[{"text":TEXT}]}}]` + geminiUsage + "\n\ndata: {\"usageMetadata\":{\"promptTokenCount\":NUMBER,\"candidatesTokenCount\":1}}", geminiEnd, 8},
+		{"counts that are none", "gemini", "", `{"candidates":[{"content":{"parts":[{"text":TEXT}]}}],"usageMetadata":{"candidatesTokenCount":COUNT}}`, geminiEnd, 3},
+		{"a bad count", "gemini", "", `{"candidates":[{"content":{"parts":[{"text":TEXT}]}}],"usageMetadata":{"candidatesTokenCount":COUNT,"promptTokenCount":"none"}}`, geminiEnd, 3},
+		{"two usages", "gemini", "", `{"candidates":[{"content":{"parts":[{"text":TEXT}]}}],"usageMetadata":{"promptTokenCount":9},"usageMetadata":{}}` + "\n\ndata: {\"usageMetadata\":{\"promptTokenCount\":NUMBER}}", geminiEnd, 0},
 		{"two texts", "gemini", "", `{"candidates":[{"content":{"parts":[{"text":TEXT},{"text":"more"}],"role":"model"}}]}`, geminiEnd, 0},
 		{"a thought", "gemini", "", `{"candidates":[{"content":{"parts":[{"text":TEXT,"thought":true}],"role":"model"}}]}`, geminiEnd, 0},
 		{"text and a thought", "gemini", "", `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true},{"text":TEXT}],"role":"model"}}]}`, geminiEnd, 0},
@@ -117,7 +125,7 @@ func TestEventsAlikeAreReadAlike(t *testing.T) {
 			var body strings.Builder
 			body.WriteString(strings.NewReplacer("TEXT", `"zero"`, "NUMBER", "9").Replace(test.begin))
 			for i, text := range texts {
-				event := strings.NewReplacer("TEXT", text, "NUMBER", strconv.Itoa(i), "PADDING", strings.Repeat("x", i))
+				event := strings.NewReplacer("TEXT", text, "NUMBER", strconv.Itoa(i), "COUNT", counts[i], "PADDING", strings.Repeat("x", i))
 				body.WriteString("data: " + event.Replace(test.event) + "\n\n")
 			}
 			body.WriteString(test.end)

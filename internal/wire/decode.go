@@ -68,6 +68,8 @@ const (
 	openUsage
 	openNumber  // of the event
 	openPadding // of random length, against those who measure packets
+	openCandidates
+	openTotal
 )
 
 // read runs a format over a body. list allows a whole reply to be an array.
@@ -172,8 +174,8 @@ func (r *reply) delta(c *jsonx.Cursor) error {
 }
 
 // learn makes the event that was read the one that later ones are compared with, if
-// all that it did is to bring one piece of text.
-func (r *reply) learn() { r.like.Learn(openText) }
+// all that it did is to bring one piece of text, and reports whether it is.
+func (r *reply) learn() bool { return r.like.Learn(openText) }
 
 // textAgain returns the piece of text of an event that is like an earlier one.
 func (r *reply) textAgain() string {

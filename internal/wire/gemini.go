@@ -169,8 +169,10 @@ type geminiReply struct {
 	id      string // of the reply, for calls that have none
 	stop    string
 	blocked bool
-	text    []byte      // of parts that are not in the state yet
-	open    *geminiCall // a call that comes in pieces
+	counts  geminiCounts // of the last chunk
+	learned geminiCounts // of the event that others are compared with
+	text    []byte       // of parts that are not in the state yet
+	open    *geminiCall  // a call that comes in pieces
 	ready   []stoa.ToolCall
 }
 
@@ -183,6 +185,7 @@ func (f *geminiReply) event(ev sse.Event) error {
 
 func (f *geminiReply) chunk(data []byte) error {
 	before := f.usage
+	f.counts = geminiCounts{}
 	c := jsonx.NewReplyCursor(data)
 	failed := false
 	for ok := c.Object(); ok && c.Member(); {
@@ -196,7 +199,6 @@ func (f *geminiReply) chunk(data []byte) error {
 				}
 			}
 		case "usageMetadata":
-			f.like.Open(openUsage, &c)
 			f.readUsage(&c)
 		case "promptFeedback":
 			for ok := c.Object(); ok && c.Member(); {
@@ -221,7 +223,9 @@ func (f *geminiReply) chunk(data []byte) error {
 	if err := f.callReady(); err != nil {
 		return err
 	}
-	f.learn()
+	if f.learn() {
+		f.learned = f.counts
+	}
 	if f.stop == "" {
 		f.count(before)
 	}
@@ -234,9 +238,11 @@ func (f *geminiReply) again() error {
 	if err := f.addText(f.textAgain()); err != nil {
 		return err
 	}
-	if c, ok := f.like.Value(openUsage); ok {
-		f.readUsage(&c)
+	n := f.learned
+	if c, ok := f.like.Value(openCandidates); ok {
+		n.readCandidates(&c)
 	}
+	f.replaceUsage(n)
 	if f.stop == "" {
 		f.count(before)
 	}
@@ -437,29 +443,62 @@ func (f *geminiReply) callReady() error {
 	return nil
 }
 
-// readUsage reads a usage, which replaces the one before if it counts anything.
+// geminiCounts are the counts of a chunk as the vendor sends them.
+type geminiCounts struct {
+	came                                        bool // the chunk has a usage
+	prompt, tools, cached, thoughts, candidates int64
+	known                                       bool // one of them is known, beside candidates
+	made                                        bool // candidates is
+	bad                                         bool // something is no count
+}
+
+func (n *geminiCounts) read(c *jsonx.Cursor, into *int64) (counted bool) {
+	var u counts
+	counted = u.read(c, into)
+	n.bad = n.bad || u.bad
+	return counted
+}
+
+func (n *geminiCounts) readCandidates(c *jsonx.Cursor) {
+	n.candidates = 0
+	n.made = n.read(c, &n.candidates)
+}
+
+// readUsage reads a usage.
 func (f *geminiReply) readUsage(c *jsonx.Cursor) {
-	u := counts{bad: f.usage.bad}
-	var prompt, tools, candidates int64
+	if f.counts.came {
+		f.like.Spoil()
+	}
+	n := geminiCounts{came: true}
 	for ok := c.Object(); ok && c.Member(); {
 		counted := false
 		switch string(c.Key) {
 		case "promptTokenCount":
-			counted = u.read(c, &prompt)
+			counted = n.read(c, &n.prompt)
 		case "toolUsePromptTokenCount":
-			counted = u.read(c, &tools)
+			counted = n.read(c, &n.tools)
 		case "cachedContentTokenCount":
-			counted = u.read(c, &u.CachedTokens)
+			counted = n.read(c, &n.cached)
 		case "thoughtsTokenCount":
-			counted = u.read(c, &u.ReasoningTokens)
+			counted = n.read(c, &n.thoughts)
 		case "candidatesTokenCount":
-			counted = u.read(c, &candidates)
+			f.like.Open(openCandidates, c)
+			n.readCandidates(c)
+		case "totalTokenCount":
+			f.like.Open(openTotal, c)
 		}
-		u.known = u.known || counted
+		n.known = n.known || counted
 	}
-	u.InputTokens = prompt + tools
-	u.OutputTokens = candidates + u.ReasoningTokens
-	if u.known || u.bad {
+	f.counts = n
+	f.replaceUsage(n)
+}
+
+// replaceUsage replaces the usage by counts that came, if they count anything.
+func (f *geminiReply) replaceUsage(n geminiCounts) {
+	u := counts{known: n.known || n.made, bad: n.bad || f.usage.bad}
+	u.InputTokens, u.CachedTokens = n.prompt+n.tools, n.cached
+	u.OutputTokens, u.ReasoningTokens = n.candidates+n.thoughts, n.thoughts
+	if n.came && (u.known || u.bad) {
 		f.usage = u
 	}
 }
