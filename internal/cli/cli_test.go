@@ -146,7 +146,7 @@ func member(s *openapi3.Schema, path []string) *openapi3.Schema {
 func views() []view {
 	return []view{
 		viewUser(), viewModels(), viewCredits(), viewLedger(), viewReconciliation(), viewDifferences(),
-		viewReceipts(), viewReceipt(), viewUsage([]string{"day", "model", "key", "agent", "space", "session", "endUser"}),
+		viewReceipts(), viewReceipt(), viewRequests(), viewRequest(), viewUsage([]string{"day", "model", "key", "agent", "space", "session", "endUser"}),
 		viewKeys(), viewKey(), viewProviders(), viewAccounts(), viewAccount(), viewNewAccount(), viewGrant(),
 		viewSpaces(), viewSpace(), viewAgents(), viewAgent(), viewVersions(),
 		viewFiles(), viewHits(), viewDrive(), viewSessions(), viewSession(), viewMessages(),

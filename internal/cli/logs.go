@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/client"
+	"stoa/internal/jsonx"
+)
+
+func viewRequests() view {
+	return view{"Request", []column{
+		{"Request", "id", plain},
+		{"Time", "startedAt", when},
+		{"Status", "status", plain},
+		{"Error", "errorCode", flexible},
+		{"Model", "model.requested", flexible},
+		{"In", "inputTokens", count},
+		{"Out", "outputTokens", count},
+		{"Credits", "creditsMicro", credits},
+		{"ms", "durationMilliseconds", count},
+	}}
+}
+
+func viewRequest() view {
+	return view{"Request", []column{
+		{"Request", "id", plain},
+		{"Time", "startedAt", when},
+		{"Status", "status", plain},
+		{"Error", "errorCode", plain},
+		{"Parameter", "errorParam", plain},
+		{"Account", "accountId", plain},
+		{"Key", "keyId", plain},
+		{"Model requested", "model.requested", plain},
+		{"Model served", "model.served", plain},
+		{"Provider", "provider", plain},
+		{"Attempts", "attempts", count},
+		{"Input tokens", "inputTokens", count},
+		{"of which cached", "cachedInputTokens", count},
+		{"Output tokens", "outputTokens", count},
+		{"Credits", "creditsMicro", credits},
+		{"Reply", "responseId", plain},
+		{"Receipt", "receiptId", plain},
+		{"Stream", "stream", plain},
+		{"First token (ms)", "timeToFirstTokenMilliseconds", count},
+		{"Duration (ms)", "durationMilliseconds", count},
+		{"Estimated", "estimated", plain},
+		{"Clamped", "clamped", plain},
+		{"Disconnected", "disconnected", plain},
+		{"Replayed", "replayed", plain},
+		{"Client address", "clientAddress", plain},
+	}}
+}
+
+// followPause is how long --follow waits between two looks at the log.
+const followPause = time.Second
+
+func (e *env) logs() *cobra.Command {
+	c := &cobra.Command{
+		Use: "logs [REQUEST]", Short: "Show what became of calls", Args: takes("[REQUEST]"),
+		Long: `Show the request log, newest first: one row for each call of the model endpoint, also for those that
+were refused or failed. Prompts and replies are not kept. With the id of a request (req_…), which the
+header x-request-id and every error carry, show all that is known of it.
+
+--follow shows the latest rows, oldest first, and then each new one about a second after its call has
+ended, until Ctrl-C. With --json or --jq it prints an array of the rows that are new, whenever there are any.`,
+		Example: "  stoa logs --status 4xx --from 1h\n  stoa logs --key key_01k9… --min-duration 20s\n  stoa logs req_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa logs --account '*' --follow",
+	}
+	o := e.output(c)
+	n := limit(c)
+	span := periodFlags(c)
+	f := c.Flags()
+	filters := map[string]*string{
+		"accountId": f.String("account", "", "for operators: rows of the account with this `id`; * for all accounts"),
+		"keyId":     f.String("key", "", "only calls of the key with this `id`"),
+		"model":     f.String("model", "", "only calls that asked for this `model`, or that it served"),
+		"provider":  f.String("provider", "", "only calls that were tried at this `provider` last"),
+		"status":    f.String("status", "", "only this `status` or class: 429, 4xx"),
+		"errorCode": f.String("error", "", "only calls that ended with this error `code`"),
+	}
+	least := f.Duration("min-duration", 0, "only calls that took at least this `time`, such as 20s")
+	follow := f.BoolP("follow", "f", false, "show new rows as they come, until Ctrl-C")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		query, err := span()
+		if err != nil {
+			return err
+		}
+		for name, value := range filters {
+			if *value != "" {
+				query.Set(name, *value)
+			}
+		}
+		if *least > 0 {
+			query.Set("minDurationMilliseconds", strconv.FormatInt((*least).Milliseconds(), 10))
+		}
+		if len(args) > 0 && (len(query) > 0 || *follow) {
+			return usagef("a request is shown without filters and without --follow")
+		}
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		l := requestLog{o, call, query, func(ctx context.Context) error { return wait(ctx, followPause) }}
+		switch {
+		case len(args) > 0:
+			raw, err := call.JSON(c.Context(), "GET", "/requests/"+url.PathEscape(args[0]), nil, nil, nil)
+			if err != nil {
+				return err
+			}
+			return o.object(viewRequest(), raw)
+		case *follow:
+			return l.follow(c.Context(), *n)
+		}
+		if err := o.list(viewRequests(), call.All(c.Context(), "/requests", query, rowsToFetch(*n)), *n, "There are no requests."); err != nil {
+			return err
+		}
+		page, err := l.page(c.Context(), 1, "", "")
+		if err == nil {
+			page.hint(e)
+		}
+		return err
+	}
+	return c
+}
+
+// A requestLog is the log as a command reads it.
+type requestLog struct {
+	o     *output
+	call  *client.Client
+	query url.Values // the filter
+	pause func(context.Context) error
+}
+
+// A requestPage is a page of the log.
+type requestPage struct {
+	Data         []jsonx.Value `json:"data"`
+	NextCursor   *string       `json:"nextCursor"`
+	FollowCursor string        `json:"followCursor"`
+	Dropped      *struct {
+		Count int64  `json:"count"`
+		Since string `json:"since"`
+	} `json:"dropped"`
+}
+
+// hint tells of rows that are missing.
+func (p requestPage) hint(e *env) {
+	if p.Dropped != nil {
+		fmt.Fprintf(e.err, "%d rows are missing since %s: they came faster than they could be written.\n", p.Dropped.Count, p.Dropped.Since)
+	}
+}
+
+// page reads a page; with a cursor the oldest rows come first.
+func (l requestLog) page(ctx context.Context, size int, cursor, order string) (p requestPage, err error) {
+	query := url.Values{"limit": {strconv.Itoa(size)}}
+	for name, values := range l.query {
+		query[name] = values
+	}
+	if cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	if order != "" {
+		query.Set("order", order)
+	}
+	_, err = l.call.JSON(ctx, "GET", "/requests", query, nil, &p)
+	return p, err
+}
+
+// follow prints the latest rows, as many as latest and a page at most, and then each
+// new one, until ctx ends.
+func (l requestLog) follow(ctx context.Context, latest int) error {
+	size := client.MaxPage
+	if latest > 0 {
+		size = min(size, latest)
+	}
+	p, err := l.page(ctx, size, "", "")
+	if err != nil {
+		return err
+	}
+	p.hint(l.o.e)
+	slices.Reverse(p.Data)
+	p.NextCursor = nil // of older rows
+	dropped := p.Dropped
+	for {
+		if len(p.Data) > 0 {
+			if err := l.o.list(viewRequests(), sequence(p.Data), 0, ""); err != nil {
+				return err
+			}
+		}
+		if p.Dropped != nil && (dropped == nil || p.Dropped.Count > dropped.Count) {
+			p.hint(l.o.e)
+		}
+		dropped = p.Dropped
+		cursor := p.FollowCursor
+		if p.NextCursor != nil {
+			cursor = *p.NextCursor
+		} else if l.pause(ctx) != nil {
+			return nil // Ctrl-C is how it ends
+		}
+		if p, err = l.page(ctx, client.MaxPage, cursor, "asc"); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// wait waits for d, or returns ctx's error when that ends first.
+func wait(ctx context.Context, d time.Duration) error {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	select {
+	case <-over.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
