@@ -49,7 +49,8 @@ var planned = map[string]string{
 	`FROM drive_versions WHERE drive_id = $1 AND path`: "a bounded number for each path",
 	`SUM(dropped), 0) AS BIGINT)`:                      "accounts whose requests were dropped lately, for operators",
 	`FROM embed_tokens WHERE hash LIKE`:                "a test looks for a secret in the rows",
-	`DELETE FROM idempotency WHERE state = 'running'`:  "once, at the start",
+	`DELETE FROM idempotency WHERE state = 'running'`:  "when a node dies",
+	`FROM nodes WHERE alive = 1`:                       "the nodes that live are few, those that have lived one for each start",
 }
 
 var (
