@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stoa/internal/listen"
+	"stoa/internal/peers"
 	"stoa/internal/ratelimit"
 	"stoa/internal/stoa"
 )
@@ -22,6 +23,17 @@ type limits struct {
 	parsing  ratelimit.Turns // of large bodies, by account
 	reports  ratelimit.Turns // of queries over many receipts, by account
 	linger   ratelimit.Slots // see [inbody.linger], by address and ""
+}
+
+// Shared returns the counters that all nodes of a service share, by name. Wrong
+// keys, connections and turns count on each node alone: they protect its own memory
+// and processors.
+func (s *Server) Shared() map[string]peers.Counter {
+	s.prepare()
+	return map[string]peers.Counter{
+		"requests": &s.limits.rates, "calls": &s.limits.calls, "streams": &s.limits.streams,
+		"detached": &s.limits.detached, "visitors": s.embeds.Rates(),
+	}
 }
 
 // admit counts a request of a key against the smaller of its own and its plan's

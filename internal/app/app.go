@@ -124,7 +124,7 @@ func (s *Service) serve(ctx context.Context, opts Options, listener net.Listener
 	settling, settled := context.WithCancel(context.WithoutCancel(ctx))
 	defer settled()
 	group, working := errgroup.WithContext(settling)
-	for _, run := range []func(context.Context) error{s.Ledger.Run, s.Keys.Run, s.sweepDrives, s.Retention.Run, s.Requests.Run} {
+	for _, run := range []func(context.Context) error{s.Ledger.Run, s.Keys.Run, s.sweepDrives, s.Retention.Run, s.Requests.Run, s.runPeers} {
 		group.Go(func() error { return run(settling) })
 	}
 	err := s.bootstrap(ctx, opts, listener.Addr().String())

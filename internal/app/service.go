@@ -1,10 +1,13 @@
 package app
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"stoa/internal/agent"
 	"stoa/internal/api"
@@ -15,6 +18,7 @@ import (
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
 	"stoa/internal/listen"
+	"stoa/internal/peers"
 	"stoa/internal/requestlog"
 	"stoa/internal/retention"
 	"stoa/internal/scheduler"
@@ -66,6 +70,7 @@ type Service struct {
 	Retention *retention.Purger
 	Requests  *requestlog.Log
 	API       *api.Server
+	Peers     *peers.Peers
 
 	config   config.Config // as it was at the start
 	log      *slog.Logger
@@ -95,7 +100,7 @@ func New(p Parts) (*Service, error) {
 	s.keep.Store(&p.Config.Retention)
 	s.logs.Store(&p.Config.Requests)
 
-	s.Ledger = billing.New(s.Store, billing.Config{Logger: s.log, Metrics: p.Metrics})
+	s.Ledger = billing.New(s.Store, billing.Config{Shared: s.shared(), Logger: s.log, Metrics: p.Metrics})
 	s.Keys = auth.New(s.Store, s.plan)
 	s.pool = upstream.New(upstream.Config{Providers: p.Providers, Logger: s.log, Version: p.Version, Tracer: p.Tracer})
 	s.Gateway = &gateway.Gateway{Catalog: &s.catalog, Ledger: s.Ledger, Pool: s.pool, Logger: s.log, Metrics: p.Metrics}
@@ -111,6 +116,7 @@ func New(p Parts) (*Service, error) {
 	if err := s.buildAPI(p); err != nil {
 		return nil, err
 	}
+	s.buildPeers()
 	s.Store.CountCalls(s.Gateway.Active)
 	s.Store.OnExpiry(func() {
 		s.API.Interrupt()
@@ -120,10 +126,34 @@ func New(p Parts) (*Service, error) {
 	return s, nil
 }
 
+// shared reports whether other nodes may serve the same database.
+func (s *Service) shared() bool { return s.Store.Postgres() }
+
+// buildPeers has this node share with others what all count in memory.
+func (s *Service) buildPeers() {
+	s.Peers = peers.New(s.Store, s.log)
+	s.Peers.Share("keyDays", s.Ledger)
+	for name, counter := range s.API.Shared() {
+		s.Peers.Share(name, counter)
+	}
+}
+
+// runPeers receives hints of other nodes and exchanges counts with them until ctx
+// ends.
+func (s *Service) runPeers(ctx context.Context) error {
+	if !s.shared() {
+		return nil
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.Store.Listen(ctx, string(s.config.DatabaseListen)) })
+	group.Go(func() error { return s.Peers.Run(ctx) })
+	return group.Wait()
+}
+
 // buildSessions creates what keeps, runs and schedules sessions.
 func (s *Service) buildSessions(p Parts) {
 	l := p.Config.Limits
-	shared := s.Store.Postgres() // other nodes may serve the same database
+	shared := s.shared()
 	sessions := session.Config{Store: s.Store, Limits: session.LimitsOf(l), Logger: s.log, Metrics: p.Metrics}
 	adjust(p.Sessions, &sessions)
 	s.Sessions = session.New(sessions)

@@ -27,15 +27,13 @@ import (
 const (
 	// freshness is how long a verified key is used from the cache without reading
 	// its row again. Changes made through this process clear the cache when they
-	// commit; freshness bounds all others, a revocation on another node for one.
-	// Expiry and revocation times are compared at every use, and unknown keys are
-	// not cached, since a guesser would fill the cache. Measured: 0.2 to 0.3 µs per
-	// verification.
+	// commit, and give a hint on which other nodes clear theirs; freshness bounds all
+	// others, such as a revocation whose hint was lost. Expiry and revocation times
+	// are compared at every use, and unknown keys are not cached, since a guesser
+	// would fill the cache. Measured: 0.2 to 0.3 µs per verification.
 	//
-	// Messages between processes were rejected: a second way for the truth to
-	// travel, needed only to be faster than a second. The choice would be wrong if
-	// reads of keys dominated the readers' time, or if a revoked key worked a second
-	// later.
+	// The choice would be wrong if reads of keys dominated the readers' time, or if a
+	// revoked key worked a second later.
 	freshness = 900 * time.Millisecond
 	// renewal is the age from which one caller reads the row again while the others
 	// go on, so that a busy key never makes them all wait at once.
@@ -71,7 +69,10 @@ type known struct {
 // New returns Keys over an open store. plans returns the plan with that id, also
 // for one that is not configured; it is called at each verification.
 func New(st *store.Store, plans func(id string) stoa.Plan) *Keys {
-	return &Keys{st: st, plans: plans, now: time.Now, used: map[string]time.Time{}}
+	k := &Keys{st: st, plans: plans, now: time.Now, used: map[string]time.Time{}}
+	st.OnHint(store.HintKeys, func(string) { k.Forget() })
+	st.OnListening(k.Forget)
+	return k
 }
 
 // Verify authenticates an Authorization header. Every fault of it is
@@ -186,8 +187,14 @@ func (k *Keys) Forget() {
 	k.cache.clear()
 }
 
-// ForgetAfter calls [Keys.Forget] once tx is committed.
-func (k *Keys) ForgetAfter(tx *store.Tx) { tx.AfterCommit(k.Forget) }
+// ForgetAfter calls [Keys.Forget] once tx is committed, on this node and soon on
+// the others.
+func (k *Keys) ForgetAfter(tx *store.Tx) {
+	tx.AfterCommit(func() {
+		k.Forget()
+		k.st.Hint(store.HintKeys, "", "")
+	})
+}
 
 // note records the use of a key, once a minute.
 func (k *Keys) note(e *known, now time.Time) {

@@ -500,3 +500,64 @@ func BenchmarkVerifyParallel(b *testing.B) {
 		}
 	})
 }
+
+func TestOtherNodesForgetAChangedKeyAtOnce(t *testing.T) {
+	database := storetest.Postgres(t)
+	h := newService(t, database)
+	peer := database.Open()
+	other := auth.New(peer, plans)
+	now := time.Now() // the other's clock stands still: only a hint makes it read again
+	other.SetNow(func() time.Time { return now })
+	for _, st := range []*store.Store{h.st, peer} {
+		begun := make(chan struct{}, 1)
+		st.OnListening(func() { begun <- struct{}{} })
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if err := st.Listen(ctx, ""); err != nil {
+				t.Error(err)
+			}
+		}()
+		t.Cleanup(func() { stop(); <-ended })
+		<-begun
+	}
+	ctx := context.Background()
+	for _, change := range []struct {
+		name string
+		do   func(tx *store.Tx, id string) error
+		code stoa.Code
+	}{
+		{"revoked", func(tx *store.Tx, id string) error {
+			_, err := h.keys.Revoke(ctx, tx, h.first, h.owner.ID, id)
+			return err
+		}, stoa.CodeUnauthorized},
+		{"rotated", func(tx *store.Tx, id string) error {
+			_, _, err := h.keys.Rotate(ctx, tx, h.first, h.owner.ID, id, 0)
+			return err
+		}, stoa.CodeUnauthorized},
+		{"of a suspended account", func(tx *store.Tx, _ string) error {
+			a := h.owner
+			a.Suspended = true
+			h.keys.ForgetAfter(tx)
+			return tx.UpdateAccount(ctx, a)
+		}, stoa.CodeSuspended},
+	} {
+		key, secret := h.create(stoa.Key{})
+		now = time.Now() // the key was created after the last change
+		if _, err := other.Verify(ctx, "Bearer "+secret); err != nil {
+			t.Fatalf("before it is %s: %v", change.name, err)
+		}
+		h.write(func(tx *store.Tx) error { return change.do(tx, key.ID) })
+		now = time.Now()
+		for stood := now; ; {
+			_, err := other.Verify(ctx, "Bearer "+secret)
+			if stoa.CodeOf(err) == change.code {
+				break
+			}
+			if err != nil || now != stood {
+				t.Fatalf("a key that is %s: %v", change.name, err)
+			}
+		}
+	}
+}

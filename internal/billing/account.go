@@ -11,8 +11,8 @@ import (
 )
 
 // recheck is how long the result "nothing more to lease" is used when this process
-// has committed no grant. No other process writes to the store, so it only guards
-// against edits made directly in the database.
+// has committed no grant. Where this is the only node no other process writes to
+// the store, so it only guards against edits made directly in the database.
 const recheck = time.Second
 
 // account is the in-memory state of an account.
@@ -35,9 +35,11 @@ type account struct {
 	emptyAt    int64
 	emptyUntil time.Time
 
-	keys      map[string]*keyDay      // what this node charged, by key id
-	before    map[string]stoa.Credits // what earlier nodes charged on beforeDay, by key id
-	beforeDay int64                   // days since 1970; 0: nothing was read
+	keys      map[string]*keyDay   // what this node charged, by key id
+	before    map[string][]peerDay // what other nodes had charged on beforeDay when it was read, by book
+	beforeDay int64                // days since 1970; 0: nothing was read
+
+	shared shared // used where there are several nodes
 }
 
 // keyDay is what a key has spent and holds on one day.
@@ -45,6 +47,7 @@ type keyDay struct {
 	day   int64        // days since 1970, in UTC
 	spent stoa.Credits // on that day, by this node
 	held  stoa.Credits // by open holds
+	limit stoa.Credits // at the last hold; 0: none
 }
 
 func dayOf(t time.Time) int64 { return t.Unix() / 86_400 }
@@ -67,9 +70,13 @@ func (a *account) heldNow() stoa.Credits {
 // its holds are still open. The caller holds mu.
 func (a *account) free() stoa.Credits { return a.amount - a.spent - a.held }
 
-// exhausted reports whether the store has nothing more to lease. The caller holds
-// mu.
-func (a *account) exhausted(grants int64) bool {
+// exhausted reports whether the store has nothing more to lease for a call that
+// needs at least so much. The caller holds mu.
+func (l *Ledger) exhausted(a *account, least stoa.Credits) bool {
+	if l.shared != nil {
+		return l.usedUp(a, least)
+	}
+	grants := l.st.Grants()
 	return a.lease != "" && a.empty && a.emptyAt == grants && time.Now().Before(a.emptyUntil)
 }
 
@@ -99,7 +106,7 @@ func (l *Ledger) extend(ctx context.Context, a *account) error {
 	defer a.leasing.Unlock()
 	grants := l.st.Grants()
 	a.mu.Lock()
-	done := a.exhausted(grants)
+	done := l.exhausted(a, 0)
 	a.mu.Unlock()
 	if done {
 		return nil

@@ -8,10 +8,11 @@
 // in one transaction, uncovered.go charges what a lease does not cover, verify.go
 // checks the books.
 //
-// The node leases the whole balance of an account from the store and takes holds
-// from that lease without a query. Available is the lease's amount less what it
-// has spent less the open holds. A crash loses the holds and nothing else: leases
-// are closed when the store is opened again. See docs/decisions/0013-rows-decide-memory-is-a-cache.md.
+// The node leases the balance of an account from the store and takes holds from
+// that lease without a query: the whole balance where it is the only node, else a
+// part of it (share.go). Available is the lease's amount less what it has spent
+// less the open holds. A crash loses the holds and nothing else: leases are closed
+// when their node is known to be dead. See docs/decisions/0013-rows-decide-memory-is-a-cache.md.
 package billing
 
 import (
@@ -38,7 +39,10 @@ const maxGranted = 1000 * MaxGrant
 type Config struct {
 	// Linger is how long a commit waits for more charges when many calls end at
 	// once; a lone charge never waits. 0: 1 ms; negative: no wait.
-	Linger  time.Duration
+	Linger time.Duration
+	// Shared: other nodes have ledgers of the same store. A lease is then a part of
+	// the balance.
+	Shared  bool
 	Logger  *slog.Logger       // nil: none
 	Metrics *telemetry.Metrics // nil: none
 }
@@ -50,6 +54,7 @@ type Ledger struct {
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 	linger  time.Duration
+	shared  *sharing // nil: this is the only node
 
 	accounts sync.Map  // account id → *account
 	entries  sync.Pool // of *entry
@@ -73,6 +78,9 @@ func New(st *store.Store, cfg Config) *Ledger {
 	}
 	if l.linger == 0 {
 		l.linger = time.Millisecond
+	}
+	if cfg.Shared {
+		l.share()
 	}
 	return l
 }

@@ -197,6 +197,7 @@ func (l *Ledger) complete(e *entry, at time.Time) {
 		}
 		c.CreatedAt = at
 	}
+	l.freed(a)
 	a.mu.Unlock()
 	if e.inserted && c.Clamped {
 		l.log.LogAttrs(e.ctx, slog.LevelError, "a charge was clamped", slog.String("charge", c.ID), slog.String("account", a.id),

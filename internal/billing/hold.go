@@ -53,60 +53,96 @@ func (l *Ledger) Hold(ctx context.Context, c stoa.Caller, least, most stoa.Credi
 	if err := l.st.Usable(ctx); err != nil { // a call that cannot be charged is not begun
 		return nil, err
 	}
-	most = max(most, least)
+	n := need{least: least, most: max(most, least), limit: c.Key.MaxCreditsPerDay}
 	a := l.account(c.Account.ID)
-	limit := c.Key.MaxCreditsPerDay
-	h := &Hold{l: l, a: a, key: c.Key.ID, book: c.Key.Root(), capped: limit > 0}
+	h := &Hold{l: l, a: a, key: c.Key.ID, book: c.Key.Root(), capped: n.limit > 0}
 	for {
-		want := most
-		day := dayOf(time.Now())
 		a.mu.Lock()
-		if h.capped {
-			if a.beforeDay != day {
-				a.mu.Unlock()
-				if err := l.loadDay(ctx, a, day); err != nil {
-					return nil, err
-				}
-				continue
-			}
-			k := a.key(h.book, day)
-			left := limit - a.before[h.book] - k.spent - k.held
-			if left < least || left <= 0 && most > 0 {
-				a.mu.Unlock()
-				return nil, stoa.Errorf(stoa.CodeKeyBudget, "This key, with the keys created from it, may spend %s credits a day and %s of them are left until midnight UTC; the call needs at least %s. Raise the key's limit or use another key.",
-					limit, max(left, 0), least)
-			}
-			want = min(want, left)
+		v, _, err := h.take(n)
+		a.mu.Unlock()
+		if v == tooFew {
+			v, err = l.more(ctx, h, n)
 		}
-		free := a.free()
-		if free < want && !a.exhausted(l.st.Grants()) {
-			a.mu.Unlock()
-			if err := l.extend(ctx, a); err != nil {
+		switch {
+		case err != nil:
+			return nil, err
+		case v == taken:
+			return h, nil
+		case v == dayUnread:
+			if err := l.loadDay(ctx, a, dayOf(time.Now())); err != nil {
 				return nil, err
 			}
-			continue
 		}
-		if free < least || free <= 0 && want > 0 {
-			a.mu.Unlock()
-			return nil, stoa.Errorf(stoa.CodeQuota, "This call needs at least %s credits and %s are available. Top up the account, or ask for fewer output tokens.", max(least, 1), max(free, 0))
-		}
-		h.amount = min(free, want)
-		a.held += h.amount
-		if h.capped {
-			a.key(h.book, day).held += h.amount
-		}
-		a.mu.Unlock()
-		return h, nil
 	}
+}
+
+// A need is what a call needs: between least and most, within its key's daily
+// limit; 0: none.
+type need struct{ least, most, limit stoa.Credits }
+
+// more extends the account's lease for a hold, which it may have taken then.
+func (l *Ledger) more(ctx context.Context, h *Hold, n need) (v verdict, err error) {
+	if l.shared == nil {
+		return tooFew, l.extend(ctx, h.a)
+	}
+	var refusal error
+	v, err = l.gather(ctx, h.a, func() (v verdict, want stoa.Credits) {
+		v, want, refusal = h.take(n)
+		return v, want
+	})
+	if err == nil {
+		err = refusal
+	}
+	return v, err
+}
+
+// take reserves what a call needs, if it is there. It returns how much it wants of
+// the account; with refused, why. The caller holds a.mu.
+func (h *Hold) take(n need) (v verdict, want stoa.Credits, err error) {
+	l, a := h.l, h.a
+	want = n.most
+	day := dayOf(time.Now())
+	if h.capped {
+		if a.beforeDay != day {
+			return dayUnread, want, nil
+		}
+		k := a.key(h.book, day)
+		if l.shared != nil {
+			l.noteCapped(h.book, a, k, n.limit)
+		}
+		left := n.limit - l.spentElsewhere(a, h.book, day) - k.spent - k.held
+		if left < n.least || left <= 0 && n.most > 0 {
+			return refused, want, stoa.Errorf(stoa.CodeKeyBudget, "This key, with the keys created from it, may spend %s credits a day and %s of them are left until midnight UTC; the call needs at least %s. Raise the key's limit or use another key.",
+				n.limit, max(left, 0), n.least)
+		}
+		want = min(want, left)
+	}
+	free := a.free()
+	if free < want && !l.exhausted(a, n.least) {
+		return tooFew, want, nil
+	}
+	if free < n.least || free <= 0 && want > 0 {
+		if l.shared != nil && a.shared.unanswered {
+			return refused, want, errElsewhere()
+		}
+		return refused, want, stoa.Errorf(stoa.CodeQuota, "This call needs at least %s credits and %s are available. Top up the account, or ask for fewer output tokens.", max(n.least, 1), max(free, 0))
+	}
+	h.amount = min(free, want)
+	a.held += h.amount
+	a.shared.calls++
+	if h.capped {
+		a.key(h.book, day).held += h.amount
+	}
+	return taken, want, nil
 }
 
 func errStopping() error {
 	return stoa.Errorf(stoa.CodeOverloaded, "The service is stopping. Try again.").After(time.Second)
 }
 
-// loadDay reads what earlier nodes charged to the account's keys on that day.
+// loadDay reads what other nodes charged to the account's keys on that day.
 func (l *Ledger) loadDay(ctx context.Context, a *account, day int64) error {
-	var spent map[string]stoa.Credits
+	var spent map[store.NodeBook]stoa.Credits
 	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
 		spent, err = tx.SpentByRoot(ctx, a.id, l.st.Node(), time.Unix(day*86_400, 0))
 		return err
@@ -114,10 +150,14 @@ func (l *Ledger) loadDay(ctx context.Context, a *account, day int64) error {
 	if err != nil {
 		return err
 	}
+	before := map[string][]peerDay{}
+	for of, sum := range spent {
+		before[of.Book] = append(before[of.Book], peerDay{node: of.Node, spent: sum})
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if day > a.beforeDay {
-		a.before, a.beforeDay = spent, day
+		a.before, a.beforeDay = before, day
 	}
 	return nil
 }
@@ -136,6 +176,7 @@ func (h *Hold) Release() {
 	defer h.a.mu.Unlock()
 	if h.state == holdOpen {
 		h.end(holdReleased)
+		h.l.freed(h.a)
 	}
 }
 
@@ -238,32 +279,56 @@ func storable(s string) string {
 func (h *Hold) cover(ctx context.Context, c *stoa.Charge) error {
 	for {
 		h.a.mu.Lock()
-		if h.state != holdOpen {
-			h.a.mu.Unlock()
-			return errEnded
+		v, _, err := h.reserve(c)
+		h.a.mu.Unlock()
+		if v == tooFew {
+			v, err = h.l.moreFor(ctx, h, c)
 		}
-		if c.Amount <= h.amount {
-			break
+		if err != nil || v == taken {
+			return err
 		}
-		extra := c.Amount - h.amount
+	}
+}
+
+// moreFor extends the account's lease for a charge above its hold, and may have
+// reserved it then.
+func (l *Ledger) moreFor(ctx context.Context, h *Hold, c *stoa.Charge) (v verdict, err error) {
+	if l.shared == nil {
+		return tooFew, l.extend(ctx, h.a)
+	}
+	var refusal error
+	charge := *c // so that only this path takes memory of the heap
+	v, err = l.gather(ctx, h.a, func() (v verdict, want stoa.Credits) {
+		v, want, refusal = h.reserve(&charge)
+		return v, want
+	})
+	*c = charge
+	if err == nil {
+		err = refusal
+	}
+	return v, err
+}
+
+// reserve reserves what the charge needs beyond the hold, or what there is, and
+// begins settling. It returns how much that is. The caller holds a.mu.
+func (h *Hold) reserve(c *stoa.Charge) (v verdict, extra stoa.Credits, err error) {
+	if h.state != holdOpen {
+		return refused, 0, errEnded
+	}
+	if c.Amount > h.amount {
+		extra = c.Amount - h.amount
 		free := max(h.a.free(), 0)
-		if free < extra && !h.a.exhausted(h.l.st.Grants()) {
-			h.a.mu.Unlock()
-			if err := h.l.extend(ctx, h.a); err != nil {
-				return err
-			}
-			continue
+		if free < extra && !h.l.exhausted(h.a, extra) {
+			return tooFew, extra, nil
 		}
 		h.extra = min(extra, free)
 		h.a.held += h.extra
 		if h.extra < extra {
 			clamp(c, h.amount+h.extra)
 		}
-		break
 	}
 	h.state = holdSettling
-	h.a.mu.Unlock()
-	return nil
+	return taken, extra, nil
 }
 
 // clamp lowers a charge to what can be paid.

@@ -64,6 +64,15 @@ func (l *Ledger) Run(ctx context.Context) error {
 	if l.started.Swap(true) {
 		return errors.New("billing: the ledger runs already")
 	}
+	if l.shared != nil {
+		sharing, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			l.runShared(sharing)
+		}()
+		defer func() { stop(); <-ended }()
+	}
 	last := 0
 	for {
 		select {

@@ -71,7 +71,14 @@ func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.
 		}
 		return uncoveredCharge{receipt: stored}, err
 	}
-	lease, alive, err := tx.Lease(ctx, asked.AccountID, l.st.Node())
+	var lease store.Lease
+	var alive bool
+	if l.shared == nil {
+		lease, alive, err = tx.Lease(ctx, asked.AccountID, l.st.Node())
+	} else {
+		lease, _, err = tx.LeaseMore(ctx, asked.AccountID, l.st.Node(), asked.Amount, 0)
+		alive = true // else the transaction would have failed
+	}
 	if err == nil && !alive {
 		lease, err = tx.LeaseDead(ctx, asked.AccountID, l.st.Node())
 	}

@@ -41,6 +41,12 @@ func (c Config) Check() []*Problem {
 	return k.list
 }
 
+// isPostgres reports whether a text has the form of a PostgreSQL URL.
+func isPostgres(text Secret) bool {
+	u, err := url.Parse(string(text))
+	return err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") && (u.Host != "" || u.Query().Get("host") != "")
+}
+
 // address checks where the service listens and where it keeps its data.
 // Nothing is opened or created.
 func (c *checker) address() {
@@ -51,9 +57,16 @@ func (c *checker) address() {
 		c.problem("data", "the data directory has no name; write one, such as ./data")
 	}
 	if c.Database != "" {
-		u, err := url.Parse(string(c.Database))
-		if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.Query().Get("host") == "" {
+		if !isPostgres(c.Database) {
 			c.problem("database", "this is not a PostgreSQL URL; write postgres://user:password@host:5432/name, or leave it empty for the embedded store")
+		}
+	}
+	if c.DatabaseListen != "" {
+		switch {
+		case c.Database == "":
+			c.problem("databaseListen", "there is no database to listen to; set database, or leave this empty")
+		case !isPostgres(c.DatabaseListen):
+			c.problem("databaseListen", "this is not a PostgreSQL URL; write postgres://user:password@host:5432/name of the server itself, or leave it empty to use database")
 		}
 	}
 	if c.PublicURL != "" {
@@ -469,5 +482,8 @@ func (c *Config) warn() {
 	}
 	if strings.Contains(string(c.Database), Masked) {
 		c.Warnings = append(c.Warnings, "database: the password is the mask that \"config print\" writes")
+	}
+	if strings.Contains(string(c.DatabaseListen), Masked) {
+		c.Warnings = append(c.Warnings, "databaseListen: the password is the mask that \"config print\" writes")
 	}
 }

@@ -36,18 +36,22 @@ type Config struct {
 	Listen string `yaml:"listen" env:"STOA_LISTEN"` // host:port; port 0 takes a free one
 	// AdminListen is host:port of /metrics, /livez and /readyz; empty or "off": there is
 	// no such listener.
-	AdminListen string        `yaml:"adminListen" env:"STOA_ADMIN_LISTEN"`
-	Data        string        `yaml:"data" env:"STOA_DATA"`             // directory of the embedded store
-	Database    Secret        `yaml:"database" env:"STOA_DATABASE"`     // postgres:// URL; empty: SQLite in Data
-	Durability  string        `yaml:"durability" env:"STOA_DURABILITY"` // full, or process (safe against kill -9, not against power loss)
-	PublicURL   string        `yaml:"publicUrl" env:"STOA_PUBLIC_URL"`  // origin that callers see; empty: from the listen address
-	Sandbox     string        `yaml:"sandbox" env:"STOA_SANDBOX"`       // auto, always or off
-	RateLimits  string        `yaml:"rateLimits" env:"STOA_RATE_LIMITS"`
-	Log         Log           `yaml:"log"`
-	Drain       time.Duration `yaml:"drain" env:"STOA_DRAIN"`            // how long a stop waits for running calls
-	HeaderWait  time.Duration `yaml:"headerWait" env:"STOA_HEADER_WAIT"` // how long a stream waits for the upstream before it sends its headers
-	KeepAlive   time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`   // silence of a stream before a comment is sent
-	FirstGrant  stoa.Credits  `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
+	AdminListen string `yaml:"adminListen" env:"STOA_ADMIN_LISTEN"`
+	Data        string `yaml:"data" env:"STOA_DATA"`         // directory of the embedded store
+	Database    Secret `yaml:"database" env:"STOA_DATABASE"` // postgres:// URL; empty: SQLite in Data
+	// DatabaseListen is where notices of other nodes are received: a postgres:// URL
+	// that leads to the server past a pooler; empty: Database.
+	DatabaseListen Secret `yaml:"databaseListen" env:"STOA_DATABASE_LISTEN"`
+
+	Durability string        `yaml:"durability" env:"STOA_DURABILITY"` // full, or process (safe against kill -9, not against power loss)
+	PublicURL  string        `yaml:"publicUrl" env:"STOA_PUBLIC_URL"`  // origin that callers see; empty: from the listen address
+	Sandbox    string        `yaml:"sandbox" env:"STOA_SANDBOX"`       // auto, always or off
+	RateLimits string        `yaml:"rateLimits" env:"STOA_RATE_LIMITS"`
+	Log        Log           `yaml:"log"`
+	Drain      time.Duration `yaml:"drain" env:"STOA_DRAIN"`            // how long a stop waits for running calls
+	HeaderWait time.Duration `yaml:"headerWait" env:"STOA_HEADER_WAIT"` // how long a stream waits for the upstream before it sends its headers
+	KeepAlive  time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`   // silence of a stream before a comment is sent
+	FirstGrant stoa.Credits  `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
 
 	Providers []Provider                  `yaml:"providers,omitempty"`
 	Families  map[string][]stoa.Route     `yaml:"families,omitempty"`

@@ -77,6 +77,7 @@ type Trace struct {
 type DB struct {
 	engine
 	postgres bool
+	channel  string        // see [DB.Channel]
 	reports  chan struct{} // one element per running Report
 	file     string
 	log      *slog.Logger
@@ -133,7 +134,11 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newDB(p, cfg, cmp.Or(cfg.Connections, defaultConnections)), nil
+		d := newDB(p, cfg, cmp.Or(cfg.Connections, defaultConnections))
+		if err := p.pool.QueryRowContext(ctx, channelName).Scan(&d.channel); err != nil {
+			return nil, errors.Join(classify(err), d.Close())
+		}
+		return d, nil
 	}
 	if cfg.Dir == "" {
 		return nil, errors.New("db: neither a data directory nor a PostgreSQL address is given")

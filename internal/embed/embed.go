@@ -112,6 +112,9 @@ type Embeds struct {
 	rates ratelimit.Rates
 }
 
+// Rates returns what visitors are counted by, which all nodes of a service share.
+func (s *Embeds) Rates() *ratelimit.Rates { return &s.rates }
+
 // New returns the embeds of a service.
 func New(cfg Config) *Embeds { return &Embeds{cfg: cfg, own: originOf(cfg.PublicURL)} }
 

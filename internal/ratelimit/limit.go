@@ -2,8 +2,9 @@
 // as the id of a key or an account.
 //
 // It knows no HTTP and no plans: the caller passes the limit, so a changed limit
-// applies from the next request on. Counts are in memory and belong to this
-// process (docs/decisions/0004-rate-limits-per-key.md). Start at [Rates.Take]
+// applies from the next request on. Counts are in memory; those that several nodes
+// share are exchanged by package peers and added to what is counted here
+// (docs/decisions/0004-rate-limits-per-key.md, shared.go). Start at [Rates.Take]
 // and [Slots.Enter]; [Turns.Take] shares out work by name.
 package ratelimit
 
@@ -19,6 +20,7 @@ const window = 60 // length of the window of a rate in seconds
 type Rates struct {
 	mu    sync.Mutex
 	rates map[string]*rate
+	peers map[string]int64 // counts of other nodes
 	swept int64
 }
 
@@ -26,6 +28,7 @@ type Rates struct {
 type rate struct {
 	counts [window]int32
 	sum    int
+	limit  int   // at the last request
 	second int64 // the newest second in the ring
 }
 
@@ -51,10 +54,15 @@ func (r *Rates) Take(name string, perMinute int, now time.Time) (wait time.Durat
 		r.rates[name] = q
 	}
 	q.advance(second)
-	if q.sum < perMinute {
+	q.limit = perMinute
+	peers := int(r.peers[name])
+	if q.sum+peers < perMinute {
 		q.counts[slot(q.second)]++
 		q.sum++
 		return 0, true
+	}
+	if peers > 0 {
+		return q.waitShared(peers, perMinute), false
 	}
 	// From the oldest second on, find the one whose end frees a request.
 	left := q.sum
@@ -73,7 +81,7 @@ func slot(second int64) int64 { return (second%window + window) % window }
 // requests count in the newest second.
 func (q *rate) advance(second int64) {
 	if second-q.second >= window {
-		*q = rate{second: second}
+		*q = rate{second: second, limit: q.limit}
 		return
 	}
 	for q.second < second {
@@ -87,7 +95,7 @@ func (q *rate) advance(second int64) {
 func (r *Rates) sweep(second int64) {
 	r.swept = second
 	for name, q := range r.rates {
-		if second-q.second >= window {
+		if q.advance(second); q.sum == 0 {
 			delete(r.rates, name)
 		}
 	}
@@ -97,7 +105,14 @@ func (r *Rates) sweep(second int64) {
 // safe for concurrent use.
 type Slots struct {
 	mu    sync.Mutex
-	taken map[string]int
+	taken map[string]slots
+	peers map[string]int64 // counts of other nodes
+}
+
+// slots are those of one name.
+type slots struct {
+	taken int
+	most  int // at the last Enter; 0: no limit
 }
 
 // Enter takes a slot of name if fewer than most are taken; the caller frees it
@@ -105,13 +120,14 @@ type Slots struct {
 func (s *Slots) Enter(name string, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if most > 0 && s.taken[name] >= most {
+	t := s.taken[name]
+	if most > 0 && t.taken+int(s.peers[name]) >= most {
 		return false
 	}
 	if s.taken == nil {
-		s.taken = map[string]int{}
+		s.taken = map[string]slots{}
 	}
-	s.taken[name]++
+	s.taken[name] = slots{t.taken + 1, max(most, 0)}
 	return true
 }
 
@@ -119,7 +135,10 @@ func (s *Slots) Enter(name string, most int) bool {
 func (s *Slots) Leave(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken[name]--; s.taken[name] <= 0 {
+	t := s.taken[name]
+	if t.taken--; t.taken <= 0 {
 		delete(s.taken, name)
+		return
 	}
+	s.taken[name] = t
 }

@@ -39,6 +39,7 @@ func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string
 func (s *Sessions) forget(id string) {
 	s.stop(id, ErrLost)
 	s.hub.invalidate(id)
+	s.store.Hint(store.HintSession, id, "")
 }
 
 // DeleteAgent removes an agent: once tx has committed nobody finds it, its tasks
@@ -142,7 +143,10 @@ func (s *Sessions) RemoveHidden(ctx context.Context) (more bool, err error) {
 					more = true
 					return nil
 				}
-				tx.AfterCommit(func() { s.hub.invalidate(id) })
+				tx.AfterCommit(func() {
+					s.hub.invalidate(id)
+					s.store.Hint(store.HintSession, id, "")
+				})
 				budget--
 				more = true
 			}

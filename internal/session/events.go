@@ -100,6 +100,7 @@ func (w *watcher) catchUp(ctx context.Context, first bool) (caughtUp bool, err e
 	if w.after < last {
 		return false, nil
 	}
+	w.sub.known(last)
 	w.stopped = stopped
 	return true, nil
 }

@@ -112,12 +112,40 @@ func (h *hub) invalidate(id string) {
 	}
 }
 
-// observe takes the numbers of the newest events that the rows have: another
-// process may have written them.
-func (h *hub) observe(seqs map[string]int64) {
+// lacks reports whether a session has watchers that have not been told of the event
+// with that number.
+func (h *hub) lacks(id string, seq int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for id, t := range h.topics {
+	t := h.topics[id]
+	return t != nil && seq > t.last
+}
+
+// behind returns, for each watched session of which the rows have more than was
+// published, after which event to read: at most tailLength events follow.
+func (h *hub) behind(seqs map[string]int64) map[string]int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	after := map[string]int64{}
+	for id, seq := range seqs {
+		if t := h.topics[id]; t != nil && seq > t.last {
+			after[id] = max(t.last, seq-tailLength)
+		}
+	}
+	return after
+}
+
+// observe takes the numbers of the newest events that the rows of these sessions
+// have; what was not published is read by the watchers. A session without a number
+// was deleted.
+func (h *hub) observe(ids []string, seqs map[string]int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range ids {
+		t := h.topics[id]
+		if t == nil {
+			continue
+		}
 		seq, there := seqs[id]
 		if !there || seq > t.last {
 			t.last = max(seq, t.last)
@@ -134,6 +162,17 @@ func (h *hub) followers() (n int64) {
 		n += int64(t.watchers)
 	}
 	return n
+}
+
+// known takes the number of the newest event that the only watcher found in the
+// rows, so that those before it are not read again. With others the publication of
+// that event may still come, and has to reach them.
+func (s *subscription) known(seq int64) {
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	if s.t.watchers == 1 && s.t.last == 0 {
+		s.t.last = seq
+	}
 }
 
 // watched returns the sessions that have watchers.

@@ -11,7 +11,6 @@
 package session
 
 import (
-	"context"
 	"log/slog"
 	"math"
 	"sync/atomic"
@@ -58,6 +57,7 @@ type Sessions struct {
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 	hub     *hub
+	peers   peers
 	alarm   Alarm
 	runs    chan struct{}
 	stop    func(sessionID string, cause error)
@@ -73,6 +73,7 @@ func New(cfg Config) *Sessions {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.alarm.wake = make(chan struct{}, 1)
+	s.hear()
 	return s
 }
 
@@ -133,31 +134,3 @@ func (a *Alarm) Plan(t time.Time) { a.planned.Store(t.UnixMicro()) }
 // Looking records that the loop is about to read the rows: what commits from here
 // on may be missed, so every WakeAt wakes it until the next Plan.
 func (a *Alarm) Looking() { a.planned.Store(math.MaxInt64) }
-
-// FollowPeers publishes to this process's watchers what other processes have
-// written, until ctx ends. Only a shared store needs it; see every.
-func (s *Sessions) FollowPeers(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		ids := s.hub.watched()
-		if len(ids) == 0 {
-			continue
-		}
-		var seqs map[string]int64
-		err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
-			seqs, err = tx.LastSeqs(ctx, ids)
-			return err
-		})
-		if err == nil {
-			s.hub.observe(seqs)
-		} else if ctx.Err() == nil {
-			s.log.LogAttrs(ctx, slog.LevelError, "the logs of watched sessions could not be read", slog.Any("error", err))
-		}
-	}
-}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -151,8 +152,13 @@ func (t *Transition) insertTurn() {
 
 // publish tells watchers of the events, once they are committed.
 func (t *Transition) publish() {
-	hub, id, events := t.s.hub, t.Row.ID, t.events
-	t.tx.AfterCommit(func() { hub.publish(id, events) })
+	s, id, events := t.s, t.Row.ID, t.events
+	t.tx.AfterCommit(func() {
+		s.hub.publish(id, events)
+		if len(events) > 0 && s.store.Hints() {
+			s.store.Hint(store.HintSession, id, strconv.FormatInt(events[len(events)-1].Seq, 10))
+		}
+	})
 }
 
 // status sets the status of session and turn.

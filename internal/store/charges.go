@@ -175,19 +175,21 @@ func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p
 		`SELECT `+receiptColumns+` FROM (`, `) c`)
 }
 
-// SpentByRoot returns, for each book of an account (see [stoa.Key.Root]), the sum
-// of the charges since that time that other nodes than the given one have
-// written.
-func (tx *Tx) SpentByRoot(ctx context.Context, accountID, exceptNode string, since time.Time) (map[string]stoa.Credits, error) {
-	spent := map[string]stoa.Credits{}
+// A NodeBook is a node and the root of keys that share a book; see [stoa.Key.Root].
+type NodeBook struct{ Node, Book string }
+
+// SpentByRoot returns, for each other node than the given one and each book of an
+// account, the sum of the charges since that time.
+func (tx *Tx) SpentByRoot(ctx context.Context, accountID, exceptNode string, since time.Time) (map[NodeBook]stoa.Credits, error) {
+	spent := map[NodeBook]stoa.Credits{}
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
-		var key string
+		var of NodeBook
 		var sum stoa.Credits
-		err := rows.Scan(&key, &sum)
-		spent[key] = sum
+		err := rows.Scan(&of.Node, &of.Book, &sum)
+		spent[of] = sum
 		return err
-	}, `SELECT COALESCE(NULLIF(k.root_id, ''), c.key_id) AS book, CAST(SUM(c.amount) AS BIGINT) FROM charges c LEFT JOIN keys k ON k.id = c.key_id
-		WHERE c.account_id = $1 AND c.created_at >= $2 AND c.node_id <> $3 GROUP BY book`,
+	}, `SELECT c.node_id, COALESCE(NULLIF(k.root_id, ''), c.key_id) AS book, CAST(SUM(c.amount) AS BIGINT) FROM charges c LEFT JOIN keys k ON k.id = c.key_id
+		WHERE c.account_id = $1 AND c.created_at >= $2 AND c.node_id <> $3 GROUP BY c.node_id, book`,
 		accountID, db.Micros(since), exceptNode)
 	return spent, err
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+	"strconv"
+	"strings"
 	"time"
 
 	"stoa/internal/db"
@@ -60,18 +62,39 @@ func scanEvent(rows *sql.Rows) (e stoa.SessionEvent, err error) {
 // LastSeqs returns the number of the newest event of each session that exists.
 func (tx *Tx) LastSeqs(ctx context.Context, ids []string) (map[string]int64, error) {
 	seqs := make(map[string]int64, len(ids))
-	for _, id := range ids {
-		var seq int64
-		found, err := tx.Get(ctx, `SELECT last_seq FROM sessions WHERE id = $1`, []any{id}, &seq)
-		if err != nil {
+	for len(ids) > 0 {
+		n := min(len(ids), seqsTogether)
+		query, args := `SELECT id, last_seq FROM sessions WHERE id = $1`, []any{ids[0]}
+		if n > 1 {
+			query, args = lastSeqsQuery, make([]any, seqsTogether)
+			for i := range args {
+				args[i] = ids[min(i, n-1)]
+			}
+		}
+		if err := tx.Query(ctx, func(rows *sql.Rows) error {
+			var id string
+			var seq int64
+			err := rows.Scan(&id, &seq)
+			seqs[id] = seq
+			return err
+		}, query, args...); err != nil {
 			return nil, err
 		}
-		if found {
-			seqs[id] = seq
-		}
+		ids = ids[n:]
 	}
 	return seqs, nil
 }
+
+// seqsTogether is how many sessions one query of [Tx.LastSeqs] reads.
+const seqsTogether = 100
+
+var lastSeqsQuery = func() string {
+	list := make([]string, seqsTogether)
+	for i := range list {
+		list[i] = "$" + strconv.Itoa(i+1)
+	}
+	return `SELECT id, last_seq FROM sessions WHERE id IN (` + strings.Join(list, ", ") + `)`
+}()
 
 // InsertSources adds passages that the answer of a turn could be based on; those
 // that are stored already stay as they are.

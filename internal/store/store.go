@@ -58,6 +58,10 @@ type Store struct {
 	fenced *db.Fence
 	quota  Quota
 	grants atomic.Int64
+
+	address string // of PostgreSQL
+	hints   *hints
+	log     *slog.Logger
 }
 
 // A Tx is a running transaction with the store's methods. See [Store.Write] for
@@ -72,7 +76,10 @@ type Tx struct {
 // leases are closed and its unfinished idempotency keys are freed. On PostgreSQL that
 // happens to nodes that have not said for a while that they live; see [Life].
 func Open(ctx context.Context, cfg Config) (*Store, error) {
-	s := &Store{node: stoa.NewID("node"), quota: cfg.Quota}
+	s := &Store{node: stoa.NewID("node"), quota: cfg.Quota, address: cfg.PostgresURL, hints: newHints(), log: cfg.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
 	if err := s.open(ctx, cfg); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("store: %w", err)

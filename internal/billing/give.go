@@ -1,0 +1,181 @@
+package billing
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"stoa/internal/store"
+)
+
+const (
+	// sweepEvery is how often a node looks for leases to return: idle ones, and
+	// those that it is asked for, should the hint have been lost.
+	sweepEvery = time.Second
+	// idleSweeps is how many sweeps an account is not called before its lease is
+	// returned.
+	idleSweeps = 10
+	// giveTogether is how many leases are returned in one transaction.
+	giveTogether = 64
+)
+
+// runShared returns credits to the other nodes until ctx ends.
+func (l *Ledger) runShared(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case id := <-l.shared.asked:
+			err = l.answer(ctx, id)
+		case <-tick.C:
+			err = l.sweep(ctx)
+		case <-ctx.Done():
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			l.log.LogAttrs(ctx, slog.LevelWarn, "leases could not be returned", slog.Any("error", err))
+		}
+	}
+}
+
+// sweep answers what this node is asked for and returns the leases of accounts that
+// have not been called for idleSweeps.
+func (l *Ledger) sweep(ctx context.Context) error {
+	var asked []string
+	if err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
+		asked, err = tx.Asked(ctx, l.st.Node())
+		return err
+	}); err != nil {
+		return err
+	}
+	for _, id := range asked {
+		if err := l.answer(ctx, id); err != nil {
+			return err
+		}
+	}
+	idle := l.idle()
+	for len(idle) > 0 {
+		n := min(len(idle), giveTogether)
+		var locked []*account
+		for _, a := range idle[:n] {
+			if a.leasing.TryLock() { // else it is being extended
+				locked = append(locked, a)
+			}
+		}
+		err := l.giveBack(ctx, locked)
+		for _, a := range locked {
+			a.leasing.Unlock()
+		}
+		if err != nil {
+			return err
+		}
+		idle = idle[n:]
+	}
+	return nil
+}
+
+// idle counts a sweep of every account with something leased and returns those that
+// were not called for long enough.
+func (l *Ledger) idle() (list []*account) {
+	l.shared.mu.Lock()
+	defer l.shared.mu.Unlock()
+	for a := range l.shared.leased {
+		a.mu.Lock()
+		s := &a.shared
+		if s.calls != s.seen {
+			s.seen, s.idle = s.calls, 0
+		} else if s.idle++; s.idle >= idleSweeps {
+			list = append(list, a)
+		}
+		a.mu.Unlock()
+	}
+	return list
+}
+
+// answer returns what the node can spare of an account that another node asks for.
+func (l *Ledger) answer(ctx context.Context, id string) error {
+	a := l.account(id)
+	a.leasing.Lock()
+	defer a.leasing.Unlock()
+	a.mu.Lock()
+	a.shared.chunk, a.shared.scarceUntil = 0, l.shared.now().Add(scarce)
+	a.shared.wanted = true
+	known := a.lease != ""
+	a.mu.Unlock()
+	if !known { // the commit of its lease broke
+		l.rereadLease(a)
+	}
+	if err := l.giveBack(ctx, []*account{a}); err != nil {
+		return err
+	}
+	l.st.Hint(store.HintReturned, id, "")
+	return nil
+}
+
+// giveBack returns what no hold covers. The caller holds leasing of each account.
+func (l *Ledger) giveBack(ctx context.Context, accounts []*account) error {
+	list := make([]store.Return, 0, len(accounts))
+	of := map[string]*account{}
+	for _, a := range accounts {
+		a.mu.Lock()
+		free := max(a.free(), 0)
+		if a.lease != "" {
+			a.amount -= free // from here on no hold takes it
+			list = append(list, store.Return{LeaseID: a.lease, AccountID: a.id, Amount: free})
+			of[a.lease] = a
+		}
+		a.mu.Unlock()
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	err := l.st.Write(ctx, func(tx *store.Tx) error { return tx.ReturnCredits(ctx, list) })
+	for _, r := range list {
+		a := of[r.LeaseID]
+		if err != nil || !r.Done {
+			l.rereadAmount(a)
+			continue
+		}
+		l.shared.mu.Lock()
+		a.mu.Lock()
+		if a.shared.idle = 0; a.free() == 0 && a.held == 0 {
+			delete(l.shared.leased, a)
+		}
+		a.empty = false
+		a.mu.Unlock()
+		l.shared.mu.Unlock()
+	}
+	return err
+}
+
+// rereadAmount sets the amount of a lease to its row, which only the holder of
+// leasing changes. Where that fails nothing of it can be held until the lease is
+// extended.
+func (l *Ledger) rereadAmount(a *account) {
+	ctx := context.Background()
+	err := l.st.Read(ctx, func(tx *store.Tx) error {
+		lease, found, err := tx.OpenLease(ctx, a.id, l.st.Node())
+		if err != nil || !found {
+			return err
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if lease.ID == a.lease {
+			a.amount = lease.Amount
+		}
+		return nil
+	})
+	if err != nil {
+		l.log.LogAttrs(ctx, slog.LevelWarn, "a lease could not be read again", slog.String("account", a.id), slog.Any("error", err))
+	}
+}
+
+// freed tells the other nodes that credits are free which one of them wanted while
+// they were held. The caller holds mu.
+func (l *Ledger) freed(a *account) {
+	if a.shared.wanted && a.free() > 0 {
+		a.shared.wanted = false
+		l.st.Hint(store.HintReturned, a.id, "")
+	}
+}

@@ -1,0 +1,280 @@
+package billing
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// Several nodes, one store: each leases a part of an account's balance. A lease is
+// extended by what a call needs, or by a chunk that grows with the account's rate
+// so that it lasts about a second, but by no more than a third of the balance. What
+// an account that is not called has left is returned. Before a call is refused, the
+// other nodes are asked for what no hold covers. See give.go for the other side and
+// docs/decisions/0041-leases-are-parts-of-a-balance.md.
+
+const (
+	// askFor is how long a call waits for the answers of other nodes.
+	askFor = 150 * time.Millisecond
+	// askPoll is how often their answers are looked for; a hint usually comes first.
+	askPoll = 30 * time.Millisecond
+	// recheckShared is how long "nothing more to lease" is used where other nodes
+	// may return credits or be granted some.
+	recheckShared = 200 * time.Millisecond
+	// A lease that lasts less than the first is extended by twice as much the next
+	// time, one that lasts longer than the second by half as much.
+	shortLease = time.Second
+	longLease  = 4 * time.Second
+	// scarce is how long an account that was asked for leases nothing ahead.
+	scarce = time.Second
+)
+
+// sharing is what a ledger needs where other nodes have ledgers of the same store.
+type sharing struct {
+	timeout time.Duration // askFor
+	now     func() time.Time
+	asked   chan string // accounts that other nodes ask for
+
+	mu     sync.Mutex            // locked before account.mu
+	leased map[*account]struct{} // those whose lease may have something left
+
+	cappedMu sync.Mutex          // locked after account.mu
+	capped   map[string]*account // those of keys with a daily limit, by book
+
+	peers atomic.Pointer[map[string][]peerDay] // what other nodes say, by book
+	nodes map[string]bool                      // that said so; used by SetPeers alone
+}
+
+// shared is the state of an account that only several nodes need. It is guarded by
+// account.mu.
+type shared struct {
+	chunk       stoa.Credits // leased ahead at the next extension
+	extended    time.Time    // when the lease was extended last
+	scarceUntil time.Time    // nothing is leased ahead until then
+
+	refuseUntil time.Time     // calls that the lease does not cover are refused until then
+	unanswered  bool          // the reason: a node that has credits does not answer
+	asking      chan struct{} // closed when the question under way is answered; nil: none is
+	answered    bool          // the result of the latest question
+	changed     chan struct{} // closed when another node returned credits
+	wanted      bool          // by another node, more than could be returned
+
+	calls, seen uint32 // calls so far, and at the last sweep
+	idle        int    // sweeps without a call
+}
+
+// share makes a ledger one of several.
+func (l *Ledger) share() {
+	l.shared = &sharing{
+		timeout: askFor, now: time.Now, asked: make(chan string, 1024),
+		leased: map[*account]struct{}{}, capped: map[string]*account{},
+	}
+	l.st.OnHint(store.HintAsked, func(id string) {
+		select {
+		case l.shared.asked <- id:
+		default: // the next sweep reads it
+		}
+	})
+	l.st.OnHint(store.HintReturned, l.returned)
+}
+
+// returned is called when another node has returned credits of an account.
+func (l *Ledger) returned(id string) {
+	v, ok := l.accounts.Load(id)
+	if !ok {
+		return
+	}
+	a := v.(*account)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.emptyUntil, a.shared.refuseUntil = time.Time{}, time.Time{}
+	if a.shared.changed != nil {
+		close(a.shared.changed)
+		a.shared.changed = nil
+	}
+}
+
+// usedUp reports whether a call that needs at least so much cannot be given more
+// than the lease has: the balance is empty and, where that is less than it needs,
+// the other nodes were asked. The caller holds mu.
+func (l *Ledger) usedUp(a *account, least stoa.Credits) bool {
+	if a.lease == "" || !a.empty || a.emptyAt != l.st.Grants() {
+		return false
+	}
+	until := a.emptyUntil
+	if free := a.free(); free < least || free <= 0 {
+		until = a.shared.refuseUntil
+	}
+	return l.shared.now().Before(until)
+}
+
+// A verdict is what an attempt to reserve credits came to.
+type verdict uint8
+
+const (
+	tooFew    verdict = iota // the lease has to be extended
+	taken                    // they are reserved
+	refused                  // they cannot be
+	dayUnread                // what the account's keys have spent today has to be read
+)
+
+// gather extends an account's lease until try does not say tooFew, and asks the
+// other nodes before that leads to a refusal. try is called with mu; it returns how
+// many credits it needs of which lease and balance have too few.
+func (l *Ledger) gather(ctx context.Context, a *account, try func() (verdict, stoa.Credits)) (verdict, error) {
+	v, err := l.extendShared(ctx, a, try)
+	if err != nil || v != tooFew {
+		return v, err
+	}
+	answered, err := l.ask(ctx, a)
+	if err != nil {
+		return v, err
+	}
+	if v, err = l.extendShared(ctx, a, try); err != nil || v != tooFew {
+		return v, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shared.refuseUntil, a.shared.unanswered = l.shared.now().Add(recheckShared), !answered
+	v, _ = try()
+	return v, nil
+}
+
+// extendShared leases what try needs and some more, and tries. What it has leased
+// cannot be returned to another node in between.
+func (l *Ledger) extendShared(ctx context.Context, a *account, try func() (verdict, stoa.Credits)) (verdict, error) {
+	a.leasing.Lock()
+	defer a.leasing.Unlock()
+	for {
+		grants := l.st.Grants()
+		a.mu.Lock()
+		v, want := try()
+		need := want - a.free()
+		chunk := a.nextChunk(l.shared.now(), want)
+		a.mu.Unlock()
+		if v != tooFew {
+			return v, nil
+		}
+		var lease store.Lease
+		var left stoa.Credits
+		err := l.st.Write(ctx, func(tx *store.Tx) (err error) {
+			lease, left, err = tx.LeaseMore(ctx, a.id, l.st.Node(), need, chunk)
+			return err
+		})
+		if err != nil {
+			if stoa.CodeOf(err) == stoa.CodeNotFound {
+				l.accounts.CompareAndDelete(a.id, a)
+			}
+			return v, err
+		}
+		l.shared.mu.Lock()
+		l.shared.leased[a] = struct{}{}
+		l.shared.mu.Unlock()
+		a.mu.Lock()
+		a.adopt(lease)
+		a.shared.extended, a.shared.chunk = l.shared.now(), chunk
+		a.empty, a.emptyAt, a.emptyUntil = left == 0, grants, l.shared.now().Add(recheckShared)
+		v, _ = try()
+		a.mu.Unlock()
+		if v != tooFew || left == 0 {
+			return v, nil
+		}
+	}
+}
+
+// nextChunk returns how much is leased ahead. The caller holds mu.
+func (a *account) nextChunk(now time.Time, want stoa.Credits) stoa.Credits {
+	s := &a.shared
+	if now.Before(s.scarceUntil) {
+		return 0
+	}
+	switch lasted := now.Sub(s.extended); {
+	case lasted < shortLease:
+		return min(2*max(s.chunk, want), maxGranted)
+	case lasted > longLease:
+		return max(s.chunk/2, want)
+	}
+	return max(s.chunk, want)
+}
+
+// ask asks the other nodes for what they can spare of an account's credits, and
+// reports whether all that have some have answered. Calls that need it at the same
+// time share one question.
+func (l *Ledger) ask(ctx context.Context, a *account) (answered bool, err error) {
+	a.mu.Lock()
+	if asking := a.shared.asking; asking != nil {
+		a.mu.Unlock()
+		select {
+		case <-asking:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.shared.answered, nil
+	}
+	done := make(chan struct{})
+	a.shared.asking = done
+	a.mu.Unlock()
+	answered, err = l.askOthers(context.WithoutCancel(ctx), a) // others wait for it
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shared.answered, a.shared.asking = answered, nil
+	close(done)
+	return answered, err
+}
+
+// askOthers asks and waits for the answers.
+func (l *Ledger) askOthers(ctx context.Context, a *account) (answered bool, err error) {
+	changed := a.changed()
+	var asked int
+	err = l.st.Write(ctx, func(tx *store.Tx) (err error) {
+		asked, err = tx.AskLeases(ctx, a.id, l.st.Node())
+		return err
+	})
+	if err != nil || asked == 0 {
+		return true, err
+	}
+	l.st.Hint(store.HintAsked, a.id, "")
+	end := time.NewTimer(l.shared.timeout)
+	defer end.Stop()
+	poll := time.NewTicker(askPoll)
+	defer poll.Stop()
+	for over := false; ; {
+		select {
+		case <-changed:
+			changed = a.changed()
+		case <-poll.C:
+		case <-end.C:
+			over = true
+		}
+		unanswered := false
+		err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
+			unanswered, err = tx.Unanswered(ctx, a.id, l.st.Node())
+			return err
+		})
+		if err != nil || !unanswered || over {
+			return !unanswered, err
+		}
+	}
+}
+
+// changed returns a channel that is closed when another node returns credits.
+func (a *account) changed() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.shared.changed == nil {
+		a.shared.changed = make(chan struct{})
+	}
+	return a.shared.changed
+}
+
+// errElsewhere is the refusal while it is not known whether another node could
+// spare credits.
+func errElsewhere() error {
+	return stoa.Errorf(stoa.CodeOverloaded, "Credits of this account are set aside by another process of this service, which has not answered yet. Try again.").After(time.Second)
+}

@@ -1,0 +1,108 @@
+package session
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// maxHeard is how many sessions with news wait to be read; what is beyond is found
+// by the next look at all that are watched.
+const maxHeard = 4096
+
+// peers is what other nodes have said of the sessions that are watched here.
+type peers struct {
+	mu    sync.Mutex
+	heard map[string]bool // sessions whose rows have more than the hub knows of
+	wake  chan struct{}
+}
+
+// hear begins to take hints of other nodes.
+func (s *Sessions) hear() {
+	s.peers.heard, s.peers.wake = map[string]bool{}, make(chan struct{}, 1)
+	s.store.OnHint(store.HintSession, func(text string) {
+		id, number, _ := strings.Cut(text, " ")
+		seq, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			seq = math.MaxInt64 // the session was deleted
+		}
+		if !s.hub.lacks(id, seq) {
+			return
+		}
+		s.peers.mu.Lock()
+		defer s.peers.mu.Unlock()
+		if len(s.peers.heard) < maxHeard {
+			s.peers.heard[id] = true
+			signal(s.peers.wake)
+		}
+	})
+}
+
+// FollowPeers publishes to this process's watchers what other processes have
+// written, until ctx ends: soon after a hint of it, and within every in any case.
+// Only a shared store needs it. Each session that has news is read once, however
+// many watch it.
+func (s *Sessions) FollowPeers(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		var ids []string
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			ids = s.hub.watched()
+		case <-s.peers.wake:
+			ids = s.peers.take()
+		}
+		if err := s.follow(ctx, ids); err != nil && ctx.Err() == nil {
+			s.log.LogAttrs(ctx, slog.LevelError, "the logs of watched sessions could not be read", slog.Any("error", err))
+		}
+	}
+}
+
+func (p *peers) take() (ids []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id := range p.heard {
+		ids = append(ids, id)
+	}
+	clear(p.heard)
+	return ids
+}
+
+// follow reads the news of sessions and publishes them.
+func (s *Sessions) follow(ctx context.Context, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	var seqs map[string]int64
+	var news map[string][]stoa.SessionEvent
+	err := s.store.Read(ctx, func(tx *store.Tx) (err error) {
+		if seqs, err = tx.LastSeqs(ctx, ids); err != nil {
+			return err
+		}
+		news = map[string][]stoa.SessionEvent{}
+		for id, after := range s.hub.behind(seqs) {
+			if news[id], err = tx.Events(ctx, id, after, tailLength); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for id, events := range news {
+		s.hub.publish(id, events)
+	}
+	s.hub.observe(ids, seqs)
+	return nil
+}
