@@ -170,6 +170,8 @@ func (l *Log) Run(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	if err := l.Flush(last); err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		l.log.Warn("rows of the request log could not be written at the end", "requests", l.n+l.waiting, "error", err)
 	}
 	return nil
