@@ -47,8 +47,7 @@ func (c Config) Print(w io.Writer) error {
 
 // Hash returns a short hash of the settings that all nodes of a database should have
 // in common: all but where a node listens and logs, what its operators see of it, where
-// its database is, and the
-// first key. Secrets count.
+// its database is, and the first key. Secrets count.
 func (c Config) Hash() string {
 	c.Listen, c.Data, c.Database, c.Durability, c.Log, c.BootstrapKey = "", "", "", "", Log{}, ""
 	c.AdminListen, c.Telemetry = "", Telemetry{}

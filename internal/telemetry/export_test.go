@@ -104,6 +104,10 @@ func TestSpansAreEncodedWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}, TraceFlags: trace.FlagsSampled, Remote: true})
+	_, tool := tracer.Tool(t.Context(), "name of the model's")
+	if name := tool.of.(sdk.ReadOnlySpan).Name(); name != "execute_tool other" {
+		t.Errorf("the span of a tool that does not exist is called %q", name)
+	}
 	_, s := tracer.tracer.Start(trace.ContextWithSpanContext(t.Context(), parent), "näme", trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(time.Unix(5, 6)))
 	s.SetAttributes(attribute.Bool("bool", true), attribute.Int64("int", -7), attribute.Float64("float", 1.5), attribute.StringSlice("list", []string{"a", ""}), attribute.Int64Slice("numbers", []int64{1, 2}), attribute.String("", ""))
 	Span{s}.fail(stoa.CodeUpstream)
