@@ -1,14 +1,13 @@
 package api_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
 	"testing"
 
 	"stoa/internal/apitest"
-	"stoa/internal/store/storetest"
+	"stoa/internal/apitest/plans"
 )
 
 // recorder sees every request of this package's tests.
@@ -18,27 +17,10 @@ var recorder apitest.Recorder
 // documented reply. Whoever finishes the tests of a group adds its tag.
 var covered = []string{"responses", "service", "account", "keys", "credits", "requests", "accounts", "providers", "drive", "spaces", "agents", "sessions", "schedules", "embeds"}
 
-// plans sees every statement of this package's tests.
-var plans apitest.Plans
-
 // TestMain fails a whole run in which a documented reply was never seen, and any
 // run in which a statement read more of a table than its rows.
 func TestMain(m *testing.M) {
-	storetest.Observe = plans.Note
-	code := m.Run()
-	if code == 0 {
-		problems, _, err := plans.Check(context.Background())
-		if err != nil {
-			problems = append(problems, err.Error())
-		}
-		if len(problems) > 0 {
-			fmt.Println("These statements read or sort a table that grows; add an index, or a line with the reason to apitest.planned:")
-			for _, line := range problems {
-				fmt.Println("  " + line)
-			}
-			code = 1
-		}
-	}
+	code := plans.Checked(m).Run()
 	if code == 0 && wholeRun() {
 		if missing := recorder.Missing(covered); len(missing) > 0 {
 			fmt.Println("These documented replies were never provoked by a test; write one, or take them out of the contract:")

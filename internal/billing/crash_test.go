@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"stoa/internal/apitest/plans"
 	"stoa/internal/billing"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	if !chosen { // each check is many commits; -rapid.checks=1000 for a long run
 		flag.Set("rapid.checks", "40")
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(plans.Checked(m))
 }
 
 // chargeUntilKilled charges calls as fast as it can and prints each charge that

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"stoa/internal/apitest/plans"
 	"stoa/internal/db"
 	"stoa/internal/drive"
 )
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("failed:", err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	os.Exit(plans.Checked(m).Run())
 }
 
 const crashFiles = 12

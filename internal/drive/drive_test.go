@@ -22,7 +22,7 @@ var who = drive.Owner{AccountID: "acc_1", AgentID: "agt_1"}
 // each runs a test on SQLite and, if configured, on PostgreSQL.
 func each(t *testing.T, limits drive.Limits, test func(t *testing.T, d *drive.Drives)) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
-		test(t, open(t, db.Config{Dir: home.Config.Dir, PostgresURL: home.Config.PostgresURL}, limits))
+		test(t, open(t, db.Config{Dir: home.Config.Dir, PostgresURL: home.Config.PostgresURL, Observe: home.Config.Observe}, limits))
 	})
 }
 

@@ -145,7 +145,7 @@ func (w *writer) removeSome() (done bool, err error) {
 	if err != nil || n > 0 {
 		return false, err
 	}
-	blobs, err := ids(`SELECT id FROM drive_blobs WHERE drive_id = $1 ORDER BY id LIMIT $2`, sweepBlobs)
+	blobs, err := ids(`SELECT id FROM drive_blobs WHERE drive_id = $1 LIMIT $2`, sweepBlobs)
 	if err != nil {
 		return false, err
 	}
@@ -198,7 +198,7 @@ func (d *Drives) sweepContent(ctx context.Context) error {
 				err := rows.Scan(&id)
 				blobs = append(blobs, id)
 				return err
-			}, `SELECT id FROM drive_blobs WHERE drive_id = $1 AND refs = 0 AND freed_at < $2 ORDER BY id LIMIT $3`, row.id, before, sweepBlobs)
+			}, `SELECT id FROM drive_blobs WHERE drive_id = $1 AND refs = 0 AND freed_at < $2 ORDER BY freed_at LIMIT $3`, row.id, before, sweepBlobs)
 			if err != nil {
 				return err
 			}

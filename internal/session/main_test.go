@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"stoa/internal/apitest/plans"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(plans.Checked(m)) }

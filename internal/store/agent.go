@@ -241,7 +241,7 @@ func (tx *Tx) HiddenAgents(ctx context.Context, limit int) ([]Ref, error) {
 // and reports whether it did.
 func (tx *Tx) RemoveAgent(ctx context.Context, accountID, id string) (bool, error) {
 	n, err := tx.Exec(ctx, `DELETE FROM agents WHERE account_id = $1 AND id = $2 AND deleted_at > 0
-		AND NOT EXISTS (SELECT 1 FROM sessions WHERE agent_id = $2)`, accountID, id)
+		AND NOT EXISTS (SELECT 1 FROM sessions WHERE account_id = $1 AND agent_id = $2)`, accountID, id)
 	if err != nil || n == 0 {
 		return false, err
 	}

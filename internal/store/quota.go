@@ -97,7 +97,7 @@ func (tx *Tx) taskQuota(ctx context.Context, accountID string) error {
 
 func (tx *Tx) embedQuota(ctx context.Context, e stoa.Embed) error {
 	return tx.within(ctx, tx.s.quota.Embeds, e.AccountID, e.AgentID, "embeds that were created for this agent within 24 hours",
-		`embeds WHERE agent_id = $2 AND kind IN ($3, $4) AND created_at > $5`, stoa.EmbedURL, stoa.EmbedSession, db.Micros(tx.Now.Add(-24*time.Hour)))
+		`embeds WHERE account_id = $3 AND agent_id = $2 AND kind IN ($4, $5) AND created_at > $6`, e.AccountID, stoa.EmbedURL, stoa.EmbedSession, db.Micros(tx.Now.Add(-24*time.Hour)))
 }
 
 // dropVersions removes the versions of an agent beyond the quota, oldest first.

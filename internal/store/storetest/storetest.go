@@ -42,13 +42,22 @@ func Each(t *testing.T, test func(t *testing.T, database Database)) {
 	})
 }
 
-// Observe is called with each statement of every store that [New] and [Postgres]
-// return; nil: none. It is set before the tests run.
-var Observe func(query string)
+// Observe is called with each statement of every database that [New] and [Postgres]
+// return, and with where it ran; nil: none. It is set before the tests run.
+var Observe func(postgres bool, query string)
+
+// observer returns Observe for one kind of database.
+func observer(postgres bool) func(query string) {
+	observe := Observe
+	if observe == nil {
+		return nil
+	}
+	return func(query string) { observe(postgres, query) }
+}
 
 // New returns a database in a new directory, removed when the test ends.
 func New(t testing.TB) Database {
-	return Database{Config: store.Config{Dir: t.TempDir(), Observe: Observe}, t: t}
+	return Database{Config: store.Config{Dir: t.TempDir(), Observe: observer(false)}, t: t}
 }
 
 // Postgres returns a database in a new PostgreSQL schema, dropped when the test
@@ -59,30 +68,45 @@ func Postgres(t testing.TB) Database {
 	if address == "" {
 		t.Skip(Env + " is not set")
 	}
-	schema := strings.ToLower(stoa.NewID("test"))
-	run(t, address, "CREATE SCHEMA "+schema)
-	t.Cleanup(func() { run(t, address, "DROP SCHEMA "+schema+" CASCADE") })
-	u, err := url.Parse(address)
+	schema, drop, err := Schema(context.Background(), address)
 	if err != nil {
-		t.Fatalf("%s: %v", Env, err)
+		t.Fatal(err)
 	}
-	q := u.Query()
-	q.Set("search_path", schema)
-	u.RawQuery = q.Encode()
-	return Database{Config: store.Config{PostgresURL: u.String(), Observe: Observe}, t: t}
+	t.Cleanup(func() {
+		if err := drop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return Database{Config: store.Config{PostgresURL: schema, Observe: observer(true)}, t: t}
 }
 
-func run(t testing.TB, address, statement string) {
-	t.Helper()
-	ctx := context.Background()
+// Schema creates a schema on a PostgreSQL server and returns an address whose tables
+// are in it. drop removes it.
+func Schema(ctx context.Context, address string) (inSchema string, drop func() error, err error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", nil, fmt.Errorf("%s: %w", Env, err)
+	}
+	name := strings.ToLower(stoa.NewID("test"))
+	if err := run(ctx, address, "CREATE SCHEMA "+name); err != nil {
+		return "", nil, err
+	}
+	q := u.Query()
+	q.Set("search_path", name)
+	u.RawQuery = q.Encode()
+	return u.String(), func() error { return run(context.Background(), address, "DROP SCHEMA "+name+" CASCADE") }, nil
+}
+
+func run(ctx context.Context, address, statement string) error {
 	c, err := pgx.Connect(ctx, address)
 	if err != nil {
-		t.Fatalf("connect to PostgreSQL: %v", err)
+		return fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
 	defer c.Close(ctx)
 	if _, err := c.Exec(ctx, statement); err != nil {
-		t.Fatalf("%s: %v", statement, err)
+		return fmt.Errorf("%s: %w", statement, err)
 	}
+	return nil
 }
 
 // Open opens the store. It is closed when the test ends, if not before.

@@ -1,0 +1,172 @@
+// Package plans checks how the databases would run the statements of a package's
+// tests: whether an index finds the rows of each, however many there are.
+//
+// It is for tests alone. It sees the statements of stores and drives that storetest
+// configures, and explains them in empty databases of its own: every one on the
+// database that it ran on, and those of SQLite on PostgreSQL too, where there is one.
+// Start with [Checked], for the TestMain of a package; planned has the statements that
+// may read or sort a whole table.
+package plans
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"stoa/internal/store/storetest"
+)
+
+// few are tables that have few rows, however much is stored.
+var few = map[string]bool{"nodes": true, "runners": true, "store_probe": true, "drive_vocabulary": true}
+
+// planned are statements that read all rows of a table or sort them, by a part of
+// their text, with the reason why they may.
+var planned = map[string]string{
+	`SUM(written_off), 0) AS BIGINT)`:                  "usage: a report",
+	`AND 1 = 1`:                                        "the check of the books: a report",
+	`WHERE 1 = 1 GROUP BY`:                             "the check of the books: a report",
+	`AS book, CAST(SUM(c.amount)`:                      "once for each account of a process: what its keys have spent today",
+	`s.external_id = $`:                                "at most one row",
+	`0.0 AS score`:                                     "as many passages as a result has",
+	`GROUP BY lease_id, account_id`:                    "the check of the books: a report",
+	`UNION ALL SELECT * FROM (SELECT id, 'charge'`:     "three parts of a page, and one row for each lease with purged charges",
+	`FROM keys WHERE account_id = $1 AND made_by = $2`: "the keys of an account are bounded",
+	`FROM tasks WHERE account_id = $1`:                 "the tasks of an account are bounded",
+	`FROM task_runs r WHERE r.task_id = $1 AND r.`:     "those that a partial index has are few",
+	`FROM embed_refusals WHERE embed_id = $1`:          "a bounded number for each embed",
+	`bm25(drive_index`:                                 "at most 5,000 passages get a score, within a limit of time",
+	`ts_rank(`:                                         "the same on PostgreSQL",
+	`0::float8 AS score`:                               "as many passages as a result has",
+	`FROM drive_versions WHERE drive_id = $1 AND path`: "a bounded number for each path",
+	`FROM task_runs r WHERE r.account_id = $1 AND r.t`: "the runs of a task are bounded, and are found without the account elsewhere",
+	`DELETE FROM idempotency WHERE state = 'running'`:  "once, at the start",
+}
+
+// A recorder has the statements that ran, by database.
+type recorder struct {
+	mu               sync.Mutex
+	sqlite, postgres map[string]bool
+}
+
+// note records a statement, unless a test has written it.
+func (r *recorder) note(postgres bool, query string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := r.sqlite
+	if postgres {
+		seen = r.postgres
+	}
+	if !seen[query] && !fromTest() {
+		seen[query] = true
+	}
+}
+
+// fromTest reports whether the function that handed the running statement to the
+// database is one of a test, or of a package for tests.
+func fromTest() bool {
+	var at [32]uintptr
+	frames := runtime.CallersFrames(at[:runtime.Callers(2, at[:])])
+	inDB := false
+	for {
+		f, more := frames.Next()
+		switch {
+		case strings.HasPrefix(f.Function, "stoa/internal/db."):
+			inDB = true
+		case inDB:
+			return strings.HasSuffix(f.File, "_test.go") || strings.HasSuffix(path.Dir(f.File), "test")
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// A Runner is what [testing.M] is.
+type Runner interface{ Run() int }
+
+// Checked returns a Runner of the tests that fails when they have passed and a
+// statement of theirs reads more than its rows.
+func Checked(tests Runner) Runner { return checked{tests} }
+
+type checked struct{ tests Runner }
+
+// Run runs the tests, then checks.
+func (c checked) Run() int {
+	seen := recorder{sqlite: map[string]bool{}, postgres: map[string]bool{}}
+	storetest.Observe = seen.note
+	code := c.tests.Run()
+	storetest.Observe = nil
+	if code != 0 {
+		return code
+	}
+	problems, err := seen.check(context.Background())
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	if len(problems) == 0 {
+		return 0
+	}
+	fmt.Println("These statements read or sort a table that grows; add an index, or a line with the reason to planned in apitest/plans:")
+	for _, line := range problems {
+		fmt.Println("  " + line)
+	}
+	return 1
+}
+
+// check explains the recorded statements and returns one line for each that reads
+// more than its rows.
+func (r *recorder) check(ctx context.Context) (problems []string, err error) {
+	dir, err := os.MkdirTemp("", "plans")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	problems, err = checkSQLite(ctx, dir, statements(r.sqlite))
+	if address := os.Getenv(storetest.Env); address != "" && err == nil {
+		portable := maps.Clone(r.postgres)
+		for query := range r.sqlite {
+			if !onlySQLite.MatchString(query) {
+				portable[query] = true
+			}
+		}
+		var more []string
+		more, err = checkPostgres(ctx, address, statements(portable))
+		problems = append(problems, more...)
+	}
+	return problems, err
+}
+
+// onlySQLite finds the tables and functions that PostgreSQL does not have.
+var onlySQLite = regexp.MustCompile(`\bdrive_(?:index|vocabulary)\b|\bsqlite_\w+|\binstr\(|^PRAGMA `)
+
+// statements returns those that have a plan, in order.
+func statements(seen map[string]bool) (out []string) {
+	for _, query := range slices.Sorted(maps.Keys(seen)) {
+		verb, _, _ := strings.Cut(strings.TrimSpace(query), " ")
+		if strings.Contains(" SELECT INSERT UPDATE DELETE WITH ", " "+strings.TrimSpace(verb)+" ") {
+			out = append(out, query)
+		}
+	}
+	return out
+}
+
+// problem returns what to print of a statement with such parts of its plan, and
+// whether anything: what is planned is none.
+func problem(database, query string, found []string) (string, bool) {
+	if len(found) == 0 {
+		return "", false
+	}
+	for part := range planned {
+		if strings.Contains(query, part) {
+			return "", false
+		}
+	}
+	return fmt.Sprintf("%s: %s\n\t%s", database, query, strings.Join(found, "\n\t")), true
+}

@@ -1,0 +1,10 @@
+package retention_test
+
+import (
+	"os"
+	"testing"
+
+	"stoa/internal/apitest/plans"
+)
+
+func TestMain(m *testing.M) { os.Exit(plans.Checked(m).Run()) }
