@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"stoa/internal/stoa"
@@ -35,7 +36,7 @@ func report[T any](ctx context.Context, s *Server, accountID string, fn func(con
 			return err
 		})
 	}
-	if err != nil && within.Err() != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && (within.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
 		err = stoa.Errorf(stoa.CodeOverloaded, "The receipts could not be read within %v. Ask for a shorter time, or try again later.", limit).After(10 * time.Second).Because(err)
 	}
 	return out, err

@@ -1234,7 +1234,7 @@ type Limits struct {
 
 	// SearchMilliseconds How long one search of a drive may take before it is cut.
 	//
-	// Example: 2000
+	// Example: 1000
 	SearchMilliseconds int64 `json:"searchMilliseconds"`
 }
 

@@ -225,13 +225,30 @@ func (d *DB) noted(fn func(*Tx) error) func(*Tx) error {
 // Report is [DB.Read] for queries that read many rows: at most half of the
 // connections run them at once, so that short ones never wait for them.
 func (d *DB) Report(ctx context.Context, fn func(*Tx) error) error {
+	leave, err := d.Turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return d.Read(ctx, fn)
+}
+
+// Turn waits until another [DB.Report] may run, in the order in which they came. Until
+// leave is called, [DB.Read] may be called for what would be a report, any number of
+// times one after the other.
+func (d *DB) Turn(ctx context.Context) (leave func(), err error) {
+	leave = func() { <-d.reports }
 	select {
 	case d.reports <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+		return leave, nil
+	default:
 	}
-	defer func() { <-d.reports }()
-	return d.Read(ctx, fn)
+	select {
+	case d.reports <- struct{}{}:
+		return leave, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // Postgres reports whether this is PostgreSQL.

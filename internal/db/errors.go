@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"syscall"
@@ -27,6 +28,9 @@ func classify(err error) error {
 	}
 	if reason := commitFailure(err); reason != nil {
 		return reason
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "57014" { // query_canceled: see [Tx.LimitTime]
+		return fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
 	return err
 }

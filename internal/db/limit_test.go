@@ -56,6 +56,27 @@ func TestWriteTimeLimitStopsAStatement(t *testing.T) {
 	})
 }
 
+// ends says that it ends in a moment, and does not.
+type ends struct{ context.Context }
+
+func (ends) Deadline() (time.Time, bool) { return time.Now().Add(time.Millisecond), true }
+
+// PostgreSQL may end a statement just before the context does.
+func TestLimitTimeIsADeadline(t *testing.T) {
+	d := open(t, db.Config{PostgresURL: postgresSchema(t), Migrations: migrations})
+	ctx := ends{t.Context()}
+	err := d.Read(ctx, func(tx *db.Tx) error {
+		if err := tx.LimitTime(ctx); err != nil {
+			return err
+		}
+		_, err := tx.Get(t.Context(), endless, nil, new(int64))
+		return err
+	})
+	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		t.Errorf("%v, want the end of the time", err)
+	}
+}
+
 func TestWriteTimeLimitStopsManyStatements(t *testing.T) {
 	eachWithLimit(t, func(t *testing.T, d *db.DB) {
 		err := d.Write(context.Background(), func(tx *db.Tx) error {

@@ -73,6 +73,9 @@ func (t *Tx) Later(ctx context.Context, query string, args ...any) error {
 		return t.broken
 	}
 	t.ran++
+	if t.observed != nil {
+		t.observed(query)
+	}
 	return t.pg.later(query, args)
 }
 
@@ -214,16 +217,16 @@ func (t *Tx) ForShare() string {
 	return ""
 }
 
-// LimitTime has PostgreSQL end the statements of the transaction when ctx ends by
-// its deadline: the end of a context alone would break the connection. SQLite is
-// interrupted by the end of the context that each statement gets.
+// LimitTime has PostgreSQL end the next statements of the transaction when ctx ends
+// by its deadline: the end of a context alone would break the connection. The error
+// of such a statement is [context.DeadlineExceeded], also where it comes just before
+// ctx ends. SQLite is interrupted by the end of the context that each statement gets.
 func (t *Tx) LimitTime(ctx context.Context) error {
 	end, ok := ctx.Deadline()
 	if !ok || !t.postgres {
 		return nil
 	}
-	_, err := t.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`, strconv.FormatInt(max(1, time.Until(end).Milliseconds()), 10))
-	return err
+	return t.Later(ctx, `SELECT set_config('statement_timeout', $1, true)`, strconv.FormatInt(max(1, time.Until(end).Milliseconds()), 10))
 }
 
 // overdue reports whether the transaction has exceeded its time limit, and if so

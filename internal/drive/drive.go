@@ -44,7 +44,7 @@ type Limits struct {
 	Grace           time.Duration // how long content without a reference can still be read [6 h]
 	ClaimTTL        time.Duration // how long the result of an idempotency key is kept [24 h]
 	StepTTL         time.Duration // how long the result of a step's write is kept [30 days]
-	SearchTime      time.Duration // of one search [2 s]
+	SearchTime      time.Duration // of one search [1 s]
 }
 
 // WithDefaults returns the limits with zero fields set to their defaults.
@@ -60,7 +60,7 @@ func (l Limits) WithDefaults() Limits {
 	l.MaxBatch = cmp.Or(l.MaxBatch, 500)
 	l.Grace = cmp.Or(l.Grace, 6*time.Hour)
 	l.ClaimTTL = cmp.Or(l.ClaimTTL, 24*time.Hour)
-	l.SearchTime = cmp.Or(l.SearchTime, 2*time.Second)
+	l.SearchTime = cmp.Or(l.SearchTime, time.Second)
 	l.StepTTL = cmp.Or(l.StepTTL, 30*24*time.Hour)
 	return l
 }

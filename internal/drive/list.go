@@ -5,7 +5,10 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/base64"
+	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"stoa/internal/db"
 	"stoa/internal/stoa"
@@ -74,77 +77,111 @@ type lister struct {
 
 // page collects the entries after last, the final one of the page before.
 func (l *lister) page(last string, out Listed) (Listed, error) {
-	most := l.q.Limit + 1
-	few := most
+	read := l.files
 	if l.q.Delimiter != "" {
-		few = min(most, 4) // most of a larger batch could lie in one folder
+		read = l.entries
 	}
-	for n := few; ; {
-		some, err := l.some(last, n)
-		if err != nil {
-			return out, err
+	found, err := read(last, l.q.Limit+1)
+	for i, f := range found {
+		if i == l.q.Limit {
+			out.Next = last
+			break
 		}
-		next := min(2*n, most)
-		for _, f := range some {
-			entry, folder := f.Path, false
-			if l.q.Delimiter != "" {
-				if i := strings.IndexByte(f.Path[len(l.q.Prefix):], '/'); i >= 0 {
-					entry, folder = f.Path[:len(l.q.Prefix)+i+1], true
-				}
-			}
-			if entry == last { // more of the same folder
-				next = few
+		last = f.Path
+		if l.q.Delimiter != "" {
+			if i := strings.IndexByte(f.Path[len(l.q.Prefix):], '/'); i >= 0 {
+				last = f.Path[:len(l.q.Prefix)+i+1]
+				out.Prefixes = append(out.Prefixes, last)
 				continue
 			}
-			if len(out.Files)+len(out.Prefixes) == l.q.Limit {
-				out.Next = last
-				return out, nil
-			}
-			last = entry
-			if folder {
-				out.Prefixes = append(out.Prefixes, entry)
-			} else {
-				out.Files = append(out.Files, f)
-			}
 		}
-		if len(some) < n {
-			return out, nil
-		}
-		n = next
+		out.Files = append(out.Files, f)
 	}
+	return out, err
 }
 
-// some reads at most n files after the last entry.
-func (l *lister) some(last string, n int) ([]File, error) {
-	low, high := l.q.Prefix, ""
-	bounded := false
+// bounds returns the paths between which the files after the last entry are, as
+// conditions over a column path and their arguments from $2 on; $1 is the drive.
+func (l *lister) bounds(last string) (where string, args []any) {
+	low, high, bounded := l.q.Prefix, "", false
 	if l.q.Prefix != "" {
 		high, bounded = after(l.q.Prefix)
 	}
-	lowOp, order := ">=", " ORDER BY path"
+	op := ">="
 	switch {
-	case l.q.Desc:
-		order = " ORDER BY path DESC"
-		if last != "" { // a folder's own name sorts before everything in it
-			high, bounded = last, true
-		}
+	case last == "":
+	case l.q.Desc: // a folder's own name sorts before everything in it
+		high, bounded = last, true
 	case strings.HasSuffix(last, "/"):
 		low, _ = after(last)
-	case last != "":
-		low, lowOp = last, ">"
+	default:
+		low, op = last, ">"
 	}
-	query := `SELECT ` + fileColumns + ` FROM drive_files WHERE drive_id = $1 AND path ` + lowOp + ` $2`
-	args := []any{l.drive, low, n}
+	where, args = ` AND path `+op+` $2`, []any{l.drive, low}
 	if bounded {
-		query += ` AND path < $4`
-		args = append(args, high)
+		where, args = where+` AND path < $3`, append(args, high)
 	}
-	var out []File
-	err := l.tx.Query(l.ctx, func(rows *sql.Rows) error {
+	return where, args
+}
+
+func (l *lister) order() string {
+	if l.q.Desc {
+		return " ORDER BY path DESC"
+	}
+	return " ORDER BY path"
+}
+
+// files reads at most n files after the last entry.
+func (l *lister) files(last string, n int) ([]File, error) {
+	where, args := l.bounds(last)
+	args = append(args, n)
+	return l.query(fmt.Sprintf(`SELECT %s FROM drive_files WHERE drive_id = $1%s%s LIMIT $%d`, fileColumns, where, l.order(), len(args)), args)
+}
+
+// entries reads at most n files after the last entry, of each folder only one: each
+// is looked up from the one before, so that a folder's other files cost nothing.
+func (l *lister) entries(last string, n int) ([]File, error) {
+	where, args := l.bounds(last)
+	bind := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	find := `instr`
+	if l.tx.Postgres() {
+		find = `strpos`
+	}
+	// In characters, as the databases count them.
+	rest := bind(utf8.RuneCountInString(l.q.Prefix) + 1)
+	slash := find + `(substr(e.path, ` + rest + `), '/')` // of the entry's folder, in the rest; 0: a file
+	folder := `substr(e.path, 1, CAST(` + rest + ` AS INTEGER) + ` + slash + ` - 1)`
+	var next string
+	if l.q.Desc {
+		next = ` AND path >= $2 AND path < CASE ` + slash + ` WHEN 0 THEN e.path ELSE ` + folder + ` END`
+	} else {
+		// No path holds a character as small as the one that makes the next of a file's.
+		next = ` AND path >= CASE ` + slash + ` WHEN 0 THEN e.path || ` + bind("\x01") + ` ELSE substr(` + folder + `, 1, length(` + folder + `) - 1) || '0' END`
+		if strings.Contains(where, "$3") {
+			next += ` AND path < $3`
+		}
+	}
+	one := func(where string) string {
+		return `(SELECT path FROM drive_files WHERE drive_id = $1` + where + l.order() + ` LIMIT 1)`
+	}
+	found, err := l.query(`WITH RECURSIVE e(path, n) AS (SELECT `+one(where)+`, 1 UNION ALL SELECT `+one(next)+`, n + 1 FROM e WHERE e.path IS NOT NULL AND n < `+bind(n)+`)
+		SELECT `+fileColumns+` FROM drive_files f WHERE f.drive_id = $1 AND f.path IN (SELECT path FROM e)`, args)
+	slices.SortFunc(found, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	if l.q.Desc {
+		slices.Reverse(found)
+	}
+	return found, err
+}
+
+func (l *lister) query(query string, args []any) (out []File, err error) {
+	err = l.tx.Query(l.ctx, func(rows *sql.Rows) error {
 		f, err := scanFile(rows.Scan)
 		out = append(out, f)
 		return err
-	}, query+order+` LIMIT $3`, args...)
+	}, query, args...)
 	return out, err
 }
 

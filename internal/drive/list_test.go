@@ -10,8 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/text/unicode/norm"
 
+	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
+	"stoa/internal/store/storetest"
 )
 
 // entries reads all pages and returns files and folders together.
@@ -43,7 +45,7 @@ func entries(t testing.TB, d *drive.Drives, q drive.Listing) []string {
 
 func TestListing(t *testing.T) {
 	each(t, drive.Limits{}, func(t *testing.T, d *drive.Drives) {
-		all := []string{"a", "b/1", "b/2", "b/c/3", "b-", "b.txt", "z/y/x/w", "ä", "日/本"}
+		all := []string{"a", "b/1", "b/2", "b/c/3", "b-", "b.txt", "z/y/x/w", "ä", "日/本", "日/山/1", "日/山/2"}
 		slices.Sort(all)
 		for _, p := range all {
 			put(t, d, p, p)
@@ -64,8 +66,9 @@ func TestListing(t *testing.T) {
 					{"b/", "/", []string{"b/1", "b/2", "b/c/", "b/many/"}},
 					{"b", "/", []string{"b-", "b.txt", "b/"}},
 					{"z/y/", "/", []string{"z/y/x/"}},
+					{"日/", "/", []string{"日/山/", "日/本"}},
 					{"nothing", "/", []string{}},
-					{"b/many/7", "", []string{"b/many/70", "b/many/71", "b/many/72", "b/many/73", "b/many/74", "b/many/75", "b/many/76", "b/many/77", "b/many/78"}},
+					{"b/many/7", "", []string{"b/many/70", "b/many/71", "b/many/72", "b/many/73", "b/many/74", "b/many/75", "b/many/76", "b/many/77", "b/many/78", "b/many/79"}},
 				} {
 					want := slices.Clone(c.want)
 					if desc {
@@ -82,6 +85,23 @@ func TestListing(t *testing.T) {
 					}
 				}
 			}
+		}
+	})
+}
+
+// On PostgreSQL each statement is a round trip.
+func TestFoldersTakeNoStatementEach(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		statements := 0
+		d := open(t, db.Config{Dir: home.Config.Dir, PostgresURL: home.Config.PostgresURL, Trace: func(trace db.Trace) { statements = trace.Statements }}, drive.Limits{})
+		const folders = 40
+		for i := range folders {
+			put(t, d, fmt.Sprintf("%d/a", i), "x")
+			put(t, d, fmt.Sprintf("%d/b", i), "x")
+		}
+		l, err := d.List(t.Context(), who, drive.Listing{Delimiter: "/", Limit: 100})
+		if err != nil || len(l.Prefixes) != folders || statements > 2 {
+			t.Errorf("%d folders in %d statements, %v", len(l.Prefixes), statements, err)
 		}
 	})
 }

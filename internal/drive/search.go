@@ -3,6 +3,7 @@ package drive
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"math"
 	"strings"
 	"sync"
@@ -50,10 +51,12 @@ type Found struct {
 // words that begin with them, for words of at least 4 letters. A part in double
 // quotes is a phrase. Limit 0 means 10; at most 100.
 //
-// A search takes at most [Limits].SearchTime. Of passages with equal words the
-// newest maxCandidates are ranked. One search of an account runs at a time, the
-// next waits, for as long as a search may take (then [stoa.CodeRateLimit]); all
-// together leave half of the connections to other reads.
+// A search takes at most [Limits].SearchTime, the last fifth of which is for what is
+// returned of one that is cut. Of passages with equal words maxCandidates are ranked,
+// on SQLite the newest. One search of an account runs at a time, the next waits, for
+// as long as a search may take (then [stoa.CodeRateLimit]); all together leave half of
+// the connections to other reads, and one for which none becomes free in its time is
+// [stoa.CodeOverloaded].
 //
 // The result is the text at one moment: never of a deleted or replaced file.
 func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, limit int) (Found, error) {
@@ -78,21 +81,40 @@ func (d *Drives) Search(ctx context.Context, who Owner, query, prefix string, li
 	}
 	defer leave()
 	s := &searcher{d: d, who: who, prefix: prefix, limit: limit}
-	within, cancel := context.WithTimeout(ctx, d.limits.SearchTime)
+	return s.within(ctx, terms)
+}
+
+// within searches in the time of a search.
+func (s *searcher) within(ctx context.Context, terms []term) (Found, error) {
+	begin, limit := time.Now(), s.d.limits.SearchTime
+	first, cancel := context.WithDeadline(ctx, begin.Add(limit/5*4))
 	defer cancel()
-	hits, err := s.ranked(within, terms)
-	if err == nil || ctx.Err() != nil || within.Err() == nil {
+	leave, err := s.d.db.Turn(first)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Found{}, ctx.Err()
+		}
+		return Found{}, stoa.Errorf(stoa.CodeOverloaded, "Searches of other accounts run. Try again.").After(time.Second)
+	}
+	defer leave()
+	hits, err := s.ranked(first, terms)
+	if err == nil || ctx.Err() != nil || !isOver(first, err) {
 		return Found{Hits: hits}, err
 	}
 	// Out of time: some passages with any of the words, whichever the index has
 	// first.
-	last, cancel := context.WithTimeout(ctx, d.limits.SearchTime/4)
+	last, cancel := context.WithDeadline(ctx, begin.Add(limit))
 	defer cancel()
 	hits, err = s.attempt(last, terms, how{unranked: true})
-	if err != nil && ctx.Err() == nil && last.Err() != nil {
+	if err != nil && ctx.Err() == nil && isOver(last, err) {
 		hits, err = nil, nil
 	}
 	return Found{Hits: hits, Cut: true}, err
+}
+
+// isOver reports whether an error is the end of a search's time.
+func isOver(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)
 }
 
 // searches lets one search of an account run at a time.
@@ -178,18 +200,15 @@ func (s *searcher) ranked(ctx context.Context, terms []term) ([]Hit, error) {
 	return nil, nil
 }
 
-// attempt searches once, in a transaction of its own.
+// attempt searches once, in a transaction of its own, which it may: see [db.DB.Turn].
 func (s *searcher) attempt(ctx context.Context, terms []term, h how) (hits []Hit, err error) {
-	err = s.d.db.Report(ctx, func(tx *db.Tx) error {
+	err = s.d.db.Read(ctx, func(tx *db.Tx) error {
 		hits = nil
 		row, err := findDrive(ctx, tx, s.who)
 		if err != nil || row.id == 0 {
 			return err
 		}
 		s.ctx, s.tx, s.drive = ctx, tx, row.id
-		if err := tx.LimitTime(ctx); err != nil {
-			return err
-		}
 		hits, err = s.find(terms, h)
 		return err
 	})
@@ -291,6 +310,9 @@ func (s *searcher) candidates(terms []term, h how, n int) ([]candidate, error) {
 	query, args := s.sqlite(terms, h, n)
 	if s.tx.Postgres() {
 		query, args = s.postgres(terms, h, n)
+	}
+	if err := s.tx.LimitTime(s.ctx); err != nil {
+		return nil, err
 	}
 	var out []candidate
 	err := s.tx.Query(s.ctx, func(rows *sql.Rows) error {

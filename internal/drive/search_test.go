@@ -243,6 +243,31 @@ func TestASearchIsCutAfterItsTime(t *testing.T) {
 	})
 }
 
+func TestASearchWithoutATurnIsRefused(t *testing.T) {
+	d := open(t, dbConfig(t), drive.Limits{SearchTime: 1})
+	put(t, d, "a.txt", "some words to look for\n")
+	var leaves []func()
+	for { // all reports that may run at once
+		none, cancel := context.WithCancel(t.Context())
+		cancel()
+		leave, err := d.DB().Turn(none)
+		if err != nil {
+			break
+		}
+		leaves = append(leaves, leave)
+	}
+	_, err := d.Search(t.Context(), who, "words", "", 0)
+	if wantCode(t, err, stoa.CodeOverloaded); stoa.AsError(err).RetryAfter == 0 {
+		t.Errorf("it does not say when to try again: %v", err)
+	}
+	for _, leave := range leaves {
+		leave()
+	}
+	if _, err := d.Search(t.Context(), who, "words", "", 0); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
 func TestAnAccountSearchesOnceAtATime(t *testing.T) {
 	d := open(t, dbConfig(t), drive.Limits{})
 	leave, err := d.EnterSearch(t.Context(), "acc_1", 1)

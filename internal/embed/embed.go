@@ -318,9 +318,11 @@ func (s *Embeds) List(ctx context.Context, accountID, agentID string, kind stoa.
 			return err
 		}
 		for _, e := range embeds {
-			refused, err := tx.Refusals(ctx, e.ID)
-			if err != nil {
-				return err
+			var refused []store.Refusal
+			if e.Refused > 0 { // of most nothing is, and each look takes a round trip
+				if refused, err = tx.Refusals(ctx, e.ID); err != nil {
+					return err
+				}
 			}
 			list = append(list, Stored{e, refused})
 		}

@@ -46,6 +46,7 @@ var planned = map[string]string{
 	`0::float8 AS score`:                               "as many passages as a result has",
 	`FROM drive_versions WHERE drive_id = $1 AND path`: "a bounded number for each path",
 	`FROM task_runs r WHERE r.account_id = $1 AND r.t`: "the runs of a task are bounded, and are found without the account elsewhere",
+	`SUM(dropped), 0) AS BIGINT)`:                      "accounts whose requests were dropped lately, for operators",
 	`DELETE FROM idempotency WHERE state = 'running'`:  "once, at the start",
 }
 
