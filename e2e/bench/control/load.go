@@ -184,7 +184,7 @@ func quantile(l []time.Duration, q float64) time.Duration {
 
 const connections = 32
 
-func load(url string, pid, rate, seconds int, only string, slow bool, z size) error {
+func load(url string, pid, rate, seconds int, only string, alone, slow bool, z size) error {
 	c := &client{url: url, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}}}
 	var chosen []op
 	for _, o := range ops() {
@@ -192,7 +192,25 @@ func load(url string, pid, rate, seconds int, only string, slow bool, z size) er
 			chosen = append(chosen, o)
 		}
 	}
-	// Alone, one after the other: what each costs.
+	if alone {
+		if err := oneByOne(c, pid, chosen, slow, z); err != nil {
+			return err
+		}
+	}
+	if rate == 0 {
+		return nil
+	}
+	var mixed []op
+	for _, o := range chosen {
+		if !o.slow {
+			mixed = append(mixed, o)
+		}
+	}
+	return together(c, pid, rate, seconds, mixed, z)
+}
+
+// oneByOne runs the operations one after the other and prints what each costs.
+func oneByOne(c *client, pid int, chosen []op, slow bool, z size) error {
 	fmt.Printf("%-28s %8s %9s %9s %9s %s\n", "alone", "n", "p50 ms", "p99 ms", "cpu µs", "")
 	for _, o := range chosen {
 		r := rand.New(rand.NewPCG(3, 4))
@@ -224,35 +242,45 @@ func load(url string, pid, rate, seconds int, only string, slow bool, z size) er
 		}
 		fmt.Printf("%-28s %8d %9.2f %9.2f %9d %s\n", o.name, n, ms(quantile(took, 0.5)), ms(quantile(took, 0.99)), (cpu(pid)-before).Microseconds()/int64(n), note)
 	}
-	if rate == 0 {
-		return nil
+	return nil
+}
+
+// health is a request that reads no row of the store: what its time and the mixed
+// operations' have in common is the machine's.
+var health = op{"health", false, func(*rand.Rand, size) (string, int) { return "/api/v1/health", 0 }}
+
+// A sample is one request of a run together. late is how long after its moment the
+// client came to send it, which is part of took.
+type sample struct {
+	op         int
+	took, late time.Duration
+	failed     bool
+}
+
+// together sends requests at that rate, each of one of the operations, and another
+// tenth of that rate to health.
+func together(c *client, pid, rate, seconds int, mixed []op, z size) error {
+	mixed = append(slices.Clone(mixed), health)
+	type tick struct {
+		due     time.Time
+		control bool
 	}
-	// All together, at that rate.
-	var mixed []op
-	for _, o := range chosen {
-		if !o.slow {
-			mixed = append(mixed, o)
-		}
-	}
-	type sample struct {
-		op   int
-		took time.Duration
-	}
-	ticks := make(chan time.Time, rate*seconds)
+	const every = 10
+	ticks := make(chan tick, (rate+rate/every+1)*seconds)
 	samples := make([][]sample, connections)
-	failed := make([]int, connections)
 	var wg sync.WaitGroup
 	for i := range connections {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(5, uint64(i)))
-			for due := range ticks {
-				k := r.IntN(len(mixed))
-				path, account := mixed[k].path(r, z)
-				status, _, err := c.do(path, account)
-				if err != nil || status != 200 {
-					failed[i]++
+			for t := range ticks {
+				k := len(mixed) - 1
+				if !t.control {
+					k = r.IntN(len(mixed) - 1)
 				}
-				samples[i] = append(samples[i], sample{k, time.Since(due)})
+				path, account := mixed[k].path(r, z)
+				late := time.Since(t.due)
+				status, _, err := c.do(path, account)
+				samples[i] = append(samples[i], sample{k, time.Since(t.due), late, err != nil || status != 200})
 			}
 		})
 	}
@@ -260,33 +288,47 @@ func load(url string, pid, rate, seconds int, only string, slow bool, z size) er
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(seconds)*time.Second)
 	defer cancel()
-	sent := 0
-	for ctx.Err() == nil {
-		for due := begin.Add(time.Duration(sent) * time.Second / time.Duration(rate)); !due.After(time.Now()); due = begin.Add(time.Duration(sent) * time.Second / time.Duration(rate)) {
-			ticks <- due
+	at := func(n int) time.Time { return begin.Add(time.Duration(n) * time.Second / time.Duration(rate)) }
+	for sent := 0; ctx.Err() == nil; time.Sleep(500 * time.Microsecond) {
+		for due := at(sent); !due.After(time.Now()); due = at(sent) {
+			ticks <- tick{due: due}
+			if sent%every == 0 {
+				ticks <- tick{due: due, control: true}
+			}
 			sent++
 		}
-		time.Sleep(500 * time.Microsecond)
 	}
 	close(ticks)
 	wg.Wait()
+	took, spent := time.Since(begin), cpu(pid)-before
+	printTogether(mixed, slices.Concat(samples...), rate, took, spent)
+	return nil
+}
+
+func printTogether(mixed []op, samples []sample, rate int, took, spent time.Duration) {
 	byOp := make([][]time.Duration, len(mixed))
-	var all []time.Duration
+	var all, late []time.Duration
 	bad := 0
-	for i := range samples {
-		bad += failed[i]
-		for _, s := range samples[i] {
-			byOp[s.op] = append(byOp[s.op], s.took)
+	for _, s := range samples {
+		byOp[s.op] = append(byOp[s.op], s.took)
+		late = append(late, s.late)
+		if s.op < len(mixed)-1 {
 			all = append(all, s.took)
 		}
+		if s.failed {
+			bad++
+		}
 	}
-	fmt.Printf("\n%-28s %8s %9s %9s\n", fmt.Sprintf("%d/s, %d connections", rate, connections), "n", "p50 ms", "p99 ms")
-	for i, o := range mixed {
-		fmt.Printf("%-28s %8d %9.2f %9.2f\n", o.name, len(byOp[i]), ms(quantile(byOp[i], 0.5)), ms(quantile(byOp[i], 0.99)))
+	fmt.Printf("\n%-28s %8s %9s %9s %9s\n", fmt.Sprintf("%d/s, %d connections", rate, connections), "n", "p50 ms", "p99 ms", "p99.9 ms")
+	line := func(name string, l []time.Duration, rest string) {
+		fmt.Printf("%-28s %8d %9.2f %9.2f %9.2f %s\n", name, len(l), ms(quantile(l, 0.5)), ms(quantile(l, 0.99)), ms(quantile(l, 0.999)), rest)
 	}
-	fmt.Printf("%-28s %8d %9.2f %9.2f  p99.9 %.2f, cpu %d µs per request, %d failed, %.0f/s\n", "all", len(all), ms(quantile(all, 0.5)), ms(quantile(all, 0.99)), ms(quantile(all, 0.999)),
-		(cpu(pid)-before).Microseconds()/int64(max(1, len(all))), bad, float64(len(all))/time.Since(begin).Seconds())
-	return nil
+	for i, o := range mixed[:len(mixed)-1] {
+		line(o.name, byOp[i], "")
+	}
+	line("all", all, fmt.Sprintf("cpu %d µs per request, %d failed, %.0f/s", spent.Microseconds()/int64(max(1, len(samples))), bad, float64(len(samples))/took.Seconds()))
+	line("health, in the same run", byOp[len(mixed)-1], "")
+	line("sent late, part of each", late, "")
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

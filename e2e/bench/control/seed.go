@@ -222,7 +222,7 @@ func (s *seeder) drives(ctx context.Context, dir, postgres string, z size) error
 				return err
 			}
 			ops = append(ops, drive.Op{Verb: drive.VerbPut, Path: path, Content: drive.BytesContent([]byte(w.text(bytes)))})
-			if len(ops)*bytes >= 4<<20 || len(ops) == 500 || i == files-1 {
+			if len(ops)*bytes >= 1<<20 || len(ops) == 500 || i == files-1 {
 				if _, err := d.Apply(ctx, who, drive.Claim{}, ops); err != nil {
 					return err
 				}
