@@ -125,7 +125,9 @@ func (d Database) Open() *store.Store {
 func (d Database) Expire() {
 	d.t.Helper()
 	if d.Config.PostgresURL != "" {
-		run(d.t, d.Config.PostgresURL, "UPDATE nodes SET seen_at = 0 WHERE alive = 1")
+		if err := run(context.Background(), d.Config.PostgresURL, "UPDATE nodes SET seen_at = 0 WHERE alive = 1"); err != nil {
+			d.t.Fatal(err)
+		}
 	}
 }
 
