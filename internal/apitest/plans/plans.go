@@ -24,7 +24,7 @@ import (
 )
 
 // few are tables that have few rows, however much is stored.
-var few = map[string]bool{"nodes": true, "runners": true, "store_probe": true, "drive_vocabulary": true}
+var few = map[string]bool{"nodes": true, "runners": true, "store_probe": true, "drive_vocabulary": true, "request_clock": true}
 
 // planned are statements that read all rows of a table or sort them, by a part of
 // their text, with the reason why they may.
