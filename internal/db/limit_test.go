@@ -61,7 +61,7 @@ type ends struct{ context.Context }
 
 func (ends) Deadline() (time.Time, bool) { return time.Now().Add(time.Millisecond), true }
 
-// PostgreSQL may end a statement just before the context does.
+// TestLimitTimeIsADeadline has PostgreSQL end a statement before the context ends.
 func TestLimitTimeIsADeadline(t *testing.T) {
 	d := open(t, db.Config{PostgresURL: postgresSchema(t), Migrations: migrations})
 	ctx := ends{t.Context()}

@@ -33,6 +33,7 @@ var planned = map[string]string{
 	`AND 1 = 1`:                                        "the check of the books: a report",
 	`WHERE 1 = 1 GROUP BY`:                             "the check of the books: a report",
 	`AS book, CAST(SUM(c.amount)`:                      "once for each account of a process: what its keys have spent today",
+	`FROM nodes WHERE alive = 1 ORDER BY`:              "few rows",
 	`s.external_id = $`:                                "at most one row",
 	`0.0 AS score`:                                     "as many passages as a result has",
 	`GROUP BY lease_id, account_id`:                    "the check of the books: a report",
