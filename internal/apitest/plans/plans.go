@@ -33,7 +33,7 @@ var planned = map[string]string{
 	`AND 1 = 1`:                                         "the check of the books: a report",
 	`WHERE 1 = 1 GROUP BY`:                              "the check of the books: a report",
 	`AS book, CAST(SUM(c.amount)`:                       "once for each account of a process: what its keys have spent today",
-	`FROM nodes WHERE alive = 1 ORDER BY`:               "few rows",
+	`FROM nodes WHERE alive = 1`:                        "the nodes that live are few, those that have lived one for each start",
 	`FROM requests WHERE created_at >= $1 AND account_`: "requests_by_account has them; without rows PostgreSQL takes the index by time",
 	`s.external_id = $`:                                 "at most one row",
 	`0.0 AS score`:                                      "as many passages as a result has",
@@ -49,7 +49,7 @@ var planned = map[string]string{
 	`FROM drive_versions WHERE drive_id = $1 AND path`:  "a bounded number for each path",
 	`FROM task_runs r WHERE r.account_id = $1 AND r.t`:  "the runs of a task are bounded, and are found without the account elsewhere",
 	`SUM(dropped), 0) AS BIGINT)`:                       "accounts whose requests were dropped lately, for operators",
-	`DELETE FROM idempotency WHERE state = 'running'`:   "once, at the start",
+	`DELETE FROM idempotency WHERE state = 'running'`:   "when a node dies",
 }
 
 // A recorder has the statements that ran, by database.
