@@ -161,7 +161,11 @@ func (l *life) run(ctx context.Context) {
 // renew says that the node lives. Only the answer shows that it does, from when the
 // statement was sent; a node that is dead stays dead.
 func (l *life) renew(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, max(l.times.Expiry-l.age(), l.times.Every))
+	limit := l.times.Expiry - l.age() // so that what is under way ends in time
+	if limit <= 0 {
+		limit = l.times.Expiry
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	l.mu.Lock()
 	calls, hash := l.calls, l.info.ConfigHash
