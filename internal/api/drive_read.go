@@ -57,6 +57,16 @@ func (s *Server) getDriveFileContent(w http.ResponseWriter, in Request[getDriveF
 	if _, err := content.Seek(first, io.SeekStart); err != nil {
 		return err
 	}
+	if r.Method != http.MethodHead && length > 0 {
+		// The first piece is read before the status is sent: it may be in a bucket that
+		// does not answer. The content keeps it.
+		if _, err := content.Read(make([]byte, 1)); err != nil {
+			return err
+		}
+		if _, err := content.Seek(first, io.SeekStart); err != nil {
+			return err
+		}
+	}
 	w.WriteHeader(status)
 	if r.Method == http.MethodHead {
 		return nil

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -17,12 +18,24 @@ const driveSweep = 10 * time.Minute
 
 // openDrives opens the agents' files, which have a database file of their own.
 func openDrives(ctx context.Context, cfg config.Config, st *store.Store, log *slog.Logger) (*drive.Drives, error) {
-	return drive.Open(ctx, db.Config{
+	d, err := drive.Open(ctx, db.Config{
 		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability), Fence: st.Fence(), Logger: log,
 	}, drive.Limits{
 		MaxPath: int(cfg.Limits.DrivePath), MaxSegment: int(cfg.Limits.DriveSegment),
 		MaxFileBytes: int64(cfg.Limits.File), MaxBytes: int64(cfg.Limits.Drive), MaxFiles: int64(cfg.Limits.DriveFiles), MaxAccountBytes: int64(cfg.Limits.DrivesPerAccount),
 	})
+	if err != nil || cfg.Drive.Store.S3.Endpoint == "" {
+		return d, err
+	}
+	bucket, err := drive.NewBucket(cfg.Drive.Store.S3)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	d.UseBucket(bucket)
+	if err := bucket.Check(ctx); err != nil { // large files wait for it, nothing else does
+		log.Error("the bucket for large files cannot be used now", "error", err)
+	}
+	return d, nil
 }
 
 // sweepDrives runs until ctx ends.

@@ -19,7 +19,8 @@ func (e *env) migrate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "migrate", Short: "Bring the tables to this program's version, without serving", Args: noArgs,
 		Long: `Do what a start does to the tables, and end: create those that are missing and change those of an
-earlier version. The server must be stopped. Tables of a newer program are refused.
+earlier version. A server on a data directory must be stopped; nodes on PostgreSQL may run. Tables of a
+newer program are refused.
 
 With --check nothing is changed: it prints what would be done, and the exit code is 1 if that is
 anything. That may run beside the server.`,

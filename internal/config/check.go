@@ -31,6 +31,7 @@ func (c Config) Check() []*Problem {
 	k := &checker{Config: c}
 	k.address()
 	k.telemetry()
+	k.bucket()
 	k.words()
 	k.durations()
 	k.sizes()
@@ -105,6 +106,37 @@ func (c *checker) telemetry() {
 	u, err := url.Parse(c.Telemetry.Traces)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		c.problem("telemetry.traces", "this is not the address of an OTLP receiver for HTTP; write one such as http://127.0.0.1:4318")
+	}
+}
+
+// bucket checks the settings of the bucket, if there is one.
+func (c *checker) bucket() {
+	s := c.Drive.Store.S3
+	const at = "drive.store.s3."
+	if s.Endpoint == "" {
+		if s.Bucket != "" {
+			c.problem(at+"endpoint", "a bucket is named and no server that has it; write its URL, such as https://s3.eu-central-1.amazonaws.com")
+		}
+		return
+	}
+	u, err := url.Parse(s.Endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		c.problem(at+"endpoint", "%q is not the URL of a server; write scheme and host only, such as https://s3.eu-central-1.amazonaws.com", s.Endpoint)
+	}
+	if len(s.Bucket) < 3 || len(s.Bucket) > 63 || strings.ContainsAny(s.Bucket, "/ ") {
+		c.problem(at+"bucket", "%q is not the name of a bucket; it has 3 to 63 letters, digits, points and hyphens", s.Bucket)
+	}
+	if s.AccessKey == "" || s.SecretKey == "" {
+		c.problem(at+"accessKey", "the bucket needs accessKey and secretKey; set them here, or in STOA_DRIVE_S3_ACCESS_KEY and STOA_DRIVE_S3_SECRET_KEY")
+	}
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/-_.", r)
+	}
+	if len(s.Prefix) > 200 || strings.HasPrefix(s.Prefix, "/") || strings.Contains(s.Prefix, "..") || strings.ContainsFunc(s.Prefix, func(r rune) bool { return !plain(r) }) {
+		c.problem(at+"prefix", "the prefix may have up to 200 letters, digits and / - _ . and begins with no slash; write one such as stoa/")
+	}
+	if s.Keep < 24*time.Hour || s.Keep > 10*365*24*time.Hour {
+		c.problem(at+"keep", "%v is out of range; use 1d or more", s.Keep)
 	}
 }
 

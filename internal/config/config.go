@@ -61,6 +61,7 @@ type Config struct {
 	Retention Retention                   `yaml:"retention"`
 	Requests  RequestLog                  `yaml:"requestLog"`
 	Telemetry Telemetry                   `yaml:"telemetry"`
+	Drive     Drive                       `yaml:"drive"`
 	Plans     map[string]Plan             `yaml:"plans"`
 
 	// BootstrapKey is the first key of an empty store. It is read from the
@@ -189,6 +190,27 @@ func (c Config) Admin() (address string, explicit bool) {
 	return c.AdminListen, c.Where("adminListen") != ""
 }
 
+// Drive is where the content of drives is kept.
+type Drive struct {
+	Store DriveStore `yaml:"store"`
+}
+
+// DriveStore names a place for large content. With none it is in the database.
+type DriveStore struct {
+	S3 S3 `yaml:"s3"`
+}
+
+// S3 is a bucket of a service that speaks the protocol of Amazon S3.
+type S3 struct {
+	Endpoint  string        `yaml:"endpoint" env:"STOA_DRIVE_S3_ENDPOINT"` // http or https, host and port; empty: no bucket
+	Bucket    string        `yaml:"bucket" env:"STOA_DRIVE_S3_BUCKET"`
+	Region    string        `yaml:"region" env:"STOA_DRIVE_S3_REGION"`
+	Prefix    string        `yaml:"prefix" env:"STOA_DRIVE_S3_PREFIX"` // of the names of all objects
+	AccessKey Secret        `yaml:"accessKey" env:"STOA_DRIVE_S3_ACCESS_KEY"`
+	SecretKey Secret        `yaml:"secretKey" env:"STOA_DRIVE_S3_SECRET_KEY"`
+	Keep      time.Duration `yaml:"keep" env:"STOA_DRIVE_S3_KEEP"` // how long objects stay that no file needs any more, for backups
+}
+
 // Defaults returns the settings of a service without any configuration.
 func Defaults() Config {
 	return Config{
@@ -203,6 +225,7 @@ func Defaults() Config {
 		HeaderWait:  10 * time.Second,
 		KeepAlive:   15 * time.Second,
 		FirstGrant:  100 * stoa.Credit,
+		Drive:       Drive{Store: DriveStore{S3: S3{Region: "us-east-1", Keep: 7 * 24 * time.Hour}}},
 		Limits: Limits{
 			Body:                     16 << 20,
 			BodiesInFlight:           256 << 20,

@@ -61,6 +61,14 @@ func TestProblems(t *testing.T) {
 			want: `STOA_DATABASE: database: this is not a PostgreSQL URL; write postgres://user:password@host:5432/name, or leave it empty for the embedded store`,
 		},
 		{
+			name: "a bucket without a server", env: []string{"STOA_DRIVE_S3_BUCKET=files"},
+			want: `drive.store.s3.endpoint: a bucket is named and no server that has it; write its URL, such as https://s3.eu-central-1.amazonaws.com`,
+		},
+		{
+			name: "a bucket without a key", env: []string{"STOA_DRIVE_S3_BUCKET=files", "STOA_DRIVE_S3_ENDPOINT=http://127.0.0.1:9000/"},
+			want: `drive.store.s3.accessKey: the bucket needs accessKey and secretKey; set them here, or in STOA_DRIVE_S3_ACCESS_KEY and STOA_DRIVE_S3_SECRET_KEY`,
+		},
+		{
 			name: "a public URL with a path", yaml: "publicUrl: https://x.example/stoa\n",
 			want: `stoa.yaml:1:12: publicUrl: "https://x.example/stoa" is not an origin; write scheme and host only, such as https://stoa.example.com`,
 		},

@@ -70,6 +70,7 @@ type Drives struct {
 	db       *db.DB
 	limits   Limits
 	tempDir  string
+	bucket   *Bucket // of large content; nil: all of it is in the database
 	searches searches
 	known    known
 }

@@ -51,10 +51,15 @@ func (w *writer) keep(c *Content) (blobRow, error) {
 			return b, err
 		}
 	}
-	_, err = w.tx.Get(w.ctx, `INSERT INTO drive_blobs (drive_id, sha256, size, lines, refs, freed_at) VALUES ($1, $2, $3, $4, 0, $5) RETURNING id`,
-		[]any{w.drive.id, c.sha256, c.size, b.lines, w.now}, &b.id)
+	uploaded, large := w.uploads[c.sha256]
+	_, err = w.tx.Get(w.ctx, `INSERT INTO drive_blobs (drive_id, sha256, size, lines, refs, freed_at, object) VALUES ($1, $2, $3, $4, 0, $5, $6) RETURNING id`,
+		[]any{w.drive.id, c.sha256, c.size, b.lines, w.now, uploaded.key}, &b.id)
 	if err != nil {
 		return b, err
+	}
+	if large {
+		delete(w.uploads, c.sha256)
+		return b, uploaded.refer(w, b.id)
 	}
 	r, buf := c.reader(), make([]byte, min(pieceSize, c.size))
 	for n := int64(0); n*pieceSize < c.size; n++ {

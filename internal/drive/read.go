@@ -48,23 +48,13 @@ func (d *Drives) Open(ctx context.Context, who Owner, p Path) (File, io.ReadSeek
 // transaction, so that a slow client holds none open; content that was removed
 // meanwhile is errGone.
 func (d *Drives) content(ctx context.Context, who Owner, blob, size int64) *pieces {
-	return &pieces{size: size, fetch: func(n int64) (data []byte, err error) {
-		err = d.db.Read(ctx, func(tx *db.Tx) error {
-			row, err := findDrive(ctx, tx, who)
-			if err != nil {
-				return err
-			}
-			data, err = fetchPiece(ctx, tx, row.id, blob, n)
-			return err
-		})
-		return data, err
-	}}
+	return &pieces{size: size, fetch: func(n int64) ([]byte, error) { return d.storedPiece(ctx, who, blob, size, n) }}
 }
 
 // errGone is returned when content was removed while it was being read.
 var errGone = errors.New("drive: the content is no longer kept")
 
-// fetchPiece reads piece n of a blob.
+// fetchPiece reads piece n of a text, which is always in the database.
 func fetchPiece(ctx context.Context, tx *db.Tx, driveID, blob, n int64) ([]byte, error) {
 	var data []byte
 	found, err := tx.Get(ctx, `SELECT p.data FROM drive_blobs b JOIN drive_pieces p ON p.blob_id = b.id

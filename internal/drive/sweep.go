@@ -49,6 +49,9 @@ func (d *Drives) Sweep(ctx context.Context, exists func(context.Context, []Owner
 	if err := d.sweepClaims(ctx); err != nil {
 		return fmt.Errorf("sweep claims: %w", err)
 	}
+	if err := d.sweepObjects(ctx); err != nil {
+		return fmt.Errorf("sweep the bucket: %w", err)
+	}
 	return nil
 }
 
@@ -166,6 +169,9 @@ func (w *writer) removeSome() (done bool, err error) {
 
 func (w *writer) dropBlob(id int64) error {
 	if _, err := w.tx.Exec(w.ctx, `DELETE FROM drive_blobs WHERE drive_id = $1 AND id = $2`, w.drive.id, id); err != nil {
+		return err
+	}
+	if _, err := w.tx.Exec(w.ctx, `UPDATE drive_objects SET blob_id = 0, since = $1 WHERE blob_id = $2`, w.now, id); err != nil {
 		return err
 	}
 	_, err := w.tx.Exec(w.ctx, `DELETE FROM drive_pieces WHERE blob_id = $1`, id)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"stoa/internal/db"
@@ -173,14 +174,20 @@ func (d *Drives) Apply(ctx context.Context, who Owner, claim Claim, ops []Op) (R
 			return Result{}, &OpError{i, stoa.Errorf(stoa.CodeTooLarge, "The file is larger than %d bytes, the limit of one file.", d.limits.MaxFileBytes).At("content")}
 		}
 	}
+	uploads, err := d.upload(ctx, who, ops)
+	if err != nil {
+		d.discard(ctx, uploads)
+		return Result{}, err
+	}
 	var out Result
-	err := d.db.Write(ctx, func(tx *db.Tx) error {
-		out = Result{}
+	var unused map[string]upload
+	err = d.db.Write(ctx, func(tx *db.Tx) error {
+		out, unused = Result{}, maps.Clone(uploads)
 		row, err := lockDrive(ctx, tx, who)
 		if err != nil {
 			return err
 		}
-		w := &writer{d: d, ctx: ctx, tx: tx, who: who, drive: row, now: db.Micros(tx.Now), grows: d.growth(ops)}
+		w := &writer{d: d, ctx: ctx, tx: tx, who: who, drive: row, now: db.Micros(tx.Now), grows: d.growth(ops), uploads: unused}
 		if claim.Ref != "" {
 			replayed, err := w.replay(claim, &out)
 			if err != nil || replayed {
@@ -204,8 +211,10 @@ func (d *Drives) Apply(ctx context.Context, who Owner, claim Claim, ops []Op) (R
 		return nil
 	})
 	if err != nil {
+		d.discard(ctx, uploads)
 		return Result{}, err
 	}
+	d.discard(ctx, unused)
 	return out, nil
 }
 
@@ -220,6 +229,7 @@ type writer struct {
 	grows   int64        // bytes that the drive may grow by
 	now     int64
 	changed bool
+	uploads map[string]upload // that no row refers to yet, by the hash of their content
 
 	reserved bool // other writes of the account see this one or stay far from the limit
 }

@@ -52,6 +52,12 @@ func fullStore(t *testing.T) (dir string) {
 	if _, err := drives.Delete(ctx, copyOwner, gone, drive.Condition{}); err != nil {
 		t.Fatal(err)
 	}
+	if err := drives.DB().Write(ctx, func(tx *db.Tx) error { // of a bucket that was set once
+		_, err := tx.Exec(ctx, `INSERT INTO drive_objects (key, account_id, size, blob_id, since) VALUES ('x', 'acc_1', 1, 0, 1)`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if err := drives.Close(); err != nil {
 		t.Fatal(err)
 	}
