@@ -41,6 +41,10 @@ func (c *traces) take() (writes, statements, trips int) {
 const (
 	mostStatements = 35
 	mostTrips      = 22
+	// On PostgreSQL a lease is a part of the balance, extended about once a second
+	// under load and so at most once in this test.
+	extensions        = 1
+	mostOfAnExtension = 8 // statements
 )
 
 // TestASessionTakesFewTransactions bounds what a session of one step writes: its
@@ -61,10 +65,14 @@ func TestASessionTakesFewTransactions(t *testing.T) {
 			h.Until(r, h.Begin(r, a, "hello"), stoa.SessionCompleted)
 		}
 		writes, statements, trips := count.take()
-		if writes > 4*sessions {
+		extended := 0
+		if home.Config.PostgresURL != "" {
+			extended = extensions
+		}
+		if writes > 4*sessions+extended {
 			t.Errorf("%d sessions took %d transactions that write; at most 4 each", sessions, writes)
 		}
-		if statements > mostStatements*sessions {
+		if statements > mostStatements*sessions+mostOfAnExtension*extended {
 			t.Errorf("%d sessions took %d statements in them; at most %d each", sessions, statements, mostStatements)
 		}
 		if trips > mostTrips*sessions {

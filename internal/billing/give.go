@@ -104,7 +104,7 @@ func (l *Ledger) answer(ctx context.Context, id string) error {
 	known := a.lease != ""
 	a.mu.Unlock()
 	if !known { // the commit of its lease broke
-		l.rereadLease(a)
+		l.readLease(a)
 	}
 	if err := l.giveBack(ctx, []*account{a}); err != nil {
 		return err

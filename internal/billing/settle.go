@@ -235,6 +235,11 @@ func (b *batch) write() error {
 func (l *Ledger) rereadLease(a *account) {
 	a.leasing.Lock()
 	defer a.leasing.Unlock()
+	l.readLease(a)
+}
+
+// readLease is [Ledger.rereadLease] for a caller that has leasing.
+func (l *Ledger) readLease(a *account) {
 	ctx := context.Background()
 	err := l.st.Read(ctx, func(tx *store.Tx) error {
 		lease, found, err := tx.OpenLease(ctx, a.id, l.st.Node())

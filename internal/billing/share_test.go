@@ -46,6 +46,25 @@ func nodes(t *testing.T, n int, hints bool) (list []*billing.Ledger, stores []*s
 	return list, stores
 }
 
+// A node whose commit of a lease broke does not know the lease; it is returned all the
+// same when another node asks for it, and the account goes on at both.
+func TestAnUnknownLeaseIsReturned(t *testing.T) {
+	list, stores := nodes(t, 2, true)
+	a := storetest.Account(t, stores[0], 300)
+	if err := stores[0].Write(context.Background(), func(tx *store.Tx) error {
+		_, _, err := tx.LeaseMore(context.Background(), a.ID, stores[0].Node(), 300, 0)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		if err := call(list[(i+1)%2], a, fmt.Sprintf("resp_%d", i), 50, 50, 50); err != nil {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	wantSpent(t, list[0], a.ID, 300, 200)
+}
+
 // call holds and charges on a node.
 func call(l *billing.Ledger, a stoa.Account, id string, least, most, amount stoa.Credits) error {
 	h, err := l.Hold(context.Background(), caller(a), least, most)
