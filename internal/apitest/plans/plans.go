@@ -42,6 +42,7 @@ var planned = map[string]string{
 	`FROM keys WHERE account_id = $1 AND made_by = $2`:  "the keys of an account are bounded",
 	`FROM tasks WHERE account_id = $1`:                  "the tasks of an account are bounded",
 	`FROM task_runs r WHERE r.task_id = $1 AND r.`:      "those that a partial index has are few",
+	`FROM drive_objects WHERE blob_id <= 0 AND since <`: "what no file refers to, of accounts with too much of it: a sweep",
 	`FROM embed_refusals WHERE embed_id = $1`:           "a bounded number for each embed",
 	`bm25(drive_index`:                                  "at most 5,000 passages get a score, within a limit of time",
 	`ts_rank(`:                                          "the same on PostgreSQL",

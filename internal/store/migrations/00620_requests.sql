@@ -51,6 +51,7 @@ CREATE TABLE request_drops (
     first_at   BIGINT NOT NULL,
     last_at    BIGINT NOT NULL
 );
+CREATE INDEX request_drops_last ON request_drops (last_at);
 
 -- +goose Down
 DROP TABLE request_drops;

@@ -15,6 +15,7 @@ CREATE TABLE drive_objects (
     since       BIGINT NOT NULL
 );
 CREATE INDEX drive_objects_free ON drive_objects (since) WHERE blob_id <= 0;
+CREATE INDEX drive_objects_free_of ON drive_objects (account_id, size) WHERE blob_id <= 0;
 CREATE INDEX drive_objects_blob ON drive_objects (blob_id) WHERE blob_id > 0;
 
 -- A program that does not know objects would give out hashes as content.
