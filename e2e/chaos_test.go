@@ -153,10 +153,11 @@ func TestBooksAreExactAcrossNodes(t *testing.T) {
 			b.pause(n, false)
 		case "paused until dead":
 			b.pause(n, true)
+			declared := "a node was declared dead; what it had is free\" node=" + n.node(t)
 			var dead []<-chan struct{}
 			for _, other := range nodes {
 				if other != n {
-					dead = append(dead, other.current().logs("a node was declared dead"))
+					dead = append(dead, other.current().logs(declared))
 				}
 			}
 			n.current().signal(t, syscall.SIGSTOP)
@@ -183,6 +184,25 @@ func TestBooksAreExactAcrossNodes(t *testing.T) {
 		}
 	}
 	front.verify(t)
+}
+
+// node returns the id that the process has as a node.
+func (h *server) node(t testing.TB) string {
+	t.Helper()
+	var list struct {
+		Data []struct {
+			ID   string
+			Self bool
+		}
+	}
+	h.get(t, ownerKey, "/nodes", &list)
+	for _, n := range list.Data {
+		if n.Self {
+			return n.ID
+		}
+	}
+	t.Fatalf("the node is not among those that live: %+v", list.Data)
+	return ""
 }
 
 // ready waits until the process that was spawned takes requests.
