@@ -297,3 +297,31 @@ func TestStoppedLedgerEndsThePauses(t *testing.T) {
 		t.Errorf("%d tries, %v", tries, err)
 	}
 }
+
+func TestCallsUnderWayAreCounted(t *testing.T) {
+	h := open(t, script{"alpha-haiku-4-5": reply("x", stoa.Usage{InputTokens: 5, OutputTokens: 1})}, catalog.Options{}, stoa.Credit)
+	for name, end := range map[string]func(*Stream) error{
+		"settled":   func(s *Stream) error { _, err := s.Settle(t.Context()); return err },
+		"abandoned": func(s *Stream) error { _, err := s.Abandon(t.Context()); return err },
+		"closed":    func(*Stream) error { return nil },
+	} {
+		req := Request{ID: stoa.NewID("resp"), Model: "alpha-haiku-4-5", Call: stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "hi"}}}}
+		s, err := h.Respond(t.Context(), h.caller(false), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range s.Events(t.Context()) {
+			if n := h.Active(); n != 1 {
+				t.Errorf("%s: %d calls are under way, want 1", name, n)
+			}
+		}
+		if err := end(s); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+		s.Close()
+		if n := h.Active(); n != 0 {
+			t.Errorf("%s: %d calls are under way afterwards", name, n)
+		}
+	}
+}

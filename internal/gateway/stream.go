@@ -236,12 +236,20 @@ func (s *Stream) Abandon(ctx context.Context, also ...func(context.Context, *sto
 // Close releases the hold if the call was not charged. It may be called at any time
 // and more than once.
 func (s *Stream) Close() {
-	if !s.closed {
-		s.closed = true
-		s.g.active.Add(-1)
+	if s.end() {
 		s.holding.Release()
 		s.count(s.failure, nil)
 	}
+}
+
+// end notes that the call is over and reports whether it was not before.
+func (s *Stream) end() bool {
+	if s.closed {
+		return false
+	}
+	s.closed = true
+	s.g.active.Add(-1)
+	return true
 }
 
 // count hands over what became of the call. charge is nil where nothing was charged.
@@ -306,7 +314,7 @@ var chargePauses = [...]time.Duration{50 * time.Millisecond, 500 * time.Millisec
 // charge settles the hold. Its pauses do not end with ctx, because a served call is
 // charged even if the caller has disconnected, but they end with the ledger.
 func (s *Stream) charge(ctx context.Context, also ...func(context.Context, *store.Tx) error) (stoa.Charge, error) {
-	s.closed = true
+	s.end()
 	defer s.holding.Release() // no effect after a settlement
 	due := s.Due()
 	charge, err := s.holding.Settle(ctx, due, also...)
