@@ -104,7 +104,7 @@ func (l *Ledger) answer(ctx context.Context, id string) error {
 	known := a.lease != ""
 	a.mu.Unlock()
 	if !known { // the commit of its lease broke
-		l.readLease(a)
+		l.readLease(a, a.takeOver)
 	}
 	if err := l.giveBack(ctx, []*account{a}); err != nil {
 		return err
@@ -153,22 +153,11 @@ func (l *Ledger) giveBack(ctx context.Context, accounts []*account) error {
 // leasing changes. Where that fails nothing of it can be held until the lease is
 // extended.
 func (l *Ledger) rereadAmount(a *account) {
-	ctx := context.Background()
-	err := l.st.Read(ctx, func(tx *store.Tx) error {
-		lease, found, err := tx.OpenLease(ctx, a.id, l.st.Node())
-		if err != nil || !found {
-			return err
-		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
+	l.readLease(a, func(lease store.Lease) {
 		if lease.ID == a.lease {
 			a.amount = lease.Amount
 		}
-		return nil
 	})
-	if err != nil {
-		l.log.LogAttrs(ctx, slog.LevelWarn, "a lease could not be read again", slog.String("account", a.id), slog.Any("error", err))
-	}
 }
 
 // freed tells the other nodes that credits are free which one of them wanted while

@@ -235,11 +235,17 @@ func (b *batch) write() error {
 func (l *Ledger) rereadLease(a *account) {
 	a.leasing.Lock()
 	defer a.leasing.Unlock()
-	l.readLease(a)
+	l.readLease(a, a.takeOver)
 }
 
-// readLease is [Ledger.rereadLease] for a caller that has leasing.
-func (l *Ledger) readLease(a *account) {
+// takeOver sets the memory of a lease to its row. The caller holds mu and leasing.
+func (a *account) takeOver(lease store.Lease) {
+	a.lease, a.amount, a.spent = lease.ID, lease.Amount, lease.Spent
+}
+
+// readLease reads the node's open lease of an account and, where there is one, calls
+// set with mu. The caller has leasing.
+func (l *Ledger) readLease(a *account, set func(store.Lease)) {
 	ctx := context.Background()
 	err := l.st.Read(ctx, func(tx *store.Tx) error {
 		lease, found, err := tx.OpenLease(ctx, a.id, l.st.Node())
@@ -248,7 +254,7 @@ func (l *Ledger) readLease(a *account) {
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.lease, a.amount, a.spent = lease.ID, lease.Amount, lease.Spent
+		set(lease)
 		return nil
 	})
 	if err != nil {

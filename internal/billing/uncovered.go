@@ -115,6 +115,6 @@ func spendUncovered(ctx context.Context, tx *store.Tx, lease store.Lease, amount
 func (a *account) replaceLease(lease store.Lease) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.lease, a.amount, a.spent = lease.ID, lease.Amount, lease.Spent
+	a.takeOver(lease)
 	a.empty, a.emptyAt = false, 0
 }
