@@ -386,6 +386,7 @@ func TestACallThatIsMadeOnceGoesOnWithoutItsCaller(t *testing.T) {
 		if r.Status != 200 || len(strings.Fields(r.Text())) < 50 {
 			t.Errorf("stream %v: %d %q", stream, r.Status, r.Text())
 		}
+		h.HTTP.Close() // waits for the handler of the first call, which gives back what it held
 		if got := receipt(t, h); got.Estimated || got.State != "completed" {
 			t.Errorf("stream %v: charged %+v", stream, got.Charge)
 		}
