@@ -217,6 +217,7 @@ func TestComposeFilesFit(t *testing.T) {
 				Build       string            `yaml:"build"`
 				Environment map[string]string `yaml:"environment"`
 				Volumes     []string          `yaml:"volumes"`
+				Ports       []string          `yaml:"ports"`
 			} `yaml:"services"`
 			Volumes map[string]any `yaml:"volumes"`
 		}
@@ -227,6 +228,15 @@ func TestComposeFilesFit(t *testing.T) {
 			if s.Build != "" {
 				if _, err := os.Stat(filepath.Join(filepath.Dir(name), s.Build, "Dockerfile")); err != nil {
 					t.Errorf("%s: %s: %v", name, service, err)
+				}
+				// Metrics are reached from other containers, and from nowhere else.
+				if at := s.Environment["STOA_ADMIN_LISTEN"]; at != "0.0.0.0:9090" {
+					t.Errorf("%s: %s has its admin listener on %q, which other containers do not reach", name, service, at)
+				}
+			}
+			for _, p := range s.Ports {
+				if strings.HasSuffix(p, ":9090") || !strings.Contains(p, ":") {
+					t.Errorf("%s: %s publishes %s", name, service, p)
 				}
 			}
 			var env []string

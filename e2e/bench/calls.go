@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stoa/e2e/bench/internal/null"
+	"stoa/e2e/bench/internal/proc"
 	"stoa/e2e/bench/internal/raw"
 )
 
@@ -28,7 +29,8 @@ type sample struct {
 
 	CPURequest float64 `json:"cpuPerRequestMicros,omitempty"` // of the gateway alone
 	CPUDelta   float64 `json:"cpuPerDeltaMicros,omitempty"`
-	Calls      float64 `json:"systemCalls,omitempty"` // reads and writes per request, in slow per delta
+	CPUStore   float64 `json:"cpuOfPostgresPerRequestMicros,omitempty"` // of a PostgreSQL on this machine, all of its processes
+	Calls      float64 `json:"systemCalls,omitempty"`                   // reads and writes per request, in slow per delta
 	Rate       float64 `json:"requestsPerSecond,omitempty"`
 	P50        float64 `json:"p50Millis,omitempty"` // of a request; in slow of the gap between two deltas
 	P99        float64 `json:"p99Millis,omitempty"`
@@ -222,6 +224,7 @@ func (d *driver) busy(r *running, newCaller func() (*caller, func() error, error
 	}
 	time.Sleep(d.warmUp)
 	before, err1 := r.Usage()
+	storeBefore, err3 := r.storeTime()
 	start := time.Now()
 	phase.Store(measuring)
 	// A machine that is busy with other things gets more time.
@@ -234,9 +237,10 @@ func (d *driver) busy(r *running, newCaller func() (*caller, func() error, error
 	phase.Store(over)
 	took := time.Since(start)
 	after, err2 := r.Usage()
+	storeAfter, err4 := r.storeTime()
 	n := requests.Load()
 	all.Wait()
-	if err := errors.Join(failed.err(), err1, err2); err != nil {
+	if err := errors.Join(failed.err(), err1, err2, err3, err4); err != nil {
 		return s, err
 	}
 	if n == 0 {
@@ -244,11 +248,21 @@ func (d *driver) busy(r *running, newCaller func() (*caller, func() error, error
 	}
 	s.Requests = n
 	s.CPURequest = micros(after.CPU-before.CPU) / float64(n)
+	s.CPUStore = micros(storeAfter-storeBefore) / float64(n)
 	s.Calls = float64(after.Calls-before.Calls) / float64(n)
 	s.Rate = float64(n) / took.Seconds()
 	s.P50, s.P99 = latency.quantiles()
 	s.First50, s.First99 = first.quantiles()
 	return s, nil
+}
+
+// storeTime returns the processor time of the PostgreSQL that a service uses; 0: it
+// uses none, or one that is elsewhere.
+func (r *running) storeTime() (time.Duration, error) {
+	if r.postmaster == 0 {
+		return 0, nil
+	}
+	return proc.Family(r.postmaster)
 }
 
 func micros(t time.Duration) float64 { return float64(t.Nanoseconds()) / 1000 }

@@ -41,6 +41,8 @@ type running struct {
 	path    string // of a model call
 	key     string
 	model   func(wire string) string
+
+	postmaster int // process id of the service's PostgreSQL; 0: none on this machine
 }
 
 // ownerKey is the first key of every service here.
@@ -241,6 +243,7 @@ func (d *driver) stoa(name, binary, store string) (*gateway, error) {
 		return nil, err
 	}
 	args := []string{"serve", "--listen", "127.0.0.1:0", "--config", config}
+	postmaster := 0
 	switch store {
 	case "full", "process":
 		args = append(args, "--data", filepath.Join(home, "data"), "--durability", store)
@@ -250,6 +253,7 @@ func (d *driver) stoa(name, binary, store string) (*gateway, error) {
 			return nil, err
 		}
 		args = append(args, "--database", database)
+		postmaster = d.postmaster()
 	default:
 		return nil, fmt.Errorf("no store is called %q; the stores are full, process and postgres", store)
 	}
@@ -262,7 +266,7 @@ func (d *driver) stoa(name, binary, store string) (*gateway, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &running{Process: p, address: address, home: home, log: logFile, path: "/api/v1/responses", key: ownerKey, model: func(wire string) string { return "bench-" + wire }}, nil
+		return &running{Process: p, address: address, home: home, log: logFile, postmaster: postmaster, path: "/api/v1/responses", key: ownerKey, model: func(wire string) string { return "bench-" + wire }}, nil
 	}}, nil
 }
 

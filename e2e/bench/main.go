@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -289,6 +290,31 @@ func (d *driver) database(name string) (string, error) {
 		separator = "&"
 	}
 	return d.postgres + separator + "search_path=" + schema, nil
+}
+
+// postmaster returns the process id of the PostgreSQL that STOA_TEST_POSTGRES
+// names; 0: it is not on this machine, or cannot be asked.
+func (d *driver) postmaster() int {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := pgx.Connect(ctx, d.postgres)
+	if err != nil {
+		return 0
+	}
+	defer c.Close(ctx)
+	var text string
+	// The first line of postmaster.pid is the process id.
+	if err := c.QueryRow(ctx, "SELECT split_part(pg_read_file('postmaster.pid'), E'\n', 1)").Scan(&text); err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil || !strings.HasPrefix(string(name), "postgres") {
+		return 0
+	}
+	return pid
 }
 
 // measure runs all rounds.

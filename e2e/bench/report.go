@@ -20,6 +20,7 @@ type metric struct {
 var metrics = []metric{
 	{"CPU µs/request", "%.1f", func(s sample) float64 { return s.CPURequest }, []string{"whole"}},
 	{"CPU µs/delta", "%.2f", func(s sample) float64 { return s.CPUDelta }, []string{"stream", "slow"}},
+	{"CPU µs of PostgreSQL", "%.0f", func(s sample) float64 { return s.CPUStore }, nil},
 	{"reads+writes", "%.1f", func(s sample) float64 { return s.Calls }, nil},
 	{"requests/s", "%.0f", func(s sample) float64 { return s.Rate }, []string{"whole", "stream"}},
 	{"p50 ms", "%.1f", func(s sample) float64 { return s.P50 }, nil},

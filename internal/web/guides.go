@@ -24,7 +24,7 @@ var guideOrder = []guideGroup{
 	{Name: "Begin", names: []string{"quickstart", "connect-a-vendor", "clients", "sandbox"}},
 	{Name: "Agents", names: []string{"agents", "drives", "schedules", "embeds"}},
 	{Name: "Look up", names: []string{"conventions", "divergences", "billing", "cli", "pages"}},
-	{Name: "Operate", names: []string{"operations", "configuration", "metrics", "performance", "security", "dependencies"}},
+	{Name: "Operate", names: []string{"operations", "nodes", "configuration", "metrics", "performance", "security", "dependencies"}},
 }
 
 type guideGroup struct {

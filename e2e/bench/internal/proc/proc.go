@@ -208,6 +208,36 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
+// Family returns the processor time of a process and its children, ended ones
+// included, to a hundredth of a second. The process need not have been started
+// here.
+func Family(pid int) (sum time.Duration, err error) {
+	pids := (&Process{cmd: &exec.Cmd{Process: &os.Process{Pid: pid}}}).pids()
+	for _, p := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p))
+		if err != nil {
+			if p == pid {
+				return 0, err
+			}
+			continue // a child has ended; its parent has its time
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		fields := strings.Fields(rest)
+		const user, last = 11, 15 // utime, stime, and those of children that were waited for
+		if len(fields) < last {
+			return 0, fmt.Errorf("/proc/%d/stat has %d fields", p, len(fields))
+		}
+		for _, f := range fields[user:last] {
+			n, err := strconv.ParseInt(f, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += time.Duration(n) * (time.Second / 100)
+		}
+	}
+	return sum, nil
+}
+
 // Calls returns how many read and write system calls a process has made; pid may
 // be "self".
 func Calls(pid string) (int64, error) {
