@@ -369,7 +369,7 @@ func (s *searcher) postgres(terms []term, h how, n int) (string, []any) {
 	if h.all {
 		join = " & "
 	}
-	score, most := `ts_rank(m.words, $1::tsquery, 1)::float8`, maxCandidates
+	score, most := `ts_rank('{0.1, 0.07, 0, 0}', m.words, $1::tsquery, 1)::float8`, maxCandidates
 	if h.unranked {
 		score, most = `0::float8`, n
 	}
