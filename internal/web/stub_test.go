@@ -29,6 +29,8 @@ type stub struct {
 
 	mu    sync.Mutex
 	asked []string      // method and path of each call, in order
+	urls  []string      // likewise, with the query
+	fresh []string      // rows of the request log that come after those of the list
 	left  chan struct{} // receives when a caller leaves an endless stream
 	bare  bool          // an account in which nothing ever happened
 
@@ -61,6 +63,7 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	s.asked = append(s.asked, r.Method+" "+r.URL.Path)
+	s.urls = append(s.urls, r.Method+" "+r.URL.RequestURI())
 	s.mu.Unlock()
 	w.Header().Set("x-request-id", "req_01k9zqd3m8w5x7y2c4b6n8p0rc")
 	path := strings.TrimPrefix(r.URL.Path, "/api/v1")
@@ -101,6 +104,29 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 			op += "/" + below
 		}
 	}
+	if path == "/requests" && r.URL.Query().Get("order") == "asc" {
+		s.mu.Lock()
+		rows := s.fresh
+		s.fresh = nil
+		s.mu.Unlock()
+		s.json(w, 200, stubRequests(rows, "", "null"))
+		return
+	}
+	if path == "/requests" && r.URL.Query().Get("cursor") == "page2" {
+		s.json(w, 200, stubRequests([]string{stubRequest("old", 200, "")}, "", "null"))
+		return
+	}
+	if path == "/requests" && r.URL.Query().Get("status") == "3xx" {
+		s.json(w, 200, stubRequests(nil, "", "null"))
+		return
+	}
+	if strings.HasPrefix(path, "/requests/") {
+		if !strings.HasSuffix(path, "found") {
+			s.fail(w, "not_found", "There is no request with that id in the log.")
+			return
+		}
+		op = "GET /requests/{id}"
+	}
 	if strings.HasPrefix(path, "/receipts/") {
 		op = "GET /receipts/{id}"
 	}
@@ -119,6 +145,9 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply, ok := stubReplies()[op]
+	if !ok {
+		reply, ok = operatorReplies()[op]
+	}
 	if !ok {
 		s.fail(w, "not_found", "There is nothing at "+r.URL.Path+".")
 		return
@@ -207,7 +236,7 @@ func stubModel(id, family, aliases string, gated, available bool, in, out int) s
 
 // stubReplies are what the stub says, by operation.
 func stubReplies() map[string]string {
-	limits, _ := json.Marshal(contract.Limits{}) // no page reads them; every one has to be there
+	limits, _ := json.Marshal(contract.Limits{RequestsKeptSeconds: 2_592_000, RequestsKeptPerAccount: 100_000}) // every one has to be there
 	me := func(plan, name string, gated bool) string {
 		return fmt.Sprintf(`{"id":"acc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Ada's workshop","email":"ada@example.com","plan":{"id":%q,"name":%q,"gatedModels":%v},"credits":{"availableMicro":18420613,"heldMicro":61000},"defaultSpaceId":null,"key":{"id":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"first key","hint":"sk_s…cdef","scopes":["*","operator"],"expiresAt":null},"createdAt":"2026-09-01T08:00:00.000Z"}`, plan, name, gated)
 	}
@@ -261,6 +290,7 @@ func stubReplies() map[string]string {
 		"GET /credits/ledger":        list(`{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0ra","type":"charge","amountMicro":-329,"ref":"resp_01k9zqd3m8w5x7y2c4b6n8p0ra","reason":null,"createdAt":"2026-11-20T11:00:00.000Z"}`, `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rb","type":"grant","amountMicro":20000000,"ref":null,"reason":"first grant","createdAt":"2026-09-01T08:00:00.000Z"}`),
 		"GET /usage/reconcile":       `{"balanced":true,"grantedMicro":20000000,"availableMicro":18420613,"heldMicro":61000,"chargesMicro":1518387,"receiptsMicro":1518387,"charges":412,"differences":[],"checkedAt":"2026-11-20T12:00:00.000Z"}`,
 		"GET /keys":                  list(key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", `"2026-11-20T11:58:00.000Z"`), key("key_01k9zqd3m8w5x7y2c4b6n8p0rb", "website", "active", `"responses"`, "null", "null"), key("key_01k9zqd3m8w5x7y2c4b6n8p0rc", "old laptop", "revoked", `"*"`, `"2026-10-02T09:00:00.000Z"`, "null")),
+		"PATCH /keys/{id}":           key("key_01k9zqd3m8w5x7y2c4b6n8p0ra", "first key", "active", `"*"`, "null", "null"),
 		"POST /keys":                 secret,
 		"POST /keys/{id}/rotate":     secret,
 		"GET /meta": `{"name":"stoa","version":"1.0.0","apiVersion":"v1","commit":"unknown","defaultModel":"beta-3.8-flash","models":[` + strings.Join([]string{
@@ -281,6 +311,7 @@ func TestTheStubMatchesTheContract(t *testing.T) {
 	replies := stubReplies()
 	maps.Copy(replies, agentReplies())
 	maps.Copy(replies, laterReplies())
+	maps.Copy(replies, operatorReplies())
 	for op, reply := range replies {
 		fields := strings.Fields(op)
 		item := doc.Paths.Value("/api/v1" + fields[1])

@@ -6,9 +6,11 @@ import { Accounts } from "./pages/accounts";
 import { Agents } from "./pages/agents";
 import { Credits } from "./pages/credits";
 import { Keys } from "./pages/keys";
+import { Nodes } from "./pages/nodes";
 import { Overview } from "./pages/overview";
 import { Playground } from "./pages/playground";
 import { ProvidersPage } from "./pages/providers";
+import { Requests } from "./pages/requests";
 
 export interface Page {
   path: string; // behind "#/"; what follows it belongs to the page
@@ -24,7 +26,9 @@ export const pages: Page[] = [
   { path: "playground", title: "Playground", icon: "playground", needs: "createResponse", show: Playground },
   { path: "agents", title: "Agents", icon: "agents", needs: "listAgents", show: Agents },
   { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", show: Credits },
+  { path: "requests", title: "Requests", icon: "requests", needs: "listRequests", scope: "usage:read", show: Requests },
   { path: "keys", title: "Keys", icon: "keys", needs: "listKeys", show: Keys },
   { path: "accounts", title: "Accounts", icon: "accounts", needs: "listAccounts", scope: "operator", show: Accounts },
   { path: "providers", title: "Providers", icon: "providers", needs: "listProviders", scope: "operator", show: ProvidersPage },
+  { path: "nodes", title: "Nodes", icon: "nodes", needs: "listNodes", scope: "operator", show: Nodes },
 ];

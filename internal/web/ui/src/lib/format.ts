@@ -14,6 +14,16 @@ export function credits(micro: number): string {
   return fine.format(micro / 1e6);
 }
 
+const fixed = new Intl.NumberFormat("en", { minimumFractionDigits: 4, maximumFractionDigits: 4 });
+const exactly = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
+
+// fixedCredits is credits with four decimals always, so that a column of them is
+// aligned.
+export const fixedCredits = (micro: number): string => (micro !== 0 && Math.abs(micro) < 100 ? credits(micro) : fixed.format(micro / 1e6));
+
+// exactCredits is credits to the micro-credit.
+export const exactCredits = (micro: number): string => exactly.format(micro / 1e6);
+
 export const micro = (n: number): string => `${whole.format(n)} micro-credits`;
 
 // perMillion formats a price in credits per million tokens.
@@ -43,6 +53,11 @@ export function ago(iso: string, now = Date.now()): string {
 
 const exact = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 export const moment = (iso: string): string => exact.format(new Date(iso));
+
+const clock = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+// local is a time of this day and zone, short enough for a column.
+export const local = (iso: string): string => clock.format(new Date(iso)).replace(",", "");
 
 const short = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 export const day = (date: string): string => short.format(new Date(date + "T00:00:00Z"));

@@ -1,19 +1,22 @@
 // What was charged: receipts, the ledger, and whether the books balance.
-import { useState } from "preact/hooks";
-import { count, duration, moment, of, perMillion } from "../../lib/format";
-import type { LedgerEntry, Receipt, Reconciliation } from "../../lib/types";
-import { Amount, Badge, Button, type Meaning, Notice, Time } from "../parts/basic";
+import { useMemo, useState } from "preact/hooks";
+import { count, duration, local, moment, of, perMillion } from "../../lib/format";
+import type { LedgerEntry, List, Meta, Receipt, Reconciliation } from "../../lib/types";
+import { Amount, Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
 import { Dialog } from "../parts/dialog";
+import { Download } from "../parts/download";
+import { Filters, Pick, Range, spanOf, Text } from "../parts/filter";
 import { Empty, States, useLoad } from "../parts/load";
-import { Pages, useList } from "../parts/table";
+import { type Column, Pages, Table, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
-import { go } from "../router";
+import { type Filter, go, useFilter } from "../router";
+import { useKeys } from "./requests";
 import { useSession } from "../session";
 
 const tabs = [
   { id: "receipts", title: "Receipts" },
   { id: "ledger", title: "Ledger" },
-  { id: "books", title: "Check the books" },
+  { id: "books", title: "Reconcile" },
 ];
 
 export function Credits({ rest }: { rest: string }) {
@@ -44,52 +47,124 @@ export function Credits({ rest }: { rest: string }) {
 
 const endings: Record<string, Meaning> = { completed: "ok", incomplete: "waiting", cancelled: "none" };
 
+const filters = ["range", "from", "to", "model", "key", "agent", "user", "id"];
+
+function receiptQuery(f: Filter): Record<string, string | undefined> {
+  return { ...spanOf(f), model: f.model, keyId: f.key, agentId: f.agent, endUser: f.user };
+}
+
 function Receipts() {
-  const pages = useList<Receipt>("/receipts", 50);
+  const { api, may } = useSession();
+  const [filter, change] = useFilter();
+  const asked = JSON.stringify(filter);
+  const query = useMemo(() => receiptQuery(filter), [asked]);
+  const pages = useList<Receipt>(filter.id ? undefined : "/receipts", 50, undefined, query);
+  const one = useLoad((signal) => (filter.id ? api.get<Receipt>("/receipts/" + encodeURIComponent(filter.id), undefined, signal) : Promise.resolve(undefined)), [api, filter.id]);
+  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const agents = useLoad((signal) => (may("agents:read") ? api.get<List<{ id: string; name: string }>>("/api-agents", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
+  const keys = useKeys();
   const [open, setOpen] = useState<Receipt>();
+  const keyName = (id: string) => keys.get(id) ?? id;
+  const agentName = (id: string) => agents.data?.data.find((a) => a.id === id)?.name ?? id;
+  const narrowed = filters.some((name) => filter[name]);
+  const columns: Column<Receipt>[] = [
+    { title: "When", show: (r) => <time dateTime={r.startedAt} title={moment(r.startedAt)} class="nowrap">{local(r.startedAt)}</time> },
+    {
+      title: "Model",
+      show: (r) => (
+        <div>
+          <span class="breaks">{r.model.served}</span>
+          {r.status !== "completed" && <div><Badge meaning={endings[r.status]}>{r.status}</Badge></div>}
+        </div>
+      ),
+    },
+    { title: "Key", show: (r) => <span class="breaks">{keyName(r.keyId)}</span> },
+    { title: "Agent", show: (r) => (r.agentId ? <a class="breaks" href={"#/agents/" + r.agentId}>{agentName(r.agentId)}</a> : <span class="muted">–</span>) },
+    { title: "End user", show: (r) => (r.endUser !== null ? <span class="breaks">{r.endUser}</span> : <span class="muted">–</span>) },
+    { title: "Tokens", number: true, show: (r) => count(r.usage.totalTokens) },
+    { title: "Time", number: true, show: (r) => duration(r.durationMilliseconds) },
+    { title: "Credits", number: true, show: (r) => <Amount of={r.creditsMicro} as="column" /> },
+    {
+      title: "",
+      show: (r) => (
+        <Button small kind="quiet" onClick={() => setOpen(r)}>
+          Details
+        </Button>
+      ),
+    },
+  ];
   return (
     <>
-      <Pages
-        of={pages}
-        label="Receipts"
-        empty={
-          <Empty title="No receipts yet">
-            <p>Each call that is charged leaves one: which model answered, how many tokens, how many credits.</p>
-            <a class="button" href="#/playground">
-              Try a model
-            </a>
-          </Empty>
-        }
-        columns={[
-          { title: "When", show: (r) => <Time at={r.createdAt} /> },
-          { title: "Model", show: (r) => <span class="nowrap">{r.model.served}</span> },
-          { title: "Ended", show: (r) => <Badge meaning={endings[r.status]}>{r.status}</Badge> },
-          { title: "Input", number: true, show: (r) => count(r.usage.inputTokens) },
-          { title: "Output", number: true, show: (r) => count(r.usage.outputTokens) },
-          { title: "Credits", number: true, show: (r) => <Amount of={r.creditsMicro} /> },
-          {
-            title: "",
-            show: (r) => (
-              <Button small kind="quiet" onClick={() => setOpen(r)}>
-                Details
-              </Button>
-            ),
-          },
-        ]}
-      />
-      {open && <ReceiptDetails receipt={open} onClose={() => setOpen(undefined)} />}
+      <Filters names={filters} filter={filter} change={change}>
+        <Range filter={filter} change={change} any="Any" />
+        <Text name="model" label="Model" filter={filter} change={change} offers={meta.data?.models.map((m) => m.id)} />
+        {keys.size > 0 ? (
+          <Pick name="key" label="Key" filter={filter} change={change} choices={[{ id: "", title: "Any" }, ...[...keys].map(([id, title]) => ({ id, title }))]} />
+        ) : (
+          <Text name="key" label="Key id" filter={filter} change={change} />
+        )}
+        <Pick name="agent" label="Agent" filter={filter} change={change} choices={[{ id: "", title: "Any" }, ...(agents.data?.data ?? []).map((a) => ({ id: a.id, title: a.name }))]} />
+        <Text name="user" label="End user" filter={filter} change={change} />
+        <Text name="id" label="Receipt id" kind="search" filter={filter} change={change} />
+        <Download<Receipt>
+          path="/receipts"
+          query={() => receiptQuery(filter)}
+          name="receipts.csv"
+          columns={[
+            ["id", (r) => r.id],
+            ["startedAt", (r) => r.startedAt],
+            ["requestedModel", (r) => r.model.requested],
+            ["servedModel", (r) => r.model.served],
+            ["status", (r) => r.status],
+            ["keyId", (r) => r.keyId],
+            ["keyName", (r) => keys.get(r.keyId) ?? null],
+            ["agentId", (r) => r.agentId],
+            ["sessionId", (r) => r.sessionId],
+            ["endUser", (r) => r.endUser],
+            ["inputTokens", (r) => r.usage.inputTokens],
+            ["cachedInputTokens", (r) => r.usage.cachedInputTokens],
+            ["outputTokens", (r) => r.usage.outputTokens],
+            ["creditsMicro", (r) => r.creditsMicro],
+            ["timeToFirstTokenMilliseconds", (r) => r.timeToFirstTokenMilliseconds],
+            ["durationMilliseconds", (r) => r.durationMilliseconds],
+          ]}
+        />
+      </Filters>
+      {filter.id ? (
+        <States of={one}>{(r) => (r?.id === filter.id ? <Table label="Receipts" rows={[r!]} columns={columns} onPick={setOpen} /> : null)}</States>
+      ) : (
+        <Pages
+          of={pages}
+          label="Receipts"
+          onPick={setOpen}
+          empty={
+            <Empty title={narrowed ? "No receipt fits these filters" : "No receipts yet"}>
+              <p>{narrowed ? "Choose a longer time, or clear the filters. Calls that failed cost nothing and are in the request log." : "Each call that is charged leaves one: which model answered, how many tokens, how many credits."}</p>
+              {!narrowed && (
+                <a class="button" href="#/playground">
+                  Try a model
+                </a>
+              )}
+            </Empty>
+          }
+          columns={columns}
+        />
+      )}
+      {open && <ReceiptDetails receipt={open} keyName={keys.get(open.keyId)} agentName={open.agentId ? agentName(open.agentId) : undefined} onClose={() => setOpen(undefined)} />}
     </>
   );
 }
 
 const reasons: Record<string, string> = { alias: "the name is an alias", auto: "chosen by auto", plan: "the plan does not include the model" };
 
-function ReceiptDetails({ receipt: r, onClose }: { receipt: Receipt; onClose: () => void }) {
+function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: Receipt; keyName?: string; agentName?: string; onClose: () => void }) {
   return (
     <Dialog title="Receipt" onClose={onClose}>
       <dl class="facts">
         <dt>Call</dt>
-        <dd class="mono breaks">{r.id}</dd>
+        <dd>
+          <Id of={r.id} />
+        </dd>
         <dt>Model</dt>
         <dd>
           {r.model.served}
@@ -112,7 +187,7 @@ function ReceiptDetails({ receipt: r, onClose }: { receipt: Receipt; onClose: ()
         <dt>Charged</dt>
         <dd>
           <b>
-            <Amount of={r.creditsMicro} /> credits
+            <Amount of={r.creditsMicro} as="exact" /> credits
           </b>{" "}
           <span class="muted">({count(r.creditsMicro)} micro-credits, price list {r.price.version})</span>
         </dd>
@@ -122,7 +197,29 @@ function ReceiptDetails({ receipt: r, onClose }: { receipt: Receipt; onClose: ()
           {r.timeToFirstTokenMilliseconds !== null && <span class="muted">, first words after {duration(r.timeToFirstTokenMilliseconds)}</span>}
         </dd>
         <dt>Key</dt>
-        <dd class="mono breaks">{r.keyId}</dd>
+        <dd>
+          {keyName && <div>{keyName}</div>}
+          <Id of={r.keyId} />
+        </dd>
+        {r.agentId && (
+          <>
+            <dt>Agent</dt>
+            <dd>
+              <a href={"#/agents/" + r.agentId}>{agentName}</a>
+              {r.sessionId && (
+                <>
+                  , <a href={`#/agents/${r.agentId}/sessions/${r.sessionId}`}>its session</a>
+                </>
+              )}
+            </dd>
+          </>
+        )}
+        {r.endUser !== null && (
+          <>
+            <dt>End user</dt>
+            <dd class="breaks">{r.endUser}</dd>
+          </>
+        )}
       </dl>
       {r.estimated && <Notice>The provider did not tell the tokens, so they were counted here.</Notice>}
       {r.capped && <Notice>The price was lowered to that of the model that was asked for.</Notice>}
@@ -149,10 +246,10 @@ function Ledger() {
         </Empty>
       }
       columns={[
-        { title: "When", show: (r) => <Time at={r.createdAt} /> },
-        { title: "Line", show: (r) => <Badge meaning={kinds[r.type]}>{r.type}</Badge> },
+        { title: "When", show: (r) => <time dateTime={r.createdAt} title={moment(r.createdAt)} class="nowrap">{local(r.createdAt)}</time> },
+        { title: "Type", show: (r) => <Badge meaning={kinds[r.type]}>{r.type}</Badge> },
         { title: "Reason", show: (r) => <span class="breaks">{r.reason ?? <span class="mono">{r.ref ?? "–"}</span>}</span> },
-        { title: "Credits", number: true, show: (r) => <>{r.amountMicro > 0 && "+"}<Amount of={r.amountMicro} /></> },
+        { title: "Credits", number: true, show: (r) => <>{r.amountMicro > 0 && "+"}<Amount of={r.amountMicro} as="exact" /></> },
       ]}
     />
   );
@@ -181,15 +278,15 @@ function Books() {
           )}
           <dl class="facts">
             <dt>Granted</dt>
-            <dd><Amount of={b.grantedMicro} /></dd>
+            <dd><Amount of={b.grantedMicro} as="exact" /></dd>
             <dt>Available</dt>
-            <dd><Amount of={b.availableMicro} /></dd>
+            <dd><Amount of={b.availableMicro} as="exact" /></dd>
             <dt>Held</dt>
-            <dd><Amount of={b.heldMicro} /></dd>
+            <dd><Amount of={b.heldMicro} as="exact" /></dd>
             <dt>Charges</dt>
-            <dd><Amount of={b.chargesMicro} /></dd>
+            <dd><Amount of={b.chargesMicro} as="exact" /></dd>
             <dt>Receipts</dt>
-            <dd><Amount of={b.receiptsMicro} /></dd>
+            <dd><Amount of={b.receiptsMicro} as="exact" /></dd>
             <dt>Checked</dt>
             <dd><Time at={b.checkedAt} /></dd>
           </dl>

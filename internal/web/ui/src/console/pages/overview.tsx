@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { count, credits, of, utcDay } from "../../lib/format";
 import type { Credits, List, Meta, Receipt, UsageReport } from "../../lib/types";
-import { Amount, Badge, Time } from "../parts/basic";
+import { Amount, Badge, Id, Time } from "../parts/basic";
 import { Chart } from "../parts/chart";
 import { Empty, States, useLoad } from "../parts/load";
 import { Table } from "../parts/table";
@@ -47,32 +47,34 @@ function Figures() {
       <div class="figure panel">
         <dt>Credits available</dt>
         <dd>
-          <Amount of={now.availableMicro} />
+          <Amount of={now.availableMicro} as="exact" />
         </dd>
         <dd class="sub">
-          <Amount of={now.heldMicro} /> held for calls that run
+          <Amount of={now.heldMicro} as="exact" /> held for calls that run
         </dd>
       </div>
       {now.spentMicro !== undefined && now.grantedMicro !== undefined && (
         <div class="figure panel">
           <dt>Spent so far</dt>
           <dd>
-            <Amount of={now.spentMicro} />
+            <Amount of={now.spentMicro} as="exact" />
           </dd>
           <dd class="sub">
-            of <Amount of={now.grantedMicro} /> granted
+            of <Amount of={now.grantedMicro} as="exact" /> granted
           </dd>
         </div>
       )}
       <div class="figure panel">
         <dt>Plan</dt>
         <dd class="word">{me.plan.name}</dd>
-        <dd class="sub">{me.plan.gatedModels ? "all models" : "models without a gate"}</dd>
+        <dd class="sub">{me.plan.gatedModels ? "all models" : "standard models"}</dd>
       </div>
       <div class="figure panel">
         <dt>Account</dt>
         <dd class="word">{me.name}</dd>
-        <dd class="sub breaks mono">{me.id}</dd>
+        <dd class="sub">
+          <Id of={me.id} />
+        </dd>
       </div>
     </dl>
   );
@@ -156,7 +158,7 @@ function Latest() {
                 { title: "When", show: (r) => <Time at={r.createdAt} /> },
                 { title: "Model", show: (r) => <span class="nowrap">{r.model.served}</span> },
                 { title: "Tokens", number: true, show: (r) => count(r.usage.totalTokens) },
-                { title: "Credits", number: true, show: (r) => <Amount of={r.creditsMicro} /> },
+                { title: "Credits", number: true, show: (r) => <Amount of={r.creditsMicro} as="column" /> },
               ]}
             />
           )

@@ -1,6 +1,8 @@
 // The small components: button, field, badge, notice, time, amount.
 import type { ComponentChildren } from "preact";
-import { ago, credits, micro, moment } from "../../lib/format";
+import { useState } from "preact/hooks";
+import { copyText } from "../../lib/copy";
+import { ago, credits, exactCredits, fixedCredits, micro, moment } from "../../lib/format";
 import { Icon, type IconName } from "./icon";
 
 export function Button(props: {
@@ -75,6 +77,28 @@ export function Time({ at }: { at: string }) {
   );
 }
 
-export function Amount({ of }: { of: number }) {
-  return <span title={micro(of)}>{credits(of)}</span>;
+// An Amount is of micro-credits, shown as credits: with at most four decimals; with
+// exactly four, for columns; or with all six where there is anything to show, for
+// sums that a reader may check.
+export function Amount({ of, as }: { of: number; as?: "column" | "exact" }) {
+  const text = as === "column" ? fixedCredits(of) : as === "exact" ? exactCredits(of) : credits(of);
+  return <span title={micro(of)}>{text}</span>;
+}
+
+// An Id is shown whole, with a button that copies it.
+export function Id({ of }: { of: string }) {
+  const [done, setDone] = useState(false);
+  const copy = async () => {
+    if (!(await copyText(of))) return;
+    setDone(true);
+    setTimeout(() => setDone(false), 1500);
+  };
+  return (
+    <span class="id">
+      <span class="mono breaks">{of}</span>
+      <button type="button" class="button quiet icon" aria-label={(done ? "Copied " : "Copy ") + of} title={done ? "Copied" : "Copy"} onClick={copy}>
+        <Icon name={done ? "check" : "copy"} />
+      </button>
+    </span>
+  );
 }

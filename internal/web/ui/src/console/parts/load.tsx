@@ -78,7 +78,7 @@ export function Skeleton({ lines = 4 }: { lines?: number }) {
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
-      <h3>{title}</h3>
+      <p class="title">{title}</p>
       {children}
     </div>
   );

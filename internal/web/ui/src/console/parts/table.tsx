@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { Problem } from "../../lib/api";
+import type { Problem, Query } from "../../lib/api";
 import type { List } from "../../lib/types";
 import { useSession } from "../session";
 import { Button } from "./basic";
@@ -12,7 +12,14 @@ export interface Column<T> {
   number?: boolean;
 }
 
-export function Table<T extends object>({ columns, rows, label }: { columns: Column<T>[]; rows: T[]; label: string }) {
+// A Table is a list of cards on a narrow window: each cell brings the title of its
+// column. A click anywhere in a row calls onPick; for the keyboard a cell has a
+// button that does the same.
+export function Table<T extends object>({ columns, rows, label, onPick }: { columns: Column<T>[]; rows: T[]; label: string; onPick?: (row: T) => void }) {
+  const pick = (event: MouseEvent, row: T) => {
+    const from = event.target as HTMLElement;
+    if (!from.closest("a, button, input, select, label") && !getSelection()?.toString()) onPick!(row);
+  };
   return (
     <div class="scrolls" tabIndex={0} role="group" aria-label={label}>
       <table class="table">
@@ -27,9 +34,11 @@ export function Table<T extends object>({ columns, rows, label }: { columns: Col
         </thead>
         <tbody>
           {rows.map((row, i) => (
-            <tr key={"id" in row ? String(row.id) : i}>
+            <tr key={"id" in row ? String(row.id) : i} class={onPick ? "picks" : ""} onClick={onPick && ((event) => pick(event, row))}>
               {columns.map((c) => (
-                <td class={c.number ? "num" : ""}>{c.show(row)}</td>
+                <td class={c.number ? "num" : ""} data-title={c.title}>
+                  {c.show(row)}
+                </td>
               ))}
             </tr>
           ))}
@@ -66,13 +75,19 @@ function usePages<T>(load: (cursor: string | undefined, signal: AbortSignal) => 
   return { first, rows: [...(first.data?.data ?? []), ...more.flatMap((p) => p.data)], hasMore: last?.hasMore ?? false, next, busy, problem };
 }
 
-// useList loads a list of the API page by page; without a path it is empty.
-export function useList<T>(path: string | undefined, limit: number, changed?: unknown) {
+// useList loads a list of the API page by page, narrowed by a query; without a path
+// it is empty.
+export function useList<T>(path: string | undefined, limit: number, changed?: unknown, query?: Query) {
   const { api } = useSession();
-  return usePages<T>((cursor, signal) => (path ? api.get<List<T>>(path, { limit, cursor }, signal) : Promise.resolve({ data: [], nextCursor: null, hasMore: false })), [api, path, changed]);
+  return usePages<T>((cursor, signal) => (path ? api.get<List<T>>(path, { ...query, limit, cursor }, signal) : Promise.resolve({ data: [], nextCursor: null, hasMore: false })), [
+    api,
+    path,
+    changed,
+    JSON.stringify(query),
+  ]);
 }
 
-export function Pages<T extends object>({ of, columns, label, empty }: { of: ReturnType<typeof usePages<T>>; columns: Column<T>[]; label: string; empty: ComponentChildren }) {
+export function Pages<T extends object>({ of, columns, label, empty, onPick }: { of: ReturnType<typeof usePages<T>>; columns: Column<T>[]; label: string; empty: ComponentChildren; onPick?: (row: T) => void }) {
   return (
     <States of={of.first as Loaded<List<T>>} lines={6}>
       {() =>
@@ -80,7 +95,7 @@ export function Pages<T extends object>({ of, columns, label, empty }: { of: Ret
           empty
         ) : (
           <>
-            {of.rows.length === 0 ? <p class="pad">Nothing found so far.</p> : <Table columns={columns} rows={of.rows} label={label} />}
+            {of.rows.length === 0 ? <p class="pad">Nothing found so far; what is older has not been looked at yet.</p> : <Table columns={columns} rows={of.rows} label={label} onPick={onPick} />}
             {of.problem && (
               <div class="pad">
                 <Failure problem={of.problem} />

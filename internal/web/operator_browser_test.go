@@ -1,0 +1,134 @@
+package web_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// sizes are a desktop and a phone as people have them, light and dark.
+func sizes() []look {
+	return []look{
+		{"light desktop", false, 1440, 900},
+		{"dark desktop", true, 1440, 900},
+		{"light phone", false, 390, 844},
+		{"dark phone", true, 390, 844},
+	}
+}
+
+// askedFor fails the test unless the pages made a call to an address with these parts.
+func (s *stub) askedFor(parts ...string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+next:
+	for _, url := range s.urls {
+		for _, part := range parts {
+			if !strings.Contains(url, part) {
+				continue next
+			}
+		}
+		return
+	}
+	s.t.Errorf("nothing was asked with %q", parts)
+}
+
+// choose picks an option of a select.
+func (p *tab) choose(selector, value string) {
+	p.t.Helper()
+	p.see(`(() => { const s = document.querySelector("` + selector + `"); if (!s) return false; s.value = "` + value + `"; s.dispatchEvent(new Event("change", { bubbles: true })); return s.value === "` + value + `"; })()`)
+}
+
+func TestNodesInABrowser(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "nodes", l)
+			p.says("node_01JQ8Z6W5T3S9K2M4N6P8R0V3X")
+			p.says("do not have the same settings")
+			p.says("2 versions")
+			p.see(`[...document.querySelectorAll("tbody tr")].map((r) => r.innerText.includes("differs")).join() === "false,false,true"`)
+			p.fits()
+			p.shot("nodes")
+		})
+	}
+}
+
+func TestTheRequestLogInABrowser(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "requests?status=4xx&range=24h&account=*", l)
+			p.says("insufficient_quota")
+			p.says("17 rows")
+			p.says("first key")
+			p.see(`document.querySelector("#filter-status").value === "4xx"`)
+			p.fits()
+			p.shot("requests")
+			p.press("Show more")
+			p.see(`document.querySelectorAll("tbody tr").length === 5 && ![...document.querySelectorAll("button")].some((b) => b.innerText === "Show more")`)
+			if l.width < 600 {
+				p.press("All filters")
+			}
+			p.choose("#filter-slow", "5000")
+			p.see(`location.hash.includes("slow=5000") && location.hash.includes("status=4xx")`)
+			p.click("tbody tr:nth-child(2) .button")
+			p.says("2 attempts")
+			p.says("What the codes mean")
+			p.fits()
+			p.shot("request")
+			p.do(chromedp.KeyEvent("\u001b"))
+			p.see(`!document.querySelector("dialog")`)
+			p.press("Clear filters")
+			p.see(`location.hash === "#/requests"`)
+		})
+	}
+	stub.askedFor("GET /api/v1/requests?", "status=4xx", "from=2", "accountId=*")
+	stub.askedFor("minDurationMilliseconds=5000")
+}
+
+func TestTheRequestLogIsFollowed(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "requests", sizes()[0])
+	p.says("upstream_error")
+	stub.mu.Lock()
+	stub.fresh = []string{stubRequest("e", 200, ""), stubRequest("f", 503, "overloaded_just_now")}
+	stub.mu.Unlock()
+	p.click(".head .check input")
+	p.says("overloaded_just_now")
+	p.see(`document.querySelectorAll("tbody tr").length === 6 && document.querySelector("tbody tr").innerText.includes("overloaded_just_now")`)
+	stub.askedFor("order=asc", "cursor=follow")
+	p.shot("live")
+}
+
+func TestARequestIsFoundByItsId(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "requests", sizes()[2])
+	p.says("upstream_error")
+	p.allow("404")
+	p.type_("#filter-id", "req_nothing")
+	p.enter()
+	p.says("There is no request with that id")
+	p.do(chromedp.Navigate(srv.URL + "/console#/requests?id=req_01k9zqd3m8w5x7y2c4b6n8found"))
+	p.says("model_not_found")
+	p.see(`document.querySelectorAll("tbody tr").length === 1`)
+	p.do(chromedp.Navigate(srv.URL + "/console#/requests?status=3xx"))
+	p.says("No request fits these filters")
+	p.shot("nothing")
+}
+
+func TestTheRequestLogIsSavedAsCSV(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "requests", sizes()[0])
+	p.says("upstream_error")
+	p.see(`(() => { const make = URL.createObjectURL; URL.createObjectURL = (blob) => { blob.text().then((text) => (window.saved = text)); return make(blob); }; return true; })()`)
+	p.press("CSV")
+	p.see(`window.saved?.split("\r\n").length === 7 && window.saved.startsWith("id,startedAt,accountId") && window.saved.includes("8c,2026-11-20T11:57:00.000Z")`)
+	p.says("5 rows are saved")
+}

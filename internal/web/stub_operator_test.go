@@ -1,0 +1,49 @@
+package web_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// operatorReplies are what the stub says of nodes and of the request log, by operation.
+func operatorReplies() map[string]string {
+	at := func(ago time.Duration) string { return time.Now().UTC().Add(-ago).Format("2006-01-02T15:04:05.000Z") }
+	node := func(id, version, address, hash string, self bool) string {
+		return fmt.Sprintf(`{"id":%q,"version":%q,"address":%q,"startedAt":%q,"seenAt":%q,"calls":12,"sessions":3,"configHash":%q,"self":%v}`,
+			id, version, address, at(26*time.Hour), at(time.Second), hash, self)
+	}
+	return map[string]string{
+		"GET /nodes": `{"data":[` + strings.Join([]string{
+			node("node_01JQ8Z6W5T3S9K2M4N6P8R0V1X", "1.4.0", "10.0.0.7:8080", "5f2d8e0c9a41", true),
+			node("node_01JQ8Z6W5T3S9K2M4N6P8R0V2X", "1.4.0", "10.0.0.8:8080", "5f2d8e0c9a41", false),
+			node("node_01JQ8Z6W5T3S9K2M4N6P8R0V3X", "1.4.1", "10.0.0.9:8080", "77aa12e0f3bc", false),
+		}, ",") + `],"sameConfig":false}`,
+		"GET /requests": stubRequests([]string{
+			stubRequest("a", 200, ""), stubRequest("b", 429, "insufficient_quota"), stubRequest("c", 502, "upstream_error"), stubRequest("d", 200, "stream_interrupted"),
+		}, "page2", `{"count":17,"since":"2026-11-20T11:58:00.000Z","until":"2026-11-20T11:59:00.000Z"}`),
+		"GET /requests/{id}": stubRequest("found", 404, "model_not_found"),
+	}
+}
+
+// stubRequest is a row of the request log. Its id ends in the given word.
+func stubRequest(word string, status int, code string) string {
+	served, receipt, errorCode := `"beta-3.8-flash"`, `"resp_01k9zqd3m8w5x7y2c4b6n8p0ra"`, "null"
+	if code != "" {
+		errorCode = `"` + code + `"`
+	}
+	if status != 200 {
+		served, receipt = "null", "null"
+	}
+	return fmt.Sprintf(`{"id":"req_01k9zqd3m8w5x7y2c4b6n8%s","accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","keyId":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","model":{"requested":"auto","served":%s},"provider":"claude","attempts":2,"status":%d,"errorCode":%s,"errorParam":null,"inputTokens":1400,"cachedInputTokens":0,"outputTokens":41,"creditsMicro":42000,"responseId":%s,"receiptId":%s,"stream":true,"timeToFirstTokenMilliseconds":312,"durationMilliseconds":1204,"estimated":false,"clamped":false,"disconnected":false,"replayed":false,"clientAddress":null,"startedAt":"2026-11-20T11:57:00.000Z","createdAt":"2026-11-20T11:57:02.000Z"}`,
+		word, served, status, errorCode, receipt, receipt)
+}
+
+// stubRequests is a page of the request log.
+func stubRequests(rows []string, next, dropped string) string {
+	cursor := "null"
+	if next != "" {
+		cursor = `"` + next + `"`
+	}
+	return fmt.Sprintf(`{"data":[%s],"nextCursor":%s,"hasMore":%v,"followCursor":"follow","dropped":%s}`, strings.Join(rows, ","), cursor, next != "", dropped)
+}

@@ -1,0 +1,394 @@
+// The request log: what became of each call of the model endpoint, the refused and
+// failed ones too.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Problem } from "../../lib/api";
+import type { Account, Request, RequestList } from "../../lib/contract";
+import { count, credits, duration, local, moment, of } from "../../lib/format";
+import type { Key, List, Meta } from "../../lib/types";
+import { Amount, Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
+import { Dialog } from "../parts/dialog";
+import { Download } from "../parts/download";
+import { type Choice, Filters, Pick, Range, spanOf, Text } from "../parts/filter";
+import { asProblem, Empty, Failure, States, useLoad } from "../parts/load";
+import { MissingScope } from "../parts/missing";
+import { type Column, Table } from "../parts/table";
+import { type Filter, useFilter, withFilter } from "../router";
+import { useSession } from "../session";
+
+const again = 2_000; // milliseconds between two questions of the live tail
+const kept = 500; // rows that the live tail shows at most
+
+export function Requests() {
+  const { may } = useSession();
+  return may("usage:read") ? (
+    <Log />
+  ) : (
+    <>
+      <header class="head">
+        <h1>Requests</h1>
+      </header>
+      <MissingScope scope="usage:read" what="read the request log" />
+    </>
+  );
+}
+
+const names = ["range", "from", "to", "model", "key", "account", "status", "error", "provider", "slow", "id"];
+
+const statuses: Choice[] = [
+  { id: "", title: "Any" },
+  { id: "2xx", title: "2xx answered" },
+  { id: "4xx", title: "4xx refused" },
+  { id: "5xx", title: "5xx failed" },
+  { id: "401", title: "401 key" },
+  { id: "404", title: "404 not found" },
+  { id: "429", title: "429 limit or credits" },
+  { id: "499", title: "499 client left" },
+];
+const slowness: Choice[] = [
+  { id: "", title: "Any" },
+  { id: "1000", title: "1 s and more" },
+  { id: "5000", title: "5 s and more" },
+  { id: "30000", title: "30 s and more" },
+];
+
+// queryOf is the question that a filter asks.
+function queryOf(f: Filter): Record<string, string | undefined> {
+  return { ...spanOf(f), model: f.model, keyId: f.key, accountId: f.account, status: f.status, errorCode: f.error, provider: f.provider, minDurationMilliseconds: f.slow };
+}
+
+function Log() {
+  const { api, may } = useSession();
+  const [filter, change] = useFilter();
+  const [live, setLive] = useState(false);
+  const [open, setOpen] = useState<Request>();
+  const operates = may("operator");
+  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const keys = useKeys();
+  const accounts = useLoad((signal) => (operates ? api.get<List<Account>>("/accounts", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
+  const asked = JSON.stringify(filter);
+  // One question for all pages: a cursor holds for the filter that it came with.
+  const query = useMemo(() => queryOf(filter), [asked, live]);
+  const keyName = (id: string) => keys.get(id) ?? id;
+  const accountName = (id: string) => accounts.data?.data.find((a) => a.id === id)?.name ?? id;
+  const others = !!filter.account;
+  const columns: Column<Request>[] = [
+    { title: "When", show: (r) => <time dateTime={r.startedAt} title={r.startedAt} class="nowrap">{local(r.startedAt)}</time> },
+    { title: "Status", show: (r) => <Outcome of={r} /> },
+    {
+      title: "Model",
+      show: (r) => (
+        <div>
+          <span class="breaks">{r.model.served ?? r.model.requested ?? "–"}</span>
+          {r.provider && <div class="small muted">{r.provider}</div>}
+        </div>
+      ),
+    },
+    ...(others ? [{ title: "Account", show: (r: Request) => <span class="breaks">{accountName(r.accountId)}</span> }] : []),
+    { title: "Key", show: (r) => <span class="breaks">{keyName(r.keyId)}</span> },
+    { title: "Tokens", number: true, show: (r) => count(r.inputTokens + r.outputTokens) },
+    { title: "Credits", number: true, show: (r) => <Amount of={r.creditsMicro} as="column" /> },
+    { title: "Time", number: true, show: (r) => duration(r.durationMilliseconds) },
+    {
+      title: "",
+      show: (r) => (
+        <Button small kind="quiet" onClick={() => setOpen(r)}>
+          Details
+        </Button>
+      ),
+    },
+  ];
+  return (
+    <>
+      <header class="head">
+        <h1>Requests</h1>
+        <div class="push row">
+          <label class="check">
+            <input type="checkbox" checked={live} onChange={(e) => setLive(e.currentTarget.checked)} /> Live tail
+          </label>
+          <Download<Request>
+            path="/requests"
+            query={() => queryOf(filter)}
+            name="requests.csv"
+            columns={[
+              ["id", (r) => r.id],
+              ["startedAt", (r) => r.startedAt],
+              ["accountId", (r) => r.accountId],
+              ["keyId", (r) => r.keyId],
+              ["status", (r) => r.status],
+              ["errorCode", (r) => r.errorCode],
+              ["requestedModel", (r) => r.model.requested],
+              ["servedModel", (r) => r.model.served],
+              ["provider", (r) => r.provider],
+              ["attempts", (r) => r.attempts],
+              ["inputTokens", (r) => r.inputTokens],
+              ["cachedInputTokens", (r) => r.cachedInputTokens],
+              ["outputTokens", (r) => r.outputTokens],
+              ["creditsMicro", (r) => r.creditsMicro],
+              ["timeToFirstTokenMilliseconds", (r) => r.timeToFirstTokenMilliseconds],
+              ["durationMilliseconds", (r) => r.durationMilliseconds],
+              ["receiptId", (r) => r.receiptId],
+            ]}
+          />
+        </div>
+      </header>
+      <section class="panel" aria-label="Request log">
+        <Filters names={names} filter={filter} change={change}>
+          <Text name="id" label="Request id" kind="search" filter={filter} change={change} />
+          <Range filter={filter} change={change} any="Any" />
+          <Pick name="status" label="Status" filter={filter} change={change} choices={statuses} />
+          <Text name="error" label="Error code" filter={filter} change={change} />
+          <Text name="model" label="Model" filter={filter} change={change} offers={meta.data?.models.map((m) => m.id)} />
+          {keys.size > 0 && !others ? (
+            <Pick name="key" label="Key" filter={filter} change={change} choices={[{ id: "", title: "Any" }, ...[...keys].map(([id, title]) => ({ id, title }))]} />
+          ) : (
+            <Text name="key" label="Key id" filter={filter} change={change} />
+          )}
+          {operates && (
+            <Pick
+              name="account"
+              label="Account"
+              filter={filter}
+              change={change}
+              choices={[{ id: "", title: "Mine" }, { id: "*", title: "All accounts" }, ...(accounts.data?.data ?? []).map((a) => ({ id: a.id, title: a.name }))]}
+            />
+          )}
+          <Text name="provider" label="Provider" filter={filter} change={change} />
+          <Pick name="slow" label="Took" filter={filter} change={change} choices={slowness} />
+        </Filters>
+        {filter.id ? <One id={filter.id} columns={columns} onPick={setOpen} /> : <Rows key={asked + live} query={query} live={live} columns={columns} onPick={setOpen} narrowed={names.some((n) => filter[n])} />}
+      </section>
+      {meta.data && (
+        <p class="muted small">
+          Neither prompts nor replies are kept. A row appears a second after its request and is kept for {Math.round(meta.data.limits.requestsKeptSeconds / 86_400)} days, up to {count(meta.data.limits.requestsKeptPerAccount)} rows for an account.
+        </p>
+      )}
+      {open && <Details of={open} keyName={keyName(open.keyId)} accountName={operates ? accountName(open.accountId) : undefined} onClose={() => setOpen(undefined)} />}
+    </>
+  );
+}
+
+// useKeys returns the names of the account's keys by their ids; none where the key in
+// use may not read them. It reads 100.
+export function useKeys(): Map<string, string> {
+  const { api, may } = useSession();
+  const list = useLoad((signal) => (may("keys:write") ? api.get<List<Key>>("/keys", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
+  return useMemo(() => new Map(list.data?.data.map((k) => [k.id, k.name])), [list.data]);
+}
+
+interface Shown {
+  columns: Column<Request>[];
+  onPick: (r: Request) => void;
+}
+
+function Rows({ query, live, columns, onPick, narrowed }: Shown & { query: Record<string, string | undefined>; live: boolean; narrowed: boolean }) {
+  const { api } = useSession();
+  const first = useLoad((signal) => api.get<RequestList>("/requests", { ...query, limit: 50 }, signal), [api]);
+  const [older, setOlder] = useState<RequestList[]>([]);
+  const [newer, setNewer] = useState<Request[]>([]);
+  const [dropped, setDropped] = useState<RequestList["dropped"]>(null);
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const cursor = useRef<string | undefined>(undefined);
+  useEffect(() => {
+    cursor.current = first.data?.followCursor;
+    setDropped(first.data?.dropped ?? null);
+    if (!live || !first.data) return;
+    const stop = new AbortController();
+    let timer = 0;
+    const ask = async () => {
+      try {
+        while (document.visibilityState === "visible") {
+          const next = await api.get<RequestList>("/requests", { ...query, limit: 100, order: "asc", cursor: cursor.current }, stop.signal);
+          cursor.current = next.hasMore ? next.nextCursor! : next.followCursor;
+          if (next.data.length > 0) setNewer((rows) => [...next.data.toReversed(), ...rows].slice(0, kept));
+          setDropped(next.dropped);
+          setProblem(undefined);
+          if (!next.hasMore) break;
+        }
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        setProblem(asProblem(error));
+      }
+      timer = setTimeout(ask, again);
+    };
+    timer = setTimeout(ask, again);
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [first.data, live]);
+  const last = older.at(-1) ?? first.data;
+  const more = async () => {
+    setBusy(true);
+    try {
+      const page = await api.get<RequestList>("/requests", { ...query, limit: 50, cursor: last!.nextCursor! });
+      setOlder((pages) => [...pages, page]);
+      setProblem(undefined);
+    } catch (error) {
+      setProblem(asProblem(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <States of={first} lines={6}>
+      {(page) => {
+        const rows = [...newer, ...page.data, ...older.flatMap((p) => p.data)];
+        return (
+          <>
+            {dropped && (
+              <div class="pad">
+                <Notice meaning="waiting">
+                  {of(dropped.count, "row")} between {moment(dropped.since)} and {moment(dropped.until)} are missing: they came faster than they could be written. Receipts are complete.
+                </Notice>
+              </div>
+            )}
+            {live && (
+              <p class="pad small muted" role="status">
+                <Badge meaning="info">live</Badge> New requests appear at the top, up to {kept}.
+              </p>
+            )}
+            {problem && (
+              <div class="pad">
+                <Failure problem={problem} />
+              </div>
+            )}
+            {rows.length > 0 ? (
+              <Table label="Requests" rows={rows} columns={columns} onPick={onPick} />
+            ) : last?.hasMore ? (
+              <p class="pad">Nothing found so far; what is older has not been looked at yet.</p>
+            ) : (
+              <Empty title={narrowed ? "No request fits these filters" : "No requests yet"}>
+                <p>{narrowed ? "Choose a longer time, or clear the filters." : "Each call with one of the account's keys appears here, also one that was refused or failed."}</p>
+                {!narrowed && (
+                  <a class="button" href="#/playground">
+                    Try a model
+                  </a>
+                )}
+              </Empty>
+            )}
+            {last?.hasMore && (
+              <div class="more">
+                <Button onClick={more} disabled={busy}>
+                  {busy ? "Loading" : "Show more"}
+                </Button>
+              </div>
+            )}
+          </>
+        );
+      }}
+    </States>
+  );
+}
+
+// One shows the request with an id, which is found without any other filter.
+function One({ id, columns, onPick }: Shown & { id: string }) {
+  const { api } = useSession();
+  const found = useLoad((signal) => api.get<Request>("/requests/" + encodeURIComponent(id), undefined, signal), [api, id]);
+  return (
+    <>
+      <p class="pad small muted">A request id is found without the other filters.</p>
+      <States of={found}>{(r) => (r.id === id ? <Table label="Requests" rows={[r]} columns={columns} onPick={onPick} /> : null)}</States>
+    </>
+  );
+}
+
+function Outcome({ of: r }: { of: Request }) {
+  const meaning: Meaning = r.status >= 500 ? "failed" : r.status >= 400 || r.errorCode ? "waiting" : "ok";
+  return (
+    <div>
+      <Badge meaning={meaning}>{r.status}</Badge>
+      {r.errorCode && <div class="small breaks">{r.errorCode}</div>}
+    </div>
+  );
+}
+
+function Details({ of: r, keyName, accountName, onClose }: { of: Request; keyName: string; accountName?: string; onClose: () => void }) {
+  const remarks = [
+    r.stream && "streamed",
+    r.replayed && "answered with the stored reply of an earlier request, nothing charged again",
+    r.disconnected && "the client left before the end",
+    r.estimated && "tokens counted here, not by the provider",
+    r.clamped && "the account could not cover all of it",
+  ].filter(Boolean);
+  return (
+    <Dialog title="Request" onClose={onClose}>
+      <dl class="facts">
+        <dt>Request</dt>
+        <dd>
+          <Id of={r.id} />
+        </dd>
+        <dt>Result</dt>
+        <dd>
+          <Outcome of={r} />
+          {r.errorParam && (
+            <div class="small">
+              at <code>{r.errorParam}</code>
+            </div>
+          )}
+          {r.errorCode && (
+            <a class="small" href="/docs/api-openapi#errors">
+              What the codes mean
+            </a>
+          )}
+        </dd>
+        <dt>Model</dt>
+        <dd class="breaks">
+          {r.model.served ?? "none was tried"}
+          {r.model.requested !== null && r.model.requested !== r.model.served && <span class="muted"> for {r.model.requested}</span>}
+        </dd>
+        <dt>Provider</dt>
+        <dd>
+          {r.provider ?? "–"} <span class="muted">{of(r.attempts, "attempt")}</span>
+        </dd>
+        <dt>Tokens</dt>
+        <dd>
+          {count(r.inputTokens)} in <span class="muted">({count(r.cachedInputTokens)} from the cache)</span>, {count(r.outputTokens)} out
+        </dd>
+        <dt>Charged</dt>
+        <dd>
+          {credits(r.creditsMicro)} credits {r.receiptId && <a href={"#/" + withFilter("credits/receipts", { id: r.receiptId })}>Receipt</a>}
+        </dd>
+        <dt>Time</dt>
+        <dd>
+          {moment(r.startedAt)} <span class="muted">(<Time at={r.startedAt} />)</span>, {duration(r.durationMilliseconds)}
+          {r.timeToFirstTokenMilliseconds !== null && <span class="muted">, first words after {duration(r.timeToFirstTokenMilliseconds)}</span>}
+        </dd>
+        <dt>Key</dt>
+        <dd>
+          {keyName !== r.keyId && <div>{keyName}</div>}
+          <Id of={r.keyId} />
+        </dd>
+        {accountName !== undefined && (
+          <>
+            <dt>Account</dt>
+            <dd>
+              {accountName !== r.accountId && <div>{accountName}</div>}
+              <Id of={r.accountId} />
+            </dd>
+          </>
+        )}
+        {r.responseId && (
+          <>
+            <dt>Reply</dt>
+            <dd>
+              <Id of={r.responseId} />
+            </dd>
+          </>
+        )}
+        {r.clientAddress && (
+          <>
+            <dt>Client</dt>
+            <dd class="mono">{r.clientAddress}</dd>
+          </>
+        )}
+        {remarks.length > 0 && (
+          <>
+            <dt>Remarks</dt>
+            <dd>{remarks.join("; ")}</dd>
+          </>
+        )}
+      </dl>
+    </Dialog>
+  );
+}
