@@ -53,7 +53,7 @@ func startBrowser(t *testing.T) context.Context {
 	}
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-domain-reliability", true), chromedp.Flag("no-pings", true))
-	limited, release := context.WithTimeout(context.Background(), 4*time.Minute) // a browser that hangs fails one test only
+	limited, release := context.WithTimeout(context.Background(), 10*time.Minute) // a browser that hangs fails one test only
 	t.Cleanup(release)
 	ctx, stop := chromedp.NewExecAllocator(limited, opts...)
 	t.Cleanup(stop)
@@ -81,7 +81,7 @@ func open(t *testing.T, browser context.Context, base, path string, l look) *tab
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
-	ctx, cancelTime := context.WithTimeout(ctx, 180*time.Second)
+	ctx, cancelTime := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancelTime)
 	p := &tab{t: t, ctx: ctx, base: base}
 	if err := chromedp.Do(ctx); err != nil {
@@ -271,7 +271,7 @@ func (p *tab) axe() {
 			p.t.Fatal(err)
 		}
 	}
-	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`(document.body.matches(".explorer") ? axe.run(".bar", {rules: {"landmark-no-duplicate-banner": {enabled: false}}}) : axe.run(document)).then((r) => r.violations.map((v) => v.id + ": " + v.help + " → " + v.nodes.slice(0, 4).map((n) => n.target.join(" ") + " (" + (n.any[0]?.message ?? "") + ")").join("; ")).join("\n"))`, chromedp.EvalAwaitPromise))
+	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`(document.body.matches(".explorer") ? axe.run(".bar", {resultTypes: ["violations"], rules: {"landmark-no-duplicate-banner": {enabled: false}}}) : axe.run(document, {resultTypes: ["violations"]})).then((r) => r.violations.map((v) => v.id + ": " + v.help + " → " + v.nodes.slice(0, 4).map((n) => n.target.join(" ") + " (" + (n.any[0]?.message ?? "") + ")").join("; ")).join("\n"))`, chromedp.EvalAwaitPromise))
 	if err != nil {
 		p.t.Fatal(err)
 	}
