@@ -148,6 +148,7 @@ func TestASlowDiskStopsCommitsAlone(t *testing.T) {
 		c.Want(400, "POST", responses, body{"model": "nope", "input": "x"})
 
 		more <- struct{}{}
+		read(t, begun, contract.EventOutputTextDelta) // it came with the end, and does not wait for the charge
 		completed := make(chan bool)
 		go func() {
 			for begun.Scan() {

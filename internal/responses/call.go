@@ -156,6 +156,9 @@ func (r *run) relay(ctx context.Context, out *eventStream) error {
 			r.firstText()
 			err = out.delta(ev.Text, ev.More)
 		case stoa.Finished:
+			// Only what says that the reply is complete waits for its charge. A client
+			// that has disconnected is charged too.
+			_ = out.catchUp()
 			o := outcomeOf(ev.Stop)
 			o.text, o.hasOutput = out.joined(), true
 			if _, err := r.settle(ctx, o); err != nil {
