@@ -345,3 +345,10 @@ func (r *Reader) giveBack() {
 	}
 	r.lent = nil
 }
+
+// Release ends the use of the reader and gives its memory to others. Nothing may be
+// read from it any more, and bytes that it returned are not valid any more.
+func (r *Reader) Release() {
+	r.giveBack()
+	r.buf, r.small, r.start, r.end = nil, nil, 0, 0
+}

@@ -323,6 +323,22 @@ func TestAWaitingReaderHoldsASmallBuffer(t *testing.T) {
 	}
 }
 
+func TestAReleasedReaderHoldsNoBuffer(t *testing.T) {
+	r := NewReader(strings.NewReader(strings.Repeat("data: a\n\n", bigBuffer)), 0)
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	for r.lent == nil {
+		if _, err := r.Next(); err != nil {
+			t.Fatal("the reader never took a buffer of the pool: ", err)
+		}
+	}
+	if r.Release(); r.lent != nil || r.buf != nil || r.small != nil {
+		t.Error("a released reader still holds memory")
+	}
+	r.Release() // twice is once
+}
+
 func TestReadersDoNotShareABuffer(t *testing.T) {
 	text := func(letter string) string {
 		return strings.Repeat("data: "+strings.Repeat(letter, 3000)+"\n\n", 3) + "data: " + letter + "\n\n"

@@ -76,6 +76,7 @@ const (
 func read(body io.Reader, tools, list bool, of func(*reply) format) iter.Seq2[stoa.Event, error] {
 	return func(yield func(stoa.Event, error) bool) {
 		r := &reply{yield: yield, tools: tools, src: sse.NewReader(body, maxEvent)}
+		defer r.src.Release() // events hold copies
 		if err := r.run(of(r), list); err != nil && !r.gone {
 			if r.flush(true); !r.gone {
 				yield(stoa.Event{}, err)
