@@ -133,6 +133,30 @@ func u16(r rune) string {
 	return `\u` + string([]byte{hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15]})
 }
 
+// TestTextsOfAJoinerStayAsTheyWere keeps all texts of a reply, short ones among long
+// ones: they share memory, and none may change when another comes.
+func TestTextsOfAJoinerStayAsTheyWere(t *testing.T) {
+	var j Joiner
+	var got, want []string
+	buf := make([]byte, 0, 4*short) // used again, as the buffer of a stream is
+	for i := range 20 * short {
+		text := strings.Repeat(string(rune('a'+i%26)), i%(2*short))
+		buf = append(append(append(buf[:0], '"'), text...), '"')
+		c := NewReplyCursor(buf)
+		got, want = append(got, j.Next(&c)), append(want, text)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	piece := []byte(`" word"`)
+	if n := testing.AllocsPerRun(1000, func() {
+		c := NewReplyCursor(piece)
+		j.Next(&c)
+	}); n >= 1 {
+		t.Errorf("a short text takes %v allocations", n)
+	}
+}
+
 func TestJoinerReplacesAnIncompleteHalf(t *testing.T) {
 	var j Joiner
 	var got []string

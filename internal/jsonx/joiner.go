@@ -1,6 +1,7 @@
 package jsonx
 
 import (
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -11,7 +12,13 @@ import (
 type Joiner struct {
 	held []byte // the beginning of an incomplete character
 	work []byte
+	slab strings.Builder // of short texts
 }
+
+const (
+	slabSize = 256 // bytes that short texts share; who keeps one of them keeps all
+	short    = 64  // bytes of a text that shares
+)
 
 // Next reads the string of the cursor and returns the text that is complete so
 // far, which may be empty.
@@ -21,7 +28,7 @@ func (j *Joiner) Next(c *Cursor) string {
 		return ""
 	}
 	if len(j.held) == 0 && !escaped && utf8.Valid(raw) {
-		return string(raw)
+		return j.text(raw)
 	}
 	j.work = append(j.work[:0], j.held...)
 	if escaped {
@@ -32,6 +39,21 @@ func (j *Joiner) Next(c *Cursor) string {
 	whole := len(j.work) - unfinished(j.work)
 	j.held = append(j.held[:0], j.work[whole:]...)
 	return string(Mend(j.work[:whole]))
+}
+
+// text returns b as a string. Providers send a few bytes at a time: an allocation for
+// each of them would be a third of what a stream takes.
+func (j *Joiner) text(b []byte) string {
+	if len(b) > short {
+		return string(b)
+	}
+	if j.slab.Cap()-j.slab.Len() < len(b) {
+		j.slab.Reset()
+		j.slab.Grow(slabSize)
+	}
+	from := j.slab.Len()
+	j.slab.Write(b)
+	return j.slab.String()[from:]
 }
 
 // Rest returns U+FFFD for what was never completed; usually it is "".
