@@ -17,8 +17,12 @@ type reply struct {
 	echoed  []byte // the members that never change during a call
 }
 
+// usualEcho is how many bytes the echoed members take unless the caller sent a long
+// one.
+const usualEcho = 640
+
 func newReply(id string, created int64, e *echo) *reply {
-	return &reply{id: id, item: stoa.NewID("msg"), created: created, echoed: appendEcho(nil, e)}
+	return &reply{id: id, item: stoa.NewID("msg"), created: created, echoed: appendEcho(make([]byte, 0, usualEcho), e)}
 }
 
 // An outcome is what differs between the snapshots of one response.

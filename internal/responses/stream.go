@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,9 +32,9 @@ type eventStream struct {
 
 	mu       sync.Mutex
 	timer    *time.Timer
-	lent     *[]byte // from the pool while something is buffered; nil: nothing is
-	buf      []byte  // lent's memory
-	text     []byte  // every delta so far
+	lent     *[]byte         // from the pool while something is buffered; nil: nothing is
+	buf      []byte          // lent's memory
+	text     strings.Builder // every delta so far
 	seq      int64
 	begun    bool // headers and response.created are out
 	opened   bool // the message item and its part are announced
@@ -99,7 +100,7 @@ func (e *eventStream) delta(text string, more bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.open()
-	e.text = append(e.text, text...)
+	e.text.WriteString(text)
 	e.borrow()
 	e.buf = append(e.buf, deltaHead...)
 	e.number()
@@ -140,7 +141,7 @@ func (e *eventStream) joined() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.name()
-	return string(e.text)
+	return e.text.String()
 }
 
 // end sends the closing events of a finished reply, then [DONE]. The outcome's
@@ -215,7 +216,7 @@ func (e *eventStream) fail(err error) error {
 	members()
 	e.buf = append(e.buf, `}}`...)
 	e.tail()
-	e.snapshot("response.failed", &outcome{status: "failed", failure: f, text: string(e.text), hasOutput: e.opened})
+	e.snapshot("response.failed", &outcome{status: "failed", failure: f, text: e.text.String(), hasOutput: e.opened})
 	return e.done()
 }
 
