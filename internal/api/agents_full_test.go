@@ -10,11 +10,13 @@ import (
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
 	"stoa/internal/store"
+	"stoa/internal/store/storetest"
 )
 
 // TestAFullDiskIsToldToAgentsToo fills the store and then tries every write of
 // spaces, agents and sessions. Reads go on.
 func TestAFullDiskIsToldToAgentsToo(t *testing.T) {
+	storetest.OnlySQLite(t) // it limits the pages
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	_, asked := a.begin(t, "ask: Which?", nil)

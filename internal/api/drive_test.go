@@ -22,6 +22,7 @@ import (
 	"stoa/internal/drive"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/store/storetest"
 )
 
 // A driveService is a service with an agent, and the path of its drive.
@@ -456,7 +457,11 @@ func TestALargeFileInJSONCostsLittleMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	all := (after.TotalAlloc - before.TotalAlloc) >> 20
 	t.Logf("a file of 10 MiB in base64: %d MiB allocated in all", all)
-	if res.StatusCode != 201 || all > 60 {
+	most := uint64(60)
+	if h.Store.Postgres() {
+		most += 15 // PostgreSQL's driver puts it into a message
+	}
+	if res.StatusCode != 201 || all > most {
 		t.Errorf("%d, %d MiB", res.StatusCode, all)
 	}
 }
@@ -494,6 +499,7 @@ func TestBodiesOfTheDriveAreCheckedLikeAllOthers(t *testing.T) {
 }
 
 func TestAFullDiskUnderTheDriveChangesNothing(t *testing.T) {
+	storetest.OnlySQLite(t) // it limits the pages
 	h := startDrive(t, drive.Limits{})
 	large := strings.Repeat("words to fill pages ", 2000)
 	h.put(t, 201, "a", large)

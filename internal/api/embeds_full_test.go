@@ -11,6 +11,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/store/storetest"
 )
 
 // eachVisitorOperation runs fn for what a visitor's page may ask, with a request
@@ -110,6 +111,7 @@ func TestAChatTakesOnlySoManyMessagesAtOnce(t *testing.T) {
 }
 
 func TestAStoreThatIsGoneIsToldToVisitors(t *testing.T) {
+	storetest.OnlySQLite(t) // on PostgreSQL it is a node that has ended
 	h := start(t, apitest.Config{Idle: true})
 	v := newVisit(t, newAuthor(t, h, h.Client(t), nil), nil)
 	if err := h.Store.Close(); err != nil {
@@ -124,6 +126,7 @@ func TestAStoreThatIsGoneIsToldToVisitors(t *testing.T) {
 // TestAFullDiskIsToldToVisitorsToo fills the store and then tries every write of
 // embeds.
 func TestAFullDiskIsToldToVisitorsToo(t *testing.T) {
+	storetest.OnlySQLite(t) // it limits the pages
 	h := start(t, apitest.Config{Idle: true})
 	a := newAuthor(t, h, h.Client(t), nil)
 	long := strings.Repeat("x", 2000)

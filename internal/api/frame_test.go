@@ -15,6 +15,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/store/storetest"
 )
 
 func start(t *testing.T, cfg apitest.Config) *apitest.Service {
@@ -250,6 +251,7 @@ func TestDrainingRefusesWhatIsNewAndSaysSo(t *testing.T) {
 }
 
 func TestHealthAndCallsFollowTheDisk(t *testing.T) {
+	storetest.OnlySQLite(t) // it limits the pages
 	h := start(t, apitest.Config{})
 	ctx := context.Background()
 	pages := func(n int) {
@@ -289,6 +291,7 @@ func TestHealthAndCallsFollowTheDisk(t *testing.T) {
 }
 
 func TestAStoreThatIsGoneIsOurFault(t *testing.T) {
+	storetest.OnlySQLite(t) // on PostgreSQL it is a node that has ended
 	h := start(t, apitest.Config{})
 	// The key is known from before, so that the request comes as far as the store.
 	h.Client(t).Want(200, "GET", "/api/v1/users/me", nil)

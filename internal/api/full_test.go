@@ -9,11 +9,13 @@ import (
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
 	"stoa/internal/store"
+	"stoa/internal/store/storetest"
 )
 
 // TestAFullDiskIsSaidToBeFull fills the store and asks until there is no space
 // left. What is refused changes nothing: the books still balance.
 func TestAFullDiskIsSaidToBeFull(t *testing.T) {
+	storetest.OnlySQLite(t) // it limits the pages
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	var acme contract.AccountWithKey

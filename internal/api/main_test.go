@@ -8,6 +8,8 @@ import (
 
 	"stoa/internal/apitest"
 	"stoa/internal/apitest/plans"
+	"stoa/internal/drive"
+	"stoa/internal/store/storetest"
 )
 
 // recorder sees every request of this package's tests.
@@ -18,9 +20,10 @@ var recorder apitest.Recorder
 var covered = []string{"responses", "service", "account", "keys", "credits", "requests", "accounts", "providers", "drive", "spaces", "agents", "sessions", "schedules", "embeds"}
 
 // TestMain fails a whole run in which a documented reply was never seen, and any
-// run in which a statement read more of a table than its rows.
+// run in which a statement read more of a table than its rows. The tests run on both
+// databases.
 func TestMain(m *testing.M) {
-	code := plans.Checked(m).Run()
+	code := plans.Checked(storetest.Both(m, drive.Tables())).Run()
 	if code == 0 && wholeRun() {
 		if missing := recorder.Missing(covered); len(missing) > 0 {
 			fmt.Println("These documented replies were never provoked by a test; write one, or take them out of the contract:")

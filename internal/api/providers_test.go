@@ -9,6 +9,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/fakeup"
 	"stoa/internal/stoa"
+	"stoa/internal/store/storetest"
 )
 
 // provider is what the operator is told of one provider.
@@ -80,6 +81,7 @@ func TestOnlyAnOperatorSeesProviders(t *testing.T) {
 }
 
 func TestProvidersOfAStoreThatIsGone(t *testing.T) {
+	storetest.OnlySQLite(t) // on PostgreSQL it is a node that has ended
 	h := start(t, apitest.Config{})
 	c := h.Client(t)
 	c.Want(200, "GET", "/api/v1/users/me", nil)

@@ -16,6 +16,7 @@ import (
 	"stoa/internal/scheduler"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/store/storetest"
 )
 
 // A setClock is the clock of a scheduler, set by the test.
@@ -339,6 +340,7 @@ func TestTasksAreListed(t *testing.T) {
 
 // TestAFullDiskIsToldToSchedulesToo fills the store and then tries every write.
 func TestAFullDiskIsToldToSchedulesToo(t *testing.T) {
+	storetest.OnlySQLite(t) // it limits the pages
 	a, clock := atNoon(t, apitest.Config{Schedules: func(c *scheduler.Config) { c.PerAgent = 1000 }})
 	long := strings.Repeat("x", 2000)
 	minutely := object{"schedule": object{"type": "interval", "everySeconds": 60}}

@@ -1,8 +1,8 @@
 // Package apitest starts a service for tests, and has a client that checks every
 // request and reply against the contract.
 //
-// It is for tests alone. The service is the one that [app.New] wires: SQLite in a
-// directory of the test's own, HTTP over a socket, the sandbox for a provider.
+// It is for tests alone. The service is the one that [app.New] wires: a database of
+// the test's own ([storetest.New]), HTTP over a socket, the sandbox for a provider.
 // Start with [Start], then [Service.Client]; [Recorder] knows what of the contract
 // was exercised, and [Fuzzer] sends requests
 // made from the contract.
@@ -31,8 +31,8 @@ import (
 	"stoa/internal/telemetry"
 )
 
-// Config changes the service that [Start] builds. The zero value is one on SQLite
-// that is served by the sandbox.
+// Config changes the service that [Start] builds. The zero value is one that
+// is served by the sandbox.
 type Config struct {
 	Providers []stoa.Provider         // none: the sandbox serves everything
 	Families  map[string][]stoa.Route // needed with Providers
@@ -43,7 +43,7 @@ type Config struct {
 	Logger    *slog.Logger            // nil: none
 	Metrics   *telemetry.Metrics      // nil: none
 	Tracer    *telemetry.Tracer       // nil: none
-	Home      *storetest.Database     // nil: SQLite in a directory of its own
+	Home      *storetest.Database     // nil: a new one of storetest.New
 	Server    func(*api.Server)       // changes settings before the start; nil: none
 	Sessions  func(*session.Config)   // changes settings before the start; nil: none
 	Worker    func(*agent.Config)     // changes settings before the start; nil: none

@@ -92,14 +92,11 @@ func fromTest() bool {
 	}
 }
 
-// A Runner is what [testing.M] is.
-type Runner interface{ Run() int }
-
-// Checked returns a Runner of the tests that fails when they have passed and a
+// Checked returns a runner of the tests that fails when they have passed and a
 // statement of theirs reads more than its rows.
-func Checked(tests Runner) Runner { return checked{tests} }
+func Checked(tests storetest.Runner) storetest.Runner { return checked{tests} }
 
-type checked struct{ tests Runner }
+type checked struct{ tests storetest.Runner }
 
 // Run runs the tests, then checks.
 func (c checked) Run() int {

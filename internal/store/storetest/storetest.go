@@ -1,8 +1,9 @@
 // Package storetest creates real stores for tests: on SQLite always, on
-// PostgreSQL when STOA_TEST_POSTGRES is the address of a server.
+// PostgreSQL too when STOA_TEST_POSTGRES is the address of a server.
 //
-// It is for tests alone and replaces no part of the store. Start with [Each], or
-// with [New] where one database is enough.
+// It is for tests alone and replaces no part of the store. A test that starts with
+// [Each] runs on both. So does one that calls [New], in a package whose TestMain
+// calls [Both]. [SQLite] and [Postgres] are for what concerns one of them alone.
 package storetest
 
 import (
@@ -33,7 +34,8 @@ type Database struct {
 
 // Each runs a test on SQLite and, where there is one, on PostgreSQL.
 func Each(t *testing.T, test func(t *testing.T, database Database)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, New(t)) })
+	onceOnly(t)
+	t.Run("sqlite", func(t *testing.T) { test(t, SQLite(t)) })
 	t.Run("postgres", func(t *testing.T) {
 		if os.Getenv(Env) == "" {
 			t.Skip(Env + " is not set")
@@ -42,8 +44,8 @@ func Each(t *testing.T, test func(t *testing.T, database Database)) {
 	})
 }
 
-// Observe is called with each statement of every database that [New] and [Postgres]
-// return, and with where it ran; nil: none. It is set before the tests run.
+// Observe is called with each statement of every database that this package returns,
+// and with where it ran; nil: none. It is set before the tests run.
 var Observe func(postgres bool, query string)
 
 // observer returns Observe for one kind of database.
@@ -55,8 +57,23 @@ func observer(postgres bool) func(query string) {
 	return func(query string) { observe(postgres, query) }
 }
 
-// New returns a database in a new directory, removed when the test ends.
+// New returns a database for a test that runs on either: one of SQLite, or in the
+// second run of [Both] one of PostgreSQL, dropped when the test ends.
 func New(t testing.TB) Database {
+	t.Helper()
+	if template == "" {
+		return SQLite(t)
+	}
+	address, drop, err := create(context.Background(), os.Getenv(Env), template)
+	return postgres(t, address, drop, err)
+}
+
+// SQLite returns a database in a new directory, removed when the test ends. It is for
+// tests of what only SQLite has, and for those in a bubble of [testing/synctest],
+// where nothing may wait for a server.
+func SQLite(t testing.TB) Database {
+	t.Helper()
+	OnlySQLite(t)
 	return Database{Config: store.Config{Dir: t.TempDir(), Observe: observer(false)}, t: t}
 }
 
@@ -64,11 +81,19 @@ func New(t testing.TB) Database {
 // ends. The test is skipped where there is no server.
 func Postgres(t testing.TB) Database {
 	t.Helper()
+	onceOnly(t)
 	address := os.Getenv(Env)
 	if address == "" {
 		t.Skip(Env + " is not set")
 	}
-	schema, drop, err := Schema(context.Background(), address)
+	address, drop, err := Schema(context.Background(), address)
+	return postgres(t, address, drop, err)
+}
+
+// postgres returns a database that was created at an address, and drops it when the
+// test ends.
+func postgres(t testing.TB, address string, drop func() error, err error) Database {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +102,7 @@ func Postgres(t testing.TB) Database {
 			t.Error(err)
 		}
 	})
-	return Database{Config: store.Config{PostgresURL: schema, Observe: observer(true)}, t: t}
+	return Database{Config: store.Config{PostgresURL: address, Observe: observer(true)}, t: t}
 }
 
 // Schema creates a schema on a PostgreSQL server and returns an address whose tables
