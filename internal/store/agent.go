@@ -214,7 +214,7 @@ func (tx *Tx) AgentVersions(ctx context.Context, accountID, id string, after int
 		return nil, false, err
 	}
 	p := Page{Limit: limit}
-	cond := ` AND ($2 = 0 OR version < $2) ORDER BY version DESC`
+	cond := ` AND (CAST($2 AS BIGINT) = 0 OR version < $2) ORDER BY version DESC`
 	if asc {
 		cond = ` AND version > $2 ORDER BY version`
 	}

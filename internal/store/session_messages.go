@@ -59,7 +59,7 @@ func (tx *Tx) Messages(ctx context.Context, sessionID string, after int64, limit
 	p := Page{Limit: limit}
 	where := `session_id = $1 AND place > $2 ORDER BY place LIMIT $3`
 	if desc {
-		where = `session_id = $1 AND ($2 = 0 OR place < $2) ORDER BY place DESC LIMIT $3`
+		where = `session_id = $1 AND (CAST($2 AS BIGINT) = 0 OR place < $2) ORDER BY place DESC LIMIT $3`
 	}
 	return listPage(ctx, tx, p, scanMessage, `SELECT `+messageColumns+` FROM messages WHERE `+where, sessionID, after, p.limit()+1)
 }

@@ -61,7 +61,7 @@ func (tx *Tx) Turns(ctx context.Context, sessionID string, after int64, limit in
 	p := Page{Limit: limit}
 	cond := ` AND t.number > $2 ORDER BY t.number LIMIT $3`
 	if desc {
-		cond = ` AND ($2 = 0 OR t.number < $2) ORDER BY t.number DESC LIMIT $3`
+		cond = ` AND (CAST($2 AS BIGINT) = 0 OR t.number < $2) ORDER BY t.number DESC LIMIT $3`
 	}
 	return listPage(ctx, tx, p, func(rows *sql.Rows) (stoa.Turn, error) {
 		var s turnScan
