@@ -56,14 +56,14 @@ func viewGrant() view {
 }
 
 func (e *env) accounts() *cobra.Command {
-	c := group("accounts", "Make and look after customers' accounts", "Make and look after customers' accounts. It takes a key with the scope operator, as the first one has.")
+	c := group("accounts", "Make and look after customers' accounts", "Make and look after customers' accounts. It takes a key with the scope operator, as the first one has.\nACCOUNT is an id, or a name that only one has.")
 	c.AddCommand(
 		e.accountsCreate(),
 		e.listCommand(&cobra.Command{
 			Use: "list", Short: "List the accounts", Args: noArgs,
 			Long: "List all accounts of the service, newest first.", Example: "  stoa accounts list",
 		}, viewAccounts(), "There are no accounts.", constantPath("/accounts")),
-		e.accountCommand("get ACCOUNT", "Show an account", "Show an account with its credits.", "  stoa accounts get acc_01k9zqd3m8w5x7y2c4b6n8p0ra", nil),
+		e.accountCommand("get ACCOUNT", "Show an account", "Show an account with its credits.", "  stoa accounts get acme", nil),
 		e.accountsPlan(),
 		e.accountCommand("suspend ACCOUNT", "Refuse all keys of an account",
 			"Refuse all keys of an account, within a second, until it is resumed. Nothing is lost.",
@@ -89,6 +89,9 @@ func (e *env) accountCommand(use, short, long, example string, body map[string]a
 func (e *env) changeAccount(c *cobra.Command, o *output, id string, body map[string]any) error {
 	call, err := e.ready(o)
 	if err != nil {
+		return err
+	}
+	if id, err = accountCollection().find(c.Context(), call, id); err != nil {
 		return err
 	}
 	method, what := "GET", any(nil)
@@ -160,7 +163,7 @@ func (e *env) accountsGrant() *cobra.Command {
 		Use: "grant ACCOUNT CREDITS", Short: "Grant credits to an account", Args: takes("ACCOUNT", "CREDITS"),
 		Long: `Grant credits to an account. A --ref, such as a payment's number, counts once in the whole service:
 the same grant sent again changes nothing and shows the first one.`,
-		Example: "  stoa accounts grant acc_01k9zqd3m8w5x7y2c4b6n8p0ra 5 --reason top-up --ref pay_1042",
+		Example: "  stoa accounts grant acme 5 --reason top-up --ref pay_1042",
 	}
 	o := e.output(c)
 	reason, ref := c.Flags().String("reason", "", "why, for the ledger"), c.Flags().String("ref", "", "a `reference` that counts once")
@@ -176,7 +179,11 @@ the same grant sent again changes nothing and shows the first one.`,
 		if err != nil {
 			return err
 		}
-		raw, err := call.JSON(c.Context(), "POST", accountPath(args[0])+"/grants", nil, body, nil)
+		id, err := accountCollection().find(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		raw, err := call.JSON(c.Context(), "POST", accountPath(id)+"/grants", nil, body, nil)
 		if err != nil {
 			return err
 		}
@@ -194,7 +201,18 @@ func (e *env) accountsKeys() *cobra.Command {
 	k := newKeyFlags(c)
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return e.makeKey(c, o, accountPath(args[0])+"/keys", k)
+		if *k.name == "" {
+			return noKeyName()
+		}
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		id, err := accountCollection().find(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		return e.makeKey(c, o, accountPath(id)+"/keys", k)
 	}
 	return c
 }

@@ -57,32 +57,42 @@ func viewVersions() view {
 }
 
 // A collection is the path of a kind of object, the prefix of its ids, and its
-// name in the singular and plural.
-type collection struct{ path, prefix, word, words string }
+// name in the singular and plural. Objects of some have external ids.
+type collection struct {
+	path, prefix, word, words string
+	external                  bool
+}
 
-func spaceCollection() collection { return collection{"/spaces", "spc_", "space", "spaces"} }
-func agentCollection() collection { return collection{"/api-agents", "agt_", "agent", "agents"} }
+func spaceCollection() collection { return collection{"/spaces", "spc_", "space", "spaces", true} }
+func agentCollection() collection { return collection{"/api-agents", "agt_", "agent", "agents", true} }
+func accountCollection() collection {
+	return collection{"/accounts", "acc_", "account", "accounts", false}
+}
+func keyCollection() collection { return collection{"/keys", "key_", "key", "keys", false} }
 
 // find resolves what the user typed to an id: an id itself, an external id, or
-// a name that exactly one object has.
+// a name that exactly one object has; of keys, one that is active.
 func (p collection) find(ctx context.Context, call *client.Client, name string) (string, error) {
 	if strings.HasPrefix(name, p.prefix) {
 		return name, nil
 	}
 	type named struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
+		ID     string `json:"id"`
+		Name   string `json:"name"`
+		Status string `json:"status"`
 	}
-	var page struct {
-		Data []named `json:"data"`
+	if p.external {
+		var page struct {
+			Data []named `json:"data"`
+		}
+		if _, err := call.JSON(ctx, http.MethodGet, p.path, url.Values{"externalId": {name}}, nil, &page); err != nil {
+			return "", err
+		}
+		if len(page.Data) == 1 {
+			return page.Data[0].ID, nil
+		}
 	}
-	if _, err := call.JSON(ctx, http.MethodGet, p.path, url.Values{"externalId": {name}}, nil, &page); err != nil {
-		return "", err
-	}
-	if len(page.Data) == 1 {
-		return page.Data[0].ID, nil
-	}
-	var ids []string
+	var ids, names []string
 	for row, err := range call.All(ctx, p.path, nil, 0) {
 		if err != nil {
 			return "", err
@@ -91,13 +101,17 @@ func (p collection) find(ctx context.Context, call *client.Client, name string) 
 		if err := jsonx.Unmarshal(row, &n); err != nil {
 			return "", err
 		}
+		if p.prefix == keyCollection().prefix && n.Status != "active" {
+			continue
+		}
 		if n.Name == name {
 			ids = append(ids, n.ID)
 		}
+		names = append(names, n.Name)
 	}
 	switch len(ids) {
 	case 0:
-		return "", fmt.Errorf("there is no %s %q; \"stoa %s list\" shows them", p.word, name, p.words)
+		return "", fmt.Errorf("there is no %s %q; \"stoa %s list\" shows them%s", p.word, name, p.words, didYouMean(near(name, names)))
 	case 1:
 		return ids[0], nil
 	}

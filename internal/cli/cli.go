@@ -203,6 +203,9 @@ failed or cancelled, 130 interrupted. Data goes to standard output, everything e
 	root.Flags().Bool("version", false, "print the version")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // the command is what is wrong, not its flag
+			return unknown(c, name)
+		}
 		return usagef("%w; see %s --help", err, c.CommandPath())
 	})
 	e.commands(root)

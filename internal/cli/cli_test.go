@@ -149,7 +149,7 @@ func views() []view {
 		viewReceipts(), viewReceipt(), viewRequests(), viewRequest(), viewUsage([]string{"day", "model", "key", "agent", "space", "session", "endUser"}),
 		viewKeys(), viewKey(), viewProviders(), viewAccounts(), viewAccount(), viewNewAccount(), viewGrant(),
 		viewSpaces(), viewSpace(), viewAgents(), viewAgent(), viewVersions(),
-		viewFiles(), viewHits(), viewDrive(), viewSessions(), viewSession(), viewMessages(),
+		viewFiles(), viewHits(), viewDrive(), viewFileVersions(), viewWritten(), viewPlans(), viewSessions(), viewSession(), viewMessages(),
 		viewTasks(), viewTask(), viewRuns(), viewPreview(), viewEmbeds(), viewEmbed("EmbedURL"), viewEmbed("EmbedSession"),
 	}
 }
@@ -220,7 +220,7 @@ func TestControlCharactersAreRemoved(t *testing.T) {
 func TestFlexibleColumnsMakeATableFit(t *testing.T) {
 	columns := []column{{"Id", "id", plain}, {"Name", "name", flexible}, {"Text", "text", flexible}}
 	for available, want := range map[int][]int{
-		200: {30, 20, 80}, 80: {30, 20, 26}, 60: {30, 13, 13}, 20: {30, 6, 6}, 0: {30, 20, 80},
+		200: {30, 20, 80}, 80: {30, 20, 26}, 60: {30, 13, 13}, 40: {24, 6, 6}, 28: {12, 6, 6}, 20: {12, 6, 6}, 0: {30, 20, 80},
 	} {
 		widths := []int{30, 20, 80}
 		if fits := fit(columns, widths, available); fits != (available != 20) {
@@ -228,6 +228,26 @@ func TestFlexibleColumnsMakeATableFit(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, widths); diff != "" {
 			t.Errorf("in %d columns: %s", available, diff)
+		}
+	}
+}
+
+func TestShortenedIdsKeepTheirEnds(t *testing.T) {
+	for id, want := range map[string]string{"key_06h0agjfkhqe36mpbdr9jvdn3k": "key_…9jvdn3k", "schlüssel_06h0agjfkhq": "schlüssel_06h0agjfkhq"} {
+		if got := shortenID(id, 12); got != want {
+			t.Errorf("%s is shortened to %s, want %s", id, got, want)
+		}
+	}
+}
+
+func TestNearNamesAreFound(t *testing.T) {
+	names := []string{"Guide", "Museum guide", "support", "support", "helpdesk"}
+	for name, want := range map[string][]string{
+		"guide": {"Guide"}, "GUIDE": {"Guide"}, "sup": {"support"}, "suport": {"support"}, "suppotr": {"support"}, "Museum": {"Museum guide"},
+		"xyz": nil, "": nil, "g": nil,
+	} {
+		if diff := cmp.Diff(want, near(name, names)); diff != "" {
+			t.Errorf("near %q: %s", name, diff)
 		}
 	}
 }

@@ -8,7 +8,7 @@ func (e *env) commands(root *cobra.Command) {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"ask", "Ask", []*cobra.Command{e.respond(), e.chat(), e.models()}},
+		{"ask", "Ask", []*cobra.Command{e.respond(), e.chat(), e.models(), e.plans()}},
 		{"agents", "Agents", []*cobra.Command{e.agents(), e.spaces(), e.drive(), e.sessions(), e.tasks(), e.embeds()}},
 		{"account", "Account", []*cobra.Command{
 			e.login(), e.logout(), e.open(), e.whoami(), e.keys(), e.credits(), e.usage(), e.receipts(), e.logs(),
@@ -25,6 +25,8 @@ func (e *env) commands(root *cobra.Command) {
 		}
 	}
 	addHelpFlag(root)
+	addAliases(root)
+	e.addCompletion(root)
 	root.SetHelpFunc(e.help)
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [COMMAND]...", Short: "Show help for a command", Hidden: true,

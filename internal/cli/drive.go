@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,7 +53,7 @@ func (e *env) drive() *cobra.Command {
 	c := group("drive", "Look after the files of an agent", `Look after the files of an agent, which are its knowledge. AGENT is an id, an external id, or a name
 that only one has. Paths are relative, with / between folders.`)
 	c.AddCommand(e.driveLs(), e.driveCat(), e.drivePush(), e.drivePull(), e.driveSync(), e.driveRm(), e.driveMv(),
-		e.driveSearch(), e.driveInfo(), e.driveExport())
+		e.driveSearch(), e.driveInfo(), e.driveExport(), e.driveVersions(), e.driveRestore())
 	return c
 }
 
@@ -338,12 +339,95 @@ func (e *env) driveSearch() *cobra.Command {
 		if _, err := r.call.JSON(ctx, http.MethodGet, r.path+"/search", query, nil, &found); err != nil {
 			return err
 		}
-		none := "No file has these words."
+		none := "No file has these words; \"stoa drive ls -r\" shows the files."
 		if found.Cut {
 			e.say("The search took too long and was ended. There may be better passages: use rarer or more words.")
 			none = "Nothing was found until then."
 		}
 		return o.list(viewHits(), sequence(found.Data), 0, none)
+	})
+}
+
+func viewFileVersions() view {
+	return view{"DriveVersion", []column{
+		{"Version", "version", count},
+		{"Size", "size", size},
+		{"Current", "current", plain},
+		{"Written", "createdAt", when},
+		{"Replaced", "retiredAt", when},
+		{"Type", "mimeType", flexible},
+	}}
+}
+
+func (e *env) driveVersions() *cobra.Command {
+	return e.onDrive(&cobra.Command{
+		Use: "versions AGENT PATH", Short: "List what stood at a path", Args: takes("AGENT", "PATH"),
+		Long:    "List the versions of a file, newest first, also of one that was deleted. The last 20 are kept.",
+		Example: "  stoa drive versions support handbook/refunds.md",
+	}, func(ctx context.Context, r remote, o *output, args []string) error {
+		rows, err := r.versions(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return o.list(viewFileVersions(), sequence(rows), 0, "Nothing stood there.")
+	})
+}
+
+// versions returns the versions of a path, newest first.
+func (r remote) versions(ctx context.Context, path string) ([]jsonx.Value, error) {
+	var list struct {
+		Data []jsonx.Value `json:"data"`
+	}
+	_, err := r.call.JSON(ctx, http.MethodGet, r.path+"/files/versions", url.Values{"path": {path}}, nil, &list)
+	return list.Data, err
+}
+
+func viewWritten() view {
+	return view{"WrittenDriveFile", []column{
+		{"Path", "path", plain}, {"Version", "version", count}, {"Size", "size", size}, {"Changed", "updatedAt", when},
+	}}
+}
+
+func (e *env) driveRestore() *cobra.Command {
+	return e.onDrive(&cobra.Command{
+		Use: "restore AGENT PATH [VERSION]", Short: "Bring back an earlier version of a file", Args: takes("AGENT", "PATH", "[VERSION]"),
+		Long: `Make an earlier version the content of its path again, as a new version. Without VERSION it is the
+latest one that is not current: a deleted file comes back, a replaced one is as it was before.`,
+		Example: "  stoa drive restore support handbook/refunds.md\n  stoa drive restore support handbook/refunds.md 3",
+	}, func(ctx context.Context, r remote, o *output, args []string) error {
+		var n int64
+		if len(args) > 1 {
+			var err error
+			if n, err = strconv.ParseInt(args[1], 10, 64); err != nil || n < 1 {
+				return usagef("%q is no version; \"stoa drive versions\" lists them", args[1])
+			}
+		} else {
+			rows, err := r.versions(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			for _, row := range rows {
+				var v struct {
+					Version int64 `json:"version"`
+					Current bool  `json:"current"`
+				}
+				if err := jsonx.Unmarshal(row, &v); err != nil {
+					return fmt.Errorf("the reply is not what the contract says: %w", err)
+				}
+				if !v.Current {
+					n = v.Version
+					break
+				}
+			}
+			if n == 0 {
+				return fmt.Errorf("there is no earlier version of %s", args[0])
+			}
+		}
+		raw, err := r.call.JSON(ctx, http.MethodPost, r.path+"/files/restore", nil, map[string]any{"path": args[0], "version": n}, nil)
+		if err != nil {
+			return err
+		}
+		return o.object(viewWritten(), raw)
 	})
 }
 

@@ -10,6 +10,9 @@ import (
 
 // help prints what a command does, how it is called, and an example.
 func (e *env) help(c *cobra.Command, _ []string) {
+	if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // a command that does not exist, with --help
+		e.say("stoa: %v", unknown(c, name))
+	}
 	columns := min(width(e.out), 110)
 	if columns == 0 {
 		columns = 100
@@ -25,6 +28,9 @@ func helpText(c *cobra.Command, s style, columns int) string {
 		about = c.Short + "."
 	}
 	fmt.Fprintf(&b, "%s\n\n%s\n  %s\n", wrap(strings.TrimSpace(about), columns), s.bold("Usage"), use(c))
+	if len(c.Aliases) > 0 {
+		fmt.Fprintf(&b, "  also called %s\n", strings.Join(c.Aliases, ", "))
+	}
 	for _, section := range sections(c) {
 		fmt.Fprintf(&b, "\n%s\n", s.bold(section.title))
 		for _, sub := range section.commands {

@@ -45,10 +45,10 @@ func viewKey() view {
 }
 
 func (e *env) keys() *cobra.Command {
-	c := group("keys", "Make and manage API keys", "Make and manage the API keys of the account.")
+	c := group("keys", "Make and manage API keys", "Make and manage the API keys of the account. KEY is an id, or a name that only one active key has.")
 	get := &cobra.Command{
 		Use: "get KEY", Short: "Show a key", Args: takes("KEY"),
-		Long: "Show a key by its id. Its secret is nowhere kept.", Example: "  stoa keys get key_01k9zqd3m8w5x7y2c4b6n8p0ra",
+		Long: "Show a key. Its secret is nowhere kept.", Example: "  stoa keys get key_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}
 	o := e.output(get)
 	get.RunE = func(c *cobra.Command, args []string) error {
@@ -56,7 +56,11 @@ func (e *env) keys() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		raw, err := call.JSON(c.Context(), "GET", "/keys/"+url.PathEscape(args[0]), nil, nil, nil)
+		id, err := keyCollection().find(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		raw, err := call.JSON(c.Context(), "GET", "/keys/"+url.PathEscape(id), nil, nil, nil)
 		if err != nil {
 			return err
 		}
@@ -152,10 +156,12 @@ account or the one named by --account; only --name applies to it.`,
 	return c
 }
 
+func noKeyName() error { return usagef("what is the key for? Give it a --name") }
+
 // makeKey creates a key and prints it.
 func (e *env) makeKey(c *cobra.Command, o *output, path string, k keyFlags) error {
 	if *k.name == "" {
-		return usagef("what is the key for? Give it a --name")
+		return noKeyName()
 	}
 	body, err := k.body(c)
 	if err != nil {
@@ -219,7 +225,11 @@ while, so that programs can change over.`,
 		if err != nil {
 			return err
 		}
-		raw, err := call.JSON(c.Context(), "POST", "/keys/"+url.PathEscape(args[0])+"/rotate", nil, map[string]any{"overlapSeconds": int64(d / time.Second)}, nil)
+		id, err := keyCollection().find(c.Context(), call, args[0])
+		if err != nil {
+			return err
+		}
+		raw, err := call.JSON(c.Context(), "POST", "/keys/"+url.PathEscape(id)+"/rotate", nil, map[string]any{"overlapSeconds": int64(d / time.Second)}, nil)
 		if err != nil {
 			return err
 		}
@@ -230,7 +240,7 @@ while, so that programs can change over.`,
 
 func (e *env) keysRevoke() *cobra.Command {
 	c := &cobra.Command{
-		Use: "revoke KEY...", Short: "End keys", Args: takes("KEY..."),
+		Use: "revoke KEY...", Short: "End keys", SuggestFor: []string{"delete", "rm", "remove"}, Args: takes("KEY..."),
 		Long:    "End keys for good, within a second. A reply that runs is finished. A key that does not exist is no error.\n\nThe embeds and scheduled tasks that a key created end with it, unless you say otherwise with --made.",
 		Example: "  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --yes\n  stoa keys revoke key_01k9zqd3m8w5x7y2c4b6n8p0ra --made all",
 	}
@@ -243,6 +253,13 @@ func (e *env) keysRevoke() *cobra.Command {
 		}
 		if err := e.confirm(*yes, "Whatever uses %s stops working?", list(args, "the key", "keys")); err != nil {
 			return err
+		}
+		for i, name := range args {
+			id, err := keyCollection().find(c.Context(), call, name)
+			if err != nil {
+				return err
+			}
+			args[i] = id
 		}
 		for _, id := range args {
 			if _, err := call.JSON(c.Context(), "DELETE", "/keys/"+url.PathEscape(id), url.Values{"revokeMade": {*made}}, nil, nil); err != nil {

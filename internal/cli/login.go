@@ -256,6 +256,46 @@ provider serves them, and the credits that a million tokens cost. It needs no ke
 	return c
 }
 
+func viewPlans() view {
+	return view{"PlanDetails", []column{
+		{"Plan", "id", plain},
+		{"Name", "name", flexible},
+		{"Gated models", "gatedModels", plain},
+		{"Requests / min / key", "requestsPerMinute", count},
+		{"/ account", "requestsPerMinutePerAccount", count},
+		{"At once / key", "concurrentPerKey", count},
+		{"/ account", "concurrentPerAccount", count},
+		{"Sessions", "activeSessions", count},
+	}}
+}
+
+func (e *env) plans() *cobra.Command {
+	c := &cobra.Command{
+		Use: "plans", Short: "List the plans and their limits", Args: noArgs,
+		Long: `List the plans of the service: whether they include gated models, how many requests a minute and calls
+at once a key and an account may make, and how many sessions run at once. Nothing, or a dash, is no limit. It needs no key.`,
+		Example: "  stoa plans\n  stoa plans --jq '.[].id'",
+	}
+	o := e.output(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := o.check(); err != nil {
+			return err
+		}
+		call, err := e.publicClient()
+		if err != nil {
+			return err
+		}
+		var meta struct {
+			Plans []jsonx.Value `json:"plans"`
+		}
+		if _, err := call.JSON(c.Context(), "GET", "/meta", nil, nil, &meta); err != nil {
+			return err
+		}
+		return o.list(viewPlans(), sequence(meta.Plans), 0, "The service has no plan.")
+	}
+	return c
+}
+
 // sequence returns an iterator over rows that are already in memory.
 func sequence(rows []jsonx.Value) func(func(jsonx.Value, error) bool) {
 	return func(yield func(jsonx.Value, error) bool) {

@@ -277,6 +277,7 @@ func (o *output) table(columns []column, rows [][]string) error {
 	}
 	s := o.e.style(o.e.out)
 	var widths []int
+	all, cut := len(columns), false
 	for {
 		widths = make([]int, len(columns))
 		for i, c := range columns {
@@ -293,6 +294,9 @@ func (o *output) table(columns []column, rows [][]string) error {
 	line := func(cells []string, paint func(i int, text string) string) {
 		var parts []string
 		for i, cell := range cells {
+			if isID(columns[i]) && ansi.StringWidth(cell) > widths[i] {
+				cell, cut = shortenID(cell, widths[i]), true
+			}
 			cell = shorten(cell, widths[i])
 			pad := strings.Repeat(" ", max(0, widths[i]-ansi.StringWidth(cell)))
 			cell = paint(i, cell)
@@ -322,6 +326,18 @@ func (o *output) table(columns []column, rows [][]string) error {
 			return text
 		})
 	}
+	defer func() {
+		var missing []string
+		if cut {
+			missing = append(missing, "ids are shortened")
+		}
+		if hidden := all - len(columns); hidden > 0 {
+			missing = append(missing, some(hidden, "column is hidden", "columns are hidden"))
+		}
+		if len(missing) > 0 {
+			o.e.hint("%s; --json shows all.", strings.Join(missing, ", "))
+		}
+	}()
 	_, err := io.WriteString(o.e.out, b.String())
 	return err
 }
@@ -331,8 +347,15 @@ const narrowest = 6
 
 func right(k kind) bool { return k == credits || k == count || k == size }
 
+// narrowestID is the least width of a column of ids, whose ends tell them apart.
+const narrowestID = 12
+
+// isID reports whether a column holds ids, which are shortened before anything is
+// left out.
+func isID(c column) bool { return c.path == "id" || strings.HasSuffix(c.path, "Id") }
+
 // fit narrows flexible columns, the widest first, until all fit into available
-// columns (0: no limit). It reports whether they fit.
+// columns (0: no limit), and then those of ids. It reports whether they fit.
 func fit(columns []column, widths []int, available int) bool {
 	total := 2 * (len(widths) - 1)
 	for _, w := range widths {
@@ -346,12 +369,27 @@ func fit(columns []column, widths []int, available int) bool {
 			}
 		}
 		if widest < 0 {
-			return false
+			for i, c := range columns {
+				if isID(c) && widths[i] > narrowestID && (widest < 0 || widths[i] > widths[widest]) {
+					widest = i
+				}
+			}
+			if widest < 0 {
+				return false
+			}
 		}
 		widths[widest]--
 		total--
 	}
 	return true
+}
+
+// shortenID cuts an id that is too long in its middle: ids of one time begin alike.
+func shortenID(id string, columns int) string {
+	if w := len(id); columns > 6 && w == ansi.StringWidth(id) {
+		return id[:4] + "…" + id[w-(columns-5):]
+	}
+	return id
 }
 
 // without removes the least important column: the last time, else the last

@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/client"
+	"stoa/internal/jsonx"
+)
+
+// otherVerbs are the words that people type for a command, from other programs.
+func otherVerbs() map[string][]string {
+	return map[string][]string{
+		"list": {"ls"}, "delete": {"rm"}, "get": {"show"},
+		"ls": {"list"}, "rm": {"delete"}, "push": {"put"}, "start": {"create"}, "tasks": {"schedules"},
+	}
+}
+
+// addAliases gives every command its other verbs, but for those that another
+// command beside it has.
+func addAliases(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		for _, verb := range otherVerbs()[sub.Name()] {
+			if !slices.ContainsFunc(c.Commands(), func(s *cobra.Command) bool { return s.Name() == verb }) {
+				sub.Aliases = append(sub.Aliases, verb)
+			}
+		}
+		addAliases(sub)
+	}
+}
+
+// near returns the names, at most three, that somebody who typed name may have
+// meant: the same but for case, the beginning of one, or two typing mistakes away.
+func near(name string, names []string) (found []string) {
+	low := strings.ToLower(name)
+	for _, n := range names {
+		other := strings.ToLower(n)
+		if !slices.Contains(found, n) && (other == low || len(low) > 2 && strings.HasPrefix(other, low) || len(low) > 3 && distance(low, other) <= 2) {
+			found = append(found, n)
+		}
+	}
+	return found[:min(3, len(found))]
+}
+
+// distance returns how many letters have to be put in, taken out or replaced to
+// make b of a, for texts that differ by at most two letters in length; 3 for others.
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	if len(x) > 200 || len(y) > 200 || max(len(x), len(y))-min(len(x), len(y)) > 2 {
+		return 3
+	}
+	row := make([]int, len(y)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i, r := range x {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j, s := range y {
+			replaced := diagonal
+			if r != s {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(y)]
+}
+
+// didYouMean returns the end of a message that names what may have been meant;
+// empty if nothing is near.
+func didYouMean(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = shellWord(n)
+	}
+	return "; did you mean " + strings.Join(quoted, " or ") + "?"
+}
+
+// Completion asks the service, so it is bounded: it waits this long, and looks at
+// this many rows of a list.
+const (
+	completionTime = 3 * time.Second
+	completionRows = 1000
+)
+
+// addCompletion lets a shell complete the arguments that a command's use names,
+// and the flags that name the same things.
+func (e *env) addCompletion(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		e.addCompletion(sub)
+	}
+	if words := strings.Fields(c.Use); len(words) > 1 && c.ValidArgs == nil && !c.HasSubCommands() {
+		c.ValidArgsFunction = e.completeArgument(words[1:])
+	}
+	for flag, word := range map[string]string{"model": "MODEL", "agent": "AGENT", "space": "SPACE", "key": "KEY", "account": "ACCOUNT"} {
+		if f := c.Flags().Lookup(flag); f != nil {
+			_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+				return e.complete(c, word, nil, typed)
+			}) // it has none yet
+		}
+	}
+}
+
+// completeArgument completes the arguments of a command by the words of its use.
+func (e *env) completeArgument(words []string) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		at := len(args)
+		if last := len(words) - 1; at > last {
+			if !strings.Contains(words[last], "...") {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			at = last
+		}
+		return e.complete(c, strings.Trim(words[at], "[]."), args, typed)
+	}
+}
+
+// complete returns what begins with what was typed among the things that a word
+// of a command's use stands for. A failure completes nothing.
+func (e *env) complete(c *cobra.Command, word string, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	var all []string
+	if c.Parent() != nil && c.Parent().Name() == "drive" && slices.Contains([]string{"PATH", "FOLDER", "FROM", "TO"}, word) {
+		word = "DRIVE"
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), completionTime)
+	defer cancel()
+	var err error
+	switch word {
+	case "MODEL":
+		all, err = e.modelNames(ctx)
+	case "AGENT", "SPACE", "ACCOUNT", "KEY", "SESSION", "DRIVE":
+		all, err = e.storedNames(ctx, word, args, typed)
+	case "FILE", "LOCAL":
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all = slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, typed) })
+	return all, cobra.ShellCompDirectiveNoFileComp
+}
+
+// modelNames returns the identifiers of the models that are served, and "auto".
+func (e *env) modelNames(ctx context.Context) ([]string, error) {
+	call, err := e.publicClient()
+	if err != nil {
+		return nil, err
+	}
+	models, err := knownModels(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{"auto"}
+	for _, m := range models {
+		if m.Available {
+			names = append(names, m.ID)
+		}
+	}
+	return names, nil
+}
+
+// A knownModel is a model as the service lists it.
+type knownModel struct {
+	ID        string   `json:"id"`
+	Aliases   []string `json:"aliases"`
+	Available bool     `json:"available"`
+}
+
+func knownModels(ctx context.Context, call *client.Client) ([]knownModel, error) {
+	var meta struct {
+		Models []knownModel `json:"models"`
+	}
+	_, err := call.JSON(ctx, http.MethodGet, "/meta", nil, nil, &meta)
+	return meta.Models, err
+}
+
+// storedNames returns the names, paths or ids of what the key may list. A name that
+// several have is replaced by their ids.
+func (e *env) storedNames(ctx context.Context, word string, args []string, typed string) ([]string, error) {
+	call, err := e.client()
+	if err != nil {
+		return nil, err
+	}
+	path, query := map[string]string{"AGENT": "/api-agents", "SPACE": "/spaces", "ACCOUNT": "/accounts", "KEY": "/keys"}[word], url.Values(nil)
+	if path == "" { // of an agent
+		if len(args) == 0 {
+			return nil, nil
+		}
+		id, err := agentCollection().find(ctx, call, args[0])
+		if err != nil {
+			return nil, err
+		}
+		path = agentCollection().path + "/" + url.PathEscape(id) + "/sessions"
+		if word == "DRIVE" {
+			path = agentCollection().path + "/" + url.PathEscape(id) + "/drive/files"
+			query = url.Values{"prefix": {typed}}
+		}
+	}
+	type row struct {
+		ID     string `json:"id"`
+		Name   string `json:"name"`
+		Path   string `json:"path"`
+		Status string `json:"status"`
+	}
+	var rows []row
+	seen := map[string]int{}
+	for raw, err := range call.All(ctx, path, query, completionRows) {
+		if err != nil {
+			return nil, err
+		}
+		var r row
+		if err := jsonx.Unmarshal(raw, &r); err != nil {
+			return nil, err
+		}
+		if word == "KEY" && r.Status != "active" {
+			continue
+		}
+		rows = append(rows, r)
+		seen[r.Name]++
+	}
+	var names []string
+	for _, r := range rows {
+		name := r.Path
+		if word != "DRIVE" {
+			if name = r.Name; word == "SESSION" || name == "" || seen[name] > 1 || oneLine(name) != name {
+				name = r.ID
+			}
+		}
+		names = append(names, clean(name))
+	}
+	return names, nil
+}
