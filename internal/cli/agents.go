@@ -65,6 +65,7 @@ type collection struct {
 
 func spaceCollection() collection { return collection{"/spaces", "spc_", "space", "spaces", true} }
 func agentCollection() collection { return collection{"/api-agents", "agt_", "agent", "agents", true} }
+
 func accountCollection() collection {
 	return collection{"/accounts", "acc_", "account", "accounts", false}
 }
