@@ -2,19 +2,25 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"stoa/internal/client"
 	"stoa/internal/contract"
+	"stoa/internal/stoa"
 )
 
 // maxPrompt is the most that is read from standard input, in bytes: the
@@ -45,7 +51,10 @@ came so far is paid for, and the exit code is 130.`,
 		}
 		w := &replyPrinter{out: e.out, terminal: isTerminal(e.out)}
 		if !*whole && !o.raw() {
-			_, err := e.stream(c.Context(), call, m.call(prompt), w)
+			last, err := e.stream(c.Context(), call, m.call(prompt), w)
+			if err == nil {
+				e.printNotes(c.Context(), call, last, m.model)
+			}
 			return err
 		}
 		reply, err := call.Respond(c.Context(), m.call(prompt))
@@ -56,7 +65,9 @@ came so far is paid for, and the exit code is 130.`,
 			return o.printJSON(reply.Raw)
 		}
 		err = errors.Join(w.write(reply.OutputText()), w.end())
-		e.printNotes(&reply.Response)
+		if err == nil {
+			e.printNotes(c.Context(), call, &reply.Response, m.model)
+		}
 		return err
 	}
 	return c
@@ -151,43 +162,75 @@ func (e *env) stream(ctx context.Context, call *client.Client, what client.Call,
 	if err := w.end(); err != nil {
 		return nil, err
 	}
-	e.printNotes(last)
 	return last, nil
 }
 
-// printNotes prints after a reply why it was cut short, and on a terminal its
-// model and tokens.
-func (e *env) printNotes(r *contract.Response) {
+// receiptTime is how long a reply's receipt is waited for.
+const receiptTime = 2 * time.Second
+
+// printNotes prints after a reply why it was cut short, that another model answered
+// because of the plan, and on a terminal its model, tokens and price. It returns
+// the price, which the receipt has; a key that may not read receipts gets 0.
+func (e *env) printNotes(ctx context.Context, call *client.Client, r *contract.Response, asked string) (price stoa.Credits) {
 	if r == nil {
-		return
+		return 0
+	}
+	cost := ""
+	if asked != "auto" && r.Model != asked || isTerminal(e.err) {
+		ctx, cancel := context.WithTimeout(ctx, receiptTime)
+		defer cancel()
+		var receipt struct {
+			CreditsMicro int64 `json:"creditsMicro"`
+			Model        struct {
+				FallbackReason *string `json:"fallbackReason"`
+			} `json:"model"`
+		}
+		if _, err := call.JSON(ctx, http.MethodGet, "/receipts/"+url.PathEscape(r.ID), nil, nil, &receipt); err == nil {
+			price = stoa.Credits(receipt.CreditsMicro)
+			cost = fmt.Sprintf(" · %s credits", short(price))
+			if why := receipt.Model.FallbackReason; why != nil && *why == "plan" {
+				e.say("%s is not in your plan; %s answered.", asked, r.Model)
+			}
+		}
 	}
 	if r.IncompleteDetails != nil {
 		e.say("The reply was cut short: %s.", r.IncompleteDetails.Reason)
 	}
 	if r.Usage != nil {
-		e.hint("%s · %s tokens in, %s out", r.Model, grouped(r.Usage.InputTokens), grouped(r.Usage.OutputTokens))
+		e.hint("%s · %s tokens in, %s out%s", r.Model, grouped(r.Usage.InputTokens), grouped(r.Usage.OutputTokens), cost)
 	}
+	return price
 }
 
-const chatHelp = `/clear forgets the conversation, /model NAME asks another model, /exit or Ctrl-D ends.
-Ctrl-C stops a reply. A line that ends with \ goes on in the next one.`
+const chatHelp = `/clear forgets the conversation, /model NAME asks another model, /cost shows what was spent,
+/save FILE writes the conversation as Markdown, /exit or Ctrl-D ends. Ctrl-C stops a reply.
+A line that ends with \ goes on in the next one.`
+
+// chatCommands are the lines that are no messages.
+func chatCommands() []string {
+	return []string{"/clear", "/cost", "/exit", "/help", "/model", "/quit", "/save"}
+}
 
 func (e *env) chat() *cobra.Command {
 	c := &cobra.Command{
 		Use: "chat", Short: "Talk with a model", Args: noArgs,
 		Long: `Talk with a model, line by line. The conversation is kept here and sent along with each line; the
-service stores nothing of it.
+service stores nothing of it. On a terminal lines are edited, the arrows bring earlier ones back, Tab
+completes commands and models, and pasted text stays one message however many lines it has. The last
+500 lines are kept in the file chat_history beside the profile, which only you can read; --no-history
+keeps and reads none, and a line that begins with a space is not kept.
 
 ` + chatHelp,
 		Example: "  stoa chat\n  stoa chat -m alpha-sonnet-5-5 -i \"You are a patient teacher.\"",
 	}
 	m := modelFlags(c)
+	forget := c.Flags().Bool("no-history", false, "keep and read no history of lines")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		call, err := e.client()
 		if err != nil {
 			return err
 		}
-		return (&conversation{e: e, call: call, m: m}).run(c.Context())
+		return (&conversation{e: e, call: call, m: m, keep: !*forget}).run(c.Context())
 	}
 	return c
 }
@@ -198,6 +241,9 @@ type conversation struct {
 	call  *client.Client
 	m     *modelCall
 	turns []contract.InputMessage
+	keep  bool // the history
+	spent stoa.Credits
+	count int // of replies
 }
 
 // run reads lines until they end. The first Ctrl-C cancels the program's
@@ -211,29 +257,23 @@ func (t *conversation) run(ctx context.Context) error {
 	if human {
 		e.hint("%s · %s\n%s", t.call.BaseURL(), t.m.model, chatHelp)
 	}
-	lines, failed := e.lines()
+	next := t.plainLines(interrupt)
+	if fd, ok := terminal(e.in); ok && human && e.getenv("TERM") != "dumb" {
+		d := e.newEditor(fd, e.openHistory(t.keep), t.complete(ctx))
+		next = func(mark string) (string, error) { return d.read(mark, interrupt) }
+	}
 	var pending string
 	for {
-		if human {
-			mark := "> "
-			if pending != "" {
-				mark = "… "
-			}
-			fmt.Fprint(e.err, e.style(e.err).bold(mark))
+		mark := "> "
+		if pending != "" {
+			mark = "… "
 		}
-		var line string
-		var ok bool
-		select {
-		case line, ok = <-lines:
-		case <-interrupt:
-			e.say("")
-			return context.Canceled
+		line, err := next(mark)
+		if err == io.EOF {
+			return nil
 		}
-		if !ok {
-			if human {
-				e.say("")
-			}
-			return <-failed
+		if err != nil {
+			return err
 		}
 		if head, more := strings.CutSuffix(line, `\`); more {
 			pending += head + "\n"
@@ -244,7 +284,7 @@ func (t *conversation) run(ctx context.Context) error {
 			continue
 		}
 		if strings.HasPrefix(line, "/") {
-			end, err := t.command(strings.TrimSpace(line))
+			end, err := t.command(ctx, strings.TrimSpace(line))
 			if end || err != nil {
 				return err
 			}
@@ -258,8 +298,9 @@ func (t *conversation) run(ctx context.Context) error {
 
 // command runs a line that begins with a slash. It reports whether the chat
 // ends.
-func (t *conversation) command(line string) (end bool, err error) {
+func (t *conversation) command(ctx context.Context, line string) (end bool, err error) {
 	word, rest, _ := strings.Cut(line, " ")
+	rest = strings.TrimSpace(rest)
 	switch word {
 	case "/exit", "/quit":
 		return true, nil
@@ -267,12 +308,37 @@ func (t *conversation) command(line string) (end bool, err error) {
 		t.turns = nil
 		t.e.say("The conversation is forgotten.")
 	case "/model":
-		if rest = strings.TrimSpace(rest); rest == "" {
+		if rest == "" {
 			t.e.say("The model is %s.", t.m.model)
+			break
+		}
+		models, err := knownModels(context.WithoutCancel(ctx), t.call)
+		if err != nil {
+			t.e.printError(err)
+			break
+		}
+		names := []string{"auto"}
+		for _, m := range models {
+			names = append(append(names, m.ID), m.Aliases...)
+		}
+		if !slices.Contains(names, rest) {
+			t.e.say("There is no model %q; \"stoa models\" lists them%s The model is still %s.", rest, cmp.Or(didYouMean(near(rest, names)), "."), t.m.model)
 			break
 		}
 		t.m.model = rest
 		t.e.say("The model is now %s.", t.m.model)
+	case "/cost":
+		t.e.say("%s, %s credits.", some(t.count, "reply", "replies"), short(t.spent))
+	case "/save":
+		if rest == "" {
+			t.e.say("Where to? /save FILE")
+			break
+		}
+		if err := t.save(rest); err != nil {
+			t.e.printError(err)
+			break
+		}
+		t.e.say("Saved in %s.", rest)
 	case "/help":
 		t.e.say("%s", chatHelp)
 	default:
@@ -302,6 +368,8 @@ func (t *conversation) turn(ctx context.Context, line string, interrupt <-chan o
 	close(stop)
 	switch {
 	case err == nil && reply != nil:
+		t.count++
+		t.spent += t.e.printNotes(ctx, t.call, reply, t.m.model)
 		if text := reply.OutputText(); text != "" {
 			turns = append(turns, contract.InputMessage{Role: "assistant", Content: text})
 		}
@@ -318,6 +386,79 @@ func (t *conversation) turn(ctx context.Context, line string, interrupt <-chan o
 	}
 	t.e.printError(err)
 	return nil
+}
+
+// save writes the conversation into a new file that only its owner can read.
+func (t *conversation) save(name string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, turn := range t.turns {
+		who := "You"
+		if turn.Role == "assistant" {
+			who = "Model"
+		}
+		fmt.Fprintf(&b, "## %s\n\n%v\n\n", who, turn.Content)
+	}
+	_, err = io.WriteString(f, b.String())
+	return errors.Join(err, f.Close())
+}
+
+// complete returns what completes the beginning of a line: a command, or a model.
+// The models are asked for once.
+func (t *conversation) complete(ctx context.Context) func(string) []string {
+	var models []string
+	return func(head string) (found []string) {
+		all := chatCommands()
+		if strings.HasPrefix(head, "/model ") {
+			if models == nil {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), completionTime)
+				defer cancel()
+				models, _ = t.e.modelNames(ctx) // without them nothing is completed
+			}
+			all = nil
+			for _, m := range models {
+				all = append(all, "/model "+m)
+			}
+		}
+		for _, text := range all {
+			if head != "" && strings.HasPrefix(text, head) {
+				found = append(found, text)
+			}
+		}
+		return found
+	}
+}
+
+// plainLines returns a function that reads the next line of an input without an
+// editor. It prints its argument first if people see it.
+func (t *conversation) plainLines(interrupt <-chan os.Signal) func(string) (string, error) {
+	e := t.e
+	human := isTerminal(e.in) && isTerminal(e.err)
+	lines, failed := (<-chan string)(nil), (<-chan error)(nil)
+	return func(mark string) (string, error) {
+		if lines == nil {
+			lines, failed = e.lines()
+		}
+		if human {
+			fmt.Fprint(e.err, e.style(e.err).bold(mark))
+		}
+		select {
+		case line, ok := <-lines:
+			if ok {
+				return line, nil
+			}
+			if human {
+				e.say("")
+			}
+			return "", cmp.Or(<-failed, io.EOF)
+		case <-interrupt:
+			e.say("")
+			return "", context.Canceled
+		}
+	}
 }
 
 // lines reads standard input line by line. When the chat ends first, the reader
