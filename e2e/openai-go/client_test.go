@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 		panic(string(out))
 	}
 	serve := exec.Command(bin, "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"))
-	serve.Env = append(os.Environ(), "STOA_BOOTSTRAP_KEY="+key, "STOA_SANDBOX=always")
+	serve.Env = append(os.Environ(), "STOA_BOOTSTRAP_KEY="+key, "STOA_SANDBOX=always", "STOA_EXTENSIONS=all")
 	serve.Stderr = os.Stderr
 	out, err := serve.StdoutPipe()
 	if err != nil {
@@ -188,6 +188,25 @@ func refused(t *testing.T, c openai.Client, p responses.ResponseNewParams) *open
 		t.Fatalf("the error is %v, not the client's own", err)
 	}
 	return e
+}
+
+func TestModelsAreListed(t *testing.T) {
+	c := client(option.WithBaseURL(strings.TrimSuffix(base, "/api/v1") + "/v1"))
+	page, err := c.Models.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Data) < 5 || page.Data[0].ID != "auto" || page.Data[1].Created == 0 {
+		t.Errorf("the models are %+v", page.Data)
+	}
+	one, err := c.Models.Get(t.Context(), "alpha-sonnet-5")
+	if err != nil || one.ID != "alpha-sonnet-5-5" || one.OwnedBy != "stoa" {
+		t.Errorf("one is %+v, %v", one, err)
+	}
+	var failed *openai.Error
+	if _, err := c.Models.Get(t.Context(), "nope"); !errors.As(err, &failed) || failed.StatusCode != http.StatusNotFound {
+		t.Errorf("an unknown model is %v", err)
+	}
 }
 
 func TestErrorsAreTyped(t *testing.T) {

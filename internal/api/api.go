@@ -61,6 +61,9 @@ type Server struct {
 	Limits    config.Limits         // zero members: the defaults
 	Logger    *slog.Logger          // nil: slog.Default()
 
+	// Extensions are offered beside version 1 of the API.
+	Extensions config.Extensions
+
 	// HeaderWait is how long a stream waits for its first event before it
 	// begins by itself, KeepAlive how long it may be silent after that. 0: 10 s
 	// and 15 s.

@@ -90,6 +90,9 @@ func (s *Server) Handler() http.Handler {
 	return s.Tracer.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
 		defer s.activity.enter()()
+		if s.Extensions.V1Alias && under(r.URL.Path, "/v1") {
+			r = aliased(r)
+		}
 		x := &exchange{responseRecorder: responseRecorder{ResponseWriter: w}, r: r}
 		x.log.ID, x.log.StartedAt = stoa.NewID("req"), started
 		h := w.Header()
@@ -117,6 +120,18 @@ func (s *Server) Handler() http.Handler {
 			panic(http.ErrAbortHandler) // net/http would answer with 200
 		}
 	}))
+}
+
+// aliased is a request for /v1/… as one for /api/v1/….
+func aliased(r *http.Request) *http.Request {
+	r2 := *r
+	u := *r.URL
+	u.Path = "/api" + u.Path
+	if u.RawPath != "" {
+		u.RawPath = "/api" + u.RawPath
+	}
+	r2.URL = &u
+	return &r2
 }
 
 // ended writes the request's log line and hands on what became of it.
@@ -240,6 +255,9 @@ func notFound(r *http.Request) error {
 // authenticate finds the caller and checks that the route is open to it.
 func (s *Server) authenticate(r *http.Request, scope string) (stoa.Caller, error) {
 	headers := r.Header["Authorization"]
+	if keys := r.Header["X-Api-Key"]; len(headers) == 0 && len(keys) == 1 && s.Extensions.Models && under(r.URL.Path, prefix+"/models") {
+		headers = []string{"Bearer " + keys[0]} // as Anthropic's clients send it
+	}
 	if len(headers) != 1 { // two keys are no key
 		headers = []string{""}
 	}

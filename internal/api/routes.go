@@ -2,17 +2,20 @@ package api
 
 import (
 	"net/http"
+	"strings"
 
-	"stoa/internal/contract"
 	"stoa/internal/stoa"
 )
 
-// table is every route of the API, in the order of the contract.
+// table is every route of the API, those of all extensions included, in the order of
+// the contract.
 func table() []route {
 	return []route{
 		stream("POST /api/v1/responses", "responses", (*Server).createResponse),
 		publicGet("GET /api/v1/health", (*Server).getHealth),
 		publicGet("GET /api/v1/meta", (*Server).getMeta),
+		get("GET /api/v1/models", "", (*Server).listModels),
+		get("GET /api/v1/models/{id}", "", (*Server).getModel),
 		publicStream("GET /api/v1/openapi.json", (*Server).getOpenAPI),
 		get("GET /api/v1/users/me", "", (*Server).getMe),
 
@@ -137,12 +140,15 @@ const largestBody = 16 << 20
 // routes builds the mux. It panics where a route and the contract do not fit, which
 // a test would have found.
 func (s *Server) routes() *http.ServeMux {
-	doc, err := contract.Load()
+	doc, err := s.contract().Load()
 	if err != nil {
 		panic(err)
 	}
 	mux := http.NewServeMux()
 	for _, rt := range table() {
+		if _, path, _ := strings.Cut(rt.pattern, " "); doc.Paths.Value(path) == nil {
+			continue // of an extension that is off
+		}
 		op := newOperation(doc, rt.pattern)
 		if op.maxBody == largestBody {
 			op.maxBody = s.MaxBody

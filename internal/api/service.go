@@ -1,14 +1,11 @@
 package api
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"stoa/internal/contract"
@@ -53,6 +50,7 @@ func (s *Server) getMeta(context.Context, PublicRequest[none, none]) (Reply[cont
 		Docs: contract.DocsLinks{
 			Openapi: s.link("/api/v1/openapi.json"), Explorer: s.link("/api/v1/doc"), Reference: s.link("/docs/api-openapi"),
 		},
+		Extensions: s.Extensions.Names(),
 	}
 	for _, m := range cat.Models() {
 		meta.Models = append(meta.Models, contract.Model{
@@ -106,16 +104,8 @@ func (s *Server) publishedLimits() contract.Limits {
 // link is a path as an address, where the service knows its own.
 func (s *Server) link(path string) string { return strings.TrimSuffix(s.PublicURL, "/") + path }
 
-var packedContract = sync.OnceValue(func() []byte {
-	var out bytes.Buffer
-	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		panic(err) // the level is a constant
-	}
-	_, _ = z.Write(contract.JSON()) // a buffer takes everything
-	_ = z.Close()
-	return out.Bytes()
-})
+// contract is what the service promises with the extensions that are on.
+func (s *Server) contract() *contract.Edition { return contract.For(s.Extensions.Names()...) }
 
 type getOpenAPIParams struct {
 	IfNoneMatch string `json:"If-None-Match"`
@@ -124,11 +114,12 @@ type getOpenAPIParams struct {
 // getOpenAPI serves GET /api/v1/openapi.json.
 func (s *Server) getOpenAPI(w http.ResponseWriter, in PublicRequest[getOpenAPIParams, none]) error {
 	h, r := w.Header(), in.HTTP
-	body, etag := contract.JSON(), contract.ETag()
+	edition := s.contract()
+	body, etag := edition.JSON(), edition.ETag()
 	h.Add("Vary", "Accept-Encoding")
 	h.Set("Cache-Control", "public, max-age=300")
 	if acceptsGzip(r.Header.Values("Accept-Encoding")) {
-		body, etag = packedContract(), strings.TrimSuffix(etag, `"`)+`-gz"`
+		body, etag = edition.Packed(), strings.TrimSuffix(etag, `"`)+`-gz"`
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("ETag", etag)

@@ -43,7 +43,7 @@ func TestTheDescriptionIsServedWholePackedOrNotAtAll(t *testing.T) {
 	h := start(t, apitest.Config{})
 	c := h.ClientWith(t, "")
 	plain := c.Want(200, "GET", "/api/v1/openapi.json", nil)
-	if !bytes.Equal(plain.Body, contract.JSON()) {
+	if !bytes.Equal(plain.Body, contract.For().JSON()) {
 		t.Error("the description served is not the contract")
 	}
 	packed := c.With("Accept-Encoding", "br, gzip;q=0.5").Want(200, "GET", "/api/v1/openapi.json", nil)
@@ -51,7 +51,7 @@ func TestTheDescriptionIsServedWholePackedOrNotAtAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, err := io.ReadAll(z); err != nil || !bytes.Equal(text, contract.JSON()) {
+	if text, err := io.ReadAll(z); err != nil || !bytes.Equal(text, contract.For().JSON()) {
 		t.Errorf("unpacked it is not the contract (%v)", err)
 	}
 	if refused := c.With("Accept-Encoding", "gzip;q=0").Want(200, "GET", "/api/v1/openapi.json", nil); refused.Header.Get("Content-Encoding") != "" {

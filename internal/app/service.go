@@ -15,6 +15,7 @@ import (
 	"stoa/internal/billing"
 	"stoa/internal/catalog"
 	"stoa/internal/config"
+	"stoa/internal/contract"
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
 	"stoa/internal/listen"
@@ -168,7 +169,7 @@ func (s *Service) buildSessions(p Parts) {
 // buildAPI creates the pages and the handlers.
 func (s *Service) buildAPI(p Parts) error {
 	site, err := web.New(web.Config{
-		Version: p.Version, Origin: p.Config.BaseURL(p.Address),
+		Version: p.Version, Origin: p.Config.BaseURL(p.Address), Contract: contract.For(p.Config.Extensions.Names()...),
 		Embeds: func(r *http.Request, id string) ([]string, string, bool, error) { return s.API.EmbedPage(r, id) },
 	})
 	if err != nil {
@@ -178,7 +179,8 @@ func (s *Service) buildAPI(p Parts) error {
 		Keys: s.Keys, Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Limits: p.Config.Limits,
 		Ledger: s.Ledger, Store: s.Store, Drives: s.Drives, Catalog: &s.catalog,
 		Plans: s.planList, Version: p.Version, Commit: p.Commit,
-		PublicURL: p.Config.BaseURL(p.Address), MaxBody: int64(p.Config.Limits.Body),
+		Extensions: p.Config.Extensions,
+		PublicURL:  p.Config.BaseURL(p.Address), MaxBody: int64(p.Config.Limits.Body),
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
 		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats, Tracer: p.Tracer,
 		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load,

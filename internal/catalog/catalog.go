@@ -10,10 +10,12 @@
 package catalog
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
@@ -67,7 +69,11 @@ type Catalog struct {
 	providers map[string]stoa.Provider
 	famRoutes map[string][]stoa.Route
 	sandbox   bool
+	created   time.Time
 }
+
+// Created returns when the shipped list of models was made.
+func (c *Catalog) Created() time.Time { return c.created }
 
 // entry is a model with what only the catalog needs to know about it.
 type entry struct {
@@ -87,6 +93,7 @@ type family struct {
 // shipped is the form of models.json.
 type shipped struct {
 	PriceVersion string   `json:"priceVersion"`
+	Created      int64    `json:"created"` // of the list, in Unix seconds
 	Families     []family `json:"families"`
 	Models       []struct {
 		stoa.Model
@@ -114,6 +121,26 @@ func (c *Catalog) Models() []stoa.Model {
 	}
 	return models
 }
+
+// Offered returns the identifiers that a plan may ask for and be served by:
+// "auto" first, then by name.
+func (c *Catalog) Offered(plan stoa.Plan) []string {
+	var ids []string
+	for _, m := range c.models {
+		if len(m.Routes) > 0 && plan.Allows(m.Model) {
+			ids = append(ids, m.ID)
+		}
+	}
+	slices.Sort(ids)
+	if c.DefaultModel(plan) != "" {
+		ids = slices.Insert(ids, 0, Auto)
+	}
+	return ids
+}
+
+// Identifier returns the identifier that an alias stands for; other names are
+// returned unchanged.
+func (c *Catalog) Identifier(name string) string { return cmp.Or(c.aliases[name], name) }
 
 // DefaultModel returns the model that "auto" resolves to while everything is
 // healthy: the first of its list that has a route; empty when there is none. The

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"stoa/internal/stoa"
 )
@@ -36,7 +37,7 @@ func New(opts Options) (*Catalog, error) {
 	}
 	b := &builder{opts: opts, upstream: map[string]known{}, Catalog: &Catalog{
 		byID: map[string]int{}, aliases: map[string]string{}, providers: map[string]stoa.Provider{},
-		famRoutes: opts.Families, families: s.Families,
+		famRoutes: opts.Families, families: s.Families, created: time.Unix(s.Created, 0).UTC(),
 	}}
 	b.addProviders()
 	b.addShipped(s)

@@ -25,6 +25,7 @@ func (e *env) settings(c *cobra.Command) func() (config.Config, error) {
 	flags.StringVar(&f.Database, "database", "", "postgres:// `URL` to use PostgreSQL instead of SQLite (STOA_DATABASE)")
 	flags.StringVar(&f.Durability, "durability", "", "full, or process: exact under kill -9 but not under power loss (STOA_DURABILITY)")
 	flags.StringVar(&f.PublicURL, "public-url", "", "`origin` that callers see, for links (STOA_PUBLIC_URL)")
+	flags.StringVar(&f.Extensions, "extensions", "", "`names` of what to offer beyond version 1 of the API, with commas, or all (STOA_EXTENSIONS)")
 	flags.StringVar(&f.Sandbox, "sandbox", "", "auto, always or off: when the built-in model serves (STOA_SANDBOX)")
 	flags.StringVar(&f.LogFormat, "log-format", "", "text or json (STOA_LOG_FORMAT)")
 	flags.StringVar(&f.LogLevel, "log-level", "", "debug, info, warn or error (STOA_LOG_LEVEL)")

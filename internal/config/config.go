@@ -52,6 +52,7 @@ type Config struct {
 	HeaderWait time.Duration `yaml:"headerWait" env:"STOA_HEADER_WAIT"` // how long a stream waits for the upstream before it sends its headers
 	KeepAlive  time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`   // silence of a stream before a comment is sent
 	FirstGrant stoa.Credits  `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
+	Extensions Extensions    `yaml:"extensions" env:"STOA_EXTENSIONS"`
 
 	Providers []Provider                  `yaml:"providers,omitempty"`
 	Families  map[string][]stoa.Route     `yaml:"families,omitempty"`

@@ -19,6 +19,7 @@ type Flags struct {
 	Durability  string
 	PublicURL   string
 	Sandbox     string
+	Extensions  string // names with commas, or all
 	LogFormat   string
 	LogLevel    string
 }
@@ -137,6 +138,7 @@ func (c *Config) readFlags(flags Flags) (errs []error) {
 		{"--durability", "durability", flags.Durability, &c.Durability},
 		{"--public-url", "publicUrl", flags.PublicURL, &c.PublicURL},
 		{"--sandbox", "sandbox", flags.Sandbox, &c.Sandbox},
+		{"--extensions", "extensions", flags.Extensions, &c.Extensions},
 		{"--log-format", "log.format", flags.LogFormat, &c.Log.Format},
 		{"--log-level", "log.level", flags.LogLevel, &c.Log.Level},
 	} {

@@ -99,6 +99,10 @@ func setText(v reflect.Value, text string) error {
 		s, err := parseSize(text)
 		v.SetInt(int64(s))
 		return err
+	case Extensions:
+		e, err := parseExtensions(text)
+		v.Set(reflect.ValueOf(e))
+		return err
 	case stoa.Credits:
 		n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
 		if err != nil {

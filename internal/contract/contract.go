@@ -15,11 +15,8 @@
 package contract
 
 import (
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"fmt"
-	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -31,22 +28,17 @@ import (
 //go:embed openapi.json
 var asJSON []byte
 
-// JSON is the document as JSON, in the order of the YAML text and with a line for
-// each operation and schema. Callers must not change it.
+// JSON is the document with all extensions as JSON, in the order of the YAML text and
+// with a line for each operation and schema. Callers must not change it. A service
+// serves an edition of it; see [For].
 func JSON() []byte { return asJSON }
-
-var etag = sync.OnceValue(func() string {
-	sum := sha256.Sum256(JSON())
-	return `"` + hex.EncodeToString(sum[:16]) + `"`
-})
-
-// ETag names the document's present text, quotes included.
-func ETag() string { return etag() }
 
 // Load parses the document anew, with its references resolved. It takes tens of
 // milliseconds and 18 MB of memory, most of it garbage; the result belongs to the caller.
-func Load() (*openapi3.T, error) {
-	doc, err := openapi3.NewLoader().LoadFromData(JSON())
+func Load() (*openapi3.T, error) { return load(JSON()) }
+
+func load(text []byte) (*openapi3.T, error) {
+	doc, err := openapi3.NewLoader().LoadFromData(text)
 	if err != nil {
 		return nil, fmt.Errorf("load the contract: %w", err)
 	}

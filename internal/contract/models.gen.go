@@ -1311,7 +1311,12 @@ type Meta struct {
 	// Example: beta-3.8-flash
 	DefaultModel string    `json:"defaultModel"`
 	Docs         DocsLinks `json:"docs"`
-	Limits       Limits    `json:"limits"`
+
+	// Extensions What this service offers beyond the API of version 1, by the names of the operator's configuration.
+	//
+	// Example: ["models"]
+	Extensions []string `json:"extensions,omitempty,omitzero"`
+	Limits     Limits   `json:"limits"`
 
 	// Models The models that callers may name, beside `auto`.
 	Models []Model `json:"models"`
@@ -1359,6 +1364,50 @@ type Model struct {
 
 	// Price Micro-credits per million tokens.
 	Price Price `json:"price"`
+}
+
+// ModelInfo defines model for ModelInfo.
+type ModelInfo struct {
+	// CreatedAt When the list of models was made.
+	//
+	// Example: 2026-11-20T00:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// DisplayName Example: alpha-sonnet-5-5
+	DisplayName string `json:"display_name"`
+
+	// ID Example: alpha-sonnet-5-5
+	ID   string `json:"id"`
+	Type string `json:"type"`
+}
+
+// ModelInfoList defines model for ModelInfoList.
+type ModelInfoList struct {
+	Data    []ModelInfo `json:"data"`
+	FirstID string      `json:"first_id"`
+
+	// HasMore Always false: all are on one page.
+	HasMore bool   `json:"has_more"`
+	LastID  string `json:"last_id"`
+}
+
+// ModelObject defines model for ModelObject.
+type ModelObject struct {
+	// Created When the list of models was made, in seconds since 1970.
+	//
+	// Example: 1795132800
+	Created int64 `json:"created"`
+
+	// ID Example: alpha-sonnet-5-5
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	OwnedBy string `json:"owned_by"`
+}
+
+// ModelObjectList defines model for ModelObjectList.
+type ModelObjectList struct {
+	Data   []ModelObject `json:"data"`
+	Object string        `json:"object"`
 }
 
 // MoveDriveFile defines model for MoveDriveFile.
@@ -2525,6 +2574,9 @@ type WrittenDriveFile struct {
 // After defines model for After.
 type After = int64
 
+// AnthropicVersion defines model for AnthropicVersion.
+type AnthropicVersion = string
+
 // ChatID defines model for ChatID.
 type ChatID = string
 
@@ -3189,6 +3241,18 @@ type RevokeKeyParamsRevokeMade string
 type RotateKeyParams struct {
 	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListModelsParams defines parameters for ListModels.
+type ListModelsParams struct {
+	// AnthropicVersion Any value asks for the form of Anthropic's API.
+	AnthropicVersion AnthropicVersion `json:"anthropic-version,omitempty,omitzero"`
+}
+
+// GetModelParams defines parameters for GetModel.
+type GetModelParams struct {
+	// AnthropicVersion Any value asks for the form of Anthropic's API.
+	AnthropicVersion AnthropicVersion `json:"anthropic-version,omitempty,omitzero"`
 }
 
 // ListReceiptsParams defines parameters for ListReceipts.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"stoa/internal/config"
 	"stoa/internal/contract"
 )
 
@@ -18,9 +19,9 @@ func layOut(t *testing.T, doc string) (*reference, error) {
 	return newReference(v)
 }
 
-func referencePage(t *testing.T) string {
+func referencePage(t *testing.T, extensions ...string) string {
 	t.Helper()
-	site, err := New(Config{Version: "1.2.3"})
+	site, err := New(Config{Version: "1.2.3", Contract: contract.For(extensions...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func referencePage(t *testing.T) string {
 }
 
 func TestTheReferenceNamesEverythingInTheContract(t *testing.T) {
-	page := referencePage(t)
+	page := referencePage(t, config.AllExtensions().Names()...)
 	doc, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +52,9 @@ func TestTheReferenceNamesEverythingInTheContract(t *testing.T) {
 		if !strings.Contains(page, `id="error-`+string(c.Code)+`"`) {
 			t.Errorf("the code %s has no place", c.Code)
 		}
+	}
+	if page := referencePage(t); strings.Contains(page, "listModels") || strings.Contains(page, "ModelObject") {
+		t.Error("without extensions the reference shows one")
 	}
 	tables := 0
 	for _, item := range doc.Paths.Map() {

@@ -46,14 +46,16 @@ var templateFiles embed.FS
 
 // Config is what the pages show of the service. The zero value works.
 type Config struct {
-	Version string // of the program, shown at the foot of pages; "": none
-	Origin  string // that callers see, in the commands of the landing page
-	Embeds  Embeds // for the chat page at /embed/{id}; nil: there is none
+	Version  string            // of the program, shown at the foot of pages; "": none
+	Contract *contract.Edition // as the service serves it; nil: without extensions
+	Origin   string            // that callers see, in the commands of the landing page
+	Embeds   Embeds            // for the chat page at /embed/{id}; nil: there is none
 }
 
 // A Site serves the pages. It is safe for concurrent use and never changes
 // after [New].
 type Site struct {
+	contract  *contract.Edition
 	assets    assets
 	embeds    Embeds
 	templates *template.Template
@@ -80,7 +82,10 @@ type pageData struct {
 // others and is rendered on first use. It fails only if the contract or a
 // template is broken, which a test would have shown.
 func New(cfg Config) (*Site, error) {
-	s := &Site{common: pageData{Version: cfg.Version}, embeds: cfg.Embeds}
+	if cfg.Contract == nil {
+		cfg.Contract = contract.For()
+	}
+	s := &Site{contract: cfg.Contract, common: pageData{Version: cfg.Version}, embeds: cfg.Embeds}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err
@@ -89,7 +94,7 @@ func New(cfg Config) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the templates: %w", err)
 	}
-	doc, err := parse(contract.JSON())
+	doc, err := parse(s.contract.JSON())
 	if err != nil {
 		return nil, fmt.Errorf("read the contract: %w", err)
 	}
@@ -123,7 +128,7 @@ func (s *Site) render(name string, with pageData) (*file, error) {
 // renderReference renders the reference page. It parses the contract again: what
 // [New] has parsed would be megabytes that most processes never need.
 func (s *Site) renderReference() (*file, error) {
-	doc, err := parse(contract.JSON())
+	doc, err := parse(s.contract.JSON())
 	if err != nil {
 		return nil, err
 	}

@@ -750,6 +750,7 @@ export interface Meta {
   commit: string;
   defaultModel: string;
   docs: DocsLinks;
+  extensions?: string[];
   limits: Limits;
   models: Model[];
   name: string;
@@ -769,6 +770,32 @@ export interface Model {
   id: string;
   maxOutputTokens: number | null;
   price: Price;
+}
+
+export interface ModelInfo {
+  created_at: string;
+  display_name: string;
+  id: string;
+  type: "model";
+}
+
+export interface ModelInfoList {
+  data: ModelInfo[];
+  first_id: string;
+  has_more: boolean;
+  last_id: string;
+}
+
+export interface ModelObject {
+  created: number;
+  id: string;
+  object: "model";
+  owned_by: "stoa";
+}
+
+export interface ModelObjectList {
+  data: ModelObject[];
+  object: "list";
 }
 
 export interface MoveDriveFile {

@@ -1,0 +1,127 @@
+package api_test
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"stoa/internal/api"
+	"stoa/internal/apitest"
+	"stoa/internal/config"
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+)
+
+// extended is a service with extensions.
+func extended(on config.Extensions) apitest.Config {
+	return apitest.Config{Server: func(s *api.Server) { s.Extensions = on }}
+}
+
+func TestModelsAreListedAsClientsDo(t *testing.T) {
+	cfg := extended(config.Extensions{Models: true})
+	cfg.Plans = []stoa.Plan{{ID: "pro", Name: "Without gated models"}}
+	h := start(t, cfg)
+	c := h.Client(t)
+	var list contract.ModelObjectList
+	c.Want(200, "GET", "/api/v1/models?client_version=1", nil).JSON(&list)
+	var ids []string
+	for _, m := range list.Data {
+		ids = append(ids, m.ID)
+		if m.Object != "model" || m.OwnedBy != "stoa" || m.Created != list.Data[0].Created || m.Created < 1_700_000_000 {
+			t.Errorf("a model is %+v", m)
+		}
+	}
+	if list.Object != "list" || !slices.Contains(ids, "beta-3.8-flash") || ids[0] != "auto" || !slices.IsSorted(ids[1:]) {
+		t.Errorf("%s of %v", list.Object, ids)
+	}
+	if slices.Contains(ids, "alpha-opus-5-5") {
+		t.Errorf("models that the plan does not include are listed: %v", ids)
+	}
+	var one contract.ModelObject
+	c.Want(200, "GET", "/api/v1/models/alpha-sonnet-5", nil).JSON(&one)
+	if one.ID != "alpha-sonnet-5-5" {
+		t.Errorf("the alias is answered with %+v", one)
+	}
+	for _, id := range []string{"nope", "alpha-opus-5-5", "a%2Fb"} {
+		c.WantError(stoa.CodeNotFound, "GET", "/api/v1/models/"+id, nil)
+	}
+	var meta contract.Meta
+	c.Want(200, "GET", "/api/v1/meta", nil).JSON(&meta)
+	if !slices.Equal(meta.Extensions, []string{"models"}) {
+		t.Errorf("meta says %v", meta.Extensions)
+	}
+}
+
+func TestModelsHaveTheFormOfAnthropicsClients(t *testing.T) {
+	h := start(t, extended(config.Extensions{Models: true}))
+	c := h.ClientWith(t, "").With("X-Api-Key", h.Key).With("anthropic-version", "2023-06-01")
+	var list contract.ModelInfoList
+	c.Want(200, "GET", "/api/v1/models?limit=1000", nil).JSON(&list)
+	if len(list.Data) < 10 || list.HasMore || list.FirstID != list.Data[0].ID || list.LastID != list.Data[len(list.Data)-1].ID {
+		t.Errorf("the list is %+v", list)
+	}
+	var one contract.ModelInfo
+	c.Want(200, "GET", "/api/v1/models/auto", nil).JSON(&one)
+	if one.Type != "model" || one.ID != "auto" || one.DisplayName != "auto" || one.CreatedAt.Time().IsZero() {
+		t.Errorf("auto is %+v", one)
+	}
+	// This header is a key for these clients' paths alone, and never beside the other.
+	c.WantError(stoa.CodeUnauthorized, "GET", "/api/v1/users/me", nil)
+	c.With("Authorization", "Bearer sk_x").WantError(stoa.CodeUnauthorized, "GET", "/api/v1/models", nil)
+}
+
+func TestWithoutExtensionsNothingShowsThem(t *testing.T) {
+	h := start(t, apitest.Config{})
+	for _, path := range []string{"/api/v1/models", "/api/v1/models/auto", "/v1/responses", "/v1/models"} {
+		if status, text := plainly(t, h, "GET", path, ""); status != http.StatusNotFound {
+			t.Errorf("%s answers %d %s", path, status, text)
+		}
+	}
+	var meta map[string]any
+	h.Client(t).Want(200, "GET", "/api/v1/meta", nil).JSON(&meta)
+	if _, there := meta["extensions"]; there {
+		t.Errorf("meta has extensions: %v", meta["extensions"])
+	}
+}
+
+func TestTheAliasOfVersion1AnswersAlike(t *testing.T) {
+	h := start(t, extended(config.Extensions{Models: true, V1Alias: true}))
+	if status, text := plainly(t, h, "POST", "/v1/responses", `{"model": "auto", "input": "say: yes"}`); status != 200 || !strings.Contains(text, `"text":"yes"`) {
+		t.Errorf("a call is answered with %d %s", status, text)
+	}
+	receipt(t, h)
+	for _, path := range []string{"/models", "/models/auto", "/credits", "/openapi.json"} {
+		status, text := plainly(t, h, "GET", "/v1"+path, "")
+		if _, want := plainly(t, h, "GET", "/api/v1"+path, ""); status != 200 || text != want {
+			t.Errorf("/v1%s answers %d %s", path, status, text)
+		}
+	}
+	if status, text := plainly(t, h, "GET", "/v1/models/a%2Fb", ""); status != 404 || !strings.Contains(text, "no such model") {
+		t.Errorf("an escaped path answers %d %s", status, text)
+	}
+	if status, text := plainly(t, h, "GET", "/v1x", ""); status != 404 {
+		t.Errorf("a path beside it answers %d %s", status, text)
+	}
+}
+
+// plainly sends a request without holding the reply against the contract.
+func plainly(t *testing.T, h *apitest.Service, method, path, text string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, h.URL+path, strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+h.Key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	reply, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(reply)
+}

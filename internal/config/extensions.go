@@ -1,0 +1,61 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Extensions are what the service offers beyond version 1 of its API. All are off
+// unless the operator switches them on; the contract marks what belongs to one with
+// x-extension and its name here.
+type Extensions struct {
+	Models  bool `yaml:"models"`  // GET /models, for clients that list models
+	V1Alias bool `yaml:"v1Alias"` // /v1/… answers as /api/v1/…
+}
+
+// Names returns the names of those that are on, in a fixed order.
+func (e Extensions) Names() []string {
+	var names []string
+	v := reflect.ValueOf(e)
+	for i := range v.NumField() {
+		if v.Field(i).Bool() {
+			names = append(names, yamlName(v.Type().Field(i)))
+		}
+	}
+	return names
+}
+
+// AllExtensions returns every extension switched on.
+func AllExtensions() Extensions {
+	var all Extensions
+	v := reflect.ValueOf(&all).Elem()
+	for i := range v.NumField() {
+		v.Field(i).SetBool(true)
+	}
+	return all
+}
+
+// parseExtensions parses names with commas between them: models,v1Alias. "all" is
+// every one, "none" switches off what the file switches on.
+func parseExtensions(text string) (Extensions, error) {
+	switch text {
+	case "all":
+		return AllExtensions(), nil
+	case "none":
+		return Extensions{}, nil
+	}
+	var e Extensions
+	v := reflect.ValueOf(&e).Elem()
+	known := AllExtensions().Names()
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.TrimSpace(name)
+		i := slices.Index(known, name)
+		if i < 0 {
+			return Extensions{}, fmt.Errorf("there is no extension %q%s", name, didYouMean(name, append(slices.Clone(known), "all", "none")))
+		}
+		v.Field(i).SetBool(true)
+	}
+	return e, nil
+}
