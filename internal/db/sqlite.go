@@ -148,13 +148,13 @@ func sqlitePool(path string, cfg Config, queryOnly bool) (*sql.DB, error) {
 		sync = "NORMAL"
 	}
 	pragmas := []string{"busy_timeout(10000)"}
-	cache := 16000 // KiB
+	cache := 8000 // KiB
 	if !queryOnly {
 		pragmas = append(pragmas, "journal_mode(WAL)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)")
 	} else {
 		// A commit of the writer empties the caches of all others, so a large one is
 		// filled again and again; their memory is never given back.
-		cache = 4000
+		cache = 1000
 		pragmas = append(pragmas, "query_only(1)")
 	}
 	// trusted_schema: functions in a schema that came with a backup do not run with
