@@ -138,13 +138,13 @@ func isConflict(err error) bool {
 }
 
 // isBroken reports whether the connection to PostgreSQL failed or the server is
-// stopping or starting.
+// stopping, starting or has no connection left.
 func isBroken(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return len(e.Code) == 5 && (e.Code[:2] == "08" || e.Code[:3] == "57P" || e.Code == "25P03") // the last: idle for too long
+		return len(e.Code) == 5 && (e.Code[:2] == "08" || e.Code[:3] == "57P" || e.Code == "25P03" || e.Code == "53300") // idle for too long; too many connections
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
