@@ -36,19 +36,24 @@ func (s *Server) claimCall(in *Request[none, none], key, hash string) (*callClai
 	k := store.IdempotencyKey{AccountID: account, Method: in.HTTP.Method, Path: in.HTTP.URL.Path, Key: key}
 	var claim store.Claim
 	var earlier *storedReply
+	made := false
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		earlier = nil
+		earlier, made = nil, false
 		var stored store.Reply
 		var claimed bool
 		var err error
 		claim, stored, claimed, err = tx.ClaimKey(ctx, k, hash)
 		if err != nil || claimed {
+			made = claimed
 			return err
 		}
 		charge, _, err := tx.ChargeByID(ctx, stored.Ref)
 		earlier = &storedReply{id: stored.Ref, text: stored.Body, amount: charge.Amount}
 		return err
 	})
+	if err != nil && made { // the answer to the commit may be lost
+		s.Store.FreeLater(claim)
+	}
 	if err != nil || earlier != nil {
 		return nil, earlier, err
 	}
@@ -76,8 +81,8 @@ func (c *callClaim) Detach() (release func(), ok bool) {
 }
 
 // free releases the key if no reply is stored under it, so that a call that
-// failed or was broken off may be repeated. Where the store refuses, the next
-// start of the service frees the key.
+// failed or was broken off may be repeated. Where the store refuses, that happens as
+// soon as it commits again.
 func (c *callClaim) free(ctx context.Context, requestID string) {
 	if c.finished {
 		return
@@ -85,6 +90,7 @@ func (c *callClaim) free(ctx context.Context, requestID string) {
 	ctx = context.WithoutCancel(ctx)
 	err := c.s.Store.Write(ctx, func(tx *store.Tx) error { return tx.FreeClaim(ctx, c.claim) })
 	if err != nil {
-		c.s.Logger.Warn("an Idempotency-Key could not be freed", "request", requestID, "error", err)
+		c.s.Logger.Warn("an Idempotency-Key could not be freed; it is tried again", "request", requestID, "error", err)
+		c.s.Store.FreeLater(c.claim)
 	}
 }

@@ -21,7 +21,8 @@ type IdempotencyKey struct {
 
 // A Claim is the right to carry out the request of an idempotency key. Exactly
 // one of [Tx.FinishClaim] and [Tx.FreeClaim] ends it; a claim of a process that
-// died is freed when the store is opened again.
+// died is freed when the store is opened again; one that cannot be freed, by
+// [Store.FreeLater].
 type Claim struct {
 	IdempotencyKey
 	ID string // tells this claim from a later one of the same key

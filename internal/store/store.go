@@ -59,6 +59,7 @@ type Store struct {
 	quota  Quota
 	grants atomic.Int64
 
+	toFree  claimsToFree
 	address string // of PostgreSQL
 	hints   *hints
 	log     *slog.Logger
@@ -80,6 +81,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.toFree.stop = make(chan struct{})
 	if err := s.open(ctx, cfg); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("store: %w", err)
@@ -158,6 +160,7 @@ func (s *Store) Fence() *db.Fence { return s.fenced }
 // Close gives back what the node has, such as the rest of its leases, waits for
 // accepted writes, closes the database and releases the lock.
 func (s *Store) Close() error {
+	s.toFree.end()
 	var errs []error
 	if s.life != nil {
 		errs = append(errs, s.life.end())
