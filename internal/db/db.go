@@ -134,7 +134,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		if err != nil {
 			return nil, err
 		}
-		d := newDB(p, cfg, cmp.Or(cfg.Connections, defaultConnections))
+		d := newDB(p, cfg, cmp.Or(cfg.Connections, DefaultConnections))
 		if err := p.pool.QueryRowContext(ctx, channelName).Scan(&d.channel); err != nil {
 			return nil, errors.Join(classify(err), d.Close())
 		}

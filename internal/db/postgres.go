@@ -14,9 +14,12 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
+// DefaultConnections is the most connections of a pool to PostgreSQL where
+// Config.Connections is 0.
+const DefaultConnections = 16
+
 const (
-	defaultConnections = 16
-	maxAttempts        = 6
+	maxAttempts = 6
 	// A server that restarts is away for a moment.
 	connectAttempts = 10
 	connectPause    = 100 * time.Millisecond
@@ -56,7 +59,7 @@ func openPostgres(ctx context.Context, cfg Config) (*postgresDB, error) {
 		return nil, err
 	}
 	pool := sql.OpenDB(pgConnector{stdlib.GetConnector(*pc)})
-	n := cmp.Or(cfg.Connections, defaultConnections)
+	n := cmp.Or(cfg.Connections, DefaultConnections)
 	pool.SetMaxOpenConns(n)
 	pool.SetMaxIdleConns(n)
 	fail := func(err error) (*postgresDB, error) {

@@ -106,6 +106,9 @@ func (s *Store) beginLife(ctx context.Context, cfg Config) error {
 		VALUES ($1, 1, `+databaseClock+`, `+databaseClock+`, $2, $3, $4)`, s.node, l.info.Version, l.info.ConfigHash, l.info.Address); err != nil {
 		return fmt.Errorf("register the node: %w", err)
 	}
+	if err := l.checkConnections(ctx); err != nil {
+		return fmt.Errorf("compare the connections of the nodes with PostgreSQL's: %w", err)
+	}
 	running, cancel := context.WithCancel(context.Background())
 	l.cancel, s.life = cancel, l
 	if expired, err := l.lookAtPeers(ctx); err == nil { // what they left is free when the first call comes
@@ -113,6 +116,27 @@ func (s *Store) beginLife(ctx context.Context, cfg Config) error {
 	}
 	l.tasks.Go(func() { l.run(running) })
 	return s.Write(ctx, func(tx *Tx) error { return tx.forgetNodes(ctx) })
+}
+
+// nodeConnections is the most connections that a node has to PostgreSQL: two pools (the
+// core's and the drives'), its life, the notices of others, and two while it starts.
+const nodeConnections = 2*db.DefaultConnections + 4
+
+// checkConnections warns where the nodes that live, this one included, may need more
+// connections than PostgreSQL gives to users who are not superusers.
+func (l *life) checkConnections(ctx context.Context) error {
+	return l.direct.Query(ctx, func(scan func(...any) error) error {
+		var nodes, most int64
+		if err := scan(&nodes, &most); err != nil {
+			return err
+		}
+		if needed := nodes * nodeConnections; needed > most {
+			l.log.LogAttrs(ctx, slog.LevelWarn, "the nodes may need more connections than PostgreSQL has; raise its max_connections",
+				slog.Int64("nodes", nodes), slog.Int64("connections", needed), slog.Int64("maxConnections", most))
+		}
+		return nil
+	}, `SELECT (SELECT COUNT(*) FROM nodes WHERE alive = 1), current_setting('max_connections')::bigint
+		- current_setting('superuser_reserved_connections')::bigint - COALESCE(current_setting('reserved_connections', true), '0')::bigint`)
 }
 
 // end stops renewing and gives back what the node has.

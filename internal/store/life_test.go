@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -354,4 +355,27 @@ func TestOtherSettingsAreWarnedOfOnce(t *testing.T) {
 	until(func() bool {
 		return outside(t, database, "SELECT COUNT(*) FROM nodes WHERE calls = 7 AND config_hash = 'three'") == 1
 	})
+}
+
+// A start warns when the nodes that live could use up PostgreSQL's connections.
+func TestAStartCountsTheConnections(t *testing.T) {
+	database := storetest.Postgres(t)
+	database.Config.Life = storetest.Still
+	first := database.Open()
+	var log logged
+	database.Config.Logger = log.logger()
+	database.Open()
+	const warning = "the nodes may need more connections than PostgreSQL has"
+	if n := log.count(warning); n != 0 {
+		t.Errorf("two nodes: %d warnings", n)
+	}
+	most := outside(t, database, "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int")
+	nodes := most / 36         // with the next one they need more
+	for i := range nodes - 2 { // two live
+		outside(t, database, "INSERT INTO nodes (id, alive, started_at, seen_at) SELECT $1, 1, started_at, seen_at FROM nodes WHERE id = $2 RETURNING 1", fmt.Sprint("node_", i), first.Node())
+	}
+	database.Open()
+	if n := log.count(fmt.Sprintf("%s; raise its max_connections\" nodes=%d connections=%d maxConnections=%d", warning, nodes+1, 36*(nodes+1), most)); n != 1 {
+		t.Errorf("%d nodes and %d connections: %s", nodes+1, most, log.text.String())
+	}
 }
