@@ -134,6 +134,7 @@ func (s *Service) shared() bool { return s.Store.Postgres() }
 func (s *Service) buildPeers() {
 	s.Peers = peers.New(s.Store, s.log)
 	s.Peers.Share("keyDays", s.Ledger)
+	s.Peers.Share("holds", s.Ledger.Holds())
 	for name, counter := range s.API.Shared() {
 		s.Peers.Share(name, counter)
 	}

@@ -141,12 +141,14 @@ func (l *Ledger) GrantIn(ctx context.Context, tx *store.Tx, g stoa.Grant) (_ sto
 
 // Balance returns an account's balance. Granted is always the sum of the other
 // three. Held is read before Spent: a call that ends in between counts in both,
-// never in neither. So when Held is 0, every call that was held has been charged.
+// never in neither. So when Held is 0, every call that this node held has been charged.
+// What calls of other nodes hold is known up to a second late; see [Holds].
 func (l *Ledger) Balance(ctx context.Context, accountID string) (stoa.Balance, error) {
 	var held stoa.Credits
 	if a, ok := l.accounts.Load(accountID); ok {
 		held = a.(*account).heldNow()
 	}
+	held += l.heldElsewhere(accountID)
 	var f store.Funds
 	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
 		f, err = tx.Funds(ctx, accountID)

@@ -47,6 +47,8 @@ type sharing struct {
 
 	peers atomic.Pointer[map[string][]peerDay] // what other nodes say, by book
 	nodes map[string]bool                      // that said so; used by SetPeers alone
+
+	held atomic.Pointer[map[string]stoa.Credits] // by calls of other nodes, by account
 }
 
 // shared is the state of an account that only several nodes need. It is guarded by

@@ -1,0 +1,58 @@
+package billing
+
+import (
+	"time"
+
+	"stoa/internal/ratelimit"
+	"stoa/internal/stoa"
+)
+
+// Holds tells the other nodes what calls of this one hold, by account, and adds what
+// theirs hold to [Ledger.Balance]. It decides nothing: whether a call is refused is up
+// to leases.
+type Holds struct{ l *Ledger }
+
+// Holds returns the holds of a ledger, to be exchanged between nodes.
+func (l *Ledger) Holds() Holds { return Holds{l} }
+
+// Counts returns the holds of at most most accounts, the largest ones.
+func (h Holds) Counts(_ time.Time, most int) []ratelimit.Count {
+	if h.l.shared == nil {
+		return nil
+	}
+	var list []ratelimit.Count
+	h.l.shared.mu.Lock()
+	defer h.l.shared.mu.Unlock()
+	for a := range h.l.shared.leased { // those with a hold are among them
+		if held := a.heldNow(); held > 0 {
+			list = append(list, ratelimit.Count{Name: a.id, Count: int64(held), Limit: int64(maxGranted)})
+		}
+	}
+	return ratelimit.Nearest(list, most)
+}
+
+// SetPeers sets what calls of other nodes hold, by node and account.
+func (h Holds) SetPeers(byNode map[string]map[string]int64) {
+	if h.l.shared == nil {
+		return
+	}
+	held := map[string]stoa.Credits{}
+	for _, accounts := range byNode {
+		for id, n := range accounts {
+			held[id] += stoa.Credits(min(max(n, 0), int64(maxGranted)))
+		}
+	}
+	h.l.shared.held.Store(&held)
+}
+
+// heldElsewhere returns what calls of other nodes hold of an account, as they said last.
+func (l *Ledger) heldElsewhere(accountID string) stoa.Credits {
+	if l.shared == nil {
+		return 0
+	}
+	held := l.shared.held.Load()
+	if held == nil {
+		return 0
+	}
+	return (*held)[accountID]
+}
