@@ -188,9 +188,7 @@ func (l *Ledger) complete(e *entry, at time.Time) {
 	a.mu.Lock()
 	h.end(holdSettled)
 	if e.inserted {
-		if !e.closedLease {
-			a.spent += c.Amount
-		}
+		a.spent += c.Amount
 		day := dayOf(at)
 		if k := a.key(h.book, day); k.day == day {
 			k.spent += c.Amount

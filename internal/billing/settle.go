@@ -27,10 +27,9 @@ type entry struct {
 	done    chan struct{} // one element
 
 	// Results of the latest attempt.
-	inserted    bool  // by it; otherwise the charge was stored before
-	uncovered   bool  // the lease does not cover it; see [Ledger.chargeUncovered]
-	closedLease bool  // it was paid from a lease of its own, not the account's open one
-	err         error // of this entry alone
+	inserted  bool  // by it; otherwise the charge was stored before
+	uncovered bool  // the lease does not cover it; see [Ledger.chargeUncovered]
+	err       error // of this entry alone
 }
 
 // enqueue adds an entry to the queue; false: the ledger has stopped.

@@ -6,16 +6,15 @@ import (
 	"time"
 
 	"stoa/internal/db"
-	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
 
 // chargeUncovered charges a call that its lease does not cover, in a transaction
-// of its own: the lease is closed or too small, or the node was declared dead.
-// That happens when the rows differ from memory, after a broken commit or another
-// process; the rows decide. The charge takes at most what the account has left;
-// the rest is written off. The call was served, so it is charged in every case,
-// under its own id and from a lease that the charge names.
+// of its own: the lease is closed or too small. That happens when the rows differ
+// from memory, after a broken commit; the rows decide. The charge takes at most what
+// the account has left; the rest is written off. The call was served, so it is
+// charged, under its own id and from a lease that the charge names, unless the node
+// is dead: then its reply fails.
 //
 // See docs/decisions/0012-every-charge-names-a-lease.md.
 func (l *Ledger) chargeUncovered(e *entry) {
@@ -41,8 +40,8 @@ func (l *Ledger) chargeUncovered(e *entry) {
 		slog.String("charge", asked.ID), slog.String("account", a.id), slog.Any("error", err))
 	e.err = err
 	if err == nil {
-		e.receipt, e.inserted, e.closedLease = c.receipt, c.inserted, c.inserted && !c.lease.Open
-		if c.lease.Open {
+		e.receipt, e.inserted = c.receipt, c.inserted
+		if c.inserted {
 			a.replaceLease(c.lease)
 		}
 	}
@@ -80,7 +79,7 @@ func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.
 		alive = true // else the transaction would have failed
 	}
 	if err == nil && !alive {
-		lease, err = tx.LeaseDead(ctx, asked.AccountID, l.st.Node())
+		err = errTakenOver()
 	}
 	if err != nil {
 		return uncoveredCharge{}, err
@@ -97,18 +96,10 @@ func (l *Ledger) insertUncovered(ctx context.Context, tx *store.Tx, asked store.
 	if !inserted[asked.ID] { // stored by another transaction since the read above
 		return uncoveredCharge{}, db.ErrAgain
 	}
-	if err := spendUncovered(ctx, tx, lease, c.receipt.Amount); err != nil {
+	if _, err := tx.SpendLease(ctx, lease.ID, c.receipt.Amount); err != nil {
 		return uncoveredCharge{}, err
 	}
 	return c, e.runClosures(tx)
-}
-
-func spendUncovered(ctx context.Context, tx *store.Tx, lease store.Lease, amount stoa.Credits) error {
-	if !lease.Open {
-		return tx.SettleDead(ctx, lease, amount)
-	}
-	_, err := tx.SpendLease(ctx, lease.ID, amount)
-	return err
 }
 
 // replaceLease sets the account's lease to its row. The caller has leasing.

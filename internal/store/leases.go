@@ -7,14 +7,13 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A Lease is credits of an account that a node may spend.
+// A Lease is credits of an account that a node may spend. It is open.
 type Lease struct {
 	ID        string
 	AccountID string
 	NodeID    string
 	Amount    stoa.Credits
 	Spent     stoa.Credits
-	Open      bool
 }
 
 // Left returns what may still be spent.
@@ -28,32 +27,21 @@ func (tx *Tx) Lease(ctx context.Context, accountID, nodeID string) (l Lease, ok 
 	if err != nil || !alive {
 		return Lease{}, false, err
 	}
-	l, err = tx.lease(ctx, accountID, nodeID, true)
+	l, err = tx.lease(ctx, accountID, nodeID)
 	return l, err == nil, err
-}
-
-// LeaseDead is [Tx.Lease] for a node that was declared dead while a call was
-// running. The lease is closed from the start: it pays for that call alone, and
-// [Tx.SettleDead] returns the rest to the balance.
-func (tx *Tx) LeaseDead(ctx context.Context, accountID, nodeID string) (Lease, error) {
-	return tx.lease(ctx, accountID, nodeID, false)
 }
 
 // lease uses several statements, each of which sees what was committed before it
 // began; a single statement could read a stale balance.
-func (tx *Tx) lease(ctx context.Context, accountID, nodeID string, open bool) (Lease, error) {
-	l := Lease{AccountID: accountID, NodeID: nodeID, Open: open}
-	found := false
-	if open {
-		var err error
-		found, err = tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`+tx.ForUpdate(),
-			[]any{accountID, nodeID}, &l.ID, &l.Amount, &l.Spent)
-		if err != nil {
-			return l, err
-		}
-		if err := tx.closeOthers(ctx, accountID, nodeID); err != nil {
-			return l, err
-		}
+func (tx *Tx) lease(ctx context.Context, accountID, nodeID string) (Lease, error) {
+	l := Lease{AccountID: accountID, NodeID: nodeID}
+	found, err := tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`+tx.ForUpdate(),
+		[]any{accountID, nodeID}, &l.ID, &l.Amount, &l.Spent)
+	if err != nil {
+		return l, err
+	}
+	if err := tx.closeOthers(ctx, accountID, nodeID); err != nil {
+		return l, err
 	}
 	var balance stoa.Credits
 	exists, err := tx.Get(ctx, `SELECT balance FROM accounts WHERE id = $1`+tx.ForUpdate(), []any{accountID}, &balance)
@@ -76,12 +64,8 @@ func (tx *Tx) lease(ctx context.Context, accountID, nodeID string, open bool) (L
 		return l, err
 	}
 	l.ID, l.Amount = stoa.NewID("lse"), balance
-	now, closed := db.Micros(tx.Now), int64(0)
-	if !open {
-		closed = now
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO leases (id, account_id, node_id, amount, is_open, created_at, closed_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		l.ID, accountID, nodeID, int64(l.Amount), db.Bit(open), now, closed)
+	_, err = tx.Exec(ctx, `INSERT INTO leases (id, account_id, node_id, amount, is_open, created_at, closed_at) VALUES ($1, $2, $3, $4, 1, $5, 0)`,
+		l.ID, accountID, nodeID, int64(l.Amount), db.Micros(tx.Now))
 	return l, err
 }
 
@@ -107,19 +91,9 @@ func (tx *Tx) SpendLease(ctx context.Context, id string, amount stoa.Credits) (b
 	return n == 1, err
 }
 
-// SettleDead records what was spent of a lease that [Tx.LeaseDead] returned, and
-// returns the rest to the balance.
-func (tx *Tx) SettleDead(ctx context.Context, l Lease, spent stoa.Credits) error {
-	if _, err := tx.Exec(ctx, `UPDATE leases SET amount = $2, spent = $2 WHERE id = $1 AND is_open = 0`, l.ID, int64(spent)); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, `UPDATE accounts SET balance = balance + $2 WHERE id = $1`, l.AccountID, int64(l.Left()-spent))
-	return err
-}
-
 // OpenLease returns the node's open lease of an account.
 func (tx *Tx) OpenLease(ctx context.Context, accountID, nodeID string) (Lease, bool, error) {
-	l := Lease{AccountID: accountID, NodeID: nodeID, Open: true}
+	l := Lease{AccountID: accountID, NodeID: nodeID}
 	found, err := tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`,
 		[]any{accountID, nodeID}, &l.ID, &l.Amount, &l.Spent)
 	return l, found, err

@@ -18,7 +18,7 @@ import (
 // It uses several statements, each of which sees what was committed before it
 // began; locks are taken in the order node, lease, account.
 func (tx *Tx) LeaseMore(ctx context.Context, accountID, nodeID string, need, chunk stoa.Credits) (l Lease, left stoa.Credits, err error) {
-	l = Lease{AccountID: accountID, NodeID: nodeID, Open: true}
+	l = Lease{AccountID: accountID, NodeID: nodeID}
 	found, err := tx.Get(ctx, `SELECT id, amount, spent FROM leases WHERE account_id = $1 AND node_id = $2 AND is_open = 1`+tx.ForUpdate(),
 		[]any{accountID, nodeID}, &l.ID, &l.Amount, &l.Spent)
 	if err != nil {
