@@ -136,7 +136,7 @@ func (l *life) checkConnections(ctx context.Context) error {
 		}
 		return nil
 	}, `SELECT (SELECT COUNT(*) FROM nodes WHERE alive = 1), current_setting('max_connections')::bigint
-		- current_setting('superuser_reserved_connections')::bigint - COALESCE(current_setting('reserved_connections', true), '0')::bigint`)
+		- current_setting('superuser_reserved_connections')::bigint - COALESCE(current_setting('reserved_connections', true), '0')::bigint LIMIT 1`)
 }
 
 // end stops renewing and gives back what the node has.
