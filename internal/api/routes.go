@@ -77,6 +77,8 @@ func table() []route {
 		get("GET /api/v1/api-agents/{id}/drive/search", "drive:read", (*Server).searchDrive),
 		stream("GET /api/v1/api-agents/{id}/drive/export", "drive:read", (*Server).exportDrive),
 
+		get("GET /api/v1/sessions", "sessions:read", (*Server).listAllSessions),
+		get("GET /api/v1/sessions/{id}", "sessions:read", (*Server).findSession),
 		createAfter("POST /api/v1/api-agents/{id}/sessions", "sessions:write", (*Server).beforeSession, (*Server).createSession),
 		get("GET /api/v1/api-agents/{id}/sessions", "sessions:read", (*Server).listSessions),
 		get("GET /api/v1/api-agents/{id}/sessions/{sessionId}", "sessions:read", (*Server).getSession),

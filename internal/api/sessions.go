@@ -80,6 +80,25 @@ func (s *Server) listSessions(ctx context.Context, in Request[listSessionsParams
 	return Reply[page[contract.Session]]{Body: newPageTo(p, list, next, contractSession)}, err
 }
 
+// listAllSessions serves GET /api/v1/sessions.
+func (s *Server) listAllSessions(ctx context.Context, in Request[contract.ListAllSessionsParams, none]) (Reply[page[contract.Session]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "allSessions", accountID, q.AgentID, q.Status, q.Trigger, q.ExternalUserID, q.ExternalID)
+	if err != nil {
+		return Reply[page[contract.Session]]{}, err
+	}
+	list, next, err := s.Sessions.List(ctx, accountID, store.SessionFilter{
+		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID,
+	}, p.page)
+	return Reply[page[contract.Session]]{Body: newPageTo(p, list, next, contractSession)}, err
+}
+
+// findSession serves GET /api/v1/sessions/{id}.
+func (s *Server) findSession(ctx context.Context, in Request[byID, none]) (Reply[contract.Session], error) {
+	session, err := s.Sessions.Find(ctx, in.Caller.Account.ID, in.Params.ID)
+	return Reply[contract.Session]{ETag: revisionETag(session.Revision), Body: contractSession(session)}, err
+}
+
 type getSessionParams struct {
 	bySessionID
 	contract.GetSessionParams

@@ -13,22 +13,23 @@ import (
 // takes returns the check that a command has these arguments. The last name may
 // end with "..." for one or more; a name in brackets is optional.
 func takes(names ...string) cobra.PositionalArgs {
-	least, most := 0, len(names)
+	most := len(names)
+	var needed []string
 	for _, name := range names {
 		if !strings.HasPrefix(name, "[") {
-			least++
+			needed = append(needed, name)
 		}
 		if strings.HasSuffix(strings.TrimSuffix(name, "]"), "...") {
 			most = -1
 		}
 	}
 	return func(c *cobra.Command, args []string) error {
-		if len(args) >= least && (most < 0 || len(args) <= most) {
+		if len(args) >= len(needed) && (most < 0 || len(args) <= most) {
 			return nil
 		}
 		use := c.CommandPath() + " " + strings.Join(names, " ")
-		if len(args) < least {
-			return usagef("%s is missing; the form is %q, and %s --help tells more", names[len(args)], use, c.CommandPath())
+		if len(args) < len(needed) {
+			return usagef("%s is missing; the form is %q, and %s --help tells more", needed[len(args)], use, c.CommandPath())
 		}
 		return usagef("%q is one argument too many; the form is %q", args[most], use)
 	}

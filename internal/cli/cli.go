@@ -177,7 +177,7 @@ func (e *env) remedy(err error) string {
 	case "agent_not_found":
 		return `"stoa agents list" shows the agents.`
 	case "session_not_found":
-		return `"stoa sessions list AGENT" shows an agent's sessions.`
+		return `"stoa sessions list" shows the sessions.`
 	case "file_not_found":
 		return `"stoa drive ls AGENT -r" shows an agent's files.`
 	}

@@ -116,16 +116,7 @@ A session stops as completed, waiting_for_input, failed or cancelled. Commands t
 0 for the first two and with 5 for the others.`)
 	c.AddCommand(
 		e.sessionsStart(), e.sessionsList(),
-		e.onSession(&cobra.Command{
-			Use: "get AGENT SESSION", Short: "Show a session", Args: takes("AGENT", "SESSION"),
-			Long: "Show a session as it stands.", Example: "  stoa sessions get support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --jq .status",
-		}, func(ctx context.Context, x sessionContext, _ []string) error {
-			raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
-			if err != nil {
-				return err
-			}
-			return x.o.object(viewSession(), raw)
-		}),
+		e.sessionsGet(),
 		e.onSession(&cobra.Command{
 			Use: "wait AGENT SESSION", Short: "Wait until a session stops", Args: takes("AGENT", "SESSION"),
 			Long:    "Wait until a session stops, then print its reply, or the question it waits with.",
@@ -271,11 +262,42 @@ func turnLimits(c *cobra.Command, most, timeout string, steps int) (map[string]a
 	return limits, nil
 }
 
+func (e *env) sessionsGet() *cobra.Command {
+	c := &cobra.Command{
+		Use: "get [AGENT] SESSION", Short: "Show a session", Args: takes("[AGENT]", "SESSION"),
+		Long:    "Show a session as it stands. Its id is enough; an AGENT before it must be the session's.",
+		Example: "  stoa sessions get ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions get support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --jq .status",
+	}
+	o := e.output(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		path := "/sessions/" + url.PathEscape(args[0])
+		if len(args) == 2 {
+			agent, err := agentCollection().find(c.Context(), call, args[0])
+			if err != nil {
+				return err
+			}
+			path = client.SessionPath(agent, args[1])
+		}
+		raw, err := call.JSON(c.Context(), http.MethodGet, path, nil, nil, nil)
+		if err != nil {
+			return err
+		}
+		return o.object(viewSession(), raw)
+	}
+	return c
+}
+
 func (e *env) sessionsList() *cobra.Command {
 	c := &cobra.Command{
-		Use: "list AGENT", Short: "List the sessions of an agent", Args: takes("AGENT"),
-		Long: "List the sessions of an agent, newest first.", Example: "  stoa sessions list support --status waiting_for_input",
+		Use: "list [AGENT]", Short: "List sessions", Args: takes("[AGENT]"),
+		Long:    "List the sessions of all agents, or of one, newest first.",
+		Example: "  stoa sessions list --status waiting_for_input\n  stoa sessions list support",
 	}
+	o := e.output(c)
 	n := limit(c)
 	filters := map[string]*string{
 		"status":         c.Flags().String("status", "", "only those with this `status`"),
@@ -283,15 +305,27 @@ func (e *env) sessionsList() *cobra.Command {
 		"externalUserId": c.Flags().String("user", "", "only those of this end `user`"),
 		"externalId":     c.Flags().String("external-id", "", "only the one with this `id` of yours"),
 	}
-	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
 		query := url.Values{}
 		for name, value := range filters {
 			if *value != "" {
 				query.Set(name, *value)
 			}
 		}
-		return o.list(viewSessions(), call.All(ctx, path+"/sessions", query, rowsToFetch(*n)), *n, "There are no sessions.")
-	})
+		if len(args) == 1 {
+			agent, err := agentCollection().find(c.Context(), call, args[0])
+			if err != nil {
+				return err
+			}
+			query.Set("agentId", agent)
+		}
+		return o.list(viewSessions(), call.All(c.Context(), "/sessions", query, rowsToFetch(*n)), *n, "There are no sessions.")
+	}
+	return c
 }
 
 // wait polls until the session stops and prints its result.

@@ -1994,7 +1994,9 @@ type Session struct {
 
 	// StatusReason Why, where that is not obvious; a word for programs, and new ones may come.
 	StatusReason nullable.Nullable[string] `json:"statusReason"`
-	Title        nullable.Nullable[string] `json:"title"`
+
+	// Title What it is about; unless given, the beginning of its first message.
+	Title nullable.Nullable[string] `json:"title"`
 
 	// Trigger What started the session.
 	Trigger SessionTrigger `json:"trigger"`
@@ -2642,6 +2644,9 @@ type FilterModel = string
 
 // FilterSession defines model for FilterSession.
 type FilterSession = string
+
+// FilterSessionsAgent defines model for FilterSessionsAgent.
+type FilterSessionsAgent = string
 
 // FilterSpace defines model for FilterSpace.
 type FilterSpace = string
@@ -3319,6 +3324,33 @@ type ListRequestsParams struct {
 
 	// MinDurationMilliseconds Only requests that took at least as long.
 	MinDurationMilliseconds int `form:"minDurationMilliseconds,omitempty" json:"minDurationMilliseconds,omitempty,omitzero"`
+
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// ListAllSessionsParams defines parameters for ListAllSessions.
+type ListAllSessionsParams struct {
+	// AgentID Only sessions of this agent.
+	AgentID FilterSessionsAgent `form:"agentId,omitempty" json:"agentId,omitempty,omitzero"`
+
+	// Status Only sessions in this status.
+	Status FilterStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
+
+	// Trigger Only sessions that were started this way.
+	Trigger FilterTrigger `form:"trigger,omitempty" json:"trigger,omitempty,omitzero"`
+
+	// ExternalUserID Only sessions for this end user.
+	ExternalUserID FilterExternalUser `form:"externalUserId,omitempty" json:"externalUserId,omitempty,omitzero"`
+
+	// ExternalID Only the one with this external id.
+	ExternalID FilterExternalID `form:"externalId,omitempty" json:"externalId,omitempty,omitzero"`
 
 	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`

@@ -36,6 +36,24 @@ func (s *Sessions) Get(ctx context.Context, accountID, agentID, id string) (stoa
 	return out, err
 }
 
+// Find reads a session of whichever agent of the account. It fails with
+// [stoa.CodeSessionNotFound], also where the agent is deleted.
+func (s *Sessions) Find(ctx context.Context, accountID, id string) (stoa.Session, error) {
+	var out stoa.Session
+	err := s.store.Read(ctx, func(tx *store.Tx) error {
+		row, err := tx.Session(ctx, accountID, "", id)
+		if err != nil {
+			return err
+		}
+		out = row.Session
+		if _, err = tx.Agent(ctx, accountID, row.AgentID); stoa.CodeOf(err) == stoa.CodeAgentNotFound {
+			return stoa.Errorf(stoa.CodeSessionNotFound, "There is no such session.")
+		}
+		return err
+	})
+	return out, err
+}
+
 // Wait reads a session as soon as it has stopped, or as it is when timeout has
 // passed or ctx ends.
 func (s *Sessions) Wait(ctx context.Context, accountID, agentID, id string, timeout time.Duration) (stoa.Session, error) {
@@ -68,7 +86,8 @@ func (s *Sessions) Wait(ctx context.Context, accountID, agentID, id string, time
 	}
 }
 
-// List lists the sessions of an account's agent; see [store.Tx.Sessions].
+// List lists the sessions of an account, or of one agent of it; see
+// [store.Tx.Sessions].
 func (s *Sessions) List(ctx context.Context, accountID string, f store.SessionFilter, p store.Page) (list []stoa.Session, next store.Cursor, err error) {
 	err = s.store.Read(ctx, func(tx *store.Tx) error {
 		if f.AgentID != "" {

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -18,7 +19,7 @@ type StartRequest struct {
 	Mode           stoa.SessionMode // empty: chat
 	ExternalID     string
 	ExternalUserID string
-	Title          string
+	Title          string // empty: the beginning of the message
 	Metadata       map[string]string
 	Limits         stoa.TurnLimits // lower than the agent's, or zero
 	Trigger        stoa.Trigger    // empty type: api
@@ -55,6 +56,9 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	if req.ID == "" {
 		req.ID = stoa.NewID("ses")
 	}
+	if req.Title == "" {
+		req.Title = titleOf(req.Message)
+	}
 	row := &store.SessionRow{Session: stoa.Session{
 		ID: req.ID, AccountID: c.Account.ID, SpaceID: agent.SpaceID, AgentID: agent.ID, KeyID: c.Key.ID,
 		AgentVersion: agent.Version, Mode: req.Mode, Status: stoa.SessionQueued, ModelAsked: agent.Model, Trigger: req.Trigger,
@@ -75,6 +79,30 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	t.became.add(row.Status, "")
 	err = t.saved()
 	return row.Session, err
+}
+
+// maxTitle is how long a title made from a message is, in characters.
+const maxTitle = 80
+
+// titleOf returns the beginning of a message as one line.
+func titleOf(message string) string {
+	var b strings.Builder
+	n := 0
+	for word := range strings.FieldsSeq(message) {
+		letters := utf8.RuneCountInString(word)
+		switch {
+		case n == 0 && letters > maxTitle:
+			return string([]rune(word)[:maxTitle-1]) + "…"
+		case n > 0 && n+1+letters >= maxTitle:
+			return b.String() + "…"
+		case n > 0:
+			b.WriteByte(' ')
+			n++
+		}
+		b.WriteString(word)
+		n += letters
+	}
+	return b.String()
 }
 
 // TurnLimits returns the lowest of each limit that is set, and the configured

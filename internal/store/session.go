@@ -173,8 +173,8 @@ type SessionFilter struct {
 }
 
 // Sessions lists an account's sessions, and returns where the next page begins; the
-// zero cursor: there is none. With a filter by trigger, or by more than one of the
-// others, a page may be short or empty and still have a next one: it looks at
+// zero cursor: there is none. With a filter by trigger, by more than one of the
+// others, or by user without an agent, a page may be short or empty and still have a next one: it looks at
 // 2,000 sessions at most.
 func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p Page) ([]stoa.Session, Cursor, error) {
 	q := filtered{from: `FROM sessions s WHERE s.account_id = $1`, args: []any{accountID}}
@@ -186,16 +186,20 @@ func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p
 		q.from += fmt.Sprintf(" AND s.%s = $%d", column, len(q.args))
 		return true
 	}
-	add("agent_id", f.AgentID)
+	ofAgent := add("agent_id", f.AgentID)
+	if !ofAgent { // those of a deleted agent are removed later
+		q.from += ` AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.account_id = s.account_id AND a.id = s.agent_id AND a.deleted_at > 0)`
+	}
 	// The first that is given selects the index.
 	switch {
 	case add("external_id", f.ExternalID):
 		q.rest = []string{"external_user_id", f.ExternalUserID, "status", string(f.Status)}
-	case add("external_user_id", f.ExternalUserID):
+	case ofAgent && add("external_user_id", f.ExternalUserID):
 		q.from += ` AND s.external_user_id <> ''` // lets the partial index be used
 		q.rest = []string{"status", string(f.Status)}
 	default:
 		add("status", string(f.Status))
+		q.rest = []string{"external_user_id", f.ExternalUserID}
 	}
 	q.rest = append(q.rest, "trigger_type", f.TriggerType, "trigger_id", f.TriggerID)
 	// The page is selected from the narrow rows first; only those are joined.

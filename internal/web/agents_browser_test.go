@@ -63,28 +63,104 @@ func TestAgentsInABrowser(t *testing.T) {
 	}
 }
 
-func TestASessionIsFollowedLive(t *testing.T) {
+func TestASessionIsATrace(t *testing.T) {
 	browser := startBrowser(t)
 	stub, srv := serve(t)
-	for _, l := range looks() {
+	for _, l := range sizes() {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/sessions/"+stubSession, l)
 			p.says("What about refunds?")
 			p.see(`document.querySelector(".turn.assistant .reply")?.innerText === "Money 💶 comes back"`)
-			p.says("handbook/refunds.md, lines 3 to 9")
-			p.says("live")
 			p.says("Home or abroad?")
+			p.see(`scrollY === 0`) // it waits: nothing moves by itself
+			p.see(`document.querySelector(".session-head").getBoundingClientRect().top < innerHeight && !!document.querySelector(".session-head button")`)
+			p.see(`[...document.querySelectorAll(".chip")].map((c) => c.innerText).join() === "handbook/refunds.md"`)
 			p.fits()
 			p.shot("session")
+			if l.width < 1100 {
+				p.see(`!document.querySelector(".happened").checkVisibility()`)
+				p.press("Log")
+				p.see(`!document.querySelector(".talk").checkVisibility()`)
+			}
+			p.says("Model call 1")
+			p.says("Read 2 files")
+			p.see(`!document.querySelector(".happened").innerText.includes("live")`) // it does not run
+			p.click(".trace li details summary")
+			p.says(`"query": "refunds"`)
+			p.says("<b>Money</b> back within 14 days.") // as text
+			p.fits()
+			p.shot("trace")
+			p.see(`(() => { const r = document.querySelector(".replay input"); r.value = "2"; r.dispatchEvent(new Event("input", {bubbles: true})); return document.body.innerText.includes("event 2 of"); })()`)
+			p.see(`document.querySelectorAll(".turn").length === 1`)
+			p.see(`(() => { const r = document.querySelector(".replay input"); r.value = r.max; r.dispatchEvent(new Event("input", {bubbles: true})); return document.querySelectorAll(".turn").length === 2; })()`)
+			if l.width < 1100 {
+				p.press("Conversation")
+			}
 			p.press("abroad")
 			p.see(`true`)
 		})
 	}
-	stub.mu.Lock()
-	defer stub.mu.Unlock()
-	if !slices.Contains(stub.asked, "POST /api/v1/api-agents/"+stubAgent+"/sessions/"+stubSession+"/input") {
-		t.Error("the choice was never sent")
+	stub.sent("POST /api/v1/api-agents/" + stubAgent + "/sessions/" + stubSession + "/input")
+}
+
+func TestARunningSessionIsLive(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	stub.runs = true
+	for _, l := range []look{sizes()[0], sizes()[3]} {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/sessions/"+stubSession, l)
+			p.says("What about refunds?")
+			p.says("running")
+			p.see(`(() => { const b = [...document.querySelectorAll(".session-head button")].find((b) => b.innerText.trim() === "Stop"); const r = b?.getBoundingClientRect(); return !!r && r.top >= 0 && r.bottom <= innerHeight; })()`)
+			p.see(`!document.querySelector(".replay")`)
+			p.fits()
+			p.shot("running")
+			if l.width < 1100 {
+				p.press("Log")
+			}
+			p.see(`document.querySelector(".happened .badge.ok")?.innerText === "live"`)
+			p.press("Stop")
+		})
 	}
+}
+
+func TestSessionsOfAllAgentsInABrowser(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "sessions", l)
+			p.says("The turn made 50 model calls")
+			p.says("It asks: Home or abroad?")
+			p.says("What about refunds?")
+			p.see(`[...document.querySelectorAll("main td a")].some((a) => a.innerText === "Helper")`)
+			p.see(`/^3\s/.test(document.querySelector(".rail .count")?.textContent ?? "")`)
+			p.fits()
+			p.shot("sessions")
+			p.see(`(() => { const s = document.querySelector("#filter-status"); s.value = "failed"; s.dispatchEvent(new Event("change", {bubbles: true})); return true; })()`)
+			p.see(`location.hash === "#/sessions/status=failed"`)
+			p.says("What about refunds?")
+		})
+	}
+	stub.sent("GET /api/v1/sessions")
+}
+
+func TestASecretSurvivesEscape(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/embeds", sizes()[0])
+	p.press("Make a link")
+	p.type_("#embed-origins", "https://www.example.com")
+	p.press("Make the link")
+	p.says("shown once")
+	for range 3 { // a browser closes at the second, unless the key is taken
+		p.do(chromedp.KeyEvent("\u001b"))
+	}
+	p.says("shown once")
+	p.see(`document.querySelector("dialog").open`)
+	p.press("I have kept it")
+	p.see(`!document.querySelector("dialog")`)
 }
 
 func TestFilesAreUploaded(t *testing.T) {

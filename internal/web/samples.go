@@ -122,6 +122,8 @@ func commands() map[string]string {
 		"exportDrive":         `stoa drive export "$ID" drive.zip`,
 
 		"createSession":     `stoa sessions start "$ID" "What about refunds?" --wait`,
+		"listAllSessions":   `stoa sessions list --status waiting_for_input`,
+		"findSession":       `stoa sessions get "$ID"`,
 		"listSessions":      `stoa sessions list "$ID"`,
 		"getSession":        `stoa sessions get "$ID" "$SESSION_ID"`,
 		"deleteSession":     `stoa sessions delete "$ID" "$SESSION_ID"`,

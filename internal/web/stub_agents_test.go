@@ -38,6 +38,9 @@ func agentReplies() map[string]string {
 		return `{"data":[` + strings.Join(items, ",") + `],"nextCursor":null,"hasMore":false}`
 	}
 	choice := `{"id":"inp_01k9zqd3m8w5x7y2c4b6n8p0ra","kind":"choice","prompt":"Home or abroad?","options":["home","abroad"],"defaultValue":null,"expiresAt":` + at + `}`
+	titled := func(s string) string {
+		return strings.Replace(s, `"title":null`, `"title":"What about refunds?"`, 1)
+	}
 	waiting := session("waiting_for_input", "null", choice, "null")
 	return map[string]string{
 		"GET /spaces":                                      list(`{"id":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Default","description":null,"externalId":null,"metadata":{},"createdAt":` + at + `,"updatedAt":` + at + `}`),
@@ -53,6 +56,7 @@ func agentReplies() map[string]string {
 		"PUT /api-agents/{id}/drive/files/content":         written(file("upload.txt", "text/plain", 12, true)),
 		"GET /api-agents/{id}/drive/files/metadata":        file("readme.md", "text/markdown", 1800, true),
 		"GET /api-agents/{id}/drive/search":                `{"data":[{"path":"handbook/refunds.md","startLine":3,"endLine":9,"snippet":"Money back within 14 days.","score":1,"sha256":"9f86","mimeType":"text/markdown","version":2}],"cut":true}`,
+		"GET /sessions":                                    list(waiting, titled(session("failed", "null", "null", `{"code":"step_limit_reached","message":"The turn made 50 model calls, which is the limit.","retryable":false}`)), session("completed", `"Within 14 days."`, "null", "null")),
 		"GET /api-agents/{id}/sessions":                    list(waiting, session("failed", "null", "null", `{"code":"upstream_error","message":"The model's provider failed.","retryable":true}`), session("completed", `"Within 14 days, says handbook/refunds.md."`, "null", "null")),
 		"POST /api-agents/{id}/sessions":                   session("queued", "null", "null", "null"),
 		"GET /api-agents/{id}/sessions/{sessionId}":        waiting,
@@ -70,9 +74,12 @@ func stubEvents() []string {
 		`"type":"turn.started","turnId":"trn_1","turn":1,"attempt":1,"deadlineAt":"2026-11-20T12:10:00.000Z"`,
 		`"type":"tool.called",` + step + `,"callId":"c1","name":"drive_search","arguments":"{\"query\":\"refunds\"}"`,
 		`"type":"drive.read",` + step + `,"path":"handbook/refunds.md","sha256":"9f86","fromLine":3,"toLine":9,"via":"search"`,
+		`"type":"tool.completed",` + step + `,"callId":"c1","name":"drive_search","isError":false,"bytes":412`,
+		`"type":"drive.read",` + step + `,"path":"readme.md","sha256":"9f86","via":"context"`,
 		`"type":"step.completed",` + step + `,"turn":1,"step":1,"model":"beta-3.8-flash","stop":"tool_use","usage":{"inputTokens":400,"cachedInputTokens":0,"outputTokens":30},"creditsMicro":825`,
 		`"type":"message.delta",` + msg + `,"offset":0,"text":"Money 💶 was"`,
 		`"type":"message.delta",` + msg + `,"offset":8,"text":"comes **back**"`,
+		`"type":"message.completed",` + msg + `,"role":"assistant","kind":"reply","status":"completed","turn":1,"text":"Money 💶 comes **back**"`,
 		`"type":"session.status","status":"waiting_for_input","turn":1`,
 	}
 }
@@ -86,6 +93,10 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 		w.WriteHeader(204)
 		return
 	case op == "GET /api-agents/{id}/sessions/{sessionId}/export":
+		if r.URL.Query().Get("format") == "jsonl" {
+			fmt.Fprint(w, `{"type":"session"}`+"\n"+`{"type":"tool","stepId":"`+stubSession+`.1.1","callId":"c1","name":"drive_search","arguments":"{}","result":"<b>Money</b> back within 14 days.","isError":false}`+"\n")
+			return
+		}
 		fmt.Fprint(w, "# What about refunds?\n")
 		return
 	case op == "GET /api-agents/{id}/drive/files/content":
@@ -103,6 +114,11 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	reply, ok := agentReplies()[op]
+	s.mu.Lock()
+	if op == "GET /api-agents/{id}/sessions/{sessionId}" && s.runs {
+		reply = strings.Replace(reply, `"status":"waiting_for_input"`, `"status":"running"`, 1)
+	}
+	s.mu.Unlock()
 	if !ok {
 		reply, ok = laterReplies()[op]
 		s.mu.Lock()

@@ -33,6 +33,7 @@ type stub struct {
 	fresh []string      // rows of the request log that come after those of the list
 	left  chan struct{} // receives when a caller leaves an endless stream
 	bare  bool          // an account in which nothing ever happened
+	runs  bool          // the session has not ended
 
 	cut    atomic.Bool // connections break
 	refuse atomic.Bool // no key is good any more
@@ -85,7 +86,7 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 		s.respond(w, r)
 		return
 	}
-	if strings.HasPrefix(path, "/api-agents") || path == "/spaces" {
+	if strings.HasPrefix(path, "/api-agents") || path == "/spaces" || path == "/sessions" {
 		s.agents(w, r, path)
 		return
 	}

@@ -5,14 +5,14 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Api } from "../lib/api";
 import { bringIntoSight } from "../lib/sight";
-import type { Me } from "../lib/types";
+import type { List, Me } from "../lib/types";
 import { pages, type Page } from "./pages";
 import { Badge, Button } from "./parts/basic";
 import { asProblem, Failure, Skeleton, useLoad } from "./parts/load";
 import { Icon } from "./parts/icon";
 import { Toasts } from "./parts/toast";
 import { usePath } from "./router";
-import { mayWith, offeredKey, SessionContext, storedKey, storeKey } from "./session";
+import { mayWith, offeredKey, SessionContext, storedKey, storeKey, useSession } from "./session";
 import { SignIn } from "./signin";
 
 const root = document.getElementById("console")!;
@@ -124,6 +124,7 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
               <a key={p.path} href={"#/" + p.path} aria-current={at?.page === p ? "page" : undefined}>
                 <Icon name={p.icon} />
                 {p.title}
+                {p.path === "sessions" && <Waiting path={path} />}
               </a>
             ))}
         </nav>
@@ -143,6 +144,22 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
         <Boundary>{at ? <at.page.show rest={at.rest} /> : <Lost />}</Boundary>
       </main>
     </div>
+  );
+}
+
+// Waiting counts the sessions that wait for somebody, anew with each address.
+function Waiting({ path }: { path: string }) {
+  const { api, may, offers } = useSession();
+  const most = 20;
+  const list = useLoad<List<unknown>>((signal) => (may("sessions:read") && offers("listAllSessions") ? api.get("/sessions", { status: "waiting_for_input", limit: most }, signal) : Promise.reject(new Error("not asked"))), [api, path]);
+  const n = list.data?.data.length ?? 0;
+  if (n === 0) return null;
+  return (
+    <span class="badge waiting count">
+      {n}
+      {list.data!.hasMore && "+"}
+      <span class="unseen"> waiting for input</span>
+    </span>
   );
 }
 

@@ -11,6 +11,7 @@ import { Overview } from "./pages/overview";
 import { Playground } from "./pages/playground";
 import { ProvidersPage } from "./pages/providers";
 import { Requests } from "./pages/requests";
+import { AllSessions } from "./pages/sessions";
 
 export interface Page {
   path: string; // behind "#/"; what follows it belongs to the page
@@ -25,6 +26,7 @@ export const pages: Page[] = [
   { path: "", title: "Overview", icon: "overview", needs: "getMe", show: Overview },
   { path: "playground", title: "Playground", icon: "playground", needs: "createResponse", show: Playground },
   { path: "agents", title: "Agents", icon: "agents", needs: "listAgents", show: Agents },
+  { path: "sessions", title: "Sessions", icon: "sessions", needs: "listAllSessions", show: AllSessions },
   { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", show: Credits },
   { path: "requests", title: "Requests", icon: "requests", needs: "listRequests", scope: "usage:read", show: Requests },
   { path: "keys", title: "Keys", icon: "keys", needs: "listKeys", show: Keys },

@@ -14,6 +14,7 @@ export interface SessionMessage {
   kind: string;
   status: string;
   text: string;
+  turn?: number;
 }
 
 // applyEvent adds what an event says to the messages. A piece that begins before the
@@ -26,7 +27,7 @@ export function applyEvent(said: SessionMessage[], e: SessionEvent): SessionMess
   switch (e.type) {
     case "message.created":
     case "message.completed":
-      now = { ...old, role: e.role ?? old.role, kind: e.kind ?? old.kind, status: e.status ?? old.status, text: e.text ?? old.text };
+      now = { ...old, role: e.role ?? old.role, kind: e.kind ?? old.kind, status: e.status ?? old.status, text: e.text ?? old.text, turn: e.turn ?? old.turn };
       break;
     case "message.delta": {
       const points = [...old.text]; // offsets count characters, not UTF-16 units

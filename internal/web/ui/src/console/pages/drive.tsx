@@ -26,7 +26,8 @@ let uploads = 0;
 export function DriveView({ agentId, folder }: { agentId: string; folder: string }) {
   const { api, may } = useSession();
   const root = `/api-agents/${agentId}/drive`;
-  const prefix = folder && !folder.endsWith("/") ? folder + "/" : folder;
+  // An address that ends in no slash is that of a file.
+  const prefix = folder.slice(0, folder.lastIndexOf("/") + 1);
   const writes = may("drive:write");
   const [limit, setLimit] = useState(100);
   const drive = useLoad((signal) => api.get<Drive>(root, undefined, signal), [api, root]);
@@ -45,7 +46,7 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
     },
     [api, root, prefix, limit],
   );
-  const [open, setOpen] = useState<string>();
+  const [open, setOpen] = useState<string | undefined>(folder === prefix ? undefined : folder);
   const [making, setMaking] = useState(false);
   const [sending, setSending] = useState<Upload[]>([]);
   const [over, setOver] = useState(false);

@@ -193,6 +193,7 @@ function Made({ agentId, of: made, body, onClose }: { agentId: string; of: NewEm
     <Dialog
       title={made.url ? "The link" : "The token"}
       wide
+      stays
       onClose={onClose}
       footer={
         <Button kind="main" onClick={onClose}>
@@ -207,7 +208,7 @@ function Made({ agentId, of: made, body, onClose }: { agentId: string; of: NewEm
       </Notice>
       {made.url ? (
         <>
-          <Code title="Into your page" text={frame(made.url)} />
+          <Code title="Try it now: this link works once" text={frame(made.url)} />
           <Code title="On your server: a link per visit" text={link(location.origin, agentId, body)} />
         </>
       ) : (

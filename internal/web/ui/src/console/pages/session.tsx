@@ -3,7 +3,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Api, onceKey, type Problem } from "../../lib/api";
 import { applyEvent, type SessionMessage, type Session, type SessionEvent } from "../../lib/agents";
-import { count, of as plural, size } from "../../lib/format";
+import { copyText } from "../../lib/copy";
+import { count, duration, moment, of as plural } from "../../lib/format";
 import { saveFile } from "../../lib/save";
 import { follow, sleep } from "../../lib/follow";
 import { Amount, Badge, Button, Notice } from "../parts/basic";
@@ -13,7 +14,8 @@ import { asProblem, Failure, Skeleton, useLoad } from "../parts/load";
 import { ReplyText, Spoken } from "../parts/reply";
 import { going, Status } from "../parts/status";
 import { useStick } from "../parts/stick";
-import { type Happening, Timeline } from "../parts/timeline";
+import { Tabs } from "../parts/tabs";
+import { lines, type ResultOf, Trace, turnsOf } from "../parts/trace";
 import { toast } from "../parts/toast";
 import { go } from "../router";
 import { useSession } from "../session";
@@ -62,12 +64,9 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
   const [deleting, setDeleting] = useState(false);
   const [saving, setSaving] = useState(false);
   const writes = may("sessions:write");
-  const happenedAt = useRef<HTMLElement>(null);
+  const [view, setView] = useState("talk");
+  const [upTo, setUpTo] = useState<number>(); // events that are shown; undefined: all
 
-  useEffect(() => {
-    const box = happenedAt.current;
-    if (box && box.scrollHeight - box.scrollTop - box.clientHeight < 160) box.scrollTop = box.scrollHeight;
-  }, [log.events]);
   useEffect(() => {
     const stop = new AbortController();
     void followLog(
@@ -91,42 +90,62 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
   };
   const post = (what: string, body: unknown) => act(() => api.raw("POST", `${path}/${what}`, { body, headers: { "Idempotency-Key": onceKey() } }));
 
+  // The log has what tools were asked; what they answered is in the export, which is
+  // read when somebody wants to see it.
+  const exported = useRef<{ upTo: number; lines: Promise<ExportedTool[]> } | undefined>(undefined);
+  const resultOf: ResultOf = async (stepId, callId) => {
+    if (exported.current?.upTo !== log.events.length) exported.current = { upTo: log.events.length, lines: readTools(api, path) };
+    return (await exported.current.lines).find((t) => t.stepId === stepId && t.callId === callId)?.result ?? undefined;
+  };
+
   const s = session.data;
   if (!s) return session.problem ? <Failure problem={session.problem} retry={session.reload} /> : <Skeleton />;
   const running = going(s.status);
+  const replayed = upTo !== undefined && !running && upTo < log.events.length;
+  const events = replayed ? log.events.slice(0, upTo) : log.events;
+  const said = replayed ? events.reduce(applyEvent, []) : log.said;
   const writing = log.said.findLast((m) => m.role === "assistant");
   return (
     <>
-      <div class="row">
-        <Status of={s.status} />
-        <span class="small muted">
-          turn {s.turn.number}, {plural(s.usage.steps, "model call")}, {count(s.usage.totalTokens)} tokens, <Amount of={s.usage.creditsMicro} /> credits
-          {s.model.served && `, ${s.model.served}`}
-        </span>
-        {s.model.fallback && <Badge meaning="waiting">instead of {s.model.requested}</Badge>}
-        <div class="row push">
-          {offers("exportSession") && <Button small icon="download" kind="quiet" label="Download the session" onClick={() => setSaving(true)} />}
-        </div>
-        {writes && (
-          <div class="row">
-            {(running || s.status === "waiting_for_input") && (
+      <div class="session-head">
+        <div class="row">
+          <Status of={s.status} />
+          <b class="session-title">{s.title}</b>
+          <div class="row push">
+            {writes && (running || s.status === "waiting_for_input") && (
               <Button small icon="stop" disabled={busy} onClick={() => act(() => api.raw("POST", path + "/cancel"))}>
-                Cancel
+                Stop
               </Button>
             )}
-            {(s.status === "failed" || s.status === "cancelled") && (
+            {writes && (s.status === "failed" || s.status === "cancelled") && (
               <Button small icon="again" disabled={busy} onClick={() => act(() => api.raw("POST", path + "/retry", { headers: { "Idempotency-Key": onceKey() } }))}>
                 Try again
               </Button>
             )}
-            <Button small icon="trash" kind="quiet" label="Delete the session" disabled={busy} onClick={() => setDeleting(true)} />
+            {offers("exportSession") && <Button small icon="download" kind="quiet" label="Download the session" onClick={() => setSaving(true)} />}
+            {writes && <Button small icon="trash" kind="quiet" label="Delete the session" disabled={busy} onClick={() => setDeleting(true)} />}
           </div>
-        )}
+        </div>
+        <div class="small muted">
+          turn {s.turn.number}, {plural(s.usage.steps, "model call")}, {count(s.usage.totalTokens)} tokens, <Amount of={s.usage.creditsMicro} /> credits
+          {s.model.served && `, ${s.model.served}`} {s.model.fallback && <Badge meaning="waiting">instead of {s.model.requested}</Badge>}
+        </div>
+        <div class="session-tabs">
+          <Tabs
+            label="Parts of the session"
+            tabs={[
+              { id: "talk", title: "Conversation" },
+              { id: "log", title: "Log" },
+            ]}
+            active={view}
+            onChange={setView}
+          />
+        </div>
       </div>
-      <div class="session">
+      <div class={"session shows-" + view}>
         <section class="talk" aria-label="Conversation">
-          <Growing>
-            {log.said.map((m) =>
+          <Growing follows={running}>
+            {said.map((m, i) =>
               m.role === "user" ? (
                 <div key={m.id} class="turn user">
                   {m.text}
@@ -134,11 +153,12 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
               ) : (
                 <div key={m.id} class={"turn assistant " + m.kind}>
                   {m.text ? <ReplyText text={m.text} streaming={running && m.status === "in_progress"} /> : <span class="reply streaming" role="img" aria-label="Waiting for the first words" />}
+                  {m.status === "completed" && m.text && m.kind !== "comment" && <Below agentId={agentId} message={m} events={said.findLast((x) => x.role === "assistant" && x.turn === m.turn) === said[i] ? events : []} />}
                 </div>
               ),
             )}
           </Growing>
-          {s.error && (
+          {s.error && !replayed && (
             <Notice meaning="failed">
               <p>
                 <b>The turn failed</b>
@@ -153,13 +173,22 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
           <Spoken text={writing?.text ?? ""} done={!running} />
           {writes && (s.mode === "chat" || s.pendingInput) && <Answer session={s} busy={busy} post={post} />}
         </section>
-        <aside ref={happenedAt} class="panel happened" tabIndex={0} aria-label="What happened">
+        <aside class="panel happened" tabIndex={0} aria-label="Log">
           <header>
-            <h2>What happened</h2>
-            <span class="push small">{log.live ? <Badge meaning="ok">live</Badge> : log.problem ? <Badge meaning="failed">{log.problem.offline ? "not connected" : "not followed"}</Badge> : <Badge>not live</Badge>}</span>
+            <h2>Log</h2>
+            <span class="push small">{running ? log.live ? <Badge meaning="ok">live</Badge> : log.problem ? <Badge meaning="failed">{log.problem.offline ? "not connected" : "not followed"}</Badge> : <Badge>not live</Badge> : <Took session={s} />}</span>
           </header>
-          <div class="body">
-            <Timeline of={log.events.map(happening).filter((h): h is Happening => h !== undefined)} />
+          <div class="body stack">
+            {!running && log.events.length > 2 && (
+              <label class="replay small muted">
+                <span>
+                  Replay: {replayed ? `event ${upTo} of ${log.events.length}, ` : `all ${log.events.length} events`}
+                  {replayed && events.length > 0 && <span title={moment(events.at(-1)!.createdAt)}>+{duration(new Date(events.at(-1)!.createdAt).getTime() - new Date(log.events[0]!.createdAt).getTime())}</span>}
+                </span>
+                <input type="range" min={1} max={log.events.length} step={1} value={upTo ?? log.events.length} onInput={(e) => setUpTo(Number(e.currentTarget.value))} />
+              </label>
+            )}
+            <Trace turns={turnsOf(events)} resultOf={resultOf} running={running} />
           </div>
         </aside>
       </div>
@@ -181,6 +210,61 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
         </Confirm>
       )}
     </>
+  );
+}
+
+// An ExportedTool is a line of the export about a tool.
+interface ExportedTool {
+  type: string;
+  stepId: string;
+  callId: string;
+  result: string | null;
+}
+
+async function readTools(api: Api, path: string): Promise<ExportedTool[]> {
+  const text = await (await api.raw("GET", path + "/export", { query: { format: "jsonl" } })).text();
+  return text
+    .split("\n")
+    .filter((line) => line.startsWith("{"))
+    .map((line) => JSON.parse(line) as ExportedTool)
+    .filter((line) => line.type === "tool");
+}
+
+// Took is how long the newest turn ran.
+function Took({ session: s }: { session: Session }) {
+  const { startedAt, finishedAt } = s.turn;
+  if (!startedAt || !finishedAt) return null;
+  return <span class="muted">took {duration(new Date(finishedAt).getTime() - new Date(startedAt).getTime())}</span>;
+}
+
+const mostSources = 6;
+
+// Below is what stands under an answer: what it could rest on, and a copy.
+function Below({ agentId, message, events }: { agentId: string; message: SessionMessage; events: SessionEvent[] }) {
+  const [all, setAll] = useState(false);
+  let turn = 0;
+  const sources = new Map<string, SessionEvent>();
+  for (const e of events) {
+    turn = e.turn ?? turn;
+    // Files that went into the context whole say little; those that were looked up do.
+    if (e.type === "drive.read" && e.via !== "context" && turn === message.turn) sources.set(e.path + lines(e), e);
+  }
+  const list = [...sources.values()];
+  const copy = async () => toast((await copyText(message.text)) ? "Copied" : "The browser does not allow copying here");
+  return (
+    <div class="row below">
+      {list.slice(0, all ? undefined : mostSources).map((e) => (
+        <a class="chip" href={`#/agents/${agentId}/drive/${encodeURIComponent(e.path ?? "")}`} title={"Source: " + e.path + lines(e)}>
+          {e.path}
+        </a>
+      ))}
+      {!all && list.length > mostSources && (
+        <Button kind="quiet" small onClick={() => setAll(true)}>
+          {list.length - mostSources} more
+        </Button>
+      )}
+      <Button kind="quiet" small icon="copy" label="Copy the answer" onClick={copy} />
+    </div>
   );
 }
 
@@ -211,9 +295,10 @@ function Download({ path, id, onClose }: { path: string; id: string; onClose: ()
   );
 }
 
-// Growing shows the conversation and keeps its end visible.
-function Growing({ children }: { children: ComponentChildren }) {
-  const [at] = useStick();
+// Growing shows the conversation and keeps its end visible while it grows. One that
+// has ended is shown from its beginning.
+function Growing({ follows, children }: { follows: boolean; children: ComponentChildren }) {
+  const [at] = useStick(follows);
   return (
     <div class="chat" ref={at}>
       {children}
@@ -296,54 +381,4 @@ function Answer({ session: s, busy, post }: { session: Session; busy: boolean; p
       </div>
     </form>
   );
-}
-
-// happening returns an event as text; undefined for events that are shown
-// elsewhere.
-function happening(e: SessionEvent): Happening | undefined {
-  const at = { id: String(e.seq), at: e.createdAt };
-  const lines = e.fromLine ? `, lines ${e.fromLine} to ${e.toLine ?? e.fromLine}` : "";
-  switch (e.type) {
-    case "session.created":
-      return { ...at, title: "Session created" };
-    case "session.status":
-      return { ...at, title: <Status of={e.status as Session["status"]} />, detail: e.statusReason };
-    case "turn.started":
-      return { ...at, title: `Turn ${e.turn} taken up` };
-    case "turn.recovered":
-      return { ...at, meaning: "waiting", title: `Turn ${e.turn} taken up again`, detail: `attempt ${e.attempt}` };
-    case "step.completed":
-      return {
-        ...at,
-        meaning: "ok",
-        title: `Model call ${e.step}: ${e.model}`,
-        detail: (
-          <>
-            {e.usage && `${count(e.usage.inputTokens)} in, ${count(e.usage.outputTokens)} out tokens`}
-            {e.creditsMicro !== undefined && (
-              <>
-                , <Amount of={e.creditsMicro} /> credits
-              </>
-            )}
-          </>
-        ),
-      };
-    case "tool.called":
-      return { ...at, meaning: "info", title: <>Tool <code>{e.name}</code></>, detail: e.arguments && <span class="mono breaks">{e.arguments.slice(0, 200)}</span> };
-    case "tool.completed":
-      return e.isError ? { ...at, meaning: "failed", title: <>Tool <code>{e.name}</code> failed</> } : { ...at, meaning: "ok", title: <>Tool <code>{e.name}</code> answered</>, detail: e.bytes !== undefined && size(e.bytes) };
-    case "drive.read":
-      return { ...at, title: "Read from the drive", detail: <span class="breaks">{e.path}{lines}</span> };
-    case "drive.written":
-      return { ...at, title: `Wrote to the drive: ${e.outcome ?? "done"}`, detail: <span class="breaks">{e.path}</span> };
-    case "input.requested":
-      return { ...at, meaning: "waiting", title: "Asked the user", detail: e.prompt };
-    case "input.answered":
-      return { ...at, meaning: "ok", title: e.defaultUsed ? "The default answer was used" : "Answered", detail: e.answer };
-    case "input.expired":
-      return { ...at, meaning: "failed", title: "Nobody answered in time" };
-    case "error":
-      return { ...at, meaning: "failed", title: e.message ?? "Failed", detail: <code>{e.code}</code> };
-  }
-  return undefined; // messages are the conversation; types that come later are skipped
 }

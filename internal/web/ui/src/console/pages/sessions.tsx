@@ -1,13 +1,147 @@
-// The sessions of an agent, and how to start one.
+// The sessions of an agent, and how to start one; and those of all agents.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { Session } from "../../lib/agents";
-import { Amount, Button, Time } from "../parts/basic";
+import type { Agent, Session } from "../../lib/agents";
+import type { List } from "../../lib/types";
+import { Amount, Button, Field, Time } from "../parts/basic";
 import { useAction } from "../parts/form";
-import { Empty, Failure } from "../parts/load";
+import { Empty, Failure, useLoad } from "../parts/load";
+import { MissingScope } from "../parts/missing";
 import { Status } from "../parts/status";
-import { Pages, useList } from "../parts/table";
+import { type Column, Pages, useList } from "../parts/table";
 import { go } from "../router";
 import { useSession } from "../session";
+
+// columns returns those of a list of sessions.
+function columns(agent?: (id: string) => ComponentChildren): Column<Session>[] {
+  return [
+    {
+      title: "Session",
+      show: (s) => (
+        <>
+          <a href={`#/agents/${s.agentId}/sessions/${s.id}`} class="clamp">
+            {s.title || s.reply?.slice(0, 80) || <span class="mono">{s.id}</span>}
+          </a>
+          {s.error && <div class="small reason">{s.error.message}</div>}
+          {s.pendingInput && <div class="small muted clamp">It asks: {s.pendingInput.prompt}</div>}
+        </>
+      ),
+    },
+    { title: "Status", show: (s) => <Status of={s.status} /> },
+    ...(agent ? [{ title: "Agent", show: (s: Session) => agent(s.agentId) }] : []),
+    {
+      title: "Started by",
+      show: (s) => (
+        <span class="nowrap">
+          {s.trigger.type}
+          {s.externalUserId && <div class="small muted breaks">{s.externalUserId}</div>}
+        </span>
+      ),
+    },
+    { title: "Turns", number: true, show: (s) => s.turn.number },
+    { title: "Credits", number: true, show: (s) => <Amount of={s.usage.creditsMicro} /> },
+    { title: "Changed", show: (s) => <Time at={s.updatedAt} /> },
+  ];
+}
+
+const filters = ["agentId", "status", "trigger", "externalUserId"] as const;
+
+// AllSessions shows the sessions of all agents. The filters are in the address,
+// behind "#/sessions/".
+export function AllSessions({ rest }: { rest: string }) {
+  const { api, may, offers } = useSession();
+  const allowed = may("sessions:read");
+  const now = new URLSearchParams(rest);
+  const agents = useLoad<List<Agent>>((signal) => (may("agents:read") && offers("listAgents") ? api.get("/api-agents", { limit: 100 }, signal) : Promise.resolve({ data: [], nextCursor: null, hasMore: false })), [api]);
+  const query = new URLSearchParams();
+  for (const name of filters) if (now.get(name)) query.set(name, now.get(name)!);
+  const pages = useList<Session>(allowed ? "/sessions" + (query.size ? "?" + query : "") : undefined, 30);
+  const set = (name: (typeof filters)[number], value: string) => {
+    if (value) query.set(name, value);
+    else query.delete(name);
+    go("sessions" + (query.size ? "/" + query : ""));
+  };
+  const names = new Map(agents.data?.data.map((a) => [a.id, a.name]));
+  const select = (name: (typeof filters)[number], label: string, options: [string, string][]) => (
+    <Field id={"filter-" + name} label={label}>
+      <select id={"filter-" + name} class="input" value={query.get(name) ?? ""} onChange={(e) => set(name, e.currentTarget.value)}>
+        <option value="">All</option>
+        {options.map(([value, title]) => (
+          <option value={value}>{title}</option>
+        ))}
+      </select>
+    </Field>
+  );
+  if (!allowed) {
+    return (
+      <>
+        <header class="head">
+          <h1>Sessions</h1>
+        </header>
+        <MissingScope scope="sessions:read" what="see sessions" />
+      </>
+    );
+  }
+  const agentId = query.get("agentId");
+  const known = [...names];
+  if (agentId && !names.has(agentId)) known.push([agentId, agentId]);
+  return (
+    <>
+      <header class="head">
+        <h1>Sessions</h1>
+        <div class="push">
+          <Button small icon="again" onClick={pages.first.reload}>
+            Refresh
+          </Button>
+        </div>
+      </header>
+      <div class="filters">
+        {select("agentId", "Agent", known)}
+        {select("status", "Status", [
+          ["waiting_for_input", "waiting for input"],
+          ["running", "running"],
+          ["queued", "queued"],
+          ["completed", "completed"],
+          ["failed", "failed"],
+          ["cancelled", "cancelled"],
+        ])}
+        {select("trigger", "Started by", [
+          ["api", "api"],
+          ["schedule", "schedule"],
+          ["embed", "embed"],
+        ])}
+        <Field id="filter-user" label="End user">
+          <input id="filter-user" class="input" type="search" maxLength={128} placeholder="exact id" value={query.get("externalUserId") ?? ""} onChange={(e) => set("externalUserId", e.currentTarget.value.trim())} />
+        </Field>
+      </div>
+      <section class="panel">
+        <Pages
+          of={pages}
+          label="Sessions"
+          empty={
+            query.size ? (
+              <Empty title="No such sessions">
+                <p>None fits the filters.</p>
+                <Button onClick={() => go("sessions")}>Clear the filters</Button>
+              </Empty>
+            ) : (
+              <Empty title="No sessions yet">
+                <p>
+                  A session is a conversation with an agent. <a href="#/agents">Start one from an agent.</a>
+                </p>
+              </Empty>
+            )
+          }
+          columns={columns((id) => (
+            <a href={"#/agents/" + id} class="clamp">
+              {names.get(id) ?? <span class="mono">{id}</span>}
+            </a>
+          ))}
+        />
+      </section>
+    </>
+  );
+}
 
 export function SessionsView({ agentId }: { agentId: string }) {
   const { may } = useSession();
@@ -24,21 +158,7 @@ export function SessionsView({ agentId }: { agentId: string }) {
               <p>A session is a conversation with the agent. It runs here even when this page is closed.</p>
             </Empty>
           }
-          columns={[
-            {
-              title: "Session",
-              show: (s) => (
-                <a href={`#/agents/${agentId}/sessions/${s.id}`} class="clamp">
-                  {s.title || s.reply?.slice(0, 80) || <span class="mono">{s.id}</span>}
-                </a>
-              ),
-            },
-            { title: "State", show: (s) => <Status of={s.status} /> },
-            { title: "Started by", show: (s) => <span class="nowrap">{s.trigger.type}</span> },
-            { title: "Turns", number: true, show: (s) => s.turn.number },
-            { title: "Credits", number: true, show: (s) => <Amount of={s.usage.creditsMicro} /> },
-            { title: "Changed", show: (s) => <Time at={s.updatedAt} /> },
-          ]}
+          columns={columns()}
         />
       </section>
     </>

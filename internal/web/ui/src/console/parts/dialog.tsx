@@ -4,7 +4,8 @@ import { Button } from "./basic";
 
 // A Dialog is the browser's own: it keeps the focus inside, closes with Esc and
 // gives the focus back.
-export function Dialog({ title, wide, onClose, footer, children }: { title: string; wide?: boolean; onClose: () => void; footer?: ComponentChildren; children: ComponentChildren }) {
+// One that stays is closed by its buttons only.
+export function Dialog({ title, wide, stays, onClose, footer, children }: { title: string; wide?: boolean; stays?: boolean; onClose: () => void; footer?: ComponentChildren; children: ComponentChildren }) {
   const at = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const dialog = at.current!;
@@ -23,14 +24,18 @@ export function Dialog({ title, wide, onClose, footer, children }: { title: stri
       class={"dialog" + (wide ? " wide" : "")}
       tabIndex={-1}
       aria-label={title}
+      onKeyDown={(event) => {
+        // A browser closes a dialog at the second Escape, whatever becomes of its event.
+        if (stays && event.key === "Escape") event.preventDefault();
+      }}
       onCancel={(event) => {
         event.preventDefault();
-        onClose();
+        if (!stays) onClose();
       }}
     >
       <header>
         <h2>{title}</h2>
-        <Button kind="quiet" icon="cross" label="Close" onClick={onClose} />
+        {!stays && <Button kind="quiet" icon="cross" label="Close" onClick={onClose} />}
       </header>
       <div class="body stack">{children}</div>
       {footer && <footer>{footer}</footer>}

@@ -5,6 +5,7 @@ const paths = {
   credits: "M2 5h12v8H2zM2 8h12M4.5 11h3",
   keys: "M10 9a3.5 3.5 0 1 0-3.3-2.4L2 11.3V14h2.7v-1.7h1.7v-1.7l1.6-1.6",
   agents: "M8 2v2M3.5 4h9v7h-9zM6 7v1M10 7v1M5.5 14h5M8 11v3",
+  sessions: "M2 3h9v6H6l-2.5 2.5V9H2zM12.5 6H14v5.5h-1.5V14L10 11.5H7",
   folder: "M2 4h4l1.5 2H14v7H2z",
   file: "M4 2h5l3 3v9H4zM9 2v3h3",
   upload: "M8 11V3M4.5 6.5L8 3l3.5 3.5M3 13.5h10",

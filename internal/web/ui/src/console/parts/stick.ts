@@ -1,10 +1,11 @@
 import { useEffect, useRef } from "preact/hooks";
 
 // useStick keeps the end of the page in sight while the element grows, until
-// somebody scrolls up. Setting the second result to true brings the end back.
-export function useStick() {
+// somebody scrolls up; if it begins elsewhere, from when somebody scrolls to it.
+// Setting the second result to true brings the end back.
+export function useStick(begins = true) {
   const grows = useRef<HTMLDivElement>(null);
-  const stick = useRef(true);
+  const stick = useRef(begins);
   useEffect(() => {
     const listen = () => (stick.current = innerHeight + scrollY > document.documentElement.scrollHeight - 80);
     const watch = new ResizeObserver(() => {

@@ -1,0 +1,249 @@
+// A session's log as a tree: turns, in them model calls, in those what their tools
+// did. Everything in it is text.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import type { Session, SessionEvent } from "../../lib/agents";
+import { count, duration, moment, of as plural, size } from "../../lib/format";
+import { Amount, Badge, type Meaning } from "./basic";
+import { asProblem } from "./load";
+import { Status } from "./status";
+
+interface Row {
+  id: string;
+  at: string;
+  until?: string;
+  meaning?: Meaning;
+  title: ComponentChildren;
+  detail?: ComponentChildren;
+  reads?: SessionEvent[]; // consecutive, as one row
+  call?: { id: string; arguments: string; name: string; done?: SessionEvent };
+  step?: { id: string; done?: SessionEvent; model: string; number: number };
+  rows: Row[];
+}
+
+interface Turn {
+  number: number;
+  at: string;
+  until: string;
+  steps: number;
+  credits: number;
+  rows: Row[];
+}
+
+// turnsOf groups a log. An event without a turn of its own belongs to the last one.
+export function turnsOf(events: SessionEvent[]): Turn[] {
+  const turns: Turn[] = [];
+  const steps = new Map<string, Row>();
+  const calls = new Map<string, Row>();
+  const turnAt = (e: SessionEvent): Turn => {
+    let turn = turns.at(-1);
+    if (!turn || (e.turn ?? 0) > turn.number) turns.push((turn = { number: e.turn || 1, at: e.createdAt, until: e.createdAt, steps: 0, credits: 0, rows: [] }));
+    return turn;
+  };
+  for (const e of events) {
+    const turn = turnAt(e);
+    turn.until = e.createdAt;
+    let rows = turn.rows;
+    if (e.stepId) {
+      let step = steps.get(e.stepId);
+      if (!step) {
+        step = { id: e.stepId, at: e.createdAt, title: "", step: { id: e.stepId, model: "", number: steps.size + 1 }, rows: [] };
+        steps.set(e.stepId, step);
+        turn.rows.push(step);
+      }
+      if (e.type === "step.started" || e.type === "step.completed") {
+        step.step = { ...step.step!, model: e.model ?? "", number: e.step ?? step.step!.number, done: e.type === "step.completed" ? e : undefined };
+        if (e.type === "step.completed") {
+          step.until = e.createdAt;
+          turn.steps++;
+          turn.credits += e.creditsMicro ?? 0;
+        }
+        continue;
+      }
+      rows = step.rows;
+    }
+    const last = rows.at(-1);
+    if (e.type === "drive.read") {
+      if (last?.reads) last.reads.push(e);
+      else rows.push({ id: String(e.seq), at: e.createdAt, title: "", reads: [e], rows: [] });
+    } else if (e.type === "tool.called") {
+      const row: Row = { id: String(e.seq), at: e.createdAt, meaning: "info", title: "", call: { id: e.callId ?? "", name: e.name ?? "", arguments: e.arguments ?? "" }, rows: [] };
+      calls.set(e.stepId + " " + e.callId, row);
+      rows.push(row);
+    } else if (e.type === "tool.completed") {
+      const row = calls.get(e.stepId + " " + e.callId);
+      if (row?.call) {
+        row.call.done = e;
+        row.until = e.createdAt;
+        row.meaning = e.isError ? "failed" : "ok";
+      }
+    } else {
+      const row = plain(e);
+      if (row) rows.push({ id: String(e.seq), at: e.createdAt, rows: [], ...row });
+    }
+  }
+  return turns;
+}
+
+// plain returns an event that is a row by itself; undefined for those that are shown
+// elsewhere, and for types that come later.
+function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | undefined {
+  switch (e.type) {
+    case "session.created":
+      return { title: "Session created" };
+    case "session.status":
+      return { title: <Status of={e.status as Session["status"]} />, detail: e.statusReason };
+    case "turn.recovered":
+      return { meaning: "waiting", title: `Turn ${e.turn} started again`, detail: `attempt ${e.attempt}` };
+    case "drive.written":
+      return { meaning: "ok", title: `Wrote to the drive: ${e.outcome ?? "done"}`, detail: e.path };
+    case "input.requested":
+      return { meaning: "waiting", title: "Asked the user", detail: e.prompt };
+    case "input.answered":
+      return { meaning: "ok", title: e.defaultUsed ? "The default answer was used" : "Answered", detail: e.answer };
+    case "input.expired":
+      return { meaning: "failed", title: "Nobody answered in time" };
+    case "error":
+      return { meaning: "failed", title: e.message ?? "Failed", detail: <code>{e.code}</code> };
+  }
+  return undefined;
+}
+
+const since = (from: string, to: string) => Math.max(0, new Date(to).getTime() - new Date(from).getTime());
+
+// An At says when, from the start of the turn; the exact time is its title.
+function At({ from, at, until }: { from: string; at: string; until?: string }) {
+  return (
+    <time dateTime={at} title={moment(at)} class="nowrap">
+      {until && since(at, until) > 0 && <b>{duration(since(at, until))} </b>}+{duration(since(from, at))}
+    </time>
+  );
+}
+
+// result reads what a tool answered; undefined where it has not yet.
+export type ResultOf = (stepId: string, callId: string) => Promise<string | undefined>;
+
+export function Trace({ turns, resultOf, running }: { turns: Turn[]; resultOf: ResultOf; running: boolean }) {
+  return (
+    <div class="trace">
+      {turns.map((t, i) => (
+        <details key={t.number} open={i === turns.length - 1}>
+          <summary>
+            <b>Turn {t.number}</b>{" "}
+            <span class="small muted">
+              {plural(t.steps, "model call")}, <Amount of={t.credits} /> credits{running && i === turns.length - 1 ? "" : ", " + duration(since(t.at, t.until))}
+            </span>
+          </summary>
+          <Rows of={t.rows} from={t.at} resultOf={resultOf} />
+        </details>
+      ))}
+    </div>
+  );
+}
+
+function Rows({ of, from, resultOf }: { of: Row[]; from: string; resultOf: ResultOf }) {
+  return (
+    <ol class="timeline">
+      {of.map((r) => (
+        <li key={r.id} class={r.step ? (r.step.done ? "ok" : "info") : (r.meaning ?? "")}>
+          <At from={from} at={r.at} until={r.until} />
+          {r.step ? <Step row={r} /> : r.reads ? <Reads of={r.reads} /> : r.call ? <Call row={r} resultOf={resultOf} /> : <div>{r.title}</div>}
+          {r.detail && <div class="small muted breaks">{r.detail}</div>}
+          {r.rows.length > 0 && <Rows of={r.rows} from={from} resultOf={resultOf} />}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Step({ row }: { row: Row }) {
+  const { done, model, number } = row.step!;
+  return (
+    <div>
+      <div>
+        Model call {number} <span class="small muted">{model}</span>
+      </div>
+      {done && (
+        <div class="small muted">
+          {done.usage && `${count(done.usage.inputTokens)} in, ${count(done.usage.outputTokens)} out tokens`}
+          {done.creditsMicro !== undefined && (
+            <>
+              , <Amount of={done.creditsMicro} /> credits
+            </>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}
+
+export const lines = (e: SessionEvent): string => (e.fromLine ? `, lines ${e.fromLine} to ${e.toLine ?? e.fromLine}` : "");
+
+function Reads({ of }: { of: SessionEvent[] }) {
+  if (of.length === 1) {
+    return (
+      <div>
+        Read from the drive
+        <div class="small muted breaks">
+          {of[0]!.path}
+          {lines(of[0]!)}
+        </div>
+      </div>
+    );
+  }
+  return (
+    <details>
+      <summary>Read {plural(of.length, "file")}</summary>
+      <ul class="small muted plainlist">
+        {of.map((e) => (
+          <li class="breaks">
+            {e.path}
+            {lines(e)}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+// pretty indents JSON; other text stays as it is.
+function pretty(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+function Call({ row, resultOf }: { row: Row; resultOf: ResultOf }) {
+  const { call } = row;
+  const [result, setResult] = useState<string>();
+  const { done } = call!;
+  const open = (shown: boolean) => {
+    if (!shown || result !== undefined || !done) return;
+    resultOf(done.stepId ?? "", call!.id).then(
+      (text) => setResult(text ?? "There is no result."),
+      (error) => setResult(asProblem(error).message),
+    );
+  };
+  return (
+    <details onToggle={(e) => open(e.currentTarget.open)}>
+      <summary>
+        Tool <code>{call!.name}</code> {done?.isError && <Badge meaning="failed">failed</Badge>}
+        {done && !done.isError && done.bytes !== undefined && <span class="small muted">{size(done.bytes)}</span>}
+      </summary>
+      <p class="small muted">Arguments</p>
+      <pre class="io" tabIndex={0}>
+        {pretty(call!.arguments) || "none"}
+      </pre>
+      {done && (
+        <>
+          <p class="small muted">Result</p>
+          <pre class="io" tabIndex={0}>
+            {result === undefined ? "Loading" : pretty(result)}
+          </pre>
+        </>
+      )}
+    </details>
+  );
+}
