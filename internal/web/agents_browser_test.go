@@ -181,3 +181,106 @@ func TestFilesAreUploaded(t *testing.T) {
 		t.Error("the file was never sent")
 	}
 }
+
+func TestAFileHasAHistory(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	const files = "/api/v1/api-agents/" + stubAgent + "/drive/files"
+	for _, l := range []look{sizes()[0], sizes()[3]} {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/drive", l)
+			p.press("readme.md")
+			p.says("Preview")
+			p.press("Preview")
+			p.see(`document.querySelector("dialog .rendered h1")?.innerText === "Read me"`)
+			p.press("Rename or move")
+			p.fits()
+			p.shot("move")
+			p.press("History")
+			p.press("Restore")
+			p.says("Version 3 is restored")
+			p.press("History")
+			p.says("now")
+			p.fits()
+			p.shot("history")
+			p.press("Content")
+			p.type_("dialog textarea", "more")
+			p.do(chromedp.KeyEvent("\u001b"))
+			p.see(`document.querySelector("dialog").open`) // what is not saved stays
+			p.press("Discard changes")
+			p.press("Delete")
+			p.says("Earlier contents are kept")
+			p.press("Delete the file")
+			p.says("readme.md is deleted")
+			p.press("Undo")
+			p.says("readme.md is back")
+		})
+	}
+	stub.sent("POST " + files + "/restore")
+	stub.sent("GET " + files + "/versions")
+}
+
+func TestUnsavedSettingsAreGuarded(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	for _, l := range []look{sizes()[1], sizes()[2]} {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/settings", l)
+			p.see(`document.title === "Helper · Settings · Stoa console"`)
+			p.type_("#max-steps", "7")
+			p.fits()
+			p.shot("settings")
+			p.press("Drive")
+			p.says("Leave without saving?")
+			p.shot("leave")
+			p.press("Stay")
+			p.see(`location.hash.endsWith("/settings") && document.querySelector("#max-steps")?.value === "7"`)
+			p.press("Save")
+			p.says("Saved")
+			p.press("Versions")
+			p.see(`location.hash.endsWith("/versions")`)
+			p.says("Go back to it")
+			p.click(".clip summary")
+			p.see(`document.querySelector(".diff .new")?.innerText.includes("Say which file you used.")`)
+			p.fits()
+			p.shot("diff")
+		})
+	}
+}
+
+func TestAnUnknownAgentIsSaid(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "agents", sizes()[2])
+	p.says("Knows the handbook")
+	p.type_("#agent-search", "nothing")
+	p.says("None fits the search.")
+	p.allow("404")
+	p.do(chromedp.Navigate(srv.URL + "/console#/agents/agt_nope"))
+	p.says("There is no such agent")
+	p.fits()
+}
+
+func TestThePlaygroundIsKept(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	p := signIn(t, browser, srv.URL, goodKey, "playground", sizes()[0])
+	p.press("Explain in three sentences why the sky is blue.")
+	p.type_("#temperature", "0.5")
+	p.click("#question")
+	p.enter()
+	p.says("14 in, 41 out tokens")
+	p.shot("playground")
+	p.do(chromedp.Navigate(srv.URL + "/console#/keys"))
+	p.says("website")
+	p.do(chromedp.Navigate(srv.URL + "/console#/playground"))
+	p.says("14 in, 41 out tokens")
+	p.see(`document.querySelector("#temperature").value === "0.5"`)
+	p.press("Copy as code")
+	p.press("Python")
+	p.says("temperature=0.5,")
+	p.says(`api_key=os.environ["STOA_API_KEY"]`)
+	p.do(chromedp.KeyEvent("\u001b"))
+	p.press("Sign out")
+	p.see(`sessionStorage.getItem("stoa-playground") === null`)
+}

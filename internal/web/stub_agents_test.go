@@ -1,8 +1,11 @@
 package web_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 )
@@ -28,6 +31,13 @@ func agentReplies() map[string]string {
 			lines = "3"
 		}
 		return fmt.Sprintf(`{"id":"fil_01k9zqd3m8w5x7y2c4b6n8p0ra","agentId":%q,"path":%q,"size":%d,"mimeType":%q,"sha256":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08","text":%v,"lines":%s,"version":4,"createdAt":%s,"updatedAt":%s}`, stubAgent, path, size, kind, text, lines, at, at)
+	}
+	kept := func(n int, current bool) string {
+		retired := at
+		if current {
+			retired = "null"
+		}
+		return fmt.Sprintf(`{"path":"readme.md","version":%d,"current":%v,"size":1800,"mimeType":"text/markdown","sha256":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08","createdAt":%s,"retiredAt":%s}`, n, current, at, retired)
 	}
 	written := func(f string) string { return strings.TrimSuffix(f, "}") + `,"outcome":"created"}` }
 	session := func(status, reply, pending, failure string) string {
@@ -55,6 +65,10 @@ func agentReplies() map[string]string {
 		"PUT /api-agents/{id}/drive/files":                 written(file("notes.md", "text/markdown", 12, true)),
 		"PUT /api-agents/{id}/drive/files/content":         written(file("upload.txt", "text/plain", 12, true)),
 		"GET /api-agents/{id}/drive/files/metadata":        file("readme.md", "text/markdown", 1800, true),
+		"GET /api-agents/{id}/drive/files/versions":        `{"data":[` + kept(4, true) + `,` + kept(3, false) + `]}`,
+		"POST /api-agents/{id}/drive/files/restore":        written(file("readme.md", "text/markdown", 1800, true)),
+		"POST /api-agents/{id}/drive/files/move":           written(file("start.md", "text/markdown", 1800, true)),
+		"POST /api-agents/{id}/duplicate":                  agent,
 		"GET /api-agents/{id}/drive/search":                `{"data":[{"path":"handbook/refunds.md","startLine":3,"endLine":9,"snippet":"Money back within 14 days.","score":1,"sha256":"9f86","mimeType":"text/markdown","version":2}],"cut":true}`,
 		"GET /sessions":                                    list(waiting, titled(session("failed", "null", "null", `{"code":"step_limit_reached","message":"The turn made 50 model calls, which is the limit.","retryable":false}`)), session("completed", `"Within 14 days."`, "null", "null")),
 		"GET /api-agents/{id}/sessions":                    list(waiting, session("failed", "null", "null", `{"code":"upstream_error","message":"The model's provider failed.","retryable":true}`), session("completed", `"Within 14 days, says handbook/refunds.md."`, "null", "null")),
@@ -91,6 +105,16 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 	switch {
 	case r.Method == "DELETE":
 		w.WriteHeader(204)
+		return
+	case op == "PATCH /api-agents/{id}":
+		var now, changed map[string]any
+		if err := errors.Join(json.Unmarshal([]byte(agentReplies()[op]), &now), json.NewDecoder(r.Body).Decode(&changed)); err != nil {
+			s.t.Error(err)
+		}
+		maps.Copy(now, changed)
+		body, _ := json.Marshal(now)
+		w.Header().Set("ETag", `"4"`)
+		s.json(w, 200, string(body))
 		return
 	case op == "GET /api-agents/{id}/sessions/{sessionId}/export":
 		if r.URL.Query().Get("format") == "jsonl" {

@@ -8,6 +8,7 @@ import { bringIntoSight } from "../lib/sight";
 import type { List, Me } from "../lib/types";
 import { pages, type Page } from "./pages";
 import { Badge, Button } from "./parts/basic";
+import { Dialog } from "./parts/dialog";
 import { asProblem, Failure, Skeleton, useLoad } from "./parts/load";
 import { Icon } from "./parts/icon";
 import { Toasts } from "./parts/toast";
@@ -93,7 +94,7 @@ function pageAt(path: string): { page: Page; rest: string } | undefined {
 }
 
 function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
-  const path = usePath();
+  const { path, asked, leave } = usePath();
   const at = pageAt(path);
   const title = at?.page.title ?? "No such page";
   const list = useRef<HTMLElement>(null);
@@ -140,6 +141,22 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
           </Button>
         </div>
       </aside>
+      {asked !== undefined && (
+        <Dialog
+          title="Leave without saving?"
+          onClose={() => leave(false)}
+          footer={
+            <>
+              <Button onClick={() => leave(false)}>Stay</Button>
+              <Button kind="danger" onClick={() => leave(true)}>
+                Leave
+              </Button>
+            </>
+          }
+        >
+          <p>What you changed on this page is not saved and will be lost.</p>
+        </Dialog>
+      )}
       <main id="main" class="view" key={at?.page.path}>
         <Boundary>{at ? <at.page.show rest={at.rest} /> : <Lost />}</Boundary>
       </main>

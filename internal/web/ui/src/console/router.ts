@@ -4,8 +4,53 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 
 const read = () => location.hash.replace(/^#\/?/, "");
 
-// usePath returns the current address, without its "#/" and its query.
-export const usePath = (): string => useAddress().split("?")[0]!;
+// unsaved counts the forms with work that is not saved.
+let unsaved = 0;
+
+// useUnsaved has the user asked before unsaved work is lost: here for another
+// address of the console, by the browser for another page.
+export function useUnsaved(dirty: boolean): void {
+  useEffect(() => {
+    if (!dirty) return;
+    const ask = (event: BeforeUnloadEvent) => event.preventDefault();
+    unsaved++;
+    addEventListener("beforeunload", ask);
+    return () => {
+      unsaved--;
+      removeEventListener("beforeunload", ask);
+    };
+  }, [dirty]);
+}
+
+export interface Address {
+  path: string; // without its "#/" and its query
+  asked?: string; // the address to which the user wants to go, away from unsaved work
+  leave: (really: boolean) => void;
+}
+
+// usePath returns the current address.
+export function usePath(): Address {
+  const [shown, setShown] = useState(read);
+  const [asked, setAsked] = useState<string>();
+  useEffect(() => {
+    const listen = () => {
+      const to = read();
+      if (unsaved > 0 && to !== shown) {
+        history.replaceState(null, "", "#/" + shown);
+        setAsked(to);
+      } else setShown(to);
+    };
+    addEventListener("hashchange", listen);
+    return () => removeEventListener("hashchange", listen);
+  }, [shown]);
+  const leave = (really: boolean) => {
+    setAsked(undefined);
+    if (!really || asked === undefined) return;
+    history.pushState(null, "", "#/" + asked);
+    setShown(asked);
+  };
+  return { path: shown.split("?")[0]!, asked, leave };
+}
 
 function useAddress(): string {
   const [path, setPath] = useState(read);

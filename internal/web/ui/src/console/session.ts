@@ -9,12 +9,16 @@ import type { Me } from "../lib/types";
 
 export const storedKey = keptKey;
 
+// playgroundName is where the playground keeps its conversation for this tab.
+export const playgroundName = "stoa-playground";
+
 // storeKey keeps a key for this tab or, if remember is set, for this browser; null
 // forgets it in both.
 export function storeKey(key: string | null, remember = false): void {
   try {
     sessionStorage.removeItem(keyName);
     localStorage.removeItem(keyName);
+    if (key === null) sessionStorage.removeItem(playgroundName); // it belongs to whoever signed out
     if (key !== null) (remember ? localStorage : sessionStorage).setItem(keyName, key);
   } catch {
     // Without storage the key lives as long as the page.

@@ -2,7 +2,7 @@
 import type * as contract from "./contract";
 import type { Flat } from "./types";
 
-export type { Agent, AgentVersion, Drive, DriveFile, DriveFileList, DriveSearchResult, PendingInput, Session, SessionStatus } from "./contract";
+export type { Agent, AgentVersion, Drive, DriveFile, DriveFileList, DriveSearchResult, DriveVersionList, PendingInput, Session, SessionStatus } from "./contract";
 
 // A SessionEvent has the members of its type; the others are absent.
 export type SessionEvent = Flat<contract.SessionEvent>;

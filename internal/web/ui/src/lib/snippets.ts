@@ -34,6 +34,30 @@ for await (const event of stream) {
 `;
 }
 
+// pythonValue returns a value of JSON as Python writes it, indented.
+function pythonValue(value: unknown, indent: string): string {
+  if (Array.isArray(value)) return `[\n${value.map((v) => indent + "    " + pythonValue(v, indent + "    ")).join(",\n")},\n${indent}]`;
+  if (value !== null && typeof value === "object") return `{${Object.entries(value).map(([name, v]) => `${JSON.stringify(name)}: ${pythonValue(v, indent)}`).join(", ")}}`;
+  if (typeof value === "boolean") return value ? "True" : "False";
+  return JSON.stringify(value) ?? "None"; // Python knows all escapes of JSON
+}
+
+export function python(call: Call, base: string): string {
+  return `import os
+from openai import OpenAI
+
+client = OpenAI(base_url=${JSON.stringify(base + "/api/v1")}, api_key=os.environ["STOA_API_KEY"])
+
+stream = client.responses.create(
+${Object.entries(simple(call)).map(([name, value]) => `    ${name}=${pythonValue(value, "    ")},`).join("\n")}
+    stream=True,
+)
+for event in stream:
+    if event.type == "response.output_text.delta":
+        print(event.delta, end="", flush=True)
+`;
+}
+
 // goString returns a Go string literal: Go knows all escapes of JSON.
 const goString = (text: string) => JSON.stringify(text);
 

@@ -1,7 +1,8 @@
 // One agent: its sessions, drive, schedules and embeds, its settings and earlier
 // versions.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Agent, AgentVersion } from "../../lib/agents";
+import { diffLines } from "../../lib/diff";
 import type { Meta } from "../../lib/types";
 import { Badge, Button, Field, Time } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
@@ -11,7 +12,7 @@ import { ModelSelect } from "../parts/models";
 import { Pages, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
-import { go } from "../router";
+import { go, useUnsaved } from "../router";
 import { useSession } from "../session";
 import { DriveView } from "./drive";
 import { EmbedsView } from "./embeds";
@@ -37,6 +38,24 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
     { id: "versions", title: "Versions", shown: offers("listAgentVersions") },
   ].filter((t) => t.shown);
   const active = tabs.some((t) => t.id === view) ? view : tabs[0]!.id;
+  const name = agent.data?.data.name;
+  const section = tabs.find((t) => t.id === active)!.title;
+  useEffect(() => {
+    if (!name) return;
+    const before = document.title;
+    document.title = `${name} · ${section} · Stoa console`;
+    return () => void (document.title = before);
+  }, [name, section]);
+  if (agent.problem?.status === 404) {
+    return (
+      <div class="lost">
+        <h1>There is no such agent</h1>
+        <p>
+          It was deleted, or belongs to another account. <a href="#/agents">Go to the agents.</a>
+        </p>
+      </div>
+    );
+  }
   return (
     <>
       <header class="head">
@@ -79,17 +98,31 @@ function Lacking({ scope }: { scope: string }) {
 }
 
 function Settings({ agent, onSaved, onStale }: { agent: Tagged; onSaved: (a: Tagged) => void; onStale: () => void }) {
-  const { api, may } = useSession();
+  const { api, may, offers } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const was = agent.data;
-  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, embedEnabled: was.embedEnabled });
+  const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, embedEnabled: was.embedEnabled, externalId: was.externalId ?? "" });
+  const [limits, setLimits] = useState({ credits: was.limits.maxCreditsMicro === null ? "" : String(was.limits.maxCreditsMicro / 1e6), steps: String(was.limits.maxSteps ?? ""), seconds: String(was.limits.timeoutSeconds ?? "") });
   const { busy, problem, run } = useAction({ repeats: true });
   const [deleting, setDeleting] = useState(false);
   const writes = may("agents:write");
   const change = (part: Partial<typeof now>) => setNow({ ...now, ...part });
-  const changed = { ...now, description: now.description.trim() === "" ? null : now.description };
-  const body = Object.fromEntries(Object.entries(changed).filter(([name, value]) => value !== was[name as keyof Agent]));
+  const changed = { ...now, description: now.description.trim() === "" ? null : now.description, externalId: now.externalId.trim() === "" ? null : now.externalId.trim() };
+  const body: Record<string, unknown> = Object.fromEntries(Object.entries(changed).filter(([name, value]) => value !== was[name as keyof Agent]));
+  const asked = {
+    maxCreditsMicro: limits.credits === "" ? null : Math.round(Number(limits.credits) * 1e6),
+    maxSteps: limits.steps === "" ? null : Number(limits.steps),
+    timeoutSeconds: limits.seconds === "" ? null : Number(limits.seconds),
+  };
+  if (Object.entries(asked).some(([name, value]) => value !== was.limits[name as keyof Agent["limits"]])) body.limits = asked;
   const dirty = Object.keys(body).length > 0;
+  useUnsaved(dirty && writes && !busy);
+  const duplicate = () =>
+    run(async (once) => {
+      const made = await api.create<Agent>(`/api-agents/${was.id}/duplicate`, {}, once);
+      toast(`"${made.name}" is made; its drive is empty`);
+      go(`agents/${made.id}/settings`);
+    });
   const submit = (event: Event) => {
     event.preventDefault();
     void run(async () => {
@@ -127,6 +160,34 @@ function Settings({ agent, onSaved, onStale }: { agent: Tagged; onSaved: (a: Tag
           <label class="check">
             <input type="checkbox" checked={now.embedEnabled} onChange={(e) => change({ embedEnabled: e.currentTarget.checked })} /> It may be shown in pages
           </label>
+          <fieldset class="plainset stack">
+            <legend>Limits of a turn</legend>
+            <p class="small muted">Empty: those of the service. The lowest limit counts.</p>
+            <div class="filters">
+              <Field id="max-credits" label="Credits">
+                <input id="max-credits" class="input" type="number" min="0.000001" step="any" value={limits.credits} onInput={(e) => setLimits({ ...limits, credits: e.currentTarget.value })} />
+              </Field>
+              <Field id="max-steps" label="Model calls">
+                <input id="max-steps" class="input" type="number" min={1} step={1} value={limits.steps} onInput={(e) => setLimits({ ...limits, steps: e.currentTarget.value })} />
+              </Field>
+              <Field id="max-seconds" label="Seconds">
+                <input id="max-seconds" class="input" type="number" min={1} step={1} value={limits.seconds} onInput={(e) => setLimits({ ...limits, seconds: e.currentTarget.value })} />
+              </Field>
+            </div>
+          </fieldset>
+          <Field id="external-id" label="External id" hint="Your own id for it, unique in the account.">
+            <input id="external-id" class="input" maxLength={128} value={now.externalId} onInput={(e) => change({ externalId: e.currentTarget.value })} aria-describedby="external-id-hint" />
+          </Field>
+          <dl class="facts small">
+            <dt>Space</dt>
+            <dd class="mono breaks">{was.spaceId}</dd>
+            {Object.entries(was.metadata).map(([name, value]) => (
+              <>
+                <dt class="breaks">{name}</dt>
+                <dd class="breaks">{value}</dd>
+              </>
+            ))}
+          </dl>
         </fieldset>
         {problem && <Failure problem={problem} retry={problem.status === 412 ? onStale : undefined} />}
         {writes && (
@@ -134,7 +195,12 @@ function Settings({ agent, onSaved, onStale }: { agent: Tagged; onSaved: (a: Tag
             <Button kind="main" type="submit" disabled={busy || !dirty || !now.name.trim() || !now.instructions.trim()}>
               Save
             </Button>
-            <div class="push">
+            <div class="row push">
+              {offers("duplicateAgent") && (
+                <Button icon="copy" disabled={busy || dirty} onClick={duplicate}>
+                  Duplicate
+                </Button>
+              )}
               <Button kind="danger" icon="trash" onClick={() => setDeleting(true)}>
                 Delete
               </Button>
@@ -182,7 +248,7 @@ function Versions({ agent, onBack }: { agent: Tagged; onBack: (a: Tagged) => voi
             show: (v) => (
               <details class="clip">
                 <summary>{v.instructions.slice(0, 80)}{v.instructions.length > 80 && "…"}</summary>
-                <p class="small">{v.instructions}</p>
+                <Diff was={pages.rows.find((x) => x.version === v.version - 1)?.instructions} now={v.instructions} />
               </details>
             ),
           },
@@ -199,5 +265,21 @@ function Versions({ agent, onBack }: { agent: Tagged; onBack: (a: Tagged) => voi
         ]}
       />
     </section>
+  );
+}
+
+// Diff shows the lines of a text, and which are new or gone since the text before.
+function Diff({ was, now }: { was?: string; now: string }) {
+  if (was === undefined || was === now) return <p class="small">{now}</p>;
+  return (
+    <div class="diff small">
+      {diffLines(was.split("\n"), now.split("\n")).map((l) => (
+        <div class={l.kind}>
+          <span class="unseen">{l.kind === "new" ? "Added: " : l.kind === "gone" ? "Removed: " : ""}</span>
+          <span aria-hidden="true">{l.kind === "new" ? "+ " : l.kind === "gone" ? "- " : "  "}</span>
+          {l.text}
+        </div>
+      ))}
+    </div>
   );
 }

@@ -32,7 +32,14 @@ export function Agents({ rest }: { rest: string }) {
 
 function AllAgents() {
   const { may } = useSession();
-  const pages = useList<Agent>("/api-agents", 50);
+  const { api } = useSession();
+  const [words, setWords] = useState("");
+  const [space, setSpace] = useState("");
+  const spaces = useLoad((signal) => api.get<List<{ id: string; name: string }>>("/spaces", { limit: 100 }, signal), [api]);
+  const names = new Map(spaces.data?.data.map((s) => [s.id, s.name]));
+  const all = useList<Agent>("/api-agents" + (space ? "?spaceId=" + encodeURIComponent(space) : ""), 100);
+  const sought = words.trim().toLowerCase();
+  const pages = { ...all, rows: all.rows.filter((a) => !sought || [a.name, a.description, a.externalId, a.id].some((t) => t?.toLowerCase().includes(sought))) };
   const [making, setMaking] = useState(false);
   const writes = may("agents:write");
   const button = writes && (
@@ -46,14 +53,35 @@ function AllAgents() {
         <h1>Agents</h1>
         <div class="push">{button}</div>
       </header>
+      <div class="filters">
+        <Field id="agent-search" label="Search">
+          <input id="agent-search" class="input" type="search" placeholder="Name, description or id" value={words} onInput={(e) => setWords(e.currentTarget.value)} />
+        </Field>
+        {names.size > 1 && (
+          <Field id="agent-in" label="Space">
+            <select id="agent-in" class="input" value={space} onChange={(e) => setSpace(e.currentTarget.value)}>
+              <option value="">All</option>
+              {[...names].map(([id, name]) => (
+                <option value={id}>{name}</option>
+              ))}
+            </select>
+          </Field>
+        )}
+      </div>
       <section class="panel">
         <Pages
           of={pages}
           label="Agents"
           empty={
+            sought || space ? (
+              <Empty title="No such agents">
+                <p>None fits the search.</p>
+              </Empty>
+            ) : (
             <Empty title="No agents yet">
               <p>An agent is instructions, a model and a drive of files. Sessions with it run here and keep their history.</p>
             </Empty>
+            )
           }
           columns={[
             {
@@ -66,6 +94,7 @@ function AllAgents() {
               ),
             },
             { title: "Model", show: (a) => <span class="nowrap">{a.model}</span> },
+            ...(names.size > 1 ? [{ title: "Space", show: (a: Agent) => names.get(a.spaceId) ?? <span class="mono">{a.spaceId}</span> }] : []),
             { title: "Drive", show: (a) => <span class="nowrap">{a.driveAccess === "read_write" ? "reads and writes" : "reads"}</span> },
             { title: "Version", number: true, show: (a) => a.version },
             { title: "Changed", show: (a) => <Time at={a.updatedAt} /> },

@@ -1,16 +1,20 @@
 // The files of an agent: folders, upload by drag and drop, view, edit, search.
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Problem } from "../../lib/api";
+import type { Api, Problem } from "../../lib/api";
 import { size, count } from "../../lib/format";
 import { saveFile } from "../../lib/save";
-import type { Drive, DriveFile, DriveFileList, DriveSearchResult } from "../../lib/agents";
-import { Button, Field, Time } from "../parts/basic";
+import { onceKey } from "../../lib/api";
+import { markdown } from "../../lib/markdown";
+import type { Drive, DriveFile, DriveFileList, DriveSearchResult, DriveVersionList } from "../../lib/agents";
+import { Badge, Button, Field, Time } from "../parts/basic";
 import { Confirm, Dialog } from "../parts/dialog";
 import { Icon } from "../parts/icon";
 import { FormDialog, useAction } from "../parts/form";
 import { asProblem, Empty, Failure, Skeleton, States, useLoad } from "../parts/load";
 import { Table } from "../parts/table";
+import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
+import { useUnsaved } from "../router";
 import { useSession } from "../session";
 
 interface Upload {
@@ -24,7 +28,7 @@ interface Upload {
 let uploads = 0;
 
 export function DriveView({ agentId, folder }: { agentId: string; folder: string }) {
-  const { api, may } = useSession();
+  const { api, may, offers } = useSession();
   const root = `/api-agents/${agentId}/drive`;
   // An address that ends in no slash is that of a file.
   const prefix = folder.slice(0, folder.lastIndexOf("/") + 1);
@@ -54,6 +58,14 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
   const reload = () => {
     files.reload();
     drive.reload();
+  };
+
+  const zip = async () => {
+    try {
+      saveFile(await (await api.raw("GET", root + "/export")).blob(), "drive.zip");
+    } catch (error) {
+      toast(asProblem(error).message, "failed");
+    }
   };
 
   const send = async (given: Iterable<File>) => {
@@ -105,6 +117,11 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
               <Button small icon="plus" onClick={() => setMaking(true)}>
                 Write a file
               </Button>
+              {offers("exportDrive") && (
+                <Button small icon="download" onClick={zip}>
+                  Zip
+                </Button>
+              )}
             </div>
           )}
         </header>
@@ -230,7 +247,9 @@ function Search({ root, onOpen }: { root: string; onOpen: (path: string) => void
                       <span class="small muted">
                         lines {h.startLine} to {h.endLine}
                       </span>
-                      <p class="small breaks">{h.snippet}</p>
+                      <p class="small breaks">
+                        <Highlighted text={h.snippet} query={asked} />
+                      </p>
                     </li>
                   ))}
                 </ul>
@@ -248,15 +267,29 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
   const file = useLoad(
     async (signal) => {
       const meta = await api.get<DriveFile>(root + "/files/metadata", { path }, signal);
-      const small = meta.text && meta.size <= 1 << 20;
-      const text = small ? await (await api.raw("GET", root + "/files/content", { query: { path }, signal })).text() : undefined;
-      return { meta, text };
+      const content = () => api.raw("GET", root + "/files/content", { query: { path }, signal });
+      const text = meta.text && meta.size <= 1 << 20 ? await (await content()).text() : undefined;
+      const shown = pictures.includes(meta.mimeType) && meta.size <= largestPicture;
+      const picture = shown ? new Blob([await (await content()).blob()], { type: meta.mimeType }) : undefined;
+      return { meta, text, picture };
     },
     [api, root, path],
   );
   const [draft, setDraft] = useState<string>();
   const { busy, problem, run: attempt } = useAction({ repeats: true });
   const [deleting, setDeleting] = useState(false);
+  const [view, setView] = useState("content");
+  const [moving, setMoving] = useState<string>();
+  const dirty = draft !== undefined && draft !== file.data?.text;
+  useUnsaved(dirty);
+  const move = () =>
+    attempt(async () => {
+      const to = moving!.trim();
+      await api.raw("POST", root + "/files/move", { body: { from: path, to }, headers: { "Idempotency-Key": onceKey() } });
+      toast(`${path} is now ${to}`);
+      onChanged();
+      onClose();
+    });
   const save = () =>
     attempt(async () => {
       const { meta } = file.data!;
@@ -268,8 +301,19 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
     });
   const remove = () =>
     attempt(async () => {
+      const versions = await api.get<DriveVersionList>(root + "/files/versions", { path });
+      const last = versions.data.find((v) => v.current)?.version;
       await api.remove(root + "/files", { path });
-      toast(`${path} is deleted; it can be restored from its versions`);
+      const undo = async () => {
+        try {
+          await restore(api, root, path, last!);
+          toast(`${path} is back`);
+          onChanged();
+        } catch (error) {
+          toast(asProblem(error).message, "failed");
+        }
+      };
+      toast(`${path} is deleted`, "ok", last === undefined ? undefined : { title: "Undo", run: undo });
       onChanged();
       onClose();
     });
@@ -283,6 +327,7 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
     <Dialog
       title={path}
       wide
+      stays={dirty}
       onClose={onClose}
       footer={
         <>
@@ -294,8 +339,9 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
           <Button icon="download" disabled={busy} onClick={download}>
             Download
           </Button>
+          {dirty && <Button onClick={() => setDraft(undefined)}>Discard changes</Button>}
           {writes && file.data?.text !== undefined && (
-            <Button kind="main" disabled={busy || draft === undefined || draft === file.data.text} onClick={save}>
+            <Button kind="main" disabled={busy || !dirty} onClick={save}>
               Save
             </Button>
           )}
@@ -309,7 +355,48 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
           {file.data.meta.mimeType}, {size(file.data.meta.size)}, changed <Time at={file.data.meta.updatedAt} />
         </p>
       )}
-      {text !== undefined ? (
+      {file.data && (
+        <Tabs
+          label="File"
+          tabs={[{ id: "content", title: "Content" }, ...(file.data.meta.mimeType === "text/markdown" && text !== undefined ? [{ id: "preview", title: "Preview" }] : []), { id: "history", title: "History" }, ...(writes ? [{ id: "move", title: "Rename or move" }] : [])]}
+          active={view}
+          onChange={setView}
+        />
+      )}
+      {view === "history" ? (
+        <History
+          root={root}
+          path={path}
+          writes={writes}
+          onRestored={() => {
+            setView("content");
+            setDraft(undefined);
+            file.reload();
+            onChanged();
+          }}
+        />
+      ) : view === "preview" ? (
+        <Rendered text={text ?? ""} />
+      ) : view === "move" ? (
+        <form
+          class="stack"
+          onSubmit={(e) => {
+            e.preventDefault();
+            void move();
+          }}
+        >
+          <Field id="move-to" label="New path" hint="Folders separated by /.">
+            <input id="move-to" class="input code" value={moving ?? path} onInput={(e) => setMoving(e.currentTarget.value)} spellcheck={false} aria-describedby="move-to-hint" />
+          </Field>
+          <div class="row">
+            <Button type="submit" disabled={busy || !moving?.trim() || moving.trim() === path || moving.endsWith("/")}>
+              Move
+            </Button>
+          </div>
+        </form>
+      ) : file.data?.picture ? (
+        <Picture of={file.data.picture} name={path} />
+      ) : text !== undefined ? (
         <textarea class="input code" rows={18} readOnly={!writes} aria-label={"Content of " + path} spellcheck={false} value={text} onInput={(e) => setDraft(e.currentTarget.value)} />
       ) : (
         file.data && <p>{file.data.meta.text ? "The file is too long to be edited here." : "This is not text, so it is not shown here and not searched."}</p>
@@ -324,6 +411,85 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
       )}
     </Dialog>
   );
+}
+
+// restore makes a version the content of its path again.
+const restore = (api: Api, root: string, path: string, version: number) => api.raw("POST", root + "/files/restore", { body: { path, version }, headers: { "Idempotency-Key": onceKey() } });
+
+// pictures are the types that a browser draws and never runs. SVG is not one.
+const pictures = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"];
+const largestPicture = 10 << 20; // bytes
+
+function Picture({ of, name }: { of: Blob; name: string }) {
+  const [address, setAddress] = useState<string>();
+  useEffect(() => {
+    const made = URL.createObjectURL(of);
+    setAddress(made);
+    return () => URL.revokeObjectURL(made);
+  }, [of]);
+  return address ? <img class="picture" src={address} alt={name} /> : null;
+}
+
+// Rendered shows Markdown as the chat does: nothing in it is loaded or run.
+function Rendered({ text }: { text: string }) {
+  const at = useRef<HTMLDivElement>(null);
+  useEffect(() => at.current?.replaceChildren(markdown(text)), [text]);
+  return <div ref={at} class="reply rendered" tabIndex={0} role="region" aria-label="Preview" />;
+}
+
+function History({ root, path, writes, onRestored }: { root: string; path: string; writes: boolean; onRestored: () => void }) {
+  const { api } = useSession();
+  const versions = useLoad((signal) => api.get<DriveVersionList>(root + "/files/versions", { path }, signal), [api, root, path]);
+  const action = useAction({ repeats: true });
+  const back = (version: number) =>
+    action.run(async () => {
+      await restore(api, root, path, version);
+      toast(`Version ${version} is restored`);
+      onRestored();
+    });
+  return (
+    <>
+      <States of={versions}>
+        {(list) => (
+          <Table
+            label="Versions of the file"
+            rows={list.data.map((v) => ({ ...v, id: v.version }))}
+            columns={[
+              { title: "Version", show: (v) => <span class="nowrap">{v.version} {v.current && <Badge meaning="accent">now</Badge>}</span> },
+              {
+                title: "Written",
+                show: (v) => (
+                  <>
+                    <Time at={v.createdAt} />
+                    <div class="small muted">{size(v.size)}</div>
+                  </>
+                ),
+              },
+              {
+                title: "",
+                show: (v) =>
+                  writes &&
+                  !v.current && (
+                    <Button small disabled={action.busy} onClick={() => back(v.version)}>
+                      Restore
+                    </Button>
+                  ),
+              },
+            ]}
+          />
+        )}
+      </States>
+      {action.problem && <Failure problem={action.problem} />}
+    </>
+  );
+}
+
+// Highlighted shows a text with the words that were sought marked in it.
+function Highlighted({ text, query }: { text: string; query: string }) {
+  const words = query.toLowerCase().split(/[\s"]+/).filter((w) => w.length > 1);
+  if (words.length === 0) return <>{text}</>;
+  const found = new RegExp("(" + words.map((w) => w.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|") + ")", "gi");
+  return <>{text.split(found).map((part, i) => (i % 2 ? <mark>{part}</mark> : part))}</>;
 }
 
 function NewFile({ root, prefix, onClose, onMade }: { root: string; prefix: string; onClose: () => void; onMade: () => void }) {

@@ -12,13 +12,14 @@ import { ReplyText, Spoken } from "../parts/reply";
 import { Snippets } from "../parts/snippets";
 import { useStick } from "../parts/stick";
 import { toast } from "../parts/toast";
-import { useSession } from "../session";
+import { playgroundName, useSession } from "../session";
 
 interface Settings {
   model: string;
   instructions: string;
   maxTokens: string;
   effort: Effort | ""; // empty: not sent
+  temperature: string; // empty: not sent
 }
 
 // A Round is one prompt and its reply.
@@ -42,6 +43,7 @@ function callOf(settings: Settings, input: Message[]): Call {
   const call: Call = { model: settings.model, input };
   if (settings.instructions.trim()) call.instructions = settings.instructions;
   if (settings.maxTokens) call.max_output_tokens = Number(settings.maxTokens);
+  if (settings.temperature) call.temperature = Number(settings.temperature);
   if (settings.effort) call.reasoning = { effort: settings.effort };
   return call;
 }
@@ -57,19 +59,49 @@ function history(rounds: Round[]): Message[] {
     ] as Message[]);
 }
 
+interface Kept {
+  settings: Settings;
+  rounds: Round[];
+  draft: string;
+}
+
+// readKept returns the conversation of this tab, if there is one.
+function readKept(): Kept | undefined {
+  try {
+    return (JSON.parse(sessionStorage.getItem(playgroundName) ?? "null") as Kept | null) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+// keep keeps a conversation for this tab. Problems are not kept: they are of a moment.
+function keep(what: Kept): void {
+  try {
+    sessionStorage.setItem(playgroundName, JSON.stringify({ ...what, rounds: what.rounds.map((r) => ({ ...r, problem: undefined })) }));
+  } catch {
+    // Without storage, or when it is full, the conversation lives as long as the page.
+  }
+}
+
+const examples = ["Explain in three sentences why the sky is blue.", "Write a polite reply to a customer whose parcel is late.", "List five names for a bakery, as a JSON array."];
+
 function Bench({ meta }: { meta: Meta }) {
   const { api, may, offers, refresh } = useSession();
-  const [settings, setSettings] = useState<Settings>({ model: "auto", instructions: "", maxTokens: "", effort: "" });
-  const [rounds, setRounds] = useState<Round[]>([]);
-  const [draft, setDraft] = useState("");
+  const [kept] = useState(readKept);
+  const [settings, setSettings] = useState<Settings>({ model: "auto", instructions: "", maxTokens: "", effort: "", temperature: "", ...kept?.settings });
+  const [rounds, setRounds] = useState<Round[]>(kept?.rounds ?? []);
+  const [draft, setDraft] = useState(kept?.draft ?? "");
   const [snippets, setSnippets] = useState(false);
   const running = useRef<AbortController | undefined>(undefined);
   const [busy, setBusy] = useState(false);
   const box = useRef<HTMLTextAreaElement>(null);
-  const ids = useRef(0);
+  const ids = useRef(Math.max(0, ...rounds.map((r) => r.id)));
   const [chat, stick] = useStick();
 
   useEffect(() => () => running.current?.abort(), []);
+  useEffect(() => {
+    if (!busy) keep({ settings, rounds, draft });
+  }, [busy, settings, rounds, draft]);
 
   const change = (id: number, what: Partial<Round>) => setRounds((all) => all.map((r) => (r.id === id ? { ...r, ...what } : r)));
 
@@ -159,6 +191,19 @@ function Bench({ meta }: { meta: Meta }) {
           {rounds.length === 0 && (
             <div class="hello muted">
               <p>Ask something. The whole conversation travels with each call, and each reply shows what it cost.</p>
+              <div class="stack examples">
+                {examples.map((text) => (
+                  <Button
+                    small
+                    onClick={() => {
+                      setDraft(text);
+                      box.current?.focus();
+                    }}
+                  >
+                    {text}
+                  </Button>
+                ))}
+              </div>
             </div>
           )}
           <div class="chat" ref={chat}>
@@ -250,8 +295,11 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
         <Field id="instructions" label="Instructions" hint="The system prompt of each call.">
           <textarea id="instructions" class="input" rows={4} value={settings.instructions} onInput={(e) => onChange({ instructions: e.currentTarget.value })} aria-describedby="instructions-hint" />
         </Field>
-        <Field id="tokens" label="Longest reply" hint="In tokens; empty for the model's own.">
+        <Field id="tokens" label="Max output tokens" hint="Empty for the model's own.">
           <input id="tokens" class="input" type="number" min={1} step={1} value={settings.maxTokens} onInput={(e) => onChange({ maxTokens: e.currentTarget.value.replace(/\D/g, "") })} aria-describedby="tokens-hint" />
+        </Field>
+        <Field id="temperature" label="Temperature" hint="0 to 2; empty for the model's own. Some models take none.">
+          <input id="temperature" class="input" type="number" min={0} max={2} step={0.1} value={settings.temperature} onInput={(e) => onChange({ temperature: e.currentTarget.value })} aria-describedby="temperature-hint" />
         </Field>
         <Field id="effort" label="Reasoning effort" hint="Moved to the nearest that the model takes.">
           <select id="effort" class="input" value={settings.effort} onChange={(e) => onChange({ effort: e.currentTarget.value as Settings["effort"] })} aria-describedby="effort-hint">
@@ -297,7 +345,12 @@ function Exchange({ round, meta, busy, again }: { round: Round; meta: Meta; busy
             ) : (
               guess !== undefined && <span title="By the price list; the receipt says what it did cost">about {credits(guess)} credits</span>
             )}
-            {reply.took !== undefined && <span title={reply.firstAfter !== undefined ? `first words after ${duration(reply.firstAfter)}` : undefined}>{duration(reply.took)}</span>}
+            {reply.took !== undefined && (
+              <span>
+                {duration(reply.took)}
+                {reply.firstAfter !== undefined && `, first words after ${duration(reply.firstAfter)}`}
+              </span>
+            )}
             {reply.text && (
               <Button kind="quiet" small onClick={copy}>
                 Copy

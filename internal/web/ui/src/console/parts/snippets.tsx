@@ -1,12 +1,13 @@
 import { useState } from "preact/hooks";
 import type { Call } from "../../lib/responses";
-import { curl, go, javascript } from "../../lib/snippets";
+import { curl, go, javascript, python } from "../../lib/snippets";
 import { Code } from "./code";
 import { Dialog } from "./dialog";
 import { Tabs } from "./tabs";
 
 const kinds = [
   { id: "curl", title: "curl" },
+  { id: "python", title: "Python" },
   { id: "go", title: "Go" },
   { id: "javascript", title: "JavaScript" },
 ];
@@ -14,7 +15,7 @@ const kinds = [
 // Snippets shows a call as a program would make it. The key stays out of it.
 export function Snippets({ call, onClose }: { call: Call; onClose: () => void }) {
   const [kind, setKind] = useState("curl");
-  const write = { curl, go, javascript }[kind]!;
+  const write = { curl, go, javascript, python }[kind]!;
   return (
     <Dialog title="The same call as code" wide onClose={onClose}>
       <Tabs label="Language" tabs={kinds} active={kind} onChange={setKind} />

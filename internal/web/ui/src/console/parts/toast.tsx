@@ -6,14 +6,15 @@ interface Note {
   id: number;
   text: string;
   meaning: "ok" | "failed";
+  action?: { title: string; run: () => void };
 }
 
 const listeners = new Set<(note: Note) => void>();
 let last = 0;
 
-// toast shows a short note that needs no answer.
-export function toast(text: string, meaning: "ok" | "failed" = "ok"): void {
-  const note = { id: ++last, text, meaning };
+// toast shows a short note that needs no answer, and may offer one action.
+export function toast(text: string, meaning: "ok" | "failed" = "ok", action?: Note["action"]): void {
+  const note = { id: ++last, text, meaning, action };
   for (const listener of listeners) listener(note);
 }
 
@@ -23,7 +24,7 @@ export function Toasts() {
   useEffect(() => {
     const add = (note: Note) => {
       setNotes((all) => [...all.slice(-2), note]);
-      setTimeout(() => drop(note.id), note.meaning === "failed" ? 10_000 : 4_000);
+      setTimeout(() => drop(note.id), note.action || note.meaning === "failed" ? 10_000 : 4_000);
     };
     listeners.add(add);
     return () => void listeners.delete(add);
@@ -34,6 +35,17 @@ export function Toasts() {
         <div key={n.id} class={"toast " + n.meaning}>
           <Icon name={n.meaning === "ok" ? "check" : "warning"} />
           <span>{n.text}</span>
+          {n.action && (
+            <Button
+              small
+              onClick={() => {
+                drop(n.id);
+                n.action!.run();
+              }}
+            >
+              {n.action.title}
+            </Button>
+          )}
           <Button kind="quiet" small onClick={() => drop(n.id)}>
             Dismiss
           </Button>
