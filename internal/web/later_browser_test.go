@@ -147,7 +147,7 @@ func TestPagesShowErrorsAndEmptyLists(t *testing.T) {
 	for _, path := range []string{"agents/" + stubAgent + "/tasks", "agents/" + stubAgent + "/tasks/" + stubTask, "agents/" + stubAgent + "/embeds", "providers"} {
 		t.Run(path, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "keys", looks()[2])
-			p.says("old laptop")
+			p.says("website")
 			p.allow("ERR_", "502")
 			stub.cut.Store(true)
 			defer stub.cut.Store(false)
