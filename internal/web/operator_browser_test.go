@@ -132,3 +132,59 @@ func TestTheRequestLogIsSavedAsCSV(t *testing.T) {
 	p.see(`window.saved?.split("\r\n").length === 7 && window.saved.startsWith("id,startedAt,accountId") && window.saved.includes("8c,2026-11-20T11:57:00.000Z")`)
 	p.says("5 rows are saved")
 }
+
+func TestUsageInABrowser(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "usage", l)
+			p.says("in the same time before")
+			p.see(`document.querySelectorAll(".chart .bar-of").length === 14`)
+			p.fits()
+			p.shot("usage")
+			// By keyboard: the last bar has the focus first, the arrow goes back.
+			p.see(`(() => { const b = document.querySelector(".bar-of[tabindex='0']"); b?.focus(); return b !== null && document.activeElement === b; })()`)
+			p.do(chromedp.KeyEvent("\u0302")) // the arrow to the left
+			p.see(`[...document.querySelectorAll(".bar-of")].indexOf(document.activeElement) === 12 && document.querySelector(".tip").innerText.includes("credits") === false && /\d/.test(document.querySelector(".tip b")?.innerText ?? "")`)
+			p.enter()
+			p.see(`location.hash.startsWith("#/credits/receipts?range=custom&from=")`)
+			p.do(chromedp.Navigate(srv.URL + "/console#/usage?metric=p95&group=provider&range=24h"))
+			p.says("1.2 s")
+			p.says("claude")
+			p.fits()
+			p.shot("latency")
+			p.choose("#filter-metric", "errors")
+			p.says("3 errors")
+			p.choose("#filter-group", "account")
+			p.says("Acme")
+			p.fits()
+			p.shot("errors")
+		})
+	}
+	stub.askedFor("GET /api/v1/usage?", "groupBy=day%2Cmodel")
+	stub.askedFor("GET /api/v1/requests?", "accountId=*", "from=2", "to=2")
+}
+
+func TestTheFirstStepsAreShown(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	stub.bare = true
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "", l)
+			p.says("Three steps to the first answer")
+			p.says("No credits are left")
+			p.says("curl " + srv.URL + "/api/v1/responses")
+			p.fits()
+			p.shot("first steps")
+		})
+	}
+	stub.mu.Lock()
+	stub.bare = false
+	stub.mu.Unlock()
+	p := signIn(t, browser, srv.URL, goodKey, "", sizes()[0])
+	p.says("Latest calls")
+	p.says("beta-3.8-flash")
+	p.see(`!document.body.innerText.includes("Three steps") && !document.body.innerText.includes("credits are left")`)
+}

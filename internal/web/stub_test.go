@@ -95,7 +95,7 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 		op = "GET /users/me as free"
 	}
 	s.mu.Lock()
-	if s.bare && (path == "/usage" || path == "/receipts") {
+	if s.bare && (path == "/usage" || path == "/receipts" || path == "/providers" || path == "/credits") {
 		op += " of nobody"
 	}
 	s.mu.Unlock()
@@ -283,6 +283,8 @@ func stubReplies() map[string]string {
 		"GET /users/me":              me("pro", "Pro", true),
 		"GET /users/me as free":      me("free", "Free", false),
 		"GET /usage":                 usage(rows, sum),
+		"GET /providers of nobody":   `{"active":0,"retrying":0,"data":[{"name":"sandbox","wire":"sandbox","inFlight":0,"maxInFlight":512,"refused":0,"requests":0,"retries":0,"failures":0,"timeouts":0,"lastFailure":null,"routes":[]}]}`,
+		"GET /credits of nobody":     `{"availableMicro":0,"heldMicro":0,"grantedMicro":20000000,"spentMicro":20000000}`,
 		"GET /usage of nobody":       usage(nil, 0),
 		"GET /credits":               `{"availableMicro":18420613,"heldMicro":61000,"grantedMicro":20000000,"spentMicro":1518387}`,
 		"GET /receipts":              list(receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0ra", "auto", "beta-3.8-flash", `"auto"`, 329), receipt("resp_01k9zqd3m8w5x7y2c4b6n8p0rb", "alpha-sonnet-5-5", "alpha-sonnet-5-5", "null", 438)),

@@ -12,6 +12,7 @@ import { Playground } from "./pages/playground";
 import { ProvidersPage } from "./pages/providers";
 import { Requests } from "./pages/requests";
 import { AllSessions } from "./pages/sessions";
+import { Usage } from "./pages/usage";
 
 export interface Page {
   path: string; // behind "#/"; what follows it belongs to the page
@@ -27,6 +28,7 @@ export const pages: Page[] = [
   { path: "playground", title: "Playground", icon: "playground", needs: "createResponse", show: Playground },
   { path: "agents", title: "Agents", icon: "agents", needs: "listAgents", show: Agents },
   { path: "sessions", title: "Sessions", icon: "sessions", needs: "listAllSessions", show: AllSessions },
+  { path: "usage", title: "Usage", icon: "usage", needs: "getUsage", scope: "usage:read", show: Usage },
   { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", show: Credits },
   { path: "requests", title: "Requests", icon: "requests", needs: "listRequests", scope: "usage:read", show: Requests },
   { path: "keys", title: "Keys", icon: "keys", needs: "listKeys", show: Keys },

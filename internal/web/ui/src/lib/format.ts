@@ -59,6 +59,12 @@ const clock = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short",
 // local is a time of this day and zone, short enough for a column.
 export const local = (iso: string): string => clock.format(new Date(iso)).replace(",", "");
 
+// inputTime is a time as a field of type datetime-local has it.
+export function inputTime(iso: string): string {
+  const at = new Date(iso);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
 const short = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 export const day = (date: string): string => short.format(new Date(date + "T00:00:00Z"));
 

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import type { Account, AccountWithCredits, AccountWithKey, CreateAccount, CreateGrant } from "../../lib/contract";
 import type { KeyWithSecret, Meta } from "../../lib/types";
-import { Amount, Badge, Button, Field, Time } from "../parts/basic";
+import { Amount, Badge, Button, Field, Id, Time } from "../parts/basic";
 import { Dialog } from "../parts/dialog";
 import { FormDialog, useAction } from "../parts/form";
 import { Empty, Failure, Skeleton, useLoad } from "../parts/load";
@@ -10,6 +10,7 @@ import { MissingScope } from "../parts/missing";
 import { Secret } from "../parts/secret";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
+import { withFilter } from "../router";
 import { useSession } from "../session";
 
 export function Accounts() {
@@ -26,7 +27,7 @@ export function Accounts() {
         {operates && (
           <div class="push">
             <Button kind="main" icon="plus" onClick={() => setMaking(true)}>
-              Make an account
+              Create account
             </Button>
           </div>
         )}
@@ -109,7 +110,7 @@ function Make({ onClose, onDone }: { onClose: () => void; onDone: (key: KeyWithS
       onDone((await api.create<AccountWithKey>("/accounts", body, once)).key);
     });
   return (
-    <FormDialog id="make-account" title="Make an account" submit="Make the account" ready={!!name.trim()} action={action} onSubmit={submit} onClose={onClose}>
+    <FormDialog id="make-account" title="Create account" submit="Create the account" ready={!!name.trim()} action={action} onSubmit={submit} onClose={onClose}>
       <Field id="account-name" label="Name">
         <input id="account-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} autofocus />
       </Field>
@@ -131,6 +132,7 @@ function Details({ id, onClose, onChanged }: { id: string; onClose: () => void; 
   const account = useLoad((signal) => api.get<AccountWithCredits>("/accounts/" + id, undefined, signal), [api, id]);
   const [amount, setAmount] = useState("");
   const [reason, setReason] = useState("");
+  const [reference, setReference] = useState("");
   const action = useAction({ repeats: true });
   const attempt = (said: string, work: (once: string) => Promise<unknown>) =>
     action.run(async (once) => {
@@ -148,7 +150,9 @@ function Details({ id, onClose, onChanged }: { id: string; onClose: () => void; 
         <>
           <dl class="facts">
             <dt>Account</dt>
-            <dd class="mono breaks">{a.id}</dd>
+            <dd>
+              <Id of={a.id} />
+            </dd>
             <dt>Available</dt>
             <dd>
               <Amount of={a.credits.availableMicro} /> credits, <Amount of={a.credits.heldMicro} /> held
@@ -156,6 +160,10 @@ function Details({ id, onClose, onChanged }: { id: string; onClose: () => void; 
             <dt>Spent</dt>
             <dd>
               <Amount of={a.credits.spentMicro} /> of <Amount of={a.credits.grantedMicro} /> granted
+            </dd>
+            <dt>Calls</dt>
+            <dd>
+              <a href={"#/" + withFilter("requests", { account: a.id })}>Its requests</a>
             </dd>
           </dl>
           <Field id="plan" label="Plan">
@@ -167,15 +175,27 @@ function Details({ id, onClose, onChanged }: { id: string; onClose: () => void; 
               e.preventDefault();
               const body: CreateGrant = { amountMicro: toMicro(amount) };
               if (reason.trim()) body.reason = reason.trim();
+              if (reference.trim()) body.externalRef = reference.trim();
               void attempt("The credits are granted", async (once) => {
                 await api.create(`/accounts/${id}/grants`, body, once);
                 setAmount("");
                 setReason("");
+                setReference("");
               });
             }}
           >
             <Field id="grant" label="Grant credits">
               <input id="grant" class="input" type="number" min="0.000001" step="any" value={amount} onInput={(e) => setAmount(e.currentTarget.value)} />
+            </Field>
+            <div class="row">
+              {[5, 20, 100].map((credits) => (
+                <Button small onClick={() => setAmount(String(credits))}>
+                  +{credits}
+                </Button>
+              ))}
+            </div>
+            <Field id="reference" label="Reference" hint="Of the payment; may be empty. A reference counts once: sent again, it grants nothing more.">
+              <input id="reference" class="input" maxLength={128} value={reference} onInput={(e) => setReference(e.currentTarget.value)} aria-describedby="reference-hint" />
             </Field>
             <Field id="reason" label="Reason" hint="Shown in the account's ledger.">
               <input id="reason" class="input" maxLength={500} value={reason} onInput={(e) => setReason(e.currentTarget.value)} aria-describedby="reason-hint" />

@@ -1,7 +1,7 @@
 // The account's keys: create, edit, rotate, revoke. A secret is shown once.
 import { useState } from "preact/hooks";
 import type { CreateKey, UpdateKey } from "../../lib/contract";
-import { count, local, utcDay } from "../../lib/format";
+import { count, inputTime, local, utcDay } from "../../lib/format";
 import type { Key, KeyWithSecret, UsageReport } from "../../lib/types";
 import { Amount, Badge, Button, Field, type Meaning, Notice, Time } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
@@ -192,12 +192,6 @@ function useLimits(k?: Key) {
       </>
     ),
   };
-}
-
-// inputTime is a time as a field of type datetime-local has it.
-function inputTime(iso: string): string {
-  const at = new Date(iso);
-  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
 function Make({ onDone, onClose }: { onDone: (made: KeyWithSecret) => void; onClose: () => void }) {

@@ -3,7 +3,7 @@ import { day as dayName } from "../../lib/format";
 import { Table } from "./table";
 
 export interface Bar {
-  day: string; // a day of UTC
+  day: string; // a day of UTC, or any other span of time in words
   parts: Record<string, number>; // by series
 }
 
@@ -27,9 +27,13 @@ export function ticks(max: number): number[] {
   return out;
 }
 
+const nameOf = (bar: Bar): string => (/^\d{4}-\d\d-\d\d$/.test(bar.day) ? dayName(bar.day) : bar.day);
+
 // A Chart draws bars for days, stacked by series, with the same numbers as a
-// table below.
-export function Chart({ bars, label, amount }: { bars: Bar[]; label: string; amount: (n: number) => string }) {
+// table below. Its numbers are shown for the bar under the pointer, the finger or the
+// focus, which the arrow keys move; Enter and a click call onPick.
+export function Chart({ bars, label, amount, onPick }: { bars: Bar[]; label: string; amount: (n: number) => string; onPick?: (bar: Bar) => void }) {
+  const [shownAt, setShownAt] = useState<number>();
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   useEffect(() => {
@@ -60,7 +64,7 @@ export function Chart({ bars, label, amount }: { bars: Bar[]; label: string; amo
     <div class="chart">
       <div ref={box} class="plot">
         {width > 0 && (
-          <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={label}>
+          <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label={label} onMouseLeave={() => setShownAt(undefined)}>
             {scale.map((n) => (
               <g>
                 <line class="grid" x1={left} x2={width} y1={y(n)} y2={y(n)} />
@@ -73,8 +77,25 @@ export function Chart({ bars, label, amount }: { bars: Bar[]; label: string; amo
               let sum = 0;
               const x = left + slot * i + (slot - wide) / 2;
               return (
-                <g class="bar-of" key={bar.day}>
-                  <title>{[`${dayName(bar.day)}: ${amount(total(bar))}`, ...rows.filter((n) => part(bar, n) > 0).map((n) => `${n}: ${amount(part(bar, n))}`)].join("\n")}</title>
+                <g
+                  class="bar-of"
+                  key={bar.day}
+                  role={onPick ? "button" : "img"}
+                  tabIndex={i === (shownAt ?? bars.length - 1) ? 0 : -1}
+                  aria-label={[`${nameOf(bar)}: ${amount(total(bar))}`, ...rows.filter((n) => part(bar, n) > 0).map((n) => `${n}: ${amount(part(bar, n))}`)].join(", ")}
+                  onMouseEnter={() => setShownAt(i)}
+                  onFocus={() => setShownAt(i)}
+                  onBlur={() => setShownAt(undefined)}
+                  onClick={() => (onPick ? onPick(bar) : setShownAt(i))}
+                  onKeyDown={(event) => {
+                    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+                    if (event.key === "Enter" && onPick) onPick(bar);
+                    const to = event.currentTarget.parentElement?.querySelectorAll<SVGGElement>(".bar-of")[i + step];
+                    if (!step || !to) return;
+                    event.preventDefault();
+                    to.focus();
+                  }}
+                >
                   <rect x={left + slot * i} y={0} width={slot} height={height - bottom} fill="transparent" />
                   {rows.map((name, k) => {
                     const n = part(bar, name);
@@ -85,7 +106,7 @@ export function Chart({ bars, label, amount }: { bars: Bar[]; label: string; amo
                   })}
                   {(bars.length - 1 - i) % every === 0 && (
                     <text x={left + slot * (i + 0.5)} y={height - 6} text-anchor="middle">
-                      {dayName(bar.day)}
+                      {nameOf(bar)}
                     </text>
                   )}
                 </g>
@@ -94,6 +115,23 @@ export function Chart({ bars, label, amount }: { bars: Bar[]; label: string; amo
           </svg>
         )}
       </div>
+      <p class="tip small" aria-hidden="true">
+        {shownAt !== undefined && bars[shownAt] ? (
+          <>
+            <b>{nameOf(bars[shownAt])}</b> {amount(total(bars[shownAt]))}
+            {rows.length > 1 &&
+              rows
+                .filter((n) => part(bars[shownAt]!, n) > 0)
+                .map((n) => (
+                  <span class="nowrap">
+                    <span class="muted"> · {n}</span> {amount(part(bars[shownAt]!, n))}
+                  </span>
+                ))}
+          </>
+        ) : (
+          <span class="muted">{onPick ? "Point at a bar for its numbers; choose it for its calls." : "Point at a bar for its numbers."}</span>
+        )}
+      </p>
       <ul class="legend">
         {rows.map((name, k) => (
           <li>
@@ -108,7 +146,7 @@ export function Chart({ bars, label, amount }: { bars: Bar[]; label: string; amo
           label={label}
           rows={bars.filter((b) => total(b) > 0).reverse().map((b) => ({ id: b.day, bar: b }))}
           columns={[
-            { title: "Day", show: (r) => <span class="nowrap">{dayName(r.bar.day)}</span> },
+            { title: "Day", show: (r) => <span class="nowrap">{nameOf(r.bar)}</span> },
             ...rows.map((name) => ({ title: name, number: true, show: (r: { bar: Bar }) => (part(r.bar, name) ? amount(part(r.bar, name)) : "–") })),
             { title: "All", number: true, show: (r) => <b>{amount(total(r.bar))}</b> },
           ]}

@@ -1,0 +1,291 @@
+// What was used: a metric by one group over a span of time, and the span before it.
+import { useMemo } from "preact/hooks";
+import type { Api } from "../../lib/api";
+import type { Account, Request, RequestList } from "../../lib/contract";
+import { count, credits, day as dayName, duration, inputTime, of } from "../../lib/format";
+import { csv } from "../../lib/csv";
+import { saveFile } from "../../lib/save";
+import type { List, UsageReport, UsageRow } from "../../lib/types";
+import { Button, Notice } from "../parts/basic";
+import { type Bar, Chart } from "../parts/chart";
+import { type Choice, Filters, Pick, spanOf } from "../parts/filter";
+import { Empty, States, useLoad } from "../parts/load";
+import { MissingScope } from "../parts/missing";
+import { Table } from "../parts/table";
+import { type Filter, go, useFilter, withFilter } from "../router";
+import { useSession } from "../session";
+import { useKeys } from "./requests";
+
+export function Usage() {
+  const { may } = useSession();
+  return may("usage:read") ? (
+    <Explore />
+  ) : (
+    <>
+      <header class="head">
+        <h1>Usage</h1>
+      </header>
+      <MissingScope scope="usage:read" what="read what was used" />
+    </>
+  );
+}
+
+// Sums of days come from the receipts, which are complete. Hours, errors and times
+// come from the request log, of which the latest rows are read.
+const metrics: (Choice & { log?: boolean; word: string })[] = [
+  { id: "", title: "Credits", word: "credits" },
+  { id: "calls", title: "Calls", word: "calls" },
+  { id: "tokens", title: "Tokens", word: "tokens" },
+  { id: "errors", title: "Errors", word: "errors", log: true },
+  { id: "p50", title: "Latency p50", word: "", log: true },
+  { id: "p95", title: "Latency p95", word: "", log: true },
+  { id: "first50", title: "Time to first token p50", word: "", log: true },
+  { id: "first95", title: "Time to first token p95", word: "", log: true },
+];
+const groups: (Choice & { of: "both" | "receipts" | "log" })[] = [
+  { id: "", title: "Model", of: "both" },
+  { id: "key", title: "Key", of: "both" },
+  { id: "agent", title: "Agent", of: "receipts" },
+  { id: "endUser", title: "End user", of: "receipts" },
+  { id: "provider", title: "Provider", of: "log" },
+  { id: "account", title: "Account", of: "log" },
+];
+const hour = 3_600_000;
+const ranges: (Choice & { days?: number; hours?: number })[] = [
+  { id: "", title: "14 days", days: 14 },
+  { id: "1h", title: "Last hour", hours: 1 },
+  { id: "24h", title: "24 hours", hours: 24 },
+  { id: "7d", title: "7 days", days: 7 },
+  { id: "30d", title: "30 days", days: 30 },
+  { id: "custom", title: "From … to …" },
+];
+const names = ["metric", "group", "range", "from", "to"];
+const most = 2000; // rows of the request log that are read for one span
+
+// A Cell is what one group had in one bar.
+interface Cell {
+  bar: number;
+  group: string;
+  value: number;
+}
+
+interface Answer {
+  bars: { name: string; from: number; to: number }[];
+  cells: Cell[];
+  by: Map<string, number>; // the value of each group over the whole span
+  all: number;
+  before: Map<string, number>;
+  allBefore?: number; // absent: not known
+  cut: boolean; // the log has more rows than were read
+}
+
+// span is the filter's time in milliseconds. Days begin where those of UTC do.
+function span(f: Filter, now = Date.now()): { from: number; to: number; log: boolean } {
+  const range = ranges.find((r) => r.id === (f.range ?? "")) ?? ranges[0]!;
+  const midnight = (at: number) => Math.floor(at / (24 * hour)) * 24 * hour;
+  if (range.hours) return { from: now - range.hours * hour, to: now, log: true };
+  if (range.days) return { from: midnight(now) - (range.days - 1) * 24 * hour, to: now, log: false };
+  const { from, to } = spanOf(f, now);
+  const end = to ? Math.min(Date.parse(to), now) : now;
+  const start = from ? Date.parse(from) : midnight(end) - 6 * 24 * hour;
+  return { from: Math.min(Math.max(start, end - 366 * 24 * hour), end), to: end, log: end - start <= 48 * hour };
+}
+
+const iso = (at: number): string => new Date(at).toISOString();
+
+// The q-th quantile of numbers, the nearest rank.
+function quantile(numbers: number[], q: number): number {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? 0;
+}
+
+// measure is a metric of rows of the request log.
+function measure(metric: string, rows: Request[]): number {
+  const q = metric.endsWith("95") ? 0.95 : 0.5;
+  switch (metric) {
+    case "calls":
+      return rows.length;
+    case "tokens":
+      return rows.reduce((sum, r) => sum + r.inputTokens + r.outputTokens, 0);
+    case "errors":
+      return rows.filter((r) => r.status >= 400 || r.errorCode !== null).length;
+    case "p50":
+    case "p95":
+      return quantile(rows.filter((r) => r.status < 400).map((r) => r.durationMilliseconds), q);
+    case "first50":
+    case "first95":
+      return quantile(rows.flatMap((r) => (r.timeToFirstTokenMilliseconds === null ? [] : [r.timeToFirstTokenMilliseconds])), q);
+  }
+  return rows.reduce((sum, r) => sum + r.creditsMicro, 0);
+}
+
+const timed = (metric: string): boolean => /^(p|first)\d+$/.test(metric);
+
+async function fromLog(api: Api, f: Filter, at: { from: number; to: number }, signal: AbortSignal): Promise<Answer> {
+  const metric = f.metric ?? "";
+  const groupOf = (r: Request) => (f.group === "key" ? r.keyId : f.group === "provider" ? (r.provider ?? "none") : f.group === "account" ? r.accountId : (r.model.served ?? r.model.requested ?? "none"));
+  const read = async (from: number, to: number) => {
+    const rows: Request[] = [];
+    let cursor: string | undefined;
+    for (;;) {
+      const page: RequestList = await api.get<RequestList>("/requests", { from: iso(from), to: iso(to), accountId: f.group === "account" ? "*" : undefined, limit: 100, cursor }, signal);
+      rows.push(...page.data);
+      if (!page.hasMore || rows.length >= most) return { rows, cut: page.hasMore };
+      cursor = page.nextCursor!;
+    }
+  };
+  const length = at.to - at.from;
+  const { rows, cut } = await read(at.from, at.to);
+  const old = cut ? undefined : await read(at.from - length, at.from);
+  const step = length <= 2 * hour ? hour / 12 : length <= 48 * hour ? hour : 24 * hour;
+  const start = Math.floor(at.from / step) * step;
+  const clock = new Intl.DateTimeFormat("en-GB", step < 24 * hour ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short", timeZone: "UTC" });
+  const bars = Array.from({ length: Math.ceil((at.to - start) / step) || 1 }, (_, i) => ({ name: clock.format(start + i * step).replace(",", ""), from: start + i * step, to: start + (i + 1) * step }));
+  const split = (list: Request[]) => Map.groupBy(list, groupOf);
+  const sums = (list: Request[]) => new Map([...split(list)].map(([group, part]) => [group, measure(metric, part)]));
+  const inBar = Map.groupBy(rows, (r) => Math.floor((Date.parse(r.createdAt) - start) / step));
+  const cells = [...inBar].flatMap(([bar, list]) =>
+    timed(metric) ? [{ bar, group: "all", value: measure(metric, list) }] : [...split(list)].map(([group, part]) => ({ bar, group, value: measure(metric, part) })),
+  );
+  return { bars, cells, by: sums(rows), all: measure(metric, rows), before: sums(old?.rows ?? []), allBefore: old && !old.cut ? measure(metric, old.rows) : undefined, cut };
+}
+
+async function fromReceipts(api: Api, f: Filter, at: { from: number; to: number }, signal: AbortSignal): Promise<Answer> {
+  const group = f.group || "model";
+  const member = { model: "model", key: "keyId", agent: "agentId", endUser: "endUser" }[group] as "model" | "keyId" | "agentId" | "endUser";
+  const value = (r: Pick<UsageRow, "calls" | "totalTokens" | "creditsMicro">) => (f.metric === "calls" ? r.calls : f.metric === "tokens" ? r.totalTokens : r.creditsMicro);
+  const ask = (from: number, to: number, by: string) => api.get<UsageReport>("/usage", { from: iso(from), to: iso(to), groupBy: by }, signal);
+  const [now, then] = await Promise.all([ask(at.from, at.to, "day," + group), ask(at.from - (at.to - at.from), at.from, group)]);
+  const first = Math.floor(at.from / (24 * hour));
+  const bars = Array.from({ length: Math.floor((at.to - 1) / (24 * hour)) - first + 1 }, (_, i) => {
+    const from = (first + i) * 24 * hour;
+    return { name: iso(from).slice(0, 10), from, to: from + 24 * hour };
+  });
+  const groupOf = (r: UsageRow) => r[member] ?? "none";
+  const cells = now.data.map((r) => ({ bar: bars.findIndex((b) => b.name === r.day), group: groupOf(r), value: value(r) }));
+  const by = new Map<string, number>();
+  for (const c of cells) by.set(c.group, (by.get(c.group) ?? 0) + c.value);
+  return { bars, cells, by, all: value(now.totals), before: new Map(then.data.map((r) => [groupOf(r), value(r)])), allBefore: value(then.totals), cut: false };
+}
+
+function Explore() {
+  const { api, may } = useSession();
+  const [filter, change] = useFilter();
+  const metric = metrics.find((m) => m.id === (filter.metric ?? "")) ?? metrics[0]!;
+  const at = useMemo(() => span(filter), [JSON.stringify(filter)]);
+  const log = at.log || !!metric.log || groups.find((g) => g.id === filter.group)?.of === "log";
+  const shown = groups.filter((g) => (g.of === "both" || (log ? g.of === "log" || g.id === filter.group : true)) && (g.id !== "account" || may("operator")) && !(g.of === "receipts" && (metric.log || at.log)));
+  const group = shown.find((g) => g.id === (filter.group ?? "")) ?? shown[0]!;
+  const asked: Filter = { ...filter, metric: metric.id, group: group.id };
+  const answer = useLoad((signal) => (log ? fromLog(api, asked, at, signal) : fromReceipts(api, asked, at, signal)), [api, JSON.stringify(asked)]);
+  const keys = useKeys();
+  const agents = useLoad((signal) => (may("agents:read") ? api.get<List<{ id: string; name: string }>>("/api-agents", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
+  const accounts = useLoad((signal) => (may("operator") ? api.get<List<Account>>("/accounts", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
+  const nameOf = (id: string): string => {
+    if (group.id === "key") return keys.get(id) ?? id;
+    const list = group.id === "agent" ? agents.data?.data : group.id === "account" ? accounts.data?.data : undefined;
+    return list?.find((x) => x.id === id)?.name ?? (id === "none" ? `no ${group.title.toLowerCase()}` : id);
+  };
+  const amount = (n: number): string => (timed(metric.id) ? duration(n) : metric.id === "" ? credits(n) : count(n));
+  // The calls behind a bar or a group are receipts or requests.
+  const calls = (more: Filter): string => {
+    const by: Filter = { range: "custom", from: inputTime(iso(at.from)), to: inputTime(iso(at.to + 60_000)), ...more };
+    return log ? withFilter("requests", { ...by, account: group.id === "account" && !by.account ? "*" : (by.account ?? "") }) : withFilter("credits/receipts", by);
+  };
+  const member = { "": "model", key: "key", agent: "agent", endUser: "user", provider: "provider", account: "account" }[group.id]!;
+  const save = (a: Answer) =>
+    saveFile(
+      new Blob([csv([["from", "to", group.title, metric.title], ...a.cells.map((c) => [iso(a.bars[c.bar]?.from ?? at.from), iso(a.bars[c.bar]?.to ?? at.to), c.group, c.value])])], { type: "text/csv" }),
+      "usage.csv",
+    );
+  return (
+    <>
+      <header class="head">
+        <h1>Usage</h1>
+        <div class="push">
+          <Button icon="download" disabled={!answer.data} onClick={() => save(answer.data!)}>
+            CSV
+          </Button>
+        </div>
+      </header>
+      <section class="panel" aria-label="Usage">
+        <Filters names={names} filter={filter} change={change}>
+          <Pick name="metric" label="Show" filter={filter} change={change} choices={metrics} />
+          <Pick name="group" label="By" filter={asked} change={change} choices={shown} />
+          <Pick name="range" label="Time" filter={filter} change={change} choices={ranges} />
+          {filter.range === "custom" &&
+            (["from", "to"] as const).map((name) => (
+              <label class="filter">
+                <span class="small muted">{name === "from" ? "From" : "To"}</span>
+                <input class="input" id={"filter-" + name} type="datetime-local" value={filter[name] ?? ""} onChange={(e) => change({ [name]: e.currentTarget.value })} />
+              </label>
+            ))}
+        </Filters>
+        <States of={answer} lines={6}>
+          {(a) => {
+            const rows = [...a.by].map(([id, value]) => ({ id, value, before: a.before.get(id) })).sort((x, y) => y.value - x.value);
+            const bars: Bar[] = a.bars.map((b, i) => ({ day: b.name, parts: Object.fromEntries(a.cells.filter((c) => c.bar === i).map((c) => [c.group === "all" ? metric.title : nameOf(c.group), c.value])) }));
+            if (rows.length === 0) {
+              return (
+                <Empty title="Nothing was used in this time">
+                  <p>Choose a longer time, or try a model.</p>
+                  <a class="button" href="#/playground">
+                    Try a model
+                  </a>
+                </Empty>
+              );
+            }
+            return (
+              <>
+                <div class="body stack">
+                  <p>
+                    <b class="total">
+                      {amount(a.all)} {metric.word}
+                    </b>{" "}
+                    <span class="muted">{a.allBefore === undefined ? "" : compare(a.all, a.allBefore, amount)}</span>
+                  </p>
+                  {a.cut && (
+                    <Notice meaning="waiting">
+                      Of this time only the latest {of(most, "request")} were looked at. Choose a shorter time{at.log || metric.log ? "" : " or another group"} for all of them.
+                    </Notice>
+                  )}
+                  <Chart
+                    label={`${metric.title} by ${group.title.toLowerCase()}`}
+                    bars={bars}
+                    amount={amount}
+                    onPick={(bar) => {
+                      const b = a.bars[bars.indexOf(bar)] ?? a.bars.find((x) => x.name === bar.day)!;
+                      go(calls({ from: inputTime(iso(b.from)), to: inputTime(iso(b.to)) }));
+                    }}
+                  />
+                </div>
+                <Table
+                  label={`${metric.title} of each ${group.title.toLowerCase()}`}
+                  rows={rows}
+                  columns={[
+                    { title: group.title, show: (r) => (r.id === "none" ? <span class="muted">{nameOf(r.id)}</span> : <a class="breaks" href={"#/" + calls({ [member]: r.id })}>{nameOf(r.id)}</a>) },
+                    { title: metric.title, number: true, show: (r) => amount(r.value) },
+                    ...(timed(metric.id) ? [] : [{ title: "Share", number: true, show: (r: { value: number }) => (a.all > 0 ? `${Math.round((100 * r.value) / a.all)} %` : "–") }]),
+                    { title: "Before", number: true, show: (r) => (a.allBefore === undefined ? "–" : amount(r.before ?? 0)) },
+                  ]}
+                />
+              </>
+            );
+          }}
+        </States>
+      </section>
+      <p class="muted small">
+        {log
+          ? `From the request log: ${metric.id === "errors" ? "replies with an error, and streams that broke off" : "each call of the model endpoint, without the steps of agents"}. ${timed(metric.id) ? "Refused and failed calls do not count for times." : ""}`
+          : `From the receipts of ${dayName(iso(at.from).slice(0, 10))} to today. Days are those of UTC.`}
+      </p>
+    </>
+  );
+}
+
+// compare says how a number stands to that of the time before.
+function compare(now: number, before: number, amount: (n: number) => string): string {
+  if (before === 0) return "and nothing in the same time before";
+  const part = Math.round((100 * (now - before)) / before);
+  return `${part === 0 ? "as much as" : part > 0 ? `${count(part)} % more than` : `${count(-part)} % less than`} in the same time before (${amount(before)})`;
+}
