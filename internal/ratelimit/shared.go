@@ -14,15 +14,48 @@ type Count struct {
 }
 
 // Nearest returns the counts that are nearest to their limits, at most most of
-// them; it may reorder the list.
+// them; it may reorder the list. A long list is not sorted: of 100,000 counts, of
+// which 1,000 are asked for, nearly all are compared with one other.
 func Nearest(list []Count, most int) []Count {
 	if len(list) <= most {
 		return list
 	}
-	slices.SortFunc(list, func(a, b Count) int {
-		return cmp.Or(cmp.Compare(float64(b.Count)/float64(b.Limit), float64(a.Count)/float64(a.Limit)), cmp.Compare(a.Name, b.Name))
-	})
-	return list[:most]
+	// A heap of those that are nearest so far; the farthest of them is its first.
+	nearest := list[:most]
+	for i := most/2 - 1; i >= 0; i-- {
+		sink(nearest, i)
+	}
+	for _, c := range list[most:] {
+		if most > 0 && nearer(c, nearest[0]) < 0 {
+			nearest[0] = c
+			sink(nearest, 0)
+		}
+	}
+	slices.SortFunc(nearest, nearer)
+	return nearest
+}
+
+// nearer is negative if a is nearer to its limit than b.
+func nearer(a, b Count) int {
+	return cmp.Or(cmp.Compare(float64(b.Count)/float64(b.Limit), float64(a.Count)/float64(a.Limit)), cmp.Compare(a.Name, b.Name))
+}
+
+// sink moves the count at i down in the heap to its place.
+func sink(heap []Count, i int) {
+	for {
+		far := 2*i + 1
+		if far >= len(heap) {
+			return
+		}
+		if far+1 < len(heap) && nearer(heap[far+1], heap[far]) > 0 {
+			far++
+		}
+		if nearer(heap[i], heap[far]) >= 0 {
+			return
+		}
+		heap[i], heap[far] = heap[far], heap[i]
+		i = far
+	}
 }
 
 // Sum adds up what each node has counted, by name.

@@ -1,6 +1,10 @@
 package ratelimit_test
 
 import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -81,5 +85,46 @@ func TestTheNearestToTheirLimitsAreTold(t *testing.T) {
 	got := ratelimit.Nearest([]ratelimit.Count{{"a", 50, 100}, {"b", 9, 10}, {"c", 1, 10}, {"d", 100, 1000}}, 2)
 	if len(got) != 2 || got[0].Name != "b" || got[1].Name != "a" {
 		t.Errorf("told %+v", got)
+	}
+}
+
+func TestNearestAreTheFirstOfASortedList(t *testing.T) {
+	for range 200 {
+		list := make([]ratelimit.Count, rand.N(200))
+		for i := range list {
+			list[i] = ratelimit.Count{Name: fmt.Sprintf("key_%03d", i), Count: rand.N[int64](8), Limit: 1 + rand.N[int64](8)}
+		}
+		want := slices.Clone(list)
+		slices.SortFunc(want, func(a, b ratelimit.Count) int {
+			return cmp.Or(cmp.Compare(b.Count*a.Limit, a.Count*b.Limit), cmp.Compare(a.Name, b.Name))
+		})
+		most := rand.N(100)
+		rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		got := ratelimit.Nearest(list, most)
+		if len(want) <= most { // all, in any order
+			slices.SortFunc(got, func(a, b ratelimit.Count) int { return cmp.Compare(a.Name, b.Name) })
+			slices.SortFunc(want, func(a, b ratelimit.Count) int { return cmp.Compare(a.Name, b.Name) })
+		}
+		if !slices.Equal(got, want[:min(most, len(want))]) {
+			t.Fatalf("%d nearest: %v, want the first of %v", most, got, want)
+		}
+	}
+}
+
+// BenchmarkCounts counts 100,000 names of which 1,000 are asked for, as a node that
+// shares its database does twice a second.
+func BenchmarkCounts(b *testing.B) {
+	var r ratelimit.Rates
+	now := time.Unix(1_000_000, 0)
+	for i := range 100_000 {
+		name := fmt.Sprintf("key_%026d", i)
+		for range 1 + i%5 {
+			r.Take(name, 10, now)
+		}
+	}
+	for b.Loop() {
+		if n := len(r.Counts(now, 1000)); n != 1000 {
+			b.Fatal(n)
+		}
 	}
 }
