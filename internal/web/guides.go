@@ -136,9 +136,11 @@ func newGuide(name string, source []byte, titles map[string]string) (*guide, err
 	return g, nil
 }
 
-// guideMarkup gives tables and code the frames that they have on other pages.
+// guideMarkup gives tables and code the frames that they have on other pages. The
+// empty corner of a table heads nothing.
 var guideMarkup = strings.NewReplacer(
 	"<table>", `<div class="scrolls" tabindex="0" role="group" aria-label="Table"><table class="table">`, "</table>", "</table></div>",
+	"<th></th>", "<td></td>",
 	"<pre>", `<div class="code" data-copy><pre tabindex="0">`, "</pre>", "</pre></div>",
 )
 
