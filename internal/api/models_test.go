@@ -7,22 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/config"
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
 )
 
-// extended is a service with extensions.
-func extended(on config.Extensions) apitest.Config {
-	return apitest.Config{Server: func(s *api.Server) { s.Extensions = on }}
-}
-
 func TestModelsAreListedAsClientsDo(t *testing.T) {
-	cfg := extended(config.Extensions{Models: true})
-	cfg.Plans = []stoa.Plan{{ID: "pro", Name: "Without gated models"}}
-	h := start(t, cfg)
+	h := start(t, apitest.Config{Plans: []stoa.Plan{{ID: "pro", Name: "Without gated models"}}})
 	c := h.Client(t)
 	var list contract.ModelObjectList
 	c.Want(200, "GET", "/api/v1/models?client_version=1", nil).JSON(&list)
@@ -49,13 +41,13 @@ func TestModelsAreListedAsClientsDo(t *testing.T) {
 	}
 	var meta contract.Meta
 	c.Want(200, "GET", "/api/v1/meta", nil).JSON(&meta)
-	if !slices.Equal(meta.Extensions, []string{"models"}) {
+	if !slices.Equal(meta.Extensions, config.AllExtensions().Names()) {
 		t.Errorf("meta says %v", meta.Extensions)
 	}
 }
 
 func TestModelsHaveTheFormOfAnthropicsClients(t *testing.T) {
-	h := start(t, extended(config.Extensions{Models: true}))
+	h := start(t, apitest.Config{})
 	c := h.ClientWith(t, "").With("X-Api-Key", h.Key).With("anthropic-version", "2023-06-01")
 	var list contract.ModelInfoList
 	c.Want(200, "GET", "/api/v1/models?limit=1000", nil).JSON(&list)
@@ -73,10 +65,14 @@ func TestModelsHaveTheFormOfAnthropicsClients(t *testing.T) {
 }
 
 func TestWithoutExtensionsNothingShowsThem(t *testing.T) {
-	h := start(t, apitest.Config{})
+	h := start(t, apitest.Config{Version1: true})
+	owner := h.Key
 	for _, path := range []string{"/api/v1/models", "/api/v1/models/auto", "/v1/responses", "/v1/models"} {
-		if status, text := plainly(t, h, "GET", path, ""); status != http.StatusNotFound {
-			t.Errorf("%s answers %d %s", path, status, text)
+		for _, h.Key = range []string{"", owner} {
+			status, text := plainly(t, h, "GET", path, "")
+			if status != http.StatusNotFound || strings.HasPrefix(path, "/api") && !strings.Contains(text, `"code":"not_found"`) {
+				t.Errorf("%s answers %d %s", path, status, text)
+			}
 		}
 	}
 	var meta map[string]any
@@ -87,7 +83,7 @@ func TestWithoutExtensionsNothingShowsThem(t *testing.T) {
 }
 
 func TestTheAliasOfVersion1AnswersAlike(t *testing.T) {
-	h := start(t, extended(config.Extensions{Models: true, V1Alias: true}))
+	h := start(t, apitest.Config{})
 	if status, text := plainly(t, h, "POST", "/v1/responses", `{"model": "auto", "input": "say: yes"}`); status != 200 || !strings.Contains(text, `"text":"yes"`) {
 		t.Errorf("a call is answered with %d %s", status, text)
 	}

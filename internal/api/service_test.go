@@ -40,7 +40,7 @@ func TestMetaTellsModelsPlansAndLimits(t *testing.T) {
 }
 
 func TestTheDescriptionIsServedWholePackedOrNotAtAll(t *testing.T) {
-	h := start(t, apitest.Config{})
+	h := start(t, apitest.Config{Version1: true})
 	c := h.ClientWith(t, "")
 	plain := c.Want(200, "GET", "/api/v1/openapi.json", nil)
 	if !bytes.Equal(plain.Body, contract.For().JSON()) {

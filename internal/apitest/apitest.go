@@ -49,6 +49,7 @@ type Config struct {
 	Worker    func(*agent.Config)     // changes settings before the start; nil: none
 	Schedules func(*scheduler.Config) // changes settings before the start; nil: none
 	Idle      bool                    // sessions are taken and not run
+	Version1  bool                    // without extensions; otherwise all are on
 	Recorder  *Recorder               // nil: nothing is recorded
 }
 
@@ -89,9 +90,13 @@ func Start(t testing.TB, cfg Config) *Service {
 			plans[p.ID] = p
 		}
 	}
+	settings := config.Defaults()
+	if !cfg.Version1 {
+		settings.Extensions = config.AllExtensions()
+	}
 	server := httptest.NewUnstartedServer(nil)
 	wired, err := app.New(app.Parts{
-		Config: config.Defaults(), Catalog: cat, Store: st, Drives: drives, Providers: cfg.Providers, Plans: plans,
+		Config: settings, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Providers, Plans: plans,
 		Address: server.Listener.Addr().String(), Version: "test", Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer,
 		Sessions: cfg.Sessions, Scheduler: cfg.Schedules, API: cfg.Server,
 		Worker: func(c *agent.Config) {
