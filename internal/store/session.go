@@ -187,8 +187,8 @@ func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p
 		return true
 	}
 	ofAgent := add("agent_id", f.AgentID)
-	if !ofAgent { // those of a deleted agent are removed later
-		q.from += ` AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.account_id = s.account_id AND a.id = s.agent_id AND a.deleted_at > 0)`
+	if !ofAgent { // those of a deleted agent are removed later; the length lets the indexes be used
+		q.from += ` AND length(s.agent_id) > 0 AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.account_id = s.account_id AND a.id = s.agent_id AND a.deleted_at > 0)`
 	}
 	// The first that is given selects the index.
 	switch {
