@@ -240,6 +240,12 @@ func (p *tab) shot(name string) {
 	if name != "failed" {
 		p.axe()
 	}
+	p.picture(name)
+}
+
+// picture keeps a picture where STOA_TEST_SCREENSHOTS names a folder.
+func (p *tab) picture(name string) {
+	p.t.Helper()
 	dir := os.Getenv("STOA_TEST_SCREENSHOTS")
 	if dir == "" {
 		return
