@@ -107,7 +107,9 @@ func TestASuspendedAccountIsRefused(t *testing.T) {
 	customer := h.ClientWith(t, made.Key.Secret)
 	customer.Want(200, "GET", "/api/v1/users/me", nil)
 	h.Client(t).Want(200, "PATCH", "/api/v1/accounts/"+made.ID, map[string]any{"suspended": true})
-	customer.WantError(stoa.CodeSuspended, "GET", "/api/v1/users/me", nil)
+	for _, path := range []string{"/api/v1/users/me", "/api/v1/models", "/api/v1/models/auto"} {
+		customer.WantError(stoa.CodeSuspended, "GET", path, nil)
+	}
 	customer.WantError(stoa.CodeSuspended, "POST", "/api/v1/responses", hello)
 	h.Client(t).Want(200, "PATCH", "/api/v1/accounts/"+made.ID, map[string]any{"suspended": false})
 	customer.Want(200, "GET", "/api/v1/users/me", nil)
