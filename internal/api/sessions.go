@@ -69,28 +69,28 @@ type listSessionsParams struct {
 
 // listSessions serves GET /api/v1/api-agents/{id}/sessions.
 func (s *Server) listSessions(ctx context.Context, in Request[listSessionsParams, none]) (Reply[page[contract.Session]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "sessions", accountID, q.ID, q.Status, q.Trigger, q.ExternalUserID, q.ExternalID)
-	if err != nil {
-		return Reply[page[contract.Session]]{}, err
-	}
-	list, next, err := s.Sessions.List(ctx, accountID, store.SessionFilter{
+	q := in.Params
+	return s.sessionPage(ctx, in.Caller.Account.ID, "sessions", store.SessionFilter{
 		AgentID: q.ID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID,
-	}, p.page)
-	return Reply[page[contract.Session]]{Body: newPageTo(p, list, next, contractSession)}, err
+	}, q.Limit, q.Cursor, q.Order)
 }
 
 // listAllSessions serves GET /api/v1/sessions.
 func (s *Server) listAllSessions(ctx context.Context, in Request[contract.ListAllSessionsParams, none]) (Reply[page[contract.Session]], error) {
-	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, q.Order, "allSessions", accountID, q.AgentID, q.Status, q.Trigger, q.ExternalUserID, q.ExternalID)
+	q := in.Params
+	return s.sessionPage(ctx, in.Caller.Account.ID, "allSessions", store.SessionFilter{
+		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID,
+	}, q.Limit, q.Cursor, q.Order)
+}
+
+// sessionPage returns a page of sessions; list names the list that a cursor belongs to.
+func (s *Server) sessionPage(ctx context.Context, accountID, list string, f store.SessionFilter, limit int, cursor, order string) (Reply[page[contract.Session]], error) {
+	p, err := newPager(limit, cursor, order, list, accountID, f.AgentID, string(f.Status), f.TriggerType, f.ExternalUserID, f.ExternalID)
 	if err != nil {
 		return Reply[page[contract.Session]]{}, err
 	}
-	list, next, err := s.Sessions.List(ctx, accountID, store.SessionFilter{
-		AgentID: q.AgentID, Status: stoa.SessionStatus(q.Status), TriggerType: q.Trigger, ExternalUserID: q.ExternalUserID, ExternalID: q.ExternalID,
-	}, p.page)
-	return Reply[page[contract.Session]]{Body: newPageTo(p, list, next, contractSession)}, err
+	rows, next, err := s.Sessions.List(ctx, accountID, f, p.page)
+	return Reply[page[contract.Session]]{Body: newPageTo(p, rows, next, contractSession)}, err
 }
 
 // findSession serves GET /api/v1/sessions/{id}.
