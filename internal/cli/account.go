@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stoa/internal/client"
 	"stoa/internal/jsonx"
 )
 
@@ -280,11 +282,73 @@ func viewUsage(by []string) view {
 	return v
 }
 
+// namedRows is how many keys, agents or spaces are asked for their names.
+const namedRows = 5000
+
+// withNames returns rows of usage with names in place of the ids of what they are
+// grouped by.
+func withNames(ctx context.Context, call *client.Client, by []string, rows []jsonx.Value) ([]jsonx.Value, error) {
+	if len(rows) == 0 {
+		return rows, nil
+	}
+	all := map[string]collection{"key": keyCollection(), "agent": agentCollection(), "space": spaceCollection()}
+	names := map[string]map[string]string{}
+	for _, word := range by {
+		if p, ok := all[word]; ok {
+			names[groupings()[word].path] = p.names(ctx, call)
+		}
+	}
+	if len(names) == 0 {
+		return rows, nil
+	}
+	out := make([]jsonx.Value, len(rows))
+	for i, raw := range rows {
+		row, err := decode(raw)
+		if err != nil {
+			return nil, err
+		}
+		for member, known := range names {
+			if name, m := known[text(row, member)], row.(map[string]any); name != "" {
+				m[member] = name
+			}
+		}
+		if out[i], err = jsonx.Marshal(row); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// names returns the names of what the key may list, by id; those that several have
+// with the id. It is short of what could not be asked for.
+func (p collection) names(ctx context.Context, call *client.Client) map[string]string {
+	names, count := map[string]string{}, map[string]int{}
+	for raw, err := range call.All(ctx, p.path, nil, namedRows) {
+		var n struct {
+			ID   string `json:"id"`
+			Name string `json:"name"`
+		}
+		if err != nil || jsonx.Unmarshal(raw, &n) != nil {
+			break // ids will do
+		}
+		names[n.ID] = n.Name
+		count[n.Name]++
+	}
+	for id, name := range names {
+		if count[name] > 1 {
+			names[id] = name + " (" + id + ")"
+		}
+	}
+	return names
+}
+
 func (e *env) usage() *cobra.Command {
 	c := &cobra.Command{
 		Use: "usage", Short: "Sum up calls, tokens and credits", Args: noArgs,
 		Long: `Sum up calls, tokens and credits of a span of time, grouped by one or more of day, model, agent,
-space, key, session and endUser. Days are those of UTC.`,
+space, key, session and endUser. Days are those of UTC. Keys, agents and spaces are shown by their
+names, with the id where several have one name; an id alone is of one that is gone, or that the key
+may not list. JSON and CSV have the ids.`,
 		Example: "  stoa usage --from 7d\n  stoa usage --by model,key --from 2026-11-01 --to 2026-12-01\n  stoa usage --by day,model --csv > usage.csv",
 	}
 	o := e.output(c)
@@ -327,7 +391,11 @@ space, key, session and endUser. Days are those of UTC.`,
 		if o.raw() {
 			return o.printJSON(raw)
 		}
-		return o.list(viewUsage(words), sequence(report.Data), 0, "Nothing was used in that time.")
+		rows, err := withNames(c.Context(), call, words, report.Data)
+		if err != nil {
+			return err
+		}
+		return o.list(viewUsage(words), sequence(rows), 0, "Nothing was used in that time.")
 	}
 	return c
 }

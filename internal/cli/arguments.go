@@ -112,6 +112,7 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z
 // set copies a flag's value into a body if the flag was given. An empty text
 // clears the member: the API spells that null.
 func set(body map[string]any, c *cobra.Command, flag, member string, value any) {
+	sends(c, flag, member)
 	if !c.Flags().Changed(flag) {
 		return
 	}

@@ -30,6 +30,9 @@ stored): keep it as carefully as the data directory. A store on PostgreSQL is ba
 		if err != nil {
 			return err
 		}
+		if err := hasStore(cfg); err != nil {
+			return err
+		}
 		version, _ := build()
 		m, err := store.Backup(c.Context(), cfg.Data, args[0], version)
 		if err != nil {

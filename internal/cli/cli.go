@@ -116,10 +116,11 @@ func Main(ctx context.Context, args, environ []string, hangup <-chan os.Signal, 
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
 	}
+	err = inFlags(c, err)
 	code := exitCode(err)
 	if code != exitInterrupted {
 		e.printError(err)

@@ -282,6 +282,9 @@ func list(args []string, one, many string) string {
 
 // offlineKey creates a key directly in a store whose service is stopped.
 func (e *env) offlineKey(ctx context.Context, cfg config.Config, account, name string) (err error) {
+	if err := hasStore(cfg); err != nil {
+		return err
+	}
 	st, err := store.Open(ctx, store.Config{Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability)})
 	if err != nil {
 		return err

@@ -41,6 +41,9 @@ and the exit code is then 1.`,
 // verify prints the inconsistencies of a store's books, and fails if there are
 // any.
 func (e *env) verify(ctx context.Context, cfg config.Config) error {
+	if err := hasStore(cfg); err != nil {
+		return err
+	}
 	st, err := store.Open(ctx, store.Config{
 		Dir: cfg.Data, PostgresURL: string(cfg.Database), Durability: db.Durability(cfg.Durability),
 		ReadOnly: true, Readers: 1, Connections: 2,

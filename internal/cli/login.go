@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -104,7 +105,7 @@ func (e *env) isService(ctx context.Context, at string) error {
 		APIVersion string `json:"apiVersion"`
 	}
 	_, err = call.JSON(ctx, "GET", "/meta", nil, nil, &meta)
-	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code == "" || err == nil && meta.APIVersion == "" {
+	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code == "" && refused.Status != http.StatusBadRequest || err == nil && meta.APIVersion == "" {
 		return fmt.Errorf("%s is not a Stoa service: GET /api/v1/meta does not answer as one does", call.BaseURL())
 	}
 	return err

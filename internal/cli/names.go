@@ -18,7 +18,8 @@ import (
 func otherVerbs() map[string][]string {
 	return map[string][]string{
 		"list": {"ls"}, "delete": {"rm"}, "get": {"show"},
-		"ls": {"list"}, "rm": {"delete"}, "push": {"put"}, "start": {"create"}, "tasks": {"schedules"},
+		"ls": {"list"}, "rm": {"delete"}, "push": {"put"}, "pull": {"get"}, "cat": {"show"},
+		"create": {"new"}, "start": {"create", "new"}, "update": {"edit"}, "tasks": {"schedules"},
 	}
 }
 

@@ -41,13 +41,15 @@ func (o *output) raw() bool { return o.json || o.expr != "" }
 type kind int
 
 const (
-	plain    kind = iota
-	flexible      // text that may be cut to fit
-	state         // a status word
-	credits       // micro-credits
-	when          // a time
-	count         // a number
-	size          // bytes
+	plain     kind = iota
+	flexible       // text that may be cut to fit
+	state          // a status word
+	credits        // micro-credits
+	when           // a time
+	count          // a number
+	size           // bytes
+	timetable      // a schedule of a task
+	instants       // times, in the zone of the schedule beside them
 )
 
 // A column is one member of an object: its heading, its path in the JSON with
@@ -122,6 +124,14 @@ func number(v any, path string) int64 {
 // relative times, otherwise exact.
 func (o *output) format(c column, row any, human bool) string {
 	v := at(row, c.path)
+	if human && v != nil {
+		switch c.kind {
+		case timetable:
+			return oneLine(scheduleText(v))
+		case instants:
+			return instantsText(v, text(row, "schedule.timezone"))
+		}
+	}
 	switch v := v.(type) {
 	case nil:
 		if human && has(row, c.path) {

@@ -168,7 +168,7 @@ func (e *env) confirm(yes bool, format string, args ...any) error {
 	}
 	question := clean(fmt.Sprintf(format, args...))
 	if !isTerminal(e.in) || !isTerminal(e.err) {
-		return usagef("%s; add --yes to do it without being asked", strings.TrimSuffix(question, "?"))
+		return usagef("not done: %q needs --yes, as there is no terminal to ask on; add --yes to do it", question)
 	}
 	fmt.Fprintf(e.err, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(e.stdin).ReadString('\n')

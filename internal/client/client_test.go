@@ -183,6 +183,26 @@ func TestAProxyPageIsNotAnEnvelope(t *testing.T) {
 	}
 }
 
+// An address with the wrong scheme is answered with the right one.
+func TestTheOtherSchemeIsNamed(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secure.Close()
+	for base, want := range map[string]string{
+		"https" + strings.TrimPrefix(plain.URL, "http"):  "the service answers plain HTTP there; write " + plain.URL,
+		"http" + strings.TrimPrefix(secure.URL, "https"): "the service answers HTTPS there; write " + secure.URL,
+	} {
+		c, err := client.New(base, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.JSON(t.Context(), "GET", "/meta", nil, nil, nil); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", base, err, want)
+		}
+	}
+}
+
 // A creating POST is sent again with the same key when its answer got lost; a
 // model call, which has no such key, is not.
 func TestRetries(t *testing.T) {

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"stoa/internal/contract"
@@ -62,6 +65,10 @@ func readError(res *http.Response) *Error {
 		}
 		return e
 	}
+	if e.Status == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
+		e.Message = "the service answers HTTPS there; write https://" + res.Request.URL.Host
+		return e
+	}
 	e.Message = fmt.Sprintf("%s answered %d %s, and not in the words of this API; check the base URL",
 		res.Request.URL.Host, res.StatusCode, http.StatusText(res.StatusCode))
 	e.Retryable = res.StatusCode == http.StatusBadGateway || res.StatusCode == http.StatusServiceUnavailable || res.StatusCode == http.StatusGatewayTimeout
@@ -80,6 +87,9 @@ func (e *networkError) Error() string {
 	err := e.err
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
+	}
+	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+		return fmt.Sprintf("the service answers plain HTTP there; write http://%s", strings.TrimPrefix(e.base, "https://"))
 	}
 	if e.dialing() {
 		return fmt.Sprintf("no connection to %s: %v", e.base, err)

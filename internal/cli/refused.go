@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"stoa/internal/client"
+	"stoa/internal/config"
+)
+
+// memberNote is the annotation of a flag that has the names of the members that
+// it sets, where they are not the flag's own.
+const memberNote = "stoa-member"
+
+// flagsOf returns the flags that set a member in another form, by the member.
+func flagsOf() map[string]string {
+	return map[string]string{
+		"scopes": "scope", "expiresAt": "expires", "expiresInSeconds": "expires", "chatExpiresInSeconds": "chat-expires",
+		"maxCreditsMicroPerDay": "credits-per-day", "maxCreditsMicro": "max-credits", "maxCreditsMicroPerRun": "max-credits",
+		"timeoutSeconds": "timeout", "startAt": "start", "endAt": "end", "expression": "cron", "everySeconds": "every", "runAt": "at",
+		"overlapSeconds": "overlap", "groupBy": "by", "keyId": "key", "agentId": "agent", "spaceId": "space", "sessionId": "session",
+	}
+}
+
+// sends notes that a flag sets a member, so that an error about the member names
+// the flag.
+func sends(c *cobra.Command, flag, member string) {
+	f := c.Flags().Lookup(flag)
+	if f == nil {
+		return
+	}
+	if f.Annotations == nil {
+		f.Annotations = map[string][]string{}
+	}
+	f.Annotations[memberNote] = append(f.Annotations[memberNote], member)
+}
+
+// A refusedFlag is an error of the service about a member that a flag set, in the
+// words of the command line.
+type refusedFlag struct {
+	text string
+	error
+}
+
+func (r refusedFlag) Error() string { return r.text }
+
+// Unwrap returns the error of the service.
+func (r refusedFlag) Unwrap() error { return r.error }
+
+// index matches the number of an item at the end of a member's path.
+var index = regexp.MustCompile(`\[([0-9]+)\]$`)
+
+// inFlags returns err with the flag of c that set the member at fault; err itself
+// if none did.
+func inFlags(c *cobra.Command, err error) error {
+	answer, ok := errors.AsType[*client.Error](err)
+	if !ok || c == nil || answer.Param == "" || answer.Status != 400 && answer.Status != 422 {
+		return err
+	}
+	path, item := answer.Param, -1
+	if m := index.FindStringSubmatch(path); m != nil {
+		path = strings.TrimSuffix(path, m[0])
+		item, _ = strconv.Atoi(m[1])
+	}
+	last := path[strings.LastIndexByte(path, '.')+1:]
+	var found *pflag.Flag
+	c.Flags().Visit(func(f *pflag.Flag) { // those that were given
+		for _, member := range append([]string{f.Name}, f.Annotations[memberNote]...) {
+			if letters(member) == letters(path) || letters(member) == letters(last) {
+				found = f
+			}
+		}
+		if f.Name == flagsOf()[last] {
+			found = f
+		}
+	})
+	if found == nil {
+		return err
+	}
+	value := found.Value.String()
+	if list, ok := found.Value.(pflag.SliceValue); ok {
+		all := list.GetSlice()
+		value = strings.Join(all, ",")
+		if item >= 0 && item < len(all) {
+			value = all[item]
+		}
+	}
+	text := answer.Message
+	for _, what := range []string{"member", "parameter"} {
+		text = strings.TrimPrefix(text, fmt.Sprintf("The %s %q is not right: ", what, answer.Param))
+	}
+	if answer.RequestID != "" {
+		text += " (" + answer.RequestID + ")"
+	}
+	return refusedFlag{fmt.Sprintf("--%s %s: %s", found.Name, shellWord(shorten(oneLine(value), 60)), text), err}
+}
+
+// letters returns a name without what separates its words, so that
+// max-output-tokens, maxOutputTokens and max_output_tokens are one.
+func letters(name string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
+}
+
+// hasStore checks that the data directory of the settings has a store, for
+// commands that must not make one.
+func hasStore(cfg config.Config) error {
+	if cfg.Database != "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(cfg.Data, "core.db")); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("there is no data directory here: %s has no core.db; use --data DIR", cmp.Or(filepath.Clean(cfg.Data), "."))
+	}
+	return nil
+}
