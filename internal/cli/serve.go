@@ -16,6 +16,11 @@ import (
 // settings adds the flags of the configuration to c and returns a function that
 // loads it.
 func (e *env) settings(c *cobra.Command) func() (config.Config, error) {
+	return e.settingsBy(c, config.Load)
+}
+
+// settingsBy is [env.settings] with a function that reads the configuration.
+func (e *env) settingsBy(c *cobra.Command, read func(config.Flags, func(string) string, func(string) ([]byte, error)) (config.Config, error)) func() (config.Config, error) {
 	var f config.Flags
 	flags := c.Flags()
 	flags.StringVar(&f.Config, "config", "", "`file` with settings in YAML (STOA_CONFIG)")
@@ -30,7 +35,7 @@ func (e *env) settings(c *cobra.Command) func() (config.Config, error) {
 	flags.StringVar(&f.LogFormat, "log-format", "", "text or json (STOA_LOG_FORMAT)")
 	flags.StringVar(&f.LogLevel, "log-level", "", "debug, info, warn or error (STOA_LOG_LEVEL)")
 	return func() (config.Config, error) {
-		cfg, err := config.Load(f, e.getenv, os.ReadFile)
+		cfg, err := read(f, e.getenv, os.ReadFile)
 		cfg.Warnings = append(cfg.Warnings, config.UnknownVariables(e.environ)...)
 		return cfg, err
 	}
@@ -88,16 +93,13 @@ func (e *env) config() *cobra.Command {
 	c := group("config", "Look at the configuration", "Look at the configuration that \"stoa serve\" would use with the same flags and environment.")
 	check := &cobra.Command{
 		Use: "check", Short: "Say whether the configuration works", Args: noArgs,
-		Long:    "Read the configuration and check it as a start would, without starting. What is wrong is named with its place; then the exit code is 1.",
+		Long:    "Read the configuration and check it as a start would, without starting. All that is wrong is named with its place, by line; then the exit code is 1.",
 		Example: "  stoa config check --config stoa.yaml",
 	}
-	loadToCheck := e.settings(check)
+	examine := e.settingsBy(check, config.Examine)
 	check.RunE = func(*cobra.Command, []string) error {
-		cfg, err := loadToCheck()
-		if err == nil {
-			err = app.Check(cfg)
-		}
-		if err != nil {
+		cfg, err := examine()
+		if err = cfg.Together(err, app.Check(cfg)); err != nil {
 			return err
 		}
 		for _, w := range cfg.Warnings {

@@ -358,7 +358,7 @@ func (c *checker) providers() {
 func (c *checker) baseURL(p Provider, path string) {
 	text := p.baseURL()
 	if text == "" {
-		c.problem(path, "the dialect compatible has no usual server; write its URL, such as http://127.0.0.1:11434/v1")
+		c.problem(path, "wire: chat has no usual server; write its URL, such as http://127.0.0.1:11434/v1, or dialect: openai or deepseek for theirs")
 		return
 	}
 	u, err := url.Parse(text)

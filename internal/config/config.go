@@ -73,6 +73,7 @@ type Config struct {
 	Warnings []string `yaml:"-"`
 
 	sources map[string]string // where each setting was set, by its path
+	excused map[string]bool   // paths that are probably meant by names that are no settings
 }
 
 // Log is the format and the least level of the log.

@@ -147,7 +147,7 @@ func TestProblems(t *testing.T) {
 		},
 		{
 			name: "no URL", yaml: "providers: [{name: a, wire: chat}]\n",
-			want: `stoa.yaml:1:13: providers[0].baseURL: the dialect compatible has no usual server; write its URL, such as http://127.0.0.1:11434/v1`,
+			want: `stoa.yaml:1:13: providers[0].baseURL: wire: chat has no usual server; write its URL, such as http://127.0.0.1:11434/v1, or dialect: openai or deepseek for theirs`,
 		},
 		{
 			name: "a URL without a scheme", yaml: "providers: [{name: a, wire: chat, baseURL: 'localhost/v1'}]\n",

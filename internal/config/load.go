@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -46,6 +47,17 @@ func (p *Problem) Error() string {
 // STOA_CONFIG, then the environment, then the flags. An empty variable counts
 // as not set. Its error joins one [*Problem] per setting that is wrong.
 func Load(flags Flags, getenv func(string) string, readFile func(string) ([]byte, error)) (Config, error) {
+	c, err := Examine(flags, getenv, readFile)
+	if err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// Examine is [Load] for whoever wants to know everything that is wrong: beside
+// its error it returns the settings as far as they could be read, in which what is
+// wrong has its default. They are empty where the file is not readable or not YAML.
+func Examine(flags Flags, getenv func(string) string, readFile func(string) ([]byte, error)) (Config, error) {
 	c := Defaults()
 	c.sources = map[string]string{}
 	plans := c.Plans
@@ -54,32 +66,111 @@ func Load(flags Flags, getenv func(string) string, readFile func(string) ([]byte
 	if file == "" {
 		file = getenv("STOA_CONFIG")
 	}
+	var errs []error
 	if file != "" {
 		text, err := readFile(file)
 		if err != nil {
 			return Config{}, &Problem{Where: file, Message: fmt.Sprintf("the configuration file cannot be read: %v", err)}
 		}
-		if err := readYAML(&c, file, text); err != nil {
-			return Config{}, err
+		var whole bool
+		if whole, errs = readYAML(&c, file, text); !whole {
+			return Config{}, errors.Join(errs...)
 		}
 	}
 	c.Plans = mergePlans(plans, c.Plans)
 	c.priceCachedInput()
-	errs := c.readVariables(getenv)
+	errs = append(errs, c.readVariables(getenv)...)
 	errs = append(errs, c.readFlags(flags)...)
 	errs = append(errs, c.addVendors(getenv)...)
 	errs = append(errs, c.readKeys(getenv, readFile)...)
-	if len(errs) == 0 {
-		c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
-		for _, p := range c.Check() {
-			errs = append(errs, p)
+	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	var more []error
+	for _, p := range c.Check() {
+		more = append(more, p)
+	}
+	err := c.Together(errors.Join(errs...), errors.Join(more...))
+	if err == nil {
+		c.warn()
+	}
+	return c, err
+}
+
+// Together joins the errors of two checks, the second of which looked at what the
+// first had complained about as well: its errors about the same settings, or what
+// holds them or is in them, are left out. They are in the order of the lines of the
+// file; what is not of the file comes last.
+func (c Config) Together(first, second error) error {
+	all := flatten(first)
+	for _, err := range flatten(second) {
+		path := pathOf(err)
+		_, written := c.sources[path]
+		known := slices.ContainsFunc(all, func(e error) bool { return related(pathOf(e), path) })
+		if path == "" || !known && !c.implied(path) && (written || !c.excused[path]) {
+			all = append(all, err)
 		}
 	}
-	if len(errs) > 0 {
-		return Config{}, errors.Join(errs...)
+	slices.SortStableFunc(all, func(a, b error) int { return slices.Compare(c.position(a), c.position(b)) })
+	return errors.Join(all...)
+}
+
+// flatten returns the errors that are joined in err.
+func flatten(err error) (all []error) {
+	if err == nil {
+		return nil
 	}
-	c.warn()
-	return c, nil
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			all = append(all, flatten(e)...)
+		}
+		return all
+	}
+	return []error{err}
+}
+
+// pathOf returns the path of the setting that an error is about; empty: of none.
+func pathOf(err error) string {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p.Path
+	}
+	var of interface{ SettingPath() string }
+	if errors.As(err, &of) {
+		return of.SettingPath()
+	}
+	return ""
+}
+
+// related reports whether two paths name one setting, or one holds the other.
+func related(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return a != "" && strings.HasPrefix(b, a) && (len(a) == len(b) || b[len(a)] == '.' || b[len(a)] == '[')
+}
+
+// position returns line and column of what an error is about; behind every line
+// where it is not about the file.
+func (c Config) position(err error) []int {
+	where := c.Where(pathOf(err))
+	if p, ok := errors.AsType[*Problem](err); ok {
+		where = p.Where
+	}
+	parts := strings.Split(where, ":")
+	if len(parts) < 3 {
+		return []int{1 << 30}
+	}
+	line, lineErr := strconv.Atoi(parts[len(parts)-2])
+	column, columnErr := strconv.Atoi(parts[len(parts)-1])
+	if lineErr != nil || columnErr != nil {
+		return []int{1 << 30}
+	}
+	return []int{line, column}
+}
+
+// implied reports whether a path is that of a price which nobody wrote, and which is
+// wrong only because the price of input is, from which it comes.
+func (c Config) implied(path string) bool {
+	_, written := c.sources[path]
+	return strings.HasSuffix(path, ".price.cachedInput") && !written
 }
 
 // priceCachedInput sets the price of cached input to that of input where the
@@ -198,7 +289,9 @@ func (c Config) Explain(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var errs []error
 		for _, e := range joined.Unwrap() {
-			errs = append(errs, c.Explain(e))
+			if !c.implied(pathOf(e)) {
+				errs = append(errs, c.Explain(e))
+			}
 		}
 		return errors.Join(errs...)
 	}

@@ -265,3 +265,43 @@ func TestAMissingFileIsNamed(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Every layer says what is wrong, in the order of the lines, and nothing is said
+// twice or about what nobody wrote.
+func TestEverythingWrongIsSaidAtOnce(t *testing.T) {
+	const text = `listen: nowhere
+lisen: x
+keepAlive: soon
+providers:
+  - {name: local, wire: chat}
+  - {name: claude, wire: messages, apiKeyEnv: NO_SUCH_KEY}
+  - {name: other, wire: chat, baseUrl: "http://127.0.0.1:1/v1"}
+families:
+  alpha: [{provider: cluade}]
+models:
+  mine: {family: f, price: {input: -1, output: 5}}
+`
+	c, err := Examine(Flags{Config: "stoa.yaml", LogLevel: "loud"}, env(), files(text))
+	err = c.Together(err, errors.Join(
+		&settingProblem{"models.mine.price.input"}, &settingProblem{"models.mine.price.cachedInput"}, &settingProblem{"families.alpha[0].provider"}, &settingProblem{"auto[0]"}))
+	var got []string
+	for line := range strings.Lines(err.Error()) {
+		place, rest, _ := strings.Cut(line, ": ")
+		path, _, _ := strings.Cut(rest, ": ")
+		got = append(got, strings.TrimSpace(place+" "+path))
+	}
+	want := []string{
+		"stoa.yaml:1:9 listen", "stoa.yaml:2:1 lisen", "stoa.yaml:3:12 keepAlive", "stoa.yaml:5:5 providers[0].baseURL",
+		"stoa.yaml:6:47 providers[1].apiKeyEnv", "stoa.yaml:7:31 providers[2].baseUrl", "stoa.yaml:9:22 families.alpha[0].provider",
+		"models.mine.price.input is wrong", "--log-level log.level", "auto[0] is wrong",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s\n%v", diff, err)
+	}
+}
+
+// A settingProblem is an error of another package about a setting.
+type settingProblem struct{ path string }
+
+func (s *settingProblem) Error() string       { return s.path + ": is wrong" }
+func (s *settingProblem) SettingPath() string { return s.path }

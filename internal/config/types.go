@@ -88,20 +88,26 @@ func parseDuration(text string) (time.Duration, error) {
 }
 
 // setText sets a value from its text; the file, the environment and the flags
-// share these rules.
+// share these rules. A text that is wrong changes nothing.
 func setText(v reflect.Value, text string) error {
 	switch v.Interface().(type) {
 	case time.Duration:
 		d, err := parseDuration(text)
-		v.SetInt(int64(d))
+		if err == nil {
+			v.SetInt(int64(d))
+		}
 		return err
 	case Size:
 		s, err := parseSize(text)
-		v.SetInt(int64(s))
+		if err == nil {
+			v.SetInt(int64(s))
+		}
 		return err
 	case Extensions:
 		e, err := parseExtensions(text)
-		v.Set(reflect.ValueOf(e))
+		if err == nil {
+			v.Set(reflect.ValueOf(e))
+		}
 		return err
 	case stoa.Credits:
 		n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)

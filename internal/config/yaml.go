@@ -18,26 +18,29 @@ import (
 type reader struct {
 	file    string
 	sources map[string]string
+	excused map[string]bool // see Config
 	anchors map[string]ast.Node
 	errs    []error
 }
 
 // readYAML applies the text of a file to c and records the place of each setting.
-func readYAML(c *Config, file string, text []byte) error {
-	r := &reader{file: file, sources: c.sources, anchors: map[string]ast.Node{}}
+// It reports whether the whole file could be looked at.
+func readYAML(c *Config, file string, text []byte) (whole bool, errs []error) {
+	c.excused = map[string]bool{}
+	r := &reader{file: file, sources: c.sources, excused: c.excused, anchors: map[string]ast.Node{}}
 	tree, err := parser.ParseBytes(text, 0)
 	if err != nil {
-		return r.syntax(err)
+		return false, []error{r.syntax(err)}
 	}
 	if len(tree.Docs) > 1 {
-		return &Problem{Where: file, Message: "holds several YAML documents; put all settings into one"}
+		return false, []error{&Problem{Where: file, Message: "holds several YAML documents; put all settings into one"}}
 	}
 	for _, doc := range tree.Docs {
 		if doc.Body != nil {
 			r.value(doc.Body, reflect.ValueOf(c).Elem(), "")
 		}
 	}
-	return errors.Join(r.errs...)
+	return true, r.errs
 }
 
 // syntax converts an error of the parser to one line with its place.
@@ -187,6 +190,9 @@ func (r *reader) fields(n ast.Node, v reflect.Value, path string) {
 		i, ok := known[name]
 		if !ok {
 			r.fail(pair.Key, p, "there is no such setting%s", didYouMean(name, names))
+			if meant := nearest(name, names); meant != "" {
+				r.excused[join(path, meant)] = true
+			}
 			continue
 		}
 		r.sources[p] = r.at(pair.Value)
@@ -230,14 +236,20 @@ func join(path, name string) string {
 
 // didYouMean returns a hint: the closest name, or all names if none is close.
 func didYouMean(name string, names []string) string {
+	best := nearest(name, names)
+	if best == "" {
+		return "; here stand " + strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// nearest returns the name that is closest; empty if none is close.
+func nearest(name string, names []string) string {
 	best, least := "", 1+max(2, len(name)/3)
 	for _, n := range names {
 		if d := stoa.EditDistance(strings.ToLower(name), strings.ToLower(n)); d < least {
 			best, least = n, d
 		}
 	}
-	if best == "" {
-		return "; here stand " + strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return best
 }
