@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -179,6 +180,54 @@ func TestFilesAreUploaded(t *testing.T) {
 	defer stub.mu.Unlock()
 	if !slices.Contains(stub.asked, "PUT /api/v1/api-agents/"+stubAgent+"/drive/files/content") {
 		t.Error("the file was never sent")
+	}
+}
+
+func TestAFolderIsUploaded(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	folder := filepath.Join(t.TempDir(), "manual")
+	for _, name := range []string{"start.md", "parts/one.md", "parts/deep/two.md", "refused.md", ".git/config"} {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range []look{sizes()[0], sizes()[3]} {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/drive/handbook%2F", l)
+			p.says("Upload a folder")
+			p.allow("400")
+			uploaded := func() {
+				t.Helper()
+				p.says("4 of 4 files, 1 failed")
+				p.says("This name is not taken.")
+				p.fits()
+				p.shot("folder")
+				stub.mu.Lock()
+				defer stub.mu.Unlock()
+				var got []string
+				for _, asked := range stub.urls {
+					if _, path, ok := strings.Cut(asked, "/drive/files/content?path="); ok && strings.HasPrefix(asked, "PUT ") {
+						got = append(got, path)
+					}
+				}
+				slices.Sort(got)
+				if want := []string{"handbook%2Fmanual%2Fparts%2Fdeep%2Ftwo.md", "handbook%2Fmanual%2Fparts%2Fone.md", "handbook%2Fmanual%2Frefused.md", "handbook%2Fmanual%2Fstart.md"}; !slices.Equal(got, want) {
+					t.Errorf("sent %q, want %q", got, want)
+				}
+				stub.urls = nil
+			}
+			p.do(chromedp.SetUploadFiles(chromedp.CSS("input[aria-label='Folder to upload']"), []string{folder}))
+			uploaded()
+			p.press("Dismiss")
+			p.see(`!document.querySelector(".uploads")`)
+			p.drop(".drop", folder)
+			uploaded()
+		})
 	}
 }
 

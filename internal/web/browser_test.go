@@ -221,6 +221,22 @@ func (p *tab) insert(text string) {
 	}
 }
 
+// drop drops files and folders in the middle of an element.
+func (p *tab) drop(selector string, paths ...string) {
+	p.t.Helper()
+	type point struct{ X, Y float64 }
+	at, err := chromedp.Run(p.ctx, chromedp.Evaluate[point](fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.scrollIntoView({block: "center"}); const r = e.getBoundingClientRect(); return {X: r.x + r.width / 2, Y: r.y + r.height / 2}; })()`, selector)))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	data := &input.DragData{Items: []*input.DragDataItem{}, Files: paths, DragOperationsMask: 1}
+	for _, kind := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop} {
+		if _, err := chromedp.Call(p.ctx, input.DispatchDragEvent, input.DispatchDragEventParams{Type: kind, X: at.X, Y: at.Y, Data: data}); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
 // fits checks that nothing is wider than the window.
 func (p *tab) fits() {
 	p.t.Helper()

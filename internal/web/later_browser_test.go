@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
 
@@ -63,6 +64,48 @@ func TestScheduledTasksInABrowser(t *testing.T) {
 	stub.sent("POST " + tasks + "/" + stubTask + "/run")
 	stub.sent("POST " + tasks + "/" + stubTask + "/pause")
 	stub.sent("PATCH " + tasks + "/" + stubTask)
+}
+
+func TestSchedulesAreSaidInWords(t *testing.T) {
+	browser := startBrowser(t)
+	_, srv := serve(t)
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/tasks", l)
+			p.see(`document.querySelector("td .when")?.innerText === "Mon–Fri 09:00 Europe/Berlin"`)
+			p.see(`document.querySelector("td .when").title === "0 9 * * MON-FRI Europe/Berlin"`)
+			if _, err := chromedp.Call(p.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
+				t.Fatal(err)
+			}
+			p.press("Schedule a task")
+			p.see(`document.querySelector("#schedule-zone").value === "Asia/Tokyo"`)
+			for expression, words := range map[string]string{
+				"0 9 * * MON-FRI":   "Mon–Fri 09:00",
+				"30 7,19 * * *":     "every day 07:30, 19:30",
+				"5 4 * * 0":         "Sun 04:05",
+				"0 8 * * mon,Thu":   "Mon, Thu 08:00",
+				"0 8 * * 5-7":       "Fri–Sun 08:00",
+				"* * * * *":         "every minute",
+				"*/15 * * * *":      "every 15 minutes",
+				"0 * * * *":         "every hour",
+				"7 * * * *":         "every hour at :07",
+				"0 */6 * * *":       "every 6 hours",
+				"0 9 1 * *":         "day 1 of each month 09:00",
+				"0 0 25 12 *":       "25 Dec 00:00",
+				"@daily":            "every day 00:00",
+				"*/7 * * * *":       "*/7 * * * *", // not in equal steps
+				"0 0 13 * FRI":      "0 0 13 * FRI",
+				"0 8-18/2 * * 1":    "0 8-18/2 * * 1",
+				"0 9 * * MON-FRI/2": "0 9 * * MON-FRI/2",
+				"0 9 * * 9":         "0 9 * * 9",
+			} {
+				p.see(fmt.Sprintf(`(() => { const e = document.querySelector("#schedule-expression"); e.value = %q; e.dispatchEvent(new Event("input", {bubbles: true})); return true; })()`, expression))
+				p.see(fmt.Sprintf(`document.querySelector("dialog .when")?.innerText === %q`, words+" Asia/Tokyo"))
+			}
+			p.fits()
+			p.shot("words")
+		})
+	}
 }
 
 func TestEmbedsInABrowser(t *testing.T) {

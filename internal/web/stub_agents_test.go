@@ -128,6 +128,10 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	case op == "PUT /api-agents/{id}/drive/files/content":
 		io.Copy(io.Discard, r.Body)
+		if strings.Contains(r.URL.Query().Get("path"), "refused") {
+			s.fail(w, "invalid_value", "This name is not taken.")
+			return
+		}
 	case op == "GET /api-agents/{id}/sessions/{sessionId}/events":
 		w.Header().Set("Content-Type", "text/event-stream")
 		for i, e := range stubEvents() {
@@ -138,6 +142,9 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	reply, ok := agentReplies()[op]
+	if prefix := r.URL.Query().Get("prefix"); prefix != "" && op == "GET /api-agents/{id}/drive/files" {
+		reply = strings.NewReplacer(`"path":"`, `"path":"`+prefix, `"handbook/"`, `"`+prefix+`handbook/"`).Replace(reply)
+	}
 	s.mu.Lock()
 	if op == "GET /api-agents/{id}/sessions/{sessionId}" && s.runs {
 		reply = strings.Replace(reply, `"status":"waiting_for_input"`, `"status":"running"`, 1)

@@ -24,3 +24,52 @@ export function local(time: string): string {
   const day = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" }).format(new Date(date + "T00:00:00Z"));
   return `${day}, ${clock} ${offset === "Z" ? "UTC" : offset}`;
 }
+
+const weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+const months = ["", "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const shorthands: Record<string, string> = { "@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *" };
+
+// names formats a field of names, such as "MON-FRI" or "1,3"; undefined where it has
+// more than names, ranges and commas.
+function names(field: string, of: string[]): string | undefined {
+  const name = (text: string) => (/^\d+$/.test(text) ? of[Number(text)] : of.find((n) => n.toUpperCase() === text.toUpperCase() && n !== "")) || undefined;
+  const parts = field.split(",").map((part) => {
+    const ends = part.split("-").map(name);
+    return ends.length <= 2 && !ends.includes(undefined) ? ends.join("–") : undefined;
+  });
+  return parts.includes(undefined) ? undefined : parts.join(", ");
+}
+
+const number = /^\d+$/;
+const pad = (text: string) => text.padStart(2, "0");
+
+// cronWords says a cron expression in words, "Mon–Fri 09:00"; undefined for one that
+// is better read as it is.
+export function cronWords(expression: string): string | undefined {
+  const [minute = "", hour = "", day = "", month = "", weekday = "", ...more] = (shorthands[expression.trim().toLowerCase()] ?? expression.trim()).split(/\s+/);
+  if (!weekday || more.length > 0) return undefined;
+  const steps = (field: string, whole: number) => {
+    const n = Number(/^\*\/(\d+)$/.exec(field)?.[1]);
+    return n > 1 && whole % n === 0 ? n : undefined;
+  };
+  let clock: string | undefined;
+  if (number.test(minute) && hour.split(",").every((h) => number.test(h))) clock = hour.split(",").map((h) => `${pad(h)}:${pad(minute)}`).join(", ");
+  else if (minute === "*" && hour === "*") clock = "every minute";
+  else if (steps(minute, 60) && hour === "*") clock = every(steps(minute, 60)! * 60);
+  else if (number.test(minute) && hour === "*") clock = minute === "0" ? "every hour" : `every hour at :${pad(minute)}`;
+  else if (minute === "0" && steps(hour, 24)) clock = every(steps(hour, 24)! * 3600);
+  if (!clock) return undefined;
+
+  const daily = clock.startsWith("every") ? "" : "every day ";
+  if (day === "*" && month === "*") {
+    const on = weekday === "*" ? undefined : names(weekday, weekdays);
+    if (weekday === "*") return daily + clock;
+    return on && `${on} ${clock}`;
+  }
+  // With a day and a weekday, either is enough: that is not said in a few words.
+  if (weekday !== "*" || !day.split(",").every((d) => number.test(d))) return undefined;
+  const on = day.split(",").map(Number).join(", ");
+  if (month === "*") return `day ${on} of each month ${clock}`;
+  const during = names(month, months);
+  return during && `${on} ${during} ${clock}`;
+}

@@ -1,6 +1,6 @@
 // The files of an agent: folders, upload by drag and drop, view, edit, search.
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Api, Problem } from "../../lib/api";
+import type { Api } from "../../lib/api";
 import { size, count } from "../../lib/format";
 import { saveFile } from "../../lib/save";
 import { onceKey } from "../../lib/api";
@@ -14,18 +14,9 @@ import { asProblem, Empty, Failure, Skeleton, States, useLoad } from "../parts/l
 import { Table } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
+import { dropped, type Piece, picked, UploadList, useUploads } from "../parts/uploads";
 import { useUnsaved } from "../router";
 import { useSession } from "../session";
-
-interface Upload {
-  id: number;
-  name: string;
-  part: number;
-  problem?: Problem;
-  done?: boolean;
-}
-
-let uploads = 0;
 
 export function DriveView({ agentId, folder }: { agentId: string; folder: string }) {
   const { api, may, offers } = useSession();
@@ -52,9 +43,9 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
   );
   const [open, setOpen] = useState<string | undefined>(folder === prefix ? undefined : folder);
   const [making, setMaking] = useState(false);
-  const [sending, setSending] = useState<Upload[]>([]);
   const [over, setOver] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
+  const folderPicker = useRef<HTMLInputElement>(null);
   const reload = () => {
     files.reload();
     drive.reload();
@@ -68,20 +59,19 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
     }
   };
 
-  const send = async (given: Iterable<File>) => {
-    for (const file of given) {
-      const id = ++uploads;
-      const change = (what: Partial<Upload>) => setSending((all) => all.map((u) => (u.id === id ? { ...u, ...what } : u)));
-      setSending((all) => [...all, { id, name: file.name, part: 0 }]);
-      try {
-        await api.upload(root + "/files/content", { path: prefix + file.name }, file, (part) => change({ part }));
-        change({ part: 1, done: true });
-      } catch (error) {
-        change({ problem: asProblem(error) });
-      }
+  const uploads = useUploads(api, root, prefix, reload);
+  const send = async (given: Piece[] | Promise<Piece[]>) => {
+    try {
+      const pieces = await given;
+      if (pieces.length > 0) await uploads.send(pieces);
+      else toast("There is no file in it", "failed");
+    } catch {
+      toast("The browser could not read what was dropped", "failed");
     }
-    reload();
-    setTimeout(() => setSending((all) => all.filter((u) => !u.done)), 2000);
+  };
+  const take = (input: HTMLInputElement) => {
+    void send(picked(input.files ?? []));
+    input.value = ""; // the same again is a change again
   };
 
   return (
@@ -100,7 +90,7 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
           setOver(false);
           if (!writes || !e.dataTransfer) return;
           e.preventDefault();
-          void send([...e.dataTransfer.files]);
+          void send(dropped(e.dataTransfer));
         }}
       >
         <header>
@@ -110,9 +100,13 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
           </span>
           {writes && (
             <div class="row push">
-              <input ref={picker} class="unseen" type="file" multiple tabIndex={-1} aria-label="Files to upload" onChange={(e) => e.currentTarget.files && send([...e.currentTarget.files])} />
+              <input ref={picker} class="unseen" type="file" multiple tabIndex={-1} aria-label="Files to upload" onChange={(e) => take(e.currentTarget)} />
+              <input ref={folderPicker} class="unseen" type="file" {...{ webkitdirectory: true }} tabIndex={-1} aria-label="Folder to upload" onChange={(e) => take(e.currentTarget)} />
               <Button small icon="upload" onClick={() => picker.current?.click()}>
                 Upload
+              </Button>
+              <Button small icon="folder" onClick={() => folderPicker.current?.click()}>
+                Upload a folder
               </Button>
               <Button small icon="plus" onClick={() => setMaking(true)}>
                 Write a file
@@ -125,32 +119,12 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
             </div>
           )}
         </header>
-        {sending.length > 0 && (
-          <ul class="uploads">
-            {sending.map((u) => (
-              <li key={u.id}>
-                <span class="breaks">{u.name}</span>
-                {u.problem ? (
-                  <span class="problem">
-                    {u.problem.message}{" "}
-                    <Button small kind="quiet" onClick={() => setSending((all) => all.filter((x) => x.id !== u.id))}>
-                      Dismiss
-                    </Button>
-                  </span>
-                ) : u.done ? (
-                  <span class="muted">done</span>
-                ) : (
-                  <progress max={1} value={u.part} aria-label={"Upload of " + u.name} />
-                )}
-              </li>
-            ))}
-          </ul>
-        )}
+        <UploadList of={uploads} />
         <States of={files}>
           {(list) =>
             list.data.length + list.commonPrefixes.length === 0 ? (
               <Empty title={prefix ? "This folder is empty" : "No files yet"}>
-                <p>What the agent knows lies in its drive. {writes && "Drop files here, or write one."}</p>
+                <p>What the agent knows lies in its drive. {writes && "Drop files or folders here, or write one."}</p>
               </Empty>
             ) : (
               <>

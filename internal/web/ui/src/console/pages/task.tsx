@@ -101,7 +101,7 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
                 <dl class="facts">
                   <dt>When</dt>
                   <dd>
-                    <When of={t.schedule} />
+                    <When of={t.schedule} exact />
                   </dd>
                   <dt>Message</dt>
                   <dd class="breaks">{t.message}</dd>

@@ -3,20 +3,29 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Problem } from "../../lib/api";
 import { moment } from "../../lib/format";
-import { every, local, type Preview, type Schedule, unitOf } from "../../lib/tasks";
+import { cronWords, every, local, type Preview, type Schedule, unitOf } from "../../lib/tasks";
 import { useSession } from "../session";
 import { Badge, Field, Notice } from "./basic";
 import { asProblem, Skeleton } from "./load";
 
-// When shows a schedule as text.
-export function When({ of: s }: { of: Schedule }) {
+// When shows a schedule in words; a cron expression that has none stays as it is, and
+// one that has is shown behind them if exact is set.
+export function When({ of: s, exact }: { of: Schedule; exact?: boolean }) {
   switch (s.type) {
-    case "cron":
+    case "cron": {
+      const words = cronWords(s.expression ?? "");
       return (
-        <span>
-          <code class="nowrap">{s.expression}</code> <span class="small muted nowrap">{s.timezone}</span>
+        <span class="when" title={`${s.expression} ${s.timezone}`}>
+          {words ?? <code class="nowrap">{s.expression}</code>} <span class="small muted nowrap">{s.timezone}</span>
+          {words && exact && (
+            <>
+              {" "}
+              <code class="small muted nowrap">{s.expression}</code>
+            </>
+          )}
         </span>
       );
+    }
     case "interval":
       return <span>{every(s.everySeconds ?? 0)}</span>;
     default:
@@ -158,7 +167,7 @@ function Runs({ agentId, schedule }: { agentId: string; schedule?: Schedule }) {
         <Notice meaning="failed">{found.problem.message}</Notice>
       ) : (
         <div class={found.of === asked ? "" : "muted"}>
-          <b>It will run</b>
+          <b>It will run</b> <When of={schedule!} />
           {found.preview!.runs.length === 0 && <p class="muted">never: no instant is left</p>}
           <ul class="instants">
             {found.preview!.runs.map((r) => (
