@@ -18,7 +18,7 @@ import (
 // A service goes on where it was after its store was copied to PostgreSQL and back:
 // keys, receipts, sessions, drives with their search, tasks, and stored replies.
 func TestServiceGoesOnAfterACopy(t *testing.T) {
-	target := storetest.Postgres(t).Config.PostgresURL
+	target := storetest.EmptyPostgres(t).Config.PostgresURL
 	v := newVendor(t, nil)
 	h := newServer(t, v.url, "")
 	h.start()

@@ -160,11 +160,7 @@ func extract(r io.Reader, path string) (sum string, err error) {
 
 // prove opens the unpacked store as a server would, and verifies its books.
 func prove(ctx context.Context, dir string, drives fs.FS) (diffs []Difference, err error) {
-	core, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	if err := checkSchemas(ctx, dir, map[string]fs.FS{coreFile: core, driveFile: drives}); err != nil {
+	if err := checkSchemas(ctx, dir, map[string]fs.FS{coreFile: Migrations(), driveFile: drives}); err != nil {
 		return nil, err
 	}
 	s, err := Open(ctx, Config{Dir: dir})

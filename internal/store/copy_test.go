@@ -177,7 +177,7 @@ func TestEveryTableIsCopied(t *testing.T) {
 	source := store.Config{Dir: fullStore(t)}
 	places := []store.Config{source, {Dir: t.TempDir()}}
 	if os.Getenv(storetest.Env) != "" {
-		places = append(places, storetest.Postgres(t).Config, storetest.Postgres(t).Config, store.Config{Dir: t.TempDir()})
+		places = append(places, storetest.EmptyPostgres(t).Config, storetest.Postgres(t).Config, store.Config{Dir: t.TempDir()})
 	}
 	want := found(t, source)
 	if len(want) != 5 {
@@ -221,7 +221,7 @@ func TestEveryTableIsCopied(t *testing.T) {
 
 // A copy that was interrupted does not open; the same command completes it.
 func TestInterruptedCopyDoesNotOpen(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, target storetest.Database) {
+	storetest.EachEmpty(t, func(t *testing.T, target storetest.Database) {
 		source, to := store.Config{Dir: newStore(t)}, target.Config
 		for _, at := range []string{"accounts", "drive_passages"} {
 			stopping, stop := context.WithCancel(ctx)
@@ -263,7 +263,7 @@ func TestInterruptedCopyDoesNotOpen(t *testing.T) {
 
 // What is not like the source after the copy is named, and does not open.
 func TestChangedCopyDoesNotOpen(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, target storetest.Database) {
+	storetest.EachEmpty(t, func(t *testing.T, target storetest.Database) {
 		source, to := store.Config{Dir: newStore(t)}, target.Config
 		_, err := store.Copy(ctx, store.CopyOptions{From: source, To: to, Drives: drive.Tables(), Progress: func(table string, _ int64, done bool) {
 			if table != "turns" || !done { // the last table
@@ -295,7 +295,7 @@ func TestChangedCopyDoesNotOpen(t *testing.T) {
 }
 
 func TestCopyRefusesWhatItCouldSpoil(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, target storetest.Database) {
+	storetest.EachEmpty(t, func(t *testing.T, target storetest.Database) {
 		source, to := store.Config{Dir: newStore(t)}, target.Config
 		refused := func(what, want string, from, to store.Config) {
 			t.Helper()
@@ -331,7 +331,7 @@ func TestCopyRefusesWhatItCouldSpoil(t *testing.T) {
 		if to.PostgresURL == "" {
 			return
 		}
-		fresh := storetest.Postgres(t).Config
+		fresh := storetest.EmptyPostgres(t).Config
 		refused("a source without tables", "there is no store in this database", fresh, store.Config{Dir: t.TempDir()})
 		if _, err := store.Migrate(ctx, fresh, drive.Tables(), false); err != nil {
 			t.Fatal(err)
@@ -342,7 +342,7 @@ func TestCopyRefusesWhatItCouldSpoil(t *testing.T) {
 }
 
 func TestTextThatPostgresCannotHold(t *testing.T) {
-	to := storetest.Postgres(t).Config
+	to := storetest.EmptyPostgres(t).Config
 	dir := newStore(t)
 	d, err := db.Open(ctx, db.Config{Dir: dir, File: "core.db"})
 	if err != nil {
@@ -380,7 +380,7 @@ func TestTextThatPostgresCannotHold(t *testing.T) {
 }
 
 func TestMigrateSaysWhatItDid(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, database storetest.Database) {
+	storetest.EachEmpty(t, func(t *testing.T, database storetest.Database) {
 		migrate := func(check bool) (text string) {
 			t.Helper()
 			done, err := store.Migrate(ctx, database.Config, drive.Tables(), check)

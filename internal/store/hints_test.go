@@ -91,7 +91,7 @@ func kill(t *testing.T, st *store.Store) {
 }
 
 func TestHintsMayTakeAnotherAddress(t *testing.T) {
-	database := storetest.Postgres(t)
+	database := storetest.EmptyPostgres(t) // a schema of that server's database
 	a, b := database.Open(), database.Open()
 	heard := make(chan string, 1)
 	b.OnHint(store.HintKeys, func(text string) { heard <- text })

@@ -57,12 +57,8 @@ func Migrate(ctx context.Context, cfg Config, drives DriveTables, check bool) (d
 
 // databases returns how the databases of a store are opened: the core's, the drives'.
 func databases(cfg Config, drives DriveTables) []db.Config {
-	core, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		panic(err) // the path is valid
-	}
 	all := make([]db.Config, 2)
-	for i, files := range []fs.FS{core, drives.Migrations(cfg.PostgresURL != "")} {
+	for i, files := range []fs.FS{Migrations(), drives.Migrations(cfg.PostgresURL != "")} {
 		all[i] = db.Config{
 			Dir: cfg.Dir, File: backupFiles()[i], PostgresURL: cfg.PostgresURL, Migrations: files,
 			Durability: cfg.Durability, ReadOnly: cfg.ReadOnly, Logger: cfg.Logger, Readers: 1, Connections: 4,

@@ -27,6 +27,15 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Migrations returns the migrations of the tables of this package.
+func Migrations() fs.FS {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		panic(err) // the path is valid
+	}
+	return files
+}
+
 // Config is where the store is and how it is opened. Dir or PostgresURL is required; with both,
 // PostgresURL is used.
 type Config struct {
@@ -117,12 +126,8 @@ func (s *Store) open(ctx context.Context, cfg Config) error {
 		}
 	}
 	s.fenced = s.fence(cfg)
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
 	s.db, err = db.Open(ctx, db.Config{
-		Dir: cfg.Dir, File: coreFile, PostgresURL: cfg.PostgresURL, Migrations: files,
+		Dir: cfg.Dir, File: coreFile, PostgresURL: cfg.PostgresURL, Migrations: Migrations(),
 		Durability: cfg.Durability, Readers: cfg.Readers, Connections: cfg.Connections,
 		ReadOnly: cfg.ReadOnly, Fence: s.fenced, Logger: cfg.Logger, Probe: probe, Trace: cfg.Trace, Observe: cfg.Observe,
 	})

@@ -22,7 +22,7 @@ import (
 )
 
 // Env is the environment variable with the address of a PostgreSQL server, for a
-// user who may create schemas.
+// user who may create databases.
 const Env = "STOA_TEST_POSTGRES"
 
 // A Database is where a store is kept. It can be opened again and again, and on
@@ -34,14 +34,18 @@ type Database struct {
 
 // Each runs a test on SQLite and, where there is one, on PostgreSQL.
 func Each(t *testing.T, test func(t *testing.T, database Database)) {
+	each(t, Postgres, test)
+}
+
+// EachEmpty is [Each] for a test that makes the tables itself.
+func EachEmpty(t *testing.T, test func(t *testing.T, database Database)) {
+	each(t, EmptyPostgres, test)
+}
+
+func each(t *testing.T, onPostgres func(testing.TB) Database, test func(t *testing.T, database Database)) {
 	onceOnly(t)
 	t.Run("sqlite", func(t *testing.T) { test(t, SQLite(t)) })
-	t.Run("postgres", func(t *testing.T) {
-		if os.Getenv(Env) == "" {
-			t.Skip(Env + " is not set")
-		}
-		test(t, Postgres(t))
-	})
+	t.Run("postgres", func(t *testing.T) { test(t, onPostgres(t)) })
 }
 
 // Observe is called with each statement of every database that this package returns,
@@ -61,11 +65,10 @@ func observer(postgres bool) func(query string) {
 // second run of [Both] one of PostgreSQL, dropped when the test ends.
 func New(t testing.TB) Database {
 	t.Helper()
-	if template == "" {
+	if second == nil {
 		return SQLite(t)
 	}
-	address, drop, err := create(context.Background(), os.Getenv(Env), template)
-	return postgres(t, address, drop, err)
+	return copyOf(t, second)
 }
 
 // SQLite returns a database in a new directory, removed when the test ends. It is for
@@ -77,17 +80,30 @@ func SQLite(t testing.TB) Database {
 	return Database{Config: store.Config{Dir: t.TempDir(), Observe: observer(false)}, t: t}
 }
 
-// Postgres returns a database in a new PostgreSQL schema, dropped when the test
-// ends. The test is skipped where there is no server.
+// Postgres returns a new PostgreSQL database with the tables of a store, dropped when
+// the test ends. The test is skipped where there is no server.
 func Postgres(t testing.TB) Database {
 	t.Helper()
+	onServer(t)
+	return copyOf(t, nil)
+}
+
+// EmptyPostgres returns a new PostgreSQL schema without tables, dropped when the test
+// ends. The test is skipped where there is no server.
+func EmptyPostgres(t testing.TB) Database {
+	t.Helper()
+	onServer(t)
+	address, drop, err := Schema(context.Background(), os.Getenv(Env))
+	return postgres(t, address, drop, err)
+}
+
+// onServer skips a test where there is no server, and in the second run of [Both].
+func onServer(t testing.TB) {
+	t.Helper()
 	onceOnly(t)
-	address := os.Getenv(Env)
-	if address == "" {
+	if os.Getenv(Env) == "" {
 		t.Skip(Env + " is not set")
 	}
-	address, drop, err := Schema(context.Background(), address)
-	return postgres(t, address, drop, err)
 }
 
 // postgres returns a database that was created at an address, and drops it when the
