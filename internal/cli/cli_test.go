@@ -149,7 +149,7 @@ func views() []view {
 		viewReceipts(), viewReceipt(), viewRequests(), viewRequest(), viewUsage([]string{"day", "model", "key", "agent", "space", "session", "endUser"}),
 		viewKeys(), viewKey(), viewProviders(), viewAccounts(), viewAccount(), viewNewAccount(), viewGrant(),
 		viewSpaces(), viewSpace(), viewAgents(), viewAgent(), viewVersions(),
-		viewFiles(), viewHits(), viewDrive(), viewFileVersions(), viewWritten(), viewPlans(), viewSessions(), viewSession(), viewMessages(),
+		viewFiles(), viewHits(), viewDrive(), viewFileVersions(), viewWritten(), viewPlans(), viewSessions(), viewSession(), viewStarted(), viewMessages(),
 		viewTasks(), viewTask(), viewRuns(), viewPreview(), viewEmbeds(), viewEmbed("EmbedURL"), viewEmbed("EmbedSession"),
 	}
 }

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -166,27 +169,89 @@ func (e *env) onSession(c *cobra.Command, do func(ctx context.Context, x session
 	return c
 }
 
-// followFlags adds --wait and --watch to c and returns a function that does
-// what they say, or prints the session.
+func viewStarted() view {
+	return view{"Session", []column{{"Id", "id", plain}, {"Status", "status", state}}}
+}
+
+// followFlags adds --wait, --watch and --no-watch to c and returns a function that
+// does what they say: without any of them it watches on a terminal, and elsewhere
+// prints the session and what comes next.
 func followFlags(c *cobra.Command) func(ctx context.Context, x sessionContext, raw jsonx.Value, after int64) error {
 	wait := c.Flags().Bool("wait", false, "wait until it stops and print its reply")
-	watch := c.Flags().Bool("watch", false, "print what happens until it stops")
+	watch := c.Flags().Bool("watch", false, "print what happens until it stops; this is what a terminal gets")
+	detach := c.Flags().Bool("no-watch", false, "print its id and status at once, on a terminal too; also --detach")
+	c.Flags().BoolVar(detach, "detach", false, "")
+	_ = c.Flags().MarkHidden("detach") // it exists
 	return func(ctx context.Context, x sessionContext, raw jsonx.Value, after int64) error {
 		switch {
-		case *watch:
-			return x.watch(ctx, after, false)
+		case *detach && (*watch || *wait):
+			return usagef("--no-watch goes without --watch and --wait")
 		case *wait:
 			return x.wait(ctx)
+		case *watch, isTerminal(x.e.out) && !*detach && !x.o.raw():
+			return x.watch(ctx, after, false)
+		case x.o.raw():
+			return x.o.object(viewSession(), raw)
 		}
-		return x.o.object(viewSession(), raw)
+		err := x.o.object(viewStarted(), raw)
+		if err == nil {
+			x.e.next("See what it does:", fmt.Sprintf("stoa sessions watch %s %s", shellWord(x.named), x.id))
+		}
+		return err
 	}
+}
+
+// answer asks whoever sits at the terminal for what the session waits for, and
+// sends it. It reports whether it was sent; otherwise it has said how to answer
+// later. whole says whether the question is to be shown, and not its choices alone.
+func (x sessionContext) answer(ctx context.Context, s session, whole bool) (sent bool, err error) {
+	e, options := x.e, s.PendingInput.Options
+	if !isTerminal(e.in) || !isTerminal(e.err) || x.o.raw() {
+		x.tellAnswer(options)
+		return false, nil
+	}
+	if whole {
+		e.say("%s", s.PendingInput.Prompt)
+	}
+	for i, option := range options {
+		e.say("  %d  %s", i+1, oneLine(option))
+	}
+	mark := "Your answer (nothing: later): "
+	if len(options) > 0 {
+		mark = "Your answer, or the number of one (nothing: later): "
+	}
+	fmt.Fprint(e.err, e.style(e.err).bold(mark))
+	line, err := bufio.NewReader(e.stdin).ReadString('\n')
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(e.err)
+		return false, err
+	}
+	line = strings.TrimSpace(line)
+	if line == "" {
+		if err != nil { // Ctrl-D leaves the cursor in the line
+			fmt.Fprintln(e.err)
+		}
+		x.tellAnswer(options)
+		return false, nil
+	}
+	if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(options) {
+		line = options[n-1]
+	}
+	_, err = x.call.JSON(ctx, http.MethodPost, x.path()+"/messages", nil, map[string]any{"message": line}, nil)
+	return err == nil, err
+}
+
+// tellAnswer says how the question of a session is answered.
+func (x sessionContext) tellAnswer(options []string) {
+	x.e.next("It waits for an answer"+choices(options)+":", fmt.Sprintf("stoa sessions reply %s %s …", shellWord(x.named), x.id))
 }
 
 func (e *env) sessionsStart() *cobra.Command {
 	c := &cobra.Command{
 		Use: "start AGENT MESSAGE...", Short: "Start a session", Args: takes("AGENT", "MESSAGE..."),
-		Long: `Send a message to an agent and show the session that runs it, without waiting; --wait waits for the
-reply and --watch shows how it comes about. A MESSAGE of - is standard input.`,
+		Long: `Send a message to an agent. On a terminal what happens is shown until the session stops, and a question
+of the agent is asked right there. Elsewhere, and with --no-watch, its id and status are printed without
+waiting; --wait waits for the reply and --watch shows how it comes about. A MESSAGE of - is standard input.`,
 		Example: "  stoa sessions start support \"What about refunds?\" --wait\n  SESSION=$(stoa sessions start support \"Tidy the drive\" --mode once --jq .id)",
 	}
 	o := e.output(c)
@@ -346,7 +411,13 @@ func (x sessionContext) wait(ctx context.Context) error {
 			continue
 		}
 		p.done()
-		return x.result(raw, s)
+		err = x.result(raw, s)
+		if err != nil || s.Status != stoa.SessionWaiting || s.PendingInput == nil || x.o.raw() {
+			return err
+		}
+		if sent, err := x.answer(ctx, s, false); err != nil || !sent {
+			return err
+		}
 	}
 }
 
@@ -364,7 +435,6 @@ func (x sessionContext) result(raw jsonx.Value, s session) error {
 		if err := w.write(s.PendingInput.Prompt); err != nil {
 			return err
 		}
-		defer x.e.say("It waits for an answer%s: stoa sessions reply %s %s …", choices(s.PendingInput.Options), shellWord(x.named), x.id)
 	case s.Status == stoa.SessionCompleted && s.Reply != nil:
 		if err := w.write(*s.Reply); err != nil {
 			return err
@@ -398,30 +468,41 @@ connection that breaks is made anew where it broke. --json prints the events, on
 // watch prints events as they arrive until the session stops; then it returns
 // the session's error.
 func (x sessionContext) watch(ctx context.Context, after int64, follow bool) error {
+	for {
+		s, err := x.watchTurn(ctx, after, follow)
+		if err != nil {
+			return err
+		}
+		if s.Status != stoa.SessionWaiting || s.PendingInput == nil {
+			return s.err()
+		}
+		cut := len(s.PendingInput.Prompt)+len(choices(s.PendingInput.Options)) > width(x.e.out)-3
+		if sent, err := x.answer(ctx, s, cut); err != nil || !sent {
+			return err
+		}
+		after = s.LastEventSeq
+	}
+}
+
+// watchTurn prints events as they arrive and returns the session that has stopped.
+func (x sessionContext) watchTurn(ctx context.Context, after int64, follow bool) (session, error) {
 	t := &timeline{o: x.o, style: x.e.style(x.e.out), columns: width(x.e.out)}
 	for ev, err := range x.call.Events(ctx, x.agent, x.id, after, follow) {
 		if err != nil {
-			return joinLine(t, err)
+			return session{}, joinLine(t, err)
 		}
 		if err := t.event(ev); err != nil {
-			return err
+			return session{}, err
 		}
 	}
 	if err := t.endLine(); err != nil {
-		return err
+		return session{}, err
 	}
 	raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
 	if err != nil {
-		return err
+		return session{}, err
 	}
-	s, err := readSession(raw)
-	if err != nil {
-		return err
-	}
-	if s.Status == stoa.SessionWaiting && s.PendingInput != nil {
-		x.e.say("It waits for an answer%s: stoa sessions reply %s %s …", choices(s.PendingInput.Options), shellWord(x.named), x.id)
-	}
-	return s.err()
+	return readSession(raw)
 }
 
 func joinLine(t *timeline, err error) error {
@@ -436,7 +517,7 @@ func (e *env) sessionsReply() *cobra.Command {
 		Use: "reply AGENT SESSION MESSAGE...", Short: "Answer, or say something more", Args: takes("AGENT", "SESSION", "MESSAGE..."),
 		Long: `Send a message to a session. While the agent waits for an answer, it is the answer; a stopped session
 takes it up as a new turn; while the agent works it waits its turn, unless --reject is given. A MESSAGE
-of - is standard input.`,
+of - is standard input. What happens then is shown as by "sessions start".`,
 		Example: "  stoa sessions reply support ses_01k9zqd3m8w5x7y2c4b6n8p0ra blue --wait",
 	}
 	reject := c.Flags().Bool("reject", false, "fail instead of queueing while the agent works")

@@ -134,6 +134,17 @@ func (e *env) say(format string, args ...any) {
 	fmt.Fprintln(e.err, e.fold(fmt.Sprintf(format, args...), 0))
 }
 
+// next prints a line for people and the command that may come next. On a terminal
+// the command has a line of its own that is not broken, so that it can be pasted.
+func (e *env) next(text, command string) {
+	if !isTerminal(e.err) {
+		e.say("%s %s", text, command)
+		return
+	}
+	e.say("%s", text)
+	fmt.Fprintln(e.err, "  "+oneLine(command))
+}
+
 // fold prepares text for standard error: on a terminal it is cleaned, broken
 // between words and indented.
 func (e *env) fold(text string, indent int) string {
