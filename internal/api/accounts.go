@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"stoa/internal/contract"
@@ -39,9 +40,9 @@ func (s *Server) createAccount(ctx context.Context, tx *store.Tx, in Request[non
 		}
 	}
 	key, err := s.insertKey(ctx, tx, in.Caller.Key, stoa.Key{AccountID: a.ID, Name: firstKeyName, Scopes: []string{stoa.ScopeAll}})
-	c := contractAccount(a)
 	reply = created(prefix+"/accounts/"+a.ID, contract.AccountWithKey{
-		ID: c.ID, Name: c.Name, Email: c.Email, Plan: c.Plan, Suspended: c.Suspended, DefaultSpaceID: c.DefaultSpaceID, CreatedAt: c.CreatedAt,
+		ID: a.ID, Name: a.Name, Email: unlessZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
+		DefaultSpaceID: unlessZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
 		Credits: contractCredits(stoa.Balance{Available: amount, Granted: amount}), Key: key.Body,
 	})
 	reply.Secret = true
@@ -64,22 +65,43 @@ func (s *Server) knowsPlan(id string) error {
 
 // listAccounts serves GET /api/v1/accounts.
 func (s *Server) listAccounts(ctx context.Context, in Request[contract.ListAccountsParams, none]) (Reply[page[contract.Account]], error) {
-	p, err := newPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "accounts")
+	q := in.Params
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "accounts", q.Q, strconv.FormatInt(q.UnspentBelowMicro, 10))
 	if err != nil {
 		return Reply[page[contract.Account]]{}, err
 	}
-	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.Account, bool, error) {
-		return tx.Accounts(ctx, p.page)
-	}, contractAccount, func(a stoa.Account) place { return place{a.CreatedAt, a.ID} })
+	filter := store.AccountFilter{Text: q.Q, Below: stoa.Credits(q.UnspentBelowMicro)}
+	return read(ctx, s, func(tx *store.Tx) (Reply[page[contract.Account]], error) {
+		list, next, err := tx.Accounts(ctx, filter, p.page)
+		return Reply[page[contract.Account]]{Body: newPageTo(p, list, next, func(a store.AccountRow) contract.Account {
+			return contract.Account{
+				ID: a.ID, Name: a.Name, Email: unlessZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
+				DefaultSpaceID: unlessZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
+				Credits: contractCredits(s.Ledger.BalanceOf(a.ID, a.Funds)), SpentLast30DaysMicro: int64(a.Spent), LastUsedAt: unlessNever(a.LastUsed),
+			}
+		})}, err
+	})
+}
+
+// accountAsked returns the account that a list or report is asked of: the caller's
+// own, or for operators another.
+func (s *Server) accountAsked(ctx context.Context, c stoa.Caller, asked string) (string, error) {
+	switch {
+	case asked == "" || asked == c.Account.ID:
+		return c.Account.ID, nil
+	case !c.Key.Has(stoa.ScopeOperator):
+		return "", stoa.Errorf(stoa.CodeScope, "What other accounts have needs a key with the scope %q. Leave \"accountId\" out for your own.", stoa.ScopeOperator).At("accountId")
+	}
+	_, err := read(ctx, s, func(tx *store.Tx) (stoa.Account, error) { return tx.Account(ctx, asked) })
+	if stoa.CodeOf(err) == stoa.CodeNotFound {
+		err = stoa.Errorf(stoa.CodeInvalidValue, "There is no account %q. Use an id of GET /api/v1/accounts.", cut(asked, maxShownName)).At("accountId")
+	}
+	return asked, err
 }
 
 // getAccount serves GET /api/v1/accounts/{id}.
 func (s *Server) getAccount(ctx context.Context, in Request[byID, none]) (Reply[contract.AccountWithCredits], error) {
-	a, err := read(ctx, s, func(tx *store.Tx) (stoa.Account, error) { return tx.Account(ctx, in.Params.ID) })
-	if err != nil {
-		return Reply[contract.AccountWithCredits]{}, err
-	}
-	return s.accountWithCredits(ctx, a)
+	return s.accountWithCredits(ctx, in.Params.ID)
 }
 
 // updateAccount serves PATCH /api/v1/accounts/{id}.
@@ -93,7 +115,7 @@ func (s *Server) updateAccount(ctx context.Context, in Request[byID, contract.Up
 	if b.Suspended != nil && *b.Suspended && in.Params.ID == in.Caller.Account.ID {
 		return Reply[contract.AccountWithCredits]{}, stoa.Errorf(stoa.CodeInvalidValue, "This is the account of the key in use; suspended, it could not lift that again.").At("suspended")
 	}
-	a, err := write(ctx, s, func(tx *store.Tx) (stoa.Account, error) {
+	_, err := write(ctx, s, func(tx *store.Tx) (stoa.Account, error) {
 		a, err := tx.Account(ctx, in.Params.ID)
 		if err != nil {
 			return a, err
@@ -114,7 +136,7 @@ func (s *Server) updateAccount(ctx context.Context, in Request[byID, contract.Up
 	if err != nil {
 		return Reply[contract.AccountWithCredits]{}, err
 	}
-	return s.accountWithCredits(ctx, a)
+	return s.accountWithCredits(ctx, in.Params.ID)
 }
 
 // createGrant serves POST /api/v1/accounts/{id}/grants.
@@ -151,18 +173,15 @@ func (s *Server) createAccountKey(ctx context.Context, tx *store.Tx, in Request[
 	return s.insertKey(ctx, tx, in.Caller.Key, k)
 }
 
-func (s *Server) accountWithCredits(ctx context.Context, a stoa.Account) (Reply[contract.AccountWithCredits], error) {
-	balance, err := s.Ledger.Balance(ctx, a.ID)
-	c := contractAccount(a)
+func (s *Server) accountWithCredits(ctx context.Context, id string) (Reply[contract.AccountWithCredits], error) {
+	balance, err := s.Ledger.Balance(ctx, id)
+	if err != nil {
+		return Reply[contract.AccountWithCredits]{}, err
+	}
+	a, err := read(ctx, s, func(tx *store.Tx) (store.AccountRow, error) { return tx.AccountRow(ctx, id) })
 	return Reply[contract.AccountWithCredits]{Body: contract.AccountWithCredits{
-		ID: c.ID, Name: c.Name, Email: c.Email, Plan: c.Plan, Suspended: c.Suspended, DefaultSpaceID: c.DefaultSpaceID, CreatedAt: c.CreatedAt,
-		Credits: contractCredits(balance),
-	}}, err
-}
-
-func contractAccount(a stoa.Account) contract.Account {
-	return contract.Account{
 		ID: a.ID, Name: a.Name, Email: unlessZero(a.Email), Plan: a.Plan, Suspended: a.Suspended,
 		DefaultSpaceID: unlessZero(a.DefaultSpaceID), CreatedAt: contract.Time(a.CreatedAt),
-	}
+		Credits: contractCredits(balance), SpentLast30DaysMicro: int64(a.Spent), LastUsedAt: unlessNever(a.LastUsed),
+	}}, err
 }

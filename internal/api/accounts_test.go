@@ -251,3 +251,116 @@ func TestAnIdempotencyKeyHasAForm(t *testing.T) {
 		}
 	}
 }
+
+// listed are the accounts that the operator finds with a query, on all pages of two.
+func listed(t *testing.T, c *apitest.Client, query string) (all []contract.Account) {
+	t.Helper()
+	for cursor := ""; ; {
+		var p page[contract.Account]
+		c.Want(200, "GET", "/api/v1/accounts?limit=2&"+query+cursor, nil).JSON(&p)
+		all = append(all, p.Data...)
+		if p.NextCursor == nil {
+			return all
+		}
+		cursor = "&cursor=" + *p.NextCursor
+	}
+}
+
+func TestAccountsAreListedWithTheirMoney(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	ids := map[string]string{h.Account.ID: "first"}
+	for _, a := range []object{
+		{"name": "Acme 100%", "email": "billing@acme.example", "grantMicro": 5_000_000},
+		{"name": "Broke Inc"},
+		{"name": "acme_two", "grantMicro": 40_000_000},
+	} {
+		var made contract.AccountWithKey
+		c.Want(201, "POST", "/api/v1/accounts", a).JSON(&made)
+		ids[made.ID] = made.Name
+		if made.Name == "Acme 100%" {
+			for range 2 {
+				h.ClientWith(t, made.Key.Secret).Want(200, "POST", "/api/v1/responses", hello)
+			}
+		}
+	}
+	if err := h.Keys.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]string{
+		"":                               "acme_two, Broke Inc, Acme 100%, first",
+		"order=asc":                      "first, Acme 100%, Broke Inc, acme_two",
+		"q=ACME":                         "acme_two, Acme 100%",
+		"q=0%25":                         "Acme 100%",
+		"q=e_t":                          "acme_two",
+		"q=BILLING@acme":                 "Acme 100%",
+		"q=" + h.Account.ID:              "first",
+		"q=" + h.Account.ID[4:]:          "first",
+		"q=nobody":                       "",
+		"unspentBelowMicro=5000000":      "Broke Inc, Acme 100%",
+		"unspentBelowMicro=1":            "Broke Inc",
+		"unspentBelowMicro=5000000&q=me": "Acme 100%",
+	} {
+		var names []string
+		for _, a := range listed(t, c, query) {
+			names = append(names, ids[a.ID])
+		}
+		if got := strings.Join(names, ", "); got != want {
+			t.Errorf("%q lists %s, want %s", query, got, want)
+		}
+	}
+	for _, a := range listed(t, c, "") {
+		var one contract.AccountWithCredits
+		c.Want(200, "GET", "/api/v1/accounts/"+a.ID, nil).JSON(&one)
+		if a.Credits != one.Credits || a.SpentLast30DaysMicro != one.SpentLast30DaysMicro || a.LastUsedAt.IsNull() != one.LastUsedAt.IsNull() {
+			t.Errorf("listed as %+v, by itself %+v", a, one)
+		}
+		used := ids[a.ID] == "first" || ids[a.ID] == "Acme 100%"
+		if a.SpentLast30DaysMicro != a.Credits.SpentMicro || (a.Credits.SpentMicro > 0) != (ids[a.ID] == "Acme 100%") || a.LastUsedAt.IsNull() == used {
+			t.Errorf("%s is listed as %+v", ids[a.ID], a)
+		}
+	}
+	var first page[contract.Account]
+	c.Want(200, "GET", "/api/v1/accounts?limit=1&q=acme", nil).JSON(&first)
+	c.WantError(stoa.CodeInvalidCursor, "GET", "/api/v1/accounts?limit=1&q=acm&cursor="+*first.NextCursor, nil)
+	e := c.WantError(stoa.CodeInvalidValue, "GET", "/api/v1/accounts?unspentBelowMicro=0", nil)
+	if deref(e.Param) != "unspentBelowMicro" {
+		t.Errorf("param %q", deref(e.Param))
+	}
+}
+
+func TestAnOperatorReadsBooksOfOthers(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	var acme contract.AccountWithKey
+	c.Want(201, "POST", "/api/v1/accounts", object{"name": "Acme", "grantMicro": 5_000_000}).JSON(&acme)
+	customer := h.ClientWith(t, acme.Key.Secret)
+	customer.Want(200, "POST", "/api/v1/responses", hello)
+	for _, list := range []string{"/api/v1/keys", "/api/v1/credits/ledger", "/api/v1/usage"} {
+		of := list + "?accountId=" + acme.ID
+		seen, own := c.Want(200, "GET", of, nil), customer.Want(200, "GET", list, nil)
+		if list == "/api/v1/usage" { // both say when they were asked
+			var a, b contract.UsageReport
+			seen.JSON(&a)
+			own.JSON(&b)
+			if a.Totals != b.Totals || a.Totals.Calls != 1 {
+				t.Errorf("the operator sees the usage %+v, the account %+v", a.Totals, b.Totals)
+			}
+		} else {
+			var a, b page[map[string]any]
+			seen.JSON(&a)
+			own.JSON(&b)
+			if len(a.Data) == 0 || len(a.Data) != len(b.Data) || a.Data[0]["id"] != b.Data[0]["id"] {
+				t.Errorf("%s: the operator sees %v, the account %v", list, a.Data, b.Data)
+			}
+		}
+		customer.Want(200, "GET", of, nil)
+		if e := customer.WantError(stoa.CodeScope, "GET", list+"?accountId="+h.Account.ID, nil); deref(e.Param) != "accountId" {
+			t.Errorf("%s: param %q", list, deref(e.Param))
+		}
+		customer.WantError(stoa.CodeScope, "GET", list+"?accountId=*", nil)
+		if e := c.WantError(stoa.CodeInvalidValue, "GET", list+"?accountId=acc_none", nil); deref(e.Param) != "accountId" {
+			t.Errorf("%s: param %q", list, deref(e.Param))
+		}
+	}
+}

@@ -23,7 +23,10 @@ func contractCredits(b stoa.Balance) contract.Credits {
 
 // listLedger serves GET /api/v1/credits/ledger.
 func (s *Server) listLedger(ctx context.Context, in Request[contract.ListLedgerParams, none]) (Reply[page[contract.LedgerEntry]], error) {
-	accountID := in.Caller.Account.ID
+	accountID, err := s.accountAsked(ctx, in.Caller, in.Params.AccountID)
+	if err != nil {
+		return Reply[page[contract.LedgerEntry]]{}, err
+	}
 	p, err := newPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "ledger", accountID)
 	if err != nil {
 		return Reply[page[contract.LedgerEntry]]{}, err

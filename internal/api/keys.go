@@ -66,7 +66,10 @@ func newKey(accountID string, in *contract.CreateKey, from stoa.Key) (stoa.Key, 
 
 // listKeys serves GET /api/v1/keys.
 func (s *Server) listKeys(ctx context.Context, in Request[contract.ListKeysParams, none]) (Reply[page[contract.Key]], error) {
-	accountID := in.Caller.Account.ID
+	accountID, err := s.accountAsked(ctx, in.Caller, in.Params.AccountID)
+	if err != nil {
+		return Reply[page[contract.Key]]{}, err
+	}
 	p, err := newPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "keys", accountID)
 	if err != nil {
 		return Reply[page[contract.Key]]{}, err

@@ -65,19 +65,10 @@ func (s *Server) listRequests(ctx context.Context, in Request[contract.ListReque
 
 // requestsOf returns the account whose requests the caller asks for; empty: all.
 func (s *Server) requestsOf(ctx context.Context, c stoa.Caller, asked string) (string, error) {
-	switch {
-	case asked == "" || asked == c.Account.ID:
-		return c.Account.ID, nil
-	case !c.Key.Has(stoa.ScopeOperator):
-		return "", stoa.Errorf(stoa.CodeScope, "The requests of other accounts need a key with the scope %q. Leave \"accountId\" out for those of your own.", stoa.ScopeOperator).At("accountId")
-	case asked == allAccounts:
+	if asked == allAccounts && c.Key.Has(stoa.ScopeOperator) {
 		return "", nil
 	}
-	_, err := read(ctx, s, func(tx *store.Tx) (stoa.Account, error) { return tx.Account(ctx, asked) })
-	if stoa.CodeOf(err) == stoa.CodeNotFound {
-		err = stoa.Errorf(stoa.CodeInvalidValue, "There is no account %q. Use an id of GET /api/v1/accounts, or * for all.", cut(asked, maxShownName)).At("accountId")
-	}
-	return asked, err
+	return s.accountAsked(ctx, c, asked)
 }
 
 // statuses returns the least and the greatest status of a filter such as 404 or 4xx;

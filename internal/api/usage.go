@@ -43,8 +43,12 @@ func (s *Server) getUsage(w http.ResponseWriter, in Request[contract.GetUsagePar
 	if from.After(to) {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The time \"from\" is after \"to\".").At("from")
 	}
+	accountID, err := s.accountAsked(ctx, in.Caller, q.AccountID)
+	if err != nil {
+		return err
+	}
 	sums, err := report(ctx, s, in.Caller.Account.ID, func(ctx context.Context, tx *store.Tx) ([]store.UsageRow, error) {
-		return tx.Usage(ctx, in.Caller.Account.ID, from, to, by)
+		return tx.Usage(ctx, accountID, from, to, by)
 	})
 	if err != nil {
 		return err

@@ -144,11 +144,7 @@ func (l *Ledger) GrantIn(ctx context.Context, tx *store.Tx, g stoa.Grant) (_ sto
 // never in neither. So when Held is 0, every call that this node held has been charged.
 // What calls of other nodes hold is known up to a second late; see [Holds].
 func (l *Ledger) Balance(ctx context.Context, accountID string) (stoa.Balance, error) {
-	var held stoa.Credits
-	if a, ok := l.accounts.Load(accountID); ok {
-		held = a.(*account).heldNow()
-	}
-	held += l.heldElsewhere(accountID)
+	held := l.held(accountID)
 	var f store.Funds
 	err := l.st.Read(ctx, func(tx *store.Tx) (err error) {
 		f, err = tx.Funds(ctx, accountID)
@@ -157,7 +153,27 @@ func (l *Ledger) Balance(ctx context.Context, accountID string) (stoa.Balance, e
 	if err != nil {
 		return stoa.Balance{}, err
 	}
+	return balance(f, held), nil
+}
+
+// BalanceOf returns the balance of an account whose credits were read from the store
+// just now. It is for lists: unlike with [Ledger.Balance], a call that has ended since
+// is neither held nor spent.
+func (l *Ledger) BalanceOf(accountID string, f store.Funds) stoa.Balance {
+	return balance(f, l.held(accountID))
+}
+
+// held returns what calls of this node and of others hold.
+func (l *Ledger) held(accountID string) stoa.Credits {
+	held := l.heldElsewhere(accountID)
+	if a, ok := l.accounts.Load(accountID); ok {
+		held += a.(*account).heldNow()
+	}
+	return held
+}
+
+func balance(f store.Funds, held stoa.Credits) stoa.Balance {
 	unspent := f.Balance + f.Leased
 	held = min(held, unspent)
-	return stoa.Balance{Available: unspent - held, Held: held, Granted: f.Granted, Spent: f.Granted - unspent}, nil
+	return stoa.Balance{Available: unspent - held, Held: held, Granted: f.Granted, Spent: f.Granted - unspent}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"net/url"
+	"strconv"
 
 	"github.com/spf13/cobra"
 )
@@ -13,6 +14,9 @@ func viewAccounts() view {
 		{"Email", "email", flexible},
 		{"Plan", "plan", plain},
 		{"Suspended", "suspended", plain},
+		{"Available", "credits.availableMicro", credits},
+		{"Spent 30 days", "spentLast30DaysMicro", credits},
+		{"Last used", "lastUsedAt", when},
 		{"Created", "createdAt", when},
 	}}
 }
@@ -28,6 +32,8 @@ func viewAccount() view {
 		{"Held", "credits.heldMicro", credits},
 		{"Granted", "credits.grantedMicro", credits},
 		{"Spent", "credits.spentMicro", credits},
+		{"Spent 30 days", "spentLast30DaysMicro", credits},
+		{"Last used", "lastUsedAt", when},
 		{"Default space", "defaultSpaceId", plain},
 		{"Created", "createdAt", when},
 	}}
@@ -59,10 +65,7 @@ func (e *env) accounts() *cobra.Command {
 	c := group("accounts", "Make and look after customers' accounts", "Make and look after customers' accounts. It takes a key with the scope operator, as the first one has.\nACCOUNT is an id, or a name that only one has.")
 	c.AddCommand(
 		e.accountsCreate(),
-		e.listCommand(&cobra.Command{
-			Use: "list", Short: "List the accounts", Args: noArgs,
-			Long: "List all accounts of the service, newest first.", Example: "  stoa accounts list",
-		}, viewAccounts(), "There are no accounts.", constantPath("/accounts")),
+		e.accountsList(),
 		e.accountCommand("get ACCOUNT", "Show an account", "Show an account with its credits.", "  stoa accounts get acme", nil),
 		e.accountsPlan(),
 		e.accountCommand("suspend ACCOUNT", "Refuse all keys of an account",
@@ -73,6 +76,31 @@ func (e *env) accounts() *cobra.Command {
 		e.accountsGrant(), e.accountsKeys(),
 	)
 	return c
+}
+
+func (e *env) accountsList() *cobra.Command {
+	c := &cobra.Command{
+		Use: "list", Short: "List the accounts", Args: noArgs,
+		Long: `List all accounts of the service, newest first, with the credits that are available, what was charged on the last
+30 days of UTC and when a key was used last.`,
+		Example: "  stoa accounts list\n  stoa accounts list --search acme\n  stoa accounts list --below 5 --limit 0",
+	}
+	search := c.Flags().String("search", "", "only those with this `text` in their name, email or id")
+	below := c.Flags().String("below", "", "only those that have fewer `credits`, held ones included")
+	return e.listCommand(c, viewAccounts(), "There are no such accounts.", func(*cobra.Command, []string) (string, url.Values, error) {
+		query := url.Values{}
+		if *search != "" {
+			query.Set("q", *search)
+		}
+		if *below != "" {
+			n, err := parseCredits(*below)
+			if err != nil {
+				return "", nil, err
+			}
+			query.Set("unspentBelowMicro", strconv.FormatInt(int64(n), 10))
+		}
+		return "/accounts", query, nil
+	})
 }
 
 func accountPath(id string) string { return "/accounts/" + url.PathEscape(id) }

@@ -299,7 +299,7 @@ func (e *env) offlineKey(ctx context.Context, cfg config.Config, account, name s
 	var key stoa.Key
 	err = st.Write(ctx, func(tx *store.Tx) error {
 		id, scopes := account, []string{stoa.ScopeAll}
-		oldest, _, err := tx.Accounts(ctx, store.Page{Limit: 1, Asc: true})
+		oldest, _, err := tx.Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1, Asc: true})
 		if err != nil {
 			return err
 		}

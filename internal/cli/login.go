@@ -235,26 +235,7 @@ func (e *env) models() *cobra.Command {
 provider serves them, and the credits that a million tokens cost. It needs no key.`,
 		Example: "  stoa models\n  stoa models --jq '.[] | select(.available) | .id'",
 	}
-	o := e.output(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := o.check(); err != nil {
-			return err
-		}
-		call, err := e.publicClient()
-		if err != nil {
-			return err
-		}
-		var meta struct {
-			DefaultModel string        `json:"defaultModel"`
-			Models       []jsonx.Value `json:"models"`
-		}
-		if _, err := call.JSON(c.Context(), "GET", "/meta", nil, nil, &meta); err != nil {
-			return err
-		}
-		defer e.hint("auto picks %s.", meta.DefaultModel)
-		return o.list(viewModels(), sequence(meta.Models), 0, "The service knows no model.")
-	}
-	return c
+	return e.metaCommand(c, viewModels(), "models", "The service knows no model.")
 }
 
 func viewPlans() view {
@@ -277,6 +258,12 @@ func (e *env) plans() *cobra.Command {
 at once a key and an account may make, and how many sessions run at once. Nothing, or a dash, is no limit. It needs no key.`,
 		Example: "  stoa plans\n  stoa plans --jq '.[].id'",
 	}
+	return e.metaCommand(c, viewPlans(), "plans", "The service has no plan.")
+}
+
+// metaCommand returns c completed to print the rows of a list in what the service says
+// of itself; none is the hint for an empty one.
+func (e *env) metaCommand(c *cobra.Command, v view, member, none string) *cobra.Command {
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := o.check(); err != nil {
@@ -286,13 +273,19 @@ at once a key and an account may make, and how many sessions run at once. Nothin
 		if err != nil {
 			return err
 		}
-		var meta struct {
-			Plans []jsonx.Value `json:"plans"`
-		}
+		var meta map[string]jsonx.Value
 		if _, err := call.JSON(c.Context(), "GET", "/meta", nil, nil, &meta); err != nil {
 			return err
 		}
-		return o.list(viewPlans(), sequence(meta.Plans), 0, "The service has no plan.")
+		var rows []jsonx.Value
+		var first string
+		if err := errors.Join(jsonx.Unmarshal(meta[member], &rows), jsonx.Unmarshal(meta["defaultModel"], &first)); err != nil {
+			return err
+		}
+		if member == "models" {
+			defer e.hint("auto picks %s.", first)
+		}
+		return o.list(v, sequence(rows), 0, none)
 	}
 	return c
 }

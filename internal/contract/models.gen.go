@@ -19,18 +19,25 @@ const (
 // Account defines model for Account.
 type Account struct {
 	CreatedAt      Time                      `json:"createdAt"`
+	Credits        Credits                   `json:"credits"`
 	DefaultSpaceID nullable.Nullable[string] `json:"defaultSpaceId"`
 	Email          nullable.Nullable[string] `json:"email"`
 
 	// ID Example: acc_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ID   string `json:"id"`
-	Name string `json:"name"`
+	ID string `json:"id"`
+
+	// LastUsedAt When one of its keys was used last, to within a minute; null before the first time.
+	LastUsedAt nullable.Nullable[Time] `json:"lastUsedAt"`
+	Name       string                  `json:"name"`
 
 	// Plan The plan's id.
 	//
 	// Example: free
-	Plan      string `json:"plan"`
-	Suspended bool   `json:"suspended"`
+	Plan string `json:"plan"`
+
+	// SpentLast30DaysMicro What was charged on the last 30 days of UTC, today included.
+	SpentLast30DaysMicro int64 `json:"spentLast30DaysMicro"`
+	Suspended            bool  `json:"suspended"`
 }
 
 // AccountList defines model for AccountList.
@@ -50,14 +57,20 @@ type AccountWithCredits struct {
 	Email          nullable.Nullable[string] `json:"email"`
 
 	// ID Example: acc_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ID   string `json:"id"`
-	Name string `json:"name"`
+	ID string `json:"id"`
+
+	// LastUsedAt When one of its keys was used last, to within a minute; null before the first time.
+	LastUsedAt nullable.Nullable[Time] `json:"lastUsedAt"`
+	Name       string                  `json:"name"`
 
 	// Plan The plan's id.
 	//
 	// Example: free
-	Plan      string `json:"plan"`
-	Suspended bool   `json:"suspended"`
+	Plan string `json:"plan"`
+
+	// SpentLast30DaysMicro What was charged on the last 30 days of UTC, today included.
+	SpentLast30DaysMicro int64 `json:"spentLast30DaysMicro"`
+	Suspended            bool  `json:"suspended"`
 }
 
 // AccountWithKey defines model for AccountWithKey.
@@ -2624,6 +2637,9 @@ type EventLimit = int
 // ExportFormat defines model for ExportFormat.
 type ExportFormat = string
 
+// FilterAccount defines model for FilterAccount.
+type FilterAccount = string
+
 // FilterAgent defines model for FilterAgent.
 type FilterAgent = string
 
@@ -2734,6 +2750,12 @@ type WaitSeconds = int
 
 // ListAccountsParams defines parameters for ListAccounts.
 type ListAccountsParams struct {
+	// Q Only accounts with this text in their name, email or id, in whichever case.
+	Q string `form:"q,omitempty" json:"q,omitempty,omitzero"`
+
+	// UnspentBelowMicro Only accounts that have less credits than this, those held for running calls included.
+	UnspentBelowMicro int64 `form:"unspentBelowMicro,omitempty" json:"unspentBelowMicro,omitempty,omitzero"`
+
 	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -3172,6 +3194,9 @@ type ListAgentVersionsParams struct {
 
 // ListLedgerParams defines parameters for ListLedger.
 type ListLedgerParams struct {
+	// AccountID For operators, the account that is asked about. Without it, the key's own.
+	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
 	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -3217,6 +3242,9 @@ type RetryEmbedChatParams struct {
 
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
+	// AccountID For operators, the account that is asked about. Without it, the key's own.
+	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
 	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -3433,6 +3461,9 @@ type ListSpaceScheduledTasksParams struct {
 
 // GetUsageParams defines parameters for GetUsage.
 type GetUsageParams struct {
+	// AccountID For operators, the account that is asked about. Without it, the key's own.
+	AccountID FilterAccount `form:"accountId,omitempty" json:"accountId,omitempty,omitzero"`
+
 	// From At or after this time.
 	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`
 

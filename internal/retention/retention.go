@@ -91,6 +91,13 @@ func (p *Purger) sweep(ctx context.Context) error {
 			return fmt.Errorf("events: %w", err)
 		}
 	}
+	err = p.store.Write(ctx, func(tx *store.Tx) error {
+		_, err := tx.PurgeChargeDays(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("sums of days: %w", err)
+	}
 	requests, err := p.requests(ctx, now)
 	if err != nil {
 		return fmt.Errorf("requests: %w", err)

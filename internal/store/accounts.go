@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+	"strings"
+	"time"
 
 	"stoa/internal/db"
 	"stoa/internal/stoa"
@@ -43,9 +45,68 @@ func (tx *Tx) Account(ctx context.Context, id string) (stoa.Account, error) {
 
 func noAccount(id string) error { return stoa.Errorf(stoa.CodeNotFound, "There is no account %q.", id) }
 
-// Accounts lists accounts.
-func (tx *Tx) Accounts(ctx context.Context, p Page) ([]stoa.Account, bool, error) {
-	return page(ctx, tx, p, scanAccount, `SELECT `+accountColumns+` FROM accounts WHERE 1 = 1`)
+// An AccountRow is an account with what operators see of it.
+type AccountRow struct {
+	stoa.Account
+	Funds
+	Spent    stoa.Credits // charged in the last 30 days of UTC, today included
+	LastUsed time.Time    // when a key of it was used last, to within a minute; zero: never
+}
+
+// An AccountFilter narrows a list of accounts. Empty members do not.
+type AccountFilter struct {
+	Text  string       // a part of the name, the email or the id, in whichever case
+	Below stoa.Credits // the credits that are not spent are fewer
+}
+
+// unspent is the SQL of the credits of an account, in a table of that name, that are
+// leased and not spent.
+func unspent(accounts string) string {
+	return `(SELECT CAST(COALESCE(SUM(amount - spent), 0) AS BIGINT) FROM leases WHERE account_id = ` + accounts + `.id AND is_open = 1)`
+}
+
+// accountRow is a SELECT of accounts with what [AccountRow] has, from the day of the
+// first placeholder on, out of what follows under the name a.
+func accountRow() string {
+	return `SELECT ` + accountColumns + `, granted, balance, ` + unspent("a") + `,
+		(SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM charge_days WHERE account_id = a.id AND day >= $1),
+		(SELECT COALESCE(MAX(last_used_at), 0) FROM keys WHERE account_id = a.id) FROM `
+}
+
+func scanAccountRow(rows *sql.Rows) (AccountRow, error) {
+	var a AccountRow
+	var created, used int64
+	err := rows.Scan(&a.ID, &a.Name, &a.Email, &a.Plan, &a.Suspended, &a.DefaultSpaceID, &created, &a.Granted, &a.Balance, &a.Leased, &a.Spent, &used)
+	a.CreatedAt, a.LastUsed = db.Time(created), db.Time(used)
+	return a, err
+}
+
+// spentSince is the first day of [AccountRow.Spent].
+func (tx *Tx) spentSince() int64 { return dayOf(tx.Now) - spentDays + 1 }
+
+// AccountRow returns the account with that id; CodeNotFound where there is none.
+func (tx *Tx) AccountRow(ctx context.Context, id string) (AccountRow, error) {
+	a, found, err := first(ctx, tx, scanAccountRow, accountRow()+`accounts a WHERE id = $2`, tx.spentSince(), id)
+	if err == nil && !found {
+		err = noAccount(id)
+	}
+	return a, err
+}
+
+// Accounts lists accounts, and returns where the next page begins; the zero cursor:
+// there is none. With a filter a page may be short or empty and still have a next
+// one: it looks at 2,000 accounts at most.
+func (tx *Tx) Accounts(ctx context.Context, f AccountFilter, p Page) ([]AccountRow, Cursor, error) {
+	q := filtered{from: `FROM accounts WHERE $1 > 0`, args: []any{tx.spentSince()}}
+	if f.Text != "" {
+		like := `%` + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Text) + `%`
+		q.tests = append(q.tests, test{`(lower(name) LIKE lower($%[1]d) ESCAPE '\' OR lower(email) LIKE lower($%[1]d) ESCAPE '\' OR lower(id) LIKE lower($%[1]d) ESCAPE '\')`, like})
+	}
+	if f.Below > 0 {
+		q.tests = append(q.tests, test{`balance + ` + unspent("looked") + ` < $%d`, int64(f.Below)})
+	}
+	return filteredPage(ctx, tx, p, q, scanAccountRow, func(a AccountRow) Cursor { return Cursor{At: a.CreatedAt, ID: a.ID} },
+		accountRow()+`(`, `) a`)
 }
 
 // HasAccounts reports whether there is any account; a store without one is new.

@@ -59,9 +59,11 @@ func scanReceipt(rows *sql.Rows) (Receipt, error) {
 var insertSizes = [...]int{64, 16, 4, 1}
 
 // InsertCharges writes charges and returns the ids of those that were not there
-// yet, in no order. The ids must differ. The CreatedAt of a receipt is ignored;
-// the time of the transaction is stored.
+// yet, in no order, and adds those to what their accounts were charged today. The ids
+// must differ. The CreatedAt of a receipt is ignored; the time of the transaction is
+// stored.
 func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted map[string]bool, err error) {
+	all := receipts
 	inserted = make(map[string]bool, len(receipts))
 	args := make([]any, 0, min(len(receipts), insertSizes[0])*receiptWidth)
 	now := db.Micros(tx.Now)
@@ -82,7 +84,7 @@ func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted m
 			}
 		}
 	}
-	return inserted, nil
+	return inserted, tx.addToDays(ctx, all, inserted)
 }
 
 // insertCharges returns the INSERT for that many rows.

@@ -123,9 +123,7 @@ type Funds struct {
 // Funds returns an account's credits; CodeNotFound where there is no account.
 func (tx *Tx) Funds(ctx context.Context, accountID string) (Funds, error) {
 	var f Funds
-	found, err := tx.Get(ctx, `SELECT granted, balance,
-			(SELECT CAST(COALESCE(SUM(amount - spent), 0) AS BIGINT) FROM leases WHERE account_id = accounts.id AND is_open = 1)
-		FROM accounts WHERE id = $1`, []any{accountID}, &f.Granted, &f.Balance, &f.Leased)
+	found, err := tx.Get(ctx, `SELECT granted, balance, `+unspent("accounts")+` FROM accounts WHERE id = $1`, []any{accountID}, &f.Granted, &f.Balance, &f.Leased)
 	if err == nil && !found {
 		err = noAccount(accountID)
 	}

@@ -538,13 +538,13 @@ func TestListsOfAccountsKeysAndGrants(t *testing.T) {
 			return nil
 		})
 		read(t, st, func(tx *store.Tx) error {
-			accounts, more, err := tx.Accounts(ctx, store.Page{Limit: 1})
-			if err != nil || !more || len(accounts) != 1 || accounts[0].ID != b.ID {
-				t.Errorf("newest account: %+v, more %v, %v", accounts, more, err)
+			accounts, next, err := tx.Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1})
+			if err != nil || next != (store.Cursor{At: b.CreatedAt, ID: b.ID}) || len(accounts) != 1 || accounts[0].ID != b.ID {
+				t.Errorf("newest account: %+v, then %v, %v", accounts, next, err)
 			}
-			accounts, more, err = tx.Accounts(ctx, store.Page{Limit: 1, After: store.Cursor{At: b.CreatedAt, ID: b.ID}})
-			if err != nil || more || len(accounts) != 1 || accounts[0] != a {
-				t.Errorf("next account: %+v, more %v, %v", accounts, more, err)
+			accounts, next, err = tx.Accounts(ctx, store.AccountFilter{}, store.Page{Limit: 1, After: next})
+			if err != nil || next != (store.Cursor{}) || len(accounts) != 1 || accounts[0].Account != a {
+				t.Errorf("next account: %+v, then %v, %v", accounts, next, err)
 			}
 			keys, more, err := tx.Keys(ctx, a.ID, store.Page{Limit: 2, Asc: true})
 			if err != nil || !more || len(keys) != 2 || !slices.Equal(keys[0].Scopes, []string{"responses", "usage:read"}) {

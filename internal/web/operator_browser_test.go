@@ -188,3 +188,69 @@ func TestTheFirstStepsAreShown(t *testing.T) {
 	p.says("beta-3.8-flash")
 	p.see(`!document.body.innerText.includes("Three steps") && !document.body.innerText.includes("credits are left")`)
 }
+
+func TestAccountsAreFiltered(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "accounts?q=ac&low=5", l)
+			p.says("Broke Inc")
+			p.see(`document.querySelector("#filter-q").value === "ac" && document.querySelector("#filter-low").value === "5"`)
+			p.see(`[...document.querySelectorAll("tbody tr")].map((r) => [r.innerText.includes("4.0000"), r.innerText.includes("none"), r.innerText.includes("never")].join()).join(" ") === "true,false,false false,true,true"`)
+			p.fits()
+			p.shot("filtered")
+			if l.width < 600 {
+				p.press("All filters")
+			}
+			p.choose("#filter-order", "asc")
+			p.see(`location.hash === "#/accounts?q=ac&low=5&order=asc"`)
+			p.press("Clear filters")
+			p.see(`location.hash === "#/accounts"`)
+		})
+	}
+	stub.askedFor("GET /api/v1/accounts?", "q=ac", "unspentBelowMicro=5000000", "order=asc")
+}
+
+func TestAnAccountHasAPage(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	const account = "acc_01k9zqd3m8w5x7y2c4b6n8p0rz"
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "accounts/"+account, l)
+			p.says("Spent in 30 days")
+			p.says("Credits by day and model")
+			p.fits()
+			p.shot("usage")
+			p.press("Ledger")
+			p.says("first grant")
+			p.see(`location.hash === "#/accounts/` + account + `/ledger"`)
+			p.fits()
+			p.shot("ledger")
+			p.press("Keys")
+			p.says("website")
+			p.fits()
+			p.shot("keys")
+			p.press("Create key")
+			p.type_("#key-name", "replacement")
+			p.press("Create the key")
+			p.says("sk_shownonce")
+			p.press("I have kept it")
+			p.press("Limits")
+			p.says("standard models")
+			p.fits()
+			p.shot("limits")
+			p.click(".head a")
+			p.says("Broke Inc")
+			p.do(chromedp.Navigate(srv.URL + "/console#/accounts/" + account + "/limits"))
+			p.press("Suspend the account")
+			p.says("The account is suspended")
+		})
+	}
+	stub.askedFor("GET /api/v1/usage?", "accountId="+account)
+	stub.askedFor("GET /api/v1/credits/ledger?", "accountId="+account)
+	stub.askedFor("GET /api/v1/keys?", "accountId="+account)
+	stub.sent("POST /api/v1/accounts/" + account + "/keys")
+	stub.sent("PATCH /api/v1/accounts/" + account)
+}

@@ -272,11 +272,14 @@ func stubReplies() map[string]string {
 	secret := strings.TrimSuffix(key("key_01k9zqd3m8w5x7y2c4b6n8p0rz", "website", "active", `"responses"`, "null", "null"), "}") + `,"replaces":null,"secret":"sk_shownonce00000000000000000000000001a2b3c"}`
 	account := `"id":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","name":"Acme","email":"it@acme.example","plan":"free","suspended":false,"defaultSpaceId":null,"createdAt":"2026-09-01T08:00:00.000Z"`
 	balance := `"credits":{"availableMicro":4000000,"heldMicro":0,"grantedMicro":5000000,"spentMicro":1000000}`
+	const recent = `"spentLast30DaysMicro":750000,"lastUsedAt":"2026-11-20T11:58:00.000Z"`
 	return map[string]string{
-		"GET /accounts":              list(`{` + account + `}`),
+		"GET /accounts": list(`{`+account+`,`+balance+`,`+recent+`}`,
+			strings.NewReplacer("p0rz", "p1rz", "Acme", "Broke Inc", "it@acme", "it@broke", `"availableMicro":4000000`, `"availableMicro":0`, `"2026-11-20T11:58:00.000Z"`, "null").Replace(`{`+account+`,`+balance+`,`+recent+`}`)),
 		"POST /accounts":             `{` + account + `,` + balance + `,"key":` + secret + `}`,
-		"GET /accounts/{id}":         `{` + account + `,` + balance + `}`,
-		"PATCH /accounts/{id}":       `{` + account + `,` + balance + `}`,
+		"GET /accounts/{id}":         `{` + account + `,` + balance + `,` + recent + `}`,
+		"PATCH /accounts/{id}":       `{` + account + `,` + balance + `,` + recent + `}`,
+		"POST /accounts/{id}/keys":   secret,
 		"POST /accounts/{id}/grants": `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rz","accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","amountMicro":5000000,"reason":"top-up","externalRef":null,"createdAt":"2026-09-01T08:00:00.000Z"}`,
 		"GET /providers":             stubProviders(),
 		"GET /health":                `{"status":"ok","timestamp":"2026-11-20T12:00:00.000Z"}`,

@@ -3,11 +3,14 @@
 
 export interface Account {
   createdAt: string;
+  credits: Credits;
   defaultSpaceId: string | null;
   email: string | null;
   id: string;
+  lastUsedAt: string | null;
   name: string;
   plan: string;
+  spentLast30DaysMicro: number;
   suspended: boolean;
 }
 
@@ -23,8 +26,10 @@ export interface AccountWithCredits {
   defaultSpaceId: string | null;
   email: string | null;
   id: string;
+  lastUsedAt: string | null;
   name: string;
   plan: string;
+  spentLast30DaysMicro: number;
   suspended: boolean;
 }
 

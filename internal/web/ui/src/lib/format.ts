@@ -81,3 +81,7 @@ export function size(bytes: number): string {
   }
   return `${fine.format(Math.round((bytes / 1024 ** 3) * 10) / 10)} GiB`;
 }
+
+// isLow reports whether credits are nearly at their end: less than a twentieth of what
+// was granted is left.
+export const isLow = (available: number, granted: number): boolean => available * 20 < granted;

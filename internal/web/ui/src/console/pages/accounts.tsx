@@ -1,64 +1,109 @@
-// For operators: customers' accounts, their credits, plans and first keys.
+// For operators: customers' accounts, and a page for each: its credits, usage, ledger,
+// keys and plan.
 import { useState } from "preact/hooks";
-import type { Account, AccountWithCredits, AccountWithKey, CreateAccount, CreateGrant } from "../../lib/contract";
-import type { KeyWithSecret, Meta } from "../../lib/types";
+import type { Account, AccountWithCredits, AccountWithKey, CreateAccount, CreateGrant, UpdateAccount } from "../../lib/contract";
+import { count, isLow } from "../../lib/format";
+import type { Credits, Key, KeyWithSecret, Meta } from "../../lib/types";
 import { Amount, Badge, Button, Field, Id, Time } from "../parts/basic";
-import { Dialog } from "../parts/dialog";
+import { type Choice, Filters, Pick, Text } from "../parts/filter";
 import { FormDialog, useAction } from "../parts/form";
-import { Empty, Failure, Skeleton, useLoad } from "../parts/load";
+import { Empty, Failure, States, useLoad } from "../parts/load";
 import { MissingScope } from "../parts/missing";
 import { Secret } from "../parts/secret";
+import { Spend } from "../parts/spend";
 import { Pages, useList } from "../parts/table";
+import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
-import { withFilter } from "../router";
+import { go, useFilter, withFilter } from "../router";
 import { useSession } from "../session";
+import { Ledger } from "./credits";
+import { keyColumns, MakeKey } from "./keys";
 
-export function Accounts() {
+export function Accounts({ rest }: { rest: string }) {
   const { may } = useSession();
-  const operates = may("operator");
-  const pages = useList<Account>(operates ? "/accounts" : undefined, 50);
+  const [id, tab] = rest.split("/");
+  if (!may("operator")) {
+    return (
+      <>
+        <header class="head">
+          <h1>Accounts</h1>
+        </header>
+        <MissingScope scope="operator" what="run the service" />
+      </>
+    );
+  }
+  return id ? <One key={id} id={id} tab={tab ?? ""} /> : <All />;
+}
+
+const names = ["q", "low", "order"];
+const lows: Choice[] = [
+  { id: "", title: "Any" },
+  { id: "0.000001", title: "None left" },
+  { id: "1", title: "Below 1 credit" },
+  { id: "5", title: "Below 5 credits" },
+  { id: "20", title: "Below 20 credits" },
+  { id: "100", title: "Below 100 credits" },
+];
+const orders: Choice[] = [
+  { id: "", title: "Newest first" },
+  { id: "asc", title: "Oldest first" },
+];
+
+function All() {
+  const [filter, change] = useFilter();
+  const pages = useList<Account>("/accounts", 50, undefined, { q: filter.q, unspentBelowMicro: Number(filter.low) > 0 ? String(toMicro(filter.low!)) : undefined, order: filter.order });
   const [making, setMaking] = useState(false);
-  const [open, setOpen] = useState<string>();
   const [shown, setShown] = useState<KeyWithSecret>();
   return (
     <>
       <header class="head">
         <h1>Accounts</h1>
-        {operates && (
-          <div class="push">
-            <Button kind="main" icon="plus" onClick={() => setMaking(true)}>
-              Create account
-            </Button>
-          </div>
-        )}
+        <div class="push">
+          <Button kind="main" icon="plus" onClick={() => setMaking(true)}>
+            Create account
+          </Button>
+        </div>
       </header>
-      {operates ? (
-        <section class="panel">
-          <Pages
-            of={pages}
-            label="Accounts"
-            empty={<Empty title="No accounts" />}
-            columns={[
-              {
-                title: "Name",
-                show: (a) => (
-                  <>
-                    <button type="button" class="link" onClick={() => setOpen(a.id)}>
-                      {a.name}
-                    </button>
-                    {a.email && <div class="small muted">{a.email}</div>}
-                  </>
-                ),
-              },
-              { title: "Plan", show: (a) => a.plan },
-              { title: "State", show: (a) => (a.suspended ? <Badge meaning="failed">suspended</Badge> : <Badge meaning="ok">active</Badge>) },
-              { title: "Since", show: (a) => <Time at={a.createdAt} /> },
-            ]}
-          />
-        </section>
-      ) : (
-        <MissingScope scope="operator" what="run the service" />
-      )}
+      <section class="panel" aria-label="Accounts">
+        <Filters names={names} filter={filter} change={change}>
+          <Text name="q" label="Name, email or id" kind="search" filter={filter} change={change} />
+          <Pick name="low" label="Credits left" filter={filter} change={change} choices={lows} />
+          <Pick name="order" label="Order" filter={filter} change={change} choices={orders} />
+        </Filters>
+        <Pages
+          of={pages}
+          label="Accounts"
+          empty={<Empty title={names.some((n) => filter[n]) ? "No account fits these filters" : "No accounts"} />}
+          onPick={(a) => go("accounts/" + a.id)}
+          columns={[
+            {
+              title: "Name",
+              show: (a) => (
+                <div>
+                  <a class="breaks" href={"#/accounts/" + a.id}>
+                    {a.name}
+                  </a>{" "}
+                  {a.suspended && <Badge meaning="failed">suspended</Badge>}
+                  {a.email && <div class="small muted breaks">{a.email}</div>}
+                </div>
+              ),
+            },
+            { title: "Plan", show: (a) => a.plan },
+            {
+              title: "Balance",
+              number: true,
+              show: (a) => (
+                <>
+                  <Low of={a.credits} /> <Amount of={a.credits.availableMicro} as="column" />
+                </>
+              ),
+            },
+            { title: "Spent 30 days", number: true, show: (a) => <Amount of={a.spentLast30DaysMicro} as="column" /> },
+            { title: "Last use", show: (a) => (a.lastUsedAt ? <Time at={a.lastUsedAt} /> : <span class="muted">never</span>) },
+            { title: "Since", show: (a) => <Time at={a.createdAt} /> },
+          ]}
+        />
+      </section>
       {making && (
         <Make
           onClose={() => setMaking(false)}
@@ -69,10 +114,15 @@ export function Accounts() {
           }}
         />
       )}
-      {open && <Details id={open} onClose={() => setOpen(undefined)} onChanged={pages.first.reload} />}
       {shown && <Secret of={shown} onClose={() => setShown(undefined)} />}
     </>
   );
+}
+
+// Low marks a balance that is at its end, or nearly so.
+function Low({ of: c }: { of: Credits }) {
+  if (c.availableMicro <= 0) return <Badge meaning="failed">none</Badge>;
+  return isLow(c.availableMicro, c.grantedMicro) ? <Badge meaning="waiting">low</Badge> : null;
 }
 
 function PlanSelect({ value, onChange }: { value: string; onChange: (plan: string) => void }) {
@@ -127,101 +177,218 @@ function Make({ onClose, onDone }: { onClose: () => void; onDone: (key: KeyWithS
   );
 }
 
-function Details({ id, onClose, onChanged }: { id: string; onClose: () => void; onChanged: () => void }) {
-  const { api, me } = useSession();
-  const account = useLoad((signal) => api.get<AccountWithCredits>("/accounts/" + id, undefined, signal), [api, id]);
+const tabs = [
+  { id: "usage", title: "Usage" },
+  { id: "ledger", title: "Ledger" },
+  { id: "keys", title: "Keys" },
+  { id: "limits", title: "Limits" },
+];
+
+// One is the page of an account.
+function One({ id, tab }: { id: string; tab: string }) {
+  const { api } = useSession();
+  const account = useLoad((signal) => api.get<AccountWithCredits>("/accounts/" + encodeURIComponent(id), undefined, signal), [api, id]);
+  const active = tabs.some((t) => t.id === tab) ? tab : "usage";
+  const a = account.data;
+  return (
+    <>
+      <header class="head">
+        <h1 class="breaks">{a?.name ?? "Account"}</h1> {a?.suspended && <Badge meaning="failed">suspended</Badge>}
+        <a class="push" href="#/accounts">
+          All accounts
+        </a>
+      </header>
+      <States of={account}>
+        {(a) => (
+          <>
+            <dl class="figures">
+              <div class="figure panel">
+                <dt>Credits available</dt>
+                <dd>
+                  <Amount of={a.credits.availableMicro} as="exact" /> <Low of={a.credits} />
+                </dd>
+                <dd class="sub">
+                  <Amount of={a.credits.heldMicro} /> held
+                </dd>
+              </div>
+              <div class="figure panel">
+                <dt>Spent in 30 days</dt>
+                <dd>
+                  <Amount of={a.spentLast30DaysMicro} as="exact" />
+                </dd>
+                <dd class="sub">
+                  <Amount of={a.credits.spentMicro} /> of <Amount of={a.credits.grantedMicro} /> granted in all
+                </dd>
+              </div>
+              <div class="figure panel">
+                <dt>Last use</dt>
+                <dd class="word">{a.lastUsedAt ? <Time at={a.lastUsedAt} /> : "never"}</dd>
+                <dd class="sub">
+                  <a href={"#/" + withFilter("requests", { account: a.id })}>Its requests</a>
+                </dd>
+              </div>
+              <div class="figure panel">
+                <dt>Account</dt>
+                <dd class="word">{a.email ?? a.plan}</dd>
+                <dd class="sub">
+                  <Id of={a.id} />
+                </dd>
+              </div>
+            </dl>
+            <TopUp id={a.id} onDone={account.reload} />
+            <section class="panel" aria-label="More of the account">
+              <Tabs label="Account" tabs={tabs} active={active} onChange={(to) => go(`accounts/${id}/${to}`)} />
+              {active === "ledger" && <Ledger key={a.credits.grantedMicro} account={a.id} />}
+              {active === "keys" && <Keys id={a.id} />}
+              {active === "limits" && <Limits of={a} onDone={account.reload} />}
+            </section>
+            {active === "usage" && <Spend account={a.id} />}
+          </>
+        )}
+      </States>
+    </>
+  );
+}
+
+function TopUp({ id, onDone }: { id: string; onDone: () => void }) {
+  const { api } = useSession();
   const [amount, setAmount] = useState("");
   const [reason, setReason] = useState("");
   const [reference, setReference] = useState("");
   const action = useAction({ repeats: true });
-  const attempt = (said: string, work: (once: string) => Promise<unknown>) =>
+  const submit = () =>
     action.run(async (once) => {
-      await work(once);
-      toast(said);
-      account.reload();
-      onChanged();
+      const body: CreateGrant = { amountMicro: toMicro(amount) };
+      if (reason.trim()) body.reason = reason.trim();
+      if (reference.trim()) body.externalRef = reference.trim();
+      await api.create(`/accounts/${id}/grants`, body, once);
+      setAmount("");
+      setReason("");
+      setReference("");
+      toast("The credits are granted");
+      onDone();
     });
-  const a = account.data;
   return (
-    <Dialog title={a?.name ?? "Account"} onClose={onClose}>
-      {account.problem && <Failure problem={account.problem} retry={account.reload} />}
-      {!a && account.loading && <Skeleton />}
-      {a && (
-        <>
-          <dl class="facts">
-            <dt>Account</dt>
-            <dd>
-              <Id of={a.id} />
-            </dd>
-            <dt>Available</dt>
-            <dd>
-              <Amount of={a.credits.availableMicro} /> credits, <Amount of={a.credits.heldMicro} /> held
-            </dd>
-            <dt>Spent</dt>
-            <dd>
-              <Amount of={a.credits.spentMicro} /> of <Amount of={a.credits.grantedMicro} /> granted
-            </dd>
-            <dt>Calls</dt>
-            <dd>
-              <a href={"#/" + withFilter("requests", { account: a.id })}>Its requests</a>
-            </dd>
-          </dl>
-          <Field id="plan" label="Plan">
-            <PlanSelect value={a.plan} onChange={(plan) => attempt("The plan is changed", () => api.patch("/accounts/" + id, { plan }))} />
-          </Field>
-          <form
-            class="stack"
-            onSubmit={(e) => {
-              e.preventDefault();
-              const body: CreateGrant = { amountMicro: toMicro(amount) };
-              if (reason.trim()) body.reason = reason.trim();
-              if (reference.trim()) body.externalRef = reference.trim();
-              void attempt("The credits are granted", async (once) => {
-                await api.create(`/accounts/${id}/grants`, body, once);
-                setAmount("");
-                setReason("");
-                setReference("");
-              });
-            }}
-          >
-            <Field id="grant" label="Grant credits">
-              <input id="grant" class="input" type="number" min="0.000001" step="any" value={amount} onInput={(e) => setAmount(e.currentTarget.value)} />
-            </Field>
-            <div class="row">
-              {[5, 20, 100].map((credits) => (
-                <Button small onClick={() => setAmount(String(credits))}>
-                  +{credits}
-                </Button>
-              ))}
-            </div>
-            <Field id="reference" label="Reference" hint="Of the payment; may be empty. A reference counts once: sent again, it grants nothing more.">
-              <input id="reference" class="input" maxLength={128} value={reference} onInput={(e) => setReference(e.currentTarget.value)} aria-describedby="reference-hint" />
-            </Field>
-            <Field id="reason" label="Reason" hint="Shown in the account's ledger.">
-              <input id="reason" class="input" maxLength={500} value={reason} onInput={(e) => setReason(e.currentTarget.value)} aria-describedby="reason-hint" />
-            </Field>
-            <div class="row">
-              <Button kind="main" type="submit" disabled={action.busy || !(Number(amount) > 0)}>
-                Grant
+    <section class="panel" aria-labelledby="top-up">
+      <header>
+        <h2 id="top-up">Top up</h2>
+      </header>
+      <form
+        class="body stack"
+        onSubmit={(e) => {
+          e.preventDefault();
+          void submit();
+        }}
+      >
+        <div class="topup">
+          <label class="filter">
+            <span class="small muted">Credits</span>
+            <input id="grant" class="input" type="number" min="0.000001" step="any" value={amount} onInput={(e) => setAmount(e.currentTarget.value)} />
+          </label>
+          <span class="row tight">
+            {[5, 20, 100].map((credits) => (
+              <Button small onClick={() => setAmount(String(credits))}>
+                +{credits}
               </Button>
-              {a.id !== me.id && (
-                <div class="push">
-                  {a.suspended ? (
-                    <Button disabled={action.busy} onClick={() => attempt("The account is active again", () => api.patch("/accounts/" + id, { suspended: false }))}>
-                      Resume the account
-                    </Button>
-                  ) : (
-                    <Button kind="danger" disabled={action.busy} onClick={() => attempt("The account is suspended", () => api.patch("/accounts/" + id, { suspended: true }))}>
-                      Suspend the account
-                    </Button>
-                  )}
-                </div>
-              )}
-            </div>
-          </form>
-          {action.problem && <Failure problem={action.problem} />}
-        </>
+            ))}
+          </span>
+          <label class="filter">
+            <span class="small muted">Reference of the payment</span>
+            <input id="reference" class="input" maxLength={128} value={reference} onInput={(e) => setReference(e.currentTarget.value)} aria-describedby="reference-hint" />
+          </label>
+          <label class="filter">
+            <span class="small muted">Reason</span>
+            <input id="reason" class="input" maxLength={500} value={reason} onInput={(e) => setReason(e.currentTarget.value)} aria-describedby="reference-hint" />
+          </label>
+          <Button kind="main" type="submit" disabled={action.busy || !(Number(amount) > 0)}>
+            Grant
+          </Button>
+        </div>
+        <p class="hint" id="reference-hint">
+          Reference and reason may be empty; the account's ledger shows the reason. A reference counts once: sent again, it grants nothing more.
+        </p>
+        {action.problem && <Failure problem={action.problem} />}
+      </form>
+    </section>
+  );
+}
+
+function Keys({ id }: { id: string }) {
+  const pages = useList<Key>("/keys", 50, undefined, { accountId: id });
+  const [making, setMaking] = useState(false);
+  const [shown, setShown] = useState<KeyWithSecret>();
+  return (
+    <>
+      <Pages of={pages} label="Keys" empty={<Empty title="No keys" />} columns={keyColumns} />
+      <div class="pad">
+        <Button icon="plus" onClick={() => setMaking(true)}>
+          Create key
+        </Button>
+      </div>
+      {making && (
+        <MakeKey
+          path={`/accounts/${id}/keys`}
+          onClose={() => setMaking(false)}
+          onDone={(made) => {
+            setMaking(false);
+            setShown(made);
+            pages.first.reload();
+          }}
+        />
       )}
-    </Dialog>
+      {shown && <Secret of={shown} onClose={() => setShown(undefined)} />}
+    </>
+  );
+}
+
+function Limits({ of: a, onDone }: { of: AccountWithCredits; onDone: () => void }) {
+  const { api, me } = useSession();
+  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const action = useAction({ repeats: true });
+  const patch = (said: string, body: UpdateAccount) =>
+    action.run(async () => {
+      await api.patch("/accounts/" + a.id, body);
+      toast(said);
+      onDone();
+    });
+  const plan = meta.data?.plans.find((p) => p.id === a.plan);
+  const most = (n: number | null) => (n === null ? <span class="muted">no limit</span> : count(n));
+  return (
+    <div class="body pad stack">
+      <Field id="plan" label="Plan" hint="Holds from the next call on.">
+        <PlanSelect value={a.plan} onChange={(plan) => patch("The plan is changed", { plan })} />
+      </Field>
+      {plan && (
+        <dl class="facts">
+          <dt>Models</dt>
+          <dd>{plan.gatedModels ? "all models" : "standard models"}</dd>
+          <dt>Requests a minute</dt>
+          <dd>
+            {most(plan.requestsPerMinute)} a key, {most(plan.requestsPerMinutePerAccount)} in all
+          </dd>
+          <dt>Calls at once</dt>
+          <dd>
+            {most(plan.concurrentPerKey)} a key, {most(plan.concurrentPerAccount)} in all
+          </dd>
+          <dt>Sessions at once</dt>
+          <dd>{most(plan.activeSessions)}</dd>
+        </dl>
+      )}
+      <p class="small muted">Keys may have closer limits of their own; they are under Keys.</p>
+      {a.id !== me.id && (
+        <div class="row">
+          {a.suspended ? (
+            <Button disabled={action.busy} onClick={() => patch("The account is active again", { suspended: false })}>
+              Resume the account
+            </Button>
+          ) : (
+            <Button kind="danger" disabled={action.busy} onClick={() => patch("The account is suspended", { suspended: true })}>
+              Suspend the account
+            </Button>
+          )}
+        </div>
+      )}
+      {action.problem && <Failure problem={action.problem} />}
+    </div>
   );
 }

@@ -3,6 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import { count, duration, local, moment, of, perMillion } from "../../lib/format";
 import type { LedgerEntry, List, Meta, Receipt, Reconciliation } from "../../lib/types";
 import { Amount, Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
+import { lastColumns } from "../parts/columns";
 import { Dialog } from "../parts/dialog";
 import { Download } from "../parts/download";
 import { Filters, Pick, Range, spanOf, Text } from "../parts/filter";
@@ -81,17 +82,7 @@ function Receipts() {
     { title: "Key", show: (r) => <span class="breaks">{keyName(r.keyId)}</span> },
     { title: "Agent", show: (r) => (r.agentId ? <a class="breaks" href={"#/agents/" + r.agentId}>{agentName(r.agentId)}</a> : <span class="muted">–</span>) },
     { title: "End user", show: (r) => (r.endUser !== null ? <span class="breaks">{r.endUser}</span> : <span class="muted">–</span>) },
-    { title: "Tokens", number: true, show: (r) => count(r.usage.totalTokens) },
-    { title: "Time", number: true, show: (r) => duration(r.durationMilliseconds) },
-    { title: "Credits", number: true, show: (r) => <Amount of={r.creditsMicro} as="column" /> },
-    {
-      title: "",
-      show: (r) => (
-        <Button small kind="quiet" onClick={() => setOpen(r)}>
-          Details
-        </Button>
-      ),
-    },
+    ...lastColumns<Receipt>((r) => r.usage.totalTokens, setOpen),
   ];
   return (
     <>
@@ -234,8 +225,8 @@ function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: 
 
 const kinds: Record<LedgerEntry["type"], Meaning> = { grant: "ok", charge: "none", refund: "info", adjust: "waiting" };
 
-function Ledger() {
-  const pages = useList<LedgerEntry>("/credits/ledger", 50);
+export function Ledger({ account }: { account?: string }) {
+  const pages = useList<LedgerEntry>("/credits/ledger", 50, undefined, { accountId: account });
   return (
     <Pages
       of={pages}

@@ -9,7 +9,7 @@ import { FormDialog, useAction } from "../parts/form";
 import { Empty, Failure, useLoad } from "../parts/load";
 import { MissingScope } from "../parts/missing";
 import { Secret } from "../parts/secret";
-import { Pages, useList } from "../parts/table";
+import { type Column, Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
 import { useSession } from "../session";
 
@@ -64,26 +64,7 @@ export function Keys() {
           label="Keys"
           empty={<Empty title={revoked > 0 ? "All keys are revoked" : "No keys"} />}
           columns={[
-            {
-              title: "Name",
-              show: (k) => (
-                <div>
-                  <div class="breaks">
-                    {k.name} {k.id === me.key.id && <Badge meaning="accent">this one</Badge>} {k.status !== "active" && <Badge meaning={states[k.status]}>{k.status}</Badge>}
-                  </div>
-                  <code class="nowrap">{k.hint}</code>
-                  {k.status === "active" && k.revokedAt && (
-                    <div class="small muted">
-                      ends <Time at={k.revokedAt} />
-                    </div>
-                  )}
-                </div>
-              ),
-            },
-            { title: "Scopes", show: (k) => <span class="small">{k.scopes.map((scope) => scopeWords[scope as Scope] ?? scope).join(", ")}</span> },
-            { title: "Limits", show: (k) => <span class="small">{limits(k)}</span> },
-            { title: "Created", show: (k) => <time dateTime={k.createdAt} title={local(k.createdAt)} class="nowrap">{k.createdAt.slice(0, 10)}</time> },
-            { title: "Last used", show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
+            ...keyColumns,
             ...(reads
               ? [
                   {
@@ -120,13 +101,42 @@ export function Keys() {
           ]}
         />
       </section>
-      {making && <Make onDone={done} onClose={() => setMaking(false)} />}
+      {making && <MakeKey onDone={done} onClose={() => setMaking(false)} />}
       {editing && <Edit of={editing} onDone={done} onClose={() => setEditing(undefined)} />}
       {rotating && <Rotate of={rotating} onDone={done} onClose={() => setRotating(undefined)} />}
       {revoking && <Revoke of={revoking} mine={revoking.id === me.key.id} onDone={done} onClose={() => setRevoking(undefined)} />}
       {shown && <Secret of={shown} onClose={() => setShown(undefined)} />}
     </>
   );
+}
+
+// keyColumns show what a key is and may do.
+export const keyColumns: Column<Key>[] = [
+  {
+    title: "Name",
+    show: (k) => (
+      <div>
+        <div class="breaks">
+          {k.name} <Mine id={k.id} /> {k.status !== "active" && <Badge meaning={states[k.status]}>{k.status}</Badge>}
+        </div>
+        <code class="nowrap">{k.hint}</code>
+        {k.status === "active" && k.revokedAt && (
+          <div class="small muted">
+            ends <Time at={k.revokedAt} />
+          </div>
+        )}
+      </div>
+    ),
+  },
+  { title: "Scopes", show: (k) => <span class="small">{k.scopes.map((scope) => scopeWords[scope as Scope] ?? scope).join(", ")}</span> },
+  { title: "Limits", show: (k) => <span class="small">{limits(k)}</span> },
+  { title: "Created", show: (k) => <time dateTime={k.createdAt} title={local(k.createdAt)} class="nowrap">{k.createdAt.slice(0, 10)}</time> },
+  { title: "Last used", show: (k) => (k.lastUsedAt ? <Time at={k.lastUsedAt} /> : <span class="muted">never</span>) },
+];
+
+function Mine({ id }: { id: string }) {
+  const { me } = useSession();
+  return id === me.key.id ? <Badge meaning="accent">this one</Badge> : null;
 }
 
 function limits(k: Key): string {
@@ -194,9 +204,11 @@ function useLimits(k?: Key) {
   };
 }
 
-function Make({ onDone, onClose }: { onDone: (made: KeyWithSecret) => void; onClose: () => void }) {
+// MakeKey makes a key of the own account or, at another path, of another one.
+export function MakeKey({ path = "/keys", onDone, onClose }: { path?: string; onDone: (made: KeyWithSecret) => void; onClose: () => void }) {
   const { api, me, may } = useSession();
-  const possible = presets.filter((p) => p.id === "custom" || (p.scopes.includes("*") ? me.key.scopes.includes("*") : p.scopes.every((scope) => may(scope))));
+  const others = path !== "/keys"; // an operator hands out whatever that account may do
+  const possible = presets.filter((p) => others || p.id === "custom" || (p.scopes.includes("*") ? me.key.scopes.includes("*") : p.scopes.every((scope) => may(scope))));
   const [name, setName] = useState("");
   const [preset, setPreset] = useState(possible[0]!.id);
   const [custom, setCustom] = useState<Scope[]>([]);
@@ -204,7 +216,7 @@ function Make({ onDone, onClose }: { onDone: (made: KeyWithSecret) => void; onCl
   const action = useAction();
   const scopes = preset === "custom" ? custom : presets.find((p) => p.id === preset)!.scopes;
   const toggle = (scope: Scope) => setCustom((s) => (s.includes(scope) ? s.filter((x) => x !== scope) : [...s, scope]));
-  const submit = () => action.run(async (once) => onDone(await api.create<KeyWithSecret>("/keys", { name: name.trim(), scopes, ...limits.values } satisfies CreateKey, once)));
+  const submit = () => action.run(async (once) => onDone(await api.create<KeyWithSecret>(path, { name: name.trim(), scopes, ...limits.values } satisfies CreateKey, once)));
   return (
     <FormDialog id="make-key" title="Create key" submit="Create the key" ready={!!name.trim() && scopes.length > 0} action={action} onSubmit={submit} onClose={onClose}>
       <Field id="key-name" label="Name" hint="Where it will be used, so that you know it later.">
@@ -224,7 +236,7 @@ function Make({ onDone, onClose }: { onDone: (made: KeyWithSecret) => void; onCl
         {preset === "custom" && (
           <div class="checks">
             {offered
-              .filter((scope) => may(scope))
+              .filter((scope) => others || may(scope))
               .map((scope) => (
                 <label class="check">
                   <input type="checkbox" checked={custom.includes(scope)} onChange={() => toggle(scope)} />

@@ -1,107 +1,72 @@
 // For operators: the processes that serve, each a node.
-import { useEffect } from "preact/hooks";
 import type { NodeList } from "../../lib/contract";
 import { count, of } from "../../lib/format";
-import { Badge, Button, Id, Notice, Time } from "../parts/basic";
-import { States, useLoad } from "../parts/load";
-import { MissingScope } from "../parts/missing";
+import { Badge, Id, Notice, Time } from "../parts/basic";
 import { Table } from "../parts/table";
-import { useSession } from "../session";
+import { Watched } from "../parts/watched";
 
-const again = 5_000; // milliseconds between two reads
+export const Nodes = () => (
+  <Watched<NodeList> title="Nodes" path="/nodes" every={5_000}>
+    {(l) => <Living of={l} />}
+  </Watched>
+);
 
-export function Nodes() {
-  const { may } = useSession();
-  return may("operator") ? (
-    <Living />
-  ) : (
-    <>
-      <header class="head">
-        <h1>Nodes</h1>
-      </header>
-      <MissingScope scope="operator" what="run the service" />
-    </>
-  );
-}
-
-function Living() {
-  const { api } = useSession();
-  const list = useLoad((signal) => api.get<NodeList>("/nodes", undefined, signal), [api]);
-  useEffect(() => {
-    const timer = setInterval(() => document.visibilityState === "visible" && list.reload(), again);
-    return () => clearInterval(timer);
-  }, [list.reload]);
+function Living({ of: l }: { of: NodeList }) {
+  const versions = new Set(l.data.map((n) => n.version));
+  // What most have is taken for what is meant; of two equally common ones, that of the oldest node.
+  const usual = mostCommon(l.data.map((n) => n.configHash));
   return (
     <>
-      <header class="head">
-        <h1>Nodes</h1>
-        <div class="push">
-          <Button icon="again" disabled={list.loading} onClick={list.reload}>
-            Refresh
-          </Button>
-        </div>
-      </header>
-      <States of={list}>
-        {(l) => {
-          const versions = new Set(l.data.map((n) => n.version));
-          // What most have is taken for what is meant; of two equally common ones, that of the oldest node.
-          const usual = mostCommon(l.data.map((n) => n.configHash));
-          return (
-            <>
-              {!l.sameConfig && (
-                <Notice meaning="waiting">
-                  <p>
-                    <b>The nodes do not have the same settings.</b> What a caller gets depends on the node that answers. Give all of them the same configuration and restart those marked "differs".
-                  </p>
-                </Notice>
-              )}
-              {versions.size > 1 && (
-                <Notice>
-                  <p>They run {of(versions.size, "version")} of the program, as they do while a new one is rolled out.</p>
-                </Notice>
-              )}
-              <section class="panel" aria-label="Nodes">
-                <Table
-                  label="Nodes"
-                  rows={l.data}
-                  columns={[
-                    {
-                      title: "Node",
-                      show: (n) => (
-                        <div>
-                          <Id of={n.id} />
-                          <div class="small muted">
-                            <span class="breaks">{n.address}</span> {n.self && <Badge meaning="accent">answers you</Badge>}
-                          </div>
-                        </div>
-                      ),
-                    },
-                    { title: "Version", show: (n) => <span class="breaks">{n.version}</span> },
-                    { title: "Since", show: (n) => <Time at={n.startedAt} /> },
-                    { title: "Seen", show: (n) => <Time at={n.seenAt} /> },
-                    { title: "Calls", number: true, show: (n) => count(n.calls) },
-                    { title: "Sessions", number: true, show: (n) => count(n.sessions) },
-                    {
-                      title: "Settings",
-                      show: (n) => (
-                        <div>
-                          <code class="nowrap" title={n.configHash}>
-                            {n.configHash.slice(0, 12)}
-                          </code>{" "}
-                          {!l.sameConfig && n.configHash !== usual && <Badge meaning="waiting">differs</Badge>}
-                        </div>
-                      ),
-                    },
-                  ]}
-                />
-              </section>
-              <p class="muted small">
-                {l.data.length === 1 ? "One process serves." : `${count(l.data.length)} processes serve one database.`} Calls and sessions are those under way. A node that was killed is gone after some 10 seconds.
-              </p>
-            </>
-          );
-        }}
-      </States>
+      {!l.sameConfig && (
+        <Notice meaning="waiting">
+          <p>
+            <b>The nodes do not have the same settings.</b> What a caller gets depends on the node that answers. Give all of them the same configuration and restart those marked "differs".
+          </p>
+        </Notice>
+      )}
+      {versions.size > 1 && (
+        <Notice>
+          <p>They run {of(versions.size, "version")} of the program, as they do while a new one is rolled out.</p>
+        </Notice>
+      )}
+      <section class="panel" aria-label="Nodes">
+        <Table
+          label="Nodes"
+          rows={l.data}
+          columns={[
+            {
+              title: "Node",
+              show: (n) => (
+                <div>
+                  <Id of={n.id} />
+                  <div class="small muted">
+                    <span class="breaks">{n.address}</span> {n.self && <Badge meaning="accent">answers you</Badge>}
+                  </div>
+                </div>
+              ),
+            },
+            { title: "Version", show: (n) => <span class="breaks">{n.version}</span> },
+            { title: "Since", show: (n) => <Time at={n.startedAt} /> },
+            { title: "Seen", show: (n) => <Time at={n.seenAt} /> },
+            { title: "Calls", number: true, show: (n) => count(n.calls) },
+            { title: "Sessions", number: true, show: (n) => count(n.sessions) },
+            {
+              title: "Settings",
+              show: (n) => (
+                <div>
+                  <code class="nowrap" title={n.configHash}>
+                    {n.configHash.slice(0, 12)}
+                  </code>{" "}
+                  {!l.sameConfig && n.configHash !== usual && <Badge meaning="waiting">differs</Badge>}
+                </div>
+              ),
+            },
+          ]}
+        />
+      </section>
+      <p class="muted small">
+        {l.data.length === 1 ? "One process serves." : `${count(l.data.length)} processes serve one database.`} Calls and sessions are those under way. A node that was killed is gone after some 10 seconds.
+      </p>
     </>
   );
 }

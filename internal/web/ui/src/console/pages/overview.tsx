@@ -1,14 +1,12 @@
 // The first page: what is left, what was spent on what, and what is served.
-import { useState } from "preact/hooks";
 import type { ProviderList } from "../../lib/contract";
-import { count, credits, of, utcDay } from "../../lib/format";
-import type { Credits, List, Meta, Receipt, UsageReport } from "../../lib/types";
+import { count } from "../../lib/format";
+import type { Credits, List, Meta, Receipt } from "../../lib/types";
 import { Amount, Badge, Id, Notice, Time } from "../parts/basic";
-import { Chart } from "../parts/chart";
 import { Code } from "../parts/code";
 import { Empty, States, useLoad } from "../parts/load";
+import { Spend } from "../parts/spend";
 import { Table } from "../parts/table";
-import { Tabs } from "../parts/tabs";
 import { useSession } from "../session";
 
 export function Overview() {
@@ -134,58 +132,6 @@ function FirstSteps() {
           <Code text={`curl ${location.origin}/api/v1/responses \\\n  -H "Authorization: Bearer $STOA_API_KEY" \\\n  -H 'Content-Type: application/json' \\\n  -d '{"model": "auto", "input": "Why is the sky blue?"}'`} />
         </li>
       </ol>
-    </section>
-  );
-}
-
-const spans = [
-  { id: "7", title: "7 days" },
-  { id: "14", title: "14 days" },
-  { id: "30", title: "30 days" },
-];
-
-function Spend() {
-  const { api } = useSession();
-  const [span, setSpan] = useState("14");
-  const usage = useLoad(
-    (signal) => api.get<UsageReport>("/usage", { from: utcDay(1 - Number(span)) + "T00:00:00Z", groupBy: "day,model" }, signal),
-    [api, span],
-  );
-  return (
-    <section class="panel" aria-labelledby="spend">
-      <header>
-        <h2 id="spend">Credits by day and model</h2>
-        <div class="push">
-          <Tabs label="Span of time" tabs={spans} active={span} onChange={setSpan} />
-        </div>
-      </header>
-      <States of={usage} lines={5}>
-        {(report) => {
-          if (report.data.length === 0) {
-            return (
-              <Empty title="Nothing was spent in these days">
-                <p>Each call to a model shows here, by the day and the model that answered.</p>
-                <a class="button" href="#/playground">
-                  Try a model
-                </a>
-              </Empty>
-            );
-          }
-          const days = Array.from({ length: Number(span) }, (_, i) => utcDay(i + 1 - Number(span)));
-          const bars = days.map((day) => ({
-            day,
-            parts: Object.fromEntries(report.data.filter((r) => r.day === day).map((r) => [r.model ?? "", r.creditsMicro])),
-          }));
-          return (
-            <div class="body">
-              <p class="muted small">
-                <Amount of={report.totals.creditsMicro} /> credits for {of(report.totals.calls, "call")} and {of(report.totals.totalTokens, "token")}. Days are those of UTC.
-              </p>
-              <Chart label="Credits by day and model" bars={bars} amount={credits} />
-            </div>
-          );
-        }}
-      </States>
     </section>
   );
 }

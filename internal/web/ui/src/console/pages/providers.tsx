@@ -1,68 +1,32 @@
 // For operators: the state of the providers behind the models.
-import { useEffect } from "preact/hooks";
 import type { Provider, ProviderFailure, ProviderList, ProviderRoute } from "../../lib/contract";
 import { count, of } from "../../lib/format";
-import { Badge, Button, type Meaning, Time } from "../parts/basic";
-import { Empty, States, useLoad } from "../parts/load";
-import { MissingScope } from "../parts/missing";
+import { Badge, type Meaning, Time } from "../parts/basic";
+import { Empty } from "../parts/load";
 import { Table } from "../parts/table";
-import { useSession } from "../session";
+import { Watched } from "../parts/watched";
 
-const again = 10_000; // milliseconds between two reads
-
-export function ProvidersPage() {
-  const { may } = useSession();
-  return may("operator") ? (
-    <Health />
-  ) : (
-    <>
-      <header class="head">
-        <h1>Providers</h1>
-      </header>
-      <MissingScope scope="operator" what="run the service" />
-    </>
-  );
-}
-
-function Health() {
-  const { api } = useSession();
-  const list = useLoad((signal) => api.get<ProviderList>("/providers", undefined, signal), [api]);
-  useEffect(() => {
-    const timer = setInterval(() => document.visibilityState === "visible" && list.reload(), again);
-    return () => clearInterval(timer);
-  }, [list.reload]);
-  return (
-    <>
-      <header class="head">
-        <h1>Providers</h1>
-        <div class="push">
-          <Button icon="again" disabled={list.loading} onClick={list.reload}>
-            Refresh
-          </Button>
-        </div>
-      </header>
-      <States of={list}>
-        {(p) => (
-          <>
-            <p class="muted small">
-              {of(p.active, "call")} under way, {count(p.retrying)} of them at a retry. Counters began when the service started, or when a provider's settings changed.
-            </p>
-            {p.data.length === 0 && (
-              <section class="panel">
-                <Empty title="No providers">
-                  <p>A provider is a vendor's address and key in the configuration.</p>
-                </Empty>
-              </section>
-            )}
-            {p.data.map((one) => (
-              <One key={one.name} of={one} />
-            ))}
-          </>
+export const ProvidersPage = () => (
+  <Watched<ProviderList> title="Providers" path="/providers" every={10_000}>
+    {(p) => (
+      <>
+        <p class="muted small">
+          {of(p.active, "call")} under way, {count(p.retrying)} of them at a retry. Counters began when the service started, or when a provider's settings changed.
+        </p>
+        {p.data.length === 0 && (
+          <section class="panel">
+            <Empty title="No providers">
+              <p>A provider is a vendor's address and key in the configuration.</p>
+            </Empty>
+          </section>
         )}
-      </States>
-    </>
-  );
-}
+        {p.data.map((one) => (
+          <One key={one.name} of={one} />
+        ))}
+      </>
+    )}
+  </Watched>
+);
 
 const states: Record<ProviderRoute["state"], [Meaning, string]> = { closed: ["ok", "serves"], open: ["failed", "circuit open"], half_open: ["waiting", "is tried again"] };
 

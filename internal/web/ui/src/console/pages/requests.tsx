@@ -5,7 +5,8 @@ import type { Problem } from "../../lib/api";
 import type { Account, Request, RequestList } from "../../lib/contract";
 import { count, credits, duration, local, moment, of } from "../../lib/format";
 import type { Key, List, Meta } from "../../lib/types";
-import { Amount, Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
+import { Badge, Button, Id, type Meaning, Notice, Time } from "../parts/basic";
+import { lastColumns } from "../parts/columns";
 import { Dialog } from "../parts/dialog";
 import { Download } from "../parts/download";
 import { type Choice, Filters, Pick, Range, spanOf, Text } from "../parts/filter";
@@ -85,17 +86,7 @@ function Log() {
     },
     ...(others ? [{ title: "Account", show: (r: Request) => <span class="breaks">{accountName(r.accountId)}</span> }] : []),
     { title: "Key", show: (r) => <span class="breaks">{keyName(r.keyId)}</span> },
-    { title: "Tokens", number: true, show: (r) => count(r.inputTokens + r.outputTokens) },
-    { title: "Credits", number: true, show: (r) => <Amount of={r.creditsMicro} as="column" /> },
-    { title: "Time", number: true, show: (r) => duration(r.durationMilliseconds) },
-    {
-      title: "",
-      show: (r) => (
-        <Button small kind="quiet" onClick={() => setOpen(r)}>
-          Details
-        </Button>
-      ),
-    },
+    ...lastColumns<Request>((r) => r.inputTokens + r.outputTokens, setOpen),
   ];
   return (
     <>

@@ -1,0 +1,73 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"stoa/internal/stoa"
+)
+
+// spentDays is how many days of UTC, the present one included, are summed for
+// [AccountRow.Spent]; a few more are kept, as clocks differ.
+const (
+	spentDays = 30
+	keptDays  = spentDays + 10
+)
+
+// dayOf returns the days since 1970, in UTC.
+func dayOf(t time.Time) int64 { return t.Unix() / 86_400 }
+
+// insertDays are the INSERTs for as many sums of a day as insertSizes has.
+var insertDays = func() (texts [len(insertSizes)]string) {
+	for i, size := range insertSizes {
+		texts[i] = insertRows(`INSERT INTO charge_days (account_id, day, node_id, amount)`, size, 4) +
+			` ON CONFLICT (account_id, day, node_id) DO UPDATE SET amount = charge_days.amount + excluded.amount`
+	}
+	return texts
+}()
+
+// addToDays adds those of the charges that were inserted to what their accounts were
+// charged today. Rows are locked in one order.
+func (tx *Tx) addToDays(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
+	type sum struct {
+		account, node string
+		amount        stoa.Credits
+	}
+	var sums []sum
+	at := map[[2]string]int{}
+	for i := range receipts {
+		r := &receipts[i]
+		if r.Amount == 0 || !inserted[r.ID] {
+			continue
+		}
+		of := [2]string{r.AccountID, r.NodeID}
+		j, seen := at[of]
+		if !seen {
+			j, sums = len(sums), append(sums, sum{r.AccountID, r.NodeID, 0})
+			at[of] = j
+		}
+		sums[j].amount += r.Amount
+	}
+	slices.SortFunc(sums, func(a, b sum) int { return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.node, b.node)) })
+	day := dayOf(tx.Now)
+	args := make([]any, 0, 4*min(len(sums), insertSizes[0]))
+	for i, size := range insertSizes {
+		for ; len(sums) >= size; sums = sums[size:] {
+			args = args[:0]
+			for _, s := range sums[:size] {
+				args = append(args, s.account, day, s.node, int64(s.amount))
+			}
+			if _, err := tx.Exec(ctx, insertDays[i], args...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// PurgeChargeDays removes the sums of days that no list asks for any more.
+func (tx *Tx) PurgeChargeDays(ctx context.Context) (int64, error) {
+	return tx.Exec(ctx, `DELETE FROM charge_days WHERE day < $1`, dayOf(tx.Now)-keptDays)
+}

@@ -1,0 +1,63 @@
+// Credits by day and model, of the own account or, for operators, of another.
+import { useState } from "preact/hooks";
+import { credits, of, utcDay } from "../../lib/format";
+import type { UsageReport } from "../../lib/types";
+import { useSession } from "../session";
+import { Amount } from "./basic";
+import { Chart } from "./chart";
+import { Empty, States, useLoad } from "./load";
+import { Tabs } from "./tabs";
+
+const spans = [
+  { id: "7", title: "7 days" },
+  { id: "14", title: "14 days" },
+  { id: "30", title: "30 days" },
+];
+
+export function Spend({ account }: { account?: string }) {
+  const { api } = useSession();
+  const [span, setSpan] = useState("14");
+  const usage = useLoad(
+    (signal) => api.get<UsageReport>("/usage", { from: utcDay(1 - Number(span)) + "T00:00:00Z", groupBy: "day,model", accountId: account }, signal),
+    [api, span, account],
+  );
+  return (
+    <section class="panel" aria-labelledby="spend">
+      <header>
+        <h2 id="spend">Credits by day and model</h2>
+        <div class="push">
+          <Tabs label="Span of time" tabs={spans} active={span} onChange={setSpan} />
+        </div>
+      </header>
+      <States of={usage} lines={5}>
+        {(report) => {
+          if (report.data.length === 0) {
+            return (
+              <Empty title="Nothing was spent in these days">
+                <p>Each call to a model shows here, by the day and the model that answered.</p>
+                {!account && (
+                  <a class="button" href="#/playground">
+                    Try a model
+                  </a>
+                )}
+              </Empty>
+            );
+          }
+          const days = Array.from({ length: Number(span) }, (_, i) => utcDay(i + 1 - Number(span)));
+          const bars = days.map((day) => ({
+            day,
+            parts: Object.fromEntries(report.data.filter((r) => r.day === day).map((r) => [r.model ?? "", r.creditsMicro])),
+          }));
+          return (
+            <div class="body">
+              <p class="muted small">
+                <Amount of={report.totals.creditsMicro} /> credits for {of(report.totals.calls, "call")} and {of(report.totals.totalTokens, "token")}. Days are those of UTC.
+              </p>
+              <Chart label="Credits by day and model" bars={bars} amount={credits} />
+            </div>
+          );
+        }}
+      </States>
+    </section>
+  );
+}
