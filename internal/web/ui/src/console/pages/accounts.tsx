@@ -304,7 +304,7 @@ function TopUp({ id, onDone }: { id: string; onDone: () => void }) {
             Grant
           </Button>
         </div>
-        <p class="hint" id="reference-hint">
+        <p class="small muted" id="reference-hint">
           Reference and reason may be empty; the account's ledger shows the reason. A reference counts once: sent again, it grants nothing more.
         </p>
         {action.problem && <Failure problem={action.problem} />}
