@@ -39,8 +39,9 @@
 // environment says. Redirects are not followed. The key is in the system's
 // keyring where there is one (on Unix that needs a session bus), otherwise in
 // a file with mode 0600; --store decides. Check digits only warn before the
-// service is asked, because an operator may choose a key of another form. If
-// people often switched between services, named profiles would be the answer.
+// service is asked, because an operator may choose a key of another form.
+// Named profiles hold several services; the unnamed one has the file that it
+// always had, and --profile comes before the environment, because it is typed.
 //
 // # Repeating requests
 //
@@ -86,6 +87,8 @@ type env struct {
 	stdin    io.Reader // in, as long as nobody interrupts
 	out, err io.Writer
 	hangup   <-chan os.Signal
+
+	profileFlag string // --profile
 }
 
 // A usageError is a wrong command line; the exit code is 2.
@@ -203,6 +206,10 @@ failed or cancelled, 130 interrupted. Data goes to standard output, everything e
 	root.SetVersionTemplate("{{.Version}}")
 	root.Flags().Bool("version", false, "print the version")
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.PersistentFlags().StringVar(&e.profileFlag, "profile", "", "`name` of the remembered service and key to use, for every command (STOA_PROFILE)")
+	_ = root.RegisterFlagCompletionFunc("profile", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return e.profileNames(typed), cobra.ShellCompDirectiveNoFileComp
+	}) // it has none yet
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // the command is what is wrong, not its flag
 			return unknown(c, name)

@@ -33,8 +33,9 @@ STOA_BASE_URL, or the one remembered before, or ` + defaultBaseURL + `.
 
 On a terminal the key is asked for and not shown; otherwise it is the first line of standard input.
 It is kept in the system's keyring where there is one, and otherwise in a file that only you can
-read. STOA_BASE_URL and STOA_API_KEY come before what is remembered.`,
-		Example: "  stoa login\n  stoa login https://stoa.example\n  stoa login --store file < key.txt",
+read. STOA_BASE_URL and STOA_API_KEY come before what is remembered. With --profile it is remembered under
+a name, beside others; see "stoa profiles".`,
+		Example: "  stoa login\n  stoa login --profile work https://stoa.example\n  stoa login https://stoa.example\n  stoa login --store file < key.txt",
 	}
 	base := c.Flags().String("base-url", "", "`address` of the service, as URL")
 	store := c.Flags().String("store", "auto", "where the key is kept: auto, keyring or file")
@@ -47,10 +48,18 @@ read. STOA_BASE_URL and STOA_API_KEY come before what is remembered.`,
 		default:
 			return usagef("--store is auto, keyring or file, not %q", *store)
 		}
-		known, _ := e.profile() // a damaged one is replaced
+		name, err := e.profileName()
+		if err != nil {
+			return err
+		}
+		known, _ := e.readProfile(name) // a damaged one is replaced
 		at := address(cmp.Or(strings.Join(args, ""), *base))
 		if at == "" {
 			at = e.serviceURL(known)
+		}
+		all, err := e.profiles()
+		if err != nil {
+			return err
 		}
 		if err := e.isService(c.Context(), at); err != nil {
 			return err
@@ -74,18 +83,25 @@ read. STOA_BASE_URL and STOA_API_KEY come before what is remembered.`,
 			return err
 		}
 		p, err := e.saveProfile(profile{
-			BaseURL: call.BaseURL(), AccountID: user.ID, AccountName: user.Name, KeyHint: user.Key.Hint,
+			BaseURL: call.BaseURL(), AccountID: user.ID, AccountName: user.Name, KeyHint: user.Key.Hint, name: name,
 		}, key, *store)
 		if err != nil {
 			return err
 		}
 		kept := "the system's keyring"
 		if p.Store == inFile {
-			if kept, err = e.profilePath(); err != nil {
+			if kept, err = e.profilePath(name); err != nil {
 				return err
 			}
 		}
 		e.say("Logged in to %s as %s (%s). The key %s is kept in %s.", p.BaseURL, user.Name, user.ID, user.Key.Hint, kept)
+		if len(all) == 0 { // the first one is the one in use
+			if err := e.useProfile(name); err != nil {
+				return err
+			}
+		} else if e.profileFlag != "" {
+			e.say("--profile %s asks it; \"stoa profiles use %s\" makes it the one in use.", name, name)
+		}
 		if e.getenv("STOA_API_KEY") != "" {
 			e.say("STOA_API_KEY is set and comes before the key that was just remembered.")
 		}
@@ -153,16 +169,11 @@ func (e *env) logout() *cobra.Command {
 		Long:    "Forget what login remembered. The key goes on working elsewhere; \"stoa keys revoke\" ends it.",
 		Example: "  stoa logout",
 		RunE: func(*cobra.Command, []string) error {
-			p, err := e.deleteProfile()
-			switch {
-			case err != nil:
+			name, err := e.profileName()
+			if err != nil {
 				return err
-			case p == nil:
-				e.say("Nobody was logged in.")
-			default:
-				e.say("Forgot %s and the key %s.", p.BaseURL, p.KeyHint)
 			}
-			return nil
+			return e.forget(name)
 		},
 	}
 }
@@ -202,7 +213,11 @@ func (e *env) whoami() *cobra.Command {
 			return err
 		}
 		if !o.raw() {
-			e.hint("%s", call.BaseURL())
+			name, err := e.profileName()
+			if err != nil || name == defaultProfile {
+				name = ""
+			}
+			e.hint("%s", strings.TrimSpace(call.BaseURL()+" "+name))
 		}
 		return o.object(viewUser(), raw)
 	}

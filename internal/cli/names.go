@@ -142,6 +142,8 @@ func (e *env) complete(c *cobra.Command, word string, args []string, typed strin
 		all, err = e.modelNames(ctx)
 	case "AGENT", "SPACE", "ACCOUNT", "KEY", "SESSION", "DRIVE":
 		all, err = e.storedNames(ctx, word, args, typed)
+	case "PROFILE":
+		all = e.profileNames(typed)
 	case "FILE", "LOCAL":
 		return nil, cobra.ShellCompDirectiveDefault
 	}

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -27,6 +29,8 @@ type profile struct {
 	KeyHint     string `json:"keyHint"`
 	Store       string `json:"store"` // where the key is: keyring or file
 	Key         string `json:"key,omitempty"`
+
+	name string // the file says it
 }
 
 // Where a key is stored.
@@ -40,17 +44,67 @@ var errNotLoggedIn = errors.New(`no key is at hand; log in with "stoa login", or
 
 const keyringService = "stoa"
 
-func (e *env) profilePath() (string, error) {
+// defaultProfile is the profile of whoever names none. It has a file of its own,
+// which programs without other profiles read as well.
+const defaultProfile = "default"
+
+// isProfileName matches the names that profiles may have; they name files.
+var isProfileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// currentPath returns the file that holds the name of the profile in use.
+func (e *env) currentPath() (string, error) {
 	dir, err := e.configDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, "profile.json"), nil
+	return filepath.Join(dir, "profiles", "current"), err
 }
 
-// profile reads the stored profile; nil if there is none.
+// profileName returns the name of the profile in use: that of --profile, else of
+// STOA_PROFILE, else of "stoa profiles use", else the default.
+func (e *env) profileName() (string, error) {
+	name, from := cmp.Or(e.profileFlag, e.getenv("STOA_PROFILE")), "the command line or STOA_PROFILE"
+	if name == "" {
+		path, err := e.currentPath()
+		if err != nil {
+			return defaultProfile, nil // nowhere to remember anything
+		}
+		text, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return defaultProfile, nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("read which profile is in use: %w", err)
+		}
+		name, from = strings.TrimSpace(string(text)), path
+	}
+	if !isProfileName.MatchString(name) {
+		return "", usagef("%q of %s is no name of a profile; one has up to 64 letters, digits, - and _", name, from)
+	}
+	return name, nil
+}
+
+func (e *env) profilePath(name string) (string, error) {
+	dir, err := e.configDir()
+	if err != nil || name == defaultProfile {
+		return filepath.Join(dir, "profile.json"), err
+	}
+	return filepath.Join(dir, "profiles", name+".json"), nil
+}
+
+// profile reads the profile in use; nil if there is none and nobody named it.
 func (e *env) profile() (*profile, error) {
-	path, err := e.profilePath()
+	name, err := e.profileName()
+	if err != nil {
+		return nil, err
+	}
+	p, err := e.readProfile(name)
+	if p == nil && err == nil && name != defaultProfile {
+		return nil, fmt.Errorf(`%w: there is no profile %q; "stoa login --profile %s" makes it, "stoa profiles list" shows those there are`, errNotLoggedIn, name, name)
+	}
+	return p, err
+}
+
+// readProfile reads a profile; nil if there is none of that name.
+func (e *env) readProfile(name string) (*profile, error) {
+	path, err := e.profilePath(name)
 	if err != nil {
 		return nil, nil // nowhere to remember anything
 	}
@@ -65,19 +119,72 @@ func (e *env) profile() (*profile, error) {
 	if err := jsonx.Unmarshal(text, &p); err != nil {
 		return nil, fmt.Errorf(`the profile %s is damaged; log in again with "stoa login"`, path)
 	}
+	p.name = name
 	return &p, nil
+}
+
+// profiles reads all profiles, the default first and the others by name. Damaged
+// ones are left out.
+func (e *env) profiles() ([]*profile, error) {
+	names := []string{defaultProfile}
+	dir, err := e.configDir()
+	if err != nil {
+		return nil, err
+	}
+	files, err := os.ReadDir(filepath.Join(dir, "profiles"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("read the profiles: %w", err)
+	}
+	for _, f := range files {
+		if name, ok := strings.CutSuffix(f.Name(), ".json"); ok && name != defaultProfile && isProfileName.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	var all []*profile
+	for _, name := range names {
+		if p, err := e.readProfile(name); p != nil && err == nil {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// useProfile writes which profile is in use from now on.
+func (e *env) useProfile(name string) error {
+	path, err := e.currentPath()
+	if err != nil {
+		return err
+	}
+	if name == defaultProfile {
+		if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return writeFile(path, []byte(name+"\n"), 0o600)
+}
+
+// account is the name of the profile's key in the keyring.
+func (p *profile) account() string {
+	if p.name == defaultProfile {
+		return p.BaseURL
+	}
+	return p.BaseURL + " " + p.name
 }
 
 // saveProfile writes the profile with mode 0600, and the key into the keyring
 // if store allows it and the keyring works, else into the profile.
 func (e *env) saveProfile(p profile, key, store string) (profile, error) {
-	path, err := e.profilePath()
+	path, err := e.profilePath(p.name)
 	if err != nil {
 		return p, err
 	}
 	p.Store, p.Key = inFile, key
 	if store != inFile {
-		err := e.keyring(func() error { return keyring.Set(keyringService, p.BaseURL, key) })
+		err := e.keyring(func() error { return keyring.Set(keyringService, p.account(), key) })
 		if err == nil {
 			p.Store, p.Key = inKeyring, ""
 		} else if store == inKeyring {
@@ -118,11 +225,11 @@ func writeFile(path string, text []byte, mode os.FileMode) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// deleteProfile removes the profile and its key and returns what was stored;
-// nil if nothing was.
-func (e *env) deleteProfile() (*profile, error) {
-	p, err := e.profile()
-	path, pathErr := e.profilePath()
+// deleteProfile removes a profile and its key and returns what was stored; nil if
+// nothing was.
+func (e *env) deleteProfile(name string) (*profile, error) {
+	p, err := e.readProfile(name)
+	path, pathErr := e.profilePath(name)
 	if pathErr != nil {
 		return nil, pathErr
 	}
@@ -130,7 +237,7 @@ func (e *env) deleteProfile() (*profile, error) {
 		return nil, nil
 	}
 	if p != nil && p.Store == inKeyring {
-		if err := e.keyring(func() error { return keyring.Delete(keyringService, p.BaseURL) }); err != nil && !errors.Is(err, keyring.ErrNotFound) {
+		if err := e.keyring(func() error { return keyring.Delete(keyringService, p.account()) }); err != nil && !errors.Is(err, keyring.ErrNotFound) {
 			return nil, fmt.Errorf("take the key out of the keyring: %w", err)
 		}
 	}
@@ -166,7 +273,7 @@ func (e *env) key(p *profile) (string, error) {
 	}
 	var key string
 	err := e.keyring(func() (err error) {
-		key, err = keyring.Get(keyringService, p.BaseURL)
+		key, err = keyring.Get(keyringService, p.account())
 		return err
 	})
 	if err != nil {
@@ -189,9 +296,12 @@ func address(text string) string {
 	return "https://" + text
 }
 
-// serviceURL returns the base URL of calls: STOA_BASE_URL, else that of the
-// profile, else the default.
+// serviceURL returns the base URL of calls: that of the profile that --profile
+// names, else STOA_BASE_URL, else that of the profile, else the default.
 func (e *env) serviceURL(p *profile) string {
+	if e.profileFlag != "" && p != nil {
+		return p.BaseURL
+	}
 	if base := e.getenv("STOA_BASE_URL"); base != "" {
 		return address(base)
 	}
@@ -202,13 +312,16 @@ func (e *env) serviceURL(p *profile) string {
 }
 
 // client returns a client with a key. STOA_BASE_URL and STOA_API_KEY override
-// the profile.
+// the profile, unless --profile names it.
 func (e *env) client() (*client.Client, error) {
 	p, err := e.profile()
 	if err != nil {
 		return nil, err
 	}
 	key := e.getenv("STOA_API_KEY")
+	if e.profileFlag != "" && p != nil {
+		key = ""
+	}
 	c, err := e.newClient(e.serviceURL(p), key)
 	if err != nil || key != "" {
 		return c, err

@@ -108,6 +108,40 @@ func TestAKeyIsNotSentElsewhere(t *testing.T) {
 	}
 }
 
+// Two profiles of one service have two keys, in the keyring and in files.
+func TestProfilesHaveKeysOfTheirOwn(t *testing.T) {
+	keyring.MockInit()
+	const first, second = "sk_the_first_key_with_a_long_secret", "sk_the_second_key_with_a_long_secret"
+	one, two := service(t, first), service(t, second)
+	for _, store := range []string{"keyring", "file"} {
+		p := newPerson(t, "DBUS_SESSION_BUS_ADDRESS=unix:path=/nowhere")
+		p.runs(0, first, "login", one, "--store", store)
+		p.runs(0, second, "login", two, "--store", store, "--profile", "work")
+		if store == "keyring" { // the same service under a second name
+			p.runs(0, first, "login", one, "--store", store, "--profile", "same")
+			p.runs(0, "", "profiles", "rm", "same")
+			if _, err := keyring.Get(keyringService, one+" same"); !errors.Is(err, keyring.ErrNotFound) {
+				t.Errorf("the key of a removed profile is still in the keyring: %v", err)
+			}
+		}
+		p.runs(0, "", "whoami")
+		p.runs(0, "", "whoami", "--profile", "work")
+		p.runs(0, "", "profiles", "use", "work")
+		p.runs(0, "", "whoami")
+		want := "default\tfalse\t" + one + "\towner\tsk_t…cret\t" + store + "\nwork\ttrue\t" + two + "\towner\tsk_t…cret\t" + store + "\n"
+		if said := p.runs(0, "", "profiles", "list"); said != want {
+			t.Errorf("the profiles are %q, want %q", said, want)
+		}
+		// --profile comes before the environment, which comes before the one in use.
+		p.environ = append([]string{"STOA_BASE_URL=http://127.0.0.1:1", "STOA_API_KEY=sk_of_nobody"}, p.environ...)
+		p.runs(1, "", "whoami")
+		p.runs(0, "", "whoami", "--profile", "default")
+		p.environ = p.environ[2:]
+		p.runs(0, "", "logout")
+		p.runs(0, "", "whoami")
+	}
+}
+
 func TestAWrongKeyIsNotRemembered(t *testing.T) {
 	url := service(t, "sk_another_key_with_a_long_secret_in_it")
 	p := newPerson(t)
