@@ -2,8 +2,10 @@ package agent_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -75,19 +77,53 @@ type plan struct {
 // Whatever is done to sessions at the same time, claims, cancels, messages,
 // answers, retries, workers that vanish: each turn stops exactly once, the books
 // agree, and the log joins to the messages.
+//
+// On SQLite in a bubble, where pauses cost nothing. Sockets cannot be there, so that on
+// PostgreSQL several plays run at a time, each with a database of its own: they
+// mostly wait.
 func TestNothingThatHappensTogetherBreaksASession(t *testing.T) {
+	if !sessiontest.OnPostgres() {
+		checkPlans(t, func(t *testing.T, p plan) {
+			synctest.Test(t, func(t *testing.T) { p.play(t, storetest.New(t)) })
+		})
+		return
+	}
+	const parts = 4
+	shareChecks(t, parts)
+	for n := range parts {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			t.Parallel()
+			database := storetest.Postgres(t) // for one play after the other: each has an account and nodes of its own
+			checkPlans(t, func(t *testing.T, p plan) { p.play(t, database) })
+		})
+	}
+}
+
+// shareChecks divides the checks of rapid among that many parts of a test.
+func shareChecks(t *testing.T, parts int) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	all, err := strconv.Atoi(checks.Value.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(n int) {
+		if err := checks.Value.Set(strconv.Itoa(n)); err != nil {
+			t.Error(err)
+		}
+	}
+	set((all + parts - 1) / parts)
+	t.Cleanup(func() { set(all) })
+}
+
+// checkPlans plays plans at random.
+func checkPlans(t *testing.T, play func(t *testing.T, p plan)) {
 	rapid.Check(t, func(rt *rapid.T) {
-		p := plan{
+		play(t, plan{
 			seed:     rapid.Uint64().Draw(rt, "seed"),
 			sessions: rapid.IntRange(1, 4).Draw(rt, "sessions"),
 			verbs:    rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(0, 7), 1, 12), 1, 4).Draw(rt, "verbs of each user"),
-		}
-		// On SQLite in a bubble, where pauses cost nothing; sockets cannot be there.
-		if sessiontest.OnPostgres() {
-			p.play(t, storetest.Postgres(t))
-		} else {
-			synctest.Test(t, func(t *testing.T) { p.play(t, storetest.New(t)) })
-		}
+		})
 		if t.Failed() {
 			rt.FailNow()
 		}
