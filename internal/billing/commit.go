@@ -144,7 +144,10 @@ func (l *Ledger) insertSeparately(ctx context.Context, tx *store.Tx, e *entry) {
 			return err
 		}
 		if !inserted[e.receipt.ID] {
-			return l.useStored(ctx, tx, e)
+			if err := l.useStored(ctx, tx, e); err != nil {
+				return err
+			}
+			return e.err
 		}
 		if e.receipt.Amount > 0 {
 			covered, err := tx.SpendLease(ctx, e.receipt.LeaseID, e.receipt.Amount)

@@ -461,6 +461,17 @@ func TestIDOfAnotherAccountIsRefused(t *testing.T) {
 		}
 		h.Release()
 	}
+	// One with a closure is written apart from the others.
+	h, err := l.Hold(ctx, caller(b), 1, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := false
+	_, err = h.Settle(ctx, charge("resp_1", 5), func(context.Context, *store.Tx) error { ran = true; return nil })
+	if stoa.CodeOf(err) != stoa.CodeConflict || ran {
+		t.Errorf("with a closure: got %v, it ran: %v", err, ran)
+	}
+	h.Release()
 	wantBalance(t, l, b.ID, stoa.Balance{Available: 100, Granted: 100})
 	wantBooksInOrder(t, l)
 }
