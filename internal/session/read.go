@@ -61,9 +61,10 @@ func (s *Sessions) Wait(ctx context.Context, accountID, agentID, id string, time
 	defer timer.Stop()
 	sub := s.hub.subscribe(id)
 	defer sub.close()
+	reading := context.WithoutCancel(ctx) // ctx ends the wait, which is not a failure
 	for {
 		changed := sub.changed()
-		got, err := s.Get(ctx, accountID, agentID, id)
+		got, err := s.Get(reading, accountID, agentID, id)
 		if err != nil || got.Status.Stopped() {
 			return got, err
 		}
@@ -71,7 +72,7 @@ func (s *Sessions) Wait(ctx context.Context, accountID, agentID, id string, time
 			select {
 			case <-changed:
 			case <-timer.C:
-				return s.Get(context.WithoutCancel(ctx), accountID, agentID, id)
+				return s.Get(reading, accountID, agentID, id)
 			case <-ctx.Done():
 				return got, nil
 			}

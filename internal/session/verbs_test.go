@@ -343,6 +343,11 @@ func TestWaitReturnsWhenTheTimeIsUp(t *testing.T) {
 	if err != nil || got.Status != stoa.SessionQueued {
 		t.Errorf("%s, %v", got.Status, err)
 	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if got, err := r.Wait(ended, h.Account.ID, a.ID, s.ID, time.Minute); err != nil || got.ID != s.ID {
+		t.Errorf("a wait that ended at once: got %q, %v; want the session as it is", got.ID, err)
+	}
 	if _, err := r.Wait(t.Context(), "acc_other", a.ID, s.ID, time.Minute); stoa.CodeOf(err) != stoa.CodeAgentNotFound {
 		t.Errorf("another account: %v", err)
 	}
