@@ -138,6 +138,25 @@ func TestAGatedModelFallsBackToTheDefault(t *testing.T) {
 	}
 }
 
+// A call that wants its model alone is refused in place of a reply of another, at
+// no cost; what the plan includes is served.
+func TestStrictModelRefusesAnotherModel(t *testing.T) {
+	h := start(t, apitest.Config{Plans: []stoa.Plan{{ID: "pro", Name: "Professional"}}})
+	c := h.Client(t)
+	for _, stream := range []bool{false, true} {
+		e := c.WantError(stoa.CodeModelNotInPlan, "POST", responses, body{"model": "alpha-opus-5", "input": "say: hi", "strict_model": true, "stream": stream})
+		want := "The plan Professional does not include alpha-opus-5-5, and strict_model keeps beta-3.8-flash from answering in its place. Choose another model, or leave strict_model out."
+		if e.Param == nil || *e.Param != "model" || e.Message != want {
+			t.Errorf("param %v: %s", e.Param, e.Message)
+		}
+	}
+	for _, model := range []string{"auto", "alpha-haiku-4-5"} {
+		c.Want(200, "POST", responses, body{"model": model, "input": "say: hi", "strict_model": true})
+	}
+	c.Want(200, "POST", responses, body{"model": "alpha-opus-5", "input": "say: hi", "strict_model": nil})
+	c.WantError(stoa.CodeInvalidType, "POST", responses, body{"model": "auto", "input": "say: hi", "strict_model": "yes"})
+}
+
 func TestTheChargeIsTheVendorsUsageTimesThePrice(t *testing.T) {
 	h, f := vendors(t, apitest.Config{})
 	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {

@@ -176,6 +176,8 @@ func (e *env) remedy(err error) string {
 		return `"stoa keys list" shows the caps; the day ends at midnight UTC.`
 	case "model_not_found", "model_unavailable":
 		return `"stoa models" lists the models and which of them are served.`
+	case "model_not_in_plan":
+		return `"stoa models" shows which models are gated; "stoa whoami" shows the plan.`
 	case "space_not_found":
 		return `"stoa spaces list" shows the spaces.`
 	case "agent_not_found":

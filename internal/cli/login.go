@@ -321,6 +321,7 @@ type modelCall struct {
 	model, instructions, effort, user string
 	maxTokens                         int64
 	temperature                       float64
+	strict                            bool
 	c                                 *cobra.Command
 }
 
@@ -333,6 +334,7 @@ func modelFlags(c *cobra.Command) *modelCall {
 	f.Int64Var(&m.maxTokens, "max-output-tokens", 0, "end the reply after so many `tokens`")
 	f.Float64Var(&m.temperature, "temperature", 1, "0 to 2: how free the reply is")
 	f.StringVar(&m.effort, "effort", "", "how much to think: none, minimal, low, medium, high, xhigh, max")
+	f.BoolVar(&m.strict, "strict", false, "fail where the plan does not include the model, in place of a reply of another")
 	f.StringVar(&m.user, "user", "", "`id` of your end user, for the receipts")
 	return m
 }
@@ -341,7 +343,7 @@ func modelFlags(c *cobra.Command) *modelCall {
 // are left out, so that the service's defaults hold.
 func (m *modelCall) call(input any) client.Call {
 	call := client.Call{CreateResponse: contract.CreateResponse{
-		Model: m.model, Instructions: m.instructions, MaxOutputTokens: m.maxTokens, User: m.user, Input: input,
+		Model: m.model, Instructions: m.instructions, MaxOutputTokens: m.maxTokens, User: m.user, StrictModel: m.strict, Input: input,
 	}}
 	if m.c.Flags().Changed("temperature") {
 		call.Temperature = &m.temperature

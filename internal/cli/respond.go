@@ -189,7 +189,7 @@ func (e *env) printNotes(ctx context.Context, call *client.Client, r *contract.R
 			price = stoa.Credits(receipt.CreditsMicro)
 			cost = fmt.Sprintf(" · %s credits", short(price))
 			if why := receipt.Model.FallbackReason; why != nil && *why == "plan" {
-				e.say("%s is not in your plan; %s answered.", asked, r.Model)
+				e.say("%s is not in your plan; %s answered. --strict refuses instead.", asked, r.Model)
 			}
 		}
 	}

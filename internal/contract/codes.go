@@ -48,6 +48,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeUnauthorized, 401, "The key is missing, malformed, unknown, expired or revoked."),
 		{Code: stoa.CodeScope, Status: 403, Type: TypePermission, Meaning: "The key does not carry the scope that the operation needs."},
 		{Code: stoa.CodeSuspended, Status: 403, Type: TypePermission, Meaning: "The account is suspended; its operator can lift that."},
+		{Code: stoa.CodeModelNotInPlan, Status: 403, Type: TypePermission, Meaning: "The account's plan does not include the model, and the call wants no other."},
 		{Code: stoa.CodeOriginNotAllowed, Status: 403, Type: TypePermission, Meaning: "The page that asks is not one that may show the agent."},
 		{Code: stoa.CodeEmbedDisabled, Status: 403, Type: TypePermission, Meaning: "The agent is not to be shown in pages."},
 		invalid(stoa.CodeNotFound, 404, "There is no such path, or no such object in this account."),

@@ -17,6 +17,7 @@ type CreateResponse struct {
 	Reasoning       *Reasoning        `json:"reasoning,omitzero"`
 	Metadata        map[string]string `json:"metadata,omitzero"`
 	User            string            `json:"user,omitzero"`
+	StrictModel     bool              `json:"strict_model,omitzero"`
 }
 
 // An InputMessage is one turn of the conversation so far. Role is user,

@@ -55,6 +55,9 @@ type Request struct {
 	// that breaks after its first text is then made again, and another Started says
 	// that what came before it is void.
 	Buffered bool
+	// StrictModel refuses a model that the plan does not include, in place of a reply of
+	// another.
+	StrictModel bool
 	// MaxCredits bounds the charge of this call; 0: only the balance bounds it.
 	MaxCredits stoa.Credits
 }
@@ -73,6 +76,10 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 	res, err := cat.Resolve(req.Model, c.Plan, func(m stoa.Model) bool { return g.Pool.Healthy(c.Account.ID, m) })
 	if err != nil {
 		return nil, err
+	}
+	if req.StrictModel && res.Reason == catalog.ReasonPlan {
+		return nil, stoa.Errorf(stoa.CodeModelNotInPlan, "The plan %s does not include %s, and strict_model keeps %s from answering in its place. Choose another model, or leave strict_model out.",
+			cmp.Or(c.Plan.Name, c.Plan.ID), res.Requested.ID, res.Models[0].ID).At("model")
 	}
 	s := &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}
 	// The first candidate that takes the input and that the balance covers; else

@@ -54,7 +54,7 @@ func (r *run) tried() { r.Log.Tried(r.stream.Tried()) }
 func (r *run) begin(ctx context.Context) (err error) {
 	req := r.Request
 	r.stream, err = r.s.Gateway.Respond(ctx, r.Caller, gateway.Request{
-		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user), Buffered: !req.Stream,
+		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user), Buffered: !req.Stream, StrictModel: req.Strict,
 	})
 	req.call.Forget() // the stream has it for as long as it is needed
 	if err == nil {

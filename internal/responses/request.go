@@ -15,6 +15,7 @@ import (
 type Request struct {
 	Model  string // as asked; never empty
 	Stream bool
+	Strict bool // no other model may answer for a gated one
 
 	call stoa.Call // what is honoured
 	echo echo      // what is only repeated in the reply
@@ -113,6 +114,10 @@ func (p *parser) member(name string) error {
 	case "stream":
 		b, err := p.boolean(name)
 		p.req.Stream = b
+		return err
+	case "strict_model":
+		b, err := p.boolean(name)
+		p.req.Strict = b
 		return err
 	case "store":
 		_, err := p.boolean(name)

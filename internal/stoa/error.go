@@ -28,6 +28,7 @@ const (
 	CodeUnauthorized       Code = "Unauthorized"
 	CodeScope              Code = "insufficient_scope"
 	CodeSuspended          Code = "account_suspended"
+	CodeModelNotInPlan     Code = "model_not_in_plan"
 	CodeNotFound           Code = "not_found"
 	CodeFileNotFound       Code = "file_not_found"
 	CodeVersionNotFound    Code = "version_not_found"

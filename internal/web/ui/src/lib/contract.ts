@@ -164,6 +164,7 @@ export interface CreateResponse {
   store?: boolean | null;
   stream?: boolean | null;
   stream_options?: Record<string, unknown> | null;
+  strict_model?: boolean | null;
   temperature?: number | null;
   text?: {
     format?: {
