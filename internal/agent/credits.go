@@ -19,6 +19,9 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 	var agent stoa.Agent
 	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
 		agent, err = tx.Agent(ctx, c.Account.ID, req.AgentID)
+		if err == nil && req.Draft != nil {
+			err = req.Draft(&agent)
+		}
 		return err
 	})
 	if err != nil {

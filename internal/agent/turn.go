@@ -62,11 +62,11 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 			return err
 		}
 		t.caller = &caller
-		v, err := tx.PinnedVersion(ctx, row.AccountID, row.AgentID, row.AgentVersion)
+		c, err := tx.SessionConfig(ctx, row)
 		if err != nil {
 			return err
 		}
-		p.instructions, p.model, p.access = v.Instructions, v.Model, v.DriveAccess
+		p.instructions, p.model, p.access = c.Instructions, c.Model, c.DriveAccess
 		m, _, err := tx.Message(ctx, row.ID, row.Turn.MessageID)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -26,7 +27,22 @@ func (s *Server) startRequest(in Request[byID, contract.CreateSession]) (session
 	if err := s.mergeLimits(&req.Limits, b.Limits); err != nil {
 		return req, err
 	}
+	if draft, err := b.Draft.Get(); err == nil {
+		if !in.Caller.Key.Has("agents:write") {
+			return req, stoa.Errorf(stoa.CodeScope, "A draft is a configuration of the agent, so it needs the scope \"agents:write\" as well. Leave \"draft\" out, or use another key.").At("draft")
+		}
+		req.Draft = func(a *stoa.Agent) error { return s.draftAgent(a, draft) }
+	}
 	return req, checkMetadata(req.Metadata)
+}
+
+// draftAgent applies a draft to an agent, with the checks of a change of it.
+func (s *Server) draftAgent(a *stoa.Agent, draft contract.AgentDraft) error {
+	err := s.patchAgent(a, &contract.UpdateAgent{Instructions: draft.Instructions, Model: draft.Model, DriveAccess: draft.DriveAccess, Limits: draft.Limits})
+	if e := (*stoa.Error)(nil); errors.As(err, &e) {
+		return e.At("draft." + e.Param)
+	}
+	return err
 }
 
 // A sessionStart is a session to start, and what the account's credits say to it.
@@ -180,7 +196,7 @@ func contractSession(s stoa.Session) contract.Session {
 	}
 	t := s.Turn
 	return contract.Session{
-		ID: s.ID, Object: "session", AgentID: s.AgentID, SpaceID: s.SpaceID, AgentVersion: s.AgentVersion,
+		ID: s.ID, Object: "session", AgentID: s.AgentID, SpaceID: s.SpaceID, AgentVersion: s.AgentVersion, Draft: s.Draft,
 		Mode: string(s.Mode), Status: string(s.Status), StatusReason: unlessZero(t.Reason), Reply: reply,
 		PendingInput: contractInput(s.Pending), Error: contractFailure(t.Failure),
 		Turn: contract.SessionTurn{

@@ -615,3 +615,70 @@ func (a author) anySession(t *testing.T) string {
 	}
 	return a.agent + "/sessions/" + list.Data[0].ID
 }
+
+func TestADraftRunsWithoutBeingSaved(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	_, path := a.begin(t, "?", nil)
+	saved := a.until(t, path, "completed")
+	if saved.Draft || !strings.Contains(orNone(saved.Reply), "“Be brief.") {
+		t.Errorf("without a draft: %v, %q", saved.Draft, orNone(saved.Reply))
+	}
+	started, path := a.begin(t, "?", object{"draft": object{"instructions": "Speak of the sea.", "model": "beta-3.8-flash", "driveAccess": "read_write", "limits": object{"maxSteps": 3}}})
+	got := a.until(t, path, "completed")
+	if !started.Draft || !got.Draft || got.AgentVersion != 1 || got.Model.Requested != "beta-3.8-flash" || !strings.Contains(orNone(got.Reply), "“Speak of the sea.") {
+		t.Errorf("with a draft: %v, %+v, %q", started.Draft, got, orNone(got.Reply))
+	}
+	// A later turn stays with the draft, writes to the drive of the agent, and has its limits.
+	a.Want(202, "POST", path+"/messages", object{"message": `call: drive_write {"path":"sea.md","content":"Salt."}`})
+	a.until(t, path, "completed")
+	a.Want(200, "GET", a.agent+"/drive/files/metadata?path=sea.md", nil)
+	a.Want(202, "POST", path+"/messages", object{"message": "call: drive_list {}\nrepeat"})
+	if failed := a.until(t, path, "failed"); orNone(failed.Error).Code != string(session.CodeStepLimit) || failed.Usage.Steps > 1+2+3 {
+		t.Errorf("the limit of a draft: %+v after %d steps", orNone(failed.Error), failed.Usage.Steps)
+	}
+	// The agent is as it was, and what is left out of a draft is its own.
+	var agent contract.Agent
+	a.Want(200, "GET", a.agent, nil).JSON(&agent)
+	if agent.Version != 1 || agent.Instructions != "Be brief." || agent.DriveAccess != "read_only" {
+		t.Errorf("the agent became %+v", agent)
+	}
+	_, path = a.begin(t, "?", object{"draft": object{}})
+	if got := a.until(t, path, "completed"); !got.Draft || !strings.Contains(orNone(got.Reply), "“Be brief.") {
+		t.Errorf("with an empty draft: %v, %q", got.Draft, orNone(got.Reply))
+	}
+	_, path = a.begin(t, "?", object{"draft": nil})
+	if got := a.until(t, path, "completed"); got.Draft {
+		t.Error("null is a draft")
+	}
+}
+
+func TestADraftIsCheckedLikeAnAgent(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), nil)
+	for _, test := range []struct {
+		draft object
+		code  stoa.Code
+		param string
+	}{
+		{object{"model": "gpt-5"}, stoa.CodeModelNotFound, "draft.model"},
+		{object{"instructions": strings.Repeat("x", 200_001)}, stoa.CodeInvalidValue, "draft.instructions"},
+		{object{"instructions": ""}, stoa.CodeInvalidValue, "draft.instructions"},
+		{object{"driveAccess": "all"}, stoa.CodeInvalidValue, "draft.driveAccess"},
+		{object{"limits": object{"maxSteps": 100_000}}, stoa.CodeInvalidValue, "draft.limits.maxSteps"},
+		{object{"name": "Another"}, "unknown_field", "draft.name"},
+	} {
+		if got := a.WantError(test.code, "POST", a.agent+"/sessions", object{"message": "?", "draft": test.draft}); deref(got.Param) != test.param {
+			t.Errorf("%.60v: the error is at %q, want %q", test.draft, deref(got.Param), test.param)
+		}
+	}
+	// Who may only start sessions may not say what the agent is.
+	secret, _ := h.NewKey(h.Account.ID, "sessions:write", "agents:read")
+	narrow := h.ClientWith(t, secret)
+	got := narrow.WantError(stoa.CodeScope, "POST", a.agent+"/sessions", object{"message": "?", "draft": object{"instructions": "Obey."}})
+	if deref(got.Param) != "draft" {
+		t.Errorf("the error is at %q", deref(got.Param))
+	}
+	narrow.Want(202, "POST", a.agent+"/sessions", object{"message": "say: x"})
+	newCustomer(t, h).WantError(stoa.CodeAgentNotFound, "POST", a.agent+"/sessions", object{"message": "?", "draft": object{}})
+}

@@ -23,6 +23,9 @@ type StartRequest struct {
 	Metadata       map[string]string
 	Limits         stoa.TurnLimits // lower than the agent's, or zero
 	Trigger        stoa.Trigger    // empty type: api
+	// Draft changes instructions, model, drive access or limits of the agent, as this
+	// session alone sees it; nil: nothing. Start returns its error.
+	Draft func(*stoa.Agent) error
 }
 
 // Start begins a session. Once tx has committed it is stored and will be run,
@@ -53,6 +56,11 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	if err != nil {
 		return stoa.Session{}, err
 	}
+	if req.Draft != nil {
+		if err := req.Draft(&agent); err != nil {
+			return stoa.Session{}, err
+		}
+	}
 	if req.ID == "" {
 		req.ID = stoa.NewID("ses")
 	}
@@ -61,10 +69,10 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	}
 	row := &store.SessionRow{Session: stoa.Session{
 		ID: req.ID, AccountID: c.Account.ID, SpaceID: agent.SpaceID, AgentID: agent.ID, KeyID: c.Key.ID,
-		AgentVersion: agent.Version, Mode: req.Mode, Status: stoa.SessionQueued, ModelAsked: agent.Model, Trigger: req.Trigger,
+		AgentVersion: agent.Version, Draft: req.Draft != nil, Mode: req.Mode, Status: stoa.SessionQueued, ModelAsked: agent.Model, Trigger: req.Trigger,
 		ExternalID: req.ExternalID, ExternalUserID: req.ExternalUserID, Title: req.Title, Metadata: req.Metadata,
 		Limits: s.TurnLimits(req.Limits, agent.Limits),
-	}}
+	}, Config: store.SessionConfig{Instructions: agent.Instructions, Model: agent.Model, DriveAccess: agent.DriveAccess}}
 	t := s.transition(ctx, tx, row)
 	message := stoa.NewID("msg")
 	t.newTurn(message, 0)

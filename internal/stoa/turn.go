@@ -11,6 +11,7 @@ type Session struct {
 	ID, AccountID, SpaceID, AgentID string
 	KeyID                           string // the key that started it; its receipts name it
 	AgentVersion                    int64  // pinned at the start
+	Draft                           bool   // runs on a configuration of its own in place of that version
 	Mode                            SessionMode
 	Status                          SessionStatus
 	Turn                            Turn   // the newest

@@ -25,13 +25,24 @@ type SessionRow struct {
 	// MaxSpend is what all turns together may spend; 0: no cap. [Tx.CapSession]
 	// sets it.
 	MaxSpend stoa.Credits
+	// Config is what a draft runs on. [Tx.InsertSession] stores it; only
+	// [Tx.SessionConfig] reads it.
+	Config SessionConfig
+}
+
+// A SessionConfig is what can differ from the version of the agent in a session with a
+// draft. Its limits are the session's.
+type SessionConfig struct {
+	Instructions string
+	Model        string
+	DriveAccess  stoa.DriveAccess
 }
 
 const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.agent_version, s.mode, s.status, s.reply_id, s.queued_messages,
 	s.model_asked, s.model_served, s.fallback, s.input_tokens, s.output_tokens, s.steps, s.spent, s.last_seq,
 	s.trigger_type, s.trigger_id, COALESCE(s.external_id, ''), s.external_user_id, s.title, s.metadata,
 	s.max_credits, s.timeout, s.max_steps, s.revision, s.created_at, s.updated_at, s.started_at, s.finished_at,
-	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, COALESCE(m.text, ''),
+	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', COALESCE(m.text, ''),
 	t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
 	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at,
 	COALESCE(i.id, ''), COALESCE(i.turn, 0), COALESCE(i.step, 0), COALESCE(i.call_id, ''), COALESCE(i.kind, ''), COALESCE(i.prompt, ''), COALESCE(i.options, 'null'),
@@ -53,7 +64,7 @@ func scanSession(rows *sql.Rows) (SessionRow, error) {
 		&r.ModelAsked, &r.ModelServed, &r.Fallback, &r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Steps, &r.Spent, &r.LastSeq,
 		&r.Trigger.Type, &r.Trigger.ID, &r.ExternalID, &r.ExternalUserID, &r.Title, &metadata,
 		&r.Limits.MaxCredits, &timeout, &r.Limits.MaxSteps, &r.Revision, &created, &updated, &started, &finished,
-		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Reply,
+		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &r.Reply,
 	}
 	dest = append(dest, t.dest()...)
 	dest = append(dest, i.dest()...)
@@ -79,20 +90,24 @@ func scanSession(rows *sql.Rows) (SessionRow, error) {
 func (tx *Tx) InsertSession(ctx context.Context, r *SessionRow) error {
 	r.CreatedAt, r.UpdatedAt, r.Revision = tx.Now, tx.Now, 1
 	metadata, err := jsonText(r.Metadata)
+	draft := ""
+	if err == nil && r.Draft {
+		draft, err = jsonText(r.Config)
+	}
 	if err != nil {
 		return err
 	}
 	n, err := tx.Exec(ctx, `INSERT INTO sessions (id, account_id, space_id, agent_id, key_id, agent_version, mode, status, turn, reply_id, input_id, queued_messages,
 			model_asked, model_served, fallback, input_tokens, output_tokens, steps, spent, last_seq,
 			trigger_type, trigger_id, external_id, external_user_id, title, metadata, max_credits, timeout, max_steps,
-			revision, created_at, updated_at, started_at, finished_at, owner, fence, strikes, wake_at, due_at, cancel_at)
+			revision, created_at, updated_at, started_at, finished_at, owner, fence, strikes, wake_at, due_at, cancel_at, draft)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', 0, $10, '', 0, 0, 0, 0, 0, $11,
-			$12, $13, $14, $15, $16, $17, $18, $19, $20, 1, $21, $21, 0, 0, '', 0, 0, $22, $23, 0)
+			$12, $13, $14, $15, $16, $17, $18, $19, $20, 1, $21, $21, 0, 0, '', 0, 0, $22, $23, 0, $24)
 		ON CONFLICT (account_id, external_id) DO NOTHING`,
 		r.ID, r.AccountID, r.SpaceID, r.AgentID, r.KeyID, r.AgentVersion, string(r.Mode), string(r.Status), r.Turn.Number, r.ModelAsked, r.LastSeq,
 		r.Trigger.Type, r.Trigger.ID, orNull(r.ExternalID), r.ExternalUserID, r.Title, metadata,
 		int64(r.Limits.MaxCredits), r.Limits.Timeout.Microseconds(), r.Limits.MaxSteps,
-		db.Micros(tx.Now), db.Micros(r.WakeAt), db.Micros(r.DueAt))
+		db.Micros(tx.Now), db.Micros(r.WakeAt), db.Micros(r.DueAt), draft)
 	if err == nil && n == 0 {
 		err = externalIDTaken("session", r.ExternalID)
 	}
@@ -110,6 +125,25 @@ func (tx *Tx) Session(ctx context.Context, accountID, agentID, id string) (Sessi
 		err = stoa.Errorf(stoa.CodeSessionNotFound, "There is no such session.")
 	}
 	return r, err
+}
+
+// SessionConfig returns what a session runs on: its draft or, where it has none, the
+// version that it pinned (see [Tx.PinnedVersion]).
+func (tx *Tx) SessionConfig(ctx context.Context, r SessionRow) (SessionConfig, error) {
+	if !r.Draft {
+		v, err := tx.PinnedVersion(ctx, r.AccountID, r.AgentID, r.AgentVersion)
+		return SessionConfig{Instructions: v.Instructions, Model: v.Model, DriveAccess: v.DriveAccess}, err
+	}
+	var text string
+	found, err := tx.Get(ctx, `SELECT draft FROM sessions WHERE account_id = $1 AND id = $2 LIMIT 1`, []any{r.AccountID, r.ID}, &text)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeSessionNotFound, "There is no such session.")
+	}
+	var c SessionConfig
+	if err == nil {
+		err = jsonx.Unmarshal([]byte(text), &c)
+	}
+	return c, err
 }
 
 // LockSession is [Tx.Session], and locks the row until the commit. Every

@@ -333,3 +333,59 @@ func TestThePlaygroundIsKept(t *testing.T) {
 	p.press("Sign out")
 	p.see(`sessionStorage.getItem("stoa-playground") === null`)
 }
+
+func TestSettingsAreTriedBeforeTheyAreSaved(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			last := func(want string) {
+				t.Helper()
+				stub.mu.Lock()
+				defer stub.mu.Unlock()
+				if got := stub.sends[len(stub.sends)-1]; got != want {
+					t.Errorf("sent %s, want %s", got, want)
+				}
+			}
+			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/settings", l)
+			p.says("Talk with the agent as the settings stand here")
+			p.fits()
+			p.shot("before")
+			p.type_("#instructions", " Be kind.")
+			p.type_("#max-steps", "5")
+			p.type_("#try-message", "Refunds?")
+			p.press("Send")
+			p.see(`document.querySelector(".try .turn.assistant .reply")?.innerText === "Money 💶 comes back"`)
+			last(`{"message":"Refunds?","draft":{"instructions":"Answer from the files. Say which file you used. Be kind.","limits":{"maxCreditsMicro":null,"maxSteps":5,"timeoutSeconds":null}}}`)
+			p.says("Home or abroad?")
+			p.see(`document.querySelector(".try-foot a").getAttribute("href") === "#/agents/` + stubAgent + `/sessions/` + stubSession + `"`)
+			p.fits()
+			p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".try").scrollIntoView()`))
+			p.shot("tried")
+			p.press("abroad")
+			p.type_("#instructions", " Or else.")
+			p.says("the next message begins a new conversation")
+
+			p.press("Add metadata")
+			p.type_("input[aria-label='Name 1']", "team")
+			p.type_("input[aria-label='Value 1']", "support")
+			p.fits()
+			p.shot("metadata")
+			p.press("Save")
+			p.says("Saved")
+			p.see(`(() => { for (const b of document.querySelectorAll(".toast button")) b.click(); return !document.querySelector(".toast"); })()`)
+			last(`{"instructions":"Answer from the files. Say which file you used. Be kind. Or else.","limits":{"maxCreditsMicro":null,"maxSteps":5,"timeoutSeconds":null},"metadata":{"team":"support"}}`)
+			// What was tried is still there, and what is saved is no draft any more.
+			p.see(`document.querySelector(".try .turn.assistant .reply")?.innerText === "Money 💶 comes back"`)
+			p.type_("#try-message", "And now?")
+			p.press("Send")
+			p.see(`document.querySelector("#try-message").value === ""`)
+			last(`{"message":"And now?"}`)
+			p.click("button[aria-label='Remove team']")
+			p.press("Save")
+			p.says("Saved")
+			last(`{"metadata":{"team":null}}`)
+		})
+	}
+	stub.sent("POST /api/v1/api-agents/" + stubAgent + "/sessions/" + stubSession + "/input")
+}

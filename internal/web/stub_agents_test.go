@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ func agentReplies() map[string]string {
 	}
 	written := func(f string) string { return strings.TrimSuffix(f, "}") + `,"outcome":"created"}` }
 	session := func(status, reply, pending, failure string) string {
-		return fmt.Sprintf(`{"id":%q,"object":"session","agentId":%q,"spaceId":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","agentVersion":3,"mode":"chat","status":%q,"statusReason":null,"reply":%s,"pendingInput":%s,"error":%s,"turn":{"id":"trn_01k9zqd3m8w5x7y2c4b6n8p0ra","number":1,"attempt":1,"startedAt":%s,"finishedAt":null,"deadlineAt":null},"queuedMessages":0,"model":{"requested":"auto","served":"beta-3.8-flash","fallback":false},"usage":{"inputTokens":900,"outputTokens":80,"totalTokens":980,"steps":2,"creditsMicro":1950},"lastEventSeq":9,"trigger":{"type":"api","id":null},"externalId":null,"externalUserId":null,"title":null,"metadata":{},"createdAt":%s,"updatedAt":%s,"startedAt":%s,"finishedAt":null}`,
+		return fmt.Sprintf(`{"id":%q,"object":"session","agentId":%q,"spaceId":"spc_01k9zqd3m8w5x7y2c4b6n8p0ra","agentVersion":3,"draft":false,"mode":"chat","status":%q,"statusReason":null,"reply":%s,"pendingInput":%s,"error":%s,"turn":{"id":"trn_01k9zqd3m8w5x7y2c4b6n8p0ra","number":1,"attempt":1,"startedAt":%s,"finishedAt":null,"deadlineAt":null},"queuedMessages":0,"model":{"requested":"auto","served":"beta-3.8-flash","fallback":false},"usage":{"inputTokens":900,"outputTokens":80,"totalTokens":980,"steps":2,"creditsMicro":1950},"lastEventSeq":9,"trigger":{"type":"api","id":null},"externalId":null,"externalUserId":null,"title":null,"metadata":{},"createdAt":%s,"updatedAt":%s,"startedAt":%s,"finishedAt":null}`,
 			stubSession, stubAgent, status, reply, pending, failure, at, at, at, at)
 	}
 	list := func(items ...string) string {
@@ -102,6 +103,13 @@ func stubEvents() []string {
 func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 	path = strings.NewReplacer(stubAgent, "{id}", stubSession, "{sessionId}", stubTask, "{taskId}", stubEmbed, "{embedId}").Replace(path)
 	op := r.Method + " " + path
+	if op == "PATCH /api-agents/{id}" || op == "POST /api-agents/{id}/sessions" {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		s.mu.Lock()
+		s.sends = append(s.sends, string(body))
+		s.mu.Unlock()
+	}
 	switch {
 	case r.Method == "DELETE":
 		w.WriteHeader(204)

@@ -30,6 +30,7 @@ type stub struct {
 	mu    sync.Mutex
 	asked []string      // method and path of each call, in order
 	urls  []string      // likewise, with the query
+	sends []string      // bodies of what starts sessions and changes agents
 	fresh []string      // rows of the request log that come after those of the list
 	left  chan struct{} // receives when a caller leaves an endless stream
 	bare  bool          // an account in which nothing ever happened

@@ -6,11 +6,11 @@ import { applyEvent, type SessionMessage, type Session, type SessionEvent } from
 import { copyText } from "../../lib/copy";
 import { count, duration, moment, of as plural } from "../../lib/format";
 import { saveFile } from "../../lib/save";
-import { follow, sleep } from "../../lib/follow";
 import { Amount, Badge, Button, Notice } from "../parts/basic";
 import { Confirm, Dialog } from "../parts/dialog";
 import { useAction } from "../parts/form";
-import { asProblem, Failure, Skeleton, useLoad } from "../parts/load";
+import { Failure, Skeleton, useLoad } from "../parts/load";
+import { followLog } from "../parts/log";
 import { ReplyText, Spoken } from "../parts/reply";
 import { going, Status } from "../parts/status";
 import { useStick } from "../parts/stick";
@@ -25,34 +25,6 @@ interface Log {
   said: SessionMessage[];
   live: boolean;
   problem?: Problem;
-}
-
-// followLog reads the session's log from its beginning and continues with it.
-// Events that arrive together are told together.
-function followLog(api: Api, path: string, signal: AbortSignal, tell: (events: SessionEvent[]) => void, live: (now: boolean, problem?: Problem) => void): Promise<void> {
-  let after = 0;
-  let pending: SessionEvent[] = [];
-  const flush = () => {
-    if (pending.length > 0 && !signal.aborted) tell(pending);
-    pending = [];
-  };
-  return follow<SessionEvent>({
-    open: () => api.raw("GET", path + "/events", { query: { after, follow: "true" }, headers: { Accept: "text/event-stream" }, signal }),
-    opened: () => live(true),
-    take: (event) => {
-      if (event.seq <= after) return;
-      after = event.seq;
-      if (pending.push(event) === 1) setTimeout(flush, 30);
-    },
-    closed: (error) => {
-      if (signal.aborted) return false;
-      const problem = error === undefined ? undefined : asProblem(error);
-      live(false, problem);
-      return !problem || problem.status < 400 || problem.status >= 500 || problem.status === 429; // otherwise asking again does not help
-    },
-    going: () => !signal.aborted,
-    pause: sleep,
-  });
 }
 
 export function SessionView({ agentId, id }: { agentId: string; id: string }) {
@@ -110,6 +82,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
       <div class="session-head">
         <div class="row">
           <Status of={s.status} />
+          {s.draft && <Badge meaning="accent">draft</Badge>}
           <b class="session-title">{s.title}</b>
           <div class="row push">
             {writes && (running || s.status === "waiting_for_input") && (

@@ -34,6 +34,7 @@ function columns(agent?: (id: string) => ComponentChildren): Column<Session>[] {
       show: (s) => (
         <span class="nowrap">
           {s.trigger.type}
+          {s.draft && <div class="small muted">a draft</div>}
           {s.externalUserId && <div class="small muted breaks">{s.externalUserId}</div>}
         </span>
       ),

@@ -1,0 +1,186 @@
+// A conversation with an agent as its settings stand, saved or not. Each is a session
+// of the agent like any other, so its drive and its tools are the real ones.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { applyEvent, type Session, type SessionMessage } from "../../lib/agents";
+import { onceKey } from "../../lib/api";
+import { of as plural } from "../../lib/format";
+import { useSession } from "../session";
+import { Amount, Badge, Button, Notice } from "./basic";
+import { useAction } from "./form";
+import { Failure } from "./load";
+import { followLog } from "./log";
+import { ReplyText, Spoken } from "./reply";
+import { going, Status } from "./status";
+
+// Try talks with the agent; draft is what differs from the saved settings.
+export function Try({ agentId, draft }: { agentId: string; draft: Record<string, unknown> }) {
+  const { api, refresh } = useSession();
+  const base = `/api-agents/${agentId}/sessions`;
+  const [session, setSession] = useState<Session>();
+  const [said, setSaid] = useState<SessionMessage[]>([]);
+  const [text, setText] = useState("");
+  const began = useRef(""); // the draft on which the session runs
+  const { busy, problem, run } = useAction({ repeats: true });
+  const scroll = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLTextAreaElement>(null);
+  const id = session?.id;
+
+  useEffect(() => {
+    setSaid([]);
+    if (!id) return;
+    const stop = new AbortController();
+    void followLog(
+      api,
+      `${base}/${id}`,
+      stop.signal,
+      async (events) => {
+        setSaid((all) => events.reduce(applyEvent, all));
+        if (!events.some((e) => e.type === "session.status" || e.type === "step.completed" || e.type.startsWith("input."))) return;
+        try {
+          setSession(await api.get<Session>(`${base}/${id}`, undefined, stop.signal));
+          refresh();
+        } catch {
+          // It is read again with the next event.
+        }
+      },
+      () => {},
+    );
+    return () => stop.abort();
+  }, [api, base, id]);
+  useEffect(() => scroll.current?.scrollTo(0, scroll.current.scrollHeight), [said]);
+
+  const now = JSON.stringify(draft);
+  const changed = session !== undefined && now !== began.current;
+  const running = session !== undefined && going(session.status);
+  const pending = session?.pendingInput;
+  const post = (what: string, body?: unknown) =>
+    run(async () => {
+      const reply = await api.raw("POST", `${base}/${id}/${what}`, { body, headers: what === "cancel" ? {} : { "Idempotency-Key": onceKey() } });
+      setSession(await reply.json());
+    });
+  const submit = async () => {
+    const message = text.trim();
+    if (!message || busy) return;
+    const sent =
+      session && !changed
+        ? await post(pending?.kind === "question" ? "input" : "messages", pending?.kind === "question" ? { inputId: pending.id, answer: message } : { message })
+        : await run(async (once) => {
+            const made = await api.create<Session>(base, now === "{}" ? { message } : { message, draft }, once);
+            began.current = now;
+            setSession(made);
+          });
+    if (sent) setText("");
+    box.current?.focus();
+  };
+  const latest = said.findLast((m) => m.role === "assistant");
+  return (
+    <section class="panel try" aria-labelledby="try">
+      <header>
+        <h2 id="try">Try it</h2>
+        <div class="row push">
+          {session && <Status of={session.status} />}
+          {session && (
+            <Button
+              small
+              icon="plus"
+              onClick={() => {
+                setSession(undefined);
+                box.current?.focus();
+              }}
+            >
+              New
+            </Button>
+          )}
+        </div>
+      </header>
+      <div class="try-scroll" ref={scroll} tabIndex={0} role="group" aria-label="Conversation">
+        {said.length === 0 ? (
+          <p class="muted small">Talk with the agent as the settings stand here, saved or not. It has its real drive{draft.driveAccess === "read_write" && " and may write to it"}, and costs like any session.</p>
+        ) : (
+          <div class="chat">
+            {said.map((m) =>
+              m.role === "user" ? (
+                <div key={m.id} class="turn user">
+                  {m.text}
+                </div>
+              ) : (
+                <div key={m.id} class={"turn assistant " + m.kind}>
+                  {m.text ? <ReplyText text={m.text} streaming={running && m.status === "in_progress"} /> : <span class="reply streaming" role="img" aria-label="Waiting for the first words" />}
+                </div>
+              ),
+            )}
+          </div>
+        )}
+        {session?.error && (
+          <Notice meaning="failed">
+            <p>{session.error.message}</p>
+            <p class="small muted">
+              <code>{session.error.code}</code>
+            </p>
+          </Notice>
+        )}
+      </div>
+      <Spoken text={latest?.text ?? ""} done={!running} />
+      <form
+        class="composer try-foot"
+        onSubmit={(e) => {
+          e.preventDefault();
+          void submit();
+        }}
+      >
+        {problem && <Failure problem={problem} />}
+        {session && (
+          <p class="small muted">
+            {session.draft ? <Badge meaning="accent">draft</Badge> : `version ${session.agentVersion},`} {session.model.served ?? session.model.requested}, {plural(session.usage.steps, "model call")}, <Amount of={session.usage.creditsMicro} /> credits.{" "}
+            <a href={`#/agents/${agentId}/sessions/${session.id}`}>Open the session</a>
+          </p>
+        )}
+        {changed && <p class="small">The settings have changed: the next message begins a new conversation.</p>}
+        {pending && !changed && (
+          <div class="stack">
+            <b>{pending.prompt}</b>
+            {pending.kind !== "question" && (
+              <div class="row">
+                {(pending.kind === "choice" ? pending.options : ["approve", "reject"]).map((o) => (
+                  <Button small disabled={busy} onClick={() => post("input", pending.kind === "choice" ? { inputId: pending.id, choice: o } : { inputId: pending.id, decision: o })}>
+                    {o}
+                  </Button>
+                ))}
+              </div>
+            )}
+          </div>
+        )}
+        <label class="unseen" for="try-message">
+          Message to try
+        </label>
+        <textarea
+          id="try-message"
+          ref={box}
+          class="input"
+          rows={2}
+          placeholder="Message"
+          value={text}
+          onInput={(e) => setText(e.currentTarget.value)}
+          onKeyDown={(e) => {
+            if (e.key === "Enter" && !e.shiftKey && !e.isComposing) {
+              e.preventDefault();
+              void submit();
+            }
+          }}
+        />
+        <div class="row">
+          <div class="row push">
+            {running && (
+              <Button icon="stop" disabled={busy} onClick={() => post("cancel")}>
+                Stop
+              </Button>
+            )}
+            <Button kind="main" type="submit" icon="send" disabled={busy || !text.trim()}>
+              Send
+            </Button>
+          </div>
+        </div>
+      </form>
+    </section>
+  );
+}
