@@ -124,6 +124,21 @@ type Agent struct {
 	Version int64 `json:"version"`
 }
 
+// AgentDraft What differs from the agent's newest version, for this session alone.
+type AgentDraft struct {
+	// DriveAccess Null: `read_only`.
+	DriveAccess nullable.Nullable[string] `json:"driveAccess,omitempty,omitzero"`
+
+	// Instructions At most `maxInstructionsCharacters` of `GET /api/v1/meta`.
+	Instructions string `json:"instructions,omitempty,omitzero"`
+
+	// Limits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.
+	Limits nullable.Nullable[SetTurnLimits] `json:"limits,omitempty,omitzero"`
+
+	// Model Null: `auto`.
+	Model nullable.Nullable[string] `json:"model,omitempty,omitzero"`
+}
+
 // AgentList defines model for AgentList.
 type AgentList struct {
 	Data    []Agent `json:"data"`
@@ -319,6 +334,9 @@ type CreateScheduledTask struct {
 
 // CreateSession defines model for CreateSession.
 type CreateSession struct {
+	// Draft What differs from the agent's newest version, for this session alone.
+	Draft nullable.Nullable[AgentDraft] `json:"draft,omitempty,omitzero"`
+
 	// ExternalID Your own id for it, unique in the account.
 	ExternalID nullable.Nullable[string] `json:"externalId,omitempty,omitzero"`
 
@@ -1966,6 +1984,9 @@ type Session struct {
 	// AgentVersion The version of the agent that it began with, and stays with.
 	AgentVersion int64 `json:"agentVersion"`
 	CreatedAt    Time  `json:"createdAt"`
+
+	// Draft Whether it runs on a draft, which differs from that version.
+	Draft bool `json:"draft"`
 
 	// Error Why the newest turn failed; null unless the status is `failed`.
 	Error      nullable.Nullable[SessionFailure] `json:"error"`

@@ -62,6 +62,13 @@ export interface Agent {
   version: number;
 }
 
+export type AgentDraft = {
+  driveAccess?: "read_only" | "read_write" | null;
+  instructions?: string;
+  limits?: SetTurnLimits;
+  model?: string | null;
+} | null;
+
 export interface AgentList {
   data: Agent[];
   hasMore: boolean;
@@ -198,6 +205,7 @@ export interface CreateScheduledTask {
 }
 
 export interface CreateSession {
+  draft?: AgentDraft;
   externalId?: string | null;
   externalUserId?: string | null;
   limits?: SetTurnLimits;
@@ -1257,6 +1265,7 @@ export interface Session {
   agentId: string;
   agentVersion: number;
   createdAt: string;
+  draft: boolean;
   error: SessionFailure | null;
   externalId: string | null;
   externalUserId: string | null;
