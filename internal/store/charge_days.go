@@ -1,9 +1,7 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"stoa/internal/stoa"
@@ -19,17 +17,19 @@ const (
 // dayOf returns the days since 1970, in UTC.
 func dayOf(t time.Time) int64 { return t.Unix() / 86_400 }
 
+// addDays ends an INSERT of sums that adds them to those that are there.
+const addDays = ` ON CONFLICT (account_id, day, node_id) DO UPDATE SET amount = charge_days.amount + excluded.amount`
+
 // insertDays are the INSERTs for as many sums of a day as insertSizes has.
 var insertDays = func() (texts [len(insertSizes)]string) {
 	for i, size := range insertSizes {
-		texts[i] = insertRows(`INSERT INTO charge_days (account_id, day, node_id, amount)`, size, 4) +
-			` ON CONFLICT (account_id, day, node_id) DO UPDATE SET amount = charge_days.amount + excluded.amount`
+		texts[i] = insertRows(`INSERT INTO charge_days (account_id, day, node_id, amount)`, size, 4) + addDays
 	}
 	return texts
 }()
 
 // addToDays adds those of the charges that were inserted to what their accounts were
-// charged today. Rows are locked in one order.
+// charged today. On PostgreSQL the INSERT of the charges does, which saves a round trip.
 func (tx *Tx) addToDays(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
 	type sum struct {
 		account, node string
@@ -50,7 +50,6 @@ func (tx *Tx) addToDays(ctx context.Context, receipts []Receipt, inserted map[st
 		}
 		sums[j].amount += r.Amount
 	}
-	slices.SortFunc(sums, func(a, b sum) int { return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.node, b.node)) })
 	day := dayOf(tx.Now)
 	args := make([]any, 0, 4*min(len(sums), insertSizes[0]))
 	for i, size := range insertSizes {

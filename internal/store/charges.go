@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"stoa/internal/db"
@@ -78,39 +79,38 @@ func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted m
 				err := rows.Scan(&id)
 				inserted[id] = true
 				return err
-			}, insertCharges(size), args...)
+			}, insertCharges(size, tx.s.Postgres()), args...)
 			if err != nil {
 				return nil, err
 			}
 		}
 	}
+	if tx.s.Postgres() { // its statements did
+		return inserted, nil
+	}
 	return inserted, tx.addToDays(ctx, all, inserted)
 }
 
-// insertCharges returns the INSERT for that many rows.
-func insertCharges(rows int) string {
-	switch rows {
-	case insertSizes[0]:
-		return insert64
-	case insertSizes[1]:
-		return insert16
-	case insertSizes[2]:
-		return insert4
+// insertCharges returns the statement for that many rows.
+func insertCharges(rows int, postgres bool) string {
+	texts := &insertTexts
+	if postgres {
+		texts = &insertTextsWithDays
 	}
-	return insert1
+	return texts[slices.Index(insertSizes[:], rows)]
 }
 
-var (
-	insert64 = insertText(64)
-	insert16 = insertText(16)
-	insert4  = insertText(4)
-	insert1  = insertText(1)
-)
-
-// insertText returns the INSERT for that many charges.
-func insertText(rows int) string {
-	return insertRows(`INSERT INTO charges (`+receiptColumns+`)`, rows, receiptWidth) + ` ON CONFLICT (id) DO NOTHING RETURNING id`
-}
+var insertTexts, insertTextsWithDays = func() (plain, withDays [len(insertSizes)]string) {
+	for i, rows := range insertSizes {
+		insert := insertRows(`INSERT INTO charges (`+receiptColumns+`)`, rows, receiptWidth) + ` ON CONFLICT (id) DO NOTHING RETURNING id`
+		plain[i] = insert
+		withDays[i] = `WITH made AS (` + insert + `, account_id, node_id, amount, created_at), days AS (
+			INSERT INTO charge_days (account_id, day, node_id, amount)
+			SELECT account_id, created_at / 86400000000, node_id, CAST(SUM(amount) AS BIGINT) FROM made WHERE amount > 0 GROUP BY 1, 2, 3` + addDays + `)
+			SELECT id FROM made`
+	}
+	return plain, withDays
+}()
 
 // Receipt returns an account's charge with that id; CodeNotFound where there is
 // none.
