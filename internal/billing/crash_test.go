@@ -256,7 +256,7 @@ func TestBrokenConnectionsLoseNoCharge(t *testing.T) {
 		})
 	}
 	// The connection of the node is left alone.
-	const cut = `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity a WHERE application_name = 'stoa' AND pid <> pg_backend_pid()
+	const cut = `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity a WHERE application_name = 'stoa' AND datname = current_database() AND pid <> pg_backend_pid()
 		AND EXISTS (SELECT 1 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE l.pid = a.pid AND c.relnamespace = current_schema()::regnamespace)`
 	cuts := 0
 	for range 150 {

@@ -61,7 +61,7 @@ func TestHintsReachTheOtherNodes(t *testing.T) {
 	}
 
 	// A connection that breaks is replaced.
-	kill(t, b)
+	kill(t, database.Config.PostgresURL, b)
 	<-begun
 	a.Hint(store.HintSession, "ses_2", "1")
 	for got := <-heard; got != "ses_2 1"; got = <-heard {
@@ -76,15 +76,15 @@ func values(m map[string]string) (list []string) {
 }
 
 // kill ends the connections that listen to the channel of a store.
-func kill(t *testing.T, st *store.Store) {
+func kill(t *testing.T, address string, st *store.Store) {
 	t.Helper()
 	ctx := context.Background()
-	c, err := pgx.Connect(ctx, os.Getenv(storetest.Env))
+	c, err := pgx.Connect(ctx, address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close(ctx)
-	tag, err := c.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = $1`, `LISTEN "`+st.Channel()+`"`)
+	tag, err := c.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = $1 AND datname = current_database()`, `LISTEN "`+st.Channel()+`"`)
 	if err != nil || tag.RowsAffected() == 0 {
 		t.Fatalf("%d connections were ended: %v", tag.RowsAffected(), err)
 	}
