@@ -148,7 +148,7 @@ func (e *env) accountsPlan() *cobra.Command {
 
 func (e *env) accountsCreate() *cobra.Command {
 	c := &cobra.Command{
-		Use: "create", Short: "Make an account and its first key", Args: noArgs,
+		Use: "create", Short: "Create an account and its first key", Args: noArgs,
 		Long:    "Make a customer's account with its first key, which is shown only now, and grant it credits if asked.",
 		Example: "  stoa accounts create --name acme --plan free --grant 5\n  stoa accounts create --name acme --jq .key.secret",
 	}
@@ -222,8 +222,8 @@ the same grant sent again changes nothing and shows the first one.`,
 
 func (e *env) accountsKeys() *cobra.Command {
 	c := &cobra.Command{
-		Use: "keys ACCOUNT", Short: "Make a key for an account", Args: takes("ACCOUNT"),
-		Long:    "Make a key for a customer who lost theirs, or hand one out on their behalf. It is printed once, alone on standard output.",
+		Use: "keys ACCOUNT", Short: "Create a key for an account", Args: takes("ACCOUNT"),
+		Long:    "Create a key for a customer who lost theirs, or hand one out on their behalf. It is printed once, alone on standard output.",
 		Example: "  stoa accounts keys acc_01k9zqd3m8w5x7y2c4b6n8p0ra --name replacement",
 	}
 	k := newKeyFlags(c)

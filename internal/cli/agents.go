@@ -346,7 +346,7 @@ func (e *env) agents() *cobra.Command {
 
 func (e *env) agentsCreate() *cobra.Command {
 	c := &cobra.Command{
-		Use: "create", Short: "Make an agent", Args: noArgs,
+		Use: "create", Short: "Create an agent", Args: noArgs,
 		Long:    "Make an agent: instructions, a model and a drive, kept for sessions to run on.",
 		Example: "  stoa agents create --name support -i @instructions.md\n  AGENT=$(stoa agents create --name support -i \"You answer from the handbook.\" --jq .id)",
 	}

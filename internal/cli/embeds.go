@@ -117,7 +117,7 @@ func (e *env) onEmbed(verb, short, long string, do func(ctx context.Context, cal
 
 func (e *env) embedsCreate() *cobra.Command {
 	c := &cobra.Command{
-		Use: "create AGENT", Short: "Make a link or a token for one visitor", Args: takes("AGENT"),
+		Use: "create AGENT", Short: "Create a link or a token for one visitor", Args: takes("AGENT"),
 		Long: `Make a link to the chat page for one visitor and print it, alone on standard output: it holds a secret
 that can be used once, and soon. With --snippet it is the HTML of a frame. With --token it is a token
 for a page of your own instead.`,

@@ -122,8 +122,8 @@ func (k keyFlags) body(c *cobra.Command) (map[string]any, error) {
 
 func (e *env) keysCreate() *cobra.Command {
 	c := &cobra.Command{
-		Use: "create", Short: "Make a key", Args: noArgs,
-		Long: `Make a key. It is printed once, alone on standard output.
+		Use: "create", Short: "Create a key", Args: noArgs,
+		Long: `Create a key. It is printed once, alone on standard output.
 
 With --data or --database it works on the store itself, without a key and without the service, which
 must be stopped: this is how a lost first key is replaced. Such a key may do everything, for the owner

@@ -34,7 +34,7 @@ func viewSpace() view {
 func (e *env) spaces() *cobra.Command {
 	c := group("spaces", "Group agents", "Group agents. Every account has a default space. SPACE is an id, an external id, or a name that only one has.")
 	create := &cobra.Command{
-		Use: "create", Short: "Make a space", Args: noArgs,
+		Use: "create", Short: "Create a space", Args: noArgs,
 		Long: "Make a space.", Example: "  stoa spaces create --name support",
 	}
 	d, o := describe(create), e.output(create)

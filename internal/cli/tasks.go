@@ -216,7 +216,7 @@ func (e *env) tasks() *cobra.Command {
 
 func (e *env) tasksCreate() *cobra.Command {
 	c := &cobra.Command{
-		Use: "create AGENT", Short: "Make a task", Args: takes("AGENT"),
+		Use: "create AGENT", Short: "Create a task", Args: takes("AGENT"),
 		Long:    "Make a scheduled task: a message that the agent is sent by --cron, --every or --at.",
 		Example: "  stoa tasks create support --name digest --message \"Sum up yesterday\" --cron \"0 9 * * MON-FRI\" --timezone Europe/Berlin\n  stoa tasks create support --name tidy --message @tidy.md --every 6h --max-credits 0.2",
 	}

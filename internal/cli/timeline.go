@@ -55,7 +55,7 @@ func (t *timeline) event(ev client.SessionEvent) error {
 	case "turn.started":
 		return t.line("▸", "turn "+text(v, "turn"))
 	case "turn.recovered":
-		return t.line("▸", "turn "+text(v, "turn")+" taken up again, attempt "+text(v, "attempt"))
+		return t.line("▸", "turn "+text(v, "turn")+" started again, attempt "+text(v, "attempt"))
 	case "step.completed":
 		return t.line("·", fmt.Sprintf("%s · %s tokens · %s credits", text(v, "model"),
 			grouped(number(v, "usage.totalTokens")), short(stoa.Credits(number(v, "creditsMicro")))))

@@ -2134,7 +2134,7 @@ type SessionTrigger struct {
 
 // SessionTurn The newest turn.
 type SessionTurn struct {
-	// Attempt How often it was begun or taken up again.
+	// Attempt How often it was started.
 	Attempt int `json:"attempt"`
 
 	// DeadlineAt When it fails at the latest; null before it is taken up and while it waits for input.
@@ -2344,7 +2344,7 @@ type Turn struct {
 	StatusReason nullable.Nullable[string] `json:"statusReason"`
 }
 
-// TurnEvent A turn is taken up, or taken up again after a failure or a crash.
+// TurnEvent A turn is started, or started again after a failure or a crash.
 type TurnEvent struct {
 	Attempt    int    `json:"attempt"`
 	CreatedAt  Time   `json:"createdAt"`
