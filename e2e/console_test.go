@@ -54,10 +54,10 @@ func TestTheConsoleOnARealService(t *testing.T) {
 
 	p.do(chromedp.Navigate(url + "/console#/agents"))
 	p.says("No agents yet")
-	p.press("Make an agent")
+	p.press("Create agent")
 	p.fill("#agent-name", "Helper")
 	p.fill("#agent-instructions", "Answer.")
-	p.press("Make the agent")
+	p.press("Create the agent")
 	p.see(`location.hash.includes("agt_")`)
 	p.fill("#start", "say: The stoa is open.")
 	p.press("Start")

@@ -44,7 +44,7 @@ function AllAgents() {
   const writes = may("agents:write");
   const button = writes && (
     <Button kind="main" icon="plus" onClick={() => setMaking(true)}>
-      Make an agent
+      Create agent
     </Button>
   );
   return (
@@ -122,7 +122,7 @@ function MakeAgent({ onClose }: { onClose: () => void }) {
       go("agents/" + made.id);
     });
   return (
-    <FormDialog id="make-agent" title="Make an agent" submit="Make the agent" ready={!!(name.trim() && instructions.trim() && spaceId)} action={action} onSubmit={submit} onClose={onClose}>
+    <FormDialog id="make-agent" title="Create agent" submit="Create the agent" ready={!!(name.trim() && instructions.trim() && spaceId)} action={action} onSubmit={submit} onClose={onClose}>
       <Field id="agent-name" label="Name">
         <input id="agent-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} autofocus />
       </Field>
