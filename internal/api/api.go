@@ -52,14 +52,17 @@ type Server struct {
 	Scheduler *scheduler.Scheduler
 	Catalog   *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
 
-	Pool      func() upstream.Stats // of the calls to providers; nil: there are none
-	Plans     func() []stoa.Plan    // as published; nil: none
-	Version   string                // of the program; empty: "dev"
-	Commit    string                // empty: "unknown"
-	PublicURL string                // scheme and host for links; empty: links are paths
-	MaxBody   int64                 // bytes of a request's body; 0: 16 MiB
-	Limits    config.Limits         // zero members: the defaults
-	Logger    *slog.Logger          // nil: slog.Default()
+	Pool func() upstream.Stats // of the calls to providers; nil: there are none
+	// Try makes a small call to a provider; nil: none can be tested.
+	Try func(ctx context.Context, account, model string, r stoa.Route) (upstream.Tried, error)
+
+	Plans     func() []stoa.Plan // as published; nil: none
+	Version   string             // of the program; empty: "dev"
+	Commit    string             // empty: "unknown"
+	PublicURL string             // scheme and host for links; empty: links are paths
+	MaxBody   int64              // bytes of a request's body; 0: 16 MiB
+	Limits    config.Limits      // zero members: the defaults
+	Logger    *slog.Logger       // nil: slog.Default()
 
 	// Extensions are offered beside version 1 of the API.
 	Extensions config.Extensions

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/oapi-codegen/nullable"
@@ -17,16 +18,24 @@ func (s *Server) listProviders(context.Context, Request[none, none]) (Reply[cont
 		stats = s.Pool()
 	}
 	out := contract.ProviderList{Data: []contract.Provider{}, Active: stats.Active, Retrying: stats.Retrying}
+	models := map[string][]string{} // by provider
+	for _, m := range s.Catalog.Load().Models() {
+		for _, r := range m.Routes {
+			if !slices.Contains(models[r.Provider], m.ID) {
+				models[r.Provider] = append(models[r.Provider], m.ID)
+			}
+		}
+	}
 	for _, p := range stats.Providers {
-		out.Data = append(out.Data, contractProvider(p))
+		out.Data = append(out.Data, contractProvider(p, models[p.Name]))
 	}
 	return Reply[contract.ProviderList]{Body: out}, nil
 }
 
 // contractProvider adds up what the provider's models did.
-func contractProvider(p upstream.ProviderStats) contract.Provider {
+func contractProvider(p upstream.ProviderStats, models []string) contract.Provider {
 	c := contract.Provider{
-		Name: p.Name, Wire: p.Wire, InFlight: p.InFlight, MaxInFlight: p.MaxInFlight, Refused: int64(p.Refused),
+		Name: p.Name, Wire: p.Wire, Models: append([]string{}, models...), InFlight: p.InFlight, MaxInFlight: p.MaxInFlight, Refused: int64(p.Refused),
 		LastFailure: nullable.NewNullNullable[contract.ProviderFailure](), Routes: []contract.ProviderRoute{},
 	}
 	var latest upstream.RouteStats
@@ -55,6 +64,6 @@ func lastFailure(r upstream.RouteStats) nullable.Nullable[contract.ProviderFailu
 		return nullable.NewNullNullable[contract.ProviderFailure]()
 	}
 	return nullable.NewNullableWithValue(contract.ProviderFailure{
-		At: contract.Time(r.LastFailureAt), Code: string(r.LastFailureCode), Status: unlessZero(r.LastFailureStatus),
+		At: contract.Time(r.LastFailureAt), Code: string(r.LastFailureCode), Text: meaning(r.LastFailureCode), Status: unlessZero(r.LastFailureStatus),
 	})
 }

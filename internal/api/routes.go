@@ -44,6 +44,8 @@ func table() []route {
 		create("POST /api/v1/accounts/{id}/keys", stoa.ScopeOperator, (*Server).createAccountKey),
 
 		get("GET /api/v1/providers", stoa.ScopeOperator, (*Server).listProviders),
+		get("GET /api/v1/providers/recent", stoa.ScopeOperator, (*Server).listRecentProviders),
+		update("POST /api/v1/providers/{name}/test", stoa.ScopeOperator, (*Server).testProvider),
 		get("GET /api/v1/nodes", stoa.ScopeOperator, (*Server).listNodes),
 
 		create("POST /api/v1/spaces", "agents:write", (*Server).createSpace),

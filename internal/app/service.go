@@ -183,7 +183,7 @@ func (s *Service) buildAPI(p Parts) error {
 		Extensions: p.Config.Extensions,
 		PublicURL:  p.Config.BaseURL(p.Address), MaxBody: int64(p.Config.Limits.Body),
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
-		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats, Tracer: p.Tracer,
+		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats, Try: s.pool.Try, Tracer: p.Tracer,
 		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load,
 	}
 	adjust(p.API, s.API)

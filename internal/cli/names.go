@@ -140,7 +140,7 @@ func (e *env) complete(c *cobra.Command, word string, args []string, typed strin
 	switch word {
 	case "MODEL":
 		all, err = e.modelNames(ctx)
-	case "AGENT", "SPACE", "ACCOUNT", "KEY", "SESSION", "DRIVE":
+	case "AGENT", "SPACE", "ACCOUNT", "KEY", "PROVIDER", "SESSION", "DRIVE":
 		all, err = e.storedNames(ctx, word, args, typed)
 	case "PROFILE":
 		all = e.profileNames(typed)
@@ -195,7 +195,7 @@ func (e *env) storedNames(ctx context.Context, word string, args []string, typed
 	if err != nil {
 		return nil, err
 	}
-	path, query := map[string]string{"AGENT": "/api-agents", "SPACE": "/spaces", "ACCOUNT": "/accounts", "KEY": "/keys"}[word], url.Values(nil)
+	path, query := map[string]string{"AGENT": "/api-agents", "SPACE": "/spaces", "ACCOUNT": "/accounts", "KEY": "/keys", "PROVIDER": "/providers"}[word], url.Values(nil)
 	if path == "" { // of an agent
 		if len(args) == 0 {
 			return nil, nil

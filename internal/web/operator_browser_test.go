@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -253,4 +254,31 @@ func TestAnAccountHasAPage(t *testing.T) {
 	stub.askedFor("GET /api/v1/keys?", "accountId="+account)
 	stub.sent("POST /api/v1/accounts/" + account + "/keys")
 	stub.sent("PATCH /api/v1/accounts/" + account)
+}
+
+func TestAProviderIsTestedInTheConsole(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	const test = `(() => { const b = document.querySelector('section[aria-label="%s"] header button'); if (!b || b.disabled) return false; b.click(); return true; })()`
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, goodKey, "providers", l)
+			p.says("19,571")
+			p.says("1.8 s")
+			p.says("only the latest 20,000 requests were looked at")
+			p.says("Serves alpha-sonnet-5-5, alpha-opus-5-5.")
+			p.says("The model's provider failed.")
+			p.says("apiKeyEnv: ANTHROPIC_API_KEY")
+			p.see(`document.querySelector('a[href="#/requests?id=req_01k9zqd3m8w5x7y2c4b6n8found"]') !== null`)
+			p.see(fmt.Sprintf(test, "openai"))
+			p.says("It answered.")
+			p.see(fmt.Sprintf(test, "claude"))
+			p.says("The provider refuses the key")
+			p.says("HTTP 401")
+			p.fits()
+			p.shot("tested")
+		})
+	}
+	stub.sent("POST /api/v1/providers/openai/test")
+	stub.sent("POST /api/v1/providers/claude/test")
 }

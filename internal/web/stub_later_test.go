@@ -8,12 +8,12 @@ import (
 // stubProviders is what the stub says of providers: one that serves, one of
 // which a model rests.
 func stubProviders() string {
-	const failed = `{"at":"2026-11-20T11:59:00.000Z","code":"server_is_overloaded","status":529}`
+	const failed = `{"at":"2026-11-20T11:59:00.000Z","code":"server_is_overloaded","text":"The service or a provider is overloaded.","status":529}`
 	route := func(model, state, until, last string, failures int) string {
 		return fmt.Sprintf(`{"model":%q,"state":%q,"openUntil":%s,"inFlight":2,"requests":1482,"retries":%d,"failures":%d,"timeouts":1,"lastFailure":%s}`, model, state, until, failures, failures, last)
 	}
 	provider := func(name, wire string, failures int, last string, routes ...string) string {
-		return fmt.Sprintf(`{"name":%q,"wire":%q,"inFlight":4,"maxInFlight":512,"refused":3,"requests":%d,"retries":1,"failures":%d,"timeouts":1,"lastFailure":%s,"routes":[%s]}`, name, wire, 1482*len(routes), failures, last, strings.Join(routes, ","))
+		return fmt.Sprintf(`{"name":%q,"wire":%q,"models":["alpha-sonnet-5-5","alpha-opus-5-5"],"inFlight":4,"maxInFlight":512,"refused":3,"requests":%d,"retries":1,"failures":%d,"timeouts":1,"lastFailure":%s,"routes":[%s]}`, name, wire, 1482*len(routes), failures, last, strings.Join(routes, ","))
 	}
 	return `{"active":8,"retrying":1,"data":[` + strings.Join([]string{
 		provider("claude", "messages", 31, failed, route("claude-opus-4-8", "open", `"2026-11-20T12:00:30.000Z"`, failed, 30), route("claude-sonnet-4-6", "closed", "null", "null", 0), route("claude-haiku-4-5", "half_open", "null", failed, 1)),

@@ -106,6 +106,10 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 			op += "/" + below
 		}
 	}
+	if strings.HasPrefix(path, "/providers/") && r.Method == "POST" {
+		s.json(w, 200, operatorReplies()["POST /providers/{name}/test of "+strings.Split(path, "/")[2]])
+		return
+	}
 	if path == "/requests" && r.URL.Query().Get("order") == "asc" {
 		s.mu.Lock()
 		rows := s.fresh
@@ -287,7 +291,7 @@ func stubReplies() map[string]string {
 		"GET /users/me":              me("pro", "Pro", true),
 		"GET /users/me as free":      me("free", "Free", false),
 		"GET /usage":                 usage(rows, sum),
-		"GET /providers of nobody":   `{"active":0,"retrying":0,"data":[{"name":"sandbox","wire":"sandbox","inFlight":0,"maxInFlight":512,"refused":0,"requests":0,"retries":0,"failures":0,"timeouts":0,"lastFailure":null,"routes":[]}]}`,
+		"GET /providers of nobody":   `{"active":0,"retrying":0,"data":[{"name":"sandbox","wire":"sandbox","models":[],"inFlight":0,"maxInFlight":512,"refused":0,"requests":0,"retries":0,"failures":0,"timeouts":0,"lastFailure":null,"routes":[]}]}`,
 		"GET /credits of nobody":     `{"availableMicro":0,"heldMicro":0,"grantedMicro":20000000,"spentMicro":20000000}`,
 		"GET /usage of nobody":       usage(nil, 0),
 		"GET /credits":               `{"availableMicro":18420613,"heldMicro":61000,"grantedMicro":20000000,"spentMicro":1518387}`,

@@ -1,50 +1,114 @@
-// For operators: the state of the providers behind the models.
-import type { Provider, ProviderFailure, ProviderList, ProviderRoute } from "../../lib/contract";
-import { count, of } from "../../lib/format";
-import { Badge, type Meaning, Time } from "../parts/basic";
-import { Empty } from "../parts/load";
-import { Table } from "../parts/table";
+// For operators: the state of the providers behind the models, now and lately.
+import { useEffect, useState } from "preact/hooks";
+import type { Provider, ProviderFailure, ProviderList, ProviderRoute, ProviderTest, RecentCalls, RecentProvider, RecentProviderList } from "../../lib/contract";
+import { count, duration, local, moment, of } from "../../lib/format";
+import { Badge, Button, type Meaning, Notice, Time } from "../parts/basic";
+import { Code } from "../parts/code";
+import { useAction } from "../parts/form";
+import { Empty, Failure, type Loaded, useLoad } from "../parts/load";
+import { type Column, Table } from "../parts/table";
 import { Watched } from "../parts/watched";
+import { withFilter } from "../router";
+import { useSession } from "../session";
 
 export const ProvidersPage = () => (
   <Watched<ProviderList> title="Providers" path="/providers" every={10_000}>
-    {(p) => (
-      <>
-        <p class="muted small">
-          {of(p.active, "call")} under way, {count(p.retrying)} of them at a retry. Counters began when the service started, or when a provider's settings changed.
-        </p>
-        {p.data.length === 0 && (
-          <section class="panel">
-            <Empty title="No providers">
-              <p>A provider is a vendor's address and key in the configuration.</p>
-            </Empty>
-          </section>
-        )}
-        {p.data.map((one) => (
-          <One key={one.name} of={one} />
-        ))}
-      </>
-    )}
+    {(p) => <All of={p} />}
   </Watched>
 );
 
+function All({ of: p }: { of: ProviderList }) {
+  const { api, offers } = useSession();
+  const asks = offers("listRecentProviders");
+  const recent = useLoad<RecentProviderList | undefined>((signal) => (asks ? api.get<RecentProviderList>("/providers/recent", undefined, signal) : Promise.resolve(undefined)), [api]);
+  useEffect(() => {
+    const timer = setInterval(() => document.visibilityState === "visible" && recent.reload(), 60_000);
+    return () => clearInterval(timer);
+  }, [recent.reload]);
+  return (
+    <>
+      <p class="muted small">
+        {of(p.active, "call")} under way, {count(p.retrying)} of them at a retry. Counters began when the service started, or when a provider's settings changed. What was called lately is from the request log, which has no steps of agents; it is read once a minute.
+      </p>
+      {recent.data?.cut && (
+        <Notice meaning="waiting">
+          <p>
+            Of the last 24 hours only the latest {of(recent.data.rows, "request")} were looked at, those since <time dateTime={recent.data.since} title={moment(recent.data.since)}>{local(recent.data.since)}</time>.
+          </p>
+        </Notice>
+      )}
+      {recent.problem && <Failure problem={recent.problem} retry={recent.reload} />}
+      {p.data.length === 0 && (
+        <section class="panel">
+          <Empty title="No providers">
+            <p>A provider is a vendor's address and key in the configuration.</p>
+          </Empty>
+        </section>
+      )}
+      {p.data.map((one) => (
+        <One key={one.name} of={one} recent={recent} />
+      ))}
+      <Add />
+    </>
+  );
+}
+
+// Add says what a provider takes in the configuration.
+function Add() {
+  return (
+    <section class="panel" aria-labelledby="add">
+      <header>
+        <h2 id="add">Add a provider</h2>
+      </header>
+      <div class="body stack">
+        <p>
+          Put it into the file of settings, with the families that it serves, and set the variable that holds its key. Then send the service SIGHUP, or start it again. <a href="/docs/connect-a-vendor">The guide</a> has the formats and the vendors.
+        </p>
+        <Code text={'providers:\n  - {name: claude, wire: messages, apiKeyEnv: ANTHROPIC_API_KEY}\n  - {name: gpu, wire: chat, baseURL: "http://gpu.internal:8000/v1"}\nfamilies:\n  alpha: [{provider: claude}, {provider: gpu, model: qwen3}]   # the second serves when the first cannot'} />
+        <p>Look at it before you use it:</p>
+        <Code text="stoa config check --config stoa.yaml" />
+      </div>
+    </section>
+  );
+}
+
 const states: Record<ProviderRoute["state"], [Meaning, string]> = { closed: ["ok", "serves"], open: ["failed", "circuit open"], half_open: ["waiting", "is tried again"] };
 
-function One({ of: p }: { of: Provider }) {
+function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderList | undefined> }) {
+  const { api, offers } = useSession();
   const resting = p.routes.filter((r) => r.state !== "closed").length;
+  const lately = recent.data?.data.find((r) => r.name === p.name);
+  const [test, setTest] = useState<ProviderTest>();
+  const action = useAction({ repeats: true });
+  const run = () =>
+    action.run(async (once) => {
+      setTest(undefined);
+      setTest(await api.create<ProviderTest>(`/providers/${encodeURIComponent(p.name)}/test`, undefined, once));
+    });
   return (
     <section class="panel" aria-label={p.name}>
       <header>
         <h2>{p.name}</h2>
         <span class="small muted">{p.wire}</span>
-        <span class="push">
+        <span class="push row tight">
           {p.requests === 0 ? <Badge>not used yet</Badge> : resting === 0 ? <Badge meaning="ok">all models serve</Badge> : <Badge meaning="failed">{resting} of {of(p.routes.length, "model")} not serving</Badge>}
+          {offers("testProvider") && (
+            <Button small disabled={action.busy} onClick={run}>
+              {action.busy ? "Testing" : "Test now"}
+            </Button>
+          )}
         </span>
       </header>
+      <div class="pad stack" role="status">
+        {test && <Tested of={test} />}
+        {action.problem && <Failure problem={action.problem} />}
+      </div>
       <p class="pad small muted">
         {count(p.inFlight)} of at most {of(p.maxInFlight, "request")} under way
         {p.refused > 0 && <>, {of(p.refused, "call")} turned away because of that</>}. <LastFailure of={p.lastFailure} />
       </p>
+      <p class="pad small breaks">{p.models.length > 0 ? <>Serves {p.models.join(", ")}.</> : <span class="muted">No model is routed to it.</span>}</p>
+      {lately && <Lately of={lately} />}
       {p.routes.length > 0 && (
         <Table
           label={`Models of ${p.name}`}
@@ -77,12 +141,65 @@ function One({ of: p }: { of: Provider }) {
   );
 }
 
+function Tested({ of: t }: { of: ProviderTest }) {
+  return (
+    <Notice meaning={t.ok ? "ok" : "failed"}>
+      <p>
+        <b>{t.ok ? "It is well." : "The test failed."}</b> {t.text}
+      </p>
+      {t.model !== null && (
+        <p class="small muted breaks">
+          {t.model}, {of(t.attempts, "request")}, {duration(t.durationMilliseconds)}
+          {t.status !== null && `, HTTP ${t.status}`}
+          {t.errorCode !== null && <>, <code>{t.errorCode}</code></>}
+        </p>
+      )}
+    </Notice>
+  );
+}
+
+const took = (ms: number | null) => (ms === null ? <span class="muted">–</span> : duration(ms));
+
+interface Row {
+  model: string;
+  hour: RecentCalls;
+  day: RecentCalls;
+}
+
+// latelyColumns are the numbers of both spans of time.
+const latelyColumns: Column<Row>[] = [
+  { title: "Lately", show: (r) => <span class="breaks">{r.model}</span> },
+  ...(["hour", "day"] as const).flatMap((span): Column<Row>[] => {
+    const within = span === "hour" ? "1 h" : "24 h";
+    return [
+      { title: `Calls ${within}`, number: true, show: (r) => count(r[span].calls) },
+      { title: `Errors ${within}`, number: true, show: (r) => (r[span].errors > 0 ? <b>{count(r[span].errors)}</b> : 0) },
+      { title: `p50 ${within}`, number: true, show: (r) => took(r[span].p50Milliseconds) },
+      { title: `p95 ${within}`, number: true, show: (r) => took(r[span].p95Milliseconds) },
+    ];
+  }),
+];
+
+function Lately({ of: r }: { of: RecentProvider }) {
+  const e = r.lastError;
+  return (
+    <>
+      <Table label={`Lately at ${r.name}`} rows={[{ model: "all models", hour: r.hour, day: r.day }, ...r.models]} columns={latelyColumns} />
+      {e && (
+        <p class="pad small">
+          Last error <Time at={e.at} />: <code>{e.code}</code> {e.text} <a href={"#/" + withFilter("requests", { id: e.requestId })}>The request</a>
+        </p>
+      )}
+    </>
+  );
+}
+
 function LastFailure({ of: f, short }: { of: ProviderFailure | null; short?: boolean }) {
   if (!f) return <>No failure so far.</>;
   return (
     <>
       {!short && "Failed last "}
-      <Time at={f.at} />: <code>{f.code}</code>
+      <Time at={f.at} />: <code title={f.text}>{f.code}</code>
       {f.status !== null && <span class="nowrap"> (HTTP {f.status})</span>}
     </>
   );
