@@ -99,15 +99,16 @@ function One({ of: p, recent }: { of: Provider; recent: Loaded<RecentProviderLis
           )}
         </span>
       </header>
-      <div class="pad stack" role="status">
+      <div class={test || action.problem ? "pad stack" : ""} role="status">
         {test && <Tested of={test} />}
         {action.problem && <Failure problem={action.problem} />}
       </div>
       <p class="pad small muted">
         {count(p.inFlight)} of at most {of(p.maxInFlight, "request")} under way
         {p.refused > 0 && <>, {of(p.refused, "call")} turned away because of that</>}. <LastFailure of={p.lastFailure} />
+        <br />
+        {p.models.length > 0 ? <span class="breaks">Serves {p.models.join(", ")}.</span> : "No model is routed to it."}
       </p>
-      <p class="pad small breaks">{p.models.length > 0 ? <>Serves {p.models.join(", ")}.</> : <span class="muted">No model is routed to it.</span>}</p>
       {lately && <Lately of={lately} />}
       {p.routes.length > 0 && (
         <Table
