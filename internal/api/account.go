@@ -3,7 +3,10 @@ package api
 import (
 	"context"
 
+	"github.com/oapi-codegen/nullable"
+
 	"stoa/internal/contract"
+	"stoa/internal/stoa"
 )
 
 // getMe serves GET /api/v1/users/me.
@@ -13,6 +16,12 @@ func (s *Server) getMe(ctx context.Context, in Request[none, none]) (Reply[contr
 	if err != nil {
 		return Reply[contract.User]{}, err
 	}
+	var spent stoa.Credits
+	if c.Key.MaxCreditsPerDay > 0 {
+		if spent, err = s.Ledger.SpentToday(ctx, c.Key); err != nil {
+			return Reply[contract.User]{}, err
+		}
+	}
 	space, err := s.defaultSpace(ctx, in.Log, c.Account.ID)
 	return Reply[contract.User]{Body: contract.User{
 		ID: c.Account.ID, Name: c.Account.Name, Email: unlessZero(c.Account.Email),
@@ -21,7 +30,16 @@ func (s *Server) getMe(ctx context.Context, in Request[none, none]) (Reply[contr
 		DefaultSpaceID: unlessZero(space),
 		Key: contract.KeyOfCaller{
 			ID: c.Key.ID, Name: c.Key.Name, Hint: c.Key.Hint, Scopes: append([]string{}, c.Key.Scopes...), ExpiresAt: unlessNever(c.Key.ExpiresAt),
+			MaxCreditsMicroPerDay: unlessZero(int64(c.Key.MaxCreditsPerDay)), SpentTodayMicro: ifCapped(c.Key, int64(spent)),
 		},
 		CreatedAt: contract.Time(c.Account.CreatedAt),
 	}}, err
+}
+
+// ifCapped is null for a key without a daily limit.
+func ifCapped(k stoa.Key, n int64) nullable.Nullable[int64] {
+	if k.MaxCreditsPerDay == 0 {
+		return nullable.NewNullNullable[int64]()
+	}
+	return nullable.NewNullableWithValue(n)
 }

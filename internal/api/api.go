@@ -60,6 +60,7 @@ type Server struct {
 	Version   string             // of the program; empty: "dev"
 	Commit    string             // empty: "unknown"
 	PublicURL string             // scheme and host for links; empty: links are paths
+	Contact   config.Contact     // as published
 	MaxBody   int64              // bytes of a request's body; 0: 16 MiB
 	Limits    config.Limits      // zero members: the defaults
 	Logger    *slog.Logger       // nil: slog.Default()

@@ -309,7 +309,7 @@ func TestAStoreThatIsGoneIsOurFault(t *testing.T) {
 		}
 		client := h.Client(t)
 		switch op.OperationID {
-		case "listProviders", "listModels", "getModel": // what they tell is in memory, but a key must be looked up
+		case "listProviders", "testProvider", "listModels", "getModel": // what they tell is in memory, but a key must be looked up
 			client = h.ClientWith(t, "sk_0123456789abcdefghijklmnopqrstuvwxyzABCD")
 		}
 		e := client.SendForError("server_error", op.Sample("x")).Error()

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"stoa/internal/catalog"
 	"stoa/internal/contract"
 	"stoa/internal/embed"
 	"stoa/internal/stoa"
@@ -50,11 +52,13 @@ func (s *Server) getMeta(context.Context, PublicRequest[none, none]) (Reply[cont
 		Docs: contract.DocsLinks{
 			Openapi: s.link("/api/v1/openapi.json"), Explorer: s.link("/api/v1/doc"), Reference: s.link("/docs/api-openapi"),
 		},
+		Contact:    contract.Contact{URL: unlessZero(s.Contact.URL), Email: unlessZero(s.Contact.Email)},
 		Extensions: s.Extensions.Names(),
 	}
 	for _, m := range cat.Models() {
 		meta.Models = append(meta.Models, contract.Model{
 			ID: m.ID, Family: m.Family, Gated: m.Gated, Available: len(m.Routes) > 0,
+			Sandbox: len(m.Routes) > 0 && !slices.ContainsFunc(m.Routes, func(r stoa.Route) bool { return r.Wire != catalog.SandboxWire }),
 			Aliases: append(m.Aliases, m.DeprecatedAliases...), DeprecatedAliases: m.DeprecatedAliases,
 			ContextTokens: unlessZero(m.ContextTokens), MaxOutputTokens: unlessZero(m.MaxOutput),
 			Price: contract.Price{

@@ -9,7 +9,10 @@ import (
 
 	"stoa/internal/api"
 	"stoa/internal/apitest"
+	"stoa/internal/config"
 	"stoa/internal/contract"
+	"stoa/internal/fakeup"
+	"stoa/internal/stoa"
 )
 
 func TestHealthHasTwoMembers(t *testing.T) {
@@ -65,4 +68,62 @@ func TestTheDescriptionIsServedWholePackedOrNotAtAll(t *testing.T) {
 		c.With("If-None-Match", value).Want(304, "GET", "/api/v1/openapi.json", nil)
 	}
 	c.With("If-None-Match", `"x"`).Want(200, "GET", "/api/v1/openapi.json", nil)
+}
+
+func TestMetaNamesTheContactAndTheSandbox(t *testing.T) {
+	meta := func(h *apitest.Service) (m contract.Meta) {
+		t.Helper()
+		h.ClientWith(t, "").Want(200, "GET", "/api/v1/meta", nil).JSON(&m)
+		return m
+	}
+	m := meta(start(t, apitest.Config{}))
+	if !m.Contact.URL.IsNull() || !m.Contact.Email.IsNull() {
+		t.Errorf("without a contact: %+v", m.Contact)
+	}
+	for _, model := range m.Models {
+		if !model.Sandbox || !model.Available {
+			t.Errorf("%s is served by the sandbox, and is %+v", model.ID, model)
+		}
+	}
+	f := fakeup.Start(t)
+	m = meta(start(t, apitest.Config{
+		Providers: []stoa.Provider{f.Provider("messages")}, Families: map[string][]stoa.Route{"alpha": {{Provider: "messages"}}},
+		Server: func(s *api.Server) {
+			s.Contact = config.Contact{URL: "https://example.com/top-up", Email: "help@example.com"}
+		},
+	}))
+	if m.Contact.URL.MustGet() != "https://example.com/top-up" || m.Contact.Email.MustGet() != "help@example.com" {
+		t.Errorf("%+v", m.Contact)
+	}
+	for _, model := range m.Models {
+		if model.Sandbox || model.Available != (model.Family == "alpha") {
+			t.Errorf("%s: %+v", model.ID, model)
+		}
+	}
+}
+
+func TestAKeyIsToldWhatIsLeftOfItsDay(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.Client(t)
+	me := func(c *apitest.Client) contract.KeyOfCaller {
+		t.Helper()
+		var u contract.User
+		c.Want(200, "GET", "/api/v1/users/me", nil).JSON(&u)
+		return u.Key
+	}
+	if k := me(c); !k.MaxCreditsMicroPerDay.IsNull() || !k.SpentTodayMicro.IsNull() {
+		t.Errorf("without a cap: %+v", k)
+	}
+	var made contract.KeyWithSecret
+	c.Want(201, "POST", "/api/v1/keys", object{"name": "capped", "scopes": []string{"responses"}, "maxCreditsMicroPerDay": 1_000_000}).JSON(&made)
+	capped := h.ClientWith(t, made.Secret)
+	if k := me(capped); k.MaxCreditsMicroPerDay.MustGet() != 1_000_000 || k.SpentTodayMicro.MustGet() != 0 {
+		t.Errorf("before a call: %+v", k)
+	}
+	c.Want(200, "POST", "/api/v1/responses", hello)
+	capped.Want(200, "POST", "/api/v1/responses", hello)
+	all := receipts(t, h)
+	if k := me(capped); len(all) != 2 || k.SpentTodayMicro.MustGet() != int64(all[0].Amount) || all[0].KeyID != made.ID {
+		t.Errorf("after a call: %+v, the receipts are %+v", k, all)
+	}
 }

@@ -61,7 +61,7 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 		c.Want(202, "POST", path+"/messages", object{"message": "say: " + name})
 		a.until(t, path, "completed")
 		made.ids["sessions"] = s.ID
-		made.ids["models"] = "auto" // no object of a tenant, and the same for all
+		made.ids["models"], made.ids["providers"] = "auto", "sandbox" // no objects of a tenant, and the same for all
 		task, _ := newTask(t, a, nil)
 		made.ids["scheduled-tasks"] = task.ID
 		for range 2 {
@@ -174,7 +174,7 @@ func TestTenantsNeverSeeEachOther(t *testing.T) {
 	eachOperation(t, func(t *testing.T, op apitest.Operation) {
 		c := other.client(op)
 		parameters := slices.DeleteFunc(op.PathParameters(), func(p string) bool {
-			return op.Collection(p) == "versions" || op.Collection(p) == "models" // a number, and names, which belong to nobody
+			return slices.Contains([]string{"versions", "models", "providers"}, op.Collection(p)) // a number, and names, which belong to nobody
 		})
 		for subset := 1; subset < 1<<len(parameters); subset++ {
 			with := func(replace func(string) string) apitest.Request {

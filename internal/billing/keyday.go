@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -45,6 +46,24 @@ func (l *Ledger) spentElsewhere(a *account, book string, day int64) (sum stoa.Cr
 		}
 	}
 	return sum
+}
+
+// SpentToday returns what a key, with those that share its book, has spent and holds
+// on the present day of UTC.
+func (l *Ledger) SpentToday(ctx context.Context, k stoa.Key) (stoa.Credits, error) {
+	a, day := l.account(k.AccountID), dayOf(time.Now())
+	a.mu.Lock()
+	unread := a.beforeDay != day
+	a.mu.Unlock()
+	if unread {
+		if err := l.loadDay(ctx, a, day); err != nil {
+			return 0, err
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	own := a.key(k.Root(), day)
+	return l.spentElsewhere(a, k.Root(), day) + own.spent + own.held, nil
 }
 
 // noteCapped remembers a book with a daily limit, for [Ledger.Counts]. The caller

@@ -76,10 +76,26 @@ func (c *checker) address() {
 			c.problem("publicUrl", "%q is not an origin; write scheme and host only, such as https://stoa.example.com", c.PublicURL)
 		}
 	}
+	if c.Contact.URL != "" {
+		u, err := url.Parse(c.Contact.URL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+			c.problem("contact.url", "%q is not the address of a page; write one such as https://example.com/top-up", c.Contact.URL)
+		}
+	}
+	if c.Contact.Email != "" && !isEmail(c.Contact.Email) {
+		c.problem("contact.email", "%q is not an email address; write one such as help@example.com", c.Contact.Email)
+	}
 	if key := string(c.BootstrapKey); key != "" && (!strings.HasPrefix(key, "sk_") || len(key) < 32 ||
 		strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
 		c.list = append(c.list, &Problem{Where: "STOA_BOOTSTRAP_KEY", Message: "the first key must begin with sk_, have at least 32 characters, and none but visible ASCII"})
 	}
+}
+
+// isEmail reports whether text has the form of an email address alone, which can be
+// put into a link.
+func isEmail(text string) bool {
+	name, host, ok := strings.Cut(text, "@")
+	return ok && name != "" && host != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("?&#%<>\"\\,;:", r) || r == 0x7f }) && !strings.Contains(host, "@")
 }
 
 // isAddress reports whether text is host:port.
@@ -204,6 +220,8 @@ func (c *checker) sizes() {
 		len, most int
 	}{
 		{"publicUrl", len(c.PublicURL), 2000},
+		{"contact.url", len(c.Contact.URL), 2000},
+		{"contact.email", len(c.Contact.Email), 254},
 		{"providers", len(c.Providers), 1000},
 		{"models", len(c.Models), 5000},
 		{"plans", len(c.Plans), 500},

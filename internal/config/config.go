@@ -45,7 +45,8 @@ type Config struct {
 
 	Durability string        `yaml:"durability" env:"STOA_DURABILITY"` // full, or process (safe against kill -9, not against power loss)
 	PublicURL  string        `yaml:"publicUrl" env:"STOA_PUBLIC_URL"`  // origin that callers see; empty: from the listen address
-	Sandbox    string        `yaml:"sandbox" env:"STOA_SANDBOX"`       // auto, always or off
+	Contact    Contact       `yaml:"contact"`
+	Sandbox    string        `yaml:"sandbox" env:"STOA_SANDBOX"` // auto, always or off
 	RateLimits string        `yaml:"rateLimits" env:"STOA_RATE_LIMITS"`
 	Log        Log           `yaml:"log"`
 	Drain      time.Duration `yaml:"drain" env:"STOA_DRAIN"`            // how long a stop waits for running calls
@@ -74,6 +75,13 @@ type Config struct {
 
 	sources map[string]string // where each setting was set, by its path
 	excused map[string]bool   // paths that are probably meant by names that are no settings
+}
+
+// Contact is whom callers turn to for more credits and with questions; it is published
+// in GET /api/v1/meta.
+type Contact struct {
+	URL   string `yaml:"url" env:"STOA_CONTACT_URL"` // a page
+	Email string `yaml:"email" env:"STOA_CONTACT_EMAIL"`
 }
 
 // Log is the format and the least level of the log.

@@ -53,6 +53,14 @@ func TestProblems(t *testing.T) {
 			want: `--listen: listen: "localhost" is not an address; write host:port, such as 127.0.0.1:8080, or :8080 for every interface`,
 		},
 		{
+			name: "a contact that is no page", yaml: "contact: {url: \"javascript:alert(1)\", email: help@example.com}\n",
+			want: `stoa.yaml:1:16: contact.url: "javascript:alert(1)" is not the address of a page; write one such as https://example.com/top-up`,
+		},
+		{
+			name: "a contact with more than an address", env: []string{"STOA_CONTACT_EMAIL=a@b.example?bcc=c@d.example"},
+			want: `STOA_CONTACT_EMAIL: contact.email: "a@b.example?bcc=c@d.example" is not an email address; write one such as help@example.com`,
+		},
+		{
 			name: "a port that is none", env: []string{"STOA_LISTEN=:99999"},
 			want: `STOA_LISTEN: listen: ":99999" is not an address; write host:port, such as 127.0.0.1:8080, or :8080 for every interface`,
 		},

@@ -177,6 +177,8 @@ func TestTheFirstStepsAreShown(t *testing.T) {
 			p.says("Three steps to the first answer")
 			p.says("No credits are left")
 			p.says("curl " + srv.URL + "/api/v1/responses")
+			p.see(`[...document.querySelectorAll(".steps li")].map((li) => li.innerText.includes("done")).join() === "false,true,false"`)
+			p.see(`[...document.querySelectorAll("tr")].find((r) => r.innerText.includes("gamma-6-luna")).innerText.includes("sandbox")`)
 			p.fits()
 			p.shot("first steps")
 		})
@@ -281,4 +283,37 @@ func TestAProviderIsTestedInTheConsole(t *testing.T) {
 	}
 	stub.sent("POST /api/v1/providers/openai/test")
 	stub.sent("POST /api/v1/providers/claude/test")
+}
+
+func TestTheEndOfCreditsIsSaid(t *testing.T) {
+	browser := startBrowser(t)
+	stub, srv := serve(t)
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			p := signIn(t, browser, srv.URL, freeKey, "playground", l)
+			p.says("This key has little left of its day")
+			p.says("0.01 credits")
+			p.see(`!document.body.innerText.includes("credits are left") && [...document.querySelectorAll("#model option")].some((o) => o.textContent === "gamma-6-luna: sandbox")`)
+			p.fits()
+			p.shot("little of the day")
+			stub.mu.Lock()
+			stub.bare = true
+			stub.mu.Unlock()
+			defer func() {
+				stub.mu.Lock()
+				defer stub.mu.Unlock()
+				stub.bare = false
+			}()
+			for _, page := range []string{"agents", "sessions", "playground"} {
+				p.do(chromedp.Navigate(srv.URL + "/console#/" + page))
+				p.says("No credits are left")
+				p.see(`document.querySelector('a[href="https://example.com/top-up"]') !== null && document.querySelector('a[href="mailto:help@example.com"]') !== null`)
+			}
+			p.fits()
+			p.shot("no credits")
+			p.do(chromedp.Navigate(srv.URL + "/console#/keys"))
+			p.says("website")
+			p.see(`!document.body.innerText.includes("credits are left")`)
+		})
+	}
 }

@@ -236,15 +236,15 @@ func (s *stub) respond(w http.ResponseWriter, r *http.Request) {
 }
 
 func stubModel(id, family, aliases string, gated, available bool, in, out int) string {
-	return fmt.Sprintf(`{"id":%q,"family":%q,"gated":%v,"aliases":[%s],"deprecatedAliases":[],"contextTokens":1000000,"maxOutputTokens":64000,"available":%v,"price":{"inputMicroPerMillion":%d,"cachedInputMicroPerMillion":%d,"outputMicroPerMillion":%d,"version":"2026-11-20"}}`,
+	return fmt.Sprintf(`{"id":%q,"family":%q,"gated":%v,"aliases":[%s],"deprecatedAliases":[],"contextTokens":1000000,"maxOutputTokens":64000,"available":%v,"sandbox":false,"price":{"inputMicroPerMillion":%d,"cachedInputMicroPerMillion":%d,"outputMicroPerMillion":%d,"version":"2026-11-20"}}`,
 		id, family, gated, aliases, available, in, in/10, out)
 }
 
 // stubReplies are what the stub says, by operation.
 func stubReplies() map[string]string {
 	limits, _ := json.Marshal(contract.Limits{RequestsKeptSeconds: 2_592_000, RequestsKeptPerAccount: 100_000}) // every one has to be there
-	me := func(plan, name string, gated bool) string {
-		return fmt.Sprintf(`{"id":"acc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Ada's workshop","email":"ada@example.com","plan":{"id":%q,"name":%q,"gatedModels":%v},"credits":{"availableMicro":18420613,"heldMicro":61000},"defaultSpaceId":null,"key":{"id":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"first key","hint":"sk_s…cdef","scopes":["*","operator"],"expiresAt":null},"createdAt":"2026-09-01T08:00:00.000Z"}`, plan, name, gated)
+	me := func(plan, name string, gated bool, scopes, cap, spent string) string {
+		return fmt.Sprintf(`{"id":"acc_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"Ada's workshop","email":"ada@example.com","plan":{"id":%q,"name":%q,"gatedModels":%v},"credits":{"availableMicro":18420613,"heldMicro":61000},"defaultSpaceId":null,"key":{"id":"key_01k9zqd3m8w5x7y2c4b6n8p0ra","name":"first key","hint":"sk_s…cdef","scopes":%s,"expiresAt":null,"maxCreditsMicroPerDay":%s,"spentTodayMicro":%s},"createdAt":"2026-09-01T08:00:00.000Z"}`, plan, name, gated, scopes, cap, spent)
 	}
 	var rows []string
 	var sum int
@@ -288,8 +288,8 @@ func stubReplies() map[string]string {
 		"POST /accounts/{id}/grants": `{"id":"led_01k9zqd3m8w5x7y2c4b6n8p0rz","accountId":"acc_01k9zqd3m8w5x7y2c4b6n8p0rz","amountMicro":5000000,"reason":"top-up","externalRef":null,"createdAt":"2026-09-01T08:00:00.000Z"}`,
 		"GET /providers":             stubProviders(),
 		"GET /health":                `{"status":"ok","timestamp":"2026-11-20T12:00:00.000Z"}`,
-		"GET /users/me":              me("pro", "Pro", true),
-		"GET /users/me as free":      me("free", "Free", false),
+		"GET /users/me":              me("pro", "Pro", true, `["*","operator"]`, "null", "null"),
+		"GET /users/me as free":      me("free", "Free", false, `["*"]`, "1000000", "990000"),
 		"GET /usage":                 usage(rows, sum),
 		"GET /providers of nobody":   `{"active":0,"retrying":0,"data":[{"name":"sandbox","wire":"sandbox","models":[],"inFlight":0,"maxInFlight":512,"refused":0,"requests":0,"retries":0,"failures":0,"timeouts":0,"lastFailure":null,"routes":[]}]}`,
 		"GET /credits of nobody":     `{"availableMicro":0,"heldMicro":0,"grantedMicro":20000000,"spentMicro":20000000}`,
@@ -308,9 +308,9 @@ func stubReplies() map[string]string {
 			stubModel("alpha-sonnet-5-5", "alpha", `"alpha-sonnet-5"`, false, true, 2000000, 10000000),
 			stubModel("alpha-opus-5-5", "alpha", `"alpha-opus-5"`, true, true, 4000000, 20000000),
 			stubModel("beta-3.8-flash", "beta", "", false, true, 1500000, 7500000),
-			stubModel("gamma-6-luna", "gamma", "", false, true, 100000, 500000),
+			strings.Replace(stubModel("gamma-6-luna", "gamma", "", false, true, 100000, 500000), `"sandbox":false`, `"sandbox":true`, 1),
 			stubModel("delta-v4-pro", "delta", "", true, false, 1320000, 3960000),
-		}, ",") + `],"plans":[{"id":"free","name":"Free","gatedModels":false,"requestsPerMinute":null,"requestsPerMinutePerAccount":null,"concurrentPerKey":null,"concurrentPerAccount":null,"activeSessions":null}],"limits":` + string(limits) + `,"docs":{"openapi":"/api/v1/openapi.json","explorer":"/api/v1/doc","reference":"/docs/api-openapi"}}`,
+		}, ",") + `],"plans":[{"id":"free","name":"Free","gatedModels":false,"requestsPerMinute":null,"requestsPerMinutePerAccount":null,"concurrentPerKey":null,"concurrentPerAccount":null,"activeSessions":null}],"limits":` + string(limits) + `,"contact":{"url":"https://example.com/top-up","email":"help@example.com"},"docs":{"openapi":"/api/v1/openapi.json","explorer":"/api/v1/doc","reference":"/docs/api-openapi"}}`,
 	}
 }
 

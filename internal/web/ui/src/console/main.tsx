@@ -11,6 +11,7 @@ import { Badge, Button } from "./parts/basic";
 import { Dialog } from "./parts/dialog";
 import { asProblem, Failure, Skeleton, useLoad } from "./parts/load";
 import { Icon } from "./parts/icon";
+import { Left } from "./parts/left";
 import { Toasts } from "./parts/toast";
 import { usePath } from "./router";
 import { mayWith, offeredKey, SessionContext, storedKey, storeKey, useSession } from "./session";
@@ -93,6 +94,9 @@ function pageAt(path: string): { page: Page; rest: string } | undefined {
   return page && { page, rest: rest.join("/") };
 }
 
+// spends are the pages on which calls are made and charged.
+const spends = new Set(["", "playground", "agents", "sessions", "credits"]);
+
 function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
   const { path, asked, leave } = usePath();
   const at = pageAt(path);
@@ -158,6 +162,7 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
         </Dialog>
       )}
       <main id="main" class="view" key={at?.page.path}>
+        {at && spends.has(at.page.path) && <Left path={path} />}
         <Boundary>{at ? <at.page.show rest={at.rest} /> : <Lost />}</Boundary>
       </main>
     </div>

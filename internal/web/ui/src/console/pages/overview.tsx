@@ -1,8 +1,8 @@
 // The first page: what is left, what was spent on what, and what is served.
 import type { ProviderList } from "../../lib/contract";
 import { count } from "../../lib/format";
-import type { Credits, List, Meta, Receipt } from "../../lib/types";
-import { Amount, Badge, Id, Notice, Time } from "../parts/basic";
+import type { Credits, Key, List, Meta, Receipt } from "../../lib/types";
+import { Amount, Badge, Id, Time } from "../parts/basic";
 import { Code } from "../parts/code";
 import { Empty, States, useLoad } from "../parts/load";
 import { Spend } from "../parts/spend";
@@ -44,97 +44,97 @@ function Figures() {
   const balance = useLoad<Partial<Credits>>((signal) => (asks ? api.get<Credits>("/credits", undefined, signal) : Promise.resolve(me.credits)), [api]);
   const now = { ...me.credits, ...balance.data };
   return (
-    <>
-      <Left available={now.availableMicro} granted={now.grantedMicro} />
-      <dl class="figures">
+    <dl class="figures">
+      <div class="figure panel">
+        <dt>Credits available</dt>
+        <dd>
+          <Amount of={now.availableMicro} as="exact" />
+        </dd>
+        <dd class="sub">
+          <Amount of={now.heldMicro} as="exact" /> held for calls that run
+        </dd>
+      </div>
+      {now.spentMicro !== undefined && now.grantedMicro !== undefined && (
         <div class="figure panel">
-          <dt>Credits available</dt>
+          <dt>Spent so far</dt>
           <dd>
-            <Amount of={now.availableMicro} as="exact" />
+            <Amount of={now.spentMicro} as="exact" />
           </dd>
           <dd class="sub">
-            <Amount of={now.heldMicro} as="exact" /> held for calls that run
+            of <Amount of={now.grantedMicro} as="exact" /> granted
           </dd>
         </div>
-        {now.spentMicro !== undefined && now.grantedMicro !== undefined && (
-          <div class="figure panel">
-            <dt>Spent so far</dt>
-            <dd>
-              <Amount of={now.spentMicro} as="exact" />
-            </dd>
-            <dd class="sub">
-              of <Amount of={now.grantedMicro} as="exact" /> granted
-            </dd>
-          </div>
-        )}
-        <div class="figure panel">
-          <dt>Plan</dt>
-          <dd class="word">{me.plan.name}</dd>
-          <dd class="sub">{me.plan.gatedModels ? "all models" : "standard models"}</dd>
-        </div>
-        <div class="figure panel">
-          <dt>Account</dt>
-          <dd class="word">{me.name}</dd>
-          <dd class="sub">
-            <Id of={me.id} />
-          </dd>
-        </div>
-      </dl>
-    </>
+      )}
+      <div class="figure panel">
+        <dt>Plan</dt>
+        <dd class="word">{me.plan.name}</dd>
+        <dd class="sub">{me.plan.gatedModels ? "all models" : "standard models"}</dd>
+      </div>
+      <div class="figure panel">
+        <dt>Account</dt>
+        <dd class="word">{me.name}</dd>
+        <dd class="sub">
+          <Id of={me.id} />
+        </dd>
+      </div>
+    </dl>
   );
 }
 
-// Left warns where the credits are at their end, or nearly so: less than a twentieth
-// of what was granted.
-function Left({ available, granted }: { available: number; granted?: number }) {
-  const { may, me } = useSession();
-  if (available > 0 && (granted === undefined || available * 20 >= granted)) return null;
-  const topUp = may("operator") ? <a href="#/accounts">Grant credits to the account "{me.name}".</a> : "Ask whoever runs this service to top up the account.";
-  return available <= 0 ? (
-    <Notice meaning="failed">
-      <p>
-        <b>No credits are left.</b> Calls are refused with <code>insufficient_quota</code> until there are. {topUp}
-      </p>
-    </Notice>
-  ) : (
-    <Notice meaning="waiting">
-      <p>
-        <b>Few credits are left</b>: <Amount of={available} /> of <Amount of={granted!} />. {topUp}
-      </p>
-    </Notice>
-  );
-}
-
-// FirstSteps leads an operator to the first answer of a vendor, until one is connected.
+// FirstSteps leads an operator to the first answer of a vendor, until a vendor is
+// connected and a call was made.
 function FirstSteps() {
   const { api, may, offers } = useSession();
   const asks = may("operator") && offers("listProviders");
-  const providers = useLoad((signal) => (asks ? api.get<ProviderList>("/providers", undefined, signal) : Promise.resolve(undefined)), [api]);
-  if (!providers.data || providers.data.data.some((p) => p.wire !== "sandbox")) return null;
+  const ask = <T,>(scope: string, path: string, query: Record<string, number> | undefined, signal: AbortSignal) => (asks && may(scope) ? api.get<T>(path, query, signal) : Promise.resolve(undefined));
+  const state = useLoad(
+    (signal) => Promise.all([ask<ProviderList>("operator", "/providers", undefined, signal), ask<List<Key>>("keys:write", "/keys", { limit: 100 }, signal), ask<List<Receipt>>("usage:read", "/receipts", { limit: 1 }, signal)]),
+    [api],
+  );
+  const [providers, keys, receipts] = state.data ?? [];
+  if (!providers) return null;
+  const connected = providers.data.some((p) => p.wire !== "sandbox");
+  const called = (receipts?.data.length ?? 0) > 0;
+  if (connected && called) return null;
+  // The first key is the one to sign in with; programs get others.
+  const made = (keys?.data.filter((k) => k.status === "active").length ?? 0) > 1;
   return (
     <section class="panel" aria-labelledby="steps">
       <header>
         <h2 id="steps">Three steps to the first answer</h2>
-        <span class="push">
-          <Badge meaning="info">sandbox only</Badge>
-        </span>
+        {!connected && (
+          <span class="push">
+            <Badge meaning="info">sandbox only</Badge>
+          </span>
+        )}
       </header>
       <ol class="body steps">
         <li>
-          <b>Connect a vendor.</b> No vendor is connected: the built-in sandbox answers for all models. Start the service with a vendor's key, then choose Refresh under <a href="#/providers">Providers</a>; <a href="/docs/connect-a-vendor">the guide</a> has the other vendors.
-          <Code text={"ANTHROPIC_API_KEY=… stoa serve"} />
+          <b>Connect a vendor.</b> <Done is={connected} />{" "}
+          {connected ? (
+            <>
+              See that it answers with "Test now" under <a href="#/providers">Providers</a>.
+            </>
+          ) : (
+            <>
+              No vendor is connected: the built-in sandbox answers for all models. Start the service with a vendor's key, then choose Refresh under <a href="#/providers">Providers</a>; <a href="/docs/connect-a-vendor">the guide</a> has the other vendors.
+              <Code text={"ANTHROPIC_API_KEY=… stoa serve"} />
+            </>
+          )}
         </li>
         <li>
-          <b>Create a key</b> for your program under <a href="#/keys">Keys</a>.
+          <b>Create a key</b> for your program under <a href="#/keys">Keys</a>. <Done is={made} />
         </li>
         <li>
-          <b>Make the first call.</b>
-          <Code text={`curl ${location.origin}/api/v1/responses \\\n  -H "Authorization: Bearer $STOA_API_KEY" \\\n  -H 'Content-Type: application/json' \\\n  -d '{"model": "auto", "input": "Why is the sky blue?"}'`} />
+          <b>Make the first call.</b> <Done is={called} />
+          {!called && <Code text={`curl ${location.origin}/api/v1/responses \\\n  -H "Authorization: Bearer $STOA_API_KEY" \\\n  -H 'Content-Type: application/json' \\\n  -d '{"model": "auto", "input": "Why is the sky blue?"}'`} />}
         </li>
       </ol>
     </section>
   );
 }
+
+const Done = ({ is }: { is: boolean }) => (is ? <Badge meaning="ok">done</Badge> : null);
 
 function Latest() {
   const { api, offers } = useSession();
@@ -195,7 +195,7 @@ function Served() {
               {
                 title: "State",
                 show: (r) =>
-                  !r.available ? <Badge meaning="failed">no provider</Badge> : r.gated && !me.plan.gatedModels ? <Badge meaning="waiting">not in your plan</Badge> : <Badge meaning="ok">served</Badge>,
+                  !r.available ? <Badge meaning="failed">no provider</Badge> : r.gated && !me.plan.gatedModels ? <Badge meaning="waiting">not in your plan</Badge> : r.sandbox ? <Badge meaning="info">sandbox</Badge> : <Badge meaning="ok">served</Badge>,
               },
               { title: "Input", number: true, show: (r) => <Amount of={r.price.inputMicroPerMillion} /> },
               { title: "Output", number: true, show: (r) => <Amount of={r.price.outputMicroPerMillion} /> },

@@ -18,7 +18,7 @@ export function ModelSelect({ id, meta, value, onChange }: { id: string; meta: M
             .map((m) => (
               <option value={m.id} disabled={!m.available}>
                 {m.id}
-                {!m.available ? ": no provider here" : m.gated && !me.plan.gatedModels ? ": not in your plan" : ""}
+                {!m.available ? ": no provider here" : m.gated && !me.plan.gatedModels ? ": not in your plan" : m.sandbox ? ": sandbox" : ""}
               </option>
             ))}
         </optgroup>

@@ -1,0 +1,76 @@
+// What is left to spend: notices above pages that spend, when it is little or nothing.
+import type { Contact } from "../../lib/contract";
+import { isLow } from "../../lib/format";
+import type { Credits, Me, Meta } from "../../lib/types";
+import { useSession } from "../session";
+import { Amount, Notice } from "./basic";
+import { useLoad } from "./load";
+
+// Left reads anew what is left with each address.
+export function Left({ path }: { path: string }) {
+  const { api, me, may, offers } = useSession();
+  const asks = may("usage:read") && offers("getCredits");
+  const now = useLoad((signal) => Promise.all([api.get<Me>("/users/me", undefined, signal), asks ? api.get<Credits>("/credits", undefined, signal) : undefined]), [api, path]);
+  const [user, sums] = now.data ?? [me];
+  const available = (sums ?? user.credits).availableMicro;
+  const { maxCreditsMicroPerDay: cap, spentTodayMicro: spent } = user.key;
+  const ofDay = cap === null ? undefined : Math.max(cap - (spent ?? 0), 0);
+  return (
+    <>
+      {available <= 0 ? (
+        <Notice meaning="failed">
+          <p>
+            <b>No credits are left.</b> Calls are refused with <code>insufficient_quota</code> until there are. <TopUp />
+          </p>
+        </Notice>
+      ) : (
+        sums &&
+        isLow(available, sums.grantedMicro) && (
+          <Notice meaning="waiting">
+            <p>
+              <b>Few credits are left</b>: <Amount of={available} /> of <Amount of={sums.grantedMicro} />. <TopUp />
+            </p>
+          </Notice>
+        )
+      )}
+      {cap !== null && ofDay !== undefined && (ofDay === 0 || isLow(ofDay, cap)) && (
+        <Notice meaning={ofDay === 0 ? "failed" : "waiting"}>
+          <p>
+            <b>{ofDay === 0 ? "This key has spent its day." : "This key has little left of its day"}</b>
+            {ofDay > 0 && (
+              <>
+                : <Amount of={ofDay} /> credits.
+              </>
+            )}{" "}
+            It may spend <Amount of={cap} /> credits a day, those created from it included; the next day begins at midnight UTC.
+          </p>
+        </Notice>
+      )}
+    </>
+  );
+}
+
+// TopUp says how the account gets more credits.
+function TopUp() {
+  const { api, me, may } = useSession();
+  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  if (may("operator")) return <a href={"#/accounts/" + me.id}>Grant credits to the account "{me.name}".</a>;
+  if (!meta.data?.contact) return <>Ask whoever runs this service to top up the account.</>;
+  return <Ask of={meta.data.contact} />;
+}
+
+function Ask({ of: c }: { of: Contact }) {
+  if (c.url === null && c.email === null) return <>Ask whoever runs this service to top up the account.</>;
+  return (
+    <>
+      {c.url !== null && (
+        <a href={c.url} rel="noreferrer">
+          Top up the account
+        </a>
+      )}
+      {c.url !== null && c.email !== null && ", or write to "}
+      {c.url === null && "To top up the account, write to "}
+      {c.email !== null && <a href={"mailto:" + c.email}>{c.email}</a>}.
+    </>
+  );
+}
