@@ -309,6 +309,7 @@ func TestTheEndOfCreditsIsSaid(t *testing.T) {
 				p.says("No credits are left")
 				p.see(`document.querySelector('a[href="https://example.com/top-up"]') !== null && document.querySelector('a[href="mailto:help@example.com"]') !== null`)
 			}
+			p.see(`(() => { const n = document.querySelector(".left .notice").getBoundingClientRect(); return n.top >= 57 && n.bottom < innerHeight; })()`)
 			p.fits()
 			p.shot("no credits")
 			p.do(chromedp.Navigate(srv.URL + "/console#/keys"))

@@ -16,7 +16,7 @@ export function Left({ path }: { path: string }) {
   const { maxCreditsMicroPerDay: cap, spentTodayMicro: spent } = user.key;
   const ofDay = cap === null ? undefined : Math.max(cap - (spent ?? 0), 0);
   return (
-    <>
+    <div class="left">
       {available <= 0 ? (
         <Notice meaning="failed">
           <p>
@@ -33,7 +33,7 @@ export function Left({ path }: { path: string }) {
           </Notice>
         )
       )}
-      {cap !== null && ofDay !== undefined && (ofDay === 0 || isLow(ofDay, cap)) && (
+      {available > 0 && cap !== null && ofDay !== undefined && (ofDay === 0 || isLow(ofDay, cap)) && (
         <Notice meaning={ofDay === 0 ? "failed" : "waiting"}>
           <p>
             <b>{ofDay === 0 ? "This key has spent its day." : "This key has little left of its day"}</b>
@@ -46,7 +46,7 @@ export function Left({ path }: { path: string }) {
           </p>
         </Notice>
       )}
-    </>
+    </div>
   );
 }
 
