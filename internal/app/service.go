@@ -181,7 +181,7 @@ func (s *Service) buildAPI(p Parts) error {
 		Ledger: s.Ledger, Store: s.Store, Drives: s.Drives, Catalog: &s.catalog,
 		Plans: s.planList, Version: p.Version, Commit: p.Commit,
 		Extensions: p.Config.Extensions, Contact: p.Config.Contact,
-		PublicURL:  p.Config.BaseURL(p.Address), MaxBody: int64(p.Config.Limits.Body),
+		PublicURL: p.Config.BaseURL(p.Address), MaxBody: int64(p.Config.Limits.Body),
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
 		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats, Try: s.pool.Try, Tracer: p.Tracer,
 		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load,

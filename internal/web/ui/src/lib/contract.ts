@@ -98,6 +98,11 @@ export interface AnswerInput {
   inputId: string;
 }
 
+export interface Contact {
+  email: string | null;
+  url: string | null;
+}
+
 export interface CreateAccount {
   email?: string | null;
   grantMicro?: number | null;
@@ -640,8 +645,10 @@ export interface KeyOfCaller {
   expiresAt: string | null;
   hint: string;
   id: string;
+  maxCreditsMicroPerDay: number | null;
   name: string;
   scopes: string[];
+  spentTodayMicro: number | null;
 }
 
 export interface KeyWithSecret {
@@ -762,6 +769,7 @@ export interface MessageList {
 export interface Meta {
   apiVersion: string;
   commit: string;
+  contact: Contact;
   defaultModel: string;
   docs: DocsLinks;
   extensions?: string[];
@@ -784,6 +792,7 @@ export interface Model {
   id: string;
   maxOutputTokens: number | null;
   price: Price;
+  sandbox: boolean;
 }
 
 export interface ModelInfo {
@@ -902,6 +911,7 @@ export interface Provider {
   inFlight: number;
   lastFailure: ProviderFailure | null;
   maxInFlight: number;
+  models: string[];
   name: string;
   refused: number;
   requests: number;
@@ -915,6 +925,7 @@ export interface ProviderFailure {
   at: string;
   code: string;
   status: number | null;
+  text: string;
 }
 
 export interface ProviderList {
@@ -933,6 +944,18 @@ export interface ProviderRoute {
   retries: number;
   state: "closed" | "open" | "half_open";
   timeouts: number;
+}
+
+export interface ProviderTest {
+  attempts: number;
+  durationMilliseconds: number;
+  errorCode: string | null;
+  model: string | null;
+  ok: boolean;
+  provider: string;
+  status: number | null;
+  text: string;
+  timeToFirstTokenMilliseconds: number | null;
 }
 
 export interface Receipt {
@@ -972,6 +995,42 @@ export interface ReceiptList {
   data: Receipt[];
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface RecentCalls {
+  calls: number;
+  errors: number;
+  p50Milliseconds: number | null;
+  p95Milliseconds: number | null;
+}
+
+export interface RecentError {
+  at: string;
+  code: string;
+  requestId: string;
+  status: number;
+  text: string;
+}
+
+export interface RecentModel {
+  day: RecentCalls;
+  hour: RecentCalls;
+  model: string;
+}
+
+export interface RecentProvider {
+  day: RecentCalls;
+  hour: RecentCalls;
+  lastError: RecentError | null;
+  models: RecentModel[];
+  name: string;
+}
+
+export interface RecentProviderList {
+  cut: boolean;
+  data: RecentProvider[];
+  rows: number;
+  since: string;
 }
 
 export interface Reconciliation {
