@@ -185,6 +185,16 @@ type AnswerInput struct {
 	InputID string `json:"inputId"`
 }
 
+// Contact Whom to turn to for more credits and with questions, as the operator has configured it.
+type Contact struct {
+	Email nullable.Nullable[string] `json:"email"`
+
+	// URL A page, such as one that sells credits.
+	//
+	// Example: https://example.com/top-up
+	URL nullable.Nullable[string] `json:"url"`
+}
+
 // CreateAccount defines model for CreateAccount.
 type CreateAccount struct {
 	Email nullable.Nullable[string] `json:"email,omitempty,omitzero"`
@@ -995,9 +1005,15 @@ type KeyOfCaller struct {
 	Hint string `json:"hint"`
 
 	// ID Example: key_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ID     string   `json:"id"`
-	Name   string   `json:"name"`
-	Scopes []string `json:"scopes"`
+	ID string `json:"id"`
+
+	// MaxCreditsMicroPerDay That it may spend on a day of UTC; null: no cap.
+	MaxCreditsMicroPerDay nullable.Nullable[int64] `json:"maxCreditsMicroPerDay"`
+	Name                  string                   `json:"name"`
+	Scopes                []string                 `json:"scopes"`
+
+	// SpentTodayMicro Of that cap, what is spent today or held for running calls, by this key and those created from it; null without a cap.
+	SpentTodayMicro nullable.Nullable[int64] `json:"spentTodayMicro"`
 }
 
 // KeyWithSecret defines model for KeyWithSecret.
@@ -1337,6 +1353,9 @@ type Meta struct {
 	// Commit The source the program was built from; `unknown` where that was not recorded.
 	Commit string `json:"commit"`
 
+	// Contact Whom to turn to for more credits and with questions, as the operator has configured it.
+	Contact Contact `json:"contact"`
+
 	// DefaultModel What `auto` picks now, and what answers in place of a gated model.
 	//
 	// Example: beta-3.8-flash
@@ -1395,6 +1414,9 @@ type Model struct {
 
 	// Price Micro-credits per million tokens.
 	Price Price `json:"price"`
+
+	// Sandbox Only the built-in sandbox serves it, which is no model of a vendor.
+	Sandbox bool `json:"sandbox"`
 }
 
 // ModelInfo defines model for ModelInfo.
@@ -1598,6 +1620,9 @@ type Provider struct {
 	// MaxInFlight More than these at a time are not sent.
 	MaxInFlight int64 `json:"maxInFlight"`
 
+	// Models The identifiers of the models that are routed to it.
+	Models []string `json:"models"`
+
 	// Name As configured.
 	//
 	// Example: claude
@@ -1633,6 +1658,11 @@ type ProviderFailure struct {
 	//
 	// Example: 500
 	Status nullable.Nullable[int] `json:"status"`
+
+	// Text What the code means, in words of this service.
+	//
+	// Example: The model's provider failed.
+	Text string `json:"text"`
 }
 
 // ProviderList defines model for ProviderList.
@@ -1669,6 +1699,30 @@ type ProviderRoute struct {
 	// State `closed`: calls pass. `open`: it failed too often, for all accounts or for one; those calls go elsewhere until the cool-down is over. `half_open`: the cool-down is over, and the next call tries it.
 	State    string `json:"state"`
 	Timeouts int64  `json:"timeouts"`
+}
+
+// ProviderTest defines model for ProviderTest.
+type ProviderTest struct {
+	// Attempts Requests that were sent.
+	Attempts             int   `json:"attempts"`
+	DurationMilliseconds int64 `json:"durationMilliseconds"`
+
+	// ErrorCode As a caller would have been told; null where it is well.
+	ErrorCode nullable.Nullable[string] `json:"errorCode"`
+
+	// Model As the provider calls it; null where no model is routed to the provider, and nothing was sent.
+	Model nullable.Nullable[string] `json:"model"`
+
+	// Ok The provider answered to the end.
+	Ok       bool   `json:"ok"`
+	Provider string `json:"provider"`
+
+	// Status Of HTTP, as the provider refused; null where no refusal came.
+	Status nullable.Nullable[int] `json:"status"`
+
+	// Text What happened, in words of this service; those of the provider are in the service's log.
+	Text                         string                   `json:"text"`
+	TimeToFirstTokenMilliseconds nullable.Nullable[int64] `json:"timeToFirstTokenMilliseconds"`
 }
 
 // Receipt What one call cost, and why.
@@ -1735,6 +1789,72 @@ type ReceiptList struct {
 
 	// NextCursor For the next page; null on the last.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// RecentCalls defines model for RecentCalls.
+type RecentCalls struct {
+	Calls int64 `json:"calls"`
+
+	// Errors Calls answered with 5xx, and streams that ended with an error. What a caller did wrong is none.
+	Errors int64 `json:"errors"`
+
+	// P50Milliseconds How long half of the calls took at most, those without an error; null where there are none.
+	P50Milliseconds nullable.Nullable[int64] `json:"p50Milliseconds"`
+
+	// P95Milliseconds The same for 95 of 100 calls.
+	P95Milliseconds nullable.Nullable[int64] `json:"p95Milliseconds"`
+}
+
+// RecentError defines model for RecentError.
+type RecentError struct {
+	At Time `json:"at"`
+
+	// Code Example: upstream_error
+	Code string `json:"code"`
+
+	// RequestID Of the call, for `GET /api/v1/requests/{id}`.
+	RequestID string `json:"requestId"`
+
+	// Status As the caller was answered.
+	Status int `json:"status"`
+
+	// Text What the code means, in words of this service.
+	Text string `json:"text"`
+}
+
+// RecentModel defines model for RecentModel.
+type RecentModel struct {
+	Day  RecentCalls `json:"day"`
+	Hour RecentCalls `json:"hour"`
+
+	// Model Example: alpha-sonnet-5-5
+	Model string `json:"model"`
+}
+
+// RecentProvider defines model for RecentProvider.
+type RecentProvider struct {
+	Day  RecentCalls `json:"day"`
+	Hour RecentCalls `json:"hour"`
+
+	// LastError The latest of those counted; null where there are none.
+	LastError nullable.Nullable[RecentError] `json:"lastError"`
+
+	// Models By name; a call that nothing answered counts for the model that was asked for.
+	Models []RecentModel `json:"models"`
+	Name   string        `json:"name"`
+}
+
+// RecentProviderList defines model for RecentProviderList.
+type RecentProviderList struct {
+	// Cut There are more rows than were looked at: the sums of the day, or of both spans, are of the time since `since` alone.
+	Cut  bool             `json:"cut"`
+	Data []RecentProvider `json:"data"`
+
+	// Rows Of the request log, that were looked at.
+	Rows int `json:"rows"`
+
+	// Since From when on all rows were looked at: 24 hours ago, or later where `cut` is true.
+	Since Time `json:"since"`
 }
 
 // Reconciliation The books of the account at one moment.
@@ -2744,6 +2864,9 @@ type MessageOrder = string
 
 // Order defines model for Order.
 type Order = string
+
+// ProviderName defines model for ProviderName.
+type ProviderName = string
 
 // Range defines model for Range.
 type Range = string
