@@ -53,6 +53,9 @@ func (s *Server) shareWith(w http.ResponseWriter, r *http.Request, chatID string
 // carries no token: the page must be listed for the chat in its path.
 func (s *Server) preflight(w http.ResponseWriter, r *http.Request) error {
 	rest, _ := strings.CutPrefix(r.URL.Path, embedPrefix)
+	if tag, ok := strings.CutPrefix(rest, "/tags/"); ok {
+		return s.preflightOfTag(w, r, strings.TrimSuffix(tag, "/tickets"))
+	}
 	chatID, inChat := strings.CutPrefix(rest, "/chat-sessions/")
 	chatID, _, _ = strings.Cut(chatID, "/")
 	h := w.Header()
@@ -67,6 +70,23 @@ func (s *Server) preflight(w http.ResponseWriter, r *http.Request) error {
 	h.Del("Access-Control-Expose-Headers")
 	h.Set("Access-Control-Allow-Methods", "GET, POST")
 	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID")
+	h.Set("Access-Control-Max-Age", preflightKept)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// preflightOfTag is [Server.preflight] for pages with a script tag.
+func (s *Server) preflightOfTag(w http.ResponseWriter, r *http.Request, id string) error {
+	h := w.Header()
+	h.Add("Vary", "Access-Control-Request-Method")
+	h.Add("Vary", "Access-Control-Request-Headers")
+	if !s.shareTagWith(w, r, id) {
+		s.embeds.RefuseForTag(r.Context(), id, pageFrom(r))
+		return embed.ErrOrigin()
+	}
+	h.Del("Access-Control-Expose-Headers")
+	h.Set("Access-Control-Allow-Methods", "GET, POST")
+	h.Set("Access-Control-Allow-Headers", "Content-Type")
 	h.Set("Access-Control-Max-Age", preflightKept)
 	w.WriteHeader(http.StatusNoContent)
 	return nil

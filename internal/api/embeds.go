@@ -128,7 +128,7 @@ func contractRefused(list []store.Refusal) []contract.RefusedOrigin {
 
 func contractEmbedURL(e embed.Stored, now time.Time) contract.EmbedURL {
 	return contract.EmbedURL{
-		ID: e.ID, Object: "embed_url", AgentID: e.AgentID, ChatSessionID: e.ChatID, Status: e.Status(now),
+		ID: e.ID, TagID: e.TagID, Object: "embed_url", AgentID: e.AgentID, ChatSessionID: e.ChatID, Status: e.Status(now),
 		AllowedOrigins: e.Origins, ExternalUserID: unlessZero(e.ExternalUserID), Greeting: unlessZero(e.Greeting), Theme: e.Theme,
 		MessagesPerMinute: e.MessagesPerMinute, MaxMessages: e.MaxMessages, MaxMessageChars: e.MaxMessageChars, MaxCreditsMicro: unlessZero(int64(e.MaxCredits)),
 		MessagesSent: e.Messages, LastMessageAt: unlessNever(e.UsedAt), RefusedRequests: e.Embed.Refused, RefusedOrigins: contractRefused(e.Refused),
@@ -158,9 +158,9 @@ func withToken(e contract.EmbedSession, t embed.Token) contract.EmbedSessionWith
 	}
 }
 
-// EmbedPage returns which pages may frame the chat page of an embed URL, and its
-// theme; found is false where there is none.
-func (s *Server) EmbedPage(r *http.Request, id string) (origins []string, theme string, found bool, err error) {
+// EmbedPage returns what the chat page of an embed URL needs; found is false where
+// there is none.
+func (s *Server) EmbedPage(r *http.Request, id string) (v embed.PageView, found bool, err error) {
 	s.prepare()
 	return s.embeds.Page(r.Context(), id)
 }

@@ -162,6 +162,7 @@ func TestAFullDiskIsToldToVisitorsToo(t *testing.T) {
 		_, exchange := link(t, a, more)
 		exchanges = append(exchanges, exchange)
 	}
+	tag, tagPath, page := newTag(t, a, object{"greeting": long, "chatsPerDay": 10000})
 	err := h.Store.Write(t.Context(), func(tx *store.Tx) error { // no page more than there are
 		return tx.Query(t.Context(), func(*sql.Rows) error { return nil }, "PRAGMA max_page_count = 1")
 	})
@@ -174,6 +175,13 @@ func TestAFullDiskIsToldToVisitorsToo(t *testing.T) {
 		ask       func(i int) *apitest.Reply
 	}{
 		{"createEmbedURL", func(int) *apitest.Reply { return a.Do("POST", a.agent+"/embed-urls", body) }},
+		{"createEmbedTicket", func(int) *apitest.Reply { return page.Do("POST", shows(tag)+"/tickets", nil) }},
+		{"createEmbedTag", func(i int) *apitest.Reply {
+			return a.Do("POST", a.agent+"/embed-tags", object{"allowedOrigins": []string{site}, "greeting": long})
+		}},
+		{"updateEmbedTag", func(i int) *apitest.Reply {
+			return a.Do("PATCH", tagPath, object{"greeting": strings.Repeat("ö", 2000-i)})
+		}},
 		{"createEmbedSession", func(int) *apitest.Reply { return a.Do("POST", a.agent+"/embed-sessions", body) }},
 		{"sendEmbedMessage", func(int) *apitest.Reply { return talk.Do("POST", talk.chat+"/messages", object{"message": long}) }},
 		{"answerEmbedInput", func(int) *apitest.Reply {

@@ -143,7 +143,11 @@ func (s *Server) revokeMade(ctx context.Context, by stoa.Key, accountID, keyID s
 	for ids := []string{keyID}; len(ids) > 0; ids = ids[1:] {
 		for n := madeBatch; n == madeBatch; {
 			made, err := write(ctx, s, func(tx *store.Tx) (made []string, err error) {
-				if n, err = tx.RevokeEmbedsMadeBy(ctx, accountID, ids[0], madeBatch); err != nil || !keys {
+				if n, err = tx.RevokeEmbedsMadeBy(ctx, accountID, ids[0], madeBatch); err != nil {
+					return nil, err
+				}
+				tags, err := tx.DisableTagsMadeBy(ctx, accountID, ids[0], madeBatch)
+				if n = max(n, tags); err != nil || !keys {
 					return nil, err
 				}
 				if made, err = tx.KeysMadeBy(ctx, accountID, ids[0], madeBatch); err != nil {

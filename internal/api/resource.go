@@ -72,6 +72,10 @@ type (
 		byID
 		EmbedID string `path:"embedId"`
 	}
+	byTagID struct {
+		byID
+		TagID string `path:"tagId"`
+	}
 	byChatID struct {
 		ChatID string `path:"chatId"`
 	}

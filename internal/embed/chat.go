@@ -42,7 +42,7 @@ func problemOf(code stoa.Code, retryable bool) Problem {
 	switch code {
 	case "input_expired":
 		return Problem{"The question was not answered in time.", true}
-	case "credit_limit_reached":
+	case codeCreditLimit:
 		return Problem{"This chat has reached its limit.", false}
 	case "content_filter", stoa.CodeInvalidPrompt:
 		return Problem{"There is no answer to this. Ask in another way.", false}
@@ -97,6 +97,7 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	if err != nil {
 		return Chat{}, err
 	}
+	e.Greeting, e.Theme = who.Embed.Greeting, who.Embed.Theme // of a script tag's chat they are the tag's
 	out := Chat{Embed: e, AgentName: who.Agent.Name, ExpiresAt: who.ExpiresAt, Status: stoa.SessionCompleted}
 	row, err := begun(ctx, tx, e)
 	if err != nil {

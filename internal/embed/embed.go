@@ -60,6 +60,24 @@
 // minute and twenty names for each embed, so that refusing does not cost more
 // than allowing.
 //
+// # Script tags
+//
+// A tag is a public id for pages without a server. Its launcher, a script in the
+// owner's page, asks for a ticket from there, so that the request carries the
+// page's Origin: the service refuses the wrong ones and can tell the owner. The
+// ticket opens the chat page as that of a link does; the rest is the same. Each
+// visitor has one embed, so that its counters and the cap of credits survive
+// reloads; opening it again makes another ticket, and a hash of the visitor's
+// token finds it. The token is in the storage of the owner's page: that of a
+// frame of another site is partitioned, and some browsers forget it with the
+// tab. Whoever can run a script in that page can read the chat, as with an embed
+// session. The id proves nothing and an Origin can be forged by a program, so the
+// caps are what protects the owner: credits of a chat, chats of a day, requests of
+// an address. A chat page that asks for its own ticket was rejected: the service
+// would see its own origin. So was a page of the service without the check, for
+// every link to it would be an open chat. The preview is such a page and counts
+// against the caps. It would be wrong if owners met the caps because of strangers.
+//
 // # The chat page
 //
 // A page in a frame cannot know which page is around it, and a message to * is
@@ -195,14 +213,14 @@ func (s *Embeds) Prepare(c stoa.Caller, kind stoa.EmbedKind, agentID string, r R
 // its link, which is not stored.
 func (s *Embeds) CreateURL(ctx context.Context, tx *store.Tx, e stoa.Embed) (made stoa.Embed, ticket string, err error) {
 	ticket = mintTicket()
-	made, err = s.insert(ctx, tx, e, auth.Hash(ticket))
+	made, err = s.insert(ctx, tx, e, auth.Hash(ticket), "")
 	return made, ticket, err
 }
 
 // CreateSession stores a prepared embed of kind session and returns it with its
 // first token.
 func (s *Embeds) CreateSession(ctx context.Context, tx *store.Tx, e stoa.Embed) (made stoa.Embed, t Token, err error) {
-	if made, err = s.insert(ctx, tx, e, ""); err != nil {
+	if made, err = s.insert(ctx, tx, e, "", ""); err != nil {
 		return made, t, err
 	}
 	t, err = newToken(ctx, tx, made)
@@ -210,7 +228,7 @@ func (s *Embeds) CreateSession(ctx context.Context, tx *store.Tx, e stoa.Embed) 
 }
 
 // insert stores an embed, with a chat of its own or one that it continues.
-func (s *Embeds) insert(ctx context.Context, tx *store.Tx, e stoa.Embed, ticket string) (stoa.Embed, error) {
+func (s *Embeds) insert(ctx context.Context, tx *store.Tx, e stoa.Embed, ticket, visitor string) (stoa.Embed, error) {
 	if _, _, err := embeddable(ctx, tx, e.AccountID, e.AgentID); err != nil {
 		return e, err
 	}
@@ -223,7 +241,7 @@ func (s *Embeds) insert(ctx context.Context, tx *store.Tx, e stoa.Embed, ticket 
 	if err := joinChat(ctx, tx, &e); err != nil {
 		return e, err
 	}
-	return tx.InsertEmbed(ctx, e, ticket)
+	return tx.InsertEmbed(ctx, e, ticket, visitor)
 }
 
 // joinChat sets the embed's chat: a new one, or the one that its owner named, if
@@ -336,13 +354,27 @@ func (s *Embeds) Revoke(ctx context.Context, accountID, agentID string, kind sto
 	return s.cfg.Store.Write(ctx, func(tx *store.Tx) error { return tx.RevokeEmbed(ctx, accountID, agentID, kind, id) })
 }
 
-// Page returns what the chat page of an embed URL needs before its ticket is
-// exchanged: which pages may frame it, and its theme.
-func (s *Embeds) Page(ctx context.Context, id string) (origins []string, theme string, found bool, err error) {
+// A PageView is what the chat page needs before its ticket is exchanged.
+type PageView struct {
+	Origins       []string // that may frame it
+	Theme, Accent string
+	OfTag         bool // a script tag made it, so that the service's own preview may frame it too
+}
+
+// Page returns what the chat page of an embed URL needs; found is false where there is
+// none.
+func (s *Embeds) Page(ctx context.Context, id string) (v PageView, found bool, err error) {
 	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
 		e, there, err := tx.EmbedByID(ctx, id)
-		origins, theme, found = e.Origins, e.Theme, there && e.Kind == stoa.EmbedURL
+		v, found = PageView{Origins: e.Origins, Theme: e.Theme, OfTag: e.TagID != ""}, there && e.Kind == stoa.EmbedURL
+		if err != nil || !v.OfTag {
+			return err
+		}
+		t, there, err := tx.EmbedTagByID(ctx, e.TagID)
+		if v.Origins, v.Theme, v.Accent = t.Origins, t.Theme, t.Accent; !there {
+			found = false
+		}
 		return err
 	})
-	return origins, theme, found, err
+	return v, found, err
 }

@@ -87,6 +87,9 @@ func (s *Embeds) valid(ctx context.Context, tx *store.Tx, id string, now time.Ti
 	if !found || !who.Embed.RevokedAt.IsZero() || !who.Embed.ChatExpiresAt.IsZero() && !now.Before(who.Embed.ChatExpiresAt) {
 		return who, errToken()
 	}
+	if err = s.followTag(ctx, tx, &who.Embed); err != nil {
+		return who, err
+	}
 	who.Agent, who.Caller.Account, err = embeddable(ctx, tx, who.Embed.AccountID, who.Embed.AgentID)
 	if stoa.CodeOf(err) == stoa.CodeAgentNotFound {
 		err = errToken()
@@ -103,6 +106,25 @@ func (s *Embeds) valid(ctx context.Context, tx *store.Tx, id string, now time.Ti
 	}
 	who.Caller.Plan = s.cfg.Plans(who.Caller.Account.Plan)
 	return who, err
+}
+
+// followTag gives an embed that a script tag made the tag's settings of now. The embed
+// ends with the tag, and rests while that is disabled.
+func (s *Embeds) followTag(ctx context.Context, tx *store.Tx, e *stoa.Embed) error {
+	if e.TagID == "" {
+		return nil
+	}
+	t, found, err := tx.EmbedTagByID(ctx, e.TagID)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return errToken()
+	case t.Disabled != "":
+		return errTagDisabled()
+	}
+	e.Origins, e.Greeting, e.Theme = t.Origins, t.Greeting, t.Theme
+	return nil
 }
 
 // embeddable returns an agent and its account if the agent may be shown in pages.
@@ -132,6 +154,14 @@ func newToken(ctx context.Context, tx *store.Tx, e stoa.Embed) (Token, error) {
 	return t, tx.InsertEmbedToken(ctx, e.ID, auth.Hash(t.Secret), t.ExpiresAt)
 }
 
+func errTicketUsed() error {
+	return stoa.Errorf(stoa.CodeEmbedUsed, "This link was used already; it works once. Ask the page that shows it for another one.")
+}
+
+func errTicketExpired() error {
+	return stoa.Errorf(stoa.CodeEmbedExpired, "This link has expired. Ask the page that shows it for another one.")
+}
+
 // Renew returns a further token for a visitor.
 func (s *Embeds) Renew(ctx context.Context, tx *store.Tx, who Visitor) (Token, error) {
 	e, found, err := tx.LockEmbed(ctx, who.Embed.ID)
@@ -152,6 +182,12 @@ func (s *Embeds) Exchange(ctx context.Context, tx *store.Tx, id, ticket string) 
 	if err != nil {
 		return who, t, err
 	}
+	if want == "" {
+		var found bool
+		if who, t, found, err = s.exchangeOfTag(ctx, tx, id, ticket); found || err != nil {
+			return who, t, err
+		}
+	}
 	if want == "" || subtle.ConstantTimeCompare([]byte(want), []byte(auth.Hash(ticket))) != 1 {
 		return who, t, stoa.Errorf(stoa.CodeUnauthorized, "This link is not valid. Ask the page that shows it for another one.")
 	}
@@ -162,9 +198,9 @@ func (s *Embeds) Exchange(ctx context.Context, tx *store.Tx, id, ticket string) 
 	case !found || !embed.RevokedAt.IsZero():
 		return who, t, errToken()
 	case !embed.ExchangedAt.IsZero():
-		return who, t, stoa.Errorf(stoa.CodeEmbedUsed, "This link was used already; it works once. Ask the page that shows it for another one.")
+		return who, t, errTicketUsed()
 	case !tx.Now.Before(embed.ExpiresAt):
-		return who, t, stoa.Errorf(stoa.CodeEmbedExpired, "This link has expired. Ask the page that shows it for another one.")
+		return who, t, errTicketExpired()
 	}
 	if who, err = s.valid(ctx, tx, id, tx.Now); err != nil {
 		return who, t, err

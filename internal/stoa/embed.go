@@ -15,6 +15,7 @@ const (
 type Embed struct {
 	ID, AccountID, AgentID string
 	KeyID                  string // that made it; the receipts of its chat name it
+	TagID                  string // of the script tag that made it for a visitor; empty: none did
 	Kind                   EmbedKind
 	ChatID                 string // the session, which begins with its first message
 	Origins                []string
@@ -36,6 +37,28 @@ type Embed struct {
 	Recent                 []time.Time // when, those of the last minute
 	Refused                int64       // requests of origins that are not listed
 }
+
+// An EmbedTag is a launcher for pages that have no server. Its id is public.
+type EmbedTag struct {
+	ID, AccountID, AgentID string
+	KeyID                  string // that it ends with; the receipts of its chats name it
+	Origins                []string
+	Greeting, Theme        string
+	Accent                 string // #rrggbb; empty: the service's own
+	Position, Language     string
+	MaxCredits             Credits // of a chat
+	ChatsPerDay            int
+	Disabled               string // why it is not shown; empty: it is
+	Refused                int64  // requests of origins that are not listed
+	Revision               int64
+	CreatedAt, UpdatedAt   time.Time
+}
+
+// Why a tag is disabled.
+const (
+	TagDisabledByUser = "user"
+	TagDisabledByKey  = "key_revoked" // with the key that it belonged to
+)
 
 // Status returns revoked, pending (before the exchange), active or expired.
 func (e *Embed) Status(now time.Time) string {

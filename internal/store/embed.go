@@ -12,7 +12,7 @@ import (
 
 const embedColumns = `id, account_id, agent_id, key_id, kind, chat_id, origins, external_user_id, greeting, theme,
 	messages_per_minute, max_messages, max_message_chars, max_credits, spent_before, token_life, chat_life,
-	expires_at, chat_expires_at, exchanged_at, revoked_at, used_at, created_at, messages, recent, refused`
+	expires_at, chat_expires_at, exchanged_at, revoked_at, used_at, created_at, messages, recent, refused, tag_id`
 
 // scanEmbed reads a row of embedColumns.
 func scanEmbed(rows *sql.Rows) (stoa.Embed, error) {
@@ -21,7 +21,7 @@ func scanEmbed(rows *sql.Rows) (stoa.Embed, error) {
 	var tokenLife, chatLife, expires, chatExpires, exchanged, revoked, used, created int64
 	if err := rows.Scan(&e.ID, &e.AccountID, &e.AgentID, &e.KeyID, &e.Kind, &e.ChatID, &origins, &e.ExternalUserID, &e.Greeting, &e.Theme,
 		&e.MessagesPerMinute, &e.MaxMessages, &e.MaxMessageChars, &e.MaxCredits, &e.SpentBefore, &tokenLife, &chatLife,
-		&expires, &chatExpires, &exchanged, &revoked, &used, &created, &e.Messages, &recent, &e.Refused); err != nil {
+		&expires, &chatExpires, &exchanged, &revoked, &used, &created, &e.Messages, &recent, &e.Refused, &e.TagID); err != nil {
 		return e, err
 	}
 	e.TokenLife, e.ChatLife = time.Duration(tokenLife)*time.Microsecond, time.Duration(chatLife)*time.Microsecond
@@ -40,9 +40,9 @@ func scanEmbed(rows *sql.Rows) (stoa.Embed, error) {
 	return e, nil
 }
 
-// InsertEmbed adds an embed. ticket is the hash of an embed URL's ticket. ID and
-// ChatID must be set; CreatedAt is the transaction's time.
-func (tx *Tx) InsertEmbed(ctx context.Context, e stoa.Embed, ticket string) (stoa.Embed, error) {
+// InsertEmbed adds an embed. ticket is the hash of an embed URL's ticket, visitor that
+// of what opens the chat of a tag again. ID and ChatID must be set; CreatedAt is the transaction's time.
+func (tx *Tx) InsertEmbed(ctx context.Context, e stoa.Embed, ticket, visitor string) (stoa.Embed, error) {
 	if err := tx.embedQuota(ctx, e); err != nil {
 		return e, err
 	}
@@ -53,11 +53,11 @@ func (tx *Tx) InsertEmbed(ctx context.Context, e stoa.Embed, ticket string) (sto
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO embeds (id, account_id, agent_id, key_id, kind, chat_id, origins, external_user_id, greeting, theme,
 			messages_per_minute, max_messages, max_message_chars, max_credits, spent_before, ticket, token_life, chat_life,
-			expires_at, chat_expires_at, exchanged_at, revoked_at, used_at, messages, recent, refused, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, 0, 0, 0, 0, '[]', 0, $21)`,
+			expires_at, chat_expires_at, exchanged_at, revoked_at, used_at, messages, recent, refused, created_at, tag_id, visitor)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, 0, 0, 0, 0, '[]', 0, $21, $22, $23)`,
 		e.ID, e.AccountID, e.AgentID, e.KeyID, e.Kind, e.ChatID, origins, e.ExternalUserID, e.Greeting, e.Theme,
 		e.MessagesPerMinute, e.MaxMessages, e.MaxMessageChars, int64(e.MaxCredits), int64(e.SpentBefore), ticket,
-		e.TokenLife.Microseconds(), e.ChatLife.Microseconds(), db.Micros(e.ExpiresAt), db.Micros(e.ChatExpiresAt), db.Micros(e.CreatedAt))
+		e.TokenLife.Microseconds(), e.ChatLife.Microseconds(), db.Micros(e.ExpiresAt), db.Micros(e.ChatExpiresAt), db.Micros(e.CreatedAt), e.TagID, visitor)
 	if err != nil || e.Kind != stoa.EmbedSession {
 		return e, err
 	}

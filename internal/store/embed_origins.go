@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stoa/internal/db"
+	"stoa/internal/stoa"
 )
 
 // maxRefusals limits the refused origins that are stored by name.
@@ -51,10 +52,14 @@ type Refusal struct {
 	LastAt time.Time
 }
 
-// RefuseOrigin counts a request from an origin that is not listed. Beyond the
-// first 20 origins of an embed only the sum grows.
+// RefuseOrigin counts a request from an origin that an embed or a tag does not list.
+// Beyond the first 20 origins only the sum grows.
 func (tx *Tx) RefuseOrigin(ctx context.Context, embedID, origin string) error {
-	if _, err := tx.Exec(ctx, `UPDATE embeds SET refused = refused + 1 WHERE id = $1`, embedID); err != nil {
+	counted := `UPDATE embeds SET refused = refused + 1 WHERE id = $1`
+	if stoa.IsID("pub", embedID) {
+		counted = `UPDATE embed_tags SET refused = refused + 1 WHERE id = $1`
+	}
+	if _, err := tx.Exec(ctx, counted, embedID); err != nil {
 		return err
 	}
 	n, err := tx.Exec(ctx, `UPDATE embed_refusals SET times = times + 1, last_at = $3 WHERE embed_id = $1 AND origin = $2`, embedID, origin, db.Micros(tx.Now))
@@ -89,6 +94,7 @@ func (tx *Tx) PurgeEmbeds(ctx context.Context, before time.Time, limit int) erro
 			`DELETE FROM embed_tokens WHERE embed_id = $1`,
 			`DELETE FROM embed_origins WHERE embed_id = $1`,
 			`DELETE FROM embed_refusals WHERE embed_id = $1`,
+			`DELETE FROM embed_tickets WHERE embed_id = $1`,
 			`DELETE FROM embeds WHERE id = $1`,
 		} {
 			if _, err := tx.Exec(ctx, q, id); err != nil {

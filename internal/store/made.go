@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"stoa/internal/db"
+	"stoa/internal/stoa"
 )
 
 // RevokeEmbedsMadeBy ends at most limit embeds that a key created, and their
@@ -20,6 +21,15 @@ func (tx *Tx) RevokeEmbedsMadeBy(ctx context.Context, accountID, keyID string, l
 		}
 	}
 	return len(ids), err
+}
+
+// DisableTagsMadeBy disables the script tags that a key created, at most limit. It
+// returns how many it disabled.
+func (tx *Tx) DisableTagsMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
+	n, err := tx.Exec(ctx, `UPDATE embed_tags SET disabled = $3, revision = revision + 1, updated_at = $4
+		WHERE id IN (SELECT id FROM embed_tags WHERE account_id = $1 AND key_id = $2 AND disabled = '' LIMIT $5)`,
+		accountID, keyID, stoa.TagDisabledByKey, db.Micros(tx.Now), limit)
+	return int(n), err
 }
 
 // TasksMadeBy returns at most limit scheduled tasks that a key created and that

@@ -1,0 +1,171 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"net/http"
+
+	"stoa/internal/contract"
+	"stoa/internal/embed"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// createEmbedTag serves POST /api/v1/api-agents/{id}/embed-tags.
+func (s *Server) createEmbedTag(ctx context.Context, tx *store.Tx, in Request[byID, contract.CreateEmbedTag]) (Reply[contract.EmbedTag], error) {
+	b, enabled := in.Body, true
+	if v, err := b.Enabled.Get(); err == nil {
+		enabled = v
+	}
+	made, err := s.embeds.CreateTag(ctx, tx, in.Caller, in.Params.ID, enabled, embed.TagRequest{
+		Origins: orZero(b.AllowedOrigins), Greeting: orZero(b.Greeting), Theme: orZero(b.Theme), Accent: orZero(b.AccentColor),
+		Position: orZero(b.Position), Language: orZero(b.Language), MaxCredits: stoa.Credits(orZero(b.MaxCreditsMicro)), ChatsPerDay: orZero(b.ChatsPerDay),
+	})
+	reply := created(agentPath(in.Params.ID)+"/embed-tags/"+made.ID, s.contractTag(made))
+	reply.ETag = revisionETag(made.Revision)
+	return reply, err
+}
+
+type listEmbedTagsParams struct {
+	byID
+	contract.ListEmbedTagsParams
+}
+
+// listEmbedTags serves GET /api/v1/api-agents/{id}/embed-tags.
+func (s *Server) listEmbedTags(ctx context.Context, in Request[listEmbedTagsParams, none]) (Reply[page[contract.EmbedTag]], error) {
+	q, accountID := in.Params, in.Caller.Account.ID
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "embed tags", accountID, q.ID)
+	if err != nil {
+		return Reply[page[contract.EmbedTag]]{}, err
+	}
+	list, more, err := s.embeds.Tags(ctx, accountID, q.ID, p.page)
+	return Reply[page[contract.EmbedTag]]{Body: newPage(p, list, more, s.contractTag,
+		func(t embed.StoredTag) place { return place{t.CreatedAt, t.ID} })}, err
+}
+
+// getEmbedTag serves GET …/embed-tags/{tagId}.
+func (s *Server) getEmbedTag(ctx context.Context, in Request[byTagID, none]) (Reply[contract.EmbedTag], error) {
+	t, err := s.embeds.Tag(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.TagID)
+	return Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: s.contractTag(t)}, err
+}
+
+type updateEmbedTagParams struct {
+	byTagID
+	contract.UpdateEmbedTagParams
+}
+
+// updateEmbedTag serves PATCH …/embed-tags/{tagId}.
+func (s *Server) updateEmbedTag(ctx context.Context, in Request[updateEmbedTagParams, contract.UpdateEmbedTag]) (Reply[contract.EmbedTag], error) {
+	b := in.Body
+	t, err := write(ctx, s, func(tx *store.Tx) (embed.StoredTag, error) {
+		return s.embeds.EditTag(ctx, tx, in.Caller, in.Params.ID, in.Params.TagID, func(t *stoa.EmbedTag, r *embed.TagRequest, enabled *bool) error {
+			if err := ifCurrent(in.Params.IfMatch, t.Revision); err != nil {
+				return err
+			}
+			patch(&r.Origins, b.AllowedOrigins, same)
+			patch(&r.Greeting, b.Greeting, same)
+			patch(&r.Theme, b.Theme, same)
+			patch(&r.Accent, b.AccentColor, same)
+			patch(&r.Position, b.Position, same)
+			patch(&r.Language, b.Language, same)
+			patch(&r.MaxCredits, b.MaxCreditsMicro, func(n int64) stoa.Credits { return stoa.Credits(n) })
+			patch(&r.ChatsPerDay, b.ChatsPerDay, same)
+			if b.Enabled.IsSpecified() {
+				v, err := b.Enabled.Get()
+				*enabled = v || err != nil // null: the default
+			}
+			return nil
+		})
+	})
+	return Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: s.contractTag(t)}, err
+}
+
+type deleteEmbedTagParams struct {
+	byTagID
+	contract.DeleteEmbedTagParams
+}
+
+// deleteEmbedTag serves DELETE …/embed-tags/{tagId}.
+func (s *Server) deleteEmbedTag(ctx context.Context, in Request[deleteEmbedTagParams, none]) (Reply[none], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	return noContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
+		if q.IfMatch != "" {
+			t, err := tx.EmbedTag(ctx, accountID, q.ID, q.TagID)
+			if stoa.CodeOf(err) == stoa.CodeNotFound {
+				return nil
+			}
+			if err == nil {
+				err = ifCurrent(q.IfMatch, t.Revision)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return tx.DeleteEmbedTag(ctx, accountID, q.ID, q.TagID)
+	})
+}
+
+func (s *Server) contractTag(t embed.StoredTag) contract.EmbedTag {
+	return contract.EmbedTag{
+		ID: t.ID, Object: "embed_tag", AgentID: t.AgentID, Enabled: t.Disabled == "", DisabledReason: unlessZero(t.Disabled),
+		AllowedOrigins: t.Origins, Greeting: unlessZero(t.Greeting), Theme: t.Theme, AccentColor: unlessZero(t.Accent), Position: t.Position, Language: t.Language,
+		MaxCreditsMicro: int64(t.MaxCredits), ChatsPerDay: t.ChatsPerDay,
+		Snippet:    fmt.Sprintf(`<script src="%s" data-embed="%s" async></script>`, html.EscapeString(s.link("/embed.js")), t.ID),
+		PreviewURL: s.link("/embed/" + t.ID), RefusedRequests: t.EmbedTag.Refused, RefusedOrigins: contractRefused(t.Refused),
+		CreatedAt: contract.Time(t.CreatedAt), UpdatedAt: contract.Time(t.UpdatedAt),
+	}
+}
+
+// byPublicTag are the parameters of what pages ask of a script tag.
+type byPublicTag struct {
+	TagID string `path:"tagId"`
+}
+
+// shown returns a route for pages with a script tag, which no key authenticates: their
+// origin is checked by h. A page that the tag admits may read the reply.
+func shown[B, R any](pattern string, h func(*Server, context.Context, PublicRequest[byPublicTag, B]) (Reply[R], error)) route {
+	return route{pattern: pattern, access: public, bind: func(s *Server, op *operation) handler {
+		read := newReader[byPublicTag, B](s, op)
+		return func(x *exchange) error {
+			s.shareTagWith(x, x.r, x.r.PathValue("tagId"))
+			in, err := read(x)
+			if err != nil {
+				return err
+			}
+			reply, err := h(s, x.context(), PublicRequest[byPublicTag, B]{in})
+			return answer(x, reply, err)
+		}
+	}}
+}
+
+// shareTagWith lets the page that sends a request about a script tag read the reply,
+// if the tag admits it. It reports whether it does.
+func (s *Server) shareTagWith(w http.ResponseWriter, r *http.Request, id string) bool {
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	from := pageFrom(r)
+	if len(from.Origins) != 1 || !s.embeds.TagAdmits(r.Context(), id, from) {
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", from.Origins[0])
+	h.Set("Access-Control-Expose-Headers", "x-request-id, Retry-After")
+	return true
+}
+
+// getEmbedLauncher serves GET /api/v1/embed/tags/{tagId}.
+func (s *Server) getEmbedLauncher(ctx context.Context, in PublicRequest[byPublicTag, none]) (Reply[contract.EmbedLauncher], error) {
+	t, name, err := s.embeds.Launcher(ctx, in.Params.TagID, pageFrom(in.HTTP))
+	return Reply[contract.EmbedLauncher]{Body: contract.EmbedLauncher{
+		ID: t.ID, Object: "embed.launcher", Agent: contract.EmbedAgent{Name: name},
+		Theme: t.Theme, AccentColor: unlessZero(t.Accent), Position: t.Position, Language: t.Language,
+	}}, err
+}
+
+// createEmbedTicket serves POST /api/v1/embed/tags/{tagId}/tickets.
+func (s *Server) createEmbedTicket(ctx context.Context, in PublicRequest[byPublicTag, contract.CreateEmbedTicket]) (Reply[contract.EmbedTicket], error) {
+	t, err := s.embeds.Open(ctx, in.Params.TagID, orZero(in.Body.VisitorToken), pageFrom(in.HTTP))
+	return Reply[contract.EmbedTicket]{Body: contract.EmbedTicket{
+		URL: s.link("/embed/" + t.EmbedID + "#t=" + t.Secret), VisitorToken: t.VisitorToken, VisitorExpiresAt: contract.Time(t.VisitorExpiresAt),
+	}}, err
+}

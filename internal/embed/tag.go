@@ -1,0 +1,374 @@
+package embed
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	"stoa/internal/auth"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// Defaults and limits of script tags.
+const (
+	defaultChatsPerDay = 200
+	defaultPosition    = "right"
+	defaultLanguage    = "auto"
+
+	visitorLife     = 30 * 24 * time.Hour // in which a visitor's chat can be opened again; shorter than keptFor
+	tagChatLife     = 24 * time.Hour      // from each opening of a chat
+	chatsCountedFor = 24 * time.Hour
+	tooManyChats    = time.Minute // to wait where there were as many chats as there may be
+
+	launchersPerMinute  = 3000 // requests for the looks of a tag
+	launchersPerAddress = 120  // the same, from one address
+	ticketsPerMinute    = 300  // of a tag
+	ticketsPerAddress   = 20   // the same, from one address
+
+	visitorPrefix   = "evt_"
+	maxVisitorToken = 200                    // bytes of one that is looked up at all
+	ownSite         = "same-origin"          // Sec-Fetch-Site of the service's own pages
+	codeCreditLimit = "credit_limit_reached" // what is left of a cap pays for no answer
+)
+
+// A TagRequest describes a script tag. Origins is required; zero members have the
+// default.
+type TagRequest struct {
+	Origins            []string // see [ParseOrigins]
+	Greeting, Theme    string
+	Accent             string
+	Position, Language string
+	MaxCredits         stoa.Credits
+	ChatsPerDay        int
+}
+
+// apply sets the settings of a tag.
+func (r TagRequest) apply(t *stoa.EmbedTag) (err error) {
+	t.Greeting, t.Theme, t.Accent = r.Greeting, cmp.Or(r.Theme, defaultTheme), strings.ToLower(r.Accent)
+	t.Position, t.Language = cmp.Or(r.Position, defaultPosition), cmp.Or(r.Language, defaultLanguage)
+	t.MaxCredits, t.ChatsPerDay = cmp.Or(r.MaxCredits, DefaultMaxCredits), cmp.Or(r.ChatsPerDay, defaultChatsPerDay)
+	t.Origins, err = ParseOrigins(r.Origins)
+	return err
+}
+
+// settings returns the request that would make a tag as it is.
+func settings(t stoa.EmbedTag) TagRequest {
+	return TagRequest{
+		Origins: t.Origins, Greeting: t.Greeting, Theme: t.Theme, Accent: t.Accent, Position: t.Position, Language: t.Language,
+		MaxCredits: t.MaxCredits, ChatsPerDay: t.ChatsPerDay,
+	}
+}
+
+// A StoredTag is a script tag as its owner sees it.
+type StoredTag struct {
+	stoa.EmbedTag
+	Refused []store.Refusal // origins that asked and are not listed, the latest first
+}
+
+// CreateTag stores a script tag of the caller's agent.
+func (s *Embeds) CreateTag(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID string, enabled bool, r TagRequest) (out StoredTag, err error) {
+	t := stoa.EmbedTag{AccountID: c.Account.ID, AgentID: agentID, KeyID: c.Key.ID}
+	if !enabled {
+		t.Disabled = stoa.TagDisabledByUser
+	}
+	if err = r.apply(&t); err != nil {
+		return out, err
+	}
+	if _, _, err = embeddable(ctx, tx, t.AccountID, agentID); err != nil {
+		return out, err
+	}
+	out.EmbedTag, err = tx.InsertEmbedTag(ctx, t)
+	return out, err
+}
+
+// EditTag lets change set what it likes of a script tag's settings and whether it is
+// enabled. One that is enabled again belongs to the caller's key.
+func (s *Embeds) EditTag(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, change func(t *stoa.EmbedTag, r *TagRequest, enabled *bool) error) (out StoredTag, err error) {
+	if _, err = tx.Agent(ctx, c.Account.ID, agentID); err != nil {
+		return out, err
+	}
+	out.EmbedTag, err = tx.EditEmbedTag(ctx, c.Account.ID, agentID, id, func(t *stoa.EmbedTag) error {
+		r, was := settings(*t), t.Disabled == ""
+		enabled := was
+		if err := change(t, &r, &enabled); err != nil {
+			return err
+		}
+		switch {
+		case enabled && !was:
+			t.Disabled, t.KeyID = "", c.Key.ID
+		case !enabled && was:
+			t.Disabled = stoa.TagDisabledByUser
+		}
+		return r.apply(t)
+	})
+	if err == nil {
+		out.Refused, err = tx.Refusals(ctx, id)
+	}
+	return out, err
+}
+
+// Tag returns a script tag of an account's agent.
+func (s *Embeds) Tag(ctx context.Context, accountID, agentID, id string) (out StoredTag, err error) {
+	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if _, err = tx.Agent(ctx, accountID, agentID); err != nil {
+			return err
+		}
+		if out.EmbedTag, err = tx.EmbedTag(ctx, accountID, agentID, id); err != nil {
+			return err
+		}
+		out.Refused, err = tx.Refusals(ctx, id)
+		return err
+	})
+	return out, err
+}
+
+// Tags returns a page of the script tags of an agent.
+func (s *Embeds) Tags(ctx context.Context, accountID, agentID string, p store.Page) (list []StoredTag, more bool, err error) {
+	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		list = nil
+		if _, err := tx.Agent(ctx, accountID, agentID); err != nil {
+			return err
+		}
+		var tags []stoa.EmbedTag
+		if tags, more, err = tx.EmbedTags(ctx, accountID, agentID, p); err != nil {
+			return err
+		}
+		for _, t := range tags {
+			var refused []store.Refusal
+			if t.Refused > 0 {
+				if refused, err = tx.Refusals(ctx, t.ID); err != nil {
+					return err
+				}
+			}
+			list = append(list, StoredTag{t, refused})
+		}
+		return nil
+	})
+	return list, more, err
+}
+
+// admits reports whether a page may use a script tag: one that it lists, or one of the
+// service's own, such as the preview.
+func (s *Embeds) admits(t stoa.EmbedTag, page Page) bool {
+	origin := page.origin()
+	if page.Site == ownSite || s.own != "" && origin == s.own {
+		return true
+	}
+	return Lists(t.Origins, origin)
+}
+
+// TagAdmits reports whether the page of a request may read replies about a script tag.
+func (s *Embeds) TagAdmits(ctx context.Context, id string, page Page) bool {
+	t, found, err := s.tag(ctx, id)
+	return err == nil && found && s.admits(t, page)
+}
+
+// tag returns a script tag of any account.
+func (s *Embeds) tag(ctx context.Context, id string) (t stoa.EmbedTag, found bool, err error) {
+	if !stoa.IsID("pub", id) {
+		return t, false, nil
+	}
+	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		t, found, err = tx.EmbedTagByID(ctx, id)
+		return err
+	})
+	return t, found, err
+}
+
+// RefuseForTag notes for its owner that a page asked for a script tag and is not
+// listed.
+func (s *Embeds) RefuseForTag(ctx context.Context, id string, page Page) {
+	if _, found, err := s.tag(ctx, id); err == nil && found {
+		s.refuse(ctx, id, page)
+	}
+}
+
+// checkTag returns a script tag that the page of a request may use now. A refused page
+// is noted for the owner, and is told the same as where there is no such tag.
+func (s *Embeds) checkTag(ctx context.Context, id string, page Page, what string, perMinute, perAddress int) (stoa.EmbedTag, error) {
+	if !stoa.IsID("pub", id) {
+		return stoa.EmbedTag{}, stoa.Errorf(stoa.CodeNotFound, "This is no id of a script tag; one begins with pub_.").At("tagId")
+	}
+	t, found, err := s.tag(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	if !found || !s.admits(t, page) {
+		if found {
+			s.refuse(ctx, id, page)
+		}
+		return t, stoa.Errorf(stoa.CodeOriginNotAllowed, "This page may not show the agent, or there is no such script tag. Its owner can list the page's origin: allowedOrigins.")
+	}
+	if page.Address != "" {
+		if wait, ok := s.take(what+" of "+id+" from "+page.Address, perAddress); !ok {
+			return t, errTagBusy(wait)
+		}
+	}
+	if wait, ok := s.take(what+" of "+id, perMinute); !ok {
+		return t, errTagBusy(wait)
+	}
+	return t, nil
+}
+
+func errTagBusy(wait time.Duration) error {
+	return stoa.Errorf(stoa.CodeRateLimit, "There are too many requests for this script tag at the moment. Try again in %d seconds.", wait/time.Second).After(wait)
+}
+
+func errTagDisabled() error {
+	return stoa.Errorf(stoa.CodeEmbedDisabled, "This agent is not shown in pages at the moment. Its owner has disabled the script tag, or the agent's embeds.")
+}
+
+// tagInForce returns the agent of a script tag that nothing has switched off: neither
+// its owner nor the end of its key.
+func tagInForce(ctx context.Context, tx *store.Tx, t stoa.EmbedTag) (stoa.Agent, error) {
+	agent, _, err := embeddable(ctx, tx, t.AccountID, t.AgentID)
+	if stoa.CodeOf(err) == stoa.CodeAgentNotFound || stoa.CodeOf(err) == stoa.CodeEmbedDisabled || err == nil && t.Disabled != "" {
+		return agent, errTagDisabled()
+	}
+	if err != nil {
+		return agent, err
+	}
+	ended, err := auth.EndsWithKey(ctx, tx, t.AccountID, t.KeyID, tx.Now)
+	if err == nil && ended {
+		err = errTagDisabled()
+	}
+	return agent, err
+}
+
+// Launcher returns how a script tag looks on a page, and the name of its agent.
+func (s *Embeds) Launcher(ctx context.Context, id string, page Page) (t stoa.EmbedTag, agentName string, err error) {
+	if t, err = s.checkTag(ctx, id, page, "launchers", launchersPerMinute, launchersPerAddress); err != nil {
+		return t, "", err
+	}
+	err = s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+		agent, err := tagInForce(ctx, tx, t)
+		agentName = agent.Name
+		return err
+	})
+	return t, agentName, err
+}
+
+// A Ticket opens the chat of a visitor once.
+type Ticket struct {
+	EmbedID, Secret  string
+	VisitorToken     string // opens the chat again
+	VisitorExpiresAt time.Time
+}
+
+// Open returns a ticket for a visitor of a page with a script tag: for the chat that
+// the visitor's token belongs to, if that can go on, otherwise for another one.
+func (s *Embeds) Open(ctx context.Context, id, visitorToken string, page Page) (out Ticket, err error) {
+	t, err := s.checkTag(ctx, id, page, "tickets", ticketsPerMinute, ticketsPerAddress)
+	if err != nil {
+		return out, err
+	}
+	err = s.cfg.Store.Write(ctx, func(tx *store.Tx) error {
+		out, err = s.open(ctx, tx, t, visitorToken)
+		return err
+	})
+	return out, err
+}
+
+func (s *Embeds) open(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken string) (out Ticket, err error) {
+	if _, err := tagInForce(ctx, tx, t); err != nil {
+		return out, err
+	}
+	e, goesOn, err := chatOf(ctx, tx, t, visitorToken)
+	if err != nil {
+		return out, err
+	}
+	if !goesOn {
+		visitorToken = visitorPrefix + mintTicket()
+		if e, err = s.beginTagChat(ctx, tx, t, visitorToken); err != nil {
+			return out, err
+		}
+	}
+	out = Ticket{EmbedID: e.ID, Secret: mintTicket(), VisitorToken: visitorToken, VisitorExpiresAt: e.CreatedAt.Add(visitorLife)}
+	return out, tx.InsertEmbedTicket(ctx, e.ID, auth.Hash(out.Secret), tx.Now.Add(s.cfg.TicketLife))
+}
+
+// chatOf returns the embed of a visitor's chat; goesOn is false where there is none or
+// nothing more can be said in it.
+func chatOf(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken string) (e stoa.Embed, goesOn bool, err error) {
+	if !strings.HasPrefix(visitorToken, visitorPrefix) || len(visitorToken) > maxVisitorToken {
+		return e, false, nil
+	}
+	e, found, err := tx.EmbedOfVisitor(ctx, t.ID, auth.Hash(visitorToken))
+	if err != nil || !found || !e.RevokedAt.IsZero() || !tx.Now.Before(e.CreatedAt.Add(visitorLife)) {
+		return e, false, err
+	}
+	ended, err := auth.EndsWithKey(ctx, tx, e.AccountID, e.KeyID, tx.Now)
+	if err != nil || ended {
+		return e, false, err
+	}
+	row, err := begun(ctx, tx, e)
+	if stoa.CodeOf(err) == stoa.CodeSessionNotFound { // its owner has deleted it
+		return e, false, nil
+	}
+	if err != nil {
+		return e, false, err
+	}
+	if row == nil {
+		return e, !exhausted(e, 0), nil
+	}
+	f := row.Turn.Failure
+	return e, !exhausted(e, row.Spent) && (f == nil || f.Code != codeCreditLimit), nil
+}
+
+// beginTagChat stores the embed of another visitor, unless the tag has begun as many
+// chats as it may.
+func (s *Embeds) beginTagChat(ctx context.Context, tx *store.Tx, t stoa.EmbedTag, visitorToken string) (stoa.Embed, error) {
+	n, err := tx.ChatsBegunBy(ctx, t.ID, tx.Now.Add(-chatsCountedFor), t.ChatsPerDay)
+	if err != nil {
+		return stoa.Embed{}, err
+	}
+	tooMany := stoa.Errorf(stoa.CodeEmbedLimit, "No more chats can begin today. Try again later.").After(tooManyChats)
+	if n >= t.ChatsPerDay {
+		return stoa.Embed{}, tooMany
+	}
+	e := stoa.Embed{
+		ID: stoa.NewID("emu"), AccountID: t.AccountID, AgentID: t.AgentID, KeyID: t.KeyID, TagID: t.ID, Kind: stoa.EmbedURL,
+		Origins: t.Origins, Greeting: t.Greeting, Theme: t.Theme,
+		MessagesPerMinute: defaultMessagesPerMinute, MaxMessages: defaultMaxMessages, MaxMessageChars: defaultMessageChars, MaxCredits: t.MaxCredits,
+		TokenLife: s.cfg.TokenLife, ChatLife: tagChatLife, ExpiresAt: tx.Now.Add(s.cfg.TicketLife),
+	}
+	e, err = s.insert(ctx, tx, e, "", auth.Hash(visitorToken))
+	if stoa.CodeOf(err) == stoa.CodeLimitReached { // of the agent's embeds; its visitors cannot help it
+		err = tooMany
+	}
+	return e, err
+}
+
+// exchangeOfTag takes a ticket of a script tag for a token. found is false where there
+// is no such ticket.
+func (s *Embeds) exchangeOfTag(ctx context.Context, tx *store.Tx, id, ticket string) (who Visitor, t Token, found bool, err error) {
+	hash := auth.Hash(ticket)
+	expires, used, found, err := tx.EmbedTicket(ctx, id, hash)
+	if err != nil || !found {
+		return who, t, found, err
+	}
+	if used {
+		return who, t, true, errTicketUsed()
+	}
+	if !tx.Now.Before(expires) {
+		return who, t, true, errTicketExpired()
+	}
+	e, there, err := tx.LockEmbed(ctx, id)
+	if err == nil && !there {
+		err = errToken()
+	}
+	if err != nil {
+		return who, t, true, err
+	}
+	if err = tx.UseEmbedTicket(ctx, id, hash, tx.Now.Add(e.ChatLife)); err != nil {
+		return who, t, true, err
+	}
+	if who, err = s.valid(ctx, tx, id, tx.Now); err != nil {
+		return who, t, true, err
+	}
+	t, err = newToken(ctx, tx, who.Embed)
+	who.ExpiresAt = t.ExpiresAt
+	return who, t, true, err
+}

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// MaxEmbedTags is how many script tags an agent may have.
+const MaxEmbedTags = 20
+
+const tagColumns = `id, account_id, agent_id, key_id, origins, greeting, theme, accent, position, language, max_credits, chats_per_day,
+	disabled, refused, revision, created_at, updated_at`
+
+func scanTag(rows *sql.Rows) (stoa.EmbedTag, error) {
+	var t stoa.EmbedTag
+	var origins string
+	var created, updated int64
+	if err := rows.Scan(&t.ID, &t.AccountID, &t.AgentID, &t.KeyID, &origins, &t.Greeting, &t.Theme, &t.Accent, &t.Position, &t.Language,
+		&t.MaxCredits, &t.ChatsPerDay, &t.Disabled, &t.Refused, &t.Revision, &created, &updated); err != nil {
+		return t, err
+	}
+	t.CreatedAt, t.UpdatedAt = db.Time(created), db.Time(updated)
+	return t, jsonx.Unmarshal([]byte(origins), &t.Origins)
+}
+
+// InsertEmbedTag adds a script tag. ID, times and revision are set.
+func (tx *Tx) InsertEmbedTag(ctx context.Context, t stoa.EmbedTag) (stoa.EmbedTag, error) {
+	err := tx.within(ctx, MaxEmbedTags, t.AccountID, t.AgentID, "script tags of this agent", `embed_tags WHERE account_id = $3 AND agent_id = $2`, t.AccountID)
+	if err != nil {
+		return t, err
+	}
+	t.ID, t.CreatedAt, t.UpdatedAt, t.Revision = stoa.NewID("pub"), tx.Now, tx.Now, 1
+	origins, err := jsonText(t.Origins)
+	if err != nil {
+		return t, err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO embed_tags (`+tagColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, $15, $15)`,
+		t.ID, t.AccountID, t.AgentID, t.KeyID, origins, t.Greeting, t.Theme, t.Accent, t.Position, t.Language,
+		int64(t.MaxCredits), t.ChatsPerDay, t.Disabled, t.Revision, db.Micros(t.CreatedAt))
+	return t, err
+}
+
+// EmbedTag returns a script tag of an account's agent; CodeNotFound where there is
+// none.
+func (tx *Tx) EmbedTag(ctx context.Context, accountID, agentID, id string) (stoa.EmbedTag, error) {
+	return tx.tag(ctx, accountID, agentID, id, "")
+}
+
+func (tx *Tx) tag(ctx context.Context, accountID, agentID, id, lock string) (stoa.EmbedTag, error) {
+	t, found, err := first(ctx, tx, scanTag, `SELECT `+tagColumns+` FROM embed_tags WHERE account_id = $1 AND agent_id = $2 AND id = $3`+lock, accountID, agentID, id)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeNotFound, "This agent has no such script tag.").At("tagId")
+	}
+	return t, err
+}
+
+// EmbedTagByID returns a script tag of any account: its id is public.
+func (tx *Tx) EmbedTagByID(ctx context.Context, id string) (stoa.EmbedTag, bool, error) {
+	return first(ctx, tx, scanTag, `SELECT `+tagColumns+` FROM embed_tags WHERE id = $1`, id)
+}
+
+// EmbedTags lists the script tags of an agent.
+func (tx *Tx) EmbedTags(ctx context.Context, accountID, agentID string, p Page) ([]stoa.EmbedTag, bool, error) {
+	return page(ctx, tx, p, scanTag, `SELECT `+tagColumns+` FROM embed_tags WHERE account_id = $1 AND agent_id = $2`, accountID, agentID)
+}
+
+// EditEmbedTag lets fn change a script tag and writes the result. The row is locked
+// meanwhile; the error of fn is returned and nothing is written.
+func (tx *Tx) EditEmbedTag(ctx context.Context, accountID, agentID, id string, fn func(*stoa.EmbedTag) error) (stoa.EmbedTag, error) {
+	t, err := tx.tag(ctx, accountID, agentID, id, tx.ForUpdate())
+	if err == nil {
+		err = fn(&t)
+	}
+	if err != nil {
+		return t, err
+	}
+	origins, err := jsonText(t.Origins)
+	if err != nil {
+		return t, err
+	}
+	t.Revision++
+	t.UpdatedAt = tx.Now
+	_, err = tx.Exec(ctx, `UPDATE embed_tags SET key_id = $4, origins = $5, greeting = $6, theme = $7, accent = $8, position = $9, language = $10,
+			max_credits = $11, chats_per_day = $12, disabled = $13, revision = $14, updated_at = $15
+		WHERE account_id = $1 AND agent_id = $2 AND id = $3`,
+		accountID, agentID, id, t.KeyID, origins, t.Greeting, t.Theme, t.Accent, t.Position, t.Language,
+		int64(t.MaxCredits), t.ChatsPerDay, t.Disabled, t.Revision, db.Micros(t.UpdatedAt))
+	return t, err
+}
+
+// DeleteEmbedTag removes a script tag; its chats end, since they look for it. One that
+// does not exist is no error.
+func (tx *Tx) DeleteEmbedTag(ctx context.Context, accountID, agentID, id string) error {
+	n, err := tx.Exec(ctx, `DELETE FROM embed_tags WHERE account_id = $1 AND agent_id = $2 AND id = $3`, accountID, agentID, id)
+	if err != nil || n == 0 {
+		return err
+	}
+	_, err = tx.Exec(ctx, `DELETE FROM embed_refusals WHERE embed_id = $1`, id)
+	return err
+}
+
+// ChatsBegunBy counts the chats that a script tag began since a time, up to limit.
+// The tag stays locked until the commit, so that chats begun at once are counted.
+func (tx *Tx) ChatsBegunBy(ctx context.Context, tagID string, since time.Time, limit int) (n int, err error) {
+	if tx.Postgres() {
+		if _, err := tx.Exec(ctx, `SELECT 1 FROM embed_tags WHERE id = $1 FOR UPDATE`, tagID); err != nil {
+			return 0, err
+		}
+	}
+	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM embeds WHERE tag_id = $1 AND created_at > $2 LIMIT $3) found`,
+		[]any{tagID, db.Micros(since), limit}, &n)
+	return n, err
+}
+
+// EmbedOfVisitor returns the embed of a script tag that the hash of a visitor's token
+// belongs to, and keeps the row from being changed until the commit.
+func (tx *Tx) EmbedOfVisitor(ctx context.Context, tagID, visitor string) (stoa.Embed, bool, error) {
+	return tx.embed(ctx, `visitor = $1 AND visitor <> '' AND tag_id = $2`+tx.ForUpdate(), visitor, tagID)
+}
+
+// InsertEmbedTicket adds a ticket of an embed, by its hash, and removes those that have
+// expired.
+func (tx *Tx) InsertEmbedTicket(ctx context.Context, embedID, hash string, expiresAt time.Time) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM embed_tickets WHERE embed_id = $1 AND expires_at <= $2`, embedID, db.Micros(tx.Now)); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO embed_tickets (hash, embed_id, expires_at, used_at) VALUES ($1, $2, $3, 0)`, hash, embedID, db.Micros(expiresAt))
+	return err
+}
+
+// EmbedTicket returns until when a ticket of an embed can be exchanged, and whether it
+// was.
+func (tx *Tx) EmbedTicket(ctx context.Context, embedID, hash string) (expiresAt time.Time, used, found bool, err error) {
+	var expires, at int64
+	found, err = tx.Get(ctx, `SELECT expires_at, used_at FROM embed_tickets WHERE hash = $1 AND embed_id = $2`, []any{hash, embedID}, &expires, &at)
+	return db.Time(expires), at > 0, found, err
+}
+
+// UseEmbedTicket marks a ticket as exchanged, and sets until when the chat of its embed
+// can go on.
+func (tx *Tx) UseEmbedTicket(ctx context.Context, embedID, hash string, chatExpiresAt time.Time) error {
+	if _, err := tx.Exec(ctx, `UPDATE embed_tickets SET used_at = $2 WHERE hash = $1`, hash, db.Micros(tx.Now)); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `UPDATE embeds SET exchanged_at = $2, chat_expires_at = $3 WHERE id = $1`, embedID, db.Micros(tx.Now), db.Micros(chatExpiresAt))
+	return err
+}
