@@ -171,7 +171,10 @@ func (s *Service) buildSessions(p Parts) {
 func (s *Service) buildAPI(p Parts) error {
 	site, err := web.New(web.Config{
 		Version: p.Version, Origin: p.Config.BaseURL(p.Address), Contract: contract.For(p.Config.Extensions.Names()...),
-		Embeds: func(r *http.Request, id string) ([]string, string, bool, error) { return s.API.EmbedPage(r, id) },
+		Embeds: func(r *http.Request, id string) (web.ChatPage, bool, error) {
+			page, found, err := s.API.EmbedPage(r, id)
+			return web.ChatPage(page), found, err
+		},
 	})
 	if err != nil {
 		return err

@@ -3,15 +3,24 @@ package web
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"stoa/internal/stoa"
 )
 
-// Embeds returns for an embed URL the origins that may frame its chat page and
-// its theme: light, dark or auto. found is false if there is no such embed.
-type Embeds func(r *http.Request, id string) (origins []string, theme string, found bool, err error)
+// A ChatPage is what the chat page of an embed URL shows before its script runs.
+type ChatPage struct {
+	Origins []string // that may frame it
+	Theme   string   // light, dark or auto
+	Accent  string   // a colour, #rrggbb; empty: ours
+	OfTag   bool     // a script tag made it: the preview, a page of ours, may frame it too
+}
+
+// Embeds returns the chat page of an embed URL; found is false if there is no such
+// embed.
+type Embeds func(r *http.Request, id string) (page ChatPage, found bool, err error)
 
 // embedPolicy is the content policy of the chat page. It differs from
 // [pagePolicy] in who may frame it, and it shows no pictures at all.
@@ -44,11 +53,15 @@ func (s *Site) embed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := r.PathValue("id")
+	if stoa.IsID("pub", id) {
+		s.preview(w, r, id)
+		return
+	}
 	if !stoa.IsID("emu", id) {
 		s.notFound(w, r)
 		return
 	}
-	origins, theme, found, err := s.embeds(r, id)
+	page, found, err := s.embeds(r, id)
 	if err != nil {
 		s.refuse(w, stoa.Errorf(stoa.CodeOverloaded, "the chat cannot be opened at the moment"))
 		return
@@ -57,18 +70,52 @@ func (s *Site) embed(w http.ResponseWriter, r *http.Request) {
 		s.notFound(w, r)
 		return
 	}
-	if theme == "auto" {
-		theme = ""
+	if page.Theme == "auto" {
+		page.Theme = ""
 	}
+	framers := page.Origins
+	if page.OfTag {
+		framers = append(slices.Clone(framers), "'self'")
+	}
+	s.write(w, r, "embed", struct {
+		ChatPage
+		ID, Listed string
+	}{page, id, strings.Join(page.Origins, " ")}, func() { guardEmbed(w, framers) })
+}
+
+// write executes a template of its own and sends it with the headers that guard sets.
+func (s *Site) write(w http.ResponseWriter, r *http.Request, name string, with any, guard func()) {
 	var out bytes.Buffer
-	if err := s.templates.ExecuteTemplate(&out, "embed", struct{ ID, Theme, Origins string }{id, theme, strings.Join(origins, " ")}); err != nil {
-		s.refuse(w, stoa.Errorf(stoa.CodeInternal, "the chat could not be laid out"))
+	if err := s.templates.ExecuteTemplate(&out, name, with); err != nil {
+		s.refuse(w, stoa.Errorf(stoa.CodeInternal, "the page could not be laid out"))
 		return
 	}
-	guardEmbed(w, origins)
+	guard()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(out.Len()))
 	if r.Method != http.MethodHead {
 		w.Write(out.Bytes())
 	}
+}
+
+// previewPolicy is the content policy of the preview: our launcher and our chat page.
+const previewPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// preview serves a page that shows the launcher of a script tag, as a page of its
+// owner's would. It is the same for every id: whether there is such a tag the launcher
+// finds out.
+func (s *Site) preview(w http.ResponseWriter, r *http.Request, id string) {
+	s.write(w, r, "preview", struct{ ID string }{id}, func() {
+		guard(w, previewPolicy)
+		w.Header().Set("Cache-Control", "no-store")
+	})
+}
+
+// launcher serves the script that pages of any origin include.
+func (s *Site) launcher(w http.ResponseWriter, r *http.Request) {
+	guard(w, "default-src 'none'; frame-ancestors 'none'; sandbox")
+	w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	s.assets["launcher.js"].serve(w, r, "public, max-age=3600")
 }

@@ -215,7 +215,8 @@ func TestTheEndsOfAChat(t *testing.T) {
 	p.see(`!!([...document.querySelectorAll(".reply")].some((e) => e.innerText === "hello"))`)
 	other := open(t, browser, st.h.URL, path, l) // another visitor, the same link
 	other.allow("409")
-	other.says("This chat is open elsewhere")
+	other.says("This link was used")
+	other.says("Ask the site’s owner for a new one.")
 	other.shot("used")
 
 	st.c.Want(204, "DELETE", st.agent+"/embed-urls/"+made.ID, nil)

@@ -64,11 +64,18 @@ func TestTheGuideToEmbedsWorks(t *testing.T) {
 	defer site.Close()
 	origin := strings.Replace(site.URL, "127.0.0.1", "localhost", 1)
 
+	var tag contract.EmbedTag
+	st.curl(t, "tag", origin, &tag)
+	page.Store(tag.Snippet)
+	p, leave := visitHost(t, browser, origin)
+	p.holds(`!!document.querySelector("[data-stoa]")?.shadowRoot.querySelector(".launcher")`)
+	leave()
+
 	var link contract.EmbedURLWithLink
 	st.curl(t, "link", origin, &link)
 	page.Store(strings.ReplaceAll(snippet(t, "frame"), "{{url}}", link.URL) +
 		`<script>window.heard = []; addEventListener("message", (e) => heard.push(e.data.type))</script>`)
-	p, leave := visitHost(t, browser, origin)
+	p, leave = visitHost(t, browser, origin)
 	p.holds(`heard.includes("stoa.ready") && heard.includes("stoa.resize")`)
 	leave()
 

@@ -153,6 +153,7 @@ func firstCall(origin string) string {
 func (s *Site) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/doc", s.explorer)
 	mux.Handle("/embed/{id}", s.only(s.embed))
+	mux.Handle("/embed.js", s.only(s.launcher))
 	mux.Handle("/static/{name}", s.only(s.asset))
 	mux.Handle("/docs/api-openapi", s.only(func(w http.ResponseWriter, r *http.Request) {
 		f, err := s.reference()

@@ -32,6 +32,7 @@ var entries = []api.EntryPoint{
 	{InputPath: "src/console/main.tsx", OutputPath: "console"},
 	{InputPath: "css/embed.css", OutputPath: "embed"},
 	{InputPath: "src/embed/main.tsx", OutputPath: "embed"},
+	{InputPath: "src/embed/launcher.ts", OutputPath: "launcher"},
 }
 
 // typesFile is where the types of the API are, below ui/.

@@ -3,14 +3,29 @@ import { render } from "preact";
 import { Parent } from "./parent";
 import { Visit, type State } from "./visit";
 import { ChatPage } from "./view";
+import { on } from "./accent";
+import { language } from "./say";
 
 const root = document.getElementById("chat")!;
 const embedId = root.dataset.embed!;
 const allowed = (root.dataset.origins ?? "").split(" ").filter(Boolean);
+if (root.dataset.tag !== undefined) {
+  allowed.push(location.origin); // the preview of its script tag
+  document.documentElement.dataset.tagged = ""; // the launcher's panel shows the name
+}
+
+document.documentElement.lang = language;
+const accent = root.dataset.accent ?? "";
+if (/^#[0-9a-f]{6}$/.test(accent)) {
+  const html = document.documentElement;
+  html.dataset.branded = "";
+  html.style.setProperty("--brand", accent);
+  html.style.setProperty("--on-brand", on(accent));
+}
 
 // The ticket leaves the address before anything else happens.
 const ticket = new URLSearchParams(location.hash.slice(1)).get("t") ?? "";
-history.replaceState(null, "", location.pathname);
+history.replaceState(null, "", location.pathname + location.search);
 
 function theme(name: string): void {
   const html = document.documentElement;
@@ -54,6 +69,11 @@ const measure = () => {
 };
 new MutationObserver(() => requestAnimationFrame(measure)).observe(root, { childList: true, subtree: true, characterData: true });
 addEventListener("resize", measure);
+
+// Escape that means nothing else here closes what the page around has opened.
+addEventListener("keydown", (e) => {
+  if (e.key === "Escape" && !e.defaultPrevented) parent.tell({ type: "stoa.close" });
+});
 
 show(visit.state);
 void visit.begin(ticket);

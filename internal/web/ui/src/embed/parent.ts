@@ -9,6 +9,7 @@ export type ToParent =
   | { type: "stoa.resize"; height: number }
   | { type: "stoa.status"; status: string }
   | { type: "stoa.token_expiring"; expiresAt: string }
+  | { type: "stoa.close" }
   | { type: "stoa.error"; code: string; message: string };
 
 // lists reports whether one of the allowed origins matches an origin.

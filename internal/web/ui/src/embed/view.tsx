@@ -1,6 +1,8 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Button, Notice } from "../console/parts/basic";
 import { ReplyText, Spoken } from "../console/parts/reply";
+import { copyText } from "../lib/copy";
+import { clock, say } from "./say";
 import { working, type Message, type PendingInput } from "./types";
 import type { End, State, Visit } from "./visit";
 
@@ -10,6 +12,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
   useEffect(() => {
     if (chat) document.title = chat.agent.name;
   }, [chat?.agent.name]);
+  const slow = useSlow(chat !== null && working(chat.status), chat?.messages.at(-1)?.text.length ?? 0);
   if (!chat) {
     return (
       <main class="chat-page">
@@ -19,15 +22,17 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
   }
   const busy = working(chat.status);
   const idle = !busy && !state.sending;
+  const limited = chat.remaining.limitReached && !busy;
+  const asks = !end && !limited && idle ? chat.pendingInput : null;
   return (
-    <main class="chat-page" aria-label={"Chat with " + chat.agent.name}>
+    <main class="chat-page" aria-label={say("Chat with {name}", { name: chat.agent.name })}>
       <header class="chat-head">
         <h1>{chat.agent.name}</h1>
         <span class="chat-state" role="status">
-          {end ? "Ended" : state.offline ? "Offline" : state.sending ? "Sending" : busy ? "Working" : chat.status === "waiting_for_input" ? "Waiting for you" : ""}
+          {say(end ? "Ended" : state.offline ? "Offline" : state.sending ? "Sending" : busy ? (slow ? "Still working…" : "Working") : chat.status === "waiting_for_input" ? "Waiting for you" : "")}
         </span>
       </header>
-      <Said state={state} />
+      <Said state={state} asks={asks} />
       <div class="chat-foot">
         {end ? (
           <Ended end={end} />
@@ -35,16 +40,16 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
           <>
             {state.offline && (
               <Notice meaning="waiting">
-                <p>There is no connection. The chat goes on by itself when it is back.</p>
+                <p>{say("There is no connection. The chat goes on by itself when it is back.")}</p>
               </Notice>
             )}
             {idle && chat.status === "failed" && (
               <Notice meaning="failed">
-                <p>{chat.error?.message ?? "There is no answer."}</p>
+                <p>{say(chat.error?.message ?? "There is no answer.")}</p>
                 {chat.error?.retryable && !chat.remaining.limitReached && (
                   <p class="row">
                     <Button small icon="again" onClick={() => void visit.retry()}>
-                      Try again
+                      {say("Try again")}
                     </Button>
                   </p>
                 )}
@@ -52,26 +57,26 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
             )}
             {idle && chat.status === "cancelled" && !chat.remaining.limitReached && (
               <p class="row small muted">
-                <span>You stopped the answer.</span>
+                <span>{say("You stopped the answer.")}</span>
                 <Button small kind="quiet" icon="again" onClick={() => void visit.retry()}>
-                  Try again
+                  {say("Try again")}
                 </Button>
               </p>
             )}
             {state.notice && !(chat.remaining.limitReached && idle) && (
               <Notice meaning="failed">
-                <p>{state.notice}</p>
+                <p>{say(state.notice)}</p>
               </Notice>
             )}
-            {chat.remaining.limitReached && !busy ? (
+            {limited ? (
               <Notice meaning="info">
                 <p>
-                  <b>This chat has reached its limit.</b>
+                  <b>{say("This chat has reached its limit.")}</b>
                 </p>
-                <p>What was said can still be read. Reload the page to begin another.</p>
+                <p>{say("What was said can still be read. Reload the page to begin another.")}</p>
               </Notice>
-            ) : chat.pendingInput && idle ? (
-              <InputForm key={chat.pendingInput.id} input={chat.pendingInput} visit={visit} max={chat.maxMessageChars} />
+            ) : asks ? (
+              <InputForm key={asks.id} input={asks} visit={visit} max={chat.maxMessageChars} />
             ) : (
               <Composer visit={visit} state={state} busy={busy} />
             )}
@@ -82,17 +87,31 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
   );
 }
 
+const slowAfter = 6000; // milliseconds without a word
+
+// useSlow reports whether an answer has not grown for a while.
+function useSlow(busy: boolean, length: number): boolean {
+  const [slow, setSlow] = useState(false);
+  useEffect(() => {
+    setSlow(false);
+    if (!busy) return;
+    const timer = setTimeout(() => setSlow(true), slowAfter);
+    return () => clearTimeout(timer);
+  }, [busy, length]);
+  return slow && busy;
+}
+
 function Opening({ offline }: { offline: boolean }) {
   if (offline) {
     return (
       <Notice meaning="waiting">
-        <p>The chat cannot be reached. It opens by itself when the connection is back.</p>
+        <p>{say("The chat cannot be reached. It opens by itself when the connection is back.")}</p>
       </Notice>
     );
   }
   return (
     <div class="opening" role="status">
-      <span class="unseen">The chat is being opened.</span>
+      <span class="unseen">{say("The chat is being opened.")}</span>
       <span class="skeleton w60" />
       <span class="skeleton w90" />
       <span class="skeleton w40" />
@@ -103,21 +122,23 @@ function Opening({ offline }: { offline: boolean }) {
 function Ended({ end, alone }: { end: End; alone?: boolean }) {
   return (
     <Notice meaning="info">
-      {alone ? <h1 class="plain">{end.title}</h1> : <h2 class="plain">{end.title}</h2>}
-      <p>{end.text}</p>
+      {alone ? <h1 class="plain">{say(end.title)}</h1> : <h2 class="plain">{say(end.title)}</h2>}
+      <p>{say(end.text)}</p>
     </Notice>
   );
 }
 
 // Said shows the conversation and stays at its end, unless the reader has
 // scrolled away from it.
-function Said({ state }: { state: State }) {
+function Said({ state, asks }: { state: State; asks: PendingInput | null }) {
   const chat = state.chat!;
   const box = useRef<HTMLDivElement>(null);
   const atEnd = useRef(true);
   const top = useRef(0);
   const busy = working(chat.status);
   const last = chat.messages.at(-1);
+  // What the form asks is shown there, and not twice.
+  const asked = asks && last?.role === "assistant" && last.text.trim() === asks.prompt.trim() ? last.id : "";
   useLayoutEffect(() => {
     const follow = () => {
       if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
@@ -140,7 +161,7 @@ function Said({ state }: { state: State }) {
       ref={box}
       tabIndex={0}
       role="region"
-      aria-label="Conversation"
+      aria-label={say("Conversation")}
       onScroll={(e) => {
         // Only the reader scrolls up; what grows meanwhile is no reason to stay.
         const el = e.currentTarget;
@@ -150,7 +171,7 @@ function Said({ state }: { state: State }) {
       }}
     >
       <ol class="chat">
-        {chat.hasEarlierMessages && <li class="muted small">Earlier messages are not shown.</li>}
+        {chat.hasEarlierMessages && <li class="muted small">{say("Earlier messages are not shown.")}</li>}
         {chat.greeting && (
           <li class="turn assistant">
             <ReplyText text={chat.greeting} streaming={false} />
@@ -158,12 +179,10 @@ function Said({ state }: { state: State }) {
         )}
         {!chat.greeting && chat.messages.length === 0 && (
           <li class="hello">
-            <p class="muted">Ask {chat.agent.name} something.</p>
+            <p class="muted">{say("Ask {name} something.", { name: chat.agent.name })}</p>
           </li>
         )}
-        {chat.messages.map((m) => (
-          <Bubble key={m.id} m={m} />
-        ))}
+        {chat.messages.map((m) => m.id !== asked && <Bubble key={m.id} m={m} />)}
         {busy && last?.status !== "in_progress" && (
           <li class="turn assistant">
             <div class="reply streaming" aria-hidden="true" />
@@ -183,19 +202,46 @@ function plain(text: string): string {
 function Bubble({ m }: { m: Message }) {
   if (m.role === "user") {
     return (
-      <li class={"turn user" + (m.id === "sending" ? " sending" : "")}>
-        <span class="unseen">You: </span>
+      <li class={"turn user" + (m.id === "sending" ? " sending" : "")} data-time={clock(m.createdAt)}>
+        <span class="unseen">{say("You: ")}</span>
         {m.text}
       </li>
     );
   }
   if (m.text === "" && m.status !== "in_progress") return null;
+  const streaming = m.status === "in_progress";
   return (
     <li class={"turn assistant" + (m.kind === "comment" ? " comment" : "")}>
-      <span class="unseen">Answer: </span>
-      <ReplyText text={m.text} streaming={m.status === "in_progress"} />
-      {m.status === "cancelled" && <p class="meta">Stopped</p>}
+      <span class="unseen">{say("Answer: ")}</span>
+      <ReplyText text={m.text} streaming={streaming} />
+      {!streaming && (
+        <p class="meta">
+          {m.status === "cancelled" && <span>{say("Stopped")}</span>}
+          <time datetime={m.createdAt}>{clock(m.createdAt)}</time>
+          <Copy label={say("Copy the answer")} text={m.text} />
+          {codeIn(m.text).map((code, i, list) => (
+            <Copy key={i} label={say("Copy code") + (list.length > 1 ? " " + (i + 1) : "")} text={code} />
+          ))}
+        </p>
+      )}
     </li>
+  );
+}
+
+const mostCode = 5; // blocks of an answer that have a button each
+
+// codeIn returns the fenced blocks of a Markdown text.
+function codeIn(text: string): string[] {
+  return [...text.matchAll(/^ {0,3}(`{3,}|~{3,})[^\n]*\n([\s\S]*?)^ {0,3}\1/gm)].slice(0, mostCode).map((m) => m[2]!);
+}
+
+// Copy puts a text on the clipboard and says so.
+function Copy({ label, text }: { label: string; text: string }) {
+  const [done, setDone] = useState(false);
+  return (
+    <Button small kind="quiet" icon="copy" onClick={() => void copyText(text).then(setDone)}>
+      {done ? say("Copied") : label}
+    </Button>
   );
 }
 
@@ -224,7 +270,7 @@ function Composer({ visit, state, busy }: { visit: Visit; state: State; busy: bo
       }}
     >
       <label class="unseen" for="message">
-        Message to {chat.agent.name}
+        {say("Message to {name}", { name: chat.agent.name })}
       </label>
       <textarea
         id="message"
@@ -232,32 +278,35 @@ function Composer({ visit, state, busy }: { visit: Visit; state: State; busy: bo
         class="input"
         rows={1}
         value={text}
-        placeholder="Write a message"
+        placeholder={say("Write a message")}
         enterkeyhint="send"
         autocomplete="off"
         aria-invalid={over > 0}
         aria-describedby={over > 0 ? "too-long" : chat.remaining.messages <= 5 ? "remaining" : undefined}
         onInput={(e) => setText(e.currentTarget.value)}
         onKeyDown={(e) => {
-          if (e.key === "Escape" && busy) void visit.stop();
+          if (e.key === "Escape" && busy) {
+            e.preventDefault();
+            void visit.stop();
+          }
           if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
           e.preventDefault();
           void send();
         }}
       />
       {busy ? (
-        <Button icon="stop" label="Stop the answer" onClick={() => void visit.stop()} />
+        <Button icon="stop" label={say("Stop the answer")} onClick={() => void visit.stop()} />
       ) : (
-        <Button kind="main" type="submit" icon="send" label="Send" disabled={length === 0 || state.sending || over > 0} />
+        <Button kind="main" type="submit" icon="send" label={say("Send")} disabled={length === 0 || state.sending || over > 0} />
       )}
       {over > 0 ? (
         <p id="too-long" class="problem small" role="alert">
-          {over === 1 ? "One character" : over + " characters"} too many.
+          {over === 1 ? say("One character too many.") : say("{n} characters too many.", { n: over })}
         </p>
       ) : (
         chat.remaining.messages <= 5 && (
           <p id="remaining" class="small muted">
-            {chat.remaining.messages === 1 ? "One message" : chat.remaining.messages + " messages"} left.
+            {chat.remaining.messages === 1 ? say("One message left.") : say("{n} messages left.", { n: chat.remaining.messages })}
           </p>
         )
       )}
@@ -301,16 +350,16 @@ function InputForm({ input, visit, max }: { input: PendingInput; visit: Visit; m
         />
         <div class="row">
           <Button kind="main" type="submit" disabled={!ready}>
-            Answer
+            {say("Answer")}
           </Button>
           <Button kind="quiet" onClick={() => void visit.stop()}>
-            Stop
+            {say("Stop")}
           </Button>
         </div>
       </form>
     );
   }
-  const choices = input.kind === "choice" ? input.options.map((o) => [o, o]) : [["approve", "Approve"], ["reject", "Reject"]];
+  const choices = input.kind === "choice" ? input.options.map((o) => [o, o]) : [["approve", say("Approve")], ["reject", say("Reject")]];
   return (
     <fieldset class="chat-input">
       <legend>{input.prompt}</legend>
@@ -321,7 +370,7 @@ function InputForm({ input, visit, max }: { input: PendingInput; visit: Visit; m
           </button>
         ))}
         <Button kind="quiet" onClick={() => void visit.stop()}>
-          Stop
+          {say("Stop")}
         </Button>
       </div>
     </fieldset>

@@ -14,7 +14,7 @@ export interface End {
 
 const ends: Record<End["kind"], End> = {
   expired: { kind: "expired", title: "This chat has ended", text: "Its time is up. Reload the page to begin another." },
-  used: { kind: "used", title: "This chat is open elsewhere", text: "A link to a chat works once. Reload the page to begin another." },
+  used: { kind: "used", title: "This link was used", text: "A link to a chat works once. Ask the site’s owner for a new one." },
   invalid: { kind: "invalid", title: "This chat cannot be opened", text: "The link is not valid any more. Reload the page to begin another." },
   off: { kind: "off", title: "This chat is switched off", text: "Its owner does not offer it at the moment." },
   gone: { kind: "gone", title: "This chat was deleted", text: "Reload the page to begin another." },

@@ -29,6 +29,7 @@ export function markdown(text: string): DocumentFragment {
     ALLOW_ARIA_ATTR: false,
     RETURN_DOM_FRAGMENT: true,
   }) as DocumentFragment;
+  for (const box of out.querySelectorAll<HTMLElement>("pre, table")) box.tabIndex = 0; // they scroll
   for (const link of out.querySelectorAll("a")) {
     link.target = "_blank";
     link.rel = "noopener noreferrer nofollow";
