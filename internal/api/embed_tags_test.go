@@ -69,8 +69,10 @@ func TestAScriptTagIsKept(t *testing.T) {
 		tag.Snippet != `<script src="`+h.URL+`/embed.js" data-embed="`+tag.ID+`" async></script>` || tag.PreviewURL != h.URL+"/embed/"+tag.ID {
 		t.Errorf("it is %+v", tag)
 	}
-	more := object{"theme": "dark", "accentColor": "#1A7f5a", "position": "left", "language": "de", "greeting": "Hallo.", "maxCreditsMicro": 7, "chatsPerDay": 3, "enabled": false,
-		"allowedOrigins": []string{"https://*.Example.com", "http://localhost:3000"}}
+	more := object{
+		"theme": "dark", "accentColor": "#1A7f5a", "position": "left", "language": "de", "greeting": "Hallo.", "maxCreditsMicro": 7, "chatsPerDay": 3, "enabled": false,
+		"allowedOrigins": []string{"https://*.Example.com", "http://localhost:3000"},
+	}
 	r := a.Want(200, "PATCH", path, more).JSON(&tag)
 	if tag.Enabled || orNone(tag.DisabledReason) != "user" || tag.Theme != "dark" || orNone(tag.AccentColor) != "#1a7f5a" || tag.Position != "left" || tag.Language != "de" ||
 		orNone(tag.Greeting) != "Hallo." || tag.MaxCreditsMicro != 7 || tag.ChatsPerDay != 3 || strings.Join(tag.AllowedOrigins, " ") != "https://*.example.com http://localhost:3000" {
