@@ -76,7 +76,7 @@
 // an address. A chat page that asks for its own ticket was rejected: the service
 // would see its own origin. So was a page of the service without the check, for
 // every link to it would be an open chat. The preview is such a page and counts
-// against the caps. It would be wrong if owners met the caps because of strangers.
+// against the caps. It would be wrong if owners met the caps because of other programs.
 //
 // # The chat page
 //

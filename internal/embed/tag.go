@@ -71,7 +71,7 @@ type StoredTag struct {
 func (s *Embeds) CreateTag(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID string, enabled bool, r TagRequest) (out StoredTag, err error) {
 	t := stoa.EmbedTag{AccountID: c.Account.ID, AgentID: agentID, KeyID: c.Key.ID}
 	if !enabled {
-		t.Disabled = stoa.TagDisabledByUser
+		t.Disabled = store.TagDisabledByUser
 	}
 	if err = r.apply(&t); err != nil {
 		return out, err
@@ -99,7 +99,7 @@ func (s *Embeds) EditTag(ctx context.Context, tx *store.Tx, c stoa.Caller, agent
 		case enabled && !was:
 			t.Disabled, t.KeyID = "", c.Key.ID
 		case !enabled && was:
-			t.Disabled = stoa.TagDisabledByUser
+			t.Disabled = store.TagDisabledByUser
 		}
 		return r.apply(t)
 	})

@@ -54,12 +54,6 @@ type EmbedTag struct {
 	CreatedAt, UpdatedAt   time.Time
 }
 
-// Why a tag is disabled.
-const (
-	TagDisabledByUser = "user"
-	TagDisabledByKey  = "key_revoked" // with the key that it belonged to
-)
-
 // Status returns revoked, pending (before the exchange), active or expired.
 func (e *Embed) Status(now time.Time) string {
 	switch {

@@ -13,6 +13,12 @@ import (
 // MaxEmbedTags is how many script tags an agent may have.
 const MaxEmbedTags = 20
 
+// Why a script tag is disabled.
+const (
+	TagDisabledByUser = "user"
+	TagDisabledByKey  = "key_revoked" // with the key that it belonged to
+)
+
 const tagColumns = `id, account_id, agent_id, key_id, origins, greeting, theme, accent, position, language, max_credits, chats_per_day,
 	disabled, refused, revision, created_at, updated_at`
 

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"stoa/internal/db"
-	"stoa/internal/stoa"
 )
 
 // RevokeEmbedsMadeBy ends at most limit embeds that a key created, and their
@@ -28,7 +27,7 @@ func (tx *Tx) RevokeEmbedsMadeBy(ctx context.Context, accountID, keyID string, l
 func (tx *Tx) DisableTagsMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
 	n, err := tx.Exec(ctx, `UPDATE embed_tags SET disabled = $3, revision = revision + 1, updated_at = $4
 		WHERE id IN (SELECT id FROM embed_tags WHERE account_id = $1 AND key_id = $2 AND disabled = '' LIMIT $5)`,
-		accountID, keyID, stoa.TagDisabledByKey, db.Micros(tx.Now), limit)
+		accountID, keyID, TagDisabledByKey, db.Micros(tx.Now), limit)
 	return int(n), err
 }
 
