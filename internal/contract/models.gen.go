@@ -276,6 +276,42 @@ type CreateEmbed struct {
 	Theme nullable.Nullable[string] `json:"theme,omitempty,omitzero"`
 }
 
+// CreateEmbedTag defines model for CreateEmbedTag.
+type CreateEmbedTag struct {
+	// AccentColor Of the launcher and of what the visitor says, such as `#1a7f5a`; the service's own unless said otherwise. Black or white text is put on it, whichever is easier to read.
+	AccentColor nullable.Nullable[string] `json:"accentColor,omitempty,omitzero"`
+
+	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
+	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
+
+	// ChatsPerDay Chats that can begin within 24 hours; 200 unless said otherwise. Going on with one does not count.
+	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
+
+	// Enabled True unless said otherwise.
+	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
+
+	// Greeting Shown before the first message. The agent does not see it.
+	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
+
+	// Language Of the launcher and the chat page; `auto`, that of the page around, unless said otherwise.
+	Language nullable.Nullable[string] `json:"language,omitempty,omitzero"`
+
+	// MaxCreditsMicro What one visitor's chat may spend; 5000000 (5 credits) unless said otherwise.
+	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
+
+	// Position The lower corner of the page; `right` unless said otherwise.
+	Position nullable.Nullable[string] `json:"position,omitempty,omitzero"`
+
+	// Theme `auto`, as the visitor's system is, unless said otherwise.
+	Theme nullable.Nullable[string] `json:"theme,omitempty,omitzero"`
+}
+
+// CreateEmbedTicket defines model for CreateEmbedTicket.
+type CreateEmbedTicket struct {
+	// VisitorToken Of an earlier reply, to go on with its chat. One that is not known any more is no error: another chat begins.
+	VisitorToken nullable.Nullable[string] `json:"visitorToken,omitempty,omitzero"`
+}
+
 // CreateGrant defines model for CreateGrant.
 type CreateGrant struct {
 	AmountMicro int64 `json:"amountMicro"`
@@ -675,6 +711,17 @@ type EmbedEventList struct {
 	LastSeq int64 `json:"lastSeq"`
 }
 
+// EmbedLauncher How a launcher looks.
+type EmbedLauncher struct {
+	AccentColor nullable.Nullable[string] `json:"accentColor"`
+	Agent       EmbedAgent                `json:"agent"`
+	ID          string                    `json:"id"`
+	Language    string                    `json:"language"`
+	Object      string                    `json:"object"`
+	Position    string                    `json:"position"`
+	Theme       string                    `json:"theme"`
+}
+
 // EmbedMessage defines model for EmbedMessage.
 type EmbedMessage struct {
 	CreatedAt Time   `json:"createdAt"`
@@ -800,6 +847,74 @@ type EmbedStatusEvent struct {
 	Type   string        `json:"type"`
 }
 
+// EmbedTag A launcher for pages that have no server.
+type EmbedTag struct {
+	AccentColor    nullable.Nullable[string] `json:"accentColor"`
+	AgentID        string                    `json:"agentId"`
+	AllowedOrigins []string                  `json:"allowedOrigins"`
+	ChatsPerDay    int                       `json:"chatsPerDay"`
+	CreatedAt      Time                      `json:"createdAt"`
+
+	// DisabledReason Of one that is not enabled: `user` or `key_revoked`. New ones may come.
+	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
+	Enabled        bool                      `json:"enabled"`
+	Greeting       nullable.Nullable[string] `json:"greeting"`
+
+	// ID Public.
+	//
+	// Example: pub_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// Language `auto` or a language. New ones may come.
+	Language        string `json:"language"`
+	MaxCreditsMicro int64  `json:"maxCreditsMicro"`
+	Object          string `json:"object"`
+	Position        string `json:"position"`
+
+	// PreviewURL A page of the service that shows the launcher. Its chats count like those of other pages.
+	//
+	// Example: https://stoa.example.com/embed/pub_01k9zqd3m8w5x7y2c4b6n8p0ra
+	PreviewURL string `json:"previewUrl"`
+
+	// RefusedOrigins The first twenty of them.
+	RefusedOrigins []RefusedOrigin `json:"refusedOrigins"`
+
+	// RefusedRequests Requests of origins that are not allowed; at most 60 a minute are counted.
+	RefusedRequests int64 `json:"refusedRequests"`
+
+	// Snippet For the page, as it is.
+	//
+	// Example: <script src="https://stoa.example.com/embed.js" data-embed="pub_01k9zqd3m8w5x7y2c4b6n8p0ra" async></script>
+	Snippet   string `json:"snippet"`
+	Theme     string `json:"theme"`
+	UpdatedAt Time   `json:"updatedAt"`
+}
+
+// EmbedTagList defines model for EmbedTagList.
+type EmbedTagList struct {
+	Data    []EmbedTag `json:"data"`
+	HasMore bool       `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// EmbedTicket defines model for EmbedTicket.
+type EmbedTicket struct {
+	// URL For the frame. The part behind `#` is the ticket.
+	//
+	// Example: https://stoa.example.com/embed/emu_01k9zqd3m8w5x7y2c4b6n8p0ra#t=dGhlLXRpY2tldA
+	URL string `json:"url"`
+
+	// VisitorExpiresAt Until when it does: 30 days after the chat was begun.
+	VisitorExpiresAt Time `json:"visitorExpiresAt"`
+
+	// VisitorToken A secret of the visitor's browser: it opens this chat again, from the tag's pages.
+	//
+	// Example: evt_dGhlLXRva2VuLW9mLW9uZS12aXNpdG9y
+	VisitorToken string `json:"visitorToken"`
+}
+
 // EmbedToken defines model for EmbedToken.
 type EmbedToken struct {
 	// ChatExpiresAt Until when it can be renewed.
@@ -856,7 +971,10 @@ type EmbedURL struct {
 
 	// Status `pending`: an exchange can still come. `active`: the chat goes on.
 	Status string `json:"status"`
-	Theme  string `json:"theme"`
+
+	// TagID Of a link that a script tag made for a visitor.
+	TagID string `json:"tagId,omitempty,omitzero"`
+	Theme string `json:"theme"`
 }
 
 // EmbedURLList defines model for EmbedURLList.
@@ -1168,6 +1286,11 @@ type Limits struct {
 	//
 	// Example: 255
 	MaxDriveSegmentBytes int64 `json:"maxDriveSegmentBytes"`
+
+	// MaxEmbedTags Script tags of one agent.
+	//
+	// Example: 20
+	MaxEmbedTags int64 `json:"maxEmbedTags"`
 
 	// MaxEmbedsPerDay Embeds of one agent that are created within 24 hours.
 	//
@@ -2539,6 +2662,36 @@ type UpdateAgent struct {
 	SpaceID string `json:"spaceId,omitempty,omitzero"`
 }
 
+// UpdateEmbedTag defines model for UpdateEmbedTag.
+type UpdateEmbedTag struct {
+	// AccentColor Of the launcher and of what the visitor says, such as `#1a7f5a`; the service's own unless said otherwise. Black or white text is put on it, whichever is easier to read.
+	AccentColor nullable.Nullable[string] `json:"accentColor,omitempty,omitzero"`
+
+	// AllowedOrigins Required: the pages that may show the agent, such as `https://www.example.com`, `https://*.example.com` (every host below it) or `http://localhost:3000`. Never `*`.
+	AllowedOrigins nullable.Nullable[[]string] `json:"allowedOrigins,omitempty,omitzero"`
+
+	// ChatsPerDay Chats that can begin within 24 hours; 200 unless said otherwise. Going on with one does not count.
+	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
+
+	// Enabled True unless said otherwise.
+	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
+
+	// Greeting Shown before the first message. The agent does not see it.
+	Greeting nullable.Nullable[string] `json:"greeting,omitempty,omitzero"`
+
+	// Language Of the launcher and the chat page; `auto`, that of the page around, unless said otherwise.
+	Language nullable.Nullable[string] `json:"language,omitempty,omitzero"`
+
+	// MaxCreditsMicro What one visitor's chat may spend; 5000000 (5 credits) unless said otherwise.
+	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
+
+	// Position The lower corner of the page; `right` unless said otherwise.
+	Position nullable.Nullable[string] `json:"position,omitempty,omitzero"`
+
+	// Theme `auto`, as the visitor's system is, unless said otherwise.
+	Theme nullable.Nullable[string] `json:"theme,omitempty,omitzero"`
+}
+
 // UpdateKey defines model for UpdateKey.
 type UpdateKey struct {
 	// ExpiresAt In the future.
@@ -2877,6 +3030,9 @@ type RunOrder = string
 // SessionID defines model for SessionID.
 type SessionID = string
 
+// TagID defines model for TagID.
+type TagID = string
+
 // TaskID defines model for TaskID.
 type TaskID = string
 
@@ -3115,6 +3271,36 @@ type CreateEmbedSessionParams struct {
 type RefreshEmbedSessionParams struct {
 	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListEmbedTagsParams defines parameters for ListEmbedTags.
+type ListEmbedTagsParams struct {
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateEmbedTagParams defines parameters for CreateEmbedTag.
+type CreateEmbedTagParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// DeleteEmbedTagParams defines parameters for DeleteEmbedTag.
+type DeleteEmbedTagParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// UpdateEmbedTagParams defines parameters for UpdateEmbedTag.
+type UpdateEmbedTagParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // ListEmbedURLsParams defines parameters for ListEmbedURLs.
@@ -3657,6 +3843,12 @@ type DuplicateAgentJSONRequestBody = DuplicateAgent
 // CreateEmbedSessionJSONRequestBody defines body for CreateEmbedSession for application/json ContentType.
 type CreateEmbedSessionJSONRequestBody = CreateEmbed
 
+// CreateEmbedTagJSONRequestBody defines body for CreateEmbedTag for application/json ContentType.
+type CreateEmbedTagJSONRequestBody = CreateEmbedTag
+
+// UpdateEmbedTagJSONRequestBody defines body for UpdateEmbedTag for application/json ContentType.
+type UpdateEmbedTagJSONRequestBody = UpdateEmbedTag
+
 // CreateEmbedURLJSONRequestBody defines body for CreateEmbedURL for application/json ContentType.
 type CreateEmbedURLJSONRequestBody = CreateEmbed
 
@@ -3692,6 +3884,9 @@ type SendEmbedMessageJSONRequestBody = SendEmbedMessage
 
 // ExchangeEmbedURLJSONRequestBody defines body for ExchangeEmbedURL for application/json ContentType.
 type ExchangeEmbedURLJSONRequestBody = ExchangeEmbedURL
+
+// CreateEmbedTicketJSONRequestBody defines body for CreateEmbedTicket for application/json ContentType.
+type CreateEmbedTicketJSONRequestBody = CreateEmbedTicket
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = CreateKey

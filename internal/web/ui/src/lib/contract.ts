@@ -137,6 +137,22 @@ export interface CreateEmbed {
   theme?: "auto" | "light" | "dark" | null;
 }
 
+export interface CreateEmbedTag {
+  accentColor?: string | null;
+  allowedOrigins?: string[] | null;
+  chatsPerDay?: number | null;
+  enabled?: boolean | null;
+  greeting?: string | null;
+  language?: "auto" | "en" | "de" | "fr" | "es" | null;
+  maxCreditsMicro?: number | null;
+  position?: "right" | "left" | null;
+  theme?: "auto" | "light" | "dark" | null;
+}
+
+export interface CreateEmbedTicket {
+  visitorToken?: string | null;
+}
+
 export interface CreateGrant {
   amountMicro: number;
   externalRef?: string | null;
@@ -414,6 +430,16 @@ export interface EmbedEventList {
   lastSeq: number;
 }
 
+export interface EmbedLauncher {
+  accentColor: string | null;
+  agent: EmbedAgent;
+  id: string;
+  language: string;
+  object: "embed.launcher";
+  position: "right" | "left";
+  theme: "auto" | "light" | "dark";
+}
+
 export interface EmbedMessage {
   createdAt: string;
   id: string;
@@ -490,6 +516,40 @@ export interface EmbedStatusEvent {
   type: "session.status";
 }
 
+export interface EmbedTag {
+  accentColor: string | null;
+  agentId: string;
+  allowedOrigins: string[];
+  chatsPerDay: number;
+  createdAt: string;
+  disabledReason: string | null;
+  enabled: boolean;
+  greeting: string | null;
+  id: string;
+  language: string;
+  maxCreditsMicro: number;
+  object: "embed_tag";
+  position: "right" | "left";
+  previewUrl: string;
+  refusedOrigins: RefusedOrigin[];
+  refusedRequests: number;
+  snippet: string;
+  theme: "auto" | "light" | "dark";
+  updatedAt: string;
+}
+
+export interface EmbedTagList {
+  data: EmbedTag[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface EmbedTicket {
+  url: string;
+  visitorExpiresAt: string;
+  visitorToken: string;
+}
+
 export interface EmbedToken {
   chatExpiresAt: string;
   chatSessionId: string;
@@ -519,6 +579,7 @@ export interface EmbedURL {
   refusedRequests: number;
   revokedAt: string | null;
   status: "pending" | "active" | "expired" | "revoked";
+  tagId?: string;
   theme: "auto" | "light" | "dark";
 }
 
@@ -703,6 +764,7 @@ export interface Limits {
   maxDriveFiles: number;
   maxDrivePathBytes: number;
   maxDriveSegmentBytes: number;
+  maxEmbedTags: number;
   maxEmbedsPerDay: number;
   maxEndedKeys: number;
   maxEventStreamsPerAccount: number;
@@ -1589,6 +1651,18 @@ export interface UpdateAgent {
   model?: string | null;
   name?: string;
   spaceId?: string;
+}
+
+export interface UpdateEmbedTag {
+  accentColor?: string | null;
+  allowedOrigins?: string[] | null;
+  chatsPerDay?: number | null;
+  enabled?: boolean | null;
+  greeting?: string | null;
+  language?: "auto" | "en" | "de" | "fr" | "es" | null;
+  maxCreditsMicro?: number | null;
+  position?: "right" | "left" | null;
+  theme?: "auto" | "light" | "dark" | null;
 }
 
 export interface UpdateKey {
