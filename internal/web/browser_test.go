@@ -221,6 +221,14 @@ func (p *tab) insert(text string) {
 	}
 }
 
+// paste inserts what is on the clipboard into what has the focus.
+func (p *tab) paste() {
+	p.t.Helper()
+	if _, err := chromedp.Call(p.ctx, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeRawKeyDown, Key: "v", Code: "KeyV", Modifiers: 2, Commands: []string{"paste"}}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // drop drops files and folders in the middle of an element.
 func (p *tab) drop(selector string, paths ...string) {
 	p.t.Helper()

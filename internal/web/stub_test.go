@@ -2,7 +2,9 @@ package web_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -30,7 +32,7 @@ type stub struct {
 	mu    sync.Mutex
 	asked []string      // method and path of each call, in order
 	urls  []string      // likewise, with the query
-	sends []string      // bodies of what starts sessions and changes agents
+	sends []string      // bodies of what starts sessions, changes agents and asks models
 	fresh []string      // rows of the request log that come after those of the list
 	left  chan struct{} // receives when a caller leaves an endless stream
 	bare  bool          // an account in which nothing ever happened
@@ -186,7 +188,11 @@ func (s *stub) respond(w http.ResponseWriter, r *http.Request) {
 		Input  []struct{ Role, Content string }
 		Stream bool
 	}
-	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || len(in.Input) == 0 || !in.Stream {
+	body, err := io.ReadAll(r.Body)
+	s.mu.Lock()
+	s.sends = append(s.sends, string(body))
+	s.mu.Unlock()
+	if err := errors.Join(err, json.Unmarshal(body, &in)); err != nil || len(in.Input) == 0 || !in.Stream {
 		s.fail(w, "invalid_json", "The body is not what the console should send.")
 		return
 	}

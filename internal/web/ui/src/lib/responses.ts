@@ -35,18 +35,36 @@ export interface Reply {
   took?: number; // milliseconds to the end
 }
 
-// respond streams a call and calls tell after each event. It throws a Problem
+// A Raw is a call as it went over the wire.
+export interface Raw {
+  request: unknown;
+  requestId: string;
+  events: string[]; // data of each, up to mostEvents
+  left: number; // events beyond those
+  response?: unknown; // of the closing event
+}
+
+const mostEvents = 1000;
+
+// respond streams a call and calls tell after each event, and tellRaw once before the
+// first; what that was given grows. It throws a Problem
 // if the service fails, and what fetch throws if it is stopped.
-export async function respond(api: Api, call: Call, signal: AbortSignal, tell: (reply: Reply) => void): Promise<Reply> {
+export async function respond(api: Api, call: Call, signal: AbortSignal, tell: (reply: Reply) => void, tellRaw: (raw: Raw) => void = () => {}): Promise<Reply> {
   const began = performance.now();
-  const http = await api.raw("POST", "/responses", { body: { ...call, stream: true } satisfies contract.CreateResponse, signal });
+  const body = { ...call, stream: true } satisfies contract.CreateResponse;
+  const http = await api.raw("POST", "/responses", { body, signal });
   const requestId = http.headers.get("x-request-id") ?? "";
+  const raw: Raw = { request: body, requestId, events: [], left: 0 };
+  tellRaw(raw);
   let reply: Reply = { id: "", model: "", text: "", status: "in_progress", usage: null };
   let ended = false;
   let failure: Problem | undefined;
   for await (const event of readEvents(http.body!)) {
+    if (raw.events.length < mostEvents) raw.events.push(event.data);
+    else raw.left++;
     if (event.data === "[DONE]") break;
     const data = JSON.parse(event.data) as { type: string; delta?: string; response?: contract.Response; code?: string; message?: string };
+    if (data.response) raw.response = data.response;
     switch (data.type) {
       case "response.created":
         reply = { ...reply, id: data.response!.id, model: data.response!.model };

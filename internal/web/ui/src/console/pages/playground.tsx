@@ -1,36 +1,36 @@
-// The playground: a call, its reply and its cost.
+// The playground: a call, its reply and its cost; or two models side by side.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { copyText } from "../../lib/copy";
 import { count, credits, duration, perMillion } from "../../lib/format";
-import { type Call, type Effort, estimate, type Message, type Reply, respond } from "../../lib/responses";
+import { type Call, estimate, type Message, type Raw, type Reply, respond } from "../../lib/responses";
 import type { Problem } from "../../lib/api";
 import type { List, Meta, Receipt } from "../../lib/types";
 import { Amount, Badge, Button, Field, Notice } from "../parts/basic";
 import { asProblem, Failure, States, useLoad } from "../parts/load";
 import { ModelSelect } from "../parts/models";
+import { linkOf, plain, type Prompt, promptOfLink, Prompts, type Settings } from "../parts/prompts";
+import { RawCall } from "../parts/raw";
 import { ReplyText, Spoken } from "../parts/reply";
 import { Snippets } from "../parts/snippets";
 import { useStick } from "../parts/stick";
 import { toast } from "../parts/toast";
+import { useFilter } from "../router";
 import { playgroundName, useSession } from "../session";
 
-interface Settings {
-  model: string;
-  instructions: string;
-  maxTokens: string;
-  effort: Effort | ""; // empty: not sent
-  temperature: string; // empty: not sent
-}
-
-// A Round is one prompt and its reply.
-interface Round {
-  id: number;
-  question: string;
+// A Side is what one model made of a prompt.
+interface Side {
   asked: string; // the model as chosen
   reply?: Reply;
   receipt?: Receipt;
   stopped?: boolean;
   problem?: Problem;
+}
+
+// A Round is one prompt and its replies: one, or two where models are compared.
+interface Round {
+  id: number;
+  question: string;
+  sides: Side[];
 }
 
 export function Playground() {
@@ -39,8 +39,8 @@ export function Playground() {
   return <States of={meta}>{(m) => <Bench meta={m} />}</States>;
 }
 
-function callOf(settings: Settings, input: Message[]): Call {
-  const call: Call = { model: settings.model, input };
+function callOf(settings: Settings, model: string, input: Message[]): Call {
+  const call: Call = { model, input };
   if (settings.instructions.trim()) call.instructions = settings.instructions;
   if (settings.maxTokens) call.max_output_tokens = Number(settings.maxTokens);
   if (settings.temperature) call.temperature = Number(settings.temperature);
@@ -48,14 +48,15 @@ function callOf(settings: Settings, input: Message[]): Call {
   return call;
 }
 
-// history returns the messages of earlier rounds for the next call: those with
-// a reply, even a partial one.
-function history(rounds: Round[]): Message[] {
+// history returns the messages of earlier rounds for the next call of a side: those
+// with a reply, even a partial one. Where a round had one side, its reply is that of both.
+function history(rounds: Round[], side: number): Message[] {
   return rounds
-    .filter((r) => r.reply?.text)
+    .map((r) => ({ question: r.question, text: (r.sides[side] ?? r.sides[0])?.reply?.text }))
+    .filter((r) => r.text)
     .flatMap((r) => [
       { role: "user", content: r.question },
-      { role: "assistant", content: r.reply!.text },
+      { role: "assistant", content: r.text },
     ] as Message[]);
 }
 
@@ -68,7 +69,8 @@ interface Kept {
 // readKept returns the conversation of this tab, if there is one.
 function readKept(): Kept | undefined {
   try {
-    return (JSON.parse(sessionStorage.getItem(playgroundName) ?? "null") as Kept | null) ?? undefined;
+    const kept = JSON.parse(sessionStorage.getItem(playgroundName) ?? "null") as Kept | null;
+    return kept ? { ...kept, rounds: kept.rounds.filter((r) => Array.isArray(r.sides)) } : undefined;
   } catch {
     return undefined;
   }
@@ -77,7 +79,7 @@ function readKept(): Kept | undefined {
 // keep keeps a conversation for this tab. Problems are not kept: they are of a moment.
 function keep(what: Kept): void {
   try {
-    sessionStorage.setItem(playgroundName, JSON.stringify({ ...what, rounds: what.rounds.map((r) => ({ ...r, problem: undefined })) }));
+    sessionStorage.setItem(playgroundName, JSON.stringify({ ...what, rounds: what.rounds.map((r) => ({ ...r, sides: r.sides.map((side) => ({ ...side, problem: undefined })) })) }));
   } catch {
     // Without storage, or when it is full, the conversation lives as long as the page.
   }
@@ -88,10 +90,15 @@ const examples = ["Explain in three sentences why the sky is blue.", "Write a po
 function Bench({ meta }: { meta: Meta }) {
   const { api, may, offers, refresh } = useSession();
   const [kept] = useState(readKept);
-  const [settings, setSettings] = useState<Settings>({ model: "auto", instructions: "", maxTokens: "", effort: "", temperature: "", ...kept?.settings });
+  const [settings, setSettings] = useState<Settings>({ ...plain, ...kept?.settings });
   const [rounds, setRounds] = useState<Round[]>(kept?.rounds ?? []);
   const [draft, setDraft] = useState(kept?.draft ?? "");
   const [snippets, setSnippets] = useState(false);
+  const [saved, setSaved] = useState(false);
+  const [raw, setRaw] = useState<{ raw: Raw; reply?: Reply }>();
+  const [edited, setEdited] = useState<number>(); // the round whose question is being changed
+  const raws = useRef(new Map<string, Raw>()); // by round and side; not kept
+  const [filter] = useFilter();
   const running = useRef<AbortController | undefined>(undefined);
   const [busy, setBusy] = useState(false);
   const box = useRef<HTMLTextAreaElement>(null);
@@ -103,11 +110,26 @@ function Bench({ meta }: { meta: Meta }) {
     if (!busy) keep({ settings, rounds, draft });
   }, [busy, settings, rounds, draft]);
 
-  const change = (id: number, what: Partial<Round>) => setRounds((all) => all.map((r) => (r.id === id ? { ...r, ...what } : r)));
+  // A link brings a prompt; what to do with it is up to the user.
+  useEffect(() => {
+    if (!filter.prompt) return;
+    window.history.replaceState(null, "", "#/playground");
+    const prompt = promptOfLink(filter.prompt);
+    if (!prompt) {
+      toast("There is no whole prompt in this link", "failed");
+      return;
+    }
+    running.current?.abort();
+    setRounds([]);
+    setSettings(prompt.settings);
+    setDraft(prompt.text);
+  }, [filter.prompt]);
+
+  const change = (id: number, at: number, what: Partial<Side>) => setRounds((all) => all.map((r) => (r.id === id ? { ...r, sides: r.sides.map((side, i) => (i === at ? { ...side, ...what } : side)) } : r)));
 
   // The receipt is written when the call ends; the list is asked, because a
   // receipt that is not there yet is no error in it.
-  const findReceipt = async (id: number, reply: Reply) => {
+  const findReceipt = async (id: number, at: number, reply: Reply) => {
     if (!offers("listReceipts") || !may("usage:read")) return;
     for (const pause of [0, 500, 2000]) {
       await new Promise((done) => setTimeout(done, pause));
@@ -115,7 +137,7 @@ function Bench({ meta }: { meta: Meta }) {
         const list = await api.get<List<Receipt>>("/receipts", { limit: 10 });
         const receipt = list.data.find((r) => r.id === reply.id);
         if (receipt) {
-          change(id, { receipt });
+          change(id, at, { receipt });
           return;
         }
       } catch {
@@ -124,33 +146,44 @@ function Bench({ meta }: { meta: Meta }) {
     }
   };
 
+  const ask = async (round: Round, at: number, before: Round[], signal: AbortSignal) => {
+    let known: Reply | undefined;
+    try {
+      known = await respond(
+        api,
+        callOf(settings, round.sides[at]!.asked, [...history(before, at), { role: "user", content: round.question }]),
+        signal,
+        (reply) => {
+          known = reply;
+          change(round.id, at, { reply });
+        },
+        (sent) => void raws.current.set(`${round.id}.${at}`, sent),
+      );
+      change(round.id, at, { reply: known });
+      void findReceipt(round.id, at, known);
+    } catch (error) {
+      if (signal.aborted) change(round.id, at, { stopped: true, reply: known && { ...known, status: "incomplete" } });
+      else change(round.id, at, { problem: asProblem(error), reply: known });
+      if (known && signal.aborted) void findReceipt(round.id, at, known);
+    }
+  };
+
   const send = async (question: string, before: Round[]) => {
-    const round: Round = { id: ++ids.current, question, asked: settings.model };
+    const models = settings.compared ? [settings.model, settings.compared] : [settings.model];
+    const round: Round = { id: ++ids.current, question, sides: models.map((asked) => ({ asked })) };
     const stop = new AbortController();
     running.current = stop;
     stick.current = true;
+    setEdited(undefined);
     setRounds([...before, round]);
     setBusy(true);
-    let known: Reply | undefined;
-    try {
-      known = await respond(api, callOf(settings, [...history(before), { role: "user", content: question }]), stop.signal, (reply) => {
-        known = reply;
-        change(round.id, { reply });
-      });
-      change(round.id, { reply: known });
-      void findReceipt(round.id, known);
-    } catch (error) {
-      if (stop.signal.aborted) change(round.id, { stopped: true, reply: known && { ...known, status: "incomplete" } });
-      else change(round.id, { problem: asProblem(error), reply: known });
-      if (known && stop.signal.aborted) void findReceipt(round.id, known);
-    } finally {
-      if (running.current === stop) {
-        running.current = undefined;
-        setBusy(false);
-      }
-      refresh();
-      box.current?.focus();
+    await Promise.all(models.map((_, at) => ask(round, at, before, stop.signal)));
+    if (running.current === stop) {
+      running.current = undefined;
+      setBusy(false);
     }
+    refresh();
+    box.current?.focus();
   };
 
   const submit = () => {
@@ -161,13 +194,25 @@ function Bench({ meta }: { meta: Meta }) {
   };
 
   const latest = rounds.at(-1);
-  const example = callOf(settings, [...history(rounds.slice(0, -1)), { role: "user", content: draft.trim() || latest?.question || "Why is the sky blue?" }]);
+  const prompt: Prompt = { settings, text: draft.trim() || latest?.question || "" };
+  const share = async () => {
+    const link = linkOf(prompt);
+    if (!link) toast("This prompt is too long for a link. Save it under a name in place of that.", "failed");
+    else toast((await copyText(link)) ? "The link is copied. It holds the prompt itself, so it is for those who may read it." : "The browser does not allow copying here");
+  };
+  const example = callOf(settings, settings.model, [...history(rounds.slice(0, -1), 0), { role: "user", content: draft.trim() || latest?.question || "Why is the sky blue?" }]);
 
   return (
     <>
       <header class="head">
         <h1>Playground</h1>
         <div class="row push">
+          <Button small icon="file" onClick={() => setSaved(true)}>
+            Saved prompts
+          </Button>
+          <Button small icon="copy" disabled={!prompt.text && !settings.instructions} onClick={share}>
+            Copy link to this prompt
+          </Button>
           <Button small icon="copy" onClick={() => setSnippets(true)}>
             Copy as code
           </Button>
@@ -208,10 +253,22 @@ function Bench({ meta }: { meta: Meta }) {
           )}
           <div class="chat" ref={chat}>
               {rounds.map((r) => (
-                <Exchange key={r.id} round={r} meta={meta} busy={busy && r === latest} again={r === latest && !busy ? () => send(r.question, rounds.slice(0, -1)) : undefined} />
+                <Exchange
+                  key={r.id}
+                  round={r}
+                  meta={meta}
+                  busy={busy && r === latest}
+                  again={busy ? undefined : () => void send(r.question, rounds.slice(0, rounds.indexOf(r)))}
+                  last={r === latest}
+                  edits={edited === r.id}
+                  onEdit={busy ? undefined : (on) => setEdited(on ? r.id : undefined)}
+                  onEdited={(question) => void send(question, rounds.slice(0, rounds.indexOf(r)))}
+                  onRaw={(at) => setRaw({ raw: raws.current.get(`${r.id}.${at}`)!, reply: r.sides[at]!.reply })}
+                  hasRaw={(at) => raws.current.has(`${r.id}.${at}`)}
+                />
               ))}
           </div>
-          <Spoken text={latest?.reply?.text ?? ""} done={!busy} />
+          <Spoken text={latest?.sides[0]?.reply?.text ?? ""} done={!busy} />
           <form
             class="composer"
             onSubmit={(e) => {
@@ -256,6 +313,17 @@ function Bench({ meta }: { meta: Meta }) {
         </section>
       </div>
       {snippets && <Snippets call={example} onClose={() => setSnippets(false)} />}
+      {raw && <RawCall {...raw} onClose={() => setRaw(undefined)} />}
+      {saved && (
+        <Prompts
+          now={prompt}
+          onLoad={(p) => {
+            setSettings(p.settings);
+            setDraft(p.text);
+          }}
+          onClose={() => setSaved(false)}
+        />
+      )}
     </>
   );
 }
@@ -284,6 +352,9 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
           }
         >
           <ModelSelect id="model" meta={meta} value={settings.model} onChange={(model) => onChange({ model })} />
+        </Field>
+        <Field id="compared" label="Compare with" hint="A second model gets the same, and each answer costs.">
+          <ModelSelect id="compared" none="no other" meta={meta} value={settings.compared} onChange={(compared) => onChange({ compared })} />
         </Field>
         {locked && (
           <Notice meaning="waiting">
@@ -314,24 +385,88 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
   );
 }
 
-function Exchange({ round, meta, busy, again }: { round: Round; meta: Meta; busy: boolean; again?: () => void }) {
-  const { reply, receipt, problem } = round;
-  const price = meta.models.find((m) => m.id === reply?.model)?.price;
-  const guess = reply?.usage && price ? estimate(reply.usage, price) : undefined;
-  const other = reply?.model && round.asked !== "auto" && round.asked !== reply.model;
-  const copy = async () => toast((await copyText(reply!.text)) ? "Copied" : "The browser does not allow copying here", "ok");
+interface ExchangeProps {
+  round: Round;
+  meta: Meta;
+  busy: boolean;
+  last: boolean;
+  again?: () => void;
+  edits: boolean;
+  onEdit?: (on: boolean) => void;
+  onEdited: (question: string) => void;
+  onRaw: (side: number) => void;
+  hasRaw: (side: number) => boolean;
+}
+
+function Exchange({ round, meta, busy, last, again, edits, onEdit, onEdited, onRaw, hasRaw }: ExchangeProps) {
+  const answers = round.sides.map((side, at) => <Answer side={side} meta={meta} busy={busy && side.reply?.took === undefined && !side.problem} last={last} again={again} onRaw={hasRaw(at) ? () => onRaw(at) : undefined} />);
   return (
     <>
-      <div class="turn user">{round.question}</div>
+      {edits ? (
+        <Edit question={round.question} last={last} onSend={onEdited} onCancel={() => onEdit?.(false)} />
+      ) : (
+        <div class="asked">
+          {onEdit && (
+            <Button kind="quiet" small onClick={() => onEdit(true)}>
+              Edit
+            </Button>
+          )}
+          <div class="turn user">{round.question}</div>
+        </div>
+      )}
+      {answers.length === 1 ? answers : <div class="sides">{answers}</div>}
+    </>
+  );
+}
+
+// Edit changes an earlier question; what came after it goes.
+function Edit({ question, last, onSend, onCancel }: { question: string; last: boolean; onSend: (question: string) => void; onCancel: () => void }) {
+  const [text, setText] = useState(question);
+  const at = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => at.current!.focus(), []);
+  return (
+    <form
+      class="stack edit"
+      onSubmit={(e) => {
+        e.preventDefault();
+        if (text.trim()) onSend(text.trim());
+      }}
+    >
+      <label class="unseen" for="edited">
+        Changed message
+      </label>
+      <textarea id="edited" ref={at} class="input" rows={3} value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={(e) => e.key === "Escape" && onCancel()} />
+      <div class="row">
+        {!last && <span class="small muted">What comes after it goes.</span>}
+        <div class="row push">
+          <Button small onClick={onCancel}>
+            Cancel
+          </Button>
+          <Button small kind="main" type="submit" disabled={!text.trim()}>
+            Send again
+          </Button>
+        </div>
+      </div>
+    </form>
+  );
+}
+
+function Answer({ side, meta, busy, last, again, onRaw }: { side: Side; meta: Meta; busy: boolean; last: boolean; again?: () => void; onRaw?: () => void }) {
+  const { reply, receipt, problem } = side;
+  const price = meta.models.find((m) => m.id === reply?.model)?.price;
+  const guess = reply?.usage && price ? estimate(reply.usage, price) : undefined;
+  const other = reply?.model && side.asked !== "auto" && side.asked !== reply.model;
+  const copy = async () => toast((await copyText(reply!.text)) ? "Copied" : "The browser does not allow copying here", "ok");
+  return (
       <div class="turn assistant">
         {reply?.text ? <ReplyText text={reply.text} streaming={busy} /> : busy ? <span class="reply streaming" aria-label="Waiting for the first words" role="img" /> : null}
-        {reply && !reply.text && !busy && !problem && <p class="muted">{round.stopped ? "Stopped before the first words." : "The reply is empty."}</p>}
+        {reply && !reply.text && !busy && !problem && <p class="muted">{side.stopped ? "Stopped before the first words." : "The reply is empty."}</p>}
         {problem && <Failure problem={problem} retry={again} />}
         {reply && !busy && (
           <div class="meta">
             <span>{reply.model}</span>
-            {other && <Badge meaning="waiting">instead of {round.asked}</Badge>}
-            {round.stopped && <Badge>stopped</Badge>}
+            {other && <Badge meaning="waiting">instead of {side.asked}</Badge>}
+            {side.stopped && <Badge>stopped</Badge>}
             {reply.reason && <Badge meaning="waiting">{reply.reason === "max_output_tokens" ? "cut at the longest reply" : "cut by a filter"}</Badge>}
             {reply.usage && (
               <span title={`${count(reply.usage.input_tokens_details.cached_tokens)} of the input from the cache, ${count(reply.usage.output_tokens_details.reasoning_tokens)} of the output for reasoning`}>
@@ -356,14 +491,18 @@ function Exchange({ round, meta, busy, again }: { round: Round; meta: Meta; busy
                 Copy
               </Button>
             )}
+            {onRaw && (
+              <Button kind="quiet" small onClick={onRaw}>
+                Raw
+              </Button>
+            )}
             {again && !problem && (
               <Button kind="quiet" small onClick={again}>
-                Again
+                {last ? "Again" : "Again from here"}
               </Button>
             )}
           </div>
         )}
       </div>
-    </>
   );
 }

@@ -3,12 +3,13 @@ import { useSession } from "../session";
 
 // ModelSelect picks a model, by family, with what is not served or not in the
 // plan marked as such.
-export function ModelSelect({ id, meta, value, onChange }: { id: string; meta: Meta; value: string; onChange: (model: string) => void }) {
+export function ModelSelect({ id, none, meta, value, onChange }: { id: string; none?: string; meta: Meta; value: string; onChange: (model: string) => void }) {
   const { me } = useSession();
   const families = [...new Set(meta.models.map((m) => m.family))];
-  const known = value === "auto" || meta.models.some((m) => m.id === value);
+  const known = value === "" || value === "auto" || meta.models.some((m) => m.id === value);
   return (
     <select id={id} class="input" value={value} onChange={(e) => onChange(e.currentTarget.value)} aria-describedby={id + "-hint"}>
+      {none && <option value="">{none}</option>}
       <option value="auto">auto</option>
       {!known && <option value={value}>{value}</option>}
       {families.map((family) => (

@@ -1,5 +1,28 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { copyText } from "../../lib/copy";
 import { markdown } from "../../lib/markdown";
+
+// withCopy gives each block of code a button that copies it, and lets the keyboard
+// scroll it.
+function withCopy(text: DocumentFragment): DocumentFragment {
+  for (const pre of text.querySelectorAll("pre")) {
+    const code = pre.textContent ?? "";
+    const frame = document.createElement("div");
+    frame.className = "block";
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "button quiet small copy";
+    button.textContent = "Copy";
+    button.onclick = async () => {
+      button.textContent = (await copyText(code)) ? "Copied" : "Not allowed";
+      setTimeout(() => (button.textContent = "Copy"), 1500);
+    };
+    pre.tabIndex = 0;
+    pre.replaceWith(frame);
+    frame.append(pre, button);
+  }
+  return text;
+}
 
 // A ReplyText shows Markdown as it arrives. It is laid out at most once per
 // frame.
@@ -8,9 +31,9 @@ export function ReplyText({ text, streaming }: { text: string; streaming: boolea
   const frame = useRef(0);
   useEffect(() => {
     cancelAnimationFrame(frame.current);
-    frame.current = requestAnimationFrame(() => at.current?.replaceChildren(markdown(text)));
+    frame.current = requestAnimationFrame(() => at.current?.replaceChildren(streaming ? markdown(text) : withCopy(markdown(text))));
     return () => cancelAnimationFrame(frame.current);
-  }, [text]);
+  }, [text, streaming]);
   return <div ref={at} class={"reply" + (streaming ? " streaming" : "")} />;
 }
 
