@@ -91,7 +91,7 @@ export function Prompts({ now, onLoad, onClose }: { now: Prompt; onLoad: (prompt
       setWrong(undefined);
       return true;
     } catch {
-      setWrong("The browser has no room for it.");
+      setWrong("The browser has no space left for it.");
       return false;
     }
   };
