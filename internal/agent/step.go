@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"stoa/internal/gateway"
@@ -183,7 +184,7 @@ func (w *Worker) request(t *turn) (gateway.Request, error) {
 	}
 	if limit := row.Limits.MaxCredits; limit > 0 {
 		if req.MaxCredits = limit - row.Turn.Spent; req.MaxCredits <= 0 {
-			return req, &failure{Failure: stoa.Failure{Code: session.CodeCreditLimit, Message: "The turn has used up the credits that its limit allows. Raise the limit, or ask for less at once."}}
+			return req, &failure{Failure: stoa.Failure{Code: session.CodeCreditLimit, Message: fmt.Sprintf("The turn has used up its cap of %s credits. Give the agent a higher limits.maxCreditsMicro and start a new session, or ask for less at once.", limit)}}
 		}
 	}
 	if row.MaxSpend > 0 {

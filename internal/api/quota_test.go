@@ -131,10 +131,11 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 			a.Want(202, "POST", messages, object{"message": "m"})
 			a.WantError(stoa.CodeSessionBusy, "POST", messages, object{"message": "m"})
 		}},
-		"queueWait": {"queueSeconds", nil},
-		"turnSteps": {"maxTurnSteps", nil},
-		"turnTime":  {"maxTurnSeconds", nil},
-		"inputWait": {"inputSeconds", nil},
+		"queueWait":               {"queueSeconds", nil},
+		"turnSteps":               {"maxTurnSteps", nil},
+		"turnTime":                {"maxTurnSeconds", nil},
+		"defaultTurnCreditsMicro": {"defaultTurnCreditsMicro", nil}, // TestATurnWithoutACapHasTheDefault
+		"inputWait":               {"inputSeconds", nil},
 		"schedulesPerAgent": {"maxScheduledTasks", func(t *testing.T) {
 			a.Want(201, "POST", a.agent+"/scheduled-tasks", task)
 			a.WantError(stoa.CodeTooManyTasks, "POST", a.agent+"/scheduled-tasks", task)

@@ -100,7 +100,7 @@ func (s *Server) publishedLimits() contract.Limits {
 		MaxEmbedsPerDay: int64(s.Limits.EmbedsPerDay), MaxEmbedTags: store.MaxEmbedTags, MaxDriveBytesPerAccount: drives.MaxAccountBytes,
 		SearchMilliseconds: drives.SearchTime.Milliseconds(),
 		EmbedURLSeconds:    seconds(s.Limits.EmbedURL), EmbedTokenSeconds: seconds(s.Limits.EmbedToken),
-		DefaultEmbedCreditsMicro: int64(embed.DefaultMaxCredits),
+		DefaultTurnCreditsMicro: int64(run.TurnCredits), DefaultEmbedCreditsMicro: int64(embed.DefaultMaxCredits),
 		RequestsKeptPerAccount:   int64(s.Limits.RequestsKeptPerAccount), RequestsKeptSeconds: seconds(s.RequestLog().Keep),
 	}
 }

@@ -29,6 +29,7 @@ func viewSessions() view {
 		{"Status", "status", state},
 		{"Title", "title", flexible},
 		{"Reply", "reply", flexible},
+		{"Why", "error.code", plain},
 		{"Credits", "usage.creditsMicro", credits},
 		{"Changed", "updatedAt", when},
 	}}

@@ -248,6 +248,10 @@ func (c *checker) limits() {
 			if n < time.Second {
 				c.problem(path, "%v is less than a second; leave it out for the default", n)
 			}
+		case stoa.Credits:
+			if n < 0 || n > 1000*1000*stoa.Credit {
+				c.problem(path, "%d is not possible; use micro-credits, such as 500000 for half a credit, or 0 for no cap", int64(n))
+			}
 		default:
 			if f.Int() < 1 {
 				c.problem(path, "%d is not possible; use 1 or more, or leave it out for the default", f.Int())

@@ -152,7 +152,8 @@ type Limits struct {
 	QueuedMessages           int           `yaml:"queuedMessages" env:"STOA_LIMIT_QUEUED_MESSAGES"` // of a session
 	TurnSteps                int           `yaml:"turnSteps" env:"STOA_LIMIT_TURN_STEPS"`
 	TurnTime                 time.Duration `yaml:"turnTime" env:"STOA_LIMIT_TURN_TIME"`
-	InputWait                time.Duration `yaml:"inputWait" env:"STOA_LIMIT_INPUT_WAIT"` // for a user's answer
+	DefaultTurnCredits       stoa.Credits  `yaml:"defaultTurnCreditsMicro" env:"STOA_LIMIT_DEFAULT_TURN_CREDITS_MICRO"` // of a turn without a cap of its own; 0: none
+	InputWait                time.Duration `yaml:"inputWait" env:"STOA_LIMIT_INPUT_WAIT"`                               // for a user's answer
 	SchedulesPerAgent        int           `yaml:"schedulesPerAgent" env:"STOA_LIMIT_SCHEDULES_PER_AGENT"`
 	ScheduleInterval         time.Duration `yaml:"scheduleInterval" env:"STOA_LIMIT_SCHEDULE_INTERVAL"` // least, between two runs
 	EmbedURL                 time.Duration `yaml:"embedUrl" env:"STOA_LIMIT_EMBED_URL"`                 // life of a ticket
@@ -255,6 +256,7 @@ func Defaults() Config {
 			QueuedMessages:           10,
 			TurnSteps:                50,
 			TurnTime:                 10 * time.Minute,
+			DefaultTurnCredits:       stoa.Credit / 2,
 			InputWait:                7 * 24 * time.Hour,
 			SchedulesPerAgent:        50,
 			ScheduleInterval:         time.Minute,

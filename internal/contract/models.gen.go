@@ -1207,6 +1207,11 @@ type Limits struct {
 	// Example: 5000000
 	DefaultEmbedCreditsMicro int64 `json:"defaultEmbedCreditsMicro"`
 
+	// DefaultTurnCreditsMicro What a turn may spend where neither the agent nor the session has `limits.maxCreditsMicro`; 0 is no cap.
+	//
+	// Example: 500000
+	DefaultTurnCreditsMicro int64 `json:"defaultTurnCreditsMicro"`
+
 	// EmbedTokenSeconds How long an embed token is valid.
 	//
 	// Example: 600
@@ -2403,7 +2408,7 @@ type SessionUsage struct {
 
 // SetTurnLimits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.
 type SetTurnLimits struct {
-	// MaxCreditsMicro Of all its model calls together.
+	// MaxCreditsMicro Of all its model calls together. Where neither the agent nor the session has one, `defaultTurnCreditsMicro` of `GET /api/v1/meta` counts; a higher one may be set.
 	MaxCreditsMicro nullable.Nullable[int64] `json:"maxCreditsMicro,omitempty,omitzero"`
 
 	// MaxSteps Model calls; at most `maxTurnSteps` of `GET /api/v1/meta`.

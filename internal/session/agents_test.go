@@ -323,6 +323,30 @@ func TestAGatedModelFallsBackAndTheSessionSaysSo(t *testing.T) {
 	}
 }
 
+// The default cap ends a turn where neither agent nor session has one, and gives way
+// to theirs, which may be higher.
+func TestATurnWithoutACapHasTheDefault(t *testing.T) {
+	h := sessiontest.Build(t, storetest.New(t), nil)
+	r := h.Service(func(cfg *sessiontest.Config) { cfg.Limits.TurnCredits = 3_000 })
+	sessiontest.Run(t, r)
+	work := func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite }
+	a := h.Agent(work)
+	got := h.Until(r, h.Begin(r, a, "repeat\ncall: drive_list {}"), stoa.SessionFailed)
+	if got.Turn.Failure.Code != session.CodeCreditLimit || got.Spent > 3_000 || got.Steps == 0 {
+		t.Errorf("%+v after %d steps and %d", got.Turn.Failure, got.Steps, got.Spent)
+	}
+	higher := stoa.TurnLimits{MaxCredits: stoa.Credit, MaxSteps: 20}
+	own := h.Agent(work, func(a *stoa.Agent) { a.Limits = higher })
+	for name, s := range map[string]stoa.Session{
+		"the agent's":   h.Begin(r, own, "repeat\ncall: drive_list {}"),
+		"the session's": h.Begin(r, a, "repeat\ncall: drive_list {}", func(req *session.StartRequest) { req.Limits = higher }),
+	} {
+		if got := h.Until(r, s, stoa.SessionFailed); got.Turn.Failure.Code != session.CodeStepLimit || got.Spent <= 3_000 {
+			t.Errorf("with %s cap: %+v after %d", name, got.Turn.Failure, got.Spent)
+		}
+	}
+}
+
 func TestLimitsOfATurnEndIt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		limits stoa.TurnLimits

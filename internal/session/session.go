@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"stoa/internal/config"
+	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/telemetry"
 )
@@ -38,6 +39,7 @@ type Limits struct {
 	QueuedMessages int           // waiting in one session (limits.queuedMessages)
 	Steps          int           // of a turn; agents and sessions can only lower it (limits.turnSteps)
 	TurnTime       time.Duration // of a turn; agents and sessions can only lower it (limits.turnTime)
+	TurnCredits    stoa.Credits  // of a turn where neither agent nor session has a cap; 0: none (limits.defaultTurnCreditsMicro)
 	InputTime      time.Duration // that a turn waits for its user (limits.inputWait)
 	MessageChars   int           // of a message, in Unicode code points (limits.messageCharacters)
 }
@@ -46,7 +48,7 @@ type Limits struct {
 func LimitsOf(l config.Limits) Limits {
 	return Limits{
 		Queued: l.QueuedSessions, QueueTime: l.QueueWait, QueuedMessages: l.QueuedMessages,
-		Steps: l.TurnSteps, TurnTime: l.TurnTime, InputTime: l.InputWait, MessageChars: l.MessageCharacters,
+		Steps: l.TurnSteps, TurnTime: l.TurnTime, TurnCredits: l.DefaultTurnCredits, InputTime: l.InputWait, MessageChars: l.MessageCharacters,
 	}
 }
 

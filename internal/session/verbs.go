@@ -114,7 +114,8 @@ func titleOf(message string) string {
 }
 
 // TurnLimits returns the lowest of each limit that is set, and the configured
-// one where none is.
+// one where none is. The configured cap of credits is a default and no maximum:
+// whoever sets one may set a higher one.
 //
 // The service, the agent and the session can each limit a turn's steps, time
 // and credits; the lowest counts, and is stored with the session when it
@@ -134,6 +135,9 @@ func (s *Sessions) TurnLimits(all ...stoa.TurnLimits) stoa.TurnLimits {
 		if o.MaxSteps > 0 {
 			l.MaxSteps = min(l.MaxSteps, o.MaxSteps)
 		}
+	}
+	if l.MaxCredits == 0 {
+		l.MaxCredits = s.limits.TurnCredits
 	}
 	return l
 }

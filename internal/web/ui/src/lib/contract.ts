@@ -748,6 +748,7 @@ export interface LedgerList {
 
 export interface Limits {
   defaultEmbedCreditsMicro: number;
+  defaultTurnCreditsMicro: number;
   embedTokenSeconds: number;
   embedUrlSeconds: number;
   idempotencySeconds: number;
