@@ -89,6 +89,7 @@ type env struct {
 	hangup   <-chan os.Signal
 
 	profileFlag string // --profile
+	asWritten   bool   // --raw
 }
 
 // A usageError is a wrong command line; the exit code is 2.

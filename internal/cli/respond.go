@@ -33,12 +33,14 @@ func (e *env) respond() *cobra.Command {
 		Long: `Ask a model and print its reply as it arrives.
 
 The prompt is the arguments, or standard input where there are none. A single - among the arguments
-stands for standard input, so that a file can go with a question. Ctrl-C cancels the reply; what
+stands for standard input, so that a file can go with a question. On a terminal the reply is wrapped
+between words and its Markdown is rendered, unless --raw is given; elsewhere it is as the model wrote it. Ctrl-C cancels the reply; what
 came so far is paid for, and the exit code is 130.`,
 		Example: "  stoa respond \"Why is the sky blue?\"\n  stoa respond -m alpha-sonnet-5-5 -i \"Answer in one sentence.\" < question.txt\n  git diff | stoa respond \"Review this change:\" -\n  stoa respond --jq .usage.total_tokens \"Hello\"",
 	}
 	o := e.output(c)
 	m := modelFlags(c)
+	e.rawFlag(c)
 	whole := c.Flags().Bool("no-stream", false, "print the reply once it is whole")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		prompt, err := e.prompt(args)
@@ -49,7 +51,7 @@ came so far is paid for, and the exit code is 130.`,
 		if err != nil {
 			return err
 		}
-		w := &replyPrinter{out: e.out, terminal: isTerminal(e.out)}
+		w := e.newReplyPrinter()
 		if !*whole && !o.raw() {
 			last, err := e.stream(c.Context(), call, m.call(prompt), w)
 			if err == nil {
@@ -113,15 +115,33 @@ func (e *env) prompt(args []string) (string, error) {
 	return prompt, nil
 }
 
-// A replyPrinter prints a reply piece by piece.
+// A replyPrinter prints a reply piece by piece: on a terminal as Markdown, elsewhere
+// as it is.
 type replyPrinter struct {
 	out      io.Writer
+	markdown *markdown // nil: none
 	terminal bool
 	any      bool
 	newline  bool // the last thing printed
 }
 
+func (e *env) newReplyPrinter() *replyPrinter {
+	w := &replyPrinter{out: e.out, terminal: isTerminal(e.out)}
+	if w.terminal && !e.asWritten {
+		w.markdown = e.newMarkdown()
+	}
+	return w
+}
+
+// rawFlag adds --raw to a command that prints replies.
+func (e *env) rawFlag(c *cobra.Command) {
+	c.Flags().BoolVar(&e.asWritten, "raw", false, "print replies as they are written, on a terminal too: not wrapped, no Markdown rendered")
+}
+
 func (w *replyPrinter) write(text string) error {
+	if w.markdown != nil {
+		return w.markdown.write(text)
+	}
 	if w.terminal {
 		text = clean(text)
 	}
@@ -135,6 +155,9 @@ func (w *replyPrinter) write(text string) error {
 
 // end ends the line, if one is open.
 func (w *replyPrinter) end() error {
+	if w.markdown != nil {
+		return w.markdown.end()
+	}
 	if !w.any || w.newline {
 		return nil
 	}
@@ -224,6 +247,7 @@ keeps and reads none, and a line that begins with a space is not kept.
 		Example: "  stoa chat\n  stoa chat -m alpha-sonnet-5-5 -i \"You are a patient teacher.\"",
 	}
 	m := modelFlags(c)
+	e.rawFlag(c)
 	forget := c.Flags().Bool("no-history", false, "keep and read no history of lines")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		call, err := e.client()
@@ -363,7 +387,7 @@ func (t *conversation) turn(ctx context.Context, line string, interrupt <-chan o
 		}
 	}()
 	turns := append(t.turns[:len(t.turns):len(t.turns)], contract.InputMessage{Role: "user", Content: line})
-	w := &replyPrinter{out: t.e.out, terminal: isTerminal(t.e.out)}
+	w := t.e.newReplyPrinter()
 	reply, err := t.e.stream(ctx, t.call, t.m.call(turns), w)
 	close(stop)
 	switch {

@@ -118,14 +118,16 @@ is an id.
 
 A session stops as completed, waiting_for_input, failed or cancelled. Commands that await it exit with
 0 for the first two and with 5 for the others.`)
+	wait := &cobra.Command{
+		Use: "wait AGENT SESSION", Short: "Wait until a session stops", Args: takes("AGENT", "SESSION"),
+		Long:    "Wait until a session stops, then print its reply, or the question it waits with.",
+		Example: "  stoa sessions wait support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
+	}
+	e.rawFlag(wait)
 	c.AddCommand(
 		e.sessionsStart(), e.sessionsList(),
 		e.sessionsGet(),
-		e.onSession(&cobra.Command{
-			Use: "wait AGENT SESSION", Short: "Wait until a session stops", Args: takes("AGENT", "SESSION"),
-			Long:    "Wait until a session stops, then print its reply, or the question it waits with.",
-			Example: "  stoa sessions wait support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
-		}, func(ctx context.Context, x sessionContext, _ []string) error { return x.wait(ctx) }),
+		e.onSession(wait, func(ctx context.Context, x sessionContext, _ []string) error { return x.wait(ctx) }),
 		e.sessionsWatch(),
 		e.onSession(&cobra.Command{
 			Use: "messages AGENT SESSION", Short: "List what was said", Args: takes("AGENT", "SESSION"),
@@ -177,7 +179,8 @@ func viewStarted() view {
 // followFlags adds --wait, --watch and --no-watch to c and returns a function that
 // does what they say: without any of them it watches on a terminal, and elsewhere
 // prints the session and what comes next.
-func followFlags(c *cobra.Command) func(ctx context.Context, x sessionContext, raw jsonx.Value, after int64) error {
+func (e *env) followFlags(c *cobra.Command) func(ctx context.Context, x sessionContext, raw jsonx.Value, after int64) error {
+	e.rawFlag(c)
 	wait := c.Flags().Bool("wait", false, "wait until it stops and print its reply")
 	watch := c.Flags().Bool("watch", false, "print what happens until it stops; this is what a terminal gets")
 	detach := c.Flags().Bool("no-watch", false, "print its id and status at once, on a terminal too; also --detach")
@@ -263,7 +266,7 @@ waiting; --wait waits for the reply and --watch shows how it comes about. A MESS
 	pairs := f.StringArray("metadata", nil, "a `name=value` pair to keep with it")
 	most := f.String("max-credits", "", "what a turn may cost, in `credits`")
 	timeout, steps := f.String("timeout", "", "how long a turn may take, such as 90s"), f.Int("max-steps", 0, "how many model calls a turn may make")
-	follow := followFlags(c)
+	follow := e.followFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		message, err := e.prompt(args[1:])
 		if err != nil {
@@ -430,7 +433,7 @@ func (x sessionContext) result(raw jsonx.Value, s session) error {
 		}
 		return s.err()
 	}
-	w := &replyPrinter{out: x.e.out, terminal: isTerminal(x.e.out)}
+	w := x.e.newReplyPrinter()
 	switch {
 	case s.Status == stoa.SessionWaiting && s.PendingInput != nil:
 		if err := w.write(s.PendingInput.Prompt); err != nil {
@@ -462,6 +465,7 @@ connection that breaks is made anew where it broke. --json prints the events, on
 		Example: "  stoa sessions watch support ses_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa sessions watch support ses_01k9zqd3m8w5x7y2c4b6n8p0ra --after 12 --follow",
 	}
 	after := c.Flags().Int64("after", 0, "begin after the event with this `number`")
+	e.rawFlag(c)
 	follow := c.Flags().Bool("follow", false, "go on when it has stopped, for what comes next")
 	return e.onSession(c, func(ctx context.Context, x sessionContext, _ []string) error { return x.watch(ctx, *after, *follow) })
 }
@@ -522,7 +526,7 @@ of - is standard input. What happens then is shown as by "sessions start".`,
 		Example: "  stoa sessions reply support ses_01k9zqd3m8w5x7y2c4b6n8p0ra blue --wait",
 	}
 	reject := c.Flags().Bool("reject", false, "fail instead of queueing while the agent works")
-	follow := followFlags(c)
+	follow := e.followFlags(c)
 	return e.onSession(c, func(ctx context.Context, x sessionContext, args []string) error {
 		message, err := e.prompt(args)
 		if err != nil {
@@ -556,7 +560,7 @@ func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 	}
 	var follow func(context.Context, sessionContext, jsonx.Value, int64) error
 	if verb == "retry" {
-		follow = followFlags(c)
+		follow = e.followFlags(c)
 	}
 	return e.onSession(c, func(ctx context.Context, x sessionContext, _ []string) error {
 		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)

@@ -15,9 +15,9 @@ type timeline struct {
 	o       *output
 	style   style
 	columns int
-	message string // whose text is on the open line
-	written int    // characters of it
-	open    bool
+	message string        // whose text is on the open line
+	written int           // characters of it
+	reply   *replyPrinter // of the open text; nil: none is open
 }
 
 // event prints one event.
@@ -118,21 +118,19 @@ func (t *timeline) delta(v any) error {
 		}
 	}
 	t.message, t.written = id, offset+len([]rune(piece))
-	if isTerminal(t.o.e.out) {
-		piece = clean(piece)
+	if t.reply == nil {
+		t.reply = t.o.e.newReplyPrinter()
 	}
-	t.open = !strings.HasSuffix(piece, "\n")
-	_, err := fmt.Fprint(t.o.e.out, piece)
-	return err
+	return t.reply.write(piece)
 }
 
 func (t *timeline) endLine() error {
-	if !t.open {
+	if t.reply == nil {
 		return nil
 	}
-	t.open = false
-	_, err := fmt.Fprintln(t.o.e.out)
-	return err
+	w := t.reply
+	t.reply = nil
+	return w.end()
 }
 
 // line prints a dim line with a mark.
