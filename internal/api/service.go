@@ -101,7 +101,7 @@ func (s *Server) publishedLimits() contract.Limits {
 		SearchMilliseconds: drives.SearchTime.Milliseconds(),
 		EmbedURLSeconds:    seconds(s.Limits.EmbedURL), EmbedTokenSeconds: seconds(s.Limits.EmbedToken),
 		DefaultTurnCreditsMicro: int64(run.TurnCredits), DefaultEmbedCreditsMicro: int64(embed.DefaultMaxCredits),
-		RequestsKeptPerAccount:   int64(s.Limits.RequestsKeptPerAccount), RequestsKeptSeconds: seconds(s.RequestLog().Keep),
+		RequestsKeptPerAccount: int64(s.Limits.RequestsKeptPerAccount), RequestsKeptSeconds: seconds(s.RequestLog().Keep),
 	}
 }
 

@@ -75,8 +75,13 @@ func TestMarkdownIsPrintedAsItComes(t *testing.T) {
 	var out bytes.Buffer
 	m := &markdown{out: &out, columns: 40}
 	for _, step := range []struct{ piece, printed string }{
-		{"Hello ", "Hello"}, {"wor", "Hello"}, {"ld and", "Hello world"}, {" **bo", "Hello world and"}, {"ld** x", "Hello world and **bold**"},
-		{"\n- a b", "Hello world and **bold** x\n"}, {"c defghijklm", "Hello world and **bold** x\n• a bc"},
+		{"Hello ", "Hello"},
+		{"wor", "Hello"},
+		{"ld and", "Hello world"},
+		{" **bo", "Hello world and"},
+		{"ld** x", "Hello world and **bold**"},
+		{"\n- a b", "Hello world and **bold** x\n"},
+		{"c defghijklm", "Hello world and **bold** x\n• a bc"},
 	} {
 		if err := m.write(step.piece); err != nil || out.String() != step.printed {
 			t.Errorf("after %q: %q, want %q (%v)", step.piece, out.String(), step.printed, err)
