@@ -65,7 +65,8 @@ func embedKind(id string) (string, error) {
 
 func (e *env) embeds() *cobra.Command {
 	c := group("embeds", "Show an agent in a web page", `Show an agent in a web page: by a link to the chat page for a frame (emu_…), or by a token for a page
-of your own (ems_…). Make one per visitor, on your server. AGENT is an id, an external id, or a name
+of your own (ems_…). Make one per visitor, on your server. A page without a server takes a script tag
+(pub_…), see "stoa embeds tags". AGENT is an id, an external id, or a name
 that only one has.`)
 	list := &cobra.Command{
 		Use: "list AGENT", Short: "List the embeds of an agent", Args: takes("AGENT"),
@@ -100,7 +101,7 @@ that only one has.`)
 			}
 			return e.embedSecret(o, raw, false)
 		}),
-		e.embedsRevoke(),
+		e.embedsRevoke(), e.embedTags(),
 	)
 	return c
 }
@@ -119,7 +120,8 @@ func (e *env) embedsCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "create AGENT", Short: "Create a link or a token for one visitor", Args: takes("AGENT"),
 		Long: `Make a link to the chat page for one visitor and print it, alone on standard output: it holds a secret
-that can be used once, and soon. With --snippet it is the HTML of a frame. With --token it is a token
+that can be used once, and soon. With --snippet it is the HTML of a frame, to try it now: a page that
+stays needs a link per visit, or a script tag. With --token it is a token
 for a page of your own instead.`,
 		Example: "  stoa embeds create support --origin https://www.example.com --user user-1042\n  stoa embeds create support --origin http://localhost:3000 --snippet > frame.html",
 	}

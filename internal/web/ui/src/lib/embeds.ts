@@ -41,3 +41,109 @@ await fetch("${base}/api/v1/embed/chat-sessions/${chatId}/messages", {
 });
 `;
 }
+
+// A Server is the code that makes a link on a server, in one language.
+export interface Server {
+  id: string;
+  title: string;
+  text: string;
+}
+
+// phpValue returns a value of JSON as PHP writes it.
+function phpValue(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(phpValue).join(", ")}]`;
+  if (value !== null && typeof value === "object") return `[${Object.entries(value).map(([name, v]) => `${phpValue(name)} => ${phpValue(v)}`).join(", ")}]`;
+  return typeof value === "string" ? `'${value.replace(/[\\']/g, "\\$&")}'` : String(value);
+}
+
+// goText returns a text as Go writes it. What JSON escapes is the same, but for one.
+const goText = (text: string) => JSON.stringify(text).replaceAll("\\/", "/");
+
+// servers returns the code that makes a link for each visit, by language. The key comes
+// from the environment.
+export function servers(base: string, agentId: string, body: unknown): Server[] {
+  const address = `${base}/api/v1/api-agents/${agentId}/embed-urls`;
+  const json = JSON.stringify(body);
+  return [
+    { id: "curl", title: "curl", text: link(base, agentId, body) },
+    {
+      id: "node",
+      title: "Node",
+      text: `const reply = await fetch(${JSON.stringify(address)}, {
+  method: "POST",
+  headers: { Authorization: "Bearer " + process.env.STOA_API_KEY, "Content-Type": "application/json" },
+  body: JSON.stringify(${json}),
+});
+if (!reply.ok) throw new Error(await reply.text());
+const { url } = await reply.json();
+console.log(url);
+`,
+    },
+    {
+      id: "python",
+      title: "Python",
+      text: `import json, os, urllib.request
+
+request = urllib.request.Request(
+    ${JSON.stringify(address)},
+    data=${JSON.stringify(json)}.encode(),
+    headers={"Authorization": "Bearer " + os.environ["STOA_API_KEY"], "Content-Type": "application/json"},
+)
+with urllib.request.urlopen(request) as reply:
+    print(json.load(reply)["url"])
+`,
+    },
+    {
+      id: "go",
+      title: "Go",
+      text: `package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"strings"
+)
+
+func main() {
+	request, err := http.NewRequest("POST", ${goText(address)}, strings.NewReader(${goText(json)}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+os.Getenv("STOA_API_KEY"))
+	request.Header.Set("Content-Type", "application/json")
+	reply, err := http.DefaultClient.Do(request)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer reply.Body.Close()
+	var link struct{ URL string }
+	if err := json.NewDecoder(reply.Body).Decode(&link); err != nil || reply.StatusCode != 201 {
+		log.Fatal(reply.Status, err)
+	}
+	fmt.Println(link.URL)
+}
+`,
+    },
+    {
+      id: "php",
+      title: "PHP",
+      text: `<?php
+$request = curl_init(${phpValue(address)});
+curl_setopt_array($request, [
+    CURLOPT_POST => true,
+    CURLOPT_RETURNTRANSFER => true,
+    CURLOPT_HTTPHEADER => ['Authorization: Bearer ' . getenv('STOA_API_KEY'), 'Content-Type: application/json'],
+    CURLOPT_POSTFIELDS => json_encode(${phpValue(body)}),
+]);
+$reply = curl_exec($request);
+if (curl_getinfo($request, CURLINFO_HTTP_CODE) !== 201) {
+    throw new RuntimeException((string) $reply);
+}
+echo json_decode($reply)->url, "\\n";
+`,
+    },
+  ];
+}

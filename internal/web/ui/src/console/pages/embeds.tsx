@@ -1,7 +1,7 @@
 // Embeds of the agent: links and tokens, and refused origins.
 import { useState } from "preact/hooks";
-import type { CreateEmbed } from "../../lib/contract";
-import { type Embed, frame, link, type NewEmbed, script } from "../../lib/embeds";
+import type { CreateEmbed, EmbedTag } from "../../lib/contract";
+import { type Embed, frame, type NewEmbed, script, servers } from "../../lib/embeds";
 import { count, moment, of } from "../../lib/format";
 import { Badge, Button, Field, type Meaning, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
@@ -13,10 +13,12 @@ import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
 import { go } from "../router";
 import { useSession } from "../session";
+import { TagsTable } from "./tags";
 
 const kinds = [
   { id: "embed-urls", title: "Links" },
   { id: "embed-sessions", title: "Tokens" },
+  { id: "embed-tags", title: "Script tags" },
 ];
 
 const states: Record<Embed["status"], [Meaning, string]> = { pending: ["waiting", "not opened yet"], active: ["ok", "active"], expired: ["none", "ended"], revoked: ["failed", "revoked"] };
@@ -24,7 +26,8 @@ const states: Record<Embed["status"], [Meaning, string]> = { pending: ["waiting"
 export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabled: boolean; shown: string }) {
   const kind = kinds.some((k) => k.id === shown) ? shown : kinds[0]!.id;
   const path = `/api-agents/${agentId}/${kind}`;
-  const pages = useList<Embed>(path, 20);
+  const tags = kind === "embed-tags";
+  const pages = useList<Embed | EmbedTag>(path, 20);
   const [making, setMaking] = useState(false);
   const [made, setMade] = useState<{ embed: NewEmbed; body: CreateEmbed }>();
   const [revoking, setRevoking] = useState<Embed>();
@@ -44,12 +47,13 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
           <Tabs label="Kind of embed" tabs={kinds} active={kind} onChange={(id) => go(`agents/${agentId}/embeds/${id}`)} />
           <div class="push">
             <Button kind="main" icon="plus" disabled={!enabled} onClick={() => setMaking(true)}>
-              {links ? "Make a link" : "Make a token"}
+              {tags ? "Make a script tag" : links ? "Make a link" : "Make a token"}
             </Button>
           </div>
         </header>
-        <Pages
-          of={pages}
+        {tags ? <TagsTable key="tags" path={path} pages={pages as ReturnType<typeof useList<EmbedTag>>} making={making} onMade={() => setMaking(false)} /> : <Pages
+          key="embeds"
+          of={pages as ReturnType<typeof useList<Embed>>}
           label={links ? "Links" : "Tokens"}
           empty={
             links ? (
@@ -106,9 +110,9 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
                 ),
             },
           ]}
-        />
+        />}
       </section>
-      {making && (
+      {making && !tags && (
         <Make
           path={path}
           links={links}
@@ -181,7 +185,7 @@ function Make({ path, links, onClose, onDone }: { path: string; links: boolean; 
       <Field id="embed-messages" label="Messages at most" hint="Empty: 50.">
         <input id="embed-messages" class="input" type="number" min={1} max={1000} step={1} value={messages} onInput={(e) => setMessages(e.currentTarget.value)} aria-describedby="embed-messages-hint" />
       </Field>
-      <Field id="embed-cap" label="Credits at most" hint="Empty: what the account has.">
+      <Field id="embed-cap" label="Credits at most" hint="Empty: 5.">
         <input id="embed-cap" class="input" type="number" min="0.000001" step="any" value={cap} onInput={(e) => setCap(e.currentTarget.value)} aria-describedby="embed-cap-hint" />
       </Field>
     </FormDialog>
@@ -208,8 +212,14 @@ function Made({ agentId, of: made, body, onClose }: { agentId: string; of: NewEm
       </Notice>
       {made.url ? (
         <>
-          <Code title="Try it now: this link works once" text={frame(made.url)} />
-          <Code title="On your server: a link per visit" text={link(location.origin, agentId, body)} />
+          <Code title="Try it now (works once)" text={frame(made.url)} />
+          <p>
+            <a class="button" href={made.url} target="_blank" rel="noreferrer">
+              Open preview
+            </a>
+          </p>
+          <OnServer agentId={agentId} body={body} />
+          <p class="small muted">A page without a server takes a script tag.</p>
         </>
       ) : (
         <>
@@ -218,6 +228,18 @@ function Made({ agentId, of: made, body, onClose }: { agentId: string; of: NewEm
         </>
       )}
     </Dialog>
+  );
+}
+
+// OnServer shows the code that makes a link for each visit.
+function OnServer({ agentId, body }: { agentId: string; body: CreateEmbed }) {
+  const all = servers(location.origin, agentId, body);
+  const [shown, setShown] = useState(all[0]!.id);
+  return (
+    <div data-server>
+      <Tabs label="Language of your server" tabs={all} active={shown} onChange={setShown} />
+      <Code title="On your server: a link per visit" text={all.find((s) => s.id === shown)!.text} />
+    </div>
   );
 }
 
