@@ -22,7 +22,7 @@ func TestAChatIsEasyToRead(t *testing.T) {
 			p.see(`[...document.querySelectorAll(".reply td, .reply th")].every((e) => e.getBoundingClientRect().height < 45)`)
 			p.see(`[...document.querySelectorAll(".reply table, .reply pre")].every((e) => e.tabIndex === 0) && document.querySelector(".reply pre").scrollWidth > document.querySelector(".reply pre").clientWidth`)
 			p.see(`/\d\d:\d\d/.test(document.querySelector(".turn.user").dataset.time)`)
-			p.press("Copy code")
+			p.press("Copy") // the button of the block
 			p.see(`window.copied?.startsWith("first := 1") && !window.copied.includes("Thursday")`)
 			p.press("Copy the answer")
 			p.see(`window.copied.includes("| Thursday |") && window.copied.includes("first := 1")`)

@@ -219,20 +219,10 @@ function Bubble({ m }: { m: Message }) {
           {m.status === "cancelled" && <span>{say("Stopped")}</span>}
           <time datetime={m.createdAt}>{clock(m.createdAt)}</time>
           <Copy label={say("Copy the answer")} text={m.text} />
-          {codeIn(m.text).map((code, i, list) => (
-            <Copy key={i} label={say("Copy code") + (list.length > 1 ? " " + (i + 1) : "")} text={code} />
-          ))}
         </p>
       )}
     </li>
   );
-}
-
-const mostCode = 5; // blocks of an answer that have a button each
-
-// codeIn returns the fenced blocks of a Markdown text.
-function codeIn(text: string): string[] {
-  return [...text.matchAll(/^ {0,3}(`{3,}|~{3,})[^\n]*\n([\s\S]*?)^ {0,3}\1/gm)].slice(0, mostCode).map((m) => m[2]!);
 }
 
 // Copy puts a text on the clipboard and says so.
