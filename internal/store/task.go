@@ -171,7 +171,7 @@ func (tx *Tx) AccountsWaitingForCapacity(ctx context.Context) ([]string, error) 
 // [Tx.DueTasks].
 func (tx *Tx) TasksWaitingForCapacity(ctx context.Context, accountID string, limit int) ([]Ref, error) {
 	ids, err := tx.texts(ctx, `SELECT task_id FROM task_runs WHERE waiting = 'capacity' AND account_id = $1
-		AND task_id IN (SELECT id FROM tasks WHERE retry_at <= $3 OR retry_at > $4) ORDER BY scheduled_for, id LIMIT $2`, accountID, limit, db.Micros(tx.Now), tx.lastRetry())
+		AND EXISTS (SELECT 1 FROM tasks t WHERE t.id = task_runs.task_id AND (t.retry_at <= $3 OR t.retry_at > $4)) ORDER BY scheduled_for, id LIMIT $2`, accountID, limit, db.Micros(tx.Now), tx.lastRetry())
 	var refs []Ref
 	seen := map[string]bool{}
 	for _, id := range ids {
