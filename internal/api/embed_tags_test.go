@@ -354,7 +354,7 @@ func TestTicketsOfATagExpire(t *testing.T) {
 	a := newAuthor(t, h, h.Client(t), nil)
 	tag, _, page := newTag(t, a, nil)
 	v := visitTag(t, a, tag, page, "")
-	if left := v.ticket.VisitorExpiresAt.Time().Sub(time.Now()); left < 29*24*time.Hour || left > 31*24*time.Hour {
+	if left := time.Until(v.ticket.VisitorExpiresAt.Time()); left < 29*24*time.Hour || left > 31*24*time.Hour {
 		t.Errorf("the visitor's token is good for %v", left)
 	}
 	var late contract.EmbedTicket

@@ -43,6 +43,29 @@ const configuration = {
   authentication: { preferredSecurityScheme: "bearer", securitySchemes: { bearer: { token: keptKey() ?? "" } } },
 };
 
+// mend gives what the explorer has drawn the names and the reach by keyboard that it
+// lacks. Each part is looked for again whenever something is drawn.
+function mend() {
+  for (const button of place.querySelectorAll<HTMLElement>("button[aria-controls]:not([aria-label]):not([aria-labelledby])")) {
+    if (!button.innerText.trim()) button.setAttribute("aria-label", `Show or hide ${nameOf(button)}`);
+  }
+  // What scrolls can be reached, and scrolled with the arrows.
+  for (const list of place.querySelectorAll<HTMLElement>("ul[aria-label$=' endpoints']:not([tabindex])")) list.tabIndex = 0;
+  // The bar of the service is the banner of the page.
+  for (const header of place.querySelectorAll("header:not([role])")) header.setAttribute("role", "presentation");
+}
+
+// nameOf returns the heading of the part of the page that a button without words is in.
+function nameOf(button: HTMLElement): string {
+  for (let at = button.parentElement; at && at !== place; at = at.parentElement) {
+    const heading = at.querySelector<HTMLElement>("h1, h2, h3, h4")?.innerText.trim();
+    if (heading) return heading;
+  }
+  return "this part";
+}
+
+new MutationObserver(mend).observe(place, { childList: true, subtree: true });
+
 // The explorer's own script comes after this one.
 addEventListener("DOMContentLoaded", () => {
   (window as unknown as { Scalar: Scalar }).Scalar.createApiReference(place, configuration);
