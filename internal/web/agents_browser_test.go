@@ -1,6 +1,8 @@
 package web_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -196,6 +198,17 @@ func TestAFolderIsUploaded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	archive := filepath.Join(t.TempDir(), "manual.zip")
+	packed := zipped(t, "manual/", "manual/start.md", "manual/parts/one.md", "manual/parts/deep/two.md", "manual/refused.md", "manual/.git/config", "__MACOSX/manual/start.md")
+	if err := os.WriteFile(archive, packed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged := filepath.Join(t.TempDir(), "damaged.zip")
+	packed = zipped(t, "manual/start.md")
+	packed[bytes.Index(packed, []byte("of manual/start.md"))] ^= 1
+	if err := os.WriteFile(damaged, packed, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, l := range []look{sizes()[0], sizes()[3]} {
 		t.Run(l.name, func(t *testing.T) {
 			p := signIn(t, browser, srv.URL, goodKey, "agents/"+stubAgent+"/drive/handbook%2F", l)
@@ -227,8 +240,42 @@ func TestAFolderIsUploaded(t *testing.T) {
 			p.see(`!document.querySelector(".uploads")`)
 			p.drop(".drop", folder)
 			uploaded()
+			p.press("Dismiss")
+			p.see(`!document.querySelector(".uploads")`)
+			p.do(chromedp.SetUploadFiles(chromedp.CSS("input[aria-label='Zip to unpack']"), []string{archive}))
+			uploaded()
+			p.do(chromedp.SetUploadFiles(chromedp.CSS("input[aria-label='Zip to unpack']"), []string{filepath.Join(folder, "start.md")}))
+			p.says("This is no zip archive")
+			p.do(chromedp.SetUploadFiles(chromedp.CSS("input[aria-label='Zip to unpack']"), []string{damaged}))
+			p.says("The archive is damaged.")
 		})
 	}
+}
+
+// zipped returns an archive of folders and files, the first file of which is stored as
+// it is and the others deflated.
+func zipped(t *testing.T, names ...string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	method := zip.Store
+	for _, name := range names {
+		f, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: method})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, "/") {
+			continue
+		}
+		method = zip.Deflate
+		if _, err := f.Write([]byte("The text of " + name + "\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }
 
 func TestAFileHasAHistory(t *testing.T) {

@@ -23,7 +23,7 @@ CREATE TABLE embed_tags (
     created_at    BIGINT NOT NULL,
     updated_at    BIGINT NOT NULL
 );
-CREATE INDEX embed_tags_by_agent ON embed_tags (agent_id, created_at, id);
+CREATE INDEX embed_tags_by_agent ON embed_tags (account_id, agent_id, created_at, id);
 CREATE INDEX embed_tags_by_key ON embed_tags (key_id) WHERE disabled = '';
 
 -- The tag that made an embed for a visitor, and the hash of what opens the visitor's

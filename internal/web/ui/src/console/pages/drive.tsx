@@ -14,7 +14,7 @@ import { asProblem, Empty, Failure, Skeleton, States, useLoad } from "../parts/l
 import { Table } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
-import { dropped, type Piece, picked, UploadList, useUploads } from "../parts/uploads";
+import { dropped, type Piece, picked, unpacked, UploadList, useUploads } from "../parts/uploads";
 import { useUnsaved } from "../router";
 import { useSession } from "../session";
 
@@ -46,6 +46,7 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
   const [over, setOver] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
   const folderPicker = useRef<HTMLInputElement>(null);
+  const zipPicker = useRef<HTMLInputElement>(null);
   const reload = () => {
     files.reload();
     drive.reload();
@@ -65,12 +66,13 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
       const pieces = await given;
       if (pieces.length > 0) await uploads.send(pieces);
       else toast("There is no file in it", "failed");
-    } catch {
-      toast("The browser could not read what was dropped", "failed");
+    } catch (error) {
+      toast(error instanceof Error && !(error instanceof DOMException) ? error.message : "The browser could not read it", "failed");
     }
   };
   const take = (input: HTMLInputElement) => {
-    void send(picked(input.files ?? []));
+    const archive = input === zipPicker.current && input.files?.[0];
+    void send(archive ? unpacked(archive) : picked(input.files ?? []));
     input.value = ""; // the same again is a change again
   };
 
@@ -102,18 +104,22 @@ export function DriveView({ agentId, folder }: { agentId: string; folder: string
             <div class="row push">
               <input ref={picker} class="unseen" type="file" multiple tabIndex={-1} aria-label="Files to upload" onChange={(e) => take(e.currentTarget)} />
               <input ref={folderPicker} class="unseen" type="file" {...{ webkitdirectory: true }} tabIndex={-1} aria-label="Folder to upload" onChange={(e) => take(e.currentTarget)} />
+              <input ref={zipPicker} class="unseen" type="file" accept=".zip,application/zip" tabIndex={-1} aria-label="Zip to unpack" onChange={(e) => take(e.currentTarget)} />
               <Button small icon="upload" onClick={() => picker.current?.click()}>
                 Upload
               </Button>
               <Button small icon="folder" onClick={() => folderPicker.current?.click()}>
                 Upload a folder
               </Button>
+              <Button small icon="folder" onClick={() => zipPicker.current?.click()}>
+                Unpack a zip
+              </Button>
               <Button small icon="plus" onClick={() => setMaking(true)}>
                 Write a file
               </Button>
               {offers("exportDrive") && (
                 <Button small icon="download" onClick={zip}>
-                  Zip
+                  Download all
                 </Button>
               )}
             </div>

@@ -3,12 +3,13 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Api, Problem } from "../../lib/api";
 import { count, of as plural } from "../../lib/format";
+import { unzip } from "../../lib/unzip";
 import { Button } from "./basic";
 import { asProblem } from "./load";
 
 // A Piece is a file to upload, with its path below the folder that is shown.
 export interface Piece {
-  file: File;
+  file: () => Promise<Blob>;
   path: string;
 }
 
@@ -71,7 +72,7 @@ export function useUploads(api: Api, root: string, prefix: string, onEnd: () => 
       const path = piece.path;
       setShown((all) => [...latest(all), { id, path, part: 0 }]);
       try {
-        await api.upload(root + "/files/content", { path }, piece.file, (part) => change({ part }));
+        await api.upload(root + "/files/content", { path }, await piece.file(), (part) => change({ part }));
         change({ part: 1, done: true });
         setSums((s) => ({ ...s, ended: s.ended + 1 }));
       } catch (error) {
@@ -160,9 +161,18 @@ const hidden = (path: string) => path.includes("/") && path.split("/").some((nam
 // picked returns the files of an input, with the paths that they have in a folder.
 export function picked(files: Iterable<File>): Piece[] {
   return [...files]
-    .map((file) => ({ file, path: file.webkitRelativePath || file.name }))
+    .map((file) => ({ file: async () => file, path: file.webkitRelativePath || file.name }))
     .filter((p) => !hidden(p.path))
     .slice(0, mostFiles);
+}
+
+// unpacked returns the files of a zip archive. It throws an Error where that cannot be
+// read.
+export async function unpacked(archive: File): Promise<Piece[]> {
+  return (await unzip(archive))
+    .filter((f) => !hidden(f.path))
+    .slice(0, mostFiles)
+    .map((f) => ({ file: f.unpack, path: f.path }));
 }
 
 // dropped returns the files that were dropped, those of folders included. It is to be
@@ -177,7 +187,7 @@ export async function dropped(data: DataTransfer): Promise<Piece[]> {
     const path = entry.fullPath.replace(/^\//, "");
     if (hidden(path) || out.length >= mostFiles) return;
     if (entry.isDirectory) folders.push(entry as FileSystemDirectoryEntry);
-    else out.push({ file: await new Promise<File>((done, failed) => (entry as FileSystemFileEntry).file(done, failed)), path });
+    else out.push({ file: () => new Promise<File>((done, failed) => (entry as FileSystemFileEntry).file(done, failed)), path });
   };
   for (const entry of entries) await take(entry);
   for (let folder = folders.shift(); folder; folder = folders.shift()) {
