@@ -8,3 +8,8 @@ export function on(colour: string): string {
   const light = 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5);
   return (light + 0.05) / 0.05 >= 1.05 / (light + 0.05) ? "#000000" : "#ffffff";
 }
+
+// initial returns the letter that stands for a name where there is no picture.
+export function initial(name: string): string {
+  return (name.match(/[\p{L}\p{N}]/u)?.[0] ?? "?").toUpperCase();
+}

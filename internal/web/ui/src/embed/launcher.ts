@@ -6,7 +6,7 @@
 //
 // data-language, data-theme and data-position say otherwise than the tag's settings.
 import type { EmbedLauncher, EmbedTicket } from "../lib/contract";
-import { on } from "./accent";
+import { initial, on } from "./accent";
 import { pick, words } from "./words";
 
 const style = `
@@ -26,10 +26,11 @@ svg { display: block; width: 24px; height: 24px; fill: none; stroke: currentColo
   border: 1px solid var(--line); border-radius: 12px; background: var(--bg); color: var(--text); box-shadow: 0 8px 32px rgb(0 0 0 / 30%); animation: rise 160ms ease-out; }
 .left .panel { right: auto; left: 20px; }
 .panel[hidden] { display: none; }
+.face { flex: none; width: 28px; height: 28px; margin: 0 10px 0 16px; border-radius: 50%; display: grid; place-items: center; font-size: 14px; font-weight: 600; background: var(--accent); color: var(--on-accent); }
 .bar { display: flex; align-items: center; justify-content: flex-end; height: 44px; flex: none; border-bottom: 1px solid var(--line); }
 .bar button { width: 44px; height: 44px; display: grid; place-items: center; }
 .bar button:focus-visible { outline-offset: -4px; box-shadow: none; }
-.bar p { flex: 1; margin: 0; padding-left: 16px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.bar p { flex: 1; margin: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .problem { padding: 16px; }
 .problem p { margin: 0 0 12px; }
 .problem button { text-decoration: underline; min-height: 24px; }
@@ -134,7 +135,11 @@ class Launcher {
     title.textContent = look.agent.name;
     const bar = document.createElement("div");
     bar.className = "bar";
-    bar.append(title, this.closer);
+    const face = document.createElement("span");
+    face.className = "face";
+    face.ariaHidden = "true";
+    face.textContent = initial(look.agent.name);
+    bar.append(face, title, this.closer);
     this.problem.className = "problem";
     this.problem.hidden = true;
     this.problem.setAttribute("role", "alert");

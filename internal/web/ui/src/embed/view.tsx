@@ -2,6 +2,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Button, Notice } from "../console/parts/basic";
 import { ReplyText, Spoken } from "../console/parts/reply";
 import { copyText } from "../lib/copy";
+import { initial } from "./accent";
 import { clock, say } from "./say";
 import { working, type Message, type PendingInput } from "./types";
 import type { End, State, Visit } from "./visit";
@@ -27,6 +28,9 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
   return (
     <main class="chat-page" aria-label={say("Chat with {name}", { name: chat.agent.name })}>
       <header class="chat-head">
+        <span class="face" aria-hidden="true">
+          {initial(chat.agent.name)}
+        </span>
         <h1>{chat.agent.name}</h1>
         <span class="chat-state" role="status">
           {say(end ? "Ended" : state.offline ? "Offline" : state.sending ? "Sending" : busy ? (slow ? "Still working…" : "Working") : chat.status === "waiting_for_input" ? "Waiting for you" : "")}

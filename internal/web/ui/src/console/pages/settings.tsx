@@ -90,7 +90,10 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged; onSaved: 
           </label>
           <fieldset class="plainset stack">
             <legend>Limits of a turn</legend>
-            <p class="small muted">Empty: those of the service. The lowest limit counts.</p>
+            <p class="small muted">
+              Empty: those of the service
+              {meta.data && meta.data.limits.defaultTurnCreditsMicro > 0 && `, which let a turn without a limit of its own spend ${meta.data.limits.defaultTurnCreditsMicro / 1e6} credits`}. The lowest limit counts.
+            </p>
             <div class="thirds">
               <Field id="max-credits" label="Credits">
                 <input id="max-credits" class="input" type="number" min="0.000001" step="any" value={limits.credits} onInput={(e) => setLimits({ ...limits, credits: e.currentTarget.value })} />
