@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"stoa/internal/contract"
 )
 
 func TestAgentsInABrowser(t *testing.T) {
@@ -435,4 +437,42 @@ func TestSettingsAreTriedBeforeTheyAreSaved(t *testing.T) {
 		})
 	}
 	stub.sent("POST /api/v1/api-agents/" + stubAgent + "/sessions/" + stubSession + "/input")
+}
+
+func TestATurnSaysThatHalfIsSpent(t *testing.T) {
+	browser := startBrowser(t)
+	st := newStage(t)
+	session := contract.Session{}
+	st.c.Want(202, "POST", st.agent+"/sessions", map[string]any{"message": "say: hello"}).JSON(&session)
+	path := st.agent + "/sessions/" + session.ID
+	st.c.Want(200, "GET", path+"?waitSeconds=60", nil).JSON(&session)
+	cost := session.Usage.CreditsMicro
+	if cost == 0 {
+		t.Fatalf("the turn cost nothing: %+v", session)
+	}
+	for _, l := range []look{looks()[0], looks()[3]} {
+		t.Run(l.name, func(t *testing.T) {
+			limit := func(micro int64) *tab {
+				t.Helper()
+				st.c.Want(200, "PATCH", st.agent, map[string]any{"limits": map[string]any{"maxCreditsMicro": micro}})
+				p := signIn(t, browser, st.h.URL, st.h.Key, "agents/"+strings.TrimPrefix(path, "/api/v1/api-agents/"), l)
+				p.says("model call")
+				return p
+			}
+			p := limit(2 * cost)
+			p.says("credits that a turn of this agent may spend")
+			p.fits()
+			p.shot("half")
+			p = limit(2*cost + 2)
+			loaded := func(end string) string {
+				return `performance.getEntriesByType("resource").some((r) => r.name.endsWith("` + end + `"))`
+			}
+			p.see(loaded("/meta") + " && " + loaded(st.agent) + ` && document.body.innerText.includes("hello")`)
+			said, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() =>
+				done(document.body.innerText.includes("a turn of this agent may spend")))))`, chromedp.EvalAwaitPromise))
+			if err != nil || said {
+				t.Errorf("less than half is said to be half: %v, %v", said, err)
+			}
+		})
+	}
 }

@@ -2,10 +2,11 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Api, onceKey, type Problem } from "../../lib/api";
-import { applyEvent, type SessionMessage, type Session, type SessionEvent } from "../../lib/agents";
+import { type Agent, applyEvent, type SessionMessage, type Session, type SessionEvent } from "../../lib/agents";
 import { copyText } from "../../lib/copy";
 import { count, duration, moment, of as plural } from "../../lib/format";
 import { saveFile } from "../../lib/save";
+import type { Meta } from "../../lib/types";
 import { Amount, Badge, Button, Notice } from "../parts/basic";
 import { Confirm, Dialog } from "../parts/dialog";
 import { useAction } from "../parts/form";
@@ -142,6 +143,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
               </p>
             </Notice>
           )}
+          {!replayed && <Spent agentId={agentId} credits={turnsOf(events).findLast((t) => t.number === s.turn.number)?.credits ?? 0} />}
           {problem && <Failure problem={problem} />}
           <Spoken text={writing?.text ?? ""} done={!running} />
           {writes && (s.mode === "chat" || s.pendingInput) && <Answer session={s} busy={busy} post={post} />}
@@ -211,6 +213,22 @@ function Took({ session: s }: { session: Session }) {
 }
 
 const mostSources = 6;
+
+// Spent warns when the newest turn has spent half of what the agent's turns may.
+function Spent({ agentId, credits }: { agentId: string; credits: number }) {
+  const { api } = useSession();
+  const agent = useLoad((signal) => api.get<Agent>("/api-agents/" + agentId, undefined, signal), [api, agentId]);
+  const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
+  const most = agent.data && (agent.data.limits.maxCreditsMicro ?? meta.data?.limits.defaultTurnCreditsMicro);
+  if (!most || credits < most / 2) return null;
+  return (
+    <Notice meaning="waiting">
+      <p>
+        This turn has spent <Amount of={credits} /> of the <Amount of={most} /> credits that a turn of this agent may spend. The limit is among its settings.
+      </p>
+    </Notice>
+  );
+}
 
 // Below is what stands under an answer: what it could rest on, and a copy.
 function Below({ agentId, message, events }: { agentId: string; message: SessionMessage; events: SessionEvent[] }) {
