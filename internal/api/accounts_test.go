@@ -288,18 +288,18 @@ func TestAccountsAreListedWithTheirMoney(t *testing.T) {
 		t.Fatal(err)
 	}
 	for query, want := range map[string]string{
-		"":                               "acme_two, Broke Inc, Acme 100%, first",
-		"order=asc":                      "first, Acme 100%, Broke Inc, acme_two",
-		"q=ACME":                         "acme_two, Acme 100%",
-		"q=0%25":                         "Acme 100%",
-		"q=e_t":                          "acme_two",
-		"q=BILLING@acme":                 "Acme 100%",
-		"q=" + h.Account.ID:              "first",
-		"q=" + h.Account.ID[4:]:          "first",
-		"q=nobody":                       "",
-		"unspentBelowMicro=5000000":      "Broke Inc, Acme 100%",
-		"unspentBelowMicro=1":            "Broke Inc",
-		"unspentBelowMicro=5000000&q=me": "Acme 100%",
+		"":                                 "acme_two, Broke Inc, Acme 100%, first",
+		"order=asc":                        "first, Acme 100%, Broke Inc, acme_two",
+		"q=ACME":                           "acme_two, Acme 100%",
+		"q=0%25":                           "Acme 100%",
+		"q=e_t":                            "acme_two",
+		"q=BILLING@acme":                   "Acme 100%",
+		"q=" + h.Account.ID:                "first",
+		"q=" + h.Account.ID[4:]:            "first",
+		"q=nobody":                         "",
+		"unspentBelowMicro=5000000":        "Broke Inc, Acme 100%",
+		"unspentBelowMicro=1":              "Broke Inc",
+		"unspentBelowMicro=5000000&q=acme": "Acme 100%",
 	} {
 		var names []string
 		for _, a := range listed(t, c, query) {
