@@ -76,6 +76,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
   const running = going(s.status);
   const replayed = upTo !== undefined && !running && upTo < log.events.length;
   const events = replayed ? log.events.slice(0, upTo) : log.events;
+  const turns = turnsOf(events);
   const said = replayed ? events.reduce(applyEvent, []) : log.said;
   const writing = log.said.findLast((m) => m.role === "assistant");
   return (
@@ -143,7 +144,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
               </p>
             </Notice>
           )}
-          {!replayed && <Spent agentId={agentId} credits={turnsOf(events).findLast((t) => t.number === s.turn.number)?.credits ?? 0} />}
+          {!replayed && <Spent agentId={agentId} credits={turns.findLast((t) => t.number === s.turn.number)?.credits ?? 0} />}
           {problem && <Failure problem={problem} />}
           <Spoken text={writing?.text ?? ""} done={!running} />
           {writes && (s.mode === "chat" || s.pendingInput) && <Answer session={s} busy={busy} post={post} />}
@@ -163,7 +164,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
                 <input type="range" min={1} max={log.events.length} step={1} value={upTo ?? log.events.length} onInput={(e) => setUpTo(Number(e.currentTarget.value))} />
               </label>
             )}
-            <Trace turns={turnsOf(events)} resultOf={resultOf} running={running} />
+            <Trace turns={turns} resultOf={resultOf} running={running} />
           </div>
         </aside>
       </div>
