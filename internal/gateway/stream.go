@@ -155,8 +155,18 @@ func (s *Stream) note(ev stoa.Event) {
 	case stoa.Delta:
 		s.add(len(ev.Text))
 		s.touch()
+	case stoa.CallStarted:
+		s.add(len(ev.Call.Name))
+		s.touch()
+	case stoa.CallDelta, stoa.Refusal:
+		s.add(len(ev.Text))
+		s.touch()
+	case stoa.Summary: // its bytes are those of the thinking
+		s.touch()
 	case stoa.Called:
-		s.add(len(ev.Call.Name) + len(ev.Call.Arguments))
+		if !s.req.Call.Items { // otherwise its pieces were counted
+			s.add(len(ev.Call.Name) + len(ev.Call.Arguments))
+		}
 		s.touch()
 	case stoa.Finished:
 		s.finished, s.stop = true, ev.Stop

@@ -6,18 +6,23 @@ import "strings"
 type Call struct {
 	Instructions    string    // system text that comes before every message
 	Messages        []Message // in order
-	Tools           []Tool    // of agents only; the public endpoint never sets them
-	MaxOutputTokens int64     // reasoning included; 0: the default of the wire
-	Temperature     *float64  // 0 to 2; nil: not set
-	TopP            *float64  // 0 to 1; nil: not set
-	Effort          string    // none, minimal, low, medium, high, xhigh, max; empty: not set
-	Verbosity       string    // low, medium, high; empty: not set
+	Tools           []Tool
+	Choice          Choice   // of the tools; zero: the model decides
+	NoParallel      bool     // at most one tool call in a reply
+	Format          Format   // of the reply's text; zero: plain text
+	Summary         bool     // a summary of the reasoning is wanted
+	MaxOutputTokens int64    // reasoning included; 0: the default of the wire
+	Temperature     *float64 // 0 to 2; nil: not set
+	TopP            *float64 // 0 to 1; nil: not set
+	Effort          string   // none, minimal, low, medium, high, xhigh, max; empty: not set
+	Verbosity       string   // low, medium, high; empty: not set
 
 	// What follows is about the call and never sent to a vendor.
 	Account      string // the account's id
 	LimitDefault bool   // MaxOutputTokens is Stoa's default: a wire may leave it to the vendor
 	Buffered     bool   // nobody sees the reply before Finished: it may begin again after its first text
 	Whole        bool   // the vendor is asked for the reply in one piece instead of a stream
+	Items        bool   // the reply is wanted item by item; see [EventKind]
 	Trail        *Trail // is told where the call is tried; nil: nothing is
 }
 
@@ -29,7 +34,47 @@ type Trail struct {
 
 // Forget drops the input of a call that will not be made again: it may be megabytes,
 // and its reply may take minutes.
-func (c *Call) Forget() { c.Instructions, c.Messages, c.Tools = "", nil, nil }
+func (c *Call) Forget() {
+	c.Instructions, c.Messages, c.Tools, c.Choice, c.Format = "", nil, nil, Choice{}, Format{}
+}
+
+// A Choice says which tools a model may call, and whether it has to.
+type Choice struct {
+	Mode ChoiceMode
+	Only []string // names of the tools that it may call; nil: all
+	// Named: Only has one name, and the caller asked for this function rather than
+	// for a set of allowed tools. Mode is [ChoiceRequired] then.
+	Named bool
+}
+
+// A ChoiceMode is whether a model calls tools.
+type ChoiceMode string
+
+// The modes.
+const (
+	ChoiceAuto     ChoiceMode = "" // the model decides
+	ChoiceNone     ChoiceMode = "none"
+	ChoiceRequired ChoiceMode = "required" // at least one call
+)
+
+// A Format is the form that the text of a reply has to have.
+type Format struct {
+	Kind        FormatKind
+	Name        string // of a schema; may be empty
+	Description string // of a schema; may be empty
+	Schema      string // a JSON Schema, as text; of a schema only
+	Strict      *bool  // nil: the caller did not say
+}
+
+// A FormatKind is a kind of [Format].
+type FormatKind string
+
+// The kinds.
+const (
+	FormatText   FormatKind = ""
+	FormatObject FormatKind = "json_object" // any JSON object
+	FormatSchema FormatKind = "json_schema"
+)
 
 // A Role is the author of a message.
 type Role string
@@ -41,13 +86,55 @@ const (
 	RoleAssistant Role = "assistant"
 )
 
-// A Message is one message of a call's input.
+// A Message is one message of a call's input. Where Parts is set, it is the whole
+// content and the members after it are empty; they are the short form of a content
+// whose order says nothing.
 type Message struct {
 	Role    Role
+	Parts   []Part // in order
 	Text    string
 	Calls   []ToolCall   // an assistant's, after its text
 	Results []ToolResult // a user's, before its text: answers to the calls of the message before
 	State   State        // an assistant's: what its provider wants back unchanged
+}
+
+// A Part is one piece of the content of a message, or of a tool's result. Which
+// members are set depends on Kind.
+type Part struct {
+	Kind   PartKind
+	Text   string      // PartText
+	Phase  string      // PartText of an assistant: what its vendor calls the text, to be sent back; may be empty
+	Media  *Media      // PartImage, PartFile
+	State  State       // PartReasoning: one segment, in its place
+	Call   *ToolCall   // PartCall
+	Result *ToolResult // PartResult
+}
+
+// A PartKind is a kind of [Part].
+type PartKind uint8
+
+// The kinds. An assistant's message has texts, reasoning and calls. A user's has
+// results, which answer the calls of the assistant's message before and come first,
+// texts, images and files. A system message has texts.
+const (
+	PartText PartKind = iota + 1
+	PartImage
+	PartFile
+	PartReasoning
+	PartCall
+	PartResult
+)
+
+// Media is an image or a file, either in the request or at an address that the
+// vendor reads. It was checked when the request was read.
+type Media struct {
+	Type   string // image/png, image/jpeg, image/webp, image/gif, application/pdf; empty for a URL
+	Base64 string // of the bytes; empty for a URL
+	URL    string // https; empty for data
+	Name   string // of a file; may be empty
+	Detail string // of an image: low, high, auto, original; empty: not set
+	Tokens int64  // estimated; 0: what the model's trait says
+	Pages  int64  // of a PDF, estimated; 0: unknown
 }
 
 // A Tool is a function that an agent's model may call.
@@ -55,6 +142,7 @@ type Tool struct {
 	Name        string
 	Description string
 	Parameters  string // a JSON Schema, as text
+	Strict      *bool  // the arguments have to fit the schema; nil: not said
 }
 
 // A ToolCall is a tool invocation requested by the model.
@@ -69,17 +157,26 @@ type ToolResult struct {
 	CallID  string
 	Name    string
 	Content string
+	Parts   []Part // in place of Content: texts, images and files
 	IsError bool
 }
 
 // State is data that a provider expects back unchanged with its own message
-// (signed thinking, encrypted reasoning). It is opaque, belongs to one wire and
-// one upstream model, and is dropped for any other.
+// (signed thinking, encrypted reasoning). It is opaque, belongs to one wire, one
+// upstream model and one credential, and is dropped for any other.
 // See docs/decisions/0007-reply-state-is-the-providers-own-message.md.
 type State struct {
-	Wire  string
-	Model string
-	Data  string
+	Wire     string
+	Model    string
+	Provider string // [Route.Fingerprint] of the route that made it; empty: not known
+	Data     string
+	Tokens   int64 // that the vendor counted for it, or an estimate
+}
+
+// Fits reports whether the state may be sent on a route: it was made there, with the
+// same credential.
+func (s State) Fits(r Route) bool {
+	return s.Wire == r.Wire && s.Model == r.Model && (s.Provider == "" || s.Provider == r.Fingerprint)
 }
 
 // System returns the whole system text of the call: the instructions, then every
@@ -90,16 +187,39 @@ func (c Call) System() string {
 		parts = append(parts, c.Instructions)
 	}
 	for _, m := range c.Messages {
-		if m.Role == RoleSystem && m.Text != "" {
+		if m.Role != RoleSystem {
+			continue
+		}
+		if m.Text != "" {
 			parts = append(parts, m.Text)
+		}
+		for _, p := range m.Parts {
+			if p.Text != "" {
+				parts = append(parts, p.Text)
+			}
 		}
 	}
 	return strings.Join(parts, "\n\n")
 }
 
+// Tokens that a call's parts take beside their text: what vendors add to describe
+// tools and formats, and the size of media where a model's traits do not say it.
+const (
+	toolsTokens  = 500 // for any tools at all
+	toolTokens   = 16  // for each
+	formatTokens = 300
+	// ImageTokens is the estimate of an image, and PageTokens that of the text of a
+	// page of a PDF, whose picture counts as an image.
+	ImageTokens = 4096
+	PageTokens  = 3000
+	// unknownPages are those of a PDF that is not in the request.
+	unknownPages = 100
+)
+
 // EstimateInput returns the estimated number of input tokens of the call.
 func (c Call) EstimateInput() int64 {
 	var bytes, messages int
+	var tokens int64
 	if c.Instructions != "" {
 		bytes, messages = len(c.Instructions), 1
 	}
@@ -112,9 +232,57 @@ func (c Call) EstimateInput() int64 {
 		for _, r := range m.Results {
 			bytes += len(r.Content)
 		}
+		b, n := sizeOf(m.Parts)
+		bytes, tokens = bytes+b, tokens+n
 	}
 	for _, t := range c.Tools {
 		bytes += len(t.Name) + len(t.Description) + len(t.Parameters)
 	}
-	return EstimateTokens(bytes) + int64(messages)*TokensPerMessage
+	if c.Items && len(c.Tools) > 0 {
+		tokens += toolsTokens + int64(len(c.Tools))*toolTokens
+	}
+	if c.Format.Kind != FormatText {
+		bytes += len(c.Format.Schema)
+		tokens += formatTokens
+	}
+	return EstimateTokens(bytes) + int64(messages)*TokensPerMessage + tokens
+}
+
+// sizeOf returns the bytes of text of the parts, and the tokens of what is no text.
+func sizeOf(parts []Part) (bytes int, tokens int64) {
+	for _, p := range parts {
+		switch p.Kind {
+		case PartText:
+			bytes += len(p.Text)
+		case PartImage, PartFile:
+			tokens += p.Media.tokens()
+		case PartReasoning:
+			n := EstimateTokens(len(p.State.Data))
+			if p.State.Tokens > 0 {
+				n = min(n, p.State.Tokens+16)
+			}
+			tokens += n
+		case PartCall:
+			bytes += len(p.Call.Name) + len(p.Call.Arguments)
+		case PartResult:
+			b, n := sizeOf(p.Result.Parts)
+			bytes, tokens = bytes+len(p.Result.Content)+b, tokens+n
+		}
+	}
+	return bytes, tokens
+}
+
+// tokens returns the estimate of an image or a file.
+func (m *Media) tokens() int64 {
+	switch {
+	case m.Tokens > 0:
+		return m.Tokens
+	case m.Type == "application/pdf" || m.URL != "" && m.Type == "":
+		pages := m.Pages
+		if pages == 0 {
+			pages = unknownPages
+		}
+		return pages * (PageTokens + ImageTokens)
+	}
+	return ImageTokens
 }

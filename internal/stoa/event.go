@@ -8,13 +8,13 @@ type Event struct {
 	// More reports whether further events are already buffered, so that a writer
 	// need not flush yet. It is exact.
 	More     bool
-	Text     string   // Delta: a non-empty piece of the reply, whole code points
+	Text     string   // Delta, Refusal, Summary, CallDelta: a non-empty piece, whole code points
 	Thinking int      // Thinking: bytes of reasoning received (its text is dropped)
 	Usage    Usage    // UsageSoFar and Finished: the counts so far (they replace earlier ones)
 	HasUsage bool     // Finished: the provider reported the usage
 	Stop     Stop     // Finished
-	Call     ToolCall // Called: complete
-	State    State    // Finished: see [State]; empty if there is none
+	Call     ToolCall // Called: complete; CallStarted: its id and name
+	State    State    // Finished: of the whole reply, Reasoned: of the segment; empty if there is none
 	Provider string   // Started
 }
 
@@ -25,13 +25,25 @@ type EventKind uint8
 // any of UsageSoFar, Thinking, Delta and Called, then exactly one Finished; or an
 // error in place of what is missing. A second Started means that an attempt
 // failed before its first text and another begins: earlier events are void.
+//
+// A call that asks for items ([Call.Items]) gets more: each tool call as CallStarted,
+// at least one CallDelta and Called, and no other item before Called; Reasoned for
+// each segment of reasoning that has data to send back, in its place, after its
+// Summary pieces; and Refusal in place of Delta where the vendor marks a refusal.
+// The pieces of CallDelta together are the arguments of Called. A call that a token
+// limit cut off has no Called before Finished. State is not set on Finished.
 const (
-	Started    EventKind = iota + 1 // an upstream accepted the call
-	UsageSoFar                      // the provider reported counts before the end
-	Thinking                        // reasoning arrived
-	Delta                           // text arrived
-	Called                          // the model calls a tool
-	Finished                        // the provider reported the end of the reply
+	Started     EventKind = iota + 1 // an upstream accepted the call
+	UsageSoFar                       // the provider reported counts before the end
+	Thinking                         // reasoning arrived
+	Delta                            // text arrived
+	Called                           // the model calls a tool
+	Finished                         // the provider reported the end of the reply
+	CallStarted                      // a tool call begins
+	CallDelta                        // a piece of its arguments arrived
+	Summary                          // a piece of a summary of the reasoning arrived
+	Reasoned                         // a segment of reasoning is complete
+	Refusal                          // a piece of a refusal arrived
 )
 
 // Stop is the reason for the end of a reply.

@@ -53,6 +53,9 @@ type Route struct {
 	Wire     string  `yaml:"-"`                // the provider's
 	Dialect  string  `yaml:"-"`                // the provider's
 	Traits   Traits  `yaml:"-"`                // in force
+	// Fingerprint stands for the provider's address and credential. State belongs to
+	// one of them; see [State.Fits].
+	Fingerprint string `yaml:"-"`
 }
 
 // Traits are what a codec must know about an upstream model. The zero value is
@@ -72,6 +75,32 @@ type Traits struct {
 	NoPrefill bool `json:"noPrefill,omitempty" yaml:"noPrefill"`
 	// Verbosity: text.verbosity is passed on.
 	Verbosity bool `json:"verbosity,omitempty" yaml:"verbosity"`
+
+	// What follows is about the extensions tools, formats, images and files.
+
+	// NoTools: the model cannot call tools.
+	NoTools bool `json:"noTools,omitempty" yaml:"noTools"`
+	// ForcedTools: "" accepts a choice that forces a call; "no" does not;
+	// "unless_thinking" does with the effort "none".
+	ForcedTools string `json:"forcedTools,omitempty" yaml:"forcedTools"`
+	// ParallelSwitch: of the wire chat, parallel_tool_calls is passed on.
+	ParallelSwitch bool `json:"parallelSwitch,omitempty" yaml:"parallelSwitch"`
+	// StrictTools: a tool's strict is passed on where its schema fits.
+	StrictTools bool `json:"strictTools,omitempty" yaml:"strictTools"`
+	// Schema is what the model does with a format: "native" takes a JSON schema,
+	// "json" only the order to write JSON, "" neither.
+	Schema string `json:"schema,omitempty" yaml:"schema"`
+	// MidSystem: a system message may stand between others.
+	MidSystem bool `json:"midSystem,omitempty" yaml:"midSystem"`
+	// Binding: of the wire messages, thinking is bound to what came before it.
+	Binding bool `json:"binding,omitempty" yaml:"binding"`
+	// Vision: images are accepted; ImageURL: also as an address.
+	Vision   bool `json:"vision,omitempty" yaml:"vision"`
+	ImageURL bool `json:"imageURL,omitempty" yaml:"imageURL"`
+	// ImageTokens is the most that one image takes; 0: [ImageTokens].
+	ImageTokens int64 `json:"imageTokens,omitempty" yaml:"imageTokens"`
+	// PDF: PDF files are accepted.
+	PDF bool `json:"pdf,omitempty" yaml:"pdf"`
 }
 
 // A Provider is a configured endpoint with its credentials.

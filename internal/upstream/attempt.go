@@ -125,7 +125,7 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	if !a.accepted() {
 		return nil
 	}
-	fail = a.yieldAll(a.codec.Decode(body, a.spec, len(a.call.Tools) > 0))
+	fail = a.yieldAll(a.codec.Decode(body, a.spec, wire.WantOf(&a.call)))
 	switch {
 	case a.finished:
 		body.drain()
@@ -274,8 +274,17 @@ func (a *attempt) yieldAll(events iter.Seq2[stoa.Event, error]) *wire.Failure {
 			a.commit()
 		case stoa.Thinking:
 			a.bytes += ev.Thinking
+		case stoa.CallStarted:
+			a.commit()
+		case stoa.CallDelta, stoa.Refusal:
+			a.bytes += len(ev.Text)
+			a.commit()
+		case stoa.Summary: // its bytes are those of the thinking
+			a.commit()
 		case stoa.Called:
-			a.bytes += len(ev.Call.Arguments)
+			if !a.call.Items { // otherwise its pieces were counted
+				a.bytes += len(ev.Call.Arguments)
+			}
 			a.commit()
 		case stoa.Finished:
 			a.finished = true

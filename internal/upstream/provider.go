@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/url"
 	"strings"
@@ -15,6 +17,7 @@ import (
 // A provider is a configured endpoint with the pool's state of it.
 type provider struct {
 	stoa.Provider
+	fingerprint string // see [stoa.Route]
 	maxInFlight int64
 	timeouts    stoa.Timeouts
 	base        *url.URL
@@ -56,7 +59,7 @@ func keepOrCreate(old *provider, s stoa.Provider, defaults stoa.Timeouts) *provi
 	if old != nil && old.Provider == s {
 		return old
 	}
-	made := &provider{Provider: s, maxInFlight: int64(s.MaxInFlight), timeouts: orTimeouts(s.Timeouts, defaults), routes: map[string]*route{}}
+	made := &provider{Provider: s, fingerprint: fingerprint(s), maxInFlight: int64(s.MaxInFlight), timeouts: orTimeouts(s.Timeouts, defaults), routes: map[string]*route{}}
 	setDefault(&made.maxInFlight, config.DefaultInFlight)
 	if old != nil {
 		made.inFlight = old.inFlight
@@ -67,6 +70,13 @@ func keepOrCreate(old *provider, s stoa.Provider, defaults stoa.Timeouts) *provi
 		made.base, made.broken = baseURL(s.Wire, s.BaseURL)
 	}
 	return made
+}
+
+// fingerprint stands for the address and the credential of a provider, in 16 hex
+// digits.
+func fingerprint(p stoa.Provider) string {
+	sum := sha256.Sum256([]byte(p.Wire + "\x00" + p.BaseURL + "\x00" + p.APIKey))
+	return hex.EncodeToString(sum[:8])
 }
 
 // route returns the upstream model's record and creates it at its first use.

@@ -85,7 +85,7 @@ func (c *exchange) tryRoute(r stoa.Route) (fail *wire.Failure, err error) {
 	if pr == nil {
 		return absent(), nil
 	}
-	r.Wire, r.Dialect = pr.Wire, pr.Dialect // the provider may have changed since the model was resolved
+	r.Wire, r.Dialect, r.Fingerprint = pr.Wire, pr.Dialect, pr.fingerprint // the provider may have changed since the model was resolved
 	if c.call.Trail != nil {
 		c.call.Trail.Provider = pr.Name
 	}

@@ -49,7 +49,7 @@ func (p parser) again() error {
 // others; these are counted.
 func parsed(body io.Reader, route stoa.Route, all bool) (events iter.Seq2[stoa.Event, error], recognised *int) {
 	recognised = new(int)
-	return read(body, true, route.Wire == "gemini", func(r *reply) format {
+	return read(body, Want{Tools: true}, route.Wire == "gemini", func(r *reply) format {
 		return parser{formats[route.Wire](r, route), r, all, recognised}
 	}), recognised
 }

@@ -273,19 +273,19 @@ func TestFixturesDecode(t *testing.T) {
 			return
 		}
 		codec := codecs[f.wire]
-		whole := collect(t, codec.Decode(bytes.NewReader(body), f.route, true))
+		whole := collect(t, codec.Decode(bytes.NewReader(body), f.route, Want{Tools: true}))
 		f.want(t, "want.events", whole.String())
 		for how, r := range map[string]io.Reader{
 			"one byte at a time": iotest.OneByteReader(bytes.NewReader(body)),
 			"half reads":         iotest.HalfReader(bytes.NewReader(body)),
 			"EOF with the data":  iotest.DataErrReader(bytes.NewReader(body)),
 		} {
-			if diff := cmp.Diff(whole.lines, collect(t, codec.Decode(r, f.route, true)).lines); diff != "" {
+			if diff := cmp.Diff(whole.lines, collect(t, codec.Decode(r, f.route, Want{Tools: true})).lines); diff != "" {
 				t.Errorf("%s: %s", how, diff)
 			}
 		}
 		for n := range whole.lines { // a reader that stops is not called again
-			for range codec.Decode(bytes.NewReader(body), f.route, true) {
+			for range codec.Decode(bytes.NewReader(body), f.route, Want{Tools: true}) {
 				if n--; n < 0 {
 					break
 				}
@@ -307,7 +307,7 @@ func checkCuts(t *testing.T, wire string, route stoa.Route, body []byte, whole o
 	// end, and only counts can follow the reason.
 	open := wire == "gemini" || wire == "chat" && route.Dialect != "openai" && route.Dialect != "deepseek"
 	for n := 0; n < len(body); n += step {
-		cut := collect(t, codecs[wire].Decode(bytes.NewReader(body[:n]), route, true))
+		cut := collect(t, codecs[wire].Decode(bytes.NewReader(body[:n]), route, Want{Tools: true}))
 		if cut.complete() {
 			same := cmp.Diff(whole.lines, cut.lines) == ""
 			if open {
@@ -323,7 +323,7 @@ func checkCuts(t *testing.T, wire string, route stoa.Route, body []byte, whole o
 		if !strings.HasPrefix(whole.text, cut.text) {
 			t.Fatalf("cut after %d bytes it has another text: %q", n, cut.text)
 		}
-		reset := collect(t, codecs[wire].Decode(io.MultiReader(bytes.NewReader(body[:n]), iotest.ErrReader(broken)), route, true))
+		reset := collect(t, codecs[wire].Decode(io.MultiReader(bytes.NewReader(body[:n]), iotest.ErrReader(broken)), route, Want{Tools: true}))
 		if reset.complete() {
 			if open || cmp.Diff(whole.lines, reset.lines) != "" {
 				t.Fatalf("broken after %d of %d bytes it looks complete: %v", n, len(body), reset.lines)

@@ -49,7 +49,7 @@ type reply struct {
 	gone  bool // the reader stopped ranging
 	ended bool // Finished was emitted
 
-	tools bool // the call offered tools
+	want  Want
 	whole bool // the reply is one JSON text
 	text  int  // bytes of text emitted
 	calls int
@@ -73,9 +73,9 @@ const (
 )
 
 // read runs a format over a body. list allows a whole reply to be an array.
-func read(body io.Reader, tools, list bool, of func(*reply) format) iter.Seq2[stoa.Event, error] {
+func read(body io.Reader, want Want, list bool, of func(*reply) format) iter.Seq2[stoa.Event, error] {
 	return func(yield func(stoa.Event, error) bool) {
-		r := &reply{yield: yield, tools: tools, src: sse.NewReader(body, maxEvent)}
+		r := &reply{yield: yield, want: want, src: sse.NewReader(body, maxEvent)}
 		defer r.src.Release() // events hold copies
 		if err := r.run(of(r), list); err != nil && !r.gone {
 			if r.flush(true); !r.gone {
@@ -213,7 +213,7 @@ func (r *reply) thought(bytes int) {
 
 // called emits a complete tool call.
 func (r *reply) called(call stoa.ToolCall) error {
-	if !r.tools {
+	if !r.want.Tools {
 		return broken("a tool call in a reply to a call without tools")
 	}
 	if r.calls++; r.calls > maxCalls {
@@ -259,7 +259,7 @@ func (r *reply) finish(stop stoa.Stop, route stoa.Route, state string) error {
 	}
 	ev := stoa.Event{Kind: stoa.Finished, Stop: stop, Usage: r.usage.mended(), HasUsage: r.usage.known && !r.usage.bad}
 	if r.keep {
-		ev.State = stoa.State{Wire: route.Wire, Model: route.Model, Data: state}
+		ev.State = stoa.State{Wire: route.Wire, Model: route.Model, Provider: route.Fingerprint, Data: state}
 	}
 	r.emit(ev)
 	r.ended = true

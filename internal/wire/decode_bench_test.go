@@ -36,7 +36,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				n := 0
-				for ev, err := range codec.Decode(bytes.NewReader(body), route, true) {
+				for ev, err := range codec.Decode(bytes.NewReader(body), route, Want{Tools: true}) {
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -102,7 +102,7 @@ func TestMoreIsExact(t *testing.T) {
 		delta("f")[20:] + `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}` + "\n\n",
 		`data: {"type":"message_stop"}` + "\n\n",
 	}}
-	for ev, err := range codecs["messages"].Decode(body, stoa.Route{}, true) {
+	for ev, err := range codecs["messages"].Decode(body, stoa.Route{}, Want{Tools: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,15 +116,15 @@ func TestMoreIsExact(t *testing.T) {
 
 func TestToolCallWithoutToolsIsAFailure(t *testing.T) {
 	body := `data: {"choices":[{"delta":{"content":"a","tool_calls":[{"index":0,"id":"x","function":{"name":"rm","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n"
-	o := collect(t, codecs["chat"].Decode(strings.NewReader(body), stoa.Route{}, false))
+	o := collect(t, codecs["chat"].Decode(strings.NewReader(body), stoa.Route{}, Want{Tools: false}))
 	if o.err == nil || o.text != "a" || len(o.calls) != 0 || stoa.CodeOf(o.err) != stoa.CodeUpstream {
 		t.Errorf("got %v", o.lines)
 	}
 	plain := `data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
-	if o := collect(t, codecs["chat"].Decode(strings.NewReader(plain), stoa.Route{}, false)); !o.complete() || o.text != "a" {
+	if o := collect(t, codecs["chat"].Decode(strings.NewReader(plain), stoa.Route{}, Want{Tools: false})); !o.complete() || o.text != "a" {
 		t.Errorf("a plain reply became %v", o.lines)
 	}
-	for range codecs["chat"].Decode(strings.NewReader(plain), stoa.Route{}, false) {
+	for range codecs["chat"].Decode(strings.NewReader(plain), stoa.Route{}, Want{Tools: false}) {
 		break
 	}
 }
@@ -149,7 +149,7 @@ func TestBrokenBodyIsAFailure(t *testing.T) {
 	} {
 		for wire, codec := range codecs {
 			for _, head := range []string{"", "\n", "data: {", "{\"a\":"} {
-				o := collect(t, codec.Decode(io.MultiReader(strings.NewReader(head), iotest.ErrReader(tc.err)), stoa.Route{Wire: wire}, true))
+				o := collect(t, codec.Decode(io.MultiReader(strings.NewReader(head), iotest.ErrReader(tc.err)), stoa.Route{Wire: wire}, Want{Tools: true}))
 				if stoa.CodeOf(o.err) != tc.code || !errors.Is(o.err, tc.err) {
 					t.Errorf("%s, %s after %q: %v", name, wire, head, o.err)
 				}
@@ -196,7 +196,7 @@ func TestEndlessReplyIsRejected(t *testing.T) {
 		"many":      {"chat", "", `data: {"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"n"}},{"id":"b","function":{"name":"n"}}]}}]}` + "\n\n"},
 	} {
 		body := io.LimitReader(io.MultiReader(strings.NewReader(tc.head), &flood{text: tc.text}), 100<<20)
-		o := collect(t, codecs[tc.wire].Decode(body, stoa.Route{Wire: tc.wire}, true))
+		o := collect(t, codecs[tc.wire].Decode(body, stoa.Route{Wire: tc.wire}, Want{Tools: true}))
 		f, ok := errors.AsType[*Failure](o.err)
 		if !ok || f.Retry || !strings.HasPrefix(f.Detail, "too much") {
 			t.Errorf("%s: %v", name, o.err)

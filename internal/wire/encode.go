@@ -232,7 +232,7 @@ func turns(call stoa.Call, route stoa.Route, want shape) []turn {
 			}
 		case stoa.RoleAssistant:
 			t := turn{role: m.Role, text: m.Text}
-			own := m.State.Wire == route.Wire && m.State.Model == route.Model
+			own := m.State.Fits(route)
 			if own && want.listState && !isList(m.State.Data) {
 				own = false // not written by this codec
 			}

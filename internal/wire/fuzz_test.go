@@ -35,14 +35,14 @@ func fuzzDecode(f *testing.F, wire string, dialects ...string) {
 		route := stoa.Route{Wire: wire, Model: "m", Dialect: dialects[int(which)%len(dialects)]}
 		codec := codecs[wire]
 		before := allocated()
-		whole := collect(t, codec.Decode(bytes.NewReader(body), route, true))
+		whole := collect(t, codec.Decode(bytes.NewReader(body), route, Want{Tools: true}))
 		if n := allocated() - before; n > 2000*uint64(len(body))+1<<20 {
 			t.Fatalf("%d bytes took %d bytes of memory", len(body), n)
 		}
 		if len(whole.text) > 3*len(body) || len(whole.last.State.Data) > 16*len(body)+64 {
 			t.Fatalf("%d bytes became %d of text and %d of state", len(body), len(whole.text), len(whole.last.State.Data))
 		}
-		slow := collect(t, codec.Decode(iotest.OneByteReader(bytes.NewReader(body)), route, true))
+		slow := collect(t, codec.Decode(iotest.OneByteReader(bytes.NewReader(body)), route, Want{Tools: true}))
 		if diff := cmp.Diff(whole.lines, slow.lines); diff != "" {
 			t.Fatal(diff)
 		}
@@ -58,7 +58,7 @@ func fuzzDecode(f *testing.F, wire string, dialects ...string) {
 		if !whole.complete() || len(body) == 0 {
 			return
 		}
-		part := collect(t, codec.Decode(bytes.NewReader(body[:cut%uint(len(body))]), route, true))
+		part := collect(t, codec.Decode(bytes.NewReader(body[:cut%uint(len(body))]), route, Want{Tools: true}))
 		if !strings.HasPrefix(whole.text, part.text) {
 			t.Fatalf("the cut reply has another text: %q, not %q", part.text, whole.text)
 		}

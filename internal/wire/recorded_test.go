@@ -80,7 +80,7 @@ func recordedStream(t *testing.T, route stoa.Route, chunks []string) {
 	if route.Wire == "chat" {
 		body = append(body, "data: [DONE]\n\n"...)
 	}
-	got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(body), route, true))
+	got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(body), route, Want{Tools: true}))
 	want.check(t, got)
 	if got.complete() {
 		checkCuts(t, route.Wire, route, body, got, max(1, len(body)/1500))
@@ -96,14 +96,14 @@ func recordedWhole(t *testing.T, route stoa.Route, raw []byte) {
 		f := codecs[route.Wire].DecodeError(400, nil, raw)
 		checkFailure(t, f, string(raw))
 		t.Log(showFailure(f))
-		if got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(raw), route, true)); got.err == nil {
+		if got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(raw), route, Want{Tools: true})); got.err == nil {
 			t.Error("an error body became a reply")
 		}
 		return
 	}
 	want := naive{}
 	want.read(route.Wire, v)
-	got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(raw), route, true))
+	got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(raw), route, Want{Tools: true}))
 	want.check(t, got)
 	checkCuts(t, route.Wire, route, raw, got, max(1, len(raw)/1500))
 }

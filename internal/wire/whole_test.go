@@ -73,7 +73,7 @@ func TestLongWholeReplyComesInPieces(t *testing.T) {
 	} {
 		var got strings.Builder
 		n := 0
-		for ev, err := range codecs[wire].Decode(strings.NewReader(strings.Replace(form, "@", string(quoted), 1)), stoa.Route{Wire: wire}, false) {
+		for ev, err := range codecs[wire].Decode(strings.NewReader(strings.Replace(form, "@", string(quoted), 1)), stoa.Route{Wire: wire}, Want{Tools: false}) {
 			if err != nil {
 				t.Fatal(wire, err)
 			}

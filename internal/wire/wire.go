@@ -23,12 +23,23 @@ type Codec interface {
 	Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error)
 	// Decode reads a successful reply, streamed or whole, and yields its events.
 	// The last is Finished, or an error (a [*Failure]): a reply that ends without
-	// its format's end is an error, never complete. tools reports whether the call
-	// offered tools; without any, a tool call in the reply is an error. State
-	// has the route's wire and model.
-	Decode(body io.Reader, route stoa.Route, tools bool) iter.Seq2[stoa.Event, error]
+	// its format's end is an error, never complete. State has the route's wire, model
+	// and fingerprint.
+	Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[stoa.Event, error]
 	// DecodeError reads a reply whose status is not 2xx. body may be cut.
 	DecodeError(status int, header http.Header, body []byte) *Failure
+}
+
+// Want is what a reply may have, and in which detail it is wanted.
+type Want struct {
+	Tools bool // the call offered tools; without any, a tool call in the reply is an error
+	Items bool // [stoa.Call.Items]
+	JSON  bool // the call asked for a format: a refusal is told apart from text
+}
+
+// WantOf returns what the reply to a call may have.
+func WantOf(call *stoa.Call) Want {
+	return Want{Tools: len(call.Tools) > 0, Items: call.Items, JSON: call.Format.Kind != stoa.FormatText}
 }
 
 // A Request is a request to send with POST. Path is appended to the provider's base
