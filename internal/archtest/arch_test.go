@@ -39,9 +39,9 @@ var layers = map[string]int{
 var testPackages = []string{"fakeup", "apitest", "archtest"}
 
 const (
-	maxLines      = 800 // of a file written by hand; 400 is the habit
+	maxLines      = 800  // of a file written by hand; 400 is the habit
 	maxVocabulary = 1200 // lines of code of package stoa, comments and blank lines not counted
-	maxPage       = 160 // lines of ARCHITECTURE.md
+	maxPage       = 160  // lines of ARCHITECTURE.md
 )
 
 func TestImportsPointDownwards(t *testing.T) {
