@@ -47,19 +47,19 @@ func (p parser) again() error {
 
 // parsed decodes body, with every event parsed or with those recognised that are like
 // others; these are counted.
-func parsed(body io.Reader, route stoa.Route, all bool) (events iter.Seq2[stoa.Event, error], recognised *int) {
+func parsed(body io.Reader, route stoa.Route, want Want, all bool) (events iter.Seq2[stoa.Event, error], recognised *int) {
 	recognised = new(int)
-	return read(body, Want{Tools: true}, route.Wire == "gemini", func(r *reply) format {
+	return read(body, want, route.Wire == "gemini", func(r *reply) format {
 		return parser{formats[route.Wire](r, route), r, all, recognised}
 	}), recognised
 }
 
 // checkAlike checks that a reply is the same whether or not events are recognised,
 // and returns how many were.
-func checkAlike(t testing.TB, body []byte, route stoa.Route) int {
+func checkAlike(t testing.TB, body []byte, route stoa.Route, want Want) int {
 	t.Helper()
-	every, _ := parsed(bytes.NewReader(body), route, true)
-	some, recognised := parsed(bytes.NewReader(body), route, false)
+	every, _ := parsed(bytes.NewReader(body), route, want, true)
+	some, recognised := parsed(bytes.NewReader(body), route, want, false)
 	if diff := cmp.Diff(collect(t, every).lines, collect(t, some).lines); diff != "" {
 		t.Fatalf("with %d events recognised (-every event parsed):\n%s", *recognised, diff)
 	}
@@ -129,7 +129,7 @@ func TestEventsAlikeAreReadAlike(t *testing.T) {
 				body.WriteString("data: " + event.Replace(test.event) + "\n\n")
 			}
 			body.WriteString(test.end)
-			n := checkAlike(t, []byte(body.String()), stoa.Route{Wire: test.wire, Model: "m", Dialect: "deepseek"})
+			n := checkAlike(t, []byte(body.String()), stoa.Route{Wire: test.wire, Model: "m", Dialect: "deepseek"}, Want{Tools: true})
 			if n < test.recognised || test.recognised == 0 && n > 0 {
 				t.Errorf("%d of %d events were recognised, %d were to be", n, len(texts), test.recognised)
 			}

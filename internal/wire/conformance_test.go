@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,6 +133,8 @@ type outcome struct {
 	lines    []string // one per event, except that neighbouring deltas stay apart
 	text     string
 	calls    []stoa.ToolCall
+	states   []stoa.State
+	refusal  string
 	thinking int
 	last     stoa.Event // Finished, or the zero event
 	err      error
@@ -144,9 +147,16 @@ func (o outcome) String() string { return strings.Join(o.lines, "\n") }
 // collect reads all events and checks the invariants of every reply.
 func collect(t testing.TB, events iter.Seq2[stoa.Event, error]) (o outcome) {
 	over := false
+	var open stoa.ToolCall // with the arguments so far
 	for ev, err := range events {
 		if over {
 			t.Fatalf("an event after the end: %v, %v, after %v", ev, err, o.lines)
+		}
+		if open.ID != "" && err == nil {
+			switch ev.Kind {
+			case stoa.Delta, stoa.Summary, stoa.Reasoned, stoa.Refusal, stoa.CallStarted:
+				t.Fatalf("an event of kind %d inside a call, after %v", ev.Kind, o.lines)
+			}
 		}
 		if err != nil {
 			over = true
@@ -173,10 +183,43 @@ func collect(t testing.TB, events iter.Seq2[stoa.Event, error]) (o outcome) {
 			}
 			o.text += ev.Text
 			o.lines = append(o.lines, fmt.Sprintf("delta %q", ev.Text))
+		case stoa.Refusal:
+			if ev.Text == "" || !utf8.ValidString(ev.Text) {
+				t.Fatalf("a refusal of %q", ev.Text)
+			}
+			o.refusal += ev.Text
+			o.lines = append(o.lines, fmt.Sprintf("refusal %q", ev.Text))
+		case stoa.Summary:
+			if ev.Text == "" || !utf8.ValidString(ev.Text) {
+				t.Fatalf("a summary of %q", ev.Text)
+			}
+			o.lines = append(o.lines, fmt.Sprintf("summary %q", ev.Text))
+		case stoa.Reasoned:
+			o.states = append(o.states, ev.State)
+			o.lines = append(o.lines, fmt.Sprintf("reasoned %s %s %s", ev.State.Wire, ev.State.Model, ev.State.Data))
+		case stoa.CallStarted:
+			open = ev.Call
+			if !isCallID(open.ID) || open.Name == "" || open.Arguments != "" {
+				t.Fatalf("a call begins as %+v", open)
+			}
+			o.lines = append(o.lines, fmt.Sprintf("call %s %s", showID(open.ID), open.Name))
+		case stoa.CallDelta:
+			if ev.Text == "" || !utf8.ValidString(ev.Text) || open.ID == "" {
+				t.Fatalf("arguments of %q for %+v", ev.Text, open)
+			}
+			open.Arguments += ev.Text
+			o.lines = append(o.lines, fmt.Sprintf("arguments %q", ev.Text))
 		case stoa.Called:
+			if open.ID != "" && ev.Call != open || open.ID != "" && open.Arguments == "" {
+				t.Fatalf("%+v was called, and %+v begun", ev.Call, open)
+			}
+			open = stoa.ToolCall{}
 			o.calls = append(o.calls, ev.Call)
-			o.lines = append(o.lines, fmt.Sprintf("called %s %s %s", ev.Call.ID, ev.Call.Name, ev.Call.Arguments))
+			o.lines = append(o.lines, fmt.Sprintf("called %s %s %s", showID(ev.Call.ID), ev.Call.Name, ev.Call.Arguments))
 		case stoa.Finished:
+			if open.ID != "" && ev.Stop != stoa.StopLength && ev.Stop != stoa.StopContentFilter {
+				t.Fatalf("the reply ends as %s inside a call, after %v", ev.Stop, o.lines)
+			}
 			over = true
 			o.last = ev
 			line := "finished " + string(ev.Stop) + " " + showUsage(ev.Usage)
@@ -196,6 +239,11 @@ func collect(t testing.TB, events iter.Seq2[stoa.Event, error]) (o outcome) {
 	}
 	return o
 }
+
+var madeID = regexp.MustCompile(`^call_[A-Z2-7]{24}$`)
+
+// showID returns the id of a call, without the letters of one that was made here.
+func showID(id string) string { return madeID.ReplaceAllString(id, "call_made") }
 
 func showUsage(u stoa.Usage) string {
 	s := fmt.Sprintf("in=%d out=%d", u.InputTokens, u.OutputTokens)
@@ -272,49 +320,57 @@ func TestFixturesDecode(t *testing.T) {
 		if !ok {
 			return
 		}
-		codec := codecs[f.wire]
-		whole := collect(t, codec.Decode(bytes.NewReader(body), f.route, Want{Tools: true}))
+		whole := checkReply(t, f, body, Want{Tools: true})
 		f.want(t, "want.events", whole.String())
-		for how, r := range map[string]io.Reader{
-			"one byte at a time": iotest.OneByteReader(bytes.NewReader(body)),
-			"half reads":         iotest.HalfReader(bytes.NewReader(body)),
-			"EOF with the data":  iotest.DataErrReader(bytes.NewReader(body)),
-		} {
-			if diff := cmp.Diff(whole.lines, collect(t, codec.Decode(r, f.route, Want{Tools: true})).lines); diff != "" {
-				t.Errorf("%s: %s", how, diff)
-			}
-		}
-		for n := range whole.lines { // a reader that stops is not called again
-			for range codec.Decode(bytes.NewReader(body), f.route, Want{Tools: true}) {
-				if n--; n < 0 {
-					break
-				}
-			}
-		}
-		checkAlike(t, body, f.route)
-		if whole.complete() {
-			checkCuts(t, f.wire, f.route, body, whole, 1)
-		}
 	})
+}
+
+// checkReply decodes the reply of a fixture and checks that it is the same however its
+// bytes arrive.
+func checkReply(t *testing.T, f fixture, body []byte, want Want) outcome {
+	t.Helper()
+	codec := codecs[f.wire]
+	whole := collect(t, codec.Decode(bytes.NewReader(body), f.route, want))
+	for how, r := range map[string]io.Reader{
+		"one byte at a time": iotest.OneByteReader(bytes.NewReader(body)),
+		"half reads":         iotest.HalfReader(bytes.NewReader(body)),
+		"EOF with the data":  iotest.DataErrReader(bytes.NewReader(body)),
+	} {
+		if diff := cmp.Diff(whole.lines, collect(t, codec.Decode(r, f.route, want)).lines); diff != "" {
+			t.Errorf("%s: %s", how, diff)
+		}
+	}
+	for n := range whole.lines { // a reader that stops is not called again
+		for range codec.Decode(bytes.NewReader(body), f.route, want) {
+			if n--; n < 0 {
+				break
+			}
+		}
+	}
+	checkAlike(t, body, f.route, want)
+	if whole.complete() {
+		checkCuts(t, f.wire, f.route, want, body, whole, 1)
+	}
+	return whole
 }
 
 // checkCuts cuts a reply after every step-th byte, once with a clean end and once
 // with a broken connection, and checks that no cut looks complete.
-func checkCuts(t *testing.T, wire string, route stoa.Route, body []byte, whole outcome, step int) {
+func checkCuts(t *testing.T, wire string, route stoa.Route, want Want, body []byte, whole outcome, step int) {
 	t.Helper()
 	broken := errors.New("connection reset")
 	// These have no terminator: the end of the body after the stop reason is the
 	// end, and only counts can follow the reason.
 	open := wire == "gemini" || wire == "chat" && route.Dialect != "openai" && route.Dialect != "deepseek"
 	for n := 0; n < len(body); n += step {
-		cut := collect(t, codecs[wire].Decode(bytes.NewReader(body[:n]), route, Want{Tools: true}))
+		cut := collect(t, codecs[wire].Decode(bytes.NewReader(body[:n]), route, want))
 		if cut.complete() {
 			same := cmp.Diff(whole.lines, cut.lines) == ""
 			if open {
 				if !betweenEvents(body[:n]) {
 					t.Fatalf("cut after %d of %d bytes, inside an event, it looks complete: %v", n, len(body), cut.lines)
 				}
-				same = cut.text == whole.text && cut.last.Stop == whole.last.Stop && cut.last.State == whole.last.State && slices.Equal(cut.calls, whole.calls)
+				same = cut.text == whole.text && cut.last.Stop == whole.last.Stop && cut.last.State == whole.last.State && slices.EqualFunc(cut.calls, whole.calls, alikeCalls) && slices.Equal(cut.states, whole.states)
 			}
 			if !same {
 				t.Fatalf("cut after %d of %d bytes it looks complete: %v", n, len(body), cut.lines)
@@ -323,13 +379,19 @@ func checkCuts(t *testing.T, wire string, route stoa.Route, body []byte, whole o
 		if !strings.HasPrefix(whole.text, cut.text) {
 			t.Fatalf("cut after %d bytes it has another text: %q", n, cut.text)
 		}
-		reset := collect(t, codecs[wire].Decode(io.MultiReader(bytes.NewReader(body[:n]), iotest.ErrReader(broken)), route, Want{Tools: true}))
+		reset := collect(t, codecs[wire].Decode(io.MultiReader(bytes.NewReader(body[:n]), iotest.ErrReader(broken)), route, want))
 		if reset.complete() {
 			if open || cmp.Diff(whole.lines, reset.lines) != "" {
 				t.Fatalf("broken after %d of %d bytes it looks complete: %v", n, len(body), reset.lines)
 			}
 		}
 	}
+}
+
+// alikeCalls reports whether two calls are the same but for an id that was made here.
+func alikeCalls(a, b stoa.ToolCall) bool {
+	a.ID, b.ID = showID(a.ID), showID(b.ID)
+	return a == b
 }
 
 // betweenEvents reports whether a cut leaves no half event but perhaps one without

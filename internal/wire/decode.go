@@ -59,6 +59,7 @@ type reply struct {
 	usage counts
 	state []byte // JSON of the state, as far as it was received
 	keep  bool   // the state has to be kept, even if it is empty
+	items items  // where they are wanted
 }
 
 // Names of the values that differ between the events of a stream that bring pieces
@@ -188,6 +189,9 @@ func (r *reply) emitText(text string) error {
 	if text == "" {
 		return nil
 	}
+	if r.items.open {
+		return broken("a text inside a tool call")
+	}
 	if r.text += len(text); r.text > maxText {
 		return tooMuch("text")
 	}
@@ -242,11 +246,19 @@ func (r *reply) count(before counts) {
 // with this reply; it is dropped unless keep is set.
 // See docs/decisions/0009-what-ends-a-reply.md.
 func (r *reply) finish(stop stoa.Stop, route stoa.Route, state string) error {
-	if err := r.emitText(r.join.Rest()); err != nil {
-		return err
+	if !r.items.open {
+		if err := r.emitText(r.join.Rest()); err != nil {
+			return err
+		}
 	}
 	if len(state) > maxState {
 		return tooMuch("state")
+	}
+	if err := r.stopCall(stop); err != nil {
+		return err
+	}
+	if r.items.cut && stop != stoa.StopContentFilter {
+		stop = stoa.StopLength
 	}
 	if stop == stoa.StopEnd && r.calls > 0 {
 		stop = stoa.StopToolCalls
@@ -258,7 +270,7 @@ func (r *reply) finish(stop stoa.Stop, route stoa.Route, state string) error {
 		return notText(r.other)
 	}
 	ev := stoa.Event{Kind: stoa.Finished, Stop: stop, Usage: r.usage.mended(), HasUsage: r.usage.known && !r.usage.bad}
-	if r.keep {
+	if r.keep && !r.want.Items {
 		ev.State = stoa.State{Wire: route.Wire, Model: route.Model, Provider: route.Fingerprint, Data: state}
 	}
 	r.emit(ev)

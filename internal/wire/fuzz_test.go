@@ -46,7 +46,7 @@ func fuzzDecode(f *testing.F, wire string, dialects ...string) {
 		if diff := cmp.Diff(whole.lines, slow.lines); diff != "" {
 			t.Fatal(diff)
 		}
-		checkAlike(t, body, route)
+		checkAlike(t, body, route, Want{Tools: true})
 		if data := whole.last.State.Data; data != "" && wire != "chat" {
 			if c := jsonx.NewCursor([]byte(data)); !c.Done() {
 				t.Fatalf("the state is no JSON: %s", data)

@@ -83,7 +83,7 @@ func recordedStream(t *testing.T, route stoa.Route, chunks []string) {
 	got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(body), route, Want{Tools: true}))
 	want.check(t, got)
 	if got.complete() {
-		checkCuts(t, route.Wire, route, body, got, max(1, len(body)/1500))
+		checkCuts(t, route.Wire, route, Want{Tools: true}, body, got, max(1, len(body)/1500))
 	}
 }
 
@@ -105,7 +105,7 @@ func recordedWhole(t *testing.T, route stoa.Route, raw []byte) {
 	want.read(route.Wire, v)
 	got := collect(t, codecs[route.Wire].Decode(bytes.NewReader(raw), route, Want{Tools: true}))
 	want.check(t, got)
-	checkCuts(t, route.Wire, route, raw, got, max(1, len(raw)/1500))
+	checkCuts(t, route.Wire, route, Want{Tools: true}, raw, got, max(1, len(raw)/1500))
 }
 
 // naive decodes a reply with plain maps; it shares no code with the codecs.

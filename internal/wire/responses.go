@@ -4,6 +4,8 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"slices"
+	"strings"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/sse"
@@ -133,9 +135,17 @@ func (responses) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[s
 // responsesReply reads one reply.
 type responsesReply struct {
 	*reply
-	route  stoa.Route
-	items  int // complete output items received
-	deltas int // bytes of text received as deltas since the last complete item
+	route    stoa.Route
+	complete int // output items received
+	deltas   int // bytes of text received as deltas since the last complete item
+
+	// What follows is about replies that are wanted item by item.
+
+	call    string   // the id of the item of the open call
+	waiting [][]byte // items that were complete before it
+	held    int      // bytes of waiting
+	summary int      // bytes of summary received since the last complete item
+	part    bool     // a part of a summary was complete
 }
 
 func (f *responsesReply) event(ev sse.Event) error {
@@ -143,8 +153,8 @@ func (f *responsesReply) event(ev sse.Event) error {
 		return nil
 	}
 	c := jsonx.NewReplyCursor(ev.Data)
-	var kind, item, response []byte
-	var delta jsonx.Cursor
+	var kind, item, response, id []byte
+	var delta, arguments jsonx.Cursor
 	done, failed := false, false
 	for ok := c.Object(); ok && c.Member(); {
 		switch string(c.Key) {
@@ -153,7 +163,7 @@ func (f *responsesReply) event(ev sse.Event) error {
 		case "error":
 			failed = c.Kind() == '{'
 		case "delta":
-			if kind == nil {
+			if kind == nil || f.want.Items && string(kind) == argumentsDelta {
 				delta = c
 				break
 			}
@@ -163,6 +173,10 @@ func (f *responsesReply) event(ev sse.Event) error {
 			}
 		case "item":
 			item = c.Raw()
+		case "item_id":
+			id = c.Name()
+		case "arguments":
+			arguments = c
 		case "response":
 			response = c.Raw()
 		case "sequence_number":
@@ -184,7 +198,22 @@ func (f *responsesReply) event(ev sse.Event) error {
 		return f.terminal(response, ev.Data)
 	case "error":
 		return streamError(ev.Data)
-	case "response.created", "response.in_progress", "response.output_item.added":
+	case "response.output_item.added":
+		if f.want.Items {
+			return f.added(item)
+		}
+	case argumentsDelta:
+		if f.want.Items && delta.Key != nil {
+			return f.piece(string(id), &delta)
+		}
+	case "response.function_call_arguments.done":
+		if f.want.Items && arguments.Key != nil && f.isOpen(string(id)) {
+			text, _ := arguments.Text()
+			return f.restOfArguments(text)
+		}
+	case "response.reasoning_summary_part.done":
+		f.part = f.summary > 0
+	case "response.created", "response.in_progress":
 	default:
 		if !done && delta.Key != nil {
 			return f.delta(string(kind), &delta)
@@ -193,6 +222,8 @@ func (f *responsesReply) event(ev sse.Event) error {
 	}
 	return nil
 }
+
+const argumentsDelta = "response.function_call_arguments.delta"
 
 // again reads an event that is like an earlier one.
 func (f *responsesReply) again() error {
@@ -203,15 +234,131 @@ func (f *responsesReply) again() error {
 
 func (f *responsesReply) delta(kind string, c *jsonx.Cursor) error {
 	switch kind {
-	case "response.output_text.delta", "response.refusal.delta":
+	case "response.refusal.delta":
+		if f.want.JSON {
+			before := f.text
+			err := f.refusal(c)
+			f.deltas += f.text - before
+			return err
+		}
+		fallthrough
+	case "response.output_text.delta":
 		f.like.Open(openText, c)
 		text := f.join.Next(c)
 		f.deltas += len(text)
 		return f.emitText(text)
-	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta", "response.reasoning.delta":
+	case "response.reasoning_summary_text.delta":
+		if f.want.Items {
+			piece := *c
+			f.thought(len(piece.Name()))
+			return f.summarize(c)
+		}
+		fallthrough
+	case "response.reasoning_text.delta", "response.reasoning.delta":
 		f.thought(len(c.Name()))
 	}
 	return nil
+}
+
+// summarize emits a piece of a summary, with a blank line before each part but the
+// first.
+func (f *responsesReply) summarize(c *jsonx.Cursor) error {
+	piece := *c
+	n := len(piece.Name())
+	if f.part && n > 0 {
+		f.part = false
+		if err := f.reply.summaryText("\n\n"); err != nil {
+			return err
+		}
+	}
+	f.summary += n
+	return f.reply.summary(c)
+}
+
+// added reads the beginning of an output item: a tool call begins with its name. One
+// that begins inside another comes with its end.
+func (f *responsesReply) added(raw []byte) error {
+	o := readOutput(raw)
+	if o.kind != "function_call" || f.items.open || len(o.id) == 0 || strings.TrimSpace(o.call.Name) == "" {
+		return nil
+	}
+	if err := f.beginCall(o.call.ID, o.call.Name); err != nil {
+		return err
+	}
+	f.call = string(o.id)
+	if o.call.Arguments != "" {
+		return f.callText(o.call.Arguments)
+	}
+	return nil
+}
+
+// isOpen reports whether the open call is the item with that id; events without an id
+// are about it.
+func (f *responsesReply) isOpen(id string) bool {
+	return f.items.open && (id == "" || id == f.call)
+}
+
+// piece reads a piece of the arguments of a call. That of another call than the open
+// one comes again with the whole item.
+func (f *responsesReply) piece(id string, c *jsonx.Cursor) error {
+	if !f.isOpen(id) {
+		return nil
+	}
+	return f.callPiece(c)
+}
+
+// restOfArguments emits what the whole arguments of the open call have more than its
+// pieces: all of them, where the vendor sent none.
+func (f *responsesReply) restOfArguments(whole string) error {
+	whole = withoutNUL(strings.TrimLeft(whole, " \t\r\n"))
+	if whole == "" {
+		return nil
+	}
+	rest, ok := strings.CutPrefix(whole, string(f.items.arguments))
+	if !ok {
+		return broken("arguments of a tool call that differ from their pieces")
+	}
+	f.items.pieces.Rest() // rest contains it
+	f.items.held = ""
+	return f.callText(rest)
+}
+
+// An output is an output item.
+type output struct {
+	kind      string
+	id        []byte // of the item
+	status    []byte
+	call      stoa.ToolCall
+	content   []byte
+	summary   []byte
+	encrypted bool // there is encrypted content
+}
+
+func readOutput(raw []byte) (o output) {
+	c := jsonx.NewReplyCursor(raw)
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "type":
+			o.kind, _ = c.Text()
+		case "id":
+			o.id = c.Name()
+		case "status":
+			o.status = c.Name()
+		case "call_id":
+			o.call.ID, _ = c.Text()
+		case "name":
+			o.call.Name, _ = c.Text()
+		case "arguments":
+			o.call.Arguments, _ = c.Text()
+		case "content":
+			o.content = c.Raw()
+		case "summary":
+			o.summary = c.Raw()
+		case "encrypted_content":
+			o.encrypted = len(c.Name()) > 0
+		}
+	}
+	return o
 }
 
 // item reads a complete output item. Its text is emitted now if it did not come as
@@ -220,64 +367,122 @@ func (f *responsesReply) item(raw []byte) error {
 	if len(raw) == 0 {
 		return nil
 	}
-	f.items++
-	deltas := f.deltas
-	f.deltas = 0
-	c := jsonx.NewReplyCursor(raw)
-	var kind string
-	var call stoa.ToolCall
-	var content []byte
-	encrypted := false
-	for ok := c.Object(); ok && c.Member(); {
-		switch string(c.Key) {
-		case "type":
-			kind, _ = c.Text()
-		case "call_id":
-			call.ID, _ = c.Text()
-		case "name":
-			call.Name, _ = c.Text()
-		case "arguments":
-			call.Arguments, _ = c.Text()
-		case "content":
-			content = c.Raw()
-		case "encrypted_content":
-			encrypted = len(c.Name()) > 0
+	f.complete++
+	deltas, summary := f.deltas, f.summary
+	f.deltas, f.summary, f.part = 0, 0, false
+	o := readOutput(raw)
+	if f.items.open && !(o.kind == "function_call" && f.isOpen(string(o.id))) {
+		if f.held += len(raw); f.held > maxState {
+			return tooMuch("state")
 		}
+		f.waiting = append(f.waiting, slices.Clone(raw))
+		return nil
 	}
-	switch kind {
+	switch o.kind {
 	case "message":
 		f.keepItem(raw)
 		if deltas > 0 {
 			return nil
 		}
-		c := jsonx.NewReplyCursor(content)
+		c := jsonx.NewReplyCursor(o.content)
 		for ok := c.Array(); ok && c.Element(); {
 			for ok := c.Object(); ok && c.Member(); {
-				if k := string(c.Key); k == "text" || k == "refusal" {
-					if err := f.reply.delta(&c); err != nil {
-						return err
-					}
+				var err error
+				switch string(c.Key) {
+				case "text":
+					err = f.reply.delta(&c)
+				case "refusal":
+					err = f.refusal(&c)
+				}
+				if err != nil {
+					return err
 				}
 			}
 		}
 	case "reasoning":
-		if encrypted { // without encrypted content the vendor could not find it again: nothing is stored there
+		if f.want.Items {
+			if summary == 0 {
+				if err := f.readSummary(o.summary); err != nil {
+					return err
+				}
+			}
+			if o.encrypted {
+				return f.reasoned(f.route, string(raw), 0)
+			}
+			return nil
+		}
+		if o.encrypted { // without encrypted content the vendor could not find it again: nothing is stored there
 			f.keep = true
 			f.keepItem(raw)
 		}
 	case "function_call":
-		if call.Arguments == "" {
-			call.Arguments = "{}"
+		if f.want.Items {
+			return f.wholeCall(o)
+		}
+		if o.call.Arguments == "" {
+			o.call.Arguments = "{}"
 		}
 		f.keepItem(raw)
-		return f.called(call)
+		return f.called(o.call)
 	default:
-		f.other = kind
+		f.other = o.kind
 	}
 	return nil
 }
 
+// readSummary emits the summary of a reasoning item whose pieces did not come.
+func (f *responsesReply) readSummary(raw []byte) error {
+	c := jsonx.NewReplyCursor(raw)
+	for ok := c.Array(); ok && c.Element(); {
+		for ok := c.Object(); ok && c.Member(); {
+			if string(c.Key) == "text" {
+				if err := f.summarize(&c); err != nil {
+					return err
+				}
+				f.part = true
+			}
+		}
+	}
+	f.summary, f.part = 0, false
+	return nil
+}
+
+// wholeCall reads a complete function call, of which the beginning may have come.
+func (f *responsesReply) wholeCall(o output) error {
+	if !f.items.open {
+		if err := f.beginCall(o.call.ID, o.call.Name); err != nil {
+			return err
+		}
+	}
+	if err := f.restOfArguments(o.call.Arguments); err != nil {
+		return err
+	}
+	if string(o.status) == "incomplete" {
+		return f.cutCall()
+	}
+	if err := f.endCall(); err != nil {
+		return err
+	}
+	return f.nextItems()
+}
+
+// nextItems reads the items that waited for the end of a call.
+func (f *responsesReply) nextItems() error {
+	waiting := f.waiting
+	f.waiting = nil
+	for _, raw := range waiting {
+		if err := f.item(raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepItem adds an item to the state of the whole reply.
 func (f *responsesReply) keepItem(raw []byte) {
+	if f.want.Items {
+		return
+	}
 	f.state = append(append(f.state, ','), raw...)
 }
 
@@ -324,13 +529,19 @@ func (f *responsesReply) terminal(response, complaint []byte) error {
 		return broken("a response that ends as " + bounded(status))
 	}
 	f.readUsage(usage)
-	if f.items == 0 {
+	if f.complete == 0 {
 		c := jsonx.NewReplyCursor(output)
 		for ok := c.Array(); ok && c.Element(); {
 			if err := f.item(c.Raw()); err != nil {
 				return err
 			}
 		}
+	}
+	if err := f.stopCall(stop); err != nil {
+		return err
+	}
+	if err := f.nextItems(); err != nil {
+		return err
 	}
 	state := ""
 	if f.keep && len(f.state) > 0 {

@@ -32,14 +32,15 @@ type Codec interface {
 
 // Want is what a reply may have, and in which detail it is wanted.
 type Want struct {
-	Tools bool // the call offered tools; without any, a tool call in the reply is an error
-	Items bool // [stoa.Call.Items]
-	JSON  bool // the call asked for a format: a refusal is told apart from text
+	Tools bool  // the call offered tools; without any, a tool call in the reply is an error
+	Items bool  // [stoa.Call.Items]
+	JSON  bool  // the call asked for a format: a refusal is told apart from text
+	Limit int64 // [stoa.Call.MaxOutputTokens]
 }
 
 // WantOf returns what the reply to a call may have.
 func WantOf(call *stoa.Call) Want {
-	return Want{Tools: len(call.Tools) > 0, Items: call.Items, JSON: call.Format.Kind != stoa.FormatText}
+	return Want{Tools: len(call.Tools) > 0, Items: call.Items, JSON: call.Format.Kind != stoa.FormatText, Limit: call.MaxOutputTokens}
 }
 
 // A Request is a request to send with POST. Path is appended to the provider's base

@@ -1,0 +1,230 @@
+package wire
+
+import (
+	"crypto/rand"
+	"slices"
+	"strings"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// items is what a [reply] keeps where it is wanted item by item; see
+// [stoa.EventKind] for the order of the events. A codec calls the methods below in
+// the order of the items. Between beginCall and endCall nothing but callPiece and
+// callText may be called: a format whose calls overlap has to put them in order first.
+type items struct {
+	ids  []string // of the calls so far
+	open bool     // a call was begun and not ended
+	cut  bool     // a call has no end
+	call stoa.ToolCall
+	// arguments are those of the open call, as far as they were emitted.
+	arguments []byte
+	held      string // the beginning of an escape, which may be that of U+0000
+	pieces    jsonx.Joiner
+	summaries jsonx.Joiner
+	refusals  jsonx.Joiner
+	reasoned  int // bytes of data of segments of reasoning
+}
+
+// beginCall emits that a tool call begins. id is the vendor's; one that clients would
+// not take or that repeats is replaced.
+func (r *reply) beginCall(id, name string) error {
+	if err := r.between(); err != nil {
+		return err
+	}
+	switch name = strings.TrimSpace(name); {
+	case !r.want.Tools:
+		return broken("a tool call in a reply to a call without tools")
+	case name == "":
+		return broken("a tool call without a name")
+	}
+	if r.calls++; r.calls > maxCalls {
+		return tooMuch("tool calls")
+	}
+	s := &r.items
+	if !isCallID(id) || slices.Contains(s.ids, id) {
+		id = "call_" + rand.Text()[:24]
+	}
+	s.ids = append(s.ids, id)
+	s.open, s.call, s.arguments, s.held = true, stoa.ToolCall{ID: id, Name: name}, s.arguments[:0], ""
+	r.emit(stoa.Event{Kind: stoa.CallStarted, Call: s.call})
+	return nil
+}
+
+// isCallID reports whether every client takes the id of a call.
+func isCallID(id string) bool {
+	return id != "" && len(id) <= 64 && !strings.ContainsFunc(id, func(c rune) bool {
+		return c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+	})
+}
+
+// callPiece emits the string at the cursor as a piece of the open call's arguments.
+func (r *reply) callPiece(c *jsonx.Cursor) error {
+	return r.callText(r.items.pieces.Next(c))
+}
+
+// callText emits a piece of the open call's arguments. White space before them is
+// dropped, and U+0000 in them replaced, as in [withoutNUL].
+func (r *reply) callText(text string) error {
+	s := &r.items
+	r.like.Spoil()
+	if len(s.arguments) == 0 && s.held == "" {
+		text = strings.TrimLeft(text, " \t\r\n")
+	}
+	if s.held+text == "" {
+		return nil
+	}
+	text = s.held + text
+	s.held = ""
+	const nul = `\u0000`
+	if at := strings.IndexByte(text, '\\'); at >= 0 {
+		out := []byte(text)
+		for i := at; i < len(out); i++ {
+			if out[i] != '\\' {
+				continue
+			}
+			if rest := text[i:]; strings.HasPrefix(rest, nul) {
+				copy(out[i:], `\ufffd`)
+			} else if len(rest) < len(nul) && strings.HasPrefix(nul, rest) {
+				s.held, out = rest, out[:i]
+				break
+			}
+			i++ // what follows a backslash is escaped by it
+		}
+		text = string(out)
+	}
+	return r.callDelta(text)
+}
+
+func (r *reply) callDelta(text string) error {
+	s := &r.items
+	if text == "" {
+		return nil
+	}
+	if s.arguments = append(s.arguments, text...); len(s.arguments) > maxArguments {
+		return tooMuch("tool arguments")
+	}
+	r.emit(stoa.Event{Kind: stoa.CallDelta, Text: text})
+	return nil
+}
+
+// restOfCall emits what was held back of the open call's arguments.
+func (r *reply) restOfCall() error {
+	s := &r.items
+	if err := r.callText(s.pieces.Rest()); err != nil {
+		return err
+	}
+	held := s.held
+	s.held = ""
+	return r.callDelta(held)
+}
+
+// endCall emits that the open call, if there is one, is complete.
+func (r *reply) endCall() error {
+	s := &r.items
+	if !s.open {
+		return nil
+	}
+	if err := r.restOfCall(); err != nil {
+		return err
+	}
+	if len(s.arguments) == 0 {
+		if err := r.callDelta("{}"); err != nil {
+			return err
+		}
+	}
+	s.open = false
+	s.call.Arguments = string(s.arguments)
+	r.emit(stoa.Event{Kind: stoa.Called, Call: s.call})
+	return nil
+}
+
+// cutCall leaves the open call without an end. No item may follow it.
+func (r *reply) cutCall() error {
+	err := r.restOfCall()
+	r.items.open, r.items.cut = false, true
+	return err
+}
+
+// stopCall ends the open call, or cuts it if the reply stopped inside it.
+func (r *reply) stopCall(stop stoa.Stop) error {
+	if r.items.open && (stop == stoa.StopLength || stop == stoa.StopContentFilter) && !isWholeObject(r.items.arguments) {
+		return r.cutCall()
+	}
+	return r.endCall()
+}
+
+// isWholeObject reports whether text is one JSON object.
+func isWholeObject(text []byte) bool {
+	c := jsonx.NewReplyCursor(text)
+	return c.Kind() == '{' && c.Done()
+}
+
+// between checks that an item may begin, and emits the rest of a text before it.
+func (r *reply) between() error {
+	if r.items.open || r.items.cut {
+		return broken("an item inside a tool call")
+	}
+	return r.emitText(r.join.Rest())
+}
+
+// summary emits the string at the cursor as a piece of a summary of the reasoning.
+func (r *reply) summary(c *jsonx.Cursor) error {
+	return r.summaryText(r.items.summaries.Next(c))
+}
+
+func (r *reply) summaryText(text string) error {
+	if text == "" {
+		return nil
+	}
+	if err := r.between(); err != nil {
+		return err
+	}
+	r.like.Spoil()
+	if r.items.reasoned += len(text); r.items.reasoned > maxState {
+		return tooMuch("reasoning")
+	}
+	r.emit(stoa.Event{Kind: stoa.Summary, Text: text})
+	return nil
+}
+
+// reasoned emits a segment of reasoning whose data has to be sent back before the
+// item that follows. tokens is the vendor's count or an estimate; 0: unknown.
+func (r *reply) reasoned(route stoa.Route, data string, tokens int64) error {
+	if err := r.summaryText(r.items.summaries.Rest()); err != nil {
+		return err
+	}
+	if err := r.between(); err != nil {
+		return err
+	}
+	if r.items.reasoned += len(data); r.items.reasoned > maxState {
+		return tooMuch("state")
+	}
+	r.like.Spoil()
+	r.emit(stoa.Event{Kind: stoa.Reasoned, State: stoa.State{
+		Wire: route.Wire, Model: route.Model, Provider: route.Fingerprint, Data: data, Tokens: tokens,
+	}})
+	return nil
+}
+
+// refusal emits the text at the cursor as a piece of a refusal, where it is wanted
+// apart from text.
+func (r *reply) refusal(c *jsonx.Cursor) error {
+	if !r.want.JSON {
+		return r.delta(c)
+	}
+	r.like.Spoil()
+	text := r.items.refusals.Next(c)
+	if text == "" {
+		return nil
+	}
+	if r.items.open {
+		return broken("an item inside a tool call")
+	}
+	if r.text += len(text); r.text > maxText {
+		return tooMuch("text")
+	}
+	r.emit(stoa.Event{Kind: stoa.Refusal, Text: text})
+	return nil
+}
