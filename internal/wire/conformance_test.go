@@ -310,7 +310,11 @@ func TestFixturesEncode(t *testing.T) {
 		if n := bytes.Count(req.Body, []byte("\n")); n != 0 {
 			t.Errorf("the body has %d line ends", n)
 		}
-		f.want(t, "want.request", "POST "+req.Path+"\n"+string(req.Body))
+		head := "POST " + req.Path
+		if beta := req.Header.Get("Anthropic-Beta"); beta != "" {
+			head += "\nAnthropic-Beta: " + beta
+		}
+		f.want(t, "want.request", head+"\n"+string(req.Body))
 	})
 }
 

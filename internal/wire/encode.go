@@ -23,7 +23,7 @@ type builder struct{ b []byte }
 func newBuilder(call stoa.Call) *builder {
 	n := 512 + len(call.Instructions)
 	for _, m := range call.Messages {
-		n += 64 + len(m.Text) + len(m.State.Data)
+		n += 64 + len(m.Text) + len(m.State.Data) + sizeOfParts(m.Parts)
 	}
 	return &builder{make([]byte, 0, n+n/8)}
 }

@@ -22,6 +22,45 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	w := newBuilder(call)
 	w.open('{')
 	w.member("model", route.Model)
+	ordered, reasoning := inParts(&call), false
+	if ordered {
+		reasoning = encodeMessagesParts(w, call, route)
+	} else {
+		encodeMessagesTurns(w, call, route)
+	}
+	limit := call.MaxOutputTokens
+	if limit <= 0 {
+		limit = stoa.DefaultOutput
+	}
+	w.key("max_tokens").int(limit)
+	if !call.Whole {
+		w.key("stream").raw("true")
+	}
+	temperature, topP := sampling(call, route.Traits)
+	w.number("temperature", atMost(temperature, 1))
+	w.number("top_p", topP)
+	if ordered {
+		encodeMessagesOptions(w, call, route, reasoning)
+		if err := encodeMessagesTools(w, call, route); err != nil {
+			return Request{}, err
+		}
+	} else if err := encodeMessagesSettings(w, call, route); err != nil {
+		return Request{}, err
+	}
+	w.close('}')
+	h := header(call, "Anthropic-Version", "2023-06-01")
+	if apiKey != "" {
+		h.Set("X-Api-Key", apiKey)
+	}
+	if reasoning && route.Traits.Binding {
+		h.Set("Anthropic-Beta", bindingBeta)
+	}
+	return Request{Path: "/v1/messages", Header: h, Body: w.b}, nil
+}
+
+// encodeMessagesTurns writes the members system and messages of a call in the short
+// form.
+func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) {
 	if s := call.System(); strings.TrimSpace(s) != "" {
 		w.member("system", s)
 	}
@@ -38,17 +77,11 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 		w.close('}')
 	}
 	w.close(']')
-	limit := call.MaxOutputTokens
-	if limit <= 0 {
-		limit = stoa.DefaultOutput
-	}
-	w.key("max_tokens").int(limit)
-	if !call.Whole {
-		w.key("stream").raw("true")
-	}
-	temperature, topP := sampling(call, route.Traits)
-	w.number("temperature", atMost(temperature, 1))
-	w.number("top_p", topP)
+}
+
+// encodeMessagesSettings writes the members that say how to reason, and the tools, of
+// a call in the short form.
+func encodeMessagesSettings(w *builder, call stoa.Call, route stoa.Route) error {
 	off, effort := thinking(call, route.Traits)
 	if off {
 		w.key("thinking").open('{')
@@ -68,19 +101,14 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 			w.member("description", t.Description)
 			w.key("input_schema")
 			if err := w.schema(t); err != nil {
-				return Request{}, err
+				return err
 			}
 			w.close('}')
 		}
 		w.close(']')
 		w.key("tool_choice").raw(`{"type":"auto"}`)
 	}
-	w.close('}')
-	h := header(call, "Anthropic-Version", "2023-06-01")
-	if apiKey != "" {
-		h.Set("X-Api-Key", apiKey)
-	}
-	return Request{Path: "/v1/messages", Header: h, Body: w.b}, nil
+	return nil
 }
 
 // withoutBlank returns the call with empty texts in place of those that are only

@@ -1,0 +1,314 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// bindingBeta is the version of the vendor's rules of bound thinking. With it comes
+// the order to drop thinking whose prefix has changed: the default of newer accounts
+// is an error.
+const bindingBeta = "thinking-binding-controls-2026-08-01"
+
+// failedText stands for the text of a failed result without any, which the vendor
+// rejects.
+const failedText = "The tool failed."
+
+// encodeMessagesParts writes the members system and messages of a call that is sent
+// part by part, and reports whether reasoning is among them.
+func encodeMessagesParts(w *builder, call stoa.Call, route stoa.Route) (reasoning bool) {
+	system, list := partTurns(call, route, partShape{alternate: true, noBlank: true, validID: isMessagesID})
+	if call.Format.Kind != stoa.FormatText && !isNative(call.Format, route.Traits) {
+		system = strings.TrimPrefix(system+"\n\n"+inWords(call.Format), "\n\n")
+	}
+	if strings.TrimSpace(system) != "" {
+		w.member("system", system)
+	}
+	off, _ := thinking(call, route.Traits)
+	reasoning = keepRun(list, off)
+	w.key("messages").open('[')
+	for i, t := range list {
+		if i == len(list)-1 && t.role == stoa.RoleAssistant {
+			last := &t.parts[len(t.parts)-1]
+			last.Text = strings.TrimRight(last.Text, " \t\r\n") // the vendor rejects a prefill that ends with white space
+		}
+		w.open('{')
+		w.member("role", string(t.role))
+		w.key("content")
+		if t.role == stoa.RoleSystem || len(t.parts) == 1 && t.parts[0].Kind == stoa.PartText {
+			texts := make([]string, len(t.parts))
+			for i, p := range t.parts {
+				texts[i] = p.Text
+			}
+			w.text(strings.Join(texts, "\n\n"))
+		} else {
+			w.open('[')
+			for _, p := range t.parts {
+				encodeMessagesPart(w, p)
+			}
+			w.close(']')
+		}
+		w.close('}')
+	}
+	w.close(']')
+	return reasoning
+}
+
+// isNative reports whether the vendor has a setting for the format; it has none for an
+// object without a schema.
+func isNative(f stoa.Format, t stoa.Traits) bool {
+	return f.Kind == stoa.FormatSchema && t.Schema == "native"
+}
+
+// isMessagesID reports whether the vendor takes the id of a call.
+func isMessagesID(id string) bool {
+	return id != "" && !strings.ContainsFunc(id, func(c rune) bool {
+		return c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+	})
+}
+
+// encodeMessagesPart writes a part of a turn as a block.
+func encodeMessagesPart(w *builder, p piece) {
+	switch p.Kind {
+	case stoa.PartText:
+		w.open('{')
+		w.member("type", "text")
+		w.member("text", p.Text)
+		w.close('}')
+	case stoa.PartReasoning:
+		_, block := messagesState(p.State.Data)
+		w.raw(block)
+	case stoa.PartImage, stoa.PartFile:
+		encodeMessagesMedia(w, p.Part)
+	case stoa.PartCall:
+		w.open('{')
+		w.member("type", "tool_use")
+		w.member("id", p.id)
+		w.member("name", p.Call.Name)
+		w.key("input").strictObject(p.Call.Arguments)
+		w.close('}')
+	case stoa.PartResult:
+		encodeMessagesResult(w, p)
+	}
+}
+
+// encodeMessagesResult writes the result of a call. The vendor takes nothing but text
+// from a tool that failed, and no empty list of parts.
+func encodeMessagesResult(w *builder, p piece) {
+	r := p.Result
+	text, failed := r.Content, r.IsError
+	var parts []stoa.Part
+	media := false
+	for _, part := range r.Parts {
+		if part.Kind != stoa.PartText {
+			media = true
+		} else if strings.TrimSpace(part.Text) == "" {
+			continue
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 1 && !media {
+		text, parts = parts[0].Text, nil
+	}
+	if failed && len(parts) == 0 && strings.TrimSpace(text) == "" {
+		text = failedText
+	}
+	w.open('{')
+	w.member("type", "tool_result")
+	w.member("tool_use_id", p.id)
+	w.key("content")
+	if len(parts) == 0 {
+		w.text(text)
+	} else {
+		w.open('[')
+		for _, part := range parts {
+			encodeMessagesPart(w, piece{Part: part})
+		}
+		w.close(']')
+	}
+	if failed && !media {
+		w.key("is_error").raw("true")
+	}
+	w.close('}')
+}
+
+// encodeMessagesMedia writes an image or a PDF.
+func encodeMessagesMedia(w *builder, p stoa.Part) {
+	w.open('{')
+	if p.Kind == stoa.PartImage {
+		w.member("type", "image")
+	} else {
+		w.member("type", "document")
+	}
+	w.key("source").open('{')
+	if p.Media.URL != "" {
+		w.member("type", "url")
+		w.member("url", p.Media.URL)
+	} else {
+		w.member("type", "base64")
+		w.member("media_type", p.Media.Type)
+		w.member("data", p.Media.Base64)
+	}
+	w.close('}')
+	if p.Kind == stoa.PartFile && p.Media.Name != "" {
+		w.member("title", p.Media.Name)
+	}
+	w.close('}')
+}
+
+// encodeMessagesOptions writes the members that say how to reason and to answer, of a
+// call that is sent part by part. reasoning: its messages have some.
+func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, reasoning bool) {
+	off, effort := thinking(call, route.Traits)
+	bound := reasoning && route.Traits.Binding
+	switch {
+	case off:
+		w.key("thinking").open('{')
+		w.member("type", route.Traits.ThinkingOff)
+		w.close('}')
+	case bound || call.Summary && len(route.Traits.Efforts) > 0: // others do not reason unless they are told a budget
+		w.key("thinking").open('{')
+		w.member("type", "adaptive")
+		if call.Summary {
+			w.member("display", "summarized")
+		}
+		if bound {
+			w.key("block_binding").raw(`{"prefix_mismatch_behavior":"drop_block"}`)
+		}
+		w.close('}')
+	}
+	native := isNative(call.Format, route.Traits)
+	if effort == "" && !native {
+		return
+	}
+	w.key("output_config").open('{')
+	if effort != "" {
+		w.member("effort", effort)
+	}
+	if native {
+		w.key("format").open('{')
+		w.member("type", "json_schema")
+		w.key("schema").raw(strings.TrimSpace(call.Format.Schema))
+		w.close('}')
+	}
+	w.close('}')
+}
+
+// encodeMessagesTools writes the tools of a call that is sent part by part, and the
+// choice among them. The vendor takes calls in messages only beside tools: without any,
+// those that were called before are declared, and none may be called.
+func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
+	tools := allowed(call)
+	mode := call.Choice.Mode
+	if len(tools) == 0 {
+		mode = stoa.ChoiceNone
+		if tools = calledTools(call); len(tools) == 0 {
+			return nil
+		}
+	}
+	w.key("tools").open('[')
+	for _, t := range tools {
+		w.open('{')
+		w.member("name", t.Name)
+		w.member("description", t.Description)
+		w.key("input_schema")
+		if err := w.schema(t); err != nil {
+			return err
+		}
+		if t.Strict != nil && *t.Strict && route.Traits.StrictTools {
+			w.key("strict").raw("true")
+		}
+		w.close('}')
+	}
+	w.close(']')
+	w.key("tool_choice").open('{')
+	switch {
+	case mode == stoa.ChoiceNone:
+		w.member("type", "none")
+		w.close('}')
+		return nil
+	case !forced(call, route.Traits):
+		w.member("type", "auto")
+	case call.Choice.Named:
+		w.member("type", "tool")
+		w.member("name", call.Choice.Only[0])
+	default:
+		w.member("type", "any")
+	}
+	if call.NoParallel {
+		w.key("disable_parallel_tool_use").raw("true")
+	}
+	w.close('}')
+	return nil
+}
+
+// messagesState reads the data of a segment of reasoning: the vendor's block, empty if
+// the data has none, with the mark of the segment before it. A caller may lose one, and
+// what comes before a gap must not be sent.
+func messagesState(data string) (after, block string) {
+	c := jsonx.NewReplyCursor([]byte(data))
+	for ok := c.Object(); ok && c.Member(); {
+		switch string(c.Key) {
+		case "after":
+			after, _ = c.Text()
+		case "block":
+			if c.Kind() == '{' {
+				block = string(c.Raw())
+			}
+		}
+	}
+	if !c.Done() {
+		return "", ""
+	}
+	return after, block
+}
+
+// markOf returns the mark of a segment, by which the next one names it.
+func markOf(data string) string {
+	sum := sha256.Sum256([]byte(data))
+	return hex.EncodeToString(sum[:6])
+}
+
+// keepRun leaves out the reasoning before the last gap, and all of it if none may be
+// sent: the vendor takes the end of what it sent before, but nothing with a gap. It
+// reports whether any is left.
+func keepRun(list []partTurn, none bool) (any bool) {
+	next := "" // the mark that the segment before must have
+	gap := none
+	for i := len(list) - 1; i >= 0; i-- {
+		parts := list[i].parts
+		at := len(parts) // where the parts that are kept begin
+		for j := len(parts) - 1; j >= 0; j-- {
+			if p := parts[j]; p.Kind == stoa.PartReasoning {
+				after, block := messagesState(p.State.Data)
+				if gap = gap || block == "" || any && markOf(p.State.Data) != next; gap {
+					continue
+				}
+				any, next = true, after
+			}
+			at--
+			parts[at] = parts[j]
+		}
+		list[i].parts = parts[at:]
+	}
+	return any
+}
+
+// calledTools returns the tools that the messages of a call tell of, in the order of
+// their first calls.
+func calledTools(call stoa.Call) (tools []stoa.Tool) {
+	seen := map[string]bool{}
+	for i := range call.Messages {
+		for _, p := range partsOf(&call.Messages[i]) {
+			if p.Kind == stoa.PartCall && !seen[p.Call.Name] {
+				seen[p.Call.Name] = true
+				tools = append(tools, stoa.Tool{Name: p.Call.Name})
+			}
+		}
+	}
+	return tools
+}

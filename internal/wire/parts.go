@@ -1,0 +1,362 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// inParts reports whether a call is sent part by part, in the order of its parts: some
+// message has any, or the items of the reply may come back as parts. All calls of one
+// conversation are sent alike, so that what was sent before is sent again unchanged.
+func inParts(call *stoa.Call) bool {
+	if call.Items {
+		return true
+	}
+	for i := range call.Messages {
+		if call.Messages[i].Parts != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// A partTurn is a message as it is sent to a vendor, in parts.
+type partTurn struct {
+	role  stoa.Role // RoleSystem: in its place between the others
+	parts []piece   // of a user: the results first
+	loop  bool      // no message of the user follows
+}
+
+// A piece is a part with what its vendor knows it by. Reasoning is that of this route.
+type piece struct {
+	stoa.Part
+	id string // PartCall, PartResult: unique in the request
+}
+
+// A partShape is what a wire requires of a conversation in parts.
+type partShape struct {
+	system    bool              // all system messages stay in their places, even the first ones
+	alternate bool              // user and assistant alternate, the user begins
+	noBlank   bool              // a text of white space alone is refused
+	validID   func(string) bool // reports whether the vendor takes an id of a call
+}
+
+// partTurns returns the system text of a call (its instructions and the system
+// messages before all others, unless they stay) and its messages in the form that a
+// wire requires. A later system message stays in its place if the route's model takes
+// it there, and is a text of the user otherwise; where turns alternate it comes behind
+// what the user says before the next turn of the assistant. What a message becomes
+// does not depend on the messages after it, so that a conversation that goes on begins
+// with the same bytes.
+func partTurns(call stoa.Call, route stoa.Route, want partShape) (system string, list []partTurn) {
+	p := parter{want: want, route: route, ids: callIDs{valid: want.validID}}
+	p.list = make([]partTurn, 0, len(call.Messages)+2)
+	messages := call.Messages
+	head := []string{}
+	if call.Instructions != "" {
+		head = append(head, call.Instructions)
+	}
+	for !want.system && len(messages) > 0 && messages[0].Role == stoa.RoleSystem {
+		if s := systemText(&messages[0]); s != "" {
+			head = append(head, s)
+		}
+		messages = messages[1:]
+	}
+	for i := range messages {
+		switch m := &messages[i]; m.Role {
+		case stoa.RoleSystem:
+			p.system(m)
+		case stoa.RoleAssistant:
+			p.assistant(m)
+		default:
+			p.user(m)
+		}
+	}
+	p.end()
+	return strings.Join(head, "\n\n"), p.list
+}
+
+// A parter makes the turns of a conversation.
+type parter struct {
+	want  partShape
+	route stoa.Route
+	ids   callIDs
+	list  []partTurn
+	open  []openCall // calls of the last turn whose results have not come
+	later []piece    // texts of system messages that wait for their place
+}
+
+type openCall struct{ given, sent string }
+
+// system adds a system message.
+func (p *parter) system(m *stoa.Message) {
+	text := piece{Part: stoa.Part{Kind: stoa.PartText, Text: systemText(m)}}
+	if p.isBlank(text.Text) {
+		return
+	}
+	inPlace := p.want.system || p.route.Traits.MidSystem
+	if len(p.open) > 0 || inPlace && p.want.alternate { // results come directly behind their calls
+		p.later = append(p.later, text)
+		return
+	}
+	p.addSystem(text)
+}
+
+func (p *parter) addSystem(texts ...piece) {
+	role := stoa.RoleUser
+	if p.want.system || p.route.Traits.MidSystem {
+		role = stoa.RoleSystem
+	}
+	p.add(role, texts)
+}
+
+// user adds a message of the user.
+func (p *parter) user(m *stoa.Message) {
+	var parts []piece
+	for _, part := range partsOf(m) {
+		switch part.Kind {
+		case stoa.PartText:
+			if !p.isBlank(part.Text) {
+				parts = append(parts, piece{Part: part})
+			}
+		case stoa.PartResult:
+			at := slices.IndexFunc(p.open, func(c openCall) bool { return c.given == part.Result.CallID })
+			if at < 0 {
+				parts = append(parts, piece{Part: stoa.Part{Kind: stoa.PartText, Text: "[A tool" + answerOf(*part.Result)}})
+				continue
+			}
+			parts = append(parts, piece{Part: part, id: p.open[at].sent})
+			p.open = slices.Delete(p.open, at, at+1)
+		case stoa.PartImage, stoa.PartFile:
+			parts = append(parts, piece{Part: part})
+		}
+	}
+	p.open = p.open[:0]
+	p.add(stoa.RoleUser, parts)
+	if !p.waits() {
+		p.addLater()
+	}
+}
+
+// waits reports whether system messages wait for the end of what the user says.
+func (p *parter) waits() bool {
+	return p.want.alternate && (p.want.system || p.route.Traits.MidSystem)
+}
+
+// addLater adds the system messages that wait.
+func (p *parter) addLater() {
+	if len(p.later) == 0 {
+		return
+	}
+	if n := len(p.list); p.waits() && (n == 0 || p.list[n-1].role != stoa.RoleUser) {
+		p.filler(n)
+	}
+	p.addSystem(p.later...)
+	p.later = nil
+}
+
+// assistant adds a message of the assistant. Reasoning that nothing follows is left
+// out: vendors refuse it.
+func (p *parter) assistant(m *stoa.Message) {
+	var parts []piece
+	whole := 0 // of parts, up to the last that is no reasoning
+	p.open = p.open[:0]
+	p.addLater()
+	for _, part := range partsOf(m) {
+		switch part.Kind {
+		case stoa.PartText:
+			if p.isBlank(part.Text) {
+				continue
+			}
+			parts = append(parts, piece{Part: part})
+		case stoa.PartReasoning:
+			if part.State.Data != "" && part.State.Fits(p.route) {
+				parts = append(parts, piece{Part: part})
+			}
+			continue
+		case stoa.PartCall:
+			c := openCall{given: part.Call.ID, sent: p.ids.of(part.Call.ID)}
+			p.open = append(p.open, c)
+			parts = append(parts, piece{Part: part, id: c.sent})
+		default:
+			continue
+		}
+		whole = len(parts)
+	}
+	if n := len(p.list); whole > 0 && p.want.alternate && (n == 0 || p.list[n-1].role == stoa.RoleAssistant) {
+		p.filler(n)
+	}
+	p.add(stoa.RoleAssistant, parts[:whole])
+}
+
+// add adds parts to the last turn, if it is the user's like these and turns
+// alternate, or as a new turn.
+func (p *parter) add(role stoa.Role, parts []piece) {
+	if len(parts) == 0 {
+		return
+	}
+	if n := len(p.list); p.want.alternate && role == stoa.RoleUser && n > 0 && p.list[n-1].role == role {
+		p.list[n-1].parts = append(p.list[n-1].parts, parts...)
+		return
+	}
+	p.list = append(p.list, partTurn{role: role, parts: parts})
+}
+
+// filler adds a turn of the user that the vendor requires behind n turns.
+func (p *parter) filler(n int) {
+	text := continueText
+	if n == 0 {
+		text = beginText
+	}
+	p.list = append(p.list, partTurn{role: stoa.RoleUser, parts: []piece{{Part: stoa.Part{Kind: stoa.PartText, Text: text}}}})
+}
+
+// end adds what the end of a conversation requires.
+func (p *parter) end() {
+	p.addLater()
+	n := len(p.list)
+	if n == 0 || p.route.Traits.NoPrefill && p.list[n-1].role == stoa.RoleAssistant {
+		p.filler(n)
+	}
+	for i := len(p.list) - 1; i >= 0; i-- {
+		t := &p.list[i]
+		if t.role == stoa.RoleUser && t.parts[0].Kind != stoa.PartResult {
+			return
+		}
+		t.loop = true
+	}
+}
+
+func (p *parter) isBlank(text string) bool {
+	return text == "" || p.want.noBlank && strings.TrimSpace(text) == ""
+}
+
+// systemText returns the text of a system message.
+func systemText(m *stoa.Message) string {
+	text := m.Text
+	for i := range m.Parts {
+		switch {
+		case m.Parts[i].Text == "":
+		case text == "":
+			text = m.Parts[i].Text
+		default:
+			text += "\n\n" + m.Parts[i].Text
+		}
+	}
+	return text
+}
+
+// partsOf returns the parts of a message. Those of the short form are its results,
+// its text and its calls, in this order.
+func partsOf(m *stoa.Message) []stoa.Part {
+	if m.Parts != nil {
+		return m.Parts
+	}
+	parts := make([]stoa.Part, 0, 1+len(m.Results)+len(m.Calls))
+	for i := range m.Results {
+		parts = append(parts, stoa.Part{Kind: stoa.PartResult, Result: &m.Results[i]})
+	}
+	parts = append(parts, stoa.Part{Kind: stoa.PartText, Text: m.Text})
+	for i := range m.Calls {
+		parts = append(parts, stoa.Part{Kind: stoa.PartCall, Call: &m.Calls[i]})
+	}
+	return parts
+}
+
+// callIDs gives the calls of a conversation ids that a vendor takes and that are
+// unique in a request: the call's own where possible. The id of a call depends on
+// those before it alone.
+type callIDs struct {
+	valid func(string) bool
+	sent  map[string]bool
+	times map[string]int // the last number that was added to an id
+}
+
+func (m *callIDs) of(given string) string {
+	if m.sent == nil {
+		m.sent, m.times = map[string]bool{}, map[string]int{}
+	}
+	id := given
+	if !m.valid(id) {
+		id = hashedID(given)
+	}
+	n := max(1, m.times[given])
+	for m.sent[id] {
+		n++
+		if id = given + "_" + strconv.Itoa(n); !m.valid(id) {
+			id = hashedID(id)
+		}
+	}
+	m.times[given] = n
+	m.sent[id] = true
+	return id
+}
+
+// hashedID returns an id that every vendor takes in place of another.
+func hashedID(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return "call_" + hex.EncodeToString(sum[:16])
+}
+
+// forced reports whether the call has to be answered by a tool call and the route's
+// model can be made to.
+func forced(call stoa.Call, t stoa.Traits) bool {
+	if call.Choice.Mode != stoa.ChoiceRequired || len(call.Tools) == 0 {
+		return false
+	}
+	return t.ForcedTools == "" || t.ForcedTools == "unless_thinking" && call.Effort == "none"
+}
+
+// allowed returns the tools of a call that the model may call; none are left out of
+// a call that may call none, and of one that names the one it wants.
+func allowed(call stoa.Call) []stoa.Tool {
+	c := call.Choice
+	if c.Mode == stoa.ChoiceNone || c.Named || len(c.Only) == 0 {
+		return call.Tools
+	}
+	return slices.DeleteFunc(slices.Clone(call.Tools), func(t stoa.Tool) bool { return !slices.Contains(c.Only, t.Name) })
+}
+
+// strictObject writes a call's arguments like [builder.object], and wraps an object
+// with two members of one name too: two readers could see two different ones.
+func (w *builder) strictObject(arguments string) {
+	if arguments = strings.TrimSpace(arguments); arguments == "" || arguments[0] == '{' && jsonx.Valid([]byte(arguments)) {
+		w.object(arguments)
+		return
+	}
+	w.open('{')
+	w.member("unreadable", arguments)
+	w.close('}')
+}
+
+// inWords returns the order to answer in a format, for a model that has no setting for
+// it.
+func inWords(f stoa.Format) string {
+	if f.Kind == stoa.FormatSchema && strings.TrimSpace(f.Schema) != "" {
+		return "Answer with JSON that fits the following JSON Schema, and with nothing else:\n" + strings.TrimSpace(f.Schema)
+	}
+	return "Answer with one JSON object, and with nothing else."
+}
+
+// sizeOfParts returns about how many bytes parts take in a request.
+func sizeOfParts(parts []stoa.Part) (n int) {
+	for i := range parts {
+		p := &parts[i]
+		n += 64 + len(p.Text) + len(p.State.Data)
+		switch {
+		case p.Media != nil:
+			n += len(p.Media.Base64) + len(p.Media.URL)
+		case p.Call != nil:
+			n += len(p.Call.Arguments)
+		case p.Result != nil:
+			n += len(p.Result.Content) + sizeOfParts(p.Result.Parts)
+		}
+	}
+	return n
+}
