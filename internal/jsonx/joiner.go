@@ -36,6 +36,17 @@ func (j *Joiner) Next(c *Cursor) string {
 	} else {
 		j.work = append(j.work, raw...)
 	}
+	return j.whole()
+}
+
+// Piece is [Joiner.Next] for what [Cursor.AppendPiece] returned.
+func (j *Joiner) Piece(b []byte) string {
+	j.work = append(append(j.work[:0], j.held...), b...)
+	return j.whole()
+}
+
+// whole returns the complete characters of work and holds the rest.
+func (j *Joiner) whole() string {
 	whole := len(j.work) - unfinished(j.work)
 	j.held = append(j.held[:0], j.work[whole:]...)
 	return string(Mend(j.work[:whole]))

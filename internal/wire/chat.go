@@ -5,7 +5,6 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"strconv"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/sse"
@@ -154,13 +153,14 @@ type chatReply struct {
 	pieces    []chatCall
 	reasoning []byte
 	scratch   []byte
-}
 
-// A chatCall is a tool call that is being received.
-type chatCall struct {
-	index     int64
-	id, name  string
-	arguments []byte
+	// What follows is about replies that are wanted item by item.
+
+	at     int    // the call of pieces that is open or the next
+	late   []byte // text that came inside it
+	thinks bool   // reasoning came, if only an empty text
+	owed   bool   // reasoning came that was not emitted as a state
+	sent   int    // bytes of reasoning that were
 }
 
 func (f *chatReply) event(ev sse.Event) error {
@@ -213,7 +213,14 @@ func (f *chatReply) chunk(data []byte) error {
 // again reads a chunk that is like an earlier one.
 func (f *chatReply) again() error {
 	before := f.usage
-	if err := f.emitText(f.textAgain()); err != nil {
+	if f.want.Items {
+		if c, ok := f.like.Value(openText); ok {
+			if err := f.settle(c); err != nil {
+				return err
+			}
+		}
+	}
+	if err := f.say(f.textAgain()); err != nil {
 		return err
 	}
 	if c, ok := f.like.Value(openUsage); ok {
@@ -253,40 +260,79 @@ func (f *chatReply) choice(c *jsonx.Cursor) error {
 }
 
 func (f *chatReply) message(c *jsonx.Cursor) error {
+	var calls, content jsonx.Cursor
 	for ok := c.Object(); ok && c.Member(); {
 		var err error
 		switch string(c.Key) {
 		case "content":
-			if c.Kind() == '[' {
-				err = f.parts(c)
-			} else {
-				err = f.delta(c)
+			if f.reply.whole && f.want.Items { // the reasoning comes before it, wherever it is
+				content = *c
+				break
 			}
+			err = f.content(c)
 		case "refusal":
-			err = f.delta(c)
+			err = f.refusal(c)
 		case "reasoning_content", "reasoning":
-			n := len(f.reasoning)
-			f.reasoning, _ = c.AppendPiece(f.reasoning)
-			if len(f.reasoning) > maxState {
-				return tooMuch("reasoning")
-			}
-			f.thought(len(f.reasoning) - n)
+			err = f.think(c)
 		case "images", "audio":
 			if k := c.Kind(); k == '[' || k == '{' {
 				f.other = string(c.Key)
 			}
 		case "tool_calls":
-			for ok := c.Array(); ok && c.Element(); {
-				if err := f.piece(c); err != nil {
-					return err
-				}
-			}
+			calls = *c // the text comes before them, wherever it is
 		}
 		if err != nil {
 			return err
 		}
 	}
+	if content.Key != nil {
+		if err := f.content(&content); err != nil {
+			return err
+		}
+	}
+	if calls.Key != nil {
+		for ok := calls.Array(); ok && calls.Element(); {
+			if err := f.piece(&calls); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
+}
+
+// think reads a piece of reasoning.
+func (f *chatReply) think(c *jsonx.Cursor) error {
+	first := !f.thinks && c.Kind() == '"'
+	f.thinks = f.thinks || first
+	n := len(f.reasoning)
+	f.reasoning, _ = c.AppendPiece(f.reasoning)
+	if len(f.reasoning) > maxState {
+		return tooMuch("reasoning")
+	}
+	if first || len(f.reasoning) > n {
+		f.owed = f.keepsReasoning()
+	}
+	f.thought(len(f.reasoning) - n)
+	return nil
+}
+
+// keepsReasoning reports whether the server wants the reasoning back.
+func (f *chatReply) keepsReasoning() bool { return f.want.Items && f.route.Dialect == "deepseek" }
+
+// content reads a piece of text, which may be a list of parts.
+func (f *chatReply) content(c *jsonx.Cursor) error {
+	if c.Kind() == '[' {
+		return f.parts(c)
+	}
+	return f.text(c)
+}
+
+func (f *chatReply) text(c *jsonx.Cursor) error {
+	if err := f.settle(*c); err != nil {
+		return err
+	}
+	f.like.Open(openText, c)
+	return f.say(f.join.Next(c))
 }
 
 // parts reads a content that is a list of typed parts; a few compatible servers send
@@ -304,69 +350,10 @@ func (f *chatReply) parts(c *jsonx.Cursor) error {
 			}
 		}
 		if text.Key != nil && (kind == "text" || kind == "output_text") {
-			if err := f.delta(&text); err != nil {
+			if err := f.text(&text); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-// piece reads a piece of a tool call and adds it to the call with its index or, for
-// servers that send none, to the last call unless the piece has another id.
-func (f *chatReply) piece(c *jsonx.Cursor) error {
-	f.like.Spoil()
-	index := int64(-1)
-	var id, name string
-	f.scratch = f.scratch[:0]
-	for ok := c.Object(); ok && c.Member(); {
-		switch string(c.Key) {
-		case "index":
-			if n, ok := c.Int(); ok {
-				index = n
-			}
-		case "id":
-			id, _ = c.Text()
-		case "function":
-			for ok := c.Object(); ok && c.Member(); {
-				switch string(c.Key) {
-				case "name":
-					name, _ = c.Text()
-				case "arguments":
-					if c.Kind() == '{' {
-						f.scratch = append(f.scratch, c.Raw()...)
-					} else {
-						f.scratch, _ = c.AppendPiece(f.scratch)
-					}
-				}
-			}
-		}
-	}
-	at := -1
-	for i := range f.pieces {
-		if f.reply.whole {
-			break // each is a call of its own, index or not
-		}
-		if p := &f.pieces[i]; index >= 0 && p.index == index || index < 0 && i == len(f.pieces)-1 && (id == "" || id == p.id) {
-			at = i
-		}
-	}
-	if at < 0 {
-		if len(f.pieces) == maxCalls {
-			return tooMuch("tool calls")
-		}
-		at = len(f.pieces)
-		f.pieces = append(f.pieces, chatCall{index: index})
-	}
-	p := &f.pieces[at]
-	if p.id == "" {
-		p.id = id
-	}
-	if p.name == "" {
-		p.name = name
-	}
-	if p.arguments = append(p.arguments, f.scratch...); len(p.arguments) > maxArguments {
-		return tooMuch("tool arguments")
 	}
 	return nil
 }
@@ -434,17 +421,11 @@ func (f *chatReply) done() error {
 	default: // stop
 		stop = stoa.StopEnd
 	}
-	for i, p := range f.pieces {
-		call := stoa.ToolCall{ID: p.id, Name: p.name, Arguments: string(jsonx.Mend(p.arguments))}
-		if call.ID == "" {
-			call.ID = "call_" + strconv.Itoa(i) // some compatible servers send none
-		}
-		if call.Arguments == "" {
-			call.Arguments = "{}"
-		}
-		if err := f.called(call); err != nil {
-			return err
-		}
+	if f.want.Items {
+		return f.doneItems(stop)
+	}
+	if err := f.plainCalls(); err != nil {
+		return err
 	}
 	state := ""
 	if f.route.Dialect == "deepseek" && len(f.reasoning) > 0 && f.keep {

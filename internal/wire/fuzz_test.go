@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -21,8 +22,8 @@ func FuzzChat(f *testing.F)      { fuzzDecode(f, "chat", "openai", "deepseek", "
 
 // fuzzDecode decodes any bytes, whole and cut anywhere. It checks that the result
 // does not depend on how the bytes arrive, that memory is bounded by their number,
-// that a state is JSON, and that a cut reply is an error or the same reply. The
-// corpus are the replies of the fixtures.
+// that a state is JSON, and that a cut reply is an error or the same reply, with and
+// without items. The corpus are the replies of the fixtures.
 func fuzzDecode(f *testing.F, wire string, dialects ...string) {
 	dialects = append(dialects, "")
 	for _, x := range fixtures(f) {
@@ -33,40 +34,49 @@ func fuzzDecode(f *testing.F, wire string, dialects ...string) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, cut uint, which byte) {
 		route := stoa.Route{Wire: wire, Model: "m", Dialect: dialects[int(which)%len(dialects)]}
-		codec := codecs[wire]
-		before := allocated()
-		whole := collect(t, codec.Decode(bytes.NewReader(body), route, Want{Tools: true}))
-		if n := allocated() - before; n > 2000*uint64(len(body))+1<<20 {
-			t.Fatalf("%d bytes took %d bytes of memory", len(body), n)
-		}
-		if len(whole.text) > 3*len(body) || len(whole.last.State.Data) > 16*len(body)+64 {
-			t.Fatalf("%d bytes became %d of text and %d of state", len(body), len(whole.text), len(whole.last.State.Data))
-		}
-		slow := collect(t, codec.Decode(iotest.OneByteReader(bytes.NewReader(body)), route, Want{Tools: true}))
-		if diff := cmp.Diff(whole.lines, slow.lines); diff != "" {
-			t.Fatal(diff)
-		}
-		checkAlike(t, body, route, Want{Tools: true})
-		if data := whole.last.State.Data; data != "" && wire != "chat" {
-			if c := jsonx.NewCursor([]byte(data)); !c.Done() {
-				t.Fatalf("the state is no JSON: %s", data)
+		for _, want := range []Want{{Tools: true}, {Tools: true, Items: true}, {Tools: true, Items: true, JSON: true, Limit: 9}} {
+			if !want.Items || slices.Contains(itemWires, wire) {
+				fuzzReply(t, body, cut, route, want)
 			}
 		}
-		if strings.ContainsRune(whole.text, 0) {
-			t.Fatalf("U+0000 in %q", whole.text)
-		}
-		if !whole.complete() || len(body) == 0 {
-			return
-		}
-		part := collect(t, codec.Decode(bytes.NewReader(body[:cut%uint(len(body))]), route, Want{Tools: true}))
-		if !strings.HasPrefix(whole.text, part.text) {
-			t.Fatalf("the cut reply has another text: %q, not %q", part.text, whole.text)
-		}
-		terminated := wire == "messages" || wire == "responses" || route.Dialect == "openai" || route.Dialect == "deepseek"
-		if part.complete() && terminated && cmp.Diff(whole.lines, part.lines) != "" {
-			t.Fatalf("a cut reply looks complete: %v, not %v", part.lines, whole.lines)
-		}
 	})
+}
+
+func fuzzReply(t *testing.T, body []byte, cut uint, route stoa.Route, want Want) {
+	t.Helper()
+	codec := codecs[route.Wire]
+	before := allocated()
+	whole := collect(t, codec.Decode(bytes.NewReader(body), route, want))
+	if n := allocated() - before; n > 2000*uint64(len(body))+1<<20 {
+		t.Fatalf("%d bytes took %d bytes of memory", len(body), n)
+	}
+	if len(whole.text) > 3*len(body) || len(whole.last.State.Data) > 16*len(body)+64 {
+		t.Fatalf("%d bytes became %d of text and %d of state", len(body), len(whole.text), len(whole.last.State.Data))
+	}
+	slow := collect(t, codec.Decode(iotest.OneByteReader(bytes.NewReader(body)), route, want))
+	if diff := cmp.Diff(whole.lines, slow.lines); diff != "" {
+		t.Fatal(diff)
+	}
+	checkAlike(t, body, route, want)
+	if data := whole.last.State.Data; data != "" && route.Wire != "chat" {
+		if c := jsonx.NewCursor([]byte(data)); !c.Done() {
+			t.Fatalf("the state is no JSON: %s", data)
+		}
+	}
+	if strings.ContainsRune(whole.text, 0) {
+		t.Fatalf("U+0000 in %q", whole.text)
+	}
+	if !whole.complete() || len(body) == 0 {
+		return
+	}
+	part := collect(t, codec.Decode(bytes.NewReader(body[:cut%uint(len(body))]), route, want))
+	if !strings.HasPrefix(whole.text, part.text) {
+		t.Fatalf("the cut reply has another text: %q, not %q", part.text, whole.text)
+	}
+	terminated := route.Wire == "messages" || route.Wire == "responses" || route.Dialect == "openai" || route.Dialect == "deepseek"
+	if part.complete() && terminated && cmp.Diff(whole.lines, part.lines) != "" {
+		t.Fatalf("a cut reply looks complete: %v, not %v", part.lines, whole.lines)
+	}
 }
 
 // allocated returns how many bytes the process has allocated so far.
