@@ -23,9 +23,9 @@ import (
 // See docs/decisions/0001-layered-packages.md.
 var layers = map[string]int{
 	"stoa": 0, "sse": 0, "jsonx": 0,
-	"config": 1, "contract": 1, "db": 1, "wire": 1, "sandbox": 1, "catalog": 1, "ratelimit": 1, "listen": 1, "schedule": 1, "telemetry": 1,
-	"store": 2, "upstream": 2, "client": 2,
-	"auth": 3, "billing": 3, "drive": 3, "peers": 3, "requestlog": 3,
+	"config": 1, "contract": 1, "db": 1, "schema": 1, "sandbox": 1, "catalog": 1, "ratelimit": 1, "listen": 1, "schedule": 1, "telemetry": 1,
+	"store": 2, "wire": 2, "client": 2,
+	"upstream": 3, "auth": 3, "billing": 3, "drive": 3, "peers": 3, "requestlog": 3,
 	"gateway": 4,
 	"session": 5,
 	"agent":   6, "scheduler": 6, "embed": 6, "retention": 6,

@@ -79,11 +79,15 @@ func (w *builder) number(name string, value *float64) {
 	}
 }
 
-// schema writes a tool's parameters; for a tool without any, an empty object.
+// noParameters is the schema of a tool without parameters.
+const noParameters = `{"type":"object","properties":{}}`
+
+// schema writes a tool's parameters as they are; for a tool without any, an empty
+// object. Those of callers are fitted.
 func (w *builder) schema(t stoa.Tool) error {
 	s := strings.TrimSpace(t.Parameters)
 	if s == "" {
-		s = `{"type":"object","properties":{}}`
+		s = noParameters
 	}
 	if s[0] != '{' || !jsonx.Valid([]byte(s)) {
 		return stoa.Errorf(stoa.CodeInternal, "the parameters of tool %q are no JSON object", t.Name)

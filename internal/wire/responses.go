@@ -5,6 +5,7 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"stoa/internal/jsonx"
@@ -101,10 +102,15 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 			w.member("name", t.Name)
 			w.member("description", t.Description)
 			w.key("parameters")
-			if err := w.schema(t); err != nil {
+			strict := false
+			if call.Items {
+				strict = w.fitted(t, route)
+			} else if err := w.schema(t); err != nil {
 				return Request{}, err
 			}
-			w.key("strict").raw("false")
+			if t.Strict != nil || !call.Items { // left out, the vendor enforces what it can
+				w.key("strict").raw(strconv.FormatBool(strict))
+			}
 			w.close('}')
 		}
 		w.close(']')

@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"stoa/internal/stoa"
+)
+
+func TestToolSchemasFitTheirVendor(t *testing.T) {
+	const short = `{"type":"object","properties":{"a":{"type":"string","minLength":2}},"required":["a"],"additionalProperties":false}`
+	described := strings.Replace(short, `"minLength":2`, `"description":"It also has to fit this schema: {\"minLength\":2}"`, 1)
+	yes, no := true, false
+	enforces := stoa.Traits{StrictTools: true}
+	for name, c := range map[string]struct {
+		route  stoa.Route
+		strict *bool
+		want   string
+		held   bool // to the schema
+	}{
+		"it fits":               {stoa.Route{Wire: "responses", Traits: enforces}, &yes, short, true},
+		"not asked for":         {stoa.Route{Wire: "responses", Traits: enforces}, &no, short, false},
+		"not said":              {stoa.Route{Wire: "responses", Traits: enforces}, nil, short, false},
+		"the model cannot":      {stoa.Route{Wire: "responses"}, &yes, short, false},
+		"it does not fit":       {stoa.Route{Wire: "messages", Traits: enforces}, &yes, short, false},
+		"refused in any case":   {stoa.Route{Wire: "gemini", Traits: enforces}, &yes, described, false},
+		"chat of OpenAI":        {stoa.Route{Wire: "chat", Dialect: "openai", Traits: enforces}, &yes, short, true},
+		"chat of DeepSeek":      {stoa.Route{Wire: "chat", Dialect: "deepseek", Traits: enforces}, &yes, short, false},
+		"chat of another":       {stoa.Route{Wire: "chat", Dialect: "compatible", Traits: enforces}, &yes, short, true},
+		"chat without dialects": {stoa.Route{Wire: "chat"}, &yes, short, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, held := FitTool(stoa.Tool{Name: "f", Parameters: short, Strict: c.strict}, c.route)
+			if got != c.want || held != c.held {
+				t.Errorf("got %s, enforced %v; want %s, %v", got, held, c.want, c.held)
+			}
+		})
+	}
+	if got, _ := FitTool(stoa.Tool{}, stoa.Route{Wire: "messages"}); got != noParameters {
+		t.Errorf("a tool without parameters has %s", got)
+	}
+}
+
+func TestRequestsSayIfToolsAreStrict(t *testing.T) {
+	yes, no := true, false
+	route := stoa.Route{Wire: "responses", Model: "m", Traits: stoa.Traits{StrictTools: true}}
+	for name, c := range map[string]struct {
+		items  bool
+		strict *bool
+		want   string
+	}{
+		"strict":           {true, &yes, `"additionalProperties":false,"properties":{},"required":[]},"strict":true}`},
+		"not strict":       {true, &no, `"parameters":{"type":"object"},"strict":false}`},
+		"not said":         {true, nil, `"parameters":{"type":"object"}}`},
+		"a tool of agents": {false, nil, `"parameters":{"$schema":"x"},"strict":false}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req, err := responses{}.Encode(stoa.Call{
+				Items: c.items, Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "Hi"}},
+				Tools: []stoa.Tool{{Name: "f", Parameters: `{"$schema":"x"}`, Strict: c.strict}},
+			}, route, "")
+			if err != nil || !strings.Contains(string(req.Body), c.want) {
+				t.Errorf("%s, %v; want %s in it", req.Body, err, c.want)
+			}
+		})
+	}
+}
