@@ -21,6 +21,7 @@ type run struct {
 	w      http.ResponseWriter
 	stream *gateway.Stream
 	reply  *reply
+	format format
 	policy disconnectPolicy
 	texted bool // Log.FirstText was called
 }
@@ -58,44 +59,41 @@ func (r *run) begin(ctx context.Context) (err error) {
 	})
 	req.call.Forget() // the stream has it for as long as it is needed
 	if err == nil {
-		r.reply = newReply(r.ID, time.Now().Unix(), &req.echo)
+		r.reply = &reply{id: r.ID, created: time.Now().Unix()}
+		r.format = req.format.format()
 	}
 	return err
 }
 
+// pin fixes the model that serves and completes the reply with what depends on it.
+func (r *run) pin(rep *reply) { rep.model = r.stream.Pin() }
+
+func (r *run) builder(out *eventStream) *builder {
+	return &builder{wanted: r.Request.wanted, stream: out}
+}
+
 // whole answers with one JSON object.
 func (r *run) whole(ctx context.Context) error {
-	var only string // the first piece; text is empty until there is a second
-	var text []byte
+	build := r.builder(nil)
 	for ev, err := range r.stream.Events(ctx) {
 		if err != nil {
 			return r.stopped(ctx, err)
 		}
-		switch ev.Kind {
-		case stoa.Started: // perhaps once more: what came before is void
-			only, text = "", text[:0]
-		case stoa.Delta:
-			r.firstText()
-			if only == "" {
-				only = ev.Text
-				break
+		if ev.Kind == stoa.Finished {
+			o, err := build.finish(ev.Stop)
+			if err != nil {
+				return err
 			}
-			if len(text) == 0 {
-				text = append(text, only...)
-			}
-			text = append(text, ev.Text...)
-		case stoa.Finished:
-			o := outcomeOf(ev.Stop)
-			if o.text, o.hasOutput = only, true; len(text) > 0 {
-				o.text = string(text)
-			}
-			r.reply.model = r.stream.Pin()
+			r.pin(r.reply)
 			charge, err := r.settle(ctx, o)
 			if err != nil {
 				return err
 			}
 			r.write(charge, o)
 			return nil
+		}
+		if content, _ := build.take(ev); content {
+			r.firstText()
 		}
 	}
 	return errBrokeOff
@@ -114,7 +112,7 @@ func (r *run) write(charge stoa.Charge, o *outcome) {
 	if !ok {
 		lent = new(make([]byte, 0, flushAt+flushAt/4))
 	}
-	*lent = r.reply.appendObject((*lent)[:0], o)
+	*lent = r.format.object((*lent)[:0], r.reply, o)
 	_, _ = r.w.Write(*lent)
 	if cap(*lent) <= keepBuffer {
 		r.s.buffers.Put(lent)
@@ -126,9 +124,10 @@ func (r *run) streamed(ctx context.Context) error {
 	if r.stream.Reason() != "" {
 		r.w.Header().Set("stoa-model-requested", r.Request.Model)
 	}
-	out := r.s.stream(r.w, listen.CorkOf(ctx), r.reply, r.stream.Pin)
+	out := r.s.stream(r.w, listen.CorkOf(ctx), r.format, r.reply, r.pin)
 	defer out.release()
-	err := r.relay(ctx, out)
+	build := r.builder(out)
+	err := r.relay(ctx, out, build)
 	if err == nil {
 		return nil
 	}
@@ -140,36 +139,35 @@ func (r *run) streamed(ctx context.Context) error {
 		return nil
 	}
 	r.Log.Failed(err)
-	_ = out.fail(err) // the client may have disconnected as well
+	_ = out.fail(build.failed(err)) // the client may have disconnected as well
 	return nil
 }
 
 // relay sends the events of a reply up to its end. An error it returns has not
 // been sent to the client.
-func (r *run) relay(ctx context.Context, out *eventStream) error {
+func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error {
 	for ev, err := range r.stream.Events(ctx) {
 		if err != nil {
 			return r.stopped(ctx, err)
 		}
-		switch ev.Kind {
-		case stoa.Delta:
-			r.firstText()
-			err = out.delta(ev.Text, ev.More)
-		case stoa.Finished:
+		if ev.Kind == stoa.Finished {
 			// Only what says that the reply is complete waits for its charge. A client
 			// that has disconnected is charged too.
 			_ = out.catchUp()
-			o := outcomeOf(ev.Stop)
-			o.text, o.hasOutput = out.joined(), true
+			o, err := build.finish(ev.Stop)
+			if err != nil {
+				return err
+			}
+			out.name()
 			if _, err := r.settle(ctx, o); err != nil {
 				return err
 			}
 			_ = out.end(o) // the reply is charged, whether or not the client is still connected
 			return nil
-		default:
-			if !ev.More {
-				err = out.catchUp()
-			}
+		}
+		content, err := build.take(ev)
+		if content {
+			r.firstText()
 		}
 		if err != nil && !r.policy.clientDisconnected() {
 			return r.abandon(ctx)
@@ -185,7 +183,7 @@ func (r *run) settle(ctx context.Context, o *outcome) (stoa.Charge, error) {
 	o.usage = &due.Usage
 	var also []func(context.Context, *store.Tx) error
 	if r.Claim != nil {
-		also = append(also, r.Claim.Finish(r.ID, r.reply.appendObject(nil, o)))
+		also = append(also, r.Claim.Finish(r.ID, r.format.object(nil, r.reply, o)))
 	}
 	charge, err := r.stream.Settle(ctx, also...)
 	if err != nil {
@@ -243,11 +241,11 @@ func (r *run) firstText() {
 func outcomeOf(stop stoa.Stop) *outcome {
 	switch stop {
 	case stoa.StopLength:
-		return &outcome{status: "incomplete", reason: "max_output_tokens"}
+		return &outcome{status: statusIncomplete, reason: "max_output_tokens"}
 	case stoa.StopContentFilter:
-		return &outcome{status: "incomplete", reason: "content_filter"}
+		return &outcome{status: statusIncomplete, reason: "content_filter"}
 	}
-	return &outcome{status: "completed", completedAt: time.Now().Unix()}
+	return &outcome{status: statusCompleted, completedAt: time.Now().Unix()}
 }
 
 func deref(s *string) string {

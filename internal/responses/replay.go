@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -11,16 +12,17 @@ import (
 )
 
 // Replay answers a request with the stored reply of an earlier call: the same
-// object, or a stream with the whole text in one delta. stored is the JSON that
-// [Claim] was given, amount what the earlier call was charged.
+// object, or a stream with one piece for each item. stored is the JSON that [Claim]
+// was given, amount what the earlier call was charged.
 func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amount stoa.Credits) error {
-	var was contract.Response
-	if err := jsonx.Unmarshal([]byte(stored), &was); err != nil {
+	f := req.format.format()
+	rep, o, err := f.restore([]byte(stored))
+	if err != nil {
 		return fmt.Errorf("read a stored reply: %w", err)
 	}
 	h := w.Header()
 	h.Set("Idempotency-Replayed", "true")
-	if was.Model != req.Model {
+	if rep.model != req.Model {
 		h.Set("stoa-model-requested", req.Model)
 	}
 	if !req.Stream {
@@ -29,7 +31,35 @@ func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amo
 		_, _ = w.Write([]byte(stored)) // a client that is gone may repeat the request
 		return nil
 	}
-	rep := newReply(was.ID, was.CreatedAt, &req.echo)
+	out := s.stream(w, nil, f, rep, func(*reply) {})
+	defer out.release()
+	for i, was := range o.items {
+		it := &item{kind: was.kind, index: i, id: was.id, callID: was.callID, name: was.name}
+		if was.status != "" {
+			it.status = statusInProgress
+		}
+		out.opened(it)
+		for _, p := range was.pieces() {
+			_ = out.piece(it, p.kind, p.text, true)
+		}
+		it.status, it.sealed = was.status, was.sealed
+		out.closed(it)
+		o.items[i] = it
+	}
+	_ = out.end(o)
+	return nil
+}
+
+// restore implements [format]. What the reply repeats of its request is taken as it
+// was.
+func (f *responsesFormat) restore(stored []byte) (*reply, *outcome, error) {
+	var was contract.Response
+	if err := jsonx.Unmarshal(stored, &was); err != nil {
+		return nil, nil, err
+	}
+	if i := bytes.Index(stored, []byte(echoBegins)); i >= 0 {
+		f.echoed = stored[i : len(stored)-1]
+	}
 	o := &outcome{status: string(was.Status), usage: usageOf(was.Usage)}
 	if was.CompletedAt != nil {
 		o.completedAt = *was.CompletedAt
@@ -37,17 +67,40 @@ func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amo
 	if was.IncompleteDetails != nil {
 		o.reason = was.IncompleteDetails.Reason
 	}
-	for _, item := range was.Output {
-		rep.item = item.ID
+	for i, out := range was.Output {
+		it := &item{kind: itemMessage, index: i, id: out.ID, status: out.Status}
+		for _, part := range out.Content {
+			it.add(pieceText, part.Text)
+		}
+		o.items = append(o.items, it)
 	}
-	out := s.stream(w, nil, rep, func() string { return was.Model })
-	defer out.release()
-	o.text, o.hasOutput = was.OutputText(), true
-	if o.text != "" {
-		_ = out.delta(o.text, true)
+	return &reply{id: was.ID, created: was.CreatedAt, model: was.Model}, o, nil
+}
+
+// A piece is a piece of an item.
+type piece struct {
+	kind pieceKind
+	text string
+}
+
+// pieces returns the item in as few pieces as possible.
+func (it *item) pieces() []piece {
+	var all []piece
+	add := func(kind pieceKind, text joined) {
+		if !text.empty() {
+			all = append(all, piece{kind, text.String()})
+		}
 	}
-	_ = out.end(o)
-	return nil
+	switch it.kind {
+	case itemReasoning:
+		add(pieceSummary, it.text)
+	case itemCall:
+		add(pieceArguments, it.text)
+	default:
+		add(pieceText, it.text)
+		add(pieceRefusal, it.refusal)
+	}
+	return all
 }
 
 func usageOf(u *contract.ResponseUsage) *stoa.Usage {

@@ -7,45 +7,23 @@ import (
 	"stoa/internal/stoa"
 )
 
-// A reply builds the response object of one call, for the whole JSON reply and
-// for the snapshots in a stream, so that the two agree.
-type reply struct {
-	id      string // resp_…
-	item    string // msg_…
-	model   string // the identifier that serves; set before the first object
-	created int64  // Unix seconds
-	echoed  []byte // the members that never change during a call
+// A responsesFormat is the form of POST /responses: response objects, and events with
+// numbers. It is of one reply.
+type responsesFormat struct {
+	echo   *echo
+	echoed []byte    // the members that never change during a call; nil: not made yet
+	seq    int64     // of the next event
+	part   pieceKind // of the open message: the part that is announced; 0: none
 }
+
+func (e *echo) format() format { return &responsesFormat{echo: e} }
 
 // usualEcho is how many bytes the echoed members take unless the caller sent a long
 // one.
 const usualEcho = 640
 
-func newReply(id string, created int64, e *echo) *reply {
-	return &reply{id: id, item: stoa.NewID("msg"), created: created, echoed: appendEcho(make([]byte, 0, usualEcho), e)}
-}
-
-// An outcome is what differs between the snapshots of one response.
-type outcome struct {
-	status      string // in_progress, completed, incomplete, failed
-	completedAt int64  // Unix seconds; 0: null
-	reason      string // of incomplete
-	failure     *streamError
-	text        string
-	hasOutput   bool // the message item is present
-	usage       *stoa.Usage
-}
-
-// itemStatus is the status that the message item has in a final response.
-func (o *outcome) itemStatus() string {
-	if o.status == "completed" {
-		return "completed"
-	}
-	return "incomplete"
-}
-
-// appendObject appends the response object. Every member is always present.
-func (r *reply) appendObject(b []byte, o *outcome) []byte {
+// object appends the response object. Every member is always present.
+func (f *responsesFormat) object(b []byte, r *reply, o *outcome) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, r.id...)
 	b = append(b, `","object":"response","created_at":`...)
@@ -75,35 +53,86 @@ func (r *reply) appendObject(b []byte, o *outcome) []byte {
 	b = append(b, `,"model":`...)
 	b = appendText(b, r.model)
 	b = append(b, `,"output":[`...)
-	if o.hasOutput {
-		b = r.appendItem(b, o.itemStatus(), o.text)
+	for i, it := range o.items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendItem(b, it)
 	}
 	b = append(b, `],"usage":`...)
 	b = appendUsage(b, o.usage)
-	b = append(b, r.echoed...)
+	if f.echoed == nil {
+		f.echoed = appendEcho(make([]byte, 0, usualEcho), f.echo)
+	}
+	b = append(b, f.echoed...)
 	return append(b, '}')
 }
 
-// appendItem appends the message item with its one text part.
-func (r *reply) appendItem(b []byte, status, text string) []byte {
-	b = r.appendItemHead(b, status)
-	b = appendPart(b, text)
-	return append(b, `]}`...)
+// appendItem appends an item as far as it has come.
+func appendItem(b []byte, it *item) []byte {
+	b = appendItemHead(b, it)
+	switch it.kind {
+	case itemReasoning:
+		if !it.text.empty() {
+			b = appendSummary(b, it.text.String())
+		}
+		b = append(b, ']')
+		if it.sealed != "" {
+			b = append(b, `,"encrypted_content":`...)
+			b = appendText(b, it.sealed)
+		}
+	case itemCall:
+		b = appendText(b, it.text.String())
+	default:
+		if it.has(pieceText) {
+			b = appendPart(b, pieceText, it.text.String())
+		}
+		if it.has(pieceRefusal) {
+			if it.has(pieceText) {
+				b = append(b, ',')
+			}
+			b = appendPart(b, pieceRefusal, it.refusal.String())
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
 }
 
-// appendItemHead appends the item up to its open content array.
-func (r *reply) appendItemHead(b []byte, status string) []byte {
+// appendItemHead appends an item up to what is not known when it is opened: its open
+// content array, its open summary, or its arguments.
+func appendItemHead(b []byte, it *item) []byte {
 	b = append(b, `{"id":"`...)
-	b = append(b, r.item...)
+	b = append(b, it.id...)
+	switch it.kind {
+	case itemReasoning:
+		return append(b, `","type":"reasoning","summary":[`...)
+	case itemCall:
+		b = append(b, `","type":"function_call","status":"`...)
+		b = append(b, it.status...)
+		b = append(b, `","call_id":`...)
+		b = appendText(b, it.callID)
+		b = append(b, `,"name":`...)
+		b = appendText(b, it.name)
+		return append(b, `,"arguments":`...)
+	}
 	b = append(b, `","type":"message","status":"`...)
-	b = append(b, status...)
+	b = append(b, it.status...)
 	return append(b, `","role":"assistant","content":[`...)
 }
 
-func appendPart(b []byte, text string) []byte {
+func appendPart(b []byte, kind pieceKind, text string) []byte {
+	if kind == pieceRefusal {
+		b = append(b, `{"type":"refusal","refusal":`...)
+		return append(appendText(b, text), '}')
+	}
 	b = append(b, `{"type":"output_text","text":`...)
 	b = appendText(b, text)
 	return append(b, `,"annotations":[],"logprobs":[]}`...)
+}
+
+func appendSummary(b []byte, text string) []byte {
+	b = append(b, `{"type":"summary_text","text":`...)
+	return append(appendText(b, text), '}')
 }
 
 // appendUsage appends the usage object; null where there is none.
@@ -126,10 +155,14 @@ func appendUsage(b []byte, u *stoa.Usage) []byte {
 	return append(b, '}')
 }
 
+// echoBegins is where the members begin that repeat the request. No text of a reply
+// has it: its quotes would be escaped.
+const echoBegins = `,"background":false,"instructions":`
+
 // appendEcho appends the members that repeat the request or never vary, each
 // with a comma before it.
 func appendEcho(b []byte, e *echo) []byte {
-	b = append(b, `,"background":false,"instructions":`...)
+	b = append(b, echoBegins...)
 	b = appendTextOrNull(b, e.instructions)
 	b = append(b, `,"max_output_tokens":`...)
 	b = appendIntOrNull(b, e.maxOutputTokens, e.maxOutputTokens > 0)

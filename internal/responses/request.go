@@ -17,8 +17,10 @@ type Request struct {
 	Stream bool
 	Strict bool // no other model may answer for a gated one
 
-	call stoa.Call // what is honoured
-	echo echo      // what is only repeated in the reply
+	call   stoa.Call   // what is honoured
+	echo   echo        // what is only repeated in the reply
+	format formatMaker // of the reply
+	wanted wanted      // for it
 }
 
 // echo holds the members that a reply repeats.
@@ -59,6 +61,7 @@ const (
 func Parse(body []byte) (*Request, error) {
 	p := &parser{dec: jsonx.NewDecoder(body)}
 	p.req.echo.maxToolCalls = -1
+	p.req.format = &p.req.echo
 	if k := p.dec.PeekKind(); k != '{' {
 		if _, err := p.dec.ReadValue(); err != nil {
 			return nil, badJSON(err)

@@ -3,8 +3,6 @@ package responses
 import (
 	"errors"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,30 +12,27 @@ import (
 	"stoa/internal/stoa"
 )
 
-// An eventStream writes a reply as server-sent events in the order of the
-// Responses format. It begins late: nothing is sent before the first text, so
-// that an error of the provider can still be a plain HTTP error. If that takes
-// longer than headerWait it begins by itself; from then on it sends a comment
-// whenever it was silent for keepAlive.
+// An eventStream sends a reply as server-sent events, which its format makes. It
+// begins late: nothing is sent before the first item, so that an error of the provider
+// can still be a plain HTTP error. If that takes longer than headerWait it begins by
+// itself; from then on it sends a comment whenever it was silent for keepAlive.
 //
 // Its methods may be called from the handler and from its own timer at the same
 // time; [eventStream.end] is called once and nothing is written after it.
 type eventStream struct {
-	s     *Service
-	w     http.ResponseWriter
-	rc    *http.ResponseController
-	cork  *listen.Cork // of the connection; nil: it has none
-	reply *reply
-	pin   func() string // fixes and names the model that serves
+	s      *Service
+	w      http.ResponseWriter
+	rc     *http.ResponseController
+	cork   *listen.Cork // of the connection; nil: it has none
+	format format
+	reply  *reply
+	pin    func(*reply) // fixes the model that serves, and completes the reply
 
 	mu       sync.Mutex
 	timer    *time.Timer
-	lent     *[]byte         // from the pool while something is buffered; nil: nothing is
-	buf      []byte          // lent's memory
-	text     strings.Builder // every delta so far
-	seq      int64
-	begun    bool // headers and response.created are out
-	opened   bool // the message item and its part are announced
+	lent     *[]byte // from the pool while something is buffered; nil: nothing is
+	buf      []byte  // lent's memory
+	begun    bool    // headers and the first events are out
 	ended    bool
 	wrote    time.Time
 	deadline time.Time
@@ -55,8 +50,8 @@ const (
 )
 
 // stream returns the stream of a reply with its timer running. It must be released.
-func (s *Service) stream(w http.ResponseWriter, cork *listen.Cork, rep *reply, pin func() string) *eventStream {
-	e := &eventStream{s: s, w: w, rc: http.NewResponseController(w), cork: cork, reply: rep, pin: pin}
+func (s *Service) stream(w http.ResponseWriter, cork *listen.Cork, f format, rep *reply, pin func(*reply)) *eventStream {
+	e := &eventStream{s: s, w: w, rc: http.NewResponseController(w), cork: cork, format: f, reply: rep, pin: pin}
 	e.mu.Lock() // the timer may fire before it is stored
 	defer e.mu.Unlock()
 	e.timer = time.AfterFunc(s.HeaderWait, e.tick)
@@ -94,28 +89,39 @@ func (e *eventStream) tick() {
 	e.timer.Reset(next)
 }
 
-// delta sends a piece of the reply's text. With more the next event has already
-// arrived, and the piece may be sent together with it.
-func (e *eventStream) delta(text string, more bool) error {
+// opened announces an item, before its first piece.
+func (e *eventStream) opened(it *item) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.open()
-	e.text.WriteString(text)
+	e.announce(it)
+}
+
+// piece sends a piece of an item and adds it there. With more the next event has
+// already arrived, and the piece may be sent together with it.
+func (e *eventStream) piece(it *item, kind pieceKind, text string, more bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	it.add(kind, text)
 	e.borrow()
-	e.buf = append(e.buf, deltaHead...)
-	e.number()
-	e.place()
-	e.buf = append(e.buf, `,"delta":`...)
-	e.buf = appendText(e.buf, text)
-	e.buf = append(e.buf, `,"logprobs":[]}`...)
-	e.tail()
+	e.buf = e.format.piece(e.buf, e.reply, it, kind, text)
 	if !more || len(e.buf) >= flushAt {
 		e.flush()
 	}
 	return e.err
 }
 
-// catchUp sends what delta has buffered.
+// closed sends what ends an item.
+func (e *eventStream) closed(it *item) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.borrow()
+	e.buf = e.format.close(e.buf, e.reply, it)
+	if len(e.buf) >= flushAt {
+		e.flush()
+	}
+}
+
+// catchUp sends what is buffered.
 func (e *eventStream) catchUp() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -135,39 +141,24 @@ func (e *eventStream) halt() bool {
 	return e.begun
 }
 
-// joined returns the text of all deltas so far. It fixes the model that serves,
-// so that the reply can be built from now on.
-func (e *eventStream) joined() string {
+// name fixes the model that serves, so that the reply can be built from now on.
+func (e *eventStream) name() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.name()
-	return e.text.String()
+	e.pinned()
 }
 
-// end sends the closing events of a finished reply, then [DONE]. The outcome's
-// text is that of [eventStream.joined].
+// end sends the closing events of a finished reply.
 func (e *eventStream) end(o *outcome) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.open()
-	e.head("response.output_text.done")
-	e.place()
-	e.buf = append(e.buf, `,"text":`...)
-	e.buf = appendText(e.buf, o.text)
-	e.buf = append(e.buf, `,"logprobs":[]}`...)
-	e.tail()
-	e.head("response.content_part.done")
-	e.place()
-	e.buf = append(e.buf, `,"part":`...)
-	e.buf = appendPart(e.buf, o.text)
-	e.buf = append(e.buf, '}')
-	e.tail()
-	e.head("response.output_item.done")
-	e.buf = append(e.buf, `,"output_index":0,"item":`...)
-	e.buf = e.reply.appendItem(e.buf, o.itemStatus(), o.text)
-	e.buf = append(e.buf, '}')
-	e.tail()
-	e.snapshot("response."+o.status, o)
+	e.begin()
+	e.borrow()
+	if it := o.last; it != nil {
+		e.announce(it)
+		e.buf = e.format.close(e.buf, e.reply, it)
+	}
+	e.buf = e.format.end(e.buf, e.reply, o)
 	return e.done()
 }
 
@@ -189,41 +180,19 @@ func streamErrorOf(err error) *streamError {
 	return out
 }
 
-// fail ends a stream that has begun with an error event in both of its shapes
-// and response.failed, then [DONE].
-func (e *eventStream) fail(err error) error {
+// fail ends a stream that has begun with an error.
+func (e *eventStream) fail(o *outcome) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	f := streamErrorOf(err)
-	e.head("error")
-	members := func() {
-		e.buf = append(e.buf, `"code":`...)
-		e.buf = appendText(e.buf, f.code)
-		e.buf = append(e.buf, `,"message":`...)
-		e.buf = appendText(e.buf, f.message)
-		e.buf = append(e.buf, `,"param":`...)
-		if f.param == "" {
-			e.buf = append(e.buf, `null`...)
-		} else {
-			e.buf = appendText(e.buf, f.param)
-		}
-	}
-	e.buf = append(e.buf, ',')
-	members()
-	e.buf = append(e.buf, `,"error":{"type":`...)
-	e.buf = appendText(e.buf, f.kind)
-	e.buf = append(e.buf, ',')
-	members()
-	e.buf = append(e.buf, `}}`...)
-	e.tail()
-	e.snapshot("response.failed", &outcome{status: "failed", failure: f, text: e.text.String(), hasOutput: e.opened})
+	e.borrow()
+	e.buf = e.format.fail(e.buf, e.reply, o)
 	return e.done()
 }
 
 // The methods below require that e.mu is held.
 
-// begin sends the status, the headers and the first two events, once. From
-// here on a failure can only be reported inside the stream.
+// begin sends the status, the headers and the first events, once. From here on a
+// failure can only be reported inside the stream.
 func (e *eventStream) begin() {
 	if e.begun {
 		return
@@ -234,77 +203,29 @@ func (e *eventStream) begin() {
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
 	e.w.WriteHeader(http.StatusOK)
-	e.name()
-	o := &outcome{status: "in_progress"}
-	e.snapshot("response.created", o)
-	e.snapshot("response.in_progress", o)
+	e.pinned()
+	e.borrow()
+	e.buf = e.format.start(e.buf, e.reply)
 }
 
-func (e *eventStream) name() {
+func (e *eventStream) pinned() {
 	if e.reply.model == "" {
-		e.reply.model = e.pin()
+		e.pin(e.reply)
 	}
 }
 
-// open sends the events that begin the message, once, before its first text.
-func (e *eventStream) open() {
+// announce sends what begins an item, once, and what comes before all items.
+func (e *eventStream) announce(it *item) {
 	e.begin()
-	if e.opened {
+	if it.announced {
 		return
 	}
-	e.opened = true
-	e.head("response.output_item.added")
-	e.buf = append(e.buf, `,"output_index":0,"item":`...)
-	e.buf = e.reply.appendItemHead(e.buf, "in_progress")
-	e.buf = append(e.buf, `]}}`...)
-	e.tail()
-	e.head("response.content_part.added")
-	e.place()
-	e.buf = append(e.buf, `,"part":`...)
-	e.buf = appendPart(e.buf, "")
-	e.buf = append(e.buf, '}')
-	e.tail()
-}
-
-func (e *eventStream) snapshot(kind string, o *outcome) {
-	e.head(kind)
-	e.buf = append(e.buf, `,"response":`...)
-	e.buf = e.reply.appendObject(e.buf, o)
-	e.buf = append(e.buf, '}')
-	e.tail()
-}
-
-// head opens an event; its object is left open after the sequence number.
-func (e *eventStream) head(kind string) {
+	it.announced = true
 	e.borrow()
-	e.buf = sse.AppendHead(e.buf, kind)
-	e.buf = append(e.buf, `{"type":"`...)
-	e.buf = append(e.buf, kind...)
-	e.buf = append(e.buf, `","sequence_number":`...)
-	e.number()
-}
-
-// deltaHead is what head writes for the one event of which a reply has many.
-const deltaHead = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":"
-
-// number appends the next sequence number.
-func (e *eventStream) number() {
-	e.buf = strconv.AppendInt(e.buf, e.seq, 10)
-	e.seq++
-}
-
-func (e *eventStream) tail() { e.buf = sse.AppendEnd(e.buf) }
-
-// place appends the members that name the item and part of an event.
-func (e *eventStream) place() {
-	e.buf = append(e.buf, `,"item_id":"`...)
-	e.buf = append(e.buf, e.reply.item...)
-	e.buf = append(e.buf, `","output_index":0,"content_index":0`...)
+	e.buf = e.format.open(e.buf, e.reply, it)
 }
 
 func (e *eventStream) done() error {
-	e.borrow()
-	e.buf = sse.AppendEvent(e.buf, "", "[DONE]")
 	e.flush()
 	e.ended = true
 	e.timer.Stop()

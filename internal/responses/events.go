@@ -1,0 +1,231 @@
+package responses
+
+import (
+	"strconv"
+
+	"stoa/internal/sse"
+)
+
+// start appends the first two events.
+func (f *responsesFormat) start(b []byte, r *reply) []byte {
+	o := &outcome{status: statusInProgress}
+	b = f.snapshot(b, "response.created", r, o)
+	return f.snapshot(b, "response.in_progress", r, o)
+}
+
+// open announces an item. A message is empty then; its parts follow with their texts.
+func (f *responsesFormat) open(b []byte, _ *reply, it *item) []byte {
+	f.part = 0
+	b = f.head(b, "response.output_item.added")
+	b = appendIndex(b, it)
+	b = append(b, `,"item":`...)
+	b = appendItemHead(b, it)
+	if it.kind == itemCall {
+		b = append(b, `""}}`...)
+	} else {
+		b = append(b, `]}}`...)
+	}
+	return sse.AppendEnd(b)
+}
+
+// openPart announces a part of a message, or of a summary.
+func (f *responsesFormat) openPart(b []byte, it *item, kind pieceKind) []byte {
+	f.part = kind
+	if kind == pieceSummary {
+		b = f.head(b, "response.reasoning_summary_part.added")
+		b = appendPlace(b, it, kind)
+		b = append(b, `,"part":`...)
+		b = appendSummary(b, "")
+	} else {
+		b = f.head(b, "response.content_part.added")
+		b = appendPlace(b, it, kind)
+		b = append(b, `,"part":`...)
+		b = appendPart(b, kind, "")
+	}
+	b = append(b, '}')
+	return sse.AppendEnd(b)
+}
+
+// deltaHead is what head writes for the one event of which a reply has many.
+const deltaHead = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":"
+
+// piece appends the delta of a piece.
+func (f *responsesFormat) piece(b []byte, _ *reply, it *item, kind pieceKind, text string) []byte {
+	if kind != pieceArguments && f.part != kind {
+		if f.part != 0 {
+			b = f.closePart(b, it)
+		}
+		b = f.openPart(b, it, kind)
+	}
+	switch kind {
+	case pieceText:
+		b = append(b, deltaHead...)
+		b = f.number(b)
+	case pieceRefusal:
+		b = f.head(b, "response.refusal.delta")
+	case pieceSummary:
+		b = f.head(b, "response.reasoning_summary_text.delta")
+	default:
+		b = f.head(b, "response.function_call_arguments.delta")
+	}
+	b = appendPlace(b, it, kind)
+	b = append(b, `,"delta":`...)
+	b = appendText(b, text)
+	if kind == pieceText {
+		b = append(b, `,"logprobs":[]`...)
+	}
+	b = append(b, '}')
+	return sse.AppendEnd(b)
+}
+
+// closePart ends the part that is announced.
+func (f *responsesFormat) closePart(b []byte, it *item) []byte {
+	kind := f.part
+	f.part = 0
+	switch kind {
+	case pieceText:
+		text := it.text.String()
+		b = f.head(b, "response.output_text.done")
+		b = appendPlace(b, it, kind)
+		b = append(b, `,"text":`...)
+		b = appendText(b, text)
+		b = append(b, `,"logprobs":[]}`...)
+		b = sse.AppendEnd(b)
+		b = f.head(b, "response.content_part.done")
+		b = appendPlace(b, it, kind)
+		b = append(b, `,"part":`...)
+		b = appendPart(b, kind, text)
+	case pieceRefusal:
+		text := it.refusal.String()
+		b = f.head(b, "response.refusal.done")
+		b = appendPlace(b, it, kind)
+		b = append(b, `,"refusal":`...)
+		b = appendText(b, text)
+		b = append(b, '}')
+		b = sse.AppendEnd(b)
+		b = f.head(b, "response.content_part.done")
+		b = appendPlace(b, it, kind)
+		b = append(b, `,"part":`...)
+		b = appendPart(b, kind, text)
+	default:
+		text := it.text.String()
+		b = f.head(b, "response.reasoning_summary_text.done")
+		b = appendPlace(b, it, kind)
+		b = append(b, `,"text":`...)
+		b = appendText(b, text)
+		b = append(b, '}')
+		b = sse.AppendEnd(b)
+		b = f.head(b, "response.reasoning_summary_part.done")
+		b = appendPlace(b, it, kind)
+		b = append(b, `,"part":`...)
+		b = appendSummary(b, text)
+	}
+	b = append(b, '}')
+	return sse.AppendEnd(b)
+}
+
+// close ends an item. The arguments of a call that was cut off are never done.
+func (f *responsesFormat) close(b []byte, _ *reply, it *item) []byte {
+	if f.part == 0 && it.kind == itemMessage {
+		b = f.openPart(b, it, pieceText)
+	}
+	if f.part != 0 {
+		b = f.closePart(b, it)
+	}
+	if it.kind == itemCall && it.status == statusCompleted {
+		b = f.head(b, "response.function_call_arguments.done")
+		b = appendPlace(b, it, pieceArguments)
+		b = append(b, `,"name":`...)
+		b = appendText(b, it.name)
+		b = append(b, `,"arguments":`...)
+		b = appendText(b, it.text.String())
+		b = append(b, '}')
+		b = sse.AppendEnd(b)
+	}
+	b = f.head(b, "response.output_item.done")
+	b = appendIndex(b, it)
+	b = append(b, `,"item":`...)
+	b = appendItem(b, it)
+	b = append(b, '}')
+	return sse.AppendEnd(b)
+}
+
+// end appends the last event and [DONE].
+func (f *responsesFormat) end(b []byte, r *reply, o *outcome) []byte {
+	b = f.snapshot(b, "response."+o.status, r, o)
+	return sse.AppendEvent(b, "", "[DONE]")
+}
+
+// fail appends an error event in both of its shapes, response.failed and [DONE].
+func (f *responsesFormat) fail(b []byte, r *reply, o *outcome) []byte {
+	e := o.failure
+	members := func(b []byte) []byte {
+		b = append(b, `"code":`...)
+		b = appendText(b, e.code)
+		b = append(b, `,"message":`...)
+		b = appendText(b, e.message)
+		b = append(b, `,"param":`...)
+		if e.param == "" {
+			return append(b, `null`...)
+		}
+		return appendText(b, e.param)
+	}
+	b = f.head(b, "error")
+	b = append(b, ',')
+	b = members(b)
+	b = append(b, `,"error":{"type":`...)
+	b = appendText(b, e.kind)
+	b = append(b, ',')
+	b = members(b)
+	b = append(b, `}}`...)
+	b = sse.AppendEnd(b)
+	b = f.snapshot(b, "response.failed", r, o)
+	return sse.AppendEvent(b, "", "[DONE]")
+}
+
+func (f *responsesFormat) snapshot(b []byte, kind string, r *reply, o *outcome) []byte {
+	b = f.head(b, kind)
+	b = append(b, `,"response":`...)
+	b = f.object(b, r, o)
+	b = append(b, '}')
+	return sse.AppendEnd(b)
+}
+
+// head opens an event; its object is left open after the sequence number.
+func (f *responsesFormat) head(b []byte, kind string) []byte {
+	b = sse.AppendHead(b, kind)
+	b = append(b, `{"type":"`...)
+	b = append(b, kind...)
+	b = append(b, `","sequence_number":`...)
+	return f.number(b)
+}
+
+// number appends the next sequence number.
+func (f *responsesFormat) number(b []byte) []byte {
+	b = strconv.AppendInt(b, f.seq, 10)
+	f.seq++
+	return b
+}
+
+// appendPlace appends the members that name the item and part of an event.
+func appendPlace(b []byte, it *item, kind pieceKind) []byte {
+	b = append(b, `,"item_id":"`...)
+	b = append(b, it.id...)
+	b = append(b, '"')
+	b = appendIndex(b, it)
+	switch {
+	case kind == pieceArguments:
+	case kind == pieceSummary:
+		b = append(b, `,"summary_index":0`...)
+	case kind == pieceRefusal && !it.text.empty():
+		b = append(b, `,"content_index":1`...)
+	default:
+		b = append(b, `,"content_index":0`...)
+	}
+	return b
+}
+
+func appendIndex(b []byte, it *item) []byte {
+	b = append(b, `,"output_index":`...)
+	return strconv.AppendInt(b, int64(it.index), 10)
+}

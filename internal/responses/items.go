@@ -1,0 +1,348 @@
+package responses
+
+import (
+	"slices"
+
+	"stoa/internal/stoa"
+)
+
+// A format is one of the forms in which callers read replies. It is the seam between
+// what is the same for all of them and what is not: [Service.Serve] makes the call,
+// a [builder] turns its events into items, an [eventStream] sends bytes, and a format
+// makes those bytes. A Request knows its format; see [formatMaker].
+//
+// A whole reply is object, called once. A stream is start, then for each item open,
+// piece for each piece and close, then end or fail. Items come one after another: the
+// next is opened when the one before is closed. A failed stream may have an open item
+// and never closes it. Each method appends to b and returns it; what it appends ends
+// with the empty line of the last event. None of them may block, and they are not
+// called at the same time.
+//
+// What a method may read of the reply and its items is said at their members. start
+// must not look at items.
+type format interface {
+	object(b []byte, r *reply, o *outcome) []byte
+	start(b []byte, r *reply) []byte
+	open(b []byte, r *reply, it *item) []byte
+	piece(b []byte, r *reply, it *item, kind pieceKind, text string) []byte
+	close(b []byte, r *reply, it *item) []byte
+	end(b []byte, r *reply, o *outcome) []byte
+	// fail ends a stream that has begun; o.failure says why.
+	fail(b []byte, r *reply, o *outcome) []byte
+	// restore reads a finished reply that object wrote under an Idempotency-Key.
+	restore(stored []byte) (*reply, *outcome, error)
+}
+
+// A formatMaker is what a parsed request knows of the form of its reply.
+type formatMaker interface{ format() format }
+
+// A reply is what is known of a reply before its end.
+type reply struct {
+	id      string // resp_…, the charge's too
+	created int64  // Unix seconds
+	model   string // the identifier that serves; set before the first byte
+}
+
+// An outcome is what differs between the snapshots of one reply.
+type outcome struct {
+	status      string // in_progress, completed, incomplete, failed
+	completedAt int64  // Unix seconds; 0: null
+	reason      string // of incomplete: max_output_tokens, content_filter
+	failure     *streamError
+	items       []*item
+	last        *item // of items: not closed yet, and closed by the end of the stream; may be nil
+	usage       *stoa.Usage
+}
+
+// Statuses of replies and of items.
+const (
+	statusInProgress = "in_progress"
+	statusCompleted  = "completed"
+	statusIncomplete = "incomplete"
+	statusFailed     = "failed"
+)
+
+// An itemKind is a kind of [item].
+type itemKind uint8
+
+// The kinds.
+const (
+	itemMessage   itemKind = iota + 1 // text, a refusal, or a text and a refusal
+	itemReasoning                     // a segment of reasoning: a summary, data to send back, or both
+	itemCall                          // a tool call
+)
+
+// A pieceKind says what a piece of an item belongs to.
+type pieceKind uint8
+
+// The kinds. A message's text comes before its refusal.
+const (
+	pieceText pieceKind = iota + 1
+	pieceRefusal
+	pieceSummary
+	pieceArguments
+)
+
+// An item is one piece of a reply. Its index, id, name and call id are known when it
+// is opened, all of it when it is closed.
+type item struct {
+	kind      itemKind
+	index     int
+	id        string // msg_…, rs_…, fc_…
+	status    string // of a message and a call
+	text      joined // of a message; of reasoning its summary; of a call its arguments
+	refusal   joined // of a message
+	callID    string
+	name      string // of the tool
+	sealed    string // of reasoning: what the caller sends back; empty: nothing. Known when it is closed
+	announced bool   // it was opened
+}
+
+// has reports whether a message has a part of that kind.
+func (it *item) has(kind pieceKind) bool {
+	if kind == pieceRefusal {
+		return !it.refusal.empty()
+	}
+	return !it.text.empty() || it.refusal.empty()
+}
+
+func (it *item) add(kind pieceKind, text string) {
+	if kind == pieceRefusal {
+		it.refusal.add(text)
+	} else {
+		it.text.add(text)
+	}
+}
+
+// joined is a text that comes in pieces. A single piece is not copied.
+type joined struct {
+	only string
+	more []byte // all of it from the second piece on
+}
+
+func (j *joined) empty() bool { return j.only == "" }
+
+func (j *joined) add(s string) {
+	if j.only == "" {
+		j.only = s
+		return
+	}
+	if len(j.more) == 0 {
+		j.more = append(j.more, j.only...)
+	}
+	j.more = append(j.more, s...)
+}
+
+// String returns the pieces so far.
+func (j *joined) String() string {
+	if len(j.more) > len(j.only) {
+		j.only = string(j.more)
+	}
+	return j.only
+}
+
+// wanted are what a caller wants of a reply beyond its text.
+type wanted struct {
+	itemized   bool     // [stoa.Call.Items]
+	reasoning  bool     // reasoning items
+	noParallel bool     // at most one call
+	only       []string // names of the tools that may be called; nil: all
+}
+
+// A builder makes the items of a reply from the events of a call and sends them to a
+// stream, if there is one. It drops calls that the request does not allow, and what a
+// reply has beyond the one call that was asked for.
+type builder struct {
+	wanted
+	stream *eventStream // nil: the reply is whole
+	seal   func(stoa.State) string
+
+	items    []*item
+	open     *item
+	held     []*item // reasoning without a summary, until the item that it belongs to
+	calls    int
+	dropped  int  // calls
+	skipping bool // the call that arrives is dropped
+}
+
+// reset forgets a reply that begins again.
+func (b *builder) reset() {
+	b.items, b.open, b.held = b.items[:0], nil, nil
+	b.calls, b.dropped, b.skipping = 0, 0, false
+}
+
+// take adds an event and reports whether it has content. The error is that of the
+// stream's connection.
+func (b *builder) take(ev stoa.Event) (content bool, err error) {
+	switch ev.Kind {
+	case stoa.Started: // perhaps once more: what came before is void
+		b.reset()
+	case stoa.Delta:
+		return true, b.piece(pieceText, ev.Text, ev.More)
+	case stoa.Refusal:
+		return true, b.piece(pieceRefusal, ev.Text, ev.More)
+	case stoa.Summary:
+		if b.reasoning && !b.trimming() {
+			return true, b.summary(ev)
+		}
+	case stoa.Reasoned:
+		b.reasoned(ev.State)
+	case stoa.CallStarted:
+		return b.call(ev.Call), nil
+	case stoa.CallDelta:
+		if !b.skipping && b.open != nil && b.open.kind == itemCall {
+			return true, b.send(pieceArguments, ev.Text, ev.More)
+		}
+	case stoa.Called:
+		return b.called(ev)
+	}
+	if b.stream != nil && !ev.More {
+		err = b.stream.catchUp()
+	}
+	return false, err
+}
+
+// trimming reports whether the rest of the reply but its text is dropped.
+func (b *builder) trimming() bool { return b.noParallel && b.calls > 0 }
+
+// piece adds to the reply's message, which it begins if need be.
+func (b *builder) piece(kind pieceKind, text string, more bool) error {
+	if b.open == nil || b.open.kind != itemMessage || kind == pieceText && !b.open.refusal.empty() {
+		b.begin(&item{kind: itemMessage, id: stoa.NewID("msg"), status: statusInProgress})
+	}
+	return b.send(kind, text, more)
+}
+
+func (b *builder) summary(ev stoa.Event) error {
+	if b.open == nil || b.open.kind != itemReasoning {
+		b.begin(&item{kind: itemReasoning, id: stoa.NewID("rs")})
+	}
+	return b.send(pieceSummary, ev.Text, ev.More)
+}
+
+// reasoned completes a segment. One that shows nothing waits for the item that it
+// belongs to, since until then the reply may begin again elsewhere.
+func (b *builder) reasoned(state stoa.State) {
+	if !b.reasoning || b.trimming() {
+		return
+	}
+	sealed := b.seal(state)
+	if b.open != nil && b.open.kind == itemReasoning {
+		b.open.sealed = sealed
+		b.finishOpen(statusCompleted)
+	} else if sealed != "" {
+		b.held = append(b.held, &item{kind: itemReasoning, id: stoa.NewID("rs"), sealed: sealed})
+	}
+}
+
+// call begins a tool call and reports whether it is wanted.
+func (b *builder) call(c stoa.ToolCall) bool {
+	b.skipping = b.trimming() || b.only != nil && !slices.Contains(b.only, c.Name)
+	if b.skipping {
+		b.dropped++
+		b.held = nil // it belongs to this call
+		return false
+	}
+	b.calls++
+	b.begin(&item{kind: itemCall, id: stoa.NewID("fc"), status: statusInProgress, callID: c.ID, name: c.Name})
+	return true
+}
+
+// called completes a tool call. One that did not come in pieces has its arguments
+// here.
+func (b *builder) called(ev stoa.Event) (content bool, err error) {
+	if !b.skipping && (b.open == nil || b.open.kind != itemCall || b.open.callID != ev.Call.ID) {
+		b.call(ev.Call)
+	}
+	if b.skipping {
+		b.skipping = false
+		return false, nil
+	}
+	if b.open.text.empty() {
+		text := ev.Call.Arguments
+		if text == "" {
+			text = "{}"
+		}
+		err = b.send(pieceArguments, text, true)
+	}
+	b.finishOpen(statusCompleted)
+	if b.stream != nil && !ev.More {
+		err = b.stream.catchUp()
+	}
+	return true, err
+}
+
+// begin opens an item, after what comes before it.
+func (b *builder) begin(it *item) {
+	b.finishOpen(statusCompleted)
+	for _, r := range b.held {
+		b.add(r)
+		b.finishOpen(statusCompleted)
+	}
+	b.held = nil
+	b.add(it)
+}
+
+func (b *builder) add(it *item) {
+	it.index = len(b.items)
+	b.items = append(b.items, it)
+	b.open = it
+	if b.stream != nil {
+		b.stream.opened(it)
+	}
+}
+
+func (b *builder) send(kind pieceKind, text string, more bool) error {
+	if b.stream != nil {
+		return b.stream.piece(b.open, kind, text, more)
+	}
+	b.open.add(kind, text)
+	return nil
+}
+
+// finishOpen closes the open item, if there is one.
+func (b *builder) finishOpen(status string) {
+	it := b.open
+	if it == nil {
+		return
+	}
+	b.open = nil
+	if it.status != "" {
+		it.status = status
+	}
+	if b.stream != nil {
+		b.stream.closed(it)
+	}
+}
+
+// errForbiddenCall fails a reply that has nothing but calls that the request forbids.
+var errForbiddenCall = stoa.Errorf(stoa.CodeUpstream, "The model called a tool that tool_choice does not allow, and wrote nothing else. Nothing was charged; try again, or allow more tools.")
+
+// finish returns the outcome of a reply that ended with stop. Its last item is still
+// open: it is closed when the reply is charged.
+func (b *builder) finish(stop stoa.Stop) (*outcome, error) {
+	if len(b.items) == 0 && b.dropped > 0 {
+		return nil, errForbiddenCall
+	}
+	if len(b.items) == 0 && !b.itemized {
+		b.items = append(b.items, &item{kind: itemMessage, id: stoa.NewID("msg"), status: statusInProgress})
+		b.open = b.items[0]
+	}
+	if b.open != nil && b.open.kind == itemCall && stop != stoa.StopContentFilter {
+		stop = stoa.StopLength // nothing else cuts a call off
+	}
+	o := outcomeOf(stop)
+	o.items, o.last = b.items, b.open
+	if o.last != nil && o.last.status != "" {
+		o.last.status = o.status
+	}
+	return o, nil
+}
+
+// failed returns the outcome of a reply that failed.
+func (b *builder) failed(err error) *outcome {
+	if b.open != nil && b.open.status != "" {
+		b.open.status = statusIncomplete
+	}
+	return &outcome{status: statusFailed, failure: streamErrorOf(err), items: b.items}
+}
