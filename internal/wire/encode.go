@@ -85,14 +85,23 @@ const noParameters = `{"type":"object","properties":{}}`
 // schema writes a tool's parameters as they are; for a tool without any, an empty
 // object. Those of callers are fitted.
 func (w *builder) schema(t stoa.Tool) error {
-	s := strings.TrimSpace(t.Parameters)
-	if s == "" {
-		s = noParameters
+	if err := checkParameters(t); err != nil {
+		return err
 	}
-	if s[0] != '{' || !jsonx.Valid([]byte(s)) {
+	if s := strings.TrimSpace(t.Parameters); s != "" {
+		w.raw(s)
+	} else {
+		w.raw(noParameters)
+	}
+	return nil
+}
+
+// checkParameters fails for a tool whose parameters are no JSON object.
+func checkParameters(t stoa.Tool) error {
+	s := strings.TrimSpace(t.Parameters)
+	if s != "" && (s[0] != '{' || !jsonx.Valid([]byte(s))) {
 		return stoa.Errorf(stoa.CodeInternal, "the parameters of tool %q are no JSON object", t.Name)
 	}
-	w.raw(s)
 	return nil
 }
 

@@ -40,7 +40,9 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	w.number("temperature", atMost(temperature, 1))
 	w.number("top_p", topP)
 	if ordered {
-		encodeMessagesOptions(w, call, route, reasoning)
+		if err := encodeMessagesOptions(w, call, route, reasoning); err != nil {
+			return Request{}, err
+		}
 		if err := encodeMessagesTools(w, call, route); err != nil {
 			return Request{}, err
 		}

@@ -162,7 +162,7 @@ func encodeMessagesMedia(w *builder, p stoa.Part) {
 
 // encodeMessagesOptions writes the members that say how to reason and to answer, of a
 // call that is sent part by part. reasoning: its messages have some.
-func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, reasoning bool) {
+func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, reasoning bool) error {
 	off, effort := thinking(call, route.Traits)
 	bound := reasoning && route.Traits.Binding
 	switch {
@@ -183,19 +183,24 @@ func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, reasoni
 	}
 	native := isNative(call.Format, route.Traits)
 	if effort == "" && !native {
-		return
+		return nil
 	}
 	w.key("output_config").open('{')
 	if effort != "" {
 		w.member("effort", effort)
 	}
 	if native {
+		fitted, err := FitFormat(call.Format, route)
+		if err != nil {
+			return err
+		}
 		w.key("format").open('{')
 		w.member("type", "json_schema")
-		w.key("schema").raw(strings.TrimSpace(call.Format.Schema))
+		w.key("schema").raw(fitted)
 		w.close('}')
 	}
 	w.close('}')
+	return nil
 }
 
 // encodeMessagesTools writes the tools of a call that is sent part by part, and the
@@ -216,10 +221,11 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 		w.member("name", t.Name)
 		w.member("description", t.Description)
 		w.key("input_schema")
-		if err := w.schema(t); err != nil {
+		strict, err := w.fitted(t, route)
+		if err != nil {
 			return err
 		}
-		if t.Strict != nil && *t.Strict && route.Traits.StrictTools {
+		if strict {
 			w.key("strict").raw("true")
 		}
 		w.close('}')

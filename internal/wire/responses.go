@@ -102,10 +102,14 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 			w.member("name", t.Name)
 			w.member("description", t.Description)
 			w.key("parameters")
-			strict := false
+			var strict bool
+			var err error
 			if call.Items {
-				strict = w.fitted(t, route)
-			} else if err := w.schema(t); err != nil {
+				strict, err = w.fitted(t, route)
+			} else {
+				err = w.schema(t)
+			}
+			if err != nil {
 				return Request{}, err
 			}
 			if t.Strict != nil || !call.Items { // left out, the vendor enforces what it can

@@ -41,8 +41,43 @@ func FitTool(t stoa.Tool, route stoa.Route) (parameters string, strict bool) {
 
 // fitted writes a tool's parameters as the vendor of the route takes them, and returns
 // whether the vendor is to enforce them.
-func (w *builder) fitted(t stoa.Tool, route stoa.Route) (strict bool) {
+func (w *builder) fitted(t stoa.Tool, route stoa.Route) (strict bool, err error) {
+	if err := checkParameters(t); err != nil {
+		return false, err
+	}
 	parameters, strict := FitTool(t, route)
 	w.raw(parameters)
-	return strict
+	return strict, nil
+}
+
+// FitFormat returns the schema of a format as the vendor of a route takes it. It fails
+// with unsupported_value if the caller wants it enforced and it cannot be expressed,
+// or if it is larger than what the vendor takes.
+func FitFormat(f stoa.Format, route stoa.Route) (string, error) {
+	v := vendorOf(route)
+	strict := f.Strict != nil && *f.Strict
+	enforced := strict
+	switch v {
+	case schema.Anthropic:
+		enforced = true
+	case schema.GeminiTools:
+		v, enforced = schema.Gemini, true
+	}
+	out, misfit := schema.Fit(f.Schema, v, enforced)
+	if misfit != nil && (strict || misfit.Hard) {
+		return "", misfitError(misfit)
+	}
+	return out, nil
+}
+
+// misfitError returns the error for the caller.
+func misfitError(m *schema.Misfit) error {
+	const path = "text.format.schema"
+	switch {
+	case m.Keyword == "":
+		return stoa.Errorf(stoa.CodeUnsupportedValue, "The schema is no JSON object with distinct names, is nested too deeply or is too large.").At(path)
+	case m.Hard:
+		return stoa.Errorf(stoa.CodeUnsupportedValue, "The schema has more than the model's provider takes, counted by its %q. Use a smaller one.", m.Keyword).At(path)
+	}
+	return stoa.Errorf(stoa.CodeUnsupportedValue, "The provider of this model cannot enforce %q at %q of the schema. Leave it out, or send \"strict\": false: then it is only described to the model.", m.Keyword, "#"+m.Pointer).At(path)
 }

@@ -65,3 +65,43 @@ func TestRequestsSayIfToolsAreStrict(t *testing.T) {
 		})
 	}
 }
+
+func TestFormatsFitTheirVendor(t *testing.T) {
+	const (
+		open   = `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`
+		closed = `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`
+		listed = `{"type":"object","properties":{"a":{"type":"string","uniqueItems":true}},"required":["a"]}`
+	)
+	optional := `{"type":"object","properties":{`
+	for i := range 25 {
+		optional += `"` + string(rune('a'+i)) + `":{"type":"null"},`
+	}
+	optional = strings.TrimSuffix(optional, ",") + `}}`
+	yes := true
+	for name, c := range map[string]struct {
+		wire   string
+		strict *bool
+		schema string
+		want   string
+		err    string // in the error
+	}{
+		"enforced by nature":    {"messages", nil, open, closed, ""},
+		"enforced if asked for": {"responses", &yes, open, closed, ""},
+		"and left open if not":  {"responses", nil, open, open, ""},
+		"without additions":     {"gemini", &yes, open, open, ""},
+		"what cannot be":        {"responses", &yes, listed, "", `"uniqueItems" at "#/properties/a"`},
+		"is described":          {"messages", nil, listed, strings.Replace(closed, `"string"`, `"string","description":"It also has to fit this schema: {\"uniqueItems\":true}"`, 1), ""},
+		"more than they take":   {"messages", nil, optional, "", `more than the model's provider takes, counted by its "required"`},
+		"what is no schema":     {"chat", nil, `[]`, "", "is no JSON object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := FitFormat(stoa.Format{Kind: stoa.FormatSchema, Schema: c.schema, Strict: c.strict}, stoa.Route{Wire: c.wire})
+			if got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || stoa.CodeOf(err) != stoa.CodeUnsupportedValue) {
+				t.Errorf("error %v, want %q", err, c.err)
+			}
+		})
+	}
+}
