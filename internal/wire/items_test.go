@@ -11,7 +11,7 @@ import (
 )
 
 // itemWires are the wires whose replies come item by item.
-var itemWires = []string{"responses", "chat"}
+var itemWires = []string{"messages", "responses", "chat"}
 
 // TestFixturesDecodeItems decodes every reply item by item. A fixture may have want.json, the
 // [Want] of its reply, and want.items, the events. The others say the same as without

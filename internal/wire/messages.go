@@ -184,6 +184,7 @@ type messagesReply struct {
 	stop  string
 	begun bool // a block of content came
 	block messagesBlock
+	itemized
 }
 
 // A messagesBlock is the block of content that is being received.
@@ -193,6 +194,7 @@ type messagesBlock struct {
 	body      []byte // text, thinking or the pieces of the input
 	signature []byte
 	input     string // of a block that came whole
+	raw       []byte // the block as it began, where it is sent back so
 }
 
 func (f *messagesReply) event(ev sse.Event) error {
@@ -281,6 +283,9 @@ func (f *messagesReply) event(ev sse.Event) error {
 // delta reads the change of a block. The type, which usually comes first, selects
 // the member that holds it; if it comes later, the member is read a second time.
 func (f *messagesReply) delta(c *jsonx.Cursor) error {
+	if f.block.kind == "" {
+		f.block.raw = nil // the block is not as it began
+	}
 	var kind []byte
 	var later jsonx.Cursor
 	for ok := c.Object(); ok && c.Member(); {
@@ -313,8 +318,14 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 		return f.addText(f.join.Next(c))
 	case "thinking_delta":
 		if string(c.Key) == "thinking" {
+			piece := *c
 			b.body, _ = c.AppendPiece(b.body)
 			f.thought(len(b.body) - before)
+			if f.want.Items && f.want.Summary {
+				if err := f.summary(&piece); err != nil {
+					return err
+				}
+			}
 		}
 	case "signature_delta":
 		f.like.Spoil()
@@ -323,9 +334,13 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 		}
 	case "input_json_delta":
 		f.like.Spoil()
-		if string(c.Key) == "partial_json" {
-			b.body, _ = c.AppendPiece(b.body)
+		if string(c.Key) != "partial_json" {
+			return nil
 		}
+		if f.want.Items {
+			return f.inputPiece(c)
+		}
+		b.body, _ = c.AppendPiece(b.body)
 	}
 	if len(b.body) > maxState || len(b.signature) > maxState || kind == "input_json_delta" && len(b.body) > maxArguments {
 		return tooMuch("content of one block")
@@ -335,6 +350,9 @@ func (f *messagesReply) change(kind string, c *jsonx.Cursor) error {
 
 // addText adds a piece of text to the block and emits it.
 func (f *messagesReply) addText(text string) error {
+	if f.want.Items {
+		return f.itemText(text)
+	}
 	f.block.body = append(f.block.body, text...)
 	return f.emitText(text)
 }
@@ -366,6 +384,11 @@ func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
 			b.input = string(c.Raw())
 		}
 	}
+	if f.want.Items {
+		if err := f.openItem(kind, raw); err != nil {
+			return err
+		}
+	}
 	switch kind {
 	case "text":
 		b.kind = kind
@@ -390,6 +413,9 @@ func (f *messagesReply) openBlock(c *jsonx.Cursor, raw []byte) error {
 
 // closeBlock adds the block to the state, and emits it if it is a tool call.
 func (f *messagesReply) closeBlock() error {
+	if f.want.Items {
+		return f.closeItem()
+	}
 	b := &f.block
 	kind := b.kind
 	b.kind = ""
@@ -478,10 +504,16 @@ func (f *messagesReply) done() error {
 		stop = stoa.StopLength
 	case "refusal":
 		stop = stoa.StopContentFilter
+		if f.refused() {
+			stop = stoa.StopEnd
+		}
 	case "tool_use":
 		stop = stoa.StopToolCalls
 	default: // end_turn, stop_sequence, pause_turn
 		stop = stoa.StopEnd
+	}
+	if err := f.freeText(); err != nil {
+		return err
 	}
 	state := ""
 	if f.keep && len(f.state) > 0 {
@@ -524,6 +556,11 @@ func (f *messagesReply) whole(data []byte) error {
 			return err
 		}
 		if err := f.closeBlock(); err != nil {
+			return err
+		}
+	}
+	if f.reply.items.open && (f.stop == "max_tokens" || f.stop == "model_context_window_exceeded") {
+		if err := f.cutCall(); err != nil { // its input is an object, whatever is missing
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ const failedText = "The tool failed."
 // encodeMessagesParts writes the members system and messages of a call that is sent
 // part by part, and reports whether reasoning is among them.
 func encodeMessagesParts(w *builder, call stoa.Call, route stoa.Route) (reasoning bool) {
-	system, list := partTurns(call, route, partShape{alternate: true, noBlank: true, validID: isMessagesID})
+	system, list := partTurns(call, route, partShape{alternate: true, noBlank: true, validID: isCallID})
 	if call.Format.Kind != stoa.FormatText && !isNative(call.Format, route.Traits) {
 		system = strings.TrimPrefix(system+"\n\n"+inWords(call.Format), "\n\n")
 	}
@@ -62,13 +62,6 @@ func encodeMessagesParts(w *builder, call stoa.Call, route stoa.Route) (reasonin
 // object without a schema.
 func isNative(f stoa.Format, t stoa.Traits) bool {
 	return f.Kind == stoa.FormatSchema && t.Schema == "native"
-}
-
-// isMessagesID reports whether the vendor takes the id of a call.
-func isMessagesID(id string) bool {
-	return id != "" && !strings.ContainsFunc(id, func(c rune) bool {
-		return c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
-	})
 }
 
 // encodeMessagesPart writes a part of a turn as a block.
@@ -273,10 +266,38 @@ func messagesState(data string) (after, block string) {
 	return after, block
 }
 
+// newMessagesState returns the data of a segment.
+func newMessagesState(after, block string) string {
+	w := builder{make([]byte, 0, len(block)+64)}
+	w.open('{')
+	w.member("after", after)
+	w.key("block").raw(block)
+	w.close('}')
+	return string(w.b)
+}
+
 // markOf returns the mark of a segment, by which the next one names it.
 func markOf(data string) string {
 	sum := sha256.Sum256([]byte(data))
 	return hex.EncodeToString(sum[:6])
+}
+
+// lastMark returns the mark of the last segment of reasoning of the wire messages that
+// is followed by a text or a call in its message; empty: there is none.
+func lastMark(call *stoa.Call) string {
+	for i := len(call.Messages) - 1; i >= 0; i-- {
+		followed := false
+		parts := call.Messages[i].Parts
+		for j := len(parts) - 1; j >= 0; j-- {
+			switch p := &parts[j]; {
+			case p.Kind == stoa.PartCall, p.Kind == stoa.PartText && strings.TrimSpace(p.Text) != "":
+				followed = true
+			case p.Kind == stoa.PartReasoning && p.State.Wire == "messages" && followed:
+				return markOf(p.State.Data)
+			}
+		}
+	}
+	return ""
 }
 
 // keepRun leaves out the reasoning before the last gap, and all of it if none may be

@@ -32,15 +32,21 @@ type Codec interface {
 
 // Want is what a reply may have, and in which detail it is wanted.
 type Want struct {
-	Tools bool  // the call offered tools; without any, a tool call in the reply is an error
-	Items bool  // [stoa.Call.Items]
-	JSON  bool  // the call asked for a format: a refusal is told apart from text
-	Limit int64 // [stoa.Call.MaxOutputTokens]
+	Tools   bool   // the call offered tools; without any, a tool call in the reply is an error
+	Items   bool   // [stoa.Call.Items]
+	JSON    bool   // the call asked for a format: a refusal is told apart from text
+	Summary bool   // [stoa.Call.Summary]
+	Limit   int64  // [stoa.Call.MaxOutputTokens]
+	After   string // of the wire messages: the mark of the last segment of reasoning in the call
 }
 
 // WantOf returns what the reply to a call may have.
 func WantOf(call *stoa.Call) Want {
-	return Want{Tools: len(call.Tools) > 0, Items: call.Items, JSON: call.Format.Kind != stoa.FormatText, Limit: call.MaxOutputTokens}
+	w := Want{Tools: len(call.Tools) > 0, Items: call.Items, JSON: call.Format.Kind != stoa.FormatText, Summary: call.Summary, Limit: call.MaxOutputTokens}
+	if call.Items {
+		w.After = lastMark(call)
+	}
+	return w
 }
 
 // A Request is a request to send with POST. Path is appended to the provider's base

@@ -1,0 +1,126 @@
+package wire
+
+import (
+	"cmp"
+	"strings"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// itemized is what a reply keeps that is wanted item by item.
+type itemized struct {
+	after  string // the mark of the last segment of reasoning
+	isJSON bool   // the text begins like JSON
+	unsure []byte // text of which that is not known
+}
+
+// openItem begins an item with its block.
+func (f *messagesReply) openItem(kind string, raw []byte) error {
+	if err := f.endCall(); err != nil { // one whose arguments are no JSON, which a limit would have explained
+		return err
+	}
+	if kind != "text" {
+		if err := f.freeText(); err != nil {
+			return err
+		}
+	}
+	switch b := &f.block; kind {
+	case "text":
+	case "tool_use":
+		return f.beginCall(b.id, b.name)
+	case "thinking":
+		if f.reply.whole {
+			b.raw = raw
+		}
+	default:
+		b.raw = append([]byte(nil), raw...)
+	}
+	return nil
+}
+
+// closeItem ends the item of the block. A call is left open while its arguments may
+// have been cut: the reason comes with the end of the reply.
+func (f *messagesReply) closeItem() error {
+	b := &f.block
+	kind, raw := b.kind, b.raw
+	b.kind, b.raw = "", nil
+	switch kind {
+	case "tool_use":
+		if err := f.restOfCall(); err != nil {
+			return err
+		}
+		if len(f.reply.items.arguments) == 0 && (f.reply.whole || b.input != "{}") {
+			if err := f.callText(b.input); err != nil {
+				return err
+			}
+		}
+		if f.reply.whole || !isWholeObject(f.reply.items.arguments) {
+			return nil
+		}
+		return f.endCall()
+	case "thinking":
+		if len(b.signature) == 0 { // the vendor rejects thinking that it did not sign
+			return f.summaryText(f.reply.items.summaries.Rest())
+		}
+		if raw == nil {
+			w := builder{[]byte(`{"type":"thinking","thinking":`)}
+			w.b = append(jsonx.AppendString(w.b, jsonx.Mend(b.body)), `,"signature":`...)
+			raw = append(jsonx.AppendString(w.b, b.signature), '}')
+		}
+	}
+	if len(raw) == 0 || kind == "text" {
+		return nil
+	}
+	data := newMessagesState(cmp.Or(f.after, f.want.After), string(raw))
+	f.after = markOf(data)
+	return f.reasoned(f.route, data, stoa.EstimateTokens(len(raw)*3/4)) // most of it is base64
+}
+
+// inputPiece emits a piece of the arguments of the open call.
+func (f *messagesReply) inputPiece(c *jsonx.Cursor) error {
+	if f.block.kind != "tool_use" {
+		return nil
+	}
+	return f.callPiece(c)
+}
+
+// itemText emits a piece of text. Where JSON was asked for, a text that does not begin
+// like JSON is held back: the vendor tells with the end of a reply whether it is a
+// refusal.
+func (f *messagesReply) itemText(text string) error {
+	if !f.want.JSON || f.isJSON {
+		return f.emitText(text)
+	}
+	f.unsure = append(f.unsure, text...)
+	if len(f.unsure) > maxText {
+		return tooMuch("text")
+	}
+	start := strings.TrimLeft(string(f.unsure[:min(len(f.unsure), 64)]), " \t\r\n")
+	if start == "" || start[0] != '{' && start[0] != '[' {
+		return nil
+	}
+	f.isJSON = true
+	return f.freeText()
+}
+
+// freeText emits the text that was held back.
+func (f *messagesReply) freeText() error {
+	text := string(f.unsure)
+	f.unsure = nil
+	return f.emitText(text)
+}
+
+// refused emits the text that was held back as a refusal, and reports whether there
+// was any.
+func (f *messagesReply) refused() bool {
+	text := string(f.unsure)
+	if text == "" {
+		return false
+	}
+	text += f.join.Rest()
+	f.text += len(text)
+	f.emit(stoa.Event{Kind: stoa.Refusal, Text: text})
+	f.unsure = nil
+	return true
+}
