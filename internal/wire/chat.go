@@ -26,21 +26,12 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	w := newBuilder(call)
 	w.open('{')
 	w.member("model", route.Model)
-	w.key("messages").open('[')
-	if s := call.System(); s != "" {
-		w.open('{')
-		if openai {
-			w.member("role", "developer")
-		} else {
-			w.member("role", "system")
-		}
-		w.member("content", s)
-		w.close('}')
+	ordered := inParts(&call)
+	if !ordered {
+		encodeChatTurns(w, call, route)
+	} else if err := encodeChatParts(w, call, route); err != nil {
+		return Request{}, err
 	}
-	for _, t := range turns(call, route, shape{alternate: !openai}) {
-		encodeChatTurn(w, t, deepseek)
-	}
-	w.close(']')
 	// A compatible server's own default fits its context; ours may exceed it.
 	if call.MaxOutputTokens > 0 && !(call.LimitDefault && !openai && !deepseek) {
 		name := "max_tokens"
@@ -71,6 +62,39 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	if call.Verbosity != "" && route.Traits.Verbosity {
 		w.member("verbosity", call.Verbosity)
 	}
+	options := encodeChatTools
+	if ordered {
+		options = encodeChatOptions
+	}
+	if err := options(w, call, route); err != nil {
+		return Request{}, err
+	}
+	w.close('}')
+	return Request{Path: "/chat/completions", Header: bearer(call, apiKey), Body: w.b}, nil
+}
+
+// encodeChatTurns writes the member messages of a call in the short form.
+func encodeChatTurns(w *builder, call stoa.Call, route stoa.Route) {
+	openai, deepseek := route.Dialect == "openai", route.Dialect == "deepseek"
+	w.key("messages").open('[')
+	if s := call.System(); s != "" {
+		w.open('{')
+		if openai {
+			w.member("role", "developer")
+		} else {
+			w.member("role", "system")
+		}
+		w.member("content", s)
+		w.close('}')
+	}
+	for _, t := range turns(call, route, shape{alternate: !openai}) {
+		encodeChatTurn(w, t, deepseek)
+	}
+	w.close(']')
+}
+
+// encodeChatTools writes the tools of a call in the short form.
+func encodeChatTools(w *builder, call stoa.Call, _ stoa.Route) error {
 	if len(call.Tools) > 0 {
 		w.key("tools").open('[')
 		for _, t := range call.Tools {
@@ -81,15 +105,14 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 			w.member("description", t.Description)
 			w.key("parameters")
 			if err := w.schema(t); err != nil {
-				return Request{}, err
+				return err
 			}
 			w.close('}')
 			w.close('}')
 		}
 		w.close(']')
 	}
-	w.close('}')
-	return Request{Path: "/chat/completions", Header: bearer(call, apiKey), Body: w.b}, nil
+	return nil
 }
 
 func encodeChatTurn(w *builder, t turn, reasoning bool) {

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"stoa/internal/jsonx"
@@ -33,6 +32,38 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	if call.Instructions != "" {
 		w.member("instructions", call.Instructions)
 	}
+	ordered := inParts(&call)
+	if ordered {
+		encodeResponsesParts(w, call, route)
+	} else {
+		encodeResponsesTurns(w, call, route)
+	}
+	if call.MaxOutputTokens > 0 {
+		w.key("max_output_tokens").int(call.MaxOutputTokens)
+	}
+	if !call.Whole {
+		w.key("stream").raw("true")
+	}
+	w.key("store").raw("false")
+	temperature, topP := sampling(call, route.Traits)
+	w.number("temperature", temperature)
+	w.number("top_p", topP)
+	if ordered {
+		if err := encodeResponsesOptions(w, call, route); err != nil {
+			return Request{}, err
+		}
+		if err := encodeResponsesTools(w, call, route); err != nil {
+			return Request{}, err
+		}
+	} else if err := encodeResponsesSettings(w, call, route); err != nil {
+		return Request{}, err
+	}
+	w.close('}')
+	return Request{Path: "/responses", Header: bearer(call, apiKey), Body: w.b}, nil
+}
+
+// encodeResponsesTurns writes the member input of a call in the short form.
+func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) {
 	w.key("input").open('[')
 	for _, t := range turns(call, route, shape{system: true, listState: true}) {
 		for _, r := range t.results {
@@ -70,16 +101,11 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 		}
 	}
 	w.close(']')
-	if call.MaxOutputTokens > 0 {
-		w.key("max_output_tokens").int(call.MaxOutputTokens)
-	}
-	if !call.Whole {
-		w.key("stream").raw("true")
-	}
-	w.key("store").raw("false")
-	temperature, topP := sampling(call, route.Traits)
-	w.number("temperature", temperature)
-	w.number("top_p", topP)
+}
+
+// encodeResponsesSettings writes the members that say how to reason, and the tools, of
+// a call in the short form.
+func encodeResponsesSettings(w *builder, call stoa.Call, route stoa.Route) error {
 	off, effort := thinking(call, route.Traits)
 	if off {
 		effort = "none"
@@ -102,26 +128,16 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 			w.member("name", t.Name)
 			w.member("description", t.Description)
 			w.key("parameters")
-			var strict bool
-			var err error
-			if call.Items {
-				strict, err = w.fitted(t, route)
-			} else {
-				err = w.schema(t)
+			if err := w.schema(t); err != nil {
+				return err
 			}
-			if err != nil {
-				return Request{}, err
-			}
-			if t.Strict != nil || !call.Items { // left out, the vendor enforces what it can
-				w.key("strict").raw(strconv.FormatBool(strict))
-			}
+			w.key("strict").raw("false")
 			w.close('}')
 		}
 		w.close(']')
 		w.key("include").raw(`["reasoning.encrypted_content"]`)
 	}
-	w.close('}')
-	return Request{Path: "/responses", Header: bearer(call, apiKey), Body: w.b}, nil
+	return nil
 }
 
 // inner returns the content of a JSON array without its brackets.

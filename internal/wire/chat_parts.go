@@ -1,0 +1,317 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+
+	"stoa/internal/stoa"
+)
+
+// encodeChatParts writes the member messages of a call that is sent part by part.
+func encodeChatParts(w *builder, call stoa.Call, route stoa.Route) error {
+	openai, deepseek := route.Dialect == "openai", route.Dialect == "deepseek"
+	role := "system"
+	if openai {
+		role = "developer"
+	}
+	system, list := partTurns(call, route, partShape{alternate: !openai, validID: isCallID})
+	if order := formatOrder(call, route, system); order != "" {
+		system = strings.TrimPrefix(system+"\n\n"+order, "\n\n")
+	}
+	w.key("messages").open('[')
+	if system != "" {
+		w.open('{')
+		w.member("role", role)
+		w.member("content", system)
+		w.close('}')
+	}
+	called := false // the turn of the user before called tools
+	for _, t := range list {
+		switch t.role {
+		case stoa.RoleSystem:
+			w.open('{')
+			w.member("role", role)
+			w.member("content", joinTexts(t.parts))
+			w.close('}')
+		case stoa.RoleAssistant:
+			called = encodeChatAssistant(w, t, deepseek, called)
+		default:
+			called = called && t.parts[0].Kind == stoa.PartResult
+			if err := encodeChatUser(w, t); err != nil {
+				return err
+			}
+		}
+	}
+	w.close(']')
+	return nil
+}
+
+// encodeChatAssistant writes a turn of the assistant, whose texts come before its calls,
+// and reports whether it or one before it called tools. DeepSeek wants the reasoning of
+// each that did back in all later requests, if only as an empty text; in those of Google's
+// models, each segment is the signature of the call behind it.
+func encodeChatAssistant(w *builder, t partTurn, deepseek, called bool) bool {
+	var reasoning strings.Builder
+	calls := 0
+	for _, p := range t.parts {
+		switch p.Kind {
+		case stoa.PartReasoning:
+			reasoning.WriteString(p.State.Data)
+		case stoa.PartCall:
+			calls++
+		}
+	}
+	called = called || calls > 0
+	w.open('{')
+	w.member("role", "assistant")
+	if text := joinTexts(t.parts); text != "" {
+		w.member("content", text)
+	} else {
+		w.key("content").raw("null")
+	}
+	if deepseek && (calls > 0 || called && reasoning.Len() > 0) {
+		w.member("reasoning_content", reasoning.String())
+	}
+	if calls > 0 {
+		w.key("tool_calls").open('[')
+		signature := ""
+		for _, p := range t.parts {
+			switch p.Kind {
+			case stoa.PartReasoning:
+				signature = p.State.Data
+			case stoa.PartCall:
+				encodeChatCall(w, p, signature, deepseek)
+				signature = ""
+			}
+		}
+		w.close(']')
+	}
+	w.close('}')
+	return called
+}
+
+func encodeChatCall(w *builder, p piece, signature string, deepseek bool) {
+	arguments := p.Call.Arguments
+	if strings.TrimSpace(arguments) == "" {
+		arguments = "{}"
+	}
+	w.open('{')
+	w.member("id", p.id)
+	w.member("type", "function")
+	w.key("function").open('{')
+	w.member("name", p.Call.Name)
+	w.member("arguments", arguments)
+	w.close('}')
+	if signature != "" && !deepseek {
+		w.key("extra_content").open('{')
+		w.key("google").open('{')
+		w.member("thought_signature", signature)
+		w.close('}')
+		w.close('}')
+	}
+	w.close('}')
+}
+
+// encodeChatUser writes the results of calls, one message for each, and what the user
+// says. Results are texts: their images and files come behind all of them, in the words
+// of the user.
+func encodeChatUser(w *builder, t partTurn) error {
+	var said []stoa.Part
+	for _, p := range t.parts {
+		if p.Kind != stoa.PartResult {
+			said = append(said, p.Part)
+			continue
+		}
+		text, media := resultText(p.Result)
+		w.open('{')
+		w.member("role", "tool")
+		w.member("tool_call_id", p.id)
+		w.member("content", text)
+		w.close('}')
+		for _, m := range media {
+			what := "Image"
+			if m.Kind == stoa.PartFile {
+				what = "File"
+			}
+			said = append(said, stoa.Part{Kind: stoa.PartText, Text: what + " from call " + p.id + ":"}, m)
+		}
+	}
+	if len(said) == 0 {
+		return nil
+	}
+	w.open('{')
+	w.member("role", "user")
+	w.key("content")
+	if texts, only := onlyTexts(said); only {
+		w.text(texts)
+		w.close('}')
+		return nil
+	}
+	w.open('[')
+	for _, p := range said {
+		if err := encodeChatPart(w, p); err != nil {
+			return err
+		}
+	}
+	w.close(']')
+	w.close('}')
+	return nil
+}
+
+// onlyTexts returns the parts joined by blank lines, if all of them are texts: many
+// servers take nothing but a string.
+func onlyTexts(parts []stoa.Part) (text string, only bool) {
+	texts := make([]string, 0, len(parts))
+	for _, p := range parts {
+		if p.Kind != stoa.PartText {
+			return "", false
+		}
+		texts = append(texts, p.Text)
+	}
+	return strings.Join(texts, "\n\n"), true
+}
+
+// encodeChatPart writes a text, an image or a file.
+func encodeChatPart(w *builder, p stoa.Part) error {
+	w.open('{')
+	switch m := p.Media; p.Kind {
+	case stoa.PartImage:
+		w.member("type", "image_url")
+		w.key("image_url").open('{')
+		w.member("url", addressOf(m))
+		if m.Detail == "original" {
+			w.member("detail", "high") // which the format does not know
+		} else if m.Detail != "" {
+			w.member("detail", m.Detail)
+		}
+		w.close('}')
+	case stoa.PartFile:
+		if m.URL != "" {
+			return stoa.Errorf(stoa.CodeUnsupportedValue, "This model does not read files at an address. Send the file itself.").At("input")
+		}
+		w.member("type", "file")
+		w.key("file").open('{')
+		w.member("filename", fileName(m))
+		w.member("file_data", addressOf(m))
+		w.close('}')
+	default:
+		w.member("type", "text")
+		w.member("text", p.Text)
+	}
+	w.close('}')
+	return nil
+}
+
+// takesSchema reports whether the server takes a schema for the reply's text.
+func takesSchema(route stoa.Route) bool {
+	return route.Dialect == "openai" || route.Traits.Schema == "native"
+}
+
+// formatOrder returns the order to write JSON, where the server has no setting for the
+// format, or demands that the prompt tells of it: DeepSeek does. Only the system text is
+// searched for it, so that what is sent does not depend on the messages.
+func formatOrder(call stoa.Call, route stoa.Route, system string) string {
+	switch f := call.Format; formatKind(f) {
+	case stoa.FormatSchema:
+		if !takesSchema(route) {
+			return inWords(f)
+		}
+	case stoa.FormatObject:
+		if route.Dialect == "deepseek" && !strings.Contains(strings.ToLower(system), "json") {
+			return inWords(f)
+		}
+	}
+	return ""
+}
+
+// encodeChatOptions writes the members about the reply's text and the tools of a call
+// that is sent part by part.
+func encodeChatOptions(w *builder, call stoa.Call, route stoa.Route) error {
+	if kind := formatKind(call.Format); kind != stoa.FormatText {
+		schema := kind == stoa.FormatSchema && takesSchema(route)
+		if !schema {
+			kind = stoa.FormatObject
+		}
+		w.key("response_format").open('{')
+		w.member("type", string(kind))
+		if schema {
+			w.key("json_schema").open('{')
+			if err := w.format(call.Format, route); err != nil {
+				return err
+			}
+			w.close('}')
+		}
+		w.close('}')
+	}
+	openai := route.Dialect == "openai"
+	tools := call.Tools
+	if !openai {
+		tools = allowed(call)
+	}
+	if len(tools) == 0 {
+		return nil
+	}
+	w.key("tools").open('[')
+	for _, t := range tools {
+		w.open('{')
+		w.member("type", "function")
+		w.key("function").open('{')
+		w.member("name", t.Name)
+		w.member("description", t.Description)
+		w.key("parameters")
+		strict, err := w.fitted(t, route)
+		if err != nil {
+			return err
+		}
+		if strict || openai && t.Strict != nil {
+			w.key("strict").raw(strconv.FormatBool(strict))
+		}
+		w.close('}')
+		w.close('}')
+	}
+	w.close(']')
+	encodeChatChoice(w, call, route)
+	if call.NoParallel && (openai || route.Traits.ParallelSwitch) {
+		w.key("parallel_tool_calls").raw("false")
+	}
+	return nil
+}
+
+// encodeChatChoice writes the choice among the tools, unless it is the server's default:
+// DeepSeek's models that think refuse to be told what they do anyway.
+func encodeChatChoice(w *builder, call stoa.Call, route stoa.Route) {
+	c, must := call.Choice, forced(call, route.Traits)
+	function := func(name string) {
+		w.open('{')
+		w.member("type", "function")
+		w.key("function").open('{')
+		w.member("name", name)
+		w.close('}')
+		w.close('}')
+	}
+	switch {
+	case c.Mode == stoa.ChoiceNone:
+		w.member("tool_choice", "none")
+	case c.Named && must:
+		w.key("tool_choice")
+		function(c.Only[0])
+	case len(c.Only) > 0 && !c.Named && route.Dialect == "openai":
+		w.key("tool_choice").open('{')
+		w.member("type", "allowed_tools")
+		w.key("allowed_tools").open('{')
+		mode := "auto"
+		if must {
+			mode = "required"
+		}
+		w.member("mode", mode)
+		w.key("tools").open('[')
+		for _, name := range c.Only {
+			function(name)
+		}
+		w.close(']')
+		w.close('}')
+		w.close('}')
+	case must:
+		w.member("tool_choice", "required")
+	}
+}

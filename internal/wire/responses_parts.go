@@ -1,0 +1,330 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// encodeResponsesParts writes the member input of a call that is sent part by part.
+// Items have no ids: the vendor would look for what belongs to them, and stores
+// nothing.
+func encodeResponsesParts(w *builder, call stoa.Call, route stoa.Route) {
+	_, list := partTurns(call, route, partShape{system: true, validID: isCallID})
+	w.key("input").open('[')
+	for _, t := range list {
+		switch t.role {
+		case stoa.RoleAssistant:
+			for _, p := range t.parts {
+				encodeResponsesOutput(w, p)
+			}
+		case stoa.RoleSystem:
+			w.open('{')
+			w.member("role", "developer")
+			w.member("content", joinTexts(t.parts))
+			w.close('}')
+		default:
+			n := 0
+			for n < len(t.parts) && t.parts[n].Kind == stoa.PartResult {
+				encodeResponsesResult(w, t.parts[n])
+				n++
+			}
+			encodeResponsesUser(w, t.parts[n:])
+		}
+	}
+	w.close(']')
+}
+
+// joinTexts returns the texts among the parts, joined by blank lines.
+func joinTexts(parts []piece) string {
+	var texts []string
+	for _, p := range parts {
+		if p.Kind == stoa.PartText {
+			texts = append(texts, p.Text)
+		}
+	}
+	return strings.Join(texts, "\n\n")
+}
+
+// encodeResponsesUser writes what the user says as one message: a string, if it is one
+// text.
+func encodeResponsesUser(w *builder, parts []piece) {
+	if len(parts) == 0 {
+		return
+	}
+	w.open('{')
+	w.member("role", "user")
+	w.key("content")
+	if len(parts) == 1 && parts[0].Kind == stoa.PartText {
+		w.text(parts[0].Text)
+	} else {
+		w.open('[')
+		for _, p := range parts {
+			encodeResponsesInput(w, p.Part)
+		}
+		w.close(']')
+	}
+	w.close('}')
+}
+
+// encodeResponsesInput writes a text, an image or a file.
+func encodeResponsesInput(w *builder, p stoa.Part) {
+	w.open('{')
+	switch m := p.Media; p.Kind {
+	case stoa.PartImage:
+		w.member("type", "input_image")
+		w.member("image_url", addressOf(m))
+		if m.Detail != "" {
+			w.member("detail", m.Detail)
+		}
+	case stoa.PartFile:
+		w.member("type", "input_file")
+		if m.URL != "" {
+			w.member("file_url", m.URL)
+		} else {
+			w.member("filename", fileName(m))
+			w.member("file_data", addressOf(m))
+		}
+	default:
+		w.member("type", "input_text")
+		w.member("text", p.Text)
+	}
+	w.close('}')
+}
+
+// addressOf returns the URL of an image or a file, for one in the request a data URL.
+func addressOf(m *stoa.Media) string {
+	if m.URL != "" {
+		return m.URL
+	}
+	return "data:" + m.Type + ";base64," + m.Base64
+}
+
+// fileName returns the name of a PDF. The vendor requires one, and knows the type of a
+// file by it.
+func fileName(m *stoa.Media) string {
+	switch {
+	case m.Name == "":
+		return "document.pdf"
+	case !strings.HasSuffix(strings.ToLower(m.Name), ".pdf"):
+		return m.Name + ".pdf"
+	}
+	return m.Name
+}
+
+// encodeResponsesOutput writes a part of an assistant's turn as an item.
+func encodeResponsesOutput(w *builder, p piece) {
+	switch p.Kind {
+	case stoa.PartText:
+		w.open('{')
+		if p.Phase != "" {
+			w.member("type", "message")
+		}
+		w.member("role", "assistant")
+		w.member("content", p.Text)
+		if p.Phase != "" {
+			w.member("phase", p.Phase)
+		}
+		w.close('}')
+	case stoa.PartReasoning:
+		if c := jsonx.NewReplyCursor([]byte(p.State.Data)); c.Kind() == '{' && c.Done() {
+			w.raw(p.State.Data)
+		}
+	case stoa.PartCall:
+		w.open('{')
+		w.member("type", "function_call")
+		w.member("call_id", p.id)
+		w.member("name", p.Call.Name)
+		w.member("arguments", p.Call.Arguments)
+		w.close('}')
+	}
+}
+
+// encodeResponsesResult writes the result of a call. That a tool failed is said in
+// words.
+func encodeResponsesResult(w *builder, p piece) {
+	text, media := resultText(p.Result)
+	w.open('{')
+	w.member("type", "function_call_output")
+	w.member("call_id", p.id)
+	w.key("output")
+	if len(media) == 0 {
+		w.text(text)
+		w.close('}')
+		return
+	}
+	w.open('[')
+	if p.Result.IsError {
+		encodeResponsesInput(w, stoa.Part{Text: strings.TrimSpace(failedPrefix)})
+	}
+	for _, part := range p.Result.Parts {
+		if part.Kind != stoa.PartText || part.Text != "" {
+			encodeResponsesInput(w, part)
+		}
+	}
+	w.close(']')
+	w.close('}')
+}
+
+// failedPrefix comes before the result of a tool that failed, where a wire has no
+// member for it.
+const failedPrefix = "Error: "
+
+// resultText returns the text of a result and what in it is no text.
+func resultText(r *stoa.ToolResult) (text string, media []stoa.Part) {
+	text = r.Content
+	var texts []string
+	for _, p := range r.Parts {
+		if p.Kind != stoa.PartText {
+			media = append(media, p)
+		} else if p.Text != "" {
+			texts = append(texts, p.Text)
+		}
+	}
+	if len(r.Parts) > 0 {
+		text = strings.Join(texts, "\n\n")
+	}
+	if r.IsError {
+		text = failedPrefix + text
+	}
+	return text, media
+}
+
+// encodeResponsesOptions writes the members reasoning and text of a call that is sent
+// part by part.
+func encodeResponsesOptions(w *builder, call stoa.Call, route stoa.Route) error {
+	off, effort := thinking(call, route.Traits)
+	if off {
+		effort = "none"
+	}
+	summary := call.Summary && len(route.Traits.Efforts) > 0 // others do not reason
+	if effort != "" || summary {
+		w.key("reasoning").open('{')
+		if effort != "" {
+			w.member("effort", effort)
+		}
+		if summary {
+			w.member("summary", "auto")
+		}
+		w.close('}')
+	}
+	verbosity := call.Verbosity != "" && route.Traits.Verbosity
+	if !verbosity && call.Format.Kind == stoa.FormatText {
+		return nil
+	}
+	w.key("text").open('{')
+	if verbosity {
+		w.member("verbosity", call.Verbosity)
+	}
+	if call.Format.Kind != stoa.FormatText {
+		w.key("format").open('{')
+		w.member("type", string(formatKind(call.Format)))
+		if err := w.format(call.Format, route); err != nil {
+			return err
+		}
+		w.close('}')
+	}
+	w.close('}')
+	return nil
+}
+
+// formatKind returns the kind of a format: a schema without any is an object.
+func formatKind(f stoa.Format) stoa.FormatKind {
+	if f.Kind == stoa.FormatSchema && strings.TrimSpace(f.Schema) == "" {
+		return stoa.FormatObject
+	}
+	return f.Kind
+}
+
+// format writes the members of OpenAI's description of a schema.
+func (w *builder) format(f stoa.Format, route stoa.Route) error {
+	if formatKind(f) != stoa.FormatSchema {
+		return nil
+	}
+	name := f.Name
+	if name == "" {
+		name = "reply" // the vendor requires one
+	}
+	w.member("name", name)
+	if f.Description != "" {
+		w.member("description", f.Description)
+	}
+	fit, err := FitFormat(f, route)
+	if err != nil {
+		return err
+	}
+	w.key("schema").raw(fit)
+	if f.Strict != nil { // left out, the vendor enforces what it can
+		w.key("strict").raw(strconv.FormatBool(*f.Strict))
+	}
+	return nil
+}
+
+// encodeResponsesTools writes the tools of a call that is sent part by part, the choice
+// among them, and what of the reply's reasoning is wanted.
+func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
+	if len(call.Tools) > 0 {
+		w.key("tools").open('[')
+		for _, t := range call.Tools {
+			w.open('{')
+			w.member("type", "function")
+			w.member("name", t.Name)
+			w.member("description", t.Description)
+			w.key("parameters")
+			strict, err := w.fitted(t, route)
+			if err != nil {
+				return err
+			}
+			if t.Strict != nil || !call.Items { // left out, the vendor enforces what it can
+				w.key("strict").raw(strconv.FormatBool(strict))
+			}
+			w.close('}')
+		}
+		w.close(']')
+		encodeResponsesChoice(w, call, route)
+		if call.NoParallel {
+			w.key("parallel_tool_calls").raw("false")
+		}
+	}
+	// A model that does not reason refuses this.
+	if len(call.Tools) > 0 && !call.Items || call.Items && len(route.Traits.Efforts) > 0 {
+		w.key("include").raw(`["reasoning.encrypted_content"]`)
+	}
+	return nil
+}
+
+func encodeResponsesChoice(w *builder, call stoa.Call, route stoa.Route) {
+	c := call.Choice
+	mode := "auto"
+	switch {
+	case c.Mode == stoa.ChoiceNone:
+		w.member("tool_choice", "none")
+		return
+	case forced(call, route.Traits):
+		mode = "required"
+	}
+	switch {
+	case c.Named && mode == "required":
+		w.key("tool_choice").open('{')
+		w.member("type", "function")
+		w.member("name", c.Only[0])
+		w.close('}')
+	case len(c.Only) > 0 && !c.Named:
+		w.key("tool_choice").open('{')
+		w.member("type", "allowed_tools")
+		w.member("mode", mode)
+		w.key("tools").open('[')
+		for _, name := range c.Only {
+			w.open('{')
+			w.member("type", "function")
+			w.member("name", name)
+			w.close('}')
+		}
+		w.close(']')
+		w.close('}')
+	default:
+		w.member("tool_choice", mode)
+	}
+}
