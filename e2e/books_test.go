@@ -345,5 +345,8 @@ func (h *server) grant(ctx context.Context, a *account, amount int64, ref string
 			return err
 		}
 		h.await(ctx)
+		if status == http.StatusServiceUnavailable {
+			pass(ctx, retryAfter)
+		}
 	}
 }

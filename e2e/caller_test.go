@@ -40,6 +40,9 @@ type seen struct {
 	broken             error // the connection broke, or the caller disconnected
 	clientDisconnected bool  // the caller left
 	refused            bool  // the connection was refused: no request was sent
+
+	began time.Time
+	took  time.Duration // until the headers came, or the request failed
 }
 
 // done reports whether the caller has a finished reply.
@@ -66,7 +69,9 @@ func (h *server) ask(ctx context.Context, key, idempotencyKey string, body objec
 	if idempotencyKey != "" {
 		req.Header.Set("Idempotency-Key", idempotencyKey)
 	}
+	s.began = time.Now()
 	res, err := h.http.Do(req)
+	s.took = time.Since(s.began)
 	if err != nil {
 		s.fail(ctx, err)
 		s.refused = strings.Contains(err.Error(), "connection refused")

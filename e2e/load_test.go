@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -235,8 +234,10 @@ func (l *load) untilAnswered(ctx context.Context, a *account) {
 			return
 		case s.refused:
 			l.h.await(ctx)
+		case s.status == http.StatusServiceUnavailable:
+			pass(limit, retryAfter)
 		case s.code == "idempotency_in_progress":
-			runtime.Gosched() // the request itself took its time
+			pass(limit, 20*time.Millisecond)
 		}
 	}
 	l.fault("%s was never answered under its key; at last: %+v", r.mark, r.attempts[len(r.attempts)-3:])
@@ -266,6 +267,9 @@ func (l *load) session(ctx context.Context, a *account) {
 			return
 		}
 		l.h.await(background)
+		if status == http.StatusServiceUnavailable {
+			pass(background, retryAfter)
+		}
 	}
 	l.happened()
 	id := s.ID
@@ -276,6 +280,9 @@ func (l *load) session(ctx context.Context, a *account) {
 				return
 			}
 			l.h.await(background)
+			if status == http.StatusServiceUnavailable {
+				pass(background, retryAfter)
+			}
 		}
 	}
 	told := seen{id: id, end: s.Status, charge: -1, usage: usage{s.Usage.InputTokens, s.Usage.OutputTokens, s.Usage.TotalTokens}}
@@ -364,4 +371,15 @@ func (l *load) tally() string {
 	}
 	return fmt.Sprintf("%d calls: %d replies, %d replays, %d failures, %d disconnects, %d cut by a kill, %d not connected, %d without credits, %d above a key's cap; %d sessions, %d failed ones; %d top-ups; the vendor saw %d requests",
 		calls, completed, replayed, failed, clientDisconnected, cut, refused, quota, budget, sessions, unfinished, l.tops, len(l.vendor.Served()))
+}
+
+// retryAfter is how long callers wait after a 503: less than they are told to.
+const retryAfter = 200 * time.Millisecond
+
+// pass waits until d is over or ctx ends. It is for how long a fault lasts, and between
+// the attempts of a caller who was told to come back; nothing is expected of it.
+func pass(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
 }

@@ -37,7 +37,7 @@ func (s *Server) claimCall(in *Request[none, none], key, hash string) (*callClai
 	var claim store.Claim
 	var earlier *storedReply
 	made := false
-	err := s.Store.Write(ctx, func(tx *store.Tx) error {
+	err := s.Store.Write(store.Promptly(ctx), func(tx *store.Tx) error {
 		earlier, made = nil, false
 		var stored store.Reply
 		var claimed bool

@@ -71,6 +71,14 @@ func Run(ctx context.Context, opts Options) (err error) {
 		return fmt.Errorf("listen: %w; choose another address with --listen", err)
 	}
 	defer listener.Close()
+	address := listener.Addr()
+	again := func() (net.Listener, error) { return listener, nil }
+	if _, port, _ := net.SplitHostPort(cfg.Listen); cfg.Database != "" && port != "0" {
+		// While a start waits for PostgreSQL, connections are refused: whoever is before
+		// several nodes asks another one at once.
+		listener.Close()
+		again = func() (net.Listener, error) { return net.Listen("tcp", cfg.Listen) }
+	}
 	adm, err := openAdmin(opts)
 	if err != nil {
 		return err
@@ -78,7 +86,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	defer adm.close()
 	st, err := store.Open(ctx, store.Config{
 		Dir: cfg.Data, PostgresURL: string(cfg.Database),
-		Node:       store.NodeInfo{Version: opts.Version, Address: listener.Addr().String(), ConfigHash: cfg.Hash()},
+		Node:       store.NodeInfo{Version: opts.Version, Address: address.String(), ConfigHash: cfg.Hash()},
 		Quota:      quota(cfg.Limits),
 		Durability: db.Durability(cfg.Durability), Logger: opts.Logger,
 	})
@@ -99,19 +107,20 @@ func Run(ctx context.Context, opts Options) (err error) {
 
 	s, err := New(Parts{
 		Config: cfg, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Upstreams(),
-		Address: listener.Addr().String(), Version: opts.Version, Commit: opts.Commit, Logger: opts.Logger,
+		Address: address.String(), Version: opts.Version, Commit: opts.Commit, Logger: opts.Logger,
 		Metrics: adm.counts(), Tracer: tracer,
 	})
 	if err != nil {
 		return err
 	}
 	s.admin = adm
-	return s.serve(ctx, opts, listener)
+	return s.serve(ctx, opts, address.String(), again)
 }
 
 // serve runs all parts until ctx ends or one of them fails, and stops them in
-// order: requests, the scheduler, the worker, and last what settles charges.
-func (s *Service) serve(ctx context.Context, opts Options, listener net.Listener) error {
+// order: requests, the scheduler, the worker, and last what settles charges. listening
+// is called when requests are about to be taken, at that address.
+func (s *Service) serve(ctx context.Context, opts Options, address string, listening func() (net.Listener, error)) error {
 	server := &http.Server{
 		Handler:           s.API.Handler(),
 		ReadHeaderTimeout: 15 * time.Second,
@@ -127,9 +136,13 @@ func (s *Service) serve(ctx context.Context, opts Options, listener net.Listener
 	for _, run := range []func(context.Context) error{s.Ledger.Run, s.Keys.Run, s.sweepDrives, s.Retention.Run, s.Requests.Run, s.runPeers} {
 		group.Go(func() error { return run(settling) })
 	}
-	err := s.bootstrap(ctx, opts, listener.Addr().String())
+	err := s.Worker.Recover(ctx) // what was running is in order before requests are taken
+	var listener net.Listener
 	if err == nil {
-		err = s.Worker.Recover(ctx) // what was running is in order before requests are taken
+		listener, err = listening()
+	}
+	if err == nil {
+		err = s.bootstrap(ctx, opts, address)
 	}
 	if err != nil {
 		settled()

@@ -160,7 +160,7 @@ func (k *Keys) load(ctx context.Context, hash [sha256.Size]byte) (*known, error)
 func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, before uint64) (*known, error) {
 	e := &known{read: k.now()}
 	found := false
-	err := k.st.Read(ctx, func(tx *store.Tx) (err error) {
+	err := k.st.Read(store.Promptly(ctx), func(tx *store.Tx) (err error) {
 		e.key, e.account, found, err = tx.KeyByHash(ctx, hex.EncodeToString(hash[:]))
 		return err
 	})

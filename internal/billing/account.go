@@ -2,6 +2,7 @@ package billing
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -22,7 +23,7 @@ type account struct {
 	// leasing is held while the account's lease is changed in the store other
 	// than by spending from it. It is locked before a transaction is begun,
 	// never inside one, and before mu.
-	leasing sync.Mutex
+	leasing turn
 
 	mu     sync.Mutex
 	lease  string       // id of the open lease; empty: none yet
@@ -50,13 +51,42 @@ type keyDay struct {
 	limit stoa.Credits // at the last hold; 0: none
 }
 
+// A turn is a lock that can be waited for until a context ends. It is made with one
+// place.
+type turn chan struct{}
+
+func (t turn) lock()   { t <- struct{}{} }
+func (t turn) unlock() { <-t }
+
+func (t turn) tryLock() bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// lockWithin is lock that fails when ctx ends: CodeOverloaded where its time is over.
+func (t turn) lockWithin(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return stoa.Errorf(stoa.CodeOverloaded, "The service's database does not answer at the moment. Try again.").After(time.Second).Because(ctx.Err())
+	}
+	return ctx.Err()
+}
+
 func dayOf(t time.Time) int64 { return t.Unix() / 86_400 }
 
 func (l *Ledger) account(id string) *account {
 	if a, ok := l.accounts.Load(id); ok {
 		return a.(*account)
 	}
-	a, _ := l.accounts.LoadOrStore(id, &account{id: id})
+	a, _ := l.accounts.LoadOrStore(id, &account{id: id, leasing: make(turn, 1)})
 	return a.(*account)
 }
 
@@ -102,8 +132,10 @@ func (a *account) key(id string, day int64) *keyDay {
 // extend leases the account's whole balance. When several goroutines need it at
 // once, one runs the transaction and the others use its result.
 func (l *Ledger) extend(ctx context.Context, a *account) error {
-	a.leasing.Lock()
-	defer a.leasing.Unlock()
+	if err := a.leasing.lockWithin(ctx); err != nil {
+		return err
+	}
+	defer a.leasing.unlock()
 	grants := l.st.Grants()
 	a.mu.Lock()
 	done := l.exhausted(a, 0)

@@ -58,6 +58,7 @@ type Ledger struct {
 
 	accounts sync.Map  // account id → *account
 	entries  sync.Pool // of *entry
+	doubtful []*entry  // charges that may be stored, and whose commit has to be looked for; of Run alone
 	started  atomic.Bool
 	ended    atomic.Bool
 	done     chan struct{} // closed with ended

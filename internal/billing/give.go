@@ -59,13 +59,13 @@ func (l *Ledger) sweep(ctx context.Context) error {
 		n := min(len(idle), giveTogether)
 		var locked []*account
 		for _, a := range idle[:n] {
-			if a.leasing.TryLock() { // else it is being extended
+			if a.leasing.tryLock() { // else it is being extended
 				locked = append(locked, a)
 			}
 		}
 		err := l.giveBack(ctx, locked)
 		for _, a := range locked {
-			a.leasing.Unlock()
+			a.leasing.unlock()
 		}
 		if err != nil {
 			return err
@@ -96,8 +96,8 @@ func (l *Ledger) idle() (list []*account) {
 // answer returns what the node can spare of an account that another node asks for.
 func (l *Ledger) answer(ctx context.Context, id string) error {
 	a := l.account(id)
-	a.leasing.Lock()
-	defer a.leasing.Unlock()
+	a.leasing.lock()
+	defer a.leasing.unlock()
 	a.mu.Lock()
 	a.shared.chunk, a.shared.scarceUntil = 0, l.shared.now().Add(scarce)
 	a.shared.wanted = true
@@ -130,7 +130,7 @@ func (l *Ledger) giveBack(ctx context.Context, accounts []*account) error {
 	if len(list) == 0 {
 		return nil
 	}
-	err := l.st.Write(ctx, func(tx *store.Tx) error { return tx.ReturnCredits(ctx, list) })
+	err := l.st.Write(store.Promptly(ctx), func(tx *store.Tx) error { return tx.ReturnCredits(ctx, list) })
 	for _, r := range list {
 		a := of[r.LeaseID]
 		if err != nil || !r.Done {

@@ -26,10 +26,10 @@ type entry struct {
 	receipt store.Receipt // in: what to charge; out: what is stored
 	done    chan struct{} // one element
 
-	// Results of the latest attempt.
-	inserted  bool  // by it; otherwise the charge was stored before
+	doubt     bool  // the answer to a commit of it is lost, so it may be stored
+	inserted  bool  // by the latest attempt; otherwise the charge was stored before
 	uncovered bool  // the lease does not cover it; see [Ledger.chargeUncovered]
-	err       error // of this entry alone
+	err       error // of this entry alone, in the latest attempt
 }
 
 // enqueue adds an entry to the queue; false: the ledger has stopped.
@@ -73,6 +73,9 @@ func (l *Ledger) Run(ctx context.Context) error {
 		defer func() { stop(); <-ended }()
 	}
 	last := 0
+	again := time.NewTimer(doubtPause)
+	again.Stop()
+	defer again.Stop()
 	for {
 		select {
 		case <-l.wake:
@@ -80,6 +83,13 @@ func (l *Ledger) Run(ctx context.Context) error {
 				l.wait(ctx, last)
 			}
 			last = l.commitBatch()
+			if len(l.doubtful) > 0 {
+				again.Reset(doubtPause)
+			}
+		case <-again.C:
+			if l.resolve(); len(l.doubtful) > 0 {
+				again.Reset(doubtPause)
+			}
 		case <-ctx.Done():
 			l.stop()
 			return l.closeLeases()
@@ -121,6 +131,7 @@ func (l *Ledger) stop() {
 	l.qmu.Unlock()
 	for l.commitBatch() > 0 {
 	}
+	l.giveUp()
 }
 
 func (l *Ledger) closeLeases() error {
@@ -152,23 +163,32 @@ func (l *Ledger) commitBatch() int {
 	if b.entries == nil && err != nil { // the transaction did not even begin
 		b.entries = l.take()
 	}
-	n := len(b.entries)
-	l.metrics.Committed(n, time.Since(began))
-	var doubtful []*account
-	if b.doubt {
+	l.metrics.Committed(len(b.entries), time.Since(began))
+	b.answer(err)
+	return len(b.entries)
+}
+
+// answer answers the entries of a batch, but those in doubt where it was not committed.
+func (b *batch) answer(err error) {
+	l := b.l
+	var unsure []*account
+	if b.doubt && err == nil { // else nothing was committed, or it is looked for later
 		for _, e := range b.entries {
-			if !slices.Contains(doubtful, e.h.a) {
-				doubtful = append(doubtful, e.h.a)
+			if !slices.Contains(unsure, e.h.a) {
+				unsure = append(unsure, e.h.a)
 			}
 		}
 	}
 	var uncovered []*entry
 	for _, e := range b.entries {
-		if err == nil && e.uncovered {
+		switch {
+		case err == nil && e.uncovered:
 			uncovered = append(uncovered, e)
 			continue
-		}
-		if err != nil {
+		case err != nil && e.doubt:
+			l.doubtful = append(l.doubtful, e)
+			continue
+		case err != nil:
 			e.err = err
 		}
 		l.complete(e, b.at)
@@ -176,10 +196,9 @@ func (l *Ledger) commitBatch() int {
 	for _, e := range uncovered {
 		l.chargeUncovered(e)
 	}
-	for _, a := range doubtful {
+	for _, a := range unsure {
 		l.rereadLease(a)
 	}
-	return n
 }
 
 // batch is a group of entries on its way into the database.
@@ -203,12 +222,17 @@ func (b *batch) commit() (err error) {
 			return nil
 		}
 		b.doubt = true
+		if db.IsDoubtful(err) {
+			for _, e := range b.entries {
+				e.doubt = true
+			}
+		}
 		if db.IsPassing(err) {
 			continue
 		}
 		// One charge of the batch may be at fault. In the next attempt each has a
 		// savepoint, so that it fails alone.
-		if b.careful || len(b.entries) < 2 || stoa.CodeOf(err) == stoa.CodeStorageFull {
+		if b.careful || len(b.entries) < 2 || stoa.CodeOf(err) == stoa.CodeStorageFull || errors.Is(err, db.ErrTimeout) {
 			return err
 		}
 		b.careful = true
@@ -232,8 +256,8 @@ func (b *batch) write() error {
 // nothing is counted twice. When the read fails, the next charge that the lease
 // does not cover repairs it; see [Ledger.chargeUncovered].
 func (l *Ledger) rereadLease(a *account) {
-	a.leasing.Lock()
-	defer a.leasing.Unlock()
+	a.leasing.lock()
+	defer a.leasing.unlock()
 	l.readLease(a, a.takeOver)
 }
 
@@ -245,7 +269,7 @@ func (a *account) takeOver(lease store.Lease) {
 // readLease reads the node's open lease of an account and, where there is one, calls
 // set with mu. The caller has leasing.
 func (l *Ledger) readLease(a *account, set func(store.Lease)) {
-	ctx := context.Background()
+	ctx := store.Promptly(context.Background())
 	err := l.st.Read(ctx, func(tx *store.Tx) error {
 		lease, found, err := tx.OpenLease(ctx, a.id, l.st.Node())
 		if err != nil || !found {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stoa/internal/db"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -20,6 +21,9 @@ import (
 const (
 	// askFor is how long a call waits for the answers of other nodes.
 	askFor = 150 * time.Millisecond
+	// gatherTime is how long a call may wait for credits in all: the database may not
+	// answer, and calls before it may wait for that, too.
+	gatherTime = 2 * time.Second
 	// askPoll is how often their answers are looked for; a hint usually comes first.
 	askPoll = 30 * time.Millisecond
 	// recheckShared is how long "nothing more to lease" is used where other nodes
@@ -128,6 +132,8 @@ const (
 // other nodes before that leads to a refusal. try is called with mu; it returns how
 // many credits it needs of which lease and balance have too few.
 func (l *Ledger) gather(ctx context.Context, a *account, try func() (verdict, stoa.Credits)) (verdict, error) {
+	ctx, cancel := context.WithTimeout(store.Promptly(ctx), gatherTime)
+	defer cancel()
 	v, err := l.extendShared(ctx, a, try)
 	if err != nil || v != tooFew {
 		return v, err
@@ -149,8 +155,10 @@ func (l *Ledger) gather(ctx context.Context, a *account, try func() (verdict, st
 // extendShared leases what try needs and some more, and tries. What it has leased
 // cannot be returned to another node in between.
 func (l *Ledger) extendShared(ctx context.Context, a *account, try func() (verdict, stoa.Credits)) (verdict, error) {
-	a.leasing.Lock()
-	defer a.leasing.Unlock()
+	if err := a.leasing.lockWithin(ctx); err != nil {
+		return tooFew, err
+	}
+	defer a.leasing.unlock()
 	for {
 		grants := l.st.Grants()
 		a.mu.Lock()
@@ -167,6 +175,9 @@ func (l *Ledger) extendShared(ctx context.Context, a *account, try func() (verdi
 			lease, left, err = tx.LeaseMore(ctx, a.id, l.st.Node(), need, chunk)
 			return err
 		})
+		if db.IsUnique(err) { // a first lease whose commit was in doubt is there now
+			continue
+		}
 		if err != nil {
 			if stoa.CodeOf(err) == stoa.CodeNotFound {
 				l.accounts.CompareAndDelete(a.id, a)

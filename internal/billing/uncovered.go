@@ -19,8 +19,8 @@ import (
 // See docs/decisions/0012-every-charge-names-a-lease.md.
 func (l *Ledger) chargeUncovered(e *entry) {
 	a := e.h.a
-	a.leasing.Lock()
-	defer a.leasing.Unlock()
+	a.leasing.lock()
+	defer a.leasing.unlock()
 	ctx := context.Background()
 	asked := e.receipt
 	var c uncoveredCharge
@@ -32,12 +32,17 @@ func (l *Ledger) chargeUncovered(e *entry) {
 			c, err = l.insertUncovered(ctx, tx, asked, e)
 			return err
 		})
+		e.doubt = e.doubt || db.IsDoubtful(err)
 		if !db.IsPassing(err) {
 			break
 		}
 	}
 	l.log.LogAttrs(ctx, slog.LevelWarn, "a charge went past its lease",
 		slog.String("charge", asked.ID), slog.String("account", a.id), slog.Any("error", err))
+	if err != nil && e.doubt {
+		l.doubtful = append(l.doubtful, e)
+		return
+	}
 	e.err = err
 	if err == nil {
 		e.receipt, e.inserted = c.receipt, c.inserted

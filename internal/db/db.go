@@ -173,6 +173,23 @@ func newDB(e engine, cfg Config, connections int) *DB {
 	}
 }
 
+// limitKey is the key of [Limit] in a context.
+type limitKey struct{}
+
+// Limit returns a context under which a transaction on PostgreSQL may take so long,
+// the wait for a connection included, for what somebody waits for who should rather be
+// refused: CodeOverloaded. A write takes at most Config.WriteTimeout in any case. On
+// SQLite it has no effect.
+func Limit(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, limitKey{}, d)
+}
+
+// limitOf returns what [Limit] has set; 0: nothing.
+func limitOf(ctx context.Context) time.Duration {
+	d, _ := ctx.Value(limitKey{}).(time.Duration)
+	return d
+}
+
 // Write runs fn inside a transaction and returns after its commit. An error or
 // a panic of fn rolls back what fn did and nothing else; it is returned.
 //

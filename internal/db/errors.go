@@ -35,8 +35,12 @@ func classify(err error) error {
 	return err
 }
 
-// timedOut is the error of a transaction that exceeded its time limit.
-func timedOut(limit time.Duration) error {
+// timedOut is the error of a transaction that exceeded its time limit; own: that of
+// [Limit].
+func timedOut(limit time.Duration, own bool) error {
+	if own {
+		return stoa.Errorf(stoa.CodeOverloaded, "The service's database does not answer in time at the moment. Try again.").After(time.Second).Because(ErrTimeout)
+	}
 	return stoa.Errorf(stoa.CodeOverloaded, "The change took longer than %s and was undone. Try again, with a smaller request.", limit).After(time.Second).Because(ErrTimeout)
 }
 
@@ -119,8 +123,12 @@ func IsPassing(err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code()&0xff == sqlite3.SQLITE_BUSY
 	}
-	return errors.Is(err, ErrAgain) || isConflict(err) || isBroken(err)
+	return errors.Is(err, ErrAgain) || errors.Is(err, errDoubt) || isConflict(err) || isBroken(err)
 }
+
+// IsDoubtful reports whether the change of a [DB.Write] that failed may have been made
+// all the same: the answer to its commit is lost.
+func IsDoubtful(err error) bool { return errors.Is(err, errDoubt) }
 
 // errUnreached is in the chain of the error of a transaction that could not begin:
 // no connection of the pool and no new one reached PostgreSQL. errDoubt is in that
@@ -140,14 +148,20 @@ func isConflict(err error) bool {
 // isBroken reports whether the connection to PostgreSQL failed or the server is
 // stopping, starting or has no connection left.
 func isBroken(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, errUnreached) {
+		return true
+	}
+	if err == nil || errors.Is(err, context.Canceled) {
 		return false
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return len(e.Code) == 5 && (e.Code[:2] == "08" || e.Code[:3] == "57P" || e.Code == "25P03" || e.Code == "53300") // idle for too long; too many connections
 	}
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok { // also when connectTime is over
 		return true
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return false
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true

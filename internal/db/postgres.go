@@ -21,8 +21,14 @@ const DefaultConnections = 16
 const (
 	maxAttempts = 6
 	// A server that restarts is away for a moment.
-	connectAttempts = 10
+	connectAttempts = 15
 	connectPause    = 100 * time.Millisecond
+	// reachTime is how long a transaction waits for a connection: one of the pool that
+	// is free, or a new one. Whoever waits longer is refused, so that no queue grows.
+	reachTime = 2 * time.Second
+	// connectTime is how long making a connection may take where the address does not say
+	// (connect_timeout): a server that is stopped accepts it and does not answer.
+	connectTime     = 5 * time.Second
 	oldestPostgres  = 150000
 	oldestPostgresV = 15
 )
@@ -47,6 +53,9 @@ func postgresConfig(address string) (*pgx.ConnConfig, error) {
 	}
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "stoa"
+	}
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = connectTime
 	}
 	c.RuntimeParams["synchronous_commit"] = "on"
 	c.RuntimeParams["default_transaction_isolation"] = "read committed"
@@ -116,7 +125,11 @@ func (p *postgresDB) writeLow(ctx context.Context, fn func(*Tx) error) error {
 // try runs one attempt of a transaction within its time limit. The caller's
 // ctx counts until it has begun.
 func (p *postgresDB) try(ctx context.Context, fn func(*Tx) error) error {
-	inside, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.limit)
+	limit, own := p.limit, limitOf(ctx)
+	if own > 0 {
+		limit = min(limit, own)
+	}
+	inside, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	return p.within(ctx, inside, "BEGIN", p.fence, func(tx *Tx) (err error) {
 		defer func() {
@@ -124,7 +137,7 @@ func (p *postgresDB) try(ctx context.Context, fn func(*Tx) error) error {
 				err = fmt.Errorf("%w: %w", ErrFenced, err)
 			}
 		}()
-		tx.ctx, tx.limit = inside, p.limit
+		tx.ctx, tx.limit, tx.own = inside, limit, own > 0
 		defer p.track(tx)()
 		if err := recovered(func() error { return fn(tx) }); err != nil {
 			return err
@@ -133,7 +146,7 @@ func (p *postgresDB) try(ctx context.Context, fn func(*Tx) error) error {
 			return tx.broken
 		}
 		if doubt, err := tx.pg.commit(); err != nil {
-			if doubt && isBroken(err) { // pgconn.SafeToRetry is true for answers that are lost, too
+			if doubt { // also when its time is over, and where pgconn.SafeToRetry is true
 				return errUnknown(err)
 			}
 			return tx.fail(err)
@@ -168,9 +181,18 @@ func (p *postgresDB) writing() (oldest time.Time) {
 
 // read runs fn, and again when the connection broke: nothing has been changed.
 func (p *postgresDB) read(ctx context.Context, fn func(*Tx) error) error {
+	outer, limit := ctx, limitOf(ctx)
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
 	err := p.readOnce(ctx, fn)
-	if isBroken(err) && ctx.Err() == nil {
+	if isBroken(err) && !errors.Is(err, errUnreached) && ctx.Err() == nil {
 		err = p.readOnce(ctx, fn)
+	}
+	if err != nil && limit > 0 && ctx.Err() != nil && outer.Err() == nil {
+		return errUnreachable(err)
 	}
 	return err
 }
@@ -184,8 +206,13 @@ func (p *postgresDB) readOnce(ctx context.Context, fn func(*Tx) error) error {
 // be dead with the first of them, nothing has been done yet and fn runs on another
 // one: after a restart of PostgreSQL all of them are dead.
 func (p *postgresDB) within(ctx, inside context.Context, begin string, fence *Fence, fn func(*Tx) error) error {
+	reaching, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
 	for dead := 0; ; dead++ {
-		c, err := p.conn(ctx)
+		c, err := p.conn(reaching)
+		if err != nil && reaching.Err() != nil && ctx.Err() == nil {
+			return errUnreachable(fmt.Errorf("%w within %s: %w", errUnreached, reachTime, err))
+		}
 		if err != nil {
 			return err
 		}
@@ -216,7 +243,7 @@ func (p *postgresDB) within(ctx, inside context.Context, begin string, fence *Fe
 }
 
 // conn takes a connection of the pool, for which it waits until ctx ends. While a
-// server restarts it tries a few times.
+// server restarts or has no connection left it tries a few times.
 func (p *postgresDB) conn(ctx context.Context) (*sql.Conn, error) {
 	for refused := 1; ; refused++ {
 		c, err := p.pool.Conn(ctx)

@@ -158,9 +158,10 @@ func (c *pgConn) commit() (doubt bool, err error) {
 	tag, err := results.Exec()
 	results.Close()
 	if err == nil && tag.String() != "COMMIT" {
-		err = errRolledBack
+		return false, errRolledBack
 	}
-	return true, err
+	_, told := errors.AsType[*pgconn.PgError](err)
+	return !told || isBroken(err), err // a server that stops may have committed before it says so
 }
 
 // finish ends the transaction: what is not committed is rolled back.

@@ -18,6 +18,7 @@ type Tx struct {
 
 	ctx      context.Context // of a write, in place of the caller's; nil for reads
 	limit    time.Duration   // of a write
+	own      bool            // limit is that of [Limit]
 	expired  atomic.Bool     // the limit is over
 	on       runner
 	pg       *pgConn // nil on SQLite
@@ -235,7 +236,7 @@ func (t *Tx) overdue() bool {
 	if !t.expired.Load() && (t.ctx == nil || t.ctx.Err() == nil) {
 		return false
 	}
-	t.broken = timedOut(t.limit)
+	t.broken = timedOut(t.limit, t.own)
 	return true
 }
 

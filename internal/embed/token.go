@@ -61,7 +61,7 @@ func (s *Embeds) verify(ctx context.Context, authorization string) (Visitor, err
 		return Visitor{}, errToken()
 	}
 	var who Visitor
-	err := s.cfg.Store.Read(ctx, func(tx *store.Tx) error {
+	err := s.cfg.Store.Read(store.Promptly(ctx), func(tx *store.Tx) error {
 		id, expires, found, err := tx.EmbedToken(ctx, auth.Hash(secret))
 		if err != nil {
 			return err

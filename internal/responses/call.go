@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"stoa/internal/billing"
 	"stoa/internal/gateway"
 	"stoa/internal/listen"
 	"stoa/internal/stoa"
@@ -186,6 +187,10 @@ func (r *run) settle(ctx context.Context, o *outcome) (stoa.Charge, error) {
 		also = append(also, r.Claim.Finish(r.ID, r.format.object(nil, r.reply, o)))
 	}
 	charge, err := r.stream.Settle(ctx, also...)
+	if errors.Is(err, billing.ErrUnknown) { // neither an end nor a failure can be told
+		r.Log.Failed(err)
+		panic(http.ErrAbortHandler)
+	}
 	if err != nil {
 		return charge, err
 	}

@@ -2,3 +2,10 @@ package store
 
 // Channel returns the name under which nodes notify each other.
 func (s *Store) Channel() string { return s.db.Channel() }
+
+// Freeing reports whether claims wait to be freed.
+func (s *Store) Freeing() bool {
+	s.toFree.mu.Lock()
+	defer s.toFree.mu.Unlock()
+	return s.toFree.working
+}

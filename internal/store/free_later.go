@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"stoa/internal/db"
 )
 
 const (
@@ -25,6 +27,21 @@ type claimsToFree struct {
 	working bool
 	stop    chan struct{} // closed by Close
 	worker  sync.WaitGroup
+}
+
+// freeDoubtful is [Tx.FreeClaim] of a claim whose commit may still be on its way: where a
+// transaction that has claimed the key has not ended, this one waits for it. Otherwise
+// nothing would be found, and the claim be there afterwards.
+func (tx *Tx) freeDoubtful(ctx context.Context, c Claim) error {
+	if tx.s.Postgres() {
+		now := db.Micros(tx.Now)
+		if err := tx.Later(ctx, `INSERT INTO idempotency (account_id, method, path, key, body_hash, state, owner, claim, created_at, expires_at)
+			VALUES ($1, $2, $3, $4, '', 'running', $5, $6, $7, $7) ON CONFLICT (account_id, method, path, key) DO NOTHING`,
+			c.AccountID, c.Method, c.Path, c.Key, tx.s.node, c.ID, now); err != nil {
+			return err
+		}
+	}
+	return tx.FreeClaim(ctx, c)
 }
 
 // FreeLater frees a claim as soon as the store commits: one that could not be freed, or
@@ -66,7 +83,7 @@ func (s *Store) freeClaims() {
 		f.mu.Unlock()
 		err := s.Write(ctx, func(tx *Tx) error {
 			for _, c := range next {
-				if err := tx.FreeClaim(ctx, c); err != nil {
+				if err := tx.freeDoubtful(ctx, c); err != nil {
 					return err
 				}
 			}

@@ -303,10 +303,16 @@ func (l *life) lookAround(ctx context.Context) {
 }
 
 // lookAtPeers returns the other nodes whose time is over, and warns of settings that
-// differ from this node's. None is over while PostgreSQL has just started.
+// differ from this node's. A node that has just started cannot know whether PostgreSQL
+// was away before: the others have as long to come back, unless they would have given
+// up by then. None is over while PostgreSQL has just started.
 func (l *life) lookAtPeers(ctx context.Context) (expired []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.times.Expiry)
 	defer cancel()
+	after := l.times.Death
+	if time.Since(l.began) < after {
+		after = max(after, l.times.Expiry+l.times.GiveUp)
+	}
 	l.mu.Lock()
 	own := l.info.ConfigHash
 	l.mu.Unlock()
@@ -323,8 +329,8 @@ func (l *life) lookAtPeers(ctx context.Context) (expired []string, err error) {
 			l.log.LogAttrs(ctx, slog.LevelWarn, "another node has other settings", slog.String("node", id), slog.String("configHash", hash), slog.String("ownConfigHash", own))
 		}
 		return nil
-	}, `SELECT id, config_hash, seen_at < `+databaseClock+` - $2 AND EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000000 < `+databaseClock+` - $2
-		FROM nodes WHERE alive = 1 AND id <> $1 LIMIT $3`, l.st.node, l.times.Death.Microseconds(), maxNodes)
+	}, `SELECT id, config_hash, seen_at < `+databaseClock+` - $2 AND EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000000 < `+databaseClock+` - $3
+		FROM nodes WHERE alive = 1 AND id <> $1 LIMIT $4`, l.st.node, after.Microseconds(), l.times.Death.Microseconds(), maxNodes)
 	return expired, err
 }
 

@@ -277,6 +277,28 @@ func TestNobodyIsDeclaredDeadAfterAnOutage(t *testing.T) {
 	}
 }
 
+// A node that has just started does not know whether PostgreSQL was away before: it
+// declares nobody dead who may still come back.
+func TestAStartLeavesOthersTimeToComeBack(t *testing.T) {
+	database := storetest.Postgres(t)
+	database.Config.Life = storetest.Still
+	late, gone := database.Open(), database.Open()
+	outside(t, database, "UPDATE nodes SET seen_at = seen_at - 120000000 WHERE id = $1 RETURNING 1", late.Node())
+	outside(t, database, forget, gone.Node())
+	database.Config.Life = store.Life{Every: 10 * time.Millisecond, Expiry: time.Hour, Death: time.Minute}
+	st := database.Open()
+	seen := func() int { return outside(t, database, "SELECT seen_at FROM nodes WHERE id = $1", st.Node()) }
+	for range 5 {
+		before := seen()
+		until(func() bool { return seen() != before })
+	}
+	for of, want := range map[*store.Store]int{late: 1, gone: 0} {
+		if n := outside(t, database, "SELECT alive FROM nodes WHERE id = $1", of.Node()); n != want {
+			t.Errorf("late %v: alive is %d", of == late, n)
+		}
+	}
+}
+
 func TestNodesStartTogether(t *testing.T) {
 	database := storetest.Postgres(t)
 	database.Config.Connections = 2

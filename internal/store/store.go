@@ -281,9 +281,19 @@ func (s *Store) writeBy(ctx context.Context, write func(context.Context, func(*d
 	return err
 }
 
+// promptTime is how long what [Promptly] begins may take.
+const promptTime = 2 * time.Second
+
+// Promptly returns a context for what somebody waits for before the work itself begins,
+// such as the check of a key: on PostgreSQL a transaction under it takes at most 2 s, and
+// otherwise fails with CodeOverloaded. So a new call is refused soon when the database does
+// not answer, and no queue grows.
+func Promptly(ctx context.Context) context.Context { return db.Limit(ctx, promptTime) }
+
 // WriteWait is [Store.Write] that waits while the node tries to renew its life, until
-// [Life.Expiry], where Write returns CodeOverloaded at once. It is for what has been
-// done already and must be recorded, such as a charge.
+// [Life.Expiry], where Write returns CodeOverloaded at once. The transaction itself may
+// take as long. It is for what has been done already and must be recorded, such as a
+// charge.
 func (s *Store) WriteWait(ctx context.Context, fn func(tx *Tx) error) error {
 	if s.life != nil {
 		if changed, expired := s.life.away(); changed != nil && !expired {
@@ -293,6 +303,7 @@ func (s *Store) WriteWait(ctx context.Context, fn func(tx *Tx) error) error {
 			case <-ctx.Done():
 			}
 		}
+		ctx = db.Limit(ctx, s.life.times.Expiry)
 	}
 	return s.Write(ctx, fn)
 }
