@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
+	"stoa/internal/responses"
 	"stoa/internal/stoa"
 )
 
@@ -31,7 +33,25 @@ func (s *Server) fail(x *exchange, err error) {
 	if x.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	writeError(x, x.log.ID, err)
+	x.writeError(err)
+}
+
+// writeError sends an error in the form of the operation.
+func (x *exchange) writeError(err error) {
+	if !x.messages {
+		writeError(x, x.log.ID, err)
+		return
+	}
+	e := stoa.AsError(err)
+	info := contract.Code(e.Code)
+	status, _ := info.MessagesForm()
+	prepareError(x.Header(), e, info)
+	x.WriteHeader(status)
+	text := responses.AppendMessagesError(nil, &responses.MessagesError{
+		Code: string(info.Code), Param: cut(e.Param, maxParam), Message: cut(cmp.Or(e.Message, info.Meaning), maxMessage),
+		Retryable: retryable(e, info), RequestID: x.log.ID,
+	})
+	_, _ = x.Write(append(text, '\n')) // a caller who left needs no answer
 }
 
 // An error never repeats more of what a caller sent than this, in bytes; names are
@@ -55,7 +75,7 @@ func writeError(w http.ResponseWriter, requestID string, err error) {
 	info := contract.Code(e.Code)
 	body := contract.ErrorBody{
 		Message: e.Message, Type: info.Type, Code: string(info.Code), RequestID: requestID,
-		Retryable: info.Retryable || info.MayCarryRetryAfter() && e.RetryAfter > 0,
+		Retryable: retryable(e, info),
 	}
 	if body.Message == "" {
 		body.Message = info.Meaning
@@ -64,7 +84,22 @@ func writeError(w http.ResponseWriter, requestID string, err error) {
 	if e.Param != "" {
 		body.Param = new(cut(e.Param, maxParam))
 	}
-	h := w.Header()
+	prepareError(w.Header(), e, info)
+	text, err := jsonx.Marshal(contract.ErrorEnvelope{Error: body})
+	if err != nil {
+		panic(err) // five texts and a flag always marshal
+	}
+	w.WriteHeader(info.Status)
+	_, _ = w.Write(append(text, '\n')) // a caller who left needs no answer
+}
+
+// retryable reports whether sending the same request again can help.
+func retryable(e *stoa.Error, info contract.CodeInfo) bool {
+	return info.Retryable || info.MayCarryRetryAfter() && e.RetryAfter > 0
+}
+
+// prepareError sets the headers of an error.
+func prepareError(h http.Header, e *stoa.Error, info contract.CodeInfo) {
 	after := e.RetryAfter
 	if after <= 0 {
 		after = info.RetryAfter
@@ -75,7 +110,7 @@ func writeError(w http.ResponseWriter, requestID string, err error) {
 	}
 	if info.Status == http.StatusRequestTimeout || info.Status == http.StatusConflict || info.Status == http.StatusTooManyRequests || info.Status >= 500 {
 		// Clients would retry any of these by themselves.
-		h.Set("x-should-retry", strconv.FormatBool(body.Retryable))
+		h.Set("x-should-retry", strconv.FormatBool(retryable(e, info)))
 	}
 	if info.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
@@ -85,10 +120,4 @@ func writeError(w http.ResponseWriter, requestID string, err error) {
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
-	text, err := jsonx.Marshal(contract.ErrorEnvelope{Error: body})
-	if err != nil {
-		panic(err) // five texts and a flag always marshal
-	}
-	w.WriteHeader(info.Status)
-	_, _ = w.Write(append(text, '\n')) // a caller who left needs no answer
 }

@@ -26,6 +26,8 @@ type exchange struct {
 	log  Fields
 	body []byte // as it was sent, once the input is read
 
+	messages bool // errors have the form of Anthropic's Messages
+
 	in      *inbody // nil: there is no body
 	maxBody int64   // bytes that the operation takes
 	held    int64   // bytes of the budget of bodies
@@ -98,6 +100,9 @@ func (s *Server) Handler() http.Handler {
 		h := w.Header()
 		h.Set("x-request-id", x.log.ID)
 		h.Set("X-Content-Type-Options", "nosniff")
+		if x.messages = s.Extensions.Messages && under(r.URL.Path, prefix+"/messages"); x.messages {
+			h.Set("request-id", x.log.ID) // as Anthropic's clients read it
+		}
 		defer s.ended(x)
 		defer func() { s.bodies.give(x.log.caller.Account.ID, x.held) }()
 		defer func() { x.in.linger(x.status, func() (func(), bool) { return s.enterLinger(r.RemoteAddr) }) }()
@@ -138,7 +143,7 @@ func aliased(r *http.Request) *http.Request {
 func (s *Server) ended(x *exchange) {
 	x.log.end(x.status)
 	x.log.line(x.r.Context(), s.Logger, x.r.Method, x.r.URL.Path, x.bytes)
-	if x.log.Route == requestlog.Route && s.RequestLog().Addresses {
+	if requestlog.Keeps(x.log.Route) && s.RequestLog().Addresses {
 		x.log.Address = clientAddress(x.r)
 	}
 	s.Tracer.Request(x.r.Context(), &x.log.Request)
@@ -255,7 +260,7 @@ func notFound(r *http.Request) error {
 // authenticate finds the caller and checks that the route is open to it.
 func (s *Server) authenticate(r *http.Request, scope string) (stoa.Caller, error) {
 	headers := r.Header["Authorization"]
-	if keys := r.Header["X-Api-Key"]; len(headers) == 0 && len(keys) == 1 && s.Extensions.Models && under(r.URL.Path, prefix+"/models") {
+	if keys := r.Header["X-Api-Key"]; len(headers) == 0 && len(keys) == 1 && s.takesBareKey(r.URL.Path) {
 		headers = []string{"Bearer " + keys[0]} // as Anthropic's clients send it
 	}
 	if len(headers) != 1 { // two keys are no key
@@ -273,6 +278,12 @@ func (s *Server) authenticate(r *http.Request, scope string) (stoa.Caller, error
 	return c, s.admit(c)
 }
 
+// takesBareKey reports whether an operation that Anthropic's clients call may have its
+// key in x-api-key.
+func (s *Server) takesBareKey(path string) bool {
+	return s.Extensions.Models && under(path, prefix+"/models") || s.Extensions.Messages && under(path, prefix+"/messages")
+}
+
 // panicked ends a request whose handler panicked: with 500 where nothing was
 // sent, by cutting the connection where something was.
 func (s *Server) panicked(x *exchange, v any) {
@@ -284,5 +295,5 @@ func (s *Server) panicked(x *exchange, v any) {
 	if x.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	writeError(x, x.log.ID, x.log.cause)
+	x.writeError(x.log.cause)
 }

@@ -14,47 +14,50 @@ var errClientGone = responses.ErrClientGone
 // writeTimeout is how long a caller may take to accept what is sent.
 const writeTimeout = 60 * time.Second
 
-// createResponse serves POST /api/v1/responses: the limits and the
-// Idempotency-Key of a model call. Package responses makes the call.
+// modelCall returns the handler of an operation that calls a model: the limits and the
+// Idempotency-Key of the call. Package responses makes the call; parse reads the body
+// in the format of the operation.
 //
-// The frame of this function stays on the stack until the reply has ended, so what
+// The frame of the handler stays on the stack until the reply has ended, so what
 // needs space is done in functions that have returned by then. A stream that waits
 // so has a stack of 16 KB instead of 32; TestAnOpenStreamTakesLittleMemory measures it.
-func (s *Server) createResponse(w http.ResponseWriter, in Request[none, none]) error {
-	req, key, hash, err := s.readCall(w, &in)
-	if err != nil {
-		return err
-	}
-	leave, err := s.enterCall(&in.Caller)
-	if err != nil {
-		return err
-	}
-	defer leave()
-
-	call := s.newCall(&in, req)
-	if key != "" {
-		claim, stored, err := s.claimCall(&in, key, hash)
+func modelCall(parse func([]byte) (*responses.Request, error)) func(*Server, http.ResponseWriter, Request[none, none]) error {
+	return func(s *Server, w http.ResponseWriter, in Request[none, none]) error {
+		req, key, hash, err := s.readCall(w, &in, parse)
 		if err != nil {
 			return err
 		}
-		if stored != nil {
-			in.Log.Replayed, in.Log.ResponseID = true, stored.id
-			return s.responses.Replay(w, req, stored.text, stored.amount)
+		leave, err := s.enterCall(&in.Caller)
+		if err != nil {
+			return err
 		}
-		defer claim.free(in.HTTP.Context(), in.Log.ID)
-		call.Claim = claim
+		defer leave()
+
+		call := s.newCall(&in, req)
+		if key != "" {
+			claim, stored, err := s.claimCall(&in, key, hash)
+			if err != nil {
+				return err
+			}
+			if stored != nil {
+				in.Log.Replayed, in.Log.ResponseID = true, stored.id
+				return s.responses.Replay(w, req, stored.text, stored.amount)
+			}
+			defer claim.free(in.HTTP.Context(), in.Log.ID)
+			call.Claim = claim
+		}
+		return s.responses.Serve(in.HTTP.Context(), w, call)
 	}
-	return s.responses.Serve(in.HTTP.Context(), w, call)
 }
 
 // readCall reads and parses the body. hash is the body's, for the Idempotency-Key;
 // empty without one.
-func (s *Server) readCall(w http.ResponseWriter, in *Request[none, none]) (req *responses.Request, key, hash string, err error) {
+func (s *Server) readCall(w http.ResponseWriter, in *Request[none, none], parse func([]byte) (*responses.Request, error)) (req *responses.Request, key, hash string, err error) {
 	body, err := s.readBody(w, in.HTTP)
 	if err != nil {
 		return nil, "", "", err
 	}
-	if req, err = inTurn(s, w, body, responses.Parse); err != nil {
+	if req, err = inTurn(s, w, body, parse); err != nil {
 		return nil, "", "", err
 	}
 	if key, err = idempotencyKey(in.HTTP); err != nil {
@@ -69,7 +72,7 @@ func (s *Server) readCall(w http.ResponseWriter, in *Request[none, none]) (req *
 
 func (s *Server) newCall(in *Request[none, none], req *responses.Request) *responses.Call {
 	in.Log.ResponseID = stoa.NewID("resp")
-	return &responses.Call{ID: in.Log.ResponseID, Caller: in.Caller, Request: req, Stopping: s.stopping(), Log: callLog{in.Log}}
+	return &responses.Call{ID: in.Log.ResponseID, RequestID: in.Log.ID, Caller: in.Caller, Request: req, Stopping: s.stopping(), Log: callLog{in.Log}}
 }
 
 // A callLog notes what becomes known of a call for the request's log line.

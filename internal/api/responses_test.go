@@ -298,10 +298,17 @@ func TestUsageThatCannotBeIsCountedHere(t *testing.T) {
 // call is not streamed.
 func disconnect(t *testing.T, h *apitest.Service, f *fakeup.Server, header, input string, stream bool) {
 	t.Helper()
+	disconnectFrom(t, h, f, responses, header, body{"model": "alpha-haiku-4-5", "input": input, "stream": stream})
+}
+
+// disconnectFrom is [disconnect] for a call of any format.
+func disconnectFrom(t *testing.T, h *apitest.Service, f *fakeup.Server, path, header string, call body) {
+	t.Helper()
+	stream := call["stream"].(bool)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	text, _ := json.Marshal(body{"model": "alpha-haiku-4-5", "input": input, "stream": stream})
-	req, err := http.NewRequestWithContext(ctx, "POST", h.URL+responses, strings.NewReader(string(text)))
+	text, _ := json.Marshal(call)
+	req, err := http.NewRequestWithContext(ctx, "POST", h.URL+path, strings.NewReader(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,8 +335,10 @@ func disconnect(t *testing.T, h *apitest.Service, f *fakeup.Server, header, inpu
 	}
 	defer res.Body.Close()
 	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
-		if strings.Contains(lines.Text(), "output_text.delta") {
-			return
+		for _, delta := range []string{"output_text.delta", `"text_delta"`, `"delta":{"content"`} {
+			if strings.Contains(lines.Text(), delta) {
+				return
+			}
 		}
 	}
 	t.Fatal("no delta came")

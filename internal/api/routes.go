@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"stoa/internal/responses"
 	"stoa/internal/stoa"
 )
 
@@ -11,7 +12,9 @@ import (
 // the contract.
 func table() []route {
 	return []route{
-		stream("POST /api/v1/responses", "responses", (*Server).createResponse),
+		stream("POST /api/v1/responses", "responses", modelCall(responses.Parse)),
+		stream("POST /api/v1/chat/completions", "responses", modelCall(responses.ParseChat)),
+		stream("POST /api/v1/messages", "responses", modelCall(responses.ParseMessages)),
 		publicGet("GET /api/v1/health", (*Server).getHealth),
 		publicGet("GET /api/v1/meta", (*Server).getMeta),
 		get("GET /api/v1/models", "", (*Server).listModels),

@@ -205,6 +205,9 @@ func (c *Client) check(r *Reply, method, path string, sent []byte) error {
 	}
 	if r.Status >= 400 && len(documented.Value.Extensions) > 0 {
 		codes, _ := documented.Value.Extensions["x-codes"].([]any)
+		if op.Extensions["x-error-form"] == "messages" {
+			return c.checkMessagesError(r, codes)
+		}
 		return c.checkEnvelope(r, codes)
 	}
 	if len(documented.Value.Content) == 0 {
@@ -237,6 +240,12 @@ func (c *Client) check(r *Reply, method, path string, sent []byte) error {
 			return r.checkLog(content.Schema.Value, false)
 		case "listEmbedEvents":
 			return r.checkLog(content.Schema.Value, true)
+		}
+		if op.OperationID == "createChatCompletion" {
+			return r.checkChunks(content.Schema.Value)
+		}
+		if op.OperationID == "createMessage" {
+			return r.checkBlocks(content.Schema.Value)
 		}
 		return r.checkStream()
 	case "application/json":
@@ -339,7 +348,13 @@ func (r *Reply) JSON(into any) *Reply {
 
 // Error reads the body as an error; its members are empty if it is none.
 func (r *Reply) Error() contract.ErrorBody {
-	var e contract.ErrorEnvelope
+	var e struct {
+		contract.ErrorEnvelope
+		RequestID string `json:"request_id"` // in the form of Messages
+	}
 	_ = json.Unmarshal(r.Body, &e) // empty members say so
+	if e.RequestID != "" {
+		e.Error.RequestID = e.RequestID
+	}
 	return e.Error
 }

@@ -11,7 +11,6 @@ import (
 
 	"stoa/internal/config"
 	"stoa/internal/stoa"
-	"stoa/internal/store/storetest"
 )
 
 // A life is a running service.
@@ -20,12 +19,6 @@ type life struct {
 	url   string
 	stop  context.CancelFunc
 	ended chan error
-}
-
-// in returns the settings of a service whose store is there.
-func in(home storetest.Database, cfg config.Config) config.Config {
-	cfg.Data, cfg.Database = home.Config.Dir, config.Secret(home.Config.PostgresURL)
-	return cfg
 }
 
 func live(t *testing.T, cfg config.Config) *life {
@@ -86,8 +79,7 @@ func TestASessionOutlivesItsService(t *testing.T) {
 		t.Skip("waits for the grace of a step")
 	}
 	cfg := config.Defaults()
-	cfg = in(storetest.New(t), cfg)
-	cfg.Listen, cfg.AdminListen, cfg.Durability = "127.0.0.1:0", "", "process"
+	cfg.Listen, cfg.AdminListen, cfg.Data, cfg.Durability = "127.0.0.1:0", "", t.TempDir(), "process"
 	cfg.BootstrapKey, cfg.FirstGrant = testKey, stoa.Credit
 	first := live(t, cfg)
 	var me struct{ DefaultSpaceID string }

@@ -13,6 +13,9 @@ import (
 type Extensions struct {
 	Models  bool `yaml:"models"`  // GET /models, for clients that list models
 	V1Alias bool `yaml:"v1Alias"` // /v1/… answers as /api/v1/…
+
+	ChatCompletions bool `yaml:"chatCompletions"` // POST /chat/completions
+	Messages        bool `yaml:"messages"`        // POST /messages
 }
 
 // Names returns the names of those that are on, in a fixed order.

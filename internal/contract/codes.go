@@ -129,3 +129,37 @@ func Code(code stoa.Code) CodeInfo {
 func (c CodeInfo) MayCarryRetryAfter() bool {
 	return c.Type != TypeQuota && (c.Status == http.StatusConflict || c.Status == http.StatusTooManyRequests || c.Status >= 500)
 }
+
+// MessagesForm is the [CodeInfo] of an error as Anthropic's Messages have it: the HTTP
+// status and the type. Where credits are missing it is not 429, which clients of that
+// format send again by themselves, and for too much load it is 529 in place of 503.
+func (c CodeInfo) MessagesForm() (status int, kind string) {
+	switch {
+	case c.Type == TypeQuota:
+		return http.StatusPaymentRequired, "billing_error"
+	case c.Status == http.StatusServiceUnavailable:
+		return StatusOverloaded, "overloaded_error"
+	}
+	switch c.Status {
+	case http.StatusUnauthorized:
+		kind = "authentication_error"
+	case http.StatusForbidden:
+		kind = "permission_error"
+	case http.StatusNotFound:
+		kind = "not_found_error"
+	case http.StatusRequestEntityTooLarge:
+		kind = "request_too_large"
+	case http.StatusTooManyRequests:
+		kind = "rate_limit_error"
+	case http.StatusGatewayTimeout:
+		kind = "timeout_error"
+	default:
+		if kind = "api_error"; c.Status < 500 {
+			kind = "invalid_request_error"
+		}
+	}
+	return c.Status, kind
+}
+
+// StatusOverloaded is the status of [CodeInfo.MessagesForm] for too much load.
+const StatusOverloaded = 529

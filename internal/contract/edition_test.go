@@ -33,9 +33,11 @@ func TestEveryExtensionHasASwitch(t *testing.T) {
 	}
 }
 
-// TestEditionsAreWhole takes every set of extensions: each edition is valid, mentions
-// no extension that is off, refers to nothing that is cut and holds no component that
-// only a cut part used.
+// TestEditionsAreWhole takes the sets of extensions with at most two on, and those with
+// at most one off: each edition is valid, mentions no extension that is off, refers to
+// nothing that is cut and holds no component that only a cut part used. A part is there
+// when one of its extensions is on, so what is wrong with any set is wrong with one of
+// these.
 func TestEditionsAreWhole(t *testing.T) {
 	known := config.AllExtensions().Names()
 	for set := range 1 << len(known) {
@@ -46,6 +48,9 @@ func TestEditionsAreWhole(t *testing.T) {
 			} else {
 				off = append(off, name)
 			}
+		}
+		if len(on) > 2 && len(off) > 1 {
+			continue
 		}
 		edition := contract.For(on...)
 		if !json.Valid(edition.JSON()) {

@@ -68,6 +68,9 @@ func (s *Stream) Pin() string {
 // plan; empty if it is.
 func (s *Stream) Reason() string { return s.res.Reason }
 
+// InputEstimate returns the estimated number of input tokens.
+func (s *Stream) InputEstimate() int64 { return s.inputEstimate }
+
 // Tried returns the model and the provider that were tried last, and how many
 // requests were sent to providers in all.
 func (s *Stream) Tried() (model, provider string, attempts int) {

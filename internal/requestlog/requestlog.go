@@ -21,9 +21,6 @@ import (
 )
 
 const (
-	// Route is the operation whose requests are kept.
-	Route = "POST /api/v1/responses"
-
 	queued    = 4096        // rows that wait in memory, of all accounts
 	batch     = 128         // rows in one transaction
 	gather    = time.Second // how long a batch is waited for
@@ -34,6 +31,12 @@ const (
 
 	maxName = 128 // bytes of a name that is kept
 )
+
+// Keeps reports whether the requests of an operation are kept: those that call a
+// model, in any format.
+func Keeps(route string) bool {
+	return route == "POST /api/v1/responses" || route == "POST /api/v1/chat/completions" || route == "POST /api/v1/messages"
+}
 
 // A Log is the request log of a process. It is safe for concurrent use.
 type Log struct {
@@ -76,7 +79,7 @@ func New(st *store.Store, keep func() (on bool, most int), log *slog.Logger) *Lo
 // the queue, a second one a third and so on; so whoever floods the service drops rows
 // of its own account only.
 func (l *Log) Add(r *stoa.Request) {
-	if r.Route != Route || r.AccountID == "" {
+	if !Keeps(r.Route) || r.AccountID == "" {
 		return
 	}
 	if on, _ := l.keep(); !on {

@@ -22,7 +22,7 @@ func newLog(t *testing.T, st *store.Store, most int) (*Log, *strings.Builder) {
 
 // row returns what became of a request of an account.
 func row(account string) *stoa.Request {
-	return &stoa.Request{ID: stoa.NewID("req"), Route: Route, AccountID: account, KeyID: "key_a", Status: 200, StartedAt: time.Now()}
+	return &stoa.Request{ID: stoa.NewID("req"), Route: "POST /api/v1/responses", AccountID: account, KeyID: "key_a", Status: 200, StartedAt: time.Now()}
 }
 
 // kept returns the rows of an account, the oldest first.

@@ -60,7 +60,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	})
 	req.call.Forget() // the stream has it for as long as it is needed
 	if err == nil {
-		r.reply = &reply{id: r.ID, created: time.Now().Unix()}
+		r.reply = &reply{id: r.ID, created: time.Now().Unix(), estimate: r.stream.InputEstimate(), request: r.RequestID}
 		r.format = req.format.format()
 	}
 	return err

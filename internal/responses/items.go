@@ -41,6 +41,9 @@ type reply struct {
 	id      string // resp_…, the charge's too
 	created int64  // Unix seconds
 	model   string // the identifier that serves; set before the first byte
+	// estimate is that of the input, in tokens; request the id of the request.
+	estimate int64
+	request  string
 }
 
 // An outcome is what differs between the snapshots of one reply.
@@ -52,6 +55,22 @@ type outcome struct {
 	items       []*item
 	last        *item // of items: not closed yet, and closed by the end of the stream; may be nil
 	usage       *stoa.Usage
+}
+
+// called reports whether the reply has a complete call.
+func (o *outcome) called() bool {
+	return slices.ContainsFunc(o.items, func(it *item) bool { return it.kind == itemCall && it.status == statusCompleted })
+}
+
+// text is the text of the reply, without refusals.
+func (o *outcome) text() string {
+	var all joined
+	for _, it := range o.items {
+		if it.kind == itemMessage && !it.text.empty() {
+			all.add(it.text.String())
+		}
+	}
+	return all.String()
 }
 
 // Statuses of replies and of items.

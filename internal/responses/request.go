@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"stoa/internal/compat"
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
@@ -17,10 +18,11 @@ type Request struct {
 	Stream bool
 	Strict bool // no other model may answer for a gated one
 
-	call   stoa.Call   // what is honoured
-	echo   echo        // what is only repeated in the reply
-	format formatMaker // of the reply
-	wanted wanted      // for it
+	call   stoa.Call           // what is honoured
+	echo   echo                // what is only repeated in the reply
+	format formatMaker         // of the reply
+	wanted wanted              // for it
+	from   *compat.Translation // nil: the request came in the Responses format
 }
 
 // echo holds the members that a reply repeats.

@@ -1,6 +1,8 @@
 // Package responses speaks the Responses format to callers: it parses the body
 // of a model call and writes the reply, whole or as server-sent events. It is
-// the mirror image of package wire, which speaks the formats of providers.
+// the mirror image of package wire, which speaks the formats of providers. Replies it
+// also writes as chat completions and as Messages; package compat translates requests
+// of these formats.
 //
 // It never authenticates a caller, reads a body from the network, counts limits
 // or claims an Idempotency-Key: package api does that and passes in what a call
@@ -36,9 +38,10 @@ type Service struct {
 
 // A Call is one parsed request together with what the HTTP frame knows of it.
 type Call struct {
-	ID      string // resp_…; its charge has the same id
-	Caller  stoa.Caller
-	Request *Request
+	ID        string // resp_…; its charge has the same id
+	RequestID string // req_…
+	Caller    stoa.Caller
+	Request   *Request
 	// Stopping ends when the service stops. The call then fails and is free.
 	Stopping context.Context
 	Claim    Claim // of the Idempotency-Key; nil: there is none
@@ -87,5 +90,5 @@ var (
 func (s *Service) Serve(ctx context.Context, w http.ResponseWriter, c *Call) error {
 	run := &run{Call: c, s: s, w: w}
 	run.policy.claim = c.Claim
-	return run.answer(ctx)
+	return c.Request.from.Error(run.answer(ctx))
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"stoa/internal/compat"
 	"stoa/internal/contract"
 	"stoa/internal/listen"
 	"stoa/internal/sse"
@@ -178,6 +179,15 @@ func streamErrorOf(err error) *streamError {
 		out.code = string(stoa.CodeInternal)
 	}
 	return out
+}
+
+// of returns the error as one of the request that was translated.
+func (e *streamError) of(t *compat.Translation) *streamError {
+	same := *e
+	if to := stoa.AsError(t.Error(stoa.Errorf(stoa.Code(e.code), "%s", e.message).At(e.param))); to != nil {
+		same.message, same.param = to.Message, to.Param
+	}
+	return &same
 }
 
 // fail ends a stream that has begun with an error.

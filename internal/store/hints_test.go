@@ -102,7 +102,7 @@ func TestHintsMayTakeAnotherAddress(t *testing.T) {
 }
 
 func TestWhoIsAloneGivesNoHints(t *testing.T) {
-	if storetest.SQLite(t).Open().Hints() { // where there is one node
+	if storetest.New(t).Open().Hints() {
 		t.Error("a store on SQLite gives hints")
 	}
 	st := storetest.Postgres(t).Open()

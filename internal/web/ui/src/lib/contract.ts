@@ -98,6 +98,102 @@ export interface AnswerInput {
   inputId: string;
 }
 
+export interface ChatChoice {
+  finish_reason: "stop" | "length" | "content_filter" | "tool_calls";
+  index: 0;
+  logprobs: null;
+  message: {
+    content: string | null;
+    reasoning_details?: ChatReasoningDetail[];
+    refusal: string | null;
+    role: "assistant";
+    tool_calls?: ChatToolCall[];
+  };
+}
+
+export interface ChatCompletion {
+  choices: ChatChoice[];
+  created: number;
+  id: string;
+  model: string;
+  object: "chat.completion";
+  service_tier: "default";
+  usage: ChatUsage;
+}
+
+export interface ChatCompletionChunk {
+  choices: ({
+    delta: {
+      content?: string;
+      reasoning_details?: ChatReasoningDetail[];
+      refusal?: string;
+      role?: "assistant";
+      tool_calls?: {
+        extra_content?: ChatExtraContent;
+        function: {
+          arguments: string;
+          name?: string;
+        };
+        id?: string;
+        index: number;
+        type?: "function";
+      }[];
+    };
+    finish_reason: "stop" | "length" | "content_filter" | "tool_calls" | null;
+    index: 0;
+    logprobs: null;
+  })[];
+  created: number;
+  id: string;
+  model: string;
+  object: "chat.completion.chunk";
+  usage?: ChatUsage;
+}
+
+export interface ChatExtraContent {
+  google: {
+    thought_signature: string;
+  };
+}
+
+export interface ChatInputMessage {
+  content?: unknown;
+  reasoning_details?: unknown;
+  role: "system" | "developer" | "user" | "assistant" | "tool";
+  tool_call_id?: unknown;
+  tool_calls?: unknown;
+}
+
+export interface ChatReasoningDetail {
+  data: string;
+  format: "stoa";
+  id?: string;
+  index: number;
+  type: "reasoning.encrypted";
+}
+
+export interface ChatToolCall {
+  extra_content?: ChatExtraContent;
+  function: {
+    arguments: string;
+    name: string;
+  };
+  id: string;
+  type: "function";
+}
+
+export interface ChatUsage {
+  completion_tokens: number;
+  completion_tokens_details: {
+    reasoning_tokens: number;
+  };
+  prompt_tokens: number;
+  prompt_tokens_details: {
+    cached_tokens: number;
+  };
+  total_tokens: number;
+}
+
 export interface Contact {
   email: string | null;
   url: string | null;
@@ -121,6 +217,28 @@ export interface CreateAgent {
   model?: string | null;
   name: string;
   spaceId: string;
+}
+
+export interface CreateChatCompletion {
+  max_completion_tokens?: number | null;
+  max_tokens?: number | null;
+  messages: ChatInputMessage[];
+  metadata?: Record<string, string> | null;
+  model: string;
+  parallel_tool_calls?: boolean | null;
+  reasoning_effort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max" | null;
+  response_format?: Record<string, unknown> | null;
+  stream?: boolean | null;
+  stream_options?: {
+    include_usage?: boolean | null;
+  } | null;
+  strict_model?: boolean | null;
+  temperature?: number | null;
+  tool_choice?: unknown;
+  tools?: Record<string, unknown>[] | null;
+  top_p?: number | null;
+  user?: string | null;
+  verbosity?: "low" | "medium" | "high" | null;
 }
 
 export interface CreateEmbed {
@@ -165,6 +283,24 @@ export interface CreateKey {
   name: string;
   requestsPerMinute?: number | null;
   scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "keys:write" | "usage:read" | "operator" | "*")[] | null;
+}
+
+export interface CreateMessage {
+  max_tokens: number;
+  messages: MessageInput[];
+  metadata?: {
+    user_id?: string | null;
+  } | null;
+  model: string;
+  output_config?: Record<string, unknown> | null;
+  stream?: boolean | null;
+  strict_model?: boolean | null;
+  system?: unknown;
+  temperature?: number | null;
+  thinking?: Record<string, unknown> | null;
+  tool_choice?: Record<string, unknown> | null;
+  tools?: Record<string, unknown>[] | null;
+  top_p?: number | null;
 }
 
 export interface CreateResponse {
@@ -802,6 +938,20 @@ export interface Message {
   turn: number | null;
 }
 
+export type MessageBlock = {
+  text: string;
+  type: "text";
+} | {
+  signature: string;
+  thinking: string;
+  type: "thinking";
+} | {
+  id: string;
+  input: Record<string, unknown>;
+  name: string;
+  type: "tool_use";
+};
+
 export interface MessageDeltaEvent {
   createdAt: string;
   messageId: string;
@@ -809,6 +959,20 @@ export interface MessageDeltaEvent {
   seq: number;
   text: string;
   type: "message.delta";
+}
+
+export interface MessageError {
+  error: MessageErrorBody;
+  request_id: string;
+  type: "error";
+}
+
+export interface MessageErrorBody {
+  code: string;
+  message: string;
+  param: string | null;
+  retryable: boolean;
+  type: "invalid_request_error" | "authentication_error" | "billing_error" | "permission_error" | "not_found_error" | "request_too_large" | "rate_limit_error" | "api_error" | "timeout_error" | "overloaded_error";
 }
 
 export interface MessageEvent {
@@ -823,10 +987,52 @@ export interface MessageEvent {
   type: "message.created" | "message.completed";
 }
 
+export interface MessageInput {
+  content: unknown;
+  role: "user" | "assistant" | "system";
+}
+
 export interface MessageList {
   data: Message[];
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface MessageReply {
+  content: MessageBlock[];
+  id: string;
+  model: string;
+  role: "assistant";
+  stop_reason: "end_turn" | "max_tokens" | "tool_use" | "refusal" | null;
+  stop_sequence: null;
+  type: "message";
+  usage: MessageUsage;
+}
+
+export interface MessageStreamEvent {
+  content_block?: MessageBlock;
+  delta?: {
+    partial_json?: string;
+    signature?: string;
+    stop_reason?: "end_turn" | "max_tokens" | "tool_use" | "refusal" | null;
+    stop_sequence?: null;
+    text?: string;
+    thinking?: string;
+    type?: "text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta";
+  };
+  error?: MessageErrorBody;
+  index?: number;
+  message?: MessageReply;
+  request_id?: string;
+  type: "message_start" | "ping" | "content_block_start" | "content_block_delta" | "content_block_stop" | "message_delta" | "message_stop" | "error";
+  usage?: MessageUsage;
+}
+
+export interface MessageUsage {
+  cache_creation_input_tokens: number;
+  cache_read_input_tokens: number;
+  input_tokens: number;
+  output_tokens: number;
 }
 
 export interface Meta {

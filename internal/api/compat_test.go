@@ -1,0 +1,266 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"stoa/internal/apitest"
+	"stoa/internal/contract"
+	"stoa/internal/fakeup"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+)
+
+// otherFormats are the operations that call a model in other formats.
+var otherFormats = []struct {
+	path string
+	call func(model, text string, more body) body
+	text func(t *testing.T, r *apitest.Reply) string // of a reply, whole or streamed
+}{
+	{
+		"/api/v1/chat/completions",
+		func(model, text string, more body) body {
+			return with(body{"model": model, "messages": []body{{"role": "user", "content": text}}}, more)
+		},
+		func(t *testing.T, r *apitest.Reply) (text string) {
+			for _, v := range objects(t, r) {
+				for _, c := range v["choices"].([]any) {
+					of := c.(body)["message"]
+					if of == nil {
+						of = c.(body)["delta"]
+					}
+					if s, ok := of.(body)["content"].(string); ok {
+						text += s
+					}
+				}
+			}
+			return text
+		},
+	},
+	{
+		"/api/v1/messages",
+		func(model, text string, more body) body {
+			return with(body{"model": model, "max_tokens": 1000, "messages": []body{{"role": "user", "content": text}}}, more)
+		},
+		func(t *testing.T, r *apitest.Reply) (text string) {
+			for _, v := range objects(t, r) {
+				if list, ok := v["content"].([]any); ok {
+					for _, b := range list {
+						text += b.(body)["text"].(string)
+					}
+				}
+				if d, ok := v["delta"].(body); ok && d["text"] != nil {
+					text += d["text"].(string)
+				}
+			}
+			return text
+		},
+	},
+}
+
+func with(b, more body) body {
+	for name, value := range more {
+		b[name] = value
+	}
+	return b
+}
+
+// objects returns the object of a whole reply, or those of the events of a stream.
+func objects(t *testing.T, r *apitest.Reply) (all []body) {
+	t.Helper()
+	lines := []string{string(r.Body)}
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
+		lines = nil
+		for line := range strings.SplitSeq(string(r.Body), "\n") {
+			if data, ok := strings.CutPrefix(line, "data: "); ok && data != "[DONE]" {
+				lines = append(lines, data)
+			}
+		}
+	}
+	for _, line := range lines {
+		var v body
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+func TestOtherFormatsAnswerAndReplay(t *testing.T) {
+	h, f := vendors(t, apitest.Config{})
+	calls := 0
+	for _, format := range otherFormats {
+		for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6.1-sol", "delta-v4-flash"} {
+			for _, stream := range []bool{false, true} {
+				c := h.Client(t).With("Idempotency-Key", fmt.Sprint(model, stream))
+				call := format.call(model, "say: a b c ü", body{"stream": stream})
+				first, again := c.Want(200, "POST", format.path, call), c.Want(200, "POST", format.path, call)
+				calls++
+				if got := format.text(t, first); got != "a b c ü" {
+					t.Errorf("%s %s: the text is %q in %s", format.path, model, got, first.Body)
+				}
+				if got := format.text(t, again); got != "a b c ü" || again.Header.Get("Idempotency-Replayed") != "true" {
+					t.Errorf("%s %s: replayed (%q) is %q", format.path, model, again.Header.Get("Idempotency-Replayed"), got)
+				}
+				if !stream && string(first.Body) != string(again.Body) {
+					t.Errorf("first %s\nagain %s", first.Body, again.Body)
+				}
+				one, two := objects(t, first), objects(t, again)
+				id := func(v body) any {
+					if m, ok := v["message"].(body); ok {
+						return m["id"]
+					}
+					return v["id"]
+				}
+				if id(one[0]) != id(two[0]) || id(one[0]) == nil {
+					t.Errorf("%s: the ids are %v and %v", format.path, id(one[0]), id(two[0]))
+				}
+				usage := func(v body) string { b, _ := json.Marshal(v["usage"]); return string(b) }
+				if a, b := usage(one[len(one)-1]), usage(two[len(two)-1]); a != b {
+					t.Errorf("%s: the usage is %s, then %s", format.path, a, b)
+				}
+			}
+		}
+	}
+	if n := len(f.Served()); n != calls {
+		t.Errorf("%d calls reached the vendor, want %d", n, calls)
+	}
+	if n := len(receipts(t, h)); n != calls {
+		t.Errorf("%d receipts, want %d", n, calls)
+	}
+	quiet(t, h)
+}
+
+func TestOtherFormatsAreLikeResponses(t *testing.T) {
+	// What the vendor gets is the same to the byte, whichever format the caller speaks.
+	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6.1-sol", "delta-v4-flash"} {
+		h, f := vendors(t, apitest.Config{})
+		c := h.Client(t)
+		c.Want(200, "POST", responses, body{"model": model, "max_output_tokens": 1000, "temperature": 0.5, "stream": true, "input": []body{
+			{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}, {"role": "user", "content": "say: x"},
+		}})
+		c.Want(200, "POST", "/api/v1/chat/completions", body{"model": model, "max_completion_tokens": 1000, "temperature": 0.5, "stream": true, "messages": []body{
+			{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}, {"role": "user", "content": "say: x"},
+		}})
+		c.Want(200, "POST", "/api/v1/messages", body{"model": model, "max_tokens": 1000, "temperature": 0.5, "stream": true, "system": "Be brief.", "messages": []body{
+			{"role": "user", "content": "Hi"}, {"role": "assistant", "content": []body{{"type": "text", "text": "Yes?"}}}, {"role": "user", "content": "say: x"},
+		}})
+		served := f.Served()
+		if len(served) != 3 {
+			t.Fatalf("%d calls", len(served))
+		}
+		for _, s := range served[1:] {
+			if string(s.Body) != string(served[0].Body) {
+				t.Errorf("%s: got\n%s, want\n%s", model, s.Body, served[0].Body)
+			}
+		}
+	}
+}
+
+func TestOtherFormatsSayWhatIsWrong(t *testing.T) {
+	for _, format := range otherFormats {
+		h, f := vendors(t, apitest.Config{})
+		c := h.Client(t)
+		// A call under a key runs once.
+		const input = "fault: hang-body after 3\ntokens: 10"
+		disconnectFrom(t, h, f, format.path, "hangs", format.call("alpha-haiku-4-5", input, body{"stream": true}))
+		c.With("Idempotency-Key", "hangs").WantError(stoa.CodeIdempotencyRunning, "POST", format.path, format.call("alpha-haiku-4-5", input, body{"stream": true}))
+		for _, tc := range []struct {
+			code stoa.Code
+			text string
+			more body
+		}{
+			{stoa.CodeOverloaded, "fail: 529", nil},
+			{stoa.CodeUpstream, "fail: 500", nil},
+			{stoa.CodeModelNotFound, "x", body{"model": "nope"}},
+			{stoa.CodeInvalidType, "x", body{"stream": 1}},
+			{stoa.CodeMissingParameter, "x", body{"messages": nil}},
+		} {
+			c.WantError(tc.code, "POST", format.path, format.call("alpha-haiku-4-5", tc.text, tc.more))
+		}
+		c.WantError(stoa.CodeInvalidJSON, "POST", format.path, "{")
+		c.WantError(stoa.CodeInvalidJSON, "POST", format.path, "[]")
+		e := c.WantError(stoa.CodeInvalidValue, "POST", format.path, format.call("auto", "x", body{"temperature": 9}))
+		if e.Param == nil || *e.Param != "temperature" {
+			t.Errorf("%s: the error is %+v", format.path, e)
+		}
+		claimed := c.With("Idempotency-Key", "k")
+		claimed.Want(200, "POST", format.path, format.call("auto", "say: x", nil))
+		claimed.WantError(stoa.CodeIdempotencyReused, "POST", format.path, format.call("auto", "say: y", nil))
+		var poor contract.AccountWithKey
+		c.Want(201, "POST", "/api/v1/accounts", body{"name": "poor"}).JSON(&poor)
+		h.ClientWith(t, poor.Key.Secret).WantError(stoa.CodeQuota, "POST", format.path, format.call("auto", "x", nil))
+		// A failure after the first text ends the stream, and is free.
+		r := c.Want(200, "POST", format.path, format.call("alpha-haiku-4-5", "tokens: 20\nfail: 500 after 3", body{"stream": true}))
+		all := objects(t, r)
+		if all[len(all)-1]["error"] == nil {
+			t.Errorf("%s: the stream ends with %v", format.path, all[len(all)-1])
+		}
+		if n := len(receipts(t, h)); n != 1 {
+			t.Errorf("%s: %d receipts, want that of the one reply", format.path, n)
+		}
+		h.Server.Stop() // it hangs for ever otherwise
+		f.WaitEnded(t, 1)
+	}
+}
+
+func TestOtherFormatsHaveTimeouts(t *testing.T) {
+	slow := fakeup.Start(t).Provider("messages")
+	slow.Timeouts.FirstByte = 50 * time.Millisecond
+	h := start(t, apitest.Config{Providers: []stoa.Provider{slow}, Families: map[string][]stoa.Route{"alpha": {{Provider: "messages"}}}})
+	for _, format := range otherFormats {
+		h.Client(t).WantError(stoa.CodeUpstreamTimeout, "POST", format.path, format.call("alpha-haiku-4-5", "fault: hang", nil))
+	}
+}
+
+func TestOtherFormatsFollowTheDisk(t *testing.T) {
+	storetest.OnlySQLite(t) // it limits the pages
+	h := start(t, apitest.Config{})
+	if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.Get(t.Context(), "PRAGMA max_page_count = 1", nil, new(int))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_ = h.Store.Write(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.InsertSpace(t.Context(), stoa.Space{AccountID: h.Account.ID, Description: strings.Repeat("x", 100_000)})
+		return err
+	})
+	for _, format := range otherFormats {
+		h.Client(t).WantError(stoa.CodeStorageFull, "POST", format.path, format.call("auto", "hi", nil))
+	}
+}
+
+func TestMessagesTakesTheKeyOfItsClients(t *testing.T) {
+	h := start(t, apitest.Config{})
+	c := h.ClientWith(t, "").With("X-Api-Key", h.Key).With("anthropic-version", "2023-06-01")
+	c.Want(200, "POST", "/api/v1/messages", otherFormats[1].call("auto", "say: x", nil))
+	c.WantError(stoa.CodeUnauthorized, "POST", "/api/v1/chat/completions", otherFormats[0].call("auto", "say: x", nil))
+}
+
+func TestAChatStreamEndsWithItsUsage(t *testing.T) {
+	h := start(t, apitest.Config{})
+	r := h.Client(t).Want(200, "POST", "/api/v1/chat/completions", otherFormats[0].call("auto", "say: x", body{"stream": true, "stream_options": body{"include_usage": true}}))
+	all := objects(t, r)
+	last := all[len(all)-1]
+	if len(last["choices"].([]any)) != 0 || last["usage"].(body)["completion_tokens"].(float64) < 1 {
+		t.Errorf("the last chunk is %v", last)
+	}
+	// All formats are in the request log.
+	h.Client(t).Want(200, "POST", "/api/v1/messages", otherFormats[1].call("auto", "say: x", nil))
+}
+
+func TestOtherFormatsAreOffWithoutTheirSwitch(t *testing.T) {
+	h := start(t, apitest.Config{Version1: true})
+	for _, format := range otherFormats {
+		text, _ := json.Marshal(format.call("auto", "x", nil))
+		if status, reply := plainly(t, h, "POST", format.path, string(text)); status != 404 || !strings.Contains(reply, `"code":"not_found"`) {
+			t.Errorf("%s answers %d %s", format.path, status, reply)
+		}
+	}
+}

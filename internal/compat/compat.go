@@ -1,0 +1,293 @@
+// Package compat lets clients of two more formats call models: OpenAI's chat
+// completions and Anthropic's Messages. It translates a request into one of the
+// Responses format, which package responses parses and checks like any other, and
+// writes the reply in the client's format.
+//
+// It is pure: bytes in, bytes out. It checks the shapes that it has to take apart
+// and nothing else: an error of the parser about the translated request is
+// translated back with [Translation.Error].
+//
+// Start at [Chat] and [Messages].
+package compat
+
+import (
+	"errors"
+	"sort"
+	"strconv"
+	"strings"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// A Translation is a request of another format in the Responses format.
+type Translation struct {
+	Body []byte // a JSON object in the Responses format
+	// IncludeUsage: of chat completions, a stream ends with a chunk that has the usage.
+	IncludeUsage bool
+
+	renames []rename // ordered by from
+}
+
+// A rename says where a part of the translated request came from.
+type rename struct{ from, to string }
+
+// Error returns an error of the translated request as one of the request that the
+// client sent: its member is named as the client knows it. On nil it returns err.
+func (t *Translation) Error(err error) error {
+	if t == nil {
+		return err
+	}
+	e, ok := errors.AsType[*stoa.Error](err)
+	if !ok || e.Param == "" {
+		return err
+	}
+	to := t.source(e.Param)
+	if to == e.Param {
+		return err
+	}
+	same := *e
+	same.Message = strings.ReplaceAll(e.Message, strconv.Quote(e.Param), strconv.Quote(to))
+	same.Param = to
+	return &same
+}
+
+// source returns the path of the client's member that became the one at path: that
+// of the longest prefix which was renamed, with the rest behind it.
+func (t *Translation) source(path string) string {
+	for end := len(path); end > 0; end = strings.LastIndexAny(path[:end], ".[") {
+		prefix := path[:end]
+		at := sort.Search(len(t.renames), func(i int) bool { return t.renames[i].from >= prefix })
+		if at < len(t.renames) && t.renames[at].from == prefix {
+			return t.renames[at].to + path[end:]
+		}
+	}
+	return path
+}
+
+// maxMembers bounds the members of an object that is taken apart, maxElements the
+// elements of an array; package responses has its own, lower ones.
+const (
+	maxMembers  = 1_000
+	maxElements = 10_000
+)
+
+// A translator writes a request of the Responses format.
+type translator struct {
+	out     []byte
+	items   int // of input
+	renames []rename
+}
+
+// from notes that the member at path came from the client's member at source.
+func (t *translator) from(path, source string) {
+	t.renames = append(t.renames, rename{path, source})
+}
+
+// done returns the translation.
+func (t *translator) done() *Translation {
+	sort.SliceStable(t.renames, func(i, j int) bool { return t.renames[i].from < t.renames[j].from })
+	return &Translation{Body: append(t.out, ']', '}'), renames: t.renames}
+}
+
+// key begins a member of the object that was written last.
+func (t *translator) key(name string) *translator {
+	if last := t.out[len(t.out)-1]; last != '{' && last != '[' {
+		t.out = append(t.out, ',')
+	}
+	t.out = append(append(append(t.out, '"'), name...), '"', ':')
+	return t
+}
+
+func (t *translator) raw(v string) *translator {
+	t.out = append(t.out, v...)
+	return t
+}
+
+func (t *translator) value(v jsonx.Value) *translator {
+	t.out = append(t.out, v...)
+	return t
+}
+
+func (t *translator) text(s string) *translator {
+	t.out = jsonx.AppendString(t.out, s)
+	return t
+}
+
+// element begins an element of the array that was written last.
+func (t *translator) element() *translator {
+	if t.out[len(t.out)-1] != '[' {
+		t.out = append(t.out, ',')
+	}
+	return t
+}
+
+// member copies a member that is the same in both formats but for its name.
+func (t *translator) member(o object, name, as string) {
+	if v := o.get(name); v != nil {
+		t.key(as).value(v)
+		if as != name {
+			t.from(as, name)
+		}
+	}
+}
+
+// item begins an element of input and returns its path.
+func (t *translator) item(source string) string {
+	path := "input[" + strconv.Itoa(t.items) + "]"
+	t.items++
+	t.from(path, source)
+	t.element().raw("{")
+	return path
+}
+
+// object holds the members of a JSON object that are not null.
+type object struct {
+	path    string // empty: the body
+	members map[string]jsonx.Value
+}
+
+// get returns a member; nil if there is none or if it is null.
+func (o object) get(name string) jsonx.Value { return o.members[name] }
+
+// at returns the path of a member.
+func (o object) at(name string) string {
+	if o.path == "" {
+		return name
+	}
+	return o.path + "." + name
+}
+
+// readObject takes an object apart.
+func readObject(v jsonx.Value, path string) (object, error) {
+	o := object{path: path}
+	if v.Kind() != '{' {
+		return o, wrongType(path, "an object")
+	}
+	o.members = map[string]jsonx.Value{}
+	d := jsonx.NewDecoder(v)
+	if _, err := d.ReadToken(); err != nil {
+		return o, notJSON(err)
+	}
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return o, notJSON(err)
+		}
+		key := name.String()
+		value, err := d.ReadValue()
+		if err != nil {
+			return o, notJSON(err)
+		}
+		if len(o.members) == maxMembers {
+			return o, stoa.Errorf(stoa.CodeInvalidValue, "%s has more than %d members.", subject(path), maxMembers).At(path)
+		}
+		if value.Kind() != 'n' {
+			o.members[key] = value.Clone()
+		}
+	}
+	return o, nil
+}
+
+// readArray takes an array apart.
+func readArray(v jsonx.Value, path string) ([]jsonx.Value, error) {
+	if v.Kind() != '[' {
+		return nil, wrongType(path, "an array")
+	}
+	d := jsonx.NewDecoder(v)
+	if _, err := d.ReadToken(); err != nil {
+		return nil, notJSON(err)
+	}
+	var list []jsonx.Value
+	for d.PeekKind() != ']' {
+		value, err := d.ReadValue()
+		if err != nil {
+			return nil, notJSON(err)
+		}
+		if len(list) == maxElements {
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "%q has more than %d elements.", path, maxElements).At(path)
+		}
+		list = append(list, value.Clone())
+	}
+	return list, nil
+}
+
+// word reads a string member; empty if there is none.
+func (o object) word(name string) (string, error) {
+	v := o.get(name)
+	if v == nil {
+		return "", nil
+	}
+	return readText(v, o.at(name))
+}
+
+func readText(v jsonx.Value, path string) (string, error) {
+	var s string
+	if v.Kind() != '"' {
+		return "", wrongType(path, "a string")
+	}
+	if err := jsonx.Unmarshal(v, &s); err != nil {
+		return "", notJSON(err)
+	}
+	return s, nil
+}
+
+// refuse returns an error if the object has one of the members. what says of each
+// what to do instead.
+func (o object) refuse(names map[string]string) error {
+	var first string
+	for name := range names {
+		if o.get(name) != nil && (first == "" || name < first) {
+			first = name
+		}
+	}
+	if first == "" {
+		return nil
+	}
+	return stoa.Errorf(stoa.CodeUnsupported, "%s", names[first]).At(o.at(first))
+}
+
+func wrongType(path, what string) error {
+	return stoa.Errorf(stoa.CodeInvalidType, "%s must be %s.", subject(path), what).At(path)
+}
+
+func missing(path, advice string) error {
+	return stoa.Errorf(stoa.CodeMissingParameter, "%s is missing. %s", subject(path), advice).At(path)
+}
+
+func notJSON(err error) error {
+	return stoa.Errorf(stoa.CodeInvalidJSON, "The body is not valid JSON. Send one JSON object in UTF-8.").Because(err)
+}
+
+// subject names the value at path in a sentence; an empty path is the body.
+func subject(path string) string {
+	if path == "" {
+		return "The body"
+	}
+	return strconv.Quote(path)
+}
+
+func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// ownState is how sealed reasoning of this service begins. Anything else that a
+// client sends in its place is from another service and is left out.
+const ownState = "stoa1."
+
+// isSealed reports whether v is sealed reasoning of this service.
+func isSealed(v jsonx.Value) bool { return strings.HasPrefix(string(v), `"`+ownState) }
+
+// sealed writes a reasoning item if v is sealed reasoning of this service.
+func (t *translator) sealed(v jsonx.Value, source string) {
+	if !isSealed(v) {
+		return
+	}
+	path := t.item(source)
+	t.from(path+".encrypted_content", source)
+	t.key("type").raw(`"reasoning"`).key("summary").raw("[]").key("encrypted_content").value(v).raw("}")
+}
+
+// isOne reports whether a number is 1.
+func isOne(v jsonx.Value) bool {
+	f, err := strconv.ParseFloat(string(v), 64)
+	return err == nil && f == 1
+}

@@ -1,0 +1,543 @@
+package compat
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// Messages translates the body of a POST /messages, or of the request that counts
+// its tokens, which has no limit. A body that is no JSON object is handed on as it
+// is, for package responses to refuse.
+func Messages(body []byte, counting bool) (*Translation, error) {
+	if v := jsonx.Value(body); !jsonx.Valid(body) || v.Kind() != '{' {
+		return &Translation{Body: body}, nil
+	}
+	o, err := readObject(body, "")
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseOfMessages(o); err != nil {
+		return nil, err
+	}
+	m := &messagesRequest{translator{out: make([]byte, 0, len(body)+len(body)/8+256)}}
+	m.raw("{")
+	for _, same := range []string{"model", "temperature", "top_p", "stream", "strict_model"} {
+		m.member(o, same, same)
+	}
+	if o.get("max_tokens") == nil && !counting {
+		return nil, missing("max_tokens", "Say how many tokens the reply may have.")
+	}
+	m.member(o, "max_tokens", "max_output_tokens")
+	for _, part := range []func(object) error{m.user, m.tools, m.choice, m.reasoning, m.format} {
+		if err := part(o); err != nil {
+			return nil, err
+		}
+	}
+	list := o.get("messages")
+	if list == nil {
+		return nil, missing("messages", "Send at least one message.")
+	}
+	messages, err := readArray(list, "messages")
+	if err != nil {
+		return nil, err
+	}
+	m.key("input").raw("[")
+	m.from("input", "messages")
+	if err := m.system(o); err != nil {
+		return nil, err
+	}
+	for i, v := range messages {
+		if err := m.message(v, at("messages", i)); err != nil {
+			return nil, err
+		}
+	}
+	return m.done(), nil
+}
+
+// refuseOfMessages returns an error for what would change a reply and is not
+// supported.
+func refuseOfMessages(o object) error {
+	if err := o.refuse(map[string]string{
+		"top_k":     "\"top_k\" is not supported. Use \"temperature\" or \"top_p\", or leave it out.",
+		"container": "Containers are not supported. Leave \"container\" out.",
+	}); err != nil {
+		return err
+	}
+	for name, what := range map[string]string{"stop_sequences": "Stop sequences are", "mcp_servers": "Servers of tools are"} {
+		if v := o.get(name); v != nil && (v.Kind() != '[' || len(v) > len("[]")) {
+			return stoa.Errorf(stoa.CodeUnsupported, "%s not supported. Leave %q out.", what, name).At(name)
+		}
+	}
+	return nil
+}
+
+// messagesRequest translates one request.
+type messagesRequest struct{ translator }
+
+func (m *messagesRequest) user(o object) error {
+	v := o.get("metadata")
+	if v == nil {
+		return nil
+	}
+	metadata, err := readObject(v, "metadata")
+	if err != nil {
+		return err
+	}
+	if id := metadata.get("user_id"); id != nil {
+		m.key("user").value(id)
+		m.from("user", metadata.at("user_id"))
+	}
+	return nil
+}
+
+// system translates the system text: a string, or blocks of text.
+func (m *messagesRequest) system(o object) error {
+	v := o.get("system")
+	if v == nil {
+		return nil
+	}
+	path := m.item("system")
+	m.from(path+".content", "system")
+	m.key("type").raw(`"message"`).key("role").raw(`"system"`).key("content")
+	if v.Kind() != '[' {
+		m.value(v).raw("}")
+		return nil
+	}
+	blocks, err := readArray(v, "system")
+	if err != nil {
+		return err
+	}
+	var texts []string
+	for i, v := range blocks {
+		block, err := readObject(v, at("system", i))
+		if err != nil {
+			return err
+		}
+		if kind, err := block.word("type"); err != nil {
+			return err
+		} else if kind != "text" {
+			return stoa.Errorf(stoa.CodeUnsupportedValue, "The system prompt is text. Send {\"type\":\"text\",\"text\":\"…\"}.").At(block.at("type"))
+		}
+		text, err := block.word("text")
+		if err != nil {
+			return err
+		}
+		texts = append(texts, text)
+	}
+	m.text(strings.Join(texts, "\n\n")).raw("}")
+	return nil
+}
+
+// tools translates the tools. One with a type of its own, which the vendor runs, is
+// left as it is, for the parser to refuse.
+func (m *messagesRequest) tools(o object) error {
+	v := o.get("tools")
+	if v == nil {
+		return nil
+	}
+	list, err := readArray(v, "tools")
+	if err != nil {
+		return err
+	}
+	m.key("tools").raw("[")
+	for i, v := range list {
+		tool, err := readObject(v, at("tools", i))
+		if err != nil {
+			return err
+		}
+		m.element().raw("{").key("type")
+		if kind := tool.get("type"); kind == nil || string(kind) == `"custom"` {
+			m.raw(`"function"`)
+		} else {
+			m.value(kind)
+		}
+		for _, name := range []string{"name", "description", "strict", "defer_loading", "allowed_callers"} {
+			if v := tool.get(name); v != nil {
+				m.key(name).value(v)
+			}
+		}
+		if v := tool.get("input_schema"); v != nil {
+			m.key("parameters").value(v)
+		}
+		m.from(at("tools", i)+".parameters", tool.at("input_schema"))
+		m.raw("}")
+	}
+	m.raw("]")
+	return nil
+}
+
+// choice translates tool_choice.
+func (m *messagesRequest) choice(o object) error {
+	v := o.get("tool_choice")
+	if v == nil {
+		return nil
+	}
+	choice, err := readObject(v, "tool_choice")
+	if err != nil {
+		return err
+	}
+	kind, err := choice.word("type")
+	if err != nil {
+		return err
+	}
+	m.key("tool_choice")
+	switch kind {
+	case "auto", "none":
+		m.text(kind)
+	case "any":
+		m.raw(`"required"`)
+	case "tool":
+		m.raw(`{"type":"function"`)
+		if v := choice.get("name"); v != nil {
+			m.key("name").value(v)
+		}
+		m.raw("}")
+	default:
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q must be auto, any, tool or none.", choice.at("type")).At(choice.at("type"))
+	}
+	if v := choice.get("disable_parallel_tool_use"); v != nil {
+		switch v.Kind() {
+		case 't':
+			m.key("parallel_tool_calls").raw("false")
+		case 'f':
+		default:
+			return wrongType(choice.at("disable_parallel_tool_use"), "true or false")
+		}
+	}
+	return nil
+}
+
+// Tokens of a thinking budget from which on the effort is the next.
+const (
+	mediumBudget = 4 << 10
+	highBudget   = 16 << 10
+)
+
+// reasoning translates thinking and the effort of output_config.
+func (m *messagesRequest) reasoning(o object) error {
+	effort, summary := "", false
+	if v := o.get("thinking"); v != nil {
+		thinking, err := readObject(v, "thinking")
+		if err != nil {
+			return err
+		}
+		kind, err := thinking.word("type")
+		if err != nil {
+			return err
+		}
+		display, err := thinking.word("display")
+		if err != nil {
+			return err
+		}
+		summary = display == "summarized"
+		switch kind {
+		case "disabled":
+			effort = "none"
+		case "adaptive":
+		case "enabled":
+			budget, err := strconv.ParseInt(string(thinking.get("budget_tokens")), 10, 64)
+			if err != nil || budget < 1 {
+				return stoa.Errorf(stoa.CodeInvalidValue, "%q must be a number of tokens.", thinking.at("budget_tokens")).At(thinking.at("budget_tokens"))
+			}
+			switch {
+			case budget < mediumBudget:
+				effort = "low"
+			case budget < highBudget:
+				effort = "medium"
+			default:
+				effort = "high"
+			}
+		default:
+			return stoa.Errorf(stoa.CodeInvalidValue, "%q must be enabled, adaptive or disabled.", thinking.at("type")).At(thinking.at("type"))
+		}
+	}
+	asked := jsonx.Value(nil)
+	if v := o.get("output_config"); v != nil {
+		config, err := readObject(v, "output_config")
+		if err != nil {
+			return err
+		}
+		if asked = config.get("effort"); asked != nil {
+			m.from("reasoning.effort", config.at("effort"))
+		}
+	}
+	if effort == "" && asked == nil && !summary {
+		return nil
+	}
+	m.key("reasoning").raw("{")
+	switch {
+	case effort == "none" || asked == nil && effort != "":
+		m.key("effort").text(effort)
+	case asked != nil:
+		m.key("effort").value(asked)
+	}
+	if summary {
+		m.key("summary").raw(`"auto"`)
+	}
+	m.raw("}")
+	return nil
+}
+
+// format translates output_config.format.
+func (m *messagesRequest) format(o object) error {
+	v := o.get("output_config")
+	if v == nil {
+		return nil
+	}
+	config, err := readObject(v, "output_config")
+	if err != nil {
+		return err
+	}
+	if v = config.get("format"); v == nil {
+		return nil
+	}
+	format, err := readObject(v, config.at("format"))
+	if err != nil {
+		return err
+	}
+	m.from("text.format", format.path)
+	m.key("text").raw(`{"format":{"name":"reply","strict":true`)
+	for _, name := range []string{"type", "schema"} {
+		if v := format.get(name); v != nil {
+			m.key(name).value(v)
+		}
+	}
+	m.raw("}}")
+	return nil
+}
+
+// message translates one message into one or more items of input.
+func (m *messagesRequest) message(v jsonx.Value, path string) error {
+	o, err := readObject(v, path)
+	if err != nil {
+		return err
+	}
+	role, err := o.word("role")
+	if err != nil {
+		return err
+	}
+	switch role {
+	case "user", "assistant", "system":
+	case "":
+		return missing(o.at("role"), "Send user or assistant.")
+	default:
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q must be user, assistant or system.", o.at("role")).At(o.at("role"))
+	}
+	content := o.get("content")
+	if content == nil {
+		return missing(o.at("content"), "Send a string or an array of blocks.")
+	}
+	if content.Kind() != '[' {
+		item := m.item(path)
+		m.from(item+".content", o.at("content"))
+		m.key("type").raw(`"message"`).key("role").text(role).key("content").value(content).raw("}")
+		return nil
+	}
+	blocks, err := readArray(content, o.at("content"))
+	if err != nil {
+		return err
+	}
+	return m.blocks(blocks, role, path, o.at("content"))
+}
+
+// blocks translates the blocks of a message. Those that follow one another and
+// belong to a message become one.
+func (m *messagesRequest) blocks(blocks []jsonx.Value, role, source, path string) error {
+	open, parts := "", 0 // the message that is being written
+	end := func() {
+		if open != "" {
+			m.raw("]}")
+		}
+		open, parts = "", 0
+	}
+	if len(blocks) == 0 {
+		m.item(source)
+		m.key("type").raw(`"message"`).key("role").text(role).key("content").raw(`""}`)
+		return nil
+	}
+	for i, v := range blocks {
+		block, err := readObject(v, at(path, i))
+		if err != nil {
+			return err
+		}
+		kind, err := block.word("type")
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case "tool_use", "tool_result", "thinking", "redacted_thinking":
+			end()
+			if err := m.ownItem(block, kind); err != nil {
+				return err
+			}
+			continue
+		}
+		if open == "" {
+			open = m.item(source)
+			m.key("type").raw(`"message"`).key("role").text(role).key("content").raw("[")
+		}
+		part := at(open+".content", parts)
+		parts++
+		m.from(part, block.path)
+		m.element()
+		if err := m.part(block, v, kind, part); err != nil {
+			return err
+		}
+	}
+	end()
+	return nil
+}
+
+// ownItem translates a block that is an item of its own.
+func (m *messagesRequest) ownItem(block object, kind string) error {
+	switch kind {
+	case "thinking":
+		m.sealed(block.get("signature"), block.at("signature"))
+		return nil
+	case "redacted_thinking":
+		m.sealed(block.get("data"), block.at("data"))
+		return nil
+	case "tool_use":
+		path := m.item(block.path)
+		m.key("type").raw(`"function_call"`)
+		m.from(path+".call_id", block.at("id"))
+		m.from(path+".arguments", block.at("input"))
+		if v := block.get("id"); v != nil {
+			m.key("call_id").value(v)
+		}
+		if v := block.get("name"); v != nil {
+			m.key("name").value(v)
+		}
+		arguments := "{}"
+		if v := block.get("input"); v != nil {
+			if err := v.Compact(); err != nil { // a copy of the body
+				return notJSON(err)
+			}
+			arguments = string(v)
+		}
+		m.key("arguments").text(arguments).raw("}")
+		return nil
+	}
+	path := m.item(block.path)
+	m.key("type").raw(`"function_call_output"`)
+	m.from(path+".call_id", block.at("tool_use_id"))
+	m.from(path+".output", block.at("content"))
+	if v := block.get("tool_use_id"); v != nil {
+		m.key("call_id").value(v)
+	}
+	if v := block.get("is_error"); v != nil {
+		m.key("is_error").value(v)
+	}
+	m.key("output")
+	content := block.get("content")
+	if content == nil {
+		m.raw(`""}`)
+		return nil
+	}
+	if content.Kind() != '[' {
+		m.value(content).raw("}")
+		return nil
+	}
+	list, err := readArray(content, block.at("content"))
+	if err != nil {
+		return err
+	}
+	m.raw("[")
+	for i, v := range list {
+		inner, err := readObject(v, at(block.at("content"), i))
+		if err != nil {
+			return err
+		}
+		kind, err := inner.word("type")
+		if err != nil {
+			return err
+		}
+		m.element()
+		if err := m.part(inner, v, kind, at(path+".output", i)); err != nil {
+			return err
+		}
+	}
+	m.raw("]}")
+	return nil
+}
+
+// part translates a block that is a part of a message or of a result.
+func (m *messagesRequest) part(block object, v jsonx.Value, kind, path string) error {
+	switch kind {
+	case "text":
+		m.raw(`{"type":"input_text"`)
+		if v := block.get("text"); v != nil {
+			m.key("text").value(v)
+		}
+		m.raw("}")
+		return nil
+	case "image", "document":
+	default:
+		m.value(v)
+		return nil
+	}
+	if v := block.get("citations"); v != nil {
+		o, err := readObject(v, block.at("citations"))
+		if err != nil {
+			return err
+		}
+		if on := o.get("enabled"); on != nil && on.Kind() == 't' {
+			return stoa.Errorf(stoa.CodeUnsupported, "Citations are not supported. Leave \"citations\" out.").At(o.at("enabled"))
+		}
+	}
+	from := block.get("source")
+	if from == nil {
+		return missing(block.at("source"), "Send {\"type\":\"base64\",…} or {\"type\":\"url\",…}.")
+	}
+	source, err := readObject(from, block.at("source"))
+	if err != nil {
+		return err
+	}
+	of, err := source.word("type")
+	if err != nil {
+		return err
+	}
+	member := map[string]string{"image base64": "image_url", "image url": "image_url", "document base64": "file_data", "document text": "file_data", "document url": "file_url"}[kind+" "+of]
+	if member == "" {
+		return stoa.Errorf(stoa.CodeUnsupportedValue, "This source is not supported. Send base64 or an address.").At(source.at("type"))
+	}
+	value, err := m.sourceValue(source, of)
+	if err != nil {
+		return err
+	}
+	m.from(path+"."+member, source.path)
+	if kind == "image" {
+		m.raw(`{"type":"input_image"`)
+	} else {
+		m.raw(`{"type":"input_file"`)
+		if v := block.get("title"); v != nil {
+			m.key("filename").value(v)
+			m.from(path+".filename", block.at("title"))
+		}
+	}
+	m.key(member).text(value).raw("}")
+	return nil
+}
+
+// sourceValue returns the address of a source: its own, or a data URL.
+func (m *messagesRequest) sourceValue(source object, of string) (string, error) {
+	if of == "url" {
+		return source.word("url")
+	}
+	kind, err := source.word("media_type")
+	if err != nil {
+		return "", err
+	}
+	data, err := source.word("data")
+	if err != nil {
+		return "", err
+	}
+	if of == "text" {
+		return "data:text/plain;base64," + base64.StdEncoding.EncodeToString([]byte(data)), nil
+	}
+	return "data:" + kind + ";base64," + data, nil
+}

@@ -1,0 +1,194 @@
+package compat
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+func TestAChatRequestIsTranslated(t *testing.T) {
+	for _, tc := range []struct{ name, body, want string }{
+		{"a question", `{"model":"auto","messages":[{"role":"user","content":"Hi"}]}`,
+			`{"model":"auto","input":[{"type":"message","role":"user","content":"Hi"}]}`},
+		{"settings", `{"model":"auto","temperature":0.5,"top_p":1,"stream":true,"max_tokens":9,"reasoning_effort":"low","verbosity":"high","user":"u","metadata":{"a":"b"},"n":1,"stop":[],"logit_bias":{},"logprobs":false,"modalities":["text"],"seed":7,"strict_model":true,"messages":[]}`,
+			`{"model":"auto","temperature":0.5,"top_p":1,"stream":true,"metadata":{"a":"b"},"user":"u","strict_model":true,"max_output_tokens":9,"text":{"verbosity":"high"},"reasoning":{"effort":"low"},"input":[]}`},
+		{"the newer limit", `{"model":"a","max_tokens":9,"max_completion_tokens":8,"messages":[]}`,
+			`{"model":"a","max_output_tokens":8,"input":[]}`},
+		{"null is absent", `{"model":"a","max_tokens":null,"stop":null,"tools":null,"tool_choice":null,"response_format":null,"stream_options":null,"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`,
+			`{"model":"a","input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}`},
+		{"tools", `{"model":"a","tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"z":1,"a":2},"strict":true}},{"type":"custom","custom":{}}],"tool_choice":{"type":"function","function":{"name":"f"}},"parallel_tool_calls":false,"messages":[]}`,
+			`{"model":"a","parallel_tool_calls":false,"tools":[{"type":"function","name":"f","description":"d","parameters":{"z":1,"a":2},"strict":true},{"type":"custom"}],"tool_choice":{"type":"function","name":"f"},"input":[]}`},
+		{"allowed tools", `{"model":"a","tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}},"messages":[]}`,
+			`{"model":"a","tool_choice":{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"f"}]},"input":[]}`},
+		{"a schema", `{"model":"a","response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"},"strict":true}},"messages":[]}`,
+			`{"model":"a","text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true}},"input":[]}`},
+		{"parts", `{"model":"a","messages":[{"role":"user","content":[{"type":"text","text":"See"},{"type":"image_url","image_url":{"url":"https://a.b/c.png","detail":"low"}},{"type":"file","file":{"filename":"f.pdf","file_data":"data:application/pdf;base64,JVBERi0="}},{"type":"input_audio","input_audio":{}}]}]}`,
+			`{"model":"a","input":[{"type":"message","role":"user","content":[{"type":"text","text":"See"},{"type":"input_image","image_url":"https://a.b/c.png","detail":"low"},{"type":"input_file","file_data":"data:application/pdf;base64,JVBERi0=","filename":"f.pdf"},{"type":"input_audio","input_audio":{}}]}]}`},
+		{"a tool loop", `{"model":"a","messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},{"role":"assistant","content":"x","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"c2","type":"function","function":{"name":"g","arguments":"{}"}}],"reasoning_details":[{"type":"reasoning.encrypted","format":"stoa","data":"stoa1.AA","id":"c1"},{"data":"stoa1.BB","id":"c2"},{"data":"other"},"x"]},{"role":"tool","tool_call_id":"c1","content":"1"},{"role":"tool","tool_call_id":"c2","content":[{"type":"text","text":"2"}]}]}`,
+			`{"model":"a","input":[{"type":"message","role":"system","content":"s"},{"type":"message","role":"user","content":"u"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.AA"},{"type":"message","role":"assistant","content":"x"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.BB"},{"type":"function_call","call_id":"c2","name":"g","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"1"},{"type":"function_call_output","call_id":"c2","output":[{"type":"text","text":"2"}]}]}`},
+		{"state at the calls", `{"model":"a","messages":[{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"stoa1.AA stoa1.BB"}}},{"id":"c2","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"foreign"}}}]}]}`,
+			`{"model":"a","input":[{"type":"reasoning","summary":[],"encrypted_content":"stoa1.AA"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.BB"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"function_call","call_id":"c2","name":"f","arguments":"{}"}]}`},
+		{"a refusal", `{"model":"a","messages":[{"role":"assistant","content":null,"refusal":"No."}]}`,
+			`{"model":"a","input":[{"type":"message","role":"assistant","content":"No."}]}`},
+		{"no JSON object", `[1]`, `[1]`},
+		{"no JSON", `{"a":`, `{"a":`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := Chat([]byte(tc.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, string(got.Body)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	got, err := Chat([]byte(`{"model":"a","stream_options":{"include_usage":true},"messages":[]}`))
+	if err != nil || !got.IncludeUsage {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestAMessagesRequestIsTranslated(t *testing.T) {
+	for _, tc := range []struct{ name, body, want string }{
+		{"a question", `{"model":"auto","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`,
+			`{"model":"auto","max_output_tokens":9,"input":[{"type":"message","role":"user","content":"Hi"}]}`},
+		{"settings", `{"model":"a","max_tokens":9,"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}},{"type":"text","text":"t"}],"temperature":1,"top_p":0.5,"metadata":{"user_id":"u"},"stream":true,"stop_sequences":[],"service_tier":"auto","context_management":{},"messages":[]}`,
+			`{"model":"a","temperature":1,"top_p":0.5,"stream":true,"max_output_tokens":9,"user":"u","input":[{"type":"message","role":"system","content":"s\n\nt"}]}`},
+		{"tools", `{"model":"a","max_tokens":9,"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},"strict":true,"cache_control":{}},{"type":"custom","name":"g"},{"type":"bash_20250124","name":"bash"}],"tool_choice":{"type":"any","disable_parallel_tool_use":true},"messages":[]}`,
+			`{"model":"a","max_output_tokens":9,"tools":[{"type":"function","name":"f","description":"d","strict":true,"parameters":{"type":"object"}},{"type":"function","name":"g"},{"type":"bash_20250124","name":"bash"}],"tool_choice":"required","parallel_tool_calls":false,"input":[]}`},
+		{"one tool", `{"model":"a","max_tokens":9,"tool_choice":{"type":"tool","name":"f"},"messages":[]}`,
+			`{"model":"a","max_output_tokens":9,"tool_choice":{"type":"function","name":"f"},"input":[]}`},
+		{"thinking off", `{"model":"a","max_tokens":9,"thinking":{"type":"disabled"},"output_config":{"effort":"high"},"messages":[]}`,
+			`{"model":"a","max_output_tokens":9,"reasoning":{"effort":"none"},"input":[]}`},
+		{"a budget", `{"model":"a","max_tokens":9,"thinking":{"type":"enabled","budget_tokens":16383},"messages":[]}`,
+			`{"model":"a","max_output_tokens":9,"reasoning":{"effort":"medium"},"input":[]}`},
+		{"effort and summary", `{"model":"a","max_tokens":9,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"high","format":{"type":"json_schema","schema":{"type":"object"}}},"messages":[]}`,
+			`{"model":"a","max_output_tokens":9,"reasoning":{"effort":"high","summary":"auto"},"text":{"format":{"name":"reply","strict":true,"type":"json_schema","schema":{"type":"object"}}},"input":[]}`},
+		{"a tool loop", `{"model":"a","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"stoa1.AA"},{"type":"text","text":"x"},{"type":"text","text":"y"},{"type":"tool_use","id":"c1","name":"f","input":{"b": 1, "a":[ 2 ]}},{"type":"thinking","thinking":"","signature":"foreign"},{"type":"redacted_thinking","data":"stoa1.BB"},{"type":"tool_use","id":"c2","name":"g"}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"1","is_error":true},{"type":"tool_result","tool_use_id":"c2","content":[{"type":"text","text":"2"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QQ=="}}]},{"type":"text","text":"go on"}]}]}`,
+			`{"model":"a","max_output_tokens":9,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"u"}]},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.AA"},{"type":"message","role":"assistant","content":[{"type":"input_text","text":"x"},{"type":"input_text","text":"y"}]},{"type":"function_call","call_id":"c1","name":"f","arguments":"{\"b\":1,\"a\":[2]}"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.BB"},{"type":"function_call","call_id":"c2","name":"g","arguments":"{}"},{"type":"function_call_output","call_id":"c1","is_error":true,"output":"1"},{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"2"},{"type":"input_image","image_url":"data:image/png;base64,QQ=="}]},{"type":"message","role":"user","content":[{"type":"input_text","text":"go on"}]}]}`},
+		{"documents", `{"model":"a","max_tokens":9,"messages":[{"role":"user","content":[{"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"ü"},"citations":{"enabled":false}},{"type":"document","source":{"type":"url","url":"https://a.b/c.pdf"}},{"type":"search_result"}]}]}`,
+			`{"model":"a","max_output_tokens":9,"input":[{"type":"message","role":"user","content":[{"type":"input_file","filename":"T","file_data":"data:text/plain;base64,w7w="},{"type":"input_file","file_url":"https://a.b/c.pdf"},{"type":"search_result"}]}]}`},
+		{"no blocks", `{"model":"a","max_tokens":9,"messages":[{"role":"user","content":[]}]}`,
+			`{"model":"a","max_output_tokens":9,"input":[{"type":"message","role":"user","content":""}]}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := Messages([]byte(tc.body), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !jsonx.Valid(got.Body) {
+				t.Errorf("no JSON: %s", got.Body)
+			}
+			if diff := cmp.Diff(tc.want, string(got.Body)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, err := Messages([]byte(`{"model":"a","messages":[]}`), true); err != nil {
+		t.Errorf("a count needs no limit: %v", err)
+	}
+}
+
+func TestRefusedMembersAreNamed(t *testing.T) {
+	chat := func(b []byte) error { _, err := Chat(b); return err }
+	messages := func(b []byte) error { _, err := Messages(b, false); return err }
+	for _, tc := range []struct {
+		translate   func([]byte) error
+		body, param string
+		code        stoa.Code
+	}{
+		{chat, `{"messages":[],"stop":"x"}`, "stop", stoa.CodeUnsupported},
+		{chat, `{"messages":[],"n":2}`, "n", stoa.CodeUnsupported},
+		{chat, `{"messages":[],"logprobs":true}`, "logprobs", stoa.CodeUnsupported},
+		{chat, `{"messages":[],"logit_bias":{"1":2}}`, "logit_bias", stoa.CodeUnsupported},
+		{chat, `{"messages":[],"functions":[]}`, "functions", stoa.CodeUnsupported},
+		{chat, `{"messages":[],"audio":{}}`, "audio", stoa.CodeUnsupported},
+		{chat, `{"messages":[],"modalities":["text","audio"]}`, "modalities[1]", stoa.CodeUnsupportedValue},
+		{chat, `{}`, "messages", stoa.CodeMissingParameter},
+		{chat, `{"messages":{}}`, "messages", stoa.CodeInvalidType},
+		{chat, `{"messages":[1]}`, "messages[0]", stoa.CodeInvalidType},
+		{chat, `{"messages":[{"content":"x"}]}`, "messages[0].role", stoa.CodeMissingParameter},
+		{chat, `{"messages":[{"role":"wizard","content":"x"}]}`, "messages[0].role", stoa.CodeInvalidValue},
+		{chat, `{"messages":[{"role":"function","content":"x"}]}`, "messages[0].role", stoa.CodeUnsupportedValue},
+		{chat, `{"messages":[{"role":"user"}]}`, "messages[0].content", stoa.CodeMissingParameter},
+		{chat, `{"messages":[{"role":"assistant"}]}`, "messages[0].content", stoa.CodeMissingParameter},
+		{chat, `{"messages":[{"role":"user","content":["x"]}]}`, "messages[0].content[0]", stoa.CodeInvalidType},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"type":"custom"}]}]}`, "messages[0].tool_calls[0].type", stoa.CodeUnsupportedValue},
+		{chat, `{"messages":[],"stream_options":{"include_usage":1}}`, "stream_options.include_usage", stoa.CodeInvalidType},
+		{messages, `{"messages":[]}`, "max_tokens", stoa.CodeMissingParameter},
+		{messages, `{"max_tokens":1,"messages":[],"top_k":1}`, "top_k", stoa.CodeUnsupported},
+		{messages, `{"max_tokens":1,"messages":[],"stop_sequences":["x"]}`, "stop_sequences", stoa.CodeUnsupported},
+		{messages, `{"max_tokens":1,"messages":[],"mcp_servers":[{}]}`, "mcp_servers", stoa.CodeUnsupported},
+		{messages, `{"max_tokens":1,"messages":[],"container":"x"}`, "container", stoa.CodeUnsupported},
+		{messages, `{"max_tokens":1,"messages":[],"thinking":{"type":"deep"}}`, "thinking.type", stoa.CodeInvalidValue},
+		{messages, `{"max_tokens":1,"messages":[],"thinking":{"type":"enabled"}}`, "thinking.budget_tokens", stoa.CodeInvalidValue},
+		{messages, `{"max_tokens":1,"messages":[],"tool_choice":{"type":"some"}}`, "tool_choice.type", stoa.CodeInvalidValue},
+		{messages, `{"max_tokens":1,"messages":[],"system":[{"type":"image"}]}`, "system[0].type", stoa.CodeUnsupportedValue},
+		{messages, `{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"url","url":"x"},"citations":{"enabled":true}}]}]}`, "messages[0].content[0].citations.enabled", stoa.CodeUnsupported},
+		{messages, `{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"file","file_id":"x"}}]}]}`, "messages[0].content[0].source.type", stoa.CodeUnsupportedValue},
+		{messages, `{"max_tokens":1,"messages":[{"role":"tool","content":"x"}]}`, "messages[0].role", stoa.CodeInvalidValue},
+	} {
+		err := tc.translate([]byte(tc.body))
+		if e := stoa.AsError(err); err == nil || e.Code != tc.code || e.Param != tc.param {
+			t.Errorf("%s: got %v at %q, want %s at %q", tc.body, err, e.Param, tc.code, tc.param)
+		}
+	}
+}
+
+func TestErrorsNameTheClientsMember(t *testing.T) {
+	chat, err := Chat([]byte(`{"model":"a","max_tokens":0,"tools":[{"type":"function","function":{"name":"f"}}],"response_format":{"type":"json_schema","json_schema":{"schema":1}},"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":1}}]},{"role":"tool","tool_call_id":"d","content":"x"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := Messages([]byte(`{"model":"a","max_tokens":0,"tools":[{"name":"f","input_schema":1}],"messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"image","source":{"type":"url","url":"x"}}]},{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"tool_use","id":"c","name":"f","input":{}}]}]}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		t        *Translation
+		from, to string
+	}{
+		{chat, "max_output_tokens", "max_tokens"},
+		{chat, "input", "messages"},
+		{chat, "model", "model"},
+		{chat, "tools[0].name", "tools[0].function.name"},
+		{chat, "tools[0].type", "tools[0].type"},
+		{chat, "text.format.schema", "response_format.json_schema.schema"},
+		{chat, "text.format.type", "response_format.type"},
+		{chat, "input[0].content[0].image_url", "messages[0].content[0].image_url.url"},
+		{chat, "input[0].content[0].type", "messages[0].content[0].type"},
+		{chat, "input[1].arguments", "messages[1].tool_calls[0].function.arguments"},
+		{chat, "input[1].call_id", "messages[1].tool_calls[0].id"},
+		{chat, "input[2].call_id", "messages[2].tool_call_id"},
+		{messages, "max_output_tokens", "max_tokens"},
+		{messages, "tools[0].parameters", "tools[0].input_schema"},
+		{messages, "input[0].content[1].image_url", "messages[0].content[1].source"},
+		{messages, "input[1].content[0].text", "messages[1].content[0].text"},
+		{messages, "input[2].call_id", "messages[1].content[1].id"},
+	} {
+		err := tc.t.Error(stoa.Errorf(stoa.CodeInvalidValue, "%q is wrong.", tc.from).At(tc.from))
+		if e := stoa.AsError(err); e.Param != tc.to || e.Message != `"`+tc.to+`" is wrong.` {
+			t.Errorf("%s: got %q, %s; want %q", tc.from, e.Param, e.Message, tc.to)
+		}
+	}
+}
+
+func FuzzTranslationsAreJSON(f *testing.F) {
+	f.Add([]byte(`{"model":"a","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}`))
+	f.Add([]byte(`{"messages":[{"role":"assistant","tool_calls":[{"id":"c","extra_content":{"google":{"thought_signature":"stoa1.\"A"}}}]}],"tools":[{"function":{}}]}`))
+	f.Add([]byte(`{"max_tokens":1,"system":[],"output_config":{"effort":1,"format":{}},"messages":[{"role":"user","content":[{"type":"tool_result"},{"type":"tool_use","input":[1]}]}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		chat, err := Chat(body)
+		if err == nil && jsonx.Valid(body) && !jsonx.Valid(chat.Body) {
+			t.Errorf("chat: %s became %s", body, chat.Body)
+		}
+		messages, err := Messages(body, true)
+		if err == nil && jsonx.Valid(body) && !jsonx.Valid(messages.Body) {
+			t.Errorf("messages: %s became %s", body, messages.Body)
+		}
+	})
+}

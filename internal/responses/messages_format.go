@@ -1,0 +1,328 @@
+package responses
+
+import (
+	"strconv"
+	"strings"
+
+	"stoa/internal/compat"
+	"stoa/internal/contract"
+	"stoa/internal/jsonx"
+	"stoa/internal/sse"
+	"stoa/internal/stoa"
+)
+
+// ParseMessages parses the body of POST /messages.
+func ParseMessages(body []byte) (*Request, error) {
+	t, err := compat.Messages(body, false)
+	if err != nil {
+		return nil, err
+	}
+	req, err := Parse(t.Body)
+	if err != nil {
+		return nil, t.Error(err)
+	}
+	req.format, req.from = messagesMaker{t}, t
+	return req, nil
+}
+
+type messagesMaker struct{ t *compat.Translation }
+
+func (m messagesMaker) format() format { return &messagesFormat{translation: m.t} }
+
+// messagesFormat writes replies as Anthropic's Messages: blocks of content, which in a
+// stream come one after another.
+type messagesFormat struct {
+	translation *compat.Translation
+	blocks      int  // that were begun
+	begun       bool // the last of them is not ended
+}
+
+// messageID returns the id of a reply in this format. Its receipt has that of the
+// reply.
+func messageID(r *reply) string { return "msg_" + strings.TrimPrefix(r.id, "resp_") }
+
+// appendMessage appends the message up to its content.
+func appendMessage(b []byte, r *reply) []byte {
+	b = append(b, `{"id":"`...)
+	b = append(b, messageID(r)...)
+	b = append(b, `","type":"message","role":"assistant","model":`...)
+	b = appendText(b, r.model)
+	return append(b, `,"content":[`...)
+}
+
+func (f *messagesFormat) object(b []byte, r *reply, o *outcome) []byte {
+	b = appendMessage(b, r)
+	n := 0
+	for _, it := range o.items {
+		text := it.text.String() + it.refusal.String()
+		switch {
+		case it.kind == itemMessage && text == "":
+			continue // the format has no empty texts
+		case n > 0:
+			b = append(b, ',')
+		}
+		n++
+		switch it.kind {
+		case itemMessage:
+			b = append(b, `{"type":"text","text":`...)
+			b = appendText(b, text)
+		case itemReasoning:
+			b = append(b, `{"type":"thinking","thinking":`...)
+			b = appendText(b, text)
+			b = append(b, `,"signature":`...)
+			b = appendText(b, it.sealed)
+		case itemCall:
+			b = appendToolUse(b, it)
+			b = appendInput(b, text)
+		}
+		b = append(b, '}')
+	}
+	b = append(b, `],"stop_reason":"`...)
+	b = append(b, stopReason(o)...)
+	b = append(b, `","stop_sequence":null,"usage":`...)
+	b = appendMessageUsage(b, o.usage)
+	return append(b, '}')
+}
+
+// appendToolUse appends the block of a call up to its input.
+func appendToolUse(b []byte, it *item) []byte {
+	b = append(b, `{"type":"tool_use","id":`...)
+	b = appendText(b, it.callID)
+	b = append(b, `,"name":`...)
+	b = appendText(b, it.name)
+	return append(b, `,"input":`...)
+}
+
+// appendInput appends the arguments of a call, which the format has as an object.
+func appendInput(b []byte, arguments string) []byte {
+	if arguments == "" {
+		return append(b, `{}`...)
+	}
+	if v := jsonx.Value(arguments); jsonx.Valid(v) && v.Kind() == '{' {
+		return append(b, arguments...)
+	}
+	b = append(b, `{"unreadable":`...)
+	return append(appendText(b, arguments), '}')
+}
+
+// stopReason is why the reply ended.
+func stopReason(o *outcome) string {
+	switch {
+	case o.reason == "max_output_tokens":
+		return "max_tokens"
+	case o.reason == "content_filter":
+		return "refusal"
+	case o.called():
+		return "tool_use"
+	}
+	for _, it := range o.items {
+		if it.kind == itemMessage && !it.refusal.empty() {
+			return "refusal"
+		}
+	}
+	return "end_turn"
+}
+
+func appendMessageUsage(b []byte, u *stoa.Usage) []byte {
+	if u == nil {
+		u = &stoa.Usage{}
+	}
+	b = append(b, `{"input_tokens":`...)
+	b = strconv.AppendInt(b, max(u.InputTokens-u.CachedTokens-u.CacheWriteTokens, 0), 10)
+	b = append(b, `,"cache_read_input_tokens":`...)
+	b = strconv.AppendInt(b, u.CachedTokens, 10)
+	b = append(b, `,"cache_creation_input_tokens":`...)
+	b = strconv.AppendInt(b, u.CacheWriteTokens, 10)
+	b = append(b, `,"output_tokens":`...)
+	b = strconv.AppendInt(b, u.OutputTokens, 10)
+	return append(b, '}')
+}
+
+// event begins an event of that type; its object is left open.
+func event(b []byte, kind string) []byte {
+	b = sse.AppendHead(b, kind)
+	b = append(b, `{"type":"`...)
+	b = append(b, kind...)
+	return append(b, '"')
+}
+
+func (f *messagesFormat) start(b []byte, r *reply) []byte {
+	b = event(b, "message_start")
+	b = append(b, `,"message":`...)
+	b = appendMessage(b, r)
+	b = append(b, `],"stop_reason":null,"stop_sequence":null,"usage":`...)
+	b = appendMessageUsage(b, &stoa.Usage{InputTokens: r.estimate})
+	b = sse.AppendEnd(append(b, `}}`...))
+	return sse.AppendEnd(append(event(b, "ping"), '}'))
+}
+
+// open begins the block of an item. That of a text begins with its first piece, since
+// the format has no empty ones.
+func (f *messagesFormat) open(b []byte, _ *reply, it *item) []byte {
+	switch it.kind {
+	case itemReasoning:
+		b = append(f.begin(b), `{"type":"thinking","thinking":"","signature":""`...)
+	case itemCall:
+		b = append(appendToolUse(f.begin(b), it), `{}`...)
+	default:
+		return b
+	}
+	return sse.AppendEnd(append(b, `}}`...))
+}
+
+// begin begins a block.
+func (f *messagesFormat) begin(b []byte) []byte {
+	f.blocks++
+	f.begun = true
+	b = f.place(event(b, "content_block_start"))
+	return append(b, `,"content_block":`...)
+}
+
+// place appends the number of the last block.
+func (f *messagesFormat) place(b []byte) []byte {
+	b = append(b, `,"index":`...)
+	return strconv.AppendInt(b, int64(f.blocks-1), 10)
+}
+
+func (f *messagesFormat) piece(b []byte, _ *reply, _ *item, kind pieceKind, text string) []byte {
+	name, member := "text_delta", "text"
+	switch kind {
+	case pieceSummary:
+		name, member = "thinking_delta", "thinking"
+	case pieceArguments:
+		name, member = "input_json_delta", "partial_json"
+	default:
+		if !f.begun {
+			b = sse.AppendEnd(append(f.begin(b), `{"type":"text","text":""}}`...))
+		}
+	}
+	return f.delta(b, name, member, text)
+}
+
+func (f *messagesFormat) delta(b []byte, name, member, text string) []byte {
+	b = f.place(event(b, "content_block_delta"))
+	b = append(b, `,"delta":{"type":"`...)
+	b = append(b, name...)
+	b = append(b, `","`...)
+	b = append(b, member...)
+	b = append(b, `":`...)
+	b = appendText(b, text)
+	return sse.AppendEnd(append(b, `}}`...))
+}
+
+func (f *messagesFormat) close(b []byte, _ *reply, it *item) []byte {
+	if !f.begun {
+		return b
+	}
+	if it.kind == itemReasoning {
+		b = f.delta(b, "signature_delta", "signature", it.sealed)
+	}
+	f.begun = false
+	return sse.AppendEnd(append(f.place(event(b, "content_block_stop")), '}'))
+}
+
+func (f *messagesFormat) end(b []byte, _ *reply, o *outcome) []byte {
+	b = event(b, "message_delta")
+	b = append(b, `,"delta":{"stop_reason":"`...)
+	b = append(b, stopReason(o)...)
+	b = append(b, `","stop_sequence":null},"usage":`...)
+	b = sse.AppendEnd(append(appendMessageUsage(b, o.usage), '}'))
+	return sse.AppendEnd(append(event(b, "message_stop"), '}'))
+}
+
+func (f *messagesFormat) fail(b []byte, r *reply, o *outcome) []byte {
+	e := o.failure.of(f.translation)
+	b = sse.AppendHead(b, "error")
+	info := contract.Code(stoa.Code(e.code))
+	b = AppendMessagesError(b, &MessagesError{Code: e.code, Param: e.param, Message: e.message, Retryable: info.Retryable, RequestID: r.request})
+	return sse.AppendEnd(b)
+}
+
+// A MessagesError is an error in the form of Messages.
+type MessagesError struct {
+	Code      string
+	Param     string // the path of the member at fault; empty: there is none
+	Message   string
+	Retryable bool
+	RequestID string
+}
+
+// AppendMessagesError appends the error. Clients of the format show the message alone,
+// so it begins with the path of the member, in their way of writing it.
+func AppendMessagesError(b []byte, e *MessagesError) []byte {
+	_, kind := contract.Code(stoa.Code(e.Code)).MessagesForm()
+	message := e.Message
+	if e.Param != "" {
+		message = strings.NewReplacer("[", ".", "]", "").Replace(e.Param) + ": " + message
+	}
+	b = append(b, `{"type":"error","error":{"type":"`...)
+	b = append(b, kind...)
+	b = append(b, `","message":`...)
+	b = appendText(b, message)
+	b = append(b, `,"param":`...)
+	if e.Param == "" {
+		b = append(b, `null`...)
+	} else {
+		b = appendText(b, e.Param)
+	}
+	b = append(b, `,"code":`...)
+	b = appendText(b, e.Code)
+	b = append(b, `,"retryable":`...)
+	b = strconv.AppendBool(b, e.Retryable)
+	b = append(b, `},"request_id":`...)
+	b = appendText(b, e.RequestID)
+	return append(b, '}')
+}
+
+func (f *messagesFormat) restore(stored []byte) (*reply, *outcome, error) {
+	var was struct {
+		ID      string `json:"id"`
+		Model   string `json:"model"`
+		Content []struct {
+			Type      string      `json:"type"`
+			Text      string      `json:"text"`
+			Thinking  string      `json:"thinking"`
+			Signature string      `json:"signature"`
+			ID        string      `json:"id"`
+			Name      string      `json:"name"`
+			Input     jsonx.Value `json:"input"`
+		} `json:"content"`
+		Reason string `json:"stop_reason"`
+		Usage  struct {
+			Input   int64 `json:"input_tokens"`
+			Read    int64 `json:"cache_read_input_tokens"`
+			Written int64 `json:"cache_creation_input_tokens"`
+			Output  int64 `json:"output_tokens"`
+		} `json:"usage"`
+	}
+	if err := jsonx.Unmarshal(stored, &was); err != nil {
+		return nil, nil, err
+	}
+	u := was.Usage
+	o := &outcome{status: statusCompleted, usage: &stoa.Usage{InputTokens: u.Input + u.Read + u.Written, CachedTokens: u.Read, CacheWriteTokens: u.Written, OutputTokens: u.Output}}
+	switch was.Reason {
+	case "max_tokens":
+		o.status, o.reason = statusIncomplete, "max_output_tokens"
+	case "refusal":
+		o.status, o.reason = statusIncomplete, "content_filter"
+	}
+	for _, block := range was.Content {
+		it := &item{index: len(o.items)}
+		switch block.Type {
+		case "text":
+			it.kind, it.status = itemMessage, statusCompleted
+			it.add(pieceText, block.Text)
+		case "thinking":
+			it.kind, it.sealed = itemReasoning, block.Signature
+			if block.Thinking != "" {
+				it.add(pieceSummary, block.Thinking)
+			}
+		case "tool_use":
+			it.kind, it.status, it.callID, it.name = itemCall, statusCompleted, block.ID, block.Name
+			it.add(pieceArguments, string(block.Input))
+		}
+		o.items = append(o.items, it)
+	}
+	r := &reply{id: "resp_" + strings.TrimPrefix(was.ID, "msg_"), model: was.Model, estimate: o.usage.InputTokens}
+	return r, o, nil
+}
