@@ -11,28 +11,50 @@ import (
 
 func TestAChatRequestIsTranslated(t *testing.T) {
 	for _, tc := range []struct{ name, body, want string }{
-		{"a question", `{"model":"auto","messages":[{"role":"user","content":"Hi"}]}`,
-			`{"model":"auto","input":[{"type":"message","role":"user","content":"Hi"}]}`},
-		{"settings", `{"model":"auto","temperature":0.5,"top_p":1,"stream":true,"max_tokens":9,"reasoning_effort":"low","verbosity":"high","user":"u","metadata":{"a":"b"},"n":1,"stop":[],"logit_bias":{},"logprobs":false,"modalities":["text"],"seed":7,"strict_model":true,"messages":[]}`,
-			`{"model":"auto","temperature":0.5,"top_p":1,"stream":true,"metadata":{"a":"b"},"user":"u","strict_model":true,"max_output_tokens":9,"text":{"verbosity":"high"},"reasoning":{"effort":"low"},"input":[]}`},
-		{"the newer limit", `{"model":"a","max_tokens":9,"max_completion_tokens":8,"messages":[]}`,
-			`{"model":"a","max_output_tokens":8,"input":[]}`},
-		{"null is absent", `{"model":"a","max_tokens":null,"stop":null,"tools":null,"tool_choice":null,"response_format":null,"stream_options":null,"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`,
-			`{"model":"a","input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}`},
-		{"tools", `{"model":"a","tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"z":1,"a":2},"strict":true}},{"type":"custom","custom":{}}],"tool_choice":{"type":"function","function":{"name":"f"}},"parallel_tool_calls":false,"messages":[]}`,
-			`{"model":"a","parallel_tool_calls":false,"tools":[{"type":"function","name":"f","description":"d","parameters":{"z":1,"a":2},"strict":true},{"type":"custom"}],"tool_choice":{"type":"function","name":"f"},"input":[]}`},
-		{"allowed tools", `{"model":"a","tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}},"messages":[]}`,
-			`{"model":"a","tool_choice":{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"f"}]},"input":[]}`},
-		{"a schema", `{"model":"a","response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"},"strict":true}},"messages":[]}`,
-			`{"model":"a","text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true}},"input":[]}`},
-		{"parts", `{"model":"a","messages":[{"role":"user","content":[{"type":"text","text":"See"},{"type":"image_url","image_url":{"url":"https://a.b/c.png","detail":"low"}},{"type":"file","file":{"filename":"f.pdf","file_data":"data:application/pdf;base64,JVBERi0="}},{"type":"input_audio","input_audio":{}}]}]}`,
-			`{"model":"a","input":[{"type":"message","role":"user","content":[{"type":"text","text":"See"},{"type":"input_image","image_url":"https://a.b/c.png","detail":"low"},{"type":"input_file","file_data":"data:application/pdf;base64,JVBERi0=","filename":"f.pdf"},{"type":"input_audio","input_audio":{}}]}]}`},
-		{"a tool loop", `{"model":"a","messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},{"role":"assistant","content":"x","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"c2","type":"function","function":{"name":"g","arguments":"{}"}}],"reasoning_details":[{"type":"reasoning.encrypted","format":"stoa","data":"stoa1.AA","id":"c1"},{"data":"stoa1.BB","id":"c2"},{"data":"other"},"x"]},{"role":"tool","tool_call_id":"c1","content":"1"},{"role":"tool","tool_call_id":"c2","content":[{"type":"text","text":"2"}]}]}`,
-			`{"model":"a","input":[{"type":"message","role":"system","content":"s"},{"type":"message","role":"user","content":"u"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.AA"},{"type":"message","role":"assistant","content":"x"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.BB"},{"type":"function_call","call_id":"c2","name":"g","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"1"},{"type":"function_call_output","call_id":"c2","output":[{"type":"text","text":"2"}]}]}`},
-		{"state at the calls", `{"model":"a","messages":[{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"stoa1.AA stoa1.BB"}}},{"id":"c2","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"foreign"}}}]}]}`,
-			`{"model":"a","input":[{"type":"reasoning","summary":[],"encrypted_content":"stoa1.AA"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.BB"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"function_call","call_id":"c2","name":"f","arguments":"{}"}]}`},
-		{"a refusal", `{"model":"a","messages":[{"role":"assistant","content":null,"refusal":"No."}]}`,
-			`{"model":"a","input":[{"type":"message","role":"assistant","content":"No."}]}`},
+		{
+			"a question", `{"model":"auto","messages":[{"role":"user","content":"Hi"}]}`,
+			`{"model":"auto","input":[{"type":"message","role":"user","content":"Hi"}]}`,
+		},
+		{
+			"settings", `{"model":"auto","temperature":0.5,"top_p":1,"stream":true,"max_tokens":9,"reasoning_effort":"low","verbosity":"high","user":"u","metadata":{"a":"b"},"n":1,"stop":[],"logit_bias":{},"logprobs":false,"modalities":["text"],"seed":7,"strict_model":true,"messages":[]}`,
+			`{"model":"auto","temperature":0.5,"top_p":1,"stream":true,"metadata":{"a":"b"},"user":"u","strict_model":true,"max_output_tokens":9,"text":{"verbosity":"high"},"reasoning":{"effort":"low"},"input":[]}`,
+		},
+		{
+			"the newer limit", `{"model":"a","max_tokens":9,"max_completion_tokens":8,"messages":[]}`,
+			`{"model":"a","max_output_tokens":8,"input":[]}`,
+		},
+		{
+			"null is absent", `{"model":"a","max_tokens":null,"stop":null,"tools":null,"tool_choice":null,"response_format":null,"stream_options":null,"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`,
+			`{"model":"a","input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}`,
+		},
+		{
+			"tools", `{"model":"a","tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"z":1,"a":2},"strict":true}},{"type":"custom","custom":{}}],"tool_choice":{"type":"function","function":{"name":"f"}},"parallel_tool_calls":false,"messages":[]}`,
+			`{"model":"a","parallel_tool_calls":false,"tools":[{"type":"function","name":"f","description":"d","parameters":{"z":1,"a":2},"strict":true},{"type":"custom"}],"tool_choice":{"type":"function","name":"f"},"input":[]}`,
+		},
+		{
+			"allowed tools", `{"model":"a","tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}},"messages":[]}`,
+			`{"model":"a","tool_choice":{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"f"}]},"input":[]}`,
+		},
+		{
+			"a schema", `{"model":"a","response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"},"strict":true}},"messages":[]}`,
+			`{"model":"a","text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true}},"input":[]}`,
+		},
+		{
+			"parts", `{"model":"a","messages":[{"role":"user","content":[{"type":"text","text":"See"},{"type":"image_url","image_url":{"url":"https://a.b/c.png","detail":"low"}},{"type":"file","file":{"filename":"f.pdf","file_data":"data:application/pdf;base64,JVBERi0="}},{"type":"input_audio","input_audio":{}}]}]}`,
+			`{"model":"a","input":[{"type":"message","role":"user","content":[{"type":"text","text":"See"},{"type":"input_image","image_url":"https://a.b/c.png","detail":"low"},{"type":"input_file","file_data":"data:application/pdf;base64,JVBERi0=","filename":"f.pdf"},{"type":"input_audio","input_audio":{}}]}]}`,
+		},
+		{
+			"a tool loop", `{"model":"a","messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},{"role":"assistant","content":"x","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"c2","type":"function","function":{"name":"g","arguments":"{}"}}],"reasoning_details":[{"type":"reasoning.encrypted","format":"stoa","data":"stoa1.AA","id":"c1"},{"data":"stoa1.BB","id":"c2"},{"data":"other"},"x"]},{"role":"tool","tool_call_id":"c1","content":"1"},{"role":"tool","tool_call_id":"c2","content":[{"type":"text","text":"2"}]}]}`,
+			`{"model":"a","input":[{"type":"message","role":"system","content":"s"},{"type":"message","role":"user","content":"u"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.AA"},{"type":"message","role":"assistant","content":"x"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.BB"},{"type":"function_call","call_id":"c2","name":"g","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"1"},{"type":"function_call_output","call_id":"c2","output":[{"type":"text","text":"2"}]}]}`,
+		},
+		{
+			"state at the calls", `{"model":"a","messages":[{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"stoa1.AA stoa1.BB"}}},{"id":"c2","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"foreign"}}}]}]}`,
+			`{"model":"a","input":[{"type":"reasoning","summary":[],"encrypted_content":"stoa1.AA"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.BB"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"function_call","call_id":"c2","name":"f","arguments":"{}"}]}`,
+		},
+		{
+			"a refusal", `{"model":"a","messages":[{"role":"assistant","content":null,"refusal":"No."}]}`,
+			`{"model":"a","input":[{"type":"message","role":"assistant","content":"No."}]}`,
+		},
 		{"no JSON object", `[1]`, `[1]`},
 		{"no JSON", `{"a":`, `{"a":`},
 	} {
@@ -54,26 +76,46 @@ func TestAChatRequestIsTranslated(t *testing.T) {
 
 func TestAMessagesRequestIsTranslated(t *testing.T) {
 	for _, tc := range []struct{ name, body, want string }{
-		{"a question", `{"model":"auto","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`,
-			`{"model":"auto","max_output_tokens":9,"input":[{"type":"message","role":"user","content":"Hi"}]}`},
-		{"settings", `{"model":"a","max_tokens":9,"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}},{"type":"text","text":"t"}],"temperature":1,"top_p":0.5,"metadata":{"user_id":"u"},"stream":true,"stop_sequences":[],"service_tier":"auto","context_management":{},"messages":[]}`,
-			`{"model":"a","temperature":1,"top_p":0.5,"stream":true,"max_output_tokens":9,"user":"u","input":[{"type":"message","role":"system","content":"s\n\nt"}]}`},
-		{"tools", `{"model":"a","max_tokens":9,"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},"strict":true,"cache_control":{}},{"type":"custom","name":"g"},{"type":"bash_20250124","name":"bash"}],"tool_choice":{"type":"any","disable_parallel_tool_use":true},"messages":[]}`,
-			`{"model":"a","max_output_tokens":9,"tools":[{"type":"function","name":"f","description":"d","strict":true,"parameters":{"type":"object"}},{"type":"function","name":"g"},{"type":"bash_20250124","name":"bash"}],"tool_choice":"required","parallel_tool_calls":false,"input":[]}`},
-		{"one tool", `{"model":"a","max_tokens":9,"tool_choice":{"type":"tool","name":"f"},"messages":[]}`,
-			`{"model":"a","max_output_tokens":9,"tool_choice":{"type":"function","name":"f"},"input":[]}`},
-		{"thinking off", `{"model":"a","max_tokens":9,"thinking":{"type":"disabled"},"output_config":{"effort":"high"},"messages":[]}`,
-			`{"model":"a","max_output_tokens":9,"reasoning":{"effort":"none"},"input":[]}`},
-		{"a budget", `{"model":"a","max_tokens":9,"thinking":{"type":"enabled","budget_tokens":16383},"messages":[]}`,
-			`{"model":"a","max_output_tokens":9,"reasoning":{"effort":"medium"},"input":[]}`},
-		{"effort and summary", `{"model":"a","max_tokens":9,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"high","format":{"type":"json_schema","schema":{"type":"object"}}},"messages":[]}`,
-			`{"model":"a","max_output_tokens":9,"reasoning":{"effort":"high","summary":"auto"},"text":{"format":{"name":"reply","strict":true,"type":"json_schema","schema":{"type":"object"}}},"input":[]}`},
-		{"a tool loop", `{"model":"a","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"stoa1.AA"},{"type":"text","text":"x"},{"type":"text","text":"y"},{"type":"tool_use","id":"c1","name":"f","input":{"b": 1, "a":[ 2 ]}},{"type":"thinking","thinking":"","signature":"foreign"},{"type":"redacted_thinking","data":"stoa1.BB"},{"type":"tool_use","id":"c2","name":"g"}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"1","is_error":true},{"type":"tool_result","tool_use_id":"c2","content":[{"type":"text","text":"2"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QQ=="}}]},{"type":"text","text":"go on"}]}]}`,
-			`{"model":"a","max_output_tokens":9,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"u"}]},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.AA"},{"type":"message","role":"assistant","content":[{"type":"input_text","text":"x"},{"type":"input_text","text":"y"}]},{"type":"function_call","call_id":"c1","name":"f","arguments":"{\"b\":1,\"a\":[2]}"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.BB"},{"type":"function_call","call_id":"c2","name":"g","arguments":"{}"},{"type":"function_call_output","call_id":"c1","is_error":true,"output":"1"},{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"2"},{"type":"input_image","image_url":"data:image/png;base64,QQ=="}]},{"type":"message","role":"user","content":[{"type":"input_text","text":"go on"}]}]}`},
-		{"documents", `{"model":"a","max_tokens":9,"messages":[{"role":"user","content":[{"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"ü"},"citations":{"enabled":false}},{"type":"document","source":{"type":"url","url":"https://a.b/c.pdf"}},{"type":"search_result"}]}]}`,
-			`{"model":"a","max_output_tokens":9,"input":[{"type":"message","role":"user","content":[{"type":"input_file","filename":"T","file_data":"data:text/plain;base64,w7w="},{"type":"input_file","file_url":"https://a.b/c.pdf"},{"type":"search_result"}]}]}`},
-		{"no blocks", `{"model":"a","max_tokens":9,"messages":[{"role":"user","content":[]}]}`,
-			`{"model":"a","max_output_tokens":9,"input":[{"type":"message","role":"user","content":""}]}`},
+		{
+			"a question", `{"model":"auto","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`,
+			`{"model":"auto","max_output_tokens":9,"input":[{"type":"message","role":"user","content":"Hi"}]}`,
+		},
+		{
+			"settings", `{"model":"a","max_tokens":9,"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}},{"type":"text","text":"t"}],"temperature":1,"top_p":0.5,"metadata":{"user_id":"u"},"stream":true,"stop_sequences":[],"service_tier":"auto","context_management":{},"messages":[]}`,
+			`{"model":"a","temperature":1,"top_p":0.5,"stream":true,"max_output_tokens":9,"user":"u","input":[{"type":"message","role":"system","content":"s\n\nt"}]}`,
+		},
+		{
+			"tools", `{"model":"a","max_tokens":9,"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},"strict":true,"cache_control":{}},{"type":"custom","name":"g"},{"type":"bash_20250124","name":"bash"}],"tool_choice":{"type":"any","disable_parallel_tool_use":true},"messages":[]}`,
+			`{"model":"a","max_output_tokens":9,"tools":[{"type":"function","name":"f","description":"d","strict":true,"parameters":{"type":"object"}},{"type":"function","name":"g"},{"type":"bash_20250124","name":"bash"}],"tool_choice":"required","parallel_tool_calls":false,"input":[]}`,
+		},
+		{
+			"one tool", `{"model":"a","max_tokens":9,"tool_choice":{"type":"tool","name":"f"},"messages":[]}`,
+			`{"model":"a","max_output_tokens":9,"tool_choice":{"type":"function","name":"f"},"input":[]}`,
+		},
+		{
+			"thinking off", `{"model":"a","max_tokens":9,"thinking":{"type":"disabled"},"output_config":{"effort":"high"},"messages":[]}`,
+			`{"model":"a","max_output_tokens":9,"reasoning":{"effort":"none"},"input":[]}`,
+		},
+		{
+			"a budget", `{"model":"a","max_tokens":9,"thinking":{"type":"enabled","budget_tokens":16383},"messages":[]}`,
+			`{"model":"a","max_output_tokens":9,"reasoning":{"effort":"medium"},"input":[]}`,
+		},
+		{
+			"effort and summary", `{"model":"a","max_tokens":9,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"high","format":{"type":"json_schema","schema":{"type":"object"}}},"messages":[]}`,
+			`{"model":"a","max_output_tokens":9,"reasoning":{"effort":"high","summary":"auto"},"text":{"format":{"name":"reply","strict":true,"type":"json_schema","schema":{"type":"object"}}},"input":[]}`,
+		},
+		{
+			"a tool loop", `{"model":"a","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"stoa1.AA"},{"type":"text","text":"x"},{"type":"text","text":"y"},{"type":"tool_use","id":"c1","name":"f","input":{"b": 1, "a":[ 2 ]}},{"type":"thinking","thinking":"","signature":"foreign"},{"type":"redacted_thinking","data":"stoa1.BB"},{"type":"tool_use","id":"c2","name":"g"}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"1","is_error":true},{"type":"tool_result","tool_use_id":"c2","content":[{"type":"text","text":"2"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QQ=="}}]},{"type":"text","text":"go on"}]}]}`,
+			`{"model":"a","max_output_tokens":9,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"u"}]},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.AA"},{"type":"message","role":"assistant","content":[{"type":"input_text","text":"x"},{"type":"input_text","text":"y"}]},{"type":"function_call","call_id":"c1","name":"f","arguments":"{\"b\":1,\"a\":[2]}"},{"type":"reasoning","summary":[],"encrypted_content":"stoa1.BB"},{"type":"function_call","call_id":"c2","name":"g","arguments":"{}"},{"type":"function_call_output","call_id":"c1","is_error":true,"output":"1"},{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"2"},{"type":"input_image","image_url":"data:image/png;base64,QQ=="}]},{"type":"message","role":"user","content":[{"type":"input_text","text":"go on"}]}]}`,
+		},
+		{
+			"documents", `{"model":"a","max_tokens":9,"messages":[{"role":"user","content":[{"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"ü"},"citations":{"enabled":false}},{"type":"document","source":{"type":"url","url":"https://a.b/c.pdf"}},{"type":"search_result"}]}]}`,
+			`{"model":"a","max_output_tokens":9,"input":[{"type":"message","role":"user","content":[{"type":"input_file","filename":"T","file_data":"data:text/plain;base64,w7w="},{"type":"input_file","file_url":"https://a.b/c.pdf"},{"type":"search_result"}]}]}`,
+		},
+		{
+			"no blocks", `{"model":"a","max_tokens":9,"messages":[{"role":"user","content":[]}]}`,
+			`{"model":"a","max_output_tokens":9,"input":[{"type":"message","role":"user","content":""}]}`,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := Messages([]byte(tc.body), false)
