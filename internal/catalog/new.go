@@ -243,6 +243,12 @@ func (b *builder) addAliases() {
 	}
 }
 
+// sandboxTraits are those of the built-in model: it does all that a call can ask for.
+var sandboxTraits = stoa.Traits{
+	ParallelSwitch: true, StrictTools: true, Schema: "native", MidSystem: true,
+	Vision: true, ImageURL: true, PDF: true,
+}
+
 // addRoutes sets the routes of every model.
 func (b *builder) addRoutes() {
 	for name, routes := range b.opts.Families {
@@ -261,7 +267,7 @@ func (b *builder) addRoutes() {
 			}
 		}
 		if b.sandbox {
-			m.Routes = []stoa.Route{{Provider: SandboxProvider, Model: m.ID, Wire: SandboxWire}}
+			m.Routes = []stoa.Route{{Provider: SandboxProvider, Model: m.ID, Wire: SandboxWire, Traits: sandboxTraits}}
 			continue
 		}
 		m.ownRoutes = len(o.Routes) > 0

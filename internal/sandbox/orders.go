@@ -33,6 +33,7 @@ type Orders struct {
 	FailAfter int       // deltas before the failure
 	Cut       int       // deltas before the stream breaks off; see HasCut
 	HasCut    bool      // "cut:" was ordered
+	Refuse    string    // a refusal in place of the text; empty: none
 	Stop      stoa.Stop // the reply's stop reason; empty: the real one
 	Usage     string    // the reported usage: none, huge or negative; empty: the real one
 
@@ -43,7 +44,7 @@ type Orders struct {
 
 // None reports whether no order determines the reply's content.
 func (o Orders) None() bool {
-	return !o.HasSay && !o.Repeat && !o.Empty && o.Tokens == 0 && o.Ask == "" && len(o.Calls) == 0
+	return !o.HasSay && !o.Repeat && !o.Empty && o.Refuse == "" && o.Tokens == 0 && o.Ask == "" && len(o.Calls) == 0
 }
 
 // ParseOrders parses the orders in a message, each at the start of a line of its
@@ -60,10 +61,17 @@ func (o Orders) None() bool {
 //	fail: 529              fail with that status (400 to 599) before the first delta
 //	fail: 529 after 3      fail after three deltas
 //	cut: N                 the stream breaks off after N deltas, without an end
+//	refuse: TEXT           a refusal in place of the text
 //	stop: length           the reply ends with that reason: length or content_filter
 //	usage: none            no usage is reported, or an impossible one: huge, negative
 //	ask: QUESTION | A | B  ask the user, with choices if there are any
 //	call: TOOL {JSON}      call a tool that was offered; may occur several times
+//
+// A call that asks for items ([stoa.Call.Items]) gets the arguments of calls in pieces;
+// tokens: beside call: writes text before them, and think: leaves a segment of reasoning
+// that has to come back unchanged: one that was altered is refused. Without orders a
+// choice that demands a call gets one, with arguments that fit the tool's schema, and a
+// format gets JSON that fits it.
 //
 // Orders count at the start of a line of the last user message with text. Tool
 // results that came after it mean that its tool orders are done: the sandbox
@@ -126,6 +134,9 @@ func (o *Orders) take(word, argument string, colon bool) bool {
 	case "cut":
 		o.HasCut = count(&o.Cut, argument, 0, MaxTokens)
 		return o.HasCut
+	case "refuse":
+		o.Refuse = argument
+		return argument != ""
 	case "stop":
 		stop := stoa.Stop(argument)
 		if stop != stoa.StopLength && stop != stoa.StopContentFilter {

@@ -31,6 +31,8 @@ func TestOrdersBeginALine(t *testing.T) {
 		{"a cut later", "cut: 10", Orders{HasCut: true, Cut: 10}, ""},
 		{"an end", "stop: content_filter", Orders{Stop: stoa.StopContentFilter}, ""},
 		{"an end that is none", "stop: now", Orders{}, "stop: now"},
+		{"a refusal", "refuse: I may not", Orders{Refuse: "I may not"}, ""},
+		{"a refusal of nothing", "refuse:", Orders{}, "refuse:"},
 		{"usage", "usage: huge", Orders{Usage: "huge"}, ""},
 		{"single words", "empty\nrepeat\nempty handed", Orders{Empty: true, Repeat: true}, "empty handed"},
 		{"a question with choices", "ask: Which colour? | red | blue", Orders{Ask: "Which colour?", Options: []string{"red", "blue"}}, ""},
@@ -83,7 +85,7 @@ func TestDocumentedOrdersWork(t *testing.T) {
 			t.Errorf("%q is no order", order)
 		}
 	}
-	if n != 14 {
-		t.Errorf("the page shows %d orders; there are 14", n)
+	if n != 15 {
+		t.Errorf("the page shows %d orders; there are 15", n)
 	}
 }

@@ -19,28 +19,32 @@ const (
 type turn struct {
 	call    stoa.Call
 	orders  Orders
-	rest    string            // the last user message without its orders
+	message string            // the text of the last user message
+	media   []stoa.Part       // its images and files
+	rest    string            // the message without its orders
 	earlier int               // user messages before it
 	results []stoa.ToolResult // the tool results after it
+
+	thoughts int // segments of reasoning that came back
 }
 
 // read returns the last message of the user and the tool results after it.
 func read(call stoa.Call) turn {
 	t := turn{call: call}
-	last := ""
 	for _, m := range call.Messages {
 		if m.Role != stoa.RoleUser {
 			continue
 		}
-		if m.Text == "" && len(m.Results) > 0 {
-			t.results = append(t.results, m.Results...)
+		text, media, results := textOf(m)
+		if text == "" && len(media) == 0 && len(results) > 0 {
+			t.results = append(t.results, results...)
 			continue
 		}
-		last = m.Text
+		t.message, t.media = text, media
 		t.earlier++
 		t.results = nil
 	}
-	t.orders, t.rest = ParseOrders(last)
+	t.orders, t.rest = ParseOrders(t.message)
 	t.earlier = max(0, t.earlier-1)
 	return t
 }
@@ -53,7 +57,7 @@ type plan struct {
 
 // offered reports whether the call offers a tool of that name.
 func (t turn) offered(name string) bool {
-	return slices.ContainsFunc(t.call.Tools, func(tool stoa.Tool) bool { return tool.Name == name })
+	return allows(t.call.Choice, name) && slices.ContainsFunc(t.call.Tools, func(tool stoa.Tool) bool { return tool.Name == name })
 }
 
 // toolCall returns a call whose id is the same whenever this turn is repeated, and
@@ -74,12 +78,12 @@ func (t turn) plan(opts Options) plan {
 	switch {
 	case o.HasSay:
 		return plan{text: o.Say}
-	case o.Empty:
+	case o.Empty, o.Refuse != "":
 		return plan{}
 	case o.Tokens > 0:
 		return plan{text: words(o.Tokens)}
 	case len(t.results) > 0:
-		return plan{text: t.report()}
+		return plan{text: t.inFormat(t.report())}
 	case o.Ask != "":
 		return plan{text: o.Ask}
 	case len(o.Calls) > 0:
@@ -87,7 +91,7 @@ func (t turn) plan(opts Options) plan {
 	case o.Repeat:
 		return plan{text: t.rest}
 	}
-	return plan{text: t.introduce(opts)}
+	return plan{text: t.inFormat(t.introduce(opts))}
 }
 
 // toolPlan returns a plan to call tools, if orders or a drive require it.
@@ -111,6 +115,9 @@ func (t turn) toolPlan() (plan, bool) {
 		p.calls = append(p.calls, t.toolCall(len(p.calls), toolAsk, arguments+"}"))
 	}
 	if len(p.calls) > 0 {
+		if t.call.Items && o.Tokens > 0 && !o.HasSay {
+			p.text = words(o.Tokens)
+		}
 		return p, true
 	}
 	if query := keywords(t.rest); o.None() && query != "" && t.offered(toolSearch) {
@@ -130,6 +137,16 @@ func (t turn) introduce(opts Options) string {
 	b.WriteString(".")
 	if t.rest != "" {
 		b.WriteString(" You wrote: “" + shorten(t.rest, 400) + "”.")
+	}
+	for i, p := range t.media {
+		if i == maxPassages {
+			b.WriteString(" There is more.")
+			break
+		}
+		b.WriteString(" You sent " + describe(p.Kind, p.Media) + ".")
+	}
+	if t.thoughts > 0 {
+		fmt.Fprintf(&b, " Earlier reasoning came back unchanged: %d.", t.thoughts)
 	}
 	if t.earlier > 0 {
 		fmt.Fprintf(&b, " That is message %d of yours in this conversation.", t.earlier+1)

@@ -38,7 +38,11 @@ func keywords(text string) string {
 func (t turn) report() string {
 	var paragraphs []string
 	for _, r := range t.results {
+		r.Content, r.Parts = resultText(r), nil
 		paragraphs = append(paragraphs, t.reportOne(r))
+	}
+	if t.thoughts > 0 {
+		paragraphs = append(paragraphs, fmt.Sprintf("Earlier reasoning came back unchanged: %d.", t.thoughts))
 	}
 	return strings.Join(paragraphs, "\n\n")
 }

@@ -23,6 +23,8 @@ import (
 // Options configure a reply. The zero value works.
 type Options struct {
 	Model string // the identifier it stands in for; empty: not mentioned
+	// Route is the route that serves the call. States that it did not make are ignored.
+	Route stoa.Route
 }
 
 // A Failure is a failure ordered by a prompt. Its members mean what those of
@@ -73,7 +75,7 @@ func failure(status int) *Failure {
 }
 
 // Reply streams the sandbox's reply to a call: Thinking, Delta and Called
-// events, then one Finished. Like a codec it never yields Started. Its errors
+// events, and those of items if they are wanted, then one Finished. Like a codec it never yields Started. Its errors
 // are a [*Failure], or the context's.
 //
 // A word with the space before it is one delta and counts as one output token;
@@ -82,9 +84,14 @@ func failure(status int) *Failure {
 // [stoa.StopLength].
 func Reply(ctx context.Context, call stoa.Call, opts Options) iter.Seq2[stoa.Event, error] {
 	return func(yield func(stoa.Event, error) bool) {
-		r := &reply{ctx: ctx, yield: yield, turn: read(call), limit: call.MaxOutputTokens}
+		r := &reply{ctx: ctx, yield: yield, turn: read(call), route: opts.Route, limit: call.MaxOutputTokens}
 		r.usage.InputTokens = call.EstimateInput()
-		r.run(r.turn.plan(opts))
+		intact := true
+		if r.turn.thoughts, intact = thoughts(call, opts.Route); !intact {
+			yield(stoa.Event{}, failure(400))
+			return
+		}
+		r.run(r.turn.obey(r.turn.plan(opts)))
 	}
 }
 
@@ -93,6 +100,7 @@ type reply struct {
 	ctx    context.Context
 	yield  func(stoa.Event, error) bool
 	turn   turn
+	route  stoa.Route
 	limit  int64 // of output tokens; 0: none
 	usage  stoa.Usage
 	deltas int
@@ -101,7 +109,7 @@ type reply struct {
 // run yields a plan. Every step reports whether to continue.
 func (r *reply) run(p plan) {
 	o := r.turn.orders
-	if !r.pause(o.Wait) || !r.fault() || !r.think(o.Think) {
+	if !r.pause(o.Wait) || !r.fault() || !r.think(o.Think) || !r.reason() || !r.refuse(o.Refuse) {
 		return
 	}
 	stop := stoa.StopEnd
@@ -121,17 +129,32 @@ func (r *reply) run(p plan) {
 			return
 		}
 	}
-	if (o.Fail > 0 || o.HasCut) && !r.lastFault() {
+	items := r.turn.call.Items && len(p.calls) > 0
+	if (o.Fail > 0 || o.HasCut) && !items && !r.lastFault() {
 		return
 	}
 	if stop == stoa.StopEnd && len(p.calls) > 0 {
 		for _, c := range p.calls {
+			if r.turn.call.Items {
+				if cut, more := r.stream(c); !more {
+					return
+				} else if cut {
+					stop = stoa.StopLength
+					break
+				}
+				continue
+			}
 			r.usage.OutputTokens += 1 + stoa.EstimateTokens(len(c.Name)+len(c.Arguments))
 			if !r.send(stoa.Event{Kind: stoa.Called, Call: c}) {
 				return
 			}
 		}
-		stop = stoa.StopToolCalls
+		if stop == stoa.StopEnd {
+			stop = stoa.StopToolCalls
+		}
+	}
+	if items && (o.Fail > 0 || o.HasCut) && !r.lastFault() {
+		return
 	}
 	if o.Stop != "" {
 		stop = o.Stop

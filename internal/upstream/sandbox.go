@@ -18,7 +18,7 @@ func (a *attempt) sandbox(ctx context.Context, w *watch) *wire.Failure {
 		defer w.stop()
 		accepted := false
 		w.start(firstByte, a.provider.timeouts.FirstByte)
-		for ev, err := range sandbox.Reply(ctx, a.call, sandbox.Options{Model: a.model}) {
+		for ev, err := range sandbox.Reply(ctx, a.call, sandbox.Options{Model: a.model, Route: a.spec}) {
 			w.stop()
 			if f, ok := errors.AsType[*sandbox.Failure](err); ok {
 				err = &wire.Failure{Err: f.Err, Caller: f.Caller, Ours: f.Ours, RetryAfter: f.RetryAfter, Status: f.Status, Detail: "as ordered by the prompt"}

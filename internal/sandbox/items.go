@@ -1,0 +1,194 @@
+package sandbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"stoa/internal/stoa"
+)
+
+// Wire is the wire of the sandbox, which its states have.
+const Wire = "sandbox"
+
+// textOf returns the texts of a message, joined by blank lines, and its images and files,
+// those in results of tools included.
+func textOf(m stoa.Message) (text string, media []stoa.Part, results []stoa.ToolResult) {
+	text, results = m.Text, m.Results
+	for _, p := range m.Parts {
+		switch p.Kind {
+		case stoa.PartText:
+			text = strings.TrimPrefix(text+"\n\n"+p.Text, "\n\n")
+		case stoa.PartImage, stoa.PartFile:
+			media = append(media, p)
+		case stoa.PartResult:
+			results = append(results, *p.Result)
+		}
+	}
+	return text, media, results
+}
+
+// resultText returns the text of a tool's result, with a description of what is none.
+func resultText(r stoa.ToolResult) string {
+	text := r.Content
+	for _, p := range r.Parts {
+		more := p.Text
+		if p.Media != nil {
+			more = "[" + describe(p.Kind, p.Media) + "]"
+		}
+		text = strings.TrimPrefix(text+"\n"+more, "\n")
+	}
+	return text
+}
+
+// thoughtOf returns the data of a segment of reasoning. It has to come back unchanged.
+func thoughtOf(message string, bytes int) string {
+	return thoughtBegin + strings.Repeat("hm", min(bytes, 64)/2) + "." + checkOf(message+strings.Repeat("hm", min(bytes, 64)/2))
+}
+
+const thoughtBegin = "sandbox.1."
+
+func checkOf(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:8])
+}
+
+// thoughts returns how many segments of reasoning of this route came back, and whether
+// all of them are what they were and in the turn that they belong to.
+func thoughts(call stoa.Call, route stoa.Route) (n int, intact bool) {
+	message := ""
+	for _, m := range call.Messages {
+		if m.Role == stoa.RoleUser {
+			if text, media, results := textOf(m); text != "" || len(media) > 0 || len(results) == 0 {
+				message = text
+			}
+			continue
+		}
+		for _, p := range m.Parts {
+			if p.Kind != stoa.PartReasoning || !p.State.Fits(route) {
+				continue
+			}
+			rest, ok := strings.CutPrefix(p.State.Data, thoughtBegin)
+			thought, check, _ := strings.Cut(rest, ".")
+			if !ok || check != checkOf(message+thought) {
+				return n, false
+			}
+			n++
+		}
+	}
+	return n, true
+}
+
+// allows reports whether the call's choice allows a tool.
+func allows(c stoa.Choice, name string) bool {
+	return c.Mode != stoa.ChoiceNone && (len(c.Only) == 0 || slices.Contains(c.Only, name))
+}
+
+// obey changes a plan as the settings of the call say: a choice that demands a call gets
+// one, of the first tool that is allowed, and at most one call is made if the caller takes
+// no more.
+func (t turn) obey(p plan) plan {
+	c := t.call.Choice
+	if c.Mode == stoa.ChoiceRequired && len(p.calls) == 0 && !t.orders.HasSay && !t.orders.Empty {
+		at := slices.IndexFunc(t.call.Tools, func(tool stoa.Tool) bool { return allows(c, tool.Name) })
+		if len(c.Only) > 0 {
+			at = slices.IndexFunc(t.call.Tools, func(tool stoa.Tool) bool { return tool.Name == c.Only[0] })
+		}
+		if at >= 0 {
+			tool := t.call.Tools[at]
+			p = plan{calls: []stoa.ToolCall{t.toolCall(0, tool.Name, arguments(tool.Parameters))}}
+		}
+	}
+	if t.call.NoParallel && len(p.calls) > 1 {
+		p.calls = p.calls[:1]
+	}
+	return p
+}
+
+// inFormat returns the text of a reply in the format of the call.
+func (t turn) inFormat(text string) string {
+	switch f := t.call.Format; {
+	case f.Kind == stoa.FormatSchema && strings.TrimSpace(f.Schema) != "":
+		return fitting(f.Schema)
+	case f.Kind != stoa.FormatText:
+		return `{"reply":` + quote(text) + `}`
+	}
+	return text
+}
+
+// reason yields the segment of reasoning that was ordered, with a summary if one is
+// wanted.
+func (r *reply) reason() bool {
+	o := r.turn.orders
+	if !r.turn.call.Items || o.Think == 0 || r.full() {
+		return true
+	}
+	if r.turn.call.Summary {
+		for piece := range pieces("The sandbox thought of nothing.") {
+			if !r.send(stoa.Event{Kind: stoa.Summary, Text: piece, More: o.Slow == 0}) {
+				return false
+			}
+		}
+	}
+	state := stoa.State{
+		Wire: Wire, Model: r.route.Model, Provider: r.route.Fingerprint,
+		Data: thoughtOf(r.turn.message, o.Think), Tokens: r.usage.ReasoningTokens,
+	}
+	return r.send(stoa.Event{Kind: stoa.Reasoned, State: state, More: o.Slow == 0})
+}
+
+// callPieces is the longest piece of a call's arguments in bytes. Each is one token, and
+// so is the name.
+const callPieces = 12
+
+// stream yields a call piece by piece. cut: the limit ended the reply inside it.
+func (r *reply) stream(c stoa.ToolCall) (cut, more bool) {
+	if r.full() {
+		return true, true
+	}
+	o := r.turn.orders
+	r.usage.OutputTokens++
+	if !r.send(stoa.Event{Kind: stoa.CallStarted, Call: stoa.ToolCall{ID: c.ID, Name: c.Name}, More: o.Slow == 0}) {
+		return false, false
+	}
+	for rest := c.Arguments; rest != ""; {
+		if r.full() {
+			return true, true
+		}
+		if r.deltas > 0 && !r.pause(o.Slow) {
+			return false, false
+		}
+		n := min(len(rest), callPieces)
+		for n < len(rest) && !utf8.RuneStart(rest[n]) {
+			n--
+		}
+		r.deltas++
+		r.usage.OutputTokens++
+		if !r.send(stoa.Event{Kind: stoa.CallDelta, Text: rest[:n], More: o.Slow == 0 && r.deltas%64 != 0}) || !r.fault() {
+			return false, false
+		}
+		rest = rest[n:]
+	}
+	return false, r.send(stoa.Event{Kind: stoa.Called, Call: c, More: o.Slow == 0})
+}
+
+// refuse yields a refusal: apart from text, where the caller asked for JSON.
+func (r *reply) refuse(text string) bool {
+	kind := stoa.Delta
+	if r.turn.call.Items && r.turn.call.Format.Kind != stoa.FormatText {
+		kind = stoa.Refusal
+	}
+	for piece := range pieces(text) {
+		if r.full() {
+			break
+		}
+		r.deltas++
+		r.usage.OutputTokens++
+		if !r.send(stoa.Event{Kind: kind, Text: piece, More: true}) {
+			return false
+		}
+	}
+	return true
+}
