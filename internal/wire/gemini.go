@@ -23,7 +23,27 @@ type gemini struct{}
 
 // Encode implements [Codec] for generateContent of Gemini.
 func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error) {
-	w := newBuilder(call)
+	w, encode := newBuilder(call), encodeGeminiShort
+	if inParts(&call) {
+		encode = encodeGeminiParts
+	}
+	if err := encode(w, call, route); err != nil {
+		return Request{}, err
+	}
+	h := header(call, "", "")
+	if apiKey != "" {
+		h.Set("X-Goog-Api-Key", apiKey)
+	}
+	method := ":streamGenerateContent?alt=sse"
+	if call.Whole {
+		method = ":generateContent"
+	}
+	path := "/v1beta/models/" + url.PathEscape(strings.TrimPrefix(route.Model, "models/")) + method
+	return Request{Path: path, Header: h, Body: w.b}, nil
+}
+
+// encodeGeminiShort writes a call in the short form.
+func encodeGeminiShort(w *builder, call stoa.Call, route stoa.Route) error {
 	w.open('{')
 	if s := call.System(); s != "" {
 		w.key("systemInstruction").open('{')
@@ -70,7 +90,7 @@ func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, 
 			if strings.TrimSpace(t.Parameters) != "" { // the vendor rejects an object without members
 				w.key("parameters")
 				if err := w.schema(t); err != nil {
-					return Request{}, err
+					return err
 				}
 			}
 			w.close('}')
@@ -80,16 +100,7 @@ func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, 
 		w.close(']')
 	}
 	w.close('}')
-	h := header(call, "", "")
-	if apiKey != "" {
-		h.Set("X-Goog-Api-Key", apiKey)
-	}
-	method := ":streamGenerateContent?alt=sse"
-	if call.Whole {
-		method = ":generateContent"
-	}
-	path := "/v1beta/models/" + url.PathEscape(strings.TrimPrefix(route.Model, "models/")) + method
-	return Request{Path: path, Header: h, Body: w.b}, nil
+	return nil
 }
 
 func encodeGeminiText(w *builder, s string) {
@@ -174,6 +185,7 @@ type geminiReply struct {
 	text    []byte       // of parts that are not in the state yet
 	open    *geminiCall  // a call that comes in pieces
 	ready   []stoa.ToolCall
+	said    bool // of a reply wanted item by item: text came since the last other item
 }
 
 func (f *geminiReply) event(ev sse.Event) error {
@@ -300,7 +312,15 @@ func (f *geminiReply) part(c *jsonx.Cursor) error {
 		return f.call(&call, signature)
 	case text.Key == nil:
 	case thought:
-		f.thought(len(text.Name()))
+		piece := text
+		f.thought(len(piece.Name()))
+		if f.want.Items && f.want.Summary {
+			f.said = false
+			return f.summary(&text)
+		}
+	case signature != nil && f.want.Items:
+		f.like.Spoil()
+		return f.signedText(&text, signature)
 	case signature != nil:
 		f.like.Spoil()
 		f.keep = true
@@ -317,6 +337,10 @@ func (f *geminiReply) part(c *jsonx.Cursor) error {
 
 // addText adds a piece of text to the state and emits it.
 func (f *geminiReply) addText(text string) error {
+	if f.want.Items {
+		f.said = f.said || text != ""
+		return f.emitText(text)
+	}
 	f.text = append(f.text, text...)
 	return f.emitText(text)
 }
@@ -413,6 +437,12 @@ func (f *geminiReply) closeCall() error {
 	}
 	if open.arguments == nil {
 		open.arguments = []byte("{}")
+	}
+	if f.want.Items {
+		if err := f.wholeCall(open); err != nil {
+			return err
+		}
+		return f.endCall()
 	}
 	w := builder{}
 	w.open('{')
@@ -543,6 +573,11 @@ func (f *geminiReply) end() error {
 	if f.open != nil {
 		if stop == stoa.StopEnd {
 			return broken("a function call that does not end")
+		}
+		if f.want.Items {
+			if err := f.cutOpen(); err != nil {
+				return err
+			}
 		}
 		f.open = nil // cut with the reply
 	}

@@ -10,16 +10,13 @@ import (
 	"stoa/internal/stoa"
 )
 
-// itemWires are the wires whose replies come item by item.
-var itemWires = []string{"messages", "responses", "chat"}
-
 // TestFixturesDecodeItems decodes every reply item by item. A fixture may have want.json, the
 // [Want] of its reply, and want.items, the events. The others say the same as without
 // items.
 func TestFixturesDecodeItems(t *testing.T) {
 	eachFixture(t, func(t *testing.T, f fixture) {
 		body, ok := f.reply()
-		if !ok || !slices.Contains(itemWires, f.wire) {
+		if !ok {
 			return
 		}
 		want := Want{Tools: true, Items: true}

@@ -74,8 +74,12 @@ func (f *messagesReply) closeItem() error {
 	}
 	data := newMessagesState(cmp.Or(f.after, f.want.After), string(raw))
 	f.after = markOf(data)
-	return f.reasoned(f.route, data, stoa.EstimateTokens(len(raw)*3/4)) // most of it is base64
+	return f.reasoned(f.route, data, tokensOfBase64(len(raw)))
 }
+
+// tokensOfBase64 returns the estimate of what a segment of reasoning takes, which is
+// base64 for the most part.
+func tokensOfBase64(bytes int) int64 { return stoa.EstimateTokens(bytes * 3 / 4) }
 
 // inputPiece emits a piece of the arguments of the open call.
 func (f *messagesReply) inputPiece(c *jsonx.Cursor) error {

@@ -30,7 +30,6 @@ func inParts(call *stoa.Call) bool {
 type partTurn struct {
 	role  stoa.Role // RoleSystem: in its place between the others
 	parts []piece   // of a user: the results first
-	loop  bool      // no message of the user follows
 }
 
 // A piece is a part with what its vendor knows it by. Reasoning is that of this route.
@@ -223,13 +222,6 @@ func (p *parter) end() {
 	n := len(p.list)
 	if n == 0 || p.route.Traits.NoPrefill && p.list[n-1].role == stoa.RoleAssistant {
 		p.filler(n)
-	}
-	for i := len(p.list) - 1; i >= 0; i-- {
-		t := &p.list[i]
-		if t.role == stoa.RoleUser && t.parts[0].Kind != stoa.PartResult {
-			return
-		}
-		t.loop = true
 	}
 }
 
