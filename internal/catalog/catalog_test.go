@@ -181,11 +181,13 @@ func TestRoutesHaveUpstreamNamesAndTraits(t *testing.T) {
 	opts := served()
 	opts.Families["alpha"] = []stoa.Route{{Provider: "anthropic"}, {Provider: "local", Model: "llama3.2"}, {Provider: "anthropic", Model: "claude-haiku-4-5"}, {Provider: "local", Model: "x", Override: &stoa.Traits{Sampling: "one"}}, {Provider: "local", Model: "claude-sonnet-5-5"}, {Provider: "local", Model: "deepseek-v4-pro"}, {Provider: "anthropic", Model: "deepseek-v4-pro"}}
 	c := build(t, opts)
-	sonnet := stoa.Traits{Sampling: "none", Efforts: []string{"low", "medium", "high", "xhigh", "max"}, ThinkingOff: "between_tools", NoPrefill: true}
+	sonnet := stoa.Traits{Sampling: "none", Efforts: []string{"low", "medium", "high", "xhigh", "max"}, ThinkingOff: "between_tools", NoPrefill: true,
+		ForcedTools: "no", StrictTools: true, Schema: "native", MidSystem: true, Binding: true, Vision: true, ImageURL: true, ImageTokens: 4784, PDF: true}
+	haiku := stoa.Traits{Sampling: "one", StrictTools: true, Schema: "native", Vision: true, ImageURL: true, ImageTokens: 1600, PDF: true}
 	want := []stoa.Route{
 		{Provider: "anthropic", Model: "claude-sonnet-5-5", Wire: "messages", Traits: sonnet},
 		{Provider: "local", Model: "llama3.2", Wire: "chat", Dialect: "compatible"},                                // another wire: nothing is known of it
-		{Provider: "anthropic", Model: "claude-haiku-4-5", Wire: "messages", Traits: stoa.Traits{Sampling: "one"}}, // another model of the vendor
+		{Provider: "anthropic", Model: "claude-haiku-4-5", Wire: "messages", Traits: haiku},                        // another model of the vendor
 		{Provider: "local", Model: "x", Wire: "chat", Dialect: "compatible", Traits: stoa.Traits{Sampling: "one"}}, // the operator knows
 		{Provider: "local", Model: "claude-sonnet-5-5", Wire: "chat", Dialect: "compatible"},                       // the vendor's model behind somebody's proxy
 		{Provider: "local", Model: "deepseek-v4-pro", Wire: "chat", Dialect: "compatible"},                         // the same wire, another dialect
@@ -399,6 +401,31 @@ func TestTraitsHoldOnBothWiresOfAVendor(t *testing.T) {
 		}
 		if got := r.Models[0].Routes[0].Traits.Sampling; got != c.sampling {
 			t.Errorf("%s/%s: sampling %q, want %q", c.wire, c.dialect, got, c.sampling)
+		}
+	}
+}
+
+// TestShippedModelsSayWhatExtensionsTheyTake lists the models that differ: who cannot
+// be forced to call a tool, who takes no media, and whose system text may be added to.
+func TestShippedModelsSayWhatExtensionsTheyTake(t *testing.T) {
+	for id, want := range map[string]stoa.Traits{
+		"alpha-haiku-4-5":  {Schema: "native", StrictTools: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 1600},
+		"alpha-sonnet-5-5": {ForcedTools: "no", Schema: "native", StrictTools: true, MidSystem: true, Binding: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 4784},
+		"alpha-opus-5-5":   {ForcedTools: "no", Schema: "native", StrictTools: true, MidSystem: true, Binding: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 4784},
+		"alpha-fable-5-1":  {ForcedTools: "no", Schema: "native", StrictTools: true, MidSystem: true, Binding: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 4784},
+		"beta-3.1-pro":     {Schema: "native", StrictTools: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 2240},
+		"beta-3.1-flash":   {Schema: "native", StrictTools: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 2240},
+		"beta-3.7-flash":   {Schema: "native", StrictTools: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 2240},
+		"beta-3.8-flash":   {Schema: "native", StrictTools: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 2240},
+		"gamma-6.1-sol":    {ParallelSwitch: true, Schema: "native", StrictTools: true, MidSystem: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 3000},
+		"gamma-6-luna":     {ParallelSwitch: true, Schema: "native", StrictTools: true, MidSystem: true, Vision: true, ImageURL: true, PDF: true, ImageTokens: 3000},
+		"delta-v4-flash":   {ForcedTools: "unless_thinking", Schema: "json"},
+		"delta-v4-pro":     {ForcedTools: "unless_thinking", Schema: "json"},
+	} {
+		got := find(t, build(t, served()), id).Traits
+		got.Sampling, got.Efforts, got.ThinkingOff, got.NoPrefill, got.Verbosity = "", nil, "", false, false
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", id, diff)
 		}
 	}
 }
