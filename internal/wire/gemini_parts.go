@@ -239,7 +239,7 @@ func encodeGeminiSettings(w *builder, call stoa.Call, route stoa.Route) error {
 }
 
 // mediaResolution returns the resolution of all images of a call, the highest that is
-// asked for; empty: the vendor's own, which an image without a wish has too.
+// asked for; empty: the vendor's own, which an image that asks for none has too.
 func mediaResolution(call stoa.Call) string {
 	high, low, other := false, false, false
 	see := func(parts []stoa.Part) {

@@ -165,8 +165,7 @@ func (p *parter) addLater() {
 func (p *parter) assistant(m *stoa.Message) {
 	var parts []piece
 	whole := 0 // of parts, up to the last that is no reasoning
-	p.open = p.open[:0]
-	p.addLater()
+	var open []openCall
 	for _, part := range partsOf(m) {
 		switch part.Kind {
 		case stoa.PartText:
@@ -181,14 +180,19 @@ func (p *parter) assistant(m *stoa.Message) {
 			continue
 		case stoa.PartCall:
 			c := openCall{given: part.Call.ID, sent: p.ids.of(part.Call.ID)}
-			p.open = append(p.open, c)
+			open = append(open, c)
 			parts = append(parts, piece{Part: part, id: c.sent})
 		default:
 			continue
 		}
 		whole = len(parts)
 	}
-	if n := len(p.list); whole > 0 && p.want.alternate && (n == 0 || p.list[n-1].role == stoa.RoleAssistant) {
+	if whole == 0 {
+		return
+	}
+	p.addLater()
+	p.open = open
+	if n := len(p.list); p.want.alternate && (n == 0 || p.list[n-1].role == stoa.RoleAssistant) {
 		p.filler(n)
 	}
 	p.add(stoa.RoleAssistant, parts[:whole])
