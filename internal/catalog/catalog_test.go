@@ -181,8 +181,10 @@ func TestRoutesHaveUpstreamNamesAndTraits(t *testing.T) {
 	opts := served()
 	opts.Families["alpha"] = []stoa.Route{{Provider: "anthropic"}, {Provider: "local", Model: "llama3.2"}, {Provider: "anthropic", Model: "claude-haiku-4-5"}, {Provider: "local", Model: "x", Override: &stoa.Traits{Sampling: "one"}}, {Provider: "local", Model: "claude-sonnet-5-5"}, {Provider: "local", Model: "deepseek-v4-pro"}, {Provider: "anthropic", Model: "deepseek-v4-pro"}}
 	c := build(t, opts)
-	sonnet := stoa.Traits{Sampling: "none", Efforts: []string{"low", "medium", "high", "xhigh", "max"}, ThinkingOff: "between_tools", NoPrefill: true,
-		ForcedTools: "no", StrictTools: true, Schema: "native", MidSystem: true, Binding: true, Vision: true, ImageURL: true, ImageTokens: 4784, PDF: true}
+	sonnet := stoa.Traits{
+		Sampling: "none", Efforts: []string{"low", "medium", "high", "xhigh", "max"}, ThinkingOff: "between_tools", NoPrefill: true,
+		ForcedTools: "no", StrictTools: true, Schema: "native", MidSystem: true, Binding: true, Vision: true, ImageURL: true, ImageTokens: 4784, PDF: true,
+	}
 	haiku := stoa.Traits{Sampling: "one", StrictTools: true, Schema: "native", Vision: true, ImageURL: true, ImageTokens: 1600, PDF: true}
 	want := []stoa.Route{
 		{Provider: "anthropic", Model: "claude-sonnet-5-5", Wire: "messages", Traits: sonnet},
