@@ -25,6 +25,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -110,6 +111,7 @@ type server struct {
 	data     string
 	postgres string // its URL; empty: SQLite in data
 	config   string // the file
+	program  string // empty: this version's, which the test binary is
 	maxFile  int    // KiB that a file of the next process may have; 0: no limit
 	http     *http.Client
 
@@ -213,9 +215,10 @@ func (h *server) spawn() *process {
 	} else {
 		args = append(args, "--data", h.data)
 	}
-	cmd := exec.Command(self(h.t), args...)
+	program := cmp.Or(h.program, self(h.t))
+	cmd := exec.Command(program, args...)
 	if h.maxFile > 0 {
-		cmd = exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -f %d && exec "$0" "$@"`, 2*h.maxFile), self(h.t)}, args...)...)
+		cmd = exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -f %d && exec "$0" "$@"`, 2*h.maxFile), program}, args...)...)
 	}
 	l := &process{cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{}), watch: map[string]chan struct{}{}}
 	l.cmd.Env = []string{asProgram + "=server", "STOA_ADMIN_LISTEN=off", "STOA_BOOTSTRAP_KEY=" + ownerKey}
