@@ -192,7 +192,7 @@ func (p *parter) assistant(m *stoa.Message) {
 	}
 	p.addLater()
 	p.open = open
-	if n := len(p.list); p.want.alternate && (n == 0 || p.list[n-1].role == stoa.RoleAssistant) {
+	if n := len(p.list); n == 0 || p.want.alternate && p.list[n-1].role == stoa.RoleAssistant {
 		p.filler(n)
 	}
 	p.add(stoa.RoleAssistant, parts[:whole])

@@ -26,6 +26,10 @@ var partRoutes = []struct {
 	{"messages", stoa.Route{Wire: "messages", Model: "m"}},
 	{"contents", stoa.Route{Wire: "gemini", Model: "m", Traits: stoa.Traits{NoPrefill: true}}},
 	{"contents", stoa.Route{Wire: "gemini", Model: "gemini-2.5-pro"}},
+	{"input", stoa.Route{Wire: "responses", Model: "m"}},
+	{"messages", stoa.Route{Wire: "chat", Model: "m", Dialect: "openai", Traits: stoa.Traits{MidSystem: true}}},
+	{"messages", stoa.Route{Wire: "chat", Model: "m", Dialect: "deepseek"}},
+	{"messages", stoa.Route{Wire: "chat", Model: "m", Dialect: "compatible"}},
 }
 
 // conversation returns a conversation by chance, as a caller sends it who loses
@@ -71,7 +75,12 @@ func conversation(seed uint64, route stoa.Route) (messages []stoa.Message, repli
 			case 1:
 				segments++
 				data := newGeminiState([]string{"call", "text"}[r.IntN(2)], fmt.Appendf(nil, `"s%d"`, segments))
-				if route.Wire == "messages" {
+				switch route.Wire {
+				case "responses":
+					data = fmt.Sprintf(`{"type":"reasoning","summary":[],"encrypted_content":"s%d"}`, segments)
+				case "chat":
+					data = fmt.Sprintf("s%d", segments)
+				case "messages":
 					data = newMessagesState(after, fmt.Sprintf(`{"type":"thinking","thinking":"","signature":"s%d"}`, segments))
 					after = markOf(data)
 				}
@@ -119,7 +128,7 @@ func sentList(t testing.TB, member string, route stoa.Route, messages []stoa.Mes
 // request begins with what the requests before had sent, and that vendors can read it:
 // turns alternate, ids of calls are unique, and results follow their calls at once.
 func FuzzConversationsGoOn(f *testing.F) {
-	for seed := range uint64(200) {
+	for seed := range uint64(80) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
