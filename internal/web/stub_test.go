@@ -38,6 +38,8 @@ type stub struct {
 	bare  bool          // an account in which nothing ever happened
 	runs  bool          // the session has not ended
 
+	extensions string // the member of the metadata, if any
+
 	cut    atomic.Bool // connections break
 	refuse atomic.Bool // no key is good any more
 }
@@ -77,7 +79,7 @@ func (s *stub) api(w http.ResponseWriter, r *http.Request) {
 		w.Write(contract.JSON())
 		return
 	case "/health", "/meta":
-		s.json(w, 200, stubReplies()["GET "+path])
+		s.json(w, 200, strings.Replace(stubReplies()["GET "+path], `"models":[`, s.extensions+`"models":[`, 1))
 		return
 	}
 	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -184,8 +186,12 @@ func (s *stub) fail(w http.ResponseWriter, code, message string) {
 // fails half way; anything else is answered with a little Markdown.
 func (s *stub) respond(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		Model  string
-		Input  []struct{ Role, Content string }
+		Model string
+		Input []struct {
+			Type, Role string
+			Content    json.RawMessage
+		}
+		Tools  []struct{ Name string }
 		Stream bool
 	}
 	body, err := io.ReadAll(r.Body)
@@ -196,7 +202,9 @@ func (s *stub) respond(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, "invalid_json", "The body is not what the console should send.")
 		return
 	}
-	prompt := in.Input[len(in.Input)-1].Content
+	last := in.Input[len(in.Input)-1]
+	var prompt string
+	_ = json.Unmarshal(last.Content, &prompt) // with images it is an array
 	if prompt == "broke" {
 		s.fail(w, "insufficient_quota", "This call may cost 0.0061 credits and 0.0002 are left. Top up, or ask for fewer tokens.")
 		return
@@ -224,6 +232,23 @@ func (s *stub) respond(w http.ResponseWriter, r *http.Request) {
 		}
 		<-r.Context().Done()
 		s.left <- struct{}{}
+		return
+	}
+	if len(in.Tools) > 0 && last.Type != "function_call_output" {
+		// A call of each tool, after sealed reasoning.
+		var items []string
+		items = append(items, `{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"stoa1.AAAA"}`)
+		for i, tool := range in.Tools {
+			added := fmt.Sprintf(`"id":"fc_%d","type":"function_call","call_id":"call_%d","name":%q`, i, i, tool.Name)
+			send("response.output_item.added", fmt.Sprintf(`"output_index":%d,"item":{%s,"arguments":"","status":"in_progress"}`, i+1, added))
+			for _, piece := range []string{`{\"city\":`, `\"Oslo\"}`} {
+				send("response.function_call_arguments.delta", fmt.Sprintf(`"item_id":"fc_%d","output_index":%d,"delta":"%s"`, i, i+1, piece))
+			}
+			items = append(items, fmt.Sprintf(`{%s,"arguments":"{\"city\":\"Oslo\"}","status":"completed"}`, added))
+		}
+		end := reply("completed", `{"input_tokens":14,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens":41,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":55}`)
+		send("response.completed", strings.Replace(end, `"output":[]`, `"output":[`+strings.Join(items, ",")+`]`, 1))
+		fmt.Fprint(w, "data: [DONE]\n\n")
 		return
 	}
 	text := "Because **air scatters** blue light more than red.\n\n- first\n- second <img src=x onerror=alert(1)>\n\n```\nsky = blue\n```\n\n[a link](https://example.com) [a trap](javascript:alert(1)) ![a picture](https://example.com/x.png)\n"

@@ -7,14 +7,30 @@ import type { Price } from "./types";
 
 export interface Message {
   role: "user" | "assistant";
-  content: string;
+  content: string | Part[];
+}
+
+// A Part is a piece of a message with images.
+export type Part = { type: "input_text"; text: string } | { type: "input_image"; image_url: string };
+
+// An Output is an item of an earlier reply as it came, or the result of a tool call.
+export type Output = { type: string } & Record<string, unknown>;
+
+// A ToolCall is a call of a tool in a reply.
+export interface ToolCall {
+  id: string; // that its result names
+  name: string;
+  arguments: string;
+  cut: boolean; // the longest reply cut it off
 }
 
 export type Effort = NonNullable<NonNullable<contract.CreateResponse["reasoning"]>["effort"]>;
 
 export interface Call {
   model: string;
-  input: Message[];
+  input: (Message | Output)[];
+  tools?: unknown[];
+  text?: { format: unknown };
   instructions?: string;
   max_output_tokens?: number;
   temperature?: number;
@@ -31,6 +47,8 @@ export interface Reply {
   status: "in_progress" | "completed" | "incomplete";
   reason?: string; // why it is incomplete
   usage: Usage | null;
+  calls: ToolCall[];
+  output?: Output[]; // of a reply with more than text: what the next call sends back
   firstAfter?: number; // milliseconds to the first text
   took?: number; // milliseconds to the end
 }
@@ -51,24 +69,32 @@ const mostEvents = 1000;
 // if the service fails, and what fetch throws if it is stopped.
 export async function respond(api: Api, call: Call, signal: AbortSignal, tell: (reply: Reply) => void, tellRaw: (raw: Raw) => void = () => {}): Promise<Reply> {
   const began = performance.now();
-  const body = { ...call, stream: true } satisfies contract.CreateResponse;
+  const body = { ...call, stream: true };
   const http = await api.raw("POST", "/responses", { body, signal });
   const requestId = http.headers.get("x-request-id") ?? "";
   const raw: Raw = { request: body, requestId, events: [], left: 0 };
   tellRaw(raw);
-  let reply: Reply = { id: "", model: "", text: "", status: "in_progress", usage: null };
+  let reply: Reply = { id: "", model: "", text: "", status: "in_progress", usage: null, calls: [] };
   let ended = false;
   let failure: Problem | undefined;
   for await (const event of readEvents(http.body!)) {
     if (raw.events.length < mostEvents) raw.events.push(event.data);
     else raw.left++;
     if (event.data === "[DONE]") break;
-    const data = JSON.parse(event.data) as { type: string; delta?: string; response?: contract.Response; code?: string; message?: string };
+    const data = JSON.parse(event.data) as { type: string; delta?: string; item?: Output; response?: contract.Response; code?: string; message?: string };
     if (data.response) raw.response = data.response;
     switch (data.type) {
       case "response.created":
         reply = { ...reply, id: data.response!.id, model: data.response!.model };
         break;
+      case "response.output_item.added":
+        if (data.item?.type !== "function_call") continue;
+        reply = { ...reply, calls: [...reply.calls, callOf(data.item)], firstAfter: reply.firstAfter ?? performance.now() - began };
+        break;
+      case "response.function_call_arguments.delta":
+        reply = { ...reply, calls: reply.calls.map((c, i) => (i === reply.calls.length - 1 ? { ...c, arguments: c.arguments + data.delta! } : c)) };
+        break;
+      case "response.refusal.delta":
       case "response.output_text.delta":
         reply = { ...reply, text: reply.text + data.delta!, firstAfter: reply.firstAfter ?? performance.now() - began };
         break;
@@ -81,6 +107,7 @@ export async function respond(api: Api, call: Call, signal: AbortSignal, tell: (
           reason: data.response!.incomplete_details?.reason,
           model: data.response!.model,
           usage: data.response!.usage,
+          ...itemsOf(data.response!.output as unknown as Output[]),
           took: performance.now() - began,
         };
         break;
@@ -98,6 +125,16 @@ export async function respond(api: Api, call: Call, signal: AbortSignal, tell: (
   if (failure) throw failure;
   if (!ended) throw new Problem(0, { code: "cut", message: "The reply broke off before its end.", requestId });
   return reply;
+}
+
+// itemsOf returns the calls of a finished reply and, if it has more than text, its items.
+function itemsOf(output: Output[]): { calls: ToolCall[]; output?: Output[] } {
+  const calls = output.filter((item) => item.type === "function_call").map(callOf);
+  return { calls, output: output.some((item) => item.type !== "message") ? output : undefined };
+}
+
+function callOf(item: Output): ToolCall {
+  return { id: String(item.call_id), name: String(item.name), arguments: String(item.arguments ?? ""), cut: item.status === "incomplete" };
 }
 
 // estimate returns the cost of a reply by the price list, in micro-credits. The

@@ -1,13 +1,18 @@
 // A call as code in several languages.
 
-import type { Call } from "./responses";
+import type { Call, Message } from "./responses";
 
 const single = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
 
 // simple returns a single message as a string.
 function simple(call: Call): Record<string, unknown> {
-  const lone = call.input.length === 1 && call.input[0]!.role === "user";
+  const lone = call.input.length === 1 && call.input[0]!.role === "user" && typeof call.input[0]!.content === "string";
   return { ...call, input: lone ? call.input[0]!.content : call.input };
+}
+
+// isPlain reports whether a call has nothing but messages of text.
+function isPlain(call: Call): call is Call & { input: (Message & { content: string })[] } {
+  return !call.tools && !call.text && call.input.every((item) => !("type" in item) && typeof item.content === "string");
 }
 
 export function curl(call: Call, base: string): string {
@@ -36,8 +41,9 @@ for await (const event of stream) {
 
 // pythonValue returns a value of JSON as Python writes it, indented.
 function pythonValue(value: unknown, indent: string): string {
+  if (value === null) return "None";
   if (Array.isArray(value)) return `[\n${value.map((v) => indent + "    " + pythonValue(v, indent + "    ")).join(",\n")},\n${indent}]`;
-  if (value !== null && typeof value === "object") return `{${Object.entries(value).map(([name, v]) => `${JSON.stringify(name)}: ${pythonValue(v, indent)}`).join(", ")}}`;
+  if (typeof value === "object") return `{${Object.entries(value).map(([name, v]) => `${JSON.stringify(name)}: ${pythonValue(v, indent)}`).join(", ")}}`;
   if (typeof value === "boolean") return value ? "True" : "False";
   return JSON.stringify(value) ?? "None"; // Python knows all escapes of JSON
 }
@@ -62,6 +68,7 @@ for event in stream:
 const goString = (text: string) => JSON.stringify(text);
 
 export function go(call: Call, base: string): string {
+  if (!isPlain(call)) return goFrom(call, base);
   const lone = call.input.length === 1 && call.input[0]!.role === "user";
   const imports = ['"context"', '"fmt"', '"log"', '"os"', "", '"github.com/openai/openai-go/v3"', '"github.com/openai/openai-go/v3/option"', '"github.com/openai/openai-go/v3/responses"'];
   if (call.reasoning) imports.push('"github.com/openai/openai-go/v3/shared"');
@@ -94,6 +101,40 @@ func main() {
 	stream := client.Responses.NewStreaming(context.Background(), responses.ResponseNewParams{
 ${members.map((m) => "\t\t" + m).join("\n")}
 	})
+	for stream.Next() {
+		fmt.Print(stream.Current().Delta)
+	}
+	if err := stream.Err(); err != nil {
+		log.Fatal(err)
+	}
+}
+`;
+}
+
+// goFrom is a call in Go whose parameters are given as JSON.
+function goFrom(call: Call, base: string): string {
+  return `package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/responses"
+)
+
+func main() {
+	client := openai.NewClient(
+		option.WithBaseURL(${goString(base + "/api/v1")}),
+		option.WithAPIKey(os.Getenv("STOA_API_KEY")),
+	)
+	params := param.Override[responses.ResponseNewParams](json.RawMessage(${goString(JSON.stringify(simple(call)))}))
+	stream := client.Responses.NewStreaming(context.Background(), params)
 	for stream.Next() {
 		fmt.Print(stream.Current().Delta)
 	}

@@ -2,16 +2,18 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { copyText } from "../../lib/copy";
 import { count, credits, duration, perMillion } from "../../lib/format";
-import { type Call, estimate, type Message, type Raw, type Reply, respond } from "../../lib/responses";
+import { type Call, estimate, type Message, type Output, type Raw, type Reply, respond } from "../../lib/responses";
 import type { Problem } from "../../lib/api";
 import type { List, Meta, Receipt } from "../../lib/types";
 import { Amount, Badge, Button, Field, Notice } from "../parts/basic";
 import { asProblem, Failure, States, useLoad } from "../parts/load";
+import { type Image, imagesOf, Images } from "../parts/images";
 import { ModelSelect } from "../parts/models";
 import { linkOf, plain, type Prompt, promptOfLink, Prompts, type Settings } from "../parts/prompts";
 import { RawCall } from "../parts/raw";
 import { ReplyText, Spoken } from "../parts/reply";
 import { Snippets } from "../parts/snippets";
+import { arrayIn, Calls, objectIn, type Result, Results, Structure } from "../parts/structure";
 import { useStick } from "../parts/stick";
 import { toast } from "../parts/toast";
 import { useFilter } from "../router";
@@ -30,6 +32,8 @@ interface Side {
 interface Round {
   id: number;
   question: string;
+  images?: Image[];
+  results?: Result[]; // of the calls of the round before, in place of a question
   sides: Side[];
 }
 
@@ -39,25 +43,34 @@ export function Playground() {
   return <States of={meta}>{(m) => <Bench meta={m} />}</States>;
 }
 
-function callOf(settings: Settings, model: string, input: Message[]): Call {
+function callOf(settings: Settings, model: string, input: (Message | Output)[]): Call {
   const call: Call = { model, input };
   if (settings.instructions.trim()) call.instructions = settings.instructions;
   if (settings.maxTokens) call.max_output_tokens = Number(settings.maxTokens);
   if (settings.temperature) call.temperature = Number(settings.temperature);
   if (settings.effort) call.reasoning = { effort: settings.effort };
+  const tools = arrayIn(settings.tools).value;
+  if (tools?.length) call.tools = tools;
+  const schema = objectIn(settings.schema).value;
+  if (schema) call.text = { format: { type: "json_schema", name: "reply", schema, strict: true } };
   return call;
 }
 
 // history returns the messages of earlier rounds for the next call of a side: those
 // with a reply, even a partial one. Where a round had one side, its reply is that of both.
-function history(rounds: Round[], side: number): Message[] {
+function history(rounds: Round[], side: number): (Message | Output)[] {
   return rounds
-    .map((r) => ({ question: r.question, text: (r.sides[side] ?? r.sides[0])?.reply?.text }))
-    .filter((r) => r.text)
-    .flatMap((r) => [
-      { role: "user", content: r.question },
-      { role: "assistant", content: r.text },
-    ] as Message[]);
+    .map((r) => ({ round: r, reply: (r.sides[side] ?? r.sides[0])?.reply }))
+    .filter(({ reply }) => reply?.text || reply?.output)
+    .flatMap(({ round, reply }) => [...asked(round), ...(reply!.output ?? [{ role: "assistant" as const, content: reply!.text }])]);
+}
+
+// asked returns what a round asks: a question, perhaps with images, or the results of
+// calls.
+function asked(round: Pick<Round, "question" | "images" | "results">): (Message | Output)[] {
+  if (round.results) return round.results.map((r) => ({ type: "function_call_output", call_id: r.id, output: r.output }));
+  if (!round.images?.length) return [{ role: "user", content: round.question }];
+  return [{ role: "user", content: [{ type: "input_text", text: round.question }, ...round.images.map((i) => ({ type: "input_image" as const, image_url: i.url }))] }];
 }
 
 interface Kept {
@@ -93,6 +106,7 @@ function Bench({ meta }: { meta: Meta }) {
   const [settings, setSettings] = useState<Settings>({ ...plain, ...kept?.settings });
   const [rounds, setRounds] = useState<Round[]>(kept?.rounds ?? []);
   const [draft, setDraft] = useState(kept?.draft ?? "");
+  const [images, setImages] = useState<Image[]>([]);
   const [snippets, setSnippets] = useState(false);
   const [saved, setSaved] = useState(false);
   const [raw, setRaw] = useState<{ raw: Raw; reply?: Reply }>();
@@ -151,7 +165,7 @@ function Bench({ meta }: { meta: Meta }) {
     try {
       known = await respond(
         api,
-        callOf(settings, round.sides[at]!.asked, [...history(before, at), { role: "user", content: round.question }]),
+        callOf(settings, round.sides[at]!.asked, [...history(before, at), ...asked(round)]),
         signal,
         (reply) => {
           known = reply;
@@ -168,9 +182,9 @@ function Bench({ meta }: { meta: Meta }) {
     }
   };
 
-  const send = async (question: string, before: Round[]) => {
-    const models = settings.compared ? [settings.model, settings.compared] : [settings.model];
-    const round: Round = { id: ++ids.current, question, sides: models.map((asked) => ({ asked })) };
+  const send = async (what: Pick<Round, "question" | "images" | "results">, before: Round[]) => {
+    const models = settings.compared && !what.results ? [settings.model, settings.compared] : [settings.model];
+    const round: Round = { ...what, id: ++ids.current, sides: models.map((asked) => ({ asked })) };
     const stop = new AbortController();
     running.current = stop;
     stick.current = true;
@@ -188,10 +202,19 @@ function Bench({ meta }: { meta: Meta }) {
 
   const submit = () => {
     const question = draft.trim();
-    if (!question || busy) return;
+    if (!question || busy || wrong !== undefined) return;
     setDraft("");
-    void send(question, rounds);
+    setImages([]);
+    void send({ question, images: images.length ? images : undefined }, rounds);
   };
+  const on = (extension: string) => meta.extensions?.includes(extension) ?? false;
+  const add = async (files: Iterable<File>) => {
+    const { images: more, refused } = await imagesOf(files, images.length);
+    if (refused) toast(refused, "failed");
+    setImages((all) => [...all, ...more]);
+    box.current?.focus();
+  };
+  const wrong = arrayIn(settings.tools).problem ?? objectIn(settings.schema).problem;
 
   const latest = rounds.at(-1);
   const prompt: Prompt = { settings, text: draft.trim() || latest?.question || "" };
@@ -200,7 +223,7 @@ function Bench({ meta }: { meta: Meta }) {
     if (!link) toast("This prompt is too long for a link. Save it under a name in place of that.", "failed");
     else toast((await copyText(link)) ? "The link is copied. It holds the prompt itself, so it is for those who may read it." : "The browser does not allow copying here");
   };
-  const example = callOf(settings, settings.model, [...history(rounds.slice(0, -1), 0), { role: "user", content: draft.trim() || latest?.question || "Why is the sky blue?" }]);
+  const example = callOf(settings, settings.model, [...history(rounds.slice(0, -1), 0), ...asked({ question: draft.trim() || latest?.question || "Why is the sky blue?", images })]);
 
   return (
     <>
@@ -258,11 +281,12 @@ function Bench({ meta }: { meta: Meta }) {
                   round={r}
                   meta={meta}
                   busy={busy && r === latest}
-                  again={busy ? undefined : () => void send(r.question, rounds.slice(0, rounds.indexOf(r)))}
+                  again={busy ? undefined : () => void send(r, rounds.slice(0, rounds.indexOf(r)))}
                   last={r === latest}
                   edits={edited === r.id}
                   onEdit={busy ? undefined : (on) => setEdited(on ? r.id : undefined)}
-                  onEdited={(question) => void send(question, rounds.slice(0, rounds.indexOf(r)))}
+                  onEdited={(question) => void send({ question, images: r.images }, rounds.slice(0, rounds.indexOf(r)))}
+                  onResults={busy || r !== latest || r.sides.length > 1 ? undefined : (results) => void send({ question: "", results }, rounds)}
                   onRaw={(at) => setRaw({ raw: raws.current.get(`${r.id}.${at}`)!, reply: r.sides[at]!.reply })}
                   hasRaw={(at) => raws.current.has(`${r.id}.${at}`)}
                 />
@@ -271,6 +295,13 @@ function Bench({ meta }: { meta: Meta }) {
           <Spoken text={latest?.sides[0]?.reply?.text ?? ""} done={!busy} />
           <form
             class="composer"
+            onDragOver={(e) => on("images") && e.preventDefault()}
+            onDrop={(e) => {
+              if (!on("images") || !e.dataTransfer?.files.length) return;
+              e.preventDefault();
+              void add(e.dataTransfer.files);
+            }}
+            onPaste={(e) => on("images") && e.clipboardData?.files.length && (e.preventDefault(), void add(e.clipboardData.files))}
             onSubmit={(e) => {
               e.preventDefault();
               submit();
@@ -295,6 +326,7 @@ function Bench({ meta }: { meta: Meta }) {
                 } else if (e.key === "Escape" && busy) running.current?.abort();
               }}
             />
+            {on("images") && <Images images={images} onAdd={add} onRemove={(at) => setImages(images.filter((_, i) => i !== at))} />}
             <div class="row">
               <span class="small muted">Enter sends, Shift and Enter breaks a line</span>
               <div class="push">
@@ -303,7 +335,7 @@ function Bench({ meta }: { meta: Meta }) {
                     Stop
                   </Button>
                 ) : (
-                  <Button kind="main" type="submit" icon="send" disabled={!draft.trim()}>
+                  <Button kind="main" type="submit" icon="send" disabled={!draft.trim() || wrong !== undefined}>
                     Send
                   </Button>
                 )}
@@ -380,6 +412,7 @@ function Choices({ meta, settings, onChange }: { meta: Meta; settings: Settings;
             ))}
           </select>
         </Field>
+        <Structure meta={meta} settings={settings} onChange={onChange} />
       </div>
     </details>
   );
@@ -394,15 +427,18 @@ interface ExchangeProps {
   edits: boolean;
   onEdit?: (on: boolean) => void;
   onEdited: (question: string) => void;
+  onResults?: (results: Result[]) => void; // undefined: its calls cannot be answered
   onRaw: (side: number) => void;
   hasRaw: (side: number) => boolean;
 }
 
-function Exchange({ round, meta, busy, last, again, edits, onEdit, onEdited, onRaw, hasRaw }: ExchangeProps) {
-  const answers = round.sides.map((side, at) => <Answer side={side} meta={meta} busy={busy && side.reply?.took === undefined && !side.problem} last={last} again={again} onRaw={hasRaw(at) ? () => onRaw(at) : undefined} />);
+function Exchange({ round, meta, busy, last, again, edits, onEdit, onEdited, onResults, onRaw, hasRaw }: ExchangeProps) {
+  const answers = round.sides.map((side, at) => <Answer side={side} meta={meta} busy={busy && side.reply?.took === undefined && !side.problem} last={last} again={again} onRaw={hasRaw(at) ? () => onRaw(at) : undefined} onResults={onResults} />);
   return (
     <>
-      {edits ? (
+      {round.results ? (
+        <Results results={round.results} />
+      ) : edits ? (
         <Edit question={round.question} last={last} onSend={onEdited} onCancel={() => onEdit?.(false)} />
       ) : (
         <div class="asked">
@@ -411,7 +447,10 @@ function Exchange({ round, meta, busy, last, again, edits, onEdit, onEdited, onR
               Edit
             </Button>
           )}
-          <div class="turn user">{round.question}</div>
+          <div class="turn user">
+            {round.question}
+            {round.images?.map((image) => <img class="picture" src={image.url} alt={image.name} />)}
+          </div>
         </div>
       )}
       {answers.length === 1 ? answers : <div class="sides">{answers}</div>}
@@ -451,7 +490,7 @@ function Edit({ question, last, onSend, onCancel }: { question: string; last: bo
   );
 }
 
-function Answer({ side, meta, busy, last, again, onRaw }: { side: Side; meta: Meta; busy: boolean; last: boolean; again?: () => void; onRaw?: () => void }) {
+function Answer({ side, meta, busy, last, again, onRaw, onResults }: { side: Side; meta: Meta; busy: boolean; last: boolean; again?: () => void; onRaw?: () => void; onResults?: (results: Result[]) => void }) {
   const { reply, receipt, problem } = side;
   const price = meta.models.find((m) => m.id === reply?.model)?.price;
   const guess = reply?.usage && price ? estimate(reply.usage, price) : undefined;
@@ -459,8 +498,9 @@ function Answer({ side, meta, busy, last, again, onRaw }: { side: Side; meta: Me
   const copy = async () => toast((await copyText(reply!.text)) ? "Copied" : "The browser does not allow copying here", "ok");
   return (
       <div class="turn assistant">
-        {reply?.text ? <ReplyText text={reply.text} streaming={busy} /> : busy ? <span class="reply streaming" aria-label="Waiting for the first words" role="img" /> : null}
-        {reply && !reply.text && !busy && !problem && <p class="muted">{side.stopped ? "Stopped before the first words." : "The reply is empty."}</p>}
+        {reply?.text ? <ReplyText text={reply.text} streaming={busy} /> : busy && !reply?.calls.length ? <span class="reply streaming" aria-label="Waiting for the first words" role="img" /> : null}
+        {reply && reply.calls.length > 0 && <Calls calls={reply.calls} onResults={busy || problem ? undefined : onResults} />}
+        {reply && !reply.text && !reply.calls.length && !busy && !problem && <p class="muted">{side.stopped ? "Stopped before the first words." : "The reply is empty."}</p>}
         {problem && <Failure problem={problem} retry={again} />}
         {reply && !busy && (
           <div class="meta">

@@ -13,9 +13,11 @@ export interface Settings {
   maxTokens: string;
   effort: Effort | ""; // empty: not sent
   temperature: string; // empty: not sent
+  tools: string; // JSON, an array; empty: none
+  schema: string; // JSON, an object that the reply has to fit; empty: plain text
 }
 
-export const plain: Settings = { model: "auto", compared: "", instructions: "", maxTokens: "", effort: "", temperature: "" };
+export const plain: Settings = { model: "auto", compared: "", instructions: "", maxTokens: "", effort: "", temperature: "", tools: "", schema: "" };
 
 // A Prompt is what is sent, but for the conversation before it.
 export interface Prompt {
