@@ -8,6 +8,7 @@
 // translated back with [Translation.Error].
 //
 // Start at [Chat] and [Messages].
+// See docs/decisions/0044-other-formats-are-translated-into-one.md.
 package compat
 
 import (
