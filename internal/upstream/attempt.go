@@ -125,7 +125,7 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 	if !a.accepted() {
 		return nil
 	}
-	fail = a.yieldAll(a.codec.Decode(body, a.spec, wire.WantOf(&a.call)))
+	fail = a.yieldAll(a.codec.Decode(body, a.spec, a.want()))
 	switch {
 	case a.finished:
 		body.drain()
@@ -134,6 +134,18 @@ func (a *attempt) exchangeHTTP(ctx context.Context, w *watch) *wire.Failure {
 		return broken(false, "the reply is larger than %d bytes", a.pool.cfg.MaxReplyBytes)
 	}
 	return fail
+}
+
+// want returns what the reply may have.
+func (a *attempt) want() wire.Want {
+	want := wire.WantOf(&a.call)
+	if want.Items {
+		want.Note = func(detail string) {
+			a.pool.cfg.Logger.InfoContext(context.WithoutCancel(a.ctx), "a vendor changed the input of a call", "provider", a.provider.Name, "model", a.spec.Model,
+				"requestId", hide(a.requestID, a.provider.APIKey), "detail", hide(detail, a.provider.APIKey))
+		}
+	}
+	return want
 }
 
 // post sends the request and returns the body of the reply that it was accepted with.

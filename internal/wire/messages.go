@@ -255,8 +255,11 @@ func (f *messagesReply) event(ev sse.Event) error {
 		}
 		m := jsonx.NewReplyCursor(message)
 		for ok := m.Object(); ok && m.Member(); {
-			if string(m.Key) == "usage" {
+			switch string(m.Key) {
+			case "usage":
 				f.readUsage(m.Raw(), false)
+			case "input_transformations":
+				f.note(m.Raw())
 			}
 		}
 	case "message_delta":
@@ -539,6 +542,8 @@ func (f *messagesReply) whole(data []byte) error {
 			f.stop, _ = c.Text()
 		case "usage":
 			usage = c.Raw()
+		case "input_transformations":
+			f.note(c.Raw())
 		}
 	}
 	switch {

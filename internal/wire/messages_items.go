@@ -15,6 +15,14 @@ type itemized struct {
 	unsure []byte // text of which that is not known
 }
 
+// note tells what the vendor did to the input: a list, empty if it did nothing.
+func (f *messagesReply) note(list []byte) {
+	c := jsonx.NewReplyCursor(list)
+	if f.want.Note != nil && c.Array() && c.Element() {
+		f.want.Note("input_transformations " + bounded(string(list)))
+	}
+}
+
 // openItem begins an item with its block.
 func (f *messagesReply) openItem(kind string, raw []byte) error {
 	if err := f.endCall(); err != nil { // one whose arguments are no JSON, which a limit would have explained

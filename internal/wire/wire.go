@@ -38,6 +38,9 @@ type Want struct {
 	Summary bool   // [stoa.Call.Summary]
 	Limit   int64  // [stoa.Call.MaxOutputTokens]
 	After   string // of the wire messages: the mark of the last segment of reasoning in the call
+	// Note is told what the vendor did to the input of the call, such as reasoning that it
+	// dropped, bounded, for the log; nil: nobody is.
+	Note func(detail string) `json:"-"`
 }
 
 // WantOf returns what the reply to a call may have.

@@ -1,0 +1,38 @@
+package upstream
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"stoa/internal/stoa"
+)
+
+// TestWhatAVendorDroppedIsLogged serves a reply that says that reasoning was dropped
+// from the input: the log has it, without the key, and the caller has the reply. A call
+// that is not sent part by part has none to drop.
+func TestWhatAVendorDroppedIsLogged(t *testing.T) {
+	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, "data: {\"type\":\"message_start\",\"message\":{\"input_transformations\":[{\"type\":\"thinking_dropped\",\"of\":\"secret-1234567890\"}]}}\n\n"+
+			"data: {\"type\":\"content_block_start\",\"content_block\":{\"type\":\"text\",\"text\":\"a\"}}\n\n"+
+			"data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":1}}\n\ndata: {\"type\":\"message_stop\"}\n\n")
+	}))
+	t.Cleanup(vendor.Close)
+	pr := stoa.Provider{Name: "a", Wire: "messages", BaseURL: vendor.URL, APIKey: "secret-1234567890"}
+	for _, items := range []bool{true, false} {
+		var out testLog
+		cfg := quick(pr)
+		cfg.Logger = out.logger()
+		call := ask("hi")
+		call.Items = items
+		r := collect(t.Context(), open(t, cfg), at("claude-sonnet-5-5", pr), call)
+		r.expect(t, "")
+		log := out.String()
+		if r.text != "a" || strings.Contains(log, "thinking_dropped") != items || strings.Contains(log, "secret") {
+			t.Errorf("items %t: %q, and the log is %s", items, r.text, log)
+		}
+	}
+}
