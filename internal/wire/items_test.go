@@ -63,8 +63,10 @@ func TestWhatAVendorDroppedIsTold(t *testing.T) {
 		return `{"content":[{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"output_tokens":1},"input_transformations":` + list + `}`
 	}
 	for _, c := range []struct{ body, want string }{
-		{stream(dropped), "input_transformations " + dropped}, {whole(dropped), "input_transformations " + dropped},
-		{stream("[]"), ""}, {whole("null"), ""},
+		{stream(dropped), "input_transformations " + dropped},
+		{whole(dropped), "input_transformations " + dropped},
+		{stream("[]"), ""},
+		{whole("null"), ""},
 	} {
 		var notes []string
 		want := Want{Items: true, Note: func(detail string) { notes = append(notes, detail) }}
