@@ -50,6 +50,39 @@ func modelCall(parse func([]byte) (*responses.Request, error)) func(*Server, htt
 	}
 }
 
+// countInputTokens serves POST /api/v1/responses/input_tokens.
+func (s *Server) countInputTokens(w http.ResponseWriter, in Request[none, none]) error {
+	body, err := s.readBody(w, in.HTTP)
+	if err != nil {
+		return err
+	}
+	req, err := inTurn(s, w, body, responses.Parse)
+	if err != nil {
+		return err
+	}
+	leave, err := s.enterCall(&in.Caller)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	tokens, err := s.responses.CountInput(in.HTTP.Context(), in.Caller, req)
+	if err != nil {
+		return err
+	}
+	text, err := render(Reply[inputTokens]{Body: inputTokens{Object: "response.input_tokens", InputTokens: tokens}})
+	if err != nil {
+		return err
+	}
+	text.send(w)
+	return nil
+}
+
+// inputTokens is the reply of [Server.countInputTokens].
+type inputTokens struct {
+	Object      string `json:"object"`
+	InputTokens int64  `json:"input_tokens"`
+}
+
 // readCall reads and parses the body. hash is the body's, for the Idempotency-Key;
 // empty without one.
 func (s *Server) readCall(w http.ResponseWriter, in *Request[none, none], parse func([]byte) (*responses.Request, error)) (req *responses.Request, key, hash string, err error) {

@@ -13,6 +13,7 @@ import (
 func table() []route {
 	return []route{
 		stream("POST /api/v1/responses", "responses", modelCall(responses.Parse)),
+		stream("POST /api/v1/responses/input_tokens", "responses", (*Server).countInputTokens),
 		stream("POST /api/v1/chat/completions", "responses", modelCall(responses.ParseChat)),
 		stream("POST /api/v1/messages", "responses", modelCall(responses.ParseMessages)),
 		publicGet("GET /api/v1/health", (*Server).getHealth),

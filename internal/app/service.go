@@ -104,9 +104,9 @@ func New(p Parts) (*Service, error) {
 	s.Ledger = billing.New(s.Store, billing.Config{Shared: s.shared(), Logger: s.log, Metrics: p.Metrics})
 	s.Keys = auth.New(s.Store, s.plan)
 	s.pool = upstream.New(upstream.Config{Providers: p.Providers, Logger: s.log, Version: p.Version, Tracer: p.Tracer})
-	s.Gateway = &gateway.Gateway{Catalog: &s.catalog, Ledger: s.Ledger, Pool: s.pool, Logger: s.log, Metrics: p.Metrics}
+	s.Gateway = &gateway.Gateway{Catalog: &s.catalog, Ledger: s.Ledger, Pool: s.pool, Counter: s.pool, Logger: s.log, Metrics: p.Metrics}
 	if p.Pool != nil {
-		s.Gateway.Pool = p.Pool
+		s.Gateway.Pool, s.Gateway.Counter = p.Pool, nil
 	}
 	s.buildSessions(p)
 	most := p.Config.Limits.RequestsKeptPerAccount

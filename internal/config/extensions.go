@@ -11,8 +11,9 @@ import (
 // unless the operator switches them on; the contract marks what belongs to one with
 // x-extension and its name here.
 type Extensions struct {
-	Models  bool `yaml:"models"`  // GET /models, for clients that list models
-	V1Alias bool `yaml:"v1Alias"` // /v1/… answers as /api/v1/…
+	Models      bool `yaml:"models"`      // GET /models, for clients that list models
+	InputTokens bool `yaml:"inputTokens"` // POST /responses/input_tokens, which counts tokens
+	V1Alias     bool `yaml:"v1Alias"`     // /v1/… answers as /api/v1/…
 
 	ChatCompletions bool `yaml:"chatCompletions"` // POST /chat/completions
 	Messages        bool `yaml:"messages"`        // POST /messages

@@ -249,6 +249,9 @@ const maxBody = 64 << 20
 
 // ServeHTTP serves one request of any of the formats.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.count(w, r) {
+		return
+	}
 	var f format
 	for _, f = range h.formats {
 		if f.match(r.URL.Path) {

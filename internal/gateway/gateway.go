@@ -33,11 +33,12 @@ type Pool interface {
 	Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[stoa.Event, error]
 }
 
-// A Gateway makes model calls. All fields but Logger and Metrics are required.
+// A Gateway makes model calls. All fields but Counter, Logger and Metrics are required.
 type Gateway struct {
 	Catalog *atomic.Pointer[catalog.Catalog] // swapped when the configuration is read again
 	Ledger  *billing.Ledger
 	Pool    Pool
+	Counter Counter // of input tokens; nil: they are estimated
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics // nil: none
 
@@ -72,21 +73,15 @@ const leastOutput = 256
 // See docs/decisions/0028-limits-of-a-reply.md for the limit that a call gets
 // and docs/decisions/0030-whole-replies-begin-again.md for what is repeated.
 func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Stream, error) {
-	cat := g.Catalog.Load()
-	res, err := cat.Resolve(req.Model, c.Plan, func(m stoa.Model) bool { return g.Pool.Healthy(c.Account.ID, m) })
+	s, err := g.resolve(c, req)
 	if err != nil {
 		return nil, err
 	}
-	if req.StrictModel && res.Reason == catalog.ReasonPlan {
-		return nil, stoa.Errorf(stoa.CodeModelNotInPlan, "The plan %s does not include %s, and strict_model keeps %s from answering in its place. Choose another model, or leave strict_model out.",
-			cmp.Or(c.Plan.Name, c.Plan.ID), res.Requested.ID, res.Models[0].ID).At("model")
-	}
-	s := &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}
 	// The first candidate that takes the input and that the balance covers; else
 	// the first candidate's error.
 	var refused error
-	for s.candidate = range res.Models {
-		if err := s.hold(ctx, res.Models[s.candidate]); err == nil {
+	for s.candidate = range s.res.Models {
+		if err := s.hold(ctx, s.res.Models[s.candidate]); err == nil {
 			g.active.Add(1)
 			return s, nil
 		} else if refused == nil {
@@ -97,6 +92,20 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 		}
 	}
 	return nil, refused
+}
+
+// resolve returns a call whose models are known, without a hold.
+func (g *Gateway) resolve(c stoa.Caller, req Request) (*Stream, error) {
+	cat := g.Catalog.Load()
+	res, err := cat.Resolve(req.Model, c.Plan, func(m stoa.Model) bool { return g.Pool.Healthy(c.Account.ID, m) })
+	if err != nil {
+		return nil, err
+	}
+	if req.StrictModel && res.Reason == catalog.ReasonPlan {
+		return nil, stoa.Errorf(stoa.CodeModelNotInPlan, "The plan %s does not include %s, and strict_model keeps %s from answering in its place. Choose another model, or leave strict_model out.",
+			cmp.Or(c.Plan.Name, c.Plan.ID), res.Requested.ID, res.Models[0].ID).At("model")
+	}
+	return &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}, nil
 }
 
 // Active returns how many streams are open: model calls under way.

@@ -92,3 +92,8 @@ func (s *Service) Serve(ctx context.Context, w http.ResponseWriter, c *Call) err
 	run.policy.claim = c.Claim
 	return c.Request.from.Error(run.answer(ctx))
 }
+
+// CountInput returns how many input tokens a call has; see [gateway.Gateway.CountInput].
+func (s *Service) CountInput(ctx context.Context, c stoa.Caller, req *Request) (int64, error) {
+	return s.Gateway.CountInput(ctx, c, gateway.Request{Model: req.Model, Call: req.call, StrictModel: req.Strict})
+}

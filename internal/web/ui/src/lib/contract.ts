@@ -818,6 +818,11 @@ export interface InputReasoning {
   type: "reasoning";
 }
 
+export interface InputTokens {
+  input_tokens: number;
+  object: "response.input_tokens";
+}
+
 export interface Key {
   createdAt: string;
   expiresAt: string | null;

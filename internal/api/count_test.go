@@ -1,0 +1,80 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+
+	"stoa/internal/apitest"
+	"stoa/internal/fakeup"
+	"stoa/internal/stoa"
+)
+
+const countTokens = responses + "/input_tokens"
+
+func TestTokensAreCountedByTheVendor(t *testing.T) {
+	h, f := vendors(t, apitest.Config{})
+	c := h.Client(t)
+	for i, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna"} {
+		var got struct {
+			Object string
+			Tokens int64 `json:"input_tokens"`
+		}
+		c.Want(200, "POST", countTokens, body{
+			"model": model, "input": []body{{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}, {"role": "user", "content": "And?"}},
+			"instructions": "Be brief.", "stream": true, "max_output_tokens": 100, "temperature": 0.5, "reasoning": body{"effort": "low"},
+		}).JSON(&got)
+		asked := f.Served()[i]
+		if want := fakeup.Count(len(asked.Body)); got.Object != "response.input_tokens" || got.Tokens != want || asked.Status != 200 {
+			t.Errorf("%s: %+v, the vendor counted %d, %s %s", model, got, want, asked.Refused, asked.Body)
+		}
+		if !strings.Contains(string(asked.Body), "Be brief.") || strings.Contains(string(asked.Body), "stream") {
+			t.Errorf("%s was asked %s", model, asked.Body)
+		}
+	}
+	if all := receipts(t, h); len(all) != 0 {
+		t.Errorf("counting was charged: %+v", all)
+	}
+	quiet(t, h)
+}
+
+func TestTokensAreEstimatedWithoutAVendor(t *testing.T) {
+	h, f := vendors(t, apitest.Config{})
+	c := h.Client(t)
+	count := func(model, input string) int64 {
+		var got struct {
+			Tokens int64 `json:"input_tokens"`
+		}
+		c.Want(200, "POST", countTokens, body{"model": model, "input": input}).JSON(&got)
+		return got.Tokens
+	}
+	const fails = "fail: 500\nand more"
+	estimate := stoa.Call{Messages: []stoa.Message{{Role: stoa.RoleUser, Text: fails}}}.EstimateInput()
+	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {
+		if got := count(model, fails); got != estimate {
+			t.Errorf("%s: %d tokens, the estimate is %d", model, got, estimate)
+		}
+	}
+	if n := len(f.Served()); n != 3 {
+		t.Errorf("vendors were asked %d times", n)
+	}
+	quiet(t, h)
+}
+
+func TestCountingRefusesWhatCallsRefuse(t *testing.T) {
+	h, _ := vendors(t, apitest.Config{})
+	c := h.Client(t)
+	for name, in := range map[string]body{
+		"no input":        {"model": "auto"},
+		"a server's tool": {"model": "auto", "input": "Hi", "tools": []body{{"type": "web_search"}}},
+		"a stored reply":  {"model": "auto", "input": "Hi", "previous_response_id": "resp_1"},
+	} {
+		want := c.Do("POST", responses, in)
+		got := c.Do("POST", countTokens, in)
+		if want.Status != 400 || got.Status != 400 || got.Error().Message != want.Error().Message || *got.Error().Param != *want.Error().Param {
+			t.Errorf("%s: %d, %+v; a call %d, %+v", name, got.Status, got.Error(), want.Status, want.Error())
+		}
+	}
+	c.WantError(stoa.CodeModelNotFound, "POST", countTokens, body{"model": "nope", "input": "Hi"})
+	c.WantError(stoa.CodeContextLength, "POST", countTokens, body{"model": "alpha-haiku-4-5", "input": strings.Repeat("word ", 600_000)})
+	quiet(t, h)
+}

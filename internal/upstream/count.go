@@ -1,0 +1,67 @@
+package upstream
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/wire"
+)
+
+// CountTime is how long [Pool.Count] waits for a vendor.
+const CountTime = 2 * time.Second
+
+// Count asks the vendor of the model's first route how many input tokens a call has.
+// ok is false where it does not count, is in trouble, or does not answer in
+// [CountTime]: the caller estimates then. Nothing of it counts for the route's circuit.
+// An error is the caller's: the call cannot be expressed for the vendor.
+func (p *Pool) Count(ctx context.Context, m stoa.Model, call stoa.Call) (tokens int64, ok bool, err error) {
+	for _, r := range m.Routes {
+		pr := p.provider(r.Provider)
+		if pr == nil {
+			continue
+		}
+		r.Wire, r.Dialect, r.Fingerprint = pr.Wire, pr.Dialect, pr.fingerprint
+		req, ok, err := wire.CountRequest(call, r, pr.APIKey)
+		if err != nil || !ok || !pr.route(r.Model).breaker.ready(call.Account) || !pr.enter() {
+			return 0, false, err
+		}
+		defer pr.leave()
+		ctx, cancel := context.WithTimeout(ctx, CountTime)
+		defer cancel()
+		tokens, ok = p.count(ctx, pr, req)
+		return tokens, ok, nil
+	}
+	return 0, false, nil
+}
+
+// count makes the request.
+func (p *Pool) count(ctx context.Context, pr *provider, r wire.Request) (int64, bool) {
+	to, err := join(pr.base, r.Path)
+	if err != nil {
+		return 0, false
+	}
+	r.Header.Set("User-Agent", p.userAgent)
+	r.Header.Set("Accept-Encoding", "identity")
+	if user := to.User; user != nil && r.Header.Get("Authorization") == "" {
+		password, _ := user.Password()
+		(&http.Request{Header: r.Header}).SetBasicAuth(user.Username(), password)
+	}
+	req := &http.Request{
+		Method: http.MethodPost, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: r.Header, Body: newPayload(r.Body), ContentLength: int64(len(r.Body)),
+	}
+	res, err := p.cfg.Transport.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		return 0, false
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes))
+	if err != nil || res.StatusCode != http.StatusOK {
+		p.cfg.Logger.DebugContext(ctx, "a vendor did not count tokens; they are estimated", "provider", pr.Name, "status", res.StatusCode)
+		return 0, false
+	}
+	return wire.DecodeCount(pr.Wire, body)
+}

@@ -1,0 +1,49 @@
+package wire
+
+import (
+	"testing"
+
+	"stoa/internal/stoa"
+)
+
+func TestCountersAreAskedInTheirForm(t *testing.T) {
+	half := 0.5
+	call := stoa.Call{
+		Instructions: "Be brief.", Messages: []stoa.Message{{Role: stoa.RoleUser, Text: "Hi"}}, MaxOutputTokens: 5, Temperature: &half,
+		Tools: []stoa.Tool{{Name: "f", Parameters: `{"type":"object"}`}},
+	}
+	for wire, c := range map[string]struct{ path, body string }{
+		"messages": {"/v1/messages/count_tokens", `{"model":"m","system":"Be brief.","messages":[{"role":"user","content":"Hi"}],"tools":[{"name":"f","description":"","input_schema":{"type":"object"}}],"tool_choice":{"type":"auto"}}`},
+		"gemini": {"/v1beta/models/m:countTokens", `{"generateContentRequest":{"model":"models/m","systemInstruction":{"parts":[{"text":"Be brief."}]},"contents":[{"role":"user","parts":[{"text":"Hi"}]}],` +
+			`"tools":[{"functionDeclarations":[{"name":"f","description":"","parameters":{"type":"object"}}]}]}}`},
+		"responses": {"/responses/input_tokens", `{"model":"m","instructions":"Be brief.","input":[{"role":"user","content":"Hi"}],"tools":[{"type":"function","name":"f","description":"","parameters":{"type":"object"},"strict":false}]}`},
+	} {
+		req, ok, err := CountRequest(call, stoa.Route{Wire: wire, Model: "m"}, "key")
+		if err != nil || !ok || req.Path != c.path || string(req.Body) != c.body || req.Header.Get("Accept") != "application/json" {
+			t.Errorf("%s: %s %s, %v, %v; want %s %s", wire, req.Path, req.Body, ok, err, c.path, c.body)
+		}
+	}
+	for _, wire := range []string{"chat", "sandbox"} {
+		if _, ok, err := CountRequest(call, stoa.Route{Wire: wire}, "key"); ok || err != nil {
+			t.Errorf("%s counts: %v", wire, err)
+		}
+	}
+	call.Tools[0].Parameters = "no JSON"
+	if _, ok, err := CountRequest(call, stoa.Route{Wire: "messages"}, "key"); ok || err == nil {
+		t.Error("a call that cannot be expressed is counted")
+	}
+}
+
+func TestCountsAreRead(t *testing.T) {
+	for body, want := range map[string]int64{
+		`{"input_tokens":14}`: 14, `{"object":"response.input_tokens","input_tokens":14}`: 14, `{"input_tokens":0}`: 0, `{"input_tokens":-1}`: 0,
+		`{"input_tokens":"14"}`: 0, `{"input_tokens":14`: 0, `[]`: 0, ``: 0, `{"totalTokens":14}`: 0, `{"input_tokens":9223372036854775807}`: 0,
+	} {
+		if n, ok := DecodeCount("messages", []byte(body)); ok != (want > 0) || ok && n != want {
+			t.Errorf("%s: %d, %v", body, n, ok)
+		}
+	}
+	if n, ok := DecodeCount("gemini", []byte(`{"totalTokens":3,"promptTokensDetails":[]}`)); n != 3 || !ok {
+		t.Errorf("%d, %v", n, ok)
+	}
+}
