@@ -63,13 +63,29 @@ func (chat) read(r *http.Request, body object, key string) (a ask, no *refusal) 
 			return a, &refusal{status: 422, kind: "invalid_request_error", text: "Failed to deserialize the JSON body: thinking.type: unknown variant"}
 		}
 	}
+	thinks := deepseek
+	if t, ok := body["thinking"].(object); ok {
+		thinks = deepseek && t["type"] != "disabled"
+	}
 	tools, _ := body["tools"].([]any)
 	a.tools = len(tools) > 0
+	var names []any
 	for i, t := range tools {
 		o, _ := t.(object)
-		if f, ok := o["function"].(object); !ok || o["type"] != "function" || f["name"] == nil {
+		f, ok := o["function"].(object)
+		if !ok || o["type"] != "function" || f["name"] == nil {
 			return a, bad("Missing required parameter: 'tools[%d].function'.", i)
 		}
+		names = append(names, f["name"])
+		if what := openAIStrict.misfit(f["parameters"], "parameters"); openai && f["strict"] == true && what != "" {
+			return a, bad("Invalid schema for function '%v': %s.", f["name"], what)
+		}
+	}
+	if no := a.chatChoice(body, names, thinks); no != nil {
+		return a, no
+	}
+	if no := chatFormat(body, openai, deepseek); no != nil {
+		return a, no
 	}
 	turns, _ := body["messages"].([]any)
 	if len(turns) == 0 {
@@ -80,6 +96,7 @@ func (chat) read(r *http.Request, body object, key string) (a ask, no *refusal) 
 		roles = append(roles, "developer")
 	}
 	open := map[any]bool{}
+	var waiting []any // calls without results, in order
 	for i, t := range turns {
 		m, _ := t.(object)
 		role, _ := m["role"].(string)
@@ -91,8 +108,13 @@ func (chat) read(r *http.Request, body object, key string) (a ask, no *refusal) 
 			isText = true
 			for _, part := range parts {
 				p, _ := part.(object)
-				s, _ := p["text"].(string)
-				text += s
+				switch {
+				case p["type"] == "text":
+					s, _ := p["text"].(string)
+					text += s
+				case role != "user" || deepseek || p["type"] != "image_url" && p["type"] != "file":
+					return a, bad("Invalid content type '%v' in messages[%d].", p["type"], i)
+				}
 			}
 		}
 		calls, _ := m["tool_calls"].([]any)
@@ -108,24 +130,100 @@ func (chat) read(r *http.Request, body object, key string) (a ask, no *refusal) 
 		}
 		switch role {
 		case "assistant":
-			if m["reasoning_content"] != nil && len(calls) == 0 && deepseek && i < len(turns)-1 {
-				return a, bad("reasoning_content is only accepted inside a tool loop (messages[%d])", i)
-			}
+			reasoning, sent := m["reasoning_content"].(string)
+			waiting = waiting[:0]
 			for _, c := range calls {
 				o, _ := c.(object)
-				open[o["id"]] = true
+				id, _ := o["id"].(string)
+				if id == "" || len(id) > 64 {
+					return a, bad("Invalid 'messages[%d].tool_calls[0].id': string of length 1 to 64 expected.", i)
+				}
+				if want, thought := thoughtOf(id); thought && deepseek && (!sent || reasoning != "" && reasoning != want) {
+					return a, bad("Missing `reasoning_content` field in the assistant message at message index %d.", i)
+				}
+				open[id] = true
+				waiting = append(waiting, id)
 			}
 		case "tool":
 			if !open[m["tool_call_id"]] {
 				return a, bad("Messages with role 'tool' must be a response to a preceding message with 'tool_calls'. (messages[%d])", i)
 			}
+			if !openai && (len(waiting) == 0 || waiting[0] != m["tool_call_id"]) {
+				return a, bad("Tool messages must be in the order of the tool calls. (messages[%d])", i)
+			}
+			waiting = waiting[min(1, len(waiting)):]
 			open[m["tool_call_id"]] = false
 			a.results = true
+			if len(waiting) == 0 {
+				a.rounds++
+			}
 		case "user":
-			a.prompt, a.results = text, false
+			if parts, _ := m["content"].([]any); a.results && len(parts) > 0 && strings.HasPrefix(text, "Image from call ") {
+				continue // of a result
+			}
+			a.prompt, a.results, a.rounds = text, false, 0
 		}
 	}
 	return a, nil
+}
+
+// chatChoice checks the choice among tools. DeepSeek's models that think take none.
+func (a *ask) chatChoice(body object, names []any, thinks bool) *refusal {
+	choice := body["tool_choice"]
+	a.none = choice == "none"
+	switch c := choice.(type) {
+	case nil:
+	case string:
+		switch {
+		case !a.tools:
+			return bad("'tool_choice' is only allowed when 'tools' are specified.")
+		case thinks && c != "none":
+			return bad("Thinking mode does not support this tool_choice")
+		case !slices.Contains([]string{"auto", "none", "required"}, c):
+			return bad("Invalid value: '%s'. Supported values are: 'none', 'auto', and 'required'.", c)
+		}
+	case object:
+		f, _ := c["function"].(object)
+		switch {
+		case thinks:
+			return bad("Thinking mode does not support this tool_choice")
+		case c["type"] == "allowed_tools" && strings.HasPrefix(a.model, "gpt-"):
+		case c["type"] != "function" || !slices.Contains(names, f["name"]):
+			return bad("Invalid value: tool_choice names a function that is not in tools.")
+		}
+	}
+	if body["parallel_tool_calls"] != nil && !a.tools {
+		return bad("'parallel_tool_calls' is only allowed when 'tools' are specified.")
+	}
+	return nil
+}
+
+// chatFormat checks the format of the text.
+func chatFormat(body object, openai, deepseek bool) *refusal {
+	f, ok := body["response_format"].(object)
+	if !ok {
+		return nil
+	}
+	switch s, _ := f["json_schema"].(object); f["type"] {
+	case "text":
+	case "json_object":
+		if (openai || deepseek) && !strings.Contains(strings.ToLower(string(encode(body["messages"]))), "json") {
+			return bad("Prompt must contain the word 'json' in some form to use 'response_format' of type 'json_object'.")
+		}
+	case "json_schema":
+		if deepseek {
+			return bad("This response_format type is unavailable now")
+		}
+		if s["name"] == nil || s["schema"] == nil {
+			return bad("Missing required parameter: 'response_format.json_schema'.")
+		}
+		if what := openAIStrict.misfit(s["schema"], "schema"); openai && s["strict"] == true && what != "" {
+			return bad("Invalid schema for response_format '%v': %s.", s["name"], what)
+		}
+	default:
+		return bad("Invalid value: response_format.type '%v'.", f["type"])
+	}
+	return nil
 }
 
 func (chat) header(h http.Header, p plan) {
@@ -137,6 +235,9 @@ func (chat) header(h http.Header, p plan) {
 }
 
 func (chat) finish(p plan) string {
+	if p.chunks == ChunksFinishStop {
+		return "stop"
+	}
 	return map[string]string{"end": "stop", "length": "length", "content_filter": "content_filter", "tool_calls": "tool_calls"}[p.stop]
 }
 
@@ -172,15 +273,15 @@ func (f chat) frames(p plan) []frame {
 			add(f.chunk(p, choice(object{"content": nil, "reasoning_content": t}, nil)), frame{})
 		}
 	}
-	for _, t := range p.pieces {
-		add(f.chunk(p, choice(object{"content": t}, nil)), frame{delta: true})
+	said := "content"
+	if p.refusal {
+		said = "refusal"
 	}
-	for i, c := range p.calls {
-		half := len(c.arguments) / 2
-		add(f.chunk(p, choice(object{"tool_calls": []any{object{"index": i, "id": c.id, "type": "function", "function": object{"name": c.name, "arguments": ""}}}}, nil)), frame{})
-		for _, a := range []string{c.arguments[:half], c.arguments[half:]} {
-			add(f.chunk(p, choice(object{"tool_calls": []any{object{"index": i, "function": object{"arguments": a}}}}, nil)), frame{})
-		}
+	for _, t := range p.pieces {
+		add(f.chunk(p, choice(object{said: t}, nil)), frame{delta: true})
+	}
+	for _, pieces := range chatCalls(p) {
+		add(f.chunk(p, choice(object{"tool_calls": pieces}, nil)), frame{})
 	}
 	last := f.chunk(p, choice(object{}, f.finish(p)))
 	if deepseek && !p.noUsage {
@@ -195,8 +296,64 @@ func (f chat) frames(p plan) []frame {
 	return append(out, frame{bytes: []byte("data: [DONE]\n\n"), end: true})
 }
 
+// chatCalls returns the pieces of the calls, chunk by chunk, in the form that was ordered.
+func chatCalls(p plan) (chunks [][]any) {
+	add := func(pieces ...any) { chunks = append(chunks, pieces) }
+	var alternate [3][]any
+	for i, c := range p.calls {
+		half := len(c.arguments) / 2
+		piece := func(function object) object {
+			o := object{"index": i, "function": function}
+			switch p.chunks {
+			case ChunksNoIndex:
+				delete(o, "index")
+			case ChunksIndexZero:
+				o["index"] = 0
+			}
+			return o
+		}
+		first := piece(object{"name": c.name, "arguments": ""})
+		first["id"], first["type"] = c.id, "function"
+		switch p.chunks {
+		case ChunksNoIDs:
+			delete(first, "id")
+		case ChunksOddIDs:
+			first["id"] = fmt.Sprintf("functions.%s:%d", c.name, i)
+		}
+		second, third := piece(object{"arguments": c.arguments[:half]}), piece(object{"arguments": c.arguments[half:]})
+		switch p.chunks {
+		case ChunksObjects:
+			first["function"] = object{"name": c.name, "arguments": raw(c.arguments)}
+			add(first)
+		case ChunksLateName:
+			first["function"] = object{"name": c.name}
+			add(second)
+			add(third)
+			add(first)
+		case ChunksTogether:
+			for k, o := range []object{first, second, third} {
+				alternate[k] = append(alternate[k], o)
+			}
+		default:
+			add(first)
+			add(second)
+			add(third)
+		}
+	}
+	if p.chunks == ChunksTogether {
+		chunks = alternate[:]
+	}
+	return chunks
+}
+
 func (f chat) whole(p plan) []byte {
 	message := object{"role": "assistant", "content": strings.Join(p.pieces, "")}
+	if p.refusal {
+		message["content"], message["refusal"] = nil, strings.Join(p.pieces, "")
+	}
+	if len(p.thinking) > 0 && strings.HasPrefix(p.model, "deepseek") {
+		message["reasoning_content"] = strings.Join(p.thinking, "")
+	}
 	var calls []any
 	for _, c := range p.calls {
 		calls = append(calls, object{"id": c.id, "type": "function", "function": object{"name": c.name, "arguments": c.arguments}})

@@ -65,6 +65,8 @@ func TestServesStreamedAndWhole(t *testing.T) {
 
 func TestRejectsWhatItsVendorRejects(t *testing.T) {
 	const user = `{"role":"user","content":"hi"}`
+	const chatTool = `{"type":"function","function":{"name":"f"}}`
+	const messagesTool = `{"name":"f","input_schema":{"type":"object"}}`
 	tests := []struct{ name, wire, path, body, want string }{
 		{"no JSON", "messages", "", `{`, "invalid_request_error"},
 		{"no max_tokens", "messages", "", `{"model":"claude-haiku-4-5","messages":[` + user + `]}`, "max_tokens: Field required"},
@@ -85,6 +87,30 @@ func TestRejectsWhatItsVendorRejects(t *testing.T) {
 		{"a wrong part", "responses", "", `{"model":"gpt-6-luna","input":[{"role":"assistant","content":[{"type":"input_text","text":"x"}]}]}`, "output_text"},
 		{"the old limit", "chat", "", `{"model":"gpt-6-luna","max_tokens":5,"messages":[` + user + `]}`, "max_completion_tokens"},
 		{"a role of another vendor", "chat", "/chat/completions", `{"model":"deepseek-v4-pro","messages":[{"role":"developer","content":"x"}]}`, "unknown variant"},
+		{"an unknown tool choice", "chat", "", `{"model":"gpt-6-luna","tools":[` + chatTool + `],"tool_choice":{"type":"function","function":{"name":"g"}},"messages":[` + user + `]}`, "not in tools"},
+		{"a choice while thinking", "chat", "/chat/completions", `{"model":"deepseek-v4-pro","tools":[` + chatTool + `],"tool_choice":"auto","messages":[` + user + `]}`, "Thinking mode"},
+		{"reasoning that was dropped", "chat", "/chat/completions", `{"model":"deepseek-v4-pro","messages":[` + user + `,{"role":"assistant","content":null,"tool_calls":[{"id":"call_x_thought40","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_x_thought40","content":"x"}]}`, "reasoning_content"},
+		{"reasoning that was altered", "chat", "/chat/completions", `{"model":"deepseek-v4-pro","messages":[` + user + `,{"role":"assistant","content":null,"reasoning_content":"ah","tool_calls":[{"id":"call_x_thought40","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_x_thought40","content":"x"}]}`, "reasoning_content"},
+		{"results in another order", "chat", "", `{"model":"m","messages":[` + user + `,{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"b","content":"x"},{"role":"tool","tool_call_id":"a","content":"x"}]}`, "order"},
+		{"an image in a result", "chat", "", `{"model":"m","messages":[` + user + `,{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`, "content type"},
+		{"a schema of another vendor", "chat", "/chat/completions", `{"model":"deepseek-v4-pro","response_format":{"type":"json_schema"},"messages":[` + user + `]}`, "unavailable"},
+		{"JSON that nobody mentions", "chat", "/chat/completions", `{"model":"deepseek-v4-pro","response_format":{"type":"json_object"},"messages":[` + user + `]}`, "json"},
+		{"a strict schema with a hole", "chat", "", `{"model":"gpt-6-luna","response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"object","properties":{}}}},"messages":[` + user + `]}`, "additionalProperties"},
+		{"a strict tool with optional members", "responses", "", `{"model":"gpt-6-luna","tools":[{"type":"function","name":"f","strict":true,"parameters":{"type":"object","properties":{"a":{}},"additionalProperties":false}}],"input":"x"}`, "Missing 'a'"},
+		{"a choice of an unknown tool", "responses", "", `{"model":"gpt-6-luna","tools":[{"type":"function","name":"f","parameters":{}}],"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"g"}]},"input":"x"}`, "not found"},
+		{"a long id of a call", "responses", "", `{"model":"gpt-6-luna","input":[{"type":"function_call","call_id":"` + strings.Repeat("x", 65) + `","name":"f","arguments":"{}"}]}`, "too long"},
+		{"reasoning of somebody else", "responses", "", `{"model":"gpt-6-luna","input":[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"other"},{"role":"user","content":"x"}]}`, "could not be verified"},
+		{"a forced call of a newer model", "messages", "", `{"model":"claude-opus-5-5","max_tokens":9,"tools":[` + messagesTool + `],"tool_choice":{"type":"any"},"messages":[` + user + `]}`, "not supported for this model"},
+		{"calls without tools", "messages", "", `{"model":"m","max_tokens":9,"messages":[` + user + `,{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"x"}]}]}`, "must define tools"},
+		{"an id with a colon", "messages", "", `{"model":"m","max_tokens":9,"tools":[` + messagesTool + `],"messages":[` + user + `,{"role":"assistant","content":[{"type":"tool_use","id":"f:0","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"f:0","content":"x"}]}]}`, "should match pattern"},
+		{"the same id twice", "messages", "", `{"model":"m","max_tokens":9,"tools":[` + messagesTool + `],"messages":[` + user + `,{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}},{"type":"tool_use","id":"a","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"x"}]}]}`, "must be unique"},
+		{"a signature of somebody else", "messages", "", `{"model":"claude-opus-5-5","max_tokens":9,"messages":[` + user + `,{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"x"},{"type":"text","text":"y"}]},` + user + `]}`, "Invalid `signature`"},
+		{"the order to drop without its header", "messages", "", `{"model":"claude-opus-5-5","max_tokens":9,"thinking":{"type":"adaptive","block_binding":{"prefix_mismatch_behavior":"drop_block"}},"messages":[` + user + `]}`, "block_binding"},
+		{"lengths in a strict tool", "messages", "", `{"model":"m","max_tokens":9,"tools":[{"name":"f","strict":true,"input_schema":{"type":"object","properties":{"a":{"type":"string","maxLength":3}},"additionalProperties":false}}],"messages":[` + user + `]}`, "maxLength"},
+		{"a choice at the root of a schema", "messages", "", `{"model":"m","max_tokens":9,"tools":[{"name":"f","input_schema":{"type":"object","anyOf":[{}]}}],"messages":[` + user + `]}`, "top level"},
+		{"a keyword that is unknown", "gemini", "", `{"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"object","$schema":"x"}}]}],"contents":[{"role":"user","parts":[{"text":"x"}]}]}`, "$schema"},
+		{"names without the mode for them", "gemini", "", `{"tools":[{"functionDeclarations":[{"name":"f"}]}],"toolConfig":{"functionCallingConfig":{"mode":"AUTO","allowedFunctionNames":["f"]}},"contents":[{"role":"user","parts":[{"text":"x"}]}]}`, "allowed_function_names"},
+		{"a call without its signature", "gemini", "", `{"contents":[{"role":"user","parts":[{"text":"x"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}}]}]}`, "thought_signature"},
 		{"an answer to nothing", "chat", "", `{"model":"m","messages":[{"role":"tool","tool_call_id":"x","content":"x"}]}`, "role 'tool'"},
 	}
 	s := Start(t)

@@ -3,6 +3,7 @@ package fakeup
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -52,12 +53,28 @@ func (gemini) read(r *http.Request, body object, key string) (a ask, no *refusal
 		if a.tools = len(declared) > 0; !a.tools {
 			return a, invalid("tools[0].tool_type: required one_of 'tool_type' must have one initialized field")
 		}
+		if no := geminiTools(declared); no != nil {
+			return a, no
+		}
+	}
+	if config, ok := body["toolConfig"].(object); ok {
+		c, _ := config["functionCallingConfig"].(object)
+		a.none = c["mode"] == "NONE"
+		switch {
+		case !slices.Contains([]any{"AUTO", "ANY", "NONE", "VALIDATED"}, c["mode"]):
+			return a, invalid("Invalid value at 'tool_config.function_calling_config.mode' (%v)", c["mode"])
+		case c["allowedFunctionNames"] != nil && c["mode"] != "ANY" && c["mode"] != "VALIDATED":
+			return a, invalid("Function calling config `allowed_function_names` should only be set when `mode` is ANY or VALIDATED.")
+		case !a.tools:
+			return a, invalid("Function calling config is set without function_declarations.")
+		}
 	}
 	contents, _ := body["contents"].([]any)
 	if len(contents) == 0 {
 		return a, invalid("* GenerateContentRequest.contents: contents is not specified")
 	}
 	calls := 0
+	var names []any // of the calls
 	for i, c := range contents {
 		o, _ := c.(object)
 		role, _ := o["role"].(string)
@@ -83,13 +100,19 @@ func (gemini) read(r *http.Request, body object, key string) (a ask, no *refusal
 					text += s
 				}
 			case isCall && role == "model":
-				if made == 0 && p["thoughtSignature"] != geminiSignature {
+				if made == 0 && p["thoughtSignature"] != geminiSignature && p["thoughtSignature"] != geminiSentinel {
 					return a, invalid("Function call is missing a thought_signature in functionCall parts.")
 				}
+				call, _ := p["functionCall"].(object)
+				names = append(names, call["name"])
 				made++
+			case role == "user" && (p["inlineData"] != nil || p["fileData"] != nil):
 			case isResponse && role == "user":
 				if _, ok := response["response"].(object); !ok {
 					return a, invalid("* GenerateContentRequest.contents[%d].parts[%d].function_response.response: must be an object", i, j)
+				}
+				if answered < len(names) && names[answered] != response["name"] {
+					return a, invalid("Please ensure that function response turn comes immediately after a function call turn, in its order: %v is not %v.", response["name"], names[answered])
 				}
 				answered++
 			default:
@@ -101,9 +124,12 @@ func (gemini) read(r *http.Request, body object, key string) (a ask, no *refusal
 		}
 		calls = made
 		if role == "user" {
-			a.results = answered > 0
+			names = nil
+			if a.results = answered > 0; a.results {
+				a.rounds++
+			}
 			if text != "" {
-				a.prompt = text
+				a.prompt, a.rounds = text, 0
 			}
 		}
 	}
@@ -139,6 +165,15 @@ func geminiConfig(model string, config object, a *ask) *refusal {
 			if level == "MINIMAL" && (strings.Contains(model, "3.1-pro") || strings.Contains(model, "3.7-flash")) {
 				return invalid("Thinking level MINIMAL is not supported for this model.")
 			}
+		case "responseMimeType":
+			if v != "application/json" && v != "text/plain" {
+				return invalid("* GenerateContentRequest.generation_config.response_mime_type: allowed mimetypes are `text/plain`, `application/json`.")
+			}
+		case "responseJsonSchema":
+			if what := geminiJSON.misfit(v, "schema"); config["responseMimeType"] != "application/json" || what != "" {
+				return invalid("* GenerateContentRequest.generation_config.response_json_schema: %s", what)
+			}
+		case "mediaResolution":
 		default:
 			return invalid("Invalid JSON payload received. Unknown name %q at 'generation_config': Cannot find field.", k)
 		}
@@ -149,6 +184,31 @@ func geminiConfig(model string, config object, a *ask) *refusal {
 func invalid(format string, args ...any) *refusal {
 	return &refusal{status: 400, kind: "INVALID_ARGUMENT", text: fmt.Sprintf(format, args...)}
 }
+
+// geminiTools checks declarations of functions.
+func geminiTools(declared []any) *refusal {
+	for i, d := range declared {
+		o, _ := d.(object)
+		if o["parameters"] != nil && o["parametersJsonSchema"] != nil {
+			return invalid("* GenerateContentRequest.tools[0].function_declarations[%d]: parameters and parameters_json_schema must not both be set.", i)
+		}
+		if what := geminiSchema.misfit(o["parameters"], "parameters"); what != "" {
+			return invalid("Invalid JSON payload received. Unknown name at 'tools[0].function_declarations[%d]': %s", i, what)
+		}
+		if what := geminiJSON.misfit(o["parametersJsonSchema"], "parameters"); what != "" {
+			return invalid("Invalid JSON payload received. Unknown name at 'tools[0].function_declarations[%d]': %s", i, what)
+		}
+		if name, _ := o["name"].(string); !functionName.MatchString(name) {
+			return invalid("* GenerateContentRequest.tools[0].function_declarations[%d].name: Invalid function name.", i)
+		}
+	}
+	return nil
+}
+
+var functionName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
+
+// geminiSentinel stands for a signature that was lost.
+const geminiSentinel = "skip_thought_signature_validator"
 
 const geminiSignature = "CiQBjz1rX2Zha2U="
 
@@ -186,6 +246,9 @@ func (gemini) finish(p plan) string {
 func (f gemini) calls(p plan) []any {
 	var parts []any
 	for i, c := range p.calls {
+		if p.cut && i == len(p.calls)-1 {
+			break // calls come whole
+		}
 		part := object{"functionCall": object{"id": c.id, "name": c.name, "args": raw(c.arguments)}}
 		if i == 0 {
 			part["thoughtSignature"] = geminiSignature

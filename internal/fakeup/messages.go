@@ -3,6 +3,7 @@ package fakeup
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -81,6 +82,11 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 		if !newer && oc["effort"] != nil {
 			return a, bad("This model does not support the effort parameter.")
 		}
+		if f, ok := oc["format"].(object); ok {
+			if what := anthropicStrict.misfit(f["schema"], "schema"); f["type"] != "json_schema" || f["schema"] == nil || what != "" {
+				return a, bad("output_config.format.schema: %s", what)
+			}
+		}
 	}
 	switch s := body["system"].(type) {
 	case nil, string:
@@ -95,11 +101,27 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 	}
 	tools, _ := body["tools"].([]any)
 	a.tools = len(tools) > 0
+	var names []any
 	for i, t := range tools {
 		o, _ := t.(object)
-		if schema, ok := o["input_schema"].(object); !ok || schema["type"] != "object" || o["name"] == "" {
+		schema, ok := o["input_schema"].(object)
+		if !ok || schema["type"] != "object" || o["name"] == "" {
 			return a, bad("tools.%d.custom.input_schema.type: Field required", i)
 		}
+		if schema["anyOf"] != nil || schema["oneOf"] != nil || schema["allOf"] != nil {
+			return a, bad("tools.%d.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level", i)
+		}
+		if what := anthropicStrict.misfit(schema, "input_schema"); o["strict"] == true && what != "" {
+			return a, bad("tools.%d.custom: For strict tools, %s", i, what)
+		}
+		names = append(names, o["name"])
+	}
+	if no := a.messagesChoice(body, names); no != nil {
+		return a, no
+	}
+	before, no := newPrefix(r, body)
+	if no != nil {
+		return a, no
 	}
 	turns, _ := body["messages"].([]any)
 	if len(turns) == 0 {
@@ -107,10 +129,19 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 	}
 	var last string
 	var open []string // tool calls of the turn before
+	seen := map[string]bool{}
 	for i, t := range turns {
 		m, _ := t.(object)
 		role, _ := m["role"].(string)
 		switch {
+		case role == "system" && binds(a.model):
+			if last != "user" || i+1 < len(turns) && turns[i+1].(object)["role"] != "assistant" {
+				return a, bad("messages.%d: a system message must follow a user message and precede an assistant message", i)
+			}
+			if _, no := before.read(a.model, i, role, m["content"]); no != nil {
+				return a, no
+			}
+			continue
 		case role != "user" && role != "assistant":
 			return a, bad("messages.%d.role: Input should be 'user' or 'assistant'", i)
 		case i == 0 && role != "user":
@@ -123,6 +154,17 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 		if no != nil {
 			return a, no
 		}
+		dropped, no := before.read(a.model, i, role, m["content"])
+		if no != nil {
+			return a, no
+		}
+		a.dropped += dropped
+		for _, id := range calls {
+			if seen[id] {
+				return a, bad("messages.%d: `tool_use` ids must be unique", i)
+			}
+			seen[id] = true
+		}
 		for _, id := range open {
 			if !slices.Contains(results, id) {
 				return a, bad("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s", i-1, id)
@@ -133,18 +175,49 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 				return a, bad("messages.%d.content.0: unexpected `tool_use_id` found in `tool_result` blocks: %s", i, id)
 			}
 		}
+		if len(calls)+len(results) > 0 && !a.tools {
+			return a, bad("Requests which include `tool_use` or `tool_result` blocks must define tools")
+		}
 		open = calls
 		if role == "user" {
-			a.results = len(results) > 0
+			if a.results = len(results) > 0; a.results {
+				a.rounds++
+			}
 			if text != "" || !a.results {
-				a.prompt = text
+				a.prompt, a.rounds = text, 0
 			}
 		}
 	}
+	a.before = before
 	if last == "assistant" && newer {
 		return a, bad("This model does not support assistant message prefill. The conversation must end with a user message.")
 	}
 	return a, nil
+}
+
+var toolID = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+
+// messagesChoice checks the choice among tools. The newer models cannot be forced.
+func (a *ask) messagesChoice(body object, names []any) *refusal {
+	c, ok := body["tool_choice"].(object)
+	if !ok {
+		return nil
+	}
+	a.none = c["type"] == "none"
+	forced := c["type"] == "any" || c["type"] == "tool"
+	switch {
+	case !a.tools:
+		return bad("tool_choice: may only be specified while providing tools")
+	case forced && binds(a.model):
+		return bad("tool_choice: '%v' is not supported for this model", c["type"])
+	case c["type"] == "tool" && !slices.Contains(names, c["name"]):
+		return bad("tool_choice.name: Tool '%v' not found in provided tools", c["name"])
+	case a.none && c["disable_parallel_tool_use"] != nil:
+		return bad("tool_choice.none.disable_parallel_tool_use: Extra inputs are not permitted")
+	case !forced && !a.none && c["type"] != "auto":
+		return bad("tool_choice: Input tag '%v' found using 'type' does not match any of the expected tags", c["type"])
+	}
+	return nil
 }
 
 func messagesContent(i int, role string, content any) (text string, calls, results []string, no *refusal) {
@@ -172,6 +245,9 @@ func messagesContent(i int, role string, content any) (text string, calls, resul
 				if _, ok := o["input"].(object); !ok || id == "" {
 					return "", nil, nil, bad("messages.%d.content.%d.tool_use.input: Input should be a valid dictionary", i, j)
 				}
+				if !toolID.MatchString(id) {
+					return "", nil, nil, bad("messages.%d.content.%d.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'", i, j)
+				}
 				calls = append(calls, id)
 			case kind == "tool_result" && role == "user":
 				if text != "" {
@@ -179,10 +255,14 @@ func messagesContent(i int, role string, content any) (text string, calls, resul
 				}
 				id, _ := o["tool_use_id"].(string)
 				results = append(results, id)
-			case kind == "thinking" && role == "assistant":
-				if o["signature"] != thinkingSignature {
-					return "", nil, nil, bad("messages.%d.content.%d: Invalid `signature` in `thinking` block", i, j)
+				if list, ok := o["content"].([]any); ok && len(list) == 0 {
+					return "", nil, nil, bad("messages.%d.content.%d.tool_result.content: List should have at least 1 item", i, j)
 				}
+			case kind == "image" && role == "user", kind == "document" && role == "user":
+				if s, _ := o["source"].(object); s["type"] != "base64" && s["type"] != "url" {
+					return "", nil, nil, bad("messages.%d.content.%d.source: Input should be a valid dictionary", i, j)
+				}
+			case kind == "thinking" && role == "assistant":
 			case kind == "redacted_thinking" && role == "assistant":
 			default:
 				return "", nil, nil, bad("messages.%d.content.%d: Input tag '%v' found using 'type' does not match any of the expected tags", i, j, kind)
@@ -198,6 +278,9 @@ const thinkingSignature = "EqQBCgIYAhIkZmFrZSBzaWduYXR1cmU="
 func (messages) header(h http.Header, p plan) { h.Set("Request-Id", "req_"+p.id) }
 
 func (f messages) stopReason(p plan) string {
+	if p.refusal {
+		return "refusal"
+	}
 	return map[string]string{"end": "end_turn", "length": "max_tokens", "content_filter": "refusal", "tool_calls": "tool_use"}[p.stop]
 }
 
@@ -206,6 +289,40 @@ func (messages) usage(p plan, output int64) object {
 		"input_tokens": p.usage.Input - p.usage.Cached, "cache_creation_input_tokens": 0, "cache_read_input_tokens": p.usage.Cached,
 		"output_tokens": output, "service_tier": "standard", "output_tokens_details": object{"thinking_tokens": p.usage.Reasoning},
 	}
+}
+
+// arguments returns those of the call with an id.
+func arguments(p plan, id any) string {
+	at := slices.IndexFunc(p.calls, func(c toolCall) bool { return c.id == id })
+	return p.calls[at].arguments
+}
+
+// blocks returns the content of a reply. Thinking is signed for its place.
+func (f messages) blocks(p plan) (content []any) {
+	before := p.before
+	before.values = append(slices.Clip(before.values), "assistant")
+	add := func(b object) {
+		content = append(content, b)
+		before.values = append(before.values, b)
+	}
+	think := func() {
+		if len(p.thinking) > 0 {
+			before.number++
+			text := strings.Join(p.thinking, "")
+			content = append(content, object{"type": "thinking", "thinking": text, "signature": signature(p.model, text, before.number, before.values)})
+		}
+	}
+	think()
+	if len(p.pieces) > 0 {
+		add(object{"type": "text", "text": strings.Join(p.pieces, "")})
+	}
+	for i, c := range p.calls {
+		if p.interleave && (i > 0 || len(p.pieces) > 0) {
+			think()
+		}
+		add(object{"type": "tool_use", "id": c.id, "name": c.name, "input": raw(c.arguments)})
+	}
+	return content
 }
 
 func (f messages) frames(p plan) []frame {
@@ -227,30 +344,32 @@ func (f messages) frames(p plan) []frame {
 		index++
 	}
 	delta := func(d object) { event("content_block_delta", object{"index": index, "delta": d}) }
-	if len(p.thinking) > 0 {
-		block(object{"type": "thinking", "thinking": "", "signature": ""}, func() {
-			for _, t := range p.thinking {
-				delta(object{"type": "thinking_delta", "thinking": t})
-			}
-			delta(object{"type": "signature_delta", "signature": thinkingSignature})
-		})
-	}
 	event("ping", object{})
-	if len(p.pieces) > 0 {
-		block(object{"type": "text", "text": ""}, func() {
-			for _, t := range p.pieces {
-				delta(object{"type": "text_delta", "text": t})
-				out[len(out)-1].delta = true
-			}
-		})
-	}
-	for _, c := range p.calls {
-		block(object{"type": "tool_use", "id": c.id, "name": c.name, "input": object{}}, func() {
-			half := len(c.arguments) / 2
-			delta(object{"type": "input_json_delta", "partial_json": ""})
-			delta(object{"type": "input_json_delta", "partial_json": c.arguments[:half]})
-			delta(object{"type": "input_json_delta", "partial_json": c.arguments[half:]})
-		})
+	for _, b := range f.blocks(p) {
+		switch o := b.(object); o["type"] {
+		case "thinking":
+			block(object{"type": "thinking", "thinking": "", "signature": ""}, func() {
+				for _, t := range p.thinking {
+					delta(object{"type": "thinking_delta", "thinking": t})
+				}
+				delta(object{"type": "signature_delta", "signature": o["signature"]})
+			})
+		case "text":
+			block(object{"type": "text", "text": ""}, func() {
+				for _, t := range p.pieces {
+					delta(object{"type": "text_delta", "text": t})
+					out[len(out)-1].delta = true
+				}
+			})
+		case "tool_use":
+			arguments := arguments(p, o["id"])
+			block(object{"type": "tool_use", "id": o["id"], "name": o["name"], "input": object{}}, func() {
+				half := len(arguments) / 2
+				delta(object{"type": "input_json_delta", "partial_json": ""})
+				delta(object{"type": "input_json_delta", "partial_json": arguments[:half]})
+				delta(object{"type": "input_json_delta", "partial_json": arguments[half:]})
+			})
+		}
 	}
 	end := object{"delta": object{"stop_reason": f.stopReason(p), "stop_sequence": nil}}
 	if !p.noUsage {
@@ -264,16 +383,7 @@ func (f messages) frames(p plan) []frame {
 }
 
 func (f messages) whole(p plan) []byte {
-	var content []any
-	if len(p.thinking) > 0 {
-		content = append(content, object{"type": "thinking", "thinking": strings.Join(p.thinking, ""), "signature": thinkingSignature})
-	}
-	if len(p.pieces) > 0 {
-		content = append(content, object{"type": "text", "text": strings.Join(p.pieces, "")})
-	}
-	for _, c := range p.calls {
-		content = append(content, object{"type": "tool_use", "id": c.id, "name": c.name, "input": raw(c.arguments)})
-	}
+	content := f.blocks(p)
 	reply := object{"id": "msg_" + p.id, "type": "message", "role": "assistant", "model": p.model, "content": content, "stop_reason": f.stopReason(p), "stop_sequence": nil}
 	if !p.noUsage {
 		reply["usage"] = f.usage(p, p.usage.Output)

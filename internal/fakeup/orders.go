@@ -17,6 +17,10 @@ import (
 //	flaky: N             faults and failures happen on the first N attempts of this prompt only
 //	retry-after: 1       the header of that name, on a failure
 //	cached: N            this many of the input tokens came from a cache
+//	rounds: N            calls are made again until their results came N times; 1 if it is missing
+//	interleave           reasoning comes before each call, where the format allows it
+//	cut-call: N          the reply ends after N bytes of the last call's arguments, for its length
+//	chunks: NAME         an odd form of the calls in a stream; see the Chunks constants
 //	mark: WORD           no effect; makes prompts distinct
 type Orders struct {
 	sandbox.Orders
@@ -25,6 +29,11 @@ type Orders struct {
 	Flaky      int
 	RetryAfter string
 	Cached     int64
+	Rounds     int
+	Interleave bool
+	CutCall    int // bytes; see HasCutCall
+	HasCutCall bool
+	Chunks     string
 	Rest       string // the prompt without its orders
 }
 
@@ -50,6 +59,20 @@ const (
 	FaultStreamOnly = "stream-only"     // a request without a stream is refused; the status is that of "fail:", else 400
 )
 
+// The odd forms of calls. Those of the wire chat are such as servers send that imitate
+// it.
+const (
+	ChunksNoIndex    = "no-index"    // chat: pieces have no index
+	ChunksIndexZero  = "index-zero"  // chat: every call has the index 0
+	ChunksNoIDs      = "no-ids"      // chat: calls have no ids
+	ChunksOddIDs     = "odd-ids"     // chat: ids such as functions.f:0
+	ChunksObjects    = "objects"     // chat: arguments are objects
+	ChunksLateName   = "late-name"   // chat: the name comes after the arguments
+	ChunksTogether   = "together"    // chat: every call begins in one chunk, and their pieces alternate
+	ChunksFinishStop = "finish-stop" // chat: the reason to stop is not that of calls
+	ChunksOnlyDone   = "only-done"   // responses: arguments come whole, without pieces
+)
+
 // ParseOrders parses the orders in a prompt.
 func ParseOrders(prompt string) Orders {
 	var o Orders
@@ -59,6 +82,10 @@ func ParseOrders(prompt string) Orders {
 		if strings.HasPrefix(line, "say:") {
 			others.WriteString(strings.Join(lines[i:], ""))
 			break
+		}
+		if strings.TrimSpace(line) == "interleave" {
+			o.Interleave = true
+			continue
 		}
 		word, argument, ok := strings.Cut(strings.TrimSpace(line), ":")
 		if !ok || !o.take(word, strings.TrimSpace(argument)) {
@@ -84,6 +111,13 @@ func (o *Orders) take(word, argument string) bool {
 		o.Cached, err = strconv.ParseInt(argument, 10, 64)
 	case "retry-after":
 		o.RetryAfter = argument
+	case "rounds":
+		o.Rounds, err = strconv.Atoi(argument)
+	case "cut-call":
+		o.CutCall, err = strconv.Atoi(argument)
+		o.HasCutCall = err == nil
+	case "chunks":
+		o.Chunks = argument
 	case "mark":
 	default:
 		return false
@@ -113,9 +147,38 @@ type plan struct {
 	stop      string // end, length, content_filter or tool_calls
 	usage     Usage
 	noUsage   bool
+
+	before     prefix
+	refusal    bool // the text is a refusal
+	thought    int  // bytes of thinking
+	interleave bool
+	cut        bool // the last call is not whole
+	chunks     string
 }
 
 type toolCall struct{ id, name, arguments string }
+
+// thoughtMark is in the ids of calls that were made after reasoning: behind it is how many
+// bytes, so that DeepSeek's format knows what has to come back with them.
+const thoughtMark = "_thought"
+
+// thoughtOf returns the reasoning that belongs to a call.
+func thoughtOf(id string) (text string, ok bool) {
+	_, after, ok := strings.Cut(id, thoughtMark)
+	n, err := strconv.Atoi(after)
+	if !ok || err != nil {
+		return "", false
+	}
+	return strings.Join(thinking(n), ""), true
+}
+
+// thinking returns n bytes of reasoning in pieces.
+func thinking(n int) (pieces []string) {
+	for ; n > 0; n -= 40 {
+		pieces = append(pieces, strings.Repeat("hm, ", 10)[:min(n, 40)])
+	}
+	return pieces
+}
 
 // Usage is what the fake reported for a call, in tokens. Input includes cached,
 // Output includes reasoning.
@@ -129,27 +192,36 @@ type ask struct {
 	maxTokens int64  // 0: none given
 	bytes     int    // of the whole request, for the usage
 	tools     bool
-	results   bool // the last turn brings tool results
-	usage     bool // the usage was asked for: chat's stream_options.include_usage
+	results   bool   // the last turn brings tool results
+	rounds    int    // turns with results after the prompt
+	none      bool   // the choice allows no calls
+	before    prefix // of Messages: what thinking is bound to
+	dropped   int    // blocks of thinking that were
+	usage     bool   // the usage was asked for: chat's stream_options.include_usage
 }
 
 func (o Orders) plan(id string, a ask) plan {
 	p := plan{id: id, model: a.model, stop: "end", noUsage: o.Usage == "none"}
-	for n := o.Think; n > 0; n -= 40 {
-		p.thinking = append(p.thinking, strings.Repeat("hm, ", 10)[:min(n, 40)])
-	}
+	p.thinking, p.thought, p.interleave, p.chunks = thinking(o.Think), o.Think, o.Interleave, o.Chunks
+	p.before = a.before
 	text := "The fake vendor heard: " + o.Rest
 	switch {
 	case o.HasSay:
 		text = o.Say
+	case o.Refuse != "":
+		text, p.refusal = o.Refuse, true
 	case o.Repeat:
 		text = o.Rest
 	case o.Tokens > 0:
 		text = strings.TrimSpace(strings.Repeat("word ", o.Tokens))
 	}
-	if a.tools && !a.results {
+	if a.tools && !a.none && (!a.results || a.rounds < o.Rounds) {
+		mark := ""
+		if o.Think > 0 {
+			mark = thoughtMark + strconv.Itoa(o.Think)
+		}
 		for i, c := range o.Calls {
-			p.calls = append(p.calls, toolCall{"call_" + id + strconv.Itoa(i), c.Name, c.Arguments})
+			p.calls = append(p.calls, toolCall{"call_" + id + strconv.Itoa(i) + mark, c.Name, c.Arguments})
 		}
 	}
 	if len(p.calls) > 0 {
@@ -163,6 +235,11 @@ func (o Orders) plan(id string, a ask) plan {
 	}
 	if a.maxTokens > 0 && int64(len(p.pieces)) > a.maxTokens {
 		p.pieces, p.stop = p.pieces[:a.maxTokens], "length"
+	}
+	if n := len(p.calls); n > 0 && o.HasCutCall {
+		last := &p.calls[n-1]
+		last.arguments = last.arguments[:min(o.CutCall, len(last.arguments))]
+		p.stop, p.cut = "length", true
 	}
 	if o.Stop != "" {
 		p.stop = string(o.Stop)

@@ -2,6 +2,7 @@ package fakeup
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -70,9 +71,31 @@ func (responses) read(r *http.Request, body object, key string) (a ask, no *refu
 	}
 	tools, _ := body["tools"].([]any)
 	a.tools = len(tools) > 0
+	var names []any
 	for i, t := range tools {
-		if o, _ := t.(object); o["type"] != "function" || o["name"] == nil || o["parameters"] == nil {
+		o, _ := t.(object)
+		if o["type"] != "function" || o["name"] == nil || o["parameters"] == nil {
 			return a, bad("Missing required parameter: 'tools[%d].name'.", i)
+		}
+		if what := openAIStrict.misfit(o["parameters"], "parameters"); o["strict"] == true && what != "" {
+			return a, bad("Invalid schema for function '%v': %s.", o["name"], what)
+		}
+		names = append(names, o["name"])
+	}
+	if no := a.responsesChoice(body, names); no != nil {
+		return a, no
+	}
+	if text, ok := body["text"].(object); ok {
+		if f, ok := text["format"].(object); ok {
+			what := openAIStrict.misfit(f["schema"], "schema")
+			switch {
+			case f["type"] == "json_schema" && (f["name"] == nil || f["schema"] == nil):
+				return a, bad("Missing required parameter: 'text.format.name'.")
+			case f["type"] == "json_schema" && f["strict"] == true && what != "":
+				return a, bad("Invalid schema for response_format '%v': %s.", f["name"], what)
+			case f["type"] == "json_object" && !strings.Contains(strings.ToLower(string(encode(body["input"]))), "json"):
+				return a, bad("Response input messages must contain the word 'json' in some form to use 'text.format' of type 'json_object'.")
+			}
 		}
 	}
 	switch in := body["input"].(type) {
@@ -102,6 +125,30 @@ func (responses) read(r *http.Request, body object, key string) (a ask, no *refu
 	return a, nil
 }
 
+// responsesChoice checks the choice among tools.
+func (a *ask) responsesChoice(body object, names []any) *refusal {
+	choice := body["tool_choice"]
+	a.none = choice == "none"
+	switch c := choice.(type) {
+	case nil:
+	case string:
+		if !slices.Contains([]string{"auto", "none", "required"}, c) || c == "required" && !a.tools {
+			return bad("Invalid value: '%s'. Supported values are: 'none', 'auto', and 'required'.", c)
+		}
+	case object:
+		listed := []any{c}
+		if c["type"] == "allowed_tools" {
+			listed, _ = c["tools"].([]any)
+		}
+		for _, t := range listed {
+			if o, _ := t.(object); o["type"] != "function" || !slices.Contains(names, o["name"]) {
+				return bad("Tool choice '%v' not found in 'tools' parameter.", o["name"])
+			}
+		}
+	}
+	return nil
+}
+
 func (a *ask) readItem(i int, item any, calls map[any]bool) *refusal {
 	o, _ := item.(object)
 	switch kind := o["type"]; kind {
@@ -115,6 +162,9 @@ func (a *ask) readItem(i int, item any, calls map[any]bool) *refusal {
 			isText = true
 			for j, part := range parts {
 				p, _ := part.(object)
+				if image := p["type"] == "input_image" || p["type"] == "input_file"; image && role == "user" {
+					continue
+				}
 				want := "input_text"
 				if role == "assistant" {
 					want = "output_text"
@@ -130,11 +180,14 @@ func (a *ask) readItem(i int, item any, calls map[any]bool) *refusal {
 			return bad("Missing required parameter: 'input[%d].content'.", i)
 		}
 		if role == "user" {
-			a.prompt, a.results = text, false
+			a.prompt, a.results, a.rounds = text, false, 0
 		}
 	case "function_call":
 		if o["call_id"] == nil || o["name"] == nil || o["arguments"] == nil {
 			return bad("Missing required parameter: 'input[%d].call_id'.", i)
+		}
+		if id, _ := o["call_id"].(string); id == "" || len(id) > 64 {
+			return bad("Invalid 'input[%d].call_id': string too long. Expected a string with maximum length 64.", i)
 		}
 		calls[o["call_id"]] = true
 	case "function_call_output":
@@ -143,6 +196,9 @@ func (a *ask) readItem(i int, item any, calls map[any]bool) *refusal {
 		}
 		calls[o["call_id"]] = false
 		a.results = true
+		if !slices.Contains(slices.Collect(maps.Values(calls)), true) {
+			a.rounds++
+		}
 	case "reasoning":
 		if o["encrypted_content"] != encryptedReasoning {
 			return bad("The encrypted content for item %v could not be verified.", o["id"])
@@ -192,16 +248,33 @@ func (responses) status(p plan) string {
 
 func (f responses) output(p plan) []any {
 	out := []any{}
+	think := func(i int) {
+		summary := []any{}
+		if len(p.thinking) > 0 {
+			summary = append(summary, object{"type": "summary_text", "text": strings.Join(p.thinking, "")})
+		}
+		out = append(out, object{"id": fmt.Sprint("rs_", p.id, i), "type": "reasoning", "summary": summary, "encrypted_content": encryptedReasoning})
+	}
 	if len(p.thinking) > 0 || len(p.calls) > 0 {
-		out = append(out, object{"id": "rs_" + p.id, "type": "reasoning", "summary": []any{}, "encrypted_content": encryptedReasoning})
+		think(0)
 	}
 	if len(p.pieces) > 0 {
 		out = append(out, object{"id": "msg_" + p.id, "type": "message", "status": f.status(p), "role": "assistant", "content": []any{
 			object{"type": "output_text", "text": strings.Join(p.pieces, ""), "annotations": []any{}, "logprobs": []any{}},
 		}})
+		if p.refusal {
+			out[len(out)-1].(object)["content"] = []any{object{"type": "refusal", "refusal": strings.Join(p.pieces, "")}}
+		}
 	}
-	for _, c := range p.calls {
-		out = append(out, object{"id": "fc_" + c.id, "type": "function_call", "status": "completed", "call_id": c.id, "name": c.name, "arguments": c.arguments})
+	for i, c := range p.calls {
+		if p.interleave && i > 0 {
+			think(i)
+		}
+		status := "completed"
+		if p.cut && i == len(p.calls)-1 {
+			status = "incomplete"
+		}
+		out = append(out, object{"id": "fc_" + c.id, "type": "function_call", "status": status, "call_id": c.id, "name": c.name, "arguments": c.arguments})
 	}
 	return out
 }
@@ -229,7 +302,11 @@ func (f responses) frames(p plan) []frame {
 			event("response.output_item.added", object{"output_index": i, "item": begun})
 			event("response.content_part.added", object{"item_id": o["id"], "output_index": i, "content_index": 0, "part": object{"type": "output_text", "text": "", "annotations": []any{}, "logprobs": []any{}}})
 			for _, t := range p.pieces {
-				event("response.output_text.delta", object{"item_id": o["id"], "output_index": i, "content_index": 0, "delta": t, "logprobs": []any{}, "obfuscation": "x7"})
+				if p.refusal {
+					event("response.refusal.delta", object{"item_id": o["id"], "output_index": i, "content_index": 0, "delta": t})
+				} else {
+					event("response.output_text.delta", object{"item_id": o["id"], "output_index": i, "content_index": 0, "delta": t, "logprobs": []any{}, "obfuscation": "x7"})
+				}
 				out[len(out)-1].delta = true
 			}
 			part := o["content"].([]any)[0]
@@ -238,7 +315,11 @@ func (f responses) frames(p plan) []frame {
 		case "function_call":
 			begun["call_id"], begun["name"], begun["arguments"] = o["call_id"], o["name"], ""
 			event("response.output_item.added", object{"output_index": i, "item": begun})
-			event("response.function_call_arguments.delta", object{"item_id": o["id"], "output_index": i, "delta": o["arguments"]})
+			if text := o["arguments"].(string); p.chunks != ChunksOnlyDone {
+				for _, piece := range []string{text[:len(text)/2], text[len(text)/2:]} {
+					event("response.function_call_arguments.delta", object{"item_id": o["id"], "output_index": i, "delta": piece})
+				}
+			}
 			event("response.function_call_arguments.done", object{"item_id": o["id"], "output_index": i, "arguments": o["arguments"], "name": o["name"]})
 		}
 		event("response.output_item.done", object{"output_index": i, "item": item})

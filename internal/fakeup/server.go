@@ -27,6 +27,9 @@ type Options struct {
 	// Context is the context of the model in tokens, as vLLM enforces it: input and
 	// max_tokens together may not exceed it. 0: no limit.
 	Context int64
+	// Bound makes thinking behind a changed history an error of the format Messages, as
+	// it is for accounts made since 2026-08-31. Otherwise it is dropped; see [Served].
+	Bound bool
 	// Null makes it fast: every request is answered at once with this many
 	// prepared deltas, or a whole reply of as many, in one write; nothing is
 	// checked or recorded.
@@ -63,6 +66,7 @@ type Served struct {
 	Usage     Usage  // of the reply; see UsageSent
 	UsageSent bool   // the whole usage was sent
 	Completed bool   // the format's end was sent
+	Dropped   int    // blocks of thinking that did not fit what is before them
 	Refused   string // the message of the error it answered with
 
 	StartedAt      time.Time
@@ -299,6 +303,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if json.Unmarshal(text, &body) == nil && body != nil {
 		a, no = f.read(r, body, h.opts.Key)
 	}
+	if no == nil && h.opts.Bound {
+		no = a.before.mismatch
+	}
 	if no == nil && strings.HasPrefix(a.model, "missing-") {
 		no = &refusal{status: 404, text: "model: " + a.model}
 	}
@@ -308,7 +315,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	o := ParseOrders(a.prompt)
 	h.update(func() {
-		s.Model, s.Prompt = a.model, a.prompt
+		s.Model, s.Prompt, s.Dropped = a.model, a.prompt, a.dropped
 		h.attempts[s.Wire+"\n"+s.Prompt]++
 		s.Attempt = h.attempts[s.Wire+"\n"+s.Prompt]
 	})
