@@ -68,8 +68,9 @@ type caller struct {
 	sent  time.Time
 }
 
-// newCaller connects a caller to a gateway. A slow stream needs a small buffer.
+// newCaller connects a caller to a gateway, to its nodes in turn. A slow stream needs a small buffer.
 func newCaller(r *running, wire string, plan null.Plan, stream bool, buffer int) (*caller, error) {
+	r = r.node()
 	conn, err := raw.Dial(r.address, buffer)
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -43,6 +44,41 @@ type running struct {
 	model   func(wire string) string
 
 	postmaster int // process id of the service's PostgreSQL; 0: none on this machine
+
+	others []*running   // nodes of the same store
+	turn   atomic.Int64 // which node is next
+}
+
+// node returns the nodes of the service in turn.
+func (r *running) node() *running {
+	n := int(r.turn.Add(1)-1) % (len(r.others) + 1)
+	if n == 0 {
+		return r
+	}
+	return r.others[n-1]
+}
+
+// Usage returns what all nodes have used.
+func (r *running) Usage() (sum proc.Usage, err error) {
+	sum, err = r.Process.Usage()
+	for _, o := range r.others {
+		u, err := o.Usage()
+		if err != nil {
+			return sum, err
+		}
+		sum.CPU += u.CPU
+		sum.Calls += u.Calls
+	}
+	return sum, err
+}
+
+// Stop ends all nodes.
+func (r *running) Stop() error {
+	err := r.Process.Stop()
+	for _, o := range r.others {
+		err = errors.Join(err, o.Stop())
+	}
+	return err
 }
 
 // ownerKey is the first key of every service here.
@@ -232,8 +268,9 @@ func isListening(line string) (string, bool) {
 }
 
 // stoa is a service of a binary on a store: full and process are durabilities of
-// SQLite. Its store is kept from one round to the next.
-func (d *driver) stoa(name, binary, store string) (*gateway, error) {
+// SQLite. Its store is kept from one round to the next. On PostgreSQL it may have
+// several nodes; then what it has used is the sum of all, and its memory that of one.
+func (d *driver) stoa(name, binary, store string, nodes int) (*gateway, error) {
 	home := filepath.Join(d.dir, strings.ReplaceAll(name, "/", "-"))
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return nil, err
@@ -248,7 +285,7 @@ func (d *driver) stoa(name, binary, store string) (*gateway, error) {
 	case "full", "process":
 		args = append(args, "--data", filepath.Join(home, "data"), "--durability", store)
 	case "postgres":
-		database, err := d.database(strings.ReplaceAll(name, "/", "_"))
+		database, err := d.database(strings.NewReplacer("/", "_", "-", "_").Replace(name))
 		if err != nil {
 			return nil, err
 		}
@@ -258,7 +295,7 @@ func (d *driver) stoa(name, binary, store string) (*gateway, error) {
 		return nil, fmt.Errorf("no store is called %q; the stores are full, process and postgres", store)
 	}
 	logFile := filepath.Join(home, "log")
-	return &gateway{name: name, wires: d.wires, start: func(env ...string) (*running, error) {
+	one := func(env []string) (*running, error) {
 		p, address, err := proc.Start(proc.Command{
 			Path: binary, Args: args, Log: logFile, Ready: isListening,
 			Env: slices.Concat(d.stoaEnv, env, []string{"STOA_ADMIN_LISTEN=127.0.0.1:0", "STOA_BOOTSTRAP_KEY=" + ownerKey, "PATH=" + os.Getenv("PATH")}),
@@ -267,6 +304,20 @@ func (d *driver) stoa(name, binary, store string) (*gateway, error) {
 			return nil, err
 		}
 		return &running{Process: p, address: address, home: home, log: logFile, postmaster: postmaster, path: "/api/v1/responses", key: ownerKey, model: func(wire string) string { return "bench-" + wire }}, nil
+	}
+	return &gateway{name: name, wires: d.wires, start: func(env ...string) (*running, error) {
+		r, err := one(env)
+		if err != nil {
+			return nil, err
+		}
+		for range nodes - 1 {
+			o, err := one(env)
+			if err != nil {
+				return nil, errors.Join(err, r.Stop())
+			}
+			r.others = append(r.others, o)
+		}
+		return r, nil
 	}}, nil
 }
 

@@ -42,6 +42,7 @@ type driver struct {
 	targets  []string
 	wires    []string
 	stores   []string
+	nodes    []int // on PostgreSQL
 	rounds   int
 	binary   string // of Stoa; empty: built
 	compare  string // an older one; empty: none
@@ -76,6 +77,7 @@ The default takes two to three minutes. Some runs:
   go run ./e2e/bench -compare /tmp/stoa-before          this tree and an older binary
   go run ./e2e/bench -modes whole -wires chat -rounds 9  one number, well
   go run ./e2e/bench -stores full,process,postgres       all stores; PostgreSQL needs STOA_TEST_POSTGRES
+  go run ./e2e/bench -stores postgres -nodes 1,2,3       nodes of one PostgreSQL, side by side
   go run ./e2e/bench -modes slow -streams 9900           many streams; needs twice the open files
   go run ./e2e/bench -modes sessions -targets stoa       sessions from their start to their answer
   go run ./e2e/bench -soak 1h                            does anything grow?
@@ -165,6 +167,18 @@ func (d *driver) flags(args []string) error {
 	list(&d.targets, "targets", "proxy,nginx,stoa", "which gateways: proxy is Go's ReverseProxy, to which all ratios are")
 	list(&d.wires, "wires", strings.Join(allWires, ","), "formats of the vendor behind Stoa; slow and idle use the first")
 	list(&d.stores, "stores", "full", "stores of Stoa: full and process are SQLite's durabilities, postgres needs STOA_TEST_POSTGRES")
+	d.nodes = []int{1}
+	f.Func("nodes", "how many nodes Stoa has on PostgreSQL, with commas (default 1)", func(s string) error {
+		d.nodes = nil
+		for text := range strings.SplitSeq(s, ",") {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || n > 16 {
+				return errors.New("a number of nodes is from 1 to 16")
+			}
+			d.nodes = append(d.nodes, n)
+		}
+		return nil
+	})
 	f.IntVar(&d.rounds, "rounds", 2, "rounds; each measures every gateway once")
 	f.StringVar(&d.binary, "stoa", "", "binary of Stoa (default: built from this repository)")
 	f.StringVar(&d.compare, "compare", "", "an older binary of Stoa, measured in the same rounds as base")
@@ -242,19 +256,29 @@ func (d *driver) gateways(ctx context.Context) (out []*gateway, err error) {
 					fmt.Fprintln(d.note, "bench: skipped: PostgreSQL, since STOA_TEST_POSTGRES is not set")
 					continue
 				}
-				g, err := d.stoa("stoa/"+store, d.binary, store)
-				if err != nil {
-					return nil, err
+				nodes := []int{1}
+				if store == "postgres" {
+					nodes = d.nodes
 				}
-				if d.compare != "" {
-					old, err := d.stoa("base/"+store, d.compare, store)
+				for _, n := range nodes {
+					name := store
+					if n > 1 {
+						name = fmt.Sprint(store, "-", n)
+					}
+					g, err := d.stoa("stoa/"+name, d.binary, store, n)
 					if err != nil {
 						return nil, err
 					}
-					g.base, old.isOld = old.name, true
-					out = append(out, old)
+					if d.compare != "" {
+						old, err := d.stoa("base/"+name, d.compare, store, n)
+						if err != nil {
+							return nil, err
+						}
+						g.base, old.isOld = old.name, true
+						out = append(out, old)
+					}
+					out = append(out, g)
 				}
-				out = append(out, g)
 			}
 		default:
 			return nil, fmt.Errorf("no target is called %q; the targets are proxy, nginx and stoa", t)

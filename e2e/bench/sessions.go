@@ -19,6 +19,7 @@ type plane struct {
 }
 
 func newPlane(r *running) (*plane, error) {
+	r = r.node()
 	conn, err := raw.Dial(r.address, 64<<10)
 	if err != nil {
 		return nil, err
