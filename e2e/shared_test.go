@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -42,6 +44,7 @@ func TestThreeNodesAreOneService(t *testing.T) {
 			s.grants(t)
 			s.keys(t)
 			s.events(t)
+			s.looks(t)
 			t.Logf("%d calls were repeated", s.again)
 			for i, n := range s.nodes {
 				if code := n.stop(t); code != 0 {
@@ -235,6 +238,47 @@ func (s *shared) events(t *testing.T) {
 			t.Errorf("node %d tells\n%s\nand the first one\n%s", i, log, logs[0])
 		}
 	}
+}
+
+// looks asks every node who serves, and for a request that another node has answered.
+func (s *shared) looks(t *testing.T) {
+	t.Helper()
+	got := s.ask(0, s.nodes[0].newAccount(t, "pro", 1_000_000_000).key, "looked-for")
+	if !got.done() {
+		t.Fatalf("a call: %+v", got)
+	}
+	for i, n := range s.nodes {
+		var list struct {
+			Data       []struct{ ID, Address string }
+			SameConfig bool
+		}
+		n.get(t, ownerKey, "/nodes", &list)
+		if len(list.Data) != len(s.nodes) || !list.SameConfig {
+			t.Errorf("node %d has the nodes %+v", i, list)
+		}
+		table := n.command(t, "nodes")
+		for _, other := range s.nodes {
+			if address := strings.TrimPrefix(other.url, "http://"); !strings.Contains(table, address) {
+				t.Errorf("node %d shows no %s:\n%s", i, address, table)
+			}
+		}
+		for logs := ""; !strings.Contains(logs, got.id); { // it is written within a second
+			logs = n.command(t, "logs", "--account", "*", "--json")
+		}
+	}
+}
+
+// command runs a command of the client as the owner and returns what it prints.
+func (h *server) command(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(self(t), args...)
+	cmd.Env = []string{asProgram + "=command", "HOME=" + t.TempDir(), "STOA_BASE_URL=" + h.url, "STOA_API_KEY=" + ownerKey}
+	var out, errOut strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); err != nil || errOut.Len() > 0 {
+		t.Fatalf("stoa %s: %v %s", strings.Join(args, " "), err, errOut.String())
+	}
+	return out.String()
 }
 
 // follow reads the events of a session to the end and returns their numbers and types.

@@ -131,8 +131,13 @@ func (s *Service) run(what string, run func(context.Context) error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := run(ctx); err != nil && ctx.Err() == nil {
-			s.t.Errorf("%s: %v", what, err)
+		err := run(ctx)
+		select {
+		case <-s.Store.Lost(): // a node that is dead ends with an error
+		default:
+			if err != nil && ctx.Err() == nil {
+				s.t.Errorf("%s: %v", what, err)
+			}
 		}
 	}()
 	s.t.Cleanup(func() { stop(); <-ended })

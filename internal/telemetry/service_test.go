@@ -423,3 +423,32 @@ func TestReadyzFollowsTheService(t *testing.T) {
 	h.Server.Drain()
 	want(503, "draining", "about to stop", 0)
 }
+
+// TestReadyzOfADeadNode: a node that others have declared dead is out of the load
+// balancer as soon as it knows, and lives until its process ends.
+func TestReadyzOfADeadNode(t *testing.T) {
+	home := storetest.Postgres(t)
+	home.Config.Life, home.Config.Observe = storetest.Still, nil
+	m := metrics(0)
+	h := apitest.Start(t, apitest.Config{Metrics: m, Home: &home, Idle: true})
+	server := telemetry.Admin(m, h.Readiness, false)
+	if code, r := readiness(t, server, "/readyz"); code != 200 {
+		t.Fatalf("/readyz answers %d %+v", code, r)
+	}
+	home.Expire()
+	home.Open() // declares the first one dead
+	err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.InsertSpace(t.Context(), stoa.Space{AccountID: h.Account.ID})
+		return err
+	})
+	if stoa.CodeOf(err) != stoa.CodeOverloaded {
+		t.Fatalf("a dead node writes: %v", err)
+	}
+	<-h.Store.Lost()
+	if code, r := readiness(t, server, "/readyz"); code != 503 || r.Status != "unavailable" || !strings.Contains(r.Reason, "counts as dead") {
+		t.Errorf("/readyz answers %d %+v", code, r)
+	}
+	if code, _ := readiness(t, server, "/livez"); code != 200 {
+		t.Errorf("/livez answers %d", code)
+	}
+}
