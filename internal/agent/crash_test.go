@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"database/sql"
 	"flag"
@@ -25,8 +26,12 @@ import (
 	"stoa/internal/store/storetest"
 )
 
-// crashDir is set in the environment of a child process: the directory of its store.
-const crashDir = "STOA_RUNNER_CRASH_DIR"
+// crashDir is set in the environment of a child process: the directory of its store
+// and of the journal. crashPostgres is the address of its store, if that is elsewhere.
+const (
+	crashDir      = "STOA_RUNNER_CRASH_DIR"
+	crashPostgres = "STOA_RUNNER_CRASH_POSTGRES"
+)
 
 var crashSessions = flag.Int("crash.sessions", 80, "how many sessions the crash test runs")
 
@@ -68,7 +73,7 @@ func crashChild(dir string) int {
 		fmt.Println(err)
 		return 1
 	}
-	h, err := sessiontest.Open(crashConfig(dir), crashModel(log))
+	h, err := sessiontest.Open(store.Config{Dir: dir, PostgresURL: os.Getenv(crashPostgres)}, crashModel(log))
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -108,8 +113,6 @@ func crashChild(dir string) int {
 	return 0
 }
 
-func crashConfig(dir string) store.Config { return store.Config{Dir: dir} }
-
 // Processes are killed at random moments until all sessions have stopped. Then
 // every one has stopped once, is charged once for each step, has written each of
 // its files, and no recorded step was asked again.
@@ -118,7 +121,7 @@ func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 		t.Skip("it starts processes")
 	}
 	home := storetest.New(t)
-	dir := home.Config.Dir
+	dir := cmp.Or(home.Config.Dir, t.TempDir())
 	h, err := sessiontest.Open(home.Config, sessiontest.Script(nil))
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +152,7 @@ func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 		if limit.Err() != nil {
 			t.Fatal("the sessions do not come to an end")
 		}
-		done = runAndKill(limit, t, dir, rand.IntN(60))
+		done = runAndKill(limit, t, home, dir, rand.IntN(60))
 		if !done {
 			kills++
 		}
@@ -231,10 +234,11 @@ func countJournal(t *testing.T, dir string) int {
 // runAndKill runs a child until it has begun that many calls of its model, or has
 // nothing left to do, which it reports, and kills it. How far a child comes does
 // not depend on how fast the machine is.
-func runAndKill(ctx context.Context, t *testing.T, dir string, calls int) (done bool) {
+func runAndKill(ctx context.Context, t *testing.T, home storetest.Database, dir string, calls int) (done bool) {
 	t.Helper()
+	home.Expire()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), crashDir+"="+dir)
+	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashPostgres+"="+home.Config.PostgresURL)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -159,7 +159,7 @@ func TestACancelReachesAnotherProcess(t *testing.T) {
 // leaves a session that this process has and does not run.
 func TestASessionThatNobodyRunsIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := sessiontest.Build(t, storetest.New(t), nil)
+		h := sessiontest.Build(t, storetest.SQLite(t), nil)
 		a, r := h.Agent(), h.Service()
 		sessiontest.Run(t, r)
 		h.Until(r, h.Begin(r, a, "say: one"), stoa.SessionCompleted)

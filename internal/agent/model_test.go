@@ -82,21 +82,23 @@ type plan struct {
 // PostgreSQL several plays run at a time, each with a database of its own: they
 // mostly wait.
 func TestNothingThatHappensTogetherBreaksASession(t *testing.T) {
-	if !sessiontest.OnPostgres() {
+	t.Run("sqlite", func(t *testing.T) {
+		storetest.OnlySQLite(t) // a bubble has no sockets
 		checkPlans(t, func(t *testing.T, p plan) {
-			synctest.Test(t, func(t *testing.T) { p.play(t, storetest.New(t)) })
+			synctest.Test(t, func(t *testing.T) { p.play(t, storetest.SQLite(t)) })
 		})
-		return
-	}
-	const parts = 4
-	shareChecks(t, parts)
-	for n := range parts {
-		t.Run(strconv.Itoa(n), func(t *testing.T) {
-			t.Parallel()
-			database := storetest.Postgres(t) // for one play after the other: each has an account and nodes of its own
-			checkPlans(t, func(t *testing.T, p plan) { p.play(t, database) })
-		})
-	}
+	})
+	t.Run("postgres", func(t *testing.T) {
+		const parts = 4
+		shareChecks(t, parts)
+		for n := range parts {
+			t.Run(strconv.Itoa(n), func(t *testing.T) {
+				t.Parallel()
+				database := storetest.Postgres(t) // for one play after the other: each has an account and nodes of its own
+				checkPlans(t, func(t *testing.T, p plan) { p.play(t, database) })
+			})
+		}
+	})
 }
 
 // shareChecks divides the checks of rapid among that many parts of a test.

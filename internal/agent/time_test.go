@@ -31,7 +31,7 @@ func TestAQuestionThatNobodyAnswersExpires(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+				h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
 					if last := call.Messages[len(call.Messages)-1]; len(last.Results) > 0 {
 						sessiontest.Say(yield, last.Results[0].Content)
 						return
@@ -72,7 +72,7 @@ func TestAQuestionThatNobodyAnswersExpires(t *testing.T) {
 func TestATurnEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := make(chan string)
-		h := sessiontest.Build(t, storetest.New(t), sessiontest.Blocking(begun, nil))
+		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Blocking(begun, nil))
 		a := h.Agent(func(a *stoa.Agent) { a.Limits.Timeout = 30 * time.Second })
 		r := h.Service()
 		sessiontest.Run(t, r)
@@ -96,7 +96,7 @@ func TestTheSweepEndsWhatItsWorkerDoesNot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				deaf, begun := make(chan struct{}), make(chan struct{})
-				h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+				h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
 					yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil)
 					close(begun)
 					<-deaf
@@ -139,7 +139,7 @@ func TestTheSweepEndsWhatItsWorkerDoesNot(t *testing.T) {
 
 func TestATurnThatFindsNoPlaceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
 			select {
 			case <-time.After(9 * time.Minute):
 				sessiontest.Say(yield, "done")
@@ -179,7 +179,7 @@ func TestPassingFailuresAreTriedAgain(t *testing.T) {
 		t.Run(fmt.Sprint(failures), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := 0
-				h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+				h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
 					if n++; n <= failures {
 						yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil)
 						yield(stoa.Event{Kind: stoa.Delta, Text: "half a sen"}, nil)
@@ -207,7 +207,7 @@ func TestPassingFailuresAreTriedAgain(t *testing.T) {
 func TestAStopHandsTurnsBackWithoutAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := make(chan string)
-		h := sessiontest.Build(t, storetest.New(t), sessiontest.Blocking(begun, nil))
+		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Blocking(begun, nil))
 		a, r := h.Agent(), h.Service()
 		stop := sessiontest.Run(t, r)
 		s := h.Begin(r, a, "hello")
@@ -237,7 +237,7 @@ func TestAStopHandsTurnsBackWithoutAnAttempt(t *testing.T) {
 
 func TestRecoverEndsWhatIsOverdueBeforeAnybodyLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := sessiontest.Build(t, storetest.New(t), nil)
+		h := sessiontest.Build(t, storetest.SQLite(t), nil)
 		a, r := h.Agent(), h.Service()
 		running, fresh, queued := h.Begin(r, a, "one"), h.Begin(r, a, "two"), h.Begin(r, a, "three")
 		h.Write(func(ctx context.Context, tx *store.Tx) error { // what a process leaves that is killed

@@ -236,7 +236,7 @@ func TestRequestsAreFiltered(t *testing.T) {
 // TestTheRequestLogHasNoTexts plants a text wherever a caller can put one, and looks
 // for it in the files of the database.
 func TestTheRequestLogHasNoTexts(t *testing.T) {
-	database := storetest.SQLite(t)
+	database := storetest.SQLite(t) // its files are read
 	h := start(t, apitest.Config{Home: &database})
 	c := h.Client(t)
 	const planted = "pineapple on a volcano"

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"stoa/internal/config"
+	"stoa/internal/store/storetest"
 )
 
 // A lockedBuffer is a log that may be read while it is written.
@@ -40,8 +41,8 @@ func loaded(t *testing.T, file string) config.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Listen, cfg.Data, cfg.Durability, cfg.BootstrapKey = "127.0.0.1:0", t.TempDir(), "process", testKey
-	return cfg
+	cfg.Listen, cfg.Durability, cfg.BootstrapKey = "127.0.0.1:0", "process", testKey
+	return in(storetest.New(t), cfg)
 }
 
 // operate runs a service until the test ends. admin is empty where there is no listener.

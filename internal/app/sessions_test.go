@@ -11,6 +11,7 @@ import (
 
 	"stoa/internal/config"
 	"stoa/internal/stoa"
+	"stoa/internal/store/storetest"
 )
 
 // A life is a running service.
@@ -19,6 +20,12 @@ type life struct {
 	url   string
 	stop  context.CancelFunc
 	ended chan error
+}
+
+// in returns the settings of a service whose store is there.
+func in(home storetest.Database, cfg config.Config) config.Config {
+	cfg.Data, cfg.Database = home.Config.Dir, config.Secret(home.Config.PostgresURL)
+	return cfg
 }
 
 func live(t *testing.T, cfg config.Config) *life {
@@ -79,7 +86,8 @@ func TestASessionOutlivesItsService(t *testing.T) {
 		t.Skip("waits for the grace of a step")
 	}
 	cfg := config.Defaults()
-	cfg.Listen, cfg.AdminListen, cfg.Data, cfg.Durability = "127.0.0.1:0", "", t.TempDir(), "process"
+	cfg = in(storetest.New(t), cfg)
+	cfg.Listen, cfg.AdminListen, cfg.Durability = "127.0.0.1:0", "", "process"
 	cfg.BootstrapKey, cfg.FirstGrant = testKey, stoa.Credit
 	first := live(t, cfg)
 	var me struct{ DefaultSpaceID string }

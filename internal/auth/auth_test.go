@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"stoa/internal/auth"
+	"stoa/internal/drive"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
@@ -20,7 +21,7 @@ import (
 
 func plans(id string) stoa.Plan { return stoa.Plan{ID: id, GatedModels: id == "pro"} }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(storetest.Both(m, drive.Tables())) }
 
 // service is a store with an owner, and a second account with a key of its own.
 type service struct {

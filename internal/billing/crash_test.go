@@ -17,6 +17,7 @@ import (
 
 	"stoa/internal/apitest/plans"
 	"stoa/internal/billing"
+	"stoa/internal/drive"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 	if !chosen { // each check is many commits; -rapid.checks=1000 for a long run
 		flag.Set("rapid.checks", "40")
 	}
-	goleak.VerifyTestMain(plans.Checked(m))
+	goleak.VerifyTestMain(plans.Checked(storetest.Both(m, drive.Tables())))
 }
 
 // chargeUntilKilled charges calls as fast as it can and prints each charge that

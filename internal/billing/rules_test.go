@@ -226,6 +226,7 @@ func TestDisconnectedClientIsCharged(t *testing.T) {
 }
 
 func TestFullDiskChargesNothing(t *testing.T) {
+	storetest.OnlySQLite(t) // it limits the pages
 	st := storetest.New(t).Open()
 	l, _ := start(t, st, billing.Config{})
 	a := storetest.Account(t, st, 1000)

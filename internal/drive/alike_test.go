@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/store/storetest"
 )
@@ -191,7 +190,7 @@ func differs(a, b []drive.Hit) string {
 func TestBothDatabasesFindTheSame(t *testing.T) {
 	var drives []*drive.Drives
 	for _, home := range []storetest.Database{storetest.New(t), storetest.Postgres(t)} {
-		d := open(t, db.Config{Dir: home.Config.Dir, PostgresURL: home.Config.PostgresURL, Observe: home.Config.Observe}, drive.Limits{})
+		d := open(t, configOf(home), drive.Limits{})
 		for _, f := range alikeFiles() {
 			put(t, d, f[0], f[1])
 		}

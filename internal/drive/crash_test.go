@@ -12,27 +12,34 @@ import (
 	"stoa/internal/apitest/plans"
 	"stoa/internal/db"
 	"stoa/internal/drive"
+	"stoa/internal/store/storetest"
 )
 
-const crashDir = "STOA_DRIVE_CRASH_DIR"
+// crashChild is set in the environment of a child process. crashDir is the directory of
+// its store, crashPostgres the address of one on PostgreSQL.
+const (
+	crashChild    = "STOA_DRIVE_CRASH"
+	crashDir      = "STOA_DRIVE_CRASH_DIR"
+	crashPostgres = "STOA_DRIVE_CRASH_POSTGRES"
+)
 
 // TestMain runs the process that the crash test kills, if asked to.
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(crashDir); dir != "" {
-		err := writeUntilKilled(dir)
+	if os.Getenv(crashChild) != "" {
+		err := writeUntilKilled(db.Config{Dir: os.Getenv(crashDir), PostgresURL: os.Getenv(crashPostgres)})
 		fmt.Println("failed:", err)
 		os.Exit(1)
 	}
-	os.Exit(plans.Checked(m).Run())
+	os.Exit(plans.Checked(storetest.Both(m, drive.Tables())).Run())
 }
 
 const crashFiles = 12
 
 // writeUntilKilled writes batches: batch n puts n into all of its files, and one
 // file goes back and forth. The number of a batch is its idempotency key.
-func writeUntilKilled(dir string) error {
+func writeUntilKilled(cfg db.Config) error {
 	ctx := context.Background()
-	d, err := drive.Open(ctx, db.Config{Dir: dir}, drive.Limits{})
+	d, err := drive.Open(ctx, cfg, drive.Limits{})
 	if err != nil {
 		return err
 	}
@@ -59,10 +66,10 @@ func writeUntilKilled(dir string) error {
 }
 
 func TestAKillLeavesABatchWholeOrAbsent(t *testing.T) {
-	dir := t.TempDir()
+	cfg := dbConfig(t)
 	for round := range 6 {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), crashDir+"="+dir)
+		cmd.Env = append(os.Environ(), crashChild+"=yes", crashDir+"="+cfg.Dir, crashPostgres+"="+cfg.PostgresURL)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +90,7 @@ func TestAKillLeavesABatchWholeOrAbsent(t *testing.T) {
 		}
 		cmd.Wait()
 		func() {
-			d, err := drive.Open(t.Context(), db.Config{Dir: dir}, drive.Limits{})
+			d, err := drive.Open(t.Context(), cfg, drive.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}

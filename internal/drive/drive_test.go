@@ -21,9 +21,7 @@ var who = drive.Owner{AccountID: "acc_1", AgentID: "agt_1"}
 
 // each runs a test on SQLite and, if configured, on PostgreSQL.
 func each(t *testing.T, limits drive.Limits, test func(t *testing.T, d *drive.Drives)) {
-	storetest.Each(t, func(t *testing.T, home storetest.Database) {
-		test(t, open(t, db.Config{Dir: home.Config.Dir, PostgresURL: home.Config.PostgresURL, Observe: home.Config.Observe}, limits))
-	})
+	storetest.Each(t, func(t *testing.T, home storetest.Database) { test(t, open(t, configOf(home), limits)) })
 }
 
 func open(t testing.TB, cfg db.Config, limits drive.Limits) *drive.Drives {
@@ -213,7 +211,12 @@ func allThere(_ context.Context, owners []drive.Owner) ([]bool, error) {
 	return out, nil
 }
 
-func dbConfig(t testing.TB) db.Config { return db.Config{Dir: t.TempDir()} }
+func dbConfig(t testing.TB) db.Config { return configOf(storetest.New(t)) }
+
+// configOf is where the drives of a store are.
+func configOf(home storetest.Database) db.Config {
+	return db.Config{Dir: home.Config.Dir, PostgresURL: home.Config.PostgresURL, Observe: home.Config.Observe}
+}
 
 // searchDrive is Search of a drive that is small enough not to be cut.
 func searchDrive(d *drive.Drives, ctx context.Context, who drive.Owner, query, prefix string, limit int) ([]drive.Hit, error) {

@@ -8,13 +8,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"stoa/internal/drive"
 	"stoa/internal/peers"
 	"stoa/internal/ratelimit"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(storetest.Both(m, drive.Tables())) }
 
 // node is one of several processes with a database.
 type node struct {

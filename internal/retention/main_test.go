@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"stoa/internal/apitest/plans"
+	"stoa/internal/drive"
+	"stoa/internal/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(plans.Checked(m).Run()) }
+func TestMain(m *testing.M) { os.Exit(plans.Checked(storetest.Both(m, drive.Tables())).Run()) }

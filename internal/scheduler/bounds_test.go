@@ -20,7 +20,7 @@ import (
 // scheduler's: a caller's change of it is refused until then, and nobody's write
 // waits for it.
 func TestATaskFarBehindIsCaughtUpInPieces(t *testing.T) {
-	d := newDesk(sessiontest.Build(t, anyHome(t), nil), "2026-03-01T08:00:00Z")
+	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
 	task := d.task(minutely)
 	edit := func(change func(*stoa.ScheduledTask)) error {
 		return d.Store.Write(context.Background(), func(tx *store.Tx) error {
@@ -63,7 +63,7 @@ func TestTenThousandTasksAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
 	}
-	h := sessiontest.Build(t, anyHome(t), nil)
+	h := sessiontest.Build(t, storetest.New(t), nil)
 	d := newDesk(h, "2026-03-01T08:00:00Z")
 	d.r = h.Service()
 	big := sessiontest.NewScheduler(d.r, scheduler.Config{Now: d.clock.now})

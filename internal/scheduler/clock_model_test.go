@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -33,11 +32,7 @@ func fewChecks(checks string) {
 // has been right for a while, each instant has one, if its task was planned by then.
 func TestRandomClocksRunNothingTwice(t *testing.T) {
 	fewChecks("6")
-	home := storetest.New(t)
-	if os.Getenv("STOA_TEST_CLOCK_POSTGRES") != "" {
-		home = storetest.Postgres(t)
-	}
-	h := sessiontest.Build(t, home, nil)
+	h := sessiontest.Build(t, storetest.New(t), nil)
 	rapid.Check(t, func(rt *rapid.T) {
 		d := newDesk(h, "2026-03-01T08:00:00Z")
 		m := &clockModel{desk: d, seen: witness{}, truth: d.clock.now(), keep: rapid.SampledFrom([]int{60, 300, 10_000}).Draw(rt, "keep")}

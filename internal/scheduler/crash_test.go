@@ -21,14 +21,17 @@ import (
 	"stoa/internal/store/storetest"
 )
 
-// clockDir is set in the environment of a child process: the directory of its store.
+// clockChildren is set in the environment of a child process. clockDir is the directory
+// of its store, clockPostgres the address of one on PostgreSQL.
 // clockAt is what its clock shows when it begins, in seconds since 1970. clockKill
 // has a clock that is right; it is the look at that, counted from when it has been
 // right for long enough to be believed, at which the child kills itself.
 const (
-	clockDir  = "STOA_RUNNER_CLOCK_DIR"
-	clockAt   = "STOA_RUNNER_CLOCK_AT"
-	clockKill = "STOA_RUNNER_CLOCK_KILL"
+	clockChildren = "STOA_RUNNER_CLOCK"
+	clockDir      = "STOA_RUNNER_CLOCK_DIR"
+	clockPostgres = "STOA_RUNNER_CLOCK_POSTGRES"
+	clockAt       = "STOA_RUNNER_CLOCK_AT"
+	clockKill     = "STOA_RUNNER_CLOCK_KILL"
 )
 
 // clockStep is by how much a child's clock advances with each pass.
@@ -37,8 +40,8 @@ const clockStep = 10 * time.Second
 // clockChild is a process that schedules until it is killed. Its clock advances
 // with its passes, and is set forward and back meanwhile. It prints "ready", then
 // "pass" after each pass.
-func clockChild(dir string) int {
-	h, err := sessiontest.Open(store.Config{Dir: dir}, sessiontest.Script(nil))
+func clockChild() int {
+	h, err := sessiontest.Open(store.Config{Dir: os.Getenv(clockDir), PostgresURL: os.Getenv(clockPostgres)}, sessiontest.Script(nil))
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -113,8 +116,9 @@ func TestKilledWhileTasksAreTakenBack(t *testing.T) {
 	for died := true; died; {
 		lives++
 		const most = 32 // passes of ten seconds each
+		home.Expire()
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), clockDir+"="+home.Config.Dir, clockAt+"="+fmt.Sprint(at.Unix()), clockKill+"="+fmt.Sprint(lives))
+		cmd.Env = append(os.Environ(), clockChildren+"=yes", clockDir+"="+home.Config.Dir, clockPostgres+"="+home.Config.PostgresURL, clockAt+"="+fmt.Sprint(at.Unix()), clockKill+"="+fmt.Sprint(lives))
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -199,8 +203,9 @@ func TestKilledAtAnyMomentEveryInstantHappensOnce(t *testing.T) {
 	const lives = 15
 	for range lives {
 		life := 5 + rand.IntN(80) // passes before the kill
+		home.Expire()
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), clockDir+"="+home.Config.Dir, clockAt+"="+fmt.Sprint(at.Unix()))
+		cmd.Env = append(os.Environ(), clockChildren+"=yes", clockDir+"="+home.Config.Dir, clockPostgres+"="+home.Config.PostgresURL, clockAt+"="+fmt.Sprint(at.Unix()))
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -271,7 +276,7 @@ func TestKilledAtAnyMomentEveryInstantHappensOnce(t *testing.T) {
 // In a bubble the timer alone wakes the scheduler.
 func TestTheTimerWakesForTheNextInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
 			sessiontest.Say(yield, "done")
 		}))
 		d := &desk{Fixture: h, r: h.Service(), agent: h.Agent()}

@@ -5,12 +5,15 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
 	"stoa/internal/apitest/plans"
+	"stoa/internal/drive"
+	"stoa/internal/store/storetest"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(clockDir); dir != "" {
-		os.Exit(clockChild(dir))
+	if os.Getenv(clockChildren) != "" {
+		os.Exit(clockChild())
 	}
-	goleak.VerifyTestMain(plans.Checked(m))
+	goleak.VerifyTestMain(plans.Checked(storetest.Both(m, drive.Tables())))
 }

@@ -137,7 +137,7 @@ func (h *hub) behind(seqs map[string]int64) map[string]int64 {
 
 // observe takes the numbers of the newest events that the rows of these sessions
 // have; what was not published is read by the watchers. A session without a number
-// was deleted.
+// was deleted: its watchers read the rows and find none.
 func (h *hub) observe(ids []string, seqs map[string]int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,6 +147,9 @@ func (h *hub) observe(ids []string, seqs map[string]int64) {
 			continue
 		}
 		seq, there := seqs[id]
+		if !there {
+			t.tail = nil
+		}
 		if !there || seq > t.last {
 			t.last = max(seq, t.last)
 			t.notify()

@@ -92,13 +92,28 @@ func TestFollowersOnAnotherNode(t *testing.T) {
 	}
 }
 
+// A follower on another node learns of a deletion, also one whose events came from
+// memory and not from the rows.
 func TestADeletedSessionEndsItsFollowersElsewhere(t *testing.T) {
+	t.Run("read from rows", func(t *testing.T) { followDeleted(t, false) })
+	t.Run("heard while it ran", func(t *testing.T) { followDeleted(t, true) })
+}
+
+func followDeleted(t *testing.T, whileItRuns bool) {
 	database := storetest.Postgres(t)
-	h := sessiontest.Build(t, database, nil)
+	begun, goOn := make(chan string, 1), make(chan struct{})
+	h := sessiontest.Build(t, database, sessiontest.Blocking(begun, goOn))
 	a, r := h.Agent(), h.Service()
 	sessiontest.Run(t, r)
-	s := h.Begin(r, a, "say: one")
-	h.Until(r, s, stoa.SessionCompleted)
+	s := h.Begin(r, a, "hello")
+	<-begun
+	finish := func() {
+		close(goOn)
+		h.Until(r, s, stoa.SessionCompleted)
+	}
+	if !whileItRuns {
+		finish()
+	}
 	other := database.Open()
 	peer := session.New(session.Config{Store: other, Limits: session.LimitsOf(config.Defaults().Limits)})
 	listening := make(chan struct{}, 1)
@@ -113,6 +128,9 @@ func TestADeletedSessionEndsItsFollowersElsewhere(t *testing.T) {
 	for e, err := range peer.Events(t.Context(), req) {
 		if err != nil {
 			t.Fatal(err)
+		}
+		if whileItRuns && e.Type == session.EventDelta && strings.Contains(string(e.Data), "begun") {
+			finish()
 		}
 		if e.Type == session.EventStatus && !deleted && strings.Contains(string(e.Data), "completed") {
 			deleted = true

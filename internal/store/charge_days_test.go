@@ -1,10 +1,7 @@
 package store_test
 
 import (
-	"os"
-	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"stoa/internal/db"
@@ -80,26 +77,7 @@ func TestAnAccountSpendsByTheDay(t *testing.T) {
 // has charges.
 func TestChargesBeforeTheUpgradeCountByTheDay(t *testing.T) {
 	storetest.EachEmpty(t, func(t *testing.T, database storetest.Database) {
-		names, err := os.ReadDir("migrations")
-		if err != nil {
-			t.Fatal(err)
-		}
-		older := fstest.MapFS{}
-		for _, name := range names {
-			text, err := os.ReadFile("migrations/" + name.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.Contains(string(text), "charge_days") {
-				break
-			}
-			older[name.Name()] = &fstest.MapFile{Data: text}
-		}
-		before, err := db.Open(ctx, db.Config{Dir: database.Config.Dir, File: "core.db", PostgresURL: database.Config.PostgresURL, Migrations: older})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = before.Write(ctx, func(tx *db.Tx) error {
+		earlier(t, database, "00700", func(tx *db.Tx) error {
 			now := db.Micros(time.Now())
 			if _, err := tx.Exec(ctx, `INSERT INTO accounts (id, name, plan, created_at, updated_at) VALUES ('acc_1', 'a', 'free', $1, $1)`, now); err != nil {
 				return err
@@ -114,17 +92,6 @@ func TestChargesBeforeTheUpgradeCountByTheDay(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := before.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if dir := database.Config.Dir; dir != "" { // a store has both files
-			if err := db.SetFileID(ctx, dir, "drive.db", 0); err != nil {
-				t.Fatal(err)
-			}
-		}
 		read(t, database.Open(), func(tx *store.Tx) error {
 			a, err := tx.AccountRow(ctx, "acc_1")
 			if a.Spent != 12 {

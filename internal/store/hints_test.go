@@ -102,7 +102,7 @@ func TestHintsMayTakeAnotherAddress(t *testing.T) {
 }
 
 func TestWhoIsAloneGivesNoHints(t *testing.T) {
-	if storetest.New(t).Open().Hints() {
+	if storetest.SQLite(t).Open().Hints() { // where there is one node
 		t.Error("a store on SQLite gives hints")
 	}
 	st := storetest.Postgres(t).Open()

@@ -19,7 +19,7 @@ import (
 // newStore creates a store with one account in a new directory and closes it.
 func newStore(t *testing.T) (dir string) {
 	t.Helper()
-	database := storetest.New(t)
+	database := storetest.SQLite(t) // PostgreSQL has no directory
 	st := database.Open()
 	storetest.Account(t, st, 10)
 	if err := st.Close(); err != nil {
@@ -287,7 +287,7 @@ func TestRestoreMendsAnIncompleteStore(t *testing.T) {
 }
 
 func TestUsableFollowsTheDisk(t *testing.T) {
-	st := storetest.New(t).Open()
+	st := storetest.SQLite(t).Open() // it limits the pages
 	a := storetest.Account(t, st, 10)
 	pages := func(n int) {
 		write(t, st, func(tx *store.Tx) error {

@@ -473,7 +473,7 @@ func TestReadOnlyStoreBesideItsServer(t *testing.T) {
 	if err := ro.Write(ctx, func(*store.Tx) error { return nil }); !errors.Is(err, db.ErrReadOnly) {
 		t.Errorf("write: %v", err)
 	}
-	if _, err := store.Open(ctx, store.Config{Dir: t.TempDir(), ReadOnly: true}); err == nil || !strings.Contains(err.Error(), "core.db") {
+	if _, err := store.Open(ctx, store.Config{Dir: t.TempDir(), ReadOnly: true}); err == nil || !strings.Contains(err.Error(), "core.db") { // nothing is there
 		t.Errorf("an empty directory: %v", err)
 	}
 }

@@ -1,11 +1,8 @@
 package store_test
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"stoa/internal/db"
@@ -132,25 +129,7 @@ func TestTrimKeepsRunsThatAreAhead(t *testing.T) {
 // then, and only those that had many runs can have lost any.
 func TestTasksOfAnEarlierVersionStayAhead(t *testing.T) {
 	storetest.EachEmpty(t, func(t *testing.T, database storetest.Database) {
-		paths, err := filepath.Glob("migrations/*.sql")
-		if err != nil {
-			t.Fatal(err)
-		}
-		older := fstest.MapFS{}
-		for _, path := range paths {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if name := filepath.Base(path); name < "00500" {
-				older[name] = &fstest.MapFile{Data: text}
-			}
-		}
-		before, err := db.Open(ctx, db.Config{Dir: database.Config.Dir, File: "core.db", PostgresURL: database.Config.PostgresURL, Migrations: older})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = before.Write(ctx, func(tx *db.Tx) error {
+		earlier(t, database, "00500", func(tx *db.Tx) error {
 			_, err := tx.Exec(ctx, `INSERT INTO accounts (id, name, plan, created_at, updated_at) VALUES ('acc_1', 'x', 'pro', 1, 1)`)
 			for id, runs := range map[string]int{"tsk_1": 100, "tsk_2": 20_000} {
 				if err == nil {
@@ -164,17 +143,6 @@ func TestTasksOfAnEarlierVersionStayAhead(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := before.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if dir := database.Config.Dir; dir != "" { // a store has both files
-			if err := db.SetFileID(ctx, dir, "drive.db", 0); err != nil {
-				t.Fatal(err)
-			}
-		}
 		read(t, database.Open(), func(tx *store.Tx) error {
 			for id, trimmed := range map[string]time.Time{"tsk_1": {}, "tsk_2": db.Time(777)} {
 				task, err := tx.Task(ctx, "acc_1", "", id)

@@ -21,6 +21,7 @@ import (
 	"stoa/internal/fakeup"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/store/storetest"
 	"stoa/internal/telemetry"
 )
 
@@ -384,6 +385,7 @@ func readiness(t *testing.T, server *http.Server, path string) (int, telemetry.R
 // TestReadyzFollowsTheService: 503 with the reason while the store does not commit, and
 // while the service drains. /livez is not affected.
 func TestReadyzFollowsTheService(t *testing.T) {
+	storetest.OnlySQLite(t) // it limits the pages
 	m := metrics(0)
 	h := apitest.Start(t, apitest.Config{Metrics: m})
 	server := telemetry.Admin(m, h.Readiness, false)

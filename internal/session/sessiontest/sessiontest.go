@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -366,9 +365,6 @@ func (f *Fixture) Log(r *Service, s stoa.Session) string {
 	}
 	return text
 }
-
-// OnPostgres reports whether there is a PostgreSQL to test on.
-func OnPostgres() bool { return os.Getenv(storetest.Env) != "" }
 
 // Decode reads what an event carries, strictly.
 func Decode[T any](t testing.TB, e stoa.SessionEvent) T {
