@@ -18,6 +18,10 @@ const bindingBeta = "thinking-binding-controls-2026-08-01"
 // rejects.
 const failedText = "The tool failed."
 
+// maxStrictTools is how many tools of a call the vendor holds to their schemas. It
+// rejects a call with more; the later ones are sent without.
+const maxStrictTools = 20
+
 // encodeMessagesParts writes the members system and messages of a call that is sent
 // part by part, and reports whether reasoning is among them.
 func encodeMessagesParts(w *builder, call stoa.Call, route stoa.Route) (reasoning bool) {
@@ -208,17 +212,22 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 			return nil
 		}
 	}
+	enforced := 0
 	w.key("tools").open('[')
 	for _, t := range tools {
 		w.open('{')
 		w.member("name", t.Name)
 		w.member("description", t.Description)
+		if enforced == maxStrictTools {
+			t.Strict = nil
+		}
 		w.key("input_schema")
 		strict, err := w.fitted(t, route)
 		if err != nil {
 			return err
 		}
 		if strict {
+			enforced++
 			w.key("strict").raw("true")
 		}
 		w.close('}')
@@ -248,6 +257,7 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 // messagesState reads the data of a segment of reasoning: the vendor's block, empty if
 // the data has none, with the mark of the segment before it. A caller may lose one, and
 // what comes before a gap must not be sent.
+// See docs/decisions/0045-reasoning-goes-back-by-segment.md.
 func messagesState(data string) (after, block string) {
 	c := jsonx.NewReplyCursor([]byte(data))
 	for ok := c.Object(); ok && c.Member(); {
