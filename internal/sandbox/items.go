@@ -93,9 +93,6 @@ func (t turn) obey(p plan) plan {
 	c := t.call.Choice
 	if c.Mode == stoa.ChoiceRequired && len(p.calls) == 0 && !t.orders.HasSay && !t.orders.Empty {
 		at := slices.IndexFunc(t.call.Tools, func(tool stoa.Tool) bool { return allows(c, tool.Name) })
-		if len(c.Only) > 0 {
-			at = slices.IndexFunc(t.call.Tools, func(tool stoa.Tool) bool { return tool.Name == c.Only[0] })
-		}
 		if at >= 0 {
 			tool := t.call.Tools[at]
 			p = plan{calls: []stoa.ToolCall{t.toolCall(0, tool.Name, arguments(tool.Parameters))}}
