@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -230,4 +231,44 @@ func replay(t *testing.T, s *Server, beta bool, change func(string) string) (int
 	var b bytes.Buffer
 	b.ReadFrom(res.Body)
 	return res.StatusCode, b.String()
+}
+
+// TestLostReasoningIsNoError leaves out the reasoning of one of three rounds, or of all,
+// which no vendor may refuse as it is sent then.
+func TestLostReasoningIsNoError(t *testing.T) {
+	for _, name := range loopWires {
+		for lost := range 4 { // 3: all
+			t.Run(fmt.Sprint(name, lost), func(t *testing.T) {
+				c := newClient(t, Start(t, Options{Bound: true}), name)
+				call := stoa.Call{Tools: loopTools, Messages: []stoa.Message{
+					userSays("think: 60\nrounds: 3\ncall: look {}\ncall: find {}"),
+				}}
+				for round := range 4 {
+					parts, end := c.reply(call)
+					if round == 3 && end.Stop != stoa.StopEnd {
+						t.Errorf("the end: %+v", end)
+					}
+					results := answers(parts)
+					if lost == round || lost == 3 {
+						parts = slices.DeleteFunc(parts, func(p stoa.Part) bool { return p.Kind == stoa.PartReasoning })
+					}
+					call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleAssistant, Parts: parts}, stoa.Message{Role: stoa.RoleUser, Parts: results})
+				}
+			})
+		}
+	}
+}
+
+func TestThinkingMayHaveNoGap(t *testing.T) {
+	const model = "claude-haiku-4-5"
+	block := func(number int) string {
+		return fmt.Sprintf(`{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":%q},{"type":"text","text":"y"}]},`, signature(model, "hm", number, nil))
+	}
+	s := Start(t)
+	for _, tt := range []struct{ second, status int }{{2, 200}, {3, 400}} {
+		body := `{"model":"` + model + `","max_tokens":99,"messages":[` + block(1) + block(tt.second) + `{"role":"user","content":"say: z"}]}`
+		if status, text := post(t, s, "/v1/messages", "X-Api-Key", Key, body); status != tt.status || status == 400 && !strings.Contains(text, "is missing") {
+			t.Errorf("block %d behind block 1: %d %s", tt.second, status, text)
+		}
+	}
 }
