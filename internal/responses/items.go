@@ -224,9 +224,10 @@ func (b *builder) take(ev stoa.Event) (content bool, err error) {
 // trimming reports whether the rest of the reply but its text is dropped.
 func (b *builder) trimming() bool { return b.noParallel && b.calls > 0 }
 
-// piece adds to the reply's message, which it begins if need be.
+// piece adds to the reply's message, which it begins if need be: also where reasoning
+// came in between, which belongs to what follows.
 func (b *builder) piece(kind pieceKind, text string, more bool) error {
-	if b.open == nil || b.open.kind != itemMessage || kind == pieceText && !b.open.refusal.empty() {
+	if b.open == nil || b.open.kind != itemMessage || len(b.held) > 0 || kind == pieceText && !b.open.refusal.empty() {
 		b.begin(&item{kind: itemMessage, id: stoa.NewID("msg"), status: statusInProgress})
 	}
 	return b.send(kind, text, more)
