@@ -12,8 +12,11 @@ import (
 func TestReasoningStaysBetweenTwoTexts(t *testing.T) {
 	b := &builder{wanted: wanted{itemized: true, reasoning: true}, seal: func(s stoa.State) string { return s.Data }}
 	for _, ev := range []stoa.Event{
-		{Kind: stoa.Delta, Text: "a"}, {Kind: stoa.Delta, Text: "b"}, {Kind: stoa.Reasoned, State: stoa.State{Data: "one"}},
-		{Kind: stoa.Delta, Text: "c"}, {Kind: stoa.Delta, Text: "d"},
+		{Kind: stoa.Delta, Text: "a"},
+		{Kind: stoa.Delta, Text: "b"},
+		{Kind: stoa.Reasoned, State: stoa.State{Data: "one"}},
+		{Kind: stoa.Delta, Text: "c"},
+		{Kind: stoa.Delta, Text: "d"},
 	} {
 		if _, err := b.take(ev); err != nil {
 			t.Fatal(err)
