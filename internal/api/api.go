@@ -30,6 +30,7 @@ import (
 	"stoa/internal/requestlog"
 	"stoa/internal/responses"
 	"stoa/internal/scheduler"
+	"stoa/internal/seal"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -66,7 +67,9 @@ type Server struct {
 	Logger    *slog.Logger       // nil: slog.Default()
 
 	// Extensions are offered beside version 1 of the API.
-	Extensions config.Extensions
+	Extensions       config.Extensions
+	ExtensionOptions config.ExtensionOptions
+	States           *seal.Box // needed with the extension tools
 
 	// HeaderWait is how long a stream waits for its first event before it
 	// begins by itself, KeepAlive how long it may be silent after that. 0: 10 s
@@ -113,6 +116,15 @@ type Server struct {
 	callsMu   sync.Mutex // of the two above
 }
 
+func (s *Server) newResponses() *responses.Service {
+	o := s.ExtensionOptions
+	return &responses.Service{
+		Gateway: s.Gateway, HeaderWait: s.HeaderWait, KeepAlive: s.KeepAlive, WriteTimeout: writeTimeout, States: s.States,
+		Options: responses.Options{Tools: s.Extensions.Tools, Formats: s.Extensions.Formats, ForeignTools: o.Tools.Foreign == "ignore"},
+		Policy:  responses.Policy{AnyChoice: o.Tools.Forced == "auto", BestEffort: o.Formats.BestEffort},
+	}
+}
+
 // prepare fills zero settings with the defaults of package config, once.
 func (s *Server) prepare() {
 	s.once.Do(func() {
@@ -130,7 +142,7 @@ func (s *Server) prepare() {
 		s.addresses = maphash.MakeSeed()
 		s.BodyIdle = cmp.Or(s.BodyIdle, bodyIdle)
 		s.bodies.most = int64(cmp.Or(s.Limits.BodiesInFlight, defaults.Limits.BodiesInFlight))
-		s.responses = &responses.Service{Gateway: s.Gateway, HeaderWait: s.HeaderWait, KeepAlive: s.KeepAlive, WriteTimeout: writeTimeout}
+		s.responses = s.newResponses()
 		s.embeds = embed.New(embed.Config{
 			Store: s.Store, Sessions: s.Sessions, Plans: s.Keys.Plan, Logger: s.Logger, PublicURL: s.PublicURL,
 			TicketLife: s.Limits.EmbedURL, TokenLife: s.Limits.EmbedToken, RateLimited: s.RateLimited,

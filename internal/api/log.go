@@ -17,6 +17,7 @@ type Fields struct {
 
 	caller stoa.Caller
 	reason string // why another model served
+	unread int    // sealed states of the input that could not be used
 	cause  error
 	stack  []byte
 }
@@ -84,6 +85,9 @@ func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string
 	}
 	if f.Replayed {
 		add(slog.Bool("replayed", true))
+	}
+	if f.unread > 0 {
+		add(slog.Int("statesUnread", f.unread))
 	}
 	if f.Disconnected {
 		add(slog.Bool("clientDisconnected", true))

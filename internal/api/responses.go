@@ -14,6 +14,9 @@ var errClientGone = responses.ErrClientGone
 // writeTimeout is how long a caller may take to accept what is sent.
 const writeTimeout = 60 * time.Second
 
+// A callParser parses the body of a model call in one of the formats.
+type callParser func(body []byte, o responses.Options) (*responses.Request, error)
+
 // modelCall returns the handler of an operation that calls a model: the limits and the
 // Idempotency-Key of the call. Package responses makes the call; parse reads the body
 // in the format of the operation.
@@ -21,7 +24,7 @@ const writeTimeout = 60 * time.Second
 // The frame of the handler stays on the stack until the reply has ended, so what
 // needs space is done in functions that have returned by then. A stream that waits
 // so has a stack of 16 KB instead of 32; TestAnOpenStreamTakesLittleMemory measures it.
-func modelCall(parse func([]byte) (*responses.Request, error)) func(*Server, http.ResponseWriter, Request[none, none]) error {
+func modelCall(parse callParser) func(*Server, http.ResponseWriter, Request[none, none]) error {
 	return func(s *Server, w http.ResponseWriter, in Request[none, none]) error {
 		req, key, hash, err := s.readCall(w, &in, parse)
 		if err != nil {
@@ -56,7 +59,8 @@ func (s *Server) countInputTokens(w http.ResponseWriter, in Request[none, none])
 	if err != nil {
 		return err
 	}
-	req, err := inTurn(s, w, body, responses.Parse)
+	o := s.responses.For(in.Caller.Account.ID)
+	req, err := inTurn(s, w, body, func(body []byte) (*responses.Request, error) { return responses.Parse(body, o) })
 	if err != nil {
 		return err
 	}
@@ -85,12 +89,13 @@ type inputTokens struct {
 
 // readCall reads and parses the body. hash is the body's, for the Idempotency-Key;
 // empty without one.
-func (s *Server) readCall(w http.ResponseWriter, in *Request[none, none], parse func([]byte) (*responses.Request, error)) (req *responses.Request, key, hash string, err error) {
+func (s *Server) readCall(w http.ResponseWriter, in *Request[none, none], parse callParser) (req *responses.Request, key, hash string, err error) {
 	body, err := s.readBody(w, in.HTTP)
 	if err != nil {
 		return nil, "", "", err
 	}
-	if req, err = inTurn(s, w, body, parse); err != nil {
+	o := s.responses.For(in.Caller.Account.ID)
+	if req, err = inTurn(s, w, body, func(body []byte) (*responses.Request, error) { return parse(body, o) }); err != nil {
 		return nil, "", "", err
 	}
 	if key, err = idempotencyKey(in.HTTP); err != nil {
@@ -118,6 +123,9 @@ func (l callLog) FirstText() { l.fields.FirstToken = max(time.Since(l.fields.Sta
 func (l callLog) Tried(model, provider string, attempts int) {
 	l.fields.Served, l.fields.Provider, l.fields.Attempts = model, provider, attempts
 }
+
+// States records how many sealed states could not be used.
+func (l callLog) States(unread int) { l.fields.unread = unread }
 
 // Disconnected records that the client was gone before the reply was complete.
 func (l callLog) Disconnected() { l.fields.Disconnected = true }

@@ -105,7 +105,7 @@ func TestEveryModelOfTheCatalogAnswersInBothForms(t *testing.T) {
 }
 
 func TestAReplyEchoesWhatWasSent(t *testing.T) {
-	h := start(t, apitest.Config{})
+	h := start(t, apitest.Config{Version1: true})
 	var r contract.Response
 	h.Client(t).Want(200, "POST", responses, body{
 		"model": "auto", "input": "say: x", "instructions": "", "max_output_tokens": 50, "max_tool_calls": 3, "parallel_tool_calls": false,
@@ -118,7 +118,7 @@ func TestAReplyEchoesWhatWasSent(t *testing.T) {
 		ID: r.ID, Object: "response", CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt, Status: "completed",
 		Instructions: &empty, MaxOutputTokens: &fifty, MaxToolCalls: &three, Model: r.Model, Output: r.Output, PromptCacheKey: &pk, SafetyIdentifier: &si,
 		Reasoning: &contract.Reasoning{Effort: &low}, ServiceTier: "default", Temperature: 0.25, TopP: 1, PresencePenalty: -0.5, FrequencyPenalty: 2,
-		Text: contract.TextSettings{Format: contract.TextFormat{Type: "text"}, Verbosity: "high"}, ToolChoice: "none", Tools: []struct{}{},
+		Text: contract.TextSettings{Format: contract.TextFormat{Type: "text"}, Verbosity: "high"}, ToolChoice: "none", Tools: []contract.FunctionTool{},
 		Truncation: "auto", Usage: r.Usage, User: &u, Metadata: map[string]string{"a": "b\n"},
 	}
 	if diff := cmp.Diff(want, r); diff != "" {

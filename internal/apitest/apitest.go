@@ -24,6 +24,7 @@ import (
 	"stoa/internal/db"
 	"stoa/internal/drive"
 	"stoa/internal/scheduler"
+	"stoa/internal/seal"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -49,6 +50,7 @@ type Config struct {
 	Worker    func(*agent.Config)     // changes settings before the start; nil: none
 	Schedules func(*scheduler.Config) // changes settings before the start; nil: none
 	Idle      bool                    // sessions are taken and not run
+	StateKey  string                  // seals state: 32 bytes; empty: always the same
 	Version1  bool                    // without extensions; otherwise all are on
 	Recorder  *Recorder               // nil: nothing is recorded
 }
@@ -94,9 +96,13 @@ func Start(t testing.TB, cfg Config) *Service {
 	if !cfg.Version1 {
 		settings.Extensions = config.AllExtensions()
 	}
+	states, err := seal.New([]byte(cmp.Or(cfg.StateKey, "0123456789abcdef0123456789abcdef")))
+	if err != nil {
+		t.Fatalf("make a box: %v", err)
+	}
 	server := httptest.NewUnstartedServer(nil)
 	wired, err := app.New(app.Parts{
-		Config: settings, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Providers, Plans: plans,
+		Config: settings, States: states, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Providers, Plans: plans,
 		Address: server.Listener.Addr().String(), Version: "test", Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer,
 		Sessions: cfg.Sessions, Scheduler: cfg.Schedules, API: cfg.Server,
 		Worker: func(c *agent.Config) {

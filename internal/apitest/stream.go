@@ -3,19 +3,27 @@ package apitest
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 
 	"stoa/internal/contract"
 )
 
-// order is the grammar of a stream, one letter per event.
-var order = regexp.MustCompile(`^(CP(IAD*)?EF|CP(IAD*)TQM[KX])$`)
+// order is the grammar of a stream, one letter per event: items one after another, of
+// which only the last may be without an end, in a stream that failed.
+var order = regexp.MustCompile(`^CP(` + anItem + `)*((I(A[DR]*([TU]QA[DR]*)?|GS*|N*)?)?EF|[KX])$`)
+
+// anItem is a whole message, reasoning or function call. A call that a limit cut off
+// has no end of its arguments.
+const anItem = `I(A(D*T|R*U)Q(A(D*T|R*U)Q)?|(GS+YZ)?|N*J?)M`
 
 var letters = map[string]string{
 	contract.EventCreated: "C", contract.EventInProgress: "P", contract.EventOutputItemAdded: "I", contract.EventContentPartAdded: "A",
 	contract.EventOutputTextDelta: "D", contract.EventOutputTextDone: "T", contract.EventContentPartDone: "Q", contract.EventOutputItemDone: "M",
 	contract.EventCompleted: "K", contract.EventIncomplete: "X", contract.EventError: "E", contract.EventFailed: "F",
+	contract.EventSummaryAdded: "G", contract.EventSummaryDelta: "S", contract.EventSummaryTextDone: "Y", contract.EventSummaryDone: "Z",
+	contract.EventArgumentsDelta: "N", contract.EventArgumentsDone: "J", contract.EventRefusalDelta: "R", contract.EventRefusalDone: "U",
 }
 
 // checkStream reads a stream strictly: framing, schema of every event, order,
@@ -75,55 +83,77 @@ func checkEvent(kind, data string) (contract.ResponseEvent, error) {
 	return ev, json.Unmarshal([]byte(data), &ev)
 }
 
-// checkStory holds the events against each other.
+// checkStory holds the events against each other: the items that were added, their
+// pieces and ends, and the output in the end.
 func checkStory(events []contract.ResponseEvent) error {
-	var response, item, text, done string
+	var items []contract.OutputItem // as they were done
+	var open *contract.OutputItem
+	var pieces string // of the part or the arguments that are open
+	first := events[0].Response
 	for i, ev := range events {
 		if r := ev.Response; r != nil {
-			if response == "" {
-				response = r.ID
+			if r.ID != first.ID || r.Model != first.Model {
+				return fmt.Errorf("event %d is of %s by %s, the stream of %s by %s", i, r.ID, r.Model, first.ID, first.Model)
 			}
-			if r.ID != response || r.Model != events[0].Response.Model {
-				return fmt.Errorf("event %d is of %s by %s, the stream of %s by %s", i, r.ID, r.Model, response, events[0].Response.Model)
-			}
-			final := i == len(events)-1
-			if !final && (r.Status != contract.ResponseInProgress || len(r.Output) > 0 || r.Usage != nil) {
-				return fmt.Errorf("%s is not a response that just began", ev.Type)
-			}
-			if final {
-				if err := checkEnd(ev, done); err != nil {
-					return err
+			if i < len(events)-1 {
+				if r.Status != contract.ResponseInProgress || len(r.Output) > 0 || r.Usage != nil {
+					return fmt.Errorf("%s is not a response that just began", ev.Type)
 				}
+			} else if err := checkEnd(ev, items); err != nil {
+				return err
 			}
+			continue
 		}
-		id := ev.ItemID
-		if ev.Item != nil {
-			id = ev.Item.ID
+		if ev.Type == contract.EventError {
+			continue
 		}
-		if id != "" && item == "" {
-			item = id
+		if ev.OutputIndex != len(items) {
+			return fmt.Errorf("event %d is about the item %d, and %d are done", i, ev.OutputIndex, len(items))
 		}
-		if id != "" && id != item {
-			return fmt.Errorf("event %d is about the item %s, the stream about %s", i, id, item)
+		if id := ev.ItemID; id != "" && (open == nil || id != open.ID) {
+			return fmt.Errorf("event %d is about the item %s, and %+v is open", i, id, open)
 		}
+		whole := ""
 		switch ev.Type {
-		case contract.EventOutputTextDelta:
-			text += ev.Delta
-		case contract.EventOutputTextDone:
-			if done = ev.Text; done != text {
-				return fmt.Errorf("the text is %q, the pieces were %q", done, text)
+		case contract.EventOutputItemAdded:
+			open, pieces = ev.Item, ""
+			if ev.Item.Arguments != "" || len(ev.Item.Content)+len(ev.Item.Summary) > 0 {
+				return fmt.Errorf("event %d adds an item that is not empty", i)
 			}
-		case contract.EventContentPartDone:
-			if ev.Part.Text != text {
-				return fmt.Errorf("the part is %q, the pieces were %q", ev.Part.Text, text)
+			continue
+		case contract.EventContentPartAdded, contract.EventSummaryAdded:
+			pieces = ""
+			continue
+		case contract.EventOutputTextDelta, contract.EventRefusalDelta, contract.EventSummaryDelta, contract.EventArgumentsDelta:
+			pieces += ev.Delta
+			continue
+		case contract.EventOutputItemDone:
+			if ev.Item.ID != open.ID || ev.Item.Type != open.Type || ev.Item.CallID != open.CallID || ev.Item.Name != open.Name {
+				return fmt.Errorf("event %d ends %+v, and %+v is open", i, ev.Item, open)
 			}
+			items = append(items, *ev.Item)
+			if open = nil; ev.Item.Type != "function_call" {
+				continue
+			}
+			whole = ev.Item.Arguments
+		case contract.EventArgumentsDone:
+			if whole = ev.Arguments; ev.Name != open.Name || whole == "" {
+				return fmt.Errorf("event %d ends a call of %s with %q", i, open.Name, whole)
+			}
+		case contract.EventContentPartDone, contract.EventSummaryDone:
+			whole = ev.Part.Text + ev.Part.Refusal
+		default:
+			whole = ev.Text + ev.Refusal
+		}
+		if whole != pieces {
+			return fmt.Errorf("%s has %q, the pieces were %q", ev.Type, whole, pieces)
 		}
 	}
 	return nil
 }
 
-// checkEnd holds the last event against the text.
-func checkEnd(ev contract.ResponseEvent, text string) error {
+// checkEnd holds the last event against the items.
+func checkEnd(ev contract.ResponseEvent, items []contract.OutputItem) error {
 	r := ev.Response
 	if "response."+string(r.Status) != ev.Type {
 		return fmt.Errorf("%s carries the status %s", ev.Type, r.Status)
@@ -135,8 +165,12 @@ func checkEnd(ev contract.ResponseEvent, text string) error {
 	if r.Status == contract.ResponseFailed {
 		return nil
 	}
-	if len(r.Output) != 1 || r.OutputText() != text {
-		return fmt.Errorf("the final text is %q, the stream's was %q", r.OutputText(), text)
+	if !reflect.DeepEqual(r.Output, items) && len(r.Output)+len(items) > 0 {
+		return fmt.Errorf("the output is %+v, the items were %+v", r.Output, items)
+	}
+	plain := len(r.Tools) == 0 && r.Text.Format.Type == "text" && r.Reasoning.Summary == nil
+	if plain && (len(items) == 0 || len(items) == 1 && items[0].Type != "message") {
+		return fmt.Errorf("a plain reply has the items %+v, not one message", items)
 	}
 	if u := r.Usage; u == nil || u.TotalTokens != u.InputTokens+u.OutputTokens {
 		return fmt.Errorf("the usage does not add up: %+v", u)

@@ -105,8 +105,12 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	defer endTracer()
 
+	states, err := newStates(cfg)
+	if err != nil {
+		return err
+	}
 	s, err := New(Parts{
-		Config: cfg, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Upstreams(),
+		Config: cfg, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Upstreams(), States: states,
 		Address: address.String(), Version: opts.Version, Commit: opts.Commit, Logger: opts.Logger,
 		Metrics: adm.counts(), Tracer: tracer,
 	})

@@ -23,6 +23,7 @@ import (
 	"stoa/internal/requestlog"
 	"stoa/internal/retention"
 	"stoa/internal/scheduler"
+	"stoa/internal/seal"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -44,6 +45,7 @@ type Parts struct {
 	Address   string               // of the listener, for links where Config has no public URL
 	Version   string
 	Commit    string
+	States    *seal.Box          // seals what callers keep; needed with the extension tools
 	Logger    *slog.Logger       // nil: none
 	Metrics   *telemetry.Metrics // nil: none; used by one service
 	Tracer    *telemetry.Tracer  // nil: none
@@ -183,7 +185,7 @@ func (s *Service) buildAPI(p Parts) error {
 		Keys: s.Keys, Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Limits: p.Config.Limits,
 		Ledger: s.Ledger, Store: s.Store, Drives: s.Drives, Catalog: &s.catalog,
 		Plans: s.planList, Version: p.Version, Commit: p.Commit,
-		Extensions: p.Config.Extensions, Contact: p.Config.Contact,
+		Extensions: p.Config.Extensions, ExtensionOptions: p.Config.ExtensionOptions, States: p.States, Contact: p.Config.Contact,
 		PublicURL: p.Config.BaseURL(p.Address), MaxBody: int64(p.Config.Limits.Body),
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
 		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats, Try: s.pool.Try, Tracer: p.Tracer,

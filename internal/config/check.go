@@ -33,6 +33,7 @@ func (c Config) Check() []*Problem {
 	k.telemetry()
 	k.bucket()
 	k.words()
+	k.stateKeys()
 	k.durations()
 	k.sizes()
 	k.limits()
@@ -167,6 +168,8 @@ func (c *checker) words() {
 		{"rateLimits", c.RateLimits, []string{"on", "off"}},
 		{"log.format", c.Log.Format, []string{"text", "json"}},
 		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
+		{"extensionOptions.tools.forced", c.ExtensionOptions.Tools.Forced, []string{"refuse", "auto"}},
+		{"extensionOptions.tools.foreign", c.ExtensionOptions.Tools.Foreign, []string{"refuse", "ignore"}},
 	} {
 		if !slices.Contains(w.allowed, w.word) {
 			c.problem(w.path, "%q is none of %s", w.word, strings.Join(w.allowed, ", "))

@@ -54,6 +54,11 @@ type Config struct {
 	KeepAlive  time.Duration `yaml:"keepAlive" env:"STOA_KEEP_ALIVE"`   // silence of a stream before a comment is sent
 	FirstGrant stoa.Credits  `yaml:"firstGrantMicro" env:"STOA_FIRST_GRANT_MICRO"`
 	Extensions Extensions    `yaml:"extensions" env:"STOA_EXTENSIONS"`
+	// ExtensionOptions are settings of those extensions.
+	ExtensionOptions ExtensionOptions `yaml:"extensionOptions"`
+	// StateKeys seal the state that callers keep between calls, the newest first, with
+	// commas between; empty: a key in the data directory.
+	StateKeys Secret `yaml:"stateKeys" env:"STOA_STATE_KEYS"`
 
 	Providers []Provider                  `yaml:"providers,omitempty"`
 	Families  map[string][]stoa.Route     `yaml:"families,omitempty"`
@@ -225,18 +230,19 @@ type S3 struct {
 // Defaults returns the settings of a service without any configuration.
 func Defaults() Config {
 	return Config{
-		Listen:      "127.0.0.1:8080",
-		AdminListen: "127.0.0.1:9090",
-		Data:        "./data",
-		Durability:  "full",
-		Sandbox:     "auto",
-		RateLimits:  "on",
-		Log:         Log{Format: "text", Level: "info"},
-		Drain:       30 * time.Second,
-		HeaderWait:  10 * time.Second,
-		KeepAlive:   15 * time.Second,
-		FirstGrant:  100 * stoa.Credit,
-		Drive:       Drive{Store: DriveStore{S3: S3{Region: "us-east-1", Keep: 7 * 24 * time.Hour}}},
+		Listen:           "127.0.0.1:8080",
+		AdminListen:      "127.0.0.1:9090",
+		Data:             "./data",
+		Durability:       "full",
+		Sandbox:          "auto",
+		RateLimits:       "on",
+		Log:              Log{Format: "text", Level: "info"},
+		Drain:            30 * time.Second,
+		HeaderWait:       10 * time.Second,
+		KeepAlive:        15 * time.Second,
+		FirstGrant:       100 * stoa.Credit,
+		ExtensionOptions: ExtensionOptions{Tools: ToolsOptions{Forced: "refuse", Foreign: "refuse"}},
+		Drive:            Drive{Store: DriveStore{S3: S3{Region: "us-east-1", Keep: 7 * 24 * time.Hour}}},
 		Limits: Limits{
 			Body:                     16 << 20,
 			BodiesInFlight:           256 << 20,

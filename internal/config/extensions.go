@@ -14,9 +14,32 @@ type Extensions struct {
 	Models      bool `yaml:"models"`      // GET /models, for clients that list models
 	InputTokens bool `yaml:"inputTokens"` // POST /responses/input_tokens, which counts tokens
 	V1Alias     bool `yaml:"v1Alias"`     // /v1/… answers as /api/v1/…
+	Tools       bool `yaml:"tools"`       // function tools in POST /responses
+	Formats     bool `yaml:"formats"`     // text.format json_object and json_schema
 
 	ChatCompletions bool `yaml:"chatCompletions"` // POST /chat/completions
 	Messages        bool `yaml:"messages"`        // POST /messages
+}
+
+// ExtensionOptions are settings of extensions; they count where the extension is on.
+type ExtensionOptions struct {
+	Tools   ToolsOptions   `yaml:"tools"`
+	Formats FormatsOptions `yaml:"formats"`
+}
+
+// ToolsOptions are settings of the extension tools.
+type ToolsOptions struct {
+	// Forced is what becomes of a tool_choice that forces a call where the model cannot
+	// be forced: refuse, or auto, which lets the model decide.
+	Forced string `yaml:"forced" env:"STOA_TOOLS_FORCED"`
+	// Foreign is what becomes of tools that are no functions: refuse, or ignore.
+	Foreign string `yaml:"foreign" env:"STOA_TOOLS_FOREIGN"`
+}
+
+// FormatsOptions are settings of the extension formats.
+type FormatsOptions struct {
+	// BestEffort asks a model for JSON in words where its vendor has no such form.
+	BestEffort bool `yaml:"bestEffort" env:"STOA_FORMATS_BEST_EFFORT"`
 }
 
 // Names returns the names of those that are on, in a fixed order.

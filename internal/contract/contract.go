@@ -17,6 +17,7 @@ package contract
 import (
 	_ "embed"
 	"fmt"
+	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -31,7 +32,16 @@ var asJSON []byte
 // JSON is the document with all extensions as JSON, in the order of the YAML text and
 // with a line for each operation and schema. Callers must not change it. A service
 // serves an edition of it; see [For].
-func JSON() []byte { return asJSON }
+func JSON() []byte { return whole() }
+
+// whole is the document without what it has for editions alone.
+var whole = sync.OnceValue(func() []byte {
+	text, err := without(asJSON, func(string) bool { return false })
+	if err != nil {
+		panic(err) // the embedded document is tested
+	}
+	return text
+})
 
 // Load parses the document anew, with its references resolved. It takes tens of
 // milliseconds and 18 MB of memory, most of it garbage; the result belongs to the caller.

@@ -2,12 +2,12 @@ package contract
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -16,9 +16,16 @@ import (
 )
 
 // Extension marks a part of the document that is there only with an extension: an
-// operation, a schema or a property with this member. Its value names one extension
+// operation, a schema or a property with this member. References to a schema that is
+// left out are left out of lists and mappings too. Its value names one extension
 // or several with spaces, of which any is enough.
 const Extension = "x-extension"
+
+// Otherwise marks what a document has without an extension. In an object with an
+// [Extension] it is what takes the place of that object. With an Extension of its own
+// its members take the place of those of the same names in the object that it is in.
+// No edition has it.
+const Otherwise = "x-otherwise"
 
 // An Edition is the document as a service with certain extensions serves it: what
 // belongs to another extension is left out.
@@ -36,7 +43,7 @@ func For(extensions ...string) *Edition {
 	if e, ok := editions.Load(name); ok {
 		return e.(*Edition)
 	}
-	text, err := without(JSON(), func(names string) bool {
+	text, err := without(asJSON, func(names string) bool {
 		return !slices.ContainsFunc(strings.Fields(names), func(n string) bool { return slices.Contains(extensions, n) })
 	})
 	if err != nil {
@@ -73,69 +80,205 @@ func pack(text []byte) []byte {
 // Load parses the text anew, as [Load] does.
 func (e *Edition) Load() (*openapi3.T, error) { return load(e.text) }
 
-// without returns a JSON document without the members whose value is an object with
-// an [Extension] that drop names.
+// without returns a JSON document without what drop names by its [Extension]: members
+// and elements whose value is such an object, and references to such schemas. Where
+// the object has a member [Otherwise], that takes its place.
 func without(text []byte, drop func(names string) bool) ([]byte, error) {
-	type value struct {
-		object bool
-		key    string // of the present member; empty: a key comes next
-		from   int    // end of what stands before that key
-		names  string // of its [Extension]
+	var doc struct {
+		Components struct {
+			Schemas map[string]struct {
+				Names string `json:"x-extension"`
+			} `json:"schemas"`
+		} `json:"components"`
 	}
-	type span struct{ from, to int }
-	var (
-		open []value // from the root to the innermost
-		cuts []span
-		out  []byte
-	)
-	for d := json.NewDecoder(bytes.NewReader(text)); ; {
-		before := int(d.InputOffset())
-		token, err := d.Token()
-		if err == io.EOF {
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("read the contract: %w", err)
+	}
+	e := &editor{text: text, decoder: json.NewDecoder(bytes.NewReader(text)), drop: drop, gone: map[string]bool{}}
+	for name, schema := range doc.Components.Schemas {
+		if schema.Names != "" && drop(schema.Names) {
+			e.gone["#/components/schemas/"+name] = true
+		}
+	}
+	if _, err := e.value(); err != nil {
+		return nil, fmt.Errorf("read the contract: %w", err)
+	}
+	return e.edited(), nil
+}
+
+// An editor finds what of a document is cut or replaced.
+type editor struct {
+	text    []byte
+	decoder *json.Decoder
+	drop    func(names string) bool
+	gone    map[string]bool // references to schemas that are dropped
+	edits   []edit
+}
+
+// An edit replaces a part of the text; with is empty for a cut.
+type edit struct {
+	from, to int
+	with     []byte
+}
+
+// A value is what is known of one when it was read.
+type value struct {
+	from, to  int // of its text
+	dropped   bool
+	otherwise []byte // what takes its place
+}
+
+// value reads the next value.
+func (e *editor) value() (value, error) {
+	token, err := e.decoder.Token()
+	if err != nil {
+		return value{}, err
+	}
+	to := e.at()
+	switch t := token.(type) {
+	case json.Delim:
+		if t == '{' {
+			return e.object(to - 1)
+		}
+		return e.array(to - 1)
+	case string:
+		return value{from: to - len(lastString(e.text[:to])), to: to, dropped: e.gone[t]}, nil
+	}
+	return value{from: -1, to: to}, nil
+}
+
+// lastString returns the string at the end of a JSON text.
+func lastString(text []byte) []byte {
+	i := len(text) - 2
+	for ; i >= 0; i-- {
+		if text[i] != '"' {
+			continue
+		}
+		back := i
+		for back > 0 && text[back-1] == '\\' {
+			back--
+		}
+		if (i-back)%2 == 0 {
 			break
-		} else if err != nil {
-			return nil, fmt.Errorf("read the contract: %w", err)
 		}
-		delim, _ := token.(json.Delim)
-		if delim == '{' || delim == '[' {
-			open = append(open, value{object: delim == '{'})
-			continue
+	}
+	return text[i:]
+}
+
+// A member is a member of an object.
+type member struct {
+	name   string
+	before int // end of what stands before it
+	value  value
+}
+
+// object reads the rest of an object that begins at from.
+func (e *editor) object(from int) (value, error) {
+	out := value{from: from}
+	var members []member
+	var names string
+	other := -1
+	for before := e.at(); e.decoder.More(); before = e.at() {
+		m := member{before: before}
+		key, err := e.decoder.Token()
+		if err != nil {
+			return out, err
 		}
-		names := ""
-		if delim != 0 {
-			names = open[len(open)-1].names
-			open = open[:len(open)-1]
+		m.name, _ = key.(string)
+		first := len(e.edits)
+		if m.value, err = e.value(); err != nil {
+			return out, err
 		}
-		if len(open) == 0 {
-			continue
+		switch m.name {
+		case Extension:
+			if err := json.Unmarshal(e.text[m.value.from:m.value.to], &names); err != nil {
+				return out, err
+			}
+		case Otherwise:
+			other = len(members)
+			e.edits = e.edits[:first] // it counts as a whole
 		}
-		in := &open[len(open)-1]
-		word, _ := token.(string)
+		members = append(members, m)
+	}
+	if _, err := e.decoder.Token(); err != nil {
+		return out, err
+	}
+	out.to = e.at()
+	out.dropped = names != "" && e.drop(names)
+	var parts map[string]json.RawMessage
+	if other >= 0 {
+		o := members[other]
+		if err := json.Unmarshal(e.text[o.value.from:o.value.to], &parts); err != nil {
+			return out, err
+		}
+		var of string
+		if raw, ok := parts[Extension]; !ok {
+			out.otherwise = e.text[o.value.from:o.value.to]
+		} else if err := json.Unmarshal(raw, &of); err != nil {
+			return out, err
+		} else if !e.drop(of) {
+			parts = nil
+		}
+		if out.otherwise != nil {
+			parts = nil
+		}
+	}
+	for i, m := range members {
+		with, replaced := parts[m.name]
 		switch {
-		case !in.object:
-		case in.key == "":
-			in.key, in.from = word, before
-		default:
-			if in.key == Extension {
-				in.names = word
-			}
-			if names != "" && drop(names) {
-				cuts = append(cuts, span{in.from, int(d.InputOffset())})
-			}
-			in.key = ""
+		case i == other:
+			e.cut(m.before, m.value.to)
+		case replaced && m.name != Extension:
+			e.edits = append(e.edits, edit{m.value.from, m.value.to, with})
+		case m.name == "$ref":
+			out.dropped = out.dropped || m.value.dropped // in an array
+		case m.value.dropped && m.value.otherwise != nil:
+			e.edits = append(e.edits, edit{m.value.from, m.value.to, m.value.otherwise})
+		case m.value.dropped:
+			e.cut(m.before, m.value.to)
 		}
 	}
-	slices.SortFunc(cuts, func(a, b span) int { return a.from - b.from })
+	return out, nil
+}
+
+// array reads the rest of an array that begins at from.
+func (e *editor) array(from int) (value, error) {
+	for before := e.at(); e.decoder.More(); before = e.at() {
+		v, err := e.value()
+		if err != nil {
+			return v, err
+		}
+		if v.dropped {
+			e.cut(before, v.to)
+		}
+	}
+	_, err := e.decoder.Token()
+	return value{from: from, to: e.at()}, err
+}
+
+// at is how far the text was read: the end of the last token.
+func (e *editor) at() int { return int(e.decoder.InputOffset()) }
+
+// cut leaves out a member or an element, which begins after from; the first takes the
+// comma behind it along.
+func (e *editor) cut(from, to int) {
+	if c := bytes.TrimLeft(e.text[from:], "\n"); len(c) > 0 && c[0] != ',' && e.text[to] == ',' {
+		to++
+	}
+	e.edits = append(e.edits, edit{from: from, to: to})
+}
+
+// edited returns the text with its edits, of which the outermost count.
+func (e *editor) edited() []byte {
+	slices.SortStableFunc(e.edits, func(a, b edit) int { return cmp.Or(a.from-b.from, b.to-a.to) })
+	var out []byte
 	from := 0
-	for _, c := range cuts {
+	for _, c := range e.edits {
 		if c.from < from {
-			continue // within one that is cut already
+			continue
 		}
-		out = append(out, text[from:c.from]...)
+		out = append(append(out, e.text[from:c.from]...), c.with...)
 		from = c.to
-		if text[c.from] != ',' { // the first member takes the comma behind it along
-			from += bytes.IndexByte(text[from:], ',') + 1
-		}
 	}
-	return append(out, text[from:]...), nil
+	return append(out, e.text[from:]...)
 }

@@ -41,7 +41,7 @@ type Response struct {
 	MaxOutputTokens    *int64             `json:"max_output_tokens"`
 	MaxToolCalls       *int64             `json:"max_tool_calls"`
 	Model              string             `json:"model"`
-	Output             []OutputMessage    `json:"output"`
+	Output             []OutputItem       `json:"output"`
 	ParallelToolCalls  bool               `json:"parallel_tool_calls"`
 	PreviousResponseID *string            `json:"previous_response_id"`
 	PromptCacheKey     *string            `json:"prompt_cache_key"`
@@ -54,8 +54,8 @@ type Response struct {
 	PresencePenalty    float64            `json:"presence_penalty"`
 	FrequencyPenalty   float64            `json:"frequency_penalty"`
 	Text               TextSettings       `json:"text"`
-	ToolChoice         string             `json:"tool_choice"`
-	Tools              []struct{}         `json:"tools"`
+	ToolChoice         any                `json:"tool_choice"` // a string, or an object
+	Tools              []FunctionTool     `json:"tools"`
 	TopLogprobs        int                `json:"top_logprobs"`
 	Truncation         string             `json:"truncation"`
 	Usage              *ResponseUsage     `json:"usage"` // nil until the reply ends
@@ -109,26 +109,54 @@ type TextSettings struct {
 	Verbosity string     `json:"verbosity,omitzero"` // low, medium, high
 }
 
-// A TextFormat is always of type text.
+// A TextFormat is of type text, or with an extension json_object or json_schema.
 type TextFormat struct {
-	Type string `json:"type"`
+	Type        string  `json:"type"`
+	Name        string  `json:"name,omitzero"` // of a schema, as the members below
+	Description *string `json:"description,omitzero"`
+	Schema      any     `json:"schema,omitzero"`
+	Strict      bool    `json:"strict,omitzero"`
 }
 
-// An OutputMessage is the one item of a reply's output.
-type OutputMessage struct {
+// An OutputItem is one item of a reply's output: a message, the only one without
+// extensions, or with them also reasoning or a function call.
+type OutputItem struct {
 	ID      string       `json:"id"`
 	Type    string       `json:"type"`
-	Status  string       `json:"status"`
-	Role    string       `json:"role"`
-	Content []OutputText `json:"content"`
+	Status  string       `json:"status,omitzero"`
+	Role    string       `json:"role,omitzero"`    // of a message
+	Content []OutputText `json:"content,omitzero"` // of a message
+
+	CallID    string `json:"call_id,omitzero"` // of a function call, as the members below
+	Name      string `json:"name,omitzero"`
+	Arguments string `json:"arguments,omitzero"`
+
+	Summary          []SummaryText `json:"summary,omitzero"` // of reasoning
+	EncryptedContent string        `json:"encrypted_content,omitzero"`
 }
 
-// An OutputText is the one part of a message.
+// An OutputText is a part of a message: a text, or with an extension a refusal.
 type OutputText struct {
 	Type        string     `json:"type"`
 	Text        string     `json:"text"`
+	Refusal     string     `json:"refusal,omitzero"`
 	Annotations []struct{} `json:"annotations"`
 	Logprobs    []struct{} `json:"logprobs"`
+}
+
+// A SummaryText is what a model says of its reasoning.
+type SummaryText struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// A FunctionTool is a tool as a reply repeats it.
+type FunctionTool struct {
+	Type        string  `json:"type"`
+	Name        string  `json:"name"`
+	Description *string `json:"description"`
+	Parameters  any     `json:"parameters"`
+	Strict      bool    `json:"strict"`
 }
 
 // ResponseUsage counts tokens; TotalTokens is the sum of the two others.
@@ -161,6 +189,14 @@ const (
 	EventOutputTextDone   = "response.output_text.done"
 	EventContentPartDone  = "response.content_part.done"
 	EventOutputItemDone   = "response.output_item.done"
+	EventSummaryAdded     = "response.reasoning_summary_part.added"
+	EventSummaryDelta     = "response.reasoning_summary_text.delta"
+	EventSummaryTextDone  = "response.reasoning_summary_text.done"
+	EventSummaryDone      = "response.reasoning_summary_part.done"
+	EventArgumentsDelta   = "response.function_call_arguments.delta"
+	EventArgumentsDone    = "response.function_call_arguments.done"
+	EventRefusalDelta     = "response.refusal.delta"
+	EventRefusalDone      = "response.refusal.done"
 	EventCompleted        = "response.completed"
 	EventIncomplete       = "response.incomplete"
 	EventFailed           = "response.failed"
@@ -170,19 +206,22 @@ const (
 // A ResponseEvent is one event of a stream as a client reads it: the members of
 // all types together, of which each type has its own.
 type ResponseEvent struct {
-	Type           string         `json:"type"`
-	SequenceNumber int64          `json:"sequence_number"`
-	Response       *Response      `json:"response,omitzero"` // created, in_progress, completed, incomplete, failed
-	OutputIndex    int            `json:"output_index,omitzero"`
-	ContentIndex   int            `json:"content_index,omitzero"`
-	ItemID         string         `json:"item_id,omitzero"`
-	Item           *OutputMessage `json:"item,omitzero"`
-	Part           *OutputText    `json:"part,omitzero"`
-	Delta          string         `json:"delta,omitzero"`
-	Text           string         `json:"text,omitzero"`
-	Code           string         `json:"code,omitzero"`    // error
-	Message        string         `json:"message,omitzero"` // error
-	Param          *string        `json:"param,omitzero"`   // error
+	Type           string      `json:"type"`
+	SequenceNumber int64       `json:"sequence_number"`
+	Response       *Response   `json:"response,omitzero"` // created, in_progress, completed, incomplete, failed
+	OutputIndex    int         `json:"output_index,omitzero"`
+	ContentIndex   int         `json:"content_index,omitzero"`
+	ItemID         string      `json:"item_id,omitzero"`
+	Item           *OutputItem `json:"item,omitzero"`
+	Part           *OutputText `json:"part,omitzero"`
+	Delta          string      `json:"delta,omitzero"`
+	Text           string      `json:"text,omitzero"`
+	Refusal        string      `json:"refusal,omitzero"`
+	Name           string      `json:"name,omitzero"` // of a function, as Arguments
+	Arguments      string      `json:"arguments,omitzero"`
+	Code           string      `json:"code,omitzero"`    // error
+	Message        string      `json:"message,omitzero"` // error
+	Param          *string     `json:"param,omitzero"`   // error
 }
 
 // An ErrorEnvelope is the body of every failure.

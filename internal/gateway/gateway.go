@@ -17,6 +17,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +60,10 @@ type Request struct {
 	// StrictModel refuses a model that the plan does not include, in place of a reply of
 	// another.
 	StrictModel bool
+	// Fit holds the call against a model before credits are held for it. It may change
+	// both, which are copies of its own, and leave out routes that cannot serve the
+	// call; a model that it returns an error for is passed over. Nil: every model fits.
+	Fit func(m *stoa.Model, call *stoa.Call) error
 	// MaxCredits bounds the charge of this call; 0: only the balance bounds it.
 	MaxCredits stoa.Credits
 }
@@ -87,7 +92,7 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 		} else if refused == nil {
 			refused = err
 		}
-		if code := stoa.CodeOf(refused); code != stoa.CodeQuota && code != stoa.CodeContextLength {
+		if code := stoa.CodeOf(refused); code != stoa.CodeQuota && code != stoa.CodeContextLength && code != stoa.CodeUnsupportedValue {
 			break
 		}
 	}
@@ -105,7 +110,25 @@ func (g *Gateway) resolve(c stoa.Caller, req Request) (*Stream, error) {
 		return nil, stoa.Errorf(stoa.CodeModelNotInPlan, "The plan %s does not include %s, and strict_model keeps %s from answering in its place. Choose another model, or leave strict_model out.",
 			cmp.Or(c.Plan.Name, c.Plan.ID), res.Requested.ID, res.Models[0].ID).At("model")
 	}
+	if len(res.Models) > 1 {
+		res.Models = g.stay(c.Account.ID, res.Models, req.Call.Prefer)
+	}
 	return &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}, nil
+}
+
+// stay returns the candidates of an automatic choice with the model first that made a
+// state, if it is healthy: the caller is in the middle of a loop with it.
+func (g *Gateway) stay(account string, models []stoa.Model, made stoa.State) []stoa.Model {
+	if made.Wire == "" {
+		return models
+	}
+	i := slices.IndexFunc(models, func(m stoa.Model) bool {
+		return slices.ContainsFunc(m.Routes, func(r stoa.Route) bool { return r.Wire == made.Wire && r.Model == made.Model })
+	})
+	if i <= 0 || !g.Pool.Healthy(account, models[i]) {
+		return models
+	}
+	return slices.Concat(models[i:i+1], models[:i], models[i+1:])
 }
 
 // Active returns how many streams are open: model calls under way.
@@ -130,6 +153,12 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model) error {
 	if err := s.fits(m); err != nil {
 		return err
 	}
+	call := s.req.Call
+	if s.req.Fit != nil {
+		if err := s.req.Fit(&m, &call); err != nil {
+			return err
+		}
+	}
 	limit := min(cmp.Or(s.req.Call.MaxOutputTokens, m.DefaultOutput, stoa.DefaultOutput), stoa.MaxTokens)
 	if m.MaxOutput > 0 {
 		limit = min(limit, m.MaxOutput)
@@ -152,7 +181,7 @@ func (s *Stream) hold(ctx context.Context, m stoa.Model) error {
 		return err
 	}
 	s.holding = hold
-	s.model = m
+	s.model, s.call = m, call
 	s.limit = min(limit, m.Price.Affords(hold.Amount(), s.inputEstimate))
 	s.limitDefault = s.req.Call.MaxOutputTokens == 0 && m.DefaultOutput == 0 && s.limit == limit
 	return nil

@@ -28,6 +28,7 @@ type Stream struct {
 
 	mu        sync.Mutex // guards model and pinned
 	model     stoa.Model
+	call      stoa.Call // the request's, as the model takes it
 	pinned    bool
 	candidate int
 
@@ -137,7 +138,7 @@ func (s *Stream) tryModel(ctx context.Context, yield func(stoa.Event, error) boo
 
 // attempt returns the reply of the model that serves.
 func (s *Stream) attempt(ctx context.Context) iter.Seq2[stoa.Event, error] {
-	call := s.req.Call
+	call := s.call
 	call.MaxOutputTokens = s.limit
 	call.Account, call.LimitDefault, call.Buffered = s.caller.Account.ID, s.limitDefault, s.req.Buffered
 	call.Trail = &s.trail
@@ -205,6 +206,7 @@ func (s *Stream) touch() {
 		s.firstText = max(time.Since(s.started), 1)
 		if !s.req.Buffered {
 			s.req.Call.Forget() // no other model will serve
+			s.call.Forget()
 		}
 	}
 }

@@ -18,13 +18,14 @@ import (
 type run struct {
 	*Call
 
-	s      *Service
-	w      http.ResponseWriter
-	stream *gateway.Stream
-	reply  *reply
-	format format
-	policy disconnectPolicy
-	texted bool // Log.FirstText was called
+	s        *Service
+	w        http.ResponseWriter
+	stream   *gateway.Stream
+	reply    *reply
+	format   format
+	policy   disconnectPolicy
+	enforced enforced // by the model that was tried last; read when it is fixed
+	texted   bool     // Log.FirstText was called
 }
 
 // answer makes the call. It ends when its client disconnects and its policy
@@ -37,6 +38,9 @@ func (r *run) answer(request context.Context) (err error) {
 	defer context.AfterFunc(request, func() { r.policy.clientDisconnected() })()
 	defer context.AfterFunc(r.Stopping, func() { cancel(errStopping) })()
 
+	if n := r.Request.unread; n > 0 {
+		r.Log.States(n)
+	}
 	if err := r.begin(ctx); err != nil {
 		return r.ended(ctx, err)
 	}
@@ -55,23 +59,31 @@ func (r *run) tried() { r.Log.Tried(r.stream.Tried()) }
 // comes, which takes most of the time of a call.
 func (r *run) begin(ctx context.Context) (err error) {
 	req := r.Request
-	r.stream, err = r.s.Gateway.Respond(ctx, r.Caller, gateway.Request{
+	ask := gateway.Request{
 		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user), Buffered: !req.Stream, StrictModel: req.Strict,
-	})
+	}
+	if req.wanted.itemized {
+		ask.Call.Prefer = prefers(req.call.Messages)
+		ask.Fit = r.fit
+	}
+	r.stream, err = r.s.Gateway.Respond(ctx, r.Caller, ask)
 	req.call.Forget() // the stream has it for as long as it is needed
 	if err == nil {
 		r.reply = &reply{id: r.ID, created: time.Now().Unix(), estimate: r.stream.InputEstimate(), request: r.RequestID}
-		r.format = req.format.format()
+		r.format = req.format.newFormat()
 	}
 	return err
 }
 
 // pin fixes the model that serves and completes the reply with what depends on it.
-func (r *run) pin(rep *reply) { rep.model = r.stream.Pin() }
+func (r *run) pin(rep *reply) { rep.model, rep.enforced = r.stream.Pin(), r.enforced }
 
 func (r *run) builder(out *eventStream) *builder {
-	return &builder{wanted: r.Request.wanted, stream: out}
+	return &builder{wanted: r.Request.wanted, stream: out, seal: r.seal}
 }
+
+// seal returns the state of a segment as the caller gets it.
+func (r *run) seal(s stoa.State) string { return r.s.States.Seal(r.Caller.Account.ID, s) }
 
 // whole answers with one JSON object.
 func (r *run) whole(ctx context.Context) error {

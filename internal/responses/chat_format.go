@@ -11,12 +11,12 @@ import (
 )
 
 // ParseChat parses the body of POST /chat/completions.
-func ParseChat(body []byte) (*Request, error) {
+func ParseChat(body []byte, o Options) (*Request, error) {
 	t, err := compat.Chat(body)
 	if err != nil {
 		return nil, err
 	}
-	req, err := Parse(t.Body)
+	req, err := Parse(t.Body, o)
 	if err != nil {
 		return nil, t.Error(err)
 	}
@@ -26,7 +26,7 @@ func ParseChat(body []byte) (*Request, error) {
 
 type chatMaker struct{ t *compat.Translation }
 
-func (m chatMaker) format() format { return &chatFormat{translation: m.t} }
+func (m chatMaker) newFormat() format { return &chatFormat{translation: m.t} }
 
 // chatFormat writes replies as OpenAI's chat completions: one choice, and in a stream
 // a chunk for each piece.

@@ -23,45 +23,52 @@ func (p *parser) input() error {
 	if err := p.array(name, maxItems, func(i int) error { return p.item(at(name, i)) }); err != nil {
 		return err
 	}
-	if len(p.req.call.Messages) == 0 {
+	if len(p.req.call.Messages) == 0 && !p.ext.hasItems() {
 		return stoa.Errorf(stoa.CodeInvalidValue, "\"input\" has no message. Send a text or at least one message.").At(name)
 	}
 	return nil
 }
 
 // An inputItem collects one element of input, whose members may come in any
-// order.
+// order. Which of them count is known from its kind.
 type inputItem struct {
 	kind       string
 	role       string
 	text       string
+	parts      []stoa.Part
 	hasContent bool
+	refused    error // a bad content counts only if the item is a message
+
+	tool *toolItem // what items of tools have; nil: nothing so far
 }
 
-// item parses one element of input. Only messages are used; reasoning that a
-// client echoes from an earlier reply is dropped.
+// item parses one element of input. In version 1 only messages are used; reasoning
+// that a client echoes from an earlier reply is dropped.
 func (p *parser) item(path string) error {
 	if err := p.want(path, "an object such as {\"role\":\"user\",\"content\":\"…\"}", '{'); err != nil {
 		return err
 	}
 	var it inputItem
-	var refused error // a bad content counts only if the item is a message
 	err := p.object(path, func(name string) (err error) {
 		switch {
-		case name == "content" && p.dec.PeekKind() != 'n':
+		case p.dec.PeekKind() == 'n':
+			return p.skip()
+		case name == "content":
 			it.hasContent = true
 			var bad error
-			it.text, bad, err = p.content(path + ".content")
-			if refused == nil {
-				refused = bad
+			it.text, it.parts, bad, err = p.content(path + ".content")
+			if it.refused == nil {
+				it.refused = bad
 			}
 			return err
-		case name == "type" && p.dec.PeekKind() != 'n':
+		case name == "type":
 			it.kind, err = p.text(path + ".type")
 			return err
-		case name == "role" && p.dec.PeekKind() != 'n':
+		case name == "role":
 			it.role, err = p.text(path + ".role")
 			return err
+		case p.opts.Tools:
+			return p.toolMember(&it, path, name)
 		}
 		return p.skip()
 	})
@@ -70,13 +77,31 @@ func (p *parser) item(path string) error {
 	}
 	switch it.kind {
 	case "", "message":
+		return p.messageItem(path, &it)
 	case "reasoning":
+		if p.opts.Tools {
+			return p.reasoningItem(path, &it)
+		}
 		return nil
 	case "item_reference":
 		return stoa.Errorf(stoa.CodeUnsupportedValue, "Items are not stored here, so a reference cannot be resolved. Send the full item (in the AI SDK set the provider option \"store\" to false).").At(path)
-	default:
-		return unsupportedValue(path+".type", "Only messages are supported here: tool calls, files and other items are not. Send {\"type\":\"message\",\"role\":…,\"content\":…}.")
+	case "function_call":
+		if p.opts.Tools {
+			return p.callItem(path, &it)
+		}
+	case "function_call_output":
+		if p.opts.Tools {
+			return p.outputItem(path, &it)
+		}
 	}
+	if p.opts.Tools {
+		return unsupportedValue(path+".type", "Only messages, reasoning, function calls and their outputs are supported here; other items are not.")
+	}
+	return unsupportedValue(path+".type", "Only messages are supported here: tool calls, files and other items are not. Send {\"type\":\"message\",\"role\":…,\"content\":…}.")
+}
+
+// messageItem adds a message.
+func (p *parser) messageItem(path string, it *inputItem) error {
 	var role stoa.Role
 	switch it.role {
 	case "user":
@@ -90,58 +115,72 @@ func (p *parser) item(path string) error {
 	default:
 		return stoa.Errorf(stoa.CodeInvalidValue, "%q must be user, assistant, system or developer.", path+".role").At(path + ".role")
 	}
-	if refused != nil {
-		return refused
+	if it.refused != nil {
+		return it.refused
 	}
 	if !it.hasContent {
 		return stoa.Errorf(stoa.CodeMissingParameter, "The message has no \"content\". Send a string or an array of text parts.").At(path + ".content")
 	}
-	p.req.call.Messages = append(p.req.call.Messages, stoa.Message{Role: role, Text: it.text})
+	if it.tool != nil && it.tool.phase != "" && role == stoa.RoleAssistant {
+		it.setPhase()
+	}
+	p.message(stoa.Message{Role: role, Text: it.text, Parts: it.parts})
 	return nil
 }
 
 // content parses a message's content: a string, or text parts, which are joined
-// without a separator. refused is an error of meaning with which parsing goes
-// on after the content: it counts only if the item turns out to be a message.
-// err ends the parsing.
-func (p *parser) content(path string) (text string, refused, err error) {
+// without a separator in text and, if there are several and extensions are on, kept as
+// they are in parts. refused is an error of meaning with which parsing goes on after
+// the content: it counts only if the item turns out to be a message. err ends the
+// parsing.
+func (p *parser) content(path string) (text string, parts []stoa.Part, refused, err error) {
 	if bad := p.want(path, "a string or an array of text parts", '"', '['); bad != nil {
 		refused, err = soft(bad)
-		return "", refused, err
+		return "", nil, refused, err
 	}
 	if p.dec.PeekKind() == '"' {
 		text, err = p.text(path)
-		return text, nil, err
+		return text, nil, nil, err
 	}
 	var joined strings.Builder
-	n := 0
+	n, keep := 0, p.opts.Tools || p.opts.Formats
+	var first stoa.Part
 	err = p.array(path, maxParts, func(j int) error {
 		part, bad, err := p.part(at(path, j))
 		if refused == nil {
 			refused = bad
 		}
 		if n++; n == 1 {
-			text = part // a single part, by far the most common, is not copied
+			first, text = part, part.Text // a single part, by far the most common, is not copied
 			return err
 		}
 		if n == 2 {
 			joined.WriteString(text)
+			if keep {
+				parts = append(parts, first)
+			}
 		}
-		joined.WriteString(part)
+		joined.WriteString(part.Text)
+		if keep {
+			parts = append(parts, part)
+		}
 		return err
 	})
 	if n > 1 {
 		text = joined.String()
+	} else if first.Kind > stoa.PartText {
+		parts = []stoa.Part{first}
 	}
-	return text, refused, err
+	return text, parts, refused, err
 }
 
 // part parses one part of a message's content; its errors are those of content.
-func (p *parser) part(path string) (text string, refused, err error) {
+func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 	if bad := p.want(path, "an object such as {\"type\":\"input_text\",\"text\":\"…\"}", '{'); bad != nil {
 		refused, err = soft(bad)
-		return "", refused, err
+		return part, refused, err
 	}
+	part.Kind = stoa.PartText
 	var kind, refusal string
 	var hasText, hasRefusal bool
 	read := func(name string, into *string) error {
@@ -160,7 +199,7 @@ func (p *parser) part(path string) (text string, refused, err error) {
 			return read(name, &kind)
 		case name == "text":
 			hasText = true
-			return read(name, &text)
+			return read(name, &part.Text)
 		case name == "refusal":
 			hasRefusal = true
 			return read(name, &refusal)
@@ -168,23 +207,24 @@ func (p *parser) part(path string) (text string, refused, err error) {
 		return p.skip()
 	})
 	if err != nil || refused != nil {
-		return "", refused, err
+		return stoa.Part{}, refused, err
 	}
 	switch kind {
 	case "input_text", "output_text", "text":
 		if !hasText {
 			refused = stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"text\".").At(path + ".text")
 		}
-		return text, refused, nil
+		return part, refused, nil
 	case "refusal":
 		if !hasRefusal {
 			refused = stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"refusal\".").At(path + ".refusal")
 		}
-		return refusal, refused, nil
+		part.Text = refusal
+		return part, refused, nil
 	case "":
-		return "", stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"type\". Send {\"type\":\"input_text\",\"text\":\"…\"}.").At(path + ".type"), nil
+		return part, stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"type\". Send {\"type\":\"input_text\",\"text\":\"…\"}.").At(path + ".type"), nil
 	}
-	return "", unsupportedValue(path+".type", "Only text is supported: images, files, audio and other parts are not. Send {\"type\":\"input_text\",\"text\":\"…\"}."), nil
+	return part, unsupportedValue(path+".type", "Only text is supported: images, files, audio and other parts are not. Send {\"type\":\"input_text\",\"text\":\"…\"}."), nil
 }
 
 // soft separates an error of meaning from one after which parsing cannot go on.

@@ -34,7 +34,7 @@ type format interface {
 }
 
 // A formatMaker is what a parsed request knows of the form of its reply.
-type formatMaker interface{ format() format }
+type formatMaker interface{ newFormat() format }
 
 // A reply is what is known of a reply before its end.
 type reply struct {
@@ -44,6 +44,14 @@ type reply struct {
 	// estimate is that of the input, in tokens; request the id of the request.
 	estimate int64
 	request  string
+	// enforced is what the model that serves makes of the request; set with model.
+	enforced enforced
+}
+
+// enforced is what of a request is in force, as opposed to asked for.
+type enforced struct {
+	anyChoice bool     // a choice that forces a call was taken as auto
+	strict    []string // names of the tools whose schema is enforced
 }
 
 // An outcome is what differs between the snapshots of one reply.

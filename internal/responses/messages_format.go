@@ -12,12 +12,12 @@ import (
 )
 
 // ParseMessages parses the body of POST /messages.
-func ParseMessages(body []byte) (*Request, error) {
+func ParseMessages(body []byte, o Options) (*Request, error) {
 	t, err := compat.Messages(body, false)
 	if err != nil {
 		return nil, err
 	}
-	req, err := Parse(t.Body)
+	req, err := Parse(t.Body, o)
 	if err != nil {
 		return nil, t.Error(err)
 	}
@@ -27,7 +27,7 @@ func ParseMessages(body []byte) (*Request, error) {
 
 type messagesMaker struct{ t *compat.Translation }
 
-func (m messagesMaker) format() format { return &messagesFormat{translation: m.t} }
+func (m messagesMaker) newFormat() format { return &messagesFormat{translation: m.t} }
 
 // messagesFormat writes replies as Anthropic's Messages: blocks of content, which in a
 // stream come one after another.

@@ -15,7 +15,7 @@ import (
 // object, or a stream with one piece for each item. stored is the JSON that [Claim]
 // was given, amount what the earlier call was charged.
 func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amount stoa.Credits) error {
-	f := req.format.format()
+	f := req.format.newFormat()
 	rep, o, err := f.restore([]byte(stored))
 	if err != nil {
 		return fmt.Errorf("read a stored reply: %w", err)
@@ -68,9 +68,20 @@ func (f *responsesFormat) restore(stored []byte) (*reply, *outcome, error) {
 		o.reason = was.IncompleteDetails.Reason
 	}
 	for i, out := range was.Output {
-		it := &item{kind: itemMessage, index: i, id: out.ID, status: out.Status}
+		it := &item{kind: itemMessage, index: i, id: out.ID, status: out.Status, callID: out.CallID, name: out.Name, sealed: out.EncryptedContent}
+		switch out.Type {
+		case "reasoning":
+			it.kind = itemReasoning
+			for _, part := range out.Summary {
+				it.add(pieceSummary, part.Text)
+			}
+		case "function_call":
+			it.kind = itemCall
+			it.add(pieceArguments, out.Arguments)
+		}
 		for _, part := range out.Content {
 			it.add(pieceText, part.Text)
+			it.add(pieceRefusal, part.Refusal)
 		}
 		o.items = append(o.items, it)
 	}

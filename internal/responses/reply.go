@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"slices"
 	"strconv"
 
 	"stoa/internal/jsonx"
@@ -16,7 +17,7 @@ type responsesFormat struct {
 	part   pieceKind // of the open message: the part that is announced; 0: none
 }
 
-func (e *echo) format() format { return &responsesFormat{echo: e} }
+func (e *echo) newFormat() format { return &responsesFormat{echo: e} }
 
 // usualEcho is how many bytes the echoed members take unless the caller sent a long
 // one.
@@ -62,7 +63,7 @@ func (f *responsesFormat) object(b []byte, r *reply, o *outcome) []byte {
 	b = append(b, `],"usage":`...)
 	b = appendUsage(b, o.usage)
 	if f.echoed == nil {
-		f.echoed = appendEcho(make([]byte, 0, usualEcho), f.echo)
+		f.echoed = appendEcho(make([]byte, 0, usualEcho), f.echo, &r.enforced)
 	}
 	b = append(b, f.echoed...)
 	return append(b, '}')
@@ -161,7 +162,7 @@ const echoBegins = `,"background":false,"instructions":`
 
 // appendEcho appends the members that repeat the request or never vary, each
 // with a comma before it.
-func appendEcho(b []byte, e *echo) []byte {
+func appendEcho(b []byte, e *echo, in *enforced) []byte {
 	b = append(b, echoBegins...)
 	b = appendTextOrNull(b, e.instructions)
 	b = append(b, `,"max_output_tokens":`...)
@@ -182,7 +183,13 @@ func appendEcho(b []byte, e *echo) []byte {
 	} else {
 		b = appendText(b, e.effort)
 	}
-	b = append(b, `,"summary":null},"service_tier":"default","store":false,"temperature":`...)
+	b = append(b, `,"summary":`...)
+	if e.summary == "" {
+		b = append(b, `null`...)
+	} else {
+		b = appendText(b, e.summary)
+	}
+	b = append(b, `},"service_tier":"default","store":false,"temperature":`...)
 	b = appendNumber(b, e.temperature, 1)
 	b = append(b, `,"top_p":`...)
 	b = appendNumber(b, e.topP, 1)
@@ -190,18 +197,30 @@ func appendEcho(b []byte, e *echo) []byte {
 	b = appendNumber(b, &e.presence, 0)
 	b = append(b, `,"frequency_penalty":`...)
 	b = appendNumber(b, &e.frequency, 0)
-	b = append(b, `,"text":{"format":{"type":"text"}`...)
+	b = append(b, `,"text":{"format":`...)
+	if e.format == "" {
+		b = append(b, `{"type":"text"}`...)
+	} else {
+		b = append(b, e.format...)
+	}
 	if e.verbosity != "" {
 		b = append(b, `,"verbosity":`...)
 		b = appendText(b, e.verbosity)
 	}
-	b = append(b, `},"tool_choice":"`...)
-	if e.toolChoice == "none" {
-		b = append(b, `none`...)
+	b = append(b, `},"tool_choice":`...)
+	if e.toolChoice == "" || in.anyChoice {
+		b = append(b, `"auto"`...)
 	} else {
-		b = append(b, `auto`...)
+		b = append(b, e.toolChoice...)
 	}
-	b = append(b, `","tools":[],"top_logprobs":0,"truncation":"`...)
+	b = append(b, `,"tools":[`...)
+	for i := range e.tools {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendTool(b, &e.tools[i], slices.Contains(in.strict, e.tools[i].name))
+	}
+	b = append(b, `],"top_logprobs":0,"truncation":"`...)
 	if e.truncation == "auto" {
 		b = append(b, `auto`...)
 	} else {
@@ -212,6 +231,23 @@ func appendEcho(b []byte, e *echo) []byte {
 		return append(b, `{}`...)
 	}
 	return append(b, e.metadata...)
+}
+
+// appendTool appends a tool as the reply repeats it.
+func appendTool(b []byte, t *echoTool, strict bool) []byte {
+	b = append(b, `{"type":"function","name":`...)
+	b = appendText(b, t.name)
+	b = append(b, `,"description":`...)
+	b = appendTextOrNull(b, t.description)
+	b = append(b, `,"parameters":`...)
+	if t.parameters == "" {
+		b = append(b, `null`...)
+	} else {
+		b = append(b, t.parameters...)
+	}
+	b = append(b, `,"strict":`...)
+	b = strconv.AppendBool(b, strict)
+	return append(b, '}')
 }
 
 func appendText(b []byte, s string) []byte { return jsonx.AppendString(b, s) }

@@ -23,6 +23,19 @@ type Request struct {
 	format formatMaker         // of the reply
 	wanted wanted              // for it
 	from   *compat.Translation // nil: the request came in the Responses format
+	unread int                 // sealed states of the input that cannot be used
+}
+
+// Options say what a request may have beyond version 1 of the API, which is their zero
+// value.
+type Options struct {
+	Tools   bool // function tools, their calls and results, and reasoning items
+	Formats bool // text.format
+	// ForeignTools leaves tools of other types than function out instead of refusing
+	// them.
+	ForeignTools bool
+	// Open opens what Stoa sealed for the caller's account; required with Tools.
+	Open func(sealed string) (stoa.State, bool)
 }
 
 // echo holds the members that a reply repeats.
@@ -40,9 +53,20 @@ type echo struct {
 	presence         float64
 	frequency        float64
 	verbosity        string
-	toolChoice       string // empty: auto
+	toolChoice       string // JSON; empty: auto
 	truncation       string // empty: disabled
 	metadata         []byte // an object; nil: {}
+	summary          string // empty: null
+	tools            []echoTool
+	format           string // JSON; empty: plain text
+}
+
+// An echoTool is a tool as a reply repeats it. Whether it is strict depends on the
+// model that serves.
+type echoTool struct {
+	name        string
+	description *string
+	parameters  string // as sent, JSON; empty: null
 }
 
 // Limits of a request, which the contract publishes. What is only bounded by the
@@ -60,8 +84,8 @@ const (
 // Parse parses the body of a model call in one pass. Unknown members are
 // ignored and null counts as absent, as clients of the format expect; an error
 // names the refused member by its path.
-func Parse(body []byte) (*Request, error) {
-	p := &parser{dec: jsonx.NewDecoder(body)}
+func Parse(body []byte, o Options) (*Request, error) {
+	p := &parser{dec: jsonx.NewDecoder(body), opts: o}
 	p.req.echo.maxToolCalls = -1
 	p.req.format = &p.req.echo
 	if k := p.dec.PeekKind(); k != '{' {
@@ -83,14 +107,19 @@ func Parse(body []byte) (*Request, error) {
 	if !p.hasInput {
 		return nil, stoa.Errorf(stoa.CodeMissingParameter, "The member \"input\" is missing. Send a text or an array of messages.").At("input")
 	}
-	p.dec = nil // the request is a part of the parser, and would keep the body
+	if err := p.complete(); err != nil {
+		return nil, err
+	}
+	p.dec, p.ext = nil, nil // the request is a part of the parser, and would keep the body
 	return &p.req, nil
 }
 
 // A parser reads one body. Its errors of meaning carry the path of the value.
 type parser struct {
 	dec      *jsonx.Decoder
+	opts     Options
 	req      Request
+	ext      *extended // what has no place in version 1; nil: nothing so far
 	hasModel bool
 	hasInput bool
 }
@@ -146,6 +175,7 @@ func (p *parser) member(name string) error {
 	case "parallel_tool_calls":
 		b, err := p.boolean(name)
 		e.noParallel = !b
+		c.NoParallel = p.opts.Tools && !b
 		return err
 	case "max_tool_calls":
 		n, err := p.integer(name, 1, maxCount)
@@ -189,7 +219,10 @@ func (p *parser) member(name string) error {
 		return p.reasoning()
 	case "include":
 		return p.array(name, maxInclude, func(i int) error {
-			_, err := p.short(at(name, i), maxLabel)
+			s, err := p.short(at(name, i), maxLabel)
+			if p.opts.Tools && s == "reasoning.encrypted_content" {
+				p.extra().encrypted = true
+			}
 			return err
 		})
 	case "stream_options":
@@ -221,6 +254,9 @@ func (p *parser) refuse(path, advice string) error {
 }
 
 func (p *parser) tools() error {
+	if p.opts.Tools {
+		return p.functions()
+	}
 	n := 0
 	err := p.array("tools", maxItems, func(int) error { n++; return p.skip() })
 	if err == nil && n > 0 {
@@ -232,6 +268,9 @@ func (p *parser) tools() error {
 // toolChoice accepts auto and none; the endpoint calls no tools.
 func (p *parser) toolChoice() error {
 	const name = "tool_choice"
+	if p.opts.Tools {
+		return p.functionChoice()
+	}
 	if p.dec.PeekKind() == '{' {
 		return p.refuse(name, "Tool calling is not supported on this endpoint. Send \"auto\" or \"none\", or leave \"tool_choice\" out.")
 	}
@@ -242,7 +281,9 @@ func (p *parser) toolChoice() error {
 	if s != "auto" && s != "none" {
 		return unsupportedValue(name, "Tool calling is not supported on this endpoint. Send \"auto\" or \"none\", or leave \"tool_choice\" out.")
 	}
-	p.req.echo.toolChoice = s
+	if s == "none" {
+		p.req.echo.toolChoice = `"none"`
+	}
 	return nil
 }
 
@@ -256,6 +297,8 @@ func (p *parser) textOptions() error {
 			s, err := p.choice("text.verbosity", "low", "medium", "high")
 			p.req.call.Verbosity, p.req.echo.verbosity = s, s
 			return err
+		case name == "format" && p.opts.Formats:
+			return p.format()
 		case name == "format":
 			return p.object("text.format", func(name string) error {
 				if name != "type" || p.dec.PeekKind() == 'n' {
@@ -274,6 +317,11 @@ func (p *parser) textOptions() error {
 
 func (p *parser) reasoning() error {
 	return p.object("reasoning", func(name string) error {
+		if name == "summary" && p.opts.Tools && p.dec.PeekKind() != 'n' {
+			s, err := p.choice("reasoning.summary", "auto", "concise", "detailed")
+			p.req.call.Summary, p.req.echo.summary = true, s
+			return err
+		}
 		if name != "effort" || p.dec.PeekKind() == 'n' {
 			return p.skip()
 		}

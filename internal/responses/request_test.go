@@ -64,7 +64,7 @@ func TestRequestsOfRealClientsAreRead(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req, err := Parse([]byte(c.body))
+			req, err := Parse([]byte(c.body), Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +178,7 @@ func TestErrorsNameTheRefusedMember(t *testing.T) {
 		{item(`{"type":"function_call_output","call_id":"c","output":[{"type":"input_image"}]}`), stoa.CodeUnsupportedValue, "input[1].type"},
 		{item(`{"type":"computer_call","content":[{"type":"input_image"}]}`), stoa.CodeUnsupportedValue, "input[1].type"},
 	} {
-		_, err := Parse([]byte(c.body))
+		_, err := Parse([]byte(c.body), Options{})
 		if err == nil {
 			t.Errorf("%s is accepted", c.body)
 			continue
@@ -205,7 +205,7 @@ func TestLimitsAreInclusive(t *testing.T) {
 		`{"model":"m","input":"hi",` + members(998) + `}`,
 		`{"model":"m","max_output_tokens":2147483647,"input":[{"role":"user","content":"a"}` + strings.Repeat(`,{"role":"user","content":"a"}`, 9_999) + `]}`,
 	} {
-		if _, err := Parse([]byte(body)); err != nil {
+		if _, err := Parse([]byte(body), Options{}); err != nil {
 			t.Errorf("%.60s: %v", body, err)
 		}
 	}
@@ -222,10 +222,10 @@ func TestMetadataHasItsLimits(t *testing.T) {
 		}
 		return `{"model":"m","input":"hi","metadata":{` + b.String() + `}}`
 	}
-	if _, err := Parse([]byte(pairs(16))); err != nil {
+	if _, err := Parse([]byte(pairs(16)), Options{}); err != nil {
 		t.Errorf("16 pairs are refused: %v", err)
 	}
-	if _, err := Parse([]byte(pairs(17))); stoa.AsError(err).Param != "metadata" {
+	if _, err := Parse([]byte(pairs(17)), Options{}); stoa.AsError(err).Param != "metadata" {
 		t.Errorf("17 pairs: %v", err)
 	}
 }
@@ -234,7 +234,7 @@ func FuzzParseResponses(f *testing.F) {
 	f.Add([]byte(`{"model":"auto","input":[{"role":"user","content":[{"type":"input_text","text":"a"}]}],"metadata":{"a":"b"},"reasoning":{"effort":"low"},"text":{"format":{"type":"text"}}}`))
 	f.Add([]byte(`{"model":1e3,"input":[[]]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, err := Parse(body)
+		req, err := Parse(body, Options{})
 		if err != nil {
 			if e := stoa.AsError(err); e.Code == stoa.CodeInternal {
 				t.Fatalf("%q: a caller's mistake is called ours: %v", body, err)
@@ -251,7 +251,7 @@ func BenchmarkParseResponses(b *testing.B) {
 	body := []byte(`{"model":"alpha-haiku-4-5","input":[{"role":"user","content":[{"type":"input_text","text":"` + strings.Repeat("word ", 200) + `"}]}],"stream":true,"store":false,"instructions":"Be brief.","max_output_tokens":300}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Parse(body); err != nil {
+		if _, err := Parse(body, Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -262,7 +262,7 @@ func BenchmarkParseResponses(b *testing.B) {
 func TestALongNameIsRefusedUnread(t *testing.T) {
 	for _, name := range []string{"model", "user", "safety_identifier", "prompt_cache_key", "service_tier"} {
 		for _, text := range []string{"u", `\"`, `\u00e9`, "é"} {
-			_, err := Parse([]byte(`{"input":"hi","` + name + `" : "` + strings.Repeat(text, 7000)))
+			_, err := Parse([]byte(`{"input":"hi","`+name+`" : "`+strings.Repeat(text, 7000)), Options{})
 			if e := stoa.AsError(err); e.Code != stoa.CodeInvalidValue || e.Param != name {
 				t.Errorf("%s of %q: %v", name, text, err)
 			}
@@ -270,13 +270,13 @@ func TestALongNameIsRefusedUnread(t *testing.T) {
 	}
 	// In whatever form, up to the limit it is read.
 	for _, text := range []string{"u", "é", "🙂", `\"`, `\u00e9`, `\ud83d\ude42`} {
-		req, err := Parse([]byte(`{"model":"m","user":"` + strings.Repeat(text, maxLabel) + `","input":"` + strings.Repeat("x", 10_000) + `"}`))
+		req, err := Parse([]byte(`{"model":"m","user":"`+strings.Repeat(text, maxLabel)+`","input":"`+strings.Repeat("x", 10_000)+`"}`), Options{})
 		if err != nil {
 			t.Errorf("%d times %q: %v", maxLabel, text, err)
 		} else if got := utf8.RuneCountInString(*req.echo.user); got != maxLabel {
 			t.Errorf("%d times %q was read as %d characters", maxLabel, text, got)
 		}
-		_, err = Parse([]byte(`{"model":"m","user":"` + strings.Repeat(text, maxLabel+1) + `","input":"` + strings.Repeat("x", 10_000) + `"}`))
+		_, err = Parse([]byte(`{"model":"m","user":"`+strings.Repeat(text, maxLabel+1)+`","input":"`+strings.Repeat("x", 10_000)+`"}`), Options{})
 		if e := stoa.AsError(err); e.Code != stoa.CodeInvalidValue || e.Param != "user" {
 			t.Errorf("%d times %q: %v", maxLabel+1, text, err)
 		}

@@ -18,14 +18,18 @@ import (
 	"time"
 
 	"stoa/internal/gateway"
+	"stoa/internal/seal"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
 
 // A Service answers model calls. Its exported fields are set before its first
-// use; all are required. It is safe for use by several goroutines.
+// use; all but Options and Policy are required. It is safe for use by several goroutines.
 type Service struct {
 	Gateway *gateway.Gateway
+	States  *seal.Box // seals what callers of tools keep
+	Options Options   // the extensions that are on; Open is set for each call
+	Policy  Policy
 
 	// HeaderWait is how long a stream waits for its first event before it
 	// begins by itself, KeepAlive how long it may be silent after that.
@@ -70,6 +74,8 @@ type Log interface {
 	// Tried is where the call was tried last, and how often providers were asked in
 	// all.
 	Tried(model, provider string, attempts int)
+	// States is how many sealed states of the input could not be used.
+	States(unread int)
 }
 
 // Errors that stop a call before its end. ErrClientGone and errStopping are
@@ -82,6 +88,15 @@ var (
 	errBrokeOff = stoa.Errorf(stoa.CodeUpstream, "The model's reply broke off before its end. Nothing was charged; try again.")
 	errStopping = stoa.Errorf(stoa.CodeOverloaded, "The service is stopping and this reply could not be finished. Nothing was charged; try again.").After(time.Second)
 )
+
+// For returns what a request of the account may have.
+func (s *Service) For(account string) Options {
+	o := s.Options
+	if o.Tools {
+		o.Open = func(sealed string) (stoa.State, bool) { return s.States.Open(account, sealed) }
+	}
+	return o
+}
 
 // Serve makes the call and writes its reply. The call ends when ctx does, which
 // is when its client disconnects, unless its [Claim] lets it go on. An error it

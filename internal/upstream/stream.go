@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"stoa/internal/stoa"
@@ -28,7 +29,7 @@ func (p *Pool) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Se
 		p.active.Add(1)
 		defer p.active.Add(-1)
 		c := exchange{pool: p, ctx: ctx, model: m.ID, call: call, yield: yield, began: time.Now(), retries: max(p.cfg.Retries, 0)}
-		c.run(m.Routes)
+		c.run(p.ordered(m.Routes, call.Prefer))
 	}
 }
 
@@ -49,6 +50,24 @@ type exchange struct {
 
 	failedWhole bool          // a request for a reply in one piece failed: the next ones ask for a stream
 	worst       *wire.Failure // the most useful failure so far; see [usefulness]
+}
+
+// ordered returns the routes with the one first that made a state.
+func (p *Pool) ordered(routes []stoa.Route, made stoa.State) []stoa.Route {
+	if made.Wire == "" || len(routes) < 2 {
+		return routes
+	}
+	for i, r := range routes {
+		pr := p.provider(r.Provider)
+		if pr == nil {
+			continue
+		}
+		r.Wire, r.Fingerprint = pr.Wire, pr.fingerprint
+		if made.Fits(r) {
+			return slices.Concat(routes[i:i+1], routes[:i], routes[i+1:])
+		}
+	}
+	return routes
 }
 
 // run tries the routes in turn until one serves.

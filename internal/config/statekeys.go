@@ -1,0 +1,46 @@
+package config
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"strings"
+)
+
+// Bounds of [Config.StateKeys], which package seal has too.
+const (
+	stateKeyBytes = 32
+	mostStateKeys = 8
+)
+
+var errStateKey = errors.New("a key is 32 bytes, as 64 hexadecimal digits or in base64 (openssl rand -hex 32 makes one)")
+
+// ParseStateKeys returns keys of 32 bytes, which stand in hexadecimal digits or base64
+// on lines of their own or between commas.
+func ParseStateKeys(text string) ([][]byte, error) {
+	var keys [][]byte
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {
+		k, err := hex.DecodeString(word)
+		if err != nil {
+			k, err = base64.StdEncoding.DecodeString(word)
+		}
+		if err != nil || len(k) != stateKeyBytes {
+			return nil, errStateKey // without the text, which may be most of a key
+		}
+		keys = append(keys, k)
+	}
+	return keys, nil
+}
+
+// stateKeys checks the keys that seal state.
+func (c *checker) stateKeys() {
+	keys, err := ParseStateKeys(string(c.StateKeys))
+	switch {
+	case err != nil:
+		c.problem("stateKeys", "%v", err)
+	case len(keys) > mostStateKeys:
+		c.problem("stateKeys", "there are %d keys; at most %d are read", len(keys), mostStateKeys)
+	case len(keys) == 0 && c.Database != "" && c.Extensions.Tools:
+		c.problem("stateKeys", "the extension tools needs a key that all nodes of the database have: set STOA_STATE_KEYS to 64 hexadecimal digits (openssl rand -hex 32), the same on each node")
+	}
+}

@@ -1,0 +1,194 @@
+package responses
+
+import (
+	"slices"
+
+	"stoa/internal/stoa"
+)
+
+// A conversation groups the items of an input into messages, whatever form the caller
+// sent them in. The same items always give the same messages, because vendors compare
+// what they are sent with what they were sent before:
+//
+//   - consecutive items of the assistant are one message; between two reasoning parts
+//     its texts come before its calls;
+//   - the results of a message's calls directly follow it, in the order of the calls,
+//     in one message of the user; what the user wrote before the last of them comes
+//     behind them in that message, and system messages behind that;
+//   - a call has exactly one result, and a result its call before it. A call that was
+//     cut off is left out if it has none.
+//
+// Ids may repeat once they are answered. Fill it with the add methods in the order of
+// the input, then call messages.
+type conversation struct {
+	entries []entry
+	pending map[string]int // calls without a result so far: their entries, by id
+	seen    map[string]bool
+}
+
+// An entry is one item of the input.
+type entry struct {
+	role    stoa.Role
+	parts   []stoa.Part
+	cut     bool   // a call that was cut off
+	path    string // of a call: of its id
+	result  int    // of a call: the entry of its result; 0: none
+	call    int    // of a result: the entry of its call, counted from 1; 0: no result
+	dropped bool
+}
+
+// message adds a message's texts, images and files.
+func (c *conversation) message(role stoa.Role, parts ...stoa.Part) {
+	c.entries = append(c.entries, entry{role: role, parts: parts})
+}
+
+// reasoning adds a segment of reasoning. One that cannot be used has no wire: wires
+// must know that it is missing.
+func (c *conversation) reasoning(state stoa.State) {
+	c.message(stoa.RoleAssistant, stoa.Part{Kind: stoa.PartReasoning, State: state})
+}
+
+// call adds a tool call. path is that of its id in the request; cut says that a limit
+// cut it off.
+func (c *conversation) call(call stoa.ToolCall, cut bool, path string) error {
+	if _, open := c.pending[call.ID]; open {
+		return stoa.Errorf(stoa.CodeInvalidValue, "There is an earlier call with the same id that has no output yet.").At(path)
+	}
+	if c.pending == nil {
+		c.pending, c.seen = map[string]int{}, map[string]bool{}
+	}
+	c.pending[call.ID], c.seen[call.ID] = len(c.entries), true
+	c.entries = append(c.entries, entry{
+		role: stoa.RoleAssistant, cut: cut, path: path,
+		parts: []stoa.Part{{Kind: stoa.PartCall, Call: &call}},
+	})
+	return nil
+}
+
+// result adds the result of the call with its id; path is that of the id.
+func (c *conversation) result(result stoa.ToolResult, path string) error {
+	i, open := c.pending[result.CallID]
+	switch {
+	case !open && c.seen[result.CallID]:
+		return stoa.Errorf(stoa.CodeInvalidValue, "The call with this id has an output already. Send one for each call.").At(path)
+	case !open:
+		return stoa.Errorf(stoa.CodeInvalidValue, "No tool call with this id comes before its output. Send the call that the model made too, in front of it.").At(path)
+	}
+	delete(c.pending, result.CallID)
+	c.entries[i].result = len(c.entries)
+	result.Name = c.entries[i].parts[0].Call.Name
+	c.entries = append(c.entries, entry{
+		role: stoa.RoleUser, call: i + 1,
+		parts: []stoa.Part{{Kind: stoa.PartResult, Result: &result}},
+	})
+	return nil
+}
+
+// messages returns the messages. It fails where a call has no result.
+func (c *conversation) messages() ([]stoa.Message, error) {
+	for i := range c.entries {
+		e := &c.entries[i]
+		if e.path == "" || e.result > 0 {
+			continue
+		}
+		if !e.cut {
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "The tool call with this id has no output later in the input. Send one, even if it only says that the call was not made.").At(e.path)
+		}
+		e.dropped = true
+		for j := i - 1; j >= 0 && c.entries[j].reasons(); j-- {
+			c.entries[j].dropped = true // nothing is left that it led to
+		}
+	}
+	var out []stoa.Message
+	for i := 0; i < len(c.entries); {
+		if c.entries[i].role != stoa.RoleAssistant {
+			if c.entries[i].call == 0 { // results were taken with their calls
+				out = append(out, stoa.Message{Role: c.entries[i].role, Parts: c.entries[i].parts})
+			}
+			i++
+			continue
+		}
+		next := i
+		for next < len(c.entries) && c.entries[next].role == stoa.RoleAssistant {
+			next++
+		}
+		var after int
+		out, after = c.turn(out, i, next)
+		i = after
+	}
+	return out, nil
+}
+
+// turn appends the assistant's message of the entries from i to end, the results of
+// its calls, and what came between them. It returns the entry that comes next.
+func (c *conversation) turn(out []stoa.Message, i, end int) ([]stoa.Message, int) {
+	var parts, results []stoa.Part
+	last := end  // behind the last result, if no other turn of the assistant is before it
+	segment := 0 // of parts: behind the last reasoning
+	for _, e := range c.entries[i:end] {
+		switch {
+		case e.dropped:
+			continue
+		case e.reasons():
+			slices.SortStableFunc(parts[segment:], textsFirst)
+			segment = len(parts) + 1
+		case e.result > 0:
+			results = append(results, c.entries[e.result].parts...)
+			last = max(last, e.result+1)
+		}
+		parts = append(parts, e.parts...)
+	}
+	slices.SortStableFunc(parts[min(segment, len(parts)):], textsFirst)
+	if len(parts) > 0 {
+		out = append(out, stoa.Message{Role: stoa.RoleAssistant, Parts: parts})
+	}
+	if len(results) == 0 {
+		return out, end
+	}
+	var system []stoa.Message
+	for end < last && c.entries[end].role != stoa.RoleAssistant {
+		switch e := c.entries[end]; {
+		case e.call > 0:
+		case e.role == stoa.RoleSystem:
+			system = append(system, stoa.Message{Role: e.role, Parts: e.parts})
+		default:
+			results = append(results, e.parts...)
+		}
+		end++
+	}
+	out = append(out, stoa.Message{Role: stoa.RoleUser, Parts: results})
+	return append(out, system...), end
+}
+
+// reasons reports whether the entry is a segment of reasoning.
+func (e *entry) reasons() bool { return len(e.parts) > 0 && e.parts[0].Kind == stoa.PartReasoning }
+
+func textsFirst(a, b stoa.Part) int {
+	rank := func(p stoa.Part) int {
+		if p.Kind == stoa.PartCall {
+			return 1
+		}
+		return 0
+	}
+	return rank(a) - rank(b)
+}
+
+// openLoop returns the newest state of an input that ends with the results of calls,
+// and reports whether it does.
+func openLoop(messages []stoa.Message) (newest stoa.State, open bool) {
+	i := len(messages) - 1
+	for i >= 0 && messages[i].Role == stoa.RoleSystem {
+		i--
+	}
+	if i < 0 || messages[i].Role != stoa.RoleUser || len(messages[i].Parts) == 0 || messages[i].Parts[0].Kind != stoa.PartResult {
+		return stoa.State{}, false
+	}
+	for ; i >= 0; i-- {
+		for j := len(messages[i].Parts) - 1; j >= 0; j-- {
+			if p := messages[i].Parts[j]; p.Kind == stoa.PartReasoning && p.State.Wire != "" {
+				return p.State, true
+			}
+		}
+	}
+	return stoa.State{}, true
+}

@@ -1,0 +1,137 @@
+package responses
+
+import (
+	"slices"
+
+	"stoa/internal/schema"
+	"stoa/internal/stoa"
+	"stoa/internal/wire"
+)
+
+// Policy is what the operator decides about calls that a model cannot make as they
+// were asked for. The zero value refuses them.
+type Policy struct {
+	AnyChoice  bool // a choice that forces a call is taken as auto where the model cannot be forced
+	BestEffort bool // JSON is asked for in words where the vendor has no form for it
+}
+
+// fit holds the call against a model, before credits are held: it leaves out routes
+// that cannot make it, and fails where none can. It notes what will be in force.
+func (r *run) fit(m *stoa.Model, call *stoa.Call) error {
+	r.enforced = enforced{}
+	var kept []stoa.Route
+	var refused error
+	for _, route := range m.Routes {
+		if err := r.fits(route, call); err == nil {
+			kept = append(kept, route)
+		} else if refused == nil {
+			refused = err
+		}
+	}
+	if kept == nil && call.Choice.Mode == stoa.ChoiceRequired && r.s.Policy.AnyChoice {
+		call.Choice.Mode = stoa.ChoiceAuto
+		if call.Choice.Named {
+			call.Choice = stoa.Choice{}
+		}
+		if err := r.fit(m, call); err != nil {
+			return err
+		}
+		r.enforced.anyChoice = true
+		return nil
+	}
+	if kept == nil {
+		return refused
+	}
+	if len(kept) < len(m.Routes) {
+		m.Routes = kept
+	}
+	for _, t := range call.Tools {
+		if t.Strict == nil || !*t.Strict {
+			continue
+		}
+		if _, strict := wire.FitTool(t, m.Routes[0]); strict || m.Routes[0].Wire == "sandbox" {
+			r.enforced.strict = append(r.enforced.strict, t.Name)
+		}
+	}
+	return nil
+}
+
+// fits returns an error for a call that cannot be made on a route.
+func (r *run) fits(route stoa.Route, call *stoa.Call) error {
+	t := route.Traits
+	if route.Wire == "sandbox" {
+		return nil
+	}
+	if len(call.Tools) > 0 && t.NoTools {
+		return unsupportedValue("tools", "This model cannot call tools. Choose another one, or leave \"tools\" out.")
+	}
+	if call.Choice.Mode == stoa.ChoiceRequired && len(call.Tools) > 0 {
+		switch {
+		case t.ForcedTools == "", t.ForcedTools == "unless_thinking" && call.Effort == "none":
+		case t.ForcedTools == "unless_thinking":
+			return unsupportedValue("tool_choice", "This model cannot be made to call a tool while it thinks. Send \"auto\", or set \"reasoning.effort\" to \"none\".")
+		default:
+			return unsupportedValue("tool_choice", "This model cannot be made to call a tool. Send \"auto\", or choose another model.")
+		}
+	}
+	return r.fitsFormat(route, call)
+}
+
+// fitsFormat returns an error for a format that the model on a route does not write.
+func (r *run) fitsFormat(route stoa.Route, call *stoa.Call) error {
+	const typePath = "text.format.type"
+	f, t := call.Format, route.Traits
+	best := r.s.Policy.BestEffort
+	switch f.Kind {
+	case stoa.FormatObject:
+		if (t.Schema == "" || t.Schema == "native" && route.Wire == "messages") && !best {
+			return unsupportedValue(typePath, "This model has no such form of reply. Send a \"json_schema\" if the model takes one, or ask for JSON in the text.")
+		}
+	case stoa.FormatSchema:
+		if t.Schema != "native" && !best {
+			return unsupportedValue(typePath, "This model does not take a schema for its reply. Choose another model, or send \"json_object\" and describe the form in the text.")
+		}
+		if t.Schema == "native" && f.Strict != nil && *f.Strict {
+			if _, misfit := schema.Fit(f.Schema, formatVendor(route), true); misfit != nil {
+				return unsupportedValue("text.format.schema", misfitText(misfit))
+			}
+		}
+	}
+	return nil
+}
+
+// formatVendor returns whose subset of JSON Schema the schema of a format has to fit.
+func formatVendor(route stoa.Route) schema.Vendor {
+	switch {
+	case route.Wire == "messages":
+		return schema.Anthropic
+	case route.Wire == "gemini":
+		return schema.Gemini
+	case route.Wire == "responses", route.Dialect == "openai":
+		return schema.OpenAI
+	case route.Dialect == "deepseek":
+		return schema.DeepSeek
+	}
+	return schema.Compatible
+}
+
+// misfitText says what of a schema cannot be enforced.
+func misfitText(m *schema.Misfit) string {
+	where := m.Pointer
+	if where == "" {
+		where = "the root"
+	}
+	if m.Keyword == "" {
+		return "The schema is too large, too deep or no JSON Schema for this model to enforce. Make it simpler, or set \"strict\" to false."
+	}
+	return "This model cannot enforce \"" + m.Keyword + "\" at " + where + " of the schema. Leave it out, or set \"strict\" to false."
+}
+
+// prefers returns the newest state of a tool loop that is open, without its data.
+func prefers(messages []stoa.Message) stoa.State {
+	s, open := openLoop(messages)
+	if !open || slices.Contains([]string{"", "sandbox"}, s.Wire) {
+		return stoa.State{}
+	}
+	return stoa.State{Wire: s.Wire, Model: s.Model, Provider: s.Provider}
+}

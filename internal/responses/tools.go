@@ -1,0 +1,560 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// Limits of tools and of what belongs to them, which the contract publishes.
+const (
+	maxTools      = 128
+	maxToolBytes  = 512 << 10 // of the JSON of all tools
+	maxToolName   = 64        // characters
+	maxCallID     = 64        // characters
+	maxToolOutput = 10 << 20  // characters
+	maxSealed     = 1_468_006 // characters: 1.4 MiB
+	maxReasoning  = 2_000     // items
+)
+
+// extended is what a request may have with extensions.
+type extended struct {
+	conversation *conversation // nil: all items so far are messages
+	choice       *toolChoice   // nil: not given
+	encrypted    bool          // include names the sealed state
+	states       int           // that can be used
+	reasoning    int           // items
+	parts        bool          // messages have parts
+	foreign      []string
+}
+
+// A toolChoice is tool_choice as it was sent, to be checked when the tools are known.
+type toolChoice struct {
+	stoa.Choice
+	paths []string // of Only
+}
+
+func (p *parser) extra() *extended {
+	if p.ext == nil {
+		p.ext = &extended{}
+	}
+	return p.ext
+}
+
+// hasItems reports whether the input has an item that can stand alone.
+func (x *extended) hasItems() bool {
+	return x != nil && x.conversation != nil && slices.ContainsFunc(x.conversation.entries, func(e entry) bool { return !e.reasons() })
+}
+
+// functions parses the tools.
+func (p *parser) functions() error {
+	const name = "tools"
+	before := p.dec.InputOffset()
+	seen := map[string]bool{}
+	err := p.array(name, maxTools, func(i int) error { return p.function(at(name, i), seen) })
+	if err == nil && p.dec.InputOffset()-before > maxToolBytes {
+		return stoa.Errorf(stoa.CodeInvalidValue, "\"tools\" has at most %d bytes of JSON.", maxToolBytes).At(name)
+	}
+	return err
+}
+
+// function parses one tool.
+func (p *parser) function(path string, seen map[string]bool) error {
+	if err := p.want(path, "an object such as {\"type\":\"function\",\"name\":…,\"parameters\":…}", '{'); err != nil {
+		return err
+	}
+	var kind string
+	var tool stoa.Tool
+	var e echoTool
+	var refused error // counts only if the tool is a function
+	note := func(err error) error {
+		bad, fatal := soft(err)
+		if refused == nil {
+			refused = bad
+		}
+		return fatal
+	}
+	hasName := false
+	err := p.object(path, func(member string) (err error) {
+		switch {
+		case p.dec.PeekKind() == 'n':
+		case member == "type":
+			kind, err = p.text(path + ".type")
+			return err
+		case member == "name":
+			hasName = true
+			tool.Name, err = p.text(path + ".name")
+			return note(err)
+		case member == "description":
+			tool.Description, err = p.text(path + ".description")
+			e.description = &tool.Description
+			return note(err)
+		case member == "parameters":
+			e.parameters, err = p.raw(path+".parameters", "a JSON Schema, an object", '{')
+			return note(err)
+		case member == "strict":
+			b, err := p.boolean(path + ".strict")
+			tool.Strict = &b
+			return note(err)
+		case member == "defer_loading":
+			b, err := p.boolean(path + "." + member)
+			if err == nil && b {
+				err = unsupported(path+"."+member, "Tools are not searched for here: the model gets all of them. Leave \"defer_loading\" out.")
+			}
+			return note(err)
+		case member == "allowed_callers" || member == "output_schema":
+			return note(p.refuse(path+"."+member, "Calls by programs of a model are not supported here. Leave \""+member+"\" out."))
+		}
+		return p.skip()
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case kind == "":
+		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"type\". Send \"function\".").At(path + ".type")
+	case kind != "function" && p.opts.ForeignTools:
+		p.extra().foreign = append(p.ext.foreign, tool.Name)
+		return nil
+	case kind != "function":
+		return unsupportedValue(path+".type", "Only function tools are supported, which the caller runs. Tools that a vendor runs, and those of other kinds, are not.")
+	case refused != nil:
+		return refused
+	case !hasName:
+		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(path + ".name")
+	case !isToolName(tool.Name):
+		return stoa.Errorf(stoa.CodeInvalidValue, "A tool's name has 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", maxToolName).At(path + ".name")
+	case seen[tool.Name]:
+		return stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with this name.").At(path + ".name")
+	}
+	seen[tool.Name] = true
+	if tool.Parameters, err = objectSchema(e.parameters, path+".parameters"); err != nil {
+		return err
+	}
+	e.name = tool.Name
+	p.req.call.Tools = append(p.req.call.Tools, tool)
+	p.req.echo.tools = append(p.req.echo.tools, e)
+	return nil
+}
+
+// objectSchema returns the schema of a tool's arguments: an object, if nothing else is
+// said.
+func objectSchema(text, path string) (string, error) {
+	if text == "" {
+		return `{"type":"object","properties":{}}`, nil
+	}
+	c := jsonx.NewCursor([]byte(text))
+	for ok := c.Object(); ok && c.Member(); {
+		if string(c.Key) != "type" {
+			continue
+		}
+		if kind, ok := c.Text(); !ok || kind != "object" {
+			return "", stoa.Errorf(stoa.CodeInvalidType, "The arguments of a tool are an object: the \"type\" of its schema must be \"object\".").At(path)
+		}
+		return text, nil
+	}
+	if text == "{}" {
+		return `{"type":"object"}`, nil
+	}
+	return `{"type":"object",` + text[1:], nil
+}
+
+func isToolName(s string) bool {
+	return s != "" && len(s) <= maxToolName && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+	})
+}
+
+// raw reads a value as JSON without white space.
+func (p *parser) raw(path, what string, kind jsonx.Kind) (string, error) {
+	if err := p.want(path, what, kind); err != nil {
+		return "", err
+	}
+	v, err := p.dec.ReadValue()
+	if err != nil {
+		return "", badJSON(err)
+	}
+	var out bytes.Buffer
+	if err := json.Compact(&out, v); err != nil {
+		return "", badJSON(err)
+	}
+	return out.String(), nil
+}
+
+// functionChoice parses tool_choice, which complete checks.
+func (p *parser) functionChoice() error {
+	const name = "tool_choice"
+	if err := p.want(name, "a string or an object", '"', '{'); err != nil {
+		return err
+	}
+	c := &toolChoice{}
+	p.extra().choice = c
+	if p.dec.PeekKind() == '"' {
+		s, err := p.choice(name, "auto", "none", "required")
+		switch s {
+		case "none":
+			c.Mode = stoa.ChoiceNone
+		case "required":
+			c.Mode = stoa.ChoiceRequired
+		}
+		if s != "auto" {
+			p.req.echo.toolChoice = `"` + s + `"`
+		}
+		return err
+	}
+	var kind, function, mode string
+	var tools bool
+	err := p.object(name, func(member string) (err error) {
+		switch {
+		case p.dec.PeekKind() == 'n':
+		case member == "type":
+			kind, err = p.text(name + ".type")
+			return err
+		case member == "name":
+			function, err = p.text(name + ".name")
+			return err
+		case member == "mode":
+			mode, err = p.choice(name+".mode", "auto", "required")
+			return err
+		case member == "tools":
+			tools = true
+			return p.array(name+".tools", maxTools, func(j int) error { return p.allowed(c, at(name+".tools", j)) })
+		}
+		return p.skip()
+	})
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "function":
+		if function == "" {
+			return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice\" names no function.").At(name + ".name")
+		}
+		c.Choice = stoa.Choice{Mode: stoa.ChoiceRequired, Only: []string{function}, Named: true}
+		c.paths = []string{name + ".name"}
+		p.req.echo.toolChoice = string(append(appendText([]byte(`{"type":"function","name":`), function), '}'))
+	case "allowed_tools":
+		if mode == "" {
+			return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice.mode\" is missing. Send auto or required.").At(name + ".mode")
+		}
+		if !tools || len(c.Only) == 0 && len(p.extra().foreign) == 0 {
+			return stoa.Errorf(stoa.CodeInvalidValue, "\"tool_choice.tools\" names no tool.").At(name + ".tools")
+		}
+		if mode == "required" {
+			c.Mode = stoa.ChoiceRequired
+		}
+		e := append([]byte(`{"type":"allowed_tools","mode":"`), mode...)
+		e = append(e, `","tools":[`...)
+		for i, n := range c.Only {
+			if i > 0 {
+				e = append(e, ',')
+			}
+			e = append(appendText(append(e, `{"type":"function","name":`...), n), '}')
+		}
+		p.req.echo.toolChoice = string(append(e, `]}`...))
+	case "":
+		return stoa.Errorf(stoa.CodeMissingParameter, "\"tool_choice\" has no \"type\".").At(name + ".type")
+	default:
+		return unsupportedValue(name+".type", "Only \"function\" and \"allowed_tools\" are supported: other tools are not.")
+	}
+	return nil
+}
+
+// allowed parses one element of the set of allowed tools.
+func (p *parser) allowed(c *toolChoice, path string) error {
+	if err := p.want(path, "an object such as {\"type\":\"function\",\"name\":\"…\"}", '{'); err != nil {
+		return err
+	}
+	var kind, function string
+	err := p.object(path, func(member string) (err error) {
+		switch {
+		case p.dec.PeekKind() == 'n':
+		case member == "type":
+			kind, err = p.text(path + ".type")
+			return err
+		case member == "name":
+			function, err = p.text(path + ".name")
+			return err
+		}
+		return p.skip()
+	})
+	switch {
+	case err != nil:
+		return err
+	case kind != "function":
+		return unsupportedValue(path+".type", "Only tools of the type \"function\" are supported.")
+	case function == "":
+		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(path + ".name")
+	}
+	c.Only = append(c.Only, function)
+	c.paths = append(c.paths, path+".name")
+	return nil
+}
+
+// checkChoice holds the choice against the tools.
+func (p *parser) checkChoice() error {
+	c := p.ext.choice
+	if c == nil {
+		return nil
+	}
+	tools := p.req.call.Tools
+	if len(tools) == 0 && c.Mode == stoa.ChoiceRequired && c.Only == nil {
+		return stoa.Errorf(stoa.CodeInvalidValue, "\"tool_choice\" asks for a call, and there are no tools.").At("tool_choice")
+	}
+	for i, name := range c.Only {
+		if !slices.ContainsFunc(tools, func(t stoa.Tool) bool { return t.Name == name }) {
+			return stoa.Errorf(stoa.CodeInvalidValue, "There is no tool with this name in \"tools\".").At(c.paths[i])
+		}
+	}
+	p.req.call.Choice = c.Choice
+	p.req.wanted.only = c.Only
+	return nil
+}
+
+// A toolItem is what the items of tools have beside messages. An error counts only for
+// a kind that has the member.
+type toolItem struct {
+	callID, name, arguments, output, sealed, status, phase string
+	parts                                                  []stoa.Part // of the output
+	has                                                    []string    // members that are there
+	bad                                                    map[string]error
+}
+
+// toolMember parses a member that an item of tools may have.
+func (p *parser) toolMember(it *inputItem, path, name string) (err error) {
+	var into *string
+	if it.tool == nil {
+		it.tool = &toolItem{}
+	}
+	t := it.tool
+	most := 0
+	switch name {
+	case "call_id":
+		into, most = &t.callID, maxCallID
+	case "name":
+		into = &t.name
+	case "arguments":
+		into = &t.arguments
+	case "encrypted_content":
+		into, most = &t.sealed, maxSealed
+	case "status":
+		into = &t.status
+	case "phase":
+		into = &t.phase
+	case "output":
+		return p.output(t, path+".output")
+	default:
+		return p.skip()
+	}
+	t.has = append(t.has, name)
+	if most > 0 {
+		*into, err = p.short(path+"."+name, most)
+	} else {
+		*into, err = p.text(path + "." + name)
+	}
+	return t.note(name, err)
+}
+
+// note keeps an error of meaning for the member and returns one that ends the parsing.
+func (t *toolItem) note(name string, err error) error {
+	bad, fatal := soft(err)
+	if bad != nil && t.bad[name] == nil {
+		if t.bad == nil {
+			t.bad = map[string]error{}
+		}
+		t.bad[name] = bad
+	}
+	return fatal
+}
+
+// output parses the output of a call: a text, or parts.
+func (p *parser) output(t *toolItem, path string) error {
+	t.has = append(t.has, "output")
+	if p.dec.PeekKind() == '"' {
+		s, err := p.short(path, maxToolOutput)
+		t.output = s
+		return t.note("output", err)
+	}
+	text, parts, bad, err := p.content(path)
+	if err != nil {
+		return err
+	}
+	t.output = text
+	if len(parts) > 0 {
+		t.output, t.parts = "", parts
+	}
+	return t.note("output", bad)
+}
+
+// need returns the error of the first of the members that is missing or wrong.
+func (t *toolItem) need(path string, names ...string) error {
+	for _, name := range names {
+		if t == nil || !slices.Contains(t.has, name) {
+			return stoa.Errorf(stoa.CodeMissingParameter, "The item has no %q.", name).At(path + "." + name)
+		}
+		if err := t.bad[name]; err != nil {
+			return err
+		}
+	}
+	if slices.Contains(names, "call_id") && t.callID == "" {
+		return stoa.Errorf(stoa.CodeInvalidValue, "\"call_id\" is empty.").At(path + ".call_id")
+	}
+	return nil
+}
+
+// callItem adds a tool call of an earlier reply.
+func (p *parser) callItem(path string, it *inputItem) error {
+	t := it.tool
+	if err := t.need(path, "call_id", "name", "arguments"); err != nil {
+		return err
+	}
+	return p.talk().call(stoa.ToolCall{ID: t.callID, Name: t.name, Arguments: t.arguments}, t.status == statusIncomplete, path+".call_id")
+}
+
+// outputItem adds the output of a call.
+func (p *parser) outputItem(path string, it *inputItem) error {
+	t := it.tool
+	if err := t.need(path, "call_id", "output"); err != nil {
+		return err
+	}
+	return p.talk().result(stoa.ToolResult{CallID: t.callID, Content: t.output, Parts: t.parts}, path+".call_id")
+}
+
+// reasoningItem adds a segment of reasoning. What it holds is used if Stoa sealed it
+// for this account; otherwise only its place is.
+func (p *parser) reasoningItem(path string, it *inputItem) error {
+	x := p.extra()
+	if x.reasoning++; x.reasoning > maxReasoning {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The input has more than %d reasoning items.", maxReasoning).At(path + ".encrypted_content")
+	}
+	var state stoa.State
+	if t := it.tool; t != nil {
+		if err := t.bad["encrypted_content"]; err != nil {
+			return err
+		}
+		if t.sealed != "" {
+			s, ok := p.opts.Open(t.sealed)
+			if ok {
+				state = s
+				x.states++
+			} else {
+				p.req.unread++
+			}
+		}
+	}
+	p.talk().reasoning(state)
+	return nil
+}
+
+// setPhase notes the phase of an assistant's message on its texts.
+func (it *inputItem) setPhase() {
+	if it.parts == nil {
+		it.parts = []stoa.Part{{Kind: stoa.PartText, Text: it.text}}
+	}
+	for i := range it.parts {
+		it.parts[i].Phase = it.tool.phase
+	}
+}
+
+// message adds a message. Until the whole request is known it has both of its forms.
+func (p *parser) message(m stoa.Message) {
+	if m.Parts != nil {
+		p.extra().parts = true
+	}
+	if p.ext != nil && p.ext.conversation != nil {
+		p.ext.conversation.message(m.Role, partsOf(m)...)
+		return
+	}
+	p.req.call.Messages = append(p.req.call.Messages, m)
+}
+
+// talk returns the conversation, which has the messages so far.
+func (p *parser) talk() *conversation {
+	x := p.extra()
+	if x.conversation == nil {
+		x.conversation = &conversation{}
+		for _, m := range p.req.call.Messages {
+			x.conversation.message(m.Role, partsOf(m)...)
+		}
+		p.req.call.Messages = nil
+	}
+	return x.conversation
+}
+
+// partsOf returns the parts of a message that has texts, images and files; empty texts
+// are none.
+func partsOf(m stoa.Message) []stoa.Part {
+	if m.Parts == nil && m.Text != "" {
+		return []stoa.Part{{Kind: stoa.PartText, Text: m.Text}}
+	}
+	return slices.DeleteFunc(m.Parts, func(p stoa.Part) bool { return p.Kind == stoa.PartText && p.Text == "" })
+}
+
+// complete checks what can be checked only when the whole request is known, and gives
+// the call its form: with parts if it uses an extension, else as in version 1.
+func (p *parser) complete() error {
+	call := &p.req.call
+	x := p.ext
+	if x != nil {
+		if err := p.checkChoice(); err != nil {
+			return err
+		}
+	}
+	called := x != nil && x.conversation != nil && x.conversation.seen != nil
+	w := &p.req.wanted
+	w.noParallel = call.NoParallel && len(call.Tools) > 0
+	w.reasoning = len(call.Tools) > 0 || call.Summary || x != nil && (x.encrypted || x.states > 0)
+	w.itemized = w.reasoning || called || call.Format.Kind != stoa.FormatText || p.hasMedia()
+	call.Items, call.NoParallel = w.itemized, w.noParallel
+	if len(call.Tools) == 0 {
+		call.Choice = stoa.Choice{}
+	}
+	if w.itemized {
+		var err error
+		call.Messages, err = p.talk().messages()
+		return err
+	}
+	if x == nil {
+		return nil
+	}
+	if x.conversation != nil { // of messages, and of reasoning that is dropped
+		for _, e := range x.conversation.entries {
+			if !e.reasons() {
+				call.Messages = append(call.Messages, stoa.Message{Role: e.role, Text: textOf(e.parts)})
+			}
+		}
+	} else if x.parts {
+		for i := range call.Messages {
+			call.Messages[i].Parts = nil
+		}
+	}
+	return nil
+}
+
+// hasMedia reports whether a message has more than text.
+func (p *parser) hasMedia() bool {
+	if p.ext == nil || !p.ext.parts {
+		return false
+	}
+	media := func(p stoa.Part) bool { return p.Kind == stoa.PartImage || p.Kind == stoa.PartFile }
+	if p.ext.conversation != nil {
+		return slices.ContainsFunc(p.ext.conversation.entries, func(e entry) bool { return slices.ContainsFunc(e.parts, media) })
+	}
+	return slices.ContainsFunc(p.req.call.Messages, func(m stoa.Message) bool { return slices.ContainsFunc(m.Parts, media) })
+}
+
+// textOf returns the texts of parts, joined without a separator.
+func textOf(parts []stoa.Part) string {
+	if len(parts) == 1 {
+		return parts[0].Text
+	}
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}

@@ -1,0 +1,135 @@
+// Package seal encrypts the state that a caller keeps between calls: data of a vendor
+// that the vendor wants back unchanged. What is sealed can be read by Stoa alone, and
+// only for the account that it was made for, so that a caller can neither read nor
+// forge it.
+//
+// It keeps nothing and never logs. Start at [New].
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"stoa/internal/stoa"
+)
+
+const (
+	// KeyBytes is the length of a key.
+	KeyBytes = 32
+	// MaxKeys is how many keys are accepted at the same time.
+	MaxKeys = 8
+	// MaxPlain is the most that is sealed, in bytes.
+	MaxPlain = 1 << 20
+
+	prefix = "stoa1."
+	idLen  = 4 // bytes of the name of a key
+	label  = "stoa.reasoning.1"
+)
+
+// A Box seals and opens. It is safe for use by several goroutines.
+type Box struct{ keys []key }
+
+type key struct {
+	id   [idLen]byte
+	aead cipher.AEAD
+}
+
+// state is what is encrypted, as JSON. Its names are short since it travels often.
+type state struct {
+	Wire     string `json:"w"`
+	Provider string `json:"p"`
+	Model    string `json:"m"`
+	Tokens   int64  `json:"n,omitzero"`
+	Data     string `json:"d"`
+}
+
+// New returns a box. It seals with the first key and opens what any of them sealed:
+// a key is replaced by putting the new one in front. Each has [KeyBytes] bytes.
+func New(keys ...[]byte) (*Box, error) {
+	if len(keys) == 0 || len(keys) > MaxKeys {
+		return nil, fmt.Errorf("1 to %d keys are needed", MaxKeys)
+	}
+	b := &Box{}
+	for _, k := range keys {
+		if len(k) != KeyBytes {
+			return nil, fmt.Errorf("a key has %d bytes", KeyBytes)
+		}
+		block, err := aes.NewCipher(k)
+		if err != nil {
+			return nil, err
+		}
+		aead, err := cipher.NewGCM(block)
+		if err != nil {
+			return nil, err
+		}
+		made := key{aead: aead}
+		sum := sha256.Sum256(append([]byte(label), k...))
+		copy(made.id[:], sum[:])
+		b.keys = append(b.keys, made)
+	}
+	return b, nil
+}
+
+// NewKey returns a random key.
+func NewKey() []byte {
+	k := make([]byte, KeyBytes)
+	rand.Read(k) // never fails (crypto/rand)
+	return k
+}
+
+// Seal returns the state for a caller of the account; "" if it is larger than
+// [MaxPlain] or empty.
+func (b *Box) Seal(account string, s stoa.State) string {
+	if s.Data == "" {
+		return ""
+	}
+	plain, err := json.Marshal(state{Wire: s.Wire, Provider: s.Provider, Model: s.Model, Tokens: s.Tokens, Data: s.Data})
+	if err != nil || len(plain) > MaxPlain {
+		return ""
+	}
+	k := b.keys[0]
+	n := k.aead.NonceSize()
+	sealed := make([]byte, idLen+n, idLen+n+len(plain)+k.aead.Overhead())
+	copy(sealed, k.id[:])
+	rand.Read(sealed[idLen:])
+	sealed = k.aead.Seal(sealed, sealed[idLen:], plain, bound(k.id, account))
+	return prefix + base64.RawURLEncoding.EncodeToString(sealed)
+}
+
+// Open returns a state that [Box.Seal] sealed for the account. It reports false for
+// anything else: what another service, account or key made, and what was changed.
+func (b *Box) Open(account, sealed string) (stoa.State, bool) {
+	text, ours := strings.CutPrefix(sealed, prefix)
+	if !ours {
+		return stoa.State{}, false
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return stoa.State{}, false
+	}
+	for _, k := range b.keys {
+		n := k.aead.NonceSize()
+		if len(raw) < idLen+n || [idLen]byte(raw[:idLen]) != k.id {
+			continue
+		}
+		plain, err := k.aead.Open(nil, raw[idLen:idLen+n], raw[idLen+n:], bound(k.id, account))
+		var s state
+		if err != nil || json.Unmarshal(plain, &s) != nil {
+			return stoa.State{}, false
+		}
+		return stoa.State{Wire: s.Wire, Provider: s.Provider, Model: s.Model, Tokens: s.Tokens, Data: s.Data}, true
+	}
+	return stoa.State{}, false
+}
+
+// bound is what a sealed state is tied to.
+func bound(id [idLen]byte, account string) []byte {
+	b := append([]byte(label), id[:]...)
+	return append(b, account...)
+}
