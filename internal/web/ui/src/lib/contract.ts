@@ -321,7 +321,7 @@ export interface CreateResponse {
   prompt_cache_key?: string | null;
   reasoning?: {
     effort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max" | null;
-    summary?: unknown;
+    summary?: "auto" | "concise" | "detailed" | null;
   } | null;
   safety_identifier?: string | null;
   service_tier?: string | null;
@@ -332,12 +332,16 @@ export interface CreateResponse {
   temperature?: number | null;
   text?: {
     format?: {
-      type: "text";
+      description?: string | null;
+      name?: string | null;
+      schema?: Record<string, unknown> | null;
+      strict?: boolean | null;
+      type: "text" | "json_object" | "json_schema";
     } | null;
     verbosity?: "low" | "medium" | "high" | null;
   } | null;
-  tool_choice?: "auto" | "none" | null;
-  tools?: unknown[] | null;
+  tool_choice?: "auto" | "none" | "required" | ToolChoice | null;
+  tools?: FunctionTool[] | null;
   top_logprobs?: number | null;
   top_p?: number | null;
   truncation?: "auto" | "disabled" | null;
@@ -769,6 +773,14 @@ export interface ExchangeEmbedURL {
   ticket: string;
 }
 
+export interface FunctionTool {
+  description?: string | null;
+  name: string;
+  parameters?: Record<string, unknown> | null;
+  strict?: boolean | null;
+  type: "function";
+}
+
 export interface Grant {
   accountId: string;
   amountMicro: number;
@@ -798,7 +810,21 @@ export interface InputEvent {
   type: "input.requested" | "input.answered" | "input.expired";
 }
 
-export type InputItem = InputMessage | InputReasoning;
+export interface InputFunctionCall {
+  arguments: string;
+  call_id: string;
+  name: string;
+  status?: "in_progress" | "completed" | "incomplete" | null;
+  type: "function_call";
+}
+
+export interface InputFunctionCallOutput {
+  call_id: string;
+  output: string | InputPart[];
+  type: "function_call_output";
+}
+
+export type InputItem = InputMessage | InputReasoning | InputFunctionCall | InputFunctionCallOutput;
 
 export interface InputMessage {
   content: string | InputPart[];
@@ -815,6 +841,7 @@ export type InputPart = {
 };
 
 export interface InputReasoning {
+  encrypted_content?: string | null;
   type: "reasoning";
 }
 
@@ -1118,12 +1145,37 @@ export interface NodeList {
   sameConfig: boolean;
 }
 
+export interface OutputFunctionCall {
+  arguments: string;
+  call_id: string;
+  id: string;
+  name: string;
+  status: "in_progress" | "completed" | "incomplete";
+  type: "function_call";
+}
+
+export type OutputItem = OutputMessage | OutputReasoning | OutputFunctionCall;
+
 export interface OutputMessage {
-  content: OutputText[];
+  content: OutputPart[];
   id: string;
   role: "assistant";
   status: "in_progress" | "completed" | "incomplete";
   type: "message";
+}
+
+export type OutputPart = OutputText | OutputRefusal;
+
+export interface OutputReasoning {
+  encrypted_content?: string;
+  id: string;
+  summary: SummaryText[];
+  type: "reasoning";
+}
+
+export interface OutputRefusal {
+  refusal: string;
+  type: "refusal";
 }
 
 export interface OutputText {
@@ -1387,7 +1439,7 @@ export interface Response {
   metadata: Record<string, string>;
   model: string;
   object: "response";
-  output: OutputMessage[];
+  output: OutputItem[];
   parallel_tool_calls: boolean;
   presence_penalty: number;
   previous_response_id: null;
@@ -1403,12 +1455,22 @@ export interface Response {
   temperature: number;
   text: {
     format: {
-      type: "text";
+      description?: string | null;
+      name?: string;
+      schema?: Record<string, unknown>;
+      strict?: boolean;
+      type: "text" | "json_object" | "json_schema";
     };
     verbosity?: "low" | "medium" | "high";
   };
-  tool_choice: "auto" | "none";
-  tools: unknown[];
+  tool_choice: "auto" | "none" | "required" | ToolChoice;
+  tools: ({
+    description: string | null;
+    name: string;
+    parameters: Record<string, unknown> | null;
+    strict: boolean;
+    type: "function";
+  })[];
   top_logprobs: 0;
   top_p: number;
   truncation: "auto" | "disabled";
@@ -1434,19 +1496,19 @@ export interface ResponseCompletedEvent {
 }
 
 export interface ResponseContentPartAddedEvent {
-  content_index: 0;
+  content_index: 0 | 1;
   item_id: string;
-  output_index: 0;
-  part: OutputText;
+  output_index: number;
+  part: OutputPart;
   sequence_number: number;
   type: "response.content_part.added";
 }
 
 export interface ResponseContentPartDoneEvent {
-  content_index: 0;
+  content_index: 0 | 1;
   item_id: string;
-  output_index: 0;
-  part: OutputText;
+  output_index: number;
+  part: OutputPart;
   sequence_number: number;
   type: "response.content_part.done";
 }
@@ -1477,6 +1539,23 @@ export interface ResponseFailedEvent {
   type: "response.failed";
 }
 
+export interface ResponseFunctionCallArgumentsDeltaEvent {
+  delta: string;
+  item_id: string;
+  output_index: number;
+  sequence_number: number;
+  type: "response.function_call_arguments.delta";
+}
+
+export interface ResponseFunctionCallArgumentsDoneEvent {
+  arguments: string;
+  item_id: string;
+  name: string;
+  output_index: number;
+  sequence_number: number;
+  type: "response.function_call_arguments.done";
+}
+
 export interface ResponseInProgressEvent {
   response: Response;
   sequence_number: number;
@@ -1490,15 +1569,15 @@ export interface ResponseIncompleteEvent {
 }
 
 export interface ResponseOutputItemAddedEvent {
-  item: OutputMessage;
-  output_index: 0;
+  item: OutputItem;
+  output_index: number;
   sequence_number: number;
   type: "response.output_item.added";
 }
 
 export interface ResponseOutputItemDoneEvent {
-  item: OutputMessage;
-  output_index: 0;
+  item: OutputItem;
+  output_index: number;
   sequence_number: number;
   type: "response.output_item.done";
 }
@@ -1508,7 +1587,7 @@ export interface ResponseOutputTextDeltaEvent {
   delta: string;
   item_id: string;
   logprobs: unknown[];
-  output_index: 0;
+  output_index: number;
   sequence_number: number;
   type: "response.output_text.delta";
 }
@@ -1517,13 +1596,67 @@ export interface ResponseOutputTextDoneEvent {
   content_index: 0;
   item_id: string;
   logprobs: unknown[];
-  output_index: 0;
+  output_index: number;
   sequence_number: number;
   text: string;
   type: "response.output_text.done";
 }
 
-export type ResponseStreamEvent = ResponseCreatedEvent | ResponseInProgressEvent | ResponseOutputItemAddedEvent | ResponseContentPartAddedEvent | ResponseOutputTextDeltaEvent | ResponseOutputTextDoneEvent | ResponseContentPartDoneEvent | ResponseOutputItemDoneEvent | ResponseCompletedEvent | ResponseIncompleteEvent | ResponseFailedEvent | ResponseErrorEvent;
+export interface ResponseReasoningSummaryPartAddedEvent {
+  item_id: string;
+  output_index: number;
+  part: SummaryText;
+  sequence_number: number;
+  summary_index: 0;
+  type: "response.reasoning_summary_part.added";
+}
+
+export interface ResponseReasoningSummaryPartDoneEvent {
+  item_id: string;
+  output_index: number;
+  part: SummaryText;
+  sequence_number: number;
+  summary_index: 0;
+  type: "response.reasoning_summary_part.done";
+}
+
+export interface ResponseReasoningSummaryTextDeltaEvent {
+  delta: string;
+  item_id: string;
+  output_index: number;
+  sequence_number: number;
+  summary_index: 0;
+  type: "response.reasoning_summary_text.delta";
+}
+
+export interface ResponseReasoningSummaryTextDoneEvent {
+  item_id: string;
+  output_index: number;
+  sequence_number: number;
+  summary_index: 0;
+  text: string;
+  type: "response.reasoning_summary_text.done";
+}
+
+export interface ResponseRefusalDeltaEvent {
+  content_index: 0 | 1;
+  delta: string;
+  item_id: string;
+  output_index: number;
+  sequence_number: number;
+  type: "response.refusal.delta";
+}
+
+export interface ResponseRefusalDoneEvent {
+  content_index: 0 | 1;
+  item_id: string;
+  output_index: number;
+  refusal: string;
+  sequence_number: number;
+  type: "response.refusal.done";
+}
+
+export type ResponseStreamEvent = ResponseCreatedEvent | ResponseInProgressEvent | ResponseOutputItemAddedEvent | ResponseContentPartAddedEvent | ResponseOutputTextDeltaEvent | ResponseOutputTextDoneEvent | ResponseContentPartDoneEvent | ResponseOutputItemDoneEvent | ResponseCompletedEvent | ResponseIncompleteEvent | ResponseFailedEvent | ResponseErrorEvent | ResponseReasoningSummaryPartAddedEvent | ResponseReasoningSummaryTextDeltaEvent | ResponseReasoningSummaryTextDoneEvent | ResponseReasoningSummaryPartDoneEvent | ResponseFunctionCallArgumentsDeltaEvent | ResponseFunctionCallArgumentsDoneEvent | ResponseRefusalDeltaEvent | ResponseRefusalDoneEvent;
 
 export interface RestoreDriveFile {
   path: string;
@@ -1756,6 +1889,11 @@ export interface StepUsage {
   totalTokens: number;
 }
 
+export interface SummaryText {
+  text: string;
+  type: "summary_text";
+}
+
 export interface TaskCounters {
   cancelled: number;
   completed: number;
@@ -1788,6 +1926,16 @@ export interface TaskRunList {
   data: TaskRun[];
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface ToolChoice {
+  mode?: "auto" | "required" | null;
+  name?: string | null;
+  tools?: {
+    name: string;
+    type: "function";
+  }[] | null;
+  type: "function" | "allowed_tools";
 }
 
 export interface ToolEvent {
