@@ -136,6 +136,8 @@ type Media struct {
 	Detail string // of an image: low, high, auto, original; empty: not set
 	Tokens int64  // estimated; 0: what the model's trait says
 	Pages  int64  // of a PDF, estimated; 0: unknown
+	Width  int64  // of an image, in pixels; 0: unknown, as of a URL
+	Height int64
 }
 
 // A Tool is a function that an agent's model may call.

@@ -1,0 +1,221 @@
+// Package media checks the images and files of callers by their content, before
+// anything is held or sent: a vendor that refuses one refuses the whole
+// conversation from then on, since clients send its history again.
+//
+// It reads headers only and never decodes pixels or pages, so that a small file
+// cannot take much time or memory. It fetches addresses only through [Fetcher], which
+// reaches public ones alone. Its errors are [stoa.Error] without a path.
+//
+// Start with [Image] and [File]; [CheckURL] and [Fetcher] are about addresses.
+package media
+
+import (
+	"encoding/base64"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"stoa/internal/stoa"
+)
+
+// Limits of an image and a file.
+const (
+	MaxImage   = 3_750_000  // bytes: 5,000,000 in base64
+	MaxSide    = 8_000      // pixels of the width and of the height
+	MaxPixels  = 40_000_000 // of both multiplied
+	MaxFile    = 10_000_000 // bytes
+	maxName    = 255        // characters of a file's name
+	maxImageMB = "3.75"     // MaxImage as an error says it
+)
+
+// The types of images and files.
+const (
+	PNG   = "image/png"
+	JPEG  = "image/jpeg"
+	WebP  = "image/webp"
+	GIF   = "image/gif"
+	PDF   = "application/pdf"
+	Plain = "text/plain"
+)
+
+// Image checks an image that is a data URL: its base64, that its content has the
+// declared type, its size, and the dimensions that its header says.
+func Image(dataURL string) (*stoa.Media, error) {
+	declared, encoded, err := split(dataURL)
+	if err != nil {
+		return nil, err
+	}
+	switch declared {
+	case PNG, JPEG, WebP, GIF:
+	default:
+		return nil, invalid("Images of the type %q are not supported. Send PNG, JPEG, WebP or GIF.", short(declared))
+	}
+	if base64.StdEncoding.DecodedLen(len(encoded)) > MaxImage+2 {
+		return nil, invalid("The image is larger than %s MB. Send a smaller one.", maxImageMB)
+	}
+	data, err := decode(encoded)
+	if err != nil {
+		return nil, err
+	}
+	m, err := checkImage(data)
+	if err != nil {
+		return nil, err
+	}
+	if m.Type != declared {
+		return nil, invalid("The image is declared as %s, but its content is %s.", declared, m.Type)
+	}
+	m.Base64 = encoded
+	return m, nil
+}
+
+// ImageOf checks the bytes of an image.
+func ImageOf(data []byte) (*stoa.Media, error) {
+	m, err := checkImage(data)
+	if err != nil {
+		return nil, err
+	}
+	m.Base64 = base64.StdEncoding.EncodeToString(data)
+	return m, nil
+}
+
+// checkImage checks the bytes of an image; the result has no content.
+func checkImage(data []byte) (*stoa.Media, error) {
+	if len(data) > MaxImage {
+		return nil, invalid("The image is larger than %s MB. Send a smaller one.", maxImageMB)
+	}
+	kind, size, ok := dimensions(data)
+	switch {
+	case kind == "":
+		return nil, invalid("The content is no PNG, JPEG, WebP or GIF image.")
+	case !ok || size.width == 0 || size.height == 0:
+		return nil, invalid("The header of the image is damaged.")
+	case size.width > MaxSide || size.height > MaxSide || int64(size.width)*int64(size.height) > MaxPixels:
+		return nil, invalid("The image has %d x %d pixels. Send one with at most %d on a side and %d million in all.", size.width, size.height, MaxSide, MaxPixels/1_000_000)
+	}
+	return &stoa.Media{Type: kind, Width: int64(size.width), Height: int64(size.height)}, nil
+}
+
+// File checks a file that is a data URL. A PDF becomes a part of its own, plain text
+// becomes a text that begins with the file's name.
+func File(name, dataURL string) (stoa.Part, error) {
+	name, err := fileName(name)
+	if err != nil {
+		return stoa.Part{}, err
+	}
+	declared, encoded, err := split(dataURL)
+	if err != nil {
+		return stoa.Part{}, err
+	}
+	if declared != PDF && declared != Plain {
+		return stoa.Part{}, invalid("Files of the type %q are not supported. Send application/pdf or text/plain.", short(declared))
+	}
+	if base64.StdEncoding.DecodedLen(len(encoded)) > MaxFile+2 {
+		return stoa.Part{}, invalid("The file is larger than %d MB. Send a smaller one.", MaxFile/1_000_000)
+	}
+	data, err := decode(encoded)
+	if err != nil {
+		return stoa.Part{}, err
+	}
+	if declared == Plain {
+		return plain(name, data)
+	}
+	m, err := pdf(data)
+	if err != nil {
+		return stoa.Part{}, err
+	}
+	m.Base64, m.Name = encoded, pdfName(name)
+	return stoa.Part{Kind: stoa.PartFile, Media: m}, nil
+}
+
+// PDFOf checks the bytes of a PDF that has a name, which may be empty.
+func PDFOf(name string, data []byte) (*stoa.Media, error) {
+	name, err := fileName(name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := pdf(data)
+	if err != nil {
+		return nil, err
+	}
+	m.Base64, m.Name = base64.StdEncoding.EncodeToString(data), pdfName(name)
+	return m, nil
+}
+
+// Name checks the name of a file at an address, which may be empty.
+func Name(name string) (string, error) { return fileName(name) }
+
+// fileName checks a name.
+func fileName(name string) (string, error) {
+	if utf8.RuneCountInString(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", invalid("The name of a file has at most %d characters, and no control characters.", maxName)
+	}
+	return name, nil
+}
+
+// pdfName returns the name that a vendor gets: some tell the type by its end.
+func pdfName(name string) string {
+	switch {
+	case name == "":
+		return "document.pdf"
+	case !strings.HasSuffix(strings.ToLower(name), ".pdf"):
+		return name + ".pdf"
+	}
+	return name
+}
+
+// plain returns a text file as a text.
+func plain(name string, data []byte) (stoa.Part, error) {
+	if !utf8.Valid(data) || strings.IndexByte(string(data), 0) >= 0 {
+		return stoa.Part{}, invalid("The file is no text in UTF-8.")
+	}
+	if name == "" {
+		name = "file.txt"
+	}
+	return stoa.Part{Kind: stoa.PartText, Text: "[File " + name + "]\n" + strings.TrimPrefix(string(data), "\ufeff")}, nil
+}
+
+// split takes a data URL apart: its type in lower case, and the base64.
+func split(dataURL string) (kind, encoded string, err error) {
+	if len(dataURL) < 5 || !strings.EqualFold(dataURL[:5], "data:") {
+		return "", "", invalid("The content must be a data URL, such as data:image/png;base64,…")
+	}
+	head, encoded, ok := strings.Cut(dataURL[5:min(len(dataURL), 5+128)], ",")
+	if !ok {
+		return "", "", invalid("The data URL has no content in base64.")
+	}
+	encoded = dataURL[5+len(head)+1:]
+	head = strings.ToLower(head)
+	head, ok = strings.CutSuffix(head, ";base64")
+	if !ok {
+		return "", "", invalid("The data URL must say \";base64\" before its content.")
+	}
+	kind, parameters, _ := strings.Cut(head, ";")
+	if parameters != "" && !(kind == Plain && (parameters == "charset=utf-8" || parameters == "charset=us-ascii")) {
+		return "", "", invalid("The data URL has parameters that are not supported.")
+	}
+	if encoded == "" {
+		return "", "", invalid("The content is empty.")
+	}
+	return kind, encoded, nil
+}
+
+// decode decodes base64 strictly: no white space, with padding, no stray bits.
+func decode(encoded string) ([]byte, error) {
+	data, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if err != nil || len(encoded)%4 != 0 || strings.ContainsAny(encoded, "\r\n") {
+		return nil, invalid("The content is no base64. Send it without white space, with its padding.")
+	}
+	return data, nil
+}
+
+// short cuts what an error repeats.
+func short(s string) string {
+	if len(s) > 64 {
+		s = strings.ToValidUTF8(s[:64], "") + "…"
+	}
+	return s
+}
+
+func invalid(format string, args ...any) error {
+	return stoa.Errorf(stoa.CodeInvalidValue, format, args...)
+}
