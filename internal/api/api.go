@@ -27,6 +27,7 @@ import (
 	"stoa/internal/drive"
 	"stoa/internal/embed"
 	"stoa/internal/gateway"
+	"stoa/internal/media"
 	"stoa/internal/requestlog"
 	"stoa/internal/responses"
 	"stoa/internal/scheduler"
@@ -120,8 +121,12 @@ func (s *Server) newResponses() *responses.Service {
 	o := s.ExtensionOptions
 	return &responses.Service{
 		Gateway: s.Gateway, HeaderWait: s.HeaderWait, KeepAlive: s.KeepAlive, WriteTimeout: writeTimeout, States: s.States,
-		Options: responses.Options{Tools: s.Extensions.Tools, Formats: s.Extensions.Formats, ForeignTools: o.Tools.Foreign == "ignore"},
+		Options: responses.Options{
+			Tools: s.Extensions.Tools, Formats: s.Extensions.Formats, ForeignTools: o.Tools.Foreign == "ignore",
+			Images: s.Extensions.Images, Files: s.Extensions.Files, ImageURL: media.Policy(o.Images.URL), FileURL: media.Policy(o.Files.URL),
+		},
 		Policy:  responses.Policy{AnyChoice: o.Tools.Forced == "auto", BestEffort: o.Formats.BestEffort},
+		Fetcher: media.NewFetcher(),
 	}
 }
 

@@ -169,6 +169,8 @@ func (c *checker) words() {
 		{"log.format", c.Log.Format, []string{"text", "json"}},
 		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
 		{"extensionOptions.tools.forced", c.ExtensionOptions.Tools.Forced, []string{"refuse", "auto"}},
+		{"extensionOptions.images.url", c.ExtensionOptions.Images.URL, []string{"pass", "fetch", "refuse"}},
+		{"extensionOptions.files.url", c.ExtensionOptions.Files.URL, []string{"pass", "fetch", "refuse"}},
 		{"extensionOptions.tools.foreign", c.ExtensionOptions.Tools.Foreign, []string{"refuse", "ignore"}},
 	} {
 		if !slices.Contains(w.allowed, w.word) {

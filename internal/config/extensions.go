@@ -16,6 +16,8 @@ type Extensions struct {
 	V1Alias     bool `yaml:"v1Alias"`     // /v1/… answers as /api/v1/…
 	Tools       bool `yaml:"tools"`       // function tools in POST /responses
 	Formats     bool `yaml:"formats"`     // text.format json_object and json_schema
+	Images      bool `yaml:"images"`      // images in POST /responses
+	Files       bool `yaml:"files"`       // PDF and text files in POST /responses
 
 	ChatCompletions bool `yaml:"chatCompletions"` // POST /chat/completions
 	Messages        bool `yaml:"messages"`        // POST /messages
@@ -25,6 +27,21 @@ type Extensions struct {
 type ExtensionOptions struct {
 	Tools   ToolsOptions   `yaml:"tools"`
 	Formats FormatsOptions `yaml:"formats"`
+	Images  ImagesOptions  `yaml:"images"`
+	Files   FilesOptions   `yaml:"files"`
+}
+
+// ImagesOptions are settings of the extension images.
+type ImagesOptions struct {
+	// URL is what becomes of the address of an image: pass, the vendor fetches it;
+	// fetch, Stoa does; refuse.
+	URL string `yaml:"url" env:"STOA_IMAGES_URL"`
+}
+
+// FilesOptions are settings of the extension files.
+type FilesOptions struct {
+	// URL is as that of [ImagesOptions].
+	URL string `yaml:"url" env:"STOA_FILES_URL"`
 }
 
 // ToolsOptions are settings of the extension tools.

@@ -150,14 +150,15 @@ func (s *Stream) fits(m stoa.Model) error {
 
 // hold holds credits for the model and sets the output limit that they afford.
 func (s *Stream) hold(ctx context.Context, m stoa.Model) error {
-	if err := s.fits(m); err != nil {
-		return err
-	}
 	call := s.req.Call
 	if s.req.Fit != nil {
 		if err := s.req.Fit(&m, &call); err != nil {
 			return err
 		}
+		s.inputEstimate = call.EstimateInput() // images take what they take of this model
+	}
+	if err := s.fits(m); err != nil {
+		return err
 	}
 	limit := min(cmp.Or(s.req.Call.MaxOutputTokens, m.DefaultOutput, stoa.DefaultOutput), stoa.MaxTokens)
 	if m.MaxOutput > 0 {

@@ -62,6 +62,9 @@ func (r *run) begin(ctx context.Context) (err error) {
 	ask := gateway.Request{
 		ID: r.ID, Model: req.Model, Call: req.call, EndUser: deref(req.echo.user), Buffered: !req.Stream, StrictModel: req.Strict,
 	}
+	if err := r.fetch(ctx); err != nil {
+		return err
+	}
 	if req.wanted.itemized {
 		ask.Call.Prefer = prefers(req.call.Messages)
 		ask.Fit = r.fit

@@ -45,6 +45,7 @@ func (r *run) fit(m *stoa.Model, call *stoa.Call) error {
 	if len(kept) < len(m.Routes) {
 		m.Routes = kept
 	}
+	r.sizeMedia(m)
 	for _, t := range call.Tools {
 		if t.Strict == nil || !*t.Strict {
 			continue
@@ -61,6 +62,9 @@ func (r *run) fits(route stoa.Route, call *stoa.Call) error {
 	t := route.Traits
 	if route.Wire == "sandbox" {
 		return nil
+	}
+	if err := r.fitsMedia(route); err != nil {
+		return err
 	}
 	if len(call.Tools) > 0 && t.NoTools {
 		return unsupportedValue("tools", "This model cannot call tools. Choose another one, or leave \"tools\" out.")

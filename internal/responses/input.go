@@ -121,6 +121,11 @@ func (p *parser) messageItem(path string, it *inputItem) error {
 	if !it.hasContent {
 		return stoa.Errorf(stoa.CodeMissingParameter, "The message has no \"content\". Send a string or an array of text parts.").At(path + ".content")
 	}
+	if role != stoa.RoleUser {
+		if err := onlyTexts(it.parts, path); err != nil {
+			return err
+		}
+	}
 	if it.tool != nil && it.tool.phase != "" && role == stoa.RoleAssistant {
 		it.setPhase()
 	}
@@ -143,7 +148,7 @@ func (p *parser) content(path string) (text string, parts []stoa.Part, refused, 
 		return text, nil, nil, err
 	}
 	var joined strings.Builder
-	n, keep := 0, p.opts.Tools || p.opts.Formats
+	n, keep := 0, p.opts.Tools || p.opts.Formats || p.opts.Images || p.opts.Files
 	var first stoa.Part
 	err = p.array(path, maxParts, func(j int) error {
 		part, bad, err := p.part(at(path, j))
@@ -183,6 +188,7 @@ func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 	part.Kind = stoa.PartText
 	var kind, refusal string
 	var hasText, hasRefusal bool
+	var members mediaMembers
 	read := func(name string, into *string) error {
 		s, bad := p.text(path + "." + name)
 		bad, fatal := soft(bad)
@@ -203,6 +209,10 @@ func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 		case name == "refusal":
 			hasRefusal = true
 			return read(name, &refusal)
+		case p.opts.Images || p.opts.Files:
+			if into := members.member(name); into != nil {
+				return read(name, into)
+			}
 		}
 		return p.skip()
 	})
@@ -223,6 +233,14 @@ func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 		return part, refused, nil
 	case "":
 		return part, stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"type\". Send {\"type\":\"input_text\",\"text\":\"…\"}.").At(path + ".type"), nil
+	}
+	switch {
+	case kind == "input_image" && p.opts.Images:
+		part, refused = p.image(path, &members)
+		return part, refused, nil
+	case kind == "input_file" && p.opts.Files:
+		part, refused = p.file(path, &members)
+		return part, refused, nil
 	}
 	return part, unsupportedValue(path+".type", "Only text is supported: images, files, audio and other parts are not. Send {\"type\":\"input_text\",\"text\":\"…\"}."), nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"stoa/internal/compat"
 	"stoa/internal/jsonx"
+	"stoa/internal/media"
 	"stoa/internal/stoa"
 )
 
@@ -24,6 +25,7 @@ type Request struct {
 	wanted wanted              // for it
 	from   *compat.Translation // nil: the request came in the Responses format
 	unread int                 // sealed states of the input that cannot be used
+	media  []mediaItem         // images and files of the input
 }
 
 // Options say what a request may have beyond version 1 of the API, which is their zero
@@ -31,6 +33,10 @@ type Request struct {
 type Options struct {
 	Tools   bool // function tools, their calls and results, and reasoning items
 	Formats bool // text.format
+	Images  bool // input_image
+	Files   bool // input_file
+	// ImageURL and FileURL say what becomes of addresses of images and files.
+	ImageURL, FileURL media.Policy
 	// ForeignTools leaves tools of other types than function out instead of refusing
 	// them.
 	ForeignTools bool

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"stoa/internal/gateway"
+	"stoa/internal/media"
 	"stoa/internal/seal"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -30,6 +31,7 @@ type Service struct {
 	States  *seal.Box // seals what callers of tools keep
 	Options Options   // the extensions that are on; Open is set for each call
 	Policy  Policy
+	Fetcher *media.Fetcher // needed where addresses are fetched here
 
 	// HeaderWait is how long a stream waits for its first event before it
 	// begins by itself, KeepAlive how long it may be silent after that.

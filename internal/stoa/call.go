@@ -275,6 +275,24 @@ func sizeOf(parts []Part) (bytes int, tokens int64) {
 	return bytes, tokens
 }
 
+// Estimate returns what an image takes at most, in tokens, of a model with the traits;
+// file says that it is a file.
+func (m *Media) Estimate(t Traits, file bool) int64 {
+	image := t.ImageTokens
+	if image == 0 {
+		image = ImageTokens
+	}
+	switch {
+	case file && m.Pages > 0:
+		return m.Pages * (PageTokens + image)
+	case file:
+		return unknownPages * (PageTokens + image)
+	case m.Detail == "original" && m.Width > 0:
+		return max(image, min(10_000, ((m.Width+31)/32)*((m.Height+31)/32)))
+	}
+	return image
+}
+
 // tokens returns the estimate of an image or a file.
 func (m *Media) tokens() int64 {
 	switch {

@@ -1,0 +1,248 @@
+package responses
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"stoa/internal/media"
+	"stoa/internal/stoa"
+)
+
+// Limits of a request, which the contract publishes.
+const (
+	maxImages = 20
+	maxFiles  = 5
+)
+
+// A mediaItem is an image or a file of the input.
+type mediaItem struct {
+	*stoa.Media
+	kind stoa.PartKind
+	path string // of the part
+}
+
+// urlPath is where the part has its address.
+func (m mediaItem) urlPath() string {
+	if m.kind == stoa.PartFile {
+		return m.path + ".file_url"
+	}
+	return m.path + ".image_url"
+}
+
+// mediaMembers are what a part with an image or a file has.
+type mediaMembers struct {
+	imageURL, detail, fileData, fileURL, name, fileID string
+}
+
+// member returns where the value of a member belongs, nil for another member.
+func (m *mediaMembers) member(name string) *string {
+	switch name {
+	case "image_url":
+		return &m.imageURL
+	case "detail":
+		return &m.detail
+	case "file_data":
+		return &m.fileData
+	case "file_url":
+		return &m.fileURL
+	case "filename":
+		return &m.name
+	case "file_id":
+		return &m.fileID
+	}
+	return nil
+}
+
+// image checks a part with an image.
+func (p *parser) image(path string, m *mediaMembers) (stoa.Part, error) {
+	var image *stoa.Media
+	var err error
+	switch {
+	case m.fileID != "":
+		return stoa.Part{}, unsupported(path+".file_id", "Files are not stored here. Send the image itself, as a data URL in \"image_url\".")
+	case m.imageURL == "":
+		return stoa.Part{}, stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"image_url\".").At(path + ".image_url")
+	case isAddress(m.imageURL):
+		image, err = address(m.imageURL, p.opts.ImageURL)
+	default:
+		image, err = media.Image(m.imageURL)
+	}
+	if err != nil {
+		return stoa.Part{}, stoa.AsError(err).At(path + ".image_url")
+	}
+	switch m.detail {
+	case "", "low", "high", "auto", "original":
+		image.Detail = m.detail
+	default:
+		return stoa.Part{}, stoa.Errorf(stoa.CodeInvalidValue, "%q must be low, high, auto or original.", path+".detail").At(path + ".detail")
+	}
+	return p.media(stoa.Part{Kind: stoa.PartImage, Media: image}, path)
+}
+
+// file checks a part with a file.
+func (p *parser) file(path string, m *mediaMembers) (stoa.Part, error) {
+	switch {
+	case m.fileID != "":
+		return stoa.Part{}, unsupported(path+".file_id", "Files are not stored here. Send the file itself, as a data URL in \"file_data\".")
+	case m.fileData != "":
+		part, err := media.File(m.name, m.fileData)
+		if err != nil {
+			return stoa.Part{}, stoa.AsError(err).At(path + ".file_data")
+		}
+		return p.media(part, path)
+	case m.fileURL == "":
+		return stoa.Part{}, stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"file_data\" and no \"file_url\".").At(path + ".file_data")
+	}
+	file, err := address(m.fileURL, p.opts.FileURL)
+	if err == nil {
+		file.Name, err = media.Name(m.name)
+	}
+	if err != nil {
+		return stoa.Part{}, stoa.AsError(err).At(path + ".file_url")
+	}
+	return p.media(stoa.Part{Kind: stoa.PartFile, Media: file}, path)
+}
+
+// isAddress reports whether a URL is no data URL.
+func isAddress(url string) bool {
+	return len(url) < 5 || !strings.EqualFold(url[:5], "data:")
+}
+
+// address returns what is at an address that the operator's policy allows.
+func address(url string, policy media.Policy) (*stoa.Media, error) {
+	if policy == media.Refuse {
+		return nil, stoa.Errorf(stoa.CodeUnsupportedValue, "Addresses are not supported here. Send the content itself, as a data URL.")
+	}
+	if err := media.CheckURL(url); err != nil {
+		return nil, err
+	}
+	return &stoa.Media{URL: url}, nil
+}
+
+// media notes an image or a file of the input.
+func (p *parser) media(part stoa.Part, path string) (stoa.Part, error) {
+	if part.Media == nil { // a text
+		return part, nil
+	}
+	n, most := 1, maxImages
+	if part.Kind == stoa.PartFile {
+		most = maxFiles
+	}
+	for _, m := range p.req.media {
+		if m.kind == part.Kind {
+			n++
+		}
+	}
+	if n > most {
+		return stoa.Part{}, stoa.Errorf(stoa.CodeInvalidValue, "A request has at most %d images and %d files.", maxImages, maxFiles).At(path)
+	}
+	p.req.media = append(p.req.media, mediaItem{part.Media, part.Kind, path})
+	return part, nil
+}
+
+// onlyTexts fails for a message with an image or a file in it.
+func onlyTexts(parts []stoa.Part, path string) error {
+	for j, part := range parts {
+		if part.Media != nil {
+			return unsupportedValue(at(path+".content", j)+".type", "Images and files belong into messages of the user and into the outputs of tools.")
+		}
+	}
+	return nil
+}
+
+// fetch reads what is at addresses, where the operator wants that to be done here. A
+// request that is already refused fetches nothing.
+func (r *run) fetch(ctx context.Context) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(r.Request.media))
+	for i, m := range r.Request.media {
+		policy, limit := r.s.Options.ImageURL, media.MaxImage
+		if m.kind == stoa.PartFile {
+			policy, limit = r.s.Options.FileURL, media.MaxFile
+		}
+		if m.URL == "" || policy != media.Fetch {
+			continue
+		}
+		wg.Go(func() {
+			data, err := r.s.Fetcher.Fetch(ctx, r.Caller.Account.ID, m.URL, limit)
+			if err == nil {
+				err = m.fill(data)
+			}
+			if err != nil {
+				errs[i] = stoa.AsError(err).At(m.urlPath())
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill puts what was fetched in the place of the address.
+func (m mediaItem) fill(data []byte) error {
+	var got *stoa.Media
+	var err error
+	if m.kind == stoa.PartFile {
+		got, err = media.PDFOf(m.Name, data)
+	} else {
+		got, err = media.ImageOf(data)
+	}
+	if err != nil {
+		return err
+	}
+	got.Detail = m.Detail
+	*m.Media = *got
+	return nil
+}
+
+// fitsMedia returns an error for an image or a file that the model on a route does not
+// read.
+func (r *run) fitsMedia(route stoa.Route) error {
+	t := route.Traits
+	for _, m := range r.Request.media {
+		switch {
+		case m.kind == stoa.PartFile && !t.PDF:
+			return unsupportedValue(m.path+".type", "This model does not read PDF files."+r.able(func(t stoa.Traits) bool { return t.PDF }))
+		case m.kind == stoa.PartImage && !t.Vision:
+			return unsupportedValue(m.path+".type", "This model does not see images."+r.able(func(t stoa.Traits) bool { return t.Vision }))
+		case m.URL != "" && (m.kind == stoa.PartImage && !t.ImageURL || route.Wire == "chat" && m.kind == stoa.PartFile):
+			return unsupportedValue(m.urlPath(), "This model does not read addresses. Send the content itself, as a data URL.")
+		}
+	}
+	return nil
+}
+
+// able names models that have what a request needs.
+func (r *run) able(has func(stoa.Traits) bool) string {
+	var names []string
+	for _, m := range r.s.Gateway.Catalog.Load().Models() {
+		if r.Caller.Plan.Allows(m) && len(m.Routes) > 0 && has(m.Routes[0].Traits) {
+			if names = append(names, m.ID); len(names) == 8 {
+				break
+			}
+		}
+	}
+	if names == nil {
+		return " No model here does."
+	}
+	return " These do: " + strings.Join(names, ", ") + "."
+}
+
+// sizeMedia sets what the images and files take of a model's context.
+func (r *run) sizeMedia(m *stoa.Model) {
+	if len(m.Routes) == 0 {
+		return
+	}
+	for _, item := range r.Request.media {
+		tokens := item.Estimate(m.Routes[0].Traits, item.kind == stoa.PartFile)
+		if m.ContextTokens > 0 {
+			tokens = min(tokens, m.ContextTokens)
+		}
+		item.Tokens = tokens
+	}
+}
