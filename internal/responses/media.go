@@ -222,7 +222,7 @@ func (r *run) able(has func(stoa.Traits) bool) string {
 	var names []string
 	for _, m := range r.s.Gateway.Catalog.Load().Models() {
 		if r.Caller.Plan.Allows(m) && len(m.Routes) > 0 && has(m.Routes[0].Traits) {
-			if names = append(names, m.ID); len(names) == 8 {
+			if names = append(names, m.ID); len(names) == 12 {
 				break
 			}
 		}
