@@ -810,6 +810,13 @@ export interface InputEvent {
   type: "input.requested" | "input.answered" | "input.expired";
 }
 
+export interface InputFile {
+  file_data?: string | null;
+  file_url?: string | null;
+  filename?: string | null;
+  type: "input_file";
+}
+
 export interface InputFunctionCall {
   arguments: string;
   call_id: string;
@@ -822,6 +829,12 @@ export interface InputFunctionCallOutput {
   call_id: string;
   output: string | InputPart[];
   type: "function_call_output";
+}
+
+export interface InputImage {
+  detail?: "low" | "high" | "auto" | "original" | null;
+  image_url: string;
+  type: "input_image";
 }
 
 export type InputItem = InputMessage | InputReasoning | InputFunctionCall | InputFunctionCallOutput;
@@ -838,7 +851,7 @@ export type InputPart = {
 } | {
   refusal: string;
   type: "refusal";
-};
+} | InputImage | InputFile;
 
 export interface InputReasoning {
   encrypted_content?: string | null;
