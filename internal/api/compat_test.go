@@ -264,3 +264,28 @@ func TestOtherFormatsAreOffWithoutTheirSwitch(t *testing.T) {
 		}
 	}
 }
+
+func TestMessagesAreCounted(t *testing.T) {
+	h, f := vendors(t, apitest.Config{})
+	c := h.Client(t)
+	count := func(call body) (n struct {
+		Tokens int64 `json:"input_tokens"`
+	}) {
+		c.Want(200, "POST", "/api/v1/messages/count_tokens", call).JSON(&n)
+		return n
+	}
+	call := body{"model": "alpha-haiku-4-5", "system": "Be brief.", "messages": []body{{"role": "user", "content": "Hi"}}}
+	got := count(call)
+	if asked := f.Served()[0]; got.Tokens != fakeup.Count(len(asked.Body)) || !strings.Contains(string(asked.Body), "Be brief.") {
+		t.Errorf("counted %d, the vendor was asked %s", got.Tokens, asked.Body)
+	}
+	call["model"] = "delta-v4-flash" // its vendor does not count
+	if got := count(call); got.Tokens < 1 || len(f.Served()) != 1 {
+		t.Errorf("estimated %d, %d calls", got.Tokens, len(f.Served()))
+	}
+	if n := len(receipts(t, h)); n != 0 {
+		t.Errorf("counting was charged %d times", n)
+	}
+	c.WantError(stoa.CodeModelNotFound, "POST", "/api/v1/messages/count_tokens", body{"model": "nope", "messages": call["messages"]})
+	h.ClientWith(t, "").With("X-Api-Key", h.Key).Want(200, "POST", "/api/v1/messages/count_tokens", call)
+}

@@ -53,37 +53,40 @@ func modelCall(parse callParser) func(*Server, http.ResponseWriter, Request[none
 	}
 }
 
-// countInputTokens serves POST /api/v1/responses/input_tokens.
-func (s *Server) countInputTokens(w http.ResponseWriter, in Request[none, none]) error {
-	body, err := s.readBody(w, in.HTTP)
-	if err != nil {
-		return err
+// countTokens returns the handler of an operation that counts the tokens of a call;
+// object is that member of its reply, if the format has it.
+func countTokens(object string, parse callParser) func(*Server, http.ResponseWriter, Request[none, none]) error {
+	return func(s *Server, w http.ResponseWriter, in Request[none, none]) error {
+		body, err := s.readBody(w, in.HTTP)
+		if err != nil {
+			return err
+		}
+		o := s.responses.For(in.Caller.Account.ID)
+		req, err := inTurn(s, w, body, func(body []byte) (*responses.Request, error) { return parse(body, o) })
+		if err != nil {
+			return err
+		}
+		leave, err := s.enterCall(&in.Caller)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		tokens, err := s.responses.CountInput(in.HTTP.Context(), in.Caller, req)
+		if err != nil {
+			return err
+		}
+		text, err := render(Reply[inputTokens]{Body: inputTokens{Object: object, InputTokens: tokens}})
+		if err != nil {
+			return err
+		}
+		text.send(w)
+		return nil
 	}
-	o := s.responses.For(in.Caller.Account.ID)
-	req, err := inTurn(s, w, body, func(body []byte) (*responses.Request, error) { return responses.Parse(body, o) })
-	if err != nil {
-		return err
-	}
-	leave, err := s.enterCall(&in.Caller)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	tokens, err := s.responses.CountInput(in.HTTP.Context(), in.Caller, req)
-	if err != nil {
-		return err
-	}
-	text, err := render(Reply[inputTokens]{Body: inputTokens{Object: "response.input_tokens", InputTokens: tokens}})
-	if err != nil {
-		return err
-	}
-	text.send(w)
-	return nil
 }
 
-// inputTokens is the reply of [Server.countInputTokens].
+// inputTokens is the reply of [countTokens].
 type inputTokens struct {
-	Object      string `json:"object"`
+	Object      string `json:"object,omitempty"`
 	InputTokens int64  `json:"input_tokens"`
 }
 

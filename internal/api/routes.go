@@ -13,9 +13,10 @@ import (
 func table() []route {
 	return []route{
 		stream("POST /api/v1/responses", "responses", modelCall(responses.Parse)),
-		stream("POST /api/v1/responses/input_tokens", "responses", (*Server).countInputTokens),
+		stream("POST /api/v1/responses/input_tokens", "responses", countTokens("response.input_tokens", responses.Parse)),
 		stream("POST /api/v1/chat/completions", "responses", modelCall(responses.ParseChat)),
 		stream("POST /api/v1/messages", "responses", modelCall(responses.ParseMessages)),
+		stream("POST /api/v1/messages/count_tokens", "responses", countTokens("", responses.ParseMessagesCount)),
 		publicGet("GET /api/v1/health", (*Server).getHealth),
 		publicGet("GET /api/v1/meta", (*Server).getMeta),
 		get("GET /api/v1/models", "", (*Server).listModels),

@@ -12,8 +12,16 @@ import (
 )
 
 // ParseMessages parses the body of POST /messages.
-func ParseMessages(body []byte, o Options) (*Request, error) {
-	t, err := compat.Messages(body, false)
+func ParseMessages(body []byte, o Options) (*Request, error) { return parseMessages(body, o, false) }
+
+// ParseMessagesCount parses the body of POST /messages/count_tokens, which needs no
+// max_tokens.
+func ParseMessagesCount(body []byte, o Options) (*Request, error) {
+	return parseMessages(body, o, true)
+}
+
+func parseMessages(body []byte, o Options, counting bool) (*Request, error) {
+	t, err := compat.Messages(body, counting)
 	if err != nil {
 		return nil, err
 	}
