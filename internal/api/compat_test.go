@@ -289,3 +289,26 @@ func TestMessagesAreCounted(t *testing.T) {
 	c.WantError(stoa.CodeModelNotFound, "POST", "/api/v1/messages/count_tokens", body{"model": "nope", "messages": call["messages"]})
 	h.ClientWith(t, "").With("X-Api-Key", h.Key).Want(200, "POST", "/api/v1/messages/count_tokens", call)
 }
+
+func TestAFailedToolIsToldAsOne(t *testing.T) {
+	h, f := vendors(t, apitest.Config{})
+	tools := []body{{"name": "f", "input_schema": body{"type": "object"}}}
+	h.Client(t).Want(200, "POST", "/api/v1/messages", body{"model": "alpha-haiku-4-5", "max_tokens": 100, "tools": tools, "messages": []body{
+		{"role": "user", "content": "say: x"},
+		{"role": "assistant", "content": []body{{"type": "tool_use", "id": "toolu_1", "name": "f", "input": body{"b": 1, "a": 2}}}},
+		{"role": "user", "content": []body{{"type": "tool_result", "tool_use_id": "toolu_1", "content": "no such file", "is_error": true}}},
+	}})
+	asked := string(f.Served()[0].Body)
+	for _, want := range []string{`"is_error":true`, `"input":{"a":2,"b":1}`, `"tool_use_id":"toolu_1"`} {
+		if !strings.Contains(asked, want) {
+			t.Errorf("the vendor was asked without %s: %s", want, asked)
+		}
+	}
+	e := h.Client(t).WantError(stoa.CodeInvalidType, "POST", responses, body{"model": "auto", "tools": []body{{"type": "function", "name": "f"}}, "input": []body{
+		{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+		{"type": "function_call_output", "call_id": "c", "output": "x", "is_error": "yes"},
+	}})
+	if e.Param == nil || *e.Param != "input[1].is_error" {
+		t.Errorf("the error is %+v", e)
+	}
+}

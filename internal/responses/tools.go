@@ -320,6 +320,7 @@ func (p *parser) checkChoice() error {
 type toolItem struct {
 	callID, name, arguments, output, sealed, status, phase string
 	parts                                                  []stoa.Part // of the output
+	isError                                                bool        // of the output: the tool failed
 	has                                                    []string    // members that are there
 	bad                                                    map[string]error
 }
@@ -347,6 +348,10 @@ func (p *parser) toolMember(it *inputItem, path, name string) (err error) {
 		into = &t.phase
 	case "output":
 		return p.output(t, path+".output")
+	case "is_error":
+		failed, err := p.boolean(path + ".is_error")
+		t.isError = failed
+		return t.note(name, err)
 	default:
 		return p.skip()
 	}
@@ -421,7 +426,10 @@ func (p *parser) outputItem(path string, it *inputItem) error {
 	if err := t.need(path, "call_id", "output"); err != nil {
 		return err
 	}
-	return p.talk().result(stoa.ToolResult{CallID: t.callID, Content: t.output, Parts: t.parts}, path+".call_id")
+	if err := t.bad["is_error"]; err != nil {
+		return err
+	}
+	return p.talk().result(stoa.ToolResult{CallID: t.callID, Content: t.output, Parts: t.parts, IsError: t.isError}, path+".call_id")
 }
 
 // reasoningItem adds a segment of reasoning. What it holds is used if Stoa sealed it
