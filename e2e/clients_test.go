@@ -29,3 +29,27 @@ func TestTheOfficialJavaScriptClient(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
+
+// allExtensions are settings that switch all of them on.
+const allExtensions = "extensions: {tools: true, formats: true, models: true, v1Alias: true, chatCompletions: true, messages: true}\n"
+
+// Clients of chat completions and of Messages, with all extensions on.
+func TestClientsOfOtherFormats(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("node is not installed")
+	}
+	if _, err := os.Stat("openai-js/node_modules/@anthropic-ai/sdk"); err != nil {
+		t.Skip("run npm ci in e2e/openai-js first")
+	}
+	f := fakeup.Start(t)
+	h := newServer(t, f.URL, allExtensions)
+	h.start()
+	poor := h.newAccount(t, "free", 0)
+	cmd := exec.CommandContext(t.Context(), node, "--test", "compat.test.mjs")
+	cmd.Dir = "openai-js"
+	cmd.Env = append(os.Environ(), "STOA_URL="+h.url, "STOA_API_KEY="+ownerKey, "STOA_POOR_KEY="+poor.key)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
