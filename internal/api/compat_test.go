@@ -270,7 +270,8 @@ func TestMessagesAreCounted(t *testing.T) {
 	c := h.Client(t)
 	count := func(call body) (n struct {
 		Tokens int64 `json:"input_tokens"`
-	}) {
+	},
+	) {
 		c.Want(200, "POST", "/api/v1/messages/count_tokens", call).JSON(&n)
 		return n
 	}

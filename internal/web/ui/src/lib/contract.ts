@@ -199,6 +199,11 @@ export interface Contact {
   url: string | null;
 }
 
+export interface CountMessageTokens {
+  messages: MessageInput[];
+  model: string;
+}
+
 export interface CreateAccount {
   email?: string | null;
   grantMicro?: number | null;
@@ -827,6 +832,7 @@ export interface InputFunctionCall {
 
 export interface InputFunctionCallOutput {
   call_id: string;
+  is_error?: boolean | null;
   output: string | InputPart[];
   type: "function_call_output";
 }
@@ -1071,6 +1077,10 @@ export interface MessageStreamEvent {
   request_id?: string;
   type: "message_start" | "ping" | "content_block_start" | "content_block_delta" | "content_block_stop" | "message_delta" | "message_stop" | "error";
   usage?: MessageUsage;
+}
+
+export interface MessageTokens {
+  input_tokens: number;
 }
 
 export interface MessageUsage {
