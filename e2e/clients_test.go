@@ -31,10 +31,17 @@ func TestTheOfficialJavaScriptClient(t *testing.T) {
 }
 
 // allExtensions are settings that switch all of them on.
-const allExtensions = "extensions: {tools: true, formats: true, models: true, v1Alias: true, chatCompletions: true, messages: true}\n"
+const allExtensions = "extensions: {tools: true, formats: true, images: true, files: true, models: true, inputTokens: true, v1Alias: true, chatCompletions: true, messages: true}\n"
 
-// Clients of chat completions and of Messages, with all extensions on.
-func TestClientsOfOtherFormats(t *testing.T) {
+// Clients of the Responses format that call tools and want JSON.
+func TestClientsCallTools(t *testing.T) { drive(t, "extensions.test.mjs") }
+
+// Clients of chat completions and of Messages.
+func TestClientsOfOtherFormats(t *testing.T) { drive(t, "compat.test.mjs") }
+
+// drive runs a file of tests of openai-js against a server with all extensions.
+func drive(t *testing.T, file string) {
+	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("node is not installed")
@@ -46,7 +53,7 @@ func TestClientsOfOtherFormats(t *testing.T) {
 	h := newServer(t, f.URL, allExtensions)
 	h.start()
 	poor := h.newAccount(t, "free", 0)
-	cmd := exec.CommandContext(t.Context(), node, "--test", "compat.test.mjs")
+	cmd := exec.CommandContext(t.Context(), node, "--test", file)
 	cmd.Dir = "openai-js"
 	cmd.Env = append(os.Environ(), "STOA_URL="+h.url, "STOA_API_KEY="+ownerKey, "STOA_POOR_KEY="+poor.key)
 	if out, err := cmd.CombinedOutput(); err != nil {
