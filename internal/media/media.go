@@ -179,7 +179,7 @@ func split(dataURL string) (kind, encoded string, err error) {
 	if len(dataURL) < 5 || !strings.EqualFold(dataURL[:5], "data:") {
 		return "", "", invalid("The content must be a data URL, such as data:image/png;base64,…")
 	}
-	head, encoded, ok := strings.Cut(dataURL[5:min(len(dataURL), 5+128)], ",")
+	head, _, ok := strings.Cut(dataURL[5:min(len(dataURL), 5+128)], ",")
 	if !ok {
 		return "", "", invalid("The data URL has no content in base64.")
 	}
