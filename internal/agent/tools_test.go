@@ -211,7 +211,7 @@ func TestTheToolLoopRunsOverEveryVendorFormat(t *testing.T) {
 		"deepseek":  {"delta", "delta-v4-flash"},
 	} {
 		t.Run(wire, func(t *testing.T) {
-			vendor := fakeup.Start(t)
+			vendor := fakeup.Start(t, fakeup.Options{Bound: true})
 			providers := []stoa.Provider{vendor.Provider(wire)}
 			h := sessiontest.Build(t, storetest.New(t), nil)
 			cat, err := catalog.New(catalog.Options{Providers: providers, Families: map[string][]stoa.Route{tt.family: {{Provider: wire}}}, Sandbox: "off"})

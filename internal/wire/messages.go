@@ -26,7 +26,7 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	if ordered {
 		reasoning = encodeMessagesParts(w, call, route)
 	} else {
-		encodeMessagesTurns(w, call, route)
+		reasoning = encodeMessagesTurns(w, call, route)
 	}
 	limit := call.MaxOutputTokens
 	if limit <= 0 {
@@ -46,7 +46,7 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 		if err := encodeMessagesTools(w, call, route); err != nil {
 			return Request{}, err
 		}
-	} else if err := encodeMessagesSettings(w, call, route); err != nil {
+	} else if err := encodeMessagesSettings(w, call, route, reasoning); err != nil {
 		return Request{}, err
 	}
 	w.close('}')
@@ -54,15 +54,15 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	if apiKey != "" {
 		h.Set("X-Api-Key", apiKey)
 	}
-	if reasoning && route.Traits.Binding {
+	if off, _ := thinking(call, route.Traits); reasoning && route.Traits.Binding && !off {
 		h.Set("Anthropic-Beta", bindingBeta)
 	}
 	return Request{Path: "/v1/messages", Header: h, Body: w.b}, nil
 }
 
 // encodeMessagesTurns writes the members system and messages of a call in the short
-// form.
-func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) {
+// form. It reports whether they have reasoning.
+func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasoning bool) {
 	if s := call.System(); strings.TrimSpace(s) != "" {
 		w.member("system", s)
 	}
@@ -77,17 +77,26 @@ func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) {
 		w.key("content")
 		encodeMessagesContent(w, t)
 		w.close('}')
+		reasoning = reasoning || strings.Contains(t.data, `"type":"thinking"`) || strings.Contains(t.data, `"type":"redacted_thinking"`)
 	}
 	w.close(']')
+	return reasoning
 }
 
 // encodeMessagesSettings writes the members that say how to reason, and the tools, of
-// a call in the short form.
-func encodeMessagesSettings(w *builder, call stoa.Call, route stoa.Route) error {
+// a call in the short form. reasoning: its messages have some. What an agent is told
+// changes while it works, so a vendor that binds reasoning to what came before it is
+// asked to drop what no longer fits.
+func encodeMessagesSettings(w *builder, call stoa.Call, route stoa.Route, reasoning bool) error {
 	off, effort := thinking(call, route.Traits)
-	if off {
+	if off || reasoning && route.Traits.Binding {
 		w.key("thinking").open('{')
-		w.member("type", route.Traits.ThinkingOff)
+		if off {
+			w.member("type", route.Traits.ThinkingOff)
+		} else {
+			w.member("type", "adaptive")
+			w.key("block_binding").raw(dropUnbound)
+		}
 		w.close('}')
 	}
 	if effort != "" {

@@ -14,6 +14,10 @@ import (
 // is an error.
 const bindingBeta = "thinking-binding-controls-2026-08-01"
 
+// dropUnbound asks the vendor to drop reasoning whose beginning has changed, in place of
+// refusing the request.
+const dropUnbound = `{"prefix_mismatch_behavior":"drop_block"}`
+
 // failedText stands for the text of a failed result without any, which the vendor
 // rejects.
 const failedText = "The tool failed."
@@ -174,7 +178,7 @@ func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, reasoni
 			w.member("display", "summarized")
 		}
 		if bound {
-			w.key("block_binding").raw(`{"prefix_mismatch_behavior":"drop_block"}`)
+			w.key("block_binding").raw(dropUnbound)
 		}
 		w.close('}')
 	}
