@@ -74,6 +74,20 @@ func TestCountingRefusesWhatCallsRefuse(t *testing.T) {
 			t.Errorf("%s: %d, %+v; a call %d, %+v", name, got.Status, got.Error(), want.Status, want.Error())
 		}
 	}
+	tools := []body{{"type": "function", "name": "f"}}
+	image := []body{{"role": "user", "content": []body{{"type": "input_image", "image_url": "https://example.com/a.png"}}}}
+	for name, in := range map[string]body{
+		"a choice that cannot be forced": {"model": "alpha-sonnet-5-5", "input": "Hi", "tools": tools, "tool_choice": "required"},
+		"a model that thinks":            {"model": "delta-v4-flash", "input": "Hi", "tools": tools, "tool_choice": "required"},
+		"a blind model":                  {"model": "delta-v4-flash", "input": image},
+		"no such format":                 {"model": "alpha-sonnet-5-5", "input": "Hi", "text": body{"format": body{"type": "json_object"}}},
+	} {
+		want := c.WantError(stoa.CodeUnsupportedValue, "POST", responses, in)
+		if got := c.WantError(stoa.CodeUnsupportedValue, "POST", countTokens, in); got.Message != want.Message || *got.Param != *want.Param {
+			t.Errorf("%s: counting says %+v, a call %+v", name, got, want)
+		}
+	}
+	c.Want(200, "POST", countTokens, body{"model": "delta-v4-flash", "input": "Hi", "tools": tools, "tool_choice": "required", "reasoning": body{"effort": "none"}})
 	c.WantError(stoa.CodeModelNotFound, "POST", countTokens, body{"model": "nope", "input": "Hi"})
 	c.WantError(stoa.CodeContextLength, "POST", countTokens, body{"model": "alpha-haiku-4-5", "input": strings.Repeat("word ", 600_000)})
 	quiet(t, h)

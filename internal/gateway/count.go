@@ -19,14 +19,28 @@ func (g *Gateway) CountInput(ctx context.Context, c stoa.Caller, req Request) (i
 	if err != nil {
 		return 0, err
 	}
-	m := s.res.Models[0]
-	if err := s.fits(m); err != nil {
-		return 0, err
-	}
-	if g.Counter != nil {
+	var refused error
+	for _, m := range s.res.Models {
 		call := req.Call
-		call.Account = c.Account.ID
-		tokens, ok, err := g.Counter.Count(ctx, m, call)
+		err := s.fit(&m, &call)
+		if err == nil {
+			return s.tokens(ctx, m, call)
+		}
+		if refused == nil {
+			refused = err
+		}
+		if !another(refused) {
+			break
+		}
+	}
+	return 0, refused
+}
+
+// tokens returns the number of input tokens of a call that fits a model.
+func (s *Stream) tokens(ctx context.Context, m stoa.Model, call stoa.Call) (int64, error) {
+	if s.g.Counter != nil {
+		call.Account = s.caller.Account.ID
+		tokens, ok, err := s.g.Counter.Count(ctx, m, call)
 		if ok || err != nil {
 			return tokens, err
 		}

@@ -92,11 +92,28 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 		} else if refused == nil {
 			refused = err
 		}
-		if code := stoa.CodeOf(refused); code != stoa.CodeQuota && code != stoa.CodeContextLength && code != stoa.CodeUnsupportedValue {
+		if !another(refused) {
 			break
 		}
 	}
 	return nil, refused
+}
+
+// another reports whether another candidate may take a call that one has refused.
+func another(refused error) bool {
+	code := stoa.CodeOf(refused)
+	return code == stoa.CodeQuota || code == stoa.CodeContextLength || code == stoa.CodeUnsupportedValue
+}
+
+// fit holds a call against a model and estimates its input there.
+func (s *Stream) fit(m *stoa.Model, call *stoa.Call) error {
+	if s.req.Fit != nil {
+		if err := s.req.Fit(m, call); err != nil {
+			return err
+		}
+		s.inputEstimate = call.EstimateInput() // images take what they take of this model
+	}
+	return s.fits(*m)
 }
 
 // resolve returns a call whose models are known, without a hold.
@@ -151,13 +168,7 @@ func (s *Stream) fits(m stoa.Model) error {
 // hold holds credits for the model and sets the output limit that they afford.
 func (s *Stream) hold(ctx context.Context, m stoa.Model) error {
 	call := s.req.Call
-	if s.req.Fit != nil {
-		if err := s.req.Fit(&m, &call); err != nil {
-			return err
-		}
-		s.inputEstimate = call.EstimateInput() // images take what they take of this model
-	}
-	if err := s.fits(m); err != nil {
+	if err := s.fit(&m, &call); err != nil {
 		return err
 	}
 	limit := min(cmp.Or(s.req.Call.MaxOutputTokens, m.DefaultOutput, stoa.DefaultOutput), stoa.MaxTokens)

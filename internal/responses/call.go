@@ -253,6 +253,9 @@ func (r *run) abandon(ctx context.Context) error {
 func (r *run) firstText() {
 	if !r.texted {
 		r.texted = true
+		if r.Request.Stream { // no other model will serve, and the reply may take minutes
+			r.Request.media = nil
+		}
 		r.Log.FirstText()
 	}
 }

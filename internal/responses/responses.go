@@ -112,5 +112,14 @@ func (s *Service) Serve(ctx context.Context, w http.ResponseWriter, c *Call) err
 
 // CountInput returns how many input tokens a call has; see [gateway.Gateway.CountInput].
 func (s *Service) CountInput(ctx context.Context, c stoa.Caller, req *Request) (int64, error) {
-	return s.Gateway.CountInput(ctx, c, gateway.Request{Model: req.Model, Call: req.call, StrictModel: req.Strict})
+	r := &run{Call: &Call{Caller: c, Request: req}, s: s}
+	ask := gateway.Request{Model: req.Model, Call: req.call, StrictModel: req.Strict}
+	if err := r.fetch(ctx); err != nil {
+		return 0, req.from.Error(err)
+	}
+	if req.wanted.itemized {
+		ask.Fit = r.fit
+	}
+	tokens, err := s.Gateway.CountInput(ctx, c, ask)
+	return tokens, req.from.Error(err)
 }
