@@ -88,8 +88,8 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // sandboxServer starts a server in a process of its own and returns its URL.
-func sandboxServer(program, data string) (url string, stop func(), err error) {
-	cmd := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--data", data)
+func sandboxServer(program, data string, args ...string) (url string, stop func(), err error) {
+	cmd := exec.Command(program, append([]string{"serve", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
 	cmd.Env = []string{asProgram + "=server", "STOA_ADMIN_LISTEN=off", "STOA_BOOTSTRAP_KEY=" + ownerKey, "PATH=" + os.Getenv("PATH")}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -56,10 +56,11 @@ func newShell(t *testing.T, url string) *shell {
 	return d
 }
 
-// sandboxShell returns a shell for a new server that the sandbox serves.
-func sandboxShell(t *testing.T) *shell {
+// sandboxShell returns a shell for a new server that the sandbox serves; args are more
+// of its command line.
+func sandboxShell(t *testing.T, args ...string) *shell {
 	t.Helper()
-	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"))
+	url, stop, err := sandboxServer(self(t), filepath.Join(t.TempDir(), "data"), args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,5 +325,46 @@ func TestConsoleSnippetsRun(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The snippets of the guide to extensions, against a server that has them all.
+func TestDocsExtensions(t *testing.T) {
+	d := sandboxShell(t, "--extensions", "all")
+	wants := map[string]string{
+		"/models\"":               `"auto"`,
+		"input_tokens":            `"response.input_tokens"`,
+		`"input": "call: `:        `"function_call"`,
+		"json_schema":             `"country`,
+		"picture.png":             "image/png",
+		"chat/completions":        `"chat.completion"`,
+		"/api/v1/messages\"":      `"type":"message"`,
+		"client.responses.create": "sunny",
+	}
+	for _, s := range snippets(t, "docs/extensions.md") {
+		name, _, _ := strings.Cut(strings.TrimSpace(s.text), "\n")
+		t.Run(s.language+" "+name, func(t *testing.T) {
+			var out string
+			if s.language == "bash" {
+				out = d.bash(t, s.text)
+			} else {
+				var err error
+				if out, err = d.node(t, s.text); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+			}
+			found := false
+			for of, want := range wants {
+				if strings.Contains(s.text, of) {
+					found = true
+					if !strings.Contains(out, want) {
+						t.Errorf("it printed no %s:\n%s", want, out)
+					}
+				}
+			}
+			if !found {
+				t.Error("the test does not know what this snippet prints")
+			}
+		})
 	}
 }
