@@ -120,6 +120,9 @@ func checkStory(events []contract.ResponseEvent) error {
 			if ev.Item.Arguments != "" || len(ev.Item.Content)+len(ev.Item.Summary) > 0 {
 				return fmt.Errorf("event %d adds an item that is not empty", i)
 			}
+			if ev.Item.Status != "in_progress" && ev.Item.Type != "reasoning" {
+				return fmt.Errorf("event %d adds an item that is %s", i, ev.Item.Status)
+			}
 			continue
 		case contract.EventContentPartAdded, contract.EventSummaryAdded:
 			pieces = ""
