@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -159,4 +160,27 @@ func TestACallIsCutByALimit(t *testing.T) {
 		}
 	}
 	quiet(t, h)
+}
+
+func TestStrictIsEchoedAsItIsInForce(t *testing.T) {
+	h, f := vendors(t, apitest.Config{})
+	var tools []body
+	for i := range 22 {
+		tools = append(tools, body{"type": "function", "name": fmt.Sprint("f", i), "strict": true, "parameters": body{"type": "object", "properties": body{}, "additionalProperties": false, "required": []string{}}})
+	}
+	for model, want := range map[string]int{"alpha-sonnet-5-5": 20, "gamma-6.1-sol": 22} {
+		var r contract.Response
+		h.Client(t).Want(200, "POST", responses, body{"model": model, "input": "say: x", "tools": tools}).JSON(&r)
+		echoed := 0
+		for _, tool := range r.Tools {
+			if tool.Strict {
+				echoed++
+			}
+		}
+		served := f.Served()
+		sent := strings.Count(string(served[len(served)-1].Body), `"strict":true`)
+		if echoed != want || sent != want {
+			t.Errorf("%s: %d are echoed and %d sent as strict, want %d", model, echoed, sent, want)
+		}
+	}
 }

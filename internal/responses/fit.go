@@ -50,6 +50,9 @@ func (r *run) fit(m *stoa.Model, call *stoa.Call) error {
 		if t.Strict == nil || !*t.Strict {
 			continue
 		}
+		if m.Routes[0].Wire == "messages" && len(r.enforced.strict) == wire.MaxStrictTools {
+			break
+		}
 		if _, strict := wire.FitTool(t, m.Routes[0]); strict || m.Routes[0].Wire == "sandbox" {
 			r.enforced.strict = append(r.enforced.strict, t.Name)
 		}

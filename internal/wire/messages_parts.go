@@ -22,9 +22,9 @@ const dropUnbound = `{"prefix_mismatch_behavior":"drop_block"}`
 // rejects.
 const failedText = "The tool failed."
 
-// maxStrictTools is how many tools of a call the vendor holds to their schemas. It
-// rejects a call with more; the later ones are sent without.
-const maxStrictTools = 20
+// MaxStrictTools is how many tools of a call the vendor of the wire messages holds to
+// their schemas. It rejects a call with more; the later ones are sent without.
+const MaxStrictTools = 20
 
 // encodeMessagesParts writes the members system and messages of a call that is sent
 // part by part, and reports whether reasoning is among them.
@@ -222,7 +222,7 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 		w.open('{')
 		w.member("name", t.Name)
 		w.member("description", t.Description)
-		if enforced == maxStrictTools {
+		if enforced == MaxStrictTools {
 			t.Strict = nil
 		}
 		w.key("input_schema")
