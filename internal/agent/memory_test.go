@@ -38,8 +38,14 @@ func TestManySessionsWaitWithLittleMemory(t *testing.T) {
 		c.Plans = func(id string) stoa.Plan { return stoa.Plan{ID: id, GatedModels: true} }
 	})
 	sessiontest.Run(t, r)
+	const warm = sessions // they open the connections to the database and prepare its statements
 	last := h.Begin(r, a, "what is made once, and kept")
-	<-begun
+	for range warm - 1 {
+		h.Begin(r, a, "likewise")
+	}
+	for range warm {
+		<-begun
+	}
 	before := held()
 	for range sessions {
 		last = h.Begin(r, a, "hello")

@@ -21,15 +21,7 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 		w.cfg.Metrics.Step(recorded)
 		span.End(turnCode(err))
 	}()
-	draft, err := w.beginStep(ctx, t)
-	if err != nil {
-		return false, err
-	}
-	req, err := w.request(t)
-	if err != nil {
-		return false, err
-	}
-	stream, err := w.cfg.Gateway.Respond(ctx, *t.caller, req)
+	draft, stream, err := w.beginCall(ctx, t)
 	if err != nil {
 		return false, err
 	}
@@ -55,6 +47,21 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 	recorded = true
 	t.prompt.steps = append(t.prompt.steps, st)
 	return done, nil
+}
+
+// beginCall begins the model call of a step. What it needs of the stack is free while the
+// reply comes, which takes most of the time of a step.
+func (w *Worker) beginCall(ctx context.Context, t *turn) (session.Draft, *gateway.Stream, error) {
+	draft, err := w.beginStep(ctx, t)
+	if err != nil {
+		return draft, nil, err
+	}
+	req, err := w.request(t)
+	if err != nil {
+		return draft, nil, err
+	}
+	stream, err := w.cfg.Gateway.Respond(ctx, *t.caller, req)
+	return draft, stream, err
 }
 
 // recordStep writes a step in the transaction of its charge, and reports whether

@@ -126,7 +126,7 @@ func (c *chatRequest) options(o object) (usage bool, err error) {
 // tools translates tools and tool_choice, whose functions are one level deeper.
 func (c *chatRequest) tools(o object) error {
 	if v := o.get("tools"); v != nil {
-		list, err := readArray(v, "tools")
+		list, err := readTools(v)
 		if err != nil {
 			return err
 		}

@@ -73,6 +73,18 @@ const (
 	maxElements = 10_000
 )
 
+// maxTools is how many tools a request may have, as in package responses.
+const maxTools = 128
+
+// readTools takes the array of tools apart.
+func readTools(v jsonx.Value) ([]jsonx.Value, error) {
+	list, err := readArray(v, "tools")
+	if err == nil && len(list) > maxTools {
+		err = stoa.Errorf(stoa.CodeInvalidValue, "\"tools\" has more than %d elements.", maxTools).At("tools")
+	}
+	return list, err
+}
+
 // A translator writes a request of the Responses format.
 type translator struct {
 	out     []byte

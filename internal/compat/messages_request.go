@@ -139,7 +139,7 @@ func (m *messagesRequest) tools(o object) error {
 	if v == nil {
 		return nil
 	}
-	list, err := readArray(v, "tools")
+	list, err := readTools(v)
 	if err != nil {
 		return err
 	}

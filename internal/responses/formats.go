@@ -19,7 +19,7 @@ func (p *parser) format() error {
 			return err
 		case name == "name":
 			hasName = true
-			f.Name, err = p.text(path + ".name")
+			f.Name, err = p.short(path+".name", maxToolName)
 			return err
 		case name == "description":
 			f.Description, err = p.text(path + ".description")

@@ -30,6 +30,7 @@ type extended struct {
 	reasoning    int           // items
 	parts        bool          // messages have parts
 	foreign      []string
+	repeated     error // of the first tool with the name of another; nil: there is none
 }
 
 // A toolChoice is tool_choice as it was sent, to be checked when the tools are known.
@@ -58,6 +59,9 @@ func (p *parser) functions() error {
 	err := p.array(name, maxTools, func(i int) error { return p.function(at(name, i), seen) })
 	if err == nil && p.dec.InputOffset()-before > maxToolBytes {
 		return stoa.Errorf(stoa.CodeInvalidValue, "\"tools\" has at most %d bytes of JSON.", maxToolBytes).At(name)
+	}
+	if err == nil && p.ext != nil {
+		return p.ext.repeated
 	}
 	return err
 }
@@ -129,7 +133,9 @@ func (p *parser) function(path string, seen map[string]bool) error {
 	case !isToolName(tool.Name):
 		return stoa.Errorf(stoa.CodeInvalidValue, "A tool's name has 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", maxToolName).At(path + ".name")
 	case seen[tool.Name]:
-		return stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with this name.").At(path + ".name")
+		if p.extra().repeated == nil { // told when it is known that they are not too many
+			p.ext.repeated = stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with this name.").At(path + ".name")
+		}
 	}
 	seen[tool.Name] = true
 	if tool.Parameters, err = objectSchema(e.parameters, path+".parameters"); err != nil {
@@ -182,6 +188,12 @@ func (p *parser) raw(path, what string, kind jsonx.Kind) (string, error) {
 	if err := json.Compact(&out, v); err != nil {
 		return "", badJSON(err)
 	}
+	n := 0
+	for c := jsonx.NewCursor(out.Bytes()); n <= maxMembers && (n > 0 || c.Object()) && c.Member(); n++ {
+	}
+	if n > maxMembers {
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "%q has more than %d members.", path, maxMembers).At(path)
+	}
 	return out.String(), nil
 }
 
@@ -215,7 +227,7 @@ func (p *parser) functionChoice() error {
 			kind, err = p.text(name + ".type")
 			return err
 		case member == "name":
-			function, err = p.text(name + ".name")
+			function, err = p.short(name+".name", maxToolName)
 			return err
 		case member == "mode":
 			mode, err = p.choice(name+".mode", "auto", "required")
@@ -277,7 +289,7 @@ func (p *parser) allowed(c *toolChoice, path string) error {
 			kind, err = p.text(path + ".type")
 			return err
 		case member == "name":
-			function, err = p.text(path + ".name")
+			function, err = p.short(path+".name", maxToolName)
 			return err
 		}
 		return p.skip()
