@@ -209,9 +209,52 @@ func TestModelsAreListed(t *testing.T) {
 	}
 }
 
+// A tool is called, streamed, and its result is sent back, three times.
+func TestToolsAreCalled(t *testing.T) {
+	c := client()
+	call := ask("alpha-haiku-4-5", "")
+	call.Tools = []responses.ToolUnionParam{responses.ToolParamOfFunction("weather", map[string]any{
+		"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}, "required": []string{"city"}, "additionalProperties": false,
+	}, true)}
+	var items responses.ResponseInputParam
+	for round := range 3 {
+		items = append(items, responses.ResponseInputItemParamOfMessage("call: weather {\"city\":\"Oslo\"}\ncall: weather {\"city\":\"Rome\"}\nsay: sunny", responses.EasyInputMessageRoleUser))
+		call.Input = responses.ResponseNewParamsInputUnion{OfInputItemList: items}
+		stream := c.Responses.NewStreaming(t.Context(), call)
+		var r responses.Response
+		for stream.Next() {
+			if ev := stream.Current(); ev.Type == "response.completed" {
+				r = ev.Response
+			}
+		}
+		if err := stream.Err(); err != nil {
+			t.Fatal(err)
+		}
+		calls := 0
+		for _, item := range r.Output {
+			if item.Type == "function_call" {
+				calls++
+				items = append(items, responses.ResponseInputItemParamOfFunctionCall(item.Arguments.OfString, item.CallID, item.Name))
+				output := responses.ResponseInputItemParamOfFunctionCallOutput("sunny")
+				output.OfFunctionCallOutput.CallID = openai.String(item.CallID)
+				items = append(items, output)
+			}
+		}
+		if calls != 2 {
+			t.Fatalf("round %d: %d calls in %s", round, calls, r.RawJSON())
+		}
+		call.Input = responses.ResponseNewParamsInputUnion{OfInputItemList: items}
+		last, err := c.Responses.New(t.Context(), call)
+		if err != nil || last.OutputText() != "sunny" {
+			t.Fatalf("round %d: %q, %v", round, last.OutputText(), err)
+		}
+		items = append(items, responses.ResponseInputItemParamOfMessage(last.OutputText(), responses.EasyInputMessageRoleAssistant))
+	}
+}
+
 func TestErrorsAreTyped(t *testing.T) {
-	tools := ask("auto", "hi")
-	tools.Tools = []responses.ToolUnionParam{responses.ToolParamOfFunction("f", map[string]any{"type": "object"}, true)}
+	search := ask("auto", "hi")
+	search.Tools = []responses.ToolUnionParam{responses.ToolParamOfFileSearch([]string{"vs_1"})}
 	for name, c := range map[string]struct {
 		client openai.Client
 		call   responses.ResponseNewParams
@@ -221,7 +264,7 @@ func TestErrorsAreTyped(t *testing.T) {
 	}{
 		"a wrong key":      {client(option.WithAPIKey("sk_wrong")), ask("auto", "hi"), 401, "Unauthorized", ""},
 		"an unknown model": {client(), ask("gpt-5", "hi"), 400, "model_not_found", "model"},
-		"tools":            {client(), tools, 400, "unsupported_parameter", "tools"},
+		"a vendor's tool":  {client(), search, 400, "unsupported_value", "tools[0].type"},
 		"an empty input":   {client(), ask("auto", ""), 400, "invalid_value", "input"},
 	} {
 		e := refused(t, c.client, c.call)
