@@ -121,7 +121,7 @@ func encodeChatTurn(w *builder, t turn, reasoning bool) {
 		w.member("role", "tool")
 		w.member("tool_call_id", r.CallID)
 		if r.IsError {
-			w.member("content", "Error: "+r.Content)
+			w.member("content", failedPrefix+r.Content)
 		} else {
 			w.member("content", r.Content)
 		}

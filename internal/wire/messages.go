@@ -39,14 +39,16 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	temperature, topP := sampling(call, route.Traits)
 	w.number("temperature", atMost(temperature, 1))
 	w.number("top_p", topP)
+	off, _ := thinking(call, route.Traits)
+	bound := reasoning && route.Traits.Binding && !off
+	if err := encodeMessagesOptions(w, call, route, bound); err != nil {
+		return Request{}, err
+	}
+	tools := encodeMessagesShortTools
 	if ordered {
-		if err := encodeMessagesOptions(w, call, route, reasoning); err != nil {
-			return Request{}, err
-		}
-		if err := encodeMessagesTools(w, call, route); err != nil {
-			return Request{}, err
-		}
-	} else if err := encodeMessagesSettings(w, call, route, reasoning); err != nil {
+		tools = encodeMessagesTools
+	}
+	if err := tools(w, call, route); err != nil {
 		return Request{}, err
 	}
 	w.close('}')
@@ -54,7 +56,7 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	if apiKey != "" {
 		h.Set("X-Api-Key", apiKey)
 	}
-	if off, _ := thinking(call, route.Traits); reasoning && route.Traits.Binding && !off {
+	if bound {
 		h.Set("Anthropic-Beta", bindingBeta)
 	}
 	return Request{Path: "/v1/messages", Header: h, Body: w.b}, nil
@@ -83,42 +85,24 @@ func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasonin
 	return reasoning
 }
 
-// encodeMessagesSettings writes the members that say how to reason, and the tools, of
-// a call in the short form. reasoning: its messages have some. What an agent is told
-// changes while it works, so a vendor that binds reasoning to what came before it is
-// asked to drop what no longer fits.
-func encodeMessagesSettings(w *builder, call stoa.Call, route stoa.Route, reasoning bool) error {
-	off, effort := thinking(call, route.Traits)
-	if off || reasoning && route.Traits.Binding {
-		w.key("thinking").open('{')
-		if off {
-			w.member("type", route.Traits.ThinkingOff)
-		} else {
-			w.member("type", "adaptive")
-			w.key("block_binding").raw(dropUnbound)
+// encodeMessagesShortTools writes the tools of a call in the short form.
+func encodeMessagesShortTools(w *builder, call stoa.Call, _ stoa.Route) error {
+	if len(call.Tools) == 0 {
+		return nil
+	}
+	w.key("tools").open('[')
+	for _, t := range call.Tools {
+		w.open('{')
+		w.member("name", t.Name)
+		w.member("description", t.Description)
+		w.key("input_schema")
+		if err := w.schema(t); err != nil {
+			return err
 		}
 		w.close('}')
 	}
-	if effort != "" {
-		w.key("output_config").open('{')
-		w.member("effort", effort)
-		w.close('}')
-	}
-	if len(call.Tools) > 0 {
-		w.key("tools").open('[')
-		for _, t := range call.Tools {
-			w.open('{')
-			w.member("name", t.Name)
-			w.member("description", t.Description)
-			w.key("input_schema")
-			if err := w.schema(t); err != nil {
-				return err
-			}
-			w.close('}')
-		}
-		w.close(']')
-		w.key("tool_choice").raw(`{"type":"auto"}`)
-	}
+	w.close(']')
+	w.key("tool_choice").raw(`{"type":"auto"}`)
 	return nil
 }
 

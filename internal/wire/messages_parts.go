@@ -15,7 +15,7 @@ import (
 const bindingBeta = "thinking-binding-controls-2026-08-01"
 
 // dropUnbound asks the vendor to drop reasoning whose beginning has changed, in place of
-// refusing the request.
+// refusing the request: what an agent is told changes while it works.
 const dropUnbound = `{"prefix_mismatch_behavior":"drop_block"}`
 
 // failedText stands for the text of a failed result without any, which the vendor
@@ -161,11 +161,10 @@ func encodeMessagesMedia(w *builder, p stoa.Part) {
 	w.close('}')
 }
 
-// encodeMessagesOptions writes the members that say how to reason and to answer, of a
-// call that is sent part by part. reasoning: its messages have some.
-func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, reasoning bool) error {
+// encodeMessagesOptions writes the members that say how to reason and to answer. bound:
+// the messages have reasoning that the vendor binds to what came before it.
+func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, bound bool) error {
 	off, effort := thinking(call, route.Traits)
-	bound := reasoning && route.Traits.Binding
 	switch {
 	case off:
 		w.key("thinking").open('{')

@@ -48,14 +48,14 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	temperature, topP := sampling(call, route.Traits)
 	w.number("temperature", temperature)
 	w.number("top_p", topP)
+	if err := encodeResponsesOptions(w, call, route); err != nil {
+		return Request{}, err
+	}
+	tools := encodeResponsesShortTools
 	if ordered {
-		if err := encodeResponsesOptions(w, call, route); err != nil {
-			return Request{}, err
-		}
-		if err := encodeResponsesTools(w, call, route); err != nil {
-			return Request{}, err
-		}
-	} else if err := encodeResponsesSettings(w, call, route); err != nil {
+		tools = encodeResponsesTools
+	}
+	if err := tools(w, call, route); err != nil {
 		return Request{}, err
 	}
 	w.close('}')
@@ -71,7 +71,7 @@ func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) {
 			w.member("type", "function_call_output")
 			w.member("call_id", r.CallID)
 			if r.IsError {
-				w.member("output", "Error: "+r.Content)
+				w.member("output", failedPrefix+r.Content)
 			} else {
 				w.member("output", r.Content)
 			}
@@ -103,40 +103,26 @@ func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) {
 	w.close(']')
 }
 
-// encodeResponsesSettings writes the members that say how to reason, and the tools, of
-// a call in the short form.
-func encodeResponsesSettings(w *builder, call stoa.Call, route stoa.Route) error {
-	off, effort := thinking(call, route.Traits)
-	if off {
-		effort = "none"
+// encodeResponsesShortTools writes the tools of a call in the short form.
+func encodeResponsesShortTools(w *builder, call stoa.Call, _ stoa.Route) error {
+	if len(call.Tools) == 0 {
+		return nil
 	}
-	if effort != "" {
-		w.key("reasoning").open('{')
-		w.member("effort", effort)
-		w.close('}')
-	}
-	if call.Verbosity != "" && route.Traits.Verbosity {
-		w.key("text").open('{')
-		w.member("verbosity", call.Verbosity)
-		w.close('}')
-	}
-	if len(call.Tools) > 0 {
-		w.key("tools").open('[')
-		for _, t := range call.Tools {
-			w.open('{')
-			w.member("type", "function")
-			w.member("name", t.Name)
-			w.member("description", t.Description)
-			w.key("parameters")
-			if err := w.schema(t); err != nil {
-				return err
-			}
-			w.key("strict").raw("false")
-			w.close('}')
+	w.key("tools").open('[')
+	for _, t := range call.Tools {
+		w.open('{')
+		w.member("type", "function")
+		w.member("name", t.Name)
+		w.member("description", t.Description)
+		w.key("parameters")
+		if err := w.schema(t); err != nil {
+			return err
 		}
-		w.close(']')
-		w.key("include").raw(`["reasoning.encrypted_content"]`)
+		w.key("strict").raw("false")
+		w.close('}')
 	}
+	w.close(']')
+	w.key("include").raw(`["reasoning.encrypted_content"]`)
 	return nil
 }
 

@@ -192,8 +192,7 @@ func resultText(r *stoa.ToolResult) (text string, media []stoa.Part) {
 	return text, media
 }
 
-// encodeResponsesOptions writes the members reasoning and text of a call that is sent
-// part by part.
+// encodeResponsesOptions writes the members reasoning and text.
 func encodeResponsesOptions(w *builder, call stoa.Call, route stoa.Route) error {
 	off, effort := thinking(call, route.Traits)
 	if off {
