@@ -78,7 +78,9 @@ func encodeGeminiShort(w *builder, call stoa.Call, route stoa.Route) error {
 		data = t.data
 	}
 	w.close(']')
-	encodeGeminiConfig(w, call, route.Traits)
+	if err := encodeGeminiSettings(w, call, route); err != nil {
+		return err
+	}
 	if len(call.Tools) > 0 {
 		w.key("tools").open('[')
 		w.open('{')
@@ -137,29 +139,6 @@ func encodeGeminiResult(w *builder, r stoa.ToolResult, data string) {
 	}
 	w.close('}')
 	w.close('}')
-	w.close('}')
-}
-
-func encodeGeminiConfig(w *builder, call stoa.Call, t stoa.Traits) {
-	temperature, topP := sampling(call, t)
-	off, effort := thinking(call, t)
-	if call.MaxOutputTokens <= 0 && temperature == nil && topP == nil && !off && effort == "" {
-		return
-	}
-	w.key("generationConfig").open('{')
-	if call.MaxOutputTokens > 0 {
-		w.key("maxOutputTokens").int(call.MaxOutputTokens)
-	}
-	w.number("temperature", temperature)
-	w.number("topP", topP)
-	switch {
-	case off:
-		w.key("thinkingConfig").raw(`{"thinkingBudget":0}`)
-	case effort != "":
-		w.key("thinkingConfig").open('{')
-		w.member("thinkingLevel", strings.ToUpper(effort))
-		w.close('}')
-	}
 	w.close('}')
 }
 

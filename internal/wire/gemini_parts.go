@@ -197,11 +197,13 @@ func typeOfURL(kind stoa.PartKind, url string) string {
 	return ""
 }
 
-// encodeGeminiSettings writes how to reason and to answer.
+// encodeGeminiSettings writes the member generationConfig, which says how to reason and
+// to answer, unless it would be empty.
 func encodeGeminiSettings(w *builder, call stoa.Call, route stoa.Route) error {
 	t := route.Traits
 	temperature, topP := sampling(call, t)
 	off, effort := thinking(call, t)
+	before := len(w.b)
 	w.key("generationConfig").open('{')
 	if call.MaxOutputTokens > 0 {
 		w.key("maxOutputTokens").int(call.MaxOutputTokens)
@@ -233,6 +235,10 @@ func encodeGeminiSettings(w *builder, call stoa.Call, route stoa.Route) error {
 	}
 	if r := mediaResolution(call); r != "" {
 		w.member("mediaResolution", r)
+	}
+	if w.b[len(w.b)-1] == '{' {
+		w.b = w.b[:before]
+		return nil
 	}
 	w.close('}')
 	return nil
