@@ -125,7 +125,7 @@ func (p *prompt) shorten(call *stoa.Call, over int64) {
 // build returns the call for a history: instructions, the rules about file
 // text, the drive's files where they fit, the conversation and the tools.
 func (p *prompt) build(history []stoa.Message, dropped bool) stoa.Call {
-	call := stoa.Call{Tools: p.tools()}
+	call := stoa.Call{Tools: p.tools(), Items: true, Prefer: p.madeBy()}
 	parts := []string{p.instructions}
 	if len(call.Tools) > 0 || p.knowledge.Text != "" {
 		parts = append(parts, frameText)
@@ -152,12 +152,24 @@ func (p *prompt) build(history []stoa.Message, dropped bool) stoa.Call {
 	call.Messages = append(call.Messages, history...)
 	call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleUser, Text: p.message})
 	for _, s := range p.steps {
-		call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleAssistant, Text: s.Text, Calls: s.Calls, State: s.State})
+		call.Messages = append(call.Messages, s.Message())
 		if len(s.Calls) > 0 {
 			call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleUser, Results: s.Results})
 		}
 	}
 	return call
+}
+
+// madeBy returns which route made the newest reasoning of the turn, as a state without
+// data: the next step is made there if possible, since no other can read it.
+func (p *prompt) madeBy() stoa.State {
+	for _, s := range slices.Backward(p.steps) {
+		if len(s.Reasoning) > 0 {
+			made := s.Reasoning[0].State
+			return stoa.State{Wire: made.Wire, Model: made.Model, Provider: made.Provider}
+		}
+	}
+	return stoa.State{}
 }
 
 // recall reads the history of a session's earlier turns, as far back as the

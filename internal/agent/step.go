@@ -93,17 +93,21 @@ func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter) (
 		}
 		switch ev.Kind {
 		case stoa.Started: // an attempt before it came to nothing
-			st.Calls = nil
+			st.Calls, st.Reasoning = nil, nil
 		case stoa.Delta:
 			text.WriteString(ev.Text)
 			deltas.add(ev.Text)
 		case stoa.Called:
 			st.Calls = append(st.Calls, ev.Call)
 		case stoa.Finished:
-			st.Stop, st.State = ev.Stop, ev.State
+			st.Stop = ev.Stop
+		case stoa.Reasoned:
+			st.Reasoning = append(st.Reasoning, stoa.Segment{State: ev.State, Text: text.Len(), Calls: len(st.Calls)})
 		}
 	}
-	st.Text = text.String()
+	if st.Text = text.String(); len(st.Calls) == 0 {
+		st.Reasoning = nil // the turn ends here, and later turns are told its text
+	}
 	return st, broken
 }
 
@@ -118,7 +122,7 @@ func (w *Worker) abandon(ctx context.Context, t *turn, draft *session.Draft, str
 	if !errors.Is(cause, session.ErrCancelled) && !errors.Is(cause, errDeadline) {
 		return false, cause
 	}
-	st.Stop, st.Calls = "", nil
+	st.Stop, st.Calls, st.Reasoning = "", nil, nil
 	charge, err := stream.Abandon(context.WithoutCancel(ctx), func(ctx context.Context, tx *store.Tx) error {
 		ch, err := w.sessions.LockOwned(ctx, tx, t.run.lease)
 		if err != nil {

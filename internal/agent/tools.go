@@ -34,7 +34,7 @@ const (
 // tools are those that the agent may use in this turn.
 func (p *prompt) tools() []stoa.Tool {
 	var tools []stoa.Tool
-	if p.knowledge.Stats.Files > 0 || p.access == stoa.DriveReadWrite || len(p.steps) > 0 {
+	if p.knowledge.Stats.Files > 0 || p.access == stoa.DriveReadWrite || p.usedDrive() {
 		tools = append(tools,
 			stoa.Tool{
 				Name: toolList, Description: "List the files of your drive in the order of their paths.",
@@ -61,7 +61,18 @@ func (p *prompt) tools() []stoa.Tool {
 			Parameters: `{"type":"object","properties":{"question":{"type":"string"},"options":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"for a choice: the answers to choose from"},"approval":{"type":"boolean","description":"true: the user approves or rejects"},"defaultAnswer":{"type":"string","description":"what to go on with if the user never answers"}},"required":["question"],"additionalProperties":false}`,
 		})
 	}
+	for i := range tools {
+		tools[i].Strict = new(bool) // what the model got wrong is told to it
+	}
 	return tools
+}
+
+// usedDrive reports whether the turn has called a tool of the drive. Tools that were
+// there stay: vendors bind reasoning to them.
+func (p *prompt) usedDrive() bool {
+	return slices.ContainsFunc(p.steps, func(s stoa.Step) bool {
+		return slices.ContainsFunc(s.Calls, func(c stoa.ToolCall) bool { return strings.HasPrefix(c.Name, "drive_") })
+	})
 }
 
 // use runs one tool call. Whatever the model got wrong is told to it as an error

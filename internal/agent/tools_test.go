@@ -202,27 +202,48 @@ func TestAFileThatGivesOrdersChangesNothing(t *testing.T) {
 	}
 }
 
+// vendors are the models by the provider of the fake vendor that serves them.
+var vendors = map[string]struct{ family, model string }{
+	"messages":  {"alpha", "alpha-sonnet-5-5"},
+	"gemini":    {"beta", "beta-3.8-flash"},
+	"responses": {"gamma", "gamma-6-luna"},
+	"chat":      {"gamma", "gamma-6-luna"},
+	"deepseek":  {"delta", "delta-v4-flash"},
+}
+
+// onVendor returns a fixture whose model is served by a fake vendor, in the format of
+// the name in [vendors].
+func onVendor(t *testing.T, name string) (*sessiontest.Fixture, *fakeup.Server) {
+	t.Helper()
+	vendor := fakeup.Start(t, fakeup.Options{Bound: true})
+	providers := []stoa.Provider{vendor.Provider(name)}
+	h := sessiontest.Build(t, storetest.New(t), nil)
+	cat, err := catalog.New(catalog.Options{Providers: providers, Families: map[string][]stoa.Route{vendors[name].family: {{Provider: name}}}, Sandbox: "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Gateway.Catalog = new(atomic.Pointer[catalog.Catalog])
+	h.Gateway.Catalog.Store(cat)
+	pool := upstream.New(upstream.Config{Providers: providers, Retries: -1, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(pool.CloseIdle)
+	h.Gateway.Pool = pool
+	return h, vendor
+}
+
+// checkAccepted fails for each request that the vendor refused.
+func checkAccepted(t *testing.T, vendor *fakeup.Server) {
+	t.Helper()
+	for _, served := range vendor.Served() {
+		if served.Refused != "" {
+			t.Errorf("the vendor refused: %s\n%s", served.Refused, served.Body)
+		}
+	}
+}
+
 func TestTheToolLoopRunsOverEveryVendorFormat(t *testing.T) {
-	for wire, tt := range map[string]struct{ family, model string }{
-		"messages":  {"alpha", "alpha-sonnet-5-5"},
-		"gemini":    {"beta", "beta-3.8-flash"},
-		"responses": {"gamma", "gamma-6-luna"},
-		"chat":      {"gamma", "gamma-6-luna"},
-		"deepseek":  {"delta", "delta-v4-flash"},
-	} {
-		t.Run(wire, func(t *testing.T) {
-			vendor := fakeup.Start(t, fakeup.Options{Bound: true})
-			providers := []stoa.Provider{vendor.Provider(wire)}
-			h := sessiontest.Build(t, storetest.New(t), nil)
-			cat, err := catalog.New(catalog.Options{Providers: providers, Families: map[string][]stoa.Route{tt.family: {{Provider: wire}}}, Sandbox: "off"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			h.Gateway.Catalog = new(atomic.Pointer[catalog.Catalog])
-			h.Gateway.Catalog.Store(cat)
-			pool := upstream.New(upstream.Config{Providers: providers, Retries: -1, Logger: slog.New(slog.DiscardHandler)})
-			t.Cleanup(pool.CloseIdle)
-			h.Gateway.Pool = pool
+	for name, tt := range vendors {
+		t.Run(name, func(t *testing.T) {
+			h, vendor := onVendor(t, name)
 			a := h.Agent(func(a *stoa.Agent) { a.Model, a.DriveAccess = tt.model, stoa.DriveReadWrite })
 			h.File(a, "docs/answer.md", "The answer is forty-two.\n")
 			r := h.Service()
@@ -249,11 +270,7 @@ func TestTheToolLoopRunsOverEveryVendorFormat(t *testing.T) {
 			if got = h.Until(r, s, stoa.SessionCompleted); got.Reply != "thanks" {
 				t.Errorf("the next turn says %q", got.Reply)
 			}
-			for _, served := range vendor.Served() {
-				if served.Refused != "" {
-					t.Errorf("the vendor refused: %s\n%s", served.Refused, served.Body)
-				}
-			}
+			checkAccepted(t, vendor)
 			h.CheckBooks(r, got)
 		})
 	}

@@ -20,7 +20,7 @@ var (
 	openAIStrict    = dialect{refused: append([]string{"oneOf", "uniqueItems"}, beyond...), closed: true, all: true}
 	anthropicStrict = dialect{refused: append([]string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "maxItems", "uniqueItems"}, beyond...), closed: true}
 	geminiJSON      = dialect{refused: []string{"$schema"}}
-	geminiSchema    = dialect{only: []string{"type", "format", "title", "description", "nullable", "enum", "items", "minItems", "maxItems", "properties", "required", "propertyOrdering", "anyOf", "minimum", "maximum", "minLength", "maxLength", "minProperties", "maxProperties", "pattern", "example", "default", "additionalProperties"}}
+	geminiSchema    = dialect{only: []string{"type", "format", "title", "description", "nullable", "enum", "items", "minItems", "maxItems", "properties", "required", "propertyOrdering", "anyOf", "minimum", "maximum", "minLength", "maxLength", "minProperties", "maxProperties", "pattern", "example", "default"}}
 )
 
 // misfit returns what a vendor would say about a schema; empty: nothing.

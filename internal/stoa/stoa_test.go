@@ -212,3 +212,29 @@ func TestAProviderIsPrintedWithoutItsKey(t *testing.T) {
 		}
 	}
 }
+
+func TestAStepGoesBackInItsOrder(t *testing.T) {
+	state := func(data string) State { return State{Wire: "w", Data: data} }
+	step := Step{
+		Text: "onetwo", Calls: []ToolCall{{ID: "a"}, {ID: "b"}},
+		Reasoning: []Segment{{State: state("1")}, {State: state("2"), Text: 3}, {State: state("3"), Text: 6, Calls: 1}},
+	}
+	var got []string
+	for _, p := range step.Message().Parts {
+		switch p.Kind {
+		case PartText:
+			got = append(got, p.Text)
+		case PartCall:
+			got = append(got, p.Call.ID)
+		case PartReasoning:
+			got = append(got, p.State.Data)
+		}
+	}
+	if text := strings.Join(got, " "); text != "1 one 2 two a 3 b" {
+		t.Errorf("the parts are %s", text)
+	}
+	step.Reasoning = nil
+	if m := step.Message(); m.Parts != nil || m.Text != "onetwo" || len(m.Calls) != 2 {
+		t.Errorf("without reasoning: %+v", m)
+	}
+}

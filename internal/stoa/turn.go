@@ -72,10 +72,44 @@ type Step struct {
 	Turn, Number int64 // from 1
 	Text         string
 	Calls        []ToolCall
-	State        State
+	Reasoning    []Segment    // in order; of one reply, so all by one route
 	Stop         Stop         // empty: broken off by a cancel or deadline
 	Results      []ToolResult // by call, as far as they are there
 	CreatedAt    time.Time
+}
+
+// A Segment is a segment of a step's reasoning that its vendor wants back in its place.
+type Segment struct {
+	State State
+	Text  int // bytes of the step's text before it
+	Calls int // calls of the step before it
+}
+
+// Message returns the step's reply as it is sent back: its texts and then its calls
+// between two segments of reasoning, as [Part] says.
+func (s *Step) Message() Message {
+	m := Message{Role: RoleAssistant}
+	if len(s.Reasoning) == 0 {
+		m.Text, m.Calls = s.Text, s.Calls
+		return m
+	}
+	text, calls := 0, 0
+	upTo := func(t, c int) {
+		t, c = min(max(t, text), len(s.Text)), min(max(c, calls), len(s.Calls))
+		if t > text {
+			m.Parts = append(m.Parts, Part{Kind: PartText, Text: s.Text[text:t]})
+		}
+		for i := range s.Calls[calls:c] {
+			m.Parts = append(m.Parts, Part{Kind: PartCall, Call: &s.Calls[calls+i]})
+		}
+		text, calls = t, c
+	}
+	for _, r := range s.Reasoning {
+		upTo(r.Text, r.Calls)
+		m.Parts = append(m.Parts, Part{Kind: PartReasoning, State: r.State})
+	}
+	upTo(len(s.Text), len(s.Calls))
+	return m
 }
 
 // StepID returns the id of a step, of its charge and of its receipt.

@@ -89,9 +89,58 @@ func (tx *Tx) InsertStep(ctx context.Context, s stoa.Step) error {
 	if err != nil {
 		return err
 	}
+	reasoning, of, err := reasoningText(s.Reasoning)
+	if err != nil {
+		return err
+	}
 	return tx.Later(ctx, `INSERT INTO steps (session_id, turn, number, text, calls, state_wire, state_model, state_data, stop, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		s.SessionID, s.Turn, s.Number, s.Text, calls, s.State.Wire, s.State.Model, s.State.Data, string(s.Stop), db.Micros(tx.Now))
+		s.SessionID, s.Turn, s.Number, s.Text, calls, of.Wire, of.Model, reasoning, string(s.Stop), db.Micros(tx.Now))
+}
+
+// storedReasoning is the reasoning of a step in its row, whose columns beside it name the
+// wire and the model.
+type storedReasoning struct {
+	Provider string          `json:"provider,omitzero"`
+	Segments []storedSegment `json:"segments"`
+}
+
+// storedSegment is one segment, behind so many bytes of text and so many calls.
+type storedSegment struct {
+	Text   int    `json:"text,omitzero"`
+	Calls  int    `json:"calls,omitzero"`
+	Tokens int64  `json:"tokens,omitzero"`
+	Data   string `json:"data"`
+}
+
+// reasoningText returns the reasoning of a step for its row, and the state that says
+// which route made it; empty without any.
+func reasoningText(list []stoa.Segment) (text string, of stoa.State, err error) {
+	if len(list) == 0 {
+		return "", of, nil
+	}
+	of = list[0].State
+	r := storedReasoning{Provider: of.Provider, Segments: make([]storedSegment, len(list))}
+	for i, s := range list {
+		r.Segments[i] = storedSegment{s.Text, s.Calls, s.State.Tokens, s.State.Data}
+	}
+	text, err = jsonText(r)
+	return text, of, err
+}
+
+// reasoningOf returns the reasoning in the row of a step. What an older version wrote,
+// which was in another form, is left out: a reply without it may be worse, not wrong.
+func reasoningOf(text string, of stoa.State) (list []stoa.Segment) {
+	var r storedReasoning
+	if text == "" || text[0] != '{' || jsonx.Unmarshal([]byte(text), &r) != nil {
+		return nil
+	}
+	of.Provider = r.Provider
+	for _, s := range r.Segments {
+		of.Data, of.Tokens = s.Data, s.Tokens
+		list = append(list, stoa.Segment{State: of, Text: s.Text, Calls: s.Calls})
+	}
+	return list
 }
 
 // InsertStepResult records the result of the tool call at that place (from 0) of a
@@ -107,11 +156,13 @@ func (tx *Tx) Steps(ctx context.Context, sessionID string, turn int64) ([]stoa.S
 	var list []stoa.Step
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		s := stoa.Step{SessionID: sessionID, Turn: turn}
-		var calls string
+		var calls, reasoning string
+		var of stoa.State
 		var created int64
-		if err := rows.Scan(&s.Number, &s.Text, &calls, &s.State.Wire, &s.State.Model, &s.State.Data, &s.Stop, &created); err != nil {
+		if err := rows.Scan(&s.Number, &s.Text, &calls, &of.Wire, &of.Model, &reasoning, &s.Stop, &created); err != nil {
 			return err
 		}
+		s.Reasoning = reasoningOf(reasoning, of)
 		s.CreatedAt = db.Time(created)
 		list = append(list, s)
 		return jsonx.Unmarshal([]byte(calls), &list[len(list)-1].Calls)
