@@ -34,6 +34,7 @@ func (c Config) Check() []*Problem {
 	k.bucket()
 	k.words()
 	k.stateKeys()
+	k.secretsKeys()
 	k.durations()
 	k.sizes()
 	k.limits()

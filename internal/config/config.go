@@ -59,6 +59,8 @@ type Config struct {
 	// StateKeys seal the state that callers keep between calls, the newest first, with
 	// commas between; empty: a key in the data directory.
 	StateKeys Secret `yaml:"stateKeys" env:"STOA_STATE_KEYS"`
+	// Secrets are the keys that stored secrets are encrypted with.
+	Secrets Secrets `yaml:"secrets"`
 
 	Providers []Provider                  `yaml:"providers,omitempty"`
 	Families  map[string][]stoa.Route     `yaml:"families,omitempty"`
@@ -81,6 +83,25 @@ type Config struct {
 	sources map[string]string // where each setting was set, by its path
 	excused map[string]bool   // paths that are probably meant by names that are no settings
 }
+
+// Secrets are the master keys of stored secrets, such as those that sign webhooks.
+type Secrets struct {
+	// Keys are the newest first: it encrypts, all decrypt. None: a key in the data
+	// directory.
+	Keys []SecretsKey `yaml:"keys,omitempty"`
+}
+
+// A SecretsKey is a key under a name that what it encrypted carries.
+type SecretsKey struct {
+	ID   string `yaml:"id"`
+	Env  string `yaml:"env,omitempty"`  // variable that holds the key; one of these two
+	File string `yaml:"file,omitempty"` // file that holds the key
+
+	key *string // what one of the two gave; a pointer for the reason of Provider's
+}
+
+// Value returns the text of the key.
+func (k SecretsKey) Value() string { return or(k.key) }
 
 // Contact is whom callers turn to for more credits and with questions; it is published
 // in GET /api/v1/meta.

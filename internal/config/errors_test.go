@@ -186,6 +186,18 @@ func TestProblems(t *testing.T) {
 			want: `stoa.yaml:1:50: providers[0].apiKeyEnv: the environment variable NO_KEY is not set; set it, or take apiKeyEnv out if a needs no key`,
 		},
 		{
+			name: "keys of secrets that cannot be told apart", yaml: "secrets: {keys: [{id: a, env: K1}, {id: a, env: K1}, {id: file-1, env: K1}, {id: b}]}\n",
+			env: []string{"K1=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"},
+			want: `stoa.yaml:1:41: secrets.keys[1].id: there are two keys named "a"; rename one that has encrypted nothing yet` + "\n" +
+				`stoa.yaml:1:59: secrets.keys[2].id: "file-1" is no name of a key; use small letters, digits, - and _, and not file- at its beginning` + "\n" +
+				`stoa.yaml:1:77: secrets.keys[3]: the key is in a variable or in a file: set env or file, and one of them alone`,
+		},
+		{
+			name: "a key of secrets that is none", yaml: "secrets: {keys: [{id: a, env: K1}, {id: b, env: K2}]}\n", env: []string{"K1=0011"},
+			want: `stoa.yaml:1:18: secrets.keys[0]: a key is 32 bytes, as 64 hexadecimal digits or in base64 (openssl rand -hex 32 makes one); there is one in each place` + "\n" +
+				`stoa.yaml:1:49: secrets.keys[1].env: the environment variable K2 is not set; set it to a key (openssl rand -hex 32 makes one)`,
+		},
+		{
 			name: "a key in a file that is empty", yaml: "providers: [{name: a, wire: messages, apiKeyFile: /run/secrets/empty}]\n",
 			want: `stoa.yaml:1:51: providers[0].apiKeyFile: the file /run/secrets/empty is empty; put the key into it`,
 		},

@@ -244,10 +244,19 @@ func (c *Config) readFlags(flags Flags) (errs []error) {
 	return errs
 }
 
-// readKeys reads the keys that providers keep in a variable or a file.
+// readKeys reads the keys that are kept in a variable or a file.
 func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]byte, error)) (errs []error) {
 	fail := func(path, format string, args ...any) {
 		errs = append(errs, &Problem{Where: c.Where(path), Path: path, Message: fmt.Sprintf(format, args...)})
+	}
+	fromFile := func(path, name string) (key string) {
+		text, err := readFile(name)
+		if err != nil {
+			fail(path, "the key cannot be read: %v", err)
+		} else if key = strings.TrimSpace(string(text)); key == "" {
+			fail(path, "the file %s is empty; put the key into it", name)
+		}
+		return key
 	}
 	for i := range c.Providers {
 		p, path := &c.Providers[i], fmt.Sprintf("providers[%d]", i)
@@ -259,12 +268,20 @@ func (c *Config) readKeys(getenv func(string) string, readFile func(string) ([]b
 			}
 		}
 		if p.APIKeyFile != "" {
-			text, err := readFile(p.APIKeyFile)
-			if err != nil {
-				fail(path+".apiKeyFile", "the key cannot be read: %v", err)
-			} else if key = strings.TrimSpace(string(text)); key == "" {
-				fail(path+".apiKeyFile", "the file %s is empty; put the key into it", p.APIKeyFile)
+			key = fromFile(path+".apiKeyFile", p.APIKeyFile)
+		}
+	}
+	for i := range c.Secrets.Keys {
+		k, path := &c.Secrets.Keys[i], fmt.Sprintf("secrets.keys[%d]", i)
+		key := ""
+		k.key = &key
+		if k.Env != "" {
+			if key = getenv(k.Env); key == "" {
+				fail(path+".env", "the environment variable %s is not set; set it to a key (openssl rand -hex 32 makes one)", k.Env)
 			}
+		}
+		if k.File != "" {
+			key = fromFile(path+".file", k.File)
 		}
 	}
 	return errs

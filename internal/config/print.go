@@ -64,6 +64,9 @@ func (c Config) Hash() string {
 			sum.Write(hashOf(*p.key))
 		}
 	}
+	for _, k := range c.Secrets.Keys {
+		sum.Write(hashOf(k.Value()))
+	}
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -42,5 +43,31 @@ func (c *checker) stateKeys() {
 		c.problem("stateKeys", "there are %d keys; at most %d are read", len(keys), mostStateKeys)
 	case len(keys) == 0 && c.Database != "" && c.Extensions.Tools:
 		c.problem("stateKeys", "the extension tools needs a key that all nodes of the database have: set STOA_STATE_KEYS to 64 hexadecimal digits (openssl rand -hex 32), the same on each node")
+	}
+}
+
+// secretsKeys checks the keys that stored secrets are encrypted with.
+func (c *checker) secretsKeys() {
+	if n := len(c.Secrets.Keys); n > mostStateKeys {
+		c.problem("secrets.keys", "there are %d keys; at most %d are read", n, mostStateKeys)
+	}
+	seen := map[string]bool{}
+	for i, k := range c.Secrets.Keys {
+		path := fmt.Sprintf("secrets.keys[%d]", i)
+		switch {
+		case !isName(k.ID) || strings.HasPrefix(k.ID, "file-"):
+			c.problem(path+".id", "%q is no name of a key; use small letters, digits, - and _, and not file- at its beginning", k.ID)
+		case seen[k.ID]:
+			c.problem(path+".id", "there are two keys named %q; rename one that has encrypted nothing yet", k.ID)
+		case (k.Env == "") == (k.File == ""):
+			c.problem(path, "the key is in a variable or in a file: set env or file, and one of them alone")
+		}
+		seen[k.ID] = true
+		if k.Value() == "" {
+			continue // reported where it was read
+		}
+		if keys, err := ParseStateKeys(k.Value()); err != nil || len(keys) != 1 {
+			c.problem(path, "%v; there is one in each place", errStateKey)
+		}
 	}
 }

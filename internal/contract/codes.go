@@ -45,6 +45,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeModelNotFound, 400, "There is no model of that identifier."),
 		invalid(stoa.CodeContextLength, 400, "The input is longer than the model takes."),
 		invalid(stoa.CodeInvalidPrompt, 400, "The model's provider refuses the text."),
+		invalid(stoa.CodeInvalidURL, 400, "The address is not one that requests can be sent to."),
 		invalid(stoa.CodeUnauthorized, 401, "The key is missing, malformed, unknown, expired or revoked."),
 		{Code: stoa.CodeScope, Status: 403, Type: TypePermission, Meaning: "The key does not carry the scope that the operation needs."},
 		{Code: stoa.CodeSuspended, Status: 403, Type: TypePermission, Meaning: "The account is suspended; its operator can lift that."},
@@ -58,6 +59,8 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeTaskNotFound, 404, "There is no such scheduled task of this agent."),
 		invalid(stoa.CodeFileNotFound, 404, "There is no such file in the drive."),
 		invalid(stoa.CodeVersionNotFound, 404, "There is no such version of the file, or it is no longer kept."),
+		invalid(stoa.CodeWebhookNotFound, 404, "There is no such webhook in this account."),
+		invalid(stoa.CodeDeliveryNotFound, 404, "There is no such delivery of this webhook, or it is no longer kept."),
 		invalid(stoa.CodeMethodNotAllowed, 405, "The path exists, but not with this method; `Allow` lists those that do."),
 		{
 			Code: stoa.CodeRequestTimeout, Status: 408, Type: TypeInvalidRequest, Retryable: true,
@@ -72,6 +75,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeSessionFinished, 409, "The session has ended and takes no more of this."),
 		invalid(stoa.CodeNotWaiting, 409, "The session does not wait for input."),
 		invalid(stoa.CodeInputAnswered, 409, "This question was answered already."),
+		invalid(stoa.CodeWebhookDisabled, 409, "The webhook is disabled, or has no address: nothing can be sent."),
 		{
 			Code: stoa.CodeIdempotencyRunning, Status: 409, Type: TypeInvalidRequest, Retryable: true, RetryAfter: time.Second,
 			Meaning: "The first request with this `Idempotency-Key` is still running.",
@@ -86,6 +90,11 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeInvalidCron, 422, "The cron expression is wrong; the message names the field."),
 		invalid(stoa.CodeInvalidTimezone, 422, "There is no such time zone in the IANA database."),
 		invalid(stoa.CodeOriginsRequired, 422, "The origins of the pages that may show the agent have to be named."),
+		invalid(stoa.CodeAddressNotAllowed, 422, "The service sends no requests to this address; its operator can allow it."),
+		{
+			Code: stoa.CodeSecretsKeyMissing, Status: 422, Type: TypeServer,
+			Meaning: "The service has no key to store secrets with; its operator can set `secrets.keys`.",
+		},
 		{Code: stoa.CodeQuota, Status: 429, Type: TypeQuota, Meaning: "The account's credits do not cover the call; a top-up helps."},
 		{Code: stoa.CodeKeyBudget, Status: 429, Type: TypeQuota, Meaning: "The key's own daily cap of credits is used up."},
 		{

@@ -1,9 +1,9 @@
 // Package seal encrypts the state that a caller keeps between calls: data of a vendor
 // that the vendor wants back unchanged. What is sealed can be read by Stoa alone, and
 // only for the account that it was made for, so that a caller can neither read nor
-// forge it.
+// forge it. It also encrypts the secrets that are stored in rows, see [Ring].
 //
-// It keeps nothing and never logs. Start at [New].
+// It keeps nothing and never logs. Start at [New] and [NewRing].
 package seal
 
 import (

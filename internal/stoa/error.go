@@ -71,6 +71,12 @@ const (
 	CodeTooManyTasks       Code = "too_many_scheduled_tasks" // of one agent
 	CodeInvalidCron        Code = "invalid_cron"
 	CodeInvalidTimezone    Code = "invalid_timezone"
+	CodeInvalidURL         Code = "invalid_url"
+	CodeWebhookNotFound    Code = "webhook_not_found"
+	CodeDeliveryNotFound   Code = "delivery_not_found"
+	CodeWebhookDisabled    Code = "webhook_disabled"
+	CodeAddressNotAllowed  Code = "address_not_allowed"
+	CodeSecretsKeyMissing  Code = "secrets_key_missing"
 )
 
 // An Error is an error as reported to a caller: created where its meaning is

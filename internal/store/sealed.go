@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"slices"
+)
+
+// A SealedRow is a row with an encrypted secret, and what that is bound to; see
+// package vault.
+type SealedRow struct {
+	AccountID, ID, Kind, Origin string
+	Version                     int64
+	Sealed                      string
+}
+
+// sealedTables are the tables with encrypted secrets: how their rows are listed, with
+// the columns of [SealedRow] in its order, and how one is written that is still as it
+// was read.
+var sealedTables = map[string]struct{ list, update string }{}
+
+// SealedTables returns the tables that have encrypted secrets.
+func SealedTables() []string { return slices.Sorted(maps.Keys(sealedTables)) }
+
+// SealedRows returns rows of a table that has encrypted secrets, of all accounts, by
+// their ids after one.
+func (tx *Tx) SealedRows(ctx context.Context, table, after string, limit int) ([]SealedRow, error) {
+	return list(ctx, tx, func(rows *sql.Rows) (r SealedRow, err error) {
+		err = rows.Scan(&r.AccountID, &r.ID, &r.Kind, &r.Origin, &r.Version, &r.Sealed)
+		return r, err
+	}, sealedTables[table].list, after, limit)
+}
+
+// Reseal replaces the encrypted secret of a row. It reports whether the row still was
+// as it was read.
+func (tx *Tx) Reseal(ctx context.Context, table string, r SealedRow, sealed string) (bool, error) {
+	n, err := tx.Exec(ctx, sealedTables[table].update, r.AccountID, r.ID, sealed, r.Sealed)
+	return n > 0, err
+}

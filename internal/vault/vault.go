@@ -1,0 +1,238 @@
+// Package vault seals the secrets that are stored, such as those that sign webhooks,
+// under master keys that are in no backup: keys of the settings, or on the embedded
+// store a file that is made when the first secret is stored.
+//
+// A secret is bound to its account, row, kind, version and origin, so that a row that
+// is copied elsewhere does not open. The package keeps no secret and never logs one;
+// without the right key everything else of the service works. Start at [Open],
+// [Vault.Seal] and [Vault.Open]; [Vault.Rekey] replaces a key.
+package vault
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+
+	"stoa/internal/config"
+	"stoa/internal/seal"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// KeyFile is the file of the data directory with the master keys of an installation
+// that sets none: the newest on the first line, its predecessors below.
+const KeyFile = "secrets.key"
+
+// ErrUnreadable is the error for a secret that none of the keys opens: the key is
+// missing, or the row was copied from elsewhere.
+var ErrUnreadable = errors.New("the secret cannot be read: the key that it was encrypted with is missing")
+
+// A Vault seals and opens secrets. It is safe for use by several goroutines.
+type Vault struct {
+	set  []seal.MasterKey // of the settings
+	path string           // of the file; empty: there can be none
+
+	mu   sync.Mutex
+	ring *seal.Ring // nil: there is no key yet
+	err  error      // why there is none, if that is not that nobody has made one
+}
+
+// Open returns the vault with the keys of the settings, the newest first, and behind
+// them those of the file at path, which is read if it exists. An empty path: there is
+// no file, and one of the settings is needed before a secret can be stored. A file that
+// cannot be read is no error here: its secrets are unreadable then, see [Vault.Err].
+func Open(keys []seal.MasterKey, path string) (*Vault, error) {
+	v := &Vault{set: keys, path: path}
+	if path == "" {
+		return v, v.use(nil)
+	}
+	kept, err := readKeys(path)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	if v.err = err; err != nil {
+		kept = nil
+	}
+	return v, v.use(kept)
+}
+
+// use takes the keys of the settings and those of the file.
+func (v *Vault) use(kept [][]byte) error {
+	keys := append([]seal.MasterKey(nil), v.set...)
+	for _, k := range kept {
+		sum := sha256.Sum256(k)
+		keys = append(keys, seal.MasterKey{ID: "file-" + hex.EncodeToString(sum[:4]), Key: k})
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	ring, err := seal.NewRing(keys...)
+	if err == nil {
+		v.ring = ring
+	}
+	return err
+}
+
+// Err returns why the file of keys could not be read; nil where it could, or there is
+// none.
+func (v *Vault) Err() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.err
+}
+
+// A Ref says which secret it is. A secret opens only under the Ref that it was sealed
+// under.
+type Ref struct {
+	AccountID, ID string // of the row
+	Kind          string // of the secret, such as "webhook"
+	Origin        string // that it may be sent to; empty: it is never sent
+	Version       int64
+}
+
+func (r Ref) bound() []string {
+	return []string{r.AccountID, r.ID, r.Kind, r.Origin, strconv.FormatInt(r.Version, 10)}
+}
+
+// Seal encrypts a secret of at most 1 MiB. On the embedded store it makes the key if
+// there is none yet; elsewhere that is CodeSecretsKeyMissing.
+func (v *Vault) Seal(r Ref, secret []byte) (string, error) {
+	ring, err := v.sealing()
+	if err != nil {
+		return "", err
+	}
+	return ring.Seal(secret, r.bound()...)
+}
+
+// sealing returns the ring, with a key that is made if need be.
+func (v *Vault) sealing() (*seal.Ring, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.ring != nil {
+		return v.ring, nil
+	}
+	missing := stoa.Errorf(stoa.CodeSecretsKeyMissing, "This service has no key to store secrets with. Its operator can set secrets.keys; see docs/security.md.")
+	if v.path == "" || v.err != nil {
+		return nil, missing.Because(v.err)
+	}
+	kept, err := KeepKeys(v.path)
+	if err == nil {
+		err = v.use(kept)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read or make %s in the data directory: %w", KeyFile, err)
+	}
+	return v.ring, nil
+}
+
+// Open decrypts a secret that [Vault.Seal] encrypted under the same Ref; ErrUnreadable
+// where no key does.
+func (v *Vault) Open(r Ref, sealed string) ([]byte, error) {
+	v.mu.Lock()
+	ring := v.ring
+	v.mu.Unlock()
+	if ring == nil {
+		return nil, ErrUnreadable
+	}
+	secret, ok := ring.Open(sealed, r.bound()...)
+	if !ok {
+		return nil, ErrUnreadable
+	}
+	return secret, nil
+}
+
+// A Rekeyed says what [Vault.Rekey] did, in numbers of secrets.
+type Rekeyed struct {
+	Done       int // encrypted anew with the first key
+	Current    int // that were so already
+	Unreadable int // left as they are
+}
+
+// rekeyBatch is how many rows one transaction encrypts anew.
+const rekeyBatch = 100
+
+// Rekey encrypts every stored secret with the first key that is not yet. It may be
+// repeated, and run beside the service; what changes meanwhile is left to the next run.
+func (v *Vault) Rekey(ctx context.Context, st *store.Store) (done Rekeyed, err error) {
+	v.mu.Lock()
+	ring := v.ring
+	v.mu.Unlock()
+	for _, table := range store.SealedTables() {
+		after := ""
+		for {
+			var rows []store.SealedRow
+			var part Rekeyed
+			err := st.Write(ctx, func(tx *store.Tx) (err error) {
+				part = Rekeyed{}
+				if rows, err = tx.SealedRows(ctx, table, after, rekeyBatch); err != nil {
+					return err
+				}
+				for _, row := range rows {
+					if err := rekey(ctx, tx, ring, table, row, &part); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return done, err
+			}
+			done.Done, done.Current, done.Unreadable = done.Done+part.Done, done.Current+part.Current, done.Unreadable+part.Unreadable
+			if len(rows) < rekeyBatch {
+				break
+			}
+			after = rows[len(rows)-1].ID
+		}
+	}
+	return done, nil
+}
+
+// rekey encrypts one secret anew.
+func rekey(ctx context.Context, tx *store.Tx, ring *seal.Ring, table string, row store.SealedRow, part *Rekeyed) error {
+	r := Ref{AccountID: row.AccountID, ID: row.ID, Kind: row.Kind, Origin: row.Origin, Version: row.Version}
+	if ring == nil {
+		part.Unreadable++
+		return nil
+	}
+	secret, ok := ring.Open(row.Sealed, r.bound()...)
+	switch {
+	case !ok:
+		part.Unreadable++
+		return nil
+	case ring.Newest(row.Sealed):
+		part.Current++
+		return nil
+	}
+	sealed, err := ring.Seal(secret, r.bound()...)
+	if err != nil {
+		return err
+	}
+	changed, err := tx.Reseal(ctx, table, row, sealed)
+	if changed {
+		part.Done++
+	}
+	return err
+}
+
+// Of returns the vault of a configuration, see [Open].
+func Of(cfg config.Config) (*Vault, error) {
+	var keys []seal.MasterKey
+	for _, k := range cfg.Secrets.Keys {
+		parsed, err := config.ParseStateKeys(k.Value())
+		if err != nil || len(parsed) != 1 {
+			return nil, fmt.Errorf("secrets.keys: %s: %w", k.ID, cmp.Or(err, errors.New("one key is needed")))
+		}
+		keys = append(keys, seal.MasterKey{ID: k.ID, Key: parsed[0]})
+	}
+	path := ""
+	if cfg.Database == "" {
+		path = keyPath(cfg.Data)
+	}
+	return Open(keys, path)
+}
