@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 
@@ -90,5 +91,35 @@ func TestCountingRefusesWhatCallsRefuse(t *testing.T) {
 	c.Want(200, "POST", countTokens, body{"model": "delta-v4-flash", "input": "Hi", "tools": tools, "tool_choice": "required", "reasoning": body{"effort": "none"}})
 	c.WantError(stoa.CodeModelNotFound, "POST", countTokens, body{"model": "nope", "input": "Hi"})
 	c.WantError(stoa.CodeContextLength, "POST", countTokens, body{"model": "alpha-haiku-4-5", "input": strings.Repeat("word ", 600_000)})
+	quiet(t, h)
+}
+
+func TestFilesAreCountedBeforeTheHold(t *testing.T) {
+	pages := strings.Repeat("1 0 obj <</Type /Page>> endobj\n", 60)
+	doc := "data:application/pdf;base64," + base64.StdEncoding.EncodeToString([]byte("%PDF-1.7\n"+pages+"trailer <</Root 1 0 R>>\n%%EOF"))
+	file := body{"type": "input_file", "filename": "a.pdf", "file_data": doc}
+	// By its pages the file is dearer than the account can pay; its vendors know better.
+	h, f := vendors(t, apitest.Config{Grant: 50_000})
+	c := h.Client(t)
+	for _, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna"} {
+		c.Want(200, "POST", responses, with(seen(model, file), body{"max_output_tokens": 300}))
+		served := f.Served()
+		counted, called := served[len(served)-2], served[len(served)-1]
+		if !strings.HasSuffix(counted.Wire, " count") || counted.Status != 200 || strings.HasSuffix(called.Wire, " count") || len(served)%2 != 0 {
+			t.Errorf("%s: %s with %d, then %s", model, counted.Wire, counted.Status, called.Wire)
+		}
+	}
+	n := len(f.Served())
+	// Where the vendor does not count, the pages do.
+	e := c.WantError(stoa.CodeQuota, "POST", responses, with(seen("alpha-haiku-4-5", file), body{"instructions": "fail: 500"}))
+	if served := f.Served(); len(served) != n+1 || e.Code != "insufficient_quota" {
+		t.Errorf("the vendor was asked %d times: %+v", len(served)-n, e)
+	}
+	// Nothing else is counted: neither images nor texts.
+	n = len(f.Served())
+	c.Want(200, "POST", responses, with(seen("alpha-haiku-4-5", body{"type": "input_image", "image_url": picture(t)}, body{"type": "input_file", "file_data": "data:text/plain;base64,SGVq"}), body{"max_output_tokens": 300}))
+	if got := len(f.Served()); got != n+1 {
+		t.Errorf("a call without a PDF makes %d requests", got-n)
+	}
 	quiet(t, h)
 }

@@ -89,7 +89,7 @@ func contractReceipt(r store.Receipt) contract.Receipt {
 		Status: r.State, KeyID: r.KeyID,
 		EndUser: unlessZero(r.EndUser), SpaceID: unlessZero(r.SpaceID), AgentID: unlessZero(r.AgentID), SessionID: unlessZero(r.SessionID),
 		StartedAt: contract.Time(r.StartedAt), TimeToFirstTokenMilliseconds: unlessZero(milliseconds(r.FirstToken)),
-		DurationMilliseconds: milliseconds(r.Duration), CreatedAt: contract.Time(r.CreatedAt),
+		DurationMilliseconds: milliseconds(r.Duration), Adjustments: r.Adjustments.Names(), CreatedAt: contract.Time(r.CreatedAt),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"stoa/internal/stoa"
@@ -18,6 +19,7 @@ type Fields struct {
 	caller stoa.Caller
 	reason string // why another model served
 	unread int    // sealed states of the input that could not be used
+	adjust stoa.Adjustments
 	cause  error
 	stack  []byte
 }
@@ -25,7 +27,7 @@ type Fields struct {
 // Charged notes what the call came to.
 func (f *Fields) Charged(c stoa.Charge) {
 	f.Request.Charged, f.ResponseID, f.reason = true, c.ID, c.Reason
-	f.Served, f.Provider = c.Served, c.Provider
+	f.Served, f.Provider, f.adjust = c.Served, c.Provider, c.Adjustments
 	f.Usage, f.Amount, f.Estimated, f.Clamped = c.Usage, c.Amount, c.Estimated, c.Clamped
 }
 
@@ -78,6 +80,9 @@ func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string
 			slog.Int64("creditsMicro", int64(f.Amount)))
 		if f.reason != "" {
 			add(slog.String("reason", f.reason))
+		}
+		if f.adjust != 0 {
+			add(slog.String("adjustments", strings.Join(f.adjust.Names(), ",")))
 		}
 	}
 	if f.FirstToken > 0 {

@@ -182,6 +182,7 @@ func viewReceipt() view {
 		{"In / million", "price.inputMicroPerMillion", credits},
 		{"Out / million", "price.outputMicroPerMillion", credits},
 		{"Estimated", "estimated", plain},
+		{"Adjustments", "adjustments", plain},
 		{"Key", "keyId", plain},
 		{"End user", "endUser", plain},
 		{"Agent", "agentId", plain},

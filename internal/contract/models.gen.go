@@ -1855,7 +1855,19 @@ type ProviderTest struct {
 
 // Receipt What one call cost, and why.
 type Receipt struct {
-	AgentID nullable.Nullable[string] `json:"agentId"`
+	// Adjustments What was done to a call that could not be made as it was asked for, and what was found wrong with its reply. Absent where there is nothing to say.
+	// - `tool_choice_auto`: this model cannot be made to call a tool, so that the choice was taken as `auto`.
+	// - `strict_dropped`: a function with `strict` was sent without, because this model cannot be held to its schema.
+	// - `schema_rewritten`: a schema was rewritten into what the provider takes.
+	// - `format_in_words`: the format of the reply was asked for in words.
+	// - `reasoning_unread`: sealed reasoning of the input could not be opened: another service, account or key made it, or it was changed.
+	// - `reasoning_left_out`: sealed reasoning of the input was not sent to the provider that served: another provider or model made it, or some of what followed it was missing.
+	// - `media_estimated`: the tokens were counted here, with each image and file at the most that it takes.
+	// - `calls_dropped`: the model made tool calls that the request does not allow. They were left out of the reply, and paid for.
+	// - `invalid_arguments`: the arguments of a tool call are no JSON object.
+	// - `invalid_json`: a format was asked for, and the text is no JSON.
+	Adjustments []string                  `json:"adjustments,omitempty,omitzero"`
+	AgentID     nullable.Nullable[string] `json:"agentId"`
 
 	// Capped Lowered to the requested model's price.
 	Capped bool `json:"capped"`

@@ -22,8 +22,11 @@ func (g *Gateway) CountInput(ctx context.Context, c stoa.Caller, req Request) (i
 	var refused error
 	for _, m := range s.res.Models {
 		call := req.Call
-		err := s.fit(&m, &call)
-		if err == nil {
+		err := s.fit(ctx, &m, &call, true)
+		switch {
+		case err == nil && s.files: // it was counted to see whether it fits
+			return s.inputEstimate, nil
+		case err == nil:
 			return s.tokens(ctx, m, call)
 		}
 		if refused == nil {

@@ -64,6 +64,9 @@ type Request struct {
 	// both, which are copies of its own, and leave out routes that cannot serve the
 	// call; a model that it returns an error for is passed over. Nil: every model fits.
 	Fit func(m *stoa.Model, call *stoa.Call) error
+	// Adjusted returns what the caller's side did to the call and its reply; the charge
+	// records it. Nil: nothing.
+	Adjusted func() stoa.Adjustments
 	// MaxCredits bounds the charge of this call; 0: only the balance bounds it.
 	MaxCredits stoa.Credits
 }
@@ -86,7 +89,7 @@ func (g *Gateway) Respond(ctx context.Context, c stoa.Caller, req Request) (*Str
 	// the first candidate's error.
 	var refused error
 	for s.candidate = range s.res.Models {
-		if err := s.hold(ctx, s.res.Models[s.candidate]); err == nil {
+		if err := s.hold(ctx, s.res.Models[s.candidate], true); err == nil {
 			g.active.Add(1)
 			return s, nil
 		} else if refused == nil {
@@ -105,13 +108,20 @@ func another(refused error) bool {
 	return code == stoa.CodeQuota || code == stoa.CodeContextLength || code == stoa.CodeUnsupportedValue
 }
 
-// fit holds a call against a model and estimates its input there.
-func (s *Stream) fit(m *stoa.Model, call *stoa.Call) error {
+// fit holds a call against a model and estimates its input there. Where the call has
+// files, of which only the vendor knows the size, ask has the vendor count it; see
+// [Counter].
+func (s *Stream) fit(ctx context.Context, m *stoa.Model, call *stoa.Call, ask bool) (err error) {
 	if s.req.Fit != nil {
 		if err := s.req.Fit(m, call); err != nil {
 			return err
 		}
 		s.inputEstimate = call.EstimateInput() // images take what they take of this model
+	}
+	if ask && s.files {
+		if s.inputEstimate, err = s.tokens(ctx, *m, *call); err != nil {
+			return err
+		}
 	}
 	return s.fits(*m)
 }
@@ -130,7 +140,11 @@ func (g *Gateway) resolve(c stoa.Caller, req Request) (*Stream, error) {
 	if len(res.Models) > 1 {
 		res.Models = g.stay(c.Account.ID, res.Models, req.Call.Prefer)
 	}
-	return &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}, nil
+	s := &Stream{g: g, caller: c, req: req, res: res, started: time.Now(), inputEstimate: req.Call.EstimateInput()}
+	if req.Call.Items {
+		s.media, s.files = req.Call.Media()
+	}
+	return s, nil
 }
 
 // stay returns the candidates of an automatic choice with the model first that made a
@@ -165,10 +179,11 @@ func (s *Stream) fits(m stoa.Model) error {
 	return stoa.Errorf(stoa.CodeContextLength, "The input is far longer than this model takes: some %d tokens, and its limit is %d. Shorten it, or use a model that takes more.", s.inputEstimate, m.ContextTokens).At("input")
 }
 
-// hold holds credits for the model and sets the output limit that they afford.
-func (s *Stream) hold(ctx context.Context, m stoa.Model) error {
+// hold holds credits for the model and sets the output limit that they afford; ask as
+// in fit.
+func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
 	call := s.req.Call
-	if err := s.fit(&m, &call); err != nil {
+	if err := s.fit(ctx, &m, &call, ask); err != nil {
 		return err
 	}
 	limit := min(cmp.Or(s.req.Call.MaxOutputTokens, m.DefaultOutput, stoa.DefaultOutput), stoa.MaxTokens)

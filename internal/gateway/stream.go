@@ -39,6 +39,7 @@ type Stream struct {
 	failure error // why the reply has no end
 
 	limitDefault bool // limit is Stoa's default
+	media, files bool // what the input has: images or files, and files
 
 	// What has arrived of the attempt that runs.
 	accepted  bool
@@ -222,7 +223,7 @@ func (s *Stream) next(ctx context.Context) bool {
 	for s.candidate+1 < len(s.res.Models) {
 		s.candidate++
 		s.holding.Release()
-		if s.hold(ctx, s.res.Models[s.candidate]) == nil {
+		if s.hold(ctx, s.res.Models[s.candidate], false) == nil {
 			s.accepted = false
 			return true
 		}
@@ -302,6 +303,7 @@ func (s *Stream) Due() stoa.Charge {
 	if !s.hasUsage || !s.plausible() || s.uncounted() {
 		c.Usage, c.Estimated = s.estimate(), true
 	}
+	c.Adjustments = s.adjustments(c.Estimated)
 	c.Amount = c.Price.Cost(c.Usage)
 	if r := s.res.Requested; r.ID != "" && r.ID != s.model.ID {
 		if most := r.Price.Cost(c.Usage); most < c.Amount {
@@ -309,6 +311,20 @@ func (s *Stream) Due() stoa.Charge {
 		}
 	}
 	return c
+}
+
+// adjustments returns what was done to the call beyond what it asked for.
+func (s *Stream) adjustments(estimated bool) (a stoa.Adjustments) {
+	if s.req.Adjusted != nil {
+		a = s.req.Adjusted()
+	}
+	if s.trail.LeftOut {
+		a |= stoa.ReasoningLeftOut
+	}
+	if estimated && s.media {
+		a |= stoa.MediaEstimated
+	}
+	return a
 }
 
 func (s *Stream) state() string {

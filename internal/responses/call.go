@@ -24,6 +24,7 @@ type run struct {
 	reply    *reply
 	format   format
 	policy   disconnectPolicy
+	build    *builder // of the reply; nil: it has not begun
 	enforced enforced // by the model that was tried last; read when it is fixed
 	texted   bool     // Log.FirstText was called
 }
@@ -67,7 +68,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	}
 	if req.wanted.itemized {
 		ask.Call.Prefer = prefers(req.call.Messages)
-		ask.Fit = r.fit
+		ask.Fit, ask.Adjusted = r.fit, r.adjusted
 	}
 	r.stream, err = r.s.Gateway.Respond(ctx, r.Caller, ask)
 	req.call.Forget() // the stream has it for as long as it is needed
@@ -81,8 +82,19 @@ func (r *run) begin(ctx context.Context) (err error) {
 // pin fixes the model that serves and completes the reply with what depends on it.
 func (r *run) pin(rep *reply) { rep.model, rep.enforced = r.stream.Pin(), r.enforced }
 
-func (r *run) builder(out *eventStream) *builder {
-	return &builder{wanted: r.Request.wanted, stream: out, seal: r.seal}
+// newBuilder returns the builder of the reply's items.
+func (r *run) newBuilder(out *eventStream) *builder {
+	r.build = &builder{wanted: r.Request.wanted, stream: out, seal: r.seal}
+	return r.build
+}
+
+// adjusted returns what was done to the call here, for its receipt.
+func (r *run) adjusted() stoa.Adjustments {
+	a := r.enforced.adjusted | r.build.adjusted()
+	if r.Request.unread > 0 {
+		a |= stoa.ReasoningUnread
+	}
+	return a
 }
 
 // seal returns the state of a segment as the caller gets it.
@@ -90,7 +102,7 @@ func (r *run) seal(s stoa.State) string { return r.s.States.Seal(r.Caller.Accoun
 
 // whole answers with one JSON object.
 func (r *run) whole(ctx context.Context) error {
-	build := r.builder(nil)
+	build := r.newBuilder(nil)
 	for ev, err := range r.stream.Events(ctx) {
 		if err != nil {
 			return r.stopped(ctx, err)
@@ -142,7 +154,7 @@ func (r *run) streamed(ctx context.Context) error {
 	}
 	out := r.s.stream(r.w, listen.CorkOf(ctx), r.format, r.reply, r.pin)
 	defer out.release()
-	build := r.builder(out)
+	build := r.newBuilder(out)
 	err := r.relay(ctx, out, build)
 	if err == nil {
 		return nil

@@ -37,6 +37,7 @@ func (r *run) fit(m *stoa.Model, call *stoa.Call) error {
 			return err
 		}
 		r.enforced.anyChoice = true
+		r.enforced.adjusted |= stoa.ChoiceAsAuto
 		return nil
 	}
 	if kept == nil {
@@ -46,18 +47,51 @@ func (r *run) fit(m *stoa.Model, call *stoa.Call) error {
 		m.Routes = kept
 	}
 	r.sizeMedia(m)
+	r.enforced.note(m.Routes[0], call)
+	return nil
+}
+
+// note notes what of a call's schemas is in force on a route.
+func (e *enforced) note(route stoa.Route, call *stoa.Call) {
+	sandbox := route.Wire == "sandbox"
 	for _, t := range call.Tools {
 		if t.Strict == nil || !*t.Strict {
 			continue
 		}
-		if m.Routes[0].Wire == "messages" && len(r.enforced.strict) == wire.MaxStrictTools {
-			break
+		if sandbox {
+			e.strict = append(e.strict, t.Name)
+			continue
 		}
-		if _, strict := wire.FitTool(t, m.Routes[0]); strict || m.Routes[0].Wire == "sandbox" {
-			r.enforced.strict = append(r.enforced.strict, t.Name)
+		parameters, strict := wire.FitTool(t, route)
+		switch {
+		case !strict || route.Wire == "messages" && len(e.strict) == wire.MaxStrictTools:
+			e.adjusted |= stoa.StrictDropped
+			continue
+		case parameters != t.Parameters:
+			e.adjusted |= stoa.SchemaRewritten
+		}
+		e.strict = append(e.strict, t.Name)
+	}
+	f := call.Format
+	switch {
+	case f.Kind == stoa.FormatText, sandbox:
+	case inWords(f, route):
+		e.adjusted |= stoa.FormatInWords
+	case f.Kind == stoa.FormatSchema:
+		if fitted, err := wire.FitFormat(f, route); err == nil && fitted != f.Schema {
+			e.adjusted |= stoa.SchemaRewritten
 		}
 	}
-	return nil
+}
+
+// inWords reports whether a model on a route has no form for a format, so that it can
+// only be asked for in words.
+func inWords(f stoa.Format, route stoa.Route) bool {
+	t := route.Traits
+	if f.Kind == stoa.FormatObject {
+		return t.Schema == "" || t.Schema == "native" && route.Wire == "messages"
+	}
+	return t.Schema != "native"
 }
 
 // fits returns an error for a call that cannot be made on a route.
@@ -88,14 +122,14 @@ func (r *run) fits(route stoa.Route, call *stoa.Call) error {
 func (r *run) fitsFormat(route stoa.Route, call *stoa.Call) error {
 	const typePath = "text.format.type"
 	f, t := call.Format, route.Traits
-	best := r.s.Policy.BestEffort
+	refused := inWords(f, route) && !r.s.Policy.BestEffort
 	switch f.Kind {
 	case stoa.FormatObject:
-		if (t.Schema == "" || t.Schema == "native" && route.Wire == "messages") && !best {
+		if refused {
 			return unsupportedValue(typePath, "This model has no such form of reply. Send a \"json_schema\" if the model takes one, or ask for JSON in the text.")
 		}
 	case stoa.FormatSchema:
-		if t.Schema != "native" && !best {
+		if refused {
 			return unsupportedValue(typePath, "This model does not take a schema for its reply. Choose another model, or send \"json_object\" and describe the form in the text.")
 		}
 		if t.Schema == "native" && f.Strict != nil && *f.Strict {

@@ -1,8 +1,10 @@
 package responses
 
 import (
+	"encoding/json"
 	"slices"
 
+	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
 
@@ -52,6 +54,7 @@ type reply struct {
 type enforced struct {
 	anyChoice bool     // a choice that forces a call was taken as auto
 	strict    []string // names of the tools whose schema is enforced
+	adjusted  stoa.Adjustments
 }
 
 // An outcome is what differs between the snapshots of one reply.
@@ -174,6 +177,7 @@ type wanted struct {
 	reasoning  bool     // reasoning items
 	noParallel bool     // at most one call
 	only       []string // names of the tools that may be called; nil: all
+	json       bool     // the text has to be JSON
 }
 
 // A builder makes the items of a reply from the events of a call and sends them to a
@@ -189,13 +193,15 @@ type builder struct {
 	held     []*item // reasoning without a summary, until the item that it belongs to
 	calls    int
 	dropped  int  // calls
+	badCalls int  // whose arguments are no object
+	badText  bool // the text is no JSON though it has to be
 	skipping bool // the call that arrives is dropped
 }
 
 // reset forgets a reply that begins again.
 func (b *builder) reset() {
 	b.items, b.open, b.held = b.items[:0], nil, nil
-	b.calls, b.dropped, b.skipping = 0, 0, false
+	b.calls, b.dropped, b.badCalls, b.skipping = 0, 0, 0, false
 }
 
 // take adds an event and reports whether it has content. The error is that of the
@@ -293,6 +299,9 @@ func (b *builder) called(ev stoa.Event) (content bool, err error) {
 		}
 		err = b.send(pieceArguments, text, true)
 	}
+	if !isObject(ev.Call.Arguments) {
+		b.badCalls++
+	}
 	b.finishOpen(statusCompleted)
 	if b.stream != nil && !ev.More {
 		err = b.stream.catchUp()
@@ -364,7 +373,31 @@ func (b *builder) finish(stop stoa.Stop) (*outcome, error) {
 	if o.last != nil && o.last.status != "" {
 		o.last.status = o.status
 	}
+	if b.json && o.status == statusCompleted {
+		text := o.text()
+		b.badText = text != "" && !json.Valid([]byte(text))
+	}
 	return o, nil
+}
+
+// adjusted returns what was found wrong with the reply, and what was left out of it.
+func (b *builder) adjusted() (a stoa.Adjustments) {
+	if b.dropped > 0 {
+		a |= stoa.CallsDropped
+	}
+	if b.badCalls > 0 {
+		a |= stoa.InvalidArguments
+	}
+	if b.badText {
+		a |= stoa.InvalidJSON
+	}
+	return a
+}
+
+// isObject reports whether the arguments of a call are a JSON object; none are one.
+func isObject(arguments string) bool {
+	c := jsonx.NewReplyCursor([]byte(arguments))
+	return arguments == "" || c.Kind() == '{' && c.Done()
 }
 
 // failed returns the outcome of a reply that failed.

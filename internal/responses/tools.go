@@ -528,7 +528,8 @@ func (p *parser) complete() error {
 	w := &p.req.wanted
 	w.noParallel = call.NoParallel && len(call.Tools) > 0
 	w.reasoning = len(call.Tools) > 0 || call.Summary || x != nil && (x.encrypted || x.states > 0)
-	w.itemized = w.reasoning || called || call.Format.Kind != stoa.FormatText || p.hasMedia()
+	w.json = call.Format.Kind != stoa.FormatText
+	w.itemized = w.reasoning || called || w.json || p.hasMedia()
 	call.Items, call.NoParallel = w.itemized, w.noParallel
 	if len(call.Tools) == 0 {
 		call.Choice = stoa.Choice{}

@@ -31,6 +31,9 @@ type Call struct {
 type Trail struct {
 	Provider string // of the route that was taken last
 	Attempts int    // requests to providers
+	// LeftOut: the provider was sent less reasoning than the call has, since it cannot
+	// read what others made.
+	LeftOut bool
 }
 
 // Forget drops the input of a call that will not be made again: it may be megabytes,
@@ -306,4 +309,38 @@ func (m *Media) tokens() int64 {
 		return pages * (PageTokens + ImageTokens)
 	}
 	return ImageTokens
+}
+
+// Reasoning returns how many segments of reasoning the call's parts have.
+func (c *Call) Reasoning() (n int) {
+	for i := range c.Messages {
+		for j := range c.Messages[i].Parts {
+			if p := &c.Messages[i].Parts[j]; p.Kind == PartReasoning && p.State.Data != "" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Media reports whether the call's parts have images or files, and whether they have
+// files.
+func (c *Call) Media() (any, files bool) {
+	var look func(parts []Part)
+	look = func(parts []Part) {
+		for i := range parts {
+			switch p := &parts[i]; p.Kind {
+			case PartImage:
+				any = true
+			case PartFile:
+				any, files = true, true
+			case PartResult:
+				look(p.Result.Parts)
+			}
+		}
+	}
+	for i := range c.Messages {
+		look(c.Messages[i].Parts)
+	}
+	return any, files
 }

@@ -129,6 +129,8 @@ type Charge struct {
 	Capped     bool    // lowered to the requested model's price
 	WrittenOff Credits // given up by clamping
 
+	Adjustments Adjustments // what was done to the call beyond what it asked for
+
 	State      string // completed, incomplete or cancelled
 	EndUser    string // "user" of the call, or the session's externalUserId
 	SpaceID    string // of an agent's step

@@ -27,6 +27,10 @@ const receiptColumns = `id, account_id, key_id, lease_id, node_id, asked, served
 
 const receiptWidth = 32
 
+// readColumns are receiptColumns and what is stored beside a charge.
+const readColumns = receiptColumns + `,
+	COALESCE((SELECT a.adjustments FROM charge_adjustments a WHERE a.charge_id = id), 0)`
+
 func (r *Receipt) append(args []any, now int64) []any {
 	c := &r.Charge
 	return append(args, c.ID, c.AccountID, c.KeyID, r.LeaseID, r.NodeID, c.Asked, c.Served, c.Reason, c.Provider,
@@ -37,7 +41,7 @@ func (r *Receipt) append(args []any, now int64) []any {
 		db.Micros(c.StartedAt), c.FirstToken.Microseconds(), c.Duration.Microseconds(), now)
 }
 
-// scanReceipt reads a row of receiptColumns.
+// scanReceipt reads a row of readColumns.
 func scanReceipt(rows *sql.Rows) (Receipt, error) {
 	var r Receipt
 	c := &r.Charge
@@ -47,7 +51,7 @@ func scanReceipt(rows *sql.Rows) (Receipt, error) {
 		&c.Price.Input, &c.Price.CachedInput, &c.Price.Output, &c.Price.Version,
 		&c.Amount, &c.Estimated, &c.Clamped, &c.Capped, &c.WrittenOff,
 		&c.State, &c.EndUser, &c.SpaceID, &c.AgentID, &c.SessionID,
-		&started, &first, &duration, &created)
+		&started, &first, &duration, &created, &c.Adjustments)
 	c.StartedAt = db.Time(started)
 	c.FirstToken = time.Duration(first) * time.Microsecond
 	c.Duration = time.Duration(duration) * time.Microsecond
@@ -85,10 +89,28 @@ func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted m
 			}
 		}
 	}
+	if err := tx.insertAdjustments(ctx, all, inserted); err != nil {
+		return nil, err
+	}
 	if tx.s.Postgres() { // its statements did
 		return inserted, nil
 	}
 	return inserted, tx.addToDays(ctx, all, inserted)
+}
+
+// insertAdjustments writes what was done to the calls of those charges that were not
+// there yet.
+func (tx *Tx) insertAdjustments(ctx context.Context, receipts []Receipt, inserted map[string]bool) error {
+	for i := range receipts {
+		c := &receipts[i].Charge
+		if c.Adjustments == 0 || !inserted[c.ID] {
+			continue
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO charge_adjustments (charge_id, account_id, adjustments) VALUES ($1, $2, $3)`, c.ID, c.AccountID, int64(c.Adjustments)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // insertCharges returns the statement for that many rows.
@@ -129,7 +151,7 @@ func (tx *Tx) ChargeByID(ctx context.Context, id string) (Receipt, bool, error) 
 }
 
 func (tx *Tx) receipt(ctx context.Context, where string, args ...any) (Receipt, bool, error) {
-	return first(ctx, tx, scanReceipt, `SELECT `+receiptColumns+` FROM charges WHERE `+where, args...)
+	return first(ctx, tx, scanReceipt, `SELECT `+readColumns+` FROM charges WHERE `+where, args...)
 }
 
 // A ReceiptFilter narrows a list of receipts. Empty members do not.
@@ -174,7 +196,7 @@ func (tx *Tx) Receipts(ctx context.Context, accountID string, f ReceiptFilter, p
 		add("created_at < $%d", db.Micros(f.To))
 	}
 	return filteredPage(ctx, tx, p, q, scanReceipt, func(r Receipt) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
-		`SELECT `+receiptColumns+` FROM (`, `) c`)
+		`SELECT `+readColumns+` FROM (`, `) c`)
 }
 
 // A NodeBook is a node and the root of keys that share a book; see [stoa.Key.Root].

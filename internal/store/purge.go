@@ -39,6 +39,10 @@ func (tx *Tx) PurgeReceipts(ctx context.Context, accountID string, before time.T
 	sums := map[string]*sum{} // by lease
 	var order []string
 	var taken int64
+	if _, err := tx.Exec(ctx, `DELETE FROM charge_adjustments WHERE charge_id IN (SELECT id FROM charges WHERE account_id = $1 AND created_at < $2 ORDER BY created_at, id LIMIT $3)`,
+		accountID, db.Micros(before), limit); err != nil {
+		return 0, err
+	}
 	err := tx.Query(ctx, func(rows *sql.Rows) error {
 		var lease string
 		var amount, off stoa.Credits

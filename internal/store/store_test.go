@@ -41,7 +41,7 @@ func receipt(account, id string, amount stoa.Credits) store.Receipt {
 	return store.Receipt{Charge: stoa.Charge{
 		ID: id, AccountID: account, KeyID: "key_1", Asked: "auto", Served: "beta-3.8-flash", Reason: "auto", Provider: "sandbox",
 		Usage: stoa.Usage{InputTokens: 3, CachedTokens: 1, CacheWriteTokens: 1, OutputTokens: int64(amount), ReasoningTokens: 1},
-		Price: stoa.Price{Output: stoa.Credit, Version: "v1"}, Amount: amount, State: "completed", EndUser: "u", SpaceID: "spc_1",
+		Price: stoa.Price{Output: stoa.Credit, Version: "v1"}, Amount: amount, Adjustments: stoa.StrictDropped | stoa.InvalidJSON, State: "completed", EndUser: "u", SpaceID: "spc_1",
 		AgentID: "agt_1", SessionID: "ses_1", StartedAt: time.Now().UTC().Truncate(time.Microsecond), FirstToken: time.Millisecond, Duration: time.Second,
 	}}
 }
@@ -509,8 +509,12 @@ func TestPurgedReceiptsKeepBooksInOrder(t *testing.T) {
 		}
 		read(t, st, func(tx *store.Tx) error {
 			list, _, err := tx.Receipts(ctx, a.ID, store.ReceiptFilter{}, store.Page{})
-			if len(list) != 1 || list[0].ID != "resp_9" {
+			if len(list) != 1 || list[0].ID != "resp_9" || list[0].Adjustments != all[9].Adjustments {
 				t.Errorf("left: %+v", list)
+			}
+			var left int
+			if _, err := tx.Get(ctx, `SELECT COUNT(*) FROM charge_adjustments`, nil, &left); err != nil || left != 1 {
+				t.Errorf("%d rows say what was done to calls, %v", left, err)
 			}
 			f, _ := tx.Funds(ctx, a.ID)
 			if f.Balance+f.Leased != 900 {

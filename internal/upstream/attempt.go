@@ -233,6 +233,9 @@ func (a *attempt) encode() *wire.Failure {
 		password, _ := user.Password()
 		(&http.Request{Header: request.Header}).SetBasicAuth(user.Username(), password)
 	}
+	if call.Trail != nil && call.Items {
+		call.Trail.LeftOut = request.Reasoning < call.Reasoning()
+	}
 	a.codec, a.request, a.url = codec, request, to
 	return nil
 }

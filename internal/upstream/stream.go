@@ -106,7 +106,7 @@ func (c *exchange) tryRoute(r stoa.Route) (fail *wire.Failure, err error) {
 	}
 	r.Wire, r.Dialect, r.Fingerprint = pr.Wire, pr.Dialect, pr.fingerprint // the provider may have changed since the model was resolved
 	if c.call.Trail != nil {
-		c.call.Trail.Provider = pr.Name
+		c.call.Trail.Provider, c.call.Trail.LeftOut = pr.Name, false
 	}
 	deadline := c.began.Add(pr.timeouts.Total)
 	if !time.Now().Before(deadline) {

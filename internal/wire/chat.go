@@ -70,7 +70,7 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 		return Request{}, err
 	}
 	w.close('}')
-	return Request{Path: "/chat/completions", Header: bearer(call, apiKey), Body: w.b}, nil
+	return Request{Path: "/chat/completions", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}, nil
 }
 
 // encodeChatTurns writes the member messages of a call in the short form.

@@ -15,6 +15,7 @@ func encodeChatParts(w *builder, call stoa.Call, route stoa.Route) error {
 		role = "developer"
 	}
 	system, list := partTurns(call, route, partShape{alternate: !openai, validID: isCallID})
+	w.reasoning = reasoningIn(list)
 	if order := formatOrder(call, route, system); order != "" {
 		system = strings.TrimPrefix(system+"\n\n"+order, "\n\n")
 	}

@@ -18,14 +18,17 @@ const (
 )
 
 // A builder writes JSON. It sets the commas by the byte written last.
-type builder struct{ b []byte }
+type builder struct {
+	b         []byte
+	reasoning int // segments of reasoning in it, of a call that is sent part by part
+}
 
 func newBuilder(call stoa.Call) *builder {
 	n := 512 + len(call.Instructions)
 	for _, m := range call.Messages {
 		n += 64 + len(m.Text) + len(m.State.Data) + sizeOfParts(m.Parts)
 	}
-	return &builder{make([]byte, 0, n+n/8)}
+	return &builder{b: make([]byte, 0, n+n/8)}
 }
 
 func (w *builder) comma() {

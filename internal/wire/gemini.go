@@ -39,7 +39,7 @@ func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, 
 		method = ":generateContent"
 	}
 	path := "/v1beta/models/" + url.PathEscape(strings.TrimPrefix(route.Model, "models/")) + method
-	return Request{Path: path, Header: h, Body: w.b}, nil
+	return Request{Path: path, Header: h, Body: w.b, Reasoning: w.reasoning}, nil
 }
 
 // encodeGeminiShort writes a call in the short form.

@@ -20,6 +20,7 @@ func encodeGeminiParts(w *builder, call stoa.Call, route stoa.Route) error {
 		return stoa.Errorf(stoa.CodeUnsupportedValue, "This model cannot answer in a format while it has tools. Leave out one of them, or use another model.").At("text.format")
 	}
 	system, list := partTurns(call, route, partShape{alternate: true, validID: isCallID})
+	w.reasoning = reasoningIn(list)
 	f := call.Format
 	if f.Kind == stoa.FormatSchema && route.Traits.Schema != "native" || f.Kind == stoa.FormatObject && route.Traits.Schema == "" {
 		system = strings.TrimPrefix(system+"\n\n"+inWords(f), "\n\n")

@@ -59,7 +59,7 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	if bound {
 		h.Set("Anthropic-Beta", bindingBeta)
 	}
-	return Request{Path: "/v1/messages", Header: h, Body: w.b}, nil
+	return Request{Path: "/v1/messages", Header: h, Body: w.b, Reasoning: w.reasoning}, nil
 }
 
 // encodeMessagesTurns writes the members system and messages of a call in the short
@@ -419,14 +419,14 @@ func (f *messagesReply) closeBlock() error {
 	switch kind {
 	case "text":
 		if len(body) > 0 {
-			w := builder{[]byte(`{"type":"text","text":`)}
+			w := builder{b: []byte(`{"type":"text","text":`)}
 			w.b = append(jsonx.AppendString(w.b, body), '}')
 			f.keepBlock(w.b)
 		}
 	case "thinking":
 		if len(b.signature) > 0 { // the vendor rejects thinking that it did not sign
 			f.keep = true
-			w := builder{[]byte(`{"type":"thinking","thinking":`)}
+			w := builder{b: []byte(`{"type":"thinking","thinking":`)}
 			w.b = append(jsonx.AppendString(w.b, body), `,"signature":`...)
 			w.b = append(jsonx.AppendString(w.b, b.signature), '}')
 			f.keepBlock(w.b)

@@ -72,7 +72,7 @@ func (f *messagesReply) closeItem() error {
 			return f.summaryText(f.reply.items.summaries.Rest())
 		}
 		if raw == nil {
-			w := builder{[]byte(`{"type":"thinking","thinking":`)}
+			w := builder{b: []byte(`{"type":"thinking","thinking":`)}
 			w.b = append(jsonx.AppendString(w.b, jsonx.Mend(b.body)), `,"signature":`...)
 			raw = append(jsonx.AppendString(w.b, b.signature), '}')
 		}

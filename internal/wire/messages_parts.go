@@ -38,6 +38,7 @@ func encodeMessagesParts(w *builder, call stoa.Call, route stoa.Route) (reasonin
 	}
 	off, _ := thinking(call, route.Traits)
 	reasoning = keepRun(list, off)
+	w.reasoning = reasoningIn(list)
 	w.key("messages").open('[')
 	for i, t := range list {
 		if i == len(list)-1 && t.role == stoa.RoleAssistant {
@@ -281,7 +282,7 @@ func messagesState(data string) (after, block string) {
 
 // newMessagesState returns the data of a segment.
 func newMessagesState(after, block string) string {
-	w := builder{make([]byte, 0, len(block)+64)}
+	w := builder{b: make([]byte, 0, len(block)+64)}
 	w.open('{')
 	w.member("after", after)
 	w.key("block").raw(block)

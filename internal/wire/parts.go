@@ -81,6 +81,18 @@ func partTurns(call stoa.Call, route stoa.Route, want partShape) (system string,
 	return strings.Join(head, "\n\n"), p.list
 }
 
+// reasoningIn returns how many segments of reasoning are in the turns.
+func reasoningIn(list []partTurn) (n int) {
+	for _, t := range list {
+		for i := range t.parts {
+			if t.parts[i].Kind == stoa.PartReasoning {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // A parter makes the turns of a conversation.
 type parter struct {
 	want  partShape

@@ -59,7 +59,7 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 		return Request{}, err
 	}
 	w.close('}')
-	return Request{Path: "/responses", Header: bearer(call, apiKey), Body: w.b}, nil
+	return Request{Path: "/responses", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}, nil
 }
 
 // encodeResponsesTurns writes the member input of a call in the short form.

@@ -13,6 +13,7 @@ import (
 // nothing.
 func encodeResponsesParts(w *builder, call stoa.Call, route stoa.Route) {
 	_, list := partTurns(call, route, partShape{system: true, validID: isCallID})
+	w.reasoning = reasoningIn(list)
 	w.key("input").open('[')
 	for _, t := range list {
 		switch t.role {

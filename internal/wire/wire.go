@@ -58,6 +58,9 @@ type Request struct {
 	Path   string
 	Header http.Header
 	Body   []byte
+	// Reasoning is how many segments of reasoning are in the body of a call that is sent
+	// part by part; the call may have more, of other models or behind a gap.
+	Reasoning int
 }
 
 // A Failure is how an upstream call failed: what the caller may see, and what

@@ -148,6 +148,19 @@ function Receipts() {
 
 const reasons: Record<string, string> = { alias: "the name is an alias", auto: "chosen by auto", plan: "the plan does not include the model" };
 
+const adjustments: Record<string, string> = {
+  tool_choice_auto: "The model cannot be made to call a tool, so it decided itself.",
+  strict_dropped: "A function with “strict” was sent without: the model cannot be held to its schema.",
+  schema_rewritten: "A schema was rewritten into what the provider takes.",
+  format_in_words: "The format of the reply was asked for in words.",
+  reasoning_unread: "Reasoning that was sent back could not be opened and was left out.",
+  reasoning_left_out: "Reasoning that was sent back was left out: another provider or model made it.",
+  media_estimated: "Images and files were counted as the most that they take.",
+  calls_dropped: "Tool calls that the request did not allow were left out.",
+  invalid_arguments: "The arguments of a tool call are no JSON object.",
+  invalid_json: "A format was asked for, and the text is no JSON.",
+};
+
 function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: Receipt; keyName?: string; agentName?: string; onClose: () => void }) {
   return (
     <Dialog title="Receipt" onClose={onClose}>
@@ -212,6 +225,7 @@ function ReceiptDetails({ receipt: r, keyName, agentName, onClose }: { receipt: 
           </>
         )}
       </dl>
+      {r.adjustments?.map((a) => <Notice>{adjustments[a] ?? a}</Notice>)}
       {r.estimated && <Notice>The provider did not tell the tokens, so they were counted here.</Notice>}
       {r.capped && <Notice>The price was lowered to that of the model that was asked for.</Notice>}
       {r.clamped && (
