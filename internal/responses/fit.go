@@ -3,7 +3,6 @@ package responses
 import (
 	"slices"
 
-	"stoa/internal/schema"
 	"stoa/internal/stoa"
 	"stoa/internal/wire"
 )
@@ -106,14 +105,11 @@ func (r *run) fits(route stoa.Route, call *stoa.Call) error {
 	if len(call.Tools) > 0 && t.NoTools {
 		return unsupportedValue("tools", "This model cannot call tools. Choose another one, or leave \"tools\" out.")
 	}
-	if call.Choice.Mode == stoa.ChoiceRequired && len(call.Tools) > 0 {
-		switch {
-		case t.ForcedTools == "", t.ForcedTools == "unless_thinking" && call.Effort == "none":
-		case t.ForcedTools == "unless_thinking":
+	if call.Choice.Mode == stoa.ChoiceRequired && len(call.Tools) > 0 && !t.Forces(call.Effort) {
+		if t.Forces("none") {
 			return unsupportedValue("tool_choice", "This model cannot be made to call a tool while it thinks. Send \"auto\", or set \"reasoning.effort\" to \"none\".")
-		default:
-			return unsupportedValue("tool_choice", "This model cannot be made to call a tool. Send \"auto\", or choose another model.")
 		}
+		return unsupportedValue("tool_choice", "This model cannot be made to call a tool. Send \"auto\", or choose another model.")
 	}
 	return r.fitsFormat(route, call)
 }
@@ -132,40 +128,12 @@ func (r *run) fitsFormat(route stoa.Route, call *stoa.Call) error {
 		if refused {
 			return unsupportedValue(typePath, "This model does not take a schema for its reply. Choose another model, or send \"json_object\" and describe the form in the text.")
 		}
-		if t.Schema == "native" && f.Strict != nil && *f.Strict {
-			if _, misfit := schema.Fit(f.Schema, formatVendor(route), true); misfit != nil {
-				return unsupportedValue("text.format.schema", misfitText(misfit))
-			}
+		if t.Schema == "native" {
+			_, err := wire.FitFormat(f, route)
+			return err
 		}
 	}
 	return nil
-}
-
-// formatVendor returns whose subset of JSON Schema the schema of a format has to fit.
-func formatVendor(route stoa.Route) schema.Vendor {
-	switch {
-	case route.Wire == "messages":
-		return schema.Anthropic
-	case route.Wire == "gemini":
-		return schema.Gemini
-	case route.Wire == "responses", route.Dialect == "openai":
-		return schema.OpenAI
-	case route.Dialect == "deepseek":
-		return schema.DeepSeek
-	}
-	return schema.Compatible
-}
-
-// misfitText says what of a schema cannot be enforced.
-func misfitText(m *schema.Misfit) string {
-	where := m.Pointer
-	if where == "" {
-		where = "the root"
-	}
-	if m.Keyword == "" {
-		return "The schema is too large, too deep or no JSON Schema for this model to enforce. Make it simpler, or set \"strict\" to false."
-	}
-	return "This model cannot enforce \"" + m.Keyword + "\" at " + where + " of the schema. Leave it out, or set \"strict\" to false."
 }
 
 // prefers returns the newest state of a tool loop that is open, without its data.

@@ -103,6 +103,11 @@ type Traits struct {
 	PDF bool `json:"pdf,omitempty" yaml:"pdf"`
 }
 
+// Forces reports whether a call with that effort can make the model call a tool.
+func (t Traits) Forces(effort string) bool {
+	return t.ForcedTools == "" || t.ForcedTools == "unless_thinking" && effort == "none"
+}
+
 // A Provider is a configured endpoint with its credentials.
 type Provider struct {
 	Name        string

@@ -315,10 +315,7 @@ func hashedID(id string) string {
 // forced reports whether the call has to be answered by a tool call and the route's
 // model can be made to.
 func forced(call stoa.Call, t stoa.Traits) bool {
-	if call.Choice.Mode != stoa.ChoiceRequired || len(call.Tools) == 0 {
-		return false
-	}
-	return t.ForcedTools == "" || t.ForcedTools == "unless_thinking" && call.Effort == "none"
+	return call.Choice.Mode == stoa.ChoiceRequired && len(call.Tools) > 0 && t.Forces(call.Effort)
 }
 
 // allowed returns the tools of a call that the model may call; none are left out of

@@ -1,0 +1,29 @@
+package responses
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"stoa/internal/stoa"
+)
+
+func TestALargeSchemaLeavesOutARoute(t *testing.T) {
+	var optional []string // more members that may be missing than the vendor of messages takes, enforced or not
+	for i := range 25 {
+		optional = append(optional, fmt.Sprintf(`"m%d":{"type":"string"}`, i))
+	}
+	call := &stoa.Call{Format: stoa.Format{Kind: stoa.FormatSchema, Name: "f", Schema: `{"type":"object","properties":{` + strings.Join(optional, ",") + `}}`}}
+	r := &run{Call: &Call{Request: &Request{}}, s: &Service{}}
+	messages := stoa.Route{Wire: "messages", Traits: stoa.Traits{Schema: "native"}}
+	other := stoa.Route{Wire: "responses", Traits: stoa.Traits{Schema: "native"}}
+
+	m := &stoa.Model{Routes: []stoa.Route{messages, other}}
+	if err := r.fit(m, call); err != nil || len(m.Routes) != 1 || m.Routes[0].Wire != "responses" {
+		t.Errorf("kept %v, %v; want the route that takes the schema", m.Routes, err)
+	}
+	err := r.fit(&stoa.Model{Routes: []stoa.Route{messages}}, call)
+	if e := stoa.AsError(err); e == nil || e.Code != stoa.CodeUnsupportedValue || e.Param != "text.format.schema" {
+		t.Errorf("%v, want unsupported_value of text.format.schema", err)
+	}
+}
