@@ -13,13 +13,14 @@ func (f *responsesFormat) start(b []byte, r *reply) []byte {
 	return f.snapshot(b, "response.in_progress", r, o)
 }
 
-// open announces an item. A message is empty then; its parts follow with their texts.
+// open announces an item, which is in progress then whatever has become of it. A
+// message is empty; its parts follow with their texts.
 func (f *responsesFormat) open(b []byte, _ *reply, it *item) []byte {
 	f.part = 0
 	b = f.head(b, "response.output_item.added")
 	b = appendIndex(b, it)
 	b = append(b, `,"item":`...)
-	b = appendItemHead(b, it)
+	b = appendItemHead(b, it, statusInProgress)
 	if it.kind == itemCall {
 		b = append(b, `""}}`...)
 	} else {
@@ -31,17 +32,19 @@ func (f *responsesFormat) open(b []byte, _ *reply, it *item) []byte {
 // openPart announces a part of a message, or of a summary.
 func (f *responsesFormat) openPart(b []byte, it *item, kind pieceKind) []byte {
 	f.part = kind
+	event := "response.content_part.added"
 	if kind == pieceSummary {
-		b = f.head(b, "response.reasoning_summary_part.added")
-		b = appendPlace(b, it, kind)
-		b = append(b, `,"part":`...)
-		b = appendSummary(b, "")
-	} else {
-		b = f.head(b, "response.content_part.added")
-		b = appendPlace(b, it, kind)
-		b = append(b, `,"part":`...)
-		b = appendPart(b, kind, "")
+		event = "response.reasoning_summary_part.added"
 	}
+	return f.partEvent(b, event, it, kind, "")
+}
+
+// partEvent appends an event with a part.
+func (f *responsesFormat) partEvent(b []byte, event string, it *item, kind pieceKind, text string) []byte {
+	b = f.head(b, event)
+	b = appendPlace(b, it, kind)
+	b = append(b, `,"part":`...)
+	b = appendPart(b, kind, text)
 	b = append(b, '}')
 	return sse.AppendEnd(b)
 }
@@ -82,46 +85,24 @@ func (f *responsesFormat) piece(b []byte, _ *reply, it *item, kind pieceKind, te
 func (f *responsesFormat) closePart(b []byte, it *item) []byte {
 	kind := f.part
 	f.part = 0
+	event, text, member, rest := "response.output_text.done", it.text.String(), `,"text":`, ""
+	part := "response.content_part.done"
 	switch kind {
 	case pieceText:
-		text := it.text.String()
-		b = f.head(b, "response.output_text.done")
-		b = appendPlace(b, it, kind)
-		b = append(b, `,"text":`...)
-		b = appendText(b, text)
-		b = append(b, `,"logprobs":[]}`...)
-		b = sse.AppendEnd(b)
-		b = f.head(b, "response.content_part.done")
-		b = appendPlace(b, it, kind)
-		b = append(b, `,"part":`...)
-		b = appendPart(b, kind, text)
+		rest = `,"logprobs":[]`
 	case pieceRefusal:
-		text := it.refusal.String()
-		b = f.head(b, "response.refusal.done")
-		b = appendPlace(b, it, kind)
-		b = append(b, `,"refusal":`...)
-		b = appendText(b, text)
-		b = append(b, '}')
-		b = sse.AppendEnd(b)
-		b = f.head(b, "response.content_part.done")
-		b = appendPlace(b, it, kind)
-		b = append(b, `,"part":`...)
-		b = appendPart(b, kind, text)
-	default:
-		text := it.text.String()
-		b = f.head(b, "response.reasoning_summary_text.done")
-		b = appendPlace(b, it, kind)
-		b = append(b, `,"text":`...)
-		b = appendText(b, text)
-		b = append(b, '}')
-		b = sse.AppendEnd(b)
-		b = f.head(b, "response.reasoning_summary_part.done")
-		b = appendPlace(b, it, kind)
-		b = append(b, `,"part":`...)
-		b = appendSummary(b, text)
+		event, text, member = "response.refusal.done", it.refusal.String(), `,"refusal":`
+	case pieceSummary:
+		event, part = "response.reasoning_summary_text.done", "response.reasoning_summary_part.done"
 	}
+	b = f.head(b, event)
+	b = appendPlace(b, it, kind)
+	b = append(b, member...)
+	b = appendText(b, text)
+	b = append(b, rest...)
 	b = append(b, '}')
-	return sse.AppendEnd(b)
+	b = sse.AppendEnd(b)
+	return f.partEvent(b, part, it, kind, text)
 }
 
 // close ends an item. The arguments of a call that was cut off are never done.

@@ -34,15 +34,12 @@ func (s *Service) Replay(w http.ResponseWriter, req *Request, stored string, amo
 	out := s.stream(w, nil, f, rep, func(*reply) {})
 	defer out.release()
 	for i, was := range o.items {
-		it := &item{kind: was.kind, index: i, id: was.id, callID: was.callID, name: was.name}
-		if was.status != "" {
-			it.status = statusInProgress
-		}
+		it := &item{kind: was.kind, index: i, id: was.id, status: was.status, callID: was.callID, name: was.name}
 		out.opened(it)
 		for _, p := range was.pieces() {
 			_ = out.piece(it, p.kind, p.text, true)
 		}
-		it.status, it.sealed = was.status, was.sealed
+		it.sealed = was.sealed
 		out.closed(it)
 		o.items[i] = it
 	}

@@ -71,11 +71,11 @@ func (f *responsesFormat) object(b []byte, r *reply, o *outcome) []byte {
 
 // appendItem appends an item as far as it has come.
 func appendItem(b []byte, it *item) []byte {
-	b = appendItemHead(b, it)
+	b = appendItemHead(b, it, it.status)
 	switch it.kind {
 	case itemReasoning:
 		if !it.text.empty() {
-			b = appendSummary(b, it.text.String())
+			b = appendPart(b, pieceSummary, it.text.String())
 		}
 		b = append(b, ']')
 		if it.sealed != "" {
@@ -99,9 +99,10 @@ func appendItem(b []byte, it *item) []byte {
 	return append(b, '}')
 }
 
-// appendItemHead appends an item up to what is not known when it is opened: its open
-// content array, its open summary, or its arguments.
-func appendItemHead(b []byte, it *item) []byte {
+// appendItemHead appends an item with that status up to what is not known when it is
+// opened: its open content array, its open summary, or its arguments. Reasoning has no
+// status.
+func appendItemHead(b []byte, it *item, status string) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, it.id...)
 	switch it.kind {
@@ -109,7 +110,7 @@ func appendItemHead(b []byte, it *item) []byte {
 		return append(b, `","type":"reasoning","summary":[`...)
 	case itemCall:
 		b = append(b, `","type":"function_call","status":"`...)
-		b = append(b, it.status...)
+		b = append(b, status...)
 		b = append(b, `","call_id":`...)
 		b = appendText(b, it.callID)
 		b = append(b, `,"name":`...)
@@ -117,23 +118,23 @@ func appendItemHead(b []byte, it *item) []byte {
 		return append(b, `,"arguments":`...)
 	}
 	b = append(b, `","type":"message","status":"`...)
-	b = append(b, it.status...)
+	b = append(b, status...)
 	return append(b, `","role":"assistant","content":[`...)
 }
 
+// appendPart appends a part of a message, or of a summary.
 func appendPart(b []byte, kind pieceKind, text string) []byte {
-	if kind == pieceRefusal {
+	switch kind {
+	case pieceRefusal:
 		b = append(b, `{"type":"refusal","refusal":`...)
+		return append(appendText(b, text), '}')
+	case pieceSummary:
+		b = append(b, `{"type":"summary_text","text":`...)
 		return append(appendText(b, text), '}')
 	}
 	b = append(b, `{"type":"output_text","text":`...)
 	b = appendText(b, text)
 	return append(b, `,"annotations":[],"logprobs":[]}`...)
-}
-
-func appendSummary(b []byte, text string) []byte {
-	b = append(b, `{"type":"summary_text","text":`...)
-	return append(appendText(b, text), '}')
 }
 
 // appendUsage appends the usage object; null where there is none.

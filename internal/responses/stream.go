@@ -156,13 +156,7 @@ func (e *eventStream) end(o *outcome) error {
 	e.begin()
 	e.borrow()
 	if it := o.last; it != nil {
-		if final := it.status; final != "" { // an empty message is announced only now
-			it.status = statusInProgress
-			e.announce(it)
-			it.status = final
-		} else {
-			e.announce(it)
-		}
+		e.announce(it) // an empty message is announced only now
 		e.buf = e.format.close(e.buf, e.reply, it)
 	}
 	e.buf = e.format.end(e.buf, e.reply, o)
