@@ -11,76 +11,56 @@ import (
 // Chat translates the body of a POST /chat/completions. A body that is no JSON
 // object is handed on as it is, for package responses to refuse.
 func Chat(body []byte) (*Translation, error) {
-	if v := jsonx.Value(body); !jsonx.Valid(body) || v.Kind() != '{' {
-		return &Translation{Body: body}, nil
-	}
-	o, err := readObject(body, "")
-	if err != nil {
-		return nil, err
-	}
+	return translate(body, func(t *translator, o object) error { return (&chatRequest{t}).write(o) })
+}
+
+// chatRequest translates one request.
+type chatRequest struct{ *translator }
+
+// write translates the body.
+func (c *chatRequest) write(o object) error {
 	if err := refuseOfChat(o); err != nil {
-		return nil, err
+		return err
 	}
-	c := &chatRequest{translator{out: make([]byte, 0, len(body)+len(body)/8+256)}}
-	c.raw("{")
-	for _, same := range []string{"model", "temperature", "top_p", "stream", "parallel_tool_calls", "metadata", "user", "store", "frequency_penalty", "presence_penalty", "top_logprobs", "prompt_cache_key", "safety_identifier", "service_tier", "strict_model"} {
-		c.member(o, same, same)
+	c.copy(o, "model", "temperature", "top_p", "stream", "parallel_tool_calls", "metadata", "user", "store", "frequency_penalty", "presence_penalty", "top_logprobs", "prompt_cache_key", "safety_identifier", "service_tier", "strict_model")
+	for _, limit := range []string{"max_completion_tokens", "max_tokens"} { // the newer one counts
+		if o.get(limit) != nil {
+			c.move("", "max_output_tokens", o, limit)
+			break
+		}
 	}
-	if limit := "max_completion_tokens"; o.get(limit) != nil {
-		c.member(o, limit, "max_output_tokens")
-	} else {
-		c.member(o, "max_tokens", "max_output_tokens")
-	}
-	usage, err := c.options(o)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.tools(o); err != nil {
-		return nil, err
-	}
-	if err := c.format(o); err != nil {
-		return nil, err
+	for _, part := range []func(object) error{c.options, c.tools, c.choice, c.format} {
+		if err := part(o); err != nil {
+			return err
+		}
 	}
 	if v := o.get("reasoning_effort"); v != nil {
 		c.key("reasoning").raw(`{"effort":`).value(v).raw("}")
 		c.from("reasoning.effort", "reasoning_effort")
 	}
-	list := o.get("messages")
-	if list == nil {
-		return nil, missing("messages", "Send at least one message.")
-	}
-	messages, err := readArray(list, "messages")
+	messages, err := c.openInput(o)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c.key("input").raw("[")
-	c.from("input", "messages")
-	for i, m := range messages {
-		if err := c.message(m, at("messages", i)); err != nil {
-			return nil, err
-		}
-	}
-	t := c.done()
-	t.IncludeUsage = usage
-	return t, nil
+	return each(messages, "messages", func(_ int, m object) error { return c.message(m) })
 }
 
 // refuseOfChat returns an error for what would change a reply and is not supported.
 func refuseOfChat(o object) error {
-	if err := o.refuse(map[string]string{
-		"functions":          "\"functions\" is of an earlier form of this format. Send \"tools\".",
-		"function_call":      "\"function_call\" is of an earlier form of this format. Send \"tool_choice\".",
-		"audio":              "Audio is not supported. Leave \"audio\" out.",
-		"prediction":         "Predicted output is not supported. Leave \"prediction\" out.",
-		"web_search_options": "Web search is not supported. Leave \"web_search_options\" out.",
-	}); err != nil {
+	if err := o.refuse(
+		refusal{"audio", "Audio is not supported. Leave \"audio\" out."},
+		refusal{"function_call", "\"function_call\" is of an earlier form of this format. Send \"tool_choice\"."},
+		refusal{"functions", "\"functions\" is of an earlier form of this format. Send \"tools\"."},
+		refusal{"prediction", "Predicted output is not supported. Leave \"prediction\" out."},
+		refusal{"web_search_options", "Web search is not supported. Leave \"web_search_options\" out."},
+	); err != nil {
 		return err
 	}
 	refuse := func(name, advice string) error { return stoa.Errorf(stoa.CodeUnsupported, "%s", advice).At(name) }
-	if v := o.get("stop"); v != nil && v.Kind() != '[' || v != nil && len(v) > len("[]") {
+	if v := o.get("stop"); v != nil && !isEmpty(v, '[') {
 		return refuse("stop", "Stop sequences are not supported. Leave \"stop\" out.")
 	}
-	if v := o.get("logit_bias"); v != nil && len(v) > len("{}") {
+	if v := o.get("logit_bias"); v != nil && !isEmpty(v, '{', '[') {
 		return refuse("logit_bias", "Biases of tokens are not supported. Leave \"logit_bias\" out.")
 	}
 	if v := o.get("n"); v != nil && !isOne(v) {
@@ -103,50 +83,46 @@ func refuseOfChat(o object) error {
 	return nil
 }
 
-// chatRequest translates one request.
-type chatRequest struct{ translator }
-
 // options reads stream_options.
-func (c *chatRequest) options(o object) (usage bool, err error) {
+func (c *chatRequest) options(o object) error {
 	v := o.get("stream_options")
 	if v == nil {
-		return false, nil
+		return nil
 	}
 	options, err := readObject(v, "stream_options")
 	if err != nil {
-		return false, err
+		return err
 	}
-	v = options.get("include_usage")
-	if v != nil && v.Kind() != 't' && v.Kind() != 'f' {
-		return false, wrongType("stream_options.include_usage", "true or false")
+	if v = options.get("include_usage"); v == nil {
+		return nil
 	}
-	return v != nil && v.Kind() == 't', nil
+	if v.Kind() != 't' && v.Kind() != 'f' {
+		return wrongType("stream_options.include_usage", "true or false")
+	}
+	c.includeUsage = v.Kind() == 't'
+	return nil
 }
 
-// tools translates tools and tool_choice, whose functions are one level deeper.
+// tools translates the tools, whose functions are one level deeper.
 func (c *chatRequest) tools(o object) error {
-	if v := o.get("tools"); v != nil {
-		list, err := readTools(v)
-		if err != nil {
-			return err
-		}
-		c.key("tools").raw("[")
-		for i, v := range list {
-			tool, err := readObject(v, at("tools", i))
-			if err != nil {
-				return err
-			}
-			c.element().raw("{")
-			if v := tool.get("type"); v != nil {
-				c.key("type").value(v)
-			}
-			if err := c.function(tool, "name", "description", "parameters", "strict"); err != nil {
-				return err
-			}
-			c.raw("}")
-		}
-		c.raw("]")
+	v := o.get("tools")
+	if v == nil {
+		return nil
 	}
+	c.key("tools").raw("[")
+	err := eachIn(v, "tools", func(_ int, tool object) error {
+		c.element().raw("{")
+		c.copy(tool, "type")
+		err := c.function(tool.path, tool, "name", "description", "parameters", "strict")
+		c.raw("}")
+		return err
+	})
+	c.raw("]")
+	return err
+}
+
+// choice translates tool_choice, whose functions are one level deeper too.
+func (c *chatRequest) choice(o object) error {
 	v := o.get("tool_choice")
 	if v == nil {
 		return nil
@@ -161,10 +137,8 @@ func (c *chatRequest) tools(o object) error {
 		return err
 	}
 	c.raw("{")
-	if v := choice.get("type"); v != nil {
-		c.key("type").value(v)
-	}
-	if err := c.function(choice, "name"); err != nil {
+	c.copy(choice, "type")
+	if err := c.function(choice.path, choice, "name"); err != nil {
 		return err
 	}
 	if err := c.allowed(choice); err != nil {
@@ -174,8 +148,8 @@ func (c *chatRequest) tools(o object) error {
 	return nil
 }
 
-// function writes members of the object's function as members of the object.
-func (c *chatRequest) function(o object, names ...string) error {
+// function writes members of the object's function into the object at path.
+func (c *chatRequest) function(path string, o object, names ...string) error {
 	v := o.get("function")
 	if v == nil {
 		return nil
@@ -184,12 +158,7 @@ func (c *chatRequest) function(o object, names ...string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if v := f.get(name); v != nil {
-			c.key(name).value(v)
-		}
-		c.from(o.at(name), f.at(name))
-	}
+	c.copyTo(path, f, names...)
 	return nil
 }
 
@@ -199,47 +168,26 @@ func (c *chatRequest) allowed(choice object) error {
 	if v == nil {
 		return nil
 	}
-	allowed, err := readObject(v, "tool_choice.allowed_tools")
+	allowed, err := readObject(v, choice.at("allowed_tools"))
 	if err != nil {
 		return err
 	}
-	if v := allowed.get("mode"); v != nil {
-		c.key("mode").value(v)
-	}
-	c.from("tool_choice.mode", allowed.at("mode"))
-	c.from("tool_choice.tools", allowed.at("tools"))
-	v = allowed.get("tools")
-	if v == nil {
+	c.copyTo(choice.path, allowed, "mode")
+	tools := choice.at("tools")
+	c.from(tools, allowed.at("tools"))
+	if v = allowed.get("tools"); v == nil {
 		return nil
 	}
-	list, err := readArray(v, allowed.at("tools"))
-	if err != nil {
-		return err
-	}
 	c.key("tools").raw("[")
-	for i, v := range list {
-		tool, err := readObject(v, at(allowed.at("tools"), i))
-		if err != nil {
-			return err
-		}
+	err = eachIn(v, allowed.at("tools"), func(i int, tool object) error {
 		c.element().raw("{")
-		if v := tool.get("type"); v != nil {
-			c.key("type").value(v)
-		}
-		if v := tool.get("function"); v != nil {
-			f, err := readObject(v, tool.at("function"))
-			if err != nil {
-				return err
-			}
-			if v := f.get("name"); v != nil {
-				c.key("name").value(v)
-			}
-			c.from(at("tool_choice.tools", i)+".name", f.at("name"))
-		}
+		c.copy(tool, "type")
+		err := c.function(at(tools, i), tool, "name")
 		c.raw("}")
-	}
+		return err
+	})
 	c.raw("]")
-	return nil
+	return err
 }
 
 // format translates response_format and verbosity.
@@ -249,31 +197,21 @@ func (c *chatRequest) format(o object) error {
 		return nil
 	}
 	c.key("text").raw("{")
-	if verbosity != nil {
-		c.key("verbosity").value(verbosity)
-		c.from("text.verbosity", "verbosity")
-	}
+	c.copyTo("text", o, "verbosity")
 	if format != nil {
 		f, err := readObject(format, "response_format")
 		if err != nil {
 			return err
 		}
-		c.from("text.format", "response_format")
+		c.from("text.format", f.path)
 		c.key("format").raw("{")
-		if v := f.get("type"); v != nil {
-			c.key("type").value(v)
-		}
+		c.copy(f, "type")
 		if v := f.get("json_schema"); v != nil {
-			schema, err := readObject(v, "response_format.json_schema")
+			schema, err := readObject(v, f.at("json_schema"))
 			if err != nil {
 				return err
 			}
-			for _, name := range []string{"name", "description", "schema", "strict"} {
-				if v := schema.get(name); v != nil {
-					c.key(name).value(v)
-				}
-				c.from("text.format."+name, schema.at(name))
-			}
+			c.copyTo("text.format", schema, "name", "description", "schema", "strict")
 		}
 		c.raw("}")
 	}
@@ -282,11 +220,7 @@ func (c *chatRequest) format(o object) error {
 }
 
 // message translates one message into one or more items of input.
-func (c *chatRequest) message(v jsonx.Value, path string) error {
-	m, err := readObject(v, path)
-	if err != nil {
-		return err
-	}
+func (c *chatRequest) message(m object) error {
 	role, err := m.word("role")
 	if err != nil {
 		return err
@@ -327,35 +261,25 @@ func (c *chatRequest) content(v jsonx.Value, source, path string) error {
 		c.value(v)
 		return nil
 	}
-	parts, err := readArray(v, source)
-	if err != nil {
-		return err
-	}
 	c.raw("[")
-	for i, v := range parts {
-		part, err := readObject(v, at(source, i))
-		if err != nil {
-			return err
-		}
+	err := eachIn(v, source, func(i int, part object) error {
 		c.element()
-		if err := c.part(part, v, at(path, i)); err != nil {
-			return err
-		}
-	}
+		return c.part(part, at(path, i))
+	})
 	c.raw("]")
-	return nil
+	return err
 }
 
 // part translates one part. Those that are the same in both formats, and those that
 // neither knows, are left as they are.
-func (c *chatRequest) part(part object, v jsonx.Value, path string) error {
+func (c *chatRequest) part(part object, path string) error {
 	kind, err := part.word("type")
 	if err != nil {
 		return err
 	}
 	inner := map[string]string{"image_url": "image_url", "file": "file"}[kind]
 	if inner == "" || part.get(inner) == nil {
-		c.value(v)
+		c.value(part.value)
 		return nil
 	}
 	o, err := readObject(part.get(inner), part.at(inner))
@@ -364,27 +288,14 @@ func (c *chatRequest) part(part object, v jsonx.Value, path string) error {
 	}
 	if kind == "image_url" {
 		c.raw(`{"type":"input_image"`)
-		if v := o.get("url"); v != nil {
-			c.key("image_url").value(v)
-		}
-		c.from(path+".image_url", o.at("url"))
-		c.copied(o, path, "detail")
+		c.move(path, "image_url", o, "url")
+		c.copyTo(path, o, "detail")
 	} else {
 		c.raw(`{"type":"input_file"`)
-		c.copied(o, path, "file_data", "filename", "file_id")
+		c.copyTo(path, o, "file_data", "filename", "file_id")
 	}
 	c.raw("}")
 	return nil
-}
-
-// copied writes members of an inner object as members of the part at path.
-func (c *chatRequest) copied(o object, path string, names ...string) {
-	for _, name := range names {
-		if v := o.get(name); v != nil {
-			c.key(name).value(v)
-		}
-		c.from(path+"."+name, o.at(name))
-	}
 }
 
 // assistant translates a message of the assistant: its reasoning, its text, its
@@ -406,11 +317,7 @@ func (c *chatRequest) assistant(m object) error {
 	if err := c.said(m, len(list) > 0); err != nil {
 		return err
 	}
-	for i, v := range list {
-		call, err := readObject(v, at(m.at("tool_calls"), i))
-		if err != nil {
-			return err
-		}
+	return each(list, m.at("tool_calls"), func(i int, call object) error {
 		if i > 0 {
 			id, err := call.word("id")
 			if err != nil {
@@ -418,11 +325,8 @@ func (c *chatRequest) assistant(m object) error {
 			}
 			c.before(details, id)
 		}
-		if err := c.call(call); err != nil {
-			return err
-		}
-	}
-	return nil
+		return c.call(call)
+	})
 }
 
 // call translates a tool call.
@@ -434,16 +338,9 @@ func (c *chatRequest) call(call object) error {
 	}
 	path := c.item(call.path)
 	c.key("type").raw(`"function_call"`)
-	if v := call.get("id"); v != nil {
-		c.key("call_id").value(v)
-	}
-	c.from(path+".call_id", call.at("id"))
-	if v := call.get("function"); v != nil {
-		f, err := readObject(v, call.at("function"))
-		if err != nil {
-			return err
-		}
-		c.copied(f, path, "name", "arguments")
+	c.move(path, "call_id", call, "id")
+	if err := c.function(path, call, "name", "arguments"); err != nil {
+		return err
 	}
 	c.raw("}")
 	return nil
@@ -570,10 +467,7 @@ func signatureOf(v jsonx.Value, path string) (signature, at string) {
 func (c *chatRequest) result(m object) error {
 	path := c.item(m.path)
 	c.key("type").raw(`"function_call_output"`)
-	if v := m.get("tool_call_id"); v != nil {
-		c.key("call_id").value(v)
-	}
-	c.from(path+".call_id", m.at("tool_call_id"))
+	c.move(path, "call_id", m, "tool_call_id")
 	c.from(path+".output", m.at("content"))
 	if v := m.get("content"); v != nil {
 		c.key("output")

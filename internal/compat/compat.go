@@ -12,7 +12,9 @@
 package compat
 
 import (
+	"bytes"
 	"errors"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -73,34 +75,48 @@ const (
 	maxElements = 10_000
 )
 
-// maxTools is how many tools a request may have, as in package responses.
-const maxTools = 128
-
-// readTools takes the array of tools apart.
-func readTools(v jsonx.Value) ([]jsonx.Value, error) {
-	list, err := readArray(v, "tools")
-	if err == nil && len(list) > maxTools {
-		err = stoa.Errorf(stoa.CodeInvalidValue, "\"tools\" has more than %d elements.", maxTools).At("tools")
-	}
-	return list, err
-}
-
 // A translator writes a request of the Responses format.
 type translator struct {
-	out     []byte
-	items   int // of input
-	renames []rename
+	out          []byte
+	items        int // of input
+	renames      []rename
+	includeUsage bool // [Translation.IncludeUsage]
+}
+
+// translate takes a body apart and has its members written, up to and with the open
+// array input. A body that is no JSON object is handed on as it is.
+func translate(body []byte, write func(*translator, object) error) (*Translation, error) {
+	if v := jsonx.Value(body); !jsonx.Valid(body) || v.Kind() != '{' {
+		return &Translation{Body: body}, nil
+	}
+	o, err := readObject(body, "")
+	if err != nil {
+		return nil, err
+	}
+	t := &translator{out: make([]byte, 0, len(body)+len(body)/8+256)}
+	t.raw("{")
+	if err := write(t, o); err != nil {
+		return nil, err
+	}
+	sort.SliceStable(t.renames, func(i, j int) bool { return t.renames[i].from < t.renames[j].from })
+	return &Translation{Body: append(t.out, ']', '}'), IncludeUsage: t.includeUsage, renames: t.renames}, nil
+}
+
+// openInput begins the array input and returns the messages that become its items.
+func (t *translator) openInput(o object) ([]jsonx.Value, error) {
+	v := o.get("messages")
+	if v == nil {
+		return nil, missing("messages", "Send at least one message.")
+	}
+	list, err := readArray(v, "messages")
+	t.key("input").raw("[")
+	t.from("input", "messages")
+	return list, err
 }
 
 // from notes that the member at path came from the client's member at source.
 func (t *translator) from(path, source string) {
 	t.renames = append(t.renames, rename{path, source})
-}
-
-// done returns the translation.
-func (t *translator) done() *Translation {
-	sort.SliceStable(t.renames, func(i, j int) bool { return t.renames[i].from < t.renames[j].from })
-	return &Translation{Body: append(t.out, ']', '}'), renames: t.renames}
 }
 
 // key begins a member of the object that was written last.
@@ -135,14 +151,30 @@ func (t *translator) element() *translator {
 	return t
 }
 
-// member copies a member that is the same in both formats but for its name.
-func (t *translator) member(o object, name, as string) {
-	if v := o.get(name); v != nil {
-		t.key(as).value(v)
-		if as != name {
-			t.from(as, name)
+// copy writes the members with these names, as far as the object has them.
+func (t *translator) copy(o object, names ...string) {
+	for _, name := range names {
+		if v := o.get(name); v != nil {
+			t.key(name).value(v)
 		}
 	}
+}
+
+// copyTo is [translator.copy] into an object at another path than the client's.
+func (t *translator) copyTo(path string, o object, names ...string) {
+	t.copy(o, names...)
+	for _, name := range names {
+		t.from(join(path, name), o.at(name))
+	}
+}
+
+// move writes a member, if the object has it, under another name into the object at
+// path.
+func (t *translator) move(path, as string, o object, name string) {
+	if v := o.get(name); v != nil {
+		t.key(as).value(v)
+	}
+	t.from(join(path, as), o.at(name))
 }
 
 // item begins an element of input and returns its path.
@@ -154,9 +186,11 @@ func (t *translator) item(source string) string {
 	return path
 }
 
-// object holds the members of a JSON object that are not null.
+// object holds the members of a JSON object that are not null. They are parts of the
+// body, which must not be changed.
 type object struct {
 	path    string // empty: the body
+	value   jsonx.Value
 	members map[string]jsonx.Value
 }
 
@@ -164,16 +198,11 @@ type object struct {
 func (o object) get(name string) jsonx.Value { return o.members[name] }
 
 // at returns the path of a member.
-func (o object) at(name string) string {
-	if o.path == "" {
-		return name
-	}
-	return o.path + "." + name
-}
+func (o object) at(name string) string { return join(o.path, name) }
 
 // readObject takes an object apart.
 func readObject(v jsonx.Value, path string) (object, error) {
-	o := object{path: path}
+	o := object{path: path, value: v}
 	if v.Kind() != '{' {
 		return o, wrongType(path, "an object")
 	}
@@ -196,7 +225,7 @@ func readObject(v jsonx.Value, path string) (object, error) {
 			return o, stoa.Errorf(stoa.CodeInvalidValue, "%s has more than %d members.", subject(path), maxMembers).At(path)
 		}
 		if value.Kind() != 'n' {
-			o.members[key] = value.Clone()
+			o.members[key] = value
 		}
 	}
 	return o, nil
@@ -220,9 +249,32 @@ func readArray(v jsonx.Value, path string) ([]jsonx.Value, error) {
 		if len(list) == maxElements {
 			return nil, stoa.Errorf(stoa.CodeInvalidValue, "%q has more than %d elements.", path, maxElements).At(path)
 		}
-		list = append(list, value.Clone())
+		list = append(list, value)
 	}
 	return list, nil
+}
+
+// each takes the objects of a list apart, one after the other.
+func each(list []jsonx.Value, path string, do func(i int, o object) error) error {
+	for i, v := range list {
+		o, err := readObject(v, at(path, i))
+		if err != nil {
+			return err
+		}
+		if err := do(i, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachIn is [each] of an array.
+func eachIn(v jsonx.Value, path string, do func(i int, o object) error) error {
+	list, err := readArray(v, path)
+	if err != nil {
+		return err
+	}
+	return each(list, path, do)
 }
 
 // word reads a string member; empty if there is none.
@@ -245,19 +297,18 @@ func readText(v jsonx.Value, path string) (string, error) {
 	return s, nil
 }
 
-// refuse returns an error if the object has one of the members. what says of each
-// what to do instead.
-func (o object) refuse(names map[string]string) error {
-	var first string
-	for name := range names {
-		if o.get(name) != nil && (first == "" || name < first) {
-			first = name
+// A refusal is a member that would change a reply and is not supported, and what to do
+// instead.
+type refusal struct{ name, advice string }
+
+// refuse returns an error for the first of the members that the object has.
+func (o object) refuse(list ...refusal) error {
+	for _, r := range list {
+		if o.get(r.name) != nil {
+			return stoa.Errorf(stoa.CodeUnsupported, "%s", r.advice).At(o.at(r.name))
 		}
 	}
-	if first == "" {
-		return nil
-	}
-	return stoa.Errorf(stoa.CodeUnsupported, "%s", names[first]).At(o.at(first))
+	return nil
 }
 
 func wrongType(path, what string) error {
@@ -280,14 +331,19 @@ func subject(path string) string {
 	return strconv.Quote(path)
 }
 
+// join returns the path of a member of the object at path.
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
 func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// ownState is how sealed reasoning of this service begins. Anything else that a
+// isSealed reports whether v is sealed reasoning of this service. Anything else that a
 // client sends in its place is from another service and is left out.
-const ownState = "stoa1."
-
-// isSealed reports whether v is sealed reasoning of this service.
-func isSealed(v jsonx.Value) bool { return strings.HasPrefix(string(v), `"`+ownState) }
+func isSealed(v jsonx.Value) bool { return bytes.HasPrefix(v, []byte(`"`+stoa.SealedPrefix)) }
 
 // sealed writes a reasoning item if v is sealed reasoning of this service.
 func (t *translator) sealed(v jsonx.Value, source string) {
@@ -297,6 +353,12 @@ func (t *translator) sealed(v jsonx.Value, source string) {
 	path := t.item(source)
 	t.from(path+".encrypted_content", source)
 	t.key("type").raw(`"reasoning"`).key("summary").raw("[]").key("encrypted_content").value(v).raw("}")
+}
+
+// isEmpty reports whether v is an array or an object, of one of the kinds, that holds
+// nothing.
+func isEmpty(v jsonx.Value, kinds ...jsonx.Kind) bool {
+	return slices.Contains(kinds, v.Kind()) && len(bytes.TrimSpace(v[1:len(v)-1])) == 0
 }
 
 // isOne reports whether a number is 1.

@@ -13,70 +13,61 @@ import (
 // its tokens, which has no limit. A body that is no JSON object is handed on as it
 // is, for package responses to refuse.
 func Messages(body []byte, counting bool) (*Translation, error) {
-	if v := jsonx.Value(body); !jsonx.Valid(body) || v.Kind() != '{' {
-		return &Translation{Body: body}, nil
-	}
-	o, err := readObject(body, "")
-	if err != nil {
-		return nil, err
-	}
+	return translate(body, func(t *translator, o object) error { return (&messagesRequest{t}).write(o, counting) })
+}
+
+// messagesRequest translates one request.
+type messagesRequest struct{ *translator }
+
+// write translates the body.
+func (m *messagesRequest) write(o object, counting bool) error {
 	if err := refuseOfMessages(o); err != nil {
-		return nil, err
+		return err
 	}
-	m := &messagesRequest{translator{out: make([]byte, 0, len(body)+len(body)/8+256)}}
-	m.raw("{")
-	for _, same := range []string{"model", "temperature", "top_p", "stream", "strict_model"} {
-		m.member(o, same, same)
+	m.copy(o, "model", "temperature", "top_p", "stream", "strict_model")
+	switch {
+	case o.get("max_tokens") != nil:
+		m.move("", "max_output_tokens", o, "max_tokens")
+	case !counting:
+		return missing("max_tokens", "Say how many tokens the reply may have.")
 	}
-	if o.get("max_tokens") == nil && !counting {
-		return nil, missing("max_tokens", "Say how many tokens the reply may have.")
-	}
-	m.member(o, "max_tokens", "max_output_tokens")
 	for _, part := range []func(object) error{m.user, m.tools, m.choice, m.reasoning, m.format} {
 		if err := part(o); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	list := o.get("messages")
-	if list == nil {
-		return nil, missing("messages", "Send at least one message.")
-	}
-	messages, err := readArray(list, "messages")
+	messages, err := m.openInput(o)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m.key("input").raw("[")
-	m.from("input", "messages")
 	if err := m.system(o); err != nil {
-		return nil, err
+		return err
 	}
-	for i, v := range messages {
-		if err := m.message(v, at("messages", i)); err != nil {
-			return nil, err
-		}
-	}
-	return m.done(), nil
+	return each(messages, "messages", func(_ int, message object) error { return m.message(message) })
 }
 
 // refuseOfMessages returns an error for what would change a reply and is not
 // supported.
 func refuseOfMessages(o object) error {
-	if err := o.refuse(map[string]string{
-		"top_k":     "\"top_k\" is not supported. Use \"temperature\" or \"top_p\", or leave it out.",
-		"container": "Containers are not supported. Leave \"container\" out.",
-	}); err != nil {
+	if err := o.refuse(
+		refusal{"container", "Containers are not supported. Leave \"container\" out."},
+		refusal{"top_k", "\"top_k\" is not supported. Use \"temperature\" or \"top_p\", or leave it out."},
+	); err != nil {
 		return err
 	}
-	for name, what := range map[string]string{"stop_sequences": "Stop sequences are", "mcp_servers": "Servers of tools are"} {
-		if v := o.get(name); v != nil && (v.Kind() != '[' || len(v) > len("[]")) {
-			return stoa.Errorf(stoa.CodeUnsupported, "%s not supported. Leave %q out.", what, name).At(name)
+	for _, list := range []refusal{
+		{"mcp_servers", "Servers of tools are not supported. Leave \"mcp_servers\" out."},
+		{"stop_sequences", "Stop sequences are not supported. Leave \"stop_sequences\" out."},
+	} {
+		if isEmpty(o.get(list.name), '[') {
+			continue
+		}
+		if err := o.refuse(list); err != nil {
+			return err
 		}
 	}
 	return nil
 }
-
-// messagesRequest translates one request.
-type messagesRequest struct{ translator }
 
 func (m *messagesRequest) user(o object) error {
 	v := o.get("metadata")
@@ -87,10 +78,7 @@ func (m *messagesRequest) user(o object) error {
 	if err != nil {
 		return err
 	}
-	if id := metadata.get("user_id"); id != nil {
-		m.key("user").value(id)
-		m.from("user", metadata.at("user_id"))
-	}
+	m.move("", "user", metadata, "user_id")
 	return nil
 }
 
@@ -107,26 +95,18 @@ func (m *messagesRequest) system(o object) error {
 		m.value(v).raw("}")
 		return nil
 	}
-	blocks, err := readArray(v, "system")
-	if err != nil {
-		return err
-	}
 	var texts []string
-	for i, v := range blocks {
-		block, err := readObject(v, at("system", i))
-		if err != nil {
-			return err
-		}
+	if err := eachIn(v, "system", func(_ int, block object) error {
 		if kind, err := block.word("type"); err != nil {
 			return err
 		} else if kind != "text" {
 			return stoa.Errorf(stoa.CodeUnsupportedValue, "The system prompt is text. Send {\"type\":\"text\",\"text\":\"…\"}.").At(block.at("type"))
 		}
 		text, err := block.word("text")
-		if err != nil {
-			return err
-		}
 		texts = append(texts, text)
+		return err
+	}); err != nil {
+		return err
 	}
 	m.text(strings.Join(texts, "\n\n")).raw("}")
 	return nil
@@ -139,35 +119,21 @@ func (m *messagesRequest) tools(o object) error {
 	if v == nil {
 		return nil
 	}
-	list, err := readTools(v)
-	if err != nil {
-		return err
-	}
 	m.key("tools").raw("[")
-	for i, v := range list {
-		tool, err := readObject(v, at("tools", i))
-		if err != nil {
-			return err
-		}
+	err := eachIn(v, "tools", func(_ int, tool object) error {
 		m.element().raw("{").key("type")
 		if kind := tool.get("type"); kind == nil || string(kind) == `"custom"` {
 			m.raw(`"function"`)
 		} else {
 			m.value(kind)
 		}
-		for _, name := range []string{"name", "description", "strict", "defer_loading", "allowed_callers"} {
-			if v := tool.get(name); v != nil {
-				m.key(name).value(v)
-			}
-		}
-		if v := tool.get("input_schema"); v != nil {
-			m.key("parameters").value(v)
-		}
-		m.from(at("tools", i)+".parameters", tool.at("input_schema"))
+		m.copy(tool, "name", "description", "strict", "defer_loading", "allowed_callers")
+		m.move(tool.path, "parameters", tool, "input_schema")
 		m.raw("}")
-	}
+		return nil
+	})
 	m.raw("]")
-	return nil
+	return err
 }
 
 // choice translates tool_choice.
@@ -192,9 +158,7 @@ func (m *messagesRequest) choice(o object) error {
 		m.raw(`"required"`)
 	case "tool":
 		m.raw(`{"type":"function"`)
-		if v := choice.get("name"); v != nil {
-			m.key("name").value(v)
-		}
+		m.copy(choice, "name")
 		m.raw("}")
 	default:
 		return stoa.Errorf(stoa.CodeInvalidValue, "%q must be auto, any, tool or none.", choice.at("type")).At(choice.at("type"))
@@ -301,21 +265,13 @@ func (m *messagesRequest) format(o object) error {
 	}
 	m.from("text.format", format.path)
 	m.key("text").raw(`{"format":{"name":"reply","strict":true`)
-	for _, name := range []string{"type", "schema"} {
-		if v := format.get(name); v != nil {
-			m.key(name).value(v)
-		}
-	}
+	m.copy(format, "type", "schema")
 	m.raw("}}")
 	return nil
 }
 
 // message translates one message into one or more items of input.
-func (m *messagesRequest) message(v jsonx.Value, path string) error {
-	o, err := readObject(v, path)
-	if err != nil {
-		return err
-	}
+func (m *messagesRequest) message(o object) error {
 	role, err := o.word("role")
 	if err != nil {
 		return err
@@ -332,7 +288,7 @@ func (m *messagesRequest) message(v jsonx.Value, path string) error {
 		return missing(o.at("content"), "Send a string or an array of blocks.")
 	}
 	if content.Kind() != '[' {
-		item := m.item(path)
+		item := m.item(o.path)
 		m.from(item+".content", o.at("content"))
 		m.key("type").raw(`"message"`).key("role").text(role).key("content").value(content).raw("}")
 		return nil
@@ -341,7 +297,7 @@ func (m *messagesRequest) message(v jsonx.Value, path string) error {
 	if err != nil {
 		return err
 	}
-	return m.blocks(blocks, role, path, o.at("content"))
+	return m.blocks(blocks, role, o.path, o.at("content"))
 }
 
 // blocks translates the blocks of a message. Those that follow one another and
@@ -359,11 +315,7 @@ func (m *messagesRequest) blocks(blocks []jsonx.Value, role, source, path string
 		m.key("type").raw(`"message"`).key("role").text(role).key("content").raw(`""}`)
 		return nil
 	}
-	for i, v := range blocks {
-		block, err := readObject(v, at(path, i))
-		if err != nil {
-			return err
-		}
+	if err := each(blocks, path, func(_ int, block object) error {
 		kind, err := block.word("type")
 		if err != nil {
 			return err
@@ -371,10 +323,7 @@ func (m *messagesRequest) blocks(blocks []jsonx.Value, role, source, path string
 		switch kind {
 		case "tool_use", "tool_result", "thinking", "redacted_thinking":
 			end()
-			if err := m.ownItem(block, kind); err != nil {
-				return err
-			}
-			continue
+			return m.ownItem(block, kind)
 		}
 		if open == "" {
 			open = m.item(source)
@@ -384,9 +333,9 @@ func (m *messagesRequest) blocks(blocks []jsonx.Value, role, source, path string
 		parts++
 		m.from(part, block.path)
 		m.element()
-		if err := m.part(block, v, kind, part); err != nil {
-			return err
-		}
+		return m.part(block, kind, part)
+	}); err != nil {
+		return err
 	}
 	end()
 	return nil
@@ -404,17 +353,13 @@ func (m *messagesRequest) ownItem(block object, kind string) error {
 	case "tool_use":
 		path := m.item(block.path)
 		m.key("type").raw(`"function_call"`)
-		m.from(path+".call_id", block.at("id"))
 		m.from(path+".arguments", block.at("input"))
-		if v := block.get("id"); v != nil {
-			m.key("call_id").value(v)
-		}
-		if v := block.get("name"); v != nil {
-			m.key("name").value(v)
-		}
+		m.move(path, "call_id", block, "id")
+		m.copy(block, "name")
 		arguments := "{}"
 		if v := block.get("input"); v != nil {
-			if err := v.Compact(); err != nil { // a copy of the body
+			v = v.Clone() // Compact changes it
+			if err := v.Compact(); err != nil {
 				return notJSON(err)
 			}
 			arguments = string(v)
@@ -424,14 +369,9 @@ func (m *messagesRequest) ownItem(block object, kind string) error {
 	}
 	path := m.item(block.path)
 	m.key("type").raw(`"function_call_output"`)
-	m.from(path+".call_id", block.at("tool_use_id"))
 	m.from(path+".output", block.at("content"))
-	if v := block.get("tool_use_id"); v != nil {
-		m.key("call_id").value(v)
-	}
-	if v := block.get("is_error"); v != nil {
-		m.key("is_error").value(v)
-	}
+	m.move(path, "call_id", block, "tool_use_id")
+	m.copy(block, "is_error")
 	m.key("output")
 	content := block.get("content")
 	if content == nil {
@@ -442,42 +382,30 @@ func (m *messagesRequest) ownItem(block object, kind string) error {
 		m.value(content).raw("}")
 		return nil
 	}
-	list, err := readArray(content, block.at("content"))
-	if err != nil {
-		return err
-	}
 	m.raw("[")
-	for i, v := range list {
-		inner, err := readObject(v, at(block.at("content"), i))
-		if err != nil {
-			return err
-		}
+	err := eachIn(content, block.at("content"), func(i int, inner object) error {
 		kind, err := inner.word("type")
 		if err != nil {
 			return err
 		}
 		m.element()
-		if err := m.part(inner, v, kind, at(path+".output", i)); err != nil {
-			return err
-		}
-	}
+		return m.part(inner, kind, at(path+".output", i))
+	})
 	m.raw("]}")
-	return nil
+	return err
 }
 
 // part translates a block that is a part of a message or of a result.
-func (m *messagesRequest) part(block object, v jsonx.Value, kind, path string) error {
+func (m *messagesRequest) part(block object, kind, path string) error {
 	switch kind {
 	case "text":
 		m.raw(`{"type":"input_text"`)
-		if v := block.get("text"); v != nil {
-			m.key("text").value(v)
-		}
+		m.copy(block, "text")
 		m.raw("}")
 		return nil
 	case "image", "document":
 	default:
-		m.value(v)
+		m.value(block.value)
 		return nil
 	}
 	if v := block.get("citations"); v != nil {
@@ -514,10 +442,7 @@ func (m *messagesRequest) part(block object, v jsonx.Value, kind, path string) e
 		m.raw(`{"type":"input_image"`)
 	} else {
 		m.raw(`{"type":"input_file"`)
-		if v := block.get("title"); v != nil {
-			m.key("filename").value(v)
-			m.from(path+".filename", block.at("title"))
-		}
+		m.move(path, "filename", block, "title")
 	}
 	m.key(member).text(value).raw("}")
 	return nil

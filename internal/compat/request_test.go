@@ -16,7 +16,7 @@ func TestAChatRequestIsTranslated(t *testing.T) {
 			`{"model":"auto","input":[{"type":"message","role":"user","content":"Hi"}]}`,
 		},
 		{
-			"settings", `{"model":"auto","temperature":0.5,"top_p":1,"stream":true,"max_tokens":9,"reasoning_effort":"low","verbosity":"high","user":"u","metadata":{"a":"b"},"n":1,"stop":[],"logit_bias":{},"logprobs":false,"modalities":["text"],"seed":7,"strict_model":true,"messages":[]}`,
+			"settings", `{"model":"auto","temperature":0.5,"top_p":1,"stream":true,"max_tokens":9,"reasoning_effort":"low","verbosity":"high","user":"u","metadata":{"a":"b"},"n":1,"stop":[ ],"logit_bias":{ },"logprobs":false,"modalities":["text"],"seed":7,"strict_model":true,"messages":[]}`,
 			`{"model":"auto","temperature":0.5,"top_p":1,"stream":true,"metadata":{"a":"b"},"user":"u","strict_model":true,"max_output_tokens":9,"text":{"verbosity":"high"},"reasoning":{"effort":"low"},"input":[]}`,
 		},
 		{
@@ -81,7 +81,7 @@ func TestAMessagesRequestIsTranslated(t *testing.T) {
 			`{"model":"auto","max_output_tokens":9,"input":[{"type":"message","role":"user","content":"Hi"}]}`,
 		},
 		{
-			"settings", `{"model":"a","max_tokens":9,"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}},{"type":"text","text":"t"}],"temperature":1,"top_p":0.5,"metadata":{"user_id":"u"},"stream":true,"stop_sequences":[],"service_tier":"auto","context_management":{},"messages":[]}`,
+			"settings", `{"model":"a","max_tokens":9,"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}},{"type":"text","text":"t"}],"temperature":1,"top_p":0.5,"metadata":{"user_id":"u"},"stream":true,"stop_sequences":[ ],"mcp_servers":[],"service_tier":"auto","context_management":{},"messages":[]}`,
 			`{"model":"a","temperature":1,"top_p":0.5,"stream":true,"max_output_tokens":9,"user":"u","input":[{"type":"message","role":"system","content":"s\n\nt"}]}`,
 		},
 		{
@@ -166,6 +166,8 @@ func TestRefusedMembersAreNamed(t *testing.T) {
 		{messages, `{"max_tokens":1,"messages":[],"stop_sequences":["x"]}`, "stop_sequences", stoa.CodeUnsupported},
 		{messages, `{"max_tokens":1,"messages":[],"mcp_servers":[{}]}`, "mcp_servers", stoa.CodeUnsupported},
 		{messages, `{"max_tokens":1,"messages":[],"container":"x"}`, "container", stoa.CodeUnsupported},
+		{messages, `{"max_tokens":1,"messages":[],"stop_sequences":["x"],"mcp_servers":[{}],"top_k":1}`, "top_k", stoa.CodeUnsupported},
+		{messages, `{"max_tokens":1,"messages":[],"stop_sequences":["x"],"mcp_servers":[{}]}`, "mcp_servers", stoa.CodeUnsupported},
 		{messages, `{"max_tokens":1,"messages":[],"thinking":{"type":"deep"}}`, "thinking.type", stoa.CodeInvalidValue},
 		{messages, `{"max_tokens":1,"messages":[],"thinking":{"type":"enabled"}}`, "thinking.budget_tokens", stoa.CodeInvalidValue},
 		{messages, `{"max_tokens":1,"messages":[],"tool_choice":{"type":"some"}}`, "tool_choice.type", stoa.CodeInvalidValue},
@@ -216,6 +218,14 @@ func TestErrorsNameTheClientsMember(t *testing.T) {
 		if e := stoa.AsError(err); e.Param != tc.to || e.Message != `"`+tc.to+`" is wrong.` {
 			t.Errorf("%s: got %q, %s; want %q", tc.from, e.Param, e.Message, tc.to)
 		}
+	}
+}
+
+func TestABodyIsNotChanged(t *testing.T) {
+	const sent = `{"max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{"b": 1, "a":[ 2 ]}}]}]}`
+	body := []byte(sent)
+	if _, err := Messages(body, false); err != nil || string(body) != sent {
+		t.Errorf("%v, the body is now %s", err, body)
 	}
 }
 

@@ -27,9 +27,8 @@ const (
 	// MaxPlain is the most that is sealed, in bytes.
 	MaxPlain = 1 << 20
 
-	prefix = "stoa1."
-	idLen  = 4 // bytes of the name of a key
-	label  = "stoa.reasoning.1"
+	idLen = 4 // bytes of the name of a key
+	label = "stoa.reasoning.1"
 )
 
 // A Box seals and opens. It is safe for use by several goroutines.
@@ -99,13 +98,13 @@ func (b *Box) Seal(account string, s stoa.State) string {
 	copy(sealed, k.id[:])
 	rand.Read(sealed[idLen:])
 	sealed = k.aead.Seal(sealed, sealed[idLen:], plain, bound(k.id, account))
-	return prefix + base64.RawURLEncoding.EncodeToString(sealed)
+	return stoa.SealedPrefix + base64.RawURLEncoding.EncodeToString(sealed)
 }
 
 // Open returns a state that [Box.Seal] sealed for the account. It reports false for
 // anything else: what another service, account or key made, and what was changed.
 func (b *Box) Open(account, sealed string) (stoa.State, bool) {
-	text, ours := strings.CutPrefix(sealed, prefix)
+	text, ours := strings.CutPrefix(sealed, stoa.SealedPrefix)
 	if !ours {
 		return stoa.State{}, false
 	}

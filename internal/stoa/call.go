@@ -179,6 +179,9 @@ type State struct {
 	Tokens   int64 // that the vendor counted for it, or an estimate
 }
 
+// SealedPrefix is how a state begins that was sealed for a caller; see package seal.
+const SealedPrefix = "stoa1."
+
 // Fits reports whether the state may be sent on a route: it was made there, with the
 // same credential.
 func (s State) Fits(r Route) bool {
