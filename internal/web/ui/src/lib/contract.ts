@@ -172,6 +172,16 @@ export interface ChatReasoningDetail {
   type: "reasoning.encrypted";
 }
 
+export interface ChatTool {
+  function: {
+    description?: string | null;
+    name: string;
+    parameters?: Record<string, unknown> | null;
+    strict?: boolean | null;
+  };
+  type: "function";
+}
+
 export interface ChatToolCall {
   extra_content?: ChatExtraContent;
   function: {
@@ -240,7 +250,7 @@ export interface CreateChatCompletion {
   strict_model?: boolean | null;
   temperature?: number | null;
   tool_choice?: unknown;
-  tools?: Record<string, unknown>[] | null;
+  tools?: ChatTool[] | null;
   top_p?: number | null;
   user?: string | null;
   verbosity?: "low" | "medium" | "high" | null;
@@ -304,7 +314,7 @@ export interface CreateMessage {
   temperature?: number | null;
   thinking?: Record<string, unknown> | null;
   tool_choice?: Record<string, unknown> | null;
-  tools?: Record<string, unknown>[] | null;
+  tools?: MessageTool[] | null;
   top_p?: number | null;
 }
 
@@ -1081,6 +1091,14 @@ export interface MessageStreamEvent {
 
 export interface MessageTokens {
   input_tokens: number;
+}
+
+export interface MessageTool {
+  description?: string | null;
+  input_schema?: Record<string, unknown> | null;
+  name: string;
+  strict?: boolean | null;
+  type?: "custom" | null;
 }
 
 export interface MessageUsage {
