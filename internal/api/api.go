@@ -28,6 +28,7 @@ import (
 	"stoa/internal/embed"
 	"stoa/internal/gateway"
 	"stoa/internal/media"
+	"stoa/internal/outbound"
 	"stoa/internal/requestlog"
 	"stoa/internal/responses"
 	"stoa/internal/scheduler"
@@ -71,6 +72,9 @@ type Server struct {
 	Extensions       config.Extensions
 	ExtensionOptions config.ExtensionOptions
 	States           *seal.Box // needed with the extension tools
+	// Outbound is the way to addresses of callers; needed where images or files are
+	// fetched here.
+	Outbound *outbound.Network
 
 	// HeaderWait is how long a stream waits for its first event before it
 	// begins by itself, KeepAlive how long it may be silent after that. 0: 10 s
@@ -126,7 +130,7 @@ func (s *Server) newResponses() *responses.Service {
 			Images: s.Extensions.Images, Files: s.Extensions.Files, ImageURL: media.Policy(o.Images.URL), FileURL: media.Policy(o.Files.URL),
 		},
 		Policy:  responses.Policy{AnyChoice: o.Tools.Forced == "auto", BestEffort: o.Formats.BestEffort},
-		Fetcher: media.NewFetcher(),
+		Fetcher: media.NewFetcher(s.Outbound),
 	}
 }
 

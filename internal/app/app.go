@@ -111,7 +111,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	s, err := New(Parts{
 		Config: cfg, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Upstreams(), States: states,
-		Address: address.String(), Version: opts.Version, Commit: opts.Commit, Logger: opts.Logger,
+		Address: address.String(), Admin: adm.at(), Version: opts.Version, Commit: opts.Commit, Logger: opts.Logger,
 		Metrics: adm.counts(), Tracer: tracer,
 	})
 	if err != nil {

@@ -43,6 +43,7 @@ type Parts struct {
 	Providers []stoa.Provider      // whom the routes of the catalog lead to; none: only the sandbox
 	Plans     map[string]stoa.Plan // nil: those of Config
 	Address   string               // of the listener, for links where Config has no public URL
+	Admin     string               // address of the admin listener; empty: none
 	Version   string
 	Commit    string
 	States    *seal.Box          // seals what callers keep; needed with the extension tools
@@ -181,6 +182,10 @@ func (s *Service) buildAPI(p Parts) error {
 	if err != nil {
 		return err
 	}
+	out, err := newNetwork(p)
+	if err != nil {
+		return err
+	}
 	s.API = &api.Server{
 		Keys: s.Keys, Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Limits: p.Config.Limits,
 		Ledger: s.Ledger, Store: s.Store, Drives: s.Drives, Catalog: &s.catalog,
@@ -189,7 +194,7 @@ func (s *Service) buildAPI(p Parts) error {
 		PublicURL: p.Config.BaseURL(p.Address), MaxBody: int64(p.Config.Limits.Body),
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
 		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats, Try: s.pool.Try, Tracer: p.Tracer,
-		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load,
+		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load, Outbound: out,
 	}
 	adjust(p.API, s.API)
 	return nil

@@ -34,6 +34,7 @@ func newMetrics(cfg config.Config, version, commit string) *telemetry.Metrics {
 // An admin is the listener for operators while it is open. A nil one is none.
 type admin struct {
 	metrics *telemetry.Metrics
+	address string
 	server  *http.Server
 	ended   chan struct{}
 	service atomic.Pointer[Service] // nil: the service starts
@@ -55,7 +56,7 @@ func openAdmin(opts Options) (*admin, error) {
 		opts.Logger.Warn("there is no admin listener, since its default address cannot be used; choose another with adminListen, or switch it off", "error", err)
 		return nil, nil
 	}
-	a := &admin{metrics: newMetrics(opts.Config, opts.Version, opts.Commit), ended: make(chan struct{})}
+	a := &admin{address: l.Addr().String(), metrics: newMetrics(opts.Config, opts.Version, opts.Commit), ended: make(chan struct{})}
 	a.server = telemetry.Admin(a.metrics, a.readiness, opts.Config.Telemetry.Profiles)
 	a.server.ErrorLog = slog.NewLogLogger(opts.Logger.Handler(), slog.LevelWarn)
 	if opts.AdminReady != nil {
@@ -69,6 +70,14 @@ func openAdmin(opts Options) (*admin, error) {
 		}
 	}()
 	return a, nil
+}
+
+// at returns the address of the listener; empty where there is none.
+func (a *admin) at() string {
+	if a == nil {
+		return ""
+	}
+	return a.address
 }
 
 // counts returns the metrics; nil where there is no listener to read them at.

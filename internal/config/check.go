@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"stoa/internal/outbound"
 	"stoa/internal/stoa"
 )
 
@@ -32,6 +33,7 @@ func (c Config) Check() []*Problem {
 	k.address()
 	k.telemetry()
 	k.bucket()
+	k.outbound()
 	k.words()
 	k.stateKeys()
 	k.secretsKeys()
@@ -155,6 +157,21 @@ func (c *checker) bucket() {
 	}
 	if s.Keep < 24*time.Hour || s.Keep > 10*365*24*time.Hour {
 		c.problem(at+"keep", "%v is out of range; use 1d or more", s.Keep)
+	}
+}
+
+// outbound checks where requests may go.
+func (c *checker) outbound() {
+	for _, l := range []struct {
+		path string
+		list []string
+	}{{"outbound.allow", c.Outbound.Allow}, {"outbound.deny", c.Outbound.Deny}} {
+		if _, err := outbound.ParseDestinations(l.list); err != nil {
+			c.problem(l.path, "%v", err)
+		}
+	}
+	if _, err := c.Outbound.ProxyURL(); err != nil {
+		c.problem("outbound.proxy", "%v", err)
 	}
 }
 

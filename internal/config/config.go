@@ -22,9 +22,12 @@
 package config
 
 import (
+	"errors"
 	"log/slog"
 	"net"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"stoa/internal/stoa"
@@ -70,6 +73,7 @@ type Config struct {
 	Retention Retention                   `yaml:"retention"`
 	Requests  RequestLog                  `yaml:"requestLog"`
 	Telemetry Telemetry                   `yaml:"telemetry"`
+	Outbound  Outbound                    `yaml:"outbound"`
 	Drive     Drive                       `yaml:"drive"`
 	Plans     map[string]Plan             `yaml:"plans"`
 
@@ -225,6 +229,25 @@ func (c Config) Admin() (address string, explicit bool) {
 		return "", true
 	}
 	return c.AdminListen, c.Where("adminListen") != ""
+}
+
+// Outbound says where requests may go whose addresses callers choose.
+type Outbound struct {
+	Allow []string `yaml:"allow" env:"STOA_OUTBOUND_ALLOW"` // beside public addresses
+	Deny  []string `yaml:"deny" env:"STOA_OUTBOUND_DENY"`
+	Proxy Secret   `yaml:"proxy" env:"STOA_OUTBOUND_PROXY"` // a URL, which may hold a password; empty: none
+}
+
+// ProxyURL returns the proxy; nil: none.
+func (o Outbound) ProxyURL() (*url.URL, error) {
+	if o.Proxy == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(string(o.Proxy))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
+		return nil, errors.New("this is not the URL of a proxy; write one such as http://proxy.internal:3128") // without the text, which may hold a password
+	}
+	return u, nil
 }
 
 // Drive is where the content of drives is kept.

@@ -69,6 +69,15 @@ func TestProblems(t *testing.T) {
 			want: `STOA_DATABASE: database: this is not a PostgreSQL URL; write postgres://user:password@host:5432/name, or leave it empty for the embedded store`,
 		},
 		{
+			name: "a destination that is none", yaml: "outbound: {allow: [10.20.0.0/16, \"http://mcp.internal\"], deny: [\"a:0\"]}\n",
+			want: `stoa.yaml:1:19: outbound.allow: "http://mcp.internal" is no destination; write a block of addresses such as 10.20.0.0/16, or a host such as mcp.internal:8000` + "\n" +
+				`stoa.yaml:1:64: outbound.deny: "a:0" is no destination; write a block of addresses such as 10.20.0.0/16, or a host such as mcp.internal:8000`,
+		},
+		{
+			name: "a proxy that is none", env: []string{"STOA_OUTBOUND_PROXY=proxy.internal:3128"},
+			want: `STOA_OUTBOUND_PROXY: outbound.proxy: this is not the URL of a proxy; write one such as http://proxy.internal:3128`,
+		},
+		{
 			name: "a bucket without a server", env: []string{"STOA_DRIVE_S3_BUCKET=files"},
 			want: `drive.store.s3.endpoint: a bucket is named and no server that has it; write its URL, such as https://s3.eu-central-1.amazonaws.com`,
 		},

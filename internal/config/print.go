@@ -31,7 +31,7 @@ func (c Config) Print(w io.Writer) error {
 	// A Secret is masked as a whole; of a database URL only the password is.
 	text, err := yaml.MarshalWithOptions(c, yaml.IndentSequence(true),
 		yaml.CustomMarshaler(func(s Secret) ([]byte, error) {
-			if s != "" && (s == c.Database || s == c.DatabaseListen) {
+			if s != "" && (s == c.Database || s == c.DatabaseListen || s == c.Outbound.Proxy) {
 				return yaml.Marshal(maskURL(string(s)))
 			}
 			return yaml.Marshal(s.String())

@@ -44,6 +44,7 @@ models:
 auto: [alpha-haiku-4-5, ours-3.2]
 limits: {body: 32MiB, inputWait: 3d}
 drive: {store: {s3: {endpoint: "https://s3.example.com", bucket: stoa-files, region: eu-central-1, prefix: stoa/, accessKey: AKHIDDENID, secretKey: hidden-secret, keep: 30d}}}
+outbound: {allow: [10.20.0.0/16, "mcp.internal:8000"], proxy: "http://stoa:hunter2@proxy.internal:3128"}
 plans:
   pro: {requestsPerMinute: 600}
   team: {name: Team, gatedModels: true, concurrentPerKey: 4}
@@ -83,7 +84,7 @@ func TestPrint(t *testing.T) {
 	}{
 		{"defaults", "", env()},
 		{"full", full, env("ANTHROPIC_API_KEY=sk-ant-hidden", "STOA_LOG_LEVEL=debug")},
-		{"variables", "", env("ANTHROPIC_API_KEY=sk-ant-hidden", "STOA_UPSTREAM=http://127.0.0.1:11434/v1", "STOA_UPSTREAM_MODEL=llama3.2")},
+		{"variables", "", env("ANTHROPIC_API_KEY=sk-ant-hidden", "STOA_OUTBOUND_DENY=10.20.0.1, mcp.internal", "STOA_UPSTREAM=http://127.0.0.1:11434/v1", "STOA_UPSTREAM_MODEL=llama3.2")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := Load(Flags{Config: "stoa.yaml"}, tt.env, files(tt.yaml))
@@ -121,7 +122,7 @@ func TestPrint(t *testing.T) {
 			opts := cmp.Options{
 				cmpopts.IgnoreUnexported(Config{}, Provider{}), cmpopts.IgnoreFields(Config{}, "Database", "Warnings"),
 				cmpopts.IgnoreFields(Provider{}, "APIKey", "BaseURL", "Dialect", "MaxInFlight", "WholeReplies", "Timeouts"),
-				cmpopts.IgnoreFields(S3{}, "AccessKey", "SecretKey"), cmpopts.EquateEmpty(),
+				cmpopts.IgnoreFields(S3{}, "AccessKey", "SecretKey"), cmpopts.IgnoreFields(Outbound{}, "Proxy"), cmpopts.EquateEmpty(),
 			}
 			if diff := cmp.Diff(c, again, opts); diff != "" {
 				t.Errorf("the dump says something else (-loaded +read back):\n%s", diff)

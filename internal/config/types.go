@@ -103,6 +103,10 @@ func setText(v reflect.Value, text string) error {
 			v.SetInt(int64(s))
 		}
 		return err
+	case []string:
+		list := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+		v.Set(reflect.ValueOf(list))
+		return nil
 	case Extensions:
 		e, err := parseExtensions(text)
 		if err == nil {

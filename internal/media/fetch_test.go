@@ -2,21 +2,18 @@ package media
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"stoa/internal/outbound"
+	"stoa/internal/outbound/outboundtest"
 	"stoa/internal/stoa"
 )
 
@@ -45,93 +42,24 @@ func TestURLsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestAddressesThatAreNotPublic(t *testing.T) {
-	for _, private := range []string{
-		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.255.255.255", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.8",
-		"192.0.2.1", "192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "100.100.100.200", "168.63.129.16",
-		"::", "::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1", "2001::1",
-		"2001:db8::1", "2002:7f00:1::", "2002:a00:1::1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "fec0::1", "100::1", "4000::1",
-	} {
-		if IsPublic(netip.MustParseAddr(private)) {
-			t.Errorf("%s counts as public", private)
-		}
-	}
-	for _, public := range []string{"8.8.8.8", "::ffff:8.8.8.8", "172.32.0.1", "2606:4700:4700::1111", "2002:808:808::1", "64:ff9b::808:808", "100.128.0.1"} {
-		if !IsPublic(netip.MustParseAddr(public)) {
-			t.Errorf("%s does not count as public", public)
-		}
-	}
-	if IsPublic(netip.Addr{}) {
-		t.Error("no address counts as public")
-	}
-}
-
-// A site is a server that any public address leads to.
-type site struct {
-	*Fetcher
-	dialed  []string
-	answers map[string][][]netip.Addr // of a host: one answer after the other
-	asked   map[string]int
-}
-
-var public = netip.MustParseAddr("93.184.216.34")
-
-// serve starts a server over pipes, so that time can be that of a synctest bubble.
-func serve(t *testing.T, handler http.HandlerFunc) *site {
+// serve starts a server that any public address leads to.
+func serve(t *testing.T, handler http.HandlerFunc) (*outboundtest.Site, *Fetcher) {
 	t.Helper()
-	s := &site{Fetcher: NewFetcher(), answers: map[string][][]netip.Addr{}, asked: map[string]int{}}
-	conns := make(chan net.Conn)
-	server := httptest.NewUnstartedServer(handler) // for its certificate
-	server.Listener.Close()
-	server.Listener = &listener{conns: conns, closed: make(chan struct{})}
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	roots := x509.NewCertPool()
-	roots.AddCert(server.Certificate())
-	s.client = s.newClient(&tls.Config{RootCAs: roots, ServerName: "example.com"})
-	s.resolve = func(_ context.Context, host string) ([]netip.Addr, error) {
-		list := s.answers[host]
-		if list == nil {
-			return []netip.Addr{public}, nil
-		}
-		n := s.asked[host]
-		s.asked[host]++
-		return list[min(n, len(list)-1)], nil
+	s := outboundtest.Serve(t, handler)
+	allow, err := outbound.ParseDestinations([]string{"10.0.0.0/8", "127.0.0.0/8"}) // for others than fetchers
+	if err != nil {
+		t.Fatal(err)
 	}
-	s.dial = func(ctx context.Context, _, address string) (net.Conn, error) {
-		s.dialed = append(s.dialed, address)
-		ours, theirs := net.Pipe()
-		select {
-		case conns <- theirs:
-			return ours, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return s
+	s.Settings.Allow = allow
+	return s, NewFetcher(s.Network())
 }
 
-type listener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *listener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-func (l *listener) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
-func (*listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+var public = outboundtest.Public
 
 func TestAddressesAreFetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked *http.Request
-		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		s, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case "/there":
 				http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
@@ -141,18 +69,18 @@ func TestAddressesAreFetched(t *testing.T) {
 				_, _ = io.WriteString(w, "content")
 			}
 		})
-		got, err := s.Fetch(t.Context(), "account", "https://images.com/there", 7)
+		got, err := f.Fetch(t.Context(), "account", "https://images.com/there", 7)
 		if err != nil || string(got) != "content" {
 			t.Fatalf("%q, %v", got, err)
 		}
 		if asked.Host != "other.images.com" || asked.Header.Get("Cookie") != "" || asked.Header.Get("Referer") != "" || asked.Header.Get("Accept-Encoding") != "identity" {
 			t.Errorf("asked %s with %v", asked.Host, asked.Header)
 		}
-		if len(s.dialed) != 2 || s.dialed[0] != public.String()+":443" {
-			t.Errorf("dialed %v", s.dialed)
+		if d := s.Dialed(); len(d) != 2 || d[0] != public.String()+":443" {
+			t.Errorf("dialed %v", d)
 		}
-		if len(s.busy) != 0 {
-			t.Errorf("accounts are kept: %v", s.busy)
+		if len(f.busy) != 0 {
+			t.Errorf("accounts are kept: %v", f.busy)
 		}
 	})
 }
@@ -182,7 +110,7 @@ func TestAddressesThatCannotBeFetched(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				s, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 					switch r.URL.Path {
 					case "/again":
 						http.Redirect(w, r, "/again", http.StatusFound)
@@ -219,9 +147,11 @@ func TestAddressesThatCannotBeFetched(t *testing.T) {
 						_, _ = w.Write([]byte("x"))
 					}
 				})
-				s.answers = c.answers
+				for host, list := range c.answers {
+					s.Answers[host] = list
+				}
 				began := time.Now()
-				_, err := s.Fetch(t.Context(), "account", "https://images.com"+c.path, 100)
+				_, err := f.Fetch(t.Context(), "account", "https://images.com"+c.path, 100)
 				if err == nil || !strings.Contains(err.Error(), c.want) || stoa.CodeOf(err) != stoa.CodeInvalidValue {
 					t.Fatalf("%v, want %q", err, c.want)
 				}
@@ -231,7 +161,7 @@ func TestAddressesThatCannotBeFetched(t *testing.T) {
 				if took := time.Since(began); took != c.longest {
 					t.Errorf("it took %v, want %v", took, c.longest)
 				}
-				for _, d := range s.dialed {
+				for _, d := range s.Dialed() {
 					if d != public.String()+":443" {
 						t.Errorf("dialed %s", d)
 					}
@@ -245,8 +175,7 @@ func TestAnAccountFetchesFourAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Int32
 		release := make(chan struct{})
-		s := NewFetcher()
-		s.resolve = func(ctx context.Context, _ string) ([]netip.Addr, error) {
+		s := NewFetcher(outbound.New(outbound.Settings{Resolve: func(ctx context.Context, _ string) ([]netip.Addr, error) {
 			open.Add(1)
 			defer open.Add(-1)
 			select {
@@ -254,7 +183,7 @@ func TestAnAccountFetchesFourAtATime(t *testing.T) {
 			case <-ctx.Done():
 			}
 			return nil, errors.New("gone")
-		}
+		}}))
 		for range 9 {
 			go func() { _, _ = s.Fetch(t.Context(), "one", "https://images.com/", 1) }()
 		}

@@ -1,0 +1,161 @@
+package outbound
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxDestinations is the most destinations that a list of an operator has.
+const MaxDestinations = 200
+
+// A Destination is what an operator allows or denies: addresses, or a host by its name.
+type Destination struct {
+	addresses netip.Prefix // not valid: host
+	host      string       // in small letters, without a point at its end
+	port      string       // empty: every port
+}
+
+// ParseDestinations parses a list of an operator. Each is a block of addresses
+// (10.20.0.0/16), an address or a name (10.20.0.7, mcp.internal), the latter two with
+// or without a port (mcp.internal:8000, [fd00::1]:443).
+func ParseDestinations(list []string) ([]Destination, error) {
+	if len(list) > MaxDestinations {
+		return nil, fmt.Errorf("there are %d; at most %d are read", len(list), MaxDestinations)
+	}
+	var all []Destination
+	for _, text := range list {
+		d, err := parseDestination(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("%q is no destination; write a block of addresses such as 10.20.0.0/16, or a host such as mcp.internal:8000", text)
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+func parseDestination(text string) (Destination, error) {
+	if block, err := netip.ParsePrefix(text); err == nil {
+		if a := block.Addr(); a.Is4In6() && block.Bits() >= 96 {
+			block = netip.PrefixFrom(a.Unmap(), block.Bits()-96)
+		}
+		return Destination{addresses: block.Masked()}, nil
+	}
+	host, port := text, ""
+	if h, p, err := net.SplitHostPort(text); err == nil {
+		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
+			return Destination{}, errors.New("no port")
+		}
+		host, port = h, p
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		a = embedded(a)
+		return Destination{addresses: netip.PrefixFrom(a, a.BitLen()), port: port}, nil
+	}
+	host = canonical(host)
+	if !isName(host) {
+		return Destination{}, errors.New("no name")
+	}
+	return Destination{host: host, port: port}, nil
+}
+
+// matches reports whether any of a list is a host with a port; the address, of no form
+// but its own, counts where it is known.
+func matches(list []Destination, host, port string, a netip.Addr) bool {
+	return slices.ContainsFunc(list, func(d Destination) bool {
+		if d.port != "" && d.port != port {
+			return false
+		}
+		if d.addresses.IsValid() {
+			return d.addresses.Contains(a)
+		}
+		return d.host == canonical(host)
+	})
+}
+
+// canonical returns a host in the form in which names are compared.
+func canonical(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
+
+// isName reports whether a host in canonical form has the form of a name.
+func isName(host string) bool {
+	if host == "" || len(host) > 253 {
+		return false
+	}
+	for l := range strings.SplitSeq(host, ".") {
+		if l == "" || len(l) > 63 || strings.ContainsFunc(l, func(c rune) bool {
+			return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_'
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// IsPublicName reports whether a host is a name, rather than an address in any
+// spelling, that is not reserved for private networks.
+func IsPublicName(host string) bool {
+	host = canonical(host)
+	dot := strings.LastIndexByte(host, '.')
+	if dot < 0 || !isName(host) {
+		return false
+	}
+	switch last := host[dot+1:]; last {
+	case "localhost", "local", "internal", "localdomain", "lan", "home", "intranet", "corp", "private", "arpa", "test", "invalid", "example", "onion":
+		return false
+	default: // the parts of an address are numbers, decimal or hexadecimal
+		if _, err := strconv.ParseUint(last, 0, 64); err == nil || last[0] >= '0' && last[0] <= '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// reserved are the blocks of addresses that are not public.
+var reserved = func() (out []netip.Prefix) {
+	for _, s := range []string{
+		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
+		"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+		"168.63.129.16/32", // the host of virtual machines at one cloud
+		"2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16",
+	} {
+		out = append(out, netip.MustParsePrefix(s))
+	}
+	return out
+}()
+
+var (
+	global6 = netip.MustParsePrefix("2000::/3") // all that is assigned
+	sixTo4  = netip.MustParsePrefix("2002::/16")
+	nat64   = netip.MustParsePrefix("64:ff9b::/96")
+)
+
+// embedded returns the IPv4 address that an IPv6 one leads to, where it does, else the
+// address itself, without a zone.
+func embedded(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	switch b := a.As16(); {
+	case nat64.Contains(a):
+		return netip.AddrFrom4([4]byte(b[12:]))
+	case sixTo4.Contains(a):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return a
+}
+
+// IsPublic reports whether an address may be on the public Internet, whatever form
+// it has: an IPv4 address inside an IPv6 one counts as itself. An address with a zone
+// is none.
+func IsPublic(a netip.Addr) bool {
+	if !a.IsValid() || a.Zone() != "" {
+		return false
+	}
+	a = embedded(a)
+	if a.Is6() && !global6.Contains(a) {
+		return false
+	}
+	return !slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a) })
+}

@@ -1,0 +1,221 @@
+// Package outbound is the one way out for requests to addresses that callers choose:
+// images, tool servers, webhooks. It never reaches an address of a private network that
+// the operator has not allowed, nor the service itself, whatever a name resolves to and
+// whenever it resolves to something else: the address is checked at the connection.
+//
+// It follows no redirect, reads no proxy from the environment, keeps no cookie and no
+// connection, and undoes no compression; every request has bounds in time and size. Its
+// errors say in words for callers what happened, without what the network looks like,
+// and whether the far side may have seen the request.
+//
+// Start with [Network] and [Client.Exchange]. Requests to providers, whom the operator
+// configures, go through package upstream.
+package outbound
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// Settings say where requests may go.
+type Settings struct {
+	// Allow are destinations that may be reached although they are not public, and
+	// without TLS. Deny are those that may not; they win.
+	Allow, Deny []Destination
+	// Proxy makes the connections, if it is set. It then resolves names itself: they
+	// are checked as names alone.
+	Proxy *url.URL
+	// Own are the host:port of the listeners of the service and of its origin, which
+	// are never reached.
+	Own []string
+
+	// The network, which tests replace. Nil: that of the machine, and its certificates.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS     *tls.Config
+}
+
+// A Network is what [Settings] let requests reach.
+type Network struct {
+	s     Settings
+	own   []Destination
+	ports []string // of listeners at every address of this machine
+}
+
+// New returns the network of some settings.
+func New(s Settings) *Network {
+	n := &Network{s: s}
+	if s.Resolve == nil {
+		n.s.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	if s.Dial == nil {
+		n.s.Dial = (&net.Dialer{}).DialContext
+	}
+	for _, address := range s.Own {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			continue
+		}
+		a, err := netip.ParseAddr(host)
+		if host == "" || err == nil && a.IsUnspecified() {
+			n.ports = append(n.ports, port)
+		} else if d, err := parseDestination(address); err == nil {
+			n.own = append(n.own, d)
+		}
+	}
+	return n
+}
+
+// HostPort returns the host and port that a URL leads to.
+func HostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "443"
+		if u.Scheme == "http" {
+			port = "80"
+		}
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+var errNotAllowed = errors.New("the address is not allowed")
+
+// permits reports whether a host may be reached at an address.
+func (n *Network) permits(t target, host, port string, a netip.Addr) bool {
+	if a.Zone() != "" {
+		return false
+	}
+	real := embedded(a)
+	if n.refuses(host, port, real) {
+		return false
+	}
+	return !t.public && matches(n.s.Allow, host, port, real) || !t.plain && IsPublic(a)
+}
+
+// refuses reports whether a host is one that nothing allows. The address is not valid
+// where it is not known.
+func (n *Network) refuses(host, port string, a netip.Addr) bool {
+	if matches(n.s.Deny, host, port, a) || matches(n.own, host, port, a) {
+		return true
+	}
+	return a.IsValid() && slices.Contains(n.ports, port) && isLocal(a)
+}
+
+// isLocal reports whether an address is one of this machine.
+func isLocal(a netip.Addr) bool {
+	if a.IsLoopback() || a.IsUnspecified() {
+		return true
+	}
+	all, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(all, func(i net.Addr) bool {
+		p, err := netip.ParsePrefix(i.String())
+		return err == nil && p.Addr().Unmap().WithZone("") == a
+	})
+}
+
+// A target is what a connection is for. It is in the context of its request.
+type target struct {
+	plain   bool // without TLS
+	public  bool // what the operator allows beside public addresses does not count
+	connect time.Duration
+}
+
+type targetKey struct{}
+
+// connect resolves a name and connects to what it checked. A name with any address
+// that may not be reached is refused whole: the next answer may have the addresses in
+// another order.
+func (n *Network) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	t, _ := ctx.Value(targetKey{}).(target)
+	ctx, cancel := context.WithTimeout(ctx, t.connect)
+	defer cancel()
+	if n.s.Proxy != nil { // the address is its own
+		return n.s.Dial(ctx, network, address)
+	}
+	all, err := n.s.Resolve(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range all {
+		if !n.permits(t, host, port, a) {
+			return nil, errNotAllowed
+		}
+	}
+	err = errors.New("no address")
+	for i, a := range all {
+		var conn net.Conn
+		if conn, err = n.dialOne(ctx, network, net.JoinHostPort(a.Unmap().String(), port), len(all)-i); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
+
+// dialOne connects to the first of some addresses, in its share of the time that is
+// left for all of them.
+func (n *Network) dialOne(ctx context.Context, network, address string, left int) (net.Conn, error) {
+	if deadline, ok := ctx.Deadline(); ok && left > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
+		defer cancel()
+	}
+	return n.s.Dial(ctx, network, address)
+}
+
+// check refuses what needs no connection to be refused.
+func (n *Network) check(u *url.URL, t target) error {
+	if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Opaque != "" {
+		return errNotAllowed
+	}
+	host, port, err := net.SplitHostPort(HostPort(u))
+	if err != nil {
+		return errNotAllowed
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		if !n.permits(t, host, port, a) {
+			return errNotAllowed
+		}
+		return nil
+	}
+	if n.refuses(host, port, netip.Addr{}) {
+		return errNotAllowed
+	}
+	if n.s.Proxy != nil && (t.plain || !IsPublicName(host)) && (t.public || !matches(n.s.Allow, host, port, netip.Addr{})) {
+		return errNotAllowed // nobody else checks what it resolves to
+	}
+	return nil
+}
+
+// transport returns what makes the requests: HTTP/1.1, and a connection for each.
+//
+// A server or balancer may close a connection that waits for its next request just as
+// that is sent, and then nobody knows whether it was seen. So none waits, and nothing
+// is sent twice by the transport itself.
+func (n *Network) transport(connect time.Duration) *http.Transport {
+	settings := n.s.TLS.Clone()
+	if settings == nil {
+		settings = &tls.Config{}
+	}
+	settings.MinVersion = tls.VersionTLS12
+	t := &http.Transport{
+		DialContext: n.connect, TLSClientConfig: settings, TLSHandshakeTimeout: connect,
+		DisableKeepAlives: true, MaxResponseHeaderBytes: MaxHeader,
+	}
+	if n.s.Proxy != nil {
+		t.Proxy = http.ProxyURL(n.s.Proxy)
+	}
+	return t
+}
