@@ -8,7 +8,8 @@
 //
 // Start at [Worker.Run]. claim.go claims and sweeps; turn.go runs one turn;
 // step.go makes one model call; delta.go writes its text while it arrives;
-// prompt.go builds what the model is told; tools.go has the tools.
+// prompt.go builds what the model is told; tools.go has the tools, image.go what they
+// show of images.
 package agent
 
 import (
@@ -20,6 +21,7 @@ import (
 
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
+	"stoa/internal/ratelimit"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -71,6 +73,7 @@ type Worker struct {
 	store    *store.Store
 	alarm    *session.Alarm
 	log      *slog.Logger
+	images   ratelimit.Turns // of what holds images, by account
 
 	lastStrayScan time.Time // the claiming loop's
 

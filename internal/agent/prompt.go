@@ -23,6 +23,7 @@ type prompt struct {
 	dropped      bool           // there was more history
 	message      string         // the user's, of this turn
 	steps        []stoa.Step    // of this turn
+	sees         bool           // the model sees images
 }
 
 const (
@@ -106,14 +107,19 @@ func (p *prompt) fit(window int64) stoa.Call {
 	}
 }
 
-// shorten leaves out long results of tools, the oldest first and the newest
+// shorten leaves out long results of tools and images, the oldest first and the newest
 // never: the model is at it.
 func (p *prompt) shorten(call *stoa.Call, over int64) {
 	last := len(call.Messages) - 1
 	for i := range call.Messages[:max(last, 0)] {
 		results := slices.Clone(call.Messages[i].Results)
 		for j := range results {
-			if over > 0 && len(results[j].Content) > 4*len(leftOut) {
+			switch {
+			case over <= 0:
+			case hasImage(results[j]):
+				over -= stoa.ImageTokens
+				leaveOut(&results[j], passedText)
+			case len(results[j].Content) > 4*len(leftOut):
 				over -= stoa.EstimateTokens(len(results[j].Content) - len(leftOut))
 				results[j].Content = leftOut
 			}
@@ -151,10 +157,11 @@ func (p *prompt) build(history []stoa.Message, dropped bool) stoa.Call {
 	}
 	call.Messages = append(call.Messages, history...)
 	call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleUser, Text: p.message})
-	for _, s := range p.steps {
+	results := p.withImages()
+	for i, s := range p.steps {
 		call.Messages = append(call.Messages, s.Message())
 		if len(s.Calls) > 0 {
-			call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleUser, Results: s.Results})
+			call.Messages = append(call.Messages, stoa.Message{Role: stoa.RoleUser, Results: results[i]})
 		}
 	}
 	return call

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"stoa/internal/gateway"
 	"stoa/internal/session"
@@ -21,14 +22,15 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 		w.cfg.Metrics.Step(recorded)
 		span.End(turnCode(err))
 	}()
-	draft, stream, err := w.beginCall(ctx, t)
+	draft, stream, forget, err := w.beginCall(ctx, t)
+	defer forget()
 	if err != nil {
 		return false, err
 	}
 	defer stream.Close()
 
 	deltas := &deltaWriter{sessions: w.sessions, run: t.run, draft: draft}
-	st, broken := receive(ctx, stream, deltas)
+	st, broken := receive(ctx, stream, deltas, forget)
 	st.SessionID, st.Turn, st.Number = t.row.ID, draft.Turn, draft.Step
 	draft, err = deltas.close()
 	switch {
@@ -50,18 +52,30 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 }
 
 // beginCall begins the model call of a step. What it needs of the stack is free while the
-// reply comes, which takes most of the time of a step.
-func (w *Worker) beginCall(ctx context.Context, t *turn) (session.Draft, *gateway.Stream, error) {
-	draft, err := w.beginStep(ctx, t)
-	if err != nil {
-		return draft, nil, err
+// reply comes, which takes most of the time of a step. forget is called when the input of
+// the call is no longer needed; it may be called again.
+func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, stream *gateway.Stream, forget func(), err error) {
+	forget = func() {}
+	if draft, err = w.beginStep(ctx, t); err != nil {
+		return draft, nil, forget, err
 	}
 	req, err := w.request(t)
 	if err != nil {
-		return draft, nil, err
+		return draft, nil, forget, err
 	}
-	stream, err := w.cfg.Gateway.Respond(ctx, *t.caller, req)
-	return draft, stream, err
+	if anyImage(&req.Call) {
+		give, err := w.images.Take(ctx, t.row.AccountID, imageSteps)
+		if err != nil {
+			return draft, nil, forget, context.Cause(ctx)
+		}
+		forget = sync.OnceFunc(give)
+		if err := w.fillImages(ctx, t.drive, &req.Call); err != nil {
+			return draft, nil, forget, err
+		}
+		req.Fit = fitImages
+	}
+	stream, err = w.cfg.Gateway.Respond(ctx, *t.caller, req)
+	return draft, stream, forget, err
 }
 
 // recordStep writes a step in the transaction of its charge, and reports whether
@@ -83,8 +97,9 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, l session.Lease, 
 	return done, ch.Save()
 }
 
-// receive reads a model's reply to its end. broken is why it has none.
-func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter) (st stoa.Step, broken error) {
+// receive reads a model's reply to its end. broken is why it has none. forget is called
+// when the reply has begun: from then on the call is not made again.
+func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, forget func()) (st stoa.Step, broken error) {
 	var text strings.Builder
 	for ev, err := range stream.Events(ctx) {
 		if err != nil {
@@ -95,8 +110,11 @@ func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter) (
 		case stoa.Started: // an attempt before it came to nothing
 			st.Calls, st.Reasoning = nil, nil
 		case stoa.Delta:
+			forget()
 			text.WriteString(ev.Text)
 			deltas.add(ev.Text)
+		case stoa.CallStarted:
+			forget()
 		case stoa.Called:
 			st.Calls = append(st.Calls, ev.Call)
 		case stoa.Finished:
@@ -186,6 +204,7 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 // suspended or the turn or the embed has spent all that it may.
 func (w *Worker) request(t *turn) (gateway.Request, error) {
 	row := &t.row
+	t.prompt.sees = w.sees(t.prompt.model, t.caller.Plan)
 	req := gateway.Request{
 		ID: stoa.StepID(row.ID, row.Turn.Number, int64(len(t.prompt.steps)+1)), Model: t.prompt.model, Call: w.call(t.prompt, t.caller.Plan),
 		EndUser: row.ExternalUserID, SpaceID: row.SpaceID, AgentID: row.AgentID, SessionID: row.ID,

@@ -41,7 +41,7 @@ func (p *prompt) tools() []stoa.Tool {
 				Parameters: `{"type":"object","properties":{"prefix":{"type":"string","description":"what the paths begin with; leave out for all"},"after":{"type":"string","description":"\"next\" of the list before, to go on"}},"additionalProperties":false}`,
 			},
 			stoa.Tool{
-				Name: toolRead, Description: "Read lines of one text file of your drive.",
+				Name: toolRead, Description: "Read lines of one text file of your drive, or look at one image (PNG, JPEG, WebP or GIF) if you can see images.",
 				Parameters: `{"type":"object","properties":{"path":{"type":"string"},"fromLine":{"type":"integer","minimum":1},"toLine":{"type":"integer","minimum":1}},"required":["path"],"additionalProperties":false}`,
 			},
 			stoa.Tool{
@@ -110,7 +110,7 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 		if bad := readArguments(arguments, &in); bad != "" {
 			return wrong("%s", bad)
 		}
-		content, err = w.driveRead(ctx, who, in.Path, in.FromLine, in.ToLine, &out)
+		content, err = w.driveRead(ctx, p, who, in.Path, in.FromLine, in.ToLine, &out)
 	case toolSearch:
 		var in struct {
 			Query  string `json:"query"`
@@ -250,10 +250,10 @@ type readPassage struct {
 	Note  string `json:"note,omitzero"`
 }
 
-// driveRead is the tool drive_read: lines of a text file, numbered from 1.
+// driveRead is the tool drive_read: lines of a text file, numbered from 1, or an image.
 // What was read is recorded as a source.
-func (w *Worker) driveRead(ctx context.Context, who drive.Owner, path string, from, to int64, out *session.ToolEffect) (any, error) {
-	p, err := drive.ParsePath(path)
+func (w *Worker) driveRead(ctx context.Context, p *prompt, who drive.Owner, path string, from, to int64, out *session.ToolEffect) (any, error) {
+	at, err := drive.ParsePath(path)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +261,10 @@ func (w *Worker) driveRead(ctx context.Context, who drive.Owner, path string, fr
 	if to == 0 {
 		to = from + readLines - 1
 	}
-	lines, err := w.cfg.Drives.Read(ctx, who, p, from, to)
+	lines, err := w.cfg.Drives.Read(ctx, who, at, from, to)
+	if stoa.CodeOf(err) == stoa.CodeInvalidValue { // no text
+		return w.readImage(ctx, p, who, at, err, out)
+	}
 	if err != nil {
 		return nil, err
 	}

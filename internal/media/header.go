@@ -8,6 +8,15 @@ import (
 // A size is what the header of an image says, in pixels.
 type size struct{ width, height uint32 }
 
+// HeadBytes is how much of a file [IsImage] has to be given.
+const HeadBytes = 16
+
+// IsImage reports whether a file is of one of the types of images, by its first bytes.
+func IsImage(head []byte) bool {
+	kind, _, _ := dimensions(head)
+	return kind != ""
+}
+
 // dimensions tells the type of an image by its first bytes, empty for another, and
 // reads its size. ok is false for a header that ends early or contradicts itself.
 func dimensions(data []byte) (kind string, s size, ok bool) {

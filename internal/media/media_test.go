@@ -50,6 +50,9 @@ func TestImagesAreToldByTheirContent(t *testing.T) {
 		if err != nil || m.Type != kind || m.Width != 3 || m.Height != 2 || m.Base64 != base64.StdEncoding.EncodeToString(data) {
 			t.Errorf("%s: %+v, %v", kind, m, err)
 		}
+		if !IsImage(data[:HeadBytes]) || IsImage(data[1:]) {
+			t.Errorf("%s is not told by its first bytes", kind)
+		}
 		if same, err := ImageOf(data); err != nil || *same != *m {
 			t.Errorf("%s of bytes: %+v, %v", kind, same, err)
 		}

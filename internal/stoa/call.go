@@ -239,7 +239,8 @@ func (c Call) EstimateInput() int64 {
 			bytes += len(t.Name) + len(t.Arguments)
 		}
 		for _, r := range m.Results {
-			bytes += len(r.Content)
+			b, n := sizeOf(r.Parts)
+			bytes, tokens = bytes+len(r.Content)+b, tokens+n
 		}
 		b, n := sizeOf(m.Parts)
 		bytes, tokens = bytes+b, tokens+n

@@ -27,6 +27,9 @@ func newBuilder(call stoa.Call) *builder {
 	n := 512 + len(call.Instructions)
 	for _, m := range call.Messages {
 		n += 64 + len(m.Text) + len(m.State.Data) + sizeOfParts(m.Parts)
+		for _, r := range m.Results {
+			n += len(r.Content) + sizeOfParts(r.Parts)
+		}
 	}
 	return &builder{b: make([]byte, 0, n+n/8)}
 }

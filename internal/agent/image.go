@@ -1,0 +1,256 @@
+package agent
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"stoa/internal/drive"
+	"stoa/internal/jsonx"
+	"stoa/internal/media"
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+)
+
+// Limits of the images of a turn. A step that sends some holds them until its reply
+// begins.
+const (
+	maxImages     = 10        // in one request, the newest
+	maxImageBytes = 8_000_000 // of them all
+	imageSteps    = 6         // steps and tool calls of this process that hold images at once
+)
+
+// shownImage is the result of drive_read for an image. It is what is stored: each
+// request of the turn reads the image again, if its content is still the one of SHA256.
+type shownImage struct {
+	Path     string `json:"path"`
+	MimeType string `json:"mimeType"`
+	Bytes    int64  `json:"bytes"`
+	Width    int64  `json:"width"`
+	Height   int64  `json:"height"`
+	SHA256   string `json:"sha256"`
+	Note     string `json:"note,omitzero"`
+}
+
+// What stands in place of an image that a request does not have.
+const (
+	unseenText  = "This model cannot see images: of this one only what is told here is known."
+	changedText = "The image is left out here: the file has been changed, moved or deleted since it was read. Read it again to see what is there now."
+	passedText  = "The image is left out here: a request has at most 10 images and 8 MB of them, and newer ones were read. Read it again to see it."
+)
+
+// readImage is drive_read of a file that is no text: an image is checked by its content,
+// and any other file refused as notText.
+func (w *Worker) readImage(ctx context.Context, p *prompt, who drive.Owner, path drive.Path, notText error, out *session.ToolEffect) (any, error) {
+	file, content, err := w.cfg.Drives.Open(ctx, who, path)
+	if err != nil {
+		return nil, err
+	}
+	head := make([]byte, media.HeadBytes)
+	n, err := io.ReadFull(content, head)
+	switch {
+	case err != nil && err != io.EOF && err != io.ErrUnexpectedEOF:
+		return nil, err
+	case !media.IsImage(head[:n]):
+		return nil, notText
+	case file.Size > media.MaxImage:
+		return nil, stoa.Errorf(stoa.CodeInvalidValue, "The image %q (%s, %d bytes) is too large: images of at most %d bytes can be looked at.", file.Path, file.MimeType, file.Size, media.MaxImage)
+	}
+	give, err := w.images.Take(ctx, who.AccountID, imageSteps)
+	if err != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer give()
+	image, err := loadImage(content, file.Size)
+	if err != nil {
+		return nil, err
+	}
+	shown := shownImage{Path: file.Path, MimeType: image.Type, Bytes: file.Size, Width: image.Width, Height: image.Height, SHA256: file.SHA256}
+	if !p.sees {
+		shown.Note = unseenText
+		return shown, nil
+	}
+	out.Sources = []stoa.Source{{Path: file.Path, SHA256: file.SHA256, Via: "read"}}
+	return shown, nil
+}
+
+// loadImage reads and checks an image of so many bytes.
+func loadImage(content io.ReadSeeker, size int64) (*stoa.Media, error) {
+	if _, err := content.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	data := make([]byte, size)
+	if _, err := io.ReadFull(content, data); err != nil {
+		return nil, err
+	}
+	return media.ImageOf(data)
+}
+
+// sees reports whether one of the models that may serve sees images.
+func (w *Worker) sees(model string, plan stoa.Plan) bool {
+	res, err := w.cfg.Gateway.Catalog.Load().Resolve(model, plan, nil)
+	return err == nil && slices.ContainsFunc(res.Models, func(m stoa.Model) bool { return slices.ContainsFunc(m.Routes, seesImages) })
+}
+
+func seesImages(r stoa.Route) bool { return r.Traits.Vision }
+
+// imageIn returns the image that the result of a tool shows; nil: none.
+func imageIn(r *stoa.ToolResult) *shownImage {
+	text := r.Content
+	if hasImage(*r) {
+		text = r.Parts[0].Text
+	}
+	if r.Name != toolRead || r.IsError || !strings.Contains(text, `"sha256":`) {
+		return nil
+	}
+	var shown shownImage
+	if jsonx.UnmarshalKnown([]byte(text), &shown) != nil || shown.SHA256 == "" || shown.Width == 0 {
+		return nil
+	}
+	return &shown
+}
+
+// withImages returns the results of the turn's steps with the images that they show, as
+// yet without content: the newest, as far as the limits go. The others say that they are
+// left out.
+func (p *prompt) withImages() [][]stoa.ToolResult {
+	list := make([][]stoa.ToolResult, len(p.steps))
+	number, bytes := 0, int64(0)
+	for i, s := range slices.Backward(p.steps) {
+		list[i] = s.Results
+		for j := range slices.Backward(s.Results) {
+			shown := imageIn(&s.Results[j])
+			if shown == nil || shown.Note != "" {
+				continue
+			}
+			if &list[i][0] == &s.Results[0] {
+				list[i] = slices.Clone(s.Results)
+			}
+			r := &list[i][j]
+			switch {
+			case !p.sees:
+				r.Content = shown.without(unseenText)
+			case number == maxImages || bytes+shown.Bytes > maxImageBytes:
+				number = maxImages // none that is older either
+				r.Content = shown.without(passedText)
+			default:
+				number++
+				bytes += shown.Bytes
+				r.Parts = []stoa.Part{
+					{Kind: stoa.PartText, Text: r.Content},
+					{Kind: stoa.PartImage, Media: &stoa.Media{Type: shown.MimeType, Width: shown.Width, Height: shown.Height}},
+				}
+				r.Content = ""
+			}
+		}
+	}
+	return list
+}
+
+// without returns the result for a request that does not have the image.
+func (s shownImage) without(why string) string {
+	s.Note = why
+	text, err := jsonx.Marshal(s)
+	if err != nil { // its members are texts that were decoded, and numbers
+		return why
+	}
+	return string(text)
+}
+
+// eachImage calls do with each result of a call that has an image. A result that do
+// changes is that of the call alone: messages and results are copied before.
+func eachImage(call *stoa.Call, do func(r *stoa.ToolResult) error) error {
+	cloned := false
+	for i := range call.Messages {
+		if !slices.ContainsFunc(call.Messages[i].Results, hasImage) {
+			continue
+		}
+		if !cloned {
+			call.Messages, cloned = slices.Clone(call.Messages), true
+		}
+		results := slices.Clone(call.Messages[i].Results)
+		call.Messages[i].Results = results
+		for j := range results {
+			if !hasImage(results[j]) {
+				continue
+			}
+			if err := do(&results[j]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hasImage reports whether a result is one that [prompt.withImages] has given an image:
+// a text and the image behind it.
+func hasImage(r stoa.ToolResult) bool { return r.Name == toolRead && len(r.Parts) == 2 }
+
+// anyImage reports whether a call has images.
+func anyImage(call *stoa.Call) bool {
+	return slices.ContainsFunc(call.Messages, func(m stoa.Message) bool { return slices.ContainsFunc(m.Results, hasImage) })
+}
+
+// leaveOut puts what is known of an image in its place.
+func leaveOut(r *stoa.ToolResult, why string) {
+	r.Content, r.Parts = imageIn(r).without(why), nil
+}
+
+// fillImages reads the images of a call from the drive. One whose file has other content
+// by now, or none, is left out.
+func (w *Worker) fillImages(ctx context.Context, who drive.Owner, call *stoa.Call) error {
+	return eachImage(call, func(r *stoa.ToolResult) error {
+		image, err := w.storedImage(ctx, who, imageIn(r))
+		if err != nil {
+			return err
+		}
+		if image == nil {
+			leaveOut(r, changedText)
+			return nil
+		}
+		r.Parts = []stoa.Part{r.Parts[0], {Kind: stoa.PartImage, Media: image}}
+		return nil
+	})
+}
+
+// storedImage reads an image that was shown before; nil: it is no longer there.
+func (w *Worker) storedImage(ctx context.Context, who drive.Owner, shown *shownImage) (*stoa.Media, error) {
+	path, err := drive.ParsePath(shown.Path)
+	if err != nil {
+		return nil, nil
+	}
+	file, content, err := w.cfg.Drives.Open(ctx, who, path)
+	switch {
+	case stoa.CodeOf(err) == stoa.CodeFileNotFound || err == nil && file.SHA256 != shown.SHA256:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return loadImage(content, file.Size)
+}
+
+// fitImages brings a call with images into the form that a model takes: it is served by
+// the routes that see, and each image takes what it takes there. Without such a route
+// the model is told what is known of the images.
+func fitImages(m *stoa.Model, call *stoa.Call) error {
+	var seeing []stoa.Route
+	for _, r := range m.Routes {
+		if seesImages(r) {
+			seeing = append(seeing, r)
+		}
+	}
+	if seeing == nil {
+		return eachImage(call, func(r *stoa.ToolResult) error {
+			leaveOut(r, unseenText)
+			return nil
+		})
+	}
+	m.Routes = seeing
+	return eachImage(call, func(r *stoa.ToolResult) error {
+		image := *r.Parts[1].Media
+		image.Tokens = image.Estimate(seeing[0].Traits, false)
+		r.Parts = []stoa.Part{r.Parts[0], {Kind: stoa.PartImage, Media: &image}}
+		return nil
+	})
+}
