@@ -96,6 +96,7 @@ func Start(t testing.TB, cfg Config) *Service {
 	if !cfg.Version1 {
 		settings.Extensions = config.AllExtensions()
 	}
+	keepEdition(t, settings.Extensions)
 	states, err := seal.New([]byte(cmp.Or(cfg.StateKey, "0123456789abcdef0123456789abcdef")))
 	if err != nil {
 		t.Fatalf("make a box: %v", err)

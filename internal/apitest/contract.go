@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"stoa/internal/config"
 	"stoa/internal/contract"
 )
 
@@ -38,6 +40,20 @@ func closeObjects(s *openapi3.Schema) {
 	if s.Items != nil && s.Items.Ref == "" {
 		closeObjects(s.Items.Value)
 	}
+}
+
+var editions sync.Map // of *openapi3.T by edition
+
+// keepEdition holds the document of a service, which it parses at its start, for the
+// next service of the same tests: a third of what a start costs.
+func keepEdition(t testing.TB, extensions config.Extensions) {
+	t.Helper()
+	edition := contract.For(extensions.Names()...)
+	doc, err := edition.Load()
+	if err != nil {
+		t.Fatalf("load the contract: %v", err)
+	}
+	editions.Store(edition, doc)
 }
 
 // find returns the operation that a request is for; nil for a path or method that

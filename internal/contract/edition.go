@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"weak"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -33,6 +34,9 @@ type Edition struct {
 	text   []byte
 	etag   string
 	packed func() []byte
+
+	mu  sync.Mutex
+	doc weak.Pointer[openapi3.T] // what [Edition.Load] returned last
 }
 
 var editions sync.Map // of *Edition by the names of their extensions
@@ -77,8 +81,20 @@ func pack(text []byte) []byte {
 	return out.Bytes()
 }
 
-// Load parses the text anew, as [Load] does.
-func (e *Edition) Load() (*openapi3.T, error) { return load(e.text) }
+// Load returns the parsed text, at the cost that [Load] states. Callers share one
+// document, which they must not change; a document that nobody holds is parsed anew.
+func (e *Edition) Load() (*openapi3.T, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if doc := e.doc.Value(); doc != nil {
+		return doc, nil
+	}
+	doc, err := load(e.text)
+	if err == nil {
+		e.doc = weak.Make(doc)
+	}
+	return doc, err
+}
 
 // without returns a JSON document without what drop names by its [Extension]: members
 // and elements whose value is such an object, and references to such schemas. Where

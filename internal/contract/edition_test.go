@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"runtime"
 	"testing"
 
 	"stoa/internal/config"
@@ -92,6 +93,18 @@ func TestEditionsAreWhole(t *testing.T) {
 
 func usedSomewhere(component string) bool {
 	return bytes.Contains(contract.JSON(), []byte(`"#/components/`+component+`"`))
+}
+
+func TestAnEditionIsParsedOnce(t *testing.T) {
+	edition := contract.For("tools")
+	one, err := edition.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := edition.Load(); err != nil || again != one {
+		t.Errorf("the document is parsed anew while it is held (%v)", err)
+	}
+	runtime.KeepAlive(one)
 }
 
 func TestAnEditionIsMadeOnce(t *testing.T) {
