@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
-	"runtime"
 	"testing"
 
 	"stoa/internal/config"
