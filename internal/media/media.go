@@ -98,7 +98,7 @@ func checkImage(data []byte) (*stoa.Media, error) {
 // File checks a file that is a data URL. A PDF becomes a part of its own, plain text
 // becomes a text that begins with the file's name.
 func File(name, dataURL string) (stoa.Part, error) {
-	name, err := fileName(name)
+	name, err := Name(name)
 	if err != nil {
 		return stoa.Part{}, err
 	}
@@ -129,7 +129,7 @@ func File(name, dataURL string) (stoa.Part, error) {
 
 // PDFOf checks the bytes of a PDF that has a name, which may be empty.
 func PDFOf(name string, data []byte) (*stoa.Media, error) {
-	name, err := fileName(name)
+	name, err := Name(name)
 	if err != nil {
 		return nil, err
 	}
@@ -141,11 +141,8 @@ func PDFOf(name string, data []byte) (*stoa.Media, error) {
 	return m, nil
 }
 
-// Name checks the name of a file at an address, which may be empty.
-func Name(name string) (string, error) { return fileName(name) }
-
-// fileName checks a name.
-func fileName(name string) (string, error) {
+// Name checks the name of a file, which may be empty.
+func Name(name string) (string, error) {
 	if utf8.RuneCountInString(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
 		return "", invalid("The name of a file has at most %d characters, and no control characters.", maxName)
 	}

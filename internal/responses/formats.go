@@ -19,7 +19,7 @@ func (p *parser) format() error {
 			return err
 		case name == "name":
 			hasName = true
-			f.Name, err = p.short(path+".name", maxToolName)
+			f.Name, err = p.short(path+".name", stoa.MaxName)
 			return err
 		case name == "description":
 			f.Description, err = p.text(path + ".description")
@@ -51,8 +51,8 @@ func (p *parser) format() error {
 			return stoa.Errorf(stoa.CodeMissingParameter, "The format has no \"schema\".").At(path + ".schema")
 		case !hasName:
 			return stoa.Errorf(stoa.CodeMissingParameter, "The format has no \"name\".").At(path + ".name")
-		case !isToolName(f.Name):
-			return stoa.Errorf(stoa.CodeInvalidValue, "A format's name has 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", maxToolName).At(path + ".name")
+		case !stoa.IsName(f.Name):
+			return stoa.Errorf(stoa.CodeInvalidValue, "A format's name has 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
 		default:
 			f.Kind = stoa.FormatSchema
 		}

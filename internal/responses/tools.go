@@ -14,7 +14,6 @@ import (
 const (
 	maxTools      = 128
 	maxToolBytes  = 512 << 10 // of the JSON of all tools
-	maxToolName   = 64        // characters
 	maxCallID     = 64        // characters
 	maxToolOutput = 10 << 20  // characters
 	maxSealed     = 1_468_006 // characters: 1.4 MiB
@@ -130,8 +129,8 @@ func (p *parser) function(path string, seen map[string]bool) error {
 		return refused
 	case !hasName:
 		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"name\".").At(path + ".name")
-	case !isToolName(tool.Name):
-		return stoa.Errorf(stoa.CodeInvalidValue, "A tool's name has 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", maxToolName).At(path + ".name")
+	case !stoa.IsName(tool.Name):
+		return stoa.Errorf(stoa.CodeInvalidValue, "A tool's name has 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
 	case seen[tool.Name]:
 		if p.extra().repeated == nil { // told when it is known that they are not too many
 			p.ext.repeated = stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with this name.").At(path + ".name")
@@ -167,12 +166,6 @@ func objectSchema(text, path string) (string, error) {
 		return `{"type":"object"}`, nil
 	}
 	return `{"type":"object",` + text[1:], nil
-}
-
-func isToolName(s string) bool {
-	return s != "" && len(s) <= maxToolName && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
-	})
 }
 
 // raw reads a value as JSON without white space.
@@ -227,7 +220,7 @@ func (p *parser) functionChoice() error {
 			kind, err = p.text(name + ".type")
 			return err
 		case member == "name":
-			function, err = p.short(name+".name", maxToolName)
+			function, err = p.short(name+".name", stoa.MaxName)
 			return err
 		case member == "mode":
 			mode, err = p.choice(name+".mode", "auto", "required")
@@ -289,7 +282,7 @@ func (p *parser) allowed(c *toolChoice, path string) error {
 			kind, err = p.text(path + ".type")
 			return err
 		case member == "name":
-			function, err = p.short(path+".name", maxToolName)
+			function, err = p.short(path+".name", stoa.MaxName)
 			return err
 		}
 		return p.skip()

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"stoa/internal/stoa"
 )
@@ -160,7 +159,7 @@ func (o *Orders) take(word, argument string, colon bool) bool {
 	case "call":
 		name, arguments, _ := strings.Cut(argument, " ")
 		arguments = strings.TrimSpace(arguments)
-		if !isToolName(name) || !strings.HasPrefix(arguments, "{") || len(o.Calls) == maxCalls {
+		if !stoa.IsName(name) || !strings.HasPrefix(arguments, "{") || len(o.Calls) == maxCalls {
 			return false
 		}
 		o.Calls = append(o.Calls, stoa.ToolCall{Name: name, Arguments: arguments})
@@ -188,10 +187,4 @@ func pause(to *time.Duration, s string, most time.Duration) bool {
 	}
 	*to = min(d, most)
 	return true
-}
-
-func isToolName(s string) bool {
-	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
-		return r != '_' && r != '-' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
-	})
 }

@@ -135,7 +135,7 @@ type Media struct {
 	Type   string // image/png, image/jpeg, image/webp, image/gif, application/pdf; empty for a URL
 	Base64 string // of the bytes; empty for a URL
 	URL    string // https; empty for data
-	Name   string // of a file; may be empty
+	Name   string // of a file: one in the request ends in .pdf, by which vendors tell its type; empty: none, of a URL
 	Detail string // of an image: low, high, auto, original; empty: not set
 	Tokens int64  // estimated; 0: what the model's trait says
 	Pages  int64  // of a PDF, estimated; 0: unknown

@@ -1,5 +1,21 @@
 package stoa
 
+// MaxName is the length of the longest name of a tool, in bytes; see [IsName].
+const MaxName = 64
+
+// IsName reports whether s has 1 to [MaxName] of the characters a-z, A-Z, 0-9, _ and -:
+// what vendors and clients take as the name of a tool, and as the id of a call.
+func IsName(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return 0 < len(s) && len(s) <= MaxName
+}
+
 // EditDistance is the number of single-byte insertions, deletions and
 // replacements that turn a into b (Levenshtein), for "did you mean".
 func EditDistance(a, b string) int {

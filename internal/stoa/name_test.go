@@ -1,6 +1,20 @@
 package stoa
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
+
+func TestNamesOfTools(t *testing.T) {
+	for name, want := range map[string]bool{
+		"": false, "a": true, "Z-9_": true, "-": true, strings.Repeat("x", MaxName): true, strings.Repeat("x", MaxName+1): false,
+		"a.b": false, "a b": false, "é": false, "a\x00": false, "a\n": false, "functions.f:0": false, "@": false, "[": false, "`": false, "{": false, "/": false, ":": false,
+	} {
+		if IsName(name) != want {
+			t.Errorf("IsName(%q) = %t", name, !want)
+		}
+	}
+}
 
 func TestEditDistance(t *testing.T) {
 	for _, c := range []struct {

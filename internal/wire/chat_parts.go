@@ -14,7 +14,7 @@ func encodeChatParts(w *builder, call stoa.Call, route stoa.Route) error {
 	if openai {
 		role = "developer"
 	}
-	system, list := partTurns(call, route, partShape{alternate: !openai, validID: isCallID})
+	system, list := partTurns(call, route, partShape{alternate: !openai})
 	w.reasoning = reasoningIn(list)
 	if order := formatOrder(call, route, system); order != "" {
 		system = strings.TrimPrefix(system+"\n\n"+order, "\n\n")
@@ -192,7 +192,7 @@ func encodeChatPart(w *builder, p stoa.Part) error {
 		}
 		w.member("type", "file")
 		w.key("file").open('{')
-		w.member("filename", fileName(m))
+		w.member("filename", m.Name)
 		w.member("file_data", addressOf(m))
 		w.close('}')
 	default:

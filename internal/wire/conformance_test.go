@@ -199,7 +199,7 @@ func collect(t testing.TB, events iter.Seq2[stoa.Event, error]) (o outcome) {
 			o.lines = append(o.lines, fmt.Sprintf("reasoned %s %s %s", ev.State.Wire, ev.State.Model, ev.State.Data))
 		case stoa.CallStarted:
 			open = ev.Call
-			if !isCallID(open.ID) || open.Name == "" || open.Arguments != "" {
+			if !stoa.IsName(open.ID) || open.Name == "" || open.Arguments != "" {
 				t.Fatalf("a call begins as %+v", open)
 			}
 			o.lines = append(o.lines, fmt.Sprintf("call %s %s", showID(open.ID), open.Name))

@@ -19,7 +19,7 @@ func encodeGeminiParts(w *builder, call stoa.Call, route stoa.Route) error {
 	if old && call.Format.Kind != stoa.FormatText && len(call.Tools) > 0 {
 		return stoa.Errorf(stoa.CodeUnsupportedValue, "This model cannot answer in a format while it has tools. Leave out one of them, or use another model.").At("text.format")
 	}
-	system, list := partTurns(call, route, partShape{alternate: true, validID: isCallID})
+	system, list := partTurns(call, route, partShape{alternate: true})
 	w.reasoning = reasoningIn(list)
 	f := call.Format
 	if f.Kind == stoa.FormatSchema && route.Traits.Schema != "native" || f.Kind == stoa.FormatObject && route.Traits.Schema == "" {

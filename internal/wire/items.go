@@ -43,20 +43,13 @@ func (r *reply) beginCall(id, name string) error {
 		return tooMuch("tool calls")
 	}
 	s := &r.items
-	if !isCallID(id) || slices.Contains(s.ids, id) {
+	if !stoa.IsName(id) || slices.Contains(s.ids, id) {
 		id = "call_" + rand.Text()[:24]
 	}
 	s.ids = append(s.ids, id)
 	s.open, s.call, s.arguments, s.held = true, stoa.ToolCall{ID: id, Name: name}, s.arguments[:0], ""
 	r.emit(stoa.Event{Kind: stoa.CallStarted, Call: s.call})
 	return nil
-}
-
-// isCallID reports whether every client takes the id of a call.
-func isCallID(id string) bool {
-	return id != "" && len(id) <= 64 && !strings.ContainsFunc(id, func(c rune) bool {
-		return c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
-	})
 }
 
 // callPiece emits the string at the cursor as a piece of the open call's arguments.

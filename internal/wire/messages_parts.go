@@ -29,7 +29,7 @@ const MaxStrictTools = 20
 // encodeMessagesParts writes the members system and messages of a call that is sent
 // part by part, and reports whether reasoning is among them.
 func encodeMessagesParts(w *builder, call stoa.Call, route stoa.Route) (reasoning bool) {
-	system, list := partTurns(call, route, partShape{alternate: true, noBlank: true, validID: isCallID})
+	system, list := partTurns(call, route, partShape{alternate: true, noBlank: true})
 	if call.Format.Kind != stoa.FormatText && !isNative(call.Format, route.Traits) {
 		system = strings.TrimPrefix(system+"\n\n"+inWords(call.Format), "\n\n")
 	}

@@ -40,10 +40,9 @@ type piece struct {
 
 // A partShape is what a wire requires of a conversation in parts.
 type partShape struct {
-	system    bool              // all system messages stay in their places, even the first ones
-	alternate bool              // user and assistant alternate, the user begins
-	noBlank   bool              // a text of white space alone is refused
-	validID   func(string) bool // reports whether the vendor takes an id of a call
+	system    bool // all system messages stay in their places, even the first ones
+	alternate bool // user and assistant alternate, the user begins
+	noBlank   bool // a text of white space alone is refused
 }
 
 // partTurns returns the system text of a call (its instructions and the system
@@ -54,7 +53,7 @@ type partShape struct {
 // does not depend on the messages after it, so that a conversation that goes on begins
 // with the same bytes.
 func partTurns(call stoa.Call, route stoa.Route, want partShape) (system string, list []partTurn) {
-	p := parter{want: want, route: route, ids: callIDs{valid: want.validID}}
+	p := parter{want: want, route: route}
 	p.list = make([]partTurn, 0, len(call.Messages)+2)
 	messages := call.Messages
 	head := []string{}
@@ -281,7 +280,6 @@ func partsOf(m *stoa.Message) []stoa.Part {
 // unique in a request: the call's own where possible. The id of a call depends on
 // those before it alone.
 type callIDs struct {
-	valid func(string) bool
 	sent  map[string]bool
 	times map[string]int // the last number that was added to an id
 }
@@ -291,13 +289,13 @@ func (m *callIDs) of(given string) string {
 		m.sent, m.times = map[string]bool{}, map[string]int{}
 	}
 	id := given
-	if !m.valid(id) {
+	if !stoa.IsName(id) {
 		id = hashedID(given)
 	}
 	n := max(1, m.times[given])
 	for m.sent[id] {
 		n++
-		if id = given + "_" + strconv.Itoa(n); !m.valid(id) {
+		if id = given + "_" + strconv.Itoa(n); !stoa.IsName(id) {
 			id = hashedID(id)
 		}
 	}

@@ -187,7 +187,7 @@ func checkMessagesTurns(t testing.TB, list []string) {
 		open = nil
 		for _, b := range blocks {
 			if b.Type == "tool_use" {
-				if used[b.ID] || !isCallID(b.ID) {
+				if used[b.ID] || !stoa.IsName(b.ID) {
 					t.Fatalf("the id %q in %v", b.ID, list)
 				}
 				used[b.ID] = true

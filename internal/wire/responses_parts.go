@@ -12,7 +12,7 @@ import (
 // Items have no ids: the vendor would look for what belongs to them, and stores
 // nothing.
 func encodeResponsesParts(w *builder, call stoa.Call, route stoa.Route) {
-	_, list := partTurns(call, route, partShape{system: true, validID: isCallID})
+	_, list := partTurns(call, route, partShape{system: true})
 	w.reasoning = reasoningIn(list)
 	w.key("input").open('[')
 	for _, t := range list {
@@ -85,7 +85,7 @@ func encodeResponsesInput(w *builder, p stoa.Part) {
 		if m.URL != "" {
 			w.member("file_url", m.URL)
 		} else {
-			w.member("filename", fileName(m))
+			w.member("filename", m.Name)
 			w.member("file_data", addressOf(m))
 		}
 	default:
@@ -101,18 +101,6 @@ func addressOf(m *stoa.Media) string {
 		return m.URL
 	}
 	return "data:" + m.Type + ";base64," + m.Base64
-}
-
-// fileName returns the name of a PDF. The vendor requires one, and knows the type of a
-// file by it.
-func fileName(m *stoa.Media) string {
-	switch {
-	case m.Name == "":
-		return "document.pdf"
-	case !strings.HasSuffix(strings.ToLower(m.Name), ".pdf"):
-		return m.Name + ".pdf"
-	}
-	return m.Name
 }
 
 // encodeResponsesOutput writes a part of an assistant's turn as an item.
