@@ -57,12 +57,7 @@ func modelCall(parse callParser) func(*Server, http.ResponseWriter, Request[none
 // object is that member of its reply, if the format has it.
 func countTokens(object string, parse callParser) func(*Server, http.ResponseWriter, Request[none, none]) error {
 	return func(s *Server, w http.ResponseWriter, in Request[none, none]) error {
-		body, err := s.readBody(w, in.HTTP)
-		if err != nil {
-			return err
-		}
-		o := s.responses.For(in.Caller.Account.ID)
-		req, err := inTurn(s, w, body, func(body []byte) (*responses.Request, error) { return parse(body, o) })
+		req, _, err := s.parseCall(w, &in, parse)
 		if err != nil {
 			return err
 		}
@@ -90,15 +85,21 @@ type inputTokens struct {
 	InputTokens int64  `json:"input_tokens"`
 }
 
-// readCall reads and parses the body. hash is the body's, for the Idempotency-Key;
-// empty without one.
-func (s *Server) readCall(w http.ResponseWriter, in *Request[none, none], parse callParser) (req *responses.Request, key, hash string, err error) {
-	body, err := s.readBody(w, in.HTTP)
-	if err != nil {
-		return nil, "", "", err
+// parseCall reads and parses the body.
+func (s *Server) parseCall(w http.ResponseWriter, in *Request[none, none], parse callParser) (req *responses.Request, body []byte, err error) {
+	if body, err = s.readBody(w, in.HTTP); err != nil {
+		return nil, nil, err
 	}
 	o := s.responses.For(in.Caller.Account.ID)
-	if req, err = inTurn(s, w, body, func(body []byte) (*responses.Request, error) { return parse(body, o) }); err != nil {
+	req, err = inTurn(s, w, body, func(body []byte) (*responses.Request, error) { return parse(body, o) })
+	return req, body, err
+}
+
+// readCall is [Server.parseCall] of a call with its Idempotency-Key. hash is the body's;
+// empty without a key.
+func (s *Server) readCall(w http.ResponseWriter, in *Request[none, none], parse callParser) (req *responses.Request, key, hash string, err error) {
+	req, body, err := s.parseCall(w, in, parse)
+	if err != nil {
 		return nil, "", "", err
 	}
 	if key, err = idempotencyKey(in.HTTP); err != nil {

@@ -6,12 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-)
 
-// Bounds of [Config.StateKeys], which package seal has too.
-const (
-	stateKeyBytes = 32
-	mostStateKeys = 8
+	"stoa/internal/stoa"
 )
 
 var errStateKey = errors.New("a key is 32 bytes, as 64 hexadecimal digits or in base64 (openssl rand -hex 32 makes one)")
@@ -25,7 +21,7 @@ func ParseStateKeys(text string) ([][]byte, error) {
 		if err != nil {
 			k, err = base64.StdEncoding.DecodeString(word)
 		}
-		if err != nil || len(k) != stateKeyBytes {
+		if err != nil || len(k) != stoa.SealKeyBytes {
 			return nil, errStateKey // without the text, which may be most of a key
 		}
 		keys = append(keys, k)
@@ -39,8 +35,8 @@ func (c *checker) stateKeys() {
 	switch {
 	case err != nil:
 		c.problem("stateKeys", "%v", err)
-	case len(keys) > mostStateKeys:
-		c.problem("stateKeys", "there are %d keys; at most %d are read", len(keys), mostStateKeys)
+	case len(keys) > stoa.MaxSealKeys:
+		c.problem("stateKeys", "there are %d keys; at most %d are read", len(keys), stoa.MaxSealKeys)
 	case len(keys) == 0 && c.Database != "" && c.Extensions.Tools:
 		c.problem("stateKeys", "the extension tools needs a key that all nodes of the database have: set STOA_STATE_KEYS to 64 hexadecimal digits (openssl rand -hex 32), the same on each node")
 	}
@@ -48,8 +44,8 @@ func (c *checker) stateKeys() {
 
 // secretsKeys checks the keys that stored secrets are encrypted with.
 func (c *checker) secretsKeys() {
-	if n := len(c.Secrets.Keys); n > mostStateKeys {
-		c.problem("secrets.keys", "there are %d keys; at most %d are read", n, mostStateKeys)
+	if n := len(c.Secrets.Keys); n > stoa.MaxSealKeys {
+		c.problem("secrets.keys", "there are %d keys; at most %d are read", n, stoa.MaxSealKeys)
 	}
 	seen := map[string]bool{}
 	for i, k := range c.Secrets.Keys {

@@ -16,11 +16,17 @@ func ParseChat(body []byte, o Options) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseTranslated(t, chatMaker{t}, o)
+}
+
+// parseTranslated parses a translated request, whose reply is of the format that m
+// makes.
+func parseTranslated(t *compat.Translation, m formatMaker, o Options) (*Request, error) {
 	req, err := Parse(t.Body, o)
 	if err != nil {
 		return nil, t.Error(err)
 	}
-	req.format, req.from = chatMaker{t}, t
+	req.format, req.from = m, t
 	return req, nil
 }
 

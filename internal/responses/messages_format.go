@@ -25,12 +25,7 @@ func parseMessages(body []byte, o Options, counting bool) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	req, err := Parse(t.Body, o)
-	if err != nil {
-		return nil, t.Error(err)
-	}
-	req.format, req.from = messagesMaker{t}, t
-	return req, nil
+	return parseTranslated(t, messagesMaker{t}, o)
 }
 
 type messagesMaker struct{ t *compat.Translation }

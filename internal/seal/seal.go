@@ -21,9 +21,9 @@ import (
 
 const (
 	// KeyBytes is the length of a key.
-	KeyBytes = 32
+	KeyBytes = stoa.SealKeyBytes
 	// MaxKeys is how many keys are accepted at the same time.
-	MaxKeys = 8
+	MaxKeys = stoa.MaxSealKeys
 	// MaxPlain is the most that is sealed, in bytes.
 	MaxPlain = 1 << 20
 

@@ -33,6 +33,12 @@ func (k Key) Root() string { return cmp.Or(k.RootID, k.ID) }
 // Limited reports whether the key has a limit of its own.
 func (k Key) Limited() bool { return k.RequestsPerMinute > 0 || k.MaxCreditsPerDay > 0 }
 
+// Bounds of the keys that package seal encrypts with, which the configuration has.
+const (
+	SealKeyBytes = 32 // of each
+	MaxSealKeys  = 8  // in use at the same time, while the first replaces the others
+)
+
 // Scopes are the things a key may be allowed to do. The scope "*" stands for
 // all of them but [ScopeOperator].
 var Scopes = []string{
