@@ -19,8 +19,6 @@ var rounds = flag.Int("rounds", 4, "how often the test of several nodes disturbs
 // A balancer passes connections on to nodes at random, as one in front of a
 // service does: not to those that are paused or cannot be reached.
 type balancer struct {
-	listener net.Listener
-
 	mu     sync.Mutex
 	nodes  []*server
 	paused map[*server]bool
@@ -29,27 +27,10 @@ type balancer struct {
 // newBalancer returns the balancer's address as a server, which has no process.
 func newBalancer(t *testing.T, vendorURL string, nodes []*server) (*server, *balancer) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &balancer{listener: listener, nodes: nodes, paused: map[*server]bool{}}
-	var serving sync.WaitGroup
-	t.Cleanup(func() {
-		listener.Close()
-		serving.Wait()
-	})
-	serving.Go(func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go b.serve(c)
-		}
-	})
+	b := &balancer{nodes: nodes, paused: map[*server]bool{}}
+	address := storetest.Listen(t, func(c net.Conn) { go b.serve(c) })
 	front := newServer(t, vendorURL, "")
-	front.postgres, front.url = nodes[0].postgres, "http://"+listener.Addr().String()
+	front.postgres, front.url = nodes[0].postgres, "http://"+address
 	close(front.up) // it never goes
 	return front, b
 }

@@ -1,11 +1,11 @@
 // Drives a live Stoa with the official JavaScript client. The server is given by
-// STOA_BASE_URL (with /api/v1), STOA_API_KEY, and STOA_POOR_KEY: the key of an
+// STOA_URL, STOA_API_KEY, and STOA_POOR_KEY: the key of an
 // account without credits.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import OpenAI from "openai";
 
-const baseURL = process.env.STOA_BASE_URL;
+const baseURL = process.env.STOA_URL + "/api/v1";
 const client = (options = {}) => new OpenAI({ baseURL, apiKey: process.env.STOA_API_KEY, ...options });
 const counting = (options = {}) => {
   const seen = { n: 0 };

@@ -61,28 +61,40 @@ func NewLink(t testing.TB, address string) *Link {
 		t.Fatal(err)
 	}
 	l := &Link{deliver: make(chan struct{}), server: u.Host, open: map[net.Conn]struct{}{}}
+	var relaying sync.WaitGroup
+	t.Cleanup(func() {
+		l.Leave()
+		relaying.Wait()
+	})
+	u.Host = Listen(t, func(c net.Conn) { relaying.Go(func() { l.relay(c) }) })
+	l.URL = u.String()
+	return l
+}
+
+// Listen accepts connections at the address that it returns, until the test ends, and
+// has each of them taken over, which must not block.
+func Listen(t testing.TB, take func(net.Conn)) (address string) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.Host = listener.Addr().String()
-	l.URL = u.String()
-	var serving sync.WaitGroup
+	ended := make(chan struct{})
 	t.Cleanup(func() {
 		listener.Close()
-		l.breakAll()
-		serving.Wait()
+		<-ended
 	})
-	serving.Go(func() {
+	go func() {
+		defer close(ended)
 		for {
 			c, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			serving.Go(func() { l.relay(c) })
+			take(c)
 		}
-	})
-	return l
+	}()
+	return listener.Addr().String()
 }
 
 // CutNext cuts the next COMMIT, after which then is called.
