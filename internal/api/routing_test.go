@@ -184,3 +184,38 @@ func TestStrictIsEchoedAsItIsInForce(t *testing.T) {
 		}
 	}
 }
+
+// TestAFormatBesideToolsIsRefusedBeforeItCosts asks a model of Google's second generation
+// for JSON while it has tools, which its vendor does not do: an account without credits is
+// told that, and a later model of another route serves.
+func TestAFormatBesideToolsIsRefusedBeforeItCosts(t *testing.T) {
+	f := fakeup.Start(t)
+	old := stoa.Route{Provider: "gemini", Model: "gemini-2.5-flash", Override: &stoa.Traits{Schema: "native"}}
+	serve := func(grant stoa.Credits, routes ...stoa.Route) *apitest.Service {
+		return start(t, apitest.Config{Grant: grant, Providers: []stoa.Provider{f.Provider("gemini")}, Families: map[string][]stoa.Route{"beta": routes}})
+	}
+	asked := body{"model": "beta-3.8-flash", "input": "Hi", "tools": loopTools, "text": body{"format": body{"type": "json_object"}}}
+	h := serve(1, old)
+	c := h.Client(t)
+	for _, path := range []string{responses, countTokens} {
+		if e := c.WantError(stoa.CodeUnsupportedValue, "POST", path, asked); *e.Param != "text.format" || !strings.Contains(e.Message, "while it has tools") {
+			t.Errorf("%s: %+v", path, e)
+		}
+	}
+	e := c.WantError(stoa.CodeUnsupportedValue, "POST", "/api/v1/chat/completions", body{
+		"model": "beta-3.8-flash", "messages": []body{{"role": "user", "content": "Hi"}},
+		"tools": []body{{"type": "function", "function": loopTools[0]}}, "response_format": body{"type": "json_object"},
+	})
+	if *e.Param != "response_format" {
+		t.Errorf("chat completions: %+v", e)
+	}
+	if served, all := f.Served(), receipts(t, h); len(served) > 0 || len(all) > 0 {
+		t.Errorf("the vendor was asked %d times, and there are %d receipts", len(served), len(all))
+	}
+	quiet(t, h)
+	h = serve(stoa.Credit, old, stoa.Route{Provider: "gemini"})
+	h.Client(t).Want(200, "POST", responses, asked)
+	if served := f.Served(); len(served) != 1 || served[0].Model != "gemini-3.8-flash" {
+		t.Errorf("served by %+v", served)
+	}
+}

@@ -111,6 +111,9 @@ func (r *run) fits(route stoa.Route, call *stoa.Call) error {
 		}
 		return unsupportedValue("tool_choice", "This model cannot be made to call a tool. Send \"auto\", or choose another model.")
 	}
+	if err := wire.CheckFormat(call, route); err != nil {
+		return err
+	}
 	return r.fitsFormat(route, call)
 }
 

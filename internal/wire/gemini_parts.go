@@ -15,10 +15,10 @@ const unsigned = "skip_thought_signature_validator"
 
 // encodeGeminiParts writes a call that is sent part by part.
 func encodeGeminiParts(w *builder, call stoa.Call, route stoa.Route) error {
-	old := isOldGemini(route.Model)
-	if old && call.Format.Kind != stoa.FormatText && len(call.Tools) > 0 {
-		return stoa.Errorf(stoa.CodeUnsupportedValue, "This model cannot answer in a format while it has tools. Leave out one of them, or use another model.").At("text.format")
+	if err := CheckFormat(&call, route); err != nil {
+		return err
 	}
+	old := isOldGemini(route.Model)
 	system, list := partTurns(call, route, partShape{alternate: true})
 	w.reasoning = reasoningIn(list)
 	f := call.Format
