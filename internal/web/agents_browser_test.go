@@ -126,8 +126,10 @@ func TestARunningSessionIsLive(t *testing.T) {
 			}
 			p.see(`document.querySelector(".happened .badge.ok")?.innerText === "live"`)
 			p.press("Stop")
+			p.see(`performance.getEntriesByType("resource").some((e) => e.name.endsWith("/cancel"))`)
 		})
 	}
+	stub.sent("POST /api/v1/api-agents/" + stubAgent + "/sessions/" + stubSession + "/cancel")
 }
 
 func TestSessionsOfAllAgentsInABrowser(t *testing.T) {
