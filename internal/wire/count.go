@@ -2,7 +2,6 @@ package wire
 
 import (
 	"slices"
-	"strings"
 
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
@@ -34,9 +33,8 @@ func CountRequest(call stoa.Call, route stoa.Route, apiKey string) (req Request,
 		req.Path += "/input_tokens"
 		req.Body = only(req.Body, counted["responses"])
 	case "gemini":
-		path, _, _ := strings.Cut(req.Path, ":")
-		req.Path = path + ":countTokens"
-		body := append([]byte(`{"generateContentRequest":{"model":`), jsonx.AppendString(nil, "models/"+route.Model)...)
+		req.Path = geminiPath(route, "countTokens")
+		body := append([]byte(`{"generateContentRequest":{"model":`), jsonx.AppendString(nil, "models/"+geminiModel(route))...)
 		req.Body = append(append(append(body, ','), req.Body[1:]...), '}')
 	}
 	return req, true, nil

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strings"
 	"testing"
 
 	"stoa/internal/stoa"
@@ -21,6 +22,13 @@ func TestCountersAreAskedInTheirForm(t *testing.T) {
 		req, ok, err := CountRequest(call, stoa.Route{Wire: wire, Model: "m"}, "key")
 		if err != nil || !ok || req.Path != c.path || string(req.Body) != c.body || req.Header.Get("Accept") != "application/json" {
 			t.Errorf("%s: %s %s, %v, %v; want %s %s", wire, req.Path, req.Body, ok, err, c.path, c.body)
+		}
+	}
+	for model, path := range map[string]string{"models/m": "m:countTokens", "m:tuned": "m:tuned:countTokens", "a/b": "a%2Fb:countTokens"} {
+		req, _, err := CountRequest(call, stoa.Route{Wire: "gemini", Model: model}, "key")
+		want := `{"generateContentRequest":{"model":"models/` + strings.TrimPrefix(model, "models/") + `",`
+		if err != nil || req.Path != "/v1beta/models/"+path || !strings.HasPrefix(string(req.Body), want) {
+			t.Errorf("%s: %s %s, %v; want %s %s", model, req.Path, req.Body, err, path, want)
 		}
 	}
 	for _, wire := range []string{"chat", "sandbox"} {

@@ -242,6 +242,16 @@ func (r *reply) count(before counts) {
 	}
 }
 
+// listState returns the state as the list of its values, each of which was added with a
+// comma before it; empty if it need not be kept.
+func (r *reply) listState() string {
+	if !r.keep || len(r.state) == 0 {
+		return ""
+	}
+	r.state[0] = '['
+	return string(append(r.state, ']'))
+}
+
 // finish emits the rest of the text, and Finished. state is the data to send back
 // with this reply; it is dropped unless keep is set.
 // See docs/decisions/0009-what-ends-a-reply.md.

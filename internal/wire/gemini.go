@@ -34,33 +34,31 @@ func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, 
 	if apiKey != "" {
 		h.Set("X-Goog-Api-Key", apiKey)
 	}
-	method := ":streamGenerateContent?alt=sse"
+	method := "streamGenerateContent?alt=sse"
 	if call.Whole {
-		method = ":generateContent"
+		method = "generateContent"
 	}
-	path := "/v1beta/models/" + url.PathEscape(strings.TrimPrefix(route.Model, "models/")) + method
-	return Request{Path: path, Header: h, Body: w.b, Reasoning: w.reasoning}, nil
+	return Request{Path: geminiPath(route, method), Header: h, Body: w.b, Reasoning: w.reasoning}, nil
 }
+
+// geminiPath returns the path of a method of the route's model.
+func geminiPath(route stoa.Route, method string) string {
+	return "/v1beta/models/" + url.PathEscape(geminiModel(route)) + ":" + method
+}
+
+// geminiModel returns the name of the route's model, which the vendor's own lists have
+// with models/ before it.
+func geminiModel(route stoa.Route) string { return strings.TrimPrefix(route.Model, "models/") }
 
 // encodeGeminiShort writes a call in the short form.
 func encodeGeminiShort(w *builder, call stoa.Call, route stoa.Route) error {
 	w.open('{')
-	if s := call.System(); s != "" {
-		w.key("systemInstruction").open('{')
-		w.key("parts").open('[')
-		encodeGeminiText(w, s)
-		w.close(']')
-		w.close('}')
-	}
+	encodeGeminiSystem(w, call.System())
 	w.key("contents").open('[')
 	data := ""
 	for _, t := range turns(call, route, shape{alternate: true, needState: true, listState: true}) {
 		w.open('{')
-		if t.role == stoa.RoleAssistant {
-			w.member("role", "model")
-		} else {
-			w.member("role", "user")
-		}
+		w.member("role", geminiRole(t.role))
 		w.key("parts")
 		if t.data != "" {
 			w.raw(t.data)
@@ -105,6 +103,27 @@ func encodeGeminiShort(w *builder, call stoa.Call, route stoa.Route) error {
 	return nil
 }
 
+// encodeGeminiSystem writes the member systemInstruction, unless the text is empty.
+func encodeGeminiSystem(w *builder, text string) {
+	if text == "" {
+		return
+	}
+	w.key("systemInstruction").open('{')
+	w.key("parts").open('[')
+	encodeGeminiText(w, text)
+	w.close(']')
+	w.close('}')
+}
+
+// geminiRole returns what the vendor calls the author of a turn.
+func geminiRole(r stoa.Role) string {
+	if r == stoa.RoleAssistant {
+		return "model"
+	}
+	return "user"
+}
+
+// encodeGeminiText writes a part with a text.
 func encodeGeminiText(w *builder, s string) {
 	w.open('{')
 	w.member("text", s)
@@ -561,10 +580,5 @@ func (f *geminiReply) end() error {
 		f.open = nil // cut with the reply
 	}
 	f.keepText()
-	state := ""
-	if f.keep && len(f.state) > 0 {
-		f.state[0] = '['
-		state = string(append(f.state, ']'))
-	}
-	return f.finish(stop, f.route, state)
+	return f.finish(stop, f.route, f.listState())
 }

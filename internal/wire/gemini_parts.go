@@ -18,7 +18,7 @@ func encodeGeminiParts(w *builder, call stoa.Call, route stoa.Route) error {
 	if err := CheckFormat(&call, route); err != nil {
 		return err
 	}
-	old := isOldGemini(route.Model)
+	old := isOldGemini(route)
 	system, list := partTurns(call, route, partShape{alternate: true})
 	w.reasoning = reasoningIn(list)
 	f := call.Format
@@ -26,21 +26,11 @@ func encodeGeminiParts(w *builder, call stoa.Call, route stoa.Route) error {
 		system = strings.TrimPrefix(system+"\n\n"+inWords(f), "\n\n")
 	}
 	w.open('{')
-	if system != "" {
-		w.key("systemInstruction").open('{')
-		w.key("parts").open('[')
-		encodeGeminiText(w, system)
-		w.close(']')
-		w.close('}')
-	}
+	encodeGeminiSystem(w, system)
 	w.key("contents").open('[')
 	for _, t := range list {
 		w.open('{')
-		role := "user"
-		if t.role == stoa.RoleAssistant {
-			role = "model"
-		}
-		w.member("role", role)
+		w.member("role", geminiRole(t.role))
 		w.key("parts").open('[')
 		encodeGeminiTurn(w, t, old)
 		w.close(']')
@@ -59,8 +49,8 @@ func encodeGeminiParts(w *builder, call stoa.Call, route stoa.Route) error {
 
 // isOldGemini reports whether the model is older than the third generation, from which
 // on calls are signed, their results may hold media, and formats go with tools.
-func isOldGemini(model string) bool {
-	model = strings.TrimPrefix(model, "models/")
+func isOldGemini(route stoa.Route) bool {
+	model := geminiModel(route)
 	return strings.HasPrefix(model, "gemini-1") || strings.HasPrefix(model, "gemini-2")
 }
 

@@ -511,12 +511,7 @@ func (f *messagesReply) done() error {
 	if err := f.freeText(); err != nil {
 		return err
 	}
-	state := ""
-	if f.keep && len(f.state) > 0 {
-		f.state[0] = '['
-		state = string(append(f.state, ']'))
-	}
-	return f.finish(stop, f.route, state)
+	return f.finish(stop, f.route, f.listState())
 }
 
 func (f *messagesReply) whole(data []byte) error {

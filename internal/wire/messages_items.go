@@ -15,7 +15,7 @@ type itemized struct {
 	unsure []byte // text of which that is not known
 }
 
-// note tells what the vendor did to the input: a list, empty if it did nothing.
+// note reports what the vendor did to the input: a list, empty if it did nothing.
 func (f *messagesReply) note(list []byte) {
 	c := jsonx.NewReplyCursor(list)
 	if f.want.Note != nil && c.Array() && c.Element() {
@@ -98,8 +98,7 @@ func (f *messagesReply) inputPiece(c *jsonx.Cursor) error {
 }
 
 // itemText emits a piece of text. Where JSON was asked for, a text that does not begin
-// like JSON is held back: the vendor tells with the end of a reply whether it is a
-// refusal.
+// like JSON is held back: whether it is a refusal comes with the end of the reply.
 func (f *messagesReply) itemText(text string) error {
 	if !f.want.JSON || f.isJSON {
 		return f.emitText(text)

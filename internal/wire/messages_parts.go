@@ -49,11 +49,7 @@ func encodeMessagesParts(w *builder, call stoa.Call, route stoa.Route) (reasonin
 		w.member("role", string(t.role))
 		w.key("content")
 		if t.role == stoa.RoleSystem || len(t.parts) == 1 && t.parts[0].Kind == stoa.PartText {
-			texts := make([]string, len(t.parts))
-			for i, p := range t.parts {
-				texts[i] = p.Text
-			}
-			w.text(strings.Join(texts, "\n\n"))
+			w.text(joinTexts(t.parts))
 		} else {
 			w.open('[')
 			for _, p := range t.parts {
@@ -339,8 +335,8 @@ func keepRun(list []partTurn, none bool) (any bool) {
 	return any
 }
 
-// calledTools returns the tools that the messages of a call tell of, in the order of
-// their first calls.
+// calledTools returns tools with the names of those that were called in the messages of
+// a call, in the order of their first calls.
 func calledTools(call stoa.Call) (tools []stoa.Tool) {
 	seen := map[string]bool{}
 	for i := range call.Messages {

@@ -555,12 +555,7 @@ func (f *responsesReply) terminal(response, complaint []byte) error {
 	if err := f.nextItems(); err != nil {
 		return err
 	}
-	state := ""
-	if f.keep && len(f.state) > 0 {
-		f.state[0] = '['
-		state = string(append(f.state, ']'))
-	}
-	return f.finish(stop, f.route, state)
+	return f.finish(stop, f.route, f.listState())
 }
 
 func (f *responsesReply) readUsage(usage []byte) {

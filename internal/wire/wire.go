@@ -17,9 +17,8 @@ import (
 
 // A Codec implements one vendor's format.
 type Codec interface {
-	// Encode builds the request for a call, for a stream unless the call says
-	// Whole. It fails with a
-	// [stoa.Error] only when the call cannot be expressed in this format.
+	// Encode builds the request for a call, for a stream unless the call says Whole. It
+	// fails with a [stoa.Error] only when the call cannot be expressed in this format.
 	Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, error)
 	// Decode reads a successful reply, streamed or whole, and yields its events.
 	// The last is Finished, or an error (a [*Failure]): a reply that ends without
