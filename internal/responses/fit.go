@@ -61,8 +61,10 @@ func (e *enforced) note(route stoa.Route, call *stoa.Call) {
 			e.strict = append(e.strict, t.Name)
 			continue
 		}
-		parameters, strict := wire.FitTool(t, route)
+		parameters, strict, err := wire.FitTool(t, route)
 		switch {
+		case err != nil: // the call fails when it is encoded
+			continue
 		case !strict || route.Wire == "messages" && len(e.strict) == wire.MaxStrictTools:
 			e.adjusted |= stoa.StrictDropped
 			continue

@@ -289,10 +289,10 @@ func encodeGeminiTools(w *builder, call stoa.Call, route stoa.Route) error {
 		w.open('{')
 		w.member("name", geminiName(t.Name))
 		w.member("description", t.Description)
-		if err := checkParameters(t); err != nil {
+		parameters, strict, err := FitTool(t, route)
+		if err != nil {
 			return err
 		}
-		parameters, strict := FitTool(t, route)
 		if strict {
 			mode = "VALIDATED"
 		}

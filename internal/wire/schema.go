@@ -24,30 +24,34 @@ func vendorOf(route stoa.Route) schema.Vendor {
 
 // FitTool returns the parameters of a tool as the vendor of a route takes them, and
 // whether the vendor is to enforce them: the caller asked for it, the model can, and
-// the whole schema can be expressed. Otherwise what the vendor refuses is described.
-func FitTool(t stoa.Tool, route stoa.Route) (parameters string, strict bool) {
+// the whole schema can be expressed. Otherwise what the vendor refuses is described. It
+// fails with unsupported_value for a schema that is too deep or too large to be rewritten.
+func FitTool(t stoa.Tool, route stoa.Route) (parameters string, strict bool, err error) {
+	if err := checkParameters(t); err != nil {
+		return "", false, err
+	}
 	parameters = strings.TrimSpace(t.Parameters)
 	if parameters == "" {
 		parameters = noParameters
 	}
 	if t.Strict != nil && *t.Strict && route.Traits.StrictTools {
 		if out, misfit := schema.Fit(parameters, vendorOf(route), true); misfit == nil {
-			return out, true
+			return out, true, nil
 		}
 	}
-	parameters, _ = schema.Fit(parameters, vendorOf(route), false)
-	return parameters, false
+	parameters, misfit := schema.Fit(parameters, vendorOf(route), false)
+	if misfit != nil {
+		return "", false, stoa.Errorf(stoa.CodeUnsupportedValue, "The parameters of the tool %q are nested too deeply or are too large for the model's provider. Make them simpler.", t.Name).At("tools")
+	}
+	return parameters, false, nil
 }
 
 // fitted writes a tool's parameters as the vendor of the route takes them, and returns
 // whether the vendor is to enforce them.
 func (w *builder) fitted(t stoa.Tool, route stoa.Route) (strict bool, err error) {
-	if err := checkParameters(t); err != nil {
-		return false, err
-	}
-	parameters, strict := FitTool(t, route)
+	parameters, strict, err := FitTool(t, route)
 	w.raw(parameters)
-	return strict, nil
+	return strict, err
 }
 
 // FitFormat returns the schema of a format as the vendor of a route takes it. It fails

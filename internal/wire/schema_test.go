@@ -30,14 +30,24 @@ func TestToolSchemasFitTheirVendor(t *testing.T) {
 		"chat without dialects": {stoa.Route{Wire: "chat"}, &yes, short, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, held := FitTool(stoa.Tool{Name: "f", Parameters: short, Strict: c.strict}, c.route)
-			if got != c.want || held != c.held {
-				t.Errorf("got %s, enforced %v; want %s, %v", got, held, c.want, c.held)
+			got, held, err := FitTool(stoa.Tool{Name: "f", Parameters: short, Strict: c.strict}, c.route)
+			if got != c.want || held != c.held || err != nil {
+				t.Errorf("got %s, enforced %v, %v; want %s, %v", got, held, err, c.want, c.held)
 			}
 		})
 	}
-	if got, _ := FitTool(stoa.Tool{}, stoa.Route{Wire: "messages"}); got != noParameters {
-		t.Errorf("a tool without parameters has %s", got)
+	if got, _, err := FitTool(stoa.Tool{}, stoa.Route{Wire: "messages"}); got != noParameters || err != nil {
+		t.Errorf("a tool without parameters has %s, %v", got, err)
+	}
+}
+
+func TestToolsAreNotSentWithoutTheirSchema(t *testing.T) {
+	deep := `{"type":"object","properties":{"a":` + strings.Repeat(`{"items":`, 100) + `{}` + strings.Repeat(`}`, 100) + `}}`
+	for _, wire := range []string{"messages", "gemini", "responses", "chat"} {
+		_, err := codecs[wire].Encode(stoa.Call{Items: true, Tools: []stoa.Tool{{Name: "f", Parameters: deep}}}, stoa.Route{Wire: wire}, "")
+		if e := stoa.AsError(err); err == nil || e.Code != stoa.CodeUnsupportedValue || e.Param != "tools" || !strings.Contains(e.Message, `"f"`) {
+			t.Errorf("%s: %v, want unsupported_value of tools", wire, err)
+		}
 	}
 }
 
