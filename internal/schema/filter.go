@@ -152,7 +152,7 @@ func (f *fitter) object(n *node, root bool) {
 		if !n.has("properties") && !root {
 			f.refuse(n, "additionalProperties") // any object: nothing says which members it has
 		}
-		n.set("additionalProperties", boolean(false))
+		n.set("additionalProperties", &node{kind: 'f'})
 	}
 	f.names(n)
 }

@@ -82,7 +82,7 @@ var nameKeywords = []string{"$schema", "$id", "$comment"}
 // subschema rewrites a schema that may be a boolean.
 func (f *fitter) subschema(n *node) *node {
 	if n.kind != '{' {
-		if !f.rules.typed && f.rules.keywords == nil {
+		if f.rules.keywords == nil {
 			return n
 		}
 		empty := &node{kind: '{', up: n.up, name: n.name}
@@ -341,7 +341,7 @@ func (f *fitter) guessType(n *node, root bool) {
 	case n.has("items") || n.has("prefixItems"):
 		kind = "array"
 	}
-	if kind != "" && (root || f.rules.typed || f.rules.keywords != nil) {
+	if kind != "" && (root || f.rules.keywords != nil) {
 		n.put("type", text(kind))
 	}
 }
@@ -368,7 +368,7 @@ func (f *fitter) within(n *node) {
 	for i, key := range n.keys {
 		value := n.kids[i]
 		switch {
-		case n == f.root && (key == "$defs"):
+		case n == f.root && key == "$defs":
 		case keywords[key] == isSchema && isSubschema(value):
 			if value.kind == '{' || key != "additionalProperties" && key != "unevaluatedProperties" && key != "unevaluatedItems" {
 				n.kids[i] = f.subschema(value)

@@ -36,6 +36,8 @@ func parse(text string) (*node, bool) {
 	return n, err == io.EOF
 }
 
+// read reads the value that comes next, the member or element called name of up. left is
+// how many values may still come.
 func read(dec *jsonx.Decoder, up *node, name string, left *int) (*node, bool) {
 	if *left--; *left < 0 || dec.StackDepth() >= maxDepth {
 		return nil, false
@@ -120,9 +122,10 @@ func (n *node) pointer() string {
 	return b.String()
 }
 
-func text(s string) *node            { return &node{kind: '"', text: s} }
-func boolean(b bool) *node           { return &node{kind: map[bool]byte{true: 't', false: 'f'}[b]} }
-func list(kids ...*node) *node       { return &node{kind: '[', kids: kids} }
+// Values that are in no caller's schema.
+func text(s string) *node      { return &node{kind: '"', text: s} }
+func list(kids ...*node) *node { return &node{kind: '[', kids: kids} }
+
 func (n *node) is(kind byte) bool    { return n != nil && n.kind == kind }
 func (n *node) says(s string) bool   { return n.is('"') && n.text == s }
 func (n *node) has(key string) bool  { return n.get(key) != nil }
@@ -150,7 +153,7 @@ func (n *node) members() map[string]*node {
 	return m
 }
 
-// set sets a member in its place, or as the last.
+// set sets a member of an object in its place, or as the last.
 func (n *node) set(key string, value *node) {
 	if i := n.index(key); i >= 0 {
 		n.kids[i] = value
@@ -164,7 +167,7 @@ func (n *node) put(key string, value *node) {
 	n.keys, n.kids = slices.Insert(n.keys, 0, key), slices.Insert(n.kids, 0, value)
 }
 
-// rename gives a member another name in its place, and returns its value.
+// rename gives a member, which there has to be, another name in its place.
 func (n *node) rename(key, to string) {
 	n.keys[n.index(key)] = to
 }

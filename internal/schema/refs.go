@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -117,12 +118,8 @@ func (h *hoister) point(ref *node) {
 		return
 	}
 	if len(to) == 2 && to[0] == "definitions" {
-		name := to[1]
-		if fresh := h.moved[name]; fresh != "" {
-			name = fresh
-		}
-		if f.defs[name] != nil {
-			*ref = node{kind: '"', text: defsPrefix + escapeStep.Replace(name), up: ref.up, name: ref.name}
+		if name := cmp.Or(h.moved[to[1]], to[1]); f.defs[name] != nil {
+			setDefinition(ref, name)
 			return
 		}
 	}
@@ -132,47 +129,54 @@ func (h *hoister) point(ref *node) {
 	pointer := strings.Join(to, "/")
 	name, done := h.done[pointer]
 	if !done {
-		if len(h.done) == maxHoisted {
-			return
-		}
-		n := f.root
-		if len(to) > 1 && to[0] == "definitions" && !f.root.has("definitions") {
-			to = slices.Clone(to)
-			to[0] = "$defs"
-			if fresh := h.moved[to[1]]; fresh != "" {
-				to[1] = fresh
-			}
-		}
-		for _, step := range to {
-			if n == nil {
-				break
-			}
-			if n.kind == '[' {
-				i, err := strconv.Atoi(step)
-				if err != nil || i < 0 || i >= len(n.kids) {
-					return
-				}
-				n = n.kids[i]
-				continue
-			}
-			n = n.get(step)
-		}
-		if n == nil || n.kind != '{' || !f.take(n.size(f.budget)) {
+		n := h.find(to)
+		if !n.is('{') || len(h.done) == maxHoisted || !f.take(n.size(f.budget)) {
 			return
 		}
 		n = n.copy()
 		n.remove("$defs")
-		name = f.fresh(strings.Map(func(r rune) rune {
-			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-				return r
-			}
-			return '_'
-		}, "at_"+pointer[max(0, len(pointer)-48):]))
+		name = f.fresh(nameOf(pointer))
 		h.done[pointer] = name
 		f.defs[name] = n
 		h.defs.keys, h.defs.kids = append(h.defs.keys, name), append(h.defs.kids, n)
 	}
-	*ref = node{kind: '"', text: defsPrefix + escapeStep.Replace(name), up: ref.up, name: ref.name}
+	setDefinition(ref, name)
+}
+
+// setDefinition makes a reference, in its place, one to a member of $defs.
+func setDefinition(ref *node, name string) { ref.text = defsPrefix + escapeStep.Replace(name) }
+
+// nameOf returns a name for what is copied from the end of a pointer.
+func nameOf(pointer string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, "at_"+pointer[max(0, len(pointer)-48):])
+}
+
+// find returns the value at the steps from the root, nil if there is none. What was in
+// definitions is in $defs by now.
+func (h *hoister) find(to []string) *node {
+	n := h.f.root
+	if len(to) > 1 && to[0] == "definitions" && !n.has("definitions") {
+		to = slices.Clone(to)
+		to[0], to[1] = "$defs", cmp.Or(h.moved[to[1]], to[1])
+	}
+	for _, step := range to {
+		switch i, err := strconv.Atoi(step); {
+		case n == nil:
+			return nil
+		case n.kind != '[':
+			n = n.get(step)
+		case err != nil || i < 0 || i >= len(n.kids):
+			return nil
+		default:
+			n = n.kids[i]
+		}
+	}
+	return n
 }
 
 // fresh returns a name that $defs does not have.
@@ -273,9 +277,9 @@ func (f *fitter) references() {
 	if f.rules.keywords == nil || !defs.is('{') {
 		return
 	}
-	edges := map[string][]edge{"": edgesOf(f.root, false, nil)}
+	edges := map[string][]edge{"": edgesOf(f.root)}
 	for i, name := range defs.keys {
-		edges["/"+name] = edgesOf(defs.kids[i], false, nil)
+		edges["/"+name] = edgesOf(defs.kids[i])
 	}
 	open, done := map[string]bool{}, map[string]bool{}
 	var follow func(at string)
@@ -337,10 +341,10 @@ type edge struct {
 }
 
 // edgesOf returns the references in a definition, or in the root.
-func edgesOf(n *node, optional bool, out []edge) []edge {
-	return edgesIn(n, optional, true, out)
-}
+func edgesOf(n *node) []edge { return edgesIn(n, false, true, nil) }
 
+// edgesIn adds the references in a schema. optional: it is in a member that may be
+// missing; whole: it is the definition itself.
 func edgesIn(n *node, optional, whole bool, out []edge) []edge {
 	if ref := n.get("$ref"); ref.is('"') {
 		if s, ok := steps(ref.text); ok && len(s) == 2 {

@@ -85,7 +85,7 @@ func isSubschema(n *node) bool { return n.kind == '{' || n.kind == 't' || n.kind
 
 // rules are what a vendor takes. The zero value takes everything.
 type rules struct {
-	keywords []string // nil: all, unknown ones too
+	keywords []string // nil: all, unknown ones too; closed, required and typed need some
 	formats  []string // of the keyword format; nil: all
 
 	valid      bool // a keyword with a value of the wrong shape is refused
