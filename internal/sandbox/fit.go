@@ -41,6 +41,7 @@ func arguments(parameters string) string {
 	return "{}"
 }
 
+// A fitter makes one text.
 type fitter struct {
 	root any
 	left int // values that may be made
@@ -119,6 +120,7 @@ func (f *fitter) at(ref string) any {
 	return v
 }
 
+// without returns a schema without a keyword.
 func without(s map[string]any, word string) map[string]any {
 	out := maps.Clone(s)
 	delete(out, word)
@@ -166,7 +168,7 @@ func weight(schema any) int {
 	return 2
 }
 
-// kindOf returns the type of the values of a schema, as far as it tells.
+// kindOf returns the type of the values of a schema, as far as it says one.
 func kindOf(s map[string]any, level int) string {
 	switch t := s["type"].(type) {
 	case string:
@@ -198,21 +200,31 @@ func kindOf(s map[string]any, level int) string {
 	return "string"
 }
 
+// object returns an object: with all properties, and with those that are required alone
+// where it is deep in others.
 func (f *fitter) object(s map[string]any, level int) any {
 	out := map[string]any{}
 	properties, _ := s["properties"].(map[string]any)
 	required, _ := s["required"].([]any)
-	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		if level <= deep || slices.Contains(required, any(name)) {
-			out[name] = f.value(properties[name], name, level+1)
-		}
-	}
 	rest := s["additionalProperties"]
 	if rest == nil || rest == false {
 		rest = true
 	}
+	names := map[string]bool{} // true: declared
 	for _, v := range required {
-		if name, ok := v.(string); ok && properties[name] == nil {
+		if name, ok := v.(string); ok {
+			names[name] = properties[name] != nil
+		}
+	}
+	if level <= deep {
+		for name := range properties {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if names[name] {
+			out[name] = f.value(properties[name], name, level+1)
+		} else {
 			out[name] = f.value(rest, name, level+1)
 		}
 	}
@@ -222,6 +234,8 @@ func (f *fitter) object(s map[string]any, level int) any {
 	return out
 }
 
+// array returns an array: with an element where it is not deep in others, and as many as
+// it must have.
 func (f *fitter) array(s map[string]any, name string, level int) any {
 	out := []any{}
 	first, _ := s["prefixItems"].([]any)
@@ -324,6 +338,7 @@ var formats = map[string]string{
 	"uuid":      "00000000-0000-4000-8000-000000000000",
 }
 
+// text returns a text of the format or the length of a schema, else the name.
 func text(s map[string]any, name string) string {
 	format, _ := s["format"].(string)
 	if v, ok := formats[format]; ok {

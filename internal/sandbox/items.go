@@ -43,42 +43,26 @@ func resultText(r stoa.ToolResult) string {
 	return text
 }
 
-// thoughtOf returns the data of a segment of reasoning. It has to come back unchanged.
+// thoughtBegin is how the data of a segment of reasoning begins.
+const thoughtBegin = "sandbox.1."
+
+// thoughtOf returns the data of a segment of reasoning about a message, which has to
+// come back unchanged.
 func thoughtOf(message string, bytes int) string {
-	return thoughtBegin + strings.Repeat("hm", min(bytes, 64)/2) + "." + checkOf(message+strings.Repeat("hm", min(bytes, 64)/2))
+	thought := strings.Repeat("hm", min(bytes, 64)/2)
+	return thoughtBegin + thought + "." + checkOf(message+thought)
 }
 
-const thoughtBegin = "sandbox.1."
+// isThought reports whether data is what [thoughtOf] returned for the message.
+func isThought(data, message string) bool {
+	rest, ok := strings.CutPrefix(data, thoughtBegin)
+	thought, check, _ := strings.Cut(rest, ".")
+	return ok && check == checkOf(message+thought)
+}
 
 func checkOf(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:8])
-}
-
-// thoughts returns how many segments of reasoning of this route came back, and whether
-// all of them are what they were and in the turn that they belong to.
-func thoughts(call stoa.Call, route stoa.Route) (n int, intact bool) {
-	message := ""
-	for _, m := range call.Messages {
-		if m.Role == stoa.RoleUser {
-			if text, media, results := textOf(m); text != "" || len(media) > 0 || len(results) == 0 {
-				message = text
-			}
-			continue
-		}
-		for _, p := range m.Parts {
-			if p.Kind != stoa.PartReasoning || !p.State.Fits(route) {
-				continue
-			}
-			rest, ok := strings.CutPrefix(p.State.Data, thoughtBegin)
-			thought, check, _ := strings.Cut(rest, ".")
-			if !ok || check != checkOf(message+thought) {
-				return n, false
-			}
-			n++
-		}
-	}
-	return n, true
 }
 
 // allows reports whether the call's choice allows a tool.
@@ -136,9 +120,9 @@ func (r *reply) reason() bool {
 	return r.send(stoa.Event{Kind: stoa.Reasoned, State: state, More: o.Slow == 0})
 }
 
-// callPieces is the longest piece of a call's arguments in bytes. Each is one token, and
-// so is the name.
-const callPieces = 12
+// longestPiece is the longest piece of a call's arguments in bytes. Each is one token,
+// and so is the name.
+const longestPiece = 12
 
 // stream yields a call piece by piece. cut: the limit ended the reply inside it.
 func (r *reply) stream(c stoa.ToolCall) (cut, more bool) {
@@ -157,7 +141,7 @@ func (r *reply) stream(c stoa.ToolCall) (cut, more bool) {
 		if r.deltas > 0 && !r.pause(o.Slow) {
 			return false, false
 		}
-		n := min(len(rest), callPieces)
+		n := min(len(rest), longestPiece)
 		for n < len(rest) && !utf8.RuneStart(rest[n]) {
 			n--
 		}

@@ -28,11 +28,21 @@ type turn struct {
 	thoughts int // segments of reasoning that came back
 }
 
-// read returns the last message of the user and the tool results after it.
-func read(call stoa.Call) turn {
-	t := turn{call: call}
+// read returns the last message of the user and the tool results after it. It reports
+// whether all reasoning of the route is what it was, in the turn that it belongs to.
+func read(call stoa.Call, route stoa.Route) (t turn, intact bool) {
+	t.call = call
 	for _, m := range call.Messages {
 		if m.Role != stoa.RoleUser {
+			for _, p := range m.Parts {
+				if p.Kind != stoa.PartReasoning || !p.State.Fits(route) {
+					continue
+				}
+				if !isThought(p.State.Data, t.message) {
+					return t, false
+				}
+				t.thoughts++
+			}
 			continue
 		}
 		text, media, results := textOf(m)
@@ -46,7 +56,7 @@ func read(call stoa.Call) turn {
 	}
 	t.orders, t.rest = ParseOrders(t.message)
 	t.earlier = max(0, t.earlier-1)
-	return t
+	return t, true
 }
 
 // A plan is a reply: text, then tool calls.

@@ -74,9 +74,9 @@ func failure(status int) *Failure {
 	return f
 }
 
-// Reply streams the sandbox's reply to a call: Thinking, Delta and Called
-// events, and those of items if they are wanted, then one Finished. Like a codec it never yields Started. Its errors
-// are a [*Failure], or the context's.
+// Reply streams the sandbox's reply to a call: Thinking, Delta and Called events, and
+// those of items if they are wanted, then one Finished. Like a codec it never yields
+// Started. Its errors are a [*Failure], or the context's.
 //
 // A word with the space before it is one delta and counts as one output token;
 // a word of more than sixteen characters is several. Input is counted by
@@ -84,13 +84,13 @@ func failure(status int) *Failure {
 // [stoa.StopLength].
 func Reply(ctx context.Context, call stoa.Call, opts Options) iter.Seq2[stoa.Event, error] {
 	return func(yield func(stoa.Event, error) bool) {
-		r := &reply{ctx: ctx, yield: yield, turn: read(call), route: opts.Route, limit: call.MaxOutputTokens}
-		r.usage.InputTokens = call.EstimateInput()
-		intact := true
-		if r.turn.thoughts, intact = thoughts(call, opts.Route); !intact {
+		turn, intact := read(call, opts.Route)
+		if !intact {
 			yield(stoa.Event{}, failure(400))
 			return
 		}
+		r := &reply{ctx: ctx, yield: yield, turn: turn, route: opts.Route, limit: call.MaxOutputTokens}
+		r.usage.InputTokens = call.EstimateInput()
 		r.run(r.turn.obey(r.turn.plan(opts)))
 	}
 }
