@@ -73,6 +73,8 @@ func TestImagesAndFilesAreCheckedBefore(t *testing.T) {
 		"a stored image":    {stoa.CodeUnsupported, seen("gamma-6-luna", body{"type": "input_image", "file_id": "file_1"}), "input[0].content[1].file_id"},
 		"too many":          {stoa.CodeInvalidValue, seen("gamma-6-luna", many...), "input[0].content[21]"},
 		"no PDF":            {stoa.CodeInvalidValue, seen("gamma-6-luna", body{"type": "input_file", "file_data": "data:application/pdf;base64,SGVq"}), "input[0].content[1].file_data"},
+		"a long name":       {stoa.CodeInvalidValue, seen("gamma-6-luna", body{"type": "input_file", "filename": strings.Repeat("x", 256), "file_data": "data:text/plain;base64,SGVq"}), "input[0].content[1].filename"},
+		"a recording":       {stoa.CodeUnsupportedValue, seen("gamma-6-luna", body{"type": "input_audio", "input_audio": body{}}), "input[0].content[1].type"},
 		"no file":           {stoa.CodeMissingParameter, seen("gamma-6-luna", body{"type": "input_file"}), "input[0].content[1].file_data"},
 		"a blind model":     {stoa.CodeUnsupportedValue, seen("delta-v4-flash", body{"type": "input_image", "image_url": pic}), "input[0].content[1].type"},
 		"in an old message": {stoa.CodeUnsupportedValue, body{"model": "gamma-6-luna", "input": []body{
@@ -91,9 +93,24 @@ func TestImagesAndFilesAreCheckedBefore(t *testing.T) {
 		if name == "a blind model" && !strings.Contains(e.Message, "gamma-6-luna") {
 			t.Errorf("no model is named: %s", e.Message)
 		}
+		if name == "a recording" && !strings.HasPrefix(e.Message, "Only texts, images and files are supported") {
+			t.Errorf("what is supported: %s", e.Message)
+		}
 	}
 	if n := len(f.Served()); n != 0 {
 		t.Errorf("vendors were asked %d times", n)
 	}
 	quiet(t, h)
+}
+
+func TestATextFileIsNoPartOfAnotherText(t *testing.T) {
+	h, f := vendors(t, apitest.Config{})
+	file := body{"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,SGVq"}
+	for i, model := range []string{"alpha-haiku-4-5", "beta-3.8-flash", "gamma-6-luna", "delta-v4-flash"} {
+		h.Client(t).Want(200, "POST", responses, seen(model, file, body{"type": "input_text", "text": "What is it?"}))
+		sent := string(f.Served()[i].Body)
+		if strings.Contains(sent, "fine[File") || strings.Contains(sent, "HejWhat") || !strings.Contains(sent, `[File a.txt]\nHej`) {
+			t.Errorf("%s was sent %s", model, sent)
+		}
+	}
 }

@@ -152,7 +152,10 @@ func (c *chatRequest) choice(o object) error {
 func (c *chatRequest) function(path string, o object, names ...string) error {
 	v := o.get("function")
 	if v == nil {
-		return nil
+		if kind, err := o.word("type"); err != nil || kind != "function" {
+			return err
+		}
+		return missing(o.at("function"), "Send an object with the \"name\" of the function.")
 	}
 	f, err := readObject(v, o.at("function"))
 	if err != nil {
@@ -355,8 +358,10 @@ func (c *chatRequest) said(m object, calls bool) error {
 		content, source = refusal, m.at("refusal")
 	case content == nil && calls, calls && string(content) == `""`:
 		return nil
-	case content == nil:
+	case content == nil && !hasNull(m.value, "content"):
 		return missing(m.at("content"), "Send a string, an array of parts or \"tool_calls\".")
+	case content == nil: // as a reply without text has it
+		content = jsonx.Value(`""`)
 	}
 	path := c.item(m.path)
 	c.from(path+".content", source)
@@ -366,6 +371,12 @@ func (c *chatRequest) said(m object, calls bool) error {
 	}
 	c.raw("}")
 	return nil
+}
+
+// hasNull reports whether an object has the member, and it is null.
+func hasNull(object jsonx.Value, name string) bool {
+	var all map[string]jsonx.Value
+	return jsonx.Unmarshal(object, &all) == nil && all[name].Kind() == 'n'
 }
 
 // A detail is sealed reasoning that a client sends back.

@@ -323,6 +323,9 @@ func (m *messagesRequest) blocks(blocks []jsonx.Value, role, source, path string
 		switch kind {
 		case "tool_use", "tool_result", "thinking", "redacted_thinking":
 			end()
+			if (kind == "tool_use") == (role == "user") && strings.HasPrefix(kind, "tool_") {
+				return stoa.Errorf(stoa.CodeInvalidValue, "Blocks of \"tool_use\" belong into messages of the assistant, those of \"tool_result\" into messages of the user.").At(block.at("type"))
+			}
 			return m.ownItem(block, kind)
 		}
 		if open == "" {
@@ -358,6 +361,9 @@ func (m *messagesRequest) ownItem(block object, kind string) error {
 		m.copy(block, "name")
 		arguments := "{}"
 		if v := block.get("input"); v != nil {
+			if v.Kind() != '{' {
+				return wrongType(block.at("input"), "an object")
+			}
 			v = v.Clone() // Compact changes it
 			if err := v.Compact(); err != nil {
 				return notJSON(err)

@@ -55,6 +55,10 @@ func TestAChatRequestIsTranslated(t *testing.T) {
 			"a refusal", `{"model":"a","messages":[{"role":"assistant","content":null,"refusal":"No."}]}`,
 			`{"model":"a","input":[{"type":"message","role":"assistant","content":"No."}]}`,
 		},
+		{
+			"a reply without text", `{"model":"a","messages":[{"role":"assistant","content":null,"tool_calls":[]}]}`,
+			`{"model":"a","input":[{"type":"message","role":"assistant","content":""}]}`,
+		},
 		{"no JSON object", `[1]`, `[1]`},
 		{"no JSON", `{"a":`, `{"a":`},
 	} {
@@ -160,6 +164,9 @@ func TestRefusedMembersAreNamed(t *testing.T) {
 		{chat, `{"messages":[{"role":"assistant"}]}`, "messages[0].content", stoa.CodeMissingParameter},
 		{chat, `{"messages":[{"role":"user","content":["x"]}]}`, "messages[0].content[0]", stoa.CodeInvalidType},
 		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"type":"custom"}]}]}`, "messages[0].tool_calls[0].type", stoa.CodeUnsupportedValue},
+		{chat, `{"messages":[],"tools":[{"type":"function"}]}`, "tools[0].function", stoa.CodeMissingParameter},
+		{chat, `{"messages":[],"tool_choice":{"type":"function","name":"f"}}`, "tool_choice.function", stoa.CodeMissingParameter},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function"}]}]}`, "messages[0].tool_calls[0].function", stoa.CodeMissingParameter},
 		{chat, `{"messages":[],"stream_options":{"include_usage":1}}`, "stream_options.include_usage", stoa.CodeInvalidType},
 		{messages, `{"messages":[]}`, "max_tokens", stoa.CodeMissingParameter},
 		{messages, `{"max_tokens":1,"messages":[],"top_k":1}`, "top_k", stoa.CodeUnsupported},
@@ -174,6 +181,9 @@ func TestRefusedMembersAreNamed(t *testing.T) {
 		{messages, `{"max_tokens":1,"messages":[],"system":[{"type":"image"}]}`, "system[0].type", stoa.CodeUnsupportedValue},
 		{messages, `{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"url","url":"x"},"citations":{"enabled":true}}]}]}`, "messages[0].content[0].citations.enabled", stoa.CodeUnsupported},
 		{messages, `{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"file","file_id":"x"}}]}]}`, "messages[0].content[0].source.type", stoa.CodeUnsupportedValue},
+		{messages, `{"max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":"{}"}]}]}`, "messages[0].content[0].input", stoa.CodeInvalidType},
+		{messages, `{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]}]}`, "messages[0].content[0].type", stoa.CodeInvalidValue},
+		{messages, `{"max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"c"}]}]}`, "messages[0].content[0].type", stoa.CodeInvalidValue},
 		{messages, `{"max_tokens":1,"messages":[{"role":"tool","content":"x"}]}`, "messages[0].role", stoa.CodeInvalidValue},
 	} {
 		err := tc.translate([]byte(tc.body))

@@ -242,7 +242,7 @@ func (p *parser) part(path string) (part stoa.Part, refused, err error) {
 		part, refused = p.file(path, &members)
 		return part, refused, nil
 	}
-	return part, unsupportedValue(path+".type", "Only text is supported: images, files, audio and other parts are not. Send {\"type\":\"input_text\",\"text\":\"…\"}."), nil
+	return part, unsupportedValue(path+".type", p.opts.partsText()), nil
 }
 
 // soft separates an error of meaning from one after which parsing cannot go on.

@@ -82,6 +82,9 @@ func (p *parser) image(path string, m *mediaMembers) (stoa.Part, error) {
 
 // file checks a part with a file.
 func (p *parser) file(path string, m *mediaMembers) (stoa.Part, error) {
+	if _, err := media.Name(m.name); err != nil {
+		return stoa.Part{}, stoa.AsError(err).At(path + ".filename")
+	}
 	switch {
 	case m.fileID != "":
 		return stoa.Part{}, unsupported(path+".file_id", "Files are not stored here. Send the file itself, as a data URL in \"file_data\".")
@@ -95,12 +98,10 @@ func (p *parser) file(path string, m *mediaMembers) (stoa.Part, error) {
 		return stoa.Part{}, stoa.Errorf(stoa.CodeMissingParameter, "The part has no \"file_data\" and no \"file_url\".").At(path + ".file_data")
 	}
 	file, err := address(m.fileURL, p.opts.FileURL)
-	if err == nil {
-		file.Name, err = media.Name(m.name)
-	}
 	if err != nil {
 		return stoa.Part{}, stoa.AsError(err).At(path + ".file_url")
 	}
+	file.Name = m.name
 	return p.media(stoa.Part{Kind: stoa.PartFile, Media: file}, path)
 }
 
@@ -123,6 +124,7 @@ func address(url string, policy media.Policy) (*stoa.Media, error) {
 // media notes an image or a file of the input.
 func (p *parser) media(part stoa.Part, path string) (stoa.Part, error) {
 	if part.Media == nil { // a text
+		p.extra().textFile = true
 		return part, nil
 	}
 	n, most := 1, maxImages
@@ -245,4 +247,17 @@ func (r *run) sizeMedia(m *stoa.Model) {
 		}
 		item.Tokens = tokens
 	}
+}
+
+// partsText says which parts messages may have, in the error about another.
+func (o *Options) partsText() string {
+	switch {
+	case o.Images && o.Files:
+		return "Only texts, images and files are supported: audio and other parts are not."
+	case o.Images:
+		return "Only texts and images are supported: files, audio and other parts are not."
+	case o.Files:
+		return "Only texts and files are supported: images, audio and other parts are not."
+	}
+	return "Only text is supported: images, files, audio and other parts are not. Send {\"type\":\"input_text\",\"text\":\"…\"}."
 }

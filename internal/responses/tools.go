@@ -28,6 +28,7 @@ type extended struct {
 	states       int           // that can be used
 	reasoning    int           // items
 	parts        bool          // messages have parts
+	textFile     bool          // one of them is a file with text, which is no part of another text
 	foreign      []string
 	repeated     error // of the first tool with the name of another; nil: there is none
 }
@@ -404,14 +405,17 @@ func (p *parser) output(t *toolItem, path string) error {
 func (t *toolItem) need(path string, names ...string) error {
 	for _, name := range names {
 		if t == nil || !slices.Contains(t.has, name) {
-			return stoa.Errorf(stoa.CodeMissingParameter, "The item has no %q.", name).At(path + "." + name)
+			return stoa.Errorf(stoa.CodeMissingParameter, "%q is missing.", path+"."+name).At(path + "." + name)
 		}
 		if err := t.bad[name]; err != nil {
 			return err
 		}
 	}
 	if slices.Contains(names, "call_id") && t.callID == "" {
-		return stoa.Errorf(stoa.CodeInvalidValue, "\"call_id\" is empty.").At(path + ".call_id")
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q is empty.", path+".call_id").At(path + ".call_id")
+	}
+	if slices.Contains(names, "name") && strings.TrimSpace(t.name) == "" {
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q is empty.", path+".name").At(path + ".name")
 	}
 	return nil
 }
@@ -549,10 +553,13 @@ func (p *parser) complete() error {
 	return nil
 }
 
-// hasMedia reports whether a message has more than text.
+// hasMedia reports whether a message has more than text of its own.
 func (p *parser) hasMedia() bool {
 	if p.ext == nil || !p.ext.parts {
 		return false
+	}
+	if p.ext.textFile {
+		return true
 	}
 	media := func(p stoa.Part) bool { return p.Kind == stoa.PartImage || p.Kind == stoa.PartFile }
 	if p.ext.conversation != nil {

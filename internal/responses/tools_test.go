@@ -118,6 +118,7 @@ func TestErrorsOfToolsNameTheMember(t *testing.T) {
 		{`[{"type":"function_call","call_id":"` + strings.Repeat("x", 65) + `","name":"f","arguments":"{}"}]`, "", stoa.CodeInvalidValue, "input[0].call_id"},
 		{`[{"type":"function_call","call_id":"1","name":"f","arguments":{}}]`, "", stoa.CodeInvalidType, "input[0].arguments"},
 		{`[{"type":"function_call","call_id":"1","arguments":"{}"}]`, "", stoa.CodeMissingParameter, "input[0].name"},
+		{`[{"type":"function_call","call_id":"1","name":" ","arguments":"{}"}]`, "", stoa.CodeInvalidValue, "input[0].name"},
 		{`[{"type":"reasoning","encrypted_content":"` + strings.Repeat("x", 1_468_007) + `"}]`, "", stoa.CodeInvalidValue, "input[0].encrypted_content"},
 		{`[` + strings.Repeat(`{"type":"reasoning"},`, 2000) + `{"type":"reasoning"}]`, "", stoa.CodeInvalidValue, "input[2000].encrypted_content"},
 		{`[{"type":"custom_tool_call"}]`, "", stoa.CodeUnsupportedValue, "input[0].type"},
