@@ -34,7 +34,8 @@ func adjustmentsOf(t *testing.T, c *apitest.Client, r *apitest.Reply) string {
 }
 
 func TestReceiptsSayWhatWasDone(t *testing.T) {
-	h, _ := vendors(t, apitest.Config{Server: lenient})
+	logs, logger := capture()
+	h, _ := vendors(t, apitest.Config{Server: lenient, Logger: logger})
 	c := h.Client(t)
 	strict := func(schema string) body {
 		return body{"tools": []body{{"type": "function", "name": "f", "strict": true, "parameters": json.RawMessage(schema)}}}
@@ -83,6 +84,10 @@ func TestReceiptsSayWhatWasDone(t *testing.T) {
 		}
 	}
 	quiet(t, h)
+	h.HTTP.Close() // the lines are written after the replies
+	if n := strings.Count(logs.text(), "adjustments=tool_choice_auto"); n != 2 {
+		t.Errorf("%d lines of the log tell of a forced choice, want 2", n)
+	}
 }
 
 func TestReasoningIsLeftOutElsewhere(t *testing.T) {

@@ -281,7 +281,7 @@ func (f chat) frames(p plan) []frame {
 		add(f.chunk(p, choice(object{said: t}, nil)), frame{delta: true})
 	}
 	for _, pieces := range chatCalls(p) {
-		add(f.chunk(p, choice(object{"tool_calls": pieces}, nil)), frame{})
+		add(f.chunk(p, choice(object{"tool_calls": pieces}, nil)), frame{delta: true})
 	}
 	last := f.chunk(p, choice(object{}, f.finish(p)))
 	if deepseek && !p.noUsage {

@@ -365,9 +365,10 @@ func (f messages) frames(p plan) []frame {
 			arguments := arguments(p, o["id"])
 			block(object{"type": "tool_use", "id": o["id"], "name": o["name"], "input": object{}}, func() {
 				half := len(arguments) / 2
-				delta(object{"type": "input_json_delta", "partial_json": ""})
-				delta(object{"type": "input_json_delta", "partial_json": arguments[:half]})
-				delta(object{"type": "input_json_delta", "partial_json": arguments[half:]})
+				for _, piece := range []string{"", arguments[:half], arguments[half:]} {
+					delta(object{"type": "input_json_delta", "partial_json": piece})
+					out[len(out)-1].delta = true
+				}
 			})
 		}
 	}

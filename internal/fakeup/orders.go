@@ -13,7 +13,7 @@ import (
 // own, before any "say:":
 //
 //	fault: NAME          the fault; see the Fault constants
-//	fault: NAME after N  the fault happens after N deltas
+//	fault: NAME after N  the fault happens after N deltas, of text or of calls
 //	flaky: N             faults and failures happen on the first N attempts of this prompt only
 //	retry-after: 1       the header of that name, on a failure
 //	cached: N            this many of the input tokens came from a cache

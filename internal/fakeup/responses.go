@@ -318,6 +318,7 @@ func (f responses) frames(p plan) []frame {
 			if text := o["arguments"].(string); p.chunks != ChunksOnlyDone {
 				for _, piece := range []string{text[:len(text)/2], text[len(text)/2:]} {
 					event("response.function_call_arguments.delta", object{"item_id": o["id"], "output_index": i, "delta": piece})
+					out[len(out)-1].delta = true
 				}
 			}
 			event("response.function_call_arguments.done", object{"item_id": o["id"], "output_index": i, "arguments": o["arguments"], "name": o["name"]})

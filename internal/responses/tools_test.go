@@ -121,6 +121,7 @@ func TestErrorsOfToolsNameTheMember(t *testing.T) {
 		{`[{"type":"function_call","call_id":"1","name":" ","arguments":"{}"}]`, "", stoa.CodeInvalidValue, "input[0].name"},
 		{`[{"type":"reasoning","encrypted_content":"` + strings.Repeat("x", 1_468_007) + `"}]`, "", stoa.CodeInvalidValue, "input[0].encrypted_content"},
 		{`[` + strings.Repeat(`{"type":"reasoning"},`, 2000) + `{"type":"reasoning"}]`, "", stoa.CodeInvalidValue, "input[2000].encrypted_content"},
+		{`[{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"1","output":"` + strings.Repeat("x", 10<<20+1) + `"}]`, "", stoa.CodeInvalidValue, "input[1].output"},
 		{`[{"type":"custom_tool_call"}]`, "", stoa.CodeUnsupportedValue, "input[0].type"},
 		{`[{"type":"compaction"}]`, "", stoa.CodeUnsupportedValue, "input[0].type"},
 		{`"q"`, `,"tool_choice":{"type":"function","name":"h"}`, stoa.CodeInvalidValue, "tool_choice.name"},
@@ -178,4 +179,17 @@ func manyTools(n int) string {
 		all = append(all, `{"type":"function","name":"f`+strings.Repeat("x", i%60)+string(rune('a'+i/60))+`"}`)
 	}
 	return strings.Join(all, ",")
+}
+
+func TestResultsMayBeEmptyOrLong(t *testing.T) {
+	for _, n := range []int{0, 10 << 20} {
+		req, err := parsed(`[{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"1","output":"`+strings.Repeat("x", n)+`"}]`, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := req.call.Messages
+		if got := m[len(m)-1].Parts[0]; got.Kind != stoa.PartResult || len(got.Result.Content) != n {
+			t.Errorf("%d characters become %d", n, len(got.Result.Content))
+		}
+	}
 }
