@@ -175,6 +175,7 @@ func (j *joined) String() string {
 type wanted struct {
 	itemized   bool     // [stoa.Call.Items]
 	reasoning  bool     // reasoning items
+	summary    bool     // of the reasoning; without it none is shown, whatever the vendor sends
 	noParallel bool     // at most one call
 	only       []string // names of the tools that may be called; nil: all
 	json       bool     // the text has to be JSON
@@ -215,8 +216,8 @@ func (b *builder) take(ev stoa.Event) (content bool, err error) {
 	case stoa.Refusal:
 		return true, b.piece(pieceRefusal, ev.Text, ev.More)
 	case stoa.Summary:
-		if b.reasoning && !b.trimming() {
-			return true, b.summary(ev)
+		if b.reasoning && b.summary && !b.trimming() {
+			return true, b.summarize(ev)
 		}
 	case stoa.Reasoned:
 		b.reasoned(ev.State)
@@ -247,7 +248,7 @@ func (b *builder) piece(kind pieceKind, text string, more bool) error {
 	return b.send(kind, text, more)
 }
 
-func (b *builder) summary(ev stoa.Event) error {
+func (b *builder) summarize(ev stoa.Event) error {
 	if b.open == nil || b.open.kind != itemReasoning {
 		b.begin(&item{kind: itemReasoning, id: stoa.NewID("rs")})
 	}

@@ -38,7 +38,7 @@ func TestItemsAreBuiltFromEvents(t *testing.T) {
 	called := func(name, args string) stoa.Event {
 		return stoa.Event{Kind: stoa.Called, Call: stoa.ToolCall{ID: "id_" + name, Name: name, Arguments: args}}
 	}
-	all := wanted{itemized: true, reasoning: true}
+	all := wanted{itemized: true, reasoning: true, summary: true}
 	for _, c := range []struct {
 		name   string
 		w      wanted
@@ -63,14 +63,14 @@ func TestItemsAreBuiltFromEvents(t *testing.T) {
 		{"a refusal", all, stoa.StopEnd, []stoa.Event{text("a"), {Kind: stoa.Refusal, Text: "no"}}, "completed: text ano completed"},
 		{
 			"one call",
-			wanted{itemized: true, reasoning: true, noParallel: true},
+			wanted{itemized: true, reasoning: true, summary: true, noParallel: true},
 			stoa.StopToolCalls,
 			[]stoa.Event{reasoned("r1"), called("f", "{}"), reasoned("r2"), started("g"), piece("{}"), called("g", "{}")},
 			"completed: reasoning r1  | f {} completed",
 		},
 		{
 			"allowed calls",
-			wanted{itemized: true, reasoning: true, only: []string{"g"}},
+			wanted{itemized: true, reasoning: true, summary: true, only: []string{"g"}},
 			stoa.StopToolCalls,
 			[]stoa.Event{reasoned("r1"), started("f"), piece("{}"), called("f", "{}"), reasoned("r2"), called("g", "{}")},
 			"completed: reasoning r2  | g {} completed",

@@ -525,7 +525,7 @@ func (p *parser) complete() error {
 	w := &p.req.wanted
 	w.noParallel = call.NoParallel && len(call.Tools) > 0
 	w.reasoning = len(call.Tools) > 0 || call.Summary || x != nil && (x.encrypted || x.states > 0)
-	w.json = call.Format.Kind != stoa.FormatText
+	w.json, w.summary = call.Format.Kind != stoa.FormatText, call.Summary
 	w.itemized = w.reasoning || called || w.json || p.hasMedia()
 	call.Items, call.NoParallel = w.itemized, w.noParallel
 	if len(call.Tools) == 0 {
