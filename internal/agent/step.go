@@ -119,8 +119,8 @@ func receive(ctx context.Context, stream *gateway.Stream, deltas *deltaWriter, f
 			st.Calls = append(st.Calls, ev.Call)
 		case stoa.Finished:
 			st.Stop = ev.Stop
-		case stoa.Reasoned:
-			st.Reasoning = append(st.Reasoning, stoa.Segment{State: ev.State, Text: text.Len(), Calls: len(st.Calls)})
+		case stoa.Reasoned, stoa.Phased:
+			st.Reasoning = append(st.Reasoning, stoa.Segment{State: ev.State, Phase: ev.Text, Text: text.Len(), Calls: len(st.Calls)})
 		}
 	}
 	if st.Text = text.String(); len(st.Calls) == 0 {

@@ -125,6 +125,7 @@ type OutputItem struct {
 	Type    string       `json:"type"`
 	Status  string       `json:"status,omitzero"`
 	Role    string       `json:"role,omitzero"`    // of a message
+	Phase   string       `json:"phase,omitzero"`   // of a message, with extensions
 	Content []OutputText `json:"content,omitzero"` // of a message
 
 	CallID    string `json:"call_id,omitzero"` // of a function call, as the members below

@@ -20,6 +20,7 @@ import (
 //	rounds: N            calls are made again until their results came N times; 1 if it is missing
 //	interleave           reasoning comes before each call, where the format allows it
 //	cut-call: N          the reply ends after N bytes of the last call's arguments, for its length
+//	phase: NAME          the phase of the text, in the format responses
 //	chunks: NAME         an odd form of the calls in a stream; see the Chunks constants
 //	mark: WORD           no effect; makes prompts distinct
 type Orders struct {
@@ -34,6 +35,7 @@ type Orders struct {
 	CutCall    int // bytes; see HasCutCall
 	HasCutCall bool
 	Chunks     string
+	Phase      string
 	Rest       string // the prompt without its orders
 }
 
@@ -118,6 +120,8 @@ func (o *Orders) take(word, argument string) bool {
 		o.HasCutCall = err == nil
 	case "chunks":
 		o.Chunks = argument
+	case "phase":
+		o.Phase = argument
 	case "mark":
 	default:
 		return false
@@ -154,6 +158,7 @@ type plan struct {
 	interleave bool
 	cut        bool // the last call is not whole
 	chunks     string
+	phase      string
 }
 
 type toolCall struct{ id, name, arguments string }
@@ -203,7 +208,7 @@ type ask struct {
 func (o Orders) plan(id string, a ask) plan {
 	p := plan{id: id, model: a.model, stop: "end", noUsage: o.Usage == "none"}
 	p.thinking, p.thought, p.interleave, p.chunks = thinking(o.Think), o.Think, o.Interleave, o.Chunks
-	p.before = a.before
+	p.before, p.phase = a.before, o.Phase
 	text := "The fake vendor heard: " + o.Rest
 	switch {
 	case o.HasSay:

@@ -262,6 +262,9 @@ func (f responses) output(p plan) []any {
 		out = append(out, object{"id": "msg_" + p.id, "type": "message", "status": f.status(p), "role": "assistant", "content": []any{
 			object{"type": "output_text", "text": strings.Join(p.pieces, ""), "annotations": []any{}, "logprobs": []any{}},
 		}})
+		if p.phase != "" {
+			out[len(out)-1].(object)["phase"] = p.phase
+		}
 		if p.refusal {
 			out[len(out)-1].(object)["content"] = []any{object{"type": "refusal", "refusal": strings.Join(p.pieces, "")}}
 		}
@@ -299,6 +302,9 @@ func (f responses) frames(p plan) []frame {
 			}
 		case "message":
 			begun["role"], begun["content"] = "assistant", []any{}
+			if p.phase != "" {
+				begun["phase"] = p.phase
+			}
 			event("response.output_item.added", object{"output_index": i, "item": begun})
 			event("response.content_part.added", object{"item_id": o["id"], "output_index": i, "content_index": 0, "part": object{"type": "output_text", "text": "", "annotations": []any{}, "logprobs": []any{}}})
 			for _, t := range p.pieces {

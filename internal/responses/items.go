@@ -113,12 +113,13 @@ const (
 	pieceArguments
 )
 
-// An item is one piece of a reply. Its index, id, name and call id are known when it
+// An item is one piece of a reply. Its index, id, phase, name and call id are known when it
 // is opened, all of it when it is closed.
 type item struct {
 	kind      itemKind
 	index     int
 	id        string // msg_…, rs_…, fc_…
+	phase     string // of a message: what its vendor says that it is for; empty: nothing
 	status    string // of a message and a call
 	text      joined // of a message; of reasoning its summary; of a call its arguments
 	refusal   joined // of a message
@@ -174,7 +175,7 @@ func (j *joined) String() string {
 // wanted are what a caller wants of a reply beyond its text.
 type wanted struct {
 	itemized   bool     // [stoa.Call.Items]
-	reasoning  bool     // reasoning items
+	reasoning  bool     // reasoning items, and the phases of messages
 	summary    bool     // of the reasoning; without it none is shown, whatever the vendor sends
 	noParallel bool     // at most one call
 	only       []string // names of the tools that may be called; nil: all
@@ -193,16 +194,17 @@ type builder struct {
 	open     *item
 	held     []*item // reasoning without a summary, until the item that it belongs to
 	calls    int
-	dropped  int  // calls
-	badCalls int  // whose arguments are no object
-	badText  bool // the text is no JSON though it has to be
-	skipping bool // the call that arrives is dropped
+	dropped  int    // calls
+	badCalls int    // whose arguments are no object
+	badText  bool   // the text is no JSON though it has to be
+	skipping bool   // the call that arrives is dropped
+	phase    string // of the texts that come
 }
 
 // reset forgets a reply that begins again.
 func (b *builder) reset() {
 	b.items, b.open, b.held = b.items[:0], nil, nil
-	b.calls, b.dropped, b.badCalls, b.skipping = 0, 0, 0, false
+	b.calls, b.dropped, b.badCalls, b.skipping, b.phase = 0, 0, 0, false, ""
 }
 
 // take adds an event and reports whether it has content. The error is that of the
@@ -221,6 +223,10 @@ func (b *builder) take(ev stoa.Event) (content bool, err error) {
 		}
 	case stoa.Reasoned:
 		b.reasoned(ev.State)
+	case stoa.Phased:
+		if b.reasoning {
+			b.phase = ev.Text
+		}
 	case stoa.CallStarted:
 		return b.call(ev.Call), nil
 	case stoa.CallDelta:
@@ -240,10 +246,10 @@ func (b *builder) take(ev stoa.Event) (content bool, err error) {
 func (b *builder) trimming() bool { return b.noParallel && b.calls > 0 }
 
 // piece adds to the reply's message, which it begins if need be: also where reasoning
-// came in between, which belongs to what follows.
+// came in between, which belongs to what follows, and where the phase is another.
 func (b *builder) piece(kind pieceKind, text string, more bool) error {
-	if b.open == nil || b.open.kind != itemMessage || len(b.held) > 0 || kind == pieceText && !b.open.refusal.empty() {
-		b.begin(&item{kind: itemMessage, id: stoa.NewID("msg"), status: statusInProgress})
+	if b.open == nil || b.open.kind != itemMessage || len(b.held) > 0 || b.open.phase != b.phase || kind == pieceText && !b.open.refusal.empty() {
+		b.begin(&item{kind: itemMessage, id: stoa.NewID("msg"), status: statusInProgress, phase: b.phase})
 	}
 	return b.send(kind, text, more)
 }

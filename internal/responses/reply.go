@@ -119,7 +119,13 @@ func appendItemHead(b []byte, it *item, status string) []byte {
 	}
 	b = append(b, `","type":"message","status":"`...)
 	b = append(b, status...)
-	return append(b, `","role":"assistant","content":[`...)
+	b = append(b, `","role":"assistant",`...)
+	if it.phase != "" {
+		b = append(b, `"phase":`...)
+		b = appendText(b, it.phase)
+		b = append(b, ',')
+	}
+	return append(b, `"content":[`...)
 }
 
 // appendPart appends a part of a message, or of a summary.

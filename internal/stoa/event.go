@@ -8,13 +8,13 @@ type Event struct {
 	// More reports whether further events are already buffered, so that a writer
 	// need not flush yet. It is exact.
 	More     bool
-	Text     string   // Delta, Refusal, Summary, CallDelta: a non-empty piece, whole code points
+	Text     string   // Delta, Refusal, Summary, CallDelta: a non-empty piece, whole code points; Phased: the phase
 	Thinking int      // Thinking: bytes of reasoning received (its text is dropped)
 	Usage    Usage    // UsageSoFar and Finished: the counts so far (they replace earlier ones)
 	HasUsage bool     // Finished: the provider reported the usage
 	Stop     Stop     // Finished
 	Call     ToolCall // Called: complete; CallStarted: its id and name
-	State    State    // Finished: of the whole reply, Reasoned: of the segment; empty if there is none
+	State    State    // Finished: of the whole reply, Reasoned: of the segment; empty if there is none. Phased: without data
 	Provider string   // Started
 }
 
@@ -29,7 +29,8 @@ type EventKind uint8
 // A call that asks for items ([Call.Items]) gets more: each tool call as CallStarted,
 // at least one CallDelta and Called, and no other item before Called; Reasoned for
 // each segment of reasoning that has data to send back, in its place, after its
-// Summary pieces; and Refusal in place of Delta where the vendor marks a refusal.
+// Summary pieces; Phased where the texts that follow have another phase than those
+// before (see [Part]); and Refusal in place of Delta where the vendor marks a refusal.
 // The pieces of CallDelta together are the arguments of Called. A call that a token
 // limit cut off has no Called before Finished. State is not set on Finished.
 const (
@@ -44,6 +45,7 @@ const (
 	Summary                          // a piece of a summary of the reasoning arrived
 	Reasoned                         // a segment of reasoning is complete
 	Refusal                          // a piece of a refusal arrived
+	Phased                           // the vendor says what the texts that follow are for
 )
 
 // Stop is the reason for the end of a reply.

@@ -217,24 +217,25 @@ func TestAStepGoesBackInItsOrder(t *testing.T) {
 	state := func(data string) State { return State{Wire: "w", Data: data} }
 	step := Step{
 		Text: "onetwo", Calls: []ToolCall{{ID: "a"}, {ID: "b"}},
-		Reasoning: []Segment{{State: state("1")}, {State: state("2"), Text: 3}, {State: state("3"), Text: 6, Calls: 1}},
+		Reasoning: []Segment{{State: state("1")}, {State: state("2"), Text: 3}, {Text: 6, Phase: "late"}, {State: state("3"), Text: 6, Calls: 1}},
 	}
+	step.Text, step.Reasoning = "onetwosix", append(step.Reasoning, Segment{Text: 6, Calls: 2, Phase: "last"})
 	var got []string
 	for _, p := range step.Message().Parts {
 		switch p.Kind {
 		case PartText:
-			got = append(got, p.Text)
+			got = append(got, strings.TrimSuffix(p.Text+":"+p.Phase, ":"))
 		case PartCall:
 			got = append(got, p.Call.ID)
 		case PartReasoning:
 			got = append(got, p.State.Data)
 		}
 	}
-	if text := strings.Join(got, " "); text != "1 one 2 two a 3 b" {
+	if text := strings.Join(got, " "); text != "1 one 2 two a 3 b six:last" {
 		t.Errorf("the parts are %s", text)
 	}
 	step.Reasoning = nil
-	if m := step.Message(); m.Parts != nil || m.Text != "onetwo" || len(m.Calls) != 2 {
+	if m := step.Message(); m.Parts != nil || m.Text != "onetwosix" || len(m.Calls) != 2 {
 		t.Errorf("without reasoning: %+v", m)
 	}
 }

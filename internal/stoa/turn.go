@@ -78,9 +78,11 @@ type Step struct {
 	CreatedAt    time.Time
 }
 
-// A Segment is a segment of a step's reasoning that its vendor wants back in its place.
+// A Segment is a segment of a step's reasoning that its vendor wants back in its place,
+// or where the phase of its text changes; see [Part].
 type Segment struct {
-	State State
+	State State  // of a phase without data
+	Phase string // of the text behind it, if the state has no data
 	Text  int // bytes of the step's text before it
 	Calls int // calls of the step before it
 }
@@ -93,11 +95,11 @@ func (s *Step) Message() Message {
 		m.Text, m.Calls = s.Text, s.Calls
 		return m
 	}
-	text, calls := 0, 0
+	text, calls, phase := 0, 0, ""
 	upTo := func(t, c int) {
 		t, c = min(max(t, text), len(s.Text)), min(max(c, calls), len(s.Calls))
 		if t > text {
-			m.Parts = append(m.Parts, Part{Kind: PartText, Text: s.Text[text:t]})
+			m.Parts = append(m.Parts, Part{Kind: PartText, Text: s.Text[text:t], Phase: phase})
 		}
 		for i := range s.Calls[calls:c] {
 			m.Parts = append(m.Parts, Part{Kind: PartCall, Call: &s.Calls[calls+i]})
@@ -106,6 +108,10 @@ func (s *Step) Message() Message {
 	}
 	for _, r := range s.Reasoning {
 		upTo(r.Text, r.Calls)
+		if r.State.Data == "" {
+			phase = r.Phase
+			continue
+		}
 		m.Parts = append(m.Parts, Part{Kind: PartReasoning, State: r.State})
 	}
 	upTo(len(s.Text), len(s.Calls))

@@ -110,7 +110,8 @@ type storedSegment struct {
 	Text   int    `json:"text,omitzero"`
 	Calls  int    `json:"calls,omitzero"`
 	Tokens int64  `json:"tokens,omitzero"`
-	Data   string `json:"data"`
+	Data   string `json:"data,omitzero"`
+	Phase  string `json:"phase,omitzero"` // of one without data
 }
 
 // reasoningText returns the reasoning of a step for its row, and the state that says
@@ -122,7 +123,7 @@ func reasoningText(list []stoa.Segment) (text string, of stoa.State, err error) 
 	of = list[0].State
 	r := storedReasoning{Provider: of.Provider, Segments: make([]storedSegment, len(list))}
 	for i, s := range list {
-		r.Segments[i] = storedSegment{s.Text, s.Calls, s.State.Tokens, s.State.Data}
+		r.Segments[i] = storedSegment{s.Text, s.Calls, s.State.Tokens, s.State.Data, s.Phase}
 	}
 	text, err = jsonText(r)
 	return text, of, err
@@ -138,7 +139,7 @@ func reasoningOf(text string, of stoa.State) (list []stoa.Segment) {
 	of.Provider = r.Provider
 	for _, s := range r.Segments {
 		of.Data, of.Tokens = s.Data, s.Tokens
-		list = append(list, stoa.Segment{State: of, Text: s.Text, Calls: s.Calls})
+		list = append(list, stoa.Segment{State: of, Phase: s.Phase, Text: s.Text, Calls: s.Calls})
 	}
 	return list
 }

@@ -19,7 +19,7 @@ func TestAStepKeepsItsReasoning(t *testing.T) {
 		made := func(data string, tokens int64) stoa.State {
 			return stoa.State{Wire: "messages", Model: "m", Provider: "fp", Data: data, Tokens: tokens}
 		}
-		want := []stoa.Segment{{State: made(`{"after":"","block":{"thinking":"h\u0000m"}}`, 7)}, {State: made("two", 0), Text: 3, Calls: 1}}
+		want := []stoa.Segment{{State: made(`{"after":"","block":{"thinking":"h\u0000m"}}`, 7)}, {State: made("two", 0), Text: 3, Calls: 1}, {State: made("", 0), Text: 3, Calls: 1, Phase: "last"}}
 		var list []stoa.Step
 		err := st.Write(t.Context(), func(tx *store.Tx) error {
 			for i, s := range []stoa.Step{{Text: "one", Reasoning: want}, {Text: "two"}, {Text: "three", Reasoning: want}} {

@@ -154,7 +154,7 @@ func collect(t testing.TB, events iter.Seq2[stoa.Event, error]) (o outcome) {
 		}
 		if open.ID != "" && err == nil {
 			switch ev.Kind {
-			case stoa.Delta, stoa.Summary, stoa.Reasoned, stoa.Refusal, stoa.CallStarted:
+			case stoa.Delta, stoa.Summary, stoa.Reasoned, stoa.Refusal, stoa.CallStarted, stoa.Phased:
 				t.Fatalf("an event of kind %d inside a call, after %v", ev.Kind, o.lines)
 			}
 		}
@@ -197,6 +197,11 @@ func collect(t testing.TB, events iter.Seq2[stoa.Event, error]) (o outcome) {
 		case stoa.Reasoned:
 			o.states = append(o.states, ev.State)
 			o.lines = append(o.lines, fmt.Sprintf("reasoned %s %s %s", ev.State.Wire, ev.State.Model, ev.State.Data))
+		case stoa.Phased:
+			if ev.Text != "" && !stoa.IsName(ev.Text) || ev.State.Data != "" {
+				t.Fatalf("a phase of %q, with %+v", ev.Text, ev.State)
+			}
+			o.lines = append(o.lines, fmt.Sprintf("phase %q", ev.Text))
 		case stoa.CallStarted:
 			open = ev.Call
 			if !stoa.IsName(open.ID) || open.Name == "" || open.Arguments != "" {

@@ -158,6 +158,7 @@ type responsesReply struct {
 	held    int      // bytes of waiting
 	summary int      // bytes of summary received since the last complete item
 	part    bool     // a part of a summary was complete
+	phase   string   // of the texts that come
 }
 
 func (f *responsesReply) event(ev sse.Event) error {
@@ -287,10 +288,13 @@ func (f *responsesReply) summarize(c *jsonx.Cursor) error {
 	return f.reply.summary(c)
 }
 
-// added reads the beginning of an output item: a tool call begins with its name. One
-// that begins inside another comes with its end.
+// added reads the beginning of an output item: a tool call begins with its name, a
+// message has its phase. One that begins inside another comes with its end.
 func (f *responsesReply) added(raw []byte) error {
 	o := readOutput(raw)
+	if o.kind == "message" && !f.items.open {
+		return f.phased(o.phase)
+	}
 	if o.kind != "function_call" || f.items.open || len(o.id) == 0 || strings.TrimSpace(o.call.Name) == "" {
 		return nil
 	}
@@ -301,6 +305,23 @@ func (f *responsesReply) added(raw []byte) error {
 	if o.call.Arguments != "" {
 		return f.callText(o.call.Arguments)
 	}
+	return nil
+}
+
+// phased emits the phase of the texts that follow, if it is another.
+func (f *responsesReply) phased(phase string) error {
+	if !stoa.IsName(phase) {
+		phase = ""
+	}
+	if phase == f.phase || !f.want.Items {
+		return nil
+	}
+	if err := f.between(); err != nil {
+		return err
+	}
+	f.phase = phase
+	f.like.Spoil()
+	f.emit(stoa.Event{Kind: stoa.Phased, Text: phase, State: stoa.State{Wire: f.route.Wire, Model: f.route.Model, Provider: f.route.Fingerprint}})
 	return nil
 }
 
@@ -343,6 +364,7 @@ type output struct {
 	call      stoa.ToolCall
 	content   []byte
 	summary   []byte
+	phase     string // of a message
 	encrypted bool // there is encrypted content
 }
 
@@ -366,6 +388,8 @@ func readOutput(raw []byte) (o output) {
 			o.content = c.Raw()
 		case "summary":
 			o.summary = c.Raw()
+		case "phase":
+			o.phase, _ = c.Text()
 		case "encrypted_content":
 			o.encrypted = len(c.Name()) > 0
 		}
@@ -395,6 +419,9 @@ func (f *responsesReply) item(raw []byte) error {
 		f.keepItem(raw)
 		if deltas > 0 {
 			return nil
+		}
+		if err := f.phased(o.phase); err != nil {
+			return err
 		}
 		c := jsonx.NewReplyCursor(o.content)
 		for ok := c.Array(); ok && c.Element(); {

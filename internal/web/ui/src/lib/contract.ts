@@ -1200,6 +1200,7 @@ export type OutputItem = OutputMessage | OutputReasoning | OutputFunctionCall;
 export interface OutputMessage {
   content: OutputPart[];
   id: string;
+  phase?: string;
   role: "assistant";
   status: "in_progress" | "completed" | "incomplete";
   type: "message";
