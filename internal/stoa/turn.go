@@ -83,8 +83,8 @@ type Step struct {
 type Segment struct {
 	State State  // of a phase without data
 	Phase string // of the text behind it, if the state has no data
-	Text  int // bytes of the step's text before it
-	Calls int // calls of the step before it
+	Text  int    // bytes of the step's text before it
+	Calls int    // calls of the step before it
 }
 
 // Message returns the step's reply as it is sent back: its texts and then its calls

@@ -365,7 +365,7 @@ type output struct {
 	content   []byte
 	summary   []byte
 	phase     string // of a message
-	encrypted bool // there is encrypted content
+	encrypted bool   // there is encrypted content
 }
 
 func readOutput(raw []byte) (o output) {
