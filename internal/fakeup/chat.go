@@ -67,19 +67,9 @@ func (chat) read(r *http.Request, body object, key string) (a ask, no *refusal) 
 	if t, ok := body["thinking"].(object); ok {
 		thinks = deepseek && t["type"] != "disabled"
 	}
-	tools, _ := body["tools"].([]any)
-	a.tools = len(tools) > 0
-	var names []any
-	for i, t := range tools {
-		o, _ := t.(object)
-		f, ok := o["function"].(object)
-		if !ok || o["type"] != "function" || f["name"] == nil {
-			return a, bad("Missing required parameter: 'tools[%d].function'.", i)
-		}
-		names = append(names, f["name"])
-		if what := openAIStrict.misfit(f["parameters"], "parameters"); openai && f["strict"] == true && what != "" {
-			return a, bad("Invalid schema for function '%v': %s.", f["name"], what)
-		}
+	names, no := a.chatTools(body, openai)
+	if no != nil {
+		return a, no
 	}
 	if no := a.chatChoice(body, names, thinks); no != nil {
 		return a, no
@@ -87,9 +77,33 @@ func (chat) read(r *http.Request, body object, key string) (a ask, no *refusal) 
 	if no := chatFormat(body, openai, deepseek); no != nil {
 		return a, no
 	}
+	no = a.chatTurns(body, openai, deepseek)
+	return a, no
+}
+
+// chatTools checks the tools and returns their names.
+func (a *ask) chatTools(body object, openai bool) (names []any, no *refusal) {
+	tools, _ := body["tools"].([]any)
+	a.tools = len(tools) > 0
+	for i, t := range tools {
+		o, _ := t.(object)
+		f, ok := o["function"].(object)
+		if !ok || o["type"] != "function" || f["name"] == nil {
+			return nil, bad("Missing required parameter: 'tools[%d].function'.", i)
+		}
+		names = append(names, f["name"])
+		if what := openAIStrict.misfit(f["parameters"], "parameters"); openai && f["strict"] == true && what != "" {
+			return nil, bad("Invalid schema for function '%v': %s.", f["name"], what)
+		}
+	}
+	return names, nil
+}
+
+// chatTurns reads the messages.
+func (a *ask) chatTurns(body object, openai, deepseek bool) *refusal {
 	turns, _ := body["messages"].([]any)
 	if len(turns) == 0 {
-		return a, bad("Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.")
+		return bad("Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.")
 	}
 	roles := []string{"system", "user", "assistant", "tool"}
 	if !deepseek {
@@ -101,7 +115,7 @@ func (chat) read(r *http.Request, body object, key string) (a ask, no *refusal) 
 		m, _ := t.(object)
 		role, _ := m["role"].(string)
 		if !slices.Contains(roles, role) {
-			return a, bad("messages[%d].role: unknown variant `%s`, expected one of `system`, `user`, `assistant`, `tool`", i, role)
+			return bad("messages[%d].role: unknown variant `%s`, expected one of `system`, `user`, `assistant`, `tool`", i, role)
 		}
 		text, isText := m["content"].(string)
 		if parts, ok := m["content"].([]any); ok {
@@ -113,18 +127,18 @@ func (chat) read(r *http.Request, body object, key string) (a ask, no *refusal) 
 					s, _ := p["text"].(string)
 					text += s
 				case role != "user" || deepseek || p["type"] != "image_url" && p["type"] != "file":
-					return a, bad("Invalid content type '%v' in messages[%d].", p["type"], i)
+					return bad("Invalid content type '%v' in messages[%d].", p["type"], i)
 				}
 			}
 		}
 		calls, _ := m["tool_calls"].([]any)
 		if !isText && !(role == "assistant" && len(calls) > 0) {
-			return a, bad("Invalid value for 'content': expected a string, got null. (messages[%d])", i)
+			return bad("Invalid value for 'content': expected a string, got null. (messages[%d])", i)
 		}
 		if role != "tool" {
 			for id, unanswered := range open {
 				if unanswered {
-					return a, bad("An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. (%v)", id)
+					return bad("An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. (%v)", id)
 				}
 			}
 		}
@@ -136,20 +150,20 @@ func (chat) read(r *http.Request, body object, key string) (a ask, no *refusal) 
 				o, _ := c.(object)
 				id, _ := o["id"].(string)
 				if id == "" || len(id) > 64 {
-					return a, bad("Invalid 'messages[%d].tool_calls[0].id': string of length 1 to 64 expected.", i)
+					return bad("Invalid 'messages[%d].tool_calls[0].id': string of length 1 to 64 expected.", i)
 				}
 				if want, thought := thoughtOf(id); thought && deepseek && (!sent || reasoning != "" && reasoning != want) {
-					return a, bad("Missing `reasoning_content` field in the assistant message at message index %d.", i)
+					return bad("Missing `reasoning_content` field in the assistant message at message index %d.", i)
 				}
 				open[id] = true
 				waiting = append(waiting, id)
 			}
 		case "tool":
 			if !open[m["tool_call_id"]] {
-				return a, bad("Messages with role 'tool' must be a response to a preceding message with 'tool_calls'. (messages[%d])", i)
+				return bad("Messages with role 'tool' must be a response to a preceding message with 'tool_calls'. (messages[%d])", i)
 			}
 			if !openai && (len(waiting) == 0 || waiting[0] != m["tool_call_id"]) {
-				return a, bad("Tool messages must be in the order of the tool calls. (messages[%d])", i)
+				return bad("Tool messages must be in the order of the tool calls. (messages[%d])", i)
 			}
 			waiting = waiting[min(1, len(waiting)):]
 			open[m["tool_call_id"]] = false
@@ -164,7 +178,7 @@ func (chat) read(r *http.Request, body object, key string) (a ask, no *refusal) 
 			a.prompt, a.results, a.rounds = text, false, 0
 		}
 	}
-	return a, nil
+	return nil
 }
 
 // chatChoice checks the choice among tools. DeepSeek's models that think take none.

@@ -10,12 +10,16 @@ import (
 	"time"
 )
 
-// counters are the addresses of the vendors' counters of tokens, by wire, and the
-// members that they take.
-var counters = []struct {
-	wire, path, key string
-	known           []string
-}{
+// A counter is a vendor's counter of tokens.
+type counter struct {
+	wire  string
+	path  string   // the end of its address
+	key   string   // the header with the API key
+	known []string // the members that it takes
+}
+
+// counters are those of all vendors that have one.
+var counters = []counter{
 	{"messages", "/v1/messages/count_tokens", "X-Api-Key", []string{"model", "messages", "system", "thinking", "tool_choice", "tools", "output_config", "cache_control"}},
 	{"responses", "/v1/responses/input_tokens", "Authorization", []string{"model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "truncation", "conversation", "previous_response_id"}},
 	{"gemini", ":countTokens", "X-Goog-Api-Key", []string{"generateContentRequest", "contents"}},
@@ -28,13 +32,7 @@ func Count(bytes int) int64 { return int64(bytes/3) + 7 }
 // members that the vendor does not take, and heeds the orders "fail:" and "fault: hang"
 // anywhere in the request.
 func (h *Handler) count(w http.ResponseWriter, r *http.Request) bool {
-	i := slices.IndexFunc(counters, func(c struct {
-		wire, path, key string
-		known           []string
-	},
-	) bool {
-		return strings.HasSuffix(r.URL.Path, c.path)
-	})
+	i := slices.IndexFunc(counters, func(c counter) bool { return strings.HasSuffix(r.URL.Path, c.path) })
 	if i < 0 || r.Method != http.MethodPost {
 		return false
 	}

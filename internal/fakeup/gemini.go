@@ -69,9 +69,15 @@ func (gemini) read(r *http.Request, body object, key string) (a ask, no *refusal
 			return a, invalid("Function calling config is set without function_declarations.")
 		}
 	}
+	no = a.geminiContents(body)
+	return a, no
+}
+
+// geminiContents reads the turns.
+func (a *ask) geminiContents(body object) *refusal {
 	contents, _ := body["contents"].([]any)
 	if len(contents) == 0 {
-		return a, invalid("* GenerateContentRequest.contents: contents is not specified")
+		return invalid("* GenerateContentRequest.contents: contents is not specified")
 	}
 	calls := 0
 	var names []any // of the calls
@@ -79,11 +85,11 @@ func (gemini) read(r *http.Request, body object, key string) (a ask, no *refusal
 		o, _ := c.(object)
 		role, _ := o["role"].(string)
 		if role != "user" && role != "model" {
-			return a, invalid("Please use a valid role: user, model.")
+			return invalid("Please use a valid role: user, model.")
 		}
 		parts, _ := o["parts"].([]any)
 		if len(parts) == 0 {
-			return a, invalid("* GenerateContentRequest.contents[%d].parts: contents.parts must not be empty.", i)
+			return invalid("* GenerateContentRequest.contents[%d].parts: contents.parts must not be empty.", i)
 		}
 		var text string
 		made, answered := 0, 0
@@ -94,14 +100,14 @@ func (gemini) read(r *http.Request, body object, key string) (a ask, no *refusal
 			response, isResponse := p["functionResponse"].(object)
 			switch {
 			case isText && s == "" && p["thoughtSignature"] == nil:
-				return a, invalid("* GenerateContentRequest.contents[%d].parts[%d].data: required oneof field 'data' must have one initialized field", i, j)
+				return invalid("* GenerateContentRequest.contents[%d].parts[%d].data: required oneof field 'data' must have one initialized field", i, j)
 			case isText:
 				if p["thought"] != true {
 					text += s
 				}
 			case isCall && role == "model":
 				if made == 0 && p["thoughtSignature"] != geminiSignature && p["thoughtSignature"] != geminiSentinel {
-					return a, invalid("Function call is missing a thought_signature in functionCall parts.")
+					return invalid("Function call is missing a thought_signature in functionCall parts.")
 				}
 				call, _ := p["functionCall"].(object)
 				names = append(names, call["name"])
@@ -109,18 +115,18 @@ func (gemini) read(r *http.Request, body object, key string) (a ask, no *refusal
 			case role == "user" && (p["inlineData"] != nil || p["fileData"] != nil):
 			case isResponse && role == "user":
 				if _, ok := response["response"].(object); !ok {
-					return a, invalid("* GenerateContentRequest.contents[%d].parts[%d].function_response.response: must be an object", i, j)
+					return invalid("* GenerateContentRequest.contents[%d].parts[%d].function_response.response: must be an object", i, j)
 				}
 				if answered < len(names) && names[answered] != response["name"] {
-					return a, invalid("Please ensure that function response turn comes immediately after a function call turn, in its order: %v is not %v.", response["name"], names[answered])
+					return invalid("Please ensure that function response turn comes immediately after a function call turn, in its order: %v is not %v.", response["name"], names[answered])
 				}
 				answered++
 			default:
-				return a, invalid("* GenerateContentRequest.contents[%d].parts[%d].data: required oneof field 'data' must have one initialized field", i, j)
+				return invalid("* GenerateContentRequest.contents[%d].parts[%d].data: required oneof field 'data' must have one initialized field", i, j)
 			}
 		}
 		if answered != calls && (answered > 0 || role == "user" && calls > 0) {
-			return a, invalid("Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.")
+			return invalid("Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.")
 		}
 		calls = made
 		if role == "user" {
@@ -133,9 +139,10 @@ func (gemini) read(r *http.Request, body object, key string) (a ask, no *refusal
 			}
 		}
 	}
-	return a, nil
+	return nil
 }
 
+// geminiConfig reads generationConfig.
 func geminiConfig(model string, config object, a *ask) *refusal {
 	for k, v := range config {
 		n, isNumber := v.(float64)

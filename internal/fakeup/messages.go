@@ -35,58 +35,11 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 		return a, bad("model: Field required")
 	}
 	newer := !strings.Contains(a.model, "haiku-4")
-	n, ok := body["max_tokens"].(float64)
-	if !ok {
-		return a, bad("max_tokens: Field required")
+	if no := a.messagesLimits(body, newer); no != nil {
+		return a, no
 	}
-	if n < 1 || n != float64(int64(n)) {
-		return a, bad("max_tokens: must be greater than or equal to 1")
-	}
-	ceiling := 128_000.0
-	if !newer {
-		ceiling = 64_000
-	}
-	if n > ceiling && strings.HasPrefix(a.model, "claude-") {
-		return a, bad("max_tokens: %d > %d, which is the maximum allowed number of output tokens for %s", int64(n), int64(ceiling), a.model)
-	}
-	a.maxTokens = int64(n)
-	a.stream, _ = body["stream"].(bool)
-	temperature, hasT := body["temperature"].(float64)
-	_, hasP := body["top_p"].(float64)
-	switch {
-	case newer && (hasT || hasP || body["top_k"] != nil):
-		return a, bad("`temperature`, `top_p` and `top_k` are not supported for this model.")
-	case hasT && hasP:
-		return a, bad("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
-	case hasT && (temperature < 0 || temperature > 1):
-		return a, bad("temperature: range: 0..1")
-	}
-	if th, ok := body["thinking"].(object); ok {
-		kind := th["type"]
-		if newer && (kind == "enabled" || kind == "disabled") {
-			return a, bad("thinking.type: '%v' is not supported for this model", kind)
-		}
-		if kind == "enabled" {
-			if budget, _ := th["budget_tokens"].(float64); budget < 1024 || budget >= n {
-				return a, bad("thinking.enabled.budget_tokens: must be ≥ 1024 and less than max_tokens")
-			}
-			if hasT && temperature != 1 {
-				return a, bad("`temperature` may only be set to 1 when thinking is enabled.")
-			}
-		}
-	}
-	if oc, ok := body["output_config"].(object); ok {
-		if e, ok := oc["effort"]; ok && !slices.Contains([]any{"low", "medium", "high", "xhigh", "max"}, e) {
-			return a, bad("output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'")
-		}
-		if !newer && oc["effort"] != nil {
-			return a, bad("This model does not support the effort parameter.")
-		}
-		if f, ok := oc["format"].(object); ok {
-			if what := anthropicStrict.misfit(f["schema"], "schema"); f["type"] != "json_schema" || f["schema"] == nil || what != "" {
-				return a, bad("output_config.format.schema: %s", what)
-			}
-		}
+	if no := a.messagesThinking(body, newer); no != nil {
+		return a, no
 	}
 	switch s := body["system"].(type) {
 	case nil, string:
@@ -99,22 +52,9 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 	default:
 		return a, bad("system: Input should be a valid string or list")
 	}
-	tools, _ := body["tools"].([]any)
-	a.tools = len(tools) > 0
-	var names []any
-	for i, t := range tools {
-		o, _ := t.(object)
-		schema, ok := o["input_schema"].(object)
-		if !ok || schema["type"] != "object" || o["name"] == "" {
-			return a, bad("tools.%d.custom.input_schema.type: Field required", i)
-		}
-		if schema["anyOf"] != nil || schema["oneOf"] != nil || schema["allOf"] != nil {
-			return a, bad("tools.%d.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level", i)
-		}
-		if what := anthropicStrict.misfit(schema, "input_schema"); o["strict"] == true && what != "" {
-			return a, bad("tools.%d.custom: For strict tools, %s", i, what)
-		}
-		names = append(names, o["name"])
+	names, no := a.messagesTools(body)
+	if no != nil {
+		return a, no
 	}
 	if no := a.messagesChoice(body, names); no != nil {
 		return a, no
@@ -123,9 +63,100 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 	if no != nil {
 		return a, no
 	}
+	no = a.messagesTurns(body, before, newer)
+	return a, no
+}
+
+// messagesLimits reads max_tokens and stream, and checks the settings of sampling.
+func (a *ask) messagesLimits(body object, newer bool) *refusal {
+	n, ok := body["max_tokens"].(float64)
+	if !ok {
+		return bad("max_tokens: Field required")
+	}
+	if n < 1 || n != float64(int64(n)) {
+		return bad("max_tokens: must be greater than or equal to 1")
+	}
+	ceiling := 128_000.0
+	if !newer {
+		ceiling = 64_000
+	}
+	if n > ceiling && strings.HasPrefix(a.model, "claude-") {
+		return bad("max_tokens: %d > %d, which is the maximum allowed number of output tokens for %s", int64(n), int64(ceiling), a.model)
+	}
+	a.maxTokens = int64(n)
+	a.stream, _ = body["stream"].(bool)
+	temperature, hasT := body["temperature"].(float64)
+	_, hasP := body["top_p"].(float64)
+	switch {
+	case newer && (hasT || hasP || body["top_k"] != nil):
+		return bad("`temperature`, `top_p` and `top_k` are not supported for this model.")
+	case hasT && hasP:
+		return bad("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
+	case hasT && (temperature < 0 || temperature > 1):
+		return bad("temperature: range: 0..1")
+	}
+	return nil
+}
+
+// messagesThinking checks how to reason and to answer.
+func (a *ask) messagesThinking(body object, newer bool) *refusal {
+	temperature, hasT := body["temperature"].(float64)
+	if th, ok := body["thinking"].(object); ok {
+		kind := th["type"]
+		if newer && (kind == "enabled" || kind == "disabled") {
+			return bad("thinking.type: '%v' is not supported for this model", kind)
+		}
+		if kind == "enabled" {
+			if budget, _ := th["budget_tokens"].(float64); budget < 1024 || budget >= float64(a.maxTokens) {
+				return bad("thinking.enabled.budget_tokens: must be ≥ 1024 and less than max_tokens")
+			}
+			if hasT && temperature != 1 {
+				return bad("`temperature` may only be set to 1 when thinking is enabled.")
+			}
+		}
+	}
+	if oc, ok := body["output_config"].(object); ok {
+		if e, ok := oc["effort"]; ok && !slices.Contains([]any{"low", "medium", "high", "xhigh", "max"}, e) {
+			return bad("output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'")
+		}
+		if !newer && oc["effort"] != nil {
+			return bad("This model does not support the effort parameter.")
+		}
+		if f, ok := oc["format"].(object); ok {
+			if what := anthropicStrict.misfit(f["schema"], "schema"); f["type"] != "json_schema" || f["schema"] == nil || what != "" {
+				return bad("output_config.format.schema: %s", what)
+			}
+		}
+	}
+	return nil
+}
+
+// messagesTools checks the tools and returns their names.
+func (a *ask) messagesTools(body object) (names []any, no *refusal) {
+	tools, _ := body["tools"].([]any)
+	a.tools = len(tools) > 0
+	for i, t := range tools {
+		o, _ := t.(object)
+		schema, ok := o["input_schema"].(object)
+		if !ok || schema["type"] != "object" || o["name"] == "" {
+			return nil, bad("tools.%d.custom.input_schema.type: Field required", i)
+		}
+		if schema["anyOf"] != nil || schema["oneOf"] != nil || schema["allOf"] != nil {
+			return nil, bad("tools.%d.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level", i)
+		}
+		if what := anthropicStrict.misfit(schema, "input_schema"); o["strict"] == true && what != "" {
+			return nil, bad("tools.%d.custom: For strict tools, %s", i, what)
+		}
+		names = append(names, o["name"])
+	}
+	return names, nil
+}
+
+// messagesTurns reads the messages. before is what comes before the first of them.
+func (a *ask) messagesTurns(body object, before prefix, newer bool) *refusal {
 	turns, _ := body["messages"].([]any)
 	if len(turns) == 0 {
-		return a, bad("messages: at least one message is required")
+		return bad("messages: at least one message is required")
 	}
 	var last string
 	var open []string // tool calls of the turn before
@@ -136,47 +167,47 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 		switch {
 		case role == "system" && binds(a.model):
 			if last != "user" || i+1 < len(turns) && turns[i+1].(object)["role"] != "assistant" {
-				return a, bad("messages.%d: a system message must follow a user message and precede an assistant message", i)
+				return bad("messages.%d: a system message must follow a user message and precede an assistant message", i)
 			}
 			if _, no := before.read(a.model, i, role, m["content"]); no != nil {
-				return a, no
+				return no
 			}
 			continue
 		case role != "user" && role != "assistant":
-			return a, bad("messages.%d.role: Input should be 'user' or 'assistant'", i)
+			return bad("messages.%d.role: Input should be 'user' or 'assistant'", i)
 		case i == 0 && role != "user":
-			return a, bad("messages: first message must use the \"user\" role")
+			return bad("messages: first message must use the \"user\" role")
 		case role == last:
-			return a, bad("messages: roles must alternate between \"user\" and \"assistant\", but found multiple %q roles in a row", role)
+			return bad("messages: roles must alternate between \"user\" and \"assistant\", but found multiple %q roles in a row", role)
 		}
 		last = role
 		text, calls, results, no := messagesContent(i, role, m["content"])
 		if no != nil {
-			return a, no
+			return no
 		}
 		dropped, no := before.read(a.model, i, role, m["content"])
 		if no != nil {
-			return a, no
+			return no
 		}
 		a.dropped += dropped
 		for _, id := range calls {
 			if seen[id] {
-				return a, bad("messages.%d: `tool_use` ids must be unique", i)
+				return bad("messages.%d: `tool_use` ids must be unique", i)
 			}
 			seen[id] = true
 		}
 		for _, id := range open {
 			if !slices.Contains(results, id) {
-				return a, bad("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s", i-1, id)
+				return bad("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s", i-1, id)
 			}
 		}
 		for _, id := range results {
 			if !slices.Contains(open, id) {
-				return a, bad("messages.%d.content.0: unexpected `tool_use_id` found in `tool_result` blocks: %s", i, id)
+				return bad("messages.%d.content.0: unexpected `tool_use_id` found in `tool_result` blocks: %s", i, id)
 			}
 		}
 		if len(calls)+len(results) > 0 && !a.tools {
-			return a, bad("Requests which include `tool_use` or `tool_result` blocks must define tools")
+			return bad("Requests which include `tool_use` or `tool_result` blocks must define tools")
 		}
 		open = calls
 		if role == "user" {
@@ -190,9 +221,9 @@ func (messages) read(r *http.Request, body object, key string) (a ask, no *refus
 	}
 	a.before = before
 	if last == "assistant" && newer {
-		return a, bad("This model does not support assistant message prefill. The conversation must end with a user message.")
+		return bad("This model does not support assistant message prefill. The conversation must end with a user message.")
 	}
-	return a, nil
+	return nil
 }
 
 var toolID = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)

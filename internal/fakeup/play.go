@@ -2,6 +2,7 @@ package fakeup
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,6 +24,9 @@ type play struct {
 	left   <-chan struct{} // closed when the client disconnects
 }
 
+// overloaded is Anthropic's own status for that.
+const overloaded = 529
+
 // run serves the request as its orders say.
 func (p *play) run(no *refusal) {
 	o := p.orders
@@ -35,11 +39,7 @@ func (p *play) run(no *refusal) {
 	}
 	switch {
 	case o.Fault == FaultStreamOnly && !p.stream:
-		status := o.Fail
-		if status == 0 {
-			status = http.StatusBadRequest
-		}
-		p.fail(status, &refusal{text: "Only streaming is supported."})
+		p.fail(cmp.Or(o.Fail, http.StatusBadRequest), &refusal{text: "Only streaming is supported."})
 	case o.Fault == FaultHang:
 		p.hang()
 	case o.Fault == FaultClose:
@@ -75,8 +75,8 @@ func (p *play) fail(status int, no *refusal) {
 		p.w.Header().Set("Retry-After", no.retryAfter)
 	}
 	p.w.Header().Set("Content-Type", "application/json")
-	if p.f.name() == "gemini" && status == 529 {
-		status = http.StatusServiceUnavailable // the number is Anthropic's own
+	if p.f.name() == "gemini" && status == overloaded {
+		status = http.StatusServiceUnavailable
 	}
 	p.answer(status)
 	p.w.Write(p.f.failure(status, no, p.plan.id))
@@ -108,11 +108,7 @@ func (p *play) whole() {
 	}
 	text := p.f.whole(p.plan)
 	if o.Fault == FaultEvent {
-		status := o.Fail
-		if status == 0 {
-			status = 529
-		}
-		p.fail(status, &refusal{text: "The fake vendor fails as ordered.", retryAfter: o.RetryAfter})
+		p.fail(cmp.Or(o.Fail, overloaded), &refusal{text: "The fake vendor fails as ordered.", retryAfter: o.RetryAfter})
 		return
 	}
 	p.heading()
@@ -217,11 +213,7 @@ func (p *play) fault() bool {
 		p.send(p.f.malformed())
 		return true
 	case FaultEvent:
-		status := p.orders.Fail
-		if status == 0 {
-			status = 529
-		}
-		p.send(p.f.failureEvent(status, p.plan))
+		p.send(p.f.failureEvent(cmp.Or(p.orders.Fail, overloaded), p.plan))
 	case FaultBadUTF8:
 		p.send(p.f.text("broken \xff\xfe\xe2\x82 bytes"))
 		return true

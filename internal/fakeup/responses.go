@@ -307,17 +307,25 @@ func (f responses) frames(p plan) []frame {
 			}
 			event("response.output_item.added", object{"output_index": i, "item": begun})
 			event("response.content_part.added", object{"item_id": o["id"], "output_index": i, "content_index": 0, "part": object{"type": "output_text", "text": "", "annotations": []any{}, "logprobs": []any{}}})
+			part := o["content"].([]any)[0].(object)
+			at := func(members object) object {
+				members["item_id"], members["output_index"], members["content_index"] = o["id"], i, 0
+				return members
+			}
 			for _, t := range p.pieces {
 				if p.refusal {
-					event("response.refusal.delta", object{"item_id": o["id"], "output_index": i, "content_index": 0, "delta": t})
+					event("response.refusal.delta", at(object{"delta": t}))
 				} else {
-					event("response.output_text.delta", object{"item_id": o["id"], "output_index": i, "content_index": 0, "delta": t, "logprobs": []any{}, "obfuscation": "x7"})
+					event("response.output_text.delta", at(object{"delta": t, "logprobs": []any{}, "obfuscation": "x7"}))
 				}
 				out[len(out)-1].delta = true
 			}
-			part := o["content"].([]any)[0]
-			event("response.output_text.done", object{"item_id": o["id"], "output_index": i, "content_index": 0, "text": part.(object)["text"], "logprobs": []any{}})
-			event("response.content_part.done", object{"item_id": o["id"], "output_index": i, "content_index": 0, "part": part})
+			if p.refusal {
+				event("response.refusal.done", at(object{"refusal": part["refusal"]}))
+			} else {
+				event("response.output_text.done", at(object{"text": part["text"], "logprobs": []any{}}))
+			}
+			event("response.content_part.done", at(object{"part": part}))
 		case "function_call":
 			begun["call_id"], begun["name"], begun["arguments"] = o["call_id"], o["name"], ""
 			event("response.output_item.added", object{"output_index": i, "item": begun})

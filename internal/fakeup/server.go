@@ -161,6 +161,11 @@ func (s *Server) Provider(wire string) stoa.Provider {
 func (h *Handler) Served() []Served {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.records()
+}
+
+// records returns copies of the records. It requires that h.mu is held.
+func (h *Handler) records() []Served {
 	out := make([]Served, len(h.served))
 	for i, s := range h.served {
 		out[i] = *s
@@ -190,10 +195,7 @@ func (h *Handler) Wait(t testing.TB, what string, enough func([]Served) bool) []
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for {
-		out := make([]Served, len(h.served))
-		for i, s := range h.served {
-			out[i] = *s
-		}
+		out := h.records()
 		if enough(out) {
 			return out
 		}
