@@ -17,8 +17,8 @@ func IsImage(head []byte) bool {
 	return kind != ""
 }
 
-// dimensions tells the type of an image by its first bytes, empty for another, and
-// reads its size. ok is false for a header that ends early or contradicts itself.
+// dimensions returns the type of an image, of which its first bytes are typical, empty for
+// another, and its size. ok is false for a header that ends early or contradicts itself.
 func dimensions(data []byte) (kind string, s size, ok bool) {
 	switch {
 	case bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):

@@ -20,13 +20,21 @@ import (
 
 // Limits of an image and a file.
 const (
-	MaxImage   = 3_750_000  // bytes: 5,000,000 in base64
-	MaxSide    = 8_000      // pixels of the width and of the height
-	MaxPixels  = 40_000_000 // of both multiplied
-	MaxFile    = 10_000_000 // bytes
-	maxName    = 255        // characters of a file's name
-	maxImageMB = "3.75"     // MaxImage as an error says it
+	MaxImage  = 3_750_000  // bytes: 5,000,000 in base64
+	MaxSide   = 8_000      // pixels of the width and of the height
+	MaxPixels = 40_000_000 // of both multiplied
+	MaxFile   = 10_000_000 // bytes
+	maxName   = 255        // characters of a file's name
 )
+
+// largeImage returns the error for an image above [MaxImage]. An error is never shared:
+// whoever knows the path adds it.
+func largeImage() error { return invalid("The image is larger than 3.75 MB. Send a smaller one.") }
+
+// largeFile returns the error for a file above [MaxFile].
+func largeFile() error {
+	return invalid("The file is larger than %d MB. Send a smaller one.", MaxFile/1_000_000)
+}
 
 // The types of images and files.
 const (
@@ -51,7 +59,7 @@ func Image(dataURL string) (*stoa.Media, error) {
 		return nil, invalid("Images of the type %q are not supported. Send PNG, JPEG, WebP or GIF.", short(declared))
 	}
 	if base64.StdEncoding.DecodedLen(len(encoded)) > MaxImage+2 {
-		return nil, invalid("The image is larger than %s MB. Send a smaller one.", maxImageMB)
+		return nil, largeImage()
 	}
 	data, err := decode(encoded)
 	if err != nil {
@@ -81,7 +89,7 @@ func ImageOf(data []byte) (*stoa.Media, error) {
 // checkImage checks the bytes of an image; the result has no content.
 func checkImage(data []byte) (*stoa.Media, error) {
 	if len(data) > MaxImage {
-		return nil, invalid("The image is larger than %s MB. Send a smaller one.", maxImageMB)
+		return nil, largeImage()
 	}
 	kind, size, ok := dimensions(data)
 	switch {
@@ -110,7 +118,7 @@ func File(name, dataURL string) (stoa.Part, error) {
 		return stoa.Part{}, invalid("Files of the type %q are not supported. Send application/pdf or text/plain.", short(declared))
 	}
 	if base64.StdEncoding.DecodedLen(len(encoded)) > MaxFile+2 {
-		return stoa.Part{}, invalid("The file is larger than %d MB. Send a smaller one.", MaxFile/1_000_000)
+		return stoa.Part{}, largeFile()
 	}
 	data, err := decode(encoded)
 	if err != nil {

@@ -25,7 +25,7 @@ func pdf(data []byte) (*stoa.Media, error) {
 	case len(data) == 0:
 		return nil, invalid("The file is empty.")
 	case len(data) > MaxFile:
-		return nil, invalid("The file is larger than %d MB. Send a smaller one.", MaxFile/1_000_000)
+		return nil, largeFile()
 	case !bytes.HasPrefix(data, []byte("%PDF-")):
 		return nil, invalid("The content is no PDF.")
 	case encrypted.Match(data):
