@@ -93,6 +93,9 @@ func TestASessionIsATrace(t *testing.T) {
 			p.click(".trace li details summary")
 			p.says(`"query": "refunds"`)
 			p.says("<b>Money</b> back within 14 days.") // as text
+			for path, shown := range map[string]string{"logo.png": `!!pre.nextElementSibling?.matches("img.picture[alt='logo.png']") && pre.nextElementSibling.naturalWidth === 1`, "gone.png": `!!pre.nextElementSibling?.innerText.includes("no longer there")`} {
+				p.see(`(() => { const d = [...document.querySelectorAll(".trace details")].find((d) => d.querySelector(":scope > pre")?.textContent.includes("` + path + `")); d.open = true; const pre = d.querySelectorAll("pre")[1]; return ` + shown + `; })()`)
+			}
 			p.fits()
 			p.shot("trace")
 			p.see(`(() => { const r = document.querySelector(".replay input"); r.value = "2"; r.dispatchEvent(new Event("input", {bubbles: true})); return document.body.innerText.includes("event 2 of"); })()`)

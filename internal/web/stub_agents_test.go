@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,6 +93,10 @@ func stubEvents() []string {
 		`"type":"drive.read",` + step + `,"path":"handbook/refunds.md","sha256":"9f86","fromLine":3,"toLine":9,"via":"search"`,
 		`"type":"tool.completed",` + step + `,"callId":"c1","name":"drive_search","isError":false,"bytes":412`,
 		`"type":"drive.read",` + step + `,"path":"readme.md","sha256":"9f86","via":"context"`,
+		`"type":"tool.called",` + step + `,"callId":"c2","name":"drive_read","arguments":"{\"path\":\"logo.png\"}"`,
+		`"type":"tool.completed",` + step + `,"callId":"c2","name":"drive_read","isError":false,"bytes":120`,
+		`"type":"tool.called",` + step + `,"callId":"c3","name":"drive_read","arguments":"{\"path\":\"gone.png\"}"`,
+		`"type":"tool.completed",` + step + `,"callId":"c3","name":"drive_read","isError":false,"bytes":120`,
 		`"type":"step.completed",` + step + `,"turn":1,"step":1,"model":"beta-3.8-flash","stop":"tool_use","usage":{"inputTokens":400,"cachedInputTokens":0,"outputTokens":30},"creditsMicro":825`,
 		`"type":"message.delta",` + msg + `,"offset":0,"text":"Money 💶 was"`,
 		`"type":"message.delta",` + msg + `,"offset":8,"text":"comes **back**"`,
@@ -128,9 +133,17 @@ func (s *stub) agents(w http.ResponseWriter, r *http.Request, path string) {
 	case op == "GET /api-agents/{id}/sessions/{sessionId}/export":
 		if r.URL.Query().Get("format") == "jsonl" {
 			fmt.Fprint(w, `{"type":"session"}`+"\n"+`{"type":"tool","stepId":"`+stubSession+`.1.1","callId":"c1","name":"drive_search","arguments":"{}","result":"<b>Money</b> back within 14 days.","isError":false}`+"\n")
+			for call, path := range map[string]string{"c2": "logo.png", "c3": "gone.png"} {
+				fmt.Fprint(w, `{"type":"tool","stepId":"`+stubSession+`.1.1","callId":"`+call+`","name":"drive_read","arguments":"{}","result":"{\"path\":\"`+path+`\",\"mimeType\":\"image/png\",\"bytes\":68,\"width\":1,\"height\":1,\"sha256\":\"9f86\"}","isError":false}`+"\n")
+			}
 			return
 		}
 		fmt.Fprint(w, "# What about refunds?\n")
+		return
+	case op == "GET /api-agents/{id}/drive/files/content" && r.URL.Query().Get("path") == "logo.png":
+		w.Header().Set("ETag", `"9f86"`)
+		dot, _ := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+		w.Write(dot)
 		return
 	case op == "GET /api-agents/{id}/drive/files/content":
 		fmt.Fprint(w, "# Read me\n\nThe handbook is in its folder.\n")

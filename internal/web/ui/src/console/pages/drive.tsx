@@ -11,6 +11,7 @@ import { Confirm, Dialog } from "../parts/dialog";
 import { Icon } from "../parts/icon";
 import { FormDialog, useAction } from "../parts/form";
 import { asProblem, Empty, Failure, Skeleton, States, useLoad } from "../parts/load";
+import { Picture, pictures } from "../parts/picture";
 import { Table } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
@@ -396,19 +397,7 @@ function FileDialog({ root, path, writes, onClose, onChanged }: { root: string; 
 // restore makes a version the content of its path again.
 const restore = (api: Api, root: string, path: string, version: number) => api.raw("POST", root + "/files/restore", { body: { path, version }, headers: { "Idempotency-Key": onceKey() } });
 
-// pictures are the types that a browser draws and never runs. SVG is not one.
-const pictures = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"];
 const largestPicture = 10 << 20; // bytes
-
-function Picture({ of, name }: { of: Blob; name: string }) {
-  const [address, setAddress] = useState<string>();
-  useEffect(() => {
-    const made = URL.createObjectURL(of);
-    setAddress(made);
-    return () => URL.revokeObjectURL(made);
-  }, [of]);
-  return address ? <img class="picture" src={address} alt={name} /> : null;
-}
 
 // Rendered shows Markdown as the chat does: nothing in it is loaded or run.
 function Rendered({ text }: { text: string }) {

@@ -12,6 +12,7 @@ import { Confirm, Dialog } from "../parts/dialog";
 import { useAction } from "../parts/form";
 import { Failure, Skeleton, useLoad } from "../parts/load";
 import { followLog } from "../parts/log";
+import { pictures } from "../parts/picture";
 import { ReplyText, Spoken } from "../parts/reply";
 import { going, Status } from "../parts/status";
 import { useStick } from "../parts/stick";
@@ -68,7 +69,10 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
   const exported = useRef<{ upTo: number; lines: Promise<ExportedTool[]> } | undefined>(undefined);
   const resultOf: ResultOf = async (stepId, callId) => {
     if (exported.current?.upTo !== log.events.length) exported.current = { upTo: log.events.length, lines: readTools(api, path) };
-    return (await exported.current.lines).find((t) => t.stepId === stepId && t.callId === callId)?.result ?? undefined;
+    const tool = (await exported.current.lines).find((t) => t.stepId === stepId && t.callId === callId);
+    if (typeof tool?.result !== "string") return undefined;
+    const image = may("drive:read") ? imageIn(tool) : undefined;
+    return { text: tool.result, image: image && { path: image.path, blob: await readImage(api, agentId, image) } };
   };
 
   const s = session.data;
@@ -192,9 +196,37 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
 // An ExportedTool is a line of the export about a tool.
 interface ExportedTool {
   type: string;
+  name: string;
   stepId: string;
   callId: string;
   result: string | null;
+}
+
+interface ShownImage {
+  path: string;
+  mimeType: string;
+  sha256: string;
+}
+
+// imageIn returns the image that drive_read has shown.
+function imageIn(tool: ExportedTool): ShownImage | undefined {
+  if (tool.name !== "drive_read") return undefined;
+  try {
+    const shown = JSON.parse(tool.result!) as ShownImage;
+    return shown.sha256 && pictures.includes(shown.mimeType) ? shown : undefined;
+  } catch {
+    return undefined; // an error, in words
+  }
+}
+
+// readImage reads an image of the drive, unless its file has changed or is gone.
+async function readImage(api: Api, agentId: string, image: ShownImage): Promise<Blob | undefined> {
+  try {
+    const reply = await api.raw("GET", `/api-agents/${agentId}/drive/files/content`, { query: { path: image.path } });
+    return reply.headers.get("ETag") === `"${image.sha256}"` ? new Blob([await reply.blob()], { type: image.mimeType }) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 async function readTools(api: Api, path: string): Promise<ExportedTool[]> {

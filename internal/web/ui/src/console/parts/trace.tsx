@@ -6,6 +6,7 @@ import type { Session, SessionEvent } from "../../lib/agents";
 import { count, duration, moment, of as plural, size } from "../../lib/format";
 import { Amount, Badge, type Meaning } from "./basic";
 import { asProblem } from "./load";
+import { Picture } from "./picture";
 import { Status } from "./status";
 
 interface Row {
@@ -120,8 +121,15 @@ function At({ from, at, until }: { from: string; at: string; until?: string }) {
   );
 }
 
-// result reads what a tool answered; undefined where it has not yet.
-export type ResultOf = (stepId: string, callId: string) => Promise<string | undefined>;
+// A Result is what a tool answered. One that shows an image has it as long as the file
+// is what it was then.
+export interface Result {
+  text: string;
+  image?: { path: string; blob?: Blob };
+}
+
+// ResultOf reads what a tool answered; undefined where it has not yet.
+export type ResultOf = (stepId: string, callId: string) => Promise<Result | undefined>;
 
 export function Trace({ turns, resultOf, running }: { turns: Turn[]; resultOf: ResultOf; running: boolean }) {
   return (
@@ -217,13 +225,13 @@ function pretty(text: string): string {
 
 function Call({ row, resultOf }: { row: Row; resultOf: ResultOf }) {
   const { call } = row;
-  const [result, setResult] = useState<string>();
+  const [result, setResult] = useState<Result>();
   const { done } = call!;
   const open = (shown: boolean) => {
     if (!shown || result !== undefined || !done) return;
     resultOf(done.stepId ?? "", call!.id).then(
-      (text) => setResult(text ?? "There is no result."),
-      (error) => setResult(asProblem(error).message),
+      (got) => setResult(got ?? { text: "There is no result." }),
+      (error) => setResult({ text: asProblem(error).message }),
     );
   };
   return (
@@ -240,8 +248,10 @@ function Call({ row, resultOf }: { row: Row; resultOf: ResultOf }) {
         <>
           <p class="small muted">Result</p>
           <pre class="io" tabIndex={0}>
-            {result === undefined ? "Loading" : pretty(result)}
+            {result === undefined ? "Loading" : pretty(result.text)}
           </pre>
+          {result?.image?.blob && <Picture of={result.image.blob} name={result.image.path} />}
+          {result?.image && !result.image.blob && <p class="small muted">The image is no longer there as it was then.</p>}
         </>
       )}
     </details>
