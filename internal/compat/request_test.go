@@ -1,6 +1,8 @@
 package compat
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -189,6 +191,72 @@ func TestRefusedMembersAreNamed(t *testing.T) {
 		err := tc.translate([]byte(tc.body))
 		if e := stoa.AsError(err); err == nil || e.Code != tc.code || e.Param != tc.param {
 			t.Errorf("%s: got %v at %q, want %s at %q", tc.body, err, e.Param, tc.code, tc.param)
+		}
+	}
+}
+
+func TestWrongShapesNameTheirPlace(t *testing.T) {
+	many := func(n int, one string) string { return strings.TrimSuffix(strings.Repeat(one+",", n), ",") }
+	var members []string
+	for i := range maxMembers + 1 {
+		members = append(members, fmt.Sprintf(`"m%d":1`, i))
+	}
+	chat := func(b []byte) error { _, err := Chat(b); return err }
+	messages := func(b []byte) error { _, err := Messages(b, true); return err }
+	const first = "messages[0].content[0]"
+	for _, tc := range []struct {
+		translate   func([]byte) error
+		body, param string
+		code        stoa.Code
+	}{
+		{chat, `{"stream_options":1}`, "stream_options", stoa.CodeInvalidType},
+		{chat, `{"modalities":"text"}`, "modalities", stoa.CodeInvalidType},
+		{chat, `{"tools":{}}`, "tools", stoa.CodeInvalidType},
+		{chat, `{"tools":[1]}`, "tools[0]", stoa.CodeInvalidType},
+		{chat, `{"tools":[{"type":"function","function":"f"}]}`, "tools[0].function", stoa.CodeInvalidType},
+		{chat, `{"tool_choice":{"type":"function","function":"f"}}`, "tool_choice.function", stoa.CodeInvalidType},
+		{chat, `{"tool_choice":{"allowed_tools":[]}}`, "tool_choice.allowed_tools", stoa.CodeInvalidType},
+		{chat, `{"tool_choice":{"allowed_tools":{"tools":{}}}}`, "tool_choice.allowed_tools.tools", stoa.CodeInvalidType},
+		{chat, `{"tool_choice":{"allowed_tools":{"tools":["f"]}}}`, "tool_choice.allowed_tools.tools[0]", stoa.CodeInvalidType},
+		{chat, `{"tool_choice":{"allowed_tools":{"tools":[{"type":"function","function":1}]}}}`, "tool_choice.allowed_tools.tools[0].function", stoa.CodeInvalidType},
+		{chat, `{"response_format":"json_object"}`, "response_format", stoa.CodeInvalidType},
+		{chat, `{"response_format":{"type":"json_schema","json_schema":1}}`, "response_format.json_schema", stoa.CodeInvalidType},
+		{chat, `{"messages":[{"role":1}]}`, "messages[0].role", stoa.CodeInvalidType},
+		{chat, `{"messages":[{"role":"user","content":[{"type":1}]}]}`, first + ".type", stoa.CodeInvalidType},
+		{chat, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://a.b/c.png"}]}]}`, first + ".image_url", stoa.CodeInvalidType},
+		{chat, `{"messages":[{"role":"user","content":[{"type":"file","file":[]}]}]}`, first + ".file", stoa.CodeInvalidType},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":{}}]}`, "messages[0].tool_calls", stoa.CodeInvalidType},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[1]}]}`, "messages[0].tool_calls[0]", stoa.CodeInvalidType},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"type":1}]}]}`, "messages[0].tool_calls[0].type", stoa.CodeInvalidType},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c"},{"id":1}]}]}`, "messages[0].tool_calls[1].id", stoa.CodeInvalidType},
+		{chat, `{"messages":[` + many(maxElements+1, "1") + `]}`, "messages", stoa.CodeInvalidValue},
+		{chat, `{"messages":[{` + strings.Join(members, ",") + `}]}`, "messages[0]", stoa.CodeInvalidValue},
+		{messages, `{"metadata":1}`, "metadata", stoa.CodeInvalidType},
+		{messages, `{"system":["x"],"messages":[]}`, "system[0]", stoa.CodeInvalidType},
+		{messages, `{"system":[{"type":"text","text":1}],"messages":[]}`, "system[0].text", stoa.CodeInvalidType},
+		{messages, `{"tools":[1]}`, "tools[0]", stoa.CodeInvalidType},
+		{messages, `{"tool_choice":"auto"}`, "tool_choice", stoa.CodeInvalidType},
+		{messages, `{"tool_choice":{"type":"auto","disable_parallel_tool_use":1}}`, "tool_choice.disable_parallel_tool_use", stoa.CodeInvalidType},
+		{messages, `{"thinking":true}`, "thinking", stoa.CodeInvalidType},
+		{messages, `{"thinking":{"type":"adaptive","display":1}}`, "thinking.display", stoa.CodeInvalidType},
+		{messages, `{"output_config":[]}`, "output_config", stoa.CodeInvalidType},
+		{messages, `{"output_config":{"format":1}}`, "output_config.format", stoa.CodeInvalidType},
+		{messages, `{"messages":[1]}`, "messages[0]", stoa.CodeInvalidType},
+		{messages, `{"messages":[{"role":"user"}]}`, "messages[0].content", stoa.CodeMissingParameter},
+		{messages, `{"messages":[{"content":"x"}]}`, "messages[0].role", stoa.CodeMissingParameter},
+		{messages, `{"messages":[{"role":"user","content":["x"]}]}`, first, stoa.CodeInvalidType},
+		{messages, `{"messages":[{"role":"user","content":[{"type":1}]}]}`, first + ".type", stoa.CodeInvalidType},
+		{messages, `{"messages":[{"role":"user","content":[{"type":"image"}]}]}`, first + ".source", stoa.CodeMissingParameter},
+		{messages, `{"messages":[{"role":"user","content":[{"type":"image","source":"x"}]}]}`, first + ".source", stoa.CodeInvalidType},
+		{messages, `{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":1}}]}]}`, first + ".source.media_type", stoa.CodeInvalidType},
+		{messages, `{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":1}}]}]}`, first + ".source.data", stoa.CodeInvalidType},
+		{messages, `{"messages":[{"role":"user","content":[{"type":"document","source":{"type":"url","url":1}}]}]}`, first + ".source.url", stoa.CodeInvalidType},
+		{messages, `{"messages":[{"role":"user","content":[{"type":"document","citations":1}]}]}`, first + ".citations", stoa.CodeInvalidType},
+		{messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","content":["x"]}]}]}`, first + ".content[0]", stoa.CodeInvalidType},
+	} {
+		err := tc.translate([]byte(tc.body))
+		if e := stoa.AsError(err); err == nil || e.Code != tc.code || e.Param != tc.param {
+			t.Errorf("%.200s: got %v at %q, want %s at %q", tc.body, err, e.Param, tc.code, tc.param)
 		}
 	}
 }
