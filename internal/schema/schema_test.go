@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -44,6 +45,31 @@ func TestSchemasAreRewrittenForVendors(t *testing.T) {
 			Gemini, false,
 			`{"type":"object","properties":{"a":{"type":"string","nullable":true},"b":{"type":"string","nullable":false}}}`,
 			`{"type":"object","properties":{"a":{"type":["string","null"]},"b":{"type":"string"}}}`, "",
+		},
+		"nullable beside a union, a reference and values": {
+			OpenAI, false,
+			`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}],"nullable":true},"b":{"$ref":"#/$defs/N","nullable":true},"c":{"type":"string","enum":["x"],"nullable":true},"d":{"type":["string","null"],"nullable":true}},"$defs":{"N":{"type":"number"}}}`,
+			`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]},"b":{"anyOf":[{"$ref":"#/$defs/N"},{"type":"null"}]},"c":{"type":["string","null"],"enum":["x",null]},"d":{"type":["string","null"]}},"$defs":{"N":{"type":"number"}}}`, "",
+		},
+		"a list of types with a number": {
+			OpenAI, false,
+			`{"type":"object","properties":{"a":{"type":["array","integer","number"],"minimum":1,"items":{"type":"null"}}}}`,
+			`{"type":"object","properties":{"a":{"anyOf":[{"type":"array","items":{"type":"null"}},{"type":"integer","minimum":1},{"type":"number","minimum":1}]}}}`, "",
+		},
+		"values with too many characters": {
+			OpenAI, true,
+			`{"type":"object","properties":{"a":{"type":"string","enum":[` + manyValues(251, 60) + `]}},"required":["a"],"additionalProperties":false}`,
+			`{"type":"object","properties":{"a":{"type":"string","enum":[` + manyValues(251, 60) + `]}},"required":["a"],"additionalProperties":false}`, "/properties/a enum",
+		},
+		"as many values with fewer": {
+			OpenAI, true,
+			`{"type":"object","properties":{"a":{"type":"string","enum":[` + manyValues(251, 59) + `]}},"required":["a"],"additionalProperties":false}`,
+			`{"type":"object","properties":{"a":{"type":"string","enum":[` + manyValues(251, 59) + `]}},"required":["a"],"additionalProperties":false}`, "",
+		},
+		"two names of definitions": {
+			Gemini, false,
+			`{"type":"object","properties":{"a":{"$ref":"#/$defs/N"},"b":{"$ref":"#/definitions/N"},"c":{"$ref":"#/definitions/N/properties/x"}},"$defs":{"N":{"type":"number"}},"definitions":{"N":{"type":"object","properties":{"x":{"type":"string"}}}}}`,
+			`{"type":"object","properties":{"a":{"$ref":"#/$defs/N"},"b":{"$ref":"#/$defs/N_2"},"c":{"$ref":"#/$defs/at_definitions_N_properties_x"}},"$defs":{"N":{"type":"number"},"N_2":{"type":"object","properties":{"x":{"type":"string"}}},"at_definitions_N_properties_x":{"type":"string"}}}`, "",
 		},
 		"a list of types with an object": {
 			OpenAI, true,
@@ -165,6 +191,15 @@ func TestSchemasAreRewrittenForVendors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// manyValues returns n different texts of that many characters.
+func manyValues(n, characters int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf(`"%0*d"`, characters, i))
+	}
+	return strings.Join(all, ",")
 }
 
 func describe(m *Misfit) string {
