@@ -258,11 +258,20 @@ func TestFittingSchemas(t *testing.T) {
 		`{"allOf":[{"properties":{"a":{"const":1}}},{"properties":{"b":{"const":2}},"required":["a"]}]}`: `{"a":1,"b":2}`,
 		`{"$ref":"#/$defs/a~1b","$defs":{"a/b":{"enum":["x","y"]}}}`:                                     `"x"`,
 		`{"type":"object","required":["x"],"additionalProperties":{"type":"integer"}}`:                   `{"x":1}`,
+		`{"$ref":"https://example.com/a.json"}`:                                                          `"value"`,
+		`{"$ref":"#/$defs/nothing"}`:                                                                     `"value"`,
+		`{"type":"object","properties":{"b":{"type":"null"}},"required":["c","b","a"]}`:                  `{"a":"a","b":null,"c":"c"}`,
 		`{"type":"object","minProperties":1}`:                                                            `{"key1":"value"}`,
 	} {
 		if got := fitting(schema); got != want {
 			t.Errorf("%s: %s, want %s", schema, got, want)
 		}
+	}
+	// What is deep in others has what it must have alone.
+	inside := `{"type":"object","properties":{"p":{},"q":{"type":"integer"}},"required":["q","r"],"additionalProperties":{"type":"boolean"}}`
+	got := fitting(strings.Repeat(`{"type":"object","properties":{"x":`, deep+1) + inside + strings.Repeat(`}}`, deep+1))
+	if want := strings.Repeat(`{"x":`, deep+1) + `{"q":1,"r":true}` + strings.Repeat(`}`, deep+1); got != want {
+		t.Errorf("deep: %s, want %s", got, want)
 	}
 	// A schema that contains itself has an end, and so has one that demands it.
 	tree := fitting(`{"$defs":{"n":{"type":"object","properties":{"next":{"anyOf":[{"$ref":"#/$defs/n"},{"type":"null"}]},"all":{"type":"array","items":{"$ref":"#/$defs/n"}}},"required":["next","all"]}},"$ref":"#/$defs/n"}`)
