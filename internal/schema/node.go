@@ -144,6 +144,23 @@ func (n *node) get(key string) *node {
 	return nil
 }
 
+// at returns what the steps of a reference lead to, nil if that is nothing.
+func (n *node) at(path []string) *node {
+	for _, step := range path {
+		switch i, err := strconv.Atoi(step); {
+		case n == nil:
+			return nil
+		case n.kind != '[':
+			n = n.get(step)
+		case err != nil || i < 0 || i >= len(n.kids):
+			return nil
+		default:
+			n = n.kids[i]
+		}
+	}
+	return n
+}
+
 // members returns the members of an object by their names.
 func (n *node) members() map[string]*node {
 	m := make(map[string]*node, len(n.keys))

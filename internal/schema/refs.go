@@ -164,19 +164,7 @@ func (h *hoister) find(to []string) *node {
 		to = slices.Clone(to)
 		to[0], to[1] = "$defs", cmp.Or(h.moved[to[1]], to[1])
 	}
-	for _, step := range to {
-		switch i, err := strconv.Atoi(step); {
-		case n == nil:
-			return nil
-		case n.kind != '[':
-			n = n.get(step)
-		case err != nil || i < 0 || i >= len(n.kids):
-			return nil
-		default:
-			n = n.kids[i]
-		}
-	}
-	return n
+	return n.at(to)
 }
 
 // fresh returns a name that $defs does not have.

@@ -2,11 +2,13 @@
 // Every vendor has its own subset; see the table in rules.go. What a subset cannot
 // express is moved into the descriptions, where the model reads it.
 //
-// It never judges values by a schema, never follows an address, and never changes the
-// order of properties. The same schema always gives the same bytes, and its own
-// output is left as it is. Work and output are bounded whatever a schema holds.
+// It also checks the arguments of tool calls by the schema of the tool.
 //
-// Start with [Fit].
+// It never follows an address, and never changes the order of properties. The same
+// schema always gives the same bytes, and its own output is left as it is. Work and
+// output are bounded whatever a schema holds.
+//
+// Start with [Fit], and with [ReadParameters] for arguments.
 package schema
 
 // A Vendor is whose subset of JSON Schema a schema has to fit.

@@ -1,0 +1,291 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"stoa/internal/jsonx"
+)
+
+// Limits of the parameters of a tool, and of the check of arguments by them.
+const (
+	MaxParameters = 32 << 10  // bytes of the schema
+	maxLevels     = 10        // of schemas in one another
+	maxArguments  = 10_000    // values
+	maxWork       = 2_000_000 // see [Parameters.work]; some 100 ns each
+	maxNumber     = 32        // characters of a number; the check computes with fractions of any size
+	maxTold       = 1_000     // bytes of what is wrong
+)
+
+// Parameters is the schema of a tool's arguments.
+type Parameters struct {
+	compiled *jsonschema.Schema
+	order    []*node // its schemas: each before those that it applies to the same value
+	same     map[*node][]*node
+	below    map[*node][]*node // those that it applies to the values in a value
+}
+
+// ReadParameters reads the schema of a tool's arguments: JSON Schema 2020-12 for an
+// object, at most [MaxParameters] long, whose references stay within it. The error
+// says what is wrong, for whoever wrote it. No address is ever followed.
+func ReadParameters(text string) (*Parameters, error) {
+	if len(text) > MaxParameters {
+		return nil, fmt.Errorf("it has %d bytes; at most %d are taken", len(text), MaxParameters)
+	}
+	doc, err := jsonx.Tree([]byte(text), maxNodes)
+	root, ok := parse(text)
+	if err != nil || !ok {
+		return nil, errors.New("it is not one JSON object")
+	}
+	if !root.get("type").says("object") {
+		return nil, errors.New(`its "type" has to be "object"`)
+	}
+	if err := plainNumbers(doc); err != nil {
+		return nil, err
+	}
+	p := &Parameters{same: map[*node][]*node{}, below: map[*node][]*node{}}
+	r := parameterReader{p: p, root: root, at: map[*node]int{}}
+	r.later = []placed{{root, 1}}
+	for len(r.later) > 0 {
+		next := r.later[0]
+		r.later = r.later[1:]
+		if err := r.visit(next.n, next.level); err != nil {
+			return nil, err
+		}
+	}
+	slices.Reverse(p.order)
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(noLoader{})
+	if err := c.AddResource(resource, doc); err != nil {
+		return nil, told(err)
+	}
+	if p.compiled, err = c.Compile(resource); err != nil {
+		return nil, told(err)
+	}
+	return p, nil
+}
+
+// resource is what the schema is called in the library that checks by it.
+const resource = "stoa:parameters"
+
+// noLoader refuses to load anything.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("%q is outside of the schema, and is not followed", url)
+}
+
+// told returns an error of the library without the name of the resource, and cut.
+func told(err error) error {
+	text := strings.ReplaceAll(err.Error(), resource, "")
+	if _, rest, ok := strings.Cut(text, "\n"); ok {
+		text = rest
+	}
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.TrimPrefix(strings.TrimSpace(line), "- "))
+	}
+	text = strings.Join(lines, "; ")
+	if len(text) > maxTold {
+		text = strings.ToValidUTF8(text[:maxTold], "") + "…"
+	}
+	return errors.New(text)
+}
+
+// plainNumbers refuses numbers that are expensive to compute with.
+func plainNumbers(v any) error {
+	switch v := v.(type) {
+	case json.Number:
+		_, exponent, _ := strings.Cut(strings.ToLower(v.String()), "e")
+		if len(v) > maxNumber || len(strings.TrimLeft(exponent, "+-0")) > 2 {
+			return fmt.Errorf("the number %.40s is too long, or too large", v)
+		}
+	case []any:
+		for _, e := range v {
+			if err := plainNumbers(e); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, e := range v {
+			if err := plainNumbers(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A parameterReader finds the schemas in a schema.
+type parameterReader struct {
+	p     *Parameters
+	root  *node
+	at    map[*node]int // 1: being visited, 2: visited
+	later []placed      // those that are applied to other values, so that a circle ends
+}
+
+// A placed node is a schema, and in how many others it is.
+type placed struct {
+	n     *node
+	level int
+}
+
+// sameValue are the keywords whose schemas are applied to the value itself.
+var sameValue = []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
+
+// visit takes a schema and those that it refers to. A schema that is applied to the
+// same value again, by references in a circle, would never end.
+func (r *parameterReader) visit(n *node, level int) error {
+	if n.kind != '{' || r.at[n] == 2 {
+		return nil
+	}
+	if level > maxLevels {
+		return fmt.Errorf("at %q are more than %d schemas in one another", n.pointer(), maxLevels)
+	}
+	r.at[n] = 1
+	for i, key := range n.keys {
+		value := n.kids[i]
+		switch {
+		case key == "$ref":
+			to, err := r.target(value)
+			if err != nil {
+				return err
+			}
+			if r.at[to] == 1 {
+				return fmt.Errorf("the reference at %q leads back to itself", n.pointer())
+			}
+			r.p.same[n] = append(r.p.same[n], to)
+			if err := r.visit(to, 1); err != nil {
+				return err
+			}
+		case strings.HasPrefix(key, "$") && key != "$defs" && key != "$schema" && key != "$comment":
+			return fmt.Errorf("the keyword %q at %q is not taken", key, n.pointer())
+		default:
+			for _, kid := range subschemas(key, value) {
+				if !slices.Contains(sameValue, key) {
+					r.later = append(r.later, placed{kid, level + 1})
+					if key != "$defs" && key != "definitions" {
+						r.p.below[n] = append(r.p.below[n], kid)
+					}
+					continue
+				}
+				r.p.same[n] = append(r.p.same[n], kid)
+				if err := r.visit(kid, level+1); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	r.at[n] = 2
+	r.p.order = append(r.p.order, n)
+	return nil
+}
+
+// subschemas returns the schemas in the value of a keyword.
+func subschemas(key string, value *node) []*node {
+	shape := keywords[key]
+	switch {
+	case shape == isSchema && value.kind == '{':
+		return []*node{value}
+	case (shape == isSchema || shape == isSchemas) && value.kind == '[',
+		(shape == isMap || key == "definitions" || key == "dependencies") && value.kind == '{':
+		return value.kids
+	}
+	return nil
+}
+
+// target returns what a reference names.
+func (r *parameterReader) target(ref *node) (*node, error) {
+	path, ok := steps(ref.text)
+	n := r.root.at(path)
+	if !ok || !ref.is('"') || n == nil {
+		return nil, fmt.Errorf("the reference %.100q names nothing in the schema; others are not followed", ref.text)
+	}
+	return n, nil
+}
+
+// Check reports what is wrong with arguments, for the model that wrote them; nil:
+// nothing. Arguments that would take too long to check are wrong too.
+func (p *Parameters) Check(arguments string) error {
+	v, err := jsonx.Tree([]byte(arguments), maxArguments)
+	if errors.Is(err, jsonx.ErrTooMany) {
+		return fmt.Errorf("they have more than %d values", maxArguments)
+	}
+	if err != nil {
+		return errors.New("they are not valid JSON")
+	}
+	if err := plainNumbers(v); err != nil {
+		return err
+	}
+	if p.work(v) > maxWork {
+		return errors.New("there is too much in them to be checked")
+	}
+	if err := p.compiled.Validate(v); err != nil {
+		return told(err)
+	}
+	return nil
+}
+
+// work is how many schemas are applied to the values of arguments at most. A schema
+// of a few lines may double with each level of the value, or of its own.
+func (p *Parameters) work(v any) (total float64) {
+	times := map[*node]float64{}
+	if len(p.order) > 0 {
+		times[p.root()] = 1
+	}
+	for values := []any{v}; len(values) > 0; {
+		next := map[*node]float64{}
+		cost := 0.0
+		for _, n := range p.order {
+			m := times[n]
+			if m == 0 {
+				continue
+			}
+			cost += m * float64(1+len(n.kids))
+			if enum := n.get("enum"); enum != nil {
+				cost += m * float64(len(enum.kids))
+			}
+			for _, kid := range p.same[n] {
+				times[kid] += m
+			}
+			for _, kid := range p.below[n] {
+				next[kid] += m
+			}
+		}
+		var inner []any
+		for _, v := range values {
+			size := 1.0
+			switch v := v.(type) {
+			case string:
+				size += float64(len(v)) / 64
+			case []any:
+				inner = append(inner, v...)
+			case map[string]any:
+				for _, e := range v {
+					inner = append(inner, e)
+				}
+			}
+			total += cost * size
+		}
+		if total > maxWork {
+			break
+		}
+		times, values = next, inner
+	}
+	return total
+}
+
+// root returns the schema that all the others are in.
+func (p *Parameters) root() *node {
+	n := p.order[0]
+	for n.up != nil {
+		n = n.up
+	}
+	return n
+}
