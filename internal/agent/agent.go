@@ -8,8 +8,8 @@
 //
 // Start at [Worker.Run]. claim.go claims and sweeps; turn.go runs one turn;
 // step.go makes one model call; delta.go writes its text while it arrives;
-// prompt.go builds what the model is told; tools.go has the tools, image.go what they
-// show of images.
+// prompt.go builds what the model is told; executor.go answers the tool calls of a
+// step; tools.go has the tools of the service itself, image.go what they show of images.
 package agent
 
 import (
@@ -58,7 +58,7 @@ func (c Config) withDefaults() Config {
 	c.Workers = cmp.Or(c.Workers, 2048)
 	c.Grace = cmp.Or(c.Grace, 5*time.Second)
 	c.KnowledgeSize = cmp.Or(c.KnowledgeSize, 24_000)
-	c.ToolOutput = cmp.Or(c.ToolOutput, 16<<10)
+	c.ToolOutput = cmp.Or(c.ToolOutput, session.ShownOutput)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

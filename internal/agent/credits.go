@@ -27,9 +27,10 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 	if err != nil {
 		return err
 	}
+	req.Mode = cmp.Or(req.Mode, stoa.ModeChat)
 	p := prompt{
-		instructions: agent.Instructions, model: agent.Model, mode: cmp.Or(req.Mode, stoa.ModeChat), access: agent.DriveAccess,
-		message: req.Message,
+		instructions: agent.Instructions, model: agent.Model, mode: req.Mode, access: agent.DriveAccess,
+		message: req.Message, external: offered(agent.Tools, session.WithheldTools(agent.Tools, req)),
 	}
 	if err := w.learn(ctx, &p, drive.Owner{AccountID: c.Account.ID, AgentID: agent.ID}); err != nil {
 		return err

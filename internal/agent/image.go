@@ -118,16 +118,13 @@ func (p *prompt) withImages() [][]stoa.ToolResult {
 	list := make([][]stoa.ToolResult, len(p.steps))
 	number, bytes := 0, int64(0)
 	for i, s := range slices.Backward(p.steps) {
-		list[i] = s.Results
-		for j := range slices.Backward(s.Results) {
-			shown := imageIn(&s.Results[j])
+		list[i] = s.Answers()
+		for j := range slices.Backward(list[i]) {
+			r := &list[i][j]
+			shown := imageIn(r)
 			if shown == nil || shown.Note != "" {
 				continue
 			}
-			if &list[i][0] == &s.Results[0] {
-				list[i] = slices.Clone(s.Results)
-			}
-			r := &list[i][j]
 			switch {
 			case !p.sees:
 				r.Content = shown.without(unseenText)

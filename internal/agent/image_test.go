@@ -58,7 +58,7 @@ func TestAnAgentSeesImagesOfItsDrive(t *testing.T) {
 			t.Fatalf("%d sources, %v", len(sources), err)
 		}
 		stored := fmt.Sprintf(`{"path":"art/logo.png","mimeType":"image/png","bytes":%d,"width":30,"height":20,"sha256":"%s"}`, len(logo), sources[0].SHA256)
-		if diff := cmp.Diff([]stoa.ToolResult{{CallID: steps[0].Calls[0].ID, Name: "drive_read", Content: stored}}, steps[0].Results); diff != "" {
+		if diff := cmp.Diff([]stoa.ToolResult{{CallID: steps[0].Calls[0].ID, Name: "drive_read", Content: stored}}, steps[0].Answers()); diff != "" {
 			t.Errorf("what is stored (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(stoa.Source{Turn: 1, Path: "art/logo.png", SHA256: sources[0].SHA256, Via: "read"}, sources[0]); diff != "" {

@@ -39,8 +39,9 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 	case broken != nil:
 		return w.abandon(ctx, t, &draft, stream, st, broken)
 	}
+	st.Results = make([]*stoa.ToolResult, len(st.Calls))
 	_, err = stream.Settle(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		done, err = w.recordStep(ctx, tx, t.run.lease, &draft, st)
+		done, err = w.recordStep(ctx, tx, t, &draft, st)
 		return err
 	})
 	if err != nil {
@@ -78,10 +79,10 @@ func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, s
 	return draft, stream, forget, err
 }
 
-// recordStep writes a step in the transaction of its charge, and reports whether
-// the turn has ended with it.
-func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, l session.Lease, draft *session.Draft, st stoa.Step) (done bool, err error) {
-	ch, err := w.sessions.LockOwned(ctx, tx, l)
+// recordStep writes a step in the transaction of its charge, with its external calls,
+// and reports whether the turn has ended with it.
+func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, t *turn, draft *session.Draft, st stoa.Step) (done bool, err error) {
+	ch, err := w.sessions.LockOwned(ctx, tx, t.run.lease)
 	if err != nil {
 		return false, err
 	}
@@ -93,6 +94,8 @@ func (w *Worker) recordStep(ctx context.Context, tx *store.Tx, l session.Lease, 
 	case len(st.Calls) == 0:
 		ch.Reply(draft, st)
 		done = true
+	default:
+		t.calls, done = ch.Plan(st, t.prompt.plan(st))
 	}
 	return done, ch.Save()
 }

@@ -61,6 +61,9 @@ func (p *prompt) tools() []stoa.Tool {
 			Parameters: `{"type":"object","properties":{"question":{"type":"string"},"options":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"for a choice: the answers to choose from"},"approval":{"type":"boolean","description":"true: the user approves or rejects"},"defaultAnswer":{"type":"string","description":"what to go on with if the user never answers"}},"required":["question"],"additionalProperties":false}`,
 		})
 	}
+	for _, t := range p.external {
+		tools = append(tools, t.Tool())
+	}
 	for i := range tools {
 		tools[i].Strict = new(bool) // what the model got wrong is told to it
 	}
@@ -75,6 +78,14 @@ func (p *prompt) usedDrive() bool {
 	})
 }
 
+// argumentsOf returns the arguments of a call as JSON: some vendors send none for none.
+func argumentsOf(c stoa.ToolCall) string {
+	if strings.TrimSpace(c.Arguments) == "" {
+		return "{}"
+	}
+	return c.Arguments
+}
+
 // use runs one tool call. Whatever the model got wrong is told to it as an error
 // result and nothing is done; an error of use itself is ours.
 func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref string, c stoa.ToolCall) (session.ToolEffect, error) {
@@ -84,10 +95,10 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 	if !slices.ContainsFunc(p.tools(), func(t stoa.Tool) bool { return t.Name == c.Name }) {
 		return wrong("There is no tool of that name; nothing was done.")
 	}
-	arguments := c.Arguments
-	if strings.TrimSpace(arguments) == "" {
-		arguments = "{}"
+	if slices.ContainsFunc(p.external, func(t stoa.AgentTool) bool { return t.Name == c.Name }) {
+		return wrong("At most %d tools of this kind can be called at once; this one was not.", session.CallsPerStep)
 	}
+	arguments := argumentsOf(c)
 	var out session.ToolEffect
 	var content any
 	var err error
@@ -381,17 +392,7 @@ func (w *Worker) driveWrite(ctx context.Context, who drive.Owner, step, ref, pat
 }
 
 // bound keeps a tool's answer within the limit.
-func (w *Worker) bound(s string) string {
-	const note = " [cut: the answer was longer]"
-	if len(s) <= w.cfg.ToolOutput {
-		return s
-	}
-	end := max(w.cfg.ToolOutput-len(note), 0)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + note
-}
+func (w *Worker) bound(s string) string { return session.Shown(s, w.cfg.ToolOutput) }
 
 // cutText keeps the first n characters.
 func cutText(s string, n int) string {

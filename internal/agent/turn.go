@@ -15,7 +15,8 @@ type turn struct {
 	prompt *prompt
 	drive  drive.Owner
 	row    store.SessionRow
-	caller *stoa.Caller // for the next step; nil: to be read again
+	caller *stoa.Caller        // for the next step; nil: to be read again
+	calls  []stoa.ExternalCall // of the last step, those of tools that are carried out elsewhere
 }
 
 // turn runs a claimed session's turn from where it stands. It returns nil when
@@ -66,7 +67,7 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		if err != nil {
 			return err
 		}
-		p.instructions, p.model, p.access = c.Instructions, c.Model, c.DriveAccess
+		p.instructions, p.model, p.access, p.external = c.Instructions, c.Model, c.DriveAccess, offered(c.Tools, row.Withheld)
 		m, _, err := tx.Message(ctx, row.ID, row.Turn.MessageID)
 		if err != nil {
 			return err
@@ -75,6 +76,16 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		p.sees = w.sees(p.model, caller.Plan)
 		if row.Steps > 0 {
 			if p.steps, err = tx.Steps(ctx, row.ID, row.Turn.Number); err != nil {
+				return err
+			}
+		}
+		if row.ToolCalls > 0 && p.openCalls() {
+			if t.calls, err = tx.StepCalls(ctx, row.ID, row.Turn.Number, t.last().Number); err != nil {
+				return err
+			}
+		}
+		if row.ToolCalls > 0 && row.Turn.Number > 1 {
+			if p.actions, err = tx.Actions(ctx, row.ID, row.Turn.Number, maxActions); err != nil {
 				return err
 			}
 		}
@@ -90,7 +101,11 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 // openCalls reports whether the last step has calls without a result.
 func (p *prompt) openCalls() bool {
 	n := len(p.steps)
-	return n > 0 && len(p.steps[n-1].Results) < len(p.steps[n-1].Calls)
+	if n == 0 {
+		return false
+	}
+	_, open := p.steps[n-1].Open()
+	return open
 }
 
 // useTraced is use with its span and count.
@@ -110,37 +125,3 @@ func (w *Worker) useTraced(ctx context.Context, t *turn, step, ref string, c sto
 // toolError is why the span of a tool call failed. What was wrong is told to the model
 // alone.
 const toolError stoa.Code = "tool_error"
-
-// tools answers the open calls of the last step, in order, up to one that asks
-// the user. It reports whether the turn waits now.
-func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
-	step := &t.prompt.steps[len(t.prompt.steps)-1]
-	id := stoa.StepID(step.SessionID, step.Turn, step.Number)
-	from := len(step.Results)
-	var outs []session.ToolEffect
-	for i := from; i < len(step.Calls) && !waits; i++ {
-		if err := ctx.Err(); err != nil {
-			return false, context.Cause(ctx)
-		}
-		// The reference of a write: the same if the process dies before its result
-		// is recorded, so that it is written once.
-		out, err := w.useTraced(ctx, t, id, stoa.StepID(id, int64(i+1), 0), step.Calls[i])
-		if err != nil {
-			return false, err
-		}
-		outs = append(outs, out)
-		waits = out.Input != nil
-	}
-	err = w.sessions.IfOwned(ctx, t.run.lease, func(ch *session.Transition) {
-		for i, out := range outs {
-			ch.RecordTool(*step, from+i, out)
-		}
-	})
-	if err != nil || waits {
-		return waits, err
-	}
-	for _, out := range outs {
-		step.Results = append(step.Results, out.Result)
-	}
-	return false, nil
-}

@@ -29,6 +29,9 @@ func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in Request[none,
 	}
 	err := s.mergeLimits(&agent.Limits, b.Limits)
 	if err == nil {
+		agent.Tools, err = agentTools(orZero(b.Tools))
+	}
+	if err == nil {
 		err = s.checkAgent(agent)
 	}
 	if err == nil {
@@ -138,6 +141,12 @@ func (s *Server) patchAgent(a *stoa.Agent, b *contract.UpdateAgent) error {
 	if b.DriveAccess.IsSpecified() {
 		a.DriveAccess = driveAccess(b.DriveAccess)
 	}
+	if b.Tools.IsSpecified() {
+		var err error
+		if a.Tools, err = agentTools(orZero(b.Tools)); err != nil {
+			return err
+		}
+	}
 	if b.EmbedEnabled.IsSpecified() {
 		a.EmbedEnabled = valueOr(b.EmbedEnabled, defaultEmbed)
 	}
@@ -231,7 +240,7 @@ func (s *Server) rollbackAgent(ctx context.Context, tx *store.Tx, in Request[rol
 		if err != nil {
 			return err
 		}
-		a.Instructions, a.Model, a.DriveAccess, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.Limits
+		a.Instructions, a.Model, a.DriveAccess, a.Tools, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.Tools, v.Limits
 		return s.knowsModel(a.Model) // it may have left the catalog since
 	})
 	return Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err
@@ -250,7 +259,7 @@ func (s *Server) duplicateAgent(ctx context.Context, tx *store.Tx, in Request[by
 func contractAgent(a stoa.Agent) contract.Agent {
 	return contract.Agent{
 		ID: a.ID, SpaceID: a.SpaceID, Name: a.Name, Description: unlessZero(a.Description), Instructions: a.Instructions, Model: a.Model,
-		DriveAccess: string(a.DriveAccess), Limits: contractLimits(a.Limits), EmbedEnabled: a.EmbedEnabled, ExternalID: unlessZero(a.ExternalID),
+		DriveAccess: string(a.DriveAccess), Tools: contractTools(a.Tools), Limits: contractLimits(a.Limits), EmbedEnabled: a.EmbedEnabled, ExternalID: unlessZero(a.ExternalID),
 		Metadata: contractMetadata(a.Metadata), Version: a.Version, CreatedAt: contract.Time(a.CreatedAt), UpdatedAt: contract.Time(a.UpdatedAt),
 	}
 }
@@ -258,6 +267,6 @@ func contractAgent(a stoa.Agent) contract.Agent {
 func contractVersion(v stoa.AgentVersion) contract.AgentVersion {
 	return contract.AgentVersion{
 		AgentID: v.AgentID, Version: v.Version, Instructions: v.Instructions, Model: v.Model, DriveAccess: string(v.DriveAccess),
-		Limits: contractLimits(v.Limits), CreatedAt: contract.Time(v.CreatedAt),
+		Tools: contractTools(v.Tools), Limits: contractLimits(v.Limits), CreatedAt: contract.Time(v.CreatedAt),
 	}
 }

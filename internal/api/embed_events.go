@@ -53,7 +53,7 @@ func (s *Server) listEmbedEvents(w http.ResponseWriter, in VisitorRequest[listEm
 	stream := &sessionStream{
 		ctx: ctx, s: s, slot: e.ID, most: embedStreams,
 		account: "visitors " + e.AccountID, mostOfAccount: s.Limits.VisitorStreamsPerAccount, only: embed.Visible,
-		req: session.EventsRequest{AccountID: e.AccountID, AgentID: e.AgentID, SessionID: e.ChatID, After: after, Follow: q.Follow, Heartbeat: watchEvery},
+		req: session.EventsRequest{AccountID: e.AccountID, AgentID: e.AgentID, SessionID: e.ChatID, After: after, Follow: q.Follow, ThroughTools: true, Heartbeat: watchEvery},
 	}
 	authorization := in.HTTP.Header.Get("Authorization")
 	checked := time.Now()

@@ -18,6 +18,9 @@ func TestTheGuideDoesWhatItSays(t *testing.T) { pasteGuide(t, "agents.md") }
 // TestTheGuideToSchedulesDoesWhatItSays does the same with docs/schedules.md.
 func TestTheGuideToSchedulesDoesWhatItSays(t *testing.T) { pasteGuide(t, "schedules.md") }
 
+// TestTheGuideToToolsDoesWhatItSays does the same with docs/tools.md.
+func TestTheGuideToToolsDoesWhatItSays(t *testing.T) { pasteGuide(t, "tools.md") }
+
 func pasteGuide(t *testing.T, name string) {
 	t.Helper()
 	bash, err := exec.LookPath("bash")

@@ -279,7 +279,10 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 	if v.NumField() != len(cases) {
 		t.Errorf("config.Limits has %d members, this test %d", v.NumField(), len(cases))
 	}
-	fixed := []string{"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "requestsKeptSeconds"} // no setting of the limits changes them
+	fixed := []string{
+		"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "requestsKeptSeconds",
+		"maxTools", "maxToolDefinitionTokens", "maxToolParametersBytes", "maxToolOutputBytes", "maxToolCallsPerStep", "maxToolCallsPerTurn", "maxToolWaitsPerTurn", "maxInputWaitsPerAccount",
+	} // no setting of the limits changes them
 	for _, c := range cases {
 		delete(meta.Limits, c.published)
 	}

@@ -12,6 +12,8 @@ import (
 	"stoa/internal/catalog"
 	"stoa/internal/contract"
 	"stoa/internal/embed"
+	"stoa/internal/schema"
+	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -102,6 +104,9 @@ func (s *Server) publishedLimits() contract.Limits {
 		EmbedURLSeconds:    seconds(s.Limits.EmbedURL), EmbedTokenSeconds: seconds(s.Limits.EmbedToken),
 		DefaultTurnCreditsMicro: int64(run.TurnCredits), DefaultEmbedCreditsMicro: int64(embed.DefaultMaxCredits),
 		RequestsKeptPerAccount: int64(s.Limits.RequestsKeptPerAccount), RequestsKeptSeconds: seconds(s.RequestLog().Keep),
+		MaxTools: maxTools, MaxToolDefinitionTokens: maxToolTokens, MaxToolParametersBytes: schema.MaxParameters, MaxToolOutputBytes: session.MaxOutput,
+		MaxToolCallsPerStep: session.CallsPerStep, MaxToolCallsPerTurn: session.CallsPerTurn, MaxToolWaitsPerTurn: session.WaitsPerTurn,
+		MaxInputWaitsPerAccount: inputWaits,
 	}
 }
 

@@ -23,6 +23,7 @@ func (s *Server) startRequest(in Request[byID, contract.CreateSession]) (session
 	req := session.StartRequest{
 		AgentID: in.Params.ID, Message: b.Message, Mode: stoa.SessionMode(orZero(b.Mode)), ExternalID: orZero(b.ExternalID),
 		ExternalUserID: orZero(b.ExternalUserID), Title: orZero(b.Title), Metadata: orZero(b.Metadata),
+		WithholdTools: orZero(b.ClientTools) == "withhold",
 	}
 	if err := s.mergeLimits(&req.Limits, b.Limits); err != nil {
 		return req, err
@@ -38,7 +39,7 @@ func (s *Server) startRequest(in Request[byID, contract.CreateSession]) (session
 
 // draftAgent applies a draft to an agent, with the checks of a change of it.
 func (s *Server) draftAgent(a *stoa.Agent, draft contract.AgentDraft) error {
-	err := s.patchAgent(a, &contract.UpdateAgent{Instructions: draft.Instructions, Model: draft.Model, DriveAccess: draft.DriveAccess, Limits: draft.Limits})
+	err := s.patchAgent(a, &contract.UpdateAgent{Instructions: draft.Instructions, Model: draft.Model, DriveAccess: draft.DriveAccess, Tools: draft.Tools, Limits: draft.Limits})
 	if e := (*stoa.Error)(nil); errors.As(err, &e) {
 		return e.At("draft." + e.Param)
 	}
@@ -164,14 +165,28 @@ func (s *Server) sendMessage(ctx context.Context, tx *store.Tx, in Request[bySes
 	return acceptedSession(session), err
 }
 
+// beforeAnswer keeps outputs that come too late, which the transaction of the request
+// could not: it refuses them.
+func (s *Server) beforeAnswer(ctx context.Context, in Request[bySessionID, contract.AnswerInput]) (session.AnswerRequest, error) {
+	req := answerRequest(in.Body)
+	if len(req.Outputs) == 0 {
+		return req, nil
+	}
+	return req, s.Sessions.KeepLate(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.SessionID, req)
+}
+
 // answerInput serves POST …/sessions/{sessionId}/input.
-func (s *Server) answerInput(ctx context.Context, tx *store.Tx, in Request[bySessionID, contract.AnswerInput]) (Reply[contract.Session], error) {
-	session, err := s.Sessions.Answer(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, answerRequest(in.Body))
+func (s *Server) answerInput(ctx context.Context, tx *store.Tx, in Request[bySessionID, contract.AnswerInput], req session.AnswerRequest) (Reply[contract.Session], error) {
+	session, err := s.Sessions.Answer(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, req)
 	return acceptedSession(session), err
 }
 
 func answerRequest(b contract.AnswerInput) session.AnswerRequest {
-	return session.AnswerRequest{InputID: b.InputID, Answer: orZero(b.Answer), Choice: orZero(b.Choice), Decision: orZero(b.Decision)}
+	req := session.AnswerRequest{InputID: b.InputID, Answer: orZero(b.Answer), Choice: orZero(b.Choice), Decision: orZero(b.Decision)}
+	for _, o := range orZero(b.Outputs) {
+		req.Outputs = append(req.Outputs, session.Output{CallID: o.CallID, Text: outputText(o.Output), IsError: orZero(o.IsError)})
+	}
+	return req
 }
 
 // cancelSession serves POST …/sessions/{sessionId}/cancel.
@@ -184,8 +199,8 @@ func (s *Server) cancelSession(ctx context.Context, in Request[bySessionID, none
 }
 
 // retrySession serves POST …/sessions/{sessionId}/retry.
-func (s *Server) retrySession(ctx context.Context, tx *store.Tx, in Request[bySessionID, none]) (Reply[contract.Session], error) {
-	session, err := s.Sessions.Retry(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID)
+func (s *Server) retrySession(ctx context.Context, tx *store.Tx, in Request[bySessionID, contract.RetrySession]) (Reply[contract.Session], error) {
+	session, err := s.Sessions.Retry(ctx, tx, in.Caller, in.Params.ID, in.Params.SessionID, orZero(in.Body.AcknowledgeEffects))
 	return acceptedSession(session), err
 }
 
@@ -207,9 +222,10 @@ func contractSession(s stoa.Session) contract.Session {
 		Model:          contract.SessionModel{Requested: s.ModelAsked, Served: unlessZero(s.ModelServed), Fallback: s.Fallback},
 		Usage: contract.SessionUsage{
 			InputTokens: s.Usage.InputTokens, OutputTokens: s.Usage.OutputTokens, TotalTokens: s.Usage.Total(),
-			Steps: s.Steps, CreditsMicro: int64(s.Spent),
+			Steps: s.Steps, ToolCalls: s.ToolCalls, CreditsMicro: int64(s.Spent),
 		},
-		LastEventSeq: s.LastSeq, Trigger: contract.SessionTrigger{Type: s.Trigger.Type, ID: unlessZero(s.Trigger.ID)},
+		ToolsWithheld: contractWithheld(s.Withheld),
+		LastEventSeq:  s.LastSeq, Trigger: contract.SessionTrigger{Type: s.Trigger.Type, ID: unlessZero(s.Trigger.ID)},
 		ExternalID: unlessZero(s.ExternalID), ExternalUserID: unlessZero(s.ExternalUserID), Title: unlessZero(s.Title),
 		Metadata: contractMetadata(s.Metadata), CreatedAt: contract.Time(s.CreatedAt), UpdatedAt: contract.Time(s.UpdatedAt),
 		StartedAt: unlessNever(s.StartedAt), FinishedAt: unlessNever(s.FinishedAt),
@@ -226,6 +242,9 @@ func contractInput(in *stoa.Input) nullable.Nullable[contract.PendingInput] {
 	}
 	if in.Default != nil {
 		out.DefaultValue = nullable.NewNullableWithValue(*in.Default)
+	}
+	if in.Kind == stoa.InputToolCall {
+		out.Calls, out.ClaimedUntil = pendingCalls(in.Calls), contract.Time(in.ClaimedUntil)
 	}
 	return nullable.NewNullableWithValue(out)
 }

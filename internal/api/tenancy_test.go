@@ -50,13 +50,19 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 		t.Fatal(err)
 	}
 	a := author{c, h, "/api/v1/api-agents/" + made.ids["api-agents"]}
-	c.Want(200, "PATCH", a.agent, object{"instructions": "Be long."})
+	c.Want(200, "PATCH", a.agent, object{"instructions": "Be long.", "tools": []any{orderTool(nil)}})
 	for _, file := range []string{"one.md", "two.md"} {
 		a.file(file, name)
 	}
 	origin := "https://" + name + ".example"
 	for range 2 {
-		s, path := a.begin(t, "say: "+name, nil)
+		calls := "call: lookup_order {\"orderId\":\"1\"}\ncall: lookup_order {\"orderId\":\"2\"}\nsay: " + name
+		_, waiting := a.begin(t, calls, nil)
+		made.ids["inputs"] = orNone(a.until(t, waiting, "waiting_for_input").PendingInput).ID
+		s, path := a.begin(t, calls, nil)
+		in := orNone(a.until(t, path, "waiting_for_input").PendingInput)
+		made.ids["tool-calls"] = in.Calls[0].CallID
+		c.Want(202, "POST", path+"/input", object{"inputId": in.ID, "outputs": []object{{"callId": in.Calls[0].CallID, "output": name}, {"callId": in.Calls[1].CallID, "output": name}}})
 		a.until(t, path, "completed")
 		c.Want(202, "POST", path+"/messages", object{"message": "say: " + name})
 		a.until(t, path, "completed")

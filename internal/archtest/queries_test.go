@@ -26,6 +26,7 @@ var unlimited = map[string]string{
 	"store.Deltas":                     "the length of one message, which is read to be put together",
 	"store.SessionsOf":                 "the sessions that one worker runs at once",
 	"store.CancelledOf":                "the sessions that one worker runs at once",
+	"store.calls":                      "the calls of one reply of a model, or one call",
 	"store.messages":                   "the messages of a turn being written, and limits.queuedMessages",
 	"store.Steps":                      "limits.turnSteps and the tool calls of one reply",
 	"store.AccountsWaitingForCapacity": "a row for each account that has runs which wait",

@@ -40,6 +40,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeInvalidCursor, 400, "The cursor is damaged, or belongs to another list, filter or order."),
 		invalid(stoa.CodeInvalidMode, 400, "There is no such mode of a session."),
 		invalid(stoa.CodeInvalidPath, 400, "The path of a file breaks a rule of paths: relative, `/` between folders, no empty, `.` or `..` segments."),
+		invalid(stoa.CodeInvalidSchema, 400, "The parameters of a tool are no JSON Schema that is taken."),
 		invalid(stoa.CodeUnsupported, 400, "The service does not offer what the member asks for."),
 		invalid(stoa.CodeUnsupportedValue, 400, "The service does not offer this value of the member."),
 		invalid(stoa.CodeModelNotFound, 400, "There is no model of that identifier."),
@@ -57,6 +58,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeAgentNotFound, 404, "There is no such agent in this account."),
 		invalid(stoa.CodeSessionNotFound, 404, "There is no such session of this agent."),
 		invalid(stoa.CodeTaskNotFound, 404, "There is no such scheduled task of this agent."),
+		invalid(stoa.CodeToolCallNotFound, 404, "There is no such tool call in this account, or none that the input waits for."),
 		invalid(stoa.CodeFileNotFound, 404, "There is no such file in the drive."),
 		invalid(stoa.CodeVersionNotFound, 404, "There is no such version of the file, or it is no longer kept."),
 		invalid(stoa.CodeWebhookNotFound, 404, "There is no such webhook in this account."),
@@ -76,6 +78,12 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeNotWaiting, 409, "The session does not wait for input."),
 		invalid(stoa.CodeInputAnswered, 409, "This question was answered already."),
 		invalid(stoa.CodeWebhookDisabled, 409, "The webhook is disabled, or has no address: nothing can be sent."),
+		invalid(stoa.CodeOutputGiven, 409, "Another output was given for this tool call already."),
+		{
+			Code: stoa.CodeInputClaimed, Status: 409, Type: TypeInvalidRequest, Retryable: true, RetryAfter: time.Second,
+			Meaning: "Another program works on the calls of this input; `Retry-After` says until when.",
+		},
+		invalid(stoa.CodeTurnHadEffects, 409, "The turn has called tools that may have changed something; `acknowledgeEffects` does it again all the same."),
 		{
 			Code: stoa.CodeIdempotencyRunning, Status: 409, Type: TypeInvalidRequest, Retryable: true, RetryAfter: time.Second,
 			Meaning: "The first request with this `Idempotency-Key` is still running.",
@@ -89,6 +97,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeIdempotencyReused, 422, "The `Idempotency-Key` was used before with another body."),
 		invalid(stoa.CodeInvalidCron, 422, "The cron expression is wrong; the message names the field."),
 		invalid(stoa.CodeInvalidTimezone, 422, "There is no such time zone in the IANA database."),
+		invalid(stoa.CodeTooManyTools, 422, "The agent has too many tools, or their definitions are too long."),
 		invalid(stoa.CodeOriginsRequired, 422, "The origins of the pages that may show the agent have to be named."),
 		invalid(stoa.CodeAddressNotAllowed, 422, "The service sends no requests to this address; its operator can allow it."),
 		{

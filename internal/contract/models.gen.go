@@ -115,12 +115,15 @@ type Agent struct {
 	// Model As it was asked for.
 	//
 	// Example: auto
-	Model     string `json:"model"`
-	Name      string `json:"name"`
-	SpaceID   string `json:"spaceId"`
-	UpdatedAt Time   `json:"updatedAt"`
+	Model   string `json:"model"`
+	Name    string `json:"name"`
+	SpaceID string `json:"spaceId"`
 
-	// Version Counts the changes of instructions, model, limits and drive access.
+	// Tools What programs of yours do for it.
+	Tools     []AgentTool `json:"tools"`
+	UpdatedAt Time        `json:"updatedAt"`
+
+	// Version Counts the changes of instructions, model, tools, limits and drive access.
 	Version int64 `json:"version"`
 }
 
@@ -137,6 +140,9 @@ type AgentDraft struct {
 
 	// Model Null: `auto`.
 	Model nullable.Nullable[string] `json:"model,omitempty,omitzero"`
+
+	// Tools What programs of yours do for it, at most `maxTools` of `GET /api/v1/meta`. The list is replaced as a whole; null: none.
+	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
 }
 
 // AgentList defines model for AgentList.
@@ -148,6 +154,100 @@ type AgentList struct {
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
+// AgentTool A tool of an agent that programs of yours carry out.
+type AgentTool struct {
+	// Description What it does, for the model.
+	Description string `json:"description"`
+
+	// Effects What comes of carrying out a call again: `read`, nothing; `idempotent`, nothing under the same `callId`; `once`, its effect again.
+	Effects string `json:"effects"`
+
+	// Name Letters, digits, `_` and `-`. `drive_…`, `agent_…`, `ask_user`, `tool_result_read` and names with `__` are the service's own.
+	//
+	// Example: lookup_order
+	Name string `json:"name"`
+
+	// OnTimeout When no output came in time: `tell_model` goes on, `fail` ends the turn with `tool_timeout`.
+	OnTimeout string `json:"onTimeout"`
+
+	// Parameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 schemas in one another and references within itself. Calls whose arguments do not fit it are not handed out.
+	Parameters ToolParameters `json:"parameters"`
+
+	// TimeoutSeconds How long a call waits for its output; 3600. At most `inputSeconds` of `GET /api/v1/meta`.
+	TimeoutSeconds int64  `json:"timeoutSeconds"`
+	Type           string `json:"type"`
+
+	// Visitors Whether it is offered in chats of visitors, too; `no`. `yes` is only for `read`.
+	Visitors string `json:"visitors"`
+}
+
+// AgentToolCall A call of a tool that is carried out outside of the service.
+type AgentToolCall struct {
+	AgentID string `json:"agentId"`
+
+	// Arguments An object as the model wrote it, or its text where that is no JSON.
+	//
+	// Example: {"orderId":"A-1"}
+	Arguments ToolArgumentsValue `json:"arguments"`
+
+	// Attempts How often it was claimed.
+	Attempts  int  `json:"attempts"`
+	CreatedAt Time `json:"createdAt"`
+
+	// DefinitionSha256 Of the tool as the model knew it.
+	DefinitionSha256 string `json:"definitionSha256"`
+
+	// DurationMs Since it was handed out.
+	DurationMs nullable.Nullable[int64] `json:"durationMs"`
+	Effects    string                   `json:"effects"`
+
+	// ErrorCode Why it was not handed out.
+	ErrorCode  nullable.Nullable[string] `json:"errorCode"`
+	ExpiresAt  nullable.Nullable[Time]   `json:"expiresAt"`
+	FinishedAt nullable.Nullable[Time]   `json:"finishedAt"`
+
+	// ID Example: cal_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// InputID That the session waited for.
+	InputID nullable.Nullable[string] `json:"inputId"`
+
+	// IsError Whether the model was told that it failed.
+	IsError bool `json:"isError"`
+
+	// LateOutput What came when nobody waited for it any more.
+	LateOutput nullable.Nullable[string] `json:"lateOutput"`
+	Object     string                    `json:"object"`
+
+	// Outcome Null until it is `done`. `expired`: no output came in time, and it may have been done or not. `cancelled`: its turn ended before.
+	Outcome nullable.Nullable[string] `json:"outcome"`
+
+	// Place Which call of its step it is, from 0.
+	Place int `json:"place"`
+
+	// Resolution What a person has found out.
+	Resolution nullable.Nullable[ToolCallResolution] `json:"resolution"`
+
+	// ResultBytes Of the whole.
+	ResultBytes int `json:"resultBytes"`
+
+	// ResultText Null until it is `done`.
+	ResultText nullable.Nullable[string] `json:"resultText"`
+	SessionID  string                    `json:"sessionId"`
+
+	// StartedAt When it was handed out; null: it was not.
+	StartedAt nullable.Nullable[Time] `json:"startedAt"`
+
+	// Status `waiting`: it is handed out. `started`: a program has claimed it.
+	Status string `json:"status"`
+	Step   int64  `json:"step"`
+	Tool   string `json:"tool"`
+	Turn   int64  `json:"turn"`
+
+	// Type Who carries it out. New ones may come.
+	Type string `json:"type"`
+}
+
 // AgentVersion defines model for AgentVersion.
 type AgentVersion struct {
 	AgentID      string `json:"agentId"`
@@ -156,9 +256,12 @@ type AgentVersion struct {
 	Instructions string `json:"instructions"`
 
 	// Limits What one turn may take. Null is the limit of the service.
-	Limits  TurnLimits `json:"limits"`
-	Model   string     `json:"model"`
-	Version int64      `json:"version"`
+	Limits TurnLimits `json:"limits"`
+	Model  string     `json:"model"`
+
+	// Tools What programs of yours do for it.
+	Tools   []AgentTool `json:"tools"`
+	Version int64       `json:"version"`
 }
 
 // AgentVersionList defines model for AgentVersionList.
@@ -183,6 +286,18 @@ type AnswerInput struct {
 
 	// InputID Of the `pendingInput`.
 	InputID string `json:"inputId"`
+
+	// Outputs Of calls of a `tool_call`.
+	Outputs nullable.Nullable[[]ToolOutput] `json:"outputs,omitempty,omitzero"`
+}
+
+// ClaimInput defines model for ClaimInput.
+type ClaimInput struct {
+	// ClaimID Of the claim to be made longer.
+	ClaimID nullable.Nullable[string] `json:"claimId,omitempty,omitzero"`
+
+	// LeaseSeconds How long the calls may take.
+	LeaseSeconds int64 `json:"leaseSeconds"`
 }
 
 // Contact Whom to turn to for more credits and with questions, as the operator has configured it.
@@ -238,6 +353,9 @@ type CreateAgent struct {
 	// Name At most `maxNameCharacters` of `GET /api/v1/meta`.
 	Name    string `json:"name"`
 	SpaceID string `json:"spaceId"`
+
+	// Tools What programs of yours do for it, at most `maxTools` of `GET /api/v1/meta`; none unless said otherwise. The list is replaced as a whole.
+	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
 }
 
 // CreateEmbed defines model for CreateEmbed.
@@ -380,6 +498,9 @@ type CreateScheduledTask struct {
 
 // CreateSession defines model for CreateSession.
 type CreateSession struct {
+	// ClientTools Whether the agent's tools that programs carry out are offered to the model; `offer` unless said otherwise.
+	ClientTools nullable.Nullable[string] `json:"clientTools,omitempty,omitzero"`
+
 	// Draft What differs from the agent's newest version, for this session alone.
 	Draft nullable.Nullable[AgentDraft] `json:"draft,omitempty,omitzero"`
 
@@ -1061,18 +1182,38 @@ type Health struct {
 
 // InputEvent The agent asks its user, is answered, or was not in time.
 type InputEvent struct {
-	Answer       string   `json:"answer,omitempty,omitzero"`
-	CreatedAt    Time     `json:"createdAt"`
-	DefaultUsed  bool     `json:"defaultUsed,omitempty,omitzero"`
-	DefaultValue string   `json:"defaultValue,omitempty,omitzero"`
-	ExpiresAt    Time     `json:"expiresAt,omitempty,omitzero"`
-	InputID      string   `json:"inputId"`
-	Kind         string   `json:"kind"`
-	Options      []string `json:"options,omitempty,omitzero"`
-	Prompt       string   `json:"prompt,omitempty,omitzero"`
-	Seq          int64    `json:"seq"`
-	Turn         int64    `json:"turn"`
-	Type         string   `json:"type"`
+	Answer string `json:"answer,omitempty,omitzero"`
+
+	// Calls Of a `tool_call` alone.
+	Calls        []InputEventCall `json:"calls,omitempty,omitzero"`
+	CreatedAt    Time             `json:"createdAt"`
+	DefaultUsed  bool             `json:"defaultUsed,omitempty,omitzero"`
+	DefaultValue string           `json:"defaultValue,omitempty,omitzero"`
+	ExpiresAt    Time             `json:"expiresAt,omitempty,omitzero"`
+	InputID      string           `json:"inputId"`
+	Kind         string           `json:"kind"`
+	Options      []string         `json:"options,omitempty,omitzero"`
+	Prompt       string           `json:"prompt,omitempty,omitzero"`
+	Seq          int64            `json:"seq"`
+	Turn         int64            `json:"turn"`
+	Type         string           `json:"type"`
+}
+
+// InputEventCall defines model for InputEventCall.
+type InputEventCall struct {
+	CallID    string `json:"callId"`
+	Effects   string `json:"effects"`
+	ExpiresAt Time   `json:"expiresAt"`
+	Tool      string `json:"tool"`
+}
+
+// InputList defines model for InputList.
+type InputList struct {
+	Data    []OpenInput `json:"data"`
+	HasMore bool        `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
 // Key A key without its secret.
@@ -1322,6 +1463,11 @@ type Limits struct {
 	// Example: 10485760
 	MaxFileBytes int64 `json:"maxFileBytes"`
 
+	// MaxInputWaitsPerAccount Requests that wait for inputs at a time.
+	//
+	// Example: 20
+	MaxInputWaitsPerAccount int `json:"maxInputWaitsPerAccount"`
+
 	// MaxInstructionsCharacters Of an agent's instructions.
 	//
 	// Example: 100000
@@ -1371,6 +1517,41 @@ type Limits struct {
 	//
 	// Example: 100
 	MaxSpaces int64 `json:"maxSpaces"`
+
+	// MaxToolCallsPerStep Calls of such tools in one reply of the model.
+	//
+	// Example: 16
+	MaxToolCallsPerStep int `json:"maxToolCallsPerStep"`
+
+	// MaxToolCallsPerTurn Calls of such tools in one turn.
+	//
+	// Example: 100
+	MaxToolCallsPerTurn int `json:"maxToolCallsPerTurn"`
+
+	// MaxToolDefinitionTokens Of all tools of an agent together, as they are estimated.
+	//
+	// Example: 16000
+	MaxToolDefinitionTokens int `json:"maxToolDefinitionTokens"`
+
+	// MaxToolOutputBytes Of an output of a tool that is carried out outside of the service.
+	//
+	// Example: 262144
+	MaxToolOutputBytes int `json:"maxToolOutputBytes"`
+
+	// MaxToolParametersBytes Of the JSON Schema of one tool.
+	//
+	// Example: 32768
+	MaxToolParametersBytes int `json:"maxToolParametersBytes"`
+
+	// MaxToolWaitsPerTurn How often one turn waits for outputs.
+	//
+	// Example: 20
+	MaxToolWaitsPerTurn int `json:"maxToolWaitsPerTurn"`
+
+	// MaxTools Tools of an agent, its drive's not counted.
+	//
+	// Example: 64
+	MaxTools int `json:"maxTools"`
 
 	// MaxTurnSeconds Of one turn.
 	//
@@ -1644,19 +1825,72 @@ type NodeList struct {
 	SameConfig bool `json:"sameConfig"`
 }
 
+// OpenInput What a session waits for.
+type OpenInput struct {
+	AgentID string            `json:"agentId"`
+	Calls   []PendingToolCall `json:"calls"`
+
+	// ClaimID To whoever claims it; null in lists.
+	ClaimID nullable.Nullable[string] `json:"claimId"`
+
+	// ClaimedUntil Null where nobody has claimed it.
+	ClaimedUntil nullable.Nullable[Time] `json:"claimedUntil"`
+	CreatedAt    Time                    `json:"createdAt"`
+
+	// ExpiresAt When the first of its calls expires.
+	ExpiresAt Time `json:"expiresAt"`
+
+	// ID Example: inp_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID        string `json:"id"`
+	Kind      string `json:"kind"`
+	Object    string `json:"object"`
+	Prompt    string `json:"prompt"`
+	SessionID string `json:"sessionId"`
+	Turn      int64  `json:"turn"`
+}
+
 // PendingInput defines model for PendingInput.
 type PendingInput struct {
+	// Calls Of a `tool_call` alone.
+	Calls []PendingToolCall `json:"calls,omitempty,omitzero"`
+
+	// ClaimedUntil Of a `tool_call` that a program has claimed.
+	ClaimedUntil Time `json:"claimedUntil,omitempty,omitzero"`
+
 	// DefaultValue The answer if none is given in time; null: the turn fails then, with `input_expired`.
 	DefaultValue nullable.Nullable[string] `json:"defaultValue"`
 	ExpiresAt    Time                      `json:"expiresAt"`
 
 	// ID Example: inp_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ID   string `json:"id"`
+	ID string `json:"id"`
+
+	// Kind `tool_call` is for programs, and comes only with an agent that has such tools. New ones may come.
 	Kind string `json:"kind"`
 
 	// Options Of a `choice`; empty otherwise.
 	Options []string `json:"options"`
 	Prompt  string   `json:"prompt"`
+}
+
+// PendingToolCall defines model for PendingToolCall.
+type PendingToolCall struct {
+	// Arguments As the model wrote them; they fit the tool's `parameters`.
+	//
+	// Example: {"orderId":"A-1"}
+	Arguments ToolArguments `json:"arguments"`
+
+	// CallID The key under which it is carried out: it is the same however often the call is handed out.
+	//
+	// Example: cal_01k9zqd3m8w5x7y2c4b6n8p0ra
+	CallID    string `json:"callId"`
+	Effects   string `json:"effects"`
+	ExpiresAt Time   `json:"expiresAt"`
+
+	// Status `started`: a program has claimed it. `done`: its output is there, or it has expired.
+	Status string `json:"status"`
+
+	// Tool Example: lookup_order
+	Tool string `json:"tool"`
 }
 
 // Plan defines model for Plan.
@@ -2121,10 +2355,22 @@ type DroppedRequests struct {
 	Until Time  `json:"until"`
 }
 
+// ResolveToolCall defines model for ResolveToolCall.
+type ResolveToolCall struct {
+	Note    nullable.Nullable[string] `json:"note,omitempty,omitzero"`
+	Outcome string                    `json:"outcome"`
+}
+
 // RestoreDriveFile defines model for RestoreDriveFile.
 type RestoreDriveFile struct {
 	Path    string `json:"path"`
 	Version int64  `json:"version"`
+}
+
+// RetrySession defines model for RetrySession.
+type RetrySession struct {
+	// AcknowledgeEffects Do the turn again although its tools may have changed something; false unless said otherwise.
+	AcknowledgeEffects nullable.Nullable[bool] `json:"acknowledgeEffects,omitempty,omitzero"`
 }
 
 // RollbackAgent defines model for RollbackAgent.
@@ -2292,6 +2538,9 @@ type Session struct {
 	// Title What it is about; unless given, the beginning of its first message.
 	Title nullable.Nullable[string] `json:"title"`
 
+	// ToolsWithheld Tools of the agent that this session does not offer to the model.
+	ToolsWithheld []WithheldTool `json:"toolsWithheld"`
+
 	// Trigger What started the session.
 	Trigger SessionTrigger `json:"trigger"`
 
@@ -2341,7 +2590,7 @@ type SessionEventList struct {
 
 // SessionFailure defines model for SessionFailure.
 type SessionFailure struct {
-	// Code A code of the errors, or `queue_timeout`, `turn_timeout`, `step_limit_reached`, `credit_limit_reached`, `input_expired`, `worker_lost`, `content_filter`. New ones may come.
+	// Code A code of the errors, or `queue_timeout`, `turn_timeout`, `step_limit_reached`, `credit_limit_reached`, `input_expired`, `worker_lost`, `content_filter`, `tool_timeout`, `tool_limit_reached`, `too_many_waits`. New ones may come.
 	Code    string `json:"code"`
 	Message string `json:"message"`
 
@@ -2414,8 +2663,38 @@ type SessionUsage struct {
 	OutputTokens int64 `json:"outputTokens"`
 
 	// Steps Model calls.
-	Steps       int   `json:"steps"`
+	Steps int `json:"steps"`
+
+	// ToolCalls Calls of tools that are carried out outside of the service.
+	ToolCalls   int   `json:"toolCalls"`
 	TotalTokens int64 `json:"totalTokens"`
+}
+
+// SetAgentTool A tool of an agent that programs of yours carry out: the session waits for the output of each call.
+type SetAgentTool struct {
+	// Description What it does, for the model.
+	Description string `json:"description"`
+
+	// Effects What comes of carrying out a call again: `read`, nothing; `idempotent`, nothing under the same `callId`; `once` unless said otherwise, its effect again.
+	Effects nullable.Nullable[string] `json:"effects,omitempty,omitzero"`
+
+	// Name Letters, digits, `_` and `-`. `drive_…`, `agent_…`, `ask_user`, `tool_result_read` and names with `__` are the service's own.
+	//
+	// Example: lookup_order
+	Name string `json:"name"`
+
+	// OnTimeout When no output came in time: `tell_model` unless said otherwise goes on, `fail` ends the turn with `tool_timeout`.
+	OnTimeout nullable.Nullable[string] `json:"onTimeout,omitempty,omitzero"`
+
+	// Parameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 schemas in one another and references within itself. Calls whose arguments do not fit it are not handed out.
+	Parameters ToolParameters `json:"parameters"`
+
+	// TimeoutSeconds How long a call waits for its output; 3600 unless said otherwise. At most `inputSeconds` of `GET /api/v1/meta`.
+	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds,omitempty,omitzero"`
+	Type           string                   `json:"type"`
+
+	// Visitors Whether it is offered in chats of visitors, too; `no` unless said otherwise. `yes` is only for `read`.
+	Visitors nullable.Nullable[string] `json:"visitors,omitempty,omitzero"`
 }
 
 // SetTurnLimits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.
@@ -2564,6 +2843,35 @@ type TaskRunList struct {
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
+// ToolArguments As the model wrote them; they fit the tool's `parameters`.
+//
+// Example: {"orderId":"A-1"}
+type ToolArguments = json.RawMessage
+
+// ToolArgumentsValue An object as the model wrote it, or its text where that is no JSON.
+//
+// Example: {"orderId":"A-1"}
+type ToolArgumentsValue = json.RawMessage
+
+// ToolCallList defines model for ToolCallList.
+type ToolCallList struct {
+	Data    []AgentToolCall `json:"data"`
+	HasMore bool            `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// ToolCallResolution defines model for ToolCallResolution.
+type ToolCallResolution struct {
+	At Time `json:"at"`
+
+	// By The key.
+	By      string                    `json:"by"`
+	Note    nullable.Nullable[string] `json:"note"`
+	Outcome string                    `json:"outcome"`
+}
+
 // ToolEvent The agent uses a tool; `arguments` are as the model wrote them, and may be no JSON.
 type ToolEvent struct {
 	Arguments string `json:"arguments,omitempty,omitzero"`
@@ -2572,11 +2880,51 @@ type ToolEvent struct {
 	Bytes     int    `json:"bytes,omitempty,omitzero"`
 	CallID    string `json:"callId"`
 	CreatedAt Time   `json:"createdAt"`
-	IsError   bool   `json:"isError,omitempty,omitzero"`
-	Name      string `json:"name"`
-	Seq       int64  `json:"seq"`
-	StepID    string `json:"stepId"`
-	Type      string `json:"type"`
+
+	// DurationMs Since it was handed out.
+	DurationMs int64  `json:"durationMs,omitempty,omitzero"`
+	Effects    string `json:"effects,omitempty,omitzero"`
+	IsError    bool   `json:"isError,omitempty,omitzero"`
+	Name       string `json:"name"`
+
+	// Outcome `ok`, `error`, `expired` or `cancelled`. New ones may come.
+	Outcome string `json:"outcome,omitempty,omitzero"`
+	Seq     int64  `json:"seq"`
+	StepID  string `json:"stepId"`
+
+	// ToolCallID Of a call that is carried out outside of the service; its `arguments` are cut at 4 KiB here.
+	ToolCallID string `json:"toolCallId,omitempty,omitzero"`
+	Type       string `json:"type"`
+}
+
+// ToolOutput defines model for ToolOutput.
+type ToolOutput struct {
+	CallID string `json:"callId"`
+
+	// IsError Whether the call failed; the model is told. False unless said otherwise.
+	IsError nullable.Nullable[bool] `json:"isError,omitempty,omitzero"`
+
+	// Output A text, or any JSON, at most `maxToolOutputBytes` of `GET /api/v1/meta`. The model is shown the first 16 KiB, and takes it for data.
+	//
+	// Example: {"status":"shipped"}
+	Output nullable.Nullable[ToolOutputValue] `json:"output"`
+}
+
+// ToolOutputValue A text, or any JSON, at most `maxToolOutputBytes` of `GET /api/v1/meta`. The model is shown the first 16 KiB, and takes it for data.
+//
+// Example: {"status":"shipped"}
+type ToolOutputValue = json.RawMessage
+
+// ToolParameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 schemas in one another and references within itself. Calls whose arguments do not fit it are not handed out.
+type ToolParameters = json.RawMessage
+
+// ToolsWithheldEvent Tools of the agent are not offered to the model; once for each turn.
+type ToolsWithheldEvent struct {
+	CreatedAt Time           `json:"createdAt"`
+	Seq       int64          `json:"seq"`
+	Tools     []WithheldTool `json:"tools"`
+	Turn      int64          `json:"turn"`
+	Type      string         `json:"type"`
 }
 
 // Turn defines model for Turn.
@@ -2677,6 +3025,9 @@ type UpdateAgent struct {
 
 	// SpaceID Moves the agent.
 	SpaceID string `json:"spaceId,omitempty,omitzero"`
+
+	// Tools What programs of yours do for it, at most `maxTools` of `GET /api/v1/meta`; none unless said otherwise. The list is replaced as a whole.
+	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
 }
 
 // UpdateEmbedTag defines model for UpdateEmbedTag.
@@ -2848,6 +3199,13 @@ type UserCredits struct {
 	HeldMicro int64 `json:"heldMicro"`
 }
 
+// WithheldTool defines model for WithheldTool.
+type WithheldTool struct {
+	// Reason `mode_once`: it would have to wait. `caller`: `clientTools` says so. `visitor`: it is not for visitors. New ones may come.
+	Reason string `json:"reason"`
+	Tool   string `json:"tool"`
+}
+
 // WriteDriveFile defines model for WriteDriveFile.
 type WriteDriveFile struct {
 	// Content The text, or with `encoding: base64` the bytes.
@@ -2954,6 +3312,15 @@ type FilterAccount = string
 // FilterAgent defines model for FilterAgent.
 type FilterAgent = string
 
+// FilterCallOutcome defines model for FilterCallOutcome.
+type FilterCallOutcome = string
+
+// FilterCallStatus defines model for FilterCallStatus.
+type FilterCallStatus = string
+
+// FilterCallsAgent defines model for FilterCallsAgent.
+type FilterCallsAgent = string
+
 // FilterEndUser defines model for FilterEndUser.
 type FilterEndUser = string
 
@@ -2962,6 +3329,15 @@ type FilterExternalID = string
 
 // FilterExternalUser defines model for FilterExternalUser.
 type FilterExternalUser = string
+
+// FilterInputAgent defines model for FilterInputAgent.
+type FilterInputAgent = string
+
+// FilterInputKind defines model for FilterInputKind.
+type FilterInputKind = string
+
+// FilterInputStatus defines model for FilterInputStatus.
+type FilterInputStatus = string
 
 // FilterKey defines model for FilterKey.
 type FilterKey = string
@@ -2989,6 +3365,9 @@ type FilterTrigger = string
 
 // FilterTurn defines model for FilterTurn.
 type FilterTurn = int64
+
+// FilterUnclaimed defines model for FilterUnclaimed.
+type FilterUnclaimed = bool
 
 // Follow defines model for Follow.
 type Follow = bool
@@ -3022,6 +3401,9 @@ type IfNoneMatchAny = string
 
 // IfRange defines model for IfRange.
 type IfRange = string
+
+// InputOrder defines model for InputOrder.
+type InputOrder = string
 
 // LastEventID defines model for LastEventID.
 type LastEventID = int64
@@ -3061,6 +3443,9 @@ type TurnOrder = string
 
 // VersionNumber defines model for VersionNumber.
 type VersionNumber = string
+
+// WaitForInputs defines model for WaitForInputs.
+type WaitForInputs = int
 
 // WaitSeconds defines model for WaitSeconds.
 type WaitSeconds = int
@@ -3515,6 +3900,18 @@ type ListSessionSourcesParams struct {
 	Turn FilterTurn `form:"turn,omitempty" json:"turn,omitempty,omitzero"`
 }
 
+// ListSessionToolCallsParams defines parameters for ListSessionToolCalls.
+type ListSessionToolCallsParams struct {
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
 // ListTurnsParams defines parameters for ListTurns.
 type ListTurnsParams struct {
 	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
@@ -3585,6 +3982,33 @@ type SendEmbedMessageParams struct {
 type RetryEmbedChatParams struct {
 	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// ListInputsParams defines parameters for ListInputs.
+type ListInputsParams struct {
+	// Status Those that wait.
+	Status FilterInputStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
+
+	// Kind Those that wait for outputs of tools.
+	Kind FilterInputKind `form:"kind,omitempty" json:"kind,omitempty,omitzero"`
+
+	// AgentID Only inputs of sessions of this agent.
+	AgentID FilterInputAgent `form:"agentId,omitempty" json:"agentId,omitempty,omitzero"`
+
+	// Unclaimed Only inputs that nobody has claimed, or whose claim has ended.
+	Unclaimed FilterUnclaimed `form:"unclaimed,omitempty" json:"unclaimed,omitempty,omitzero"`
+
+	// WaitSeconds How long to wait for an input where there is none.
+	WaitSeconds WaitForInputs `form:"waitSeconds,omitempty" json:"waitSeconds,omitempty,omitzero"`
+
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By the time when the session began to wait.
+	Order InputOrder `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
 // ListKeysParams defines parameters for ListKeys.
@@ -3806,6 +4230,27 @@ type ListSpaceScheduledTasksParams struct {
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// ListToolCallsParams defines parameters for ListToolCalls.
+type ListToolCallsParams struct {
+	// Status Only calls in this status.
+	Status FilterCallStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
+
+	// Outcome Only calls with this outcome.
+	Outcome FilterCallOutcome `form:"outcome,omitempty" json:"outcome,omitempty,omitzero"`
+
+	// AgentID Only calls of this agent.
+	AgentID FilterCallsAgent `form:"agentId,omitempty" json:"agentId,omitempty,omitzero"`
+
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
 // GetUsageParams defines parameters for GetUsage.
 type GetUsageParams struct {
 	// AccountID For operators, the account that is asked about. Without it, the key's own.
@@ -3893,6 +4338,9 @@ type AnswerInputJSONRequestBody = AnswerInput
 // SendMessageJSONRequestBody defines body for SendMessage for application/json ContentType.
 type SendMessageJSONRequestBody = SendMessage
 
+// RetrySessionJSONRequestBody defines body for RetrySession for application/json ContentType.
+type RetrySessionJSONRequestBody = RetrySession
+
 // AnswerEmbedInputJSONRequestBody defines body for AnswerEmbedInput for application/json ContentType.
 type AnswerEmbedInputJSONRequestBody = AnswerInput
 
@@ -3904,6 +4352,9 @@ type ExchangeEmbedURLJSONRequestBody = ExchangeEmbedURL
 
 // CreateEmbedTicketJSONRequestBody defines body for CreateEmbedTicket for application/json ContentType.
 type CreateEmbedTicketJSONRequestBody = CreateEmbedTicket
+
+// ClaimInputJSONRequestBody defines body for ClaimInput for application/json ContentType.
+type ClaimInputJSONRequestBody = ClaimInput
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = CreateKey
@@ -3919,3 +4370,6 @@ type CreateSpaceJSONRequestBody = CreateSpace
 
 // UpdateSpaceJSONRequestBody defines body for UpdateSpace for application/json ContentType.
 type UpdateSpaceJSONRequestBody = UpdateSpace
+
+// ResolveToolCallJSONRequestBody defines body for ResolveToolCall for application/json ContentType.
+type ResolveToolCallJSONRequestBody = ResolveToolCall

@@ -107,6 +107,9 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	if row != nil {
 		spent = row.Spent
 		out.Status, out.LastSeq, out.Pending = row.Status, row.LastSeq, row.Pending
+		if waitsForTools(row.Pending) { // which concerns the owner: to the visitor the agent works
+			out.Status, out.Pending = stoa.SessionRunning, nil
+		}
 		if f := row.Turn.Failure; f != nil {
 			p := problemOf(f.Code, f.Retryable)
 			out.Problem = &p
@@ -173,8 +176,19 @@ func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text string
 	})
 }
 
-// Answer answers the input that the agent waits for.
+// waitsForTools reports whether an input is for programs of the account.
+func waitsForTools(in *stoa.Input) bool { return in != nil && in.Kind == stoa.InputToolCall }
+
+// Answer answers the input that the agent waits for. One that is for programs of the
+// account is CodeScope.
 func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req session.AnswerRequest) (Chat, error) {
+	row, err := begun(ctx, tx, who.Embed)
+	if err == nil && len(req.Outputs) > 0 || row != nil && waitsForTools(row.Pending) {
+		return Chat{}, stoa.Errorf(stoa.CodeScope, "The agent does not wait for the visitor.")
+	}
+	if err != nil {
+		return Chat{}, err
+	}
 	if err := checkText(who.Embed, "answer", req.Answer); err != nil {
 		return Chat{}, err
 	}
@@ -188,7 +202,7 @@ func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req sess
 func (s *Embeds) Retry(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	e := who.Embed
 	return s.send(ctx, tx, who, nil, func() error {
-		_, err := s.cfg.Sessions.Retry(ctx, tx, who.Caller, e.AgentID, e.ChatID)
+		_, err := s.cfg.Sessions.Retry(ctx, tx, who.Caller, e.AgentID, e.ChatID, false)
 		if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
 			if _, was, found, chatErr := tx.EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID); chatErr == nil && found && !was {
 				err = stoa.Errorf(stoa.CodeSessionFinished, "Nothing was said yet that could be answered again.")

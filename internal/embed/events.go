@@ -10,13 +10,21 @@ import (
 // concerns the owner alone. Types that are not named here are never visible.
 func Visible(e *stoa.SessionEvent) bool {
 	switch e.Type {
-	case session.EventMessageCreated, session.EventMessageDone, session.EventDelta,
-		session.EventInputRequested, session.EventInputAnswered, session.EventInputExpired:
+	case session.EventMessageCreated, session.EventMessageDone, session.EventDelta:
 		return true
+	case session.EventInputRequested, session.EventInputAnswered, session.EventInputExpired:
+		var d session.InputData
+		if jsonx.Unmarshal([]byte(e.Data), &d) != nil {
+			return false
+		}
+		return d.Kind == stoa.InputQuestion || d.Kind == stoa.InputChoice || d.Kind == stoa.InputApproval
 	case session.EventStatus:
 		var d session.StatusData
 		if jsonx.Unmarshal([]byte(e.Data), &d) != nil {
 			return false
+		}
+		if d.StatusReason == session.ReasonTool {
+			d.Status = string(stoa.SessionRunning)
 		}
 		d.StatusReason = ""
 		return replaceData(e, d)

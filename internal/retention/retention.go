@@ -1,6 +1,6 @@
 // Package retention removes what is kept for a time only: stored replies of
 // idempotency keys, the request log, and, where the operator set a time, receipts
-// and the events of sessions.
+// and the events and tool calls of sessions.
 //
 // The books balance before and after: what receipts came to is kept as totals.
 // What belonged to something that was deleted its own package removes (drive the
@@ -23,6 +23,7 @@ const (
 	purgeBatch = 200                   // rows in one transaction, so that no charge waits long for its commit
 	purgePause = 20 * time.Millisecond // between two transactions
 	purgePage  = 100                   // accounts or sessions that are read at once
+	unsureKept = 90 * 24 * time.Hour   // at least, of tool calls of which nobody knows whether they were carried out
 )
 
 // A Purger removes what is older than its retention, at the start and every hour.
@@ -64,7 +65,7 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("replies: %w", err)
 	}
-	var receipts, events int64
+	var receipts, events, calls int64
 	if keep.Receipts > 0 {
 		before := now.Add(-keep.Receipts)
 		receipts, err = p.each(ctx,
@@ -90,6 +91,17 @@ func (p *Purger) sweep(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("events: %w", err)
 		}
+		unsure := now.Add(-max(keep.Events, unsureKept))
+		calls, err = p.each(ctx,
+			func(tx *store.Tx, after string) ([]string, error) {
+				return tx.AccountsWithToolCalls(ctx, before, after, purgePage)
+			},
+			func(tx *store.Tx, account string) (int64, error) {
+				return tx.PurgeToolCalls(ctx, account, before, unsure, purgeBatch)
+			})
+		if err != nil {
+			return fmt.Errorf("tool calls: %w", err)
+		}
 	}
 	err = p.store.Write(ctx, func(tx *store.Tx) error {
 		_, err := tx.PurgeChargeDays(ctx)
@@ -102,8 +114,8 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("requests: %w", err)
 	}
-	if replies+receipts+events+requests > 0 {
-		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "events", events, "requests", requests)
+	if replies+receipts+events+calls+requests > 0 {
+		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "events", events, "toolCalls", calls, "requests", requests)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ const (
 	EventInputRequested = "input.requested"   // [InputData]
 	EventInputAnswered  = "input.answered"    // [InputData]
 	EventInputExpired   = "input.expired"     // [InputData]
+	EventToolsWithheld  = "tools.withheld"    // [WithheldData]
 	EventError          = "error"             // [ErrorData]
 )
 
@@ -90,15 +91,42 @@ type UsageData struct {
 	TotalTokens  int64 `json:"totalTokens"`
 }
 
-// ToolData is what tool.called and tool.completed carry: the arguments the
-// former, the rest the latter.
+// ToolData is what tool.called and tool.completed carry: arguments and effects the
+// former, what came of the call the latter. ToolCallID is that of a call which is
+// carried out outside of the service.
 type ToolData struct {
 	StepID    string `json:"stepId"`
 	CallID    string `json:"callId"`
 	Name      string `json:"name"`
-	Arguments string `json:"arguments,omitzero"` // as the model wrote them
+	Arguments string `json:"arguments,omitzero"` // as the model wrote them; of an external call at most 4 KiB
 	IsError   *bool  `json:"isError,omitzero"`
 	Bytes     *int   `json:"bytes,omitzero"` // of the answer
+
+	ToolCallID string `json:"toolCallId,omitzero"`
+	Effects    string `json:"effects,omitzero"`
+	Outcome    string `json:"outcome,omitzero"`
+	DurationMS *int64 `json:"durationMs,omitzero"` // since it was handed out
+}
+
+// WithheldData is what tools.withheld carries.
+type WithheldData struct {
+	Turn  int64           `json:"turn"`
+	Tools []stoa.Withheld `json:"tools"`
+}
+
+// CallData is a call in the event of an input.
+type CallData struct {
+	CallID    string `json:"callId"`
+	Tool      string `json:"tool"`
+	Effects   string `json:"effects"`
+	ExpiresAt string `json:"expiresAt"`
+}
+
+func callData(calls []stoa.ExternalCall) (list []CallData) {
+	for _, c := range calls {
+		list = append(list, CallData{CallID: c.ID, Tool: c.Tool, Effects: string(c.Effects), ExpiresAt: timeText(c.ExpiresAt)})
+	}
+	return list
 }
 
 // DriveData is what drive.read and drive.written carry.
@@ -114,15 +142,16 @@ type DriveData struct {
 
 // InputData is what the events of an input carry.
 type InputData struct {
-	InputID      string   `json:"inputId"`
-	Kind         string   `json:"kind"`
-	Turn         int64    `json:"turn"`
-	Prompt       string   `json:"prompt,omitzero"`
-	Options      []string `json:"options,omitempty"`
-	DefaultValue *string  `json:"defaultValue,omitzero"`
-	ExpiresAt    string   `json:"expiresAt,omitzero"`
-	Answer       *string  `json:"answer,omitzero"`
-	DefaultUsed  bool     `json:"defaultUsed,omitzero"`
+	InputID      string     `json:"inputId"`
+	Kind         string     `json:"kind"`
+	Turn         int64      `json:"turn"`
+	Prompt       string     `json:"prompt,omitzero"`
+	Options      []string   `json:"options,omitempty"`
+	DefaultValue *string    `json:"defaultValue,omitzero"`
+	ExpiresAt    string     `json:"expiresAt,omitzero"`
+	Answer       *string    `json:"answer,omitzero"`
+	DefaultUsed  bool       `json:"defaultUsed,omitzero"`
+	Calls        []CallData `json:"calls,omitempty"`
 }
 
 // ErrorData is what error carries.
@@ -143,13 +172,13 @@ func messageData(m stoa.SessionMessage, whole bool) MessageData {
 	return d
 }
 
-// statusOf reads the status out of a session.status event.
-func statusOf(e stoa.SessionEvent) stoa.SessionStatus {
+// statusOf reads the status, and its reason, out of a session.status event.
+func statusOf(e stoa.SessionEvent) (status stoa.SessionStatus, reason string) {
 	var d StatusData
 	if e.Type != EventStatus || jsonx.Unmarshal([]byte(e.Data), &d) != nil {
-		return ""
+		return "", ""
 	}
-	return stoa.SessionStatus(d.Status)
+	return stoa.SessionStatus(d.Status), d.StatusReason
 }
 
 // joinDeltas puts a message's text together as a reader would.

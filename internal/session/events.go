@@ -14,6 +14,7 @@ type EventsRequest struct {
 	AccountID, AgentID, SessionID string        // AgentID may be empty: any
 	After                         int64         // number of the last event that is known; 0: from the first
 	Follow                        bool          // go on after a stopping status
+	ThroughTools                  bool          // go on while outputs of tools are waited for
 	Heartbeat                     time.Duration // yield an event with Seq 0 after so long a silence; 0: never
 }
 
@@ -85,7 +86,7 @@ func (w *watcher) catchUp(ctx context.Context, first bool) (caughtUp bool, err e
 	var stopped bool
 	err = w.s.read(ctx, w.req.AccountID, w.req.AgentID, w.req.SessionID, func(tx *store.Tx, row stoa.Session) (err error) {
 		events, err = tx.Events(ctx, w.req.SessionID, w.after, eventBatch)
-		last, stopped = row.LastSeq, row.Status.Stopped()
+		last, stopped = row.LastSeq, w.stops(row.Status, row.Turn.Reason)
 		return err
 	})
 	if err != nil {
@@ -105,11 +106,16 @@ func (w *watcher) catchUp(ctx context.Context, first bool) (caughtUp bool, err e
 	return true, nil
 }
 
+// stops reports whether the range ends at a status.
+func (w *watcher) stops(status stoa.SessionStatus, reason string) bool {
+	return status.Stopped() && !(w.req.ThroughTools && reason == ReasonTool)
+}
+
 // send yields events to the reader and remembers how far it is.
 func (w *watcher) send(events []stoa.SessionEvent) error {
 	for _, e := range events {
-		if s := statusOf(e); s != "" {
-			w.stopped = s.Stopped()
+		if s, reason := statusOf(e); s != "" {
+			w.stopped = w.stops(s, reason)
 		}
 		w.after = e.Seq
 		if !w.yield(e, nil) {

@@ -115,6 +115,18 @@ func (e *exporter) steps(ctx context.Context, fn func(st stoa.Step) error) error
 	}
 }
 
+// calls returns the calls of a step that are carried out outside of the service.
+func (e *exporter) calls(ctx context.Context, st stoa.Step) (list []stoa.ExternalCall, err error) {
+	if e.s.ToolCalls == 0 || len(st.Calls) == 0 {
+		return nil, nil
+	}
+	err = e.all.store.Read(ctx, func(tx *store.Tx) (err error) {
+		list, err = tx.StepCalls(ctx, e.s.ID, st.Turn, st.Number)
+		return err
+	})
+	return list, err
+}
+
 // exportSession is the first line of an export. The types of lines below are
 // part of the documented format: members are added, never renamed.
 type exportSession struct {
@@ -153,6 +165,12 @@ type exportTool struct {
 	Arguments string  `json:"arguments"`
 	Result    *string `json:"result"` // null: there is none (yet)
 	IsError   bool    `json:"isError"`
+
+	// Of one that is carried out outside of the service alone.
+	ToolCallID string `json:"toolCallId,omitzero"`
+	Effects    string `json:"effects,omitzero"`
+	Outcome    string `json:"outcome,omitzero"`
+	Attempts   int    `json:"attempts,omitzero"`
 }
 
 // exportSource is a line for a passage that the agent was shown.
@@ -204,10 +222,19 @@ func (e *exporter) jsonl(ctx context.Context) error {
 		return err
 	}
 	err = e.steps(ctx, func(st stoa.Step) error {
+		external, err := e.calls(ctx, st)
+		if err != nil {
+			return err
+		}
 		for i, c := range st.Calls {
 			t := exportTool{Type: "tool", StepID: stoa.StepID(st.SessionID, st.Turn, st.Number), CallID: c.ID, Name: c.Name, Arguments: c.Arguments}
-			if i < len(st.Results) {
-				t.Result, t.IsError = &st.Results[i].Content, st.Results[i].IsError
+			if r := st.Results[i]; r != nil {
+				t.Result, t.IsError = &r.Content, r.IsError
+			}
+			for _, x := range external {
+				if x.Place == i {
+					t.ToolCallID, t.Effects, t.Outcome, t.Attempts = x.ID, string(x.Effects), string(x.Outcome), x.Attempts
+				}
 			}
 			if err := e.line(t); err != nil {
 				return err

@@ -59,6 +59,7 @@ type Sessions struct {
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 	hub     *hub
+	inputs  *hub // whose topics are accounts, for those who wait for inputs
 	peers   peers
 	alarm   Alarm
 	runs    chan struct{}
@@ -68,7 +69,7 @@ type Sessions struct {
 // New returns the sessions of a store.
 func New(cfg Config) *Sessions {
 	s := &Sessions{
-		store: cfg.Store, limits: cfg.Limits, log: cfg.Logger, metrics: cfg.Metrics, hub: newHub(),
+		store: cfg.Store, limits: cfg.Limits, log: cfg.Logger, metrics: cfg.Metrics, hub: newHub(), inputs: newHub(),
 		runs: make(chan struct{}, 1), stop: func(string, error) {},
 	}
 	if s.log == nil {

@@ -180,14 +180,24 @@ func (t *Transition) Reply(d *Draft, st stoa.Step) {
 // A ToolEffect is what a tool call did.
 type ToolEffect struct {
 	Result  stoa.ToolResult
-	Sources []stoa.Source // without their turn
-	Written *DriveData    // nil: no file
-	Input   *stoa.Input   // the user is to be asked; there is no Result yet
+	Sources []stoa.Source      // without their turn
+	Written *DriveData         // nil: no file
+	Input   *stoa.Input        // the user is to be asked; there is no Result yet
+	Call    *stoa.ExternalCall // of a tool that is carried out elsewhere; nil: here
+	// HandOut: the Call is to be carried out, and there is no Result yet. Without it the
+	// Result is why it is not.
+	HandOut bool
 }
 
 // RecordTool records the effect of a step's call; place counts from 0. An effect
 // with an Input stops the turn until its user answers.
 func (t *Transition) RecordTool(step stoa.Step, place int, out ToolEffect) {
+	if out.Call != nil {
+		t.called(step.Calls[place], *out.Call)
+		out.Call.ErrorCode = stoa.CodeInvalidValue
+		t.finishCall(out.Call, stoa.OutcomeError, out.Result.Content)
+		return
+	}
 	call, id := step.Calls[place], stoa.StepID(step.SessionID, step.Turn, step.Number)
 	t.event(EventToolCalled, ToolData{StepID: id, CallID: call.ID, Name: call.Name, Arguments: call.Arguments})
 	if out.Input != nil {

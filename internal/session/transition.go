@@ -21,6 +21,9 @@ const (
 	reasonLength     = "length"      // completed: a token limit cut the answer
 	reasonFilter     = "content_filter"
 	reasonDeleted    = "agent_deleted"
+
+	// ReasonTool is that of a session that waits for outputs of tools: not for its user.
+	ReasonTool = "waiting_for_tool"
 )
 
 // Codes of failed turns that no HTTP reply carries.
@@ -32,6 +35,9 @@ const (
 	codeInputExpired stoa.Code = "input_expired"
 	codeWorkerLost   stoa.Code = "worker_lost"
 	codeFilter       stoa.Code = "content_filter"
+	codeToolTimeout  stoa.Code = "tool_timeout"
+	codeToolLimit    stoa.Code = "tool_limit_reached"
+	codeTooManyWaits stoa.Code = "too_many_waits"
 )
 
 // sweepGrace is what a worker has to notice a deadline or a cancel before the
@@ -238,6 +244,9 @@ func (t *Transition) claim(owner string) {
 	data := TurnData{TurnID: turn.ID, Turn: turn.Number, Attempt: turn.Attempt, DeadlineAt: timeText(turn.DeadlineAt)}
 	if first {
 		t.event(EventTurnStarted, data)
+		if len(t.Row.Withheld) > 0 {
+			t.event(EventToolsWithheld, WithheldData{Turn: turn.Number, Tools: t.Row.Withheld})
+		}
 	} else if why != reasonAnswered {
 		t.event(EventTurnRecovered, data)
 	}
@@ -302,6 +311,7 @@ func (t *Transition) finish(status stoa.SessionStatus, reason string) {
 
 // end is finish for a turn whose messages are whole.
 func (t *Transition) end(status stoa.SessionStatus, reason string) {
+	t.cancelCalls()
 	if in := t.Row.Pending; in != nil && in.Status == stoa.InputPending {
 		in.Status = stoa.InputCancelled
 		t.do(func() error { return t.tx.UpdateInput(t.ctx, *in) })
@@ -373,14 +383,31 @@ func (t *Transition) closeMessages(status stoa.SessionStatus) {
 
 // ask stops the turn until its user has answered.
 func (t *Transition) ask(in stoa.Input) {
-	in.ID, in.SessionID, in.Turn, in.Status = stoa.NewID("inp"), t.Row.ID, t.Row.Turn.Number, stoa.InputPending
-	in.CreatedAt, in.ExpiresAt = t.tx.Now, t.tx.Now.Add(t.s.limits.InputTime)
+	t.newInput(&in)
 	t.do(func() error { return t.tx.InsertInput(t.ctx, in) })
 	t.message(stoa.SessionMessage{Turn: in.Turn, Step: in.Step, Role: stoa.RoleAssistant, Kind: stoa.KindQuestion, Status: stoa.MessageCompleted, Text: in.Prompt})
 	t.event(EventInputRequested, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Prompt: in.Prompt, Options: in.Options, DefaultValue: in.Default, ExpiresAt: timeText(in.ExpiresAt)})
+	t.wait(in, "")
+}
+
+// newInput sets what every input has.
+func (t *Transition) newInput(in *stoa.Input) {
+	in.ID, in.SessionID, in.Turn, in.Status = stoa.NewID("inp"), t.Row.ID, t.Row.Turn.Number, stoa.InputPending
+	in.CreatedAt, in.ExpiresAt = t.tx.Now, t.tx.Now.Add(t.s.limits.InputTime)
+}
+
+// wait stops the turn for an input. No time of the turn passes meanwhile.
+func (t *Transition) wait(in stoa.Input, reason string) {
 	t.Row.Pending = &in
 	t.Row.DueAt, t.Row.Turn.DeadlineAt, t.Row.Strikes = in.ExpiresAt, time.Time{}, 0
-	t.status(stoa.SessionWaiting, "")
+	t.status(stoa.SessionWaiting, reason)
+}
+
+// resume queues the turn that has waited.
+func (t *Transition) resume() {
+	t.Row.Pending = nil
+	t.Row.WakeAt, t.Row.DueAt = t.tx.Now, t.tx.Now.Add(t.s.limits.QueueTime)
+	t.status(stoa.SessionQueued, reasonAnswered)
 }
 
 // answer stores the answer that the turn waits for.
@@ -411,9 +438,7 @@ func (t *Transition) answer(value string, byDefault bool) {
 		t.message(stoa.SessionMessage{Turn: in.Turn, Role: stoa.RoleUser, Kind: stoa.KindAnswer, Status: stoa.MessageCompleted, Text: value})
 		t.event(EventInputAnswered, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Answer: &value})
 	}
-	t.Row.Pending = nil
-	t.Row.WakeAt, t.Row.DueAt = t.tx.Now, t.tx.Now.Add(t.s.limits.QueueTime)
-	t.status(stoa.SessionQueued, reasonAnswered)
+	t.resume()
 }
 
 // placeOf finds the place of a call in its step.
@@ -424,8 +449,8 @@ func placeOf(steps []stoa.Step, step int64, callID string) (int, error) {
 		}
 		// Calls are answered in order, so the one that waits is the first without
 		// an answer; ids of vendors are not always unique.
-		if n := len(s.Results); n < len(s.Calls) && s.Calls[n].ID == callID {
-			return n, nil
+		if place, open := s.Open(); open && s.Calls[place].ID == callID {
+			return place, nil
 		}
 	}
 	return 0, fmt.Errorf("session: no open call %q in step %d", callID, step)
@@ -473,6 +498,10 @@ func (t *Transition) Due() bool {
 // expire ends the wait for an answer: with the default, or as a failure.
 func (t *Transition) expire() {
 	in := t.Row.Pending
+	if in.Kind == stoa.InputToolCall {
+		t.expireCalls()
+		return
+	}
 	if in.Default != nil {
 		t.answer(*in.Default, true)
 		return

@@ -23,6 +23,7 @@ type StartRequest struct {
 	Metadata       map[string]string
 	Limits         stoa.TurnLimits // lower than the agent's, or zero
 	Trigger        stoa.Trigger    // empty type: api
+	WithholdTools  bool            // offer none of the tools that programs of the account carry out
 	// Draft changes instructions, model, drive access or limits of the agent, as this
 	// session alone sees it; nil: nothing. Start returns its error.
 	Draft func(*stoa.Agent) error
@@ -71,8 +72,8 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		ID: req.ID, AccountID: c.Account.ID, SpaceID: agent.SpaceID, AgentID: agent.ID, KeyID: c.Key.ID,
 		AgentVersion: agent.Version, Draft: req.Draft != nil, Mode: req.Mode, Status: stoa.SessionQueued, ModelAsked: agent.Model, Trigger: req.Trigger,
 		ExternalID: req.ExternalID, ExternalUserID: req.ExternalUserID, Title: req.Title, Metadata: req.Metadata,
-		Limits: s.TurnLimits(req.Limits, agent.Limits),
-	}, Config: store.SessionConfig{Instructions: agent.Instructions, Model: agent.Model, DriveAccess: agent.DriveAccess}}
+		Limits: s.TurnLimits(req.Limits, agent.Limits), Withheld: WithheldTools(agent.Tools, req),
+	}, Config: store.SessionConfig{Instructions: agent.Instructions, Model: agent.Model, DriveAccess: agent.DriveAccess, Tools: agent.Tools}}
 	t := s.transition(ctx, tx, row)
 	message := stoa.NewID("msg")
 	t.newTurn(message, 0)
@@ -196,8 +197,8 @@ type SendRequest struct {
 }
 
 // Send adds a message to a chat. A stopped session takes it up as a new
-// turn; a waiting one takes it as the answer; a busy one queues it, or refuses
-// with [stoa.CodeSessionBusy]. A session of mode once takes none
+// turn; one that waits for its user takes it as the answer; a busy one, or one that
+// waits for outputs of tools, queues it, or refuses with [stoa.CodeSessionBusy]. A session of mode once takes none
 // ([stoa.CodeSessionFinished]). See [Sessions.Start] for the queue's limit.
 func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, req SendRequest) (stoa.Session, error) {
 	if err := s.CheckMessage(req.Message); err != nil {
@@ -210,9 +211,9 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 		}
 		message := stoa.SessionMessage{Role: stoa.RoleUser, Kind: stoa.KindMessage, Status: stoa.MessageCompleted, Text: req.Message}
 		switch {
-		case row.Status == stoa.SessionWaiting:
+		case row.Status == stoa.SessionWaiting && row.Pending.Kind != stoa.InputToolCall:
 			t.answer(req.Message, false)
-		case !row.Status.Stopped():
+		case !row.Status.Stopped() || row.Status == stoa.SessionWaiting:
 			if req.Reject {
 				return false, stoa.Errorf(stoa.CodeSessionBusy, "The session is still busy with its last message. Wait until it stops, or send the message with onBusy \"enqueue\".").After(time.Second)
 			}
@@ -235,15 +236,18 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 }
 
 // An AnswerRequest answers an input: a question with Answer, a choice with
-// Choice, an approval with Decision.
+// Choice, an approval with Decision, calls of tools with Outputs.
 type AnswerRequest struct {
 	InputID                  string
 	Answer, Choice, Decision string
+	Outputs                  []Output
 }
 
 // Answer answers what a session waits for. A second answer is
 // [stoa.CodeInputAnswered]; an input that no longer counts, or a session that
-// does not wait, is [stoa.CodeNotWaiting].
+// does not wait, is [stoa.CodeNotWaiting]. Outputs may be some of those that are
+// waited for; the same output of a call again is no error and changes nothing, another
+// is [stoa.CodeOutputGiven].
 func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, req AnswerRequest) (stoa.Session, error) {
 	return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
 		in, found, err := t.tx.Input(ctx, id, req.InputID)
@@ -252,6 +256,12 @@ func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agen
 		}
 		if !found {
 			return false, stoa.Errorf(stoa.CodeNotFound, "This session has no such input.").At("inputId")
+		}
+		if in.Kind == stoa.InputToolCall {
+			if err := onlyOutputs(req); err != nil {
+				return false, err
+			}
+			return t.outputs(&in, req.Outputs)
 		}
 		if in.Status == stoa.InputAnswered {
 			return false, stoa.Errorf(stoa.CodeInputAnswered, "This input was answered already.").At("inputId")
@@ -268,8 +278,22 @@ func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agen
 	})
 }
 
+// onlyOutputs returns an error unless a request has outputs and nothing else.
+func onlyOutputs(req AnswerRequest) error {
+	if req.Answer+req.Choice+req.Decision != "" {
+		return stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes \"outputs\" alone.", stoa.InputToolCall).At("outputs")
+	}
+	if len(req.Outputs) == 0 {
+		return stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q takes \"outputs\".", stoa.InputToolCall).At("outputs")
+	}
+	return nil
+}
+
 // value is the answer to an input, if it fits its kind.
 func (s *Sessions) value(in stoa.Input, req AnswerRequest) (string, error) {
+	if len(req.Outputs) > 0 {
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes no outputs.", in.Kind).At("outputs")
+	}
 	given := map[string]string{"answer": req.Answer, "choice": req.Choice, "decision": req.Decision}
 	want := map[string]string{stoa.InputQuestion: "answer", stoa.InputChoice: "choice", stoa.InputApproval: "decision"}[in.Kind]
 	for _, name := range []string{"answer", "choice", "decision"} {
@@ -342,8 +366,9 @@ func earlier(a, b time.Time) time.Time {
 
 // Retry does the last message of a failed or cancelled session again, as a new
 // turn. A session in another status is [stoa.CodeSessionBusy] or
-// [stoa.CodeSessionFinished].
-func (s *Sessions) Retry(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string) (stoa.Session, error) {
+// [stoa.CodeSessionFinished]. A turn whose calls of tools may have changed something is
+// [stoa.CodeTurnHadEffects] unless the caller has acknowledged that.
+func (s *Sessions) Retry(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, acknowledged bool) (stoa.Session, error) {
 	return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
 		switch t.Row.Status {
 		case stoa.SessionFailed, stoa.SessionCancelled:
@@ -351,6 +376,15 @@ func (s *Sessions) Retry(ctx context.Context, tx *store.Tx, c stoa.Caller, agent
 			return false, stoa.Errorf(stoa.CodeSessionFinished, "The session has completed: there is nothing to do again. Send a message instead.")
 		default:
 			return false, stoa.Errorf(stoa.CodeSessionBusy, "The session is %s. Cancel it first, or wait until it stops.", t.Row.Status)
+		}
+		if t.Row.ToolCalls > 0 && !acknowledged {
+			had, err := t.tx.HadEffects(ctx, id, t.Row.Turn.Number)
+			if err == nil && had {
+				err = stoa.Errorf(stoa.CodeTurnHadEffects, "The turn has called tools that may have changed something, and may call them again. Look at the calls of the session; to do the turn again all the same, send \"acknowledgeEffects\": true.").At("acknowledgeEffects")
+			}
+			if err != nil {
+				return false, err
+			}
 		}
 		if err := s.checkQueue(ctx, t.tx, t.Row.AccountID); err != nil {
 			return false, err

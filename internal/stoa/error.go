@@ -77,6 +77,12 @@ const (
 	CodeWebhookDisabled    Code = "webhook_disabled"
 	CodeAddressNotAllowed  Code = "address_not_allowed"
 	CodeSecretsKeyMissing  Code = "secrets_key_missing"
+	CodeInvalidSchema      Code = "invalid_schema"
+	CodeTooManyTools       Code = "too_many_tools"
+	CodeToolCallNotFound   Code = "tool_call_not_found"
+	CodeOutputGiven        Code = "output_already_given"
+	CodeInputClaimed       Code = "input_claimed"
+	CodeTurnHadEffects     Code = "turn_had_effects"
 )
 
 // An Error is an error as reported to a caller: created where its meaning is

@@ -12,12 +12,13 @@ type Space struct {
 
 // An Agent is instructions, a model and a drive that sessions run with.
 // Version counts the changes of what a session pins: instructions, model,
-// limits, drive access.
+// tools, limits, drive access.
 type Agent struct {
 	ID, AccountID, SpaceID, Name, Description, ExternalID string
 	Instructions                                          string
 	Model                                                 string
 	DriveAccess                                           DriveAccess
+	Tools                                                 []AgentTool
 	Limits                                                TurnLimits
 	EmbedEnabled                                          bool
 	Metadata                                              map[string]string
@@ -33,6 +34,7 @@ type AgentVersion struct {
 	Instructions string
 	Model        string
 	DriveAccess  DriveAccess
+	Tools        []AgentTool
 	Limits       TurnLimits
 	CreatedAt    time.Time
 }

@@ -22,6 +22,8 @@ type Session struct {
 	Fallback                        bool   // another model serves because the plan lacks the one asked for
 	Usage                           Usage  // of all turns
 	Steps                           int
+	ToolCalls                       int        // of tools that are carried out outside of the service
+	Withheld                        []Withheld // tools of the agent that it does not offer
 	Spent                           Credits
 	LastSeq                         int64 // of its newest event
 	Trigger                         Trigger
@@ -72,9 +74,9 @@ type Step struct {
 	Turn, Number int64 // from 1
 	Text         string
 	Calls        []ToolCall
-	Reasoning    []Segment    // in order; of one reply, so all by one route
-	Stop         Stop         // empty: broken off by a cancel or deadline
-	Results      []ToolResult // by call, as far as they are there
+	Reasoning    []Segment     // in order; of one reply, so all by one route
+	Stop         Stop          // empty: broken off by a cancel or deadline
+	Results      []*ToolResult // as long as Calls; nil: not there yet
 	CreatedAt    time.Time
 }
 
@@ -116,6 +118,25 @@ func (s *Step) Message() Message {
 	}
 	upTo(len(s.Text), len(s.Calls))
 	return m
+}
+
+// Open returns the place of the first call without a result, and whether there is one.
+func (s *Step) Open() (place int, open bool) {
+	for i := range s.Calls {
+		if i >= len(s.Results) || s.Results[i] == nil {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// Answers returns the results of a step whose calls all have one.
+func (s *Step) Answers() []ToolResult {
+	var list []ToolResult
+	for _, r := range s.Results {
+		list = append(list, *r)
+	}
+	return list
 }
 
 // StepID returns the id of a step, of its charge and of its receipt.
@@ -171,12 +192,14 @@ const (
 
 // The kinds of an [Input].
 const (
-	InputQuestion = "question" // any text answers it
-	InputChoice   = "choice"   // one of its options answers it
-	InputApproval = "approval" // approve or reject answers it
+	InputQuestion = "question"  // any text answers it
+	InputChoice   = "choice"    // one of its options answers it
+	InputApproval = "approval"  // approve or reject answers it
+	InputToolCall = "tool_call" // the outputs of its calls answer it
 )
 
-// An Input is a question of an agent to its user, for which the turn waits.
+// An Input is a question of an agent to its user, or calls of tools that programs of
+// the account carry out. The turn waits for it.
 type Input struct {
 	ID, SessionID string
 	Turn, Step    int64
@@ -189,6 +212,12 @@ type Input struct {
 	CreatedAt     time.Time
 	ExpiresAt     time.Time
 	AnsweredAt    time.Time
+
+	// Of the kind tool_call alone.
+	AccountID, AgentID string // of the session
+	Calls              []ExternalCall
+	ClaimID            string    // of the executor that works on it
+	ClaimedUntil       time.Time // zero: nobody has
 }
 
 // A SessionEvent is one line of a session's log. Seq has no gaps.

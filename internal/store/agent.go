@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"time"
 
 	"stoa/internal/db"
@@ -10,21 +11,24 @@ import (
 	"stoa/internal/stoa"
 )
 
-const agentColumns = `id, account_id, space_id, COALESCE(external_id, ''), name, description, instructions, model, drive_access,
+const agentColumns = `id, account_id, space_id, COALESCE(external_id, ''), name, description, instructions, model, drive_access, tools,
 	max_credits, timeout, max_steps, embed_enabled, metadata, version, revision, created_at, updated_at`
 
 // scanAgent reads a row of agentColumns.
 func scanAgent(rows *sql.Rows) (stoa.Agent, error) {
 	var a stoa.Agent
-	var metadata string
+	var metadata, tools string
 	var timeout, created, updated int64
-	err := rows.Scan(&a.ID, &a.AccountID, &a.SpaceID, &a.ExternalID, &a.Name, &a.Description, &a.Instructions, &a.Model, &a.DriveAccess,
+	err := rows.Scan(&a.ID, &a.AccountID, &a.SpaceID, &a.ExternalID, &a.Name, &a.Description, &a.Instructions, &a.Model, &a.DriveAccess, &tools,
 		&a.Limits.MaxCredits, &timeout, &a.Limits.MaxSteps, &a.EmbedEnabled, &metadata, &a.Version, &a.Revision, &created, &updated)
 	if err != nil {
 		return a, err
 	}
 	a.Limits.Timeout = time.Duration(timeout) * time.Microsecond
 	a.CreatedAt, a.UpdatedAt = db.Time(created), db.Time(updated)
+	if err := readOptional(tools, &a.Tools); err != nil {
+		return a, err
+	}
 	return a, jsonx.Unmarshal([]byte(metadata), &a.Metadata)
 }
 
@@ -46,12 +50,16 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 	if err != nil {
 		return a, err
 	}
+	tools, err := optionalText(a.Tools)
+	if err != nil {
+		return a, err
+	}
 	n, err := tx.Exec(ctx, `INSERT INTO agents (id, account_id, space_id, external_id, name, description, instructions, model, drive_access,
-			max_credits, timeout, max_steps, embed_enabled, metadata, version, revision, created_at, updated_at, deleted_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, 0) ON CONFLICT (account_id, external_id) DO NOTHING`,
+			max_credits, timeout, max_steps, embed_enabled, metadata, version, revision, created_at, updated_at, deleted_at, tools)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, 0, $18) ON CONFLICT (account_id, external_id) DO NOTHING`,
 		a.ID, a.AccountID, a.SpaceID, orNull(a.ExternalID), a.Name, a.Description, a.Instructions, a.Model, string(a.DriveAccess),
 		int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Bit(a.EmbedEnabled), metadata,
-		a.Version, a.Revision, db.Micros(a.CreatedAt))
+		a.Version, a.Revision, db.Micros(a.CreatedAt), tools)
 	if err != nil {
 		return a, err
 	}
@@ -64,9 +72,13 @@ func (tx *Tx) InsertAgent(ctx context.Context, a stoa.Agent) (stoa.Agent, error)
 // freeze records the agent's current version and drops the oldest ones beyond the
 // quota.
 func (tx *Tx) freeze(ctx context.Context, a stoa.Agent) error {
-	_, err := tx.Exec(ctx, `INSERT INTO agent_versions (agent_id, version, instructions, model, drive_access, max_credits, timeout, max_steps, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		a.ID, a.Version, a.Instructions, a.Model, string(a.DriveAccess), int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Micros(tx.Now))
+	tools, err := optionalText(a.Tools)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO agent_versions (agent_id, version, instructions, model, drive_access, max_credits, timeout, max_steps, created_at, tools)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		a.ID, a.Version, a.Instructions, a.Model, string(a.DriveAccess), int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Micros(tx.Now), tools)
 	if err != nil {
 		return err
 	}
@@ -107,7 +119,7 @@ func (tx *Tx) Agents(ctx context.Context, accountID string, f AgentFilter, p Pag
 // EditAgent lets fn change an agent and writes the result. The agent is locked
 // meanwhile, so fn is the place to compare revisions; its error is returned and
 // nothing is written. The version goes up and is frozen when instructions,
-// model, limits or drive access differ afterwards. fn must leave ids, version
+// model, tools, limits or drive access differ afterwards. fn must leave ids, version
 // and times alone.
 func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa.Agent) error) (stoa.Agent, error) {
 	before, err := tx.agent(ctx, accountID, id, tx.ForUpdate())
@@ -127,20 +139,24 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 	if err != nil {
 		return a, err
 	}
+	tools, err := optionalText(a.Tools)
+	if err != nil {
+		return a, err
+	}
 	a.Revision++
 	a.UpdatedAt = tx.Now
-	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.Limits != before.Limits {
+	if a.Instructions != before.Instructions || a.Model != before.Model || a.DriveAccess != before.DriveAccess || a.Limits != before.Limits || !slices.Equal(a.Tools, before.Tools) {
 		a.Version++
 		if err := tx.freeze(ctx, a); err != nil {
 			return a, err
 		}
 	}
 	_, err = tx.Exec(ctx, `UPDATE agents SET space_id = $3, external_id = $4, name = $5, description = $6, instructions = $7, model = $8, drive_access = $9,
-			max_credits = $10, timeout = $11, max_steps = $12, embed_enabled = $13, metadata = $14, version = $15, revision = $16, updated_at = $17
+			max_credits = $10, timeout = $11, max_steps = $12, embed_enabled = $13, metadata = $14, version = $15, revision = $16, updated_at = $17, tools = $18
 		WHERE account_id = $1 AND id = $2`,
 		accountID, id, a.SpaceID, orNull(a.ExternalID), a.Name, a.Description, a.Instructions, a.Model, string(a.DriveAccess),
 		int64(a.Limits.MaxCredits), a.Limits.Timeout.Microseconds(), a.Limits.MaxSteps, db.Bit(a.EmbedEnabled), metadata,
-		a.Version, a.Revision, db.Micros(a.UpdatedAt))
+		a.Version, a.Revision, db.Micros(a.UpdatedAt), tools)
 	if db.IsUnique(err) {
 		err = externalIDTaken("agent", a.ExternalID)
 	}
@@ -152,7 +168,7 @@ func (tx *Tx) EditAgent(ctx context.Context, accountID, id string, fn func(*stoa
 func (tx *Tx) RollbackAgent(ctx context.Context, accountID, id string, version int64) (stoa.Agent, error) {
 	return tx.EditAgent(ctx, accountID, id, func(a *stoa.Agent) error {
 		v, err := tx.AgentVersion(ctx, accountID, id, version)
-		a.Instructions, a.Model, a.DriveAccess, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.Limits
+		a.Instructions, a.Model, a.DriveAccess, a.Tools, a.Limits = v.Instructions, v.Model, v.DriveAccess, v.Tools, v.Limits
 		return err
 	})
 }
@@ -174,12 +190,16 @@ func (tx *Tx) DuplicateAgent(ctx context.Context, accountID, id, name, spaceID s
 	return tx.InsertAgent(ctx, a)
 }
 
-const versionColumns = `agent_id, version, instructions, model, drive_access, max_credits, timeout, max_steps, created_at`
+const versionColumns = `agent_id, version, instructions, model, drive_access, max_credits, timeout, max_steps, created_at, tools`
 
 func scanVersion(rows *sql.Rows) (stoa.AgentVersion, error) {
 	var v stoa.AgentVersion
 	var timeout, created int64
-	err := rows.Scan(&v.AgentID, &v.Version, &v.Instructions, &v.Model, &v.DriveAccess, &v.Limits.MaxCredits, &timeout, &v.Limits.MaxSteps, &created)
+	var tools string
+	err := rows.Scan(&v.AgentID, &v.Version, &v.Instructions, &v.Model, &v.DriveAccess, &v.Limits.MaxCredits, &timeout, &v.Limits.MaxSteps, &created, &tools)
+	if err == nil {
+		err = readOptional(tools, &v.Tools)
+	}
 	v.Limits.Timeout = time.Duration(timeout) * time.Microsecond
 	v.CreatedAt = db.Time(created)
 	return v, err

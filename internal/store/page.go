@@ -53,6 +53,14 @@ func (p Page) from(n int) (where, order string, args []any) {
 	return where, order, args
 }
 
+// order orders the rows of a page that were selected in a subquery of that name.
+func (p Page) order(name string) string {
+	if p.Asc {
+		return fmt.Sprintf(" ORDER BY %[1]s.created_at, %[1]s.id", name)
+	}
+	return fmt.Sprintf(" ORDER BY %[1]s.created_at DESC, %[1]s.id DESC", name)
+}
+
 // maxLooked is how many rows a filtered page looks at: about 5 ms.
 const maxLooked = 2000
 

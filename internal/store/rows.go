@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
 
@@ -70,9 +71,11 @@ func listPage[T any](ctx context.Context, tx *Tx, p Page, scan func(*sql.Rows) (
 func textBytes(row any) int {
 	switch v := row.(type) {
 	case stoa.Agent:
-		return len(v.Instructions)
+		return len(v.Instructions) + toolBytes(v.Tools)
 	case stoa.AgentVersion:
-		return len(v.Instructions)
+		return len(v.Instructions) + toolBytes(v.Tools)
+	case stoa.ExternalCall:
+		return len(v.Arguments) + len(v.Result)
 	case stoa.ScheduledTask:
 		return len(v.Message)
 	case MessageRow:
@@ -81,6 +84,29 @@ func textBytes(row any) int {
 		return len(v.Reply)
 	}
 	return 0
+}
+
+func toolBytes(tools []stoa.AgentTool) (n int) {
+	for _, t := range tools {
+		n += len(t.Description) + len(t.Parameters)
+	}
+	return n
+}
+
+// optionalText returns a list as JSON; empty where it has nothing.
+func optionalText[T any](list []T) (string, error) {
+	if len(list) == 0 {
+		return "", nil
+	}
+	return jsonText(list)
+}
+
+// readOptional reads what [optionalText] wrote.
+func readOptional[T any](text string, into *[]T) error {
+	if text == "" {
+		return nil
+	}
+	return jsonx.Unmarshal([]byte(text), into)
 }
 
 // scanText reads a row of one text.

@@ -36,17 +36,18 @@ type SessionConfig struct {
 	Instructions string
 	Model        string
 	DriveAccess  stoa.DriveAccess
+	Tools        []stoa.AgentTool
 }
 
 const sessionColumns = `s.id, s.account_id, s.space_id, s.agent_id, s.key_id, s.agent_version, s.mode, s.status, s.reply_id, s.queued_messages,
 	s.model_asked, s.model_served, s.fallback, s.input_tokens, s.output_tokens, s.steps, s.spent, s.last_seq,
 	s.trigger_type, s.trigger_id, COALESCE(s.external_id, ''), s.external_user_id, s.title, s.metadata,
 	s.max_credits, s.timeout, s.max_steps, s.revision, s.created_at, s.updated_at, s.started_at, s.finished_at,
-	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', COALESCE(m.text, ''),
+	s.owner, s.fence, s.strikes, s.wake_at, s.due_at, s.cancel_at, s.max_spend, s.draft <> '', s.withheld, s.tool_calls, COALESCE(m.text, ''),
 	t.number, t.id, t.status, t.reason, t.attempt, t.message_id, t.retry_of, t.failure_code, t.failure_message, t.failure_retryable,
 	t.spent, t.created_at, t.started_at, t.finished_at, t.deadline_at,
 	COALESCE(i.id, ''), COALESCE(i.turn, 0), COALESCE(i.step, 0), COALESCE(i.call_id, ''), COALESCE(i.kind, ''), COALESCE(i.prompt, ''), COALESCE(i.options, 'null'),
-	i.default_value, COALESCE(i.status, ''), COALESCE(i.answer, ''), COALESCE(i.created_at, 0), COALESCE(i.expires_at, 0), COALESCE(i.answered_at, 0)`
+	i.default_value, COALESCE(i.status, ''), COALESCE(i.answer, ''), COALESCE(i.created_at, 0), COALESCE(i.expires_at, 0), COALESCE(i.answered_at, 0), COALESCE(i.claimed_until, 0)`
 
 const sessionFrom = ` FROM sessions s JOIN turns t ON t.session_id = s.id AND t.number = s.turn
 	LEFT JOIN messages m ON m.id = s.reply_id LEFT JOIN inputs i ON i.id = s.input_id `
@@ -55,7 +56,7 @@ const sessionFrom = ` FROM sessions s JOIN turns t ON t.session_id = s.id AND t.
 // the input it waits for.
 func scanSession(rows *sql.Rows) (SessionRow, error) {
 	var r SessionRow
-	var metadata string
+	var metadata, withheld string
 	var timeout, created, updated, started, finished, wake, due, cancel int64
 	var t turnScan
 	var i inputScan
@@ -64,7 +65,7 @@ func scanSession(rows *sql.Rows) (SessionRow, error) {
 		&r.ModelAsked, &r.ModelServed, &r.Fallback, &r.Usage.InputTokens, &r.Usage.OutputTokens, &r.Steps, &r.Spent, &r.LastSeq,
 		&r.Trigger.Type, &r.Trigger.ID, &r.ExternalID, &r.ExternalUserID, &r.Title, &metadata,
 		&r.Limits.MaxCredits, &timeout, &r.Limits.MaxSteps, &r.Revision, &created, &updated, &started, &finished,
-		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &r.Reply,
+		&r.Owner, &r.Fence, &r.Strikes, &wake, &due, &cancel, &r.MaxSpend, &r.Draft, &withheld, &r.ToolCalls, &r.Reply,
 	}
 	dest = append(dest, t.dest()...)
 	dest = append(dest, i.dest()...)
@@ -80,7 +81,11 @@ func scanSession(rows *sql.Rows) (SessionRow, error) {
 		if err != nil {
 			return r, err
 		}
+		in.AccountID, in.AgentID = r.AccountID, r.AgentID
 		r.Pending = &in
+	}
+	if err := readOptional(withheld, &r.Withheld); err != nil {
+		return r, err
 	}
 	return r, jsonx.Unmarshal([]byte(metadata), &r.Metadata)
 }
@@ -90,7 +95,10 @@ func scanSession(rows *sql.Rows) (SessionRow, error) {
 func (tx *Tx) InsertSession(ctx context.Context, r *SessionRow) error {
 	r.CreatedAt, r.UpdatedAt, r.Revision = tx.Now, tx.Now, 1
 	metadata, err := jsonText(r.Metadata)
-	draft := ""
+	withheld, draft := "", ""
+	if err == nil {
+		withheld, err = optionalText(r.Withheld)
+	}
 	if err == nil && r.Draft {
 		draft, err = jsonText(r.Config)
 	}
@@ -100,14 +108,14 @@ func (tx *Tx) InsertSession(ctx context.Context, r *SessionRow) error {
 	n, err := tx.Exec(ctx, `INSERT INTO sessions (id, account_id, space_id, agent_id, key_id, agent_version, mode, status, turn, reply_id, input_id, queued_messages,
 			model_asked, model_served, fallback, input_tokens, output_tokens, steps, spent, last_seq,
 			trigger_type, trigger_id, external_id, external_user_id, title, metadata, max_credits, timeout, max_steps,
-			revision, created_at, updated_at, started_at, finished_at, owner, fence, strikes, wake_at, due_at, cancel_at, draft)
+			revision, created_at, updated_at, started_at, finished_at, owner, fence, strikes, wake_at, due_at, cancel_at, draft, withheld)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', 0, $10, '', 0, 0, 0, 0, 0, $11,
-			$12, $13, $14, $15, $16, $17, $18, $19, $20, 1, $21, $21, 0, 0, '', 0, 0, $22, $23, 0, $24)
+			$12, $13, $14, $15, $16, $17, $18, $19, $20, 1, $21, $21, 0, 0, '', 0, 0, $22, $23, 0, $24, $25)
 		ON CONFLICT (account_id, external_id) DO NOTHING`,
 		r.ID, r.AccountID, r.SpaceID, r.AgentID, r.KeyID, r.AgentVersion, string(r.Mode), string(r.Status), r.Turn.Number, r.ModelAsked, r.LastSeq,
 		r.Trigger.Type, r.Trigger.ID, orNull(r.ExternalID), r.ExternalUserID, r.Title, metadata,
 		int64(r.Limits.MaxCredits), r.Limits.Timeout.Microseconds(), r.Limits.MaxSteps,
-		db.Micros(tx.Now), db.Micros(r.WakeAt), db.Micros(r.DueAt), draft)
+		db.Micros(tx.Now), db.Micros(r.WakeAt), db.Micros(r.DueAt), draft, withheld)
 	if err == nil && n == 0 {
 		err = externalIDTaken("session", r.ExternalID)
 	}
@@ -124,7 +132,18 @@ func (tx *Tx) Session(ctx context.Context, accountID, agentID, id string) (Sessi
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeSessionNotFound, "There is no such session.")
 	}
+	if err == nil {
+		err = tx.fillCalls(ctx, &r.Session)
+	}
 	return r, err
+}
+
+// fillCalls reads the calls that a session waits for.
+func (tx *Tx) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
+	if in := s.Pending; in != nil && in.Kind == stoa.InputToolCall {
+		in.Calls, err = tx.inputCalls(ctx, *in)
+	}
+	return err
 }
 
 // SessionConfig returns what a session runs on: its draft or, where it has none, the
@@ -132,7 +151,7 @@ func (tx *Tx) Session(ctx context.Context, accountID, agentID, id string) (Sessi
 func (tx *Tx) SessionConfig(ctx context.Context, r SessionRow) (SessionConfig, error) {
 	if !r.Draft {
 		v, err := tx.PinnedVersion(ctx, r.AccountID, r.AgentID, r.AgentVersion)
-		return SessionConfig{Instructions: v.Instructions, Model: v.Model, DriveAccess: v.DriveAccess}, err
+		return SessionConfig{Instructions: v.Instructions, Model: v.Model, DriveAccess: v.DriveAccess, Tools: v.Tools}, err
 	}
 	var text string
 	found, err := tx.Get(ctx, `SELECT draft FROM sessions WHERE account_id = $1 AND id = $2 LIMIT 1`, []any{r.AccountID, r.ID}, &text)
@@ -183,12 +202,12 @@ func (tx *Tx) SaveSessionRow(ctx context.Context, r *SessionRow) error {
 	return tx.Later(ctx, `UPDATE sessions SET status = $3, turn = $4, reply_id = $5, input_id = $6, queued_messages = $7,
 			model_served = $8, fallback = $9, input_tokens = $10, output_tokens = $11, steps = $12, spent = $13, last_seq = $14,
 			title = $15, metadata = $16, revision = $17, updated_at = $18, started_at = $19, finished_at = $20,
-			owner = $21, fence = $22, strikes = $23, wake_at = $24, due_at = $25, cancel_at = $26
+			owner = $21, fence = $22, strikes = $23, wake_at = $24, due_at = $25, cancel_at = $26, tool_calls = $27
 		WHERE account_id = $1 AND id = $2`,
 		r.AccountID, r.ID, string(r.Status), r.Turn.Number, r.ReplyID, input, r.QueuedMessages,
 		r.ModelServed, db.Bit(r.Fallback), r.Usage.InputTokens, r.Usage.OutputTokens, r.Steps, int64(r.Spent), r.LastSeq,
 		r.Title, metadata, r.Revision, db.Micros(r.UpdatedAt), db.Micros(r.StartedAt), db.Micros(r.FinishedAt),
-		r.Owner, r.Fence, r.Strikes, db.Micros(r.WakeAt), db.Micros(r.DueAt), db.Micros(r.CancelAt))
+		r.Owner, r.Fence, r.Strikes, db.Micros(r.WakeAt), db.Micros(r.DueAt), db.Micros(r.CancelAt), r.ToolCalls)
 }
 
 // NextSeq takes the next event number for a worker; ok reports whether the worker
@@ -237,16 +256,18 @@ func (tx *Tx) Sessions(ctx context.Context, accountID string, f SessionFilter, p
 	}
 	q.rest = append(q.rest, "trigger_type", f.TriggerType, "trigger_id", f.TriggerID)
 	// The page is selected from the narrow rows first; only those are joined.
-	dir := ` ORDER BY s.created_at DESC, s.id DESC`
-	if p.Asc {
-		dir = ` ORDER BY s.created_at, s.id`
-	}
-	return filteredPage(ctx, tx, p, q, func(rows *sql.Rows) (stoa.Session, error) {
+	found, next, err := filteredPage(ctx, tx, p, q, func(rows *sql.Rows) (stoa.Session, error) {
 		r, err := scanSession(rows)
 		return r.Session, err
 	}, func(r stoa.Session) Cursor { return Cursor{At: r.CreatedAt, ID: r.ID} },
 		`SELECT `+sessionColumns+` FROM (`, `) s JOIN turns t ON t.session_id = s.id AND t.number = s.turn
-		LEFT JOIN messages m ON m.id = s.reply_id LEFT JOIN inputs i ON i.id = s.input_id`+dir)
+		LEFT JOIN messages m ON m.id = s.reply_id LEFT JOIN inputs i ON i.id = s.input_id`+p.order("s"))
+	for i := range found {
+		if err == nil {
+			err = tx.fillCalls(ctx, &found[i])
+		}
+	}
+	return found, next, err
 }
 
 // SessionIDs returns the ids of an agent's sessions, oldest first.
@@ -273,6 +294,7 @@ func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
 	for _, q := range []string{
 		`DELETE FROM session_events WHERE session_id = $1`,
 		`DELETE FROM sources WHERE session_id = $1`,
+		`DELETE FROM tool_calls WHERE session_id = $1`,
 		`DELETE FROM inputs WHERE session_id = $1`,
 		`DELETE FROM messages WHERE session_id = $1`,
 		`DELETE FROM step_results WHERE session_id = $1`,

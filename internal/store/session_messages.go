@@ -90,24 +90,26 @@ type inputScan struct {
 	options                    string
 	def                        sql.NullString
 	created, expires, answered int64
+	claimed                    int64
 }
 
-const inputColumns = `id, turn, step, call_id, kind, prompt, options, default_value, status, answer, created_at, expires_at, answered_at`
+const inputColumns = `id, turn, step, call_id, kind, prompt, options, default_value, status, answer, created_at, expires_at, answered_at, claimed_until`
 
 func (s *inputScan) dest() []any {
-	return []any{&s.v.ID, &s.v.Turn, &s.v.Step, &s.v.CallID, &s.v.Kind, &s.v.Prompt, &s.options, &s.def, &s.v.Status, &s.v.Answer, &s.created, &s.expires, &s.answered}
+	return []any{&s.v.ID, &s.v.Turn, &s.v.Step, &s.v.CallID, &s.v.Kind, &s.v.Prompt, &s.options, &s.def, &s.v.Status, &s.v.Answer, &s.created, &s.expires, &s.answered, &s.claimed}
 }
 
 func (s *inputScan) done(sessionID string) (stoa.Input, error) {
 	s.v.SessionID = sessionID
 	s.v.CreatedAt, s.v.ExpiresAt, s.v.AnsweredAt = db.Time(s.created), db.Time(s.expires), db.Time(s.answered)
+	s.v.ClaimedUntil = db.Time(s.claimed)
 	if s.def.Valid {
 		s.v.Default = &s.def.String
 	}
 	return s.v, jsonx.Unmarshal([]byte(s.options), &s.v.Options)
 }
 
-// InsertInput adds a question of an agent to its user.
+// InsertInput adds what a turn waits for.
 func (tx *Tx) InsertInput(ctx context.Context, in stoa.Input) error {
 	options, err := jsonText(in.Options)
 	if err != nil {
@@ -117,18 +119,18 @@ func (tx *Tx) InsertInput(ctx context.Context, in stoa.Input) error {
 	if in.Default != nil {
 		def = *in.Default
 	}
-	return tx.Later(ctx, `INSERT INTO inputs (session_id, id, turn, step, call_id, kind, prompt, options, default_value, status, answer, created_at, expires_at, answered_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, '', $11, $12, 0)`,
-		in.SessionID, in.ID, in.Turn, in.Step, in.CallID, in.Kind, in.Prompt, options, def, in.Status, db.Micros(tx.Now), db.Micros(in.ExpiresAt))
+	return tx.Later(ctx, `INSERT INTO inputs (session_id, id, turn, step, call_id, kind, prompt, options, default_value, status, answer, created_at, expires_at, answered_at, account_id, agent_id)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, '', $11, $12, 0, $13, $14)`,
+		in.SessionID, in.ID, in.Turn, in.Step, in.CallID, in.Kind, in.Prompt, options, def, in.Status, db.Micros(tx.Now), db.Micros(in.ExpiresAt), in.AccountID, in.AgentID)
 }
 
-// UpdateInput writes an input's status and answer.
+// UpdateInput writes an input's status, answer and expiry.
 func (tx *Tx) UpdateInput(ctx context.Context, in stoa.Input) error {
-	return tx.Later(ctx, `UPDATE inputs SET status = $3, answer = $4, answered_at = $5 WHERE session_id = $1 AND id = $2`,
-		in.SessionID, in.ID, in.Status, in.Answer, db.Micros(in.AnsweredAt))
+	return tx.Later(ctx, `UPDATE inputs SET status = $3, answer = $4, answered_at = $5, expires_at = $6 WHERE session_id = $1 AND id = $2`,
+		in.SessionID, in.ID, in.Status, in.Answer, db.Micros(in.AnsweredAt), db.Micros(in.ExpiresAt))
 }
 
-// Input returns an input of a session, and whether it exists.
+// Input returns an input of a session, with its calls, and whether it exists.
 func (tx *Tx) Input(ctx context.Context, sessionID, id string) (stoa.Input, bool, error) {
 	var s inputScan
 	found, err := tx.Get(ctx, `SELECT `+inputColumns+` FROM inputs WHERE session_id = $1 AND id = $2`, []any{sessionID, id}, s.dest()...)
@@ -136,5 +138,8 @@ func (tx *Tx) Input(ctx context.Context, sessionID, id string) (stoa.Input, bool
 		return stoa.Input{}, false, err
 	}
 	in, err := s.done(sessionID)
+	if err == nil && in.Kind == stoa.InputToolCall {
+		in.Calls, err = tx.inputCalls(ctx, in)
+	}
 	return in, true, err
 }

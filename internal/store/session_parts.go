@@ -166,7 +166,12 @@ func (tx *Tx) Steps(ctx context.Context, sessionID string, turn int64) ([]stoa.S
 		s.Reasoning = reasoningOf(reasoning, of)
 		s.CreatedAt = db.Time(created)
 		list = append(list, s)
-		return jsonx.Unmarshal([]byte(calls), &list[len(list)-1].Calls)
+		last := &list[len(list)-1]
+		if err := jsonx.Unmarshal([]byte(calls), &last.Calls); err != nil {
+			return err
+		}
+		last.Results = make([]*stoa.ToolResult, len(last.Calls))
+		return nil
 	}, `SELECT number, text, calls, state_wire, state_model, state_data, stop, created_at FROM steps
 		WHERE session_id = $1 AND turn = $2 ORDER BY number`, sessionID, turn)
 	if err != nil || len(list) == 0 {
@@ -174,15 +179,16 @@ func (tx *Tx) Steps(ctx context.Context, sessionID string, turn int64) ([]stoa.S
 	}
 	return list, tx.Query(ctx, func(rows *sql.Rows) error {
 		var step int64
+		var place int
 		var r stoa.ToolResult
-		if err := rows.Scan(&step, &r.CallID, &r.Name, &r.Content, &r.IsError); err != nil {
+		if err := rows.Scan(&step, &place, &r.CallID, &r.Name, &r.Content, &r.IsError); err != nil {
 			return err
 		}
 		for i := range list {
-			if list[i].Number == step {
-				list[i].Results = append(list[i].Results, r)
+			if list[i].Number == step && place < len(list[i].Results) {
+				list[i].Results[place] = &r
 			}
 		}
 		return nil
-	}, `SELECT step, call_id, name, content, is_error FROM step_results WHERE session_id = $1 AND turn = $2 ORDER BY step, place`, sessionID, turn)
+	}, `SELECT step, place, call_id, name, content, is_error FROM step_results WHERE session_id = $1 AND turn = $2 ORDER BY step, place`, sessionID, turn)
 }

@@ -67,6 +67,7 @@ type Metrics struct {
 	failures    map[stoa.Code]prometheus.Counter // of turns
 	steps       [2]prometheus.Counter            // recorded, failed
 	tools       map[string]*[2]prometheus.Counter
+	external    map[stoa.CallOutcome]prometheus.Counter
 	lag         prometheus.Observer
 }
 

@@ -20,6 +20,7 @@ var Tools = []string{"drive_list", "drive_read", "drive_search", "drive_write", 
 // them with those of package session.
 var TurnCodes = []stoa.Code{
 	"queue_timeout", "turn_timeout", "step_limit_reached", "credit_limit_reached", "input_expired", "worker_lost", "content_filter",
+	"tool_timeout", "tool_limit_reached", "too_many_waits",
 }
 
 func (m *Metrics) addSessions(cfg MetricsConfig) {
@@ -35,6 +36,11 @@ func (m *Metrics) addSessions(cfg MetricsConfig) {
 	m.tools = map[string]*[2]prometheus.Counter{}
 	for _, name := range append(Tools[:len(Tools):len(Tools)], Other) {
 		m.tools[name] = &[2]prometheus.Counter{tools.WithLabelValues(name, "ok"), tools.WithLabelValues(name, "error")}
+	}
+	external := m.counters("stoa_external_tool_calls_total", "Calls of tools that are carried out outside of the service, by what came of them.", "outcome")
+	m.external = map[stoa.CallOutcome]prometheus.Counter{}
+	for _, outcome := range []stoa.CallOutcome{stoa.OutcomeOK, stoa.OutcomeError, stoa.OutcomeExpired, stoa.OutcomeCancelled} {
+		m.external[outcome] = external.WithLabelValues(string(outcome))
 	}
 	m.lag = m.histogram("stoa_schedule_lag_seconds", "Time from the instant of a scheduled run to the start of its session.", lagBuckets)
 }
@@ -56,6 +62,13 @@ func (m *Metrics) Became(status stoa.SessionStatus, failure stoa.Code) {
 		c = m.failures[""]
 	}
 	c.Inc()
+}
+
+// ExternalCall counts a call of a tool that is carried out outside of the service.
+func (m *Metrics) ExternalCall(outcome stoa.CallOutcome) {
+	if m != nil && m.external[outcome] != nil {
+		m.external[outcome].Inc()
+	}
 }
 
 // Step counts a step of a turn: recorded, or failed in any way.

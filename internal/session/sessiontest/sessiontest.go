@@ -216,7 +216,16 @@ func (r *Service) Answer(ctx context.Context, c stoa.Caller, agentID, id string,
 
 // Retry does the last message again.
 func (r *Service) Retry(ctx context.Context, c stoa.Caller, agentID, id string) (stoa.Session, error) {
-	return r.write(ctx, func(tx *store.Tx) (stoa.Session, error) { return r.Sessions.Retry(ctx, tx, c, agentID, id) })
+	return r.write(ctx, func(tx *store.Tx) (stoa.Session, error) { return r.Sessions.Retry(ctx, tx, c, agentID, id, false) })
+}
+
+// ClaimInput claims an input for an executor.
+func (r *Service) ClaimInput(ctx context.Context, c stoa.Caller, req session.ClaimRequest) (in stoa.Input, err error) {
+	err = r.Store().Write(ctx, func(tx *store.Tx) (err error) {
+		in, err = r.Sessions.ClaimInput(ctx, tx, c, req)
+		return err
+	})
+	return in, err
 }
 
 // DeleteAgent deletes an agent.

@@ -158,7 +158,7 @@ export class Visit {
   }
 
   answer(input: PendingInput, value: string): Promise<boolean> {
-    const member = { question: "answer", choice: "choice", approval: "decision" }[input.kind];
+    const member = input.kind === "choice" ? "choice" : input.kind === "approval" ? "decision" : "answer";
     return this.act("/input", { inputId: input.id, [member]: value });
   }
 

@@ -58,6 +58,7 @@ export interface Agent {
   model: string;
   name: string;
   spaceId: string;
+  tools: AgentTool[];
   updatedAt: string;
   version: number;
 }
@@ -67,12 +68,54 @@ export type AgentDraft = {
   instructions?: string;
   limits?: SetTurnLimits;
   model?: string | null;
+  tools?: SetAgentTool[] | null;
 } | null;
 
 export interface AgentList {
   data: Agent[];
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface AgentTool {
+  description: string;
+  effects: "read" | "idempotent" | "once";
+  name: string;
+  onTimeout: "tell_model" | "fail";
+  parameters: ToolParameters;
+  timeoutSeconds: number;
+  type: "client";
+  visitors: "no" | "yes";
+}
+
+export interface AgentToolCall {
+  agentId: string;
+  arguments: ToolArgumentsValue;
+  attempts: number;
+  createdAt: string;
+  definitionSha256: string;
+  durationMs: number | null;
+  effects: "read" | "idempotent" | "once";
+  errorCode: string | null;
+  expiresAt: string | null;
+  finishedAt: string | null;
+  id: string;
+  inputId: string | null;
+  isError: boolean;
+  lateOutput: string | null;
+  object: "tool_call";
+  outcome: "ok" | "error" | "expired" | "cancelled" | null;
+  place: number;
+  resolution: ToolCallResolution | null;
+  resultBytes: number;
+  resultText: string | null;
+  sessionId: string;
+  startedAt: string | null;
+  status: "planned" | "waiting" | "started" | "done";
+  step: number;
+  tool: string;
+  turn: number;
+  type: "client";
 }
 
 export interface AgentVersion {
@@ -82,6 +125,7 @@ export interface AgentVersion {
   instructions: string;
   limits: TurnLimits;
   model: string;
+  tools: AgentTool[];
   version: number;
 }
 
@@ -96,6 +140,7 @@ export interface AnswerInput {
   choice?: string | null;
   decision?: "approve" | "reject" | null;
   inputId: string;
+  outputs?: ToolOutput[] | null;
 }
 
 export interface ChatChoice {
@@ -204,6 +249,11 @@ export interface ChatUsage {
   total_tokens: number;
 }
 
+export interface ClaimInput {
+  claimId?: string | null;
+  leaseSeconds: number;
+}
+
 export interface Contact {
   email: string | null;
   url: string | null;
@@ -232,6 +282,7 @@ export interface CreateAgent {
   model?: string | null;
   name: string;
   spaceId: string;
+  tools?: SetAgentTool[] | null;
 }
 
 export interface CreateChatCompletion {
@@ -381,6 +432,7 @@ export interface CreateScheduledTask {
 }
 
 export interface CreateSession {
+  clientTools?: "offer" | "withhold" | null;
   draft?: AgentDraft;
   externalId?: string | null;
   externalUserId?: string | null;
@@ -812,17 +864,25 @@ export interface Health {
 
 export interface InputEvent {
   answer?: string;
+  calls?: InputEventCall[];
   createdAt: string;
   defaultUsed?: boolean;
   defaultValue?: string;
   expiresAt?: string;
   inputId: string;
-  kind: "question" | "choice" | "approval";
+  kind: "question" | "choice" | "approval" | "tool_call";
   options?: string[];
   prompt?: string;
   seq: number;
   turn: number;
   type: "input.requested" | "input.answered" | "input.expired";
+}
+
+export interface InputEventCall {
+  callId: string;
+  effects: "read" | "idempotent" | "once";
+  expiresAt: string;
+  tool: string;
 }
 
 export interface InputFile {
@@ -854,6 +914,12 @@ export interface InputImage {
 }
 
 export type InputItem = InputMessage | InputReasoning | InputFunctionCall | InputFunctionCallOutput;
+
+export interface InputList {
+  data: OpenInput[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
 
 export interface InputMessage {
   content: string | InputPart[];
@@ -968,6 +1034,7 @@ export interface Limits {
   maxEventStreamsPerAccount: number;
   maxEventStreamsPerKey: number;
   maxFileBytes: number;
+  maxInputWaitsPerAccount: number;
   maxInstructionsCharacters: number;
   maxKeys: number;
   maxMessageCharacters: number;
@@ -978,6 +1045,13 @@ export interface Limits {
   maxScheduledTasks: number;
   maxScheduledTasksPerAccount: number;
   maxSpaces: number;
+  maxToolCallsPerStep: number;
+  maxToolCallsPerTurn: number;
+  maxToolDefinitionTokens: number;
+  maxToolOutputBytes: number;
+  maxToolParametersBytes: number;
+  maxToolWaitsPerTurn: number;
+  maxTools: number;
   maxTurnSeconds: number;
   maxTurnSteps: number;
   maxVisitorStreamsPerAccount: number;
@@ -1186,6 +1260,21 @@ export interface NodeList {
   sameConfig: boolean;
 }
 
+export interface OpenInput {
+  agentId: string;
+  calls: PendingToolCall[];
+  claimId: string | null;
+  claimedUntil: string | null;
+  createdAt: string;
+  expiresAt: string;
+  id: string;
+  kind: "tool_call";
+  object: "input";
+  prompt: string;
+  sessionId: string;
+  turn: number;
+}
+
 export interface OutputFunctionCall {
   arguments: string;
   call_id: string;
@@ -1228,12 +1317,23 @@ export interface OutputText {
 }
 
 export interface PendingInput {
+  calls?: PendingToolCall[];
+  claimedUntil?: string;
   defaultValue: string | null;
   expiresAt: string;
   id: string;
-  kind: "question" | "choice" | "approval";
+  kind: "question" | "choice" | "approval" | "tool_call";
   options: string[];
   prompt: string;
+}
+
+export interface PendingToolCall {
+  arguments: ToolArguments;
+  callId: string;
+  effects: "read" | "idempotent" | "once";
+  expiresAt: string;
+  status: "waiting" | "started" | "done";
+  tool: string;
 }
 
 export interface Plan {
@@ -1461,6 +1561,11 @@ export interface RequestList {
   followCursor: string;
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface ResolveToolCall {
+  note?: string | null;
+  outcome: "done" | "not_done";
 }
 
 export interface Response {
@@ -1706,6 +1811,10 @@ export interface RestoreDriveFile {
   version: number;
 }
 
+export interface RetrySession {
+  acknowledgeEffects?: boolean | null;
+}
+
 export interface RollbackAgent {
   version: number;
 }
@@ -1793,6 +1902,7 @@ export interface Session {
   status: SessionStatus;
   statusReason: string | null;
   title: string | null;
+  toolsWithheld: WithheldTool[];
   trigger: SessionTrigger;
   turn: SessionTurn;
   updatedAt: string;
@@ -1819,7 +1929,7 @@ export interface SessionErrorEvent {
   type: "error";
 }
 
-export type SessionEvent = SessionCreatedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | SessionErrorEvent;
+export type SessionEvent = SessionCreatedEvent | SessionStatusEvent | TurnEvent | MessageEvent | MessageDeltaEvent | StepEvent | ToolEvent | DriveEvent | InputEvent | ToolsWithheldEvent | SessionErrorEvent;
 
 export interface SessionEventList {
   data: SessionEvent[];
@@ -1875,7 +1985,19 @@ export interface SessionUsage {
   inputTokens: number;
   outputTokens: number;
   steps: number;
+  toolCalls: number;
   totalTokens: number;
+}
+
+export interface SetAgentTool {
+  description: string;
+  effects?: "read" | "idempotent" | "once" | null;
+  name: string;
+  onTimeout?: "tell_model" | "fail" | null;
+  parameters: ToolParameters;
+  timeoutSeconds?: number | null;
+  type: "client";
+  visitors?: "no" | "yes" | null;
 }
 
 export type SetTurnLimits = {
@@ -1971,6 +2093,23 @@ export interface TaskRunList {
   nextCursor: string | null;
 }
 
+export type ToolArguments = Record<string, unknown>;
+
+export type ToolArgumentsValue = unknown;
+
+export interface ToolCallList {
+  data: AgentToolCall[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface ToolCallResolution {
+  at: string;
+  by: string;
+  note: string | null;
+  outcome: "done" | "not_done";
+}
+
 export interface ToolChoice {
   mode?: "auto" | "required" | null;
   name?: string | null;
@@ -1986,11 +2125,33 @@ export interface ToolEvent {
   bytes?: number;
   callId: string;
   createdAt: string;
+  durationMs?: number;
+  effects?: "read" | "idempotent" | "once";
   isError?: boolean;
   name: string;
+  outcome?: string;
   seq: number;
   stepId: string;
+  toolCallId?: string;
   type: "tool.called" | "tool.completed";
+}
+
+export interface ToolOutput {
+  callId: string;
+  isError?: boolean | null;
+  output: ToolOutputValue;
+}
+
+export type ToolOutputValue = unknown;
+
+export type ToolParameters = Record<string, unknown>;
+
+export interface ToolsWithheldEvent {
+  createdAt: string;
+  seq: number;
+  tools: WithheldTool[];
+  turn: number;
+  type: "tools.withheld";
 }
 
 export interface Turn {
@@ -2054,6 +2215,7 @@ export interface UpdateAgent {
   model?: string | null;
   name?: string;
   spaceId?: string;
+  tools?: SetAgentTool[] | null;
 }
 
 export interface UpdateEmbedTag {
@@ -2150,6 +2312,11 @@ export interface User {
   key: KeyOfCaller;
   name: string;
   plan: Plan;
+}
+
+export interface WithheldTool {
+  reason: string;
+  tool: string;
 }
 
 export interface WriteDriveFile {

@@ -1,0 +1,161 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"stoa/internal/schema"
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+)
+
+// An executor carries out the calls of one type of tool, as far as that can be done
+// here and now.
+type executor interface {
+	// execute carries out the call at a place of the last step. What the model got wrong
+	// becomes a result; an error is ours, and the call is executed again.
+	execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error)
+}
+
+// executor returns what carries out the call at a place of the last step: calls of
+// tools that are offered and not the service's own were planned with the step.
+func (w *Worker) executor(t *turn, place int) executor {
+	if t.planned(place) != nil {
+		return clientTools{}
+	}
+	return ownTools{w}
+}
+
+// ownTools are the tools of the service itself: the drive, and asking the user.
+type ownTools struct{ w *Worker }
+
+func (o ownTools) execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
+	step := t.last()
+	id := stoa.StepID(step.SessionID, step.Turn, step.Number)
+	// The reference of a write: the same if the process dies before its result
+	// is recorded, so that it is written once.
+	return o.w.useTraced(ctx, t, id, stoa.StepID(id, int64(place+1), 0), step.Calls[place])
+}
+
+// clientTools are carried out by programs of the account, which are handed the calls
+// whose arguments fit.
+type clientTools struct{}
+
+func (clientTools) execute(_ context.Context, t *turn, place int) (session.ToolEffect, error) {
+	call := t.last().Calls[place]
+	out := session.ToolEffect{Call: t.planned(place)}
+	wrong := t.prompt.misfit(call)
+	if wrong == nil {
+		out.HandOut = true
+		return out, nil
+	}
+	out.Result = stoa.ToolResult{CallID: call.ID, Name: call.Name, IsError: true, Content: wrong.Error() + "; nothing was done."}
+	return out, nil
+}
+
+// misfit returns why a call of a tool that is carried out elsewhere must not be made,
+// for the model.
+func (p *prompt) misfit(call stoa.ToolCall) error {
+	at := slices.IndexFunc(p.external, func(t stoa.AgentTool) bool { return t.Name == call.Name })
+	if at < 0 {
+		return errors.New("there is no tool of that name any more")
+	}
+	parameters, err := schema.ReadParameters(p.external[at].Parameters)
+	if err != nil {
+		return fmt.Errorf("the tool's definition cannot be read: %w", err)
+	}
+	if err := parameters.Check(argumentsOf(call)); err != nil {
+		return fmt.Errorf("the arguments do not fit the tool's parameters: %w", err)
+	}
+	return nil
+}
+
+// plan returns the calls of a step that are carried out outside of the service: those
+// of offered tools, the first of them if there are too many.
+func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
+	if len(p.external) == 0 {
+		return nil
+	}
+	for place, c := range st.Calls {
+		at := slices.IndexFunc(p.external, func(t stoa.AgentTool) bool { return t.Name == c.Name })
+		if at < 0 || len(planned) == session.CallsPerStep {
+			continue
+		}
+		tool := p.external[at]
+		planned = append(planned, stoa.ExternalCall{
+			Place: place, Type: tool.Type, Tool: tool.Name, DefinitionSHA256: tool.Hash(), Effects: tool.Effects,
+			OnTimeout: tool.OnTimeout, TimeoutSeconds: tool.TimeoutSeconds,
+		})
+	}
+	return planned
+}
+
+// offered returns the tools of an agent that a session does not withhold.
+func offered(tools []stoa.AgentTool, withheld []stoa.Withheld) []stoa.AgentTool {
+	return slices.DeleteFunc(slices.Clone(tools), func(t stoa.AgentTool) bool {
+		return slices.ContainsFunc(withheld, func(w stoa.Withheld) bool { return w.Tool == t.Name })
+	})
+}
+
+// planned returns the row of the call at a place of the last step; nil: it is one of
+// the service's own.
+func (t *turn) planned(place int) *stoa.ExternalCall {
+	for i := range t.calls {
+		if t.calls[i].Place == place {
+			return &t.calls[i]
+		}
+	}
+	return nil
+}
+
+// last returns the newest step.
+func (t *turn) last() *stoa.Step { return &t.prompt.steps[len(t.prompt.steps)-1] }
+
+// tools answers the open calls of the last step, in order, up to one that asks the
+// user, or neighbours that are handed out. It reports whether the turn waits now, or
+// has ended.
+func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
+	step := t.last()
+	outs := map[int]session.ToolEffect{}
+	var handed []stoa.ExternalCall
+	for place := range step.Calls {
+		if step.Results[place] != nil {
+			continue
+		}
+		if waits || len(handed) > 0 && t.planned(place) == nil {
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return false, context.Cause(ctx)
+		}
+		out, err := w.executor(t, place).execute(ctx, t, place)
+		if err != nil {
+			return false, err
+		}
+		if out.HandOut {
+			handed = append(handed, *out.Call)
+			continue
+		}
+		outs[place] = out
+		waits = out.Input != nil
+	}
+	err = w.sessions.IfOwned(ctx, t.run.lease, func(ch *session.Transition) {
+		for place := range step.Calls {
+			if out, ok := outs[place]; ok {
+				ch.RecordTool(*step, place, out)
+			}
+		}
+		if len(handed) > 0 {
+			ch.HandOut(*step, handed)
+		}
+	})
+	if err != nil || waits || len(handed) > 0 {
+		return true, err
+	}
+	for place, out := range outs {
+		step.Results[place] = &out.Result
+	}
+	return false, nil
+}

@@ -1,0 +1,236 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/contract"
+	"stoa/internal/jsonx"
+	"stoa/internal/schema"
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// Limits of the tools of an agent, and of waiting for their calls.
+const (
+	maxTools          = 64
+	maxToolTokens     = 16_000 // of all definitions, as they are estimated
+	defaultToolTime   = 3600   // seconds
+	inputWaits        = 20     // requests of an account that wait for inputs at a time
+	visitorsYes       = "yes"
+	visitorsNo        = "no"
+	reservedSeparator = "__" // between the name of a server and that of its tool
+)
+
+// agentTools reads the tools of an agent, and checks them.
+func agentTools(list []contract.SetAgentTool) ([]stoa.AgentTool, error) {
+	if len(list) > maxTools {
+		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; at most %d are taken.", len(list), maxTools).At("tools")
+	}
+	var tools []stoa.AgentTool
+	seen, tokens := map[string]bool{}, int64(0)
+	for i, t := range list {
+		at := fmt.Sprintf("tools[%d].", i)
+		tool := stoa.AgentTool{
+			Type: t.Type, Name: t.Name, Description: t.Description, Parameters: string(t.Parameters),
+			Effects: stoa.Effects(valueOr(t.Effects, string(stoa.EffectsOnce))), TimeoutSeconds: valueOr(t.TimeoutSeconds, defaultToolTime),
+			OnTimeout: valueOr(t.OnTimeout, stoa.TimeoutTells), Visitors: orZero(t.Visitors) == visitorsYes,
+		}
+		switch {
+		case isReserved(t.Name):
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "The name %q is the service's own. Names do not begin with drive_ or agent_, have no __, and are not ask_user or tool_result_read.", t.Name).At(at + "name")
+		case seen[t.Name]:
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "There are two tools of the name %q.", t.Name).At(at + "name")
+		case tool.Visitors && tool.Effects != stoa.EffectsRead:
+			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Only a tool with the effects %q can be offered to visitors: it acts with your authority.", stoa.EffectsRead).At(at + "visitors")
+		}
+		if _, err := schema.ReadParameters(tool.Parameters); err != nil {
+			return nil, stoa.Errorf(stoa.CodeInvalidSchema, "The parameters of %q are not taken: %v.", t.Name, err).At(at + "parameters")
+		}
+		seen[t.Name] = true
+		tokens += stoa.EstimateTokens(len(tool.Name) + len(tool.Description) + len(tool.Parameters))
+		tools = append(tools, tool)
+	}
+	if tokens > maxToolTokens {
+		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The definitions of the tools take about %d tokens; at most %d are taken, since the model reads them with every step.", tokens, maxToolTokens).At("tools")
+	}
+	return tools, nil
+}
+
+// isReserved reports whether a name is, or may become, that of a tool of the service.
+func isReserved(name string) bool {
+	return strings.HasPrefix(name, "drive_") || strings.HasPrefix(name, "agent_") || name == session.AskTool || name == "tool_result_read" ||
+		strings.Contains(name, reservedSeparator)
+}
+
+func contractTools(tools []stoa.AgentTool) []contract.AgentTool {
+	out := []contract.AgentTool{}
+	for _, t := range tools {
+		visitors := visitorsNo
+		if t.Visitors {
+			visitors = visitorsYes
+		}
+		out = append(out, contract.AgentTool{
+			Type: t.Type, Name: t.Name, Description: t.Description, Parameters: json.RawMessage(t.Parameters), Effects: string(t.Effects),
+			TimeoutSeconds: t.TimeoutSeconds, OnTimeout: t.OnTimeout, Visitors: visitors,
+		})
+	}
+	return out
+}
+
+func contractWithheld(list []stoa.Withheld) []contract.WithheldTool {
+	out := []contract.WithheldTool{}
+	for _, w := range list {
+		out = append(out, contract.WithheldTool{Tool: w.Tool, Reason: w.Reason})
+	}
+	return out
+}
+
+// outputText returns an output as the text that the model gets: a text as it is, other
+// JSON as it is written.
+func outputText(output nullable.Nullable[contract.ToolOutputValue]) string {
+	raw, err := output.Get()
+	if err != nil {
+		return "null"
+	}
+	var text string
+	if jsonx.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
+
+func pendingCalls(calls []stoa.ExternalCall) []contract.PendingToolCall {
+	out := []contract.PendingToolCall{}
+	for _, c := range calls {
+		out = append(out, contract.PendingToolCall{
+			CallID: c.ID, Tool: c.Tool, Arguments: json.RawMessage(cmp.Or(strings.TrimSpace(c.Arguments), "{}")), Effects: string(c.Effects),
+			Status: string(c.Status), ExpiresAt: contract.Time(c.ExpiresAt),
+		})
+	}
+	return out
+}
+
+func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
+	arguments := json.RawMessage(c.Arguments)
+	if !jsonx.Valid(arguments) {
+		arguments = jsonx.AppendString(nil, c.Arguments)
+	}
+	out := contract.AgentToolCall{
+		ID: c.ID, Object: "tool_call", AgentID: c.AgentID, SessionID: c.SessionID, Turn: c.Turn, Step: c.Step, Place: c.Place, Tool: c.Tool, Type: c.Type,
+		DefinitionSha256: c.DefinitionSHA256, Status: string(c.Status), Outcome: unlessZero(string(c.Outcome)), Effects: string(c.Effects),
+		InputID: unlessZero(c.InputID), Attempts: c.Attempts, Arguments: arguments, ResultText: nullable.NewNullNullable[string](), ResultBytes: c.ResultBytes,
+		IsError: c.Status == stoa.CallDone && c.Outcome != stoa.OutcomeOK, ErrorCode: unlessZero(string(c.ErrorCode)), LateOutput: nullable.NewNullNullable[string](),
+		Resolution: nullable.NewNullNullable[contract.ToolCallResolution](), CreatedAt: contract.Time(c.CreatedAt), StartedAt: unlessNever(c.StartedAt),
+		FinishedAt: unlessNever(c.FinishedAt), DurationMs: nullable.NewNullNullable[int64](), ExpiresAt: unlessNever(c.ExpiresAt),
+	}
+	if c.Status == stoa.CallDone {
+		out.ResultText = nullable.NewNullableWithValue(c.Result)
+		if !c.StartedAt.IsZero() {
+			out.DurationMs = nullable.NewNullableWithValue(max(c.FinishedAt.Sub(c.StartedAt).Milliseconds(), 0))
+		}
+	}
+	if c.LateOutput != nil {
+		out.LateOutput = nullable.NewNullableWithValue(*c.LateOutput)
+	}
+	if c.Resolution != "" {
+		out.Resolution = nullable.NewNullableWithValue(contract.ToolCallResolution{Outcome: c.Resolution, Note: unlessZero(c.Note), By: c.ResolvedBy, At: contract.Time(c.ResolvedAt)})
+	}
+	return out
+}
+
+func placeOfCall(c stoa.ExternalCall) place { return place{c.CreatedAt, c.ID} }
+
+type listSessionToolCallsParams struct {
+	bySessionID
+	contract.ListSessionToolCallsParams
+}
+
+// listSessionToolCalls serves GET …/sessions/{sessionId}/tool-calls.
+func (s *Server) listSessionToolCalls(ctx context.Context, in Request[listSessionToolCallsParams, none]) (Reply[page[contract.AgentToolCall]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "session tool calls", accountID, q.ID, q.SessionID)
+	if err != nil {
+		return Reply[page[contract.AgentToolCall]]{}, err
+	}
+	list, more, err := s.Sessions.SessionCalls(ctx, accountID, q.ID, q.SessionID, p.page)
+	return Reply[page[contract.AgentToolCall]]{Body: newPage(p, list, more, contractCall, placeOfCall)}, err
+}
+
+// listToolCalls serves GET /api/v1/tool-calls.
+func (s *Server) listToolCalls(ctx context.Context, in Request[contract.ListToolCallsParams, none]) (Reply[page[contract.AgentToolCall]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "tool calls", accountID, q.Status, q.Outcome, q.AgentID)
+	if err != nil {
+		return Reply[page[contract.AgentToolCall]]{}, err
+	}
+	var next store.Cursor
+	list, err := read(ctx, s, func(tx *store.Tx) (list []stoa.ExternalCall, err error) {
+		list, next, err = tx.ToolCalls(ctx, accountID, store.CallFilter{AgentID: q.AgentID, Status: stoa.CallStatus(q.Status), Outcome: stoa.CallOutcome(q.Outcome)}, p.page)
+		return list, err
+	})
+	return Reply[page[contract.AgentToolCall]]{Body: newPageTo(p, list, next, contractCall)}, err
+}
+
+// getToolCall serves GET /api/v1/tool-calls/{id}.
+func (s *Server) getToolCall(ctx context.Context, in Request[byID, none]) (Reply[contract.AgentToolCall], error) {
+	call, err := read(ctx, s, func(tx *store.Tx) (stoa.ExternalCall, error) {
+		return tx.ToolCall(ctx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
+}
+
+// resolveToolCall serves POST /api/v1/tool-calls/{id}/resolve.
+func (s *Server) resolveToolCall(ctx context.Context, in Request[byID, contract.ResolveToolCall]) (Reply[contract.AgentToolCall], error) {
+	call, err := write(ctx, s, func(tx *store.Tx) (stoa.ExternalCall, error) {
+		return s.Sessions.ResolveCall(ctx, tx, in.Caller, in.Params.ID, in.Body.Outcome, orZero(in.Body.Note))
+	})
+	return Reply[contract.AgentToolCall]{Body: contractCall(call)}, err
+}
+
+// listInputs serves GET /api/v1/inputs.
+func (s *Server) listInputs(_ context.Context, in Request[contract.ListInputsParams, none]) (Reply[page[contract.OpenInput]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "inputs", accountID, q.AgentID, fmt.Sprint(q.Unclaimed))
+	if err != nil {
+		return Reply[page[contract.OpenInput]]{}, err
+	}
+	if q.WaitSeconds > 0 {
+		slot := "inputs " + accountID
+		if !s.limits.streams.Enter(slot, inputWaits) {
+			return Reply[page[contract.OpenInput]]{}, stoa.Errorf(stoa.CodeRateLimit, "%d requests of this account may wait for inputs at a time and do. Ask with fewer, or without waitSeconds.", inputWaits).After(time.Second)
+		}
+		defer s.limits.streams.Leave(slot)
+	}
+	waiting, done := s.untilDrain(in.HTTP.Context())
+	defer done()
+	list, next, err := s.Sessions.OpenInputs(waiting, accountID, store.InputFilter{AgentID: q.AgentID, Unclaimed: q.Unclaimed}, p.page, time.Duration(q.WaitSeconds)*time.Second)
+	return Reply[page[contract.OpenInput]]{Body: newPageTo(p, list, next, func(in stoa.Input) contract.OpenInput {
+		in.ClaimID = "" // whoever claims it knows it
+		return contractOpenInput(in)
+	})}, err
+}
+
+// claimInput serves POST /api/v1/inputs/{id}/claim.
+func (s *Server) claimInput(ctx context.Context, in Request[byID, contract.ClaimInput]) (Reply[contract.OpenInput], error) {
+	input, err := write(ctx, s, func(tx *store.Tx) (stoa.Input, error) {
+		return s.Sessions.ClaimInput(ctx, tx, in.Caller, session.ClaimRequest{
+			InputID: in.Params.ID, Lease: time.Duration(in.Body.LeaseSeconds) * time.Second, ClaimID: orZero(in.Body.ClaimID),
+		})
+	})
+	return Reply[contract.OpenInput]{Body: contractOpenInput(input)}, err
+}
+
+func contractOpenInput(in stoa.Input) contract.OpenInput {
+	return contract.OpenInput{
+		ID: in.ID, Object: "input", Kind: in.Kind, AgentID: in.AgentID, SessionID: in.SessionID, Turn: in.Turn, Prompt: in.Prompt, Calls: pendingCalls(in.Calls),
+		ClaimID: unlessZero(in.ClaimID), ClaimedUntil: unlessNever(in.ClaimedUntil), CreatedAt: contract.Time(in.CreatedAt), ExpiresAt: contract.Time(in.ExpiresAt),
+	}
+}

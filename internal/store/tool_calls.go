@@ -1,0 +1,226 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+const callColumns = `id, call_id, account_id, agent_id, session_id, turn, step, place, type, tool, definition_sha256, arguments, effects, status, outcome, input_id,
+	on_timeout, timeout, attempts, error_code, late_output, resolution, note, resolved_by, resolved_at, created_at, expires_at, started_at, finished_at, `
+
+// shownResult is how much of a result a list of calls has, in characters.
+const shownResult = `substr(result, 1, 4096)`
+
+func scanCall(rows *sql.Rows) (stoa.ExternalCall, error) {
+	var c stoa.ExternalCall
+	var late sql.NullString
+	var resolved, created, expires, started, finished int64
+	err := rows.Scan(&c.ID, &c.CallID, &c.AccountID, &c.AgentID, &c.SessionID, &c.Turn, &c.Step, &c.Place, &c.Type, &c.Tool, &c.DefinitionSHA256, &c.Arguments, &c.Effects, &c.Status, &c.Outcome, &c.InputID,
+		&c.OnTimeout, &c.TimeoutSeconds, &c.Attempts, &c.ErrorCode, &late, &c.Resolution, &c.Note, &c.ResolvedBy, &resolved, &created, &expires, &started, &finished, &c.Result, &c.ResultBytes)
+	if late.Valid {
+		c.LateOutput = &late.String
+	}
+	c.ResolvedAt, c.CreatedAt, c.ExpiresAt, c.StartedAt, c.FinishedAt = db.Time(resolved), db.Time(created), db.Time(expires), db.Time(started), db.Time(finished)
+	return c, err
+}
+
+// calls returns calls with their whole results.
+func (tx *Tx) calls(ctx context.Context, where string, args ...any) ([]stoa.ExternalCall, error) {
+	return list(ctx, tx, scanCall, `SELECT `+callColumns+`result, result_bytes FROM tool_calls WHERE `+where, args...)
+}
+
+// InsertToolCall adds a call to the step that made it, before anything leaves the
+// service; see docs/decisions/0046-a-tool-call-has-a-row-first.md. The session is locked by this
+// transaction.
+func (tx *Tx) InsertToolCall(ctx context.Context, c stoa.ExternalCall) error {
+	return tx.Later(ctx, `INSERT INTO tool_calls (id, call_id, account_id, agent_id, session_id, turn, step, place, type, tool, definition_sha256, arguments, arguments_sha256, effects,
+			status, on_timeout, timeout, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+		c.ID, c.CallID, c.AccountID, c.AgentID, c.SessionID, c.Turn, c.Step, c.Place, c.Type, c.Tool, c.DefinitionSHA256, c.Arguments, stoa.HashOf(c.Arguments), string(c.Effects),
+		string(c.Status), c.OnTimeout, c.TimeoutSeconds, db.Micros(c.CreatedAt))
+}
+
+// UpdateToolCall writes the columns of a call that its turn changes. The session is
+// locked by this transaction.
+func (tx *Tx) UpdateToolCall(ctx context.Context, c stoa.ExternalCall) error {
+	return tx.Later(ctx, `UPDATE tool_calls SET status = $3, outcome = $4, input_id = $5, attempts = $6, result = $7, result_bytes = $8, error_code = $9,
+			expires_at = $10, started_at = $11, finished_at = $12 WHERE account_id = $1 AND id = $2`,
+		c.AccountID, c.ID, string(c.Status), string(c.Outcome), c.InputID, c.Attempts, c.Result, len(c.Result), string(c.ErrorCode),
+		db.Micros(c.ExpiresAt), db.Micros(c.StartedAt), db.Micros(c.FinishedAt))
+}
+
+// CancelToolCalls ends the calls of a turn that have no outcome.
+func (tx *Tx) CancelToolCalls(ctx context.Context, sessionID string, turn int64) error {
+	return tx.Later(ctx, `UPDATE tool_calls SET status = 'done', outcome = 'cancelled', finished_at = $3
+		WHERE session_id = $1 AND turn = $2 AND status <> 'done'`, sessionID, turn, db.Micros(tx.Now))
+}
+
+// StepCalls returns the calls of a step by their places.
+func (tx *Tx) StepCalls(ctx context.Context, sessionID string, turn, step int64) ([]stoa.ExternalCall, error) {
+	return tx.calls(ctx, `session_id = $1 AND turn = $2 AND step = $3 ORDER BY place`, sessionID, turn, step)
+}
+
+// inputCalls returns the calls of an input by their places.
+func (tx *Tx) inputCalls(ctx context.Context, in stoa.Input) ([]stoa.ExternalCall, error) {
+	return tx.calls(ctx, `session_id = $1 AND turn = $2 AND step = $3 AND input_id = $4 ORDER BY place`, in.SessionID, in.Turn, in.Step, in.ID)
+}
+
+// TurnCalls returns how many external calls a turn has made.
+func (tx *Tx) TurnCalls(ctx context.Context, sessionID string, turn int64) (n int, err error) {
+	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM tool_calls WHERE session_id = $1 AND turn = $2`, []any{sessionID, turn}, &n)
+	return n, err
+}
+
+// TurnWaits returns how often a turn has waited for outputs of tools.
+func (tx *Tx) TurnWaits(ctx context.Context, sessionID string, turn int64) (n int, err error) {
+	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM inputs WHERE session_id = $1 AND turn = $2 AND kind = 'tool_call'`, []any{sessionID, turn}, &n)
+	return n, err
+}
+
+// mayHaveActed is the condition of a call that may have changed something.
+const mayHaveActed = `effects <> 'read' AND started_at > 0`
+
+// HadEffects reports whether calls of a turn may have changed something.
+func (tx *Tx) HadEffects(ctx context.Context, sessionID string, turn int64) (bool, error) {
+	var one int
+	return tx.Get(ctx, `SELECT 1 FROM tool_calls WHERE session_id = $1 AND turn = $2 AND `+mayHaveActed+` LIMIT 1`, []any{sessionID, turn}, &one)
+}
+
+// Actions returns what earlier turns of a session may have changed: at most limit
+// calls, the newest first, without their results.
+func (tx *Tx) Actions(ctx context.Context, sessionID string, before int64, limit int) ([]stoa.ExternalCall, error) {
+	return list(ctx, tx, scanCall, `SELECT `+callColumns+`'', result_bytes FROM tool_calls WHERE session_id = $1 AND turn < $2 AND `+mayHaveActed+`
+		ORDER BY turn DESC, step DESC, place DESC LIMIT $3`, sessionID, before, limit)
+}
+
+// SessionCalls lists the calls of a session; of results it has the beginning.
+func (tx *Tx) SessionCalls(ctx context.Context, sessionID string, p Page) ([]stoa.ExternalCall, bool, error) {
+	return page(ctx, tx, p, scanCall, `SELECT `+callColumns+shownResult+`, result_bytes FROM tool_calls WHERE session_id = $1`, sessionID)
+}
+
+// A CallFilter narrows a list of calls. Empty members do not.
+type CallFilter struct {
+	AgentID string
+	Status  stoa.CallStatus
+	Outcome stoa.CallOutcome
+}
+
+// ToolCalls lists the calls of an account, and returns where the next page begins; the
+// zero cursor: there is none. Of results it has the beginning. With a filter by agent,
+// or by two things, a page may be short and still have a next one.
+func (tx *Tx) ToolCalls(ctx context.Context, accountID string, f CallFilter, p Page) ([]stoa.ExternalCall, Cursor, error) {
+	q := filtered{from: `FROM tool_calls WHERE account_id = $1`, args: []any{accountID}, rest: []string{"agent_id", f.AgentID}}
+	switch {
+	case f.Outcome != "":
+		q.args = append(q.args, string(f.Outcome))
+		q.from += ` AND outcome = $2 AND outcome <> ''` // lets the partial index be used
+		q.rest = append(q.rest, "status", string(f.Status))
+	case f.Status != "":
+		q.args = append(q.args, string(f.Status))
+		q.from += ` AND status = $2`
+	}
+	return filteredPage(ctx, tx, p, q, scanCall, func(c stoa.ExternalCall) Cursor { return Cursor{At: c.CreatedAt, ID: c.ID} },
+		`SELECT `+callColumns+shownResult+`, result_bytes FROM (`, `) c`+p.order("c"))
+}
+
+// ToolCall returns a call of an account; CodeToolCallNotFound where there is none.
+func (tx *Tx) ToolCall(ctx context.Context, accountID, id string) (stoa.ExternalCall, error) {
+	all, err := tx.calls(ctx, `account_id = $1 AND id = $2`, accountID, id)
+	if err == nil && len(all) == 0 {
+		return stoa.ExternalCall{}, stoa.Errorf(stoa.CodeToolCallNotFound, "There is no such tool call.")
+	}
+	if err != nil {
+		return stoa.ExternalCall{}, err
+	}
+	return all[0], nil
+}
+
+// ResolveToolCall writes down what a person has found out about a call.
+func (tx *Tx) ResolveToolCall(ctx context.Context, c stoa.ExternalCall) error {
+	return tx.Later(ctx, `UPDATE tool_calls SET resolution = $3, note = $4, resolved_by = $5, resolved_at = $6 WHERE account_id = $1 AND id = $2`,
+		c.AccountID, c.ID, c.Resolution, c.Note, c.ResolvedBy, db.Micros(c.ResolvedAt))
+}
+
+// KeepLateOutput keeps the first output that came for a call which was done already.
+func (tx *Tx) KeepLateOutput(ctx context.Context, accountID, id, output string) error {
+	return tx.Later(ctx, `UPDATE tool_calls SET late_output = $3 WHERE account_id = $1 AND id = $2 AND late_output IS NULL`, accountID, id, output)
+}
+
+// An InputFilter narrows a list of open inputs. Empty members do not.
+type InputFilter struct {
+	AgentID   string
+	Unclaimed bool
+}
+
+const openInputColumns = `account_id, agent_id, session_id, claim_id, ` + inputColumns
+
+func scanOpenInput(rows *sql.Rows) (stoa.Input, error) {
+	var s inputScan
+	var account, agent, session, claim string
+	if err := rows.Scan(append([]any{&account, &agent, &session, &claim}, s.dest()...)...); err != nil {
+		return stoa.Input{}, err
+	}
+	in, err := s.done(session)
+	in.AccountID, in.AgentID, in.ClaimID = account, agent, claim
+	return in, err
+}
+
+// OpenInputs lists the inputs of an account that wait for the outputs of tools, each
+// with its calls, and returns where the next page begins. With a filter a page may be
+// short and still have a next one.
+func (tx *Tx) OpenInputs(ctx context.Context, accountID string, f InputFilter, p Page) ([]stoa.Input, Cursor, error) {
+	q := filtered{
+		from: `FROM inputs WHERE account_id = $1 AND status = 'pending' AND kind = 'tool_call'`,
+		args: []any{accountID}, rest: []string{"agent_id", f.AgentID},
+	}
+	if f.Unclaimed {
+		q.tests = []test{{"claimed_until <= $%d", db.Micros(tx.Now)}}
+	}
+	rows, next, err := filteredPage(ctx, tx, p, q, scanOpenInput, func(in stoa.Input) Cursor { return Cursor{At: in.CreatedAt, ID: in.ID} },
+		`SELECT `+openInputColumns+` FROM (`, `) i`+p.order("i"))
+	for i := range rows {
+		if err == nil {
+			rows[i].Calls, err = tx.inputCalls(ctx, rows[i])
+		}
+	}
+	return rows, next, err
+}
+
+// OpenInput returns an input of an account, with its calls; CodeNotFound where there is
+// none that is about tools.
+func (tx *Tx) OpenInput(ctx context.Context, accountID, id string) (stoa.Input, error) {
+	in, found, err := first(ctx, tx, scanOpenInput, `SELECT `+openInputColumns+` FROM inputs WHERE account_id = $1 AND id = $2`, accountID, id)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeNotFound, "There is no such input.")
+	}
+	if err == nil {
+		in.Calls, err = tx.inputCalls(ctx, in)
+	}
+	return in, err
+}
+
+// ClaimInput writes who works on an input. The session is locked by this transaction.
+func (tx *Tx) ClaimInput(ctx context.Context, in stoa.Input) error {
+	return tx.Later(ctx, `UPDATE inputs SET claim_id = $3, claimed_until = $4 WHERE account_id = $1 AND id = $2`,
+		in.AccountID, in.ID, in.ClaimID, db.Micros(in.ClaimedUntil))
+}
+
+// AccountsWithToolCalls lists accounts that have calls made before that time which are
+// done, by id and after the given one.
+func (tx *Tx) AccountsWithToolCalls(ctx context.Context, before time.Time, after string, limit int) ([]string, error) {
+	return tx.texts(ctx, `SELECT id FROM accounts a WHERE id > $1 AND EXISTS (SELECT 1 FROM tool_calls c WHERE c.account_id = a.id AND c.status = 'done' AND c.created_at < $2)
+		ORDER BY id LIMIT $3`, after, db.Micros(before), limit)
+}
+
+// PurgeToolCalls deletes up to limit calls of an account that are done and were made
+// before that time, and those of which nobody knows whether they were carried out only
+// if they were made before unsure.
+func (tx *Tx) PurgeToolCalls(ctx context.Context, accountID string, before, unsure time.Time, limit int) (int64, error) {
+	return tx.Exec(ctx, `DELETE FROM tool_calls WHERE account_id = $1 AND id IN (SELECT id FROM tool_calls
+		WHERE account_id = $1 AND status = 'done' AND created_at < $2 AND (outcome <> 'expired' OR created_at < $3) ORDER BY created_at, id LIMIT $4)`,
+		accountID, db.Micros(before), db.Micros(unsure), limit)
+}
