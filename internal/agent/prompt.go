@@ -183,14 +183,14 @@ func (p *prompt) build(history []stoa.Message, dropped bool) stoa.Call {
 
 // madeBy returns which route made the newest reasoning of the turn, as a state without
 // data: the next step is made there if possible, since no other can read it.
-func (p *prompt) madeBy() stoa.State {
+func (p *prompt) madeBy() *stoa.State {
 	for _, s := range slices.Backward(p.steps) {
 		if len(s.Reasoning) > 0 {
 			made := s.Reasoning[0].State
-			return stoa.State{Wire: made.Wire, Model: made.Model, Provider: made.Provider}
+			return &stoa.State{Wire: made.Wire, Model: made.Model, Provider: made.Provider}
 		}
 	}
-	return stoa.State{}
+	return nil
 }
 
 // taken is what the model is told of the actions of earlier turns, a line each.

@@ -21,13 +21,12 @@ func (g *Gateway) CountInput(ctx context.Context, c stoa.Caller, req Request) (i
 	}
 	var refused error
 	for _, m := range s.res.Models {
-		call := req.Call
-		err := s.fit(ctx, &m, &call, true)
+		m, call, err := s.fit(ctx, m, true)
 		switch {
 		case err == nil && s.files: // it was counted to see whether it fits
 			return s.inputEstimate, nil
 		case err == nil:
-			return s.tokens(ctx, m, call)
+			return s.tokens(ctx, m, *call)
 		}
 		if refused == nil {
 			refused = err

@@ -108,22 +108,34 @@ func another(refused error) bool {
 	return code == stoa.CodeQuota || code == stoa.CodeContextLength || code == stoa.CodeUnsupportedValue
 }
 
-// fit holds a call against a model and estimates its input there. Where the call has
-// files, of which only the vendor knows the size, ask has the vendor count it; see
-// [Counter].
-func (s *Stream) fit(ctx context.Context, m *stoa.Model, call *stoa.Call, ask bool) (err error) {
+// fit returns the model and the call as they fit each other, and estimates the input
+// there. Where the call has files, of which only the vendor knows the size, ask has the
+// vendor count it; see [Counter]. It fails for a call that the model cannot make.
+func (s *Stream) fit(ctx context.Context, m stoa.Model, ask bool) (stoa.Model, *stoa.Call, error) {
+	call := &s.req.Call
 	if s.req.Fit != nil {
-		if err := s.req.Fit(m, call); err != nil {
-			return err
+		var err error
+		if m, call, err = s.fitted(m); err != nil {
+			return m, call, err
 		}
-		s.inputEstimate = call.EstimateInput() // images take what they take of this model
-	}
-	if ask && s.files {
-		if s.inputEstimate, err = s.tokens(ctx, *m, *call); err != nil {
-			return err
+		if ask && s.files {
+			if s.inputEstimate, err = s.tokens(ctx, m, *call); err != nil {
+				return m, call, err
+			}
 		}
 	}
-	return s.fits(*m)
+	return m, call, s.fits(m)
+}
+
+// fitted lets the caller's side change copies of the model and the call. They are made
+// here, so that a call without extensions has none.
+func (s *Stream) fitted(m stoa.Model) (stoa.Model, *stoa.Call, error) {
+	call := s.req.Call
+	if err := s.req.Fit(&m, &call); err != nil {
+		return m, &call, err
+	}
+	s.inputEstimate = call.EstimateInput() // images take what they take of this model
+	return m, &call, nil
 }
 
 // resolve returns a call whose models are known, without a hold.
@@ -149,8 +161,8 @@ func (g *Gateway) resolve(c stoa.Caller, req Request) (*Stream, error) {
 
 // stay returns the candidates of an automatic choice with the model first that made a
 // state, if it is healthy: the caller is in the middle of a loop with it.
-func (g *Gateway) stay(account string, models []stoa.Model, made stoa.State) []stoa.Model {
-	if made.Wire == "" {
+func (g *Gateway) stay(account string, models []stoa.Model, made *stoa.State) []stoa.Model {
+	if made == nil {
 		return models
 	}
 	i := slices.IndexFunc(models, func(m stoa.Model) bool {
@@ -182,8 +194,8 @@ func (s *Stream) fits(m stoa.Model) error {
 // hold holds credits for the model and sets the output limit that they afford; ask as
 // in fit.
 func (s *Stream) hold(ctx context.Context, m stoa.Model, ask bool) error {
-	call := s.req.Call
-	if err := s.fit(ctx, &m, &call, ask); err != nil {
+	m, call, err := s.fit(ctx, m, ask)
+	if err != nil {
 		return err
 	}
 	limit := min(cmp.Or(s.req.Call.MaxOutputTokens, m.DefaultOutput, stoa.DefaultOutput), stoa.MaxTokens)

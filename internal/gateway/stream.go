@@ -28,7 +28,7 @@ type Stream struct {
 
 	mu        sync.Mutex // guards model and pinned
 	model     stoa.Model
-	call      stoa.Call // the request's, as the model takes it
+	call      *stoa.Call // as the model takes it: the request's, or a copy
 	pinned    bool
 	candidate int
 
@@ -139,7 +139,7 @@ func (s *Stream) tryModel(ctx context.Context, yield func(stoa.Event, error) boo
 
 // attempt returns the reply of the model that serves.
 func (s *Stream) attempt(ctx context.Context) iter.Seq2[stoa.Event, error] {
-	call := s.call
+	call := *s.call
 	call.MaxOutputTokens = s.limit
 	call.Account, call.LimitDefault, call.Buffered = s.caller.Account.ID, s.limitDefault, s.req.Buffered
 	call.Trail = &s.trail

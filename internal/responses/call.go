@@ -24,7 +24,7 @@ type run struct {
 	reply    *reply
 	format   format
 	policy   disconnectPolicy
-	build    *builder // of the reply; nil: it has not begun
+	build    builder  // of the reply
 	enforced enforced // by the model that was tried last; read when it is fixed
 	texted   bool     // Log.FirstText was called
 }
@@ -84,8 +84,12 @@ func (r *run) pin(rep *reply) { rep.model, rep.enforced = r.stream.Pin(), r.enfo
 
 // newBuilder returns the builder of the reply's items.
 func (r *run) newBuilder(out *eventStream) *builder {
-	r.build = &builder{wanted: r.Request.wanted, stream: out, seal: r.seal}
-	return r.build
+	r.build = builder{wanted: r.Request.wanted, stream: out}
+	r.build.reset()
+	if r.build.reasoning {
+		r.build.seal = r.seal
+	}
+	return &r.build
 }
 
 // adjusted returns what was done to the call here, for its receipt.

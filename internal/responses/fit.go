@@ -141,11 +141,12 @@ func (r *run) fitsFormat(route stoa.Route, call *stoa.Call) error {
 	return nil
 }
 
-// prefers returns the newest state of a tool loop that is open, without its data.
-func prefers(messages []stoa.Message) stoa.State {
+// prefers returns the newest state of a tool loop that is open, without its data; nil:
+// there is none.
+func prefers(messages []stoa.Message) *stoa.State {
 	s, open := openLoop(messages)
 	if !open || slices.Contains([]string{"", "sandbox"}, s.Wire) {
-		return stoa.State{}
+		return nil
 	}
-	return stoa.State{Wire: s.Wire, Model: s.Model, Provider: s.Provider}
+	return &stoa.State{Wire: s.Wire, Model: s.Model, Provider: s.Provider}
 }

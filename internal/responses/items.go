@@ -191,6 +191,7 @@ type builder struct {
 	seal   func(stoa.State) string
 
 	items    []*item
+	first    [1]*item // the memory of items, as long as there is one
 	open     *item
 	held     []*item // reasoning without a summary, until the item that it belongs to
 	calls    int
@@ -203,7 +204,7 @@ type builder struct {
 
 // reset forgets a reply that begins again.
 func (b *builder) reset() {
-	b.items, b.open, b.held = b.items[:0], nil, nil
+	b.items, b.open, b.held = b.first[:0], nil, nil
 	b.calls, b.dropped, b.badCalls, b.skipping, b.phase = 0, 0, 0, false, ""
 }
 

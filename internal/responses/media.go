@@ -156,6 +156,13 @@ func onlyTexts(parts []stoa.Part, path string) error {
 // fetch reads what is at addresses, where the operator wants that to be done here. A
 // request that is already refused fetches nothing.
 func (r *run) fetch(ctx context.Context) error {
+	if len(r.Request.media) == 0 {
+		return nil
+	}
+	return r.fetchMedia(ctx)
+}
+
+func (r *run) fetchMedia(ctx context.Context) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(r.Request.media))
 	for i, m := range r.Request.media {

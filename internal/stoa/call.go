@@ -23,7 +23,7 @@ type Call struct {
 	Buffered     bool   // nobody sees the reply before Finished: it may begin again after its first text
 	Whole        bool   // the vendor is asked for the reply in one piece instead of a stream
 	Items        bool   // the reply is wanted item by item; see [EventKind]
-	Prefer       State  // without its data: the route that made it is tried first
+	Prefer       *State // without its data: the route that made it is tried first; nil: as configured
 	Trail        *Trail // is told where the call is tried; nil: nothing is
 }
 

@@ -53,8 +53,8 @@ type exchange struct {
 }
 
 // ordered returns the routes with the one first that made a state.
-func (p *Pool) ordered(routes []stoa.Route, made stoa.State) []stoa.Route {
-	if made.Wire == "" || len(routes) < 2 {
+func (p *Pool) ordered(routes []stoa.Route, made *stoa.State) []stoa.Route {
+	if made == nil || len(routes) < 2 {
 		return routes
 	}
 	for i, r := range routes {

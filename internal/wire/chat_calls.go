@@ -199,7 +199,7 @@ func (f *chatReply) emitReasoning() error {
 
 // settle emits the reasoning before a text, unless the text is empty.
 func (f *chatReply) settle(text jsonx.Cursor) error {
-	if !f.owed || f.items.open || len(text.Name()) == 0 {
+	if !f.owed || f.inCall() || len(text.Name()) == 0 {
 		return nil
 	}
 	return f.emitReasoning()
@@ -207,7 +207,7 @@ func (f *chatReply) settle(text jsonx.Cursor) error {
 
 // say emits a text. One inside a call comes after it.
 func (f *chatReply) say(text string) error {
-	if !f.items.open || text == "" {
+	if !f.inCall() || text == "" {
 		return f.emitText(text)
 	}
 	if p := &f.pieces[f.at]; p.end.reached && f.at == len(f.pieces)-1 && strings.TrimSpace(text) != "" {
@@ -265,7 +265,7 @@ func (f *chatReply) doneItems(stop stoa.Stop) error {
 			return err
 		}
 	}
-	if !f.items.cut {
+	if !f.isCut() {
 		if err := f.sayLate(""); err != nil {
 			return err
 		}

@@ -59,7 +59,7 @@ type reply struct {
 	usage counts
 	state []byte // JSON of the state, as far as it was received
 	keep  bool   // the state has to be kept, even if it is empty
-	items items  // where they are wanted
+	items *items // where they are wanted; else nil
 }
 
 // Names of the values that differ between the events of a stream that bring pieces
@@ -77,6 +77,9 @@ const (
 func read(body io.Reader, want Want, list bool, of func(*reply) format) iter.Seq2[stoa.Event, error] {
 	return func(yield func(stoa.Event, error) bool) {
 		r := &reply{yield: yield, want: want, src: sse.NewReader(body, maxEvent)}
+		if want.Items {
+			r.items = &items{}
+		}
 		defer r.src.Release() // events hold copies
 		if err := r.run(of(r), list); err != nil && !r.gone {
 			if r.flush(true); !r.gone {
@@ -189,7 +192,7 @@ func (r *reply) emitText(text string) error {
 	if text == "" {
 		return nil
 	}
-	if r.items.open {
+	if r.inCall() {
 		return broken("a text inside a tool call")
 	}
 	if r.text += len(text); r.text > maxText {
@@ -256,7 +259,7 @@ func (r *reply) listState() string {
 // with this reply; it is dropped unless keep is set.
 // See docs/decisions/0009-what-ends-a-reply.md.
 func (r *reply) finish(stop stoa.Stop, route stoa.Route, state string) error {
-	if !r.items.open {
+	if !r.inCall() {
 		if err := r.emitText(r.join.Rest()); err != nil {
 			return err
 		}
@@ -267,7 +270,7 @@ func (r *reply) finish(stop stoa.Stop, route stoa.Route, state string) error {
 	if err := r.stopCall(stop); err != nil {
 		return err
 	}
-	if r.items.cut && stop != stoa.StopContentFilter {
+	if r.isCut() && stop != stoa.StopContentFilter {
 		stop = stoa.StopLength
 	}
 	if stop == stoa.StopEnd && r.calls > 0 {

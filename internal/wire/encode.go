@@ -24,14 +24,20 @@ type builder struct {
 }
 
 func newBuilder(call stoa.Call) *builder {
+	return &builder{b: make([]byte, 0, usualSize(&call))} // inlined, so that it need not be on the heap
+}
+
+// usualSize returns how many bytes the request of a call takes unless it is unusual.
+func usualSize(call *stoa.Call) int {
 	n := 512 + len(call.Instructions)
-	for _, m := range call.Messages {
+	for i := range call.Messages {
+		m := &call.Messages[i]
 		n += 64 + len(m.Text) + len(m.State.Data) + sizeOfParts(m.Parts)
 		for _, r := range m.Results {
 			n += len(r.Content) + sizeOfParts(r.Parts)
 		}
 	}
-	return &builder{b: make([]byte, 0, n+n/8)}
+	return n + n/8
 }
 
 func (w *builder) comma() {

@@ -27,6 +27,12 @@ type items struct {
 	reasoned  int // bytes of data of segments of reasoning
 }
 
+// inCall reports whether a tool call was begun and not ended.
+func (r *reply) inCall() bool { return r.items != nil && r.items.open }
+
+// isCut reports whether a tool call has no end.
+func (r *reply) isCut() bool { return r.items != nil && r.items.cut }
+
 // beginCall emits that a tool call begins. id is the vendor's; one that clients would
 // not take or that repeats is replaced.
 func (r *reply) beginCall(id, name string) error {
@@ -42,7 +48,7 @@ func (r *reply) beginCall(id, name string) error {
 	if r.calls++; r.calls > maxCalls {
 		return tooMuch("tool calls")
 	}
-	s := &r.items
+	s := r.items
 	if !stoa.IsName(id) || slices.Contains(s.ids, id) {
 		id = "call_" + rand.Text()[:24]
 	}
@@ -60,7 +66,7 @@ func (r *reply) callPiece(c *jsonx.Cursor) error {
 // callText emits a piece of the open call's arguments. White space before them is
 // dropped, and U+0000 in them replaced, as in [withoutNUL].
 func (r *reply) callText(text string) error {
-	s := &r.items
+	s := r.items
 	r.like.Spoil()
 	if len(s.arguments) == 0 && s.held == "" {
 		text = strings.TrimLeft(text, " \t\r\n")
@@ -91,7 +97,7 @@ func (r *reply) callText(text string) error {
 }
 
 func (r *reply) callDelta(text string) error {
-	s := &r.items
+	s := r.items
 	if text == "" {
 		return nil
 	}
@@ -104,7 +110,7 @@ func (r *reply) callDelta(text string) error {
 
 // restOfCall emits what was held back of the open call's arguments.
 func (r *reply) restOfCall() error {
-	s := &r.items
+	s := r.items
 	if err := r.callText(s.pieces.Rest()); err != nil {
 		return err
 	}
@@ -115,10 +121,10 @@ func (r *reply) restOfCall() error {
 
 // endCall emits that the open call, if there is one, is complete.
 func (r *reply) endCall() error {
-	s := &r.items
-	if !s.open {
+	if !r.inCall() {
 		return nil
 	}
+	s := r.items
 	if err := r.restOfCall(); err != nil {
 		return err
 	}
@@ -142,7 +148,7 @@ func (r *reply) cutCall() error {
 
 // stopCall ends the open call, or cuts it if the reply stopped inside it.
 func (r *reply) stopCall(stop stoa.Stop) error {
-	if r.items.open && (stop == stoa.StopLength || stop == stoa.StopContentFilter) && !isWholeObject(r.items.arguments) {
+	if r.inCall() && (stop == stoa.StopLength || stop == stoa.StopContentFilter) && !isWholeObject(r.items.arguments) {
 		return r.cutCall()
 	}
 	return r.endCall()
@@ -156,7 +162,7 @@ func isWholeObject(text []byte) bool {
 
 // between checks that an item may begin, and emits the rest of a text before it.
 func (r *reply) between() error {
-	if r.items.open || r.items.cut {
+	if r.inCall() || r.isCut() {
 		return broken("an item inside a tool call")
 	}
 	return r.emitText(r.join.Rest())
@@ -212,7 +218,7 @@ func (r *reply) refusal(c *jsonx.Cursor) error {
 	if text == "" {
 		return nil
 	}
-	if r.items.open {
+	if r.inCall() {
 		return broken("an item inside a tool call")
 	}
 	if r.text += len(text); r.text > maxText {

@@ -552,7 +552,7 @@ func (f *messagesReply) whole(data []byte) error {
 			return err
 		}
 	}
-	if f.reply.items.open && (f.stop == "max_tokens" || f.stop == "model_context_window_exceeded") {
+	if f.reply.inCall() && (f.stop == "max_tokens" || f.stop == "model_context_window_exceeded") {
 		if err := f.cutCall(); err != nil { // its input is an object, whatever is missing
 			return err
 		}

@@ -292,10 +292,10 @@ func (f *responsesReply) summarize(c *jsonx.Cursor) error {
 // message has its phase. One that begins inside another comes with its end.
 func (f *responsesReply) added(raw []byte) error {
 	o := readOutput(raw)
-	if o.kind == "message" && !f.items.open {
+	if o.kind == "message" && !f.inCall() {
 		return f.phased(o.phase)
 	}
-	if o.kind != "function_call" || f.items.open || len(o.id) == 0 || strings.TrimSpace(o.call.Name) == "" {
+	if o.kind != "function_call" || f.inCall() || len(o.id) == 0 || strings.TrimSpace(o.call.Name) == "" {
 		return nil
 	}
 	if err := f.beginCall(o.call.ID, o.call.Name); err != nil {
@@ -328,7 +328,7 @@ func (f *responsesReply) phased(phase string) error {
 // isOpen reports whether the open call is the item with that id; events without an id
 // are about it.
 func (f *responsesReply) isOpen(id string) bool {
-	return f.items.open && (id == "" || id == f.call)
+	return f.inCall() && (id == "" || id == f.call)
 }
 
 // piece reads a piece of the arguments of a call. That of another call than the open
@@ -407,7 +407,7 @@ func (f *responsesReply) item(raw []byte) error {
 	deltas, summary := f.deltas, f.summary
 	f.deltas, f.summary, f.part = 0, 0, false
 	o := readOutput(raw)
-	if f.items.open && !(o.kind == "function_call" && f.isOpen(string(o.id))) {
+	if f.inCall() && !(o.kind == "function_call" && f.isOpen(string(o.id))) {
 		if f.held += len(raw); f.held > maxState {
 			return tooMuch("state")
 		}
@@ -488,7 +488,7 @@ func (f *responsesReply) readSummary(raw []byte) error {
 
 // wholeCall reads a complete function call, of which the beginning may have come.
 func (f *responsesReply) wholeCall(o output) error {
-	if !f.items.open {
+	if !f.inCall() {
 		if err := f.beginCall(o.call.ID, o.call.Name); err != nil {
 			return err
 		}
