@@ -72,6 +72,8 @@ func TestImagesAreToldByTheirContent(t *testing.T) {
 }
 
 func TestBadImagesAreRefused(t *testing.T) {
+	unmarked := webp("VP8 ", 0, 0)
+	unmarked[20+6], unmarked[20+8] = 2, 1 // its size
 	pic := samples(t)
 	pngOf := func(w, h uint32) []byte {
 		b := bytes.Clone(pic[PNG])
@@ -96,7 +98,7 @@ func TestBadImagesAreRefused(t *testing.T) {
 		"no next marker":    {dataURL(JPEG, []byte("\xff\xd8\xff\xe0\x00\x02x\xc0\x00\x11\x08\x00\x10\x00\x20\x03\x01\x11")), "damaged"},
 		"half a GIF":        {dataURL(GIF, []byte("GIF89a\x01\x00")), "damaged"},
 		"a WebP unmarked":   {dataURL(WebP, webp("VP8L", 0, 2|1<<14)), "damaged"},
-		"a lossy one too":   {dataURL(WebP, webp("VP8 ", 0, 2|1<<14)), "damaged"},
+		"a lossy one too":   {dataURL(WebP, unmarked), "damaged"},
 		"an unknown WebP":   {dataURL(WebP, webp("VP9 ", 0x2f, 2|1<<14)), "damaged"},
 		"white space":       {dataURL(PNG, pic[PNG])[:60] + "\n" + dataURL(PNG, pic[PNG])[60:], "no base64"},
 		"no padding":        {strings.TrimRight(dataURL(PNG, pic[PNG][:40]), "="), "no base64"},
