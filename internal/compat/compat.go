@@ -222,7 +222,7 @@ func readObject(v jsonx.Value, path string) (object, error) {
 			return o, notJSON(err)
 		}
 		if len(o.members) == maxMembers {
-			return o, stoa.Errorf(stoa.CodeInvalidValue, "%s has more than %d members.", subject(path), maxMembers).At(path)
+			return o, stoa.Errorf(stoa.CodeInvalidValue, "%s has more than %d members.", stoa.Subject(path), maxMembers).At(path)
 		}
 		if value.Kind() != 'n' {
 			o.members[key] = value
@@ -312,23 +312,15 @@ func (o object) refuse(list ...refusal) error {
 }
 
 func wrongType(path, what string) error {
-	return stoa.Errorf(stoa.CodeInvalidType, "%s must be %s.", subject(path), what).At(path)
+	return stoa.Errorf(stoa.CodeInvalidType, "%s must be %s.", stoa.Subject(path), what).At(path)
 }
 
 func missing(path, advice string) error {
-	return stoa.Errorf(stoa.CodeMissingParameter, "%s is missing. %s", subject(path), advice).At(path)
+	return stoa.Errorf(stoa.CodeMissingParameter, "%s is missing. %s", stoa.Subject(path), advice).At(path)
 }
 
 func notJSON(err error) error {
 	return stoa.Errorf(stoa.CodeInvalidJSON, "The body is not valid JSON. Send one JSON object in UTF-8.").Because(err)
-}
-
-// subject names the value at path in a sentence; an empty path is the body.
-func subject(path string) string {
-	if path == "" {
-		return "The body"
-	}
-	return strconv.Quote(path)
 }
 
 // join returns the path of a member of the object at path.

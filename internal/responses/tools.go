@@ -122,7 +122,8 @@ func (p *parser) function(path string, seen map[string]bool) error {
 	case kind == "":
 		return stoa.Errorf(stoa.CodeMissingParameter, "The tool has no \"type\". Send \"function\".").At(path + ".type")
 	case kind != "function" && p.opts.ForeignTools:
-		p.extra().foreign = append(p.ext.foreign, tool.Name)
+		x := p.extra()
+		x.foreign = append(x.foreign, tool.Name)
 		return nil
 	case kind != "function":
 		return unsupportedValue(path+".type", "Only function tools are supported, which the caller runs. Tools that a vendor runs, and those of other kinds, are not.")
@@ -133,8 +134,8 @@ func (p *parser) function(path string, seen map[string]bool) error {
 	case !stoa.IsName(tool.Name):
 		return stoa.Errorf(stoa.CodeInvalidValue, "A tool's name has 1 to %d of the characters a-z, A-Z, 0-9, _ and -.", stoa.MaxName).At(path + ".name")
 	case seen[tool.Name]:
-		if p.extra().repeated == nil { // told when it is known that they are not too many
-			p.ext.repeated = stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with this name.").At(path + ".name")
+		if x := p.extra(); x.repeated == nil { // told when it is known that they are not too many
+			x.repeated = stoa.Errorf(stoa.CodeInvalidValue, "There are two tools with this name.").At(path + ".name")
 		}
 	}
 	seen[tool.Name] = true

@@ -167,7 +167,7 @@ func (p *parser) object(path string, member func(name string) error) error {
 			return nil
 		}
 		if n == maxMembers {
-			return stoa.Errorf(stoa.CodeInvalidValue, "%s has more than %d members.", subject(path), maxMembers).At(path)
+			return stoa.Errorf(stoa.CodeInvalidValue, "%s has more than %d members.", stoa.Subject(path), maxMembers).At(path)
 		}
 		if err := member(t.String()); err != nil {
 			return err
@@ -199,14 +199,6 @@ func (p *parser) array(path string, most int, element func(i int) error) error {
 		return badJSON(err)
 	}
 	return nil
-}
-
-// subject names the value at path in a sentence; an empty path is the body.
-func subject(path string) string {
-	if path == "" {
-		return "The body"
-	}
-	return strconv.Quote(path)
 }
 
 func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

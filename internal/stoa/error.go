@@ -3,6 +3,7 @@ package stoa
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -113,6 +114,15 @@ func (e *Error) Unwrap() error { return e.Err }
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}
+}
+
+// Subject returns how an error names the member of a request at path; an empty path is
+// the body.
+func Subject(path string) string {
+	if path == "" {
+		return "The body"
+	}
+	return strconv.Quote(path)
 }
 
 // At sets the member of the request at fault.
