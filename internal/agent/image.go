@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 	"stoa/internal/media"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
+	"stoa/internal/wire"
 )
 
 // Limits of the images of a turn. A step that sends some holds them until its reply
@@ -37,7 +40,8 @@ type shownImage struct {
 const (
 	unseenText  = "This model cannot see images: of this one only what is told here is known."
 	changedText = "The image is left out here: the file has been changed, moved or deleted since it was read. Read it again to see what is there now."
-	passedText  = "The image is left out here: a request has at most 10 images and 8 MB of them, and newer ones were read. Read it again to see it."
+	passedText  = "The image is left out here: a request has the newest 10 images at most, 8 MB of them, and no more than the model takes. Read it again to see it."
+	refusedText = "The image is left out here: the model's provider refused the request that had it, so it may be damaged. Go on without it."
 )
 
 // readImage is drive_read of a file that is no text: an image is checked by its content,
@@ -128,6 +132,8 @@ func (p *prompt) withImages() [][]stoa.ToolResult {
 			switch {
 			case !p.sees:
 				r.Content = shown.without(unseenText)
+			case p.refused:
+				r.Content = shown.without(refusedText)
 			case number == maxImages || bytes+shown.Bytes > maxImageBytes:
 				number = maxImages // none that is older either
 				r.Content = shown.without(passedText)
@@ -143,6 +149,17 @@ func (p *prompt) withImages() [][]stoa.ToolResult {
 		}
 	}
 	return list
+}
+
+// dropImages reports whether a request may have been refused for its images, which are
+// checked by their headers alone: then it is made again without any.
+func (p *prompt) dropImages(err error) bool {
+	f, ok := errors.AsType[*wire.Failure](err)
+	if !ok || !p.shown || p.refused || f.Status != http.StatusBadRequest && f.Status != http.StatusRequestEntityTooLarge && f.Status != http.StatusUnprocessableEntity {
+		return false
+	}
+	p.refused = true
+	return true
 }
 
 // without returns the result for a request that does not have the image.

@@ -186,7 +186,7 @@ func TestARequestHasFewImages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tt.look.run(t, tt.files)
 			texts, images := tt.look.results()
-			left := slices.IndexFunc(texts, func(s string) bool { return !strings.Contains(s, "at most 10 images and 8 MB") })
+			left := slices.IndexFunc(texts, func(s string) bool { return !strings.Contains(s, "the newest 10 images at most") })
 			if images != tt.images || left != tt.left {
 				t.Errorf("%d images, and %d left out: %q", images, left, texts)
 			}
@@ -293,4 +293,46 @@ func TestFewStepsHoldImagesAtOnce(t *testing.T) {
 			h.Until(r, s, stoa.SessionCompleted)
 		}
 	})
+}
+
+// TestImagesFitTheWindow has a model with a small window look at three images at once:
+// it is shown the newest.
+func TestImagesFitTheWindow(t *testing.T) {
+	l := &looker{steps: [][]stoa.ToolCall{{readOf("a.png"), readOf("b.png"), readOf("c.png")}}}
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(l.script))
+	cat, err := catalog.New(catalog.Options{Sandbox: "always", Models: map[string]stoa.ModelChange{"alpha-haiku-4-5": {ContextTokens: 16_000}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Gateway.Catalog = new(atomic.Pointer[catalog.Catalog])
+	h.Gateway.Catalog.Store(cat)
+	l.runOn(t, h, map[string]string{"a.png": picture(t, 3, 2, 0), "b.png": picture(t, 3, 2, 1), "c.png": picture(t, 3, 2, 2)})
+	texts, images := l.results()
+	if images != 1 || !strings.Contains(texts[0], "left out here") || !strings.Contains(texts[1], "left out here") || strings.Contains(texts[2], "left out") {
+		t.Errorf("%d images: %q", images, texts)
+	}
+}
+
+// TestAnImageThatIsRefusedIsLeftOut has an agent look at a PNG whose header alone is whole:
+// its vendor refuses the request, and the turn goes on without it.
+func TestAnImageThatIsRefusedIsLeftOut(t *testing.T) {
+	h, vendor := onVendor(t, "messages")
+	a, r := h.Agent(func(a *stoa.Agent) { a.Model = vendors["messages"].model }), h.Service()
+	h.File(a, "cut.png", picture(t, 30, 20, 0)[:45])
+	sessiontest.Run(t, r)
+	got := h.Until(r, h.Begin(r, a, "think: 60\nrounds: 2\ncall: drive_read {\"path\":\"cut.png\"}"), stoa.SessionCompleted)
+	refused, last := 0, ""
+	for _, served := range vendor.Served() {
+		last = string(served.Body)
+		if served.Refused != "" {
+			refused++
+		}
+		if served.Dropped > 0 {
+			t.Errorf("%d segments of reasoning were dropped", served.Dropped)
+		}
+	}
+	if refused != 1 || got.Turn.Attempt != 1 || strings.Count(last, "refused the request that had it") != 2 || strings.Contains(last, `"type":"image"`) {
+		t.Errorf("refused %d times, attempt %d: %s", refused, got.Turn.Attempt, last)
+	}
+	h.CheckBooks(r, got)
 }

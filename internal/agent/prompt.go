@@ -25,6 +25,8 @@ type prompt struct {
 	message      string         // the user's, of this turn
 	steps        []stoa.Step    // of this turn
 	sees         bool           // the model sees images
+	shown        bool           // the last request had some
+	refused      bool           // a request was refused that had some: none has any more
 	external     []stoa.AgentTool
 	actions      []stoa.ExternalCall // of earlier turns, the newest first
 }
@@ -114,19 +116,19 @@ func (p *prompt) fit(window int64) stoa.Call {
 	}
 }
 
-// shorten leaves out long results of tools and images, the oldest first and the newest
-// never: the model is at it.
+// shorten leaves out long results of tools and images, the oldest first. Of the newest,
+// which the model is at, it leaves out images, but for the last.
 func (p *prompt) shorten(call *stoa.Call, over int64) {
-	last := len(call.Messages) - 1
-	for i := range call.Messages[:max(last, 0)] {
+	for i := range call.Messages {
+		newest := i == len(call.Messages)-1
 		results := slices.Clone(call.Messages[i].Results)
 		for j := range results {
 			switch {
 			case over <= 0:
-			case hasImage(results[j]):
+			case hasImage(results[j]) && !(newest && !slices.ContainsFunc(results[j+1:], hasImage)):
 				over -= stoa.ImageTokens
 				leaveOut(&results[j], passedText)
-			case len(results[j].Content) > 4*len(leftOut):
+			case !newest && len(results[j].Content) > 4*len(leftOut):
 				over -= stoa.EstimateTokens(len(results[j].Content) - len(leftOut))
 				results[j].Content = leftOut
 			}

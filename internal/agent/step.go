@@ -36,6 +36,8 @@ func (w *Worker) step(ctx context.Context, t *turn) (done bool, err error) {
 	switch {
 	case err != nil: // the deltas could not be written: the lease or the store is gone
 		return false, err
+	case broken != nil && st.Text == "" && t.prompt.dropImages(broken):
+		return false, nil
 	case broken != nil:
 		return w.abandon(ctx, t, &draft, stream, st, broken)
 	}
@@ -64,7 +66,7 @@ func (w *Worker) beginCall(ctx context.Context, t *turn) (draft session.Draft, s
 	if err != nil {
 		return draft, nil, forget, err
 	}
-	if anyImage(&req.Call) {
+	if t.prompt.shown = anyImage(&req.Call); t.prompt.shown {
 		give, err := w.images.Take(ctx, t.row.AccountID, imageSteps)
 		if err != nil {
 			return draft, nil, forget, context.Cause(ctx)

@@ -1,6 +1,8 @@
 package fakeup
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -288,6 +290,8 @@ func messagesContent(i int, role string, content any) (text string, calls, resul
 				results = append(results, id)
 				if list, ok := o["content"].([]any); ok && len(list) == 0 {
 					return "", nil, nil, bad("messages.%d.content.%d.tool_result.content: List should have at least 1 item", i, j)
+				} else if slices.ContainsFunc(list, isDamaged) {
+					return "", nil, nil, bad("messages.%d.content.%d.tool_result.content: Could not process image", i, j)
 				}
 			case kind == "image" && role == "user", kind == "document" && role == "user":
 				if s, _ := o["source"].(object); s["type"] != "base64" && s["type"] != "url" {
@@ -302,6 +306,15 @@ func messagesContent(i int, role string, content any) (text string, calls, resul
 		return text, calls, results, nil
 	}
 	return "", nil, nil, bad("messages.%d.content: Input should be a valid string or list", i)
+}
+
+// isDamaged reports whether a block is a PNG without its end.
+func isDamaged(block any) bool {
+	o, _ := block.(object)
+	s, _ := o["source"].(object)
+	data, _ := s["data"].(string)
+	image, _ := base64.StdEncoding.DecodeString(data)
+	return s["media_type"] == "image/png" && !bytes.Contains(image, []byte("IEND"))
 }
 
 const thinkingSignature = "EqQBCgIYAhIkZmFrZSBzaWduYXR1cmU="
