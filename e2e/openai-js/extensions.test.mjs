@@ -91,10 +91,25 @@ test("openai: a reply is parsed by its schema", async () => {
   assert.deepEqual(r.output_parsed, { city: "Oslo" });
 });
 
+test("openai: a refusal is no object", async () => {
+  const r = await client().responses.parse({ model: "gamma-6.1-sol", input: "refuse: I will not.", text: { format: zodTextFormat(schema, "place") } });
+  assert.equal(r.output_parsed, null);
+  assert.equal(r.output[0].content[0].refusal, "I will not.");
+});
+
 test("the AI SDK: an object", async () => {
   const provider = createOpenAI({ baseURL, apiKey });
   const r = await generateText({ model: provider.responses("beta-3.8-flash"), prompt: 'say: {"city":"Oslo"}', output: Output.object({ schema }) });
   assert.deepEqual(r.output, { city: "Oslo" });
+});
+
+test("openai: the list of models", async () => {
+  const ids = [];
+  for await (const model of client().models.list()) ids.push(model.id);
+  assert.equal(ids[0], "auto");
+  assert.deepEqual(models.filter((m) => !ids.includes(m)), []);
+  assert.equal((await client().models.retrieve("gamma-6.1-sol")).id, "gamma-6.1-sol");
+  await assert.rejects(client().models.retrieve("nope"), (e) => e instanceof OpenAI.NotFoundError);
 });
 
 test("openai: counting", async () => {

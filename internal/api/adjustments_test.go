@@ -78,6 +78,9 @@ func TestReceiptsSayWhatWasDone(t *testing.T) {
 	} {
 		for _, stream := range []bool{false, true} {
 			r := c.Want(200, "POST", responses, with(body{"model": tc.model, "input": tc.input, "stream": stream}, tc.more))
+			if echoed := strings.Contains(string(r.Body), `"tool_choice":"auto"`); !echoed {
+				t.Errorf("%s: the choice is not repeated as auto in %s", name, r.Body)
+			}
 			if got := adjustmentsOf(t, c, r); got != tc.want {
 				t.Errorf("%s: the receipt says %q, want %q; %s", name, got, tc.want, r.Body)
 			}

@@ -84,11 +84,11 @@ func TestToolsReplayedWithTheirIDs(t *testing.T) {
 	h := start(t, apitest.Config{})
 	for _, more := range []string{"", `,"stream":true`} {
 		c := h.Client(t).With("Idempotency-Key", "k"+fmt.Sprint(len(more)))
-		body := toolCall(`"call: get_weather {\"city\":\"Oslo\"}\ncall: now {}"`, more)
+		body := toolCall(`"think: 40\ncall: get_weather {\"city\":\"Oslo\"}\ncall: now {}"`, more)
 		first := c.Want(200, "POST", responses, body)
 		again := c.Want(200, "POST", responses, body)
-		if again.Header.Get("Idempotency-Replayed") != "true" {
-			t.Error("it was not replayed")
+		if again.Header.Get("Idempotency-Replayed") != "true" || !strings.Contains(string(again.Body), `"encrypted_content":"stoa1.`) {
+			t.Errorf("it was not replayed: %s", again.Body)
 		}
 		if more == "" {
 			if string(first.Body) != string(again.Body) {
