@@ -51,6 +51,9 @@ func (t *Translation) Error(err error) error {
 	}
 	same := *e
 	same.Message = strings.ReplaceAll(e.Message, strconv.Quote(e.Param), strconv.Quote(to))
+	if strings.Contains(e.Param, "_") { // no word of a sentence
+		same.Message = strings.ReplaceAll(same.Message, " "+e.Param+" ", " "+to+" ")
+	}
 	same.Param = to
 	return &same
 }

@@ -322,3 +322,19 @@ func FuzzTranslationsAreJSON(f *testing.F) {
 		}
 	})
 }
+
+func TestErrorsSpeakOfTheClientsMember(t *testing.T) {
+	chat, err := Chat([]byte(`{"model":"a","max_tokens":5,"messages":[{"role":"tool","content":"x"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for param, texts := range map[string][2]string{
+		"max_output_tokens": {`Raise max_output_tokens to 16 or more.`, `Raise max_tokens to 16 or more.`},
+		"input[0].call_id":  {`"input[0].call_id" is missing.`, `"messages[0].tool_call_id" is missing.`},
+		"input":             {`The input is too long.`, `The input is too long.`},
+	} {
+		if got := chat.Error(stoa.Errorf(stoa.CodeInvalidValue, "%s", texts[0]).At(param)); stoa.AsError(got).Message != texts[1] {
+			t.Errorf("%s becomes %s", texts[0], stoa.AsError(got).Message)
+		}
+	}
+}
