@@ -2,12 +2,16 @@ package agent_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"stoa/internal/session"
 	"stoa/internal/session/sessiontest"
 	"stoa/internal/stoa"
+	"stoa/internal/store/storetest"
 )
 
 // TestReasoningGoesBackWithEveryStep has agents call tools in three rounds, at vendors
@@ -63,5 +67,35 @@ func TestReasoningOutlivesItsWorker(t *testing.T) {
 	served := vendor.Served()
 	if last := served[len(served)-1]; !bytes.Contains(last.Body, []byte(`"signature":"`)) || last.Dropped > 0 {
 		t.Errorf("%d dropped: %s", last.Dropped, last.Body)
+	}
+}
+
+// TestATurnStaysWhereItsReasoningIsFrom has a reply with reasoning, and one without: the
+// steps after it prefer the route that made it, and only that route gets it.
+func TestATurnStaysWhereItsReasoningIsFrom(t *testing.T) {
+	made := stoa.State{Wire: "messages", Model: "m", Provider: "fp", Data: "data", Tokens: 3}
+	var told []stoa.Call
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+		told = append(told, call)
+		switch len(told) {
+		case 1:
+			yield(stoa.Event{Kind: stoa.Reasoned, State: made}, nil)
+			sessiontest.Say(func(ev stoa.Event, err error) bool { return ev.Kind == stoa.Started || yield(ev, err) }, "", stoa.ToolCall{ID: "1", Name: "drive_list", Arguments: "{}"})
+		case 2:
+			sessiontest.Say(yield, "", stoa.ToolCall{ID: "2", Name: "drive_list", Arguments: "{}"})
+		default:
+			sessiontest.Say(yield, "done")
+		}
+	}))
+	a, r := h.Agent(func(a *stoa.Agent) { a.Model = "auto" }), h.Service()
+	h.File(a, "a.md", "a")
+	sessiontest.Run(t, r)
+	h.Until(r, h.Begin(r, a, "go"), stoa.SessionCompleted)
+	want := &stoa.State{Wire: made.Wire, Model: made.Model, Provider: made.Provider}
+	if diff := cmp.Diff([]*stoa.State{nil, want, want}, []*stoa.State{told[0].Prefer, told[1].Prefer, told[2].Prefer}); diff != "" {
+		t.Errorf("the calls prefer (-want +got):\n%s", diff)
+	}
+	if back := told[2].Messages[2].Parts; len(back) != 2 || back[0].State != made || back[1].Call.ID != "1" {
+		t.Errorf("what goes back: %+v", back)
 	}
 }
