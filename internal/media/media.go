@@ -10,6 +10,7 @@
 package media
 
 import (
+	"bytes"
 	"encoding/base64"
 	"strings"
 	"unicode"
@@ -170,7 +171,7 @@ func pdfName(name string) string {
 
 // plain returns a text file as a text.
 func plain(name string, data []byte) (stoa.Part, error) {
-	if !utf8.Valid(data) || strings.IndexByte(string(data), 0) >= 0 {
+	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
 		return stoa.Part{}, invalid("The file is no text in UTF-8.")
 	}
 	if name == "" {
