@@ -253,7 +253,7 @@ func (e *env) patch(ctx context.Context, call *client.Client, o *output, path st
 type agentFlags struct {
 	describeFlags
 	space, instructions, model, drive *string
-	credits                           *string
+	credits, tools                    *string
 	timeout                           *string
 	steps                             *int
 	embeds                            *bool
@@ -268,6 +268,7 @@ func newAgentFlags(c *cobra.Command) agentFlags {
 		model:         f.StringP("model", "m", "", "`model` that it uses; default: auto"),
 		drive:         f.String("drive", "", "read_only or read_write: what it may do with its drive"),
 		credits:       f.String("max-credits", "", "what a turn may cost, in `credits`"),
+		tools:         f.String("tools", "", "tools that programs of yours carry out, as a JSON `list`; @FILE reads a file, [] has none"),
 		timeout:       f.String("timeout", "", "how long a turn may take, such as 90s"),
 		steps:         f.Int("max-steps", 0, "how many model calls a turn may make"),
 		embeds:        f.Bool("embeds", true, "whether it may be shown in pages"),
@@ -287,6 +288,16 @@ func (a agentFlags) body(ctx context.Context, e *env, c *cobra.Command, call *cl
 	set(body, c, "model", "model", *a.model)
 	set(body, c, "drive", "driveAccess", strings.ReplaceAll(*a.drive, "-", "_"))
 	set(body, c, "embeds", "embedEnabled", *a.embeds)
+	if *a.tools != "" {
+		list, err := e.textOf(*a.tools)
+		if err != nil {
+			return nil, err
+		}
+		if !jsonx.Valid([]byte(list)) {
+			return nil, usagef("--tools takes a JSON list, and this is not JSON")
+		}
+		body["tools"] = jsonx.Value(list)
+	}
 	limits := map[string]any{}
 	set(limits, c, "max-steps", "maxSteps", *a.steps)
 	if *a.credits != "" {
@@ -394,8 +405,8 @@ func (e *env) defaultSpace(ctx context.Context, call *client.Client) (string, er
 func (e *env) agentsUpdate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "update AGENT", Short: "Change an agent", Args: takes("AGENT"),
-		Long: `Change what the flags name; an empty text clears. A change of instructions, model, limits or drive
-access makes a new version. Sessions keep the version they began with.`,
+		Long: `Change what the flags name; an empty text clears. A change of instructions, model, tools,
+limits or drive access makes a new version. Sessions keep the version they began with.`,
 		Example: "  stoa agents update support -m alpha-sonnet-5-5\n  stoa agents update support -i @instructions.md",
 	}
 	a := newAgentFlags(c)

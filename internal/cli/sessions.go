@@ -80,6 +80,7 @@ type session struct {
 	Reply        *string            `json:"reply"`
 	LastEventSeq int64              `json:"lastEventSeq"`
 	PendingInput *struct {
+		Kind    string   `json:"kind"`
 		Prompt  string   `json:"prompt"`
 		Options []string `json:"options"`
 	} `json:"pendingInput"`
@@ -210,6 +211,13 @@ func (e *env) followFlags(c *cobra.Command) func(ctx context.Context, x sessionC
 // later. whole says whether the question is to be shown, and not its choices alone.
 func (x sessionContext) answer(ctx context.Context, s session, whole bool) (sent bool, err error) {
 	e, options := x.e, s.PendingInput.Options
+	if s.PendingInput.Kind == stoa.InputToolCall {
+		if whole {
+			e.say("%s", s.PendingInput.Prompt)
+		}
+		e.next("It waits for a program:", fmt.Sprintf("stoa tools run --agent %s -- PROGRAM", shellWord(x.named)))
+		return false, nil
+	}
 	if !isTerminal(e.in) || !isTerminal(e.err) || x.o.raw() {
 		x.tellAnswer(options)
 		return false, nil
@@ -559,8 +567,10 @@ func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 		Example: "  stoa sessions " + verb + " support ses_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}
 	var follow func(context.Context, sessionContext, jsonx.Value, int64) error
+	acknowledged := new(bool)
 	if verb == "retry" {
 		follow = e.followFlags(c)
+		acknowledged = c.Flags().Bool("acknowledge-effects", false, "do it although its tools may have changed something")
 	}
 	return e.onSession(c, func(ctx context.Context, x sessionContext, _ []string) error {
 		raw, err := x.call.JSON(ctx, http.MethodGet, x.path(), nil, nil, nil)
@@ -571,7 +581,11 @@ func (e *env) sessionAction(verb, short, long string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if raw, err = x.call.JSON(ctx, http.MethodPost, x.path()+"/"+verb, nil, nil, nil); err != nil {
+		var body any
+		if *acknowledged {
+			body = map[string]any{"acknowledgeEffects": true}
+		}
+		if raw, err = x.call.JSON(ctx, http.MethodPost, x.path()+"/"+verb, nil, body, nil); err != nil {
 			return err
 		}
 		if follow != nil {

@@ -1,0 +1,329 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/client"
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+)
+
+func viewCalls() view {
+	return view{"AgentToolCall", []column{
+		{"Call", "id", plain},
+		{"Tool", "tool", plain},
+		{"Status", "status", state},
+		{"Outcome", "outcome", state},
+		{"Session", "sessionId", plain},
+		{"Made", "createdAt", when},
+	}}
+}
+
+func viewCall() view {
+	return view{"AgentToolCall", []column{
+		{"Call", "id", plain},
+		{"Tool", "tool", plain},
+		{"Arguments", "arguments", plain},
+		{"Effects", "effects", plain},
+		{"Status", "status", state},
+		{"Outcome", "outcome", state},
+		{"Result", "resultText", plain},
+		{"Late output", "lateOutput", plain},
+		{"Attempts", "attempts", count},
+		{"Found to be", "resolution.outcome", plain},
+		{"Note", "resolution.note", plain},
+		{"Agent", "agentId", plain},
+		{"Session", "sessionId", plain},
+		{"Turn", "turn", count},
+		{"Input", "inputId", plain},
+		{"Made", "createdAt", when},
+		{"Handed out", "startedAt", when},
+		{"Finished", "finishedAt", when},
+		{"Expires", "expiresAt", when},
+	}}
+}
+
+func viewInputs() view {
+	return view{"OpenInput", []column{
+		{"Input", "id", plain},
+		{"Agent", "agentId", plain},
+		{"Session", "sessionId", plain},
+		{"For", "prompt", flexible},
+		{"Claimed until", "claimedUntil", when},
+		{"Expires", "expiresAt", when},
+	}}
+}
+
+func (e *env) tools() *cobra.Command {
+	c := group("tools", "Carry out what agents call", `Carry out the calls of tools that agents have programs do, and look at what came of them. CALL is the id
+of a call.`)
+	inputs := &cobra.Command{
+		Use: "inputs", Short: "List what waits for programs", Args: noArgs,
+		Long: "List the sessions that wait for outputs of tools, the oldest first.", Example: "  stoa tools inputs\n  stoa tools inputs --unclaimed --jq '.[].calls[].tool'",
+	}
+	unclaimed := inputs.Flags().Bool("unclaimed", false, "only what no program has claimed")
+	e.listCommand(inputs, viewInputs(), "Nothing waits for a program.", func(*cobra.Command, []string) (string, url.Values, error) {
+		query := url.Values{}
+		if *unclaimed {
+			query.Set("unclaimed", "true")
+		}
+		return "/inputs", query, nil
+	})
+	calls := &cobra.Command{
+		Use: "calls", Short: "List the calls of tools", Args: noArgs,
+		Long:    "List the calls of tools of all sessions, newest first. Those that expired may have been done or not.",
+		Example: "  stoa tools calls\n  stoa tools calls --outcome expired",
+	}
+	status, outcome := calls.Flags().String("status", "", "only in this `status`: planned, waiting, started or done"), calls.Flags().String("outcome", "", "only with this `outcome`: ok, error, expired or cancelled")
+	e.listCommand(calls, viewCalls(), "No tool was called.", func(*cobra.Command, []string) (string, url.Values, error) {
+		query := url.Values{}
+		for name, value := range map[string]string{"status": *status, "outcome": *outcome} {
+			if value != "" {
+				query.Set(name, value)
+			}
+		}
+		return "/tool-calls", query, nil
+	})
+	show := &cobra.Command{
+		Use: "show CALL", Short: "Show a call with its result", Args: takes("CALL"),
+		Long: "Show a call of a tool with its arguments and its whole result.", Example: "  stoa tools show cal_01k9zqd3m8w5x7y2c4b6n8p0ra",
+	}
+	c.AddCommand(e.toolsRun(), inputs, calls, e.onObject(callCollection(), show, printObject(viewCall())), e.toolsOutput(), e.toolsResolve())
+	return c
+}
+
+// callCollection is that of calls, which have no names: whatever is typed is an id.
+func callCollection() collection { return collection{"/tool-calls", "", "call", "calls", false} }
+
+// toolsOutput gives the output of a call by hand.
+func (e *env) toolsOutput() *cobra.Command {
+	c := &cobra.Command{
+		Use: "output CALL TEXT...", Short: "Give the output of a call by hand", Args: takes("CALL", "TEXT..."),
+		Long:    "Give the output of a call by hand. A TEXT of - is standard input. The same output may be given again.",
+		Example: "  stoa tools output cal_01k9zqd3m8w5x7y2c4b6n8p0ra \"It was shipped on Monday.\"",
+	}
+	failed := c.Flags().Bool("error", false, "tell the model that the call failed")
+	return e.onObject(callCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+		text, err := e.prompt(args)
+		if err != nil {
+			return err
+		}
+		var of contract.AgentToolCall
+		if _, err := call.JSON(ctx, http.MethodGet, path, nil, nil, &of); err != nil {
+			return err
+		}
+		input, err := of.InputID.Get()
+		if err != nil {
+			return fmt.Errorf("the call %s was not handed out; it is %s", of.ID, of.Status)
+		}
+		if err := giveOutput(ctx, call, of.AgentID, of.SessionID, input, of.ID, text, *failed); err != nil {
+			return err
+		}
+		e.say("Given.")
+		return nil
+	})
+}
+
+// giveOutput gives the output of a call. It may be done again.
+func giveOutput(ctx context.Context, call *client.Client, agent, session, input, id, text string, failed bool) error {
+	body := map[string]any{"inputId": input, "outputs": []any{map[string]any{"callId": id, "output": text, "isError": failed}}}
+	_, err := call.JSON(ctx, http.MethodPost, client.SessionPath(agent, session)+"/input", nil, body, nil)
+	return err
+}
+
+func (e *env) toolsResolve() *cobra.Command {
+	c := &cobra.Command{
+		Use: "resolve CALL done|not_done", Short: "Say what came of a call", Args: takes("CALL", "OUTCOME"),
+		Long:    "Write down whether a call was done that has no output, such as one that expired. Later turns of its session are told.",
+		Example: "  stoa tools resolve cal_01k9zqd3m8w5x7y2c4b6n8p0ra done --note \"Seen in the order system.\"",
+	}
+	note := c.Flags().String("note", "", "how it was found out")
+	return e.onObject(callCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+		body := map[string]any{"outcome": args[0]}
+		set(body, c, "note", "note", *note)
+		raw, err := call.JSON(ctx, http.MethodPost, path+"/resolve", nil, body, nil)
+		if err != nil {
+			return err
+		}
+		return o.object(viewCall(), raw)
+	})
+}
+
+const (
+	toolLease   = 60 * time.Second // of a claim, which is renewed while the program runs
+	toolPause   = 5 * time.Second  // after a failure that may pass
+	maxToolText = 256 << 10        // of an output, as the service takes it
+	maxToolLog  = 4 << 10          // of standard error that the model is told
+)
+
+func (e *env) toolsRun() *cobra.Command {
+	c := &cobra.Command{
+		Use: "run --agent AGENT -- COMMAND [ARGUMENT]...", Short: "Carry out calls with a program", Args: takes("COMMAND", "[ARGUMENT...]"),
+		Long: `Wait for calls of tools, and run a program for each: its standard input are the arguments, as JSON, and what
+it prints is the output. STOA_TOOL is the name of the tool, STOA_CALL_ID the id of the call, which is the same if
+it has to be carried out again, and STOA_SESSION_ID the session. A program that exits with another code than 0 has
+failed: the model is told what it wrote to standard error. Several of these may run at a time.`,
+		Example: "  stoa tools run --agent support -- ./lookup.sh\n  stoa tools run --agent support --once -- jq -r .orderId",
+	}
+	agent := c.Flags().String("agent", "", "only calls of this `agent`")
+	once := c.Flags().Bool("once", false, "stop when the calls of one input are done")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if *agent == "" {
+			return usagef("name the agent with --agent")
+		}
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		id, err := agentCollection().find(c.Context(), call, *agent)
+		if err != nil {
+			return err
+		}
+		x := &executor{e: e, call: call, agent: id, command: args}
+		e.say("Waiting for calls of %s. Ctrl-C ends this.", *agent)
+		return x.run(c.Context(), *once)
+	}
+	return c
+}
+
+// An executor carries out calls with a program.
+type executor struct {
+	e       *env
+	call    *client.Client
+	agent   string
+	command []string
+}
+
+// run takes inputs until ctx ends, or with once until one is done.
+func (x *executor) run(ctx context.Context, once bool) error {
+	query := url.Values{"agentId": {x.agent}, "unclaimed": {"true"}, "waitSeconds": {"30"}, "limit": {"1"}}
+	for ctx.Err() == nil {
+		var page contract.InputList
+		_, err := x.call.JSON(ctx, http.MethodGet, "/inputs", query, nil, &page)
+		if err == nil && len(page.Data) > 0 {
+			var done bool
+			if done, err = x.input(ctx, page.Data[0].ID); done && once {
+				return err
+			}
+		}
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if !client.Unreachable(err) && stoa.Code(client.CodeOf(err)) != stoa.CodeOverloaded {
+			return err
+		}
+		x.e.say("%v; trying again", err)
+		if !pause(ctx, toolPause) {
+			break
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// pause waits, and reports whether ctx has not ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// input claims an input and carries out its calls. done is false where another
+// program was faster.
+func (x *executor) input(ctx context.Context, id string) (done bool, err error) {
+	path := "/inputs/" + url.PathEscape(id) + "/claim"
+	lease := map[string]any{"leaseSeconds": int64(toolLease / time.Second)}
+	var in contract.OpenInput
+	if _, err := x.call.JSON(ctx, http.MethodPost, path, nil, lease, &in); err != nil {
+		if code := stoa.Code(client.CodeOf(err)); code == stoa.CodeInputClaimed || code == stoa.CodeNotWaiting || code == stoa.CodeNotFound {
+			return false, nil
+		}
+		return false, err
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	lease["claimId"] = orEmpty(in.ClaimID)
+	go func() {
+		for pause(working, toolLease/2) {
+			_, _ = x.call.JSON(working, http.MethodPost, path, nil, lease, nil) // without it another program may begin
+		}
+	}()
+	for _, c := range in.Calls {
+		if c.Status == string(stoa.CallDone) {
+			continue
+		}
+		text, failed := x.carryOut(ctx, in, c)
+		if ctx.Err() != nil {
+			return true, context.Cause(ctx) // it is not known what the program did: the call expires, or is claimed again
+		}
+		err := giveOutput(ctx, x.call, in.AgentID, in.SessionID, in.ID, c.CallID, text, failed)
+		switch code := stoa.Code(client.CodeOf(err)); {
+		case code == stoa.CodeNotWaiting || code == stoa.CodeOutputGiven:
+			x.e.say("%s %s: %v", c.CallID, c.Tool, err)
+		case err != nil:
+			return true, err
+		default:
+			x.e.say("%s %s: %s", c.CallID, c.Tool, map[bool]string{false: "done", true: "failed"}[failed])
+		}
+	}
+	return true, nil
+}
+
+func orEmpty(n interface{ Get() (string, error) }) string {
+	text, _ := n.Get()
+	return text
+}
+
+// carryOut runs the program for a call and returns its output.
+func (x *executor) carryOut(ctx context.Context, in contract.OpenInput, c contract.PendingToolCall) (text string, failed bool) {
+	ctx, cancel := context.WithDeadline(ctx, time.Time(c.ExpiresAt))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, x.command[0], x.command[1:]...)
+	cmd.Env = append(slices.Clip(x.e.environ), "STOA_TOOL="+c.Tool, "STOA_CALL_ID="+c.CallID, "STOA_SESSION_ID="+in.SessionID)
+	cmd.Stdin = io.MultiReader(bytes.NewReader(c.Arguments), strings.NewReader("\n"))
+	cmd.WaitDelay = time.Second
+	out, log := &bounded{most: maxToolText + 1}, &bounded{most: maxToolLog}
+	cmd.Stdout, cmd.Stderr = out, io.MultiWriter(log, x.e.err)
+	err := cmd.Run()
+	switch {
+	case err != nil && errors.Is(err, exec.ErrNotFound):
+		return "The program that carries out this tool was not found.", true
+	case err != nil:
+		return strings.TrimSpace(fmt.Sprintf("The program failed: %v.\n%s", err, log.text())), true
+	case out.Len() > maxToolText:
+		return fmt.Sprintf("The program printed more than %d bytes. It may have done its work.", maxToolText), true
+	}
+	return strings.TrimRight(out.text(), "\n"), false
+}
+
+// A bounded buffer keeps the first bytes of what is written to it.
+type bounded struct {
+	bytes.Buffer
+	most int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.Buffer.Write(p[:min(len(p), b.most-b.Len())])
+	return len(p), nil
+}
+
+// text returns what was kept, as a text that the service takes.
+func (b *bounded) text() string {
+	return strings.ReplaceAll(strings.ToValidUTF8(b.String(), "\uFFFD"), "\x00", "\uFFFD")
+}
