@@ -73,7 +73,11 @@ func crashChild(dir string) int {
 		fmt.Println(err)
 		return 1
 	}
-	h, err := sessiontest.Open(store.Config{Dir: dir, PostgresURL: os.Getenv(crashPostgres)}, crashModel(log))
+	model := crashModel(log)
+	if os.Getenv(crashTools) != "" {
+		model = crashToolModel
+	}
+	h, err := sessiontest.Open(store.Config{Dir: dir, PostgresURL: os.Getenv(crashPostgres)}, model)
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -88,6 +92,9 @@ func crashChild(dir string) int {
 	}
 	fmt.Println("ready")
 	go r.Run(ctx)
+	if account := os.Getenv(crashTools); account != "" {
+		go crashExecutor(ctx, r, account)
+	}
 	var all []store.Ref
 	var agents []string
 	err = h.Store.Read(ctx, func(tx *store.Tx) error {
@@ -100,8 +107,8 @@ func crashChild(dir string) int {
 		}, `SELECT account_id, agent_id, id FROM sessions`)
 	})
 	for i, ref := range all {
-		if err == nil {
-			_, err = r.Wait(ctx, ref.AccountID, agents[i], ref.ID, 24*time.Hour)
+		for _, failed := range r.Events(ctx, session.EventsRequest{AccountID: ref.AccountID, AgentID: agents[i], SessionID: ref.ID, ThroughTools: true}) {
+			err = cmp.Or(err, failed)
 		}
 	}
 	if err != nil {
@@ -152,7 +159,7 @@ func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 		if limit.Err() != nil {
 			t.Fatal("the sessions do not come to an end")
 		}
-		done = runAndKill(limit, t, home, dir, rand.IntN(60))
+		done = runAndKill(limit, t, home, dir, rand.IntN(60), "")
 		if !done {
 			kills++
 		}
@@ -234,11 +241,11 @@ func countJournal(t *testing.T, dir string) int {
 // runAndKill runs a child until it has begun that many calls of its model, or has
 // nothing left to do, which it reports, and kills it. How far a child comes does
 // not depend on how fast the machine is.
-func runAndKill(ctx context.Context, t *testing.T, home storetest.Database, dir string, calls int) (done bool) {
+func runAndKill(ctx context.Context, t *testing.T, home storetest.Database, dir string, calls int, toolsOf string) (done bool) {
 	t.Helper()
 	home.Expire()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashPostgres+"="+home.Config.PostgresURL)
+	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashPostgres+"="+home.Config.PostgresURL, crashTools+"="+toolsOf)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
