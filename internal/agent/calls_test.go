@@ -160,7 +160,7 @@ func TestExpiryOfCalls(t *testing.T) {
 				if _, err := give(h, r, s, session.Output{CallID: s.Pending.Calls[1].ID, Text: "two"}); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(time.Hour + time.Minute)
+				<-time.After(time.Hour + time.Minute)
 				got := h.Until(r, s, c.status)
 				if c.code != "" && got.Turn.Failure.Code != c.code {
 					t.Errorf("it failed with %+v", got.Turn.Failure)
@@ -386,4 +386,35 @@ func TestPlannedCallsAreHandedOutOnceAfterACrash(t *testing.T) {
 	if len(after) != 2 || after[0].ID != before[0].ID || after[1].ID != before[1].ID || s.ToolCalls != 2 || len(s.Pending.Calls) != 2 {
 		t.Errorf("the calls are %+v", after)
 	}
+}
+
+// Each call has its own time: when one has expired the turn still waits for the other.
+func TestCallsExpireOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var results []stoa.ToolResult
+		quick := stoa.ToolCall{ID: "q", Name: "quick", Arguments: `{"orderId":"q"}`}
+		h := sessiontest.Build(t, storetest.SQLite(t), toolbox(&results, order("1"), quick))
+		a := h.Agent(withTools(), func(a *stoa.Agent) {
+			a.Tools = append(a.Tools, orderTool(func(t *stoa.AgentTool) { t.Name, t.TimeoutSeconds = "quick", 60 }))
+		})
+		r := h.Service()
+		sessiontest.Run(t, r)
+		s := h.Until(r, h.Begin(r, a, "go"), stoa.SessionWaiting)
+		if d := s.Pending.ExpiresAt.Sub(s.Pending.CreatedAt); d != time.Minute {
+			t.Errorf("it expires after %v", d)
+		}
+		<-time.After(2 * time.Minute)
+		s = h.Until(r, s, stoa.SessionWaiting)
+		if c := s.Pending.Calls; !c[0].Open() || c[1].Outcome != stoa.OutcomeExpired || s.Pending.ExpiresAt.Sub(s.Pending.CreatedAt) != time.Hour {
+			t.Errorf("after two minutes it waits for %+v", s.Pending)
+		}
+		if _, err := give(h, r, s, session.Output{CallID: s.Pending.Calls[0].ID, Text: "one"}); err != nil {
+			t.Fatal(err)
+		}
+		got := h.Until(r, s, stoa.SessionCompleted)
+		if len(results) != 2 || results[0].Content != "one" || !results[1].IsError {
+			t.Errorf("the model was told %+v", results)
+		}
+		h.CheckBooks(r, got)
+	})
 }
