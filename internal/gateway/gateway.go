@@ -110,7 +110,8 @@ func another(refused error) bool {
 
 // fit returns the model and the call as they fit each other, and estimates the input
 // there. Where the call has files, of which only the vendor knows the size, ask has the
-// vendor count it; see [Counter]. It fails for a call that the model cannot make.
+// vendor count it; see [Counter] and docs/decisions/0028-limits-of-a-reply.md. It fails for
+// a call that the model cannot make.
 func (s *Stream) fit(ctx context.Context, m stoa.Model, ask bool) (stoa.Model, *stoa.Call, error) {
 	call := &s.req.Call
 	if s.req.Fit != nil {

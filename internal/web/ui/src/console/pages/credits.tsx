@@ -118,6 +118,7 @@ function Receipts() {
             ["creditsMicro", (r) => r.creditsMicro],
             ["timeToFirstTokenMilliseconds", (r) => r.timeToFirstTokenMilliseconds],
             ["durationMilliseconds", (r) => r.durationMilliseconds],
+            ["adjustments", (r) => r.adjustments?.join(" ") ?? null],
           ]}
         />
       </Filters>
