@@ -62,7 +62,7 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	if call.Verbosity != "" && route.Traits.Verbosity {
 		w.member("verbosity", call.Verbosity)
 	}
-	options := encodeChatTools
+	options := encodeChatShortTools
 	if ordered {
 		options = encodeChatOptions
 	}
@@ -93,8 +93,8 @@ func encodeChatTurns(w *builder, call stoa.Call, route stoa.Route) {
 	w.close(']')
 }
 
-// encodeChatTools writes the tools of a call in the short form.
-func encodeChatTools(w *builder, call stoa.Call, _ stoa.Route) error {
+// encodeChatShortTools writes the tools of a call in the short form.
+func encodeChatShortTools(w *builder, call stoa.Call, _ stoa.Route) error {
 	if len(call.Tools) > 0 {
 		w.key("tools").open('[')
 		for _, t := range call.Tools {
