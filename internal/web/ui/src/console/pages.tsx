@@ -4,6 +4,7 @@ import type { ComponentType } from "preact";
 import type { IconName } from "./parts/icon";
 import { Accounts } from "./pages/accounts";
 import { Agents } from "./pages/agents";
+import { ToolCalls } from "./pages/calls";
 import { Credits } from "./pages/credits";
 import { Keys } from "./pages/keys";
 import { Nodes } from "./pages/nodes";
@@ -28,6 +29,7 @@ export const pages: Page[] = [
   { path: "playground", title: "Playground", icon: "playground", needs: "createResponse", show: Playground },
   { path: "agents", title: "Agents", icon: "agents", needs: "listAgents", show: Agents },
   { path: "sessions", title: "Sessions", icon: "sessions", needs: "listAllSessions", show: AllSessions },
+  { path: "tool-calls", title: "Tool calls", icon: "play", needs: "listToolCalls", show: ToolCalls },
   { path: "usage", title: "Usage", icon: "usage", needs: "getUsage", scope: "usage:read", show: Usage },
   { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", show: Credits },
   { path: "requests", title: "Requests", icon: "requests", needs: "listRequests", scope: "usage:read", show: Requests },

@@ -8,6 +8,7 @@ import { count, duration, moment, of as plural } from "../../lib/format";
 import { saveFile } from "../../lib/save";
 import type { Meta } from "../../lib/types";
 import { Amount, Badge, Button, Notice } from "../parts/basic";
+import { OpenCalls } from "../parts/calls";
 import { Confirm, Dialog } from "../parts/dialog";
 import { useAction } from "../parts/form";
 import { Failure, Skeleton, useLoad } from "../parts/load";
@@ -37,6 +38,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
   const { busy, problem, run } = useAction({ repeats: true });
   const [deleting, setDeleting] = useState(false);
   const [saving, setSaving] = useState(false);
+  const [repeating, setRepeating] = useState(false);
   const writes = may("sessions:write");
   const [view, setView] = useState("talk");
   const [upTo, setUpTo] = useState<number>(); // events that are shown; undefined: all
@@ -62,6 +64,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
     if (done) session.reload();
     return done;
   };
+  const retry = (acknowledgeEffects: boolean) => act(() => api.raw("POST", path + "/retry", { body: { acknowledgeEffects }, headers: { "Idempotency-Key": onceKey() } }));
   const post = (what: string, body: unknown) => act(() => api.raw("POST", `${path}/${what}`, { body, headers: { "Idempotency-Key": onceKey() } }));
 
   // The log has what tools were asked; what they answered is in the export, which is
@@ -97,7 +100,7 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
               </Button>
             )}
             {writes && (s.status === "failed" || s.status === "cancelled") && (
-              <Button small icon="again" disabled={busy} onClick={() => act(() => api.raw("POST", path + "/retry", { headers: { "Idempotency-Key": onceKey() } }))}>
+              <Button small icon="again" disabled={busy} onClick={() => (s.usage.toolCalls > 0 ? setRepeating(true) : void retry(false))}>
                 Try again
               </Button>
             )}
@@ -173,6 +176,20 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
         </aside>
       </div>
       {saving && <Download path={path} id={id} onClose={() => setSaving(false)} />}
+      {repeating && (
+        <Confirm
+          title="Do the turn again?"
+          action="Do it again"
+          busy={busy}
+          onClose={() => setRepeating(false)}
+          onConfirm={async () => {
+            await retry(true);
+            setRepeating(false);
+          }}
+        >
+          <p>It has called tools of your programs, which may have changed something. The agent is told what was done, and may call them again.</p>
+        </Confirm>
+      )}
       {deleting && (
         <Confirm
           title="Delete the session?"
@@ -341,6 +358,16 @@ function Answer({ session: s, busy, post }: { session: Session; busy: boolean; p
     if (sent) setDraft("");
     box.current?.focus();
   };
+  if (pending && pending.kind === "tool_call") {
+    return (
+      <div class="composer">
+        <p>
+          <b>{pending.prompt}</b>
+        </p>
+        <OpenCalls calls={pending.calls ?? []} claimedUntil={pending.claimedUntil} busy={busy} give={(output) => void post("input", { inputId: pending.id, outputs: [output] })} />
+      </div>
+    );
+  }
   if (pending && pending.kind !== "question") {
     return (
       <div class="composer">

@@ -16,7 +16,18 @@ import { useSession } from "../session";
 import type { Tagged } from "./agent";
 
 // What a draft of an agent can differ in.
-const drafted = ["instructions", "model", "driveAccess", "limits"];
+const drafted = ["instructions", "model", "driveAccess", "tools", "limits"];
+
+// toolsIn reads the list of tools; undefined where the text is none.
+function toolsIn(text: string): unknown[] | undefined {
+  if (text.trim() === "") return [];
+  try {
+    const list: unknown = JSON.parse(text);
+    return Array.isArray(list) ? list : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 export function Settings({ agent, onSaved, onStale }: { agent: Tagged; onSaved: (a: Tagged) => void; onStale: () => void }) {
   const { api, may, offers } = useSession();
@@ -24,6 +35,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged; onSaved: 
   const was = agent.data;
   const [now, setNow] = useState({ name: was.name, description: was.description ?? "", instructions: was.instructions, model: was.model, driveAccess: was.driveAccess, embedEnabled: was.embedEnabled, externalId: was.externalId ?? "", spaceId: was.spaceId });
   const [limits, setLimits] = useState({ credits: was.limits.maxCreditsMicro === null ? "" : String(was.limits.maxCreditsMicro / 1e6), steps: String(was.limits.maxSteps ?? ""), seconds: String(was.limits.timeoutSeconds ?? "") });
+  const [tools, setTools] = useState(() => (was.tools.length ? JSON.stringify(was.tools, null, 2) : ""));
   const [metadata, setMetadata] = useState(() => rowsOf(was.metadata));
   const spaces = useLoad((signal) => api.get<List<{ id: string; name: string }>>("/spaces", { limit: 100 }, signal), [api]);
   const { busy, problem, run } = useAction({ repeats: true });
@@ -38,6 +50,8 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged; onSaved: 
     timeoutSeconds: limits.seconds === "" ? null : Number(limits.seconds),
   };
   if (Object.entries(asked).some(([name, value]) => value !== was.limits[name as keyof Agent["limits"]])) body.limits = asked;
+  const listed = toolsIn(tools);
+  if (listed && JSON.stringify(listed) !== JSON.stringify(was.tools)) body.tools = listed;
   const other = changedMetadata(was.metadata, metadata);
   if (other) body.metadata = other;
   const dirty = Object.keys(body).length > 0;
@@ -85,6 +99,18 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged; onSaved: 
           <label class="check">
             <input type="checkbox" checked={now.driveAccess === "read_write"} onChange={(e) => change({ driveAccess: e.currentTarget.checked ? "read_write" : "read_only" })} /> It may write to its drive
           </label>
+          <Field
+            id="tools"
+            label="Tools that your programs carry out"
+            problem={listed ? undefined : "This is no JSON list."}
+            hint={
+              <>
+                A JSON list of {"{type: \"client\", name, description, parameters}"}; <a href="/docs/tools">the guide</a> has an example. Empty: none.
+              </>
+            }
+          >
+            <textarea id="tools" class="input mono" rows={tools ? 8 : 2} spellcheck={false} value={tools} onInput={(e) => setTools(e.currentTarget.value)} aria-describedby="tools-hint" aria-invalid={!listed} />
+          </Field>
           <label class="check">
             <input type="checkbox" checked={now.embedEnabled} onChange={(e) => change({ embedEnabled: e.currentTarget.checked })} /> It may be shown in pages
           </label>
@@ -124,7 +150,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged; onSaved: 
         {problem && <Failure problem={problem} retry={problem.status === 412 ? onStale : undefined} />}
         {writes && (
           <div class="row">
-            <Button kind="main" type="submit" disabled={busy || !dirty || !now.name.trim() || !now.instructions.trim()}>
+            <Button kind="main" type="submit" disabled={busy || !dirty || !listed || !now.name.trim() || !now.instructions.trim()}>
               Save
             </Button>
             <div class="row push">

@@ -99,11 +99,14 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
     case "drive.written":
       return { meaning: "ok", title: `Wrote to the drive: ${e.outcome ?? "done"}`, detail: e.path };
     case "input.requested":
-      return { meaning: "waiting", title: "Asked the user", detail: e.prompt };
+      return { meaning: "waiting", title: e.kind === "tool_call" ? "Waits for a program" : "Asked the user", detail: e.prompt };
     case "input.answered":
+      if (e.kind === "tool_call") return { meaning: "ok", title: "The outputs were given" };
       return { meaning: "ok", title: e.defaultUsed ? "The default answer was used" : "Answered", detail: e.answer };
     case "input.expired":
       return { meaning: "failed", title: "Nobody answered in time" };
+    case "tools.withheld":
+      return { meaning: "waiting", title: "Tools are withheld", detail: e.tools?.map((t) => `${t.tool} (${t.reason})`).join(", ") };
     case "error":
       return { meaning: "failed", title: e.message ?? "Failed", detail: <code>{e.code}</code> };
   }

@@ -5,6 +5,7 @@ import { applyEvent, type Session, type SessionMessage } from "../../lib/agents"
 import { onceKey } from "../../lib/api";
 import { of as plural } from "../../lib/format";
 import { useSession } from "../session";
+import { OpenCalls } from "./calls";
 import { Amount, Badge, Button, Notice } from "./basic";
 import { useAction } from "./form";
 import { Failure } from "./load";
@@ -121,6 +122,11 @@ export function Try({ agentId, draft }: { agentId: string; draft: Record<string,
         )}
       </div>
       <Spoken text={latest?.text ?? ""} done={!running} />
+      {pending?.kind === "tool_call" && !changed && (
+        <div class="body">
+          <OpenCalls calls={pending.calls ?? []} claimedUntil={pending.claimedUntil} busy={busy} give={(output) => void post("input", { inputId: pending.id, outputs: [output] })} />
+        </div>
+      )}
       <form
         class="composer try-foot"
         onSubmit={(e) => {
@@ -139,7 +145,7 @@ export function Try({ agentId, draft }: { agentId: string; draft: Record<string,
         {pending && !changed && (
           <div class="stack">
             <b>{pending.prompt}</b>
-            {pending.kind !== "question" && (
+            {(pending.kind === "choice" || pending.kind === "approval") && (
               <div class="row">
                 {(pending.kind === "choice" ? pending.options : ["approve", "reject"]).map((o) => (
                   <Button small disabled={busy} onClick={() => post("input", pending.kind === "choice" ? { inputId: pending.id, choice: o } : { inputId: pending.id, decision: o })}>
