@@ -216,3 +216,24 @@ func TestAVisitorLearnsNothingOfTools(t *testing.T) {
 		}
 	}
 }
+
+func TestFewRequestsOfAnAccountWaitForInputs(t *testing.T) {
+	h := start(t, apitest.Config{})
+	a := newAuthor(t, h, h.Client(t), object{"tools": []any{orderTool(nil)}})
+	const most = 20
+	replies := make(chan *apitest.Reply, most+1)
+	for range most + 1 {
+		go func() { replies <- a.Do("GET", "/api/v1/inputs?waitSeconds=30", nil) }()
+	}
+	if r := <-replies; r.Status != 429 || r.Header.Get("Retry-After") == "" { // one too many does not wait
+		t.Fatalf("the first reply is %d %s", r.Status, r.Body)
+	}
+	a.Want(200, "GET", "/api/v1/inputs", nil)
+	a.begin(t, `call: lookup_order {"orderId":"A-1"}`, nil) // which all of them wait for
+	for range most {
+		var list contract.InputList
+		if r := (<-replies).JSON(&list); r.Status != 200 || len(list.Data) != 1 {
+			t.Errorf("a wait ends with %d %s", r.Status, r.Body)
+		}
+	}
+}

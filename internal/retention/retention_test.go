@@ -263,3 +263,60 @@ func TestOldAndSurplusRequestsGo(t *testing.T) {
 		want("switched off", 0, 0, 0, 0)
 	})
 }
+
+// Calls of tools go with the events; those of which nobody knows whether they were
+// carried out stay for 90 days, and those that are not done for ever.
+func TestOldToolCallsGoUnlessTheyAreUnsure(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		ctx := context.Background()
+		st := db.Open()
+		account := storetest.Account(t, st, stoa.Credit)
+		now := time.Now()
+		write := func(fn func(tx *store.Tx) error) {
+			t.Helper()
+			if err := st.Write(ctx, fn); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, c := range []struct {
+			id      string
+			age     time.Duration
+			status  stoa.CallStatus
+			outcome stoa.CallOutcome
+		}{
+			{"cal_new", day, stoa.CallDone, stoa.OutcomeOK},
+			{"cal_old", 40 * day, stoa.CallDone, stoa.OutcomeOK},
+			{"cal_unsure", 40 * day, stoa.CallDone, stoa.OutcomeExpired},
+			{"cal_unsure_long_ago", 100 * day, stoa.CallDone, stoa.OutcomeExpired},
+			{"cal_open", 100 * day, stoa.CallWaiting, ""},
+		} {
+			write(func(tx *store.Tx) error {
+				row := stoa.ExternalCall{ID: c.id, AccountID: account.ID, SessionID: "ses_1", Turn: 1, Step: 1, Place: i, Type: stoa.ToolClient, Status: c.status, CreatedAt: now.Add(-c.age)}
+				if err := tx.InsertToolCall(ctx, row); err != nil {
+					return err
+				}
+				row.Outcome = c.outcome
+				return tx.UpdateToolCall(ctx, row)
+			})
+		}
+		p := &Purger{
+			store: st, keep: func() config.Retention { return config.Retention{Events: 30 * day} }, logs: func() (time.Duration, int) { return day, 0 },
+			log: slog.New(slog.DiscardHandler), every: time.Hour, pause: time.Microsecond,
+		}
+		if err := p.sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		write(func(tx *store.Tx) error {
+			calls, _, err := tx.ToolCalls(ctx, account.ID, store.CallFilter{}, store.Page{Limit: 10})
+			left = nil
+			for _, c := range calls {
+				left = append(left, c.ID)
+			}
+			return err
+		})
+		if want := "[cal_new cal_unsure cal_open]"; fmt.Sprint(left) != want {
+			t.Errorf("left are %v, want %v", left, want)
+		}
+	})
+}
