@@ -27,10 +27,11 @@ func (r *run) fit(m *stoa.Model, call *stoa.Call) error {
 			refused = err
 		}
 	}
-	if kept == nil && call.Choice.Mode == stoa.ChoiceRequired && r.s.Policy.AnyChoice {
-		call.Choice.Mode = stoa.ChoiceAuto
-		if call.Choice.Named {
-			call.Choice = stoa.Choice{}
+	if c := call.ToolChoice(); kept == nil && c.Mode == stoa.ChoiceRequired && r.s.Policy.AnyChoice {
+		c.Mode = stoa.ChoiceAuto
+		call.Choice = &c
+		if c.Named {
+			call.Choice = nil
 		}
 		if err := r.fit(m, call); err != nil {
 			return err
@@ -73,7 +74,7 @@ func (e *enforced) note(route stoa.Route, call *stoa.Call) {
 		}
 		e.strict = append(e.strict, t.Name)
 	}
-	f := call.Format
+	f := call.TextFormat()
 	switch {
 	case f.Kind == stoa.FormatText, sandbox:
 	case inWords(f, route):
@@ -107,7 +108,7 @@ func (r *run) fits(route stoa.Route, call *stoa.Call) error {
 	if len(call.Tools) > 0 && t.NoTools {
 		return unsupportedValue("tools", "This model cannot call tools. Choose another one, or leave \"tools\" out.")
 	}
-	if call.Choice.Mode == stoa.ChoiceRequired && len(call.Tools) > 0 && !t.Forces(call.Effort) {
+	if call.ToolChoice().Mode == stoa.ChoiceRequired && len(call.Tools) > 0 && !t.Forces(call.Effort) {
 		if t.Forces("none") {
 			return unsupportedValue("tool_choice", "This model cannot be made to call a tool while it thinks. Send \"auto\", or set \"reasoning.effort\" to \"none\".")
 		}
@@ -122,7 +123,7 @@ func (r *run) fits(route stoa.Route, call *stoa.Call) error {
 // fitsFormat returns an error for a format that the model on a route does not write.
 func (r *run) fitsFormat(route stoa.Route, call *stoa.Call) error {
 	const typePath = "text.format.type"
-	f, t := call.Format, route.Traits
+	f, t := call.TextFormat(), route.Traits
 	refused := inWords(f, route) && !r.s.Policy.BestEffort
 	switch f.Kind {
 	case stoa.FormatObject:

@@ -13,7 +13,7 @@ func TestALargeSchemaLeavesOutARoute(t *testing.T) {
 	for i := range 25 {
 		optional = append(optional, fmt.Sprintf(`"m%d":{"type":"string"}`, i))
 	}
-	call := &stoa.Call{Format: stoa.Format{Kind: stoa.FormatSchema, Name: "f", Schema: `{"type":"object","properties":{` + strings.Join(optional, ",") + `}}`}}
+	call := &stoa.Call{Format: &stoa.Format{Kind: stoa.FormatSchema, Name: "f", Schema: `{"type":"object","properties":{` + strings.Join(optional, ",") + `}}`}}
 	r := &run{Call: &Call{Request: &Request{}}, s: &Service{}}
 	messages := stoa.Route{Wire: "messages", Traits: stoa.Traits{Schema: "native"}}
 	other := stoa.Route{Wire: "responses", Traits: stoa.Traits{Schema: "native"}}

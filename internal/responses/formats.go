@@ -61,7 +61,7 @@ func (p *parser) format() error {
 	default:
 		return stoa.Errorf(stoa.CodeInvalidValue, "%q must be one of %s.", path+".type", quoted([]string{"text", "json_object", "json_schema"})).At(path + ".type")
 	}
-	p.req.call.Format = f
+	p.req.call.Format = &f
 	if f.Kind == stoa.FormatObject {
 		p.req.echo.format = `{"type":"json_object"}`
 		return nil

@@ -317,7 +317,7 @@ func (p *parser) checkChoice() error {
 			return stoa.Errorf(stoa.CodeInvalidValue, "There is no tool with this name in \"tools\".").At(c.paths[i])
 		}
 	}
-	p.req.call.Choice = c.Choice
+	p.req.call.Choice = &c.Choice
 	p.req.wanted.only = c.Only
 	return nil
 }
@@ -526,11 +526,11 @@ func (p *parser) complete() error {
 	w := &p.req.wanted
 	w.noParallel = call.NoParallel && len(call.Tools) > 0
 	w.reasoning = len(call.Tools) > 0 || call.Summary || x != nil && (x.encrypted || x.states > 0)
-	w.json, w.summary = call.Format.Kind != stoa.FormatText, call.Summary
+	w.json, w.summary = call.TextFormat().Kind != stoa.FormatText, call.Summary
 	w.itemized = w.reasoning || called || w.json || p.hasMedia()
 	call.Items, call.NoParallel = w.itemized, w.noParallel
 	if len(call.Tools) == 0 {
-		call.Choice = stoa.Choice{}
+		call.Choice = nil
 	}
 	if w.itemized {
 		var err error

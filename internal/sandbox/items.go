@@ -74,7 +74,7 @@ func allows(c stoa.Choice, name string) bool {
 // one, of the first tool that is allowed, and at most one call is made if the caller takes
 // no more.
 func (t turn) obey(p plan) plan {
-	c := t.call.Choice
+	c := t.call.ToolChoice()
 	if c.Mode == stoa.ChoiceRequired && len(p.calls) == 0 && !t.orders.HasSay && !t.orders.Empty {
 		at := slices.IndexFunc(t.call.Tools, func(tool stoa.Tool) bool { return allows(c, tool.Name) })
 		if at >= 0 {
@@ -90,7 +90,7 @@ func (t turn) obey(p plan) plan {
 
 // inFormat returns the text of a reply in the format of the call.
 func (t turn) inFormat(text string) string {
-	switch f := t.call.Format; {
+	switch f := t.call.TextFormat(); {
 	case f.Kind == stoa.FormatSchema && strings.TrimSpace(f.Schema) != "":
 		return fitting(f.Schema)
 	case f.Kind != stoa.FormatText:
@@ -158,7 +158,7 @@ func (r *reply) stream(c stoa.ToolCall) (cut, more bool) {
 // refuse yields a refusal: apart from text, where the caller asked for JSON.
 func (r *reply) refuse(text string) bool {
 	kind := stoa.Delta
-	if r.turn.call.Items && r.turn.call.Format.Kind != stoa.FormatText {
+	if r.turn.call.Items && r.turn.call.TextFormat().Kind != stoa.FormatText {
 		kind = stoa.Refusal
 	}
 	for piece := range pieces(text) {

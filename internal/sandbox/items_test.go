@@ -162,7 +162,7 @@ func TestChoicesOfToolsAreObeyed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			call := withTools(tt.prompt)
-			call.Choice = tt.choice
+			call.Choice = &tt.choice
 			p := playItems(t, call)
 			var names []string
 			for _, c := range p.calls {
@@ -196,12 +196,12 @@ func TestLimitCutsACall(t *testing.T) {
 }
 
 func TestFormatsAndRefusals(t *testing.T) {
-	call := stoa.Call{Messages: []stoa.Message{user(textPart("Hello"))}, Format: stoa.Format{Kind: stoa.FormatObject}}
+	call := stoa.Call{Messages: []stoa.Message{user(textPart("Hello"))}, Format: &stoa.Format{Kind: stoa.FormatObject}}
 	var v struct{ Reply string }
 	if p := playItems(t, call); json.Unmarshal([]byte(p.text), &v) != nil || !strings.Contains(v.Reply, "Hello") {
 		t.Errorf("an object: %s", p.text)
 	}
-	call.Format = stoa.Format{Kind: stoa.FormatSchema, Schema: `{"type":"object","properties":{"b":{"enum":["x"]},"a":{"const":4}}}`}
+	call.Format = &stoa.Format{Kind: stoa.FormatSchema, Schema: `{"type":"object","properties":{"b":{"enum":["x"]},"a":{"const":4}}}`}
 	if p := playItems(t, call); p.text != `{"a":4,"b":"x"}` {
 		t.Errorf("a schema: %s", p.text)
 	}
@@ -213,7 +213,7 @@ func TestFormatsAndRefusals(t *testing.T) {
 	if p := playItems(t, call); p.refusal != "I may not." || p.text != "" || p.end.Stop != stoa.StopEnd {
 		t.Errorf("a refusal: %+v", p)
 	}
-	call.Format = stoa.Format{}
+	call.Format = nil
 	if p := playItems(t, call); p.text != "I may not." || p.refusal != "" {
 		t.Errorf("a refusal in plain text: %+v", p)
 	}

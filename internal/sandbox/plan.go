@@ -67,7 +67,7 @@ type plan struct {
 
 // offered reports whether the call offers a tool of that name.
 func (t turn) offered(name string) bool {
-	return allows(t.call.Choice, name) && slices.ContainsFunc(t.call.Tools, func(tool stoa.Tool) bool { return tool.Name == name })
+	return allows(t.call.ToolChoice(), name) && slices.ContainsFunc(t.call.Tools, func(tool stoa.Tool) bool { return tool.Name == name })
 }
 
 // toolCall returns a call whose id is the same whenever this turn is repeated, and

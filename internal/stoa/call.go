@@ -7,9 +7,9 @@ type Call struct {
 	Instructions    string    // system text that comes before every message
 	Messages        []Message // in order
 	Tools           []Tool
-	Choice          Choice   // of the tools; zero: the model decides
+	Choice          *Choice  // of the tools; nil: the model decides. See [Call.ToolChoice].
 	NoParallel      bool     // at most one tool call in a reply
-	Format          Format   // of the reply's text; zero: plain text
+	Format          *Format  // of the reply's text; nil: plain text. See [Call.TextFormat].
 	Summary         bool     // a summary of the reasoning is wanted
 	MaxOutputTokens int64    // reasoning included; 0: the default of the wire
 	Temperature     *float64 // 0 to 2; nil: not set
@@ -27,6 +27,22 @@ type Call struct {
 	Trail        *Trail // is told where the call is tried; nil: nothing is
 }
 
+// ToolChoice returns the choice of the tools; the zero value where the model decides.
+func (c *Call) ToolChoice() Choice {
+	if c.Choice == nil {
+		return Choice{}
+	}
+	return *c.Choice
+}
+
+// TextFormat returns the format of the reply's text; the zero value for plain text.
+func (c *Call) TextFormat() Format {
+	if c.Format == nil {
+		return Format{}
+	}
+	return *c.Format
+}
+
 // A Trail is where a call was tried.
 type Trail struct {
 	Provider string // of the route that was taken last
@@ -39,7 +55,7 @@ type Trail struct {
 // Forget drops the input of a call that will not be made again: it may be megabytes,
 // and its reply may take minutes.
 func (c *Call) Forget() {
-	c.Instructions, c.Messages, c.Tools, c.Choice, c.Format = "", nil, nil, Choice{}, Format{}
+	c.Instructions, c.Messages, c.Tools, c.Choice, c.Format = "", nil, nil, nil, nil
 }
 
 // A Choice says which tools a model may call, and whether it has to.
@@ -251,8 +267,8 @@ func (c Call) EstimateInput() int64 {
 	if c.Items && len(c.Tools) > 0 {
 		tokens += toolsTokens + int64(len(c.Tools))*toolTokens
 	}
-	if c.Format.Kind != FormatText {
-		bytes += len(c.Format.Schema)
+	if f := c.TextFormat(); f.Kind != FormatText {
+		bytes += len(f.Schema)
 		tokens += formatTokens
 	}
 	return EstimateTokens(bytes) + int64(messages)*TokensPerMessage + tokens

@@ -46,9 +46,9 @@ func TestEstimateCountsToolsAndFormats(t *testing.T) {
 	}{
 		"tools":              {Call{Tools: tools, Items: true}, 5 + toolsTokens + 2*toolTokens},
 		"an agent's tools":   {Call{Tools: tools}, 5},
-		"a schema":           {Call{Format: Format{Kind: FormatSchema, Schema: "{    }"}}, 2 + formatTokens},
-		"an object":          {Call{Format: Format{Kind: FormatObject}}, formatTokens},
-		"plain text":         {Call{Format: Format{Kind: FormatText}}, 0},
+		"a schema":           {Call{Format: &Format{Kind: FormatSchema, Schema: "{    }"}}, 2 + formatTokens},
+		"an object":          {Call{Format: &Format{Kind: FormatObject}}, formatTokens},
+		"plain text":         {Call{Format: &Format{Kind: FormatText}}, 0},
 		"a short form's own": {Call{Messages: []Message{{Results: []ToolResult{{Parts: []Part{{Kind: PartImage, Media: &Media{}}}}}}}}, ImageTokens + TokensPerMessage},
 	} {
 		if got := c.call.EstimateInput(); got != c.want {

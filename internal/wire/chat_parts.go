@@ -212,7 +212,7 @@ func takesSchema(route stoa.Route) bool {
 // format, or demands that the prompt tells of it: DeepSeek does. Only the system text is
 // searched for it, so that what is sent does not depend on the messages.
 func formatOrder(call stoa.Call, route stoa.Route, system string) string {
-	switch f := call.Format; formatKind(f) {
+	switch f := call.TextFormat(); formatKind(f) {
 	case stoa.FormatSchema:
 		if !takesSchema(route) {
 			return inWords(f)
@@ -228,7 +228,7 @@ func formatOrder(call stoa.Call, route stoa.Route, system string) string {
 // encodeChatOptions writes the members about the reply's text and the tools of a call
 // that is sent part by part.
 func encodeChatOptions(w *builder, call stoa.Call, route stoa.Route) error {
-	if kind := formatKind(call.Format); kind != stoa.FormatText {
+	if kind := formatKind(call.TextFormat()); kind != stoa.FormatText {
 		schema := kind == stoa.FormatSchema && takesSchema(route)
 		if !schema {
 			kind = stoa.FormatObject
@@ -237,7 +237,7 @@ func encodeChatOptions(w *builder, call stoa.Call, route stoa.Route) error {
 		w.member("type", string(kind))
 		if schema {
 			w.key("json_schema").open('{')
-			if err := w.format(call.Format, route); err != nil {
+			if err := w.format(call.TextFormat(), route); err != nil {
 				return err
 			}
 			w.close('}')
@@ -281,7 +281,7 @@ func encodeChatOptions(w *builder, call stoa.Call, route stoa.Route) error {
 // encodeChatChoice writes the choice among the tools, unless it is the server's default:
 // DeepSeek's models that think refuse to be told what they do anyway.
 func encodeChatChoice(w *builder, call stoa.Call, route stoa.Route) {
-	c, must := call.Choice, forced(call, route.Traits)
+	c, must := call.ToolChoice(), forced(call, route.Traits)
 	function := func(name string) {
 		w.open('{')
 		w.member("type", "function")

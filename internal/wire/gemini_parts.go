@@ -21,7 +21,7 @@ func encodeGeminiParts(w *builder, call stoa.Call, route stoa.Route) error {
 	old := isOldGemini(route)
 	system, list := partTurns(call, route, partShape{alternate: true})
 	w.reasoning = reasoningIn(list)
-	f := call.Format
+	f := call.TextFormat()
 	if f.Kind == stoa.FormatSchema && route.Traits.Schema != "native" || f.Kind == stoa.FormatObject && route.Traits.Schema == "" {
 		system = strings.TrimPrefix(system+"\n\n"+inWords(f), "\n\n")
 	}
@@ -214,11 +214,11 @@ func encodeGeminiSettings(w *builder, call stoa.Call, route stoa.Route) error {
 		}
 		w.close('}')
 	}
-	if call.Format.Kind != stoa.FormatText && t.Schema != "" {
+	if call.TextFormat().Kind != stoa.FormatText && t.Schema != "" {
 		w.member("responseMimeType", "application/json")
 	}
-	if call.Format.Kind == stoa.FormatSchema && t.Schema == "native" {
-		fitted, err := FitFormat(call.Format, route)
+	if call.TextFormat().Kind == stoa.FormatSchema && t.Schema == "native" {
+		fitted, err := FitFormat(call.TextFormat(), route)
 		if err != nil {
 			return err
 		}
@@ -306,10 +306,10 @@ func encodeGeminiTools(w *builder, call stoa.Call, route stoa.Route) error {
 	w.close(']')
 	var only []string
 	switch {
-	case call.Choice.Mode == stoa.ChoiceNone:
+	case call.ToolChoice().Mode == stoa.ChoiceNone:
 		mode = "NONE"
 	case must:
-		mode, only = "ANY", call.Choice.Only
+		mode, only = "ANY", call.ToolChoice().Only
 	}
 	w.key("toolConfig").open('{')
 	w.key("functionCallingConfig").open('{')

@@ -30,8 +30,8 @@ const MaxStrictTools = 20
 // part by part, and reports whether reasoning is among them.
 func encodeMessagesParts(w *builder, call stoa.Call, route stoa.Route) (reasoning bool) {
 	system, list := partTurns(call, route, partShape{alternate: true, noBlank: true})
-	if call.Format.Kind != stoa.FormatText && !isNative(call.Format, route.Traits) {
-		system = strings.TrimPrefix(system+"\n\n"+inWords(call.Format), "\n\n")
+	if call.TextFormat().Kind != stoa.FormatText && !isNative(call.TextFormat(), route.Traits) {
+		system = strings.TrimPrefix(system+"\n\n"+inWords(call.TextFormat()), "\n\n")
 	}
 	if strings.TrimSpace(system) != "" {
 		w.member("system", system)
@@ -178,7 +178,7 @@ func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, bound b
 		}
 		w.close('}')
 	}
-	native := isNative(call.Format, route.Traits)
+	native := isNative(call.TextFormat(), route.Traits)
 	if effort == "" && !native {
 		return nil
 	}
@@ -187,7 +187,7 @@ func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, bound b
 		w.member("effort", effort)
 	}
 	if native {
-		fitted, err := FitFormat(call.Format, route)
+		fitted, err := FitFormat(call.TextFormat(), route)
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func encodeMessagesOptions(w *builder, call stoa.Call, route stoa.Route, bound b
 // those that were called before are declared, and none may be called.
 func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 	tools := allowed(call)
-	mode := call.Choice.Mode
+	mode := call.ToolChoice().Mode
 	if len(tools) == 0 {
 		mode = stoa.ChoiceNone
 		if tools = calledTools(call); len(tools) == 0 {
@@ -241,9 +241,9 @@ func encodeMessagesTools(w *builder, call stoa.Call, route stoa.Route) error {
 		return nil
 	case !forced(call, route.Traits):
 		w.member("type", "auto")
-	case call.Choice.Named:
+	case call.ToolChoice().Named:
 		w.member("type", "tool")
-		w.member("name", call.Choice.Only[0])
+		w.member("name", call.ToolChoice().Only[0])
 	default:
 		w.member("type", "any")
 	}

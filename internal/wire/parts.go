@@ -313,13 +313,13 @@ func hashedID(id string) string {
 // forced reports whether the call has to be answered by a tool call and the route's
 // model can be made to.
 func forced(call stoa.Call, t stoa.Traits) bool {
-	return call.Choice.Mode == stoa.ChoiceRequired && len(call.Tools) > 0 && t.Forces(call.Effort)
+	return call.ToolChoice().Mode == stoa.ChoiceRequired && len(call.Tools) > 0 && t.Forces(call.Effort)
 }
 
 // allowed returns the tools of a call that the model may call; none are left out of
 // a call that may call none, and of one that names the one it wants.
 func allowed(call stoa.Call) []stoa.Tool {
-	c := call.Choice
+	c := call.ToolChoice()
 	if c.Mode == stoa.ChoiceNone || c.Named || len(c.Only) == 0 {
 		return call.Tools
 	}

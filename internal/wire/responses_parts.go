@@ -199,17 +199,17 @@ func encodeResponsesOptions(w *builder, call stoa.Call, route stoa.Route) error 
 		w.close('}')
 	}
 	verbosity := call.Verbosity != "" && route.Traits.Verbosity
-	if !verbosity && call.Format.Kind == stoa.FormatText {
+	if !verbosity && call.TextFormat().Kind == stoa.FormatText {
 		return nil
 	}
 	w.key("text").open('{')
 	if verbosity {
 		w.member("verbosity", call.Verbosity)
 	}
-	if call.Format.Kind != stoa.FormatText {
+	if call.TextFormat().Kind != stoa.FormatText {
 		w.key("format").open('{')
-		w.member("type", string(formatKind(call.Format)))
-		if err := w.format(call.Format, route); err != nil {
+		w.member("type", string(formatKind(call.TextFormat())))
+		if err := w.format(call.TextFormat(), route); err != nil {
 			return err
 		}
 		w.close('}')
@@ -284,7 +284,7 @@ func encodeResponsesTools(w *builder, call stoa.Call, route stoa.Route) error {
 }
 
 func encodeResponsesChoice(w *builder, call stoa.Call, route stoa.Route) {
-	c := call.Choice
+	c := call.ToolChoice()
 	mode := "auto"
 	switch {
 	case c.Mode == stoa.ChoiceNone:

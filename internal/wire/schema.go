@@ -77,7 +77,7 @@ func FitFormat(f stoa.Format, route stoa.Route) (string, error) {
 // CheckFormat fails with unsupported_value for a format that the vendor of a route does
 // not take beside the tools of the call: Google's models do from the third generation on.
 func CheckFormat(call *stoa.Call, route stoa.Route) error {
-	if route.Wire != "gemini" || !isOldGemini(route) || call.Format.Kind == stoa.FormatText || len(call.Tools) == 0 {
+	if route.Wire != "gemini" || !isOldGemini(route) || call.TextFormat().Kind == stoa.FormatText || len(call.Tools) == 0 {
 		return nil
 	}
 	return stoa.Errorf(stoa.CodeUnsupportedValue, "This model cannot answer in a format while it has tools. Leave out one of them, or use another model.").At("text.format")

@@ -44,7 +44,7 @@ type Want struct {
 
 // WantOf returns what the reply to a call may have.
 func WantOf(call *stoa.Call) Want {
-	w := Want{Tools: len(call.Tools) > 0, Items: call.Items, JSON: call.Format.Kind != stoa.FormatText, Summary: call.Summary, Limit: call.MaxOutputTokens}
+	w := Want{Tools: len(call.Tools) > 0, Items: call.Items, JSON: call.TextFormat().Kind != stoa.FormatText, Summary: call.Summary, Limit: call.MaxOutputTokens}
 	if call.Items {
 		w.After = lastMark(call)
 	}
