@@ -37,6 +37,7 @@ import (
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/telemetry"
+	"stoa/internal/tool"
 	"stoa/internal/upstream"
 )
 
@@ -75,6 +76,7 @@ type Server struct {
 	// Outbound is the way to addresses of callers; needed where images or files are
 	// fetched here.
 	Outbound *outbound.Network
+	Tools    *tool.Tools // looks after connections
 
 	// HeaderWait is how long a stream waits for its first event before it
 	// begins by itself, KeepAlive how long it may be silent after that. 0: 10 s

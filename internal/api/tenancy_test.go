@@ -40,6 +40,8 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 	for range 2 {
 		id(201, "keys", "/api/v1/keys", object{"name": "spare", "scopes": []string{"usage:read"}})
 		space := id(201, "spaces", "/api/v1/spaces", object{"name": name})
+		id(201, "connections", "/api/v1/connections", object{"spaceId": space, "kind": "mcp", "name": name, "url": "https://mcp.example.com/mcp"})
+		id(201, "secrets", "/api/v1/secrets", object{"name": name, "kind": "bearer", "value": "correct-horse-battery", "origin": "https://mcp.example.com"})
 		for range 2 {
 			id(201, "api-agents", "/api/v1/api-agents", object{"spaceId": space, "name": name, "instructions": "Be brief."})
 		}

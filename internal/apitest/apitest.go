@@ -30,6 +30,7 @@ import (
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
 	"stoa/internal/telemetry"
+	"stoa/internal/vault"
 )
 
 // Config changes the service that [Start] builds. The zero value is one that
@@ -49,6 +50,8 @@ type Config struct {
 	Sessions  func(*session.Config)   // changes settings before the start; nil: none
 	Worker    func(*agent.Config)     // changes settings before the start; nil: none
 	Schedules func(*scheduler.Config) // changes settings before the start; nil: none
+	Vault     *vault.Vault            // nil: one whose key is always the same
+	Allow     []string                // destinations that are not public; see package outbound
 	Idle      bool                    // sessions are taken and not run
 	StateKey  string                  // seals state: 32 bytes; empty: always the same
 	Version1  bool                    // without extensions; otherwise all are on
@@ -97,6 +100,12 @@ func Start(t testing.TB, cfg Config) *Service {
 		settings.Extensions = config.AllExtensions()
 	}
 	keepEdition(t, settings.Extensions)
+	settings.Outbound.Allow = cfg.Allow
+	if cfg.Vault == nil {
+		if cfg.Vault, err = vault.Open([]seal.MasterKey{{ID: "test", Key: []byte("0123456789abcdef0123456789abcdef")}}, ""); err != nil {
+			t.Fatalf("make a vault: %v", err)
+		}
+	}
 	states, err := seal.New([]byte(cmp.Or(cfg.StateKey, "0123456789abcdef0123456789abcdef")))
 	if err != nil {
 		t.Fatalf("make a box: %v", err)
@@ -105,7 +114,7 @@ func Start(t testing.TB, cfg Config) *Service {
 	wired, err := app.New(app.Parts{
 		Config: settings, States: states, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Providers, Plans: plans,
 		Address: server.Listener.Addr().String(), Version: "test", Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer,
-		Sessions: cfg.Sessions, Scheduler: cfg.Schedules, API: cfg.Server,
+		Sessions: cfg.Sessions, Scheduler: cfg.Schedules, API: cfg.Server, Vault: cfg.Vault,
 		Worker: func(c *agent.Config) {
 			c.Grace = -1
 			if cfg.Worker != nil {

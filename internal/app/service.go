@@ -19,6 +19,7 @@ import (
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
 	"stoa/internal/listen"
+	"stoa/internal/outbound"
 	"stoa/internal/peers"
 	"stoa/internal/requestlog"
 	"stoa/internal/retention"
@@ -28,7 +29,9 @@ import (
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/telemetry"
+	"stoa/internal/tool"
 	"stoa/internal/upstream"
+	"stoa/internal/vault"
 	"stoa/internal/web"
 )
 
@@ -50,6 +53,7 @@ type Parts struct {
 	Logger    *slog.Logger       // nil: none
 	Metrics   *telemetry.Metrics // nil: none; used by one service
 	Tracer    *telemetry.Tracer  // nil: none
+	Vault     *vault.Vault       // of stored secrets; nil: that of Config
 
 	// What tests change before the parts are built: Pool stands in for the calls to
 	// providers, the functions change settings that Config does not have.
@@ -75,6 +79,7 @@ type Service struct {
 	Requests  *requestlog.Log
 	API       *api.Server
 	Peers     *peers.Peers
+	Vault     *vault.Vault
 
 	config   config.Config // as it was at the start
 	log      *slog.Logger
@@ -82,6 +87,7 @@ type Service struct {
 	admin    *admin
 	listener atomic.Pointer[listen.Listener] // nil: tests listen themselves
 	pool     *upstream.Pool
+	network  *outbound.Network
 	catalog  atomic.Pointer[catalog.Catalog]
 	plans    atomic.Pointer[map[string]stoa.Plan]
 	limited  atomic.Bool // the plans' limits are enforced
@@ -117,6 +123,9 @@ func New(p Parts) (*Service, error) {
 	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() },
 		func() (time.Duration, int) { return s.logs.Load().Keep, most }, s.log)
 	learn(p.Metrics, p.Catalog)
+	if err := s.buildOutbound(p); err != nil {
+		return nil, err
+	}
 	if err := s.buildAPI(p); err != nil {
 		return nil, err
 	}
@@ -170,6 +179,22 @@ func (s *Service) buildSessions(p Parts) {
 	s.Scheduler = scheduler.New(tasks)
 }
 
+// buildOutbound creates what keeps secrets and sends requests to addresses of callers.
+func (s *Service) buildOutbound(p Parts) (err error) {
+	if s.network, err = newNetwork(p); err != nil {
+		return err
+	}
+	if s.Vault = p.Vault; s.Vault == nil {
+		if s.Vault, err = vault.Of(p.Config); err != nil {
+			return err
+		}
+	}
+	if err := s.Vault.Err(); err != nil {
+		s.log.Error("the keys of stored secrets cannot be read", "error", err)
+	}
+	return nil
+}
+
 // buildAPI creates the pages and the handlers.
 func (s *Service) buildAPI(p Parts) error {
 	site, err := web.New(web.Config{
@@ -182,10 +207,7 @@ func (s *Service) buildAPI(p Parts) error {
 	if err != nil {
 		return err
 	}
-	out, err := newNetwork(p)
-	if err != nil {
-		return err
-	}
+	tools := &tool.Tools{Store: s.Store, Vault: s.Vault, Network: s.network, Version: p.Version, Logger: s.log}
 	s.API = &api.Server{
 		Keys: s.Keys, Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Limits: p.Config.Limits,
 		Ledger: s.Ledger, Store: s.Store, Drives: s.Drives, Catalog: &s.catalog,
@@ -194,7 +216,7 @@ func (s *Service) buildAPI(p Parts) error {
 		PublicURL: p.Config.BaseURL(p.Address), MaxBody: int64(p.Config.Limits.Body),
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
 		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats, Try: s.pool.Try, Tracer: p.Tracer,
-		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load, Outbound: out,
+		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load, Outbound: s.network, Tools: tools,
 	}
 	adjust(p.API, s.API)
 	return nil

@@ -150,7 +150,7 @@ func views() []view {
 		viewKeys(), viewKey(), viewProviders(), viewAccounts(), viewAccount(), viewNewAccount(), viewGrant(),
 		viewSpaces(), viewSpace(), viewAgents(), viewAgent(), viewVersions(),
 		viewFiles(), viewHits(), viewDrive(), viewFileVersions(), viewWritten(), viewPlans(), viewSessions(), viewSession(), viewStarted(), viewMessages(),
-		viewTasks(), viewTask(), viewRuns(), viewPreview(), viewEmbeds(), viewEmbed("EmbedURL"), viewEmbed("EmbedSession"),
+		viewConnections(), viewConnection(), viewTools(), viewSecrets(), viewTasks(), viewTask(), viewRuns(), viewPreview(), viewEmbeds(), viewEmbed("EmbedURL"), viewEmbed("EmbedSession"),
 	}
 }
 

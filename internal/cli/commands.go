@@ -9,12 +9,12 @@ func (e *env) commands(root *cobra.Command) {
 		commands  []*cobra.Command
 	}{
 		{"ask", "Ask", []*cobra.Command{e.respond(), e.chat(), e.models(), e.plans()}},
-		{"agents", "Agents", []*cobra.Command{e.agents(), e.spaces(), e.drive(), e.sessions(), e.tools(), e.tasks(), e.embeds()}},
+		{"agents", "Agents", []*cobra.Command{e.agents(), e.spaces(), e.drive(), e.sessions(), e.tools(), e.tasks(), e.embeds(), e.connections()}},
 		{"account", "Account", []*cobra.Command{
-			e.login(), e.logout(), e.profileCommands(), e.open(), e.whoami(), e.keys(), e.credits(), e.usage(), e.receipts(), e.logs(),
+			e.login(), e.logout(), e.profileCommands(), e.open(), e.whoami(), e.keys(), e.credits(), e.usage(), e.receipts(), e.logs(), e.secrets(),
 		}},
 		{"operate", "Operate", []*cobra.Command{
-			e.serve(), e.health(), e.config(), e.accounts(), e.providers(), e.nodes(), e.ledger(), e.backup(), e.restore(), e.migrate(), e.copy(), e.secrets(),
+			e.serve(), e.health(), e.config(), e.accounts(), e.providers(), e.nodes(), e.ledger(), e.backup(), e.restore(), e.migrate(), e.copy(), e.mcpDemo(),
 		}},
 		{"more", "More", []*cobra.Command{e.api(), e.completion(), e.version()}},
 	} {

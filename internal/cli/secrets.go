@@ -2,16 +2,105 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"stoa/internal/db"
+	"stoa/internal/jsonx"
 	"stoa/internal/store"
 	"stoa/internal/vault"
 )
 
+func secretCollection() collection {
+	return collection{"/secrets", "sec_", "secret", "secrets", false}
+}
+
+func viewSecrets() view {
+	return view{"Secret", []column{
+		{"Id", "id", plain},
+		{"Name", "name", flexible},
+		{"Kind", "kind", plain},
+		{"Origin", "origin", flexible},
+		{"Ends with", "hint", plain},
+		{"Unreadable", "unreadable", plain},
+		{"Set", "updatedAt", when},
+	}}
+}
+
+// maxSecret is the most bytes of a value.
+const maxSecret = 8192
+
+func (e *env) secretsSet() *cobra.Command {
+	c := &cobra.Command{
+		Use: "set NAME", Short: "Store a secret, or replace its value", Args: takes("NAME"),
+		Long: `Store a value that requests to one origin need, such as a token. It is read from standard input and never
+shown again. A secret of that name that is there gets the new value; a new one needs an --origin, which is the
+only place that it is ever sent to.`,
+		Example: "  stoa secrets set notes-token --origin https://notes.example.com < token.txt\n  stoa secrets set notes-key --origin https://notes.example.com --header X-Api-Key < key.txt",
+	}
+	origin, header := c.Flags().String("origin", "", "scheme, host and port, such as https://notes.example.com"), c.Flags().String("header", "", "the `name` of the header to send it as; default: Authorization: Bearer")
+	o := e.output(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if isTerminal(e.in) {
+			return usagef("the value is read from standard input, so that no history keeps it: stoa secrets set %s < file", args[0])
+		}
+		text, err := io.ReadAll(io.LimitReader(e.stdin, maxSecret+2))
+		if err != nil {
+			return fmt.Errorf("read the value: %w", err)
+		}
+		value := strings.TrimRight(string(text), "\r\n")
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		var there []string
+		for row, err := range call.All(c.Context(), "/secrets", nil, 0) {
+			if err != nil {
+				return err
+			}
+			var s struct {
+				ID   string `json:"id"`
+				Name string `json:"name"`
+			}
+			if err := jsonx.Unmarshal(row, &s); err != nil {
+				return err
+			}
+			if s.Name == args[0] || s.ID == args[0] {
+				there = append(there, s.ID)
+			}
+		}
+		var raw jsonx.Value
+		switch {
+		case len(there) > 1:
+			return fmt.Errorf("%d secrets have the name %q; use an id: %s", len(there), args[0], strings.Join(there, ", "))
+		case len(there) == 1 && (*origin != "" || *header != ""):
+			return usagef("the secret %q is there; its origin and header never change. Delete it first, or choose another name", args[0])
+		case len(there) == 1:
+			raw, err = call.JSON(c.Context(), http.MethodPut, "/secrets/"+there[0]+"/value", nil, map[string]any{"value": value}, nil)
+		case *origin == "":
+			return usagef("where may it be sent to? Give it an --origin")
+		default:
+			body := map[string]any{"name": args[0], "kind": "bearer", "value": value, "origin": *origin}
+			if *header != "" {
+				body["kind"], body["headerName"] = "header", *header
+			}
+			raw, err = call.JSON(c.Context(), http.MethodPost, "/secrets", nil, body, nil)
+		}
+		if err != nil {
+			return err
+		}
+		return o.object(viewSecrets(), raw)
+	}
+	return c
+}
+
 func (e *env) secrets() *cobra.Command {
-	c := group("secrets", "Look after stored secrets", "Look after the secrets that the service stores encrypted, such as those that sign webhooks.")
+	c := group("secrets", "Look after stored secrets", `Look after the secrets that the service stores encrypted: those that connections need, which set, list and
+delete are about, and what it keeps for itself. No command shows a value. SECRET is an id, or a name that only
+one has.`)
 	rekey := &cobra.Command{
 		Use: "rekey", Short: "Encrypt every stored secret with the newest key", Args: noArgs,
 		Long: `Encrypt every stored secret with the first key of secrets.keys, or of secrets.key in the data directory.
@@ -68,6 +157,13 @@ key opens is left as it is, and the exit code is then 1.`,
 		}
 		return nil
 	}
-	c.AddCommand(rekey)
+	c.AddCommand(e.secretsSet(), e.listCommand(&cobra.Command{
+		Use: "list", Short: "List the secrets of connections", Args: noArgs,
+		Long: "List the secrets that connections of the account may use, newest first, without their values.", Example: "  stoa secrets list",
+	}, viewSecrets(), "There are no secrets.", constantPath("/secrets")),
+		e.deleteCommand(secretCollection(), &cobra.Command{
+			Use: "delete SECRET", Short: "Delete a secret", Args: takes("SECRET"),
+			Long: "Delete a secret with its value. One that a connection uses is kept.", Example: "  stoa secrets delete notes-token --yes",
+		}, "for good", nil), rekey)
 	return c
 }

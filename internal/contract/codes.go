@@ -63,6 +63,9 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeVersionNotFound, 404, "There is no such version of the file, or it is no longer kept."),
 		invalid(stoa.CodeWebhookNotFound, 404, "There is no such webhook in this account."),
 		invalid(stoa.CodeDeliveryNotFound, 404, "There is no such delivery of this webhook, or it is no longer kept."),
+		invalid(stoa.CodeConnectionNotFound, 404, "There is no such connection in this account."),
+		invalid(stoa.CodeSecretNotFound, 404, "There is no such secret in this account."),
+		invalid(stoa.CodeToolNotFound, 404, "The server of the connection has no such tool."),
 		invalid(stoa.CodeMethodNotAllowed, 405, "The path exists, but not with this method; `Allow` lists those that do."),
 		{
 			Code: stoa.CodeRequestTimeout, Status: 408, Type: TypeInvalidRequest, Retryable: true,
@@ -84,6 +87,9 @@ func Codes() []CodeInfo {
 			Meaning: "Another program works on the calls of this input; `Retry-After` says until when.",
 		},
 		invalid(stoa.CodeTurnHadEffects, 409, "The turn has called tools that may have changed something; `acknowledgeEffects` does it again all the same."),
+		invalid(stoa.CodeSecretInUse, 409, "A connection uses the secret."),
+		invalid(stoa.CodeToolChanged, 409, "The definition of the tool is another one than that which was reviewed."),
+		invalid(stoa.CodeConfirmationRequired, 409, "The tool has effects; the request has to confirm them."),
 		{
 			Code: stoa.CodeIdempotencyRunning, Status: 409, Type: TypeInvalidRequest, Retryable: true, RetryAfter: time.Second,
 			Meaning: "The first request with this `Idempotency-Key` is still running.",
@@ -100,6 +106,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeTooManyTools, 422, "The agent has too many tools, or their definitions are too long."),
 		invalid(stoa.CodeOriginsRequired, 422, "The origins of the pages that may show the agent have to be named."),
 		invalid(stoa.CodeAddressNotAllowed, 422, "The service sends no requests to this address; its operator can allow it."),
+		invalid(stoa.CodeSecretOrigin, 422, "The secret is for another origin than that of the address."),
 		{
 			Code: stoa.CodeSecretsKeyMissing, Status: 422, Type: TypeServer,
 			Meaning: "The service has no key to store secrets with; its operator can set `secrets.keys`.",
@@ -117,12 +124,14 @@ func Codes() []CodeInfo {
 		{Code: stoa.CodeEmbedLimit, Status: 429, Type: TypeRateLimit, Meaning: "The visitor has sent as much as the embed allows, in this minute or at all."},
 		{Code: stoa.CodeInternal, Status: 500, Type: TypeServer, Retryable: true, Meaning: "A fault of the service."},
 		{Code: stoa.CodeUpstream, Status: 502, Type: TypeServer, Retryable: true, Meaning: "The model's provider failed."},
+		{Code: stoa.CodeToolServer, Status: 502, Type: TypeServer, Retryable: true, Meaning: "The server of the connection cannot be reached, or answers with an error or against the protocol."},
 		{
 			Code: stoa.CodeOverloaded, Status: 503, Type: TypeServer, Retryable: true, RetryAfter: 2 * time.Second,
 			Meaning: "The service or the model's provider has too much to do, or the service is about to stop.",
 		},
 		{Code: stoa.CodeModelUnavailable, Status: 503, Type: TypeServer, Meaning: "No provider serves this model here."},
 		{Code: stoa.CodeUpstreamTimeout, Status: 504, Type: TypeServer, Retryable: true, Meaning: "The model's provider did not answer in time."},
+		{Code: stoa.CodeToolServerTimeout, Status: 504, Type: TypeServer, Retryable: true, Meaning: "The server of the connection did not answer in time."},
 		{Code: stoa.CodeStorageFull, Status: 507, Type: TypeServer, Meaning: "The service's disk or a quota is full."},
 	}
 }

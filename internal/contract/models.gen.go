@@ -300,6 +300,160 @@ type ClaimInput struct {
 	LeaseSeconds int64 `json:"leaseSeconds"`
 }
 
+// Connection defines model for Connection.
+type Connection struct {
+	Auth      ConnectionAuth `json:"auth"`
+	CreatedAt Time           `json:"createdAt"`
+
+	// Headers Sent with every request, readable here: no secrets.
+	Headers map[string]string `json:"headers"`
+
+	// ID Example: con_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// Instructions What the server says of itself, cut. It is for reviewers; no model is told.
+	Instructions nullable.Nullable[string] `json:"instructions"`
+
+	// Kind `mcp`: a server of the Model Context Protocol over HTTP.
+	Kind          string                  `json:"kind"`
+	LastCheckedAt nullable.Nullable[Time] `json:"lastCheckedAt"`
+
+	// LastError Why the last refresh failed; null where it did not.
+	LastError nullable.Nullable[ConnectionError] `json:"lastError"`
+
+	// Metadata The caller's own texts, by name.
+	Metadata Metadata `json:"metadata"`
+	Name     string   `json:"name"`
+
+	// Protocol What the server speaks; null before it was asked.
+	Protocol nullable.Nullable[ConnectionProtocol] `json:"protocol"`
+	SpaceID  string                                `json:"spaceId"`
+
+	// Status `unchecked`: the server has not been asked since the connection was made or its address changed; `review_needed`: tools are new, changed or missing; `needs_authorization`: the server refused the secret, or wants one; `unreachable`: the last refresh failed.
+	Status     string               `json:"status"`
+	ToolCounts ConnectionToolCounts `json:"toolCounts"`
+	UpdatedAt  Time                 `json:"updatedAt"`
+	URL        string               `json:"url"`
+}
+
+// ConnectionAuth defines model for ConnectionAuth.
+type ConnectionAuth struct {
+	// SecretID Needed with `secret`. Its origin must be that of `url`.
+	SecretID nullable.Nullable[string] `json:"secretId,omitempty,omitzero"`
+	Type     string                    `json:"type"`
+}
+
+// ConnectionError Why the last refresh failed; null where it did not.
+type ConnectionError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// ConnectionList defines model for ConnectionList.
+type ConnectionList struct {
+	Data    []Connection `json:"data"`
+	HasMore bool         `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// ConnectionProtocol What the server speaks; null before it was asked.
+type ConnectionProtocol struct {
+	// Era `modern`: without sessions, since 2026-07-28; `legacy`: with a handshake.
+	Era           string `json:"era"`
+	ServerName    string `json:"serverName"`
+	ServerVersion string `json:"serverVersion"`
+	Version       string `json:"version"`
+}
+
+// ConnectionTool defines model for ConnectionTool.
+type ConnectionTool struct {
+	// Annotations What the server says of the tool's behaviour. Nothing follows from it by itself.
+	Annotations nullable.Nullable[map[string]interface{}] `json:"annotations"`
+
+	// Approval Whether a person is to approve each call; null before the review.
+	Approval       nullable.Nullable[string] `json:"approval"`
+	ApprovedSha256 nullable.Nullable[string] `json:"approvedSha256"`
+	Description    string                    `json:"description"`
+
+	// Effects What a repetition of a call would do; null before the review.
+	Effects nullable.Nullable[string] `json:"effects"`
+
+	// InputSchema Of the arguments.
+	InputSchema map[string]interface{} `json:"inputSchema"`
+
+	// ModelName The name that a model knows it by.
+	ModelName    string                                    `json:"modelName"`
+	Name         string                                    `json:"name"`
+	OutputSchema nullable.Nullable[map[string]interface{}] `json:"outputSchema"`
+
+	// Previous The definition that was approved, where it is another one than that of now.
+	Previous nullable.Nullable[ConnectionToolPrevious] `json:"previous"`
+
+	// Sha256 Of the definition.
+	Sha256 string `json:"sha256"`
+
+	// State `changed`: approved, and another definition since; `missing`: approved, and no longer there; `invalid`: it cannot be used, `warnings` says why.
+	State string `json:"state"`
+
+	// Suggested What follows from the annotations, for a person to confirm.
+	Suggested ConnectionToolPolicy `json:"suggested"`
+	Title     string               `json:"title"`
+
+	// Warnings What a reviewer should look at.
+	Warnings []string `json:"warnings"`
+}
+
+// ConnectionToolCounts defines model for ConnectionToolCounts.
+type ConnectionToolCounts struct {
+	Approved int64 `json:"approved"`
+	Changed  int64 `json:"changed"`
+	Invalid  int64 `json:"invalid"`
+	Missing  int64 `json:"missing"`
+	New      int64 `json:"new"`
+	Rejected int64 `json:"rejected"`
+}
+
+// ConnectionToolList defines model for ConnectionToolList.
+type ConnectionToolList struct {
+	Data []ConnectionTool `json:"data"`
+}
+
+// ConnectionToolPolicy What follows from the annotations, for a person to confirm.
+type ConnectionToolPolicy struct {
+	Approval string `json:"approval"`
+	Effects  string `json:"effects"`
+}
+
+// ConnectionToolPrevious The definition that was approved, where it is another one than that of now.
+type ConnectionToolPrevious struct {
+	Description string                 `json:"description"`
+	InputSchema map[string]interface{} `json:"inputSchema"`
+}
+
+// ConnectionToolTest defines model for ConnectionToolTest.
+type ConnectionToolTest struct {
+	// Bytes Of the result as the server sent it.
+	Bytes int64 `json:"bytes"`
+
+	// CallID Sent with the call, and in the operator's log.
+	CallID               string `json:"callId"`
+	DurationMilliseconds int64  `json:"durationMilliseconds"`
+
+	// IsError The tool says that it failed.
+	IsError bool `json:"isError"`
+
+	// Message What went wrong.
+	Message nullable.Nullable[string] `json:"message"`
+
+	// Outcome `ok` and `error`: the tool answered; `not_sent`: the server was not reached; `refused`: it took no notice of the call; `unknown`: it is not known whether the call was carried out.
+	Outcome string `json:"outcome"`
+
+	// Text The result as a model would be told it; null where there is none.
+	Text nullable.Nullable[string] `json:"text"`
+}
+
 // Contact Whom to turn to for more credits and with questions, as the operator has configured it.
 type Contact struct {
 	Email nullable.Nullable[string] `json:"email"`
@@ -356,6 +510,25 @@ type CreateAgent struct {
 
 	// Tools What programs of yours do for it, at most `maxTools` of `GET /api/v1/meta`; none unless said otherwise. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
+}
+
+// CreateConnection defines model for CreateConnection.
+type CreateConnection struct {
+	Auth ConnectionAuth `json:"auth,omitempty,omitzero"`
+
+	// Headers Sent with every request. Not for secrets; `Authorization`, `Cookie`, `Host`, `Mcp-…` and those of the connection itself are refused.
+	Headers nullable.Nullable[map[string]string] `json:"headers,omitempty,omitzero"`
+	Kind    string                               `json:"kind"`
+
+	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
+	Metadata nullable.Nullable[map[string]string] `json:"metadata,omitempty,omitzero"`
+
+	// Name Unique in its space, and fixed.
+	Name string `json:"name"`
+
+	// SpaceID Absent: the default space.
+	SpaceID nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
+	URL     string                    `json:"url"`
 }
 
 // CreateEmbed defines model for CreateEmbed.
@@ -494,6 +667,20 @@ type CreateScheduledTask struct {
 
 	// StartAt No instant before. An interval is counted from here. From one year ago to 2200-12-31.
 	StartAt nullable.Nullable[Time] `json:"startAt,omitempty,omitzero"`
+}
+
+// CreateSecret defines model for CreateSecret.
+type CreateSecret struct {
+	// HeaderName Needed with the kind `header`: such as `X-Api-Key`.
+	HeaderName nullable.Nullable[string] `json:"headerName,omitempty,omitzero"`
+	Kind       string                    `json:"kind"`
+	Name       string                    `json:"name"`
+
+	// Origin Scheme, host and port, such as `https://mcp.example.com`.
+	Origin string `json:"origin"`
+
+	// Value Printable ASCII, without a space at either end.
+	Value string `json:"value"`
 }
 
 // CreateSession defines model for CreateSession.
@@ -2250,6 +2437,20 @@ type Reconciliation struct {
 	ReceiptsMicro int64 `json:"receiptsMicro"`
 }
 
+// RefreshedConnection defines model for RefreshedConnection.
+type RefreshedConnection struct {
+	// Added Names of tools that are there for the first time, or again.
+	Added []string `json:"added"`
+
+	// Changed Names of tools whose definition differs from that at the last refresh.
+	Changed    []string   `json:"changed"`
+	Connection Connection `json:"connection"`
+
+	// Missing Names of tools that are no longer there.
+	Missing   []string `json:"missing"`
+	Unchanged int64    `json:"unchanged"`
+}
+
 // RefusedOrigin defines model for RefusedOrigin.
 type RefusedOrigin struct {
 	LastAt Time `json:"lastAt"`
@@ -2373,6 +2574,25 @@ type RetrySession struct {
 	AcknowledgeEffects nullable.Nullable[bool] `json:"acknowledgeEffects,omitempty,omitzero"`
 }
 
+// ReviewConnectionTool defines model for ReviewConnectionTool.
+type ReviewConnectionTool struct {
+	Approval nullable.Nullable[string] `json:"approval,omitempty,omitzero"`
+	Decision string                    `json:"decision"`
+	Effects  nullable.Nullable[string] `json:"effects,omitempty,omitzero"`
+	Name     string                    `json:"name"`
+
+	// Policy In place of `approval` and `effects`.
+	Policy nullable.Nullable[string] `json:"policy,omitempty,omitzero"`
+
+	// Sha256 Of the definition that was reviewed.
+	Sha256 string `json:"sha256"`
+}
+
+// ReviewConnectionTools defines model for ReviewConnectionTools.
+type ReviewConnectionTools struct {
+	Tools []ReviewConnectionTool `json:"tools"`
+}
+
 // RollbackAgent defines model for RollbackAgent.
 type RollbackAgent struct {
 	// Version The version to go back to.
@@ -2463,6 +2683,45 @@ type ScheduledTask struct {
 type ScheduledTaskList struct {
 	Data    []ScheduledTask `json:"data"`
 	HasMore bool            `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// Secret defines model for Secret.
+type Secret struct {
+	// ConnectionIds Connections that use it, at most 100 of them.
+	ConnectionIds []string                  `json:"connectionIds"`
+	CreatedAt     Time                      `json:"createdAt"`
+	HeaderName    nullable.Nullable[string] `json:"headerName"`
+
+	// Hint The last four characters of the value, if it has at least 16.
+	Hint nullable.Nullable[string] `json:"hint"`
+
+	// ID Example: sec_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// Kind `bearer`: sent as `Authorization: Bearer …`; `header`: sent as the header that `headerName` names.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+
+	// Origin Where the value may be sent to. It never changes.
+	Origin string `json:"origin"`
+
+	// Unreadable The service no longer has the key that the value was encrypted with. Set the value again.
+	Unreadable bool `json:"unreadable"`
+
+	// UpdatedAt When the value was set.
+	UpdatedAt Time `json:"updatedAt"`
+
+	// Version How often a value was set.
+	Version int64 `json:"version"`
+}
+
+// SecretList defines model for SecretList.
+type SecretList struct {
+	Data    []Secret `json:"data"`
+	HasMore bool     `json:"hasMore"`
 
 	// NextCursor For the next page; null on the last.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
@@ -2697,6 +2956,11 @@ type SetAgentTool struct {
 	Visitors nullable.Nullable[string] `json:"visitors,omitempty,omitzero"`
 }
 
+// SetSecretValue defines model for SetSecretValue.
+type SetSecretValue struct {
+	Value string `json:"value"`
+}
+
 // SetTurnLimits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.
 type SetTurnLimits struct {
 	// MaxCreditsMicro Of all its model calls together. Where neither the agent nor the session has one, `defaultTurnCreditsMicro` of `GET /api/v1/meta` counts; a higher one may be set.
@@ -2841,6 +3105,15 @@ type TaskRunList struct {
 
 	// NextCursor For the next page; null on the last.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// TestConnectionTool defines model for TestConnectionTool.
+type TestConnectionTool struct {
+	Arguments nullable.Nullable[map[string]interface{}] `json:"arguments,omitempty,omitzero"`
+
+	// Confirm Needed where the tool has effects.
+	Confirm nullable.Nullable[bool] `json:"confirm,omitempty,omitzero"`
+	Name    string                  `json:"name"`
 }
 
 // ToolArguments As the model wrote them; they fit the tool's `parameters`.
@@ -3028,6 +3301,18 @@ type UpdateAgent struct {
 
 	// Tools What programs of yours do for it, at most `maxTools` of `GET /api/v1/meta`; none unless said otherwise. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
+}
+
+// UpdateConnection defines model for UpdateConnection.
+type UpdateConnection struct {
+	Auth ConnectionAuth `json:"auth,omitempty,omitzero"`
+
+	// Headers Replaces all of them.
+	Headers nullable.Nullable[map[string]string] `json:"headers,omitempty,omitzero"`
+
+	// Metadata Merged: each member is set, and null removes it. Null in place of the object removes all.
+	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
+	URL      string                                `json:"url,omitempty,omitzero"`
 }
 
 // UpdateEmbedTag defines model for UpdateEmbedTag.
@@ -3936,6 +4221,45 @@ type ListAgentVersionsParams struct {
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// ListConnectionsParams defines parameters for ListConnections.
+type ListConnectionsParams struct {
+	// SpaceID Only steps of agents in this space.
+	SpaceID FilterSpace `form:"spaceId,omitempty" json:"spaceId,omitempty,omitzero"`
+
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateConnectionParams defines parameters for CreateConnection.
+type CreateConnectionParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// DeleteConnectionParams defines parameters for DeleteConnection.
+type DeleteConnectionParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// GetConnectionParams defines parameters for GetConnection.
+type GetConnectionParams struct {
+	// IfNoneMatch The `ETag` of a copy at hand; 304 if it is current.
+	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
+}
+
+// UpdateConnectionParams defines parameters for UpdateConnection.
+type UpdateConnectionParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
 // ListLedgerParams defines parameters for ListLedger.
 type ListLedgerParams struct {
 	// AccountID For operators, the account that is asked about. Without it, the key's own.
@@ -4132,6 +4456,24 @@ type ListRequestsParams struct {
 
 	// Order By creation; newest first unless said otherwise.
 	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// ListSecretsParams defines parameters for ListSecrets.
+type ListSecretsParams struct {
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateSecretParams defines parameters for CreateSecret.
+type CreateSecretParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListAllSessionsParams defines parameters for ListAllSessions.
@@ -4341,6 +4683,18 @@ type SendMessageJSONRequestBody = SendMessage
 // RetrySessionJSONRequestBody defines body for RetrySession for application/json ContentType.
 type RetrySessionJSONRequestBody = RetrySession
 
+// CreateConnectionJSONRequestBody defines body for CreateConnection for application/json ContentType.
+type CreateConnectionJSONRequestBody = CreateConnection
+
+// UpdateConnectionJSONRequestBody defines body for UpdateConnection for application/json ContentType.
+type UpdateConnectionJSONRequestBody = UpdateConnection
+
+// ReviewConnectionToolsJSONRequestBody defines body for ReviewConnectionTools for application/json ContentType.
+type ReviewConnectionToolsJSONRequestBody = ReviewConnectionTools
+
+// TestConnectionToolJSONRequestBody defines body for TestConnectionTool for application/json ContentType.
+type TestConnectionToolJSONRequestBody = TestConnectionTool
+
 // AnswerEmbedInputJSONRequestBody defines body for AnswerEmbedInput for application/json ContentType.
 type AnswerEmbedInputJSONRequestBody = AnswerInput
 
@@ -4364,6 +4718,12 @@ type UpdateKeyJSONRequestBody = UpdateKey
 
 // RotateKeyJSONRequestBody defines body for RotateKey for application/json ContentType.
 type RotateKeyJSONRequestBody = RotateKey
+
+// CreateSecretJSONRequestBody defines body for CreateSecret for application/json ContentType.
+type CreateSecretJSONRequestBody = CreateSecret
+
+// SetSecretValueJSONRequestBody defines body for SetSecretValue for application/json ContentType.
+type SetSecretValueJSONRequestBody = SetSecretValue
 
 // CreateSpaceJSONRequestBody defines body for CreateSpace for application/json ContentType.
 type CreateSpaceJSONRequestBody = CreateSpace

@@ -85,6 +85,13 @@ func (s *Sessions) DeleteSpace(ctx context.Context, tx *store.Tx, accountID, spa
 	if err != nil {
 		return err
 	}
+	connected, err := tx.HasConnections(ctx, accountID, spaceID)
+	if err != nil {
+		return err
+	}
+	if connected && !force {
+		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has connections. Delete them first, or delete the space with force=true.")
+	}
 	if len(agents) > 0 && !force {
 		return stoa.Errorf(stoa.CodeSpaceNotEmpty, "The space has agents. Delete them first, or delete the space with force=true.")
 	}

@@ -48,6 +48,8 @@ var Scopes = []string{
 	"drive:read", "drive:write",
 	"schedules:read", "schedules:write",
 	"embeds:write",
+	"connections:read", "connections:write",
+	"secrets:write",
 	"keys:write",
 	"usage:read",
 }

@@ -18,7 +18,12 @@ type SealedRow struct {
 // sealedTables are the tables with encrypted secrets: how their rows are listed, with
 // the columns of [SealedRow] in its order, and how one is written that is still as it
 // was read.
-var sealedTables = map[string]struct{ list, update string }{}
+var sealedTables = map[string]struct{ list, update string }{
+	"secrets": {
+		list:   `SELECT account_id, id, kind, origin, version, sealed FROM secrets WHERE id > $1 ORDER BY id LIMIT $2`,
+		update: `UPDATE secrets SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,
+	},
+}
 
 // SealedTables returns the tables that have encrypted secrets.
 func SealedTables() []string { return slices.Sorted(maps.Keys(sealedTables)) }

@@ -113,10 +113,13 @@ func (tx *Tx) EditSpace(ctx context.Context, accountID, id string, fn func(*stoa
 	return s, err
 }
 
-// DeleteSpace removes a space that has no agents; one that does not exist is no
-// error. Its agents must have been deleted before.
+// DeleteSpace removes a space that has no agents, with its connections; one that does
+// not exist is no error. Its agents must have been deleted before.
 func (tx *Tx) DeleteSpace(ctx context.Context, accountID, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE accounts SET default_space_id = '' WHERE id = $1 AND default_space_id = $2`, accountID, id); err != nil {
+		return err
+	}
+	if err := tx.deleteConnectionsOf(ctx, accountID, id); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, `DELETE FROM spaces WHERE account_id = $1 AND id = $2`, accountID, id)

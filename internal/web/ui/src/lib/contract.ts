@@ -254,6 +254,99 @@ export interface ClaimInput {
   leaseSeconds: number;
 }
 
+export interface Connection {
+  auth: ConnectionAuth;
+  createdAt: string;
+  headers: Record<string, string>;
+  id: string;
+  instructions: string | null;
+  kind: "mcp";
+  lastCheckedAt: string | null;
+  lastError: ConnectionError;
+  metadata: Metadata;
+  name: string;
+  protocol: ConnectionProtocol;
+  spaceId: string;
+  status: "unchecked" | "ready" | "review_needed" | "needs_authorization" | "unreachable";
+  toolCounts: ConnectionToolCounts;
+  updatedAt: string;
+  url: string;
+}
+
+export interface ConnectionAuth {
+  secretId?: string | null;
+  type: "none" | "secret";
+}
+
+export type ConnectionError = {
+  code: string;
+  message: string;
+} | null;
+
+export interface ConnectionList {
+  data: Connection[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export type ConnectionProtocol = {
+  era: "modern" | "legacy";
+  serverName: string;
+  serverVersion: string;
+  version: string;
+} | null;
+
+export interface ConnectionTool {
+  annotations: Record<string, unknown> | null;
+  approval: "always" | "never" | null;
+  approvedSha256: string | null;
+  description: string;
+  effects: "read" | "idempotent" | "once" | null;
+  inputSchema: Record<string, unknown>;
+  modelName: string;
+  name: string;
+  outputSchema: Record<string, unknown> | null;
+  previous: ConnectionToolPrevious;
+  sha256: string;
+  state: "new" | "approved" | "changed" | "missing" | "rejected" | "invalid";
+  suggested: ConnectionToolPolicy;
+  title: string;
+  warnings: string[];
+}
+
+export interface ConnectionToolCounts {
+  approved: number;
+  changed: number;
+  invalid: number;
+  missing: number;
+  new: number;
+  rejected: number;
+}
+
+export interface ConnectionToolList {
+  data: ConnectionTool[];
+}
+
+export interface ConnectionToolPolicy {
+  approval: "always" | "never";
+  effects: "read" | "idempotent" | "once";
+}
+
+export type ConnectionToolPrevious = {
+  description: string;
+  inputSchema: Record<string, unknown>;
+} | null;
+
+export interface ConnectionToolTest {
+  bytes: number;
+  callId: string;
+  durationMilliseconds: number;
+  isError: boolean;
+  message: string | null;
+  outcome: "ok" | "error" | "not_sent" | "refused" | "unknown";
+  text: string | null;
+}
+
 export interface Contact {
   email: string | null;
   url: string | null;
@@ -307,6 +400,16 @@ export interface CreateChatCompletion {
   verbosity?: "low" | "medium" | "high" | null;
 }
 
+export interface CreateConnection {
+  auth?: ConnectionAuth;
+  headers?: Record<string, string> | null;
+  kind: "mcp";
+  metadata?: Record<string, string> | null;
+  name: string;
+  spaceId?: string | null;
+  url: string;
+}
+
 export interface CreateEmbed {
   allowedOrigins?: string[] | null;
   chatExpiresInSeconds?: number | null;
@@ -348,7 +451,7 @@ export interface CreateKey {
   maxCreditsMicroPerDay?: number | null;
   name: string;
   requestsPerMinute?: number | null;
-  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "keys:write" | "usage:read" | "operator" | "*")[] | null;
+  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "operator" | "*")[] | null;
 }
 
 export interface CreateMessage {
@@ -429,6 +532,14 @@ export interface CreateScheduledTask {
   schedule: Schedule;
   sessionPolicy?: "new" | "reuse" | null;
   startAt?: string | null;
+}
+
+export interface CreateSecret {
+  headerName?: string | null;
+  kind: "bearer" | "header";
+  name: string;
+  origin: string;
+  value: string;
 }
 
 export interface CreateSession {
@@ -1514,6 +1625,14 @@ export interface Reconciliation {
   receiptsMicro: number;
 }
 
+export interface RefreshedConnection {
+  added: string[];
+  changed: string[];
+  connection: Connection;
+  missing: string[];
+  unchanged: number;
+}
+
 export interface RefusedOrigin {
   lastAt: string;
   origin: string;
@@ -1815,6 +1934,19 @@ export interface RetrySession {
   acknowledgeEffects?: boolean | null;
 }
 
+export interface ReviewConnectionTool {
+  approval?: "always" | "never" | null;
+  decision: "approve" | "reject";
+  effects?: "read" | "idempotent" | "once" | null;
+  name: string;
+  policy?: "by_annotations" | null;
+  sha256: string;
+}
+
+export interface ReviewConnectionTools {
+  tools: ReviewConnectionTool[];
+}
+
 export interface RollbackAgent {
   version: number;
 }
@@ -1866,6 +1998,26 @@ export interface ScheduledTask {
 
 export interface ScheduledTaskList {
   data: ScheduledTask[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface Secret {
+  connectionIds: string[];
+  createdAt: string;
+  headerName: string | null;
+  hint: string | null;
+  id: string;
+  kind: "bearer" | "header";
+  name: string;
+  origin: string;
+  unreadable: boolean;
+  updatedAt: string;
+  version: number;
+}
+
+export interface SecretList {
+  data: Secret[];
   hasMore: boolean;
   nextCursor: string | null;
 }
@@ -2000,6 +2152,10 @@ export interface SetAgentTool {
   visitors?: "no" | "yes" | null;
 }
 
+export interface SetSecretValue {
+  value: string;
+}
+
 export type SetTurnLimits = {
   maxCreditsMicro?: number | null;
   maxSteps?: number | null;
@@ -2091,6 +2247,12 @@ export interface TaskRunList {
   data: TaskRun[];
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface TestConnectionTool {
+  arguments?: Record<string, unknown> | null;
+  confirm?: boolean | null;
+  name: string;
 }
 
 export type ToolArguments = Record<string, unknown>;
@@ -2218,6 +2380,13 @@ export interface UpdateAgent {
   tools?: SetAgentTool[] | null;
 }
 
+export interface UpdateConnection {
+  auth?: ConnectionAuth;
+  headers?: Record<string, string> | null;
+  metadata?: Record<string, string | null> | null;
+  url?: string;
+}
+
 export interface UpdateEmbedTag {
   accentColor?: string | null;
   allowedOrigins?: string[] | null;
@@ -2235,7 +2404,7 @@ export interface UpdateKey {
   maxCreditsMicroPerDay?: number | null;
   name?: string;
   requestsPerMinute?: number | null;
-  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "keys:write" | "usage:read" | "operator" | "*")[];
+  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "operator" | "*")[];
 }
 
 export interface UpdateScheduledTask {

@@ -1,0 +1,381 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/contract"
+	"stoa/internal/jsonx"
+	"stoa/internal/mcp"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/tool"
+)
+
+// createConnection serves POST /api/v1/connections.
+func (s *Server) createConnection(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateConnection]) (Reply[contract.Connection], error) {
+	b := in.Body
+	c := store.Connection{
+		AccountID: in.Caller.Account.ID, SpaceID: orZero(b.SpaceID), Kind: b.Kind, Name: b.Name, URL: b.URL,
+		Headers: orZero(b.Headers), Metadata: orZero(b.Metadata),
+	}
+	if c.SpaceID == "" {
+		space, err := tx.DefaultSpace(ctx, c.AccountID)
+		if err != nil {
+			return Reply[contract.Connection]{}, err
+		}
+		c.SpaceID = space.ID
+	}
+	if err := setAuth(&c, b.Auth); err != nil {
+		return Reply[contract.Connection]{}, err
+	}
+	if err := checkConnection(ctx, tx, c); err != nil {
+		return Reply[contract.Connection]{}, err
+	}
+	made, err := tx.InsertConnection(ctx, c)
+	return Reply[contract.Connection]{
+		Status: http.StatusCreated, Location: prefix + "/connections/" + made.ID, ETag: revisionETag(made.Revision), Body: contractConnection(made),
+	}, err
+}
+
+// setAuth takes over what requests carry.
+func setAuth(c *store.Connection, auth contract.ConnectionAuth) error {
+	id := orZero(auth.SecretID)
+	switch {
+	case auth.Type == "secret" && id == "":
+		return stoa.Errorf(stoa.CodeMissingParameter, "Say which secret: auth.secretId.").At("auth.secretId")
+	case auth.Type != "secret" && id != "":
+		return stoa.Errorf(stoa.CodeInvalidValue, "A secret is used with the type secret alone.").At("auth.secretId")
+	}
+	c.SecretID = id
+	return nil
+}
+
+// checkConnection refuses a connection whose requests could not be sent, or would take a
+// secret to another origin than its own.
+func checkConnection(ctx context.Context, tx *store.Tx, c store.Connection) error {
+	origin := tool.Origin(c.URL, false)
+	if origin == "" {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The address has the form https://mcp.example.com/mcp, without a user and without a fragment.").At("url")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		if err := checkHeaderName(name, "headers"); err != nil {
+			return err
+		}
+		if strings.EqualFold(name, "Authorization") || strings.EqualFold(name, "User-Agent") {
+			return stoa.Errorf(stoa.CodeInvalidValue, "The header %q is set by the service. A secret can hold the value of Authorization.", name).At("headers")
+		}
+		if v := c.Headers[name]; strings.TrimSpace(v) != v || strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return stoa.Errorf(stoa.CodeInvalidValue, "The value of the header %q has other characters than printable ASCII, or a space at an end.", name).At("headers")
+		}
+	}
+	if err := checkMetadata(c.Metadata); err != nil || c.SecretID == "" {
+		return err
+	}
+	secret, err := tx.SecretForShare(ctx, c.AccountID, c.SecretID)
+	if err == nil && secret.Origin != origin {
+		err = stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for %s, and the address is of %s. Store another secret for it.", secret.Origin, origin).At("auth.secretId")
+	}
+	return err
+}
+
+// checkHeaderName refuses what is no name of a header, and headers that belong to the
+// connection or the protocol.
+func checkHeaderName(name, param string) error {
+	lower := strings.ToLower(name)
+	token := name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+	own := []string{
+		"cookie", "host", "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+		"content-length", "content-type", "content-encoding", "accept", "accept-encoding", "expect", "last-event-id", "forwarded", "via",
+	}
+	if !token || slices.Contains(own, lower) || strings.HasPrefix(lower, "mcp-") || strings.HasPrefix(lower, "x-forwarded-") {
+		return stoa.Errorf(stoa.CodeInvalidValue, "%q is not the name of a header that can be set.", name).At(param)
+	}
+	return nil
+}
+
+// listConnections serves GET /api/v1/connections.
+func (s *Server) listConnections(ctx context.Context, in Request[contract.ListConnectionsParams, none]) (Reply[page[contract.Connection]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "connections", accountID, q.SpaceID)
+	if err != nil {
+		return Reply[page[contract.Connection]]{}, err
+	}
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]store.Connection, bool, error) {
+		return tx.Connections(ctx, accountID, q.SpaceID, p.page)
+	}, contractConnection, func(c store.Connection) place { return place{c.CreatedAt, c.ID} })
+}
+
+type getConnectionParams struct {
+	byID
+	contract.GetConnectionParams
+}
+
+// getConnection serves GET /api/v1/connections/{id}.
+func (s *Server) getConnection(ctx context.Context, in Request[getConnectionParams, none]) (Reply[contract.Connection], error) {
+	c, err := read(ctx, s, func(tx *store.Tx) (store.Connection, error) {
+		return tx.Connection(ctx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(c.Revision), contractConnection(c)), err
+}
+
+type updateConnectionParams struct {
+	byID
+	contract.UpdateConnectionParams
+}
+
+// updateConnection serves PATCH /api/v1/connections/{id}.
+func (s *Server) updateConnection(ctx context.Context, in Request[updateConnectionParams, contract.UpdateConnection]) (Reply[contract.Connection], error) {
+	accountID, b := in.Caller.Account.ID, in.Body
+	c, err := write(ctx, s, func(tx *store.Tx) (store.Connection, error) {
+		return tx.EditConnection(ctx, accountID, in.Params.ID, func(c *store.Connection) error {
+			if err := ifCurrent(in.Params.IfMatch, c.Revision); err != nil {
+				return err
+			}
+			was := *c
+			if b.URL != "" {
+				c.URL = b.URL
+			}
+			if b.Auth.Type != "" {
+				if err := setAuth(c, b.Auth); err != nil {
+					return err
+				}
+			}
+			patch(&c.Headers, b.Headers, same)
+			if err := mergeMetadata(&c.Metadata, b.Metadata); err != nil {
+				return err
+			}
+			if err := checkConnection(ctx, tx, *c); err != nil {
+				return err
+			}
+			if c.URL == was.URL && c.SecretID == was.SecretID {
+				return nil
+			}
+			c.CheckedAt, c.Protocol, c.ServerName, c.ServerVersion, c.Instructions, c.ErrorCode, c.ErrorMessage = time.Time{}, "", "", "", "", "", ""
+			return tool.Forget(ctx, tx, accountID, c.ID)
+		})
+	})
+	return Reply[contract.Connection]{ETag: revisionETag(c.Revision), Body: contractConnection(c)}, err
+}
+
+type deleteConnectionParams struct {
+	byID
+	contract.DeleteConnectionParams
+}
+
+// deleteConnection serves DELETE /api/v1/connections/{id}.
+func (s *Server) deleteConnection(ctx context.Context, in Request[deleteConnectionParams, none]) (Reply[none], error) {
+	accountID, id := in.Caller.Account.ID, in.Params.ID
+	err := s.Store.Write(ctx, func(tx *store.Tx) error {
+		if in.Params.IfMatch != "" {
+			c, err := tx.Connection(ctx, accountID, id)
+			if stoa.CodeOf(err) == stoa.CodeConnectionNotFound {
+				return nil
+			}
+			if err == nil {
+				err = ifCurrent(in.Params.IfMatch, c.Revision)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return tx.DeleteConnection(ctx, accountID, id)
+	})
+	return noContent(), err
+}
+
+// refreshConnection serves POST /api/v1/connections/{id}/refresh.
+func (s *Server) refreshConnection(ctx context.Context, in Request[byID, none]) (Reply[contract.RefreshedConnection], error) {
+	d, err := s.Tools.Refresh(ctx, in.Caller.Account.ID, in.Params.ID)
+	if err != nil {
+		return Reply[contract.RefreshedConnection]{}, err
+	}
+	list := func(names []string) []string { return append([]string{}, names...) }
+	return Reply[contract.RefreshedConnection]{Body: contract.RefreshedConnection{
+		Added: list(d.Added), Changed: list(d.Changed), Missing: list(d.Missing), Unchanged: int64(d.Unchanged), Connection: contractConnection(d.Connection),
+	}}, nil
+}
+
+// listConnectionTools serves GET /api/v1/connections/{id}/tools.
+func (s *Server) listConnectionTools(ctx context.Context, in Request[byID, none]) (Reply[contract.ConnectionToolList], error) {
+	rows, err := read(ctx, s, func(tx *store.Tx) ([]store.ConnectionTool, error) {
+		return catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return Reply[contract.ConnectionToolList]{Body: contractCatalog(rows)}, err
+}
+
+func catalogOf(ctx context.Context, tx *store.Tx, accountID, id string) ([]store.ConnectionTool, error) {
+	if _, err := tx.Connection(ctx, accountID, id); err != nil {
+		return nil, err
+	}
+	return tx.ConnectionTools(ctx, accountID, id)
+}
+
+// reviewConnectionTools serves POST /api/v1/connections/{id}/tools/review.
+func (s *Server) reviewConnectionTools(ctx context.Context, in Request[byID, contract.ReviewConnectionTools]) (Reply[contract.ConnectionToolList], error) {
+	var decisions []tool.Decision
+	for i, t := range in.Body.Tools {
+		d := tool.Decision{Name: t.Name, SHA256: t.Sha256, Approve: t.Decision == "approve", Approval: orZero(t.Approval), Effects: orZero(t.Effects)}
+		policy := orZero(t.Policy) != ""
+		switch {
+		case d.Approve && !policy && (d.Approval == "" || d.Effects == ""):
+			return Reply[contract.ConnectionToolList]{}, stoa.Errorf(stoa.CodeMissingParameter, "An approved tool needs approval and effects, or policy: by_annotations.").At(fmt.Sprintf("tools[%d].approval", i))
+		case policy && (d.Approval != "" || d.Effects != ""):
+			return Reply[contract.ConnectionToolList]{}, stoa.Errorf(stoa.CodeInvalidValue, "policy stands in place of approval and effects.").At(fmt.Sprintf("tools[%d].policy", i))
+		}
+		decisions = append(decisions, d)
+	}
+	rows, err := write(ctx, s, func(tx *store.Tx) ([]store.ConnectionTool, error) {
+		if err := tool.Review(ctx, tx, in.Caller.Account.ID, in.Params.ID, decisions); err != nil {
+			return nil, err
+		}
+		return tx.ConnectionTools(ctx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return Reply[contract.ConnectionToolList]{Body: contractCatalog(rows)}, err
+}
+
+// A trial is the body of a test call, whose arguments are passed on as they are.
+type trial struct {
+	Name      string                  `json:"name"`
+	Arguments jsonx.Value             `json:"arguments"`
+	Confirm   nullable.Nullable[bool] `json:"confirm"`
+}
+
+// testConnectionTool serves POST /api/v1/connections/{id}/tools/test.
+func (s *Server) testConnectionTool(ctx context.Context, in Request[byID, trial]) (Reply[contract.ConnectionToolTest], error) {
+	t := tool.Trial{Tool: in.Body.Name, Confirm: orZero(in.Body.Confirm)}
+	if a := in.Body.Arguments; len(a) > 0 && string(a) != "null" {
+		t.Arguments = a
+	}
+	out, err := s.Tools.Try(ctx, in.Caller.Account.ID, in.Params.ID, t)
+	if err != nil {
+		return Reply[contract.ConnectionToolTest]{}, err
+	}
+	body := contract.ConnectionToolTest{
+		CallID: out.CallID, Outcome: out.Outcome, Message: unlessZero(out.Message), Text: nullable.NewNullNullable[string](), DurationMilliseconds: out.Duration.Milliseconds(),
+	}
+	if r := out.Result; r != nil {
+		body.Text, body.IsError, body.Bytes = nullable.NewNullableWithValue(strings.ToValidUTF8(r.Text, "\ufffd")), r.IsError, int64(r.Bytes)
+	}
+	return Reply[contract.ConnectionToolTest]{Body: body}, nil
+}
+
+func contractConnection(c store.Connection) contract.Connection {
+	out := contract.Connection{
+		ID: c.ID, SpaceID: c.SpaceID, Kind: c.Kind, Name: c.Name, URL: c.URL, Auth: contract.ConnectionAuth{Type: "none", SecretID: unlessZero(c.SecretID)},
+		Headers: c.Headers, Status: connectionStatus(c), Instructions: unlessZero(c.Instructions), LastCheckedAt: unlessNever(c.CheckedAt),
+		Protocol: nullable.NewNullNullable[contract.ConnectionProtocol](), LastError: nullable.NewNullNullable[contract.ConnectionError](),
+		Metadata: contractMetadata(c.Metadata), CreatedAt: contract.Time(c.CreatedAt), UpdatedAt: contract.Time(c.UpdatedAt),
+	}
+	if c.SecretID != "" {
+		out.Auth.Type = "secret"
+	}
+	if out.Headers == nil {
+		out.Headers = map[string]string{}
+	}
+	n := func(state store.ToolState) int64 { return int64(c.Tools[state]) }
+	out.ToolCounts = contract.ConnectionToolCounts{
+		Approved: n(store.ToolApproved), New: n(store.ToolNew), Changed: n(store.ToolChanged), Missing: n(store.ToolMissing),
+		Rejected: n(store.ToolRejected), Invalid: n(store.ToolInvalid),
+	}
+	if c.Protocol != "" {
+		era := "legacy"
+		if c.Protocol >= mcp.Modern {
+			era = "modern"
+		}
+		out.Protocol = nullable.NewNullableWithValue(contract.ConnectionProtocol{Era: era, Version: c.Protocol, ServerName: c.ServerName, ServerVersion: c.ServerVersion})
+	}
+	if c.ErrorCode != "" {
+		out.LastError = nullable.NewNullableWithValue(contract.ConnectionError{Code: c.ErrorCode, Message: c.ErrorMessage})
+	}
+	return out
+}
+
+func connectionStatus(c store.Connection) string {
+	switch {
+	case c.CheckedAt.IsZero():
+		return "unchecked"
+	case c.ErrorCode == tool.NeedsAuthorization:
+		return "needs_authorization"
+	case c.ErrorCode != "":
+		return "unreachable"
+	case c.Tools[store.ToolNew]+c.Tools[store.ToolChanged]+c.Tools[store.ToolMissing] > 0:
+		return "review_needed"
+	}
+	return "ready"
+}
+
+func contractCatalog(rows []store.ConnectionTool) contract.ConnectionToolList {
+	list := contract.ConnectionToolList{Data: []contract.ConnectionTool{}}
+	for _, row := range rows {
+		list.Data = append(list.Data, contractCatalogTool(row))
+	}
+	return list
+}
+
+func contractCatalogTool(row store.ConnectionTool) contract.ConnectionTool {
+	d := mcp.Parse(row.Definition)
+	approval, effects := mcp.Suggested(d.Annotations)
+	out := contract.ConnectionTool{
+		Name: row.Name, ModelName: row.ModelName, Title: mcp.Visible(d.Title), Description: mcp.Visible(d.Description),
+		InputSchema: visible(d.InputSchema), OutputSchema: orNull(visible(d.OutputSchema)), Annotations: orNull(visible(d.Annotations)),
+		Sha256: row.SHA256, State: string(row.State), ApprovedSha256: unlessZero(row.ApprovedSHA256), Approval: unlessZero(row.Approval), Effects: unlessZero(row.Effects),
+		Suggested: contract.ConnectionToolPolicy{Approval: approval, Effects: effects}, Warnings: mcp.Warnings(d),
+		Previous: nullable.NewNullNullable[contract.ConnectionToolPrevious](),
+	}
+	if row.Problem != "" {
+		out.Warnings = append(out.Warnings, row.Problem)
+	}
+	if out.InputSchema == nil {
+		out.InputSchema = map[string]any{}
+	}
+	if row.ApprovedDefinition != "" && row.ApprovedSHA256 != row.SHA256 {
+		was := mcp.Parse(row.ApprovedDefinition)
+		out.Previous = nullable.NewNullableWithValue(contract.ConnectionToolPrevious{Description: mcp.Visible(was.Description), InputSchema: visible(was.InputSchema)})
+	}
+	return out
+}
+
+// visible returns a value of a server with what cannot be seen in its texts written out.
+func visible(members map[string]any) map[string]any {
+	if members == nil {
+		return nil
+	}
+	return showAll(members).(map[string]any)
+}
+
+func showAll(v any) any {
+	switch v := v.(type) {
+	case string:
+		return mcp.Visible(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, member := range v {
+			out[i] = showAll(member)
+		}
+		return out
+	case map[string]any:
+		out := map[string]any{}
+		for name, member := range v {
+			out[mcp.Visible(name)] = showAll(member)
+		}
+		return out
+	}
+	return v
+}
+
+func orNull(members map[string]any) nullable.Nullable[map[string]any] {
+	if members == nil {
+		return nullable.NewNullNullable[map[string]any]()
+	}
+	return nullable.NewNullableWithValue(members)
+}

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/tool"
+)
+
+// createSecret serves POST /api/v1/secrets.
+func (s *Server) createSecret(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateSecret]) (Reply[contract.Secret], error) {
+	b := in.Body
+	secret := store.Secret{
+		ID: stoa.NewID("sec"), AccountID: in.Caller.Account.ID, Name: b.Name, Kind: b.Kind, HeaderName: orZero(b.HeaderName),
+		Origin: tool.Origin(b.Origin, true), Version: 1,
+	}
+	err := checkSecretValue(b.Value)
+	switch {
+	case err != nil:
+	case secret.Origin == "":
+		err = stoa.Errorf(stoa.CodeInvalidValue, "The origin has scheme, host and port alone, such as https://mcp.example.com.").At("origin")
+	case secret.Kind == store.SecretHeader && secret.HeaderName == "":
+		err = stoa.Errorf(stoa.CodeMissingParameter, "A secret of the kind header needs the name of the header.").At("headerName")
+	case secret.Kind != store.SecretHeader && secret.HeaderName != "":
+		err = stoa.Errorf(stoa.CodeInvalidValue, "Only a secret of the kind header has the name of one.").At("headerName")
+	case secret.HeaderName != "":
+		err = checkHeaderName(secret.HeaderName, "headerName")
+	}
+	if err == nil {
+		err = s.Tools.Seal(&secret, b.Value)
+	}
+	if err != nil {
+		return Reply[contract.Secret]{}, err
+	}
+	made, err := tx.InsertSecret(ctx, secret)
+	return created(prefix+"/secrets/"+made.ID, s.contractSecret(made, nil)), err
+}
+
+// checkSecretValue refuses what cannot be sent as the value of a header.
+func checkSecretValue(value string) error {
+	if strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The value has printable ASCII characters, and no space at either end.").At("value")
+	}
+	return nil
+}
+
+// listSecrets serves GET /api/v1/secrets.
+func (s *Server) listSecrets(ctx context.Context, in Request[contract.ListSecretsParams, none]) (Reply[page[contract.Secret]], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "secrets", accountID)
+	if err != nil {
+		return Reply[page[contract.Secret]]{}, err
+	}
+	users := map[string][]string{}
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]store.Secret, bool, error) {
+		all, more, err := tx.Secrets(ctx, accountID, p.page)
+		for _, secret := range all {
+			if err == nil {
+				users[secret.ID], err = tx.SecretUsers(ctx, accountID, secret.ID, maxSecretUsers)
+			}
+		}
+		return all, more, err
+	}, func(secret store.Secret) contract.Secret { return s.contractSecret(secret, users[secret.ID]) },
+		func(secret store.Secret) place { return place{secret.CreatedAt, secret.ID} })
+}
+
+// maxSecretUsers is how many connections that use a secret are named.
+const maxSecretUsers = 100
+
+// getSecret serves GET /api/v1/secrets/{id}.
+func (s *Server) getSecret(ctx context.Context, in Request[byID, none]) (Reply[contract.Secret], error) {
+	var users []string
+	secret, err := read(ctx, s, func(tx *store.Tx) (secret store.Secret, err error) {
+		if secret, err = tx.Secret(ctx, in.Caller.Account.ID, in.Params.ID); err == nil {
+			users, err = tx.SecretUsers(ctx, in.Caller.Account.ID, in.Params.ID, maxSecretUsers)
+		}
+		return secret, err
+	})
+	if err != nil {
+		return Reply[contract.Secret]{}, err
+	}
+	return Reply[contract.Secret]{Body: s.contractSecret(secret, users)}, nil
+}
+
+// deleteSecret serves DELETE /api/v1/secrets/{id}.
+func (s *Server) deleteSecret(ctx context.Context, in Request[byID, none]) (Reply[none], error) {
+	err := s.Store.Write(ctx, func(tx *store.Tx) error { return tx.DeleteSecret(ctx, in.Caller.Account.ID, in.Params.ID) })
+	return noContent(), err
+}
+
+// setSecretValue serves PUT /api/v1/secrets/{id}/value.
+func (s *Server) setSecretValue(ctx context.Context, in Request[byID, contract.SetSecretValue]) (Reply[contract.Secret], error) {
+	if err := checkSecretValue(in.Body.Value); err != nil {
+		return Reply[contract.Secret]{}, err
+	}
+	var users []string
+	secret, err := write(ctx, s, func(tx *store.Tx) (store.Secret, error) {
+		secret, err := tx.SetSecret(ctx, in.Caller.Account.ID, in.Params.ID, func(secret *store.Secret) error {
+			return s.Tools.Seal(secret, in.Body.Value)
+		})
+		if err == nil {
+			users, err = tx.SecretUsers(ctx, in.Caller.Account.ID, in.Params.ID, maxSecretUsers)
+		}
+		return secret, err
+	})
+	if err != nil {
+		return Reply[contract.Secret]{}, err
+	}
+	return Reply[contract.Secret]{Status: http.StatusOK, Body: s.contractSecret(secret, users)}, nil
+}
+
+func (s *Server) contractSecret(secret store.Secret, users []string) contract.Secret {
+	if users == nil {
+		users = []string{}
+	}
+	return contract.Secret{
+		ID: secret.ID, Name: secret.Name, Kind: secret.Kind, HeaderName: unlessZero(secret.HeaderName), Origin: secret.Origin, Hint: unlessZero(secret.Hint),
+		Version: secret.Version, ConnectionIds: users, Unreadable: s.Tools.Unreadable(secret),
+		CreatedAt: contract.Time(secret.CreatedAt), UpdatedAt: contract.Time(secret.UpdatedAt),
+	}
+}

@@ -1,0 +1,427 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/client"
+	"stoa/internal/jsonx"
+)
+
+func connectionCollection() collection {
+	return collection{"/connections", "con_", "connection", "connections", false}
+}
+
+func viewConnections() view {
+	return view{"Connection", []column{
+		{"Id", "id", plain},
+		{"Name", "name", plain},
+		{"Status", "status", state},
+		{"Approved", "toolCounts.approved", count},
+		{"To review", "toolCounts.new", count},
+		{"URL", "url", flexible},
+	}}
+}
+
+func viewConnection() view {
+	return view{"Connection", []column{
+		{"Id", "id", plain},
+		{"Space", "spaceId", plain},
+		{"Name", "name", plain},
+		{"Kind", "kind", plain},
+		{"URL", "url", plain},
+		{"Secret", "auth.secretId", plain},
+		{"Headers", "headers", plain},
+		{"Status", "status", state},
+		{"Error", "lastError.message", plain},
+		{"Protocol", "protocol.version", plain},
+		{"Server", "protocol.serverName", plain},
+		{"Server's version", "protocol.serverVersion", plain},
+		{"Approved tools", "toolCounts.approved", count},
+		{"New tools", "toolCounts.new", count},
+		{"Changed tools", "toolCounts.changed", count},
+		{"Missing tools", "toolCounts.missing", count},
+		{"Rejected tools", "toolCounts.rejected", count},
+		{"Unusable tools", "toolCounts.invalid", count},
+		{"Checked", "lastCheckedAt", when},
+		{"Created", "createdAt", when},
+	}}
+}
+
+func viewTools() view {
+	return view{"ConnectionTool", []column{
+		{"Tool", "name", plain},
+		{"State", "state", state},
+		{"Approval", "approval", plain},
+		{"Effects", "effects", plain},
+		{"Hash", "sha256", plain},
+		{"Description", "description", flexible},
+	}}
+}
+
+func (e *env) connections() *cobra.Command {
+	c := group("connections", "Connect servers that have tools", `Connect servers that have tools (of the Model Context Protocol), review their tools, and try them. CONNECTION
+is an id, or a name that only one has.`)
+	refresh := &cobra.Command{
+		Use: "refresh CONNECTION", Short: "Ask the server for its tools", Args: takes("CONNECTION"),
+		Long:    "Ask the server which tools it has, and show what is different. Nothing is approved by it.",
+		Example: "  stoa connections refresh notes",
+	}
+	tools := &cobra.Command{
+		Use: "tools CONNECTION", Short: "List the tools of a connection", Args: takes("CONNECTION"),
+		Long: "List the tools of a connection with what was decided about them.", Example: "  stoa connections tools notes",
+	}
+	c.AddCommand(
+		e.connectionsCreate(),
+		e.listCommand(&cobra.Command{
+			Use: "list", Short: "List the connections", Args: noArgs,
+			Long: "List the connections of the account, newest first.", Example: "  stoa connections list",
+		}, viewConnections(), "There are no connections.", constantPath("/connections")),
+		e.onObject(connectionCollection(), &cobra.Command{
+			Use: "get CONNECTION", Short: "Show a connection", Args: takes("CONNECTION"),
+			Long: "Show a connection, its server, and why the last refresh failed.", Example: "  stoa connections get notes",
+		}, printObject(viewConnection())),
+		e.connectionsUpdate(),
+		e.onObject(connectionCollection(), refresh, e.refreshConnection),
+		e.onObject(connectionCollection(), tools, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+			all, err := catalog(ctx, call, path)
+			if err != nil {
+				return err
+			}
+			return o.list(viewTools(), func(yield func(jsonx.Value, error) bool) {
+				for _, t := range all {
+					if !yield(t.raw, nil) {
+						return
+					}
+				}
+			}, 0, "The server has no tools, or was not asked yet.")
+		}),
+		e.connectionsReview(),
+		e.connectionsTest(),
+		e.deleteCommand(connectionCollection(), &cobra.Command{
+			Use: "delete CONNECTION", Short: "Delete a connection", Args: takes("CONNECTION"),
+			Long: "Delete a connection with its catalog.", Example: "  stoa connections delete notes --yes",
+		}, "with what was decided about its tools", nil),
+	)
+	return c
+}
+
+// connectionFlags adds the settings of a connection. What it returns puts those that
+// were given into a body.
+func (e *env) connectionFlags(c *cobra.Command) func(ctx context.Context, call *client.Client, body map[string]any) error {
+	f := c.Flags()
+	secret := f.String("secret", "", "the `secret` that requests carry, by id or name; empty: none")
+	headers := f.StringArray("header", nil, "a `header` that requests carry, such as \"X-Team: docs\"; may be given again")
+	return func(ctx context.Context, call *client.Client, body map[string]any) error {
+		if f.Changed("secret") {
+			auth := map[string]any{"type": "none"}
+			if *secret != "" {
+				id, err := secretCollection().find(ctx, call, *secret)
+				if err != nil {
+					return err
+				}
+				auth = map[string]any{"type": "secret", "secretId": id}
+			}
+			body["auth"] = auth
+		}
+		if f.Changed("header") {
+			all := map[string]string{}
+			for _, h := range *headers {
+				name, value, ok := strings.Cut(h, ":")
+				if !ok {
+					return usagef("%q is no header; write a name, a colon and a value", h)
+				}
+				all[strings.TrimSpace(name)] = strings.TrimSpace(value)
+			}
+			body["headers"] = all
+		}
+		return nil
+	}
+}
+
+func (e *env) connectionsCreate() *cobra.Command {
+	c := &cobra.Command{
+		Use: "create NAME URL", Short: "Connect a server and ask for its tools", Args: takes("NAME", "URL"),
+		Long: `Connect a server and ask for its tools. The name has small letters and digits, and is part of the names that
+models know the tools by. If the server cannot be asked, the connection is there all the same: see "stoa
+connections get".`,
+		Example: "  stoa connections create notes https://notes.example.com/mcp --secret notes-token",
+	}
+	settings, space := e.connectionFlags(c), c.Flags().String("space", "", "the `space` that it belongs to; default: the default space")
+	o := e.output(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		body := map[string]any{"kind": "mcp", "name": args[0], "url": args[1]}
+		if err := settings(c.Context(), call, body); err != nil {
+			return err
+		}
+		if *space != "" {
+			if body["spaceId"], err = spaceCollection().find(c.Context(), call, *space); err != nil {
+				return err
+			}
+		}
+		var made struct {
+			ID string `json:"id"`
+		}
+		if _, err := call.JSON(c.Context(), http.MethodPost, "/connections", nil, body, &made); err != nil {
+			return err
+		}
+		return e.refreshConnection(c.Context(), call, o, "/connections/"+made.ID, nil)
+	}
+	return c
+}
+
+func (e *env) connectionsUpdate() *cobra.Command {
+	c := &cobra.Command{
+		Use: "update CONNECTION", Short: "Change a connection", Args: takes("CONNECTION"),
+		Long:    "Change what the flags name. Another address or secret takes back every decision about the tools.",
+		Example: "  stoa connections update notes --url https://notes.example.com/v2/mcp",
+	}
+	settings, address := e.connectionFlags(c), c.Flags().String("url", "", "the `address` of the server")
+	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+		body := map[string]any{}
+		set(body, c, "url", "url", *address)
+		if err := settings(ctx, call, body); err != nil {
+			return err
+		}
+		return e.patch(ctx, call, o, path, body, viewConnection())
+	})
+}
+
+func (e *env) refreshConnection(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+	var d struct {
+		Added      []string    `json:"added"`
+		Changed    []string    `json:"changed"`
+		Missing    []string    `json:"missing"`
+		Unchanged  int         `json:"unchanged"`
+		Connection jsonx.Value `json:"connection"`
+	}
+	raw, err := call.JSON(ctx, http.MethodPost, path+"/refresh", nil, nil, &d)
+	if err != nil {
+		return err
+	}
+	if o.raw() {
+		return o.printJSON(raw)
+	}
+	for _, part := range []struct {
+		what  string
+		names []string
+	}{{"new", d.Added}, {"changed", d.Changed}, {"missing", d.Missing}} {
+		if len(part.names) > 0 {
+			e.say("%s %s: %s", some(len(part.names), "tool is", "tools are"), part.what, strings.Join(part.names, ", "))
+		}
+	}
+	if len(d.Added)+len(d.Changed)+len(d.Missing) == 0 {
+		e.say("Nothing is different; %s.", some(d.Unchanged, "tool", "tools"))
+	}
+	return o.object(viewConnection(), d.Connection)
+}
+
+// A reviewed tool is one of a catalog, as far as a review shows it.
+type reviewedTool struct {
+	Name        string      `json:"name"`
+	Title       string      `json:"title"`
+	Description string      `json:"description"`
+	InputSchema jsonx.Value `json:"inputSchema"`
+	SHA256      string      `json:"sha256"`
+	State       string      `json:"state"`
+	Warnings    []string    `json:"warnings"`
+	Suggested   struct {
+		Approval string `json:"approval"`
+		Effects  string `json:"effects"`
+	} `json:"suggested"`
+	Previous *struct {
+		Description string      `json:"description"`
+		InputSchema jsonx.Value `json:"inputSchema"`
+	} `json:"previous"`
+
+	raw jsonx.Value
+}
+
+func catalog(ctx context.Context, call *client.Client, path string) ([]reviewedTool, error) {
+	var list struct {
+		Data []jsonx.Value `json:"data"`
+	}
+	if _, err := call.JSON(ctx, http.MethodGet, path+"/tools", nil, nil, &list); err != nil {
+		return nil, err
+	}
+	all := make([]reviewedTool, len(list.Data))
+	for i, raw := range list.Data {
+		if err := jsonx.Unmarshal(raw, &all[i]); err != nil {
+			return nil, fmt.Errorf("the reply is not what the contract says: %w", err)
+		}
+		all[i].raw = raw
+	}
+	return all, nil
+}
+
+// hashShown is how many digits of a definition's hash a review shows, and wants back.
+const hashShown = 12
+
+func (e *env) connectionsReview() *cobra.Command {
+	c := &cobra.Command{
+		Use: "review CONNECTION", Short: "See what a server says of its tools, and decide about them", Args: takes("CONNECTION"),
+		Long: `Without flags, show the tools that nobody has decided about yet: what the server says of each, and what
+differs from what was approved. The texts are the server's own: read them before you approve.
+
+Decide with --approve and --reject and the name that is shown, with its hash: notes@1f2e3d4c5b6a. If the
+definition has changed meanwhile, nothing is done. Without --approval and --effects, what the review suggests
+is taken.`,
+		Example: "  stoa connections review notes\n  stoa connections review notes --approve search_notes@1f2e3d4c5b6a --approval never --effects read",
+	}
+	f := c.Flags()
+	approve, reject := f.StringSlice("approve", nil, "a `tool` with its hash; may be given again"), f.StringSlice("reject", nil, "a `tool` with its hash; may be given again")
+	approval, effects := f.String("approval", "", "always: a person approves each call; or never"), f.String("effects", "", "of a repeated call: read, idempotent or once")
+	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+		all, err := catalog(ctx, call, path)
+		if err != nil {
+			return err
+		}
+		if len(*approve)+len(*reject) == 0 {
+			return e.showReview(o, all)
+		}
+		if (*approval == "") != (*effects == "") {
+			return usagef("--approval and --effects go together")
+		}
+		var decisions []map[string]any
+		for i, word := range append(slices.Clone(*approve), *reject...) {
+			t, err := chosen(all, word)
+			if err != nil {
+				return err
+			}
+			d := map[string]any{"name": t.Name, "sha256": t.SHA256, "decision": "reject"}
+			if i < len(*approve) {
+				d["decision"], d["policy"] = "approve", "by_annotations"
+				if *approval != "" {
+					delete(d, "policy")
+					d["approval"], d["effects"] = *approval, *effects
+				}
+			}
+			decisions = append(decisions, d)
+		}
+		raw, err := call.JSON(ctx, http.MethodPost, path+"/tools/review", nil, map[string]any{"tools": decisions}, nil)
+		if err != nil {
+			return err
+		}
+		if o.raw() {
+			return o.printJSON(raw)
+		}
+		e.say("Approved %d, rejected %d.", len(*approve), len(*reject))
+		return nil
+	})
+}
+
+// chosen returns the tool that a word such as search@1f2e3d4c5b6a names.
+func chosen(all []reviewedTool, word string) (reviewedTool, error) {
+	name, hash, ok := word, "", false
+	if i := strings.LastIndexByte(word, '@'); i >= 0 {
+		name, hash, ok = word[:i], word[i+1:], true
+	}
+	if !ok || len(hash) < hashShown {
+		return reviewedTool{}, usagef("%q has no hash; \"stoa connections review\" shows the tools with theirs", word)
+	}
+	for _, t := range all {
+		if t.Name == name {
+			if strings.HasPrefix(t.SHA256, hash) {
+				return t, nil
+			}
+			return t, fmt.Errorf("the tool %q has another definition than the one with that hash; review it again", name)
+		}
+	}
+	return reviewedTool{}, fmt.Errorf("there is no tool %q", name)
+}
+
+// showReview prints the tools that nobody has decided about.
+func (e *env) showReview(o *output, all []reviewedTool) error {
+	var open []reviewedTool
+	for _, t := range all {
+		if t.State == "new" || t.State == "changed" || t.State == "missing" {
+			open = append(open, t)
+		}
+	}
+	if o.raw() {
+		return o.list(viewTools(), func(yield func(jsonx.Value, error) bool) {
+			for _, t := range open {
+				if !yield(t.raw, nil) {
+					return
+				}
+			}
+		}, 0, "")
+	}
+	if len(open) == 0 {
+		e.hint("There is nothing to decide.")
+		return nil
+	}
+	var b strings.Builder
+	for _, t := range open {
+		fmt.Fprintf(&b, "%s@%s  %s\n", clean(t.Name), t.SHA256[:hashShown], t.State)
+		fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(clean(t.Description), "\n", "\n  "))
+		fmt.Fprintf(&b, "  Arguments: %s\n", clean(string(t.InputSchema)))
+		if t.Previous != nil && t.State == "changed" {
+			if t.Previous.Description != t.Description {
+				fmt.Fprintf(&b, "  Was: %s\n", strings.ReplaceAll(clean(t.Previous.Description), "\n", "\n  "))
+			}
+			if string(t.Previous.InputSchema) != string(t.InputSchema) {
+				fmt.Fprintf(&b, "  Arguments were: %s\n", clean(string(t.Previous.InputSchema)))
+			}
+		}
+		for _, w := range t.Warnings {
+			fmt.Fprintf(&b, "  Careful: %s\n", clean(w))
+		}
+		fmt.Fprintf(&b, "  Suggested: approval %s, effects %s\n", t.Suggested.Approval, t.Suggested.Effects)
+	}
+	_, err := fmt.Fprint(e.out, b.String())
+	return err
+}
+
+func (e *env) connectionsTest() *cobra.Command {
+	c := &cobra.Command{
+		Use: "test CONNECTION TOOL [ARGUMENTS]", Short: "Call a tool once", Args: cobra.RangeArgs(2, 3),
+		Long: `Call an approved tool once and print what it answers. ARGUMENTS is a JSON object. A tool with effects needs
+--confirm, since it does what it does. The exit code is 1 where the tool failed, or nobody knows.`,
+		Example: "  stoa connections test notes search_notes '{\"word\": \"welcome\"}'",
+	}
+	confirm := c.Flags().Bool("confirm", false, "have a tool with effects do what it does")
+	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
+		body := map[string]any{"name": args[0], "confirm": *confirm}
+		if len(args) > 1 {
+			body["arguments"] = jsonx.Value(args[1])
+			if !jsonx.Valid([]byte(args[1])) || !strings.HasPrefix(strings.TrimSpace(args[1]), "{") {
+				return usagef("the arguments are no JSON object: %s", args[1])
+			}
+		}
+		var out struct {
+			Outcome string  `json:"outcome"`
+			Message *string `json:"message"`
+			Text    *string `json:"text"`
+		}
+		raw, err := call.JSON(ctx, http.MethodPost, path+"/tools/test", nil, body, &out)
+		if err != nil {
+			return err
+		}
+		if o.raw() {
+			if err := o.printJSON(raw); err != nil {
+				return err
+			}
+		} else if out.Text != nil {
+			if _, err := fmt.Fprintln(e.out, clean(*out.Text)); err != nil {
+				return err
+			}
+		}
+		switch {
+		case out.Outcome == "ok":
+			return nil
+		case out.Message != nil:
+			return fmt.Errorf("%s: %s", strings.ReplaceAll(out.Outcome, "_", " "), *out.Message)
+		}
+		return fmt.Errorf("the tool says that it failed")
+	})
+}

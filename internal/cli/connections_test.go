@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"bytes"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"stoa/internal/apitest"
+	"stoa/internal/mcp"
+)
+
+// TestTheGuideToConnectionsWorks runs the commands of docs/connections.md against the
+// demo server, in their order, with its address and hash in place of those of the page.
+func TestTheGuideToConnectionsWorks(t *testing.T) {
+	page, err := os.ReadFile("../../docs/connections.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(mcp.Demo(false))
+	defer server.Close()
+	h := apitest.Start(t, apitest.Config{Idle: true, Allow: []string{"127.0.0.1"}})
+	hash, ran := "", 0
+	for line := range strings.Lines(string(page)) {
+		command, ok := strings.CutPrefix(strings.TrimSpace(line), "stoa ")
+		if !ok || !strings.HasPrefix(command, "connections ") && !strings.HasPrefix(command, "secrets ") {
+			continue
+		}
+		command, _, _ = strings.Cut(command, " < ")
+		for _, was := range []string{"http://127.0.0.1:8099", "https://mcp.example.com/mcp", "https://mcp.example.com"} {
+			command = strings.ReplaceAll(command, was, server.URL)
+		}
+		command = strings.ReplaceAll(command, "1f2e3d4c5b6a", hash)
+		out, errOut, code := run(t, h, "a-token-of-twenty-one\n", words(command)...)
+		ran++
+		switch {
+		case code != exitDone:
+			t.Errorf("stoa %s: %d %s %s", command, code, out, errOut)
+		case strings.HasPrefix(command, "connections review notes") && hash == "":
+			found := regexp.MustCompile(`search_notes@([0-9a-f]{12})  new`).FindStringSubmatch(out)
+			if found == nil || !strings.Contains(out, "Finds the notes that hold a word.") || !strings.Contains(out, "Suggested: approval never, effects read") {
+				t.Fatalf("the review shows %s", out)
+			}
+			hash = found[1]
+		case strings.HasPrefix(command, "connections test") && !strings.Contains(out, "This is a note of the demo server."):
+			t.Errorf("the tool says %s", out)
+		case strings.Contains(out+errOut, "a-token-of-twenty"):
+			t.Errorf("the value is shown: %s %s", out, errOut)
+		}
+	}
+	if ran != 6 {
+		t.Errorf("%d commands were run", ran)
+	}
+
+	// What goes wrong is said, and in the exit code.
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"connections", "review", "notes", "--approve", "append_note"}, exitUsage, "has no hash"},
+		{[]string{"connections", "review", "notes", "--approve", "append_note@000000000000"}, exitFailed, "another definition"},
+		{[]string{"connections", "test", "notes", "append_note"}, exitFailed, "Review it first"},
+		{[]string{"connections", "test", "notes", "search_notes", "[1]"}, exitUsage, "no JSON object"},
+		{[]string{"secrets", "set", "github-token", "--origin", "https://elsewhere.example.com"}, exitUsage, "never change"},
+		{[]string{"secrets", "delete", "github-token", "--yes"}, exitFailed, "use the secret"},
+	} {
+		if out, errOut, code := run(t, h, "value", c.args...); code != c.code || !strings.Contains(errOut, c.want) {
+			t.Errorf("%v: %d %s %s", c.args, code, out, errOut)
+		}
+	}
+}
+
+// words splits a line as a shell does that has single quotes alone.
+func words(line string) (all []string) {
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			all = append(all, part)
+		} else {
+			all = append(all, strings.Fields(part)...)
+		}
+	}
+	return all
+}
+
+// run runs a command against a service.
+func run(t *testing.T, h *apitest.Service, in string, args ...string) (out, errOut string, code int) {
+	var stdout, stderr bytes.Buffer
+	code = Main(t.Context(), args, []string{"STOA_BASE_URL=" + h.URL, "STOA_API_KEY=" + h.Key}, nil, strings.NewReader(in), &stdout, &stderr)
+	return stdout.String(), stderr.String(), code
+}

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/mcp"
+)
+
+func (e *env) mcpDemo() *cobra.Command {
+	c := &cobra.Command{
+		Use: "mcp-demo", Short: "Run a small server with tools, to try connections", Args: noArgs,
+		Long: `Run a small server of the Model Context Protocol until SIGINT or SIGTERM: notes that are kept in memory, with
+a tool that reads, one that may be repeated, and one that may not. It needs no network. The service that
+connects to it has to allow its address: STOA_OUTBOUND_ALLOW=127.0.0.1:8099.`,
+		Example: "  stoa mcp-demo\n  stoa connections create notes http://127.0.0.1:8099",
+	}
+	address := c.Flags().String("listen", "127.0.0.1:8099", "`address` to listen on")
+	legacy := c.Flags().Bool("legacy", false, "speak the protocol as it was before 2026-07-28")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		l, err := net.Listen("tcp", *address)
+		if err != nil {
+			return fmt.Errorf("listen: %w; choose another address with --listen", err)
+		}
+		server := &http.Server{Handler: mcp.Demo(*legacy), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
+		if _, err := fmt.Fprintf(e.out, "http://%s\n", l.Addr()); err != nil {
+			return err
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- server.Serve(l) }()
+		select {
+		case err := <-ended:
+			return err
+		case <-c.Context().Done():
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Second)
+		defer cancel()
+		if err := server.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
+			return server.Close()
+		}
+		return nil
+	}
+	return c
+}

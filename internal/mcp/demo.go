@@ -1,0 +1,94 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Demo returns a small server to try connections with, made with the SDK's own: a tool
+// that only reads, one that may be repeated, and one with an effect each time. Tests use
+// it as well. It keeps its notes in memory, at most 1,000. Legacy: it speaks the era
+// with sessions alone.
+func Demo(legacy bool) http.Handler {
+	options := &sdk.ServerOptions{Instructions: "Notes to try connections with. They are gone when the server stops."}
+	if legacy {
+		options.SupportedProtocolVersions = []string{"2025-11-25", "2025-06-18", "2025-03-26"}
+	}
+	server := sdk.NewServer(&sdk.Implementation{Name: "stoa-demo", Version: "1.0.0"}, options)
+	notes := &notebook{texts: map[string]string{"welcome": "This is a note of the demo server."}}
+	no, yes := false, true
+	sdk.AddTool(server, &sdk.Tool{
+		Name: "search_notes", Title: "Search the notes", Description: "Finds the notes that hold a word.",
+		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no},
+	}, notes.search)
+	sdk.AddTool(server, &sdk.Tool{
+		Name: "put_note", Title: "Write a note", Description: "Writes a note under a name, in place of the one that is there.",
+		Annotations: &sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no},
+	}, notes.put)
+	sdk.AddTool(server, &sdk.Tool{
+		Name: "append_note", Title: "Add to a note", Description: "Adds a line to a note. A second call adds a second line.",
+		Annotations: &sdk.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no},
+	}, notes.add)
+	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: !legacy, JSONResponse: !legacy})
+}
+
+// maxNotes is how many notes the demo keeps, and how many bytes of each.
+const maxNotes, maxNote = 1000, 10_000
+
+type notebook struct {
+	mu    sync.Mutex
+	texts map[string]string
+}
+
+type searchInput struct {
+	Word string `json:"word" jsonschema:"the word to look for"`
+}
+
+func (n *notebook) search(_ context.Context, _ *sdk.CallToolRequest, in searchInput) (*sdk.CallToolResult, any, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var found []string
+	for name, text := range n.texts {
+		if strings.Contains(strings.ToLower(name+" "+text), strings.ToLower(in.Word)) {
+			found = append(found, name+": "+text)
+		}
+	}
+	return said(fmt.Sprintf("%d found.\n%s", len(found), strings.Join(found, "\n"))), nil, nil
+}
+
+type noteInput struct {
+	Name string `json:"name" jsonschema:"the name of the note"`
+	Text string `json:"text" jsonschema:"what it says"`
+}
+
+func (n *notebook) put(_ context.Context, _ *sdk.CallToolRequest, in noteInput) (*sdk.CallToolResult, any, error) {
+	return n.write(in.Name, in.Text, "")
+}
+
+func (n *notebook) add(_ context.Context, _ *sdk.CallToolRequest, in noteInput) (*sdk.CallToolResult, any, error) {
+	return n.write(in.Name, in.Text, "\n")
+}
+
+// write writes a note; with something between it adds to the one that is there.
+func (n *notebook) write(name, text, between string) (*sdk.CallToolResult, any, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	old, there := n.texts[name]
+	if there && between != "" {
+		text = old + between + text
+	}
+	if len(text) > maxNote || len(name) > maxName || !there && len(n.texts) >= maxNotes {
+		return nil, nil, fmt.Errorf("the notes are full, or this one is too long")
+	}
+	n.texts[name] = text
+	return said("Written. The note has " + fmt.Sprint(strings.Count(text, "\n")+1) + " lines."), nil, nil
+}
+
+func said(text string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+}

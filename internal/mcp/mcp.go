@@ -1,0 +1,282 @@
+// Package mcp speaks to servers of the Model Context Protocol over HTTP: it reads their
+// catalogs of tools and makes single calls.
+//
+// The official SDK does the handshake, the headers and the sessions of both eras of the
+// protocol. What it cannot do is done around it, in the requests themselves: results and
+// definitions are read from the bytes that the server sent, so that a part that cannot
+// be read costs no other, numbers stay as they were written, every size has a limit, and
+// for each call it is known whether the server may have seen it. Nothing is repeated
+// that the server may have carried out.
+//
+// See docs/decisions/0047-the-official-sdk-behind-our-own-requests.md. The package stores nothing and decides nothing about what it read. Start with
+// [Server.Catalog] and [Server.Call].
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"stoa/internal/outbound"
+)
+
+// Limits of a server's replies.
+const (
+	MaxTools   = 500       // of a catalog
+	maxPages   = 50        // of a catalog
+	maxCatalog = 4 << 20   // bytes of a catalog
+	maxResult  = 256 << 10 // bytes of the reply to a call
+)
+
+// Modern is the first version of the protocol without sessions.
+const Modern = "2026-07-28"
+
+// A Server is one to speak to, and what requests to it carry.
+type Server struct {
+	Network *outbound.Network
+	URL     string
+	Headers map[string]string
+	// Secret is sent as the value of a header with every request, and is blanked
+	// wherever the server repeats it. No name: there is none.
+	SecretHeader, Secret string
+	// Protocol is the version that the server spoke the last time; empty: not known.
+	Protocol string
+	// Version is that of this program, as the server is told.
+	Version string
+}
+
+// A Class says what is known of a call that brought no result.
+type Class string
+
+// The classes.
+const (
+	NotSent Class = "not_sent" // the server was not reached, or was not asked for the call
+	Refused Class = "refused"  // the server took no notice of the call
+	Unknown Class = "unknown"  // the server may have carried it out
+)
+
+// An Error is a failed exchange. Its text is for the owner of the connection, and holds
+// at most a short message of the server.
+type Error struct {
+	Class        Class
+	Message      string
+	Unauthorized bool            // the server refuses the secret, or wants one
+	Reason       outbound.Reason // empty: the server answered
+	Err          error           // for logs
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// A Catalog is what a server says of itself and its tools.
+type Catalog struct {
+	Protocol, Name, Version, Instructions string
+	Tools                                 []Tool
+}
+
+// Catalog asks a server for its tools. Its errors are [*Error].
+func (s Server) Catalog(ctx context.Context) (*Catalog, error) {
+	c, err := s.open(ctx, maxCatalog)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	out := &Catalog{}
+	if r := c.session.InitializeResult(); r != nil {
+		out.Protocol, out.Instructions = r.ProtocolVersion, r.Instructions
+		if r.ServerInfo != nil {
+			out.Name, out.Version = r.ServerInfo.Name, r.ServerInfo.Version
+		}
+	}
+	var entries []json.RawMessage
+	bytes, seen := 0, map[string]bool{}
+	for cursor, more := "", true; more; {
+		if seen[cursor] || len(seen) == maxPages {
+			return nil, against("The server's list of tools has no end.")
+		}
+		seen[cursor] = true
+		page, err := c.list(ctx, cursor)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range page.Tools {
+			bytes += len(t)
+		}
+		if entries = append(entries, page.Tools...); len(entries) > MaxTools || bytes > maxCatalog {
+			return nil, against(fmt.Sprintf("The server has more than %d tools, or more than %d MiB of definitions.", MaxTools, maxCatalog>>20))
+		}
+		cursor, more = page.NextCursor, page.NextCursor != ""
+	}
+	out.Tools = parseTools(entries)
+	return out, nil
+}
+
+// against returns the error for a server that breaks the protocol or a limit.
+func against(message string) *Error { return &Error{Class: Unknown, Message: message} }
+
+// A listing is one page of a catalog.
+type listing struct {
+	Tools      []json.RawMessage `json:"tools"`
+	NextCursor string            `json:"nextCursor"`
+}
+
+// A connected is an open session with a server.
+type connected struct {
+	session *sdk.ClientSession
+	wire    *wire
+}
+
+// open does the handshake with a server whose replies have at most so many bytes each.
+func (s Server) open(ctx context.Context, limit int64) (*connected, error) {
+	w := &wire{server: s, client: s.Network.Client(outbound.Limits{Body: limit})}
+	client := sdk.NewClient(&sdk.Implementation{Name: "stoa", Version: s.Version}, &sdk.ClientOptions{
+		Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
+	})
+	transport := &sdk.StreamableClientTransport{
+		Endpoint: s.URL, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: int(limit),
+		HTTPClient: &http.Client{Transport: w, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}
+	var options *sdk.ClientSessionOptions
+	if s.Protocol != "" && s.Protocol < Modern {
+		options = &sdk.ClientSessionOptions{ProtocolVersion: s.Protocol}
+	}
+	session, err := client.Connect(ctx, transport, options)
+	if err != nil {
+		failed := w.failure(ctx, err)
+		failed.Class = NotSent // what was to be called was not
+		return nil, failed
+	}
+	return &connected{session, w}, nil
+}
+
+// closeTime bounds the farewell to a server.
+const closeTime = 2 * time.Second
+
+// close ends the session. It waits for a server of the legacy era for a short time
+// only.
+func (c *connected) close() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = c.session.Close() // the server ends it by itself sooner or later
+	}()
+	timer := time.NewTimer(closeTime)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+}
+
+// list reads one page of the catalog.
+func (c *connected) list(ctx context.Context, cursor string) (page listing, err error) {
+	c.wire.begin()
+	_, err = c.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
+	x := c.wire.last()
+	if x.result == nil {
+		return page, c.wire.failure(ctx, err)
+	}
+	if json.Unmarshal(x.result, &page) != nil {
+		return page, against("The server's list of tools cannot be read.")
+	}
+	return page, nil
+}
+
+// A Call is one call of a tool.
+type Call struct {
+	ID        string          // sent with the call
+	Tool      string          // its name at the server
+	Arguments json.RawMessage // an object, which is sent as it is; nil: an empty one
+}
+
+// A Result is what a tool answered.
+type Result struct {
+	Text    string // for a model
+	IsError bool   // the tool says that it failed
+	Bytes   int    // as the server sent it
+}
+
+// Call calls a tool once. Its errors are [*Error]: the class says whether the server may
+// have carried out the call.
+func (s Server) Call(ctx context.Context, call Call) (*Result, error) {
+	for again := false; ; again = true {
+		c, err := s.open(ctx, maxResult)
+		if err != nil {
+			return nil, err
+		}
+		result, err := c.call(ctx, call)
+		gone := c.wire.last().status == http.StatusNotFound && c.session.ID() != ""
+		c.close()
+		if err == nil || !gone || again {
+			return result, err
+		}
+		// The server has forgotten the session and did not take the call.
+	}
+}
+
+func (c *connected) call(ctx context.Context, call Call) (*Result, error) {
+	params := &sdk.CallToolParams{Meta: sdk.Meta{"stoa/toolCallId": call.ID}, Name: call.Tool}
+	if call.Arguments != nil {
+		params.Arguments = call.Arguments
+	}
+	c.wire.begin()
+	_, err := c.session.CallTool(ctx, params)
+	x := c.wire.last()
+	if x.result == nil {
+		return nil, c.wire.failure(ctx, err)
+	}
+	return resultOf(x.result), nil
+}
+
+// failure returns what is known of an exchange without a result.
+func (w *wire) failure(ctx context.Context, err error) *Error {
+	x := w.last()
+	unauthorized := x.status == http.StatusUnauthorized || x.status == http.StatusForbidden
+	failed, network := errors.AsType[*outbound.Error](x.err)
+	switch {
+	case network:
+		e := &Error{Class: NotSent, Message: sentence(failed.Error()), Reason: failed.Reason, Err: failed}
+		if failed.Sent {
+			e.Class = Unknown
+		}
+		return e
+	case x.code != 0:
+		e := &Error{Class: Unknown, Message: fmt.Sprintf("The server refuses with the error %d: %s", x.code, Visible(cut(x.message, 500))), Unauthorized: unauthorized, Err: err}
+		if refusals[x.code] {
+			e.Class = Refused
+		}
+		return e
+	case x.status != 0 && x.status/100 != 2:
+		e := &Error{Class: Unknown, Message: fmt.Sprintf("The server answers with the status %d.", x.status), Unauthorized: unauthorized, Err: err}
+		if refusedStatus[x.status] {
+			e.Class = Refused
+		}
+		return e
+	case x.err != nil:
+		return &Error{Class: Unknown, Message: sentence(x.err.Error()), Err: err}
+	case x.status == 0 && ctx.Err() != nil:
+		return &Error{Class: NotSent, Message: "The time was over before the call was sent.", Reason: outbound.Timeout, Err: err}
+	case x.status == 0:
+		return &Error{Class: NotSent, Message: "The server does not speak a version of the protocol that this service knows.", Err: err}
+	default:
+		return &Error{Class: Unknown, Message: "The server's reply is not one of the protocol.", Err: err}
+	}
+}
+
+// sentence makes a sentence of the text of an error.
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
+
+// refusals are the errors of the protocol that say that a call was not begun.
+var refusals = map[int]bool{-32600: true, -32601: true, -32602: true, -32020: true, -32021: true, -32022: true}
+
+// refusedStatus are the statuses of HTTP that say the same.
+var refusedStatus = map[int]bool{400: true, 401: true, 403: true, 404: true, 405: true, 406: true, 409: true, 411: true, 413: true, 415: true, 422: true, 429: true}

@@ -1,0 +1,78 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// resultOf reads the result of a call, part by part: what cannot be read is named, and
+// costs nothing else. The call was carried out.
+func resultOf(raw json.RawMessage) *Result {
+	out := &Result{Bytes: len(raw)}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil {
+		out.Text = "(The result cannot be read.)"
+		return out
+	}
+	_ = json.Unmarshal(members["isError"], &out.IsError) // absent or wrong: it is none
+	var blocks []json.RawMessage
+	var parts []string
+	if content, ok := members["content"]; ok && json.Unmarshal(content, &blocks) != nil {
+		parts = append(parts, "(The content of the result cannot be read.)")
+	}
+	texts := 0
+	for _, b := range blocks {
+		text, isText := blockText(b)
+		if isText {
+			texts++
+		}
+		parts = append(parts, text)
+	}
+	if structured := members["structuredContent"]; texts == 0 && len(structured) > 0 && string(structured) != "null" {
+		parts = append(parts, string(structured)) // servers that send both say the same twice
+	}
+	if out.Text = strings.Join(parts, "\n"); len(parts) == 0 {
+		out.Text = "(The result is empty.)"
+	}
+	return out
+}
+
+// blockText returns one block of a result as text.
+func blockText(raw json.RawMessage) (text string, isText bool) {
+	var b struct {
+		Type     string `json:"type"`
+		Text     string `json:"text"`
+		Data     string `json:"data"`
+		MIMEType string `json:"mimeType"`
+		URI      string `json:"uri"`
+		Name     string `json:"name"`
+		Resource struct {
+			URI      string  `json:"uri"`
+			MIMEType string  `json:"mimeType"`
+			Text     *string `json:"text"`
+			Blob     string  `json:"blob"`
+		} `json:"resource"`
+	}
+	if json.Unmarshal(raw, &b) != nil || b.Type == "" {
+		return "(A part of the result cannot be read.)", false
+	}
+	switch b.Type {
+	case "text":
+		return b.Text, true
+	case "image", "audio":
+		return leftOut(b.MIMEType, b.Data), false
+	case "resource_link":
+		return fmt.Sprintf("(A link, which was not followed: %s %s)", cut(b.Name, 200), cut(b.URI, 2000)), false
+	case "resource":
+		if b.Resource.Text != nil {
+			return fmt.Sprintf("(From %s)\n%s", cut(b.Resource.URI, 2000), *b.Resource.Text), true
+		}
+		return leftOut(b.Resource.MIMEType, b.Resource.Blob), false
+	}
+	return fmt.Sprintf("(A part of the kind %q, which this service does not know, was left out.)", cut(b.Type, 50)), false
+}
+
+func leftOut(kind, base64 string) string {
+	return fmt.Sprintf("(%s, %d kB, left out: this service passes text only.)", cut(kind, 100), (len(base64)*3/4+999)/1000)
+}

@@ -1,0 +1,298 @@
+package mcp
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of one definition.
+const (
+	maxName       = 128      // characters
+	maxDefinition = 64 << 10 // bytes
+	maxSchema     = 32 << 10 // bytes of the schema of arguments
+	maxDepth      = 20       // of nested values in a definition
+	longText      = 2000     // characters of a description that is worth a warning
+)
+
+// A Tool is a tool as a server defines it.
+type Tool struct {
+	Name       string
+	Definition string // canonical JSON of what a reviewer sees
+	SHA256     string // of Definition
+	Problem    string // why it cannot be used; empty: it can
+}
+
+// A Definition is what a server says of a tool. Its schemas keep numbers as they were
+// written.
+type Definition struct {
+	Name         string         `json:"name"`
+	Title        string         `json:"title"`
+	Description  string         `json:"description"`
+	InputSchema  map[string]any `json:"inputSchema"`
+	OutputSchema map[string]any `json:"outputSchema"`
+	Annotations  map[string]any `json:"annotations"`
+}
+
+// Parse reads the text of a [Tool.Definition]. Members of the wrong type are left out.
+func Parse(definition string) Definition {
+	var d Definition
+	members, _ := decode([]byte(definition))
+	d.Name, _ = members["name"].(string)
+	d.Title, _ = members["title"].(string)
+	d.Description, _ = members["description"].(string)
+	d.InputSchema, _ = members["inputSchema"].(map[string]any)
+	d.OutputSchema, _ = members["outputSchema"].(map[string]any)
+	d.Annotations, _ = members["annotations"].(map[string]any)
+	return d
+}
+
+// parseTools reads the entries of a catalog one by one: a wrong one costs no other.
+func parseTools(entries []json.RawMessage) []Tool {
+	var all []Tool
+	at := map[string]int{}
+	for i, raw := range entries {
+		t := parseTool(raw)
+		if t.Name == "" {
+			t.Name = fmt.Sprintf("(entry %d)", i+1)
+		}
+		if first, twice := at[t.Name]; twice {
+			all[first].Problem = "The server has two tools of this name."
+			continue
+		}
+		at[t.Name] = len(all)
+		all = append(all, t)
+	}
+	return all
+}
+
+// parseTool reads one entry of a catalog.
+func parseTool(raw json.RawMessage) (t Tool) {
+	t.Definition, t.SHA256 = "{}", hash("{}")
+	if len(raw) > maxDefinition {
+		t.Problem = fmt.Sprintf("The definition has more than %d KiB.", maxDefinition>>10)
+		var named struct{ Name string }
+		if json.Unmarshal(raw, &named) == nil && utf8.RuneCountInString(named.Name) <= maxName {
+			t.Name = Visible(named.Name)
+		}
+		return t
+	}
+	members, err := decode(raw)
+	if err != nil {
+		t.Problem = "The definition is no object."
+		return t
+	}
+	kept := map[string]any{}
+	for _, name := range []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"} {
+		if v, ok := members[name]; ok && v != nil {
+			kept[name] = v
+		}
+	}
+	text, err := encode(kept)
+	if err != nil {
+		t.Problem = "The definition cannot be read."
+		return t
+	}
+	t.Definition, t.SHA256 = text, hash(text)
+	name, ok := kept["name"].(string)
+	if !ok || name == "" || utf8.RuneCountInString(name) > maxName || Visible(name) != name || strings.TrimSpace(name) != name {
+		t.Problem = "The tool has no name that can be used."
+		return t
+	}
+	t.Name, t.Problem = name, problem(kept)
+	return t
+}
+
+// problem returns why a definition cannot be used; empty: it can.
+func problem(d map[string]any) string {
+	for _, name := range []string{"title", "description"} {
+		if v, ok := d[name]; ok {
+			if _, ok := v.(string); !ok {
+				return fmt.Sprintf("The %s is no text.", name)
+			}
+		}
+	}
+	schema, ok := d["inputSchema"].(map[string]any)
+	if !ok {
+		return "The tool has no inputSchema."
+	}
+	if kind, ok := schema["type"].(string); !ok || kind != "object" {
+		return "The inputSchema is not that of an object."
+	}
+	if text, err := encode(schema); err != nil || len(text) > maxSchema {
+		return fmt.Sprintf("The inputSchema has more than %d KiB.", maxSchema>>10)
+	}
+	switch deep, remote := walk(d, 0); {
+	case deep:
+		return fmt.Sprintf("The definition is nested more than %d deep.", maxDepth)
+	case remote:
+		return "A schema refers to another document, which is never fetched."
+	}
+	return ""
+}
+
+// walk reports whether a value is nested too deep, and whether a schema in it refers to
+// another document.
+func walk(v any, depth int) (deep, remote bool) {
+	if depth > maxDepth {
+		return true, false
+	}
+	each := func(v any) {
+		d, r := walk(v, depth+1)
+		deep, remote = deep || d, remote || r
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			if to, ok := member.(string); ok && (name == "$ref" || name == "$dynamicRef") && !strings.HasPrefix(to, "#") {
+				remote = true
+			}
+			each(member)
+		}
+	case []any:
+		for _, member := range v {
+			each(member)
+		}
+	}
+	return deep, remote
+}
+
+// decode reads one JSON object with its numbers as they are written.
+func decode(text []byte) (map[string]any, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var members map[string]any
+	if err := d.Decode(&members); err != nil {
+		return nil, err
+	}
+	if members == nil || d.More() {
+		return nil, errors.New("no object")
+	}
+	return members, nil
+}
+
+// encode writes JSON with sorted members.
+func encode(v any) (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// Suggested returns what the annotations of a tool suggest: whether a person is to
+// approve each call, and what a repetition does. Absent ones mean the worst, as the
+// protocol has it.
+func Suggested(annotations map[string]any) (approval, effects string) {
+	is := func(name string, want bool) bool { v, ok := annotations[name].(bool); return ok && v == want }
+	switch {
+	case is("readOnlyHint", true):
+		return "never", "read"
+	case is("idempotentHint", true) && is("destructiveHint", false):
+		return "always", "idempotent"
+	}
+	return "always", "once"
+}
+
+// addressed are words by which a description speaks to the model rather than of the
+// tool.
+var addressed = regexp.MustCompile(`(?i)ignore (all |any |the )*(previous|other|above)|do not (tell|mention|reveal)|don't (tell|mention|reveal)|system prompt|<(important|system|instructions)>|before (using|calling) any other`)
+
+// Warnings returns what a reviewer of a definition should look at.
+func Warnings(d Definition) []string {
+	all := []string{}
+	texts := append([]string{d.Title, d.Description}, textsOf(d.InputSchema)...)
+	hidden, spoken := false, false
+	for _, text := range texts {
+		hidden = hidden || Visible(text) != text
+		spoken = spoken || addressed.MatchString(text)
+	}
+	if hidden {
+		all = append(all, "A text has characters that cannot be seen.")
+	}
+	if spoken {
+		all = append(all, "A text addresses the model rather than describing the tool.")
+	}
+	if utf8.RuneCountInString(d.Description) > longText {
+		all = append(all, fmt.Sprintf("The description has more than %d characters.", longText))
+	}
+	return all
+}
+
+// textsOf returns the texts in a value, names included.
+func textsOf(v any) (all []string) {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		for _, member := range v {
+			all = append(all, textsOf(member)...)
+		}
+	case map[string]any:
+		for name, member := range v {
+			all = append(append(all, name), textsOf(member)...)
+		}
+	}
+	return all
+}
+
+// Visible returns a text with the characters that cannot be seen written out: controls,
+// marks of direction, spaces without width, tags.
+func Visible(text string) string {
+	hidden := func(r rune) bool {
+		return unicode.Is(unicode.Cf, r) || unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Co, r) ||
+			r == 0x2028 || r == 0x2029 || r == 0x3164 || r == 0x115f || r == 0x1160 || r == 0xffa0 || r >= 0xfe00 && r <= 0xfe0f || r >= 0xe0100 && r <= 0xe01ef
+	}
+	if !strings.ContainsFunc(text, hidden) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if hidden(r) {
+			fmt.Fprintf(&b, "\\u{%x}", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// ModelName returns the name that a model knows a tool of a connection by: at most 64
+// letters, digits, _ and -. Where it had to be changed it ends with part of a hash, so
+// that no two tools share it by accident.
+func ModelName(connection, tool string) string {
+	const most = 64
+	name := connection + "__" + strings.Map(func(r rune) rune {
+		if r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || r == '-') {
+			return r
+		}
+		return '_'
+	}, tool)
+	if name == connection+"__"+tool && len(name) <= most {
+		return name
+	}
+	return name[:min(len(name), most-5)] + "_" + hash(tool)[:4]
+}
+
+// cut returns at most so many characters of a text.
+func cut(text string, most int) string {
+	n := 0
+	for i := range text {
+		if n++; n > most {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}

@@ -1,0 +1,264 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"stoa/internal/outbound"
+	"stoa/internal/sse"
+)
+
+// A wire makes the requests of the SDK. It adds headers and the secret, keeps what came
+// of the last request, and gives the SDK replies that it can read, whatever the server
+// sent.
+type wire struct {
+	server Server
+	client *outbound.Client
+
+	mu sync.Mutex
+	x  exchange
+}
+
+// An exchange is what came of one request.
+type exchange struct {
+	status  int             // of HTTP; 0: no reply came
+	result  json.RawMessage // as the server wrote it; nil: none
+	code    int             // of an error of the protocol; 0: none
+	message string          // of it
+	err     error           // the reply did not come, or is none of the protocol
+}
+
+// begin forgets the last exchange.
+func (w *wire) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.x = exchange{}
+}
+
+// last returns the last exchange of a request that wants a reply.
+func (w *wire) last() exchange {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.x
+}
+
+func (w *wire) keep(x exchange) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.x = x
+}
+
+// An envelope is a message of the protocol.
+type envelope struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// RoundTrip makes one request of the SDK.
+func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	out := req.Clone(req.Context())
+	var asked envelope
+	if req.Body != nil {
+		data, err := io.ReadAll(req.Body) // of the SDK's own making
+		req.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(data, &asked); err != nil {
+			return nil, err
+		}
+		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
+	}
+	for name, value := range w.server.Headers {
+		out.Header.Set(name, value)
+	}
+	out.Header.Set("User-Agent", "stoa")
+	if w.server.SecretHeader != "" {
+		out.Header.Set(w.server.SecretHeader, w.server.Secret)
+	}
+	call := asked.ID != nil && asked.Method != ""
+	resp, err := w.client.RoundTrip(out)
+	if err != nil {
+		if call {
+			w.keep(exchange{err: err})
+		}
+		return nil, err
+	}
+	if !call {
+		return resp, nil
+	}
+	r := &reply{w: w, body: resp.Body, id: asked.ID, x: exchange{status: resp.StatusCode}}
+	r.neutral = asked.Method == "tools/list" || asked.Method == "tools/call"
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case resp.StatusCode/100 != 2:
+		resp.Body = r.refused()
+	case kind == "text/event-stream":
+		r.events = sse.NewReader(resp.Body, maxCatalog)
+		resp.Body = r
+	default:
+		data, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if kind != "application/json" && err == nil {
+			err = errNotProtocol
+		}
+		text, whole := r.take(data)
+		if err == nil && !whole {
+			err = errNotProtocol
+		}
+		if err != nil {
+			text = r.broken(err)
+		}
+		resp.Header.Set("Content-Type", "application/json")
+		resp.Body = io.NopCloser(bytes.NewReader(text))
+		w.keep(r.x)
+	}
+	return resp, nil
+}
+
+var (
+	errNotProtocol = errors.New("the server's reply is not one of the protocol")
+	errNoReply     = errors.New("the server's stream ended without the reply")
+)
+
+// A reply is that of a server to one request, as the SDK reads it. For a stream of
+// events it is the body.
+type reply struct {
+	w       *wire
+	body    io.ReadCloser
+	id      json.RawMessage
+	neutral bool // the SDK gets an empty result
+	x       exchange
+	events  *sse.Reader
+	out     []byte // that the SDK has not read yet
+	done    bool
+}
+
+// take reads a message. If it is the reply, what it says is kept, and the message for
+// the SDK is returned.
+func (r *reply) take(data []byte) (text []byte, is bool) {
+	data = r.w.blank(data)
+	var m envelope
+	err := json.Unmarshal(data, &m)
+	if string(m.Result) == "null" {
+		m.Result = nil
+	}
+	if err != nil || m.Method != "" || !bytes.Equal(bytes.TrimSpace(m.ID), bytes.TrimSpace(r.id)) || (m.Result == nil) == (m.Error == nil) {
+		return data, false
+	}
+	if m.Error != nil {
+		r.x.code, r.x.message = m.Error.Code, m.Error.Message
+		if r.x.code == 0 {
+			r.x.code = 1 // none of those that have a meaning
+		}
+		return data, true
+	}
+	r.x.result = m.Result
+	if r.neutral {
+		data = []byte(`{"jsonrpc":"2.0","id":` + string(r.id) + `,"result":{"resultType":"complete","tools":[],"content":[]}}`)
+	}
+	return data, true
+}
+
+// broken keeps why there is no reply, and returns one for the SDK.
+func (r *reply) broken(err error) []byte {
+	r.x.err, r.x.result = err, nil
+	return []byte(`{"jsonrpc":"2.0","id":` + string(r.id) + `,"error":{"code":-32603,"message":"no reply"}}`)
+}
+
+// refused reads the body of a status other than 2xx, which may have an error of the
+// protocol.
+func (r *reply) refused() io.ReadCloser {
+	data, err := io.ReadAll(r.body)
+	r.body.Close()
+	if err == nil {
+		if _, is := r.take(data); is {
+			r.x.result = nil
+		}
+	}
+	r.w.keep(r.x)
+	return io.NopCloser(bytes.NewReader(data))
+}
+
+// Read reads the stream of events up to the reply.
+func (r *reply) Read(p []byte) (int, error) {
+	for len(r.out) == 0 {
+		if r.done {
+			return 0, io.EOF
+		}
+		event, err := r.events.Next()
+		var text []byte
+		switch {
+		case err == io.EOF:
+			text, r.done = r.broken(errNoReply), true
+		case err != nil:
+			text, r.done = r.broken(err), true
+		case len(event.Type) > 0 && string(event.Type) != "message":
+			continue
+		default:
+			text, r.done = r.take(event.Data)
+			if !r.done && !json.Valid(text) {
+				text, r.done = r.broken(errNotProtocol), true
+			}
+		}
+		if r.done {
+			r.w.keep(r.x)
+		}
+		r.out = sse.AppendEvent(nil, "message", text)
+	}
+	n := copy(p, r.out)
+	r.out = r.out[n:]
+	return n, nil
+}
+
+// Close ends the stream.
+func (r *reply) Close() error {
+	if !r.done { // the caller has left
+		r.done = true
+		r.broken(errNoReply)
+		r.w.keep(r.x)
+	}
+	return r.body.Close()
+}
+
+// minBlanked is the length of the shortest secret that is blanked: a shorter one could
+// be any word.
+const minBlanked = 8
+
+// blank takes the secret out of what a server sent, in plain and in base64: servers
+// repeat headers.
+func (w *wire) blank(data []byte) []byte {
+	if len(w.server.Secret) < minBlanked {
+		return data
+	}
+	for _, secret := range blanked(w.server.Secret) {
+		data = bytes.ReplaceAll(data, secret, []byte("[secret]"))
+	}
+	return data
+}
+
+// blanked returns the texts that would give a secret away: that of the header, and what
+// follows its scheme.
+func blanked(secret string) (all [][]byte) {
+	_, value, _ := strings.Cut(secret, " ")
+	for _, s := range []string{value, secret} {
+		if len(s) >= minBlanked {
+			quoted := strconv.Quote(s)
+			all = append(all, []byte(s), []byte(quoted[1:len(quoted)-1]), []byte(base64.StdEncoding.EncodeToString([]byte(s))))
+		}
+	}
+	return all
+}

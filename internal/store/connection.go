@@ -1,0 +1,205 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"stoa/internal/db"
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+// MaxConnections is how many connections a space may have.
+const MaxConnections = 50
+
+// MaxCatalog is how many tools a catalog has at most: those of now, and as many that
+// were approved and are gone.
+const MaxCatalog = 1000
+
+const connectionColumns = `id, account_id, space_id, kind, name, url, secret_id, headers, metadata, protocol, server_name, server_version, instructions,
+	error_code, error_message, revision, checked_at, created_at, updated_at`
+
+func scanConnection(rows *sql.Rows) (Connection, error) {
+	var c Connection
+	var headers, metadata string
+	var checked, created, updated int64
+	if err := rows.Scan(&c.ID, &c.AccountID, &c.SpaceID, &c.Kind, &c.Name, &c.URL, &c.SecretID, &headers, &metadata, &c.Protocol, &c.ServerName, &c.ServerVersion,
+		&c.Instructions, &c.ErrorCode, &c.ErrorMessage, &c.Revision, &checked, &created, &updated); err != nil {
+		return c, err
+	}
+	if checked != 0 {
+		c.CheckedAt = db.Time(checked)
+	}
+	c.CreatedAt, c.UpdatedAt = db.Time(created), db.Time(updated)
+	if err := jsonx.Unmarshal([]byte(headers), &c.Headers); err != nil {
+		return c, err
+	}
+	return c, jsonx.Unmarshal([]byte(metadata), &c.Metadata)
+}
+
+// InsertConnection adds a connection to a space. ID, times and revision are set.
+// CodeConflict where the space has one of that name.
+func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, error) {
+	if _, err := tx.space(ctx, c.AccountID, c.SpaceID, tx.ForShare()); err != nil {
+		return c, err
+	}
+	err := tx.within(ctx, MaxConnections, c.AccountID, c.SpaceID, "connections in this space", `connections WHERE account_id = $3 AND space_id = $2`, c.AccountID)
+	if err != nil {
+		return c, err
+	}
+	c.ID, c.CreatedAt, c.UpdatedAt, c.Revision = stoa.NewID("con"), tx.Now, tx.Now, 1
+	headers, metadata, err := connectionTexts(c)
+	if err != nil {
+		return c, err
+	}
+	n, err := tx.Exec(ctx, `INSERT INTO connections (`+connectionColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', '', '', '', '', $10, 0, $11, $11) ON CONFLICT (account_id, space_id, name) DO NOTHING`,
+		c.ID, c.AccountID, c.SpaceID, c.Kind, c.Name, c.URL, c.SecretID, headers, metadata, c.Revision, db.Micros(c.CreatedAt))
+	if err == nil && n == 0 {
+		err = stoa.Errorf(stoa.CodeConflict, "The space has a connection named %q already.", c.Name).At("name")
+	}
+	return c, err
+}
+
+func connectionTexts(c Connection) (headers, metadata string, err error) {
+	if headers, err = jsonText(c.Headers); err != nil {
+		return "", "", err
+	}
+	metadata, err = jsonText(c.Metadata)
+	return headers, metadata, err
+}
+
+// Connection returns an account's connection with the numbers of its tools;
+// CodeConnectionNotFound where there is none.
+func (tx *Tx) Connection(ctx context.Context, accountID, id string) (Connection, error) {
+	return tx.connection(ctx, accountID, id, "")
+}
+
+func (tx *Tx) connection(ctx context.Context, accountID, id, lock string) (Connection, error) {
+	c, found, err := first(ctx, tx, scanConnection, `SELECT `+connectionColumns+` FROM connections WHERE account_id = $1 AND id = $2`+lock, accountID, id)
+	if err != nil {
+		return c, err
+	}
+	if !found {
+		return c, stoa.Errorf(stoa.CodeConnectionNotFound, "There is no such connection.").At("connectionId")
+	}
+	return c, tx.countTools(ctx, accountID, &c)
+}
+
+// countTools fills in the numbers of a connection's tools.
+func (tx *Tx) countTools(ctx context.Context, accountID string, c *Connection) error {
+	c.Tools = map[ToolState]int{}
+	return tx.Query(ctx, func(rows *sql.Rows) error {
+		var state ToolState
+		var n int
+		err := rows.Scan(&state, &n)
+		c.Tools[state] = n
+		return err
+	}, `SELECT state, COUNT(*) FROM connection_tools WHERE account_id = $1 AND connection_id = $2 GROUP BY state LIMIT 10`, accountID, c.ID)
+}
+
+// Connections lists an account's connections; a space narrows it.
+func (tx *Tx) Connections(ctx context.Context, accountID, spaceID string, p Page) ([]Connection, bool, error) {
+	args, cond := narrow([]any{accountID}, "space_id", spaceID)
+	all, more, err := page(ctx, tx, p, scanConnection, `SELECT `+connectionColumns+` FROM connections WHERE account_id = $1`+cond, args...)
+	for i := range all {
+		if err == nil {
+			err = tx.countTools(ctx, accountID, &all[i])
+		}
+	}
+	return all, more, err
+}
+
+// EditConnection lets fn change a connection and writes the result. The connection is
+// locked meanwhile, so fn is the place to compare revisions; its error is returned and
+// nothing is written. fn must leave ids, kind, name and times of creation alone.
+func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(*Connection) error) (Connection, error) {
+	c, err := tx.connection(ctx, accountID, id, tx.ForUpdate())
+	if err == nil {
+		err = fn(&c)
+	}
+	if err != nil {
+		return c, err
+	}
+	headers, metadata, err := connectionTexts(c)
+	if err != nil {
+		return c, err
+	}
+	c.Revision++
+	c.UpdatedAt = tx.Now
+	checked := int64(0)
+	if !c.CheckedAt.IsZero() {
+		checked = db.Micros(c.CheckedAt)
+	}
+	_, err = tx.Exec(ctx, `UPDATE connections SET url = $3, secret_id = $4, headers = $5, metadata = $6, protocol = $7, server_name = $8, server_version = $9,
+			instructions = $10, error_code = $11, error_message = $12, revision = $13, checked_at = $14, updated_at = $15
+		WHERE account_id = $1 AND id = $2`,
+		accountID, id, c.URL, c.SecretID, headers, metadata, c.Protocol, c.ServerName, c.ServerVersion, c.Instructions, c.ErrorCode, c.ErrorMessage,
+		c.Revision, checked, db.Micros(c.UpdatedAt))
+	if err != nil {
+		return c, err
+	}
+	return c, tx.countTools(ctx, accountID, &c)
+}
+
+// DeleteConnection removes a connection with its catalog; one that does not exist is no
+// error.
+func (tx *Tx) DeleteConnection(ctx context.Context, accountID, id string) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM connection_tools WHERE account_id = $1 AND connection_id = $2`, accountID, id); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM connections WHERE account_id = $1 AND id = $2`, accountID, id)
+	return err
+}
+
+// deleteConnectionsOf removes the connections of a space.
+func (tx *Tx) deleteConnectionsOf(ctx context.Context, accountID, spaceID string) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM connection_tools WHERE account_id = $1
+		AND connection_id IN (SELECT id FROM connections WHERE account_id = $1 AND space_id = $2)`, accountID, spaceID); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM connections WHERE account_id = $1 AND space_id = $2`, accountID, spaceID)
+	return err
+}
+
+// HasConnections reports whether a space has connections.
+func (tx *Tx) HasConnections(ctx context.Context, accountID, spaceID string) (bool, error) {
+	var id string
+	return tx.Get(ctx, `SELECT id FROM connections WHERE account_id = $1 AND space_id = $2 LIMIT 1`, []any{accountID, spaceID}, &id)
+}
+
+const toolColumns = `account_id, connection_id, name, model_name, definition, sha256, problem, present, approved_definition, approved_sha256, rejected_sha256,
+	approval, effects, state`
+
+func scanTool(rows *sql.Rows) (ConnectionTool, error) {
+	var t ConnectionTool
+	var present int
+	err := rows.Scan(&t.AccountID, &t.ConnectionID, &t.Name, &t.ModelName, &t.Definition, &t.SHA256, &t.Problem, &present, &t.ApprovedDefinition, &t.ApprovedSHA256,
+		&t.RejectedSHA256, &t.Approval, &t.Effects, &t.State)
+	t.Present = present != 0
+	return t, err
+}
+
+// ConnectionTools returns the catalog of an account's connection, by name.
+func (tx *Tx) ConnectionTools(ctx context.Context, accountID, connectionID string) ([]ConnectionTool, error) {
+	return list(ctx, tx, scanTool, `SELECT `+toolColumns+` FROM connection_tools WHERE account_id = $1 AND connection_id = $2 ORDER BY name LIMIT $3`, accountID, connectionID, MaxCatalog)
+}
+
+// PutConnectionTool writes a tool of a catalog, in place of the one of that name, with
+// the state that follows from it.
+func (tx *Tx) PutConnectionTool(ctx context.Context, t ConnectionTool) error {
+	t.Judge()
+	_, err := tx.Exec(ctx, `INSERT INTO connection_tools (`+toolColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+		ON CONFLICT (account_id, connection_id, name) DO UPDATE SET model_name = EXCLUDED.model_name, definition = EXCLUDED.definition, sha256 = EXCLUDED.sha256,
+			problem = EXCLUDED.problem, present = EXCLUDED.present, approved_definition = EXCLUDED.approved_definition, approved_sha256 = EXCLUDED.approved_sha256,
+			rejected_sha256 = EXCLUDED.rejected_sha256, approval = EXCLUDED.approval, effects = EXCLUDED.effects, state = EXCLUDED.state`,
+		t.AccountID, t.ConnectionID, t.Name, t.ModelName, t.Definition, t.SHA256, t.Problem, db.Bit(t.Present), t.ApprovedDefinition, t.ApprovedSHA256, t.RejectedSHA256,
+		t.Approval, t.Effects, string(t.State))
+	return err
+}
+
+// DeleteConnectionTool removes a tool from a catalog.
+func (tx *Tx) DeleteConnectionTool(ctx context.Context, accountID, connectionID, name string) error {
+	_, err := tx.Exec(ctx, `DELETE FROM connection_tools WHERE account_id = $1 AND connection_id = $2 AND name = $3`, accountID, connectionID, name)
+	return err
+}

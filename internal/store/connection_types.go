@@ -1,0 +1,88 @@
+package store
+
+import "time"
+
+// A Secret is a stored value that requests to one origin need. Its value is encrypted,
+// and opened for one request at a time.
+type Secret struct {
+	ID, AccountID, Name string
+	Kind                string // SecretBearer or SecretHeader
+	HeaderName          string // of SecretHeader
+	Origin              string // that it is sent to
+	Hint                string // the last characters of the value; empty: it is short
+	Sealed              string
+	Version             int64 // how often a value was set
+	CreatedAt           time.Time
+	UpdatedAt           time.Time // when the value was set
+}
+
+// The kinds of secrets.
+const (
+	SecretBearer = "bearer"
+	SecretHeader = "header"
+)
+
+// A Connection is a server that has tools.
+type Connection struct {
+	ID, AccountID, SpaceID string
+	Kind, Name, URL        string
+	SecretID               string // empty: requests carry none
+	Headers, Metadata      map[string]string
+	Protocol               string // that was spoken at the last refresh; empty: none yet
+	ServerName             string
+	ServerVersion          string
+	Instructions           string // what the server says of itself
+	ErrorCode              string // of the last refresh; empty: it was well
+	ErrorMessage           string
+	Revision               int64
+	CheckedAt              time.Time // of the last refresh; zero: there was none
+	CreatedAt, UpdatedAt   time.Time
+	Tools                  map[ToolState]int // numbers of tools; not stored with it
+}
+
+// A ToolState says what is known of a tool, and what was decided about it.
+type ToolState string
+
+// The states of a tool.
+const (
+	ToolNew      ToolState = "new"
+	ToolApproved ToolState = "approved"
+	ToolChanged  ToolState = "changed"  // approved, with another definition since
+	ToolMissing  ToolState = "missing"  // approved, and gone since
+	ToolRejected ToolState = "rejected" // in the definition that it has
+	ToolInvalid  ToolState = "invalid"  // cannot be used
+)
+
+// A ConnectionTool is a tool of a server, with the definition that was approved beside
+// that of now.
+type ConnectionTool struct {
+	ConnectionID, AccountID string
+	Name, ModelName         string
+	Definition              string // canonical JSON
+	SHA256                  string // of Definition
+	Problem                 string // why it cannot be used; empty: it can
+	Present                 bool   // at the last refresh
+	ApprovedDefinition      string // empty: none is
+	ApprovedSHA256          string
+	RejectedSHA256          string
+	Approval, Effects       string // as reviewed; empty: not yet
+	State                   ToolState
+}
+
+// Judge sets the state of a tool from what is known of it.
+func (t *ConnectionTool) Judge() {
+	switch {
+	case !t.Present:
+		t.State = ToolMissing
+	case t.Problem != "":
+		t.State = ToolInvalid
+	case t.SHA256 == t.ApprovedSHA256:
+		t.State = ToolApproved
+	case t.SHA256 == t.RejectedSHA256:
+		t.State = ToolRejected
+	case t.ApprovedSHA256 != "":
+		t.State = ToolChanged
+	default:
+		t.State = ToolNew
+	}
+}

@@ -1,0 +1,99 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+// MaxSecrets is how many secrets an account may have.
+const MaxSecrets = 500
+
+const secretColumns = `id, account_id, name, kind, header_name, origin, hint, sealed, version, created_at, updated_at`
+
+func scanSecret(rows *sql.Rows) (Secret, error) {
+	var s Secret
+	var created, updated int64
+	err := rows.Scan(&s.ID, &s.AccountID, &s.Name, &s.Kind, &s.HeaderName, &s.Origin, &s.Hint, &s.Sealed, &s.Version, &created, &updated)
+	s.CreatedAt, s.UpdatedAt = db.Time(created), db.Time(updated)
+	return s, err
+}
+
+// InsertSecret adds a secret, whose value is sealed. Times are set.
+func (tx *Tx) InsertSecret(ctx context.Context, s Secret) (Secret, error) {
+	if err := tx.within(ctx, MaxSecrets, s.AccountID, s.AccountID, "secrets in this account", `secrets WHERE account_id = $2`); err != nil {
+		return s, err
+	}
+	s.CreatedAt, s.UpdatedAt = tx.Now, tx.Now
+	_, err := tx.Exec(ctx, `INSERT INTO secrets (`+secretColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)`,
+		s.ID, s.AccountID, s.Name, s.Kind, s.HeaderName, s.Origin, s.Hint, s.Sealed, s.Version, db.Micros(s.CreatedAt))
+	return s, err
+}
+
+// Secret returns an account's secret; CodeSecretNotFound where there is none.
+func (tx *Tx) Secret(ctx context.Context, accountID, id string) (Secret, error) {
+	return tx.secret(ctx, accountID, id, "")
+}
+
+// SecretForShare is [Tx.Secret], and keeps the secret from being changed or deleted
+// until the commit.
+func (tx *Tx) SecretForShare(ctx context.Context, accountID, id string) (Secret, error) {
+	return tx.secret(ctx, accountID, id, tx.ForShare())
+}
+
+func (tx *Tx) secret(ctx context.Context, accountID, id, lock string) (Secret, error) {
+	s, found, err := first(ctx, tx, scanSecret, `SELECT `+secretColumns+` FROM secrets WHERE account_id = $1 AND id = $2`+lock, accountID, id)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeSecretNotFound, "There is no such secret.").At("secretId")
+	}
+	return s, err
+}
+
+// Secrets lists an account's secrets.
+func (tx *Tx) Secrets(ctx context.Context, accountID string, p Page) ([]Secret, bool, error) {
+	return page(ctx, tx, p, scanSecret, `SELECT `+secretColumns+` FROM secrets WHERE account_id = $1`, accountID)
+}
+
+// SetSecret lets fn give a secret another value. The secret is locked meanwhile, and its
+// version is the next one already.
+func (tx *Tx) SetSecret(ctx context.Context, accountID, id string, fn func(*Secret) error) (Secret, error) {
+	s, err := tx.secret(ctx, accountID, id, tx.ForUpdate())
+	if err != nil {
+		return s, err
+	}
+	s.Version++
+	s.UpdatedAt = tx.Now
+	if err := fn(&s); err != nil {
+		return s, err
+	}
+	_, err = tx.Exec(ctx, `UPDATE secrets SET hint = $3, sealed = $4, version = $5, updated_at = $6 WHERE account_id = $1 AND id = $2`,
+		accountID, id, s.Hint, s.Sealed, s.Version, db.Micros(s.UpdatedAt))
+	return s, err
+}
+
+// DeleteSecret removes a secret that no connection uses; one that does not exist is no
+// error.
+func (tx *Tx) DeleteSecret(ctx context.Context, accountID, id string) error {
+	if _, err := tx.secret(ctx, accountID, id, tx.ForUpdate()); err != nil {
+		if stoa.CodeOf(err) == stoa.CodeSecretNotFound {
+			err = nil
+		}
+		return err
+	}
+	users, err := tx.SecretUsers(ctx, accountID, id, 5)
+	if err != nil {
+		return err
+	}
+	if len(users) > 0 {
+		return stoa.Errorf(stoa.CodeSecretInUse, "Connections use the secret, such as %s. Give them another one first.", users[0])
+	}
+	_, err = tx.Exec(ctx, `DELETE FROM secrets WHERE account_id = $1 AND id = $2`, accountID, id)
+	return err
+}
+
+// SecretUsers returns connections that use a secret.
+func (tx *Tx) SecretUsers(ctx context.Context, accountID, id string, limit int) ([]string, error) {
+	return tx.texts(ctx, `SELECT id FROM connections WHERE account_id = $1 AND secret_id = $2 AND secret_id <> '' ORDER BY id LIMIT $3`, accountID, id, limit)
+}

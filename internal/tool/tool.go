@@ -1,0 +1,437 @@
+// Package tool looks after connections: servers that have tools. It asks them for their
+// catalogs, records what was decided about each tool, and calls approved ones.
+//
+// What a server says is kept as it was at the last refresh, and a decision is about
+// exactly that: a definition that has changed is not the one that was approved. Secrets
+// are opened for one exchange, and are sent to their own origin alone.
+//
+// It knows nothing of models and sessions. Start with [Tools.Refresh], [Review] and
+// [Tools.Try].
+package tool
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"stoa/internal/mcp"
+	"stoa/internal/outbound"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/vault"
+)
+
+// Limits of exchanges with servers.
+const (
+	RefreshTime     = 20 * time.Second
+	CallTime        = 30 * time.Second
+	perAccount      = 8      // exchanges at a time
+	maxInstructions = 20_000 // characters
+	maxServerName   = 200    // characters
+)
+
+// Tools is what looks after connections.
+type Tools struct {
+	Store   *store.Store
+	Vault   *vault.Vault
+	Network *outbound.Network
+	Version string // of this program
+	Logger  *slog.Logger
+
+	mu   sync.Mutex
+	busy map[string]int // exchanges that are going on, by account
+}
+
+// enter counts an exchange of an account until done is called.
+func (t *Tools) enter(accountID string) (done func(), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.busy == nil {
+		t.busy = map[string]int{}
+	}
+	if t.busy[accountID] >= perAccount {
+		return nil, stoa.Errorf(stoa.CodeRateLimit, "The account asks %d servers already. Wait until one has answered.", perAccount)
+	}
+	t.busy[accountID]++
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.busy[accountID]--; t.busy[accountID] == 0 {
+			delete(t.busy, accountID)
+		}
+	}, nil
+}
+
+// Origin returns scheme, host and port of an address, which may not have more than that
+// if bare is true; empty for what is no address of a server.
+func Origin(address string, bare bool) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Opaque != "" || strings.ContainsAny(address, "#\\ \t\r\n") ||
+		strings.HasSuffix(u.Host, ":") || bare && (strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery) {
+		return ""
+	}
+	host := strings.ToLower(u.Host)
+	if port := map[string]string{"https": ":443", "http": ":80"}[u.Scheme]; strings.HasSuffix(host, port) {
+		host = strings.TrimSuffix(host, port)
+	}
+	return u.Scheme + "://" + host
+}
+
+// ref says which secret it is to the vault.
+func ref(s store.Secret) vault.Ref {
+	return vault.Ref{AccountID: s.AccountID, ID: s.ID, Kind: s.Kind, Origin: s.Origin, Version: s.Version}
+}
+
+// minHinted is the length of the shortest value of which the end is shown.
+const minHinted = 16
+
+// Seal gives a secret a value.
+func (t *Tools) Seal(s *store.Secret, value string) (err error) {
+	s.Hint = ""
+	if len(value) >= minHinted {
+		s.Hint = value[len(value)-4:]
+	}
+	s.Sealed, err = t.Vault.Seal(ref(*s), []byte(value))
+	return err
+}
+
+// Unreadable reports whether the value of a secret cannot be opened any more.
+func (t *Tools) Unreadable(s store.Secret) bool {
+	_, err := t.Vault.Open(ref(s), s.Sealed)
+	return err != nil
+}
+
+// server returns the server of a connection.
+func (t *Tools) server(ctx context.Context, c store.Connection) (mcp.Server, error) {
+	out := mcp.Server{Network: t.Network, URL: c.URL, Headers: c.Headers, Protocol: c.Protocol, Version: t.Version}
+	if c.SecretID == "" {
+		return out, nil
+	}
+	var s store.Secret
+	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		s, err = tx.Secret(ctx, c.AccountID, c.SecretID)
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	if s.Origin != Origin(c.URL, false) { // which nothing lets happen
+		return out, stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for another origin.")
+	}
+	value, err := t.Vault.Open(ref(s), s.Sealed)
+	if err != nil {
+		return out, stoa.Errorf(stoa.CodeSecretsKeyMissing, "The secret of the connection cannot be read any more. Set its value again.").Because(err)
+	}
+	if out.SecretHeader, out.Secret = s.HeaderName, string(value); s.Kind == store.SecretBearer {
+		out.SecretHeader, out.Secret = "Authorization", "Bearer "+string(value)
+	}
+	return out, nil
+}
+
+// A Difference is what a refresh found.
+type Difference struct {
+	Added, Changed, Missing []string // names of tools
+	Unchanged               int
+	Connection              store.Connection
+}
+
+// Refresh asks the server of a connection for its tools and keeps what it says. Nothing
+// is approved by it.
+func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference, err error) {
+	var c store.Connection
+	err = t.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		c, err = tx.Connection(ctx, accountID, id)
+		return err
+	})
+	if err != nil {
+		return d, err
+	}
+	done, err := t.enter(accountID)
+	if err != nil {
+		return d, err
+	}
+	defer done()
+	catalog, err := t.ask(ctx, c)
+	if ctx.Err() != nil {
+		return d, err // the caller has left, and nothing is known
+	}
+	failure := failureOf(err)
+	if err != nil && failure == nil {
+		return d, err
+	}
+	err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		d = Difference{}
+		d.Connection, err = tx.EditConnection(ctx, accountID, id, func(now *store.Connection) error {
+			if now.URL != c.URL || now.SecretID != c.SecretID {
+				return stoa.Errorf(stoa.CodeToolServer, "The connection was changed meanwhile. Refresh it again.")
+			}
+			now.CheckedAt, now.ErrorCode, now.ErrorMessage = tx.Now, "", ""
+			if failure != nil {
+				now.ErrorCode, now.ErrorMessage = failure.stored, failure.answer.Message
+				return nil
+			}
+			now.Protocol, now.ServerName, now.ServerVersion = cut(catalog.Protocol, 64), cut(catalog.Name, maxServerName), cut(catalog.Version, maxServerName)
+			now.Instructions = cut(catalog.Instructions, maxInstructions)
+			return d.take(ctx, tx, *now, catalog.Tools)
+		})
+		return err
+	})
+	if err == nil && failure != nil {
+		err = failure.answer
+	}
+	return d, err
+}
+
+func (t *Tools) ask(ctx context.Context, c store.Connection) (*mcp.Catalog, error) {
+	server, err := t.server(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, RefreshTime)
+	defer cancel()
+	return server.Catalog(ctx)
+}
+
+// cut returns a text of a server as it is kept: with what cannot be seen written out,
+// and at most so many characters.
+func cut(text string, most int) string {
+	text = mcp.Visible(text)
+	if utf8.RuneCountInString(text) > most {
+		return string([]rune(text)[:most])
+	}
+	return text
+}
+
+// What [store.Connection.ErrorCode] is beside the codes of replies: the server refuses
+// the secret, or wants one.
+const NeedsAuthorization = "needs_authorization"
+
+// A failure is that of an exchange: as it is kept with the connection, and as the caller
+// is told.
+type failure struct {
+	stored string
+	answer *stoa.Error
+}
+
+// failureOf returns the failure of an exchange with a server; nil for other errors.
+func failureOf(err error) *failure {
+	e, ok := errors.AsType[*mcp.Error](err)
+	if !ok {
+		return nil
+	}
+	code := stoa.CodeToolServer
+	switch e.Reason {
+	case outbound.NotAllowed:
+		code = stoa.CodeAddressNotAllowed
+	case outbound.Timeout:
+		code = stoa.CodeToolServerTimeout
+	}
+	message := e.Message
+	switch {
+	case e.Unauthorized:
+		message += " Give the connection a secret that the server accepts."
+	case code == stoa.CodeAddressNotAllowed:
+		message = "The address of the connection may not be reached from this service. Its operator can allow it (outbound.allow)."
+	}
+	f := &failure{string(code), stoa.Errorf(code, "%s", message).Because(e.Err)}
+	if e.Unauthorized {
+		f.stored = NeedsAuthorization
+	}
+	return f
+}
+
+// take compares the catalog with the one that is kept, and keeps it.
+func (d *Difference) take(ctx context.Context, tx *store.Tx, c store.Connection, tools []mcp.Tool) error {
+	rows, err := tx.ConnectionTools(ctx, c.AccountID, c.ID)
+	if err != nil {
+		return err
+	}
+	kept := map[string]store.ConnectionTool{}
+	for _, row := range rows {
+		kept[row.Name] = row
+	}
+	for _, t := range tools {
+		was, known := kept[t.Name]
+		delete(kept, t.Name)
+		switch {
+		case !known || !was.Present:
+			d.Added = append(d.Added, t.Name)
+		case was.SHA256 != t.SHA256 || was.Problem != t.Problem:
+			d.Changed = append(d.Changed, t.Name)
+		default:
+			d.Unchanged++
+			continue
+		}
+		now := was
+		now.AccountID, now.ConnectionID, now.Name, now.ModelName = c.AccountID, c.ID, t.Name, mcp.ModelName(c.Name, t.Name)
+		now.Definition, now.SHA256, now.Problem, now.Present = t.Definition, t.SHA256, t.Problem, true
+		if err := tx.PutConnectionTool(ctx, now); err != nil {
+			return err
+		}
+	}
+	gone := 0
+	for _, row := range rows {
+		if _, missing := kept[row.Name]; !missing {
+			continue
+		}
+		if row.Present {
+			d.Missing = append(d.Missing, row.Name)
+		}
+		row.Present = false
+		if gone++; row.ApprovedSHA256 == "" || gone > store.MaxCatalog-mcp.MaxTools {
+			err = tx.DeleteConnectionTool(ctx, c.AccountID, c.ID, row.Name)
+		} else {
+			err = tx.PutConnectionTool(ctx, row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A Decision is what a reviewer decided about a tool.
+type Decision struct {
+	Name, SHA256      string // of the definition that was reviewed
+	Approve           bool
+	Approval, Effects string // of an approved tool; both empty: as the annotations suggest
+}
+
+// Review records decisions about tools; none of them if any is about a definition that
+// is no longer the one of now. Its errors name the member of the request at fault.
+func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions []Decision) error {
+	_, err := tx.EditConnection(ctx, accountID, id, func(c *store.Connection) error {
+		rows, err := tx.ConnectionTools(ctx, accountID, id)
+		if err != nil {
+			return err
+		}
+		for i, d := range decisions {
+			at := slices.IndexFunc(rows, func(t store.ConnectionTool) bool { return t.Name == d.Name })
+			if at < 0 {
+				return noTool(d.Name)
+			}
+			row := rows[at]
+			switch {
+			case row.SHA256 != d.SHA256 || !row.Present:
+				return stoa.Errorf(stoa.CodeToolChanged, "The tool %q has another definition by now, or is gone. Read the catalog again; nothing was changed.", short(d.Name)).At(member(i, "sha256"))
+			case d.Approve && row.Problem != "":
+				return stoa.Errorf(stoa.CodeInvalidValue, "The tool %q cannot be used: %s", short(d.Name), row.Problem).At(member(i, "decision"))
+			}
+			decide(&row, d)
+			if err := tx.PutConnectionTool(ctx, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+// decide records a decision about a tool.
+func decide(row *store.ConnectionTool, d Decision) {
+	if !d.Approve {
+		row.RejectedSHA256, row.ApprovedSHA256, row.ApprovedDefinition, row.Approval, row.Effects = row.SHA256, "", "", "", ""
+		return
+	}
+	if d.Approval == "" {
+		d.Approval, d.Effects = mcp.Suggested(mcp.Parse(row.Definition).Annotations)
+	}
+	row.ApprovedSHA256, row.ApprovedDefinition, row.RejectedSHA256, row.Approval, row.Effects = row.SHA256, row.Definition, "", d.Approval, d.Effects
+}
+
+func member(i int, name string) string { return "tools[" + strconv.Itoa(i) + "]." + name }
+
+// short returns a name as an error repeats it.
+func short(name string) string { return cut(name, 64) }
+
+func noTool(name string) error {
+	return stoa.Errorf(stoa.CodeToolNotFound, "The server has no tool %q. Its name is one of the catalog; refresh the connection if it is new.", short(name)).At("name")
+}
+
+// Forget takes back every decision about the tools of a connection: its address or its
+// secret is another one.
+func Forget(ctx context.Context, tx *store.Tx, accountID, id string) error {
+	rows, err := tx.ConnectionTools(ctx, accountID, id)
+	for _, row := range rows {
+		if err != nil {
+			return err
+		}
+		row.ApprovedSHA256, row.ApprovedDefinition, row.RejectedSHA256, row.Approval, row.Effects = "", "", "", "", ""
+		if row.Present {
+			err = tx.PutConnectionTool(ctx, row)
+		} else {
+			err = tx.DeleteConnectionTool(ctx, accountID, id, row.Name)
+		}
+	}
+	return err
+}
+
+// A Trial is one call of a tool to try it.
+type Trial struct {
+	Tool      string
+	Arguments []byte // a JSON object; nil: an empty one
+	Confirm   bool   // its effects are wanted
+}
+
+// An Outcome is what came of a call.
+type Outcome struct {
+	CallID   string
+	Outcome  string // ok, error, or one of the classes of package mcp
+	Message  string // what went wrong; empty: nothing
+	Result   *mcp.Result
+	Duration time.Duration
+}
+
+// Try calls an approved tool once. A call that fails is an outcome, no error.
+func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out Outcome, err error) {
+	var c store.Connection
+	var rows []store.ConnectionTool
+	err = t.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		if c, err = tx.Connection(ctx, accountID, id); err == nil {
+			rows, err = tx.ConnectionTools(ctx, accountID, id)
+		}
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	at := slices.IndexFunc(rows, func(t store.ConnectionTool) bool { return t.Name == trial.Tool })
+	switch {
+	case at < 0:
+		return out, noTool(trial.Tool)
+	case rows[at].State != store.ToolApproved:
+		return out, stoa.Errorf(stoa.CodeToolChanged, "The tool is %s, and only an approved one is called. Review it first.", rows[at].State).At("name")
+	case rows[at].Effects != "read" && !trial.Confirm:
+		return out, stoa.Errorf(stoa.CodeConfirmationRequired, "The tool has effects (%s). Send confirm: true to have it do what it does.", rows[at].Effects).At("confirm")
+	}
+	done, err := t.enter(accountID)
+	if err != nil {
+		return out, err
+	}
+	defer done()
+	server, err := t.server(ctx, c)
+	if err != nil {
+		return out, err
+	}
+	out.CallID = stoa.NewID("cal")
+	began := time.Now()
+	calling, cancel := context.WithTimeout(ctx, CallTime)
+	defer cancel()
+	out.Result, err = server.Call(calling, mcp.Call{ID: out.CallID, Tool: trial.Tool, Arguments: trial.Arguments})
+	out.Duration = time.Since(began)
+	out.Outcome = "ok"
+	if failed, ok := errors.AsType[*mcp.Error](err); ok {
+		out.Outcome, out.Message = string(failed.Class), failureOf(err).answer.Message
+	} else if out.Result.IsError {
+		out.Outcome = "error"
+	}
+	t.Logger.InfoContext(ctx, "a tool was called to try it", "account", accountID, "connection", id, "tool", trial.Tool, "call", out.CallID, "outcome", out.Outcome, "duration", out.Duration, "error", err)
+	return out, nil
+}
