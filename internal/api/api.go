@@ -39,6 +39,7 @@ import (
 	"stoa/internal/telemetry"
 	"stoa/internal/tool"
 	"stoa/internal/upstream"
+	"stoa/internal/webhook"
 )
 
 // A Server answers requests. Its fields are set before [Server.Handler] is
@@ -73,10 +74,10 @@ type Server struct {
 	Extensions       config.Extensions
 	ExtensionOptions config.ExtensionOptions
 	States           *seal.Box // needed with the extension tools
-	// Outbound is the way to addresses of callers; needed where images or files are
-	// fetched here.
+	// Outbound is the way to addresses of callers.
 	Outbound *outbound.Network
 	Tools    *tool.Tools // looks after connections
+	Hooks    *webhook.Hooks
 
 	// HeaderWait is how long a stream waits for its first event before it
 	// begins by itself, KeepAlive how long it may be silent after that. 0: 10 s

@@ -147,7 +147,11 @@ func (s *Server) revokeMade(ctx context.Context, by stoa.Key, accountID, keyID s
 					return nil, err
 				}
 				tags, err := tx.DisableTagsMadeBy(ctx, accountID, ids[0], madeBatch)
-				if n = max(n, tags); err != nil || !keys {
+				if err != nil {
+					return nil, err
+				}
+				hooks, err := tx.DisableWebhooksMadeBy(ctx, accountID, ids[0], madeBatch)
+				if n = max(n, tags, hooks); err != nil || !keys {
 					return nil, err
 				}
 				if made, err = tx.KeysMadeBy(ctx, accountID, ids[0], madeBatch); err != nil {

@@ -280,7 +280,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 		t.Errorf("config.Limits has %d members, this test %d", v.NumField(), len(cases))
 	}
 	fixed := []string{
-		"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "requestsKeptSeconds",
+		"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "maxWebhooks", "requestsKeptSeconds",
 		"maxTools", "maxToolDefinitionTokens", "maxToolParametersBytes", "maxToolOutputBytes", "maxToolCallsPerStep", "maxToolCallsPerTurn", "maxToolWaitsPerTurn", "maxInputWaitsPerAccount",
 	} // no setting of the limits changes them
 	for _, c := range cases {

@@ -76,6 +76,10 @@ type (
 		byID
 		TagID string `path:"tagId"`
 	}
+	byDeliveryID struct {
+		byID
+		DeliveryID string `path:"deliveryId"`
+	}
 	byChatID struct {
 		ChatID string `path:"chatId"`
 	}

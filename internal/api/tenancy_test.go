@@ -38,6 +38,10 @@ func newTenant(t *testing.T, h *apitest.Service, name string) tenant {
 		return out.ID
 	}
 	for range 2 {
+		hook := id(201, "webhooks", "/api/v1/webhooks", object{"events": []string{"*"}, "description": name})
+		for range 2 {
+			id(202, "deliveries", "/api/v1/webhooks/"+hook+"/test", nil)
+		}
 		id(201, "keys", "/api/v1/keys", object{"name": "spare", "scopes": []string{"usage:read"}})
 		space := id(201, "spaces", "/api/v1/spaces", object{"name": name})
 		id(201, "connections", "/api/v1/connections", object{"spaceId": space, "kind": "mcp", "name": name, "url": "https://mcp.example.com/mcp"})

@@ -11,8 +11,11 @@ package apitest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 
 	"stoa/internal/agent"
@@ -23,6 +26,7 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/db"
 	"stoa/internal/drive"
+	"stoa/internal/outbound"
 	"stoa/internal/scheduler"
 	"stoa/internal/seal"
 	"stoa/internal/session"
@@ -31,6 +35,7 @@ import (
 	"stoa/internal/store/storetest"
 	"stoa/internal/telemetry"
 	"stoa/internal/vault"
+	"stoa/internal/webhook"
 )
 
 // Config changes the service that [Start] builds. The zero value is one that
@@ -50,6 +55,7 @@ type Config struct {
 	Sessions  func(*session.Config)   // changes settings before the start; nil: none
 	Worker    func(*agent.Config)     // changes settings before the start; nil: none
 	Schedules func(*scheduler.Config) // changes settings before the start; nil: none
+	Hooks     func(*webhook.Config)   // changes settings before the start; nil: none
 	Vault     *vault.Vault            // nil: one whose key is always the same
 	Allow     []string                // destinations that are not public; see package outbound
 	Idle      bool                    // sessions are taken and not run
@@ -114,7 +120,7 @@ func Start(t testing.TB, cfg Config) *Service {
 	wired, err := app.New(app.Parts{
 		Config: settings, States: states, Catalog: cat, Store: st, Drives: drives, Providers: cfg.Providers, Plans: plans,
 		Address: server.Listener.Addr().String(), Version: "test", Logger: cfg.Logger, Metrics: cfg.Metrics, Tracer: cfg.Tracer,
-		Sessions: cfg.Sessions, Scheduler: cfg.Schedules, API: cfg.Server, Vault: cfg.Vault,
+		Sessions: cfg.Sessions, Scheduler: cfg.Schedules, API: cfg.Server, Vault: cfg.Vault, Hooks: cfg.Hooks, Network: isolated,
 		Worker: func(c *agent.Config) {
 			c.Grace = -1
 			if cfg.Worker != nil {
@@ -133,12 +139,33 @@ func Start(t testing.TB, cfg Config) *Service {
 	if !cfg.Idle {
 		s.run("run sessions", s.Worker.Run)
 		s.run("start scheduled sessions", s.Scheduler.Run)
+		s.run("send to webhooks", s.Service.Hooks.Run)
 	}
 	server.Config.Handler = s.Server.Handler()
 	server.Start()
 	t.Cleanup(func() { s.Server.Drain(); server.Close() }) // streams that are open end
 	s.URL = server.URL
 	return s
+}
+
+// isolated lets requests to addresses of callers reach this machine alone, without
+// asking anybody what a name stands for.
+func isolated(s *outbound.Settings) {
+	s.Resolve = func(_ context.Context, host string) ([]netip.Addr, error) {
+		if a, err := netip.ParseAddr(host); err == nil {
+			return []netip.Addr{a}, nil
+		}
+		if host == "localhost" {
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+		}
+		return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil
+	}
+	s.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if to, err := netip.ParseAddrPort(address); err != nil || !to.Addr().IsLoopback() {
+			return nil, errors.New("not on this machine")
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}
 }
 
 // run does a part's work in the background until the test ends.

@@ -154,6 +154,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	}
 	stopWorker := running(settling, group, s.Worker.Run)
 	stopScheduler := running(settling, group, s.Scheduler.Run)
+	stopHooks := running(settling, group, s.Hooks.Run)
 	limits := s.config.Limits
 	bounded := listen.New(listener, listen.Config{
 		Connections: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Refusal: api.RefuseConnection,
@@ -179,6 +180,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	s.stop(server)
 	stopScheduler()
 	stopWorker() // its last writes go through the store and the settler
+	stopHooks()
 	settled()
 	if waited := group.Wait(); err == nil && !errors.Is(waited, context.Canceled) {
 		err = waited

@@ -27,5 +27,7 @@ func newNetwork(p Parts) (*outbound.Network, error) {
 	if origin, err := url.Parse(p.Config.BaseURL(p.Address)); err == nil {
 		own = append(own, outbound.HostPort(origin))
 	}
-	return outbound.New(outbound.Settings{Allow: allow, Deny: deny, Proxy: proxy, Own: own}), nil
+	settings := outbound.Settings{Allow: allow, Deny: deny, Proxy: proxy, Own: own}
+	adjust(p.Network, &settings)
+	return outbound.New(settings), nil
 }

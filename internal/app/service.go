@@ -33,6 +33,7 @@ import (
 	"stoa/internal/upstream"
 	"stoa/internal/vault"
 	"stoa/internal/web"
+	"stoa/internal/webhook"
 )
 
 // Parts are what a service is built from. Config, Catalog, Store and Drives are
@@ -50,6 +51,7 @@ type Parts struct {
 	Version   string
 	Commit    string
 	States    *seal.Box          // seals what callers keep; needed with the extension tools
+	Vault     *vault.Vault       // of stored secrets; nil: that of Config
 	Logger    *slog.Logger       // nil: none
 	Metrics   *telemetry.Metrics // nil: none; used by one service
 	Tracer    *telemetry.Tracer  // nil: none
@@ -61,6 +63,8 @@ type Parts struct {
 	Sessions  func(*session.Config)
 	Worker    func(*agent.Config)
 	Scheduler func(*scheduler.Config)
+	Hooks     func(*webhook.Config)
+	Network   func(*outbound.Settings)
 	API       func(*api.Server)
 }
 
@@ -76,6 +80,8 @@ type Service struct {
 	Worker    *agent.Worker
 	Scheduler *scheduler.Scheduler
 	Retention *retention.Purger
+	Vault     *vault.Vault
+	Hooks     *webhook.Dispatcher
 	Requests  *requestlog.Log
 	API       *api.Server
 	Peers     *peers.Peers
@@ -118,6 +124,9 @@ func New(p Parts) (*Service, error) {
 		s.Gateway.Pool, s.Gateway.Counter = p.Pool, nil
 	}
 	s.buildSessions(p)
+	if err := s.buildOutbound(p); err != nil {
+		return nil, err
+	}
 	most := p.Config.Limits.RequestsKeptPerAccount
 	s.Requests = requestlog.New(s.Store, func() (bool, int) { return s.logs.Load().Keep > 0, most }, s.log)
 	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() },
@@ -192,6 +201,12 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 	if err := s.Vault.Err(); err != nil {
 		s.log.Error("the keys of stored secrets cannot be read", "error", err)
 	}
+	hooks := webhook.Config{
+		Store: s.Store, Vault: s.Vault, Client: s.network.Client(outbound.Limits{Body: webhook.ReplyKept, ErrorBody: webhook.ReplyKept}),
+		Shared: s.shared(), Version: p.Version, Logger: s.log, Metrics: p.Metrics,
+	}
+	adjust(p.Hooks, &hooks)
+	s.Hooks = webhook.New(hooks)
 	return nil
 }
 
@@ -217,6 +232,7 @@ func (s *Service) buildAPI(p Parts) error {
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
 		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats, Try: s.pool.Try, Tracer: p.Tracer,
 		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load, Outbound: s.network, Tools: tools,
+		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault},
 	}
 	adjust(p.API, s.API)
 	return nil

@@ -212,6 +212,7 @@ func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer) {
 			return counts, err
 		},
 	}
+	sources.Outbox = s.Hooks.Backlog
 	if tracer != nil {
 		sources.Exports = tracer.Exports
 	}

@@ -726,6 +726,25 @@ type CreateSpace struct {
 	Name string `json:"name"`
 }
 
+// CreateWebhook defines model for CreateWebhook.
+type CreateWebhook struct {
+	// CreditsLowMicro Below this the event `credits.low` is sent; 10000000 (10 credits) unless said otherwise.
+	CreditsLowMicro nullable.Nullable[int64]  `json:"creditsLowMicro,omitempty,omitzero"`
+	Description     nullable.Nullable[string] `json:"description,omitempty,omitzero"`
+
+	// Enabled True unless said otherwise.
+	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
+
+	// Events Types of events, or `*` alone for all, of those that come later too.
+	Events []string `json:"events"`
+
+	// SpaceIds Spaces whose events it gets; all unless said otherwise.
+	SpaceIds nullable.Nullable[[]string] `json:"spaceIds,omitempty,omitzero"`
+
+	// URL Where requests are sent: https, of a public host, or one that the operator allows. Null: events are kept to be read.
+	URL nullable.Nullable[string] `json:"url,omitempty,omitzero"`
+}
+
 // Credits defines model for Credits.
 type Credits struct {
 	AvailableMicro int64 `json:"availableMicro"`
@@ -738,6 +757,101 @@ type Credits struct {
 
 	// SpentMicro All that was ever charged.
 	SpentMicro int64 `json:"spentMicro"`
+}
+
+// Delivery An event for one webhook, with what became of it.
+type Delivery struct {
+	AttemptCount int64 `json:"attemptCount"`
+
+	// Attempts The newest, oldest first.
+	Attempts []DeliveryAttempt `json:"attempts"`
+
+	// Body What is signed and sent, as it is.
+	Body string `json:"body"`
+
+	// CreatedAt When it happened.
+	CreatedAt Time `json:"createdAt"`
+
+	// EventID The header `webhook-id`, the same for every attempt and every webhook.
+	//
+	// Example: evt_01k9zqd3m8w5x7y2c4b6n8p0ra
+	EventID    string                  `json:"eventId"`
+	FinishedAt nullable.Nullable[Time] `json:"finishedAt"`
+
+	// ID Example: dlv_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// LastError Of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`. New ones may come.
+	LastError nullable.Nullable[string] `json:"lastError"`
+
+	// LastStatus HTTP status of the newest attempt; null: there was no reply.
+	LastStatus    nullable.Nullable[int]  `json:"lastStatus"`
+	NextAttemptAt nullable.Nullable[Time] `json:"nextAttemptAt"`
+	Object        string                  `json:"object"`
+
+	// Status `pending`: it is being sent or will be; `failed`: it was given up; `held`: the webhook is disabled, has no address, or its secret cannot be read.
+	Status string `json:"status"`
+
+	// Type Example: session.completed
+	Type      string `json:"type"`
+	WebhookID string `json:"webhookId"`
+}
+
+// DeliveryAttempt One request.
+type DeliveryAttempt struct {
+	At Time `json:"at"`
+
+	// Error As `lastError`; null: it succeeded.
+	Error        nullable.Nullable[string] `json:"error"`
+	Milliseconds int64                     `json:"milliseconds"`
+	Number       int64                     `json:"number"`
+
+	// Reply The first 512 bytes of the reply.
+	Reply nullable.Nullable[string] `json:"reply"`
+
+	// Status Of the reply; null: there was none.
+	Status nullable.Nullable[int] `json:"status"`
+}
+
+// DeliveryList defines model for DeliveryList.
+type DeliveryList struct {
+	Data    []DeliverySummary `json:"data"`
+	HasMore bool              `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// DeliverySummary An event for one webhook.
+type DeliverySummary struct {
+	AttemptCount int64 `json:"attemptCount"`
+
+	// CreatedAt When it happened.
+	CreatedAt Time `json:"createdAt"`
+
+	// EventID The header `webhook-id`, the same for every attempt and every webhook.
+	//
+	// Example: evt_01k9zqd3m8w5x7y2c4b6n8p0ra
+	EventID    string                  `json:"eventId"`
+	FinishedAt nullable.Nullable[Time] `json:"finishedAt"`
+
+	// ID Example: dlv_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// LastError Of the newest attempt: `status` (not 2xx), `timeout`, `unreachable`, `tls`, `not_allowed`, `broken`, `invalid_url`. New ones may come.
+	LastError nullable.Nullable[string] `json:"lastError"`
+
+	// LastStatus HTTP status of the newest attempt; null: there was no reply.
+	LastStatus    nullable.Nullable[int]  `json:"lastStatus"`
+	NextAttemptAt nullable.Nullable[Time] `json:"nextAttemptAt"`
+	Object        string                  `json:"object"`
+
+	// Status `pending`: it is being sent or will be; `failed`: it was given up; `held`: the webhook is disabled, has no address, or its secret cannot be read.
+	Status string `json:"status"`
+
+	// Type Example: session.completed
+	Type      string `json:"type"`
+	WebhookID string `json:"webhookId"`
 }
 
 // Difference defines model for Difference.
@@ -1755,6 +1869,11 @@ type Limits struct {
 	// Example: 2000
 	MaxVisitorStreamsPerAccount int64 `json:"maxVisitorStreamsPerAccount"`
 
+	// MaxWebhooks Of an account.
+	//
+	// Example: 20
+	MaxWebhooks int64 `json:"maxWebhooks"`
+
 	// MinScheduleSeconds The least between two instants of a schedule.
 	//
 	// Example: 60
@@ -2437,6 +2556,15 @@ type Reconciliation struct {
 	ReceiptsMicro int64 `json:"receiptsMicro"`
 }
 
+// RecoverWebhook defines model for RecoverWebhook.
+type RecoverWebhook struct {
+	// Since Events that happened at this time or later.
+	Since Time `json:"since"`
+
+	// Until And before this one; now unless said otherwise.
+	Until nullable.Nullable[Time] `json:"until,omitempty,omitzero"`
+}
+
 // RefreshedConnection defines model for RefreshedConnection.
 type RefreshedConnection struct {
 	// Added Names of tools that are there for the first time, or again.
@@ -2602,6 +2730,12 @@ type RollbackAgent struct {
 // RotateKey defines model for RotateKey.
 type RotateKey struct {
 	// OverlapSeconds How long the old key lives on; 3600 unless said otherwise.
+	OverlapSeconds nullable.Nullable[int64] `json:"overlapSeconds,omitempty,omitzero"`
+}
+
+// RotateWebhookSecret defines model for RotateWebhookSecret.
+type RotateWebhookSecret struct {
+	// OverlapSeconds How long requests are signed with the former secret as well; 86400 unless said otherwise.
 	OverlapSeconds nullable.Nullable[int64] `json:"overlapSeconds,omitempty,omitzero"`
 }
 
@@ -3424,6 +3558,25 @@ type UpdateSpace struct {
 	Name string `json:"name,omitempty,omitzero"`
 }
 
+// UpdateWebhook defines model for UpdateWebhook.
+type UpdateWebhook struct {
+	// CreditsLowMicro Below this the event `credits.low` is sent; 10000000 (10 credits) unless said otherwise.
+	CreditsLowMicro nullable.Nullable[int64]  `json:"creditsLowMicro,omitempty,omitzero"`
+	Description     nullable.Nullable[string] `json:"description,omitempty,omitzero"`
+
+	// Enabled True unless said otherwise.
+	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
+
+	// Events Types of events, or `*` alone for all, of those that come later too.
+	Events nullable.Nullable[[]string] `json:"events,omitempty,omitzero"`
+
+	// SpaceIds Spaces whose events it gets; all unless said otherwise.
+	SpaceIds nullable.Nullable[[]string] `json:"spaceIds,omitempty,omitzero"`
+
+	// URL Where requests are sent: https, of a public host, or one that the operator allows. Null: events are kept to be read.
+	URL nullable.Nullable[string] `json:"url,omitempty,omitzero"`
+}
+
 // UsageReport defines model for UsageReport.
 type UsageReport struct {
 	Data    []UsageRow `json:"data"`
@@ -3482,6 +3635,111 @@ type UserCredits struct {
 
 	// HeldMicro Set aside for calls that run now.
 	HeldMicro int64 `json:"heldMicro"`
+}
+
+// Webhook An address to which events are sent.
+type Webhook struct {
+	CreatedAt Time `json:"createdAt"`
+
+	// CreditsLowMicro Below this the event `credits.low` is sent.
+	CreditsLowMicro int64                     `json:"creditsLowMicro"`
+	Description     nullable.Nullable[string] `json:"description"`
+
+	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 deliveries given up), `gone` (its address answered 410). New ones may come.
+	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
+
+	// Events Types of events; `*` alone is all, of those that come later too.
+	Events []string `json:"events"`
+
+	// FailedDeliveries Given up since the newest success.
+	FailedDeliveries int64 `json:"failedDeliveries"`
+
+	// FailingSince The first attempt that failed after the newest success.
+	FailingSince nullable.Nullable[Time] `json:"failingSince"`
+
+	// ID Example: whk_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// LastSuccessAt To within a minute.
+	LastSuccessAt nullable.Nullable[Time] `json:"lastSuccessAt"`
+	Object        string                  `json:"object"`
+
+	// SpaceIds Spaces whose events it gets; none: all. What happens in no space, as with credits and keys, it gets in any case.
+	SpaceIds []string `json:"spaceIds"`
+
+	// Status `enabled`; `disabled`; `secret_unreadable`: the service has not the key that its secret was encrypted with, and deliveries wait. New ones may come.
+	//
+	// Example: enabled
+	Status    string `json:"status"`
+	UpdatedAt Time   `json:"updatedAt"`
+
+	// URL Null: its events are kept to be read.
+	URL nullable.Nullable[string] `json:"url"`
+}
+
+// WebhookList defines model for WebhookList.
+type WebhookList struct {
+	Data    []Webhook `json:"data"`
+	HasMore bool      `json:"hasMore"`
+
+	// NextCursor For the next page; null on the last.
+	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// WebhookRecovery defines model for WebhookRecovery.
+type WebhookRecovery struct {
+	Object string `json:"object"`
+
+	// Recovered Deliveries that are sent again.
+	Recovered int64 `json:"recovered"`
+}
+
+// WebhookWithSecret A webhook with its secret, which is shown this once.
+type WebhookWithSecret struct {
+	CreatedAt Time `json:"createdAt"`
+
+	// CreditsLowMicro Below this the event `credits.low` is sent.
+	CreditsLowMicro int64                     `json:"creditsLowMicro"`
+	Description     nullable.Nullable[string] `json:"description"`
+
+	// DisabledReason Of one that is disabled: `user`, `key_revoked` (with its key), `failures` (3 days without a success and 20 deliveries given up), `gone` (its address answered 410). New ones may come.
+	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
+
+	// Events Types of events; `*` alone is all, of those that come later too.
+	Events []string `json:"events"`
+
+	// FailedDeliveries Given up since the newest success.
+	FailedDeliveries int64 `json:"failedDeliveries"`
+
+	// FailingSince The first attempt that failed after the newest success.
+	FailingSince nullable.Nullable[Time] `json:"failingSince"`
+
+	// ID Example: whk_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
+
+	// LastSuccessAt To within a minute.
+	LastSuccessAt nullable.Nullable[Time] `json:"lastSuccessAt"`
+	Object        string                  `json:"object"`
+
+	// PreviousEndsAt Until when requests are signed with the former secret as well, after `rotate-secret`.
+	PreviousEndsAt nullable.Nullable[Time] `json:"previousEndsAt,omitempty,omitzero"`
+
+	// Secret Signs every request, as Standard Webhooks have it.
+	//
+	// Example: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=
+	Secret string `json:"secret"`
+
+	// SpaceIds Spaces whose events it gets; none: all. What happens in no space, as with credits and keys, it gets in any case.
+	SpaceIds []string `json:"spaceIds"`
+
+	// Status `enabled`; `disabled`; `secret_unreadable`: the service has not the key that its secret was encrypted with, and deliveries wait. New ones may come.
+	//
+	// Example: enabled
+	Status    string `json:"status"`
+	UpdatedAt Time   `json:"updatedAt"`
+
+	// URL Null: its events are kept to be read.
+	URL nullable.Nullable[string] `json:"url"`
 }
 
 // WithheldTool defines model for WithheldTool.
@@ -3552,6 +3810,9 @@ type ChatID = string
 // Cursor defines model for Cursor.
 type Cursor = string
 
+// DeliveryID defines model for DeliveryID.
+type DeliveryID = string
+
 // DriveDelimiter defines model for DriveDelimiter.
 type DriveDelimiter = string
 
@@ -3606,8 +3867,14 @@ type FilterCallStatus = string
 // FilterCallsAgent defines model for FilterCallsAgent.
 type FilterCallsAgent = string
 
+// FilterDeliveryStatus defines model for FilterDeliveryStatus.
+type FilterDeliveryStatus = string
+
 // FilterEndUser defines model for FilterEndUser.
 type FilterEndUser = string
+
+// FilterEventType defines model for FilterEventType.
+type FilterEventType = string
 
 // FilterExternalID defines model for FilterExternalID.
 type FilterExternalID = string
@@ -4611,6 +4878,72 @@ type GetUsageParams struct {
 	Format Format `form:"format,omitempty" json:"format,omitempty,omitzero"`
 }
 
+// ListWebhooksParams defines parameters for ListWebhooks.
+type ListWebhooksParams struct {
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// CreateWebhookParams defines parameters for CreateWebhook.
+type CreateWebhookParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// DeleteWebhookParams defines parameters for DeleteWebhook.
+type DeleteWebhookParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// UpdateWebhookParams defines parameters for UpdateWebhook.
+type UpdateWebhookParams struct {
+	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// ListDeliveriesParams defines parameters for ListDeliveries.
+type ListDeliveriesParams struct {
+	// Status Only deliveries with this status.
+	Status FilterDeliveryStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
+
+	// Type Only deliveries of this type of event.
+	Type FilterEventType `form:"type,omitempty" json:"type,omitempty,omitzero"`
+
+	// Limit The most rows of a page. A page ends early with the row that brings its long texts to 8 MiB; `hasMore` says whether there are more.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `nextCursor` of the page before, with the same filter and order.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Order By creation; newest first unless said otherwise.
+	Order Order `form:"order,omitempty" json:"order,omitempty,omitzero"`
+}
+
+// RedeliverParams defines parameters for Redeliver.
+type RedeliverParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// RotateWebhookSecretParams defines parameters for RotateWebhookSecret.
+type RotateWebhookSecretParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// TestWebhookParams defines parameters for TestWebhook.
+type TestWebhookParams struct {
+	// IdempotencyKey Makes a retry safe: 1 to 255 visible ASCII characters, chosen by the caller, remembered for 24 hours per account, method and path. The same key with the same body returns the first answer again, free, with `Idempotency-Replayed: true`; with another body it is refused (422); while the first request still runs it is refused (409, `Retry-After: 1`). Failures that cost nothing and 5xx are not remembered.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
 // CreateAccountJSONRequestBody defines body for CreateAccount for application/json ContentType.
 type CreateAccountJSONRequestBody = CreateAccount
 
@@ -4733,3 +5066,15 @@ type UpdateSpaceJSONRequestBody = UpdateSpace
 
 // ResolveToolCallJSONRequestBody defines body for ResolveToolCall for application/json ContentType.
 type ResolveToolCallJSONRequestBody = ResolveToolCall
+
+// CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
+type CreateWebhookJSONRequestBody = CreateWebhook
+
+// UpdateWebhookJSONRequestBody defines body for UpdateWebhook for application/json ContentType.
+type UpdateWebhookJSONRequestBody = UpdateWebhook
+
+// RecoverWebhookJSONRequestBody defines body for RecoverWebhook for application/json ContentType.
+type RecoverWebhookJSONRequestBody = RecoverWebhook
+
+// RotateWebhookSecretJSONRequestBody defines body for RotateWebhookSecret for application/json ContentType.
+type RotateWebhookSecretJSONRequestBody = RotateWebhookSecret

@@ -1,6 +1,6 @@
 // Package retention removes what is kept for a time only: stored replies of
-// idempotency keys, the request log, and, where the operator set a time, receipts
-// and the events and tool calls of sessions.
+// idempotency keys, the request log, deliveries to webhooks, and, where the operator
+// set a time, receipts and the events and tool calls of sessions.
 //
 // The books balance before and after: what receipts came to is kept as totals.
 // What belonged to something that was deleted its own package removes (drive the
@@ -110,12 +110,20 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sums of days: %w", err)
 	}
+	hooks, err := p.each(ctx,
+		func(tx *store.Tx, after string) ([]string, error) {
+			return tx.AccountsWithDeliveries(ctx, after, purgePage)
+		},
+		func(tx *store.Tx, account string) (int64, error) { return tx.PurgeDeliveries(ctx, account, purgeBatch) })
+	if err != nil {
+		return fmt.Errorf("deliveries: %w", err)
+	}
 	requests, err := p.requests(ctx, now)
 	if err != nil {
 		return fmt.Errorf("requests: %w", err)
 	}
-	if replies+receipts+events+calls+requests > 0 {
-		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "events", events, "toolCalls", calls, "requests", requests)
+	if replies+receipts+events+calls+requests+hooks > 0 {
+		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "events", events, "toolCalls", calls, "requests", requests, "deliveries", hooks)
 	}
 	return nil
 }

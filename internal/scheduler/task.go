@@ -9,6 +9,7 @@ import (
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/webhook"
 )
 
 // The bounds of what waits and of what is written about instants that passed.
@@ -111,6 +112,9 @@ func (c *transition) settle() error {
 		case stoa.SessionCancelled:
 			c.task.Counts.Cancelled++
 		}
+		if err := webhook.TaskRunFinished(c.ctx, c.tx, c.task, r); err != nil {
+			return err
+		}
 		if c.tooManyFailures() {
 			if err := c.pause(pausedByFailures); err != nil {
 				return err
@@ -209,7 +213,10 @@ func (c *transition) writeSkips(last bool) error {
 	}
 	c.skips = nil
 	c.rows += len(rows)
-	return c.tx.InsertRuns(c.ctx, rows)
+	if err := c.tx.InsertRuns(c.ctx, rows); err != nil {
+		return err
+	}
+	return webhook.TaskRunsSkipped(c.ctx, c.tx, c.task, rows)
 }
 
 // together makes one row of neighbours that were skipped for the same reason and
@@ -419,7 +426,9 @@ func (c *transition) advance() error {
 		case out == noCapacity:
 			r.Waiting = stoa.WaitCapacity
 		default:
-			c.drop(r, string(out))
+			if err := c.drop(r, string(out)); err != nil {
+				return err
+			}
 		}
 		if r.Waiting != was {
 			if _, err := c.tx.SaveRun(c.ctx, r); err != nil {
@@ -433,13 +442,14 @@ func (c *transition) advance() error {
 	return nil
 }
 
-// drop skips a run that waited.
-func (c *transition) drop(r *stoa.TaskRun, reason string) {
+// drop skips a run that waited; the row is the caller's to write.
+func (c *transition) drop(r *stoa.TaskRun, reason string) error {
 	r.Status, r.SkipReason, r.Waiting = stoa.RunSkipped, reason, ""
 	c.task.Counts.Skipped++
 	if r.Trigger != stoa.TriggerManual {
 		c.task.Counts.Scheduled--
 	}
+	return webhook.TaskRunsSkipped(c.ctx, c.tx, c.task, []stoa.TaskRun{*r})
 }
 
 // pause stops the schedule. What waits does not begin.
@@ -448,12 +458,12 @@ func (c *transition) pause(reason string) error {
 	var errs []error
 	for i := range c.active {
 		if r := &c.active[i]; r.Waiting != "" {
-			c.drop(r, schedule.SkipPaused)
-			_, err := c.tx.SaveRun(c.ctx, r)
-			errs = append(errs, err)
+			err := c.drop(r, schedule.SkipPaused)
+			_, saved := c.tx.SaveRun(c.ctx, r)
+			errs = append(errs, err, saved)
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, webhook.ScheduledTaskPaused(c.ctx, c.tx, c.task))...)
 }
 
 // resume has the schedule go on from now. What passed meanwhile is recorded as

@@ -10,6 +10,7 @@ import (
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/webhook"
 )
 
 // Why a session has the status it has, where that is not obvious.
@@ -181,6 +182,9 @@ func (t *Transition) status(next stoa.SessionStatus, reason string) {
 		t.Row.Owner = ""
 	}
 	t.event(EventStatus, StatusData{Status: string(next), StatusReason: reason, Turn: t.Row.Turn.Number})
+	if next.Stopped() {
+		t.do(func() error { return webhook.SessionStopped(t.ctx, t.tx, t.Row.Session) })
+	}
 	if t.Row.Trigger.Type == stoa.TriggerSchedule {
 		t.do(func() error {
 			t.tx.AfterCommit(t.s.runChanged)

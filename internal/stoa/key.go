@@ -50,6 +50,7 @@ var Scopes = []string{
 	"embeds:write",
 	"connections:read", "connections:write",
 	"secrets:write",
+	"webhooks:read", "webhooks:write",
 	"keys:write",
 	"usage:read",
 }

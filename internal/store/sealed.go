@@ -23,6 +23,10 @@ var sealedTables = map[string]struct{ list, update string }{
 		list:   `SELECT account_id, id, kind, origin, version, sealed FROM secrets WHERE id > $1 ORDER BY id LIMIT $2`,
 		update: `UPDATE secrets SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,
 	},
+	"webhooks": {
+		list:   `SELECT account_id, id, 'webhook', '', secret_version, sealed FROM webhooks WHERE id > $1 ORDER BY id LIMIT $2`,
+		update: `UPDATE webhooks SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,
+	},
 }
 
 // SealedTables returns the tables that have encrypted secrets.

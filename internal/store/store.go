@@ -71,6 +71,7 @@ type Store struct {
 	toFree  claimsToFree
 	address string // of PostgreSQL
 	hints   *hints
+	outbox  chan struct{}
 	log     *slog.Logger
 }
 
@@ -86,7 +87,7 @@ type Tx struct {
 // leases are closed and its unfinished idempotency keys are freed. On PostgreSQL that
 // happens to nodes that have not said for a while that they live; see [Life].
 func Open(ctx context.Context, cfg Config) (*Store, error) {
-	s := &Store{node: stoa.NewID("node"), quota: cfg.Quota, address: cfg.PostgresURL, hints: newHints(), log: cfg.Logger}
+	s := &Store{node: stoa.NewID("node"), quota: cfg.Quota, address: cfg.PostgresURL, hints: newHints(), outbox: make(chan struct{}, 1), log: cfg.Logger}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -157,6 +158,10 @@ func (s *Store) fence(cfg Config) *db.Fence {
 	}
 	return &db.Fence{Query: fenceQuery, Args: []any{s.node, strconv.FormatInt(idleTransaction.Milliseconds(), 10)}}
 }
+
+// Outbox returns a channel that holds a value after deliveries may have been added by
+// this process; see [Tx.InsertEvent].
+func (s *Store) Outbox() <-chan struct{} { return s.outbox }
 
 // Fence returns what the write transactions of other pools on the same PostgreSQL
 // database begin with, so that a dead node writes nothing there; nil on SQLite.

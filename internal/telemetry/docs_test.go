@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -35,6 +36,7 @@ func everything(t *testing.T) *Metrics {
 		Providers: func() []Provider { return []Provider{{Name: "p", Models: []ProviderModel{{Name: "x"}}}} },
 		Sessions:  counted,
 		Exports:   func() (uint64, uint64) { return 1, 1 },
+		Outbox:    func() (int, time.Duration) { return 1, time.Second },
 	})
 	return m
 }

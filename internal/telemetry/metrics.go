@@ -69,6 +69,9 @@ type Metrics struct {
 	tools       map[string]*[2]prometheus.Counter
 	external    map[stoa.CallOutcome]prometheus.Counter
 	lag         prometheus.Observer
+
+	hooks    [hookResults]prometheus.Counter
+	hookTime prometheus.Observer
 }
 
 // Bounds of the histograms. They are few, so that an observation is a short search and
@@ -101,6 +104,7 @@ func NewMetrics(cfg MetricsConfig) *Metrics {
 	m.addRequests(cfg)
 	m.addCalls()
 	m.addSessions(cfg)
+	m.addHooks()
 	if cfg.Accounts > 0 {
 		m.accounts = newAccountMeters(m, cfg.Accounts)
 	}

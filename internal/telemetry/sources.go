@@ -24,6 +24,9 @@ type Sources struct {
 	// is asked at most every 10 s.
 	Sessions func(context.Context) (map[string]int64, error)
 	Exports  func() (sent, failed uint64) // spans
+	// Outbox counts the deliveries to webhooks that are pending, of all nodes, and says
+	// how long after its time the oldest waits.
+	Outbox func() (pending int, lag time.Duration)
 }
 
 // A Provider is what is counted of a configured provider.
@@ -62,7 +65,7 @@ type collector struct {
 
 	requests, calls, bodies, followers, turns, connections, refused, latched,
 	providerInFlight, providerRefused, providerRequests, providerRetries, providerFailures, providerTimeouts, circuit,
-	sessions, exports *prometheus.Desc
+	sessions, exports, outbox, outboxLag *prometheus.Desc
 
 	mu      sync.Mutex
 	counted map[string]int64
@@ -93,6 +96,8 @@ func newCollector(s Sources) *collector {
 	c.circuit = desc("stoa_provider_circuit_state", "0 closed, 1 half-open, 2 open, also where it is so for one account alone.", "provider", "model")
 	c.sessions = desc("stoa_sessions", "Sessions that have not ended.", "status")
 	c.exports = desc("stoa_spans_total", "Spans handed to the OTLP exporter, by what became of them.", "outcome")
+	c.outbox = desc("stoa_webhook_deliveries_pending", "Events that wait to be sent to webhooks, of all nodes, up to 100,000; counted each minute.")
+	c.outboxLag = desc("stoa_webhook_lag_seconds", "How long after its time the oldest of them waits for a place; counted each minute.")
 	return c
 }
 
@@ -156,6 +161,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		sent, failed := c.Exports()
 		counter(c.exports, sent, "sent")
 		counter(c.exports, failed, "failed")
+	}
+	if c.Outbox != nil {
+		pending, lag := c.Outbox()
+		gauge(c.outbox, float64(pending))
+		gauge(c.outboxLag, lag.Seconds())
 	}
 }
 

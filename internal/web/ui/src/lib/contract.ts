@@ -451,7 +451,7 @@ export interface CreateKey {
   maxCreditsMicroPerDay?: number | null;
   name: string;
   requestsPerMinute?: number | null;
-  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "operator" | "*")[] | null;
+  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "operator" | "*")[] | null;
 }
 
 export interface CreateMessage {
@@ -561,11 +561,67 @@ export interface CreateSpace {
   name: string;
 }
 
+export interface CreateWebhook {
+  creditsLowMicro?: number | null;
+  description?: string | null;
+  enabled?: boolean | null;
+  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "webhook.disabled")[];
+  spaceIds?: string[] | null;
+  url?: string | null;
+}
+
 export interface Credits {
   availableMicro: number;
   grantedMicro: number;
   heldMicro: number;
   spentMicro: number;
+}
+
+export interface Delivery {
+  attemptCount: number;
+  attempts: DeliveryAttempt[];
+  body: string;
+  createdAt: string;
+  eventId: string;
+  finishedAt: string | null;
+  id: string;
+  lastError: string | null;
+  lastStatus: number | null;
+  nextAttemptAt: string | null;
+  object: "delivery";
+  status: "pending" | "delivered" | "failed" | "held";
+  type: string;
+  webhookId: string;
+}
+
+export interface DeliveryAttempt {
+  at: string;
+  error: string | null;
+  milliseconds: number;
+  number: number;
+  reply: string | null;
+  status: number | null;
+}
+
+export interface DeliveryList {
+  data: DeliverySummary[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface DeliverySummary {
+  attemptCount: number;
+  createdAt: string;
+  eventId: string;
+  finishedAt: string | null;
+  id: string;
+  lastError: string | null;
+  lastStatus: number | null;
+  nextAttemptAt: string | null;
+  object: "delivery";
+  status: "pending" | "delivered" | "failed" | "held";
+  type: string;
+  webhookId: string;
 }
 
 export interface Difference {
@@ -1166,6 +1222,7 @@ export interface Limits {
   maxTurnSeconds: number;
   maxTurnSteps: number;
   maxVisitorStreamsPerAccount: number;
+  maxWebhooks: number;
   minScheduleSeconds: number;
   queueSeconds: number;
   requestsKeptPerAccount: number;
@@ -1625,6 +1682,11 @@ export interface Reconciliation {
   receiptsMicro: number;
 }
 
+export interface RecoverWebhook {
+  since: string;
+  until?: string | null;
+}
+
 export interface RefreshedConnection {
   added: string[];
   changed: string[];
@@ -1952,6 +2014,10 @@ export interface RollbackAgent {
 }
 
 export interface RotateKey {
+  overlapSeconds?: number | null;
+}
+
+export interface RotateWebhookSecret {
   overlapSeconds?: number | null;
 }
 
@@ -2404,7 +2470,7 @@ export interface UpdateKey {
   maxCreditsMicroPerDay?: number | null;
   name?: string;
   requestsPerMinute?: number | null;
-  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "operator" | "*")[];
+  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "operator" | "*")[];
 }
 
 export interface UpdateScheduledTask {
@@ -2434,6 +2500,15 @@ export interface UpdateSpace {
   externalId?: string | null;
   metadata?: Record<string, string | null> | null;
   name?: string;
+}
+
+export interface UpdateWebhook {
+  creditsLowMicro?: number | null;
+  description?: string | null;
+  enabled?: boolean | null;
+  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "webhook.disabled")[] | null;
+  spaceIds?: string[] | null;
+  url?: string | null;
 }
 
 export interface UsageReport {
@@ -2481,6 +2556,53 @@ export interface User {
   key: KeyOfCaller;
   name: string;
   plan: Plan;
+}
+
+export interface Webhook {
+  createdAt: string;
+  creditsLowMicro: number;
+  description: string | null;
+  disabledReason: string | null;
+  events: string[];
+  failedDeliveries: number;
+  failingSince: string | null;
+  id: string;
+  lastSuccessAt: string | null;
+  object: "webhook";
+  spaceIds: string[];
+  status: string;
+  updatedAt: string;
+  url: string | null;
+}
+
+export interface WebhookList {
+  data: Webhook[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+export interface WebhookRecovery {
+  object: "webhook.recovery";
+  recovered: number;
+}
+
+export interface WebhookWithSecret {
+  createdAt: string;
+  creditsLowMicro: number;
+  description: string | null;
+  disabledReason: string | null;
+  events: string[];
+  failedDeliveries: number;
+  failingSince: string | null;
+  id: string;
+  lastSuccessAt: string | null;
+  object: "webhook";
+  previousEndsAt?: string | null;
+  secret: string;
+  spaceIds: string[];
+  status: string;
+  updatedAt: string;
+  url: string | null;
 }
 
 export interface WithheldTool {

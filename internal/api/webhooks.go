@@ -1,0 +1,336 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
+
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/webhook"
+)
+
+// defaultSecretOverlap is how long requests are signed with a replaced secret too.
+const defaultSecretOverlap = 24 * time.Hour
+
+func webhookPath(id string) string { return prefix + "/webhooks/" + id }
+
+func deliveryPath(webhookID, id string) string { return webhookPath(webhookID) + "/deliveries/" + id }
+
+// checkHook refuses an address that no request would be sent to. It may wait for the
+// resolver of names.
+func (s *Server) checkHook(ctx context.Context, address nullable.Nullable[string]) error {
+	text := orZero(address)
+	if text == "" {
+		if address.IsSpecified() && !address.IsNull() {
+			return stoa.Errorf(stoa.CodeInvalidURL, "The address is empty. Write one such as https://example.com/hooks, or null for a webhook whose events are read.").At("url")
+		}
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Opaque != "" {
+		return stoa.Errorf(stoa.CodeInvalidURL, "This is not an address that requests can be sent to. Write one such as https://example.com/hooks, without a user, a password or a fragment.").At("url")
+	}
+	if err := s.Outbound.Check(ctx, u); err != nil {
+		return stoa.Errorf(stoa.CodeAddressNotAllowed, "The service sends no requests to this address. Use https and a public host; the operator can allow others in outbound.allow.").At("url")
+	}
+	return nil
+}
+
+// beforeWebhook checks the address of a new webhook.
+func (s *Server) beforeWebhook(ctx context.Context, in Request[none, contract.CreateWebhook]) (none, error) {
+	return none{}, s.checkHook(ctx, in.Body.URL)
+}
+
+// createWebhook serves POST /api/v1/webhooks.
+func (s *Server) createWebhook(ctx context.Context, tx *store.Tx, in Request[none, contract.CreateWebhook], _ none) (Reply[contract.WebhookWithSecret], error) {
+	b := in.Body
+	w := stoa.Webhook{
+		AccountID: in.Caller.Account.ID, KeyID: in.Caller.Key.ID, URL: orZero(b.URL), Events: b.Events, SpaceIDs: orZero(b.SpaceIds),
+		Description: orZero(b.Description), CreditsLow: stoa.Credits(orZero(b.CreditsLowMicro)),
+	}
+	if enabled, err := b.Enabled.Get(); err == nil && !enabled {
+		w.Disabled = stoa.WebhookDisabledByUser
+	}
+	if err := s.checkWebhook(ctx, tx, &w, true); err != nil {
+		return Reply[contract.WebhookWithSecret]{}, err
+	}
+	w, secret, err := s.Hooks.Create(ctx, tx, w)
+	return s.withSecret(w, secret, time.Time{}), err
+}
+
+// checkWebhook refuses what the contract allows and nothing could come of, and puts the
+// lists into order. Spaces have to exist when they are set.
+func (s *Server) checkWebhook(ctx context.Context, tx *store.Tx, w *stoa.Webhook, spaces bool) error {
+	if err := checkLengths(lengthLimit{"description", w.Description, s.Limits.DescriptionCharacters}); err != nil {
+		return err
+	}
+	if len(w.Events) > 1 && slices.Contains(w.Events, "*") {
+		return stoa.Errorf(stoa.CodeInvalidValue, `"*" is all events: it stands alone.`).At("events")
+	}
+	w.Events = sorted(w.Events)
+	w.SpaceIDs = sorted(w.SpaceIDs)
+	if !spaces {
+		return nil
+	}
+	for _, id := range w.SpaceIDs {
+		if _, err := tx.Space(ctx, w.AccountID, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sorted returns the words of a list once each, in order.
+func sorted(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
+
+// withSecret answers with a webhook and its new secret, which is shown this once.
+func (s *Server) withSecret(w stoa.Webhook, secret string, previousEnds time.Time) Reply[contract.WebhookWithSecret] {
+	c := s.contractWebhook(w)
+	reply := created(webhookPath(w.ID), contract.WebhookWithSecret{
+		ID: c.ID, Object: c.Object, URL: c.URL, Events: c.Events, SpaceIds: c.SpaceIds, Description: c.Description, CreditsLowMicro: c.CreditsLowMicro,
+		Status: c.Status, DisabledReason: c.DisabledReason, FailingSince: c.FailingSince, FailedDeliveries: c.FailedDeliveries,
+		LastSuccessAt: c.LastSuccessAt, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, Secret: secret, PreviousEndsAt: unlessNever(previousEnds),
+	})
+	reply.ETag, reply.Secret = revisionETag(w.Revision), true
+	return reply
+}
+
+// listWebhooks serves GET /api/v1/webhooks.
+func (s *Server) listWebhooks(ctx context.Context, in Request[contract.ListWebhooksParams, none]) (Reply[page[contract.Webhook]], error) {
+	accountID := in.Caller.Account.ID
+	p, err := newPager(in.Params.Limit, in.Params.Cursor, in.Params.Order, "webhooks", accountID)
+	if err != nil {
+		return Reply[page[contract.Webhook]]{}, err
+	}
+	return readPage(ctx, s, p, func(tx *store.Tx) ([]stoa.Webhook, bool, error) {
+		return tx.Webhooks(ctx, accountID, p.page)
+	}, s.contractWebhook, func(w stoa.Webhook) place { return place{w.CreatedAt, w.ID} })
+}
+
+func (s *Server) webhookReply(w stoa.Webhook) Reply[contract.Webhook] {
+	return Reply[contract.Webhook]{ETag: revisionETag(w.Revision), Body: s.contractWebhook(w)}
+}
+
+// getWebhook serves GET /api/v1/webhooks/{id}.
+func (s *Server) getWebhook(ctx context.Context, in Request[byID, none]) (Reply[contract.Webhook], error) {
+	w, err := read(ctx, s, func(tx *store.Tx) (stoa.Webhook, error) {
+		return tx.Webhook(ctx, in.Caller.Account.ID, in.Params.ID)
+	})
+	return s.webhookReply(w), err
+}
+
+type updateWebhookParams struct {
+	byID
+	contract.UpdateWebhookParams
+}
+
+// updateWebhook serves PATCH /api/v1/webhooks/{id}.
+func (s *Server) updateWebhook(ctx context.Context, in Request[updateWebhookParams, contract.UpdateWebhook]) (Reply[contract.Webhook], error) {
+	b := in.Body
+	if err := s.checkHook(ctx, b.URL); err != nil {
+		return Reply[contract.Webhook]{}, err
+	}
+	if b.Events.IsNull() {
+		return Reply[contract.Webhook]{}, stoa.Errorf(stoa.CodeInvalidValue, `A webhook wants some events: name them, or write ["*"].`).At("events")
+	}
+	w, err := write(ctx, s, func(tx *store.Tx) (stoa.Webhook, error) {
+		return tx.EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
+			if err := ifCurrent(in.Params.IfMatch, w.Revision); err != nil {
+				return err
+			}
+			patch(&w.URL, b.URL, same)
+			patch(&w.Events, b.Events, same)
+			patch(&w.SpaceIDs, b.SpaceIds, same)
+			patch(&w.Description, b.Description, same)
+			patch(&w.CreditsLow, b.CreditsLowMicro, func(n int64) stoa.Credits { return stoa.Credits(n) })
+			if b.Enabled.IsSpecified() {
+				if enabled, err := b.Enabled.Get(); enabled || err != nil { // null: the default
+					webhook.Enable(w, in.Caller.Key, tx.Now)
+				} else if w.Disabled == "" {
+					w.Disabled = stoa.WebhookDisabledByUser
+				}
+			}
+			return s.checkWebhook(ctx, tx, w, b.SpaceIds.IsSpecified())
+		})
+	})
+	return s.webhookReply(w), err
+}
+
+type deleteWebhookParams struct {
+	byID
+	contract.DeleteWebhookParams
+}
+
+// deleteWebhook serves DELETE /api/v1/webhooks/{id}.
+func (s *Server) deleteWebhook(ctx context.Context, in Request[deleteWebhookParams, none]) (Reply[none], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	return noContent(), s.Store.Write(ctx, func(tx *store.Tx) error {
+		w, err := tx.Webhook(ctx, accountID, q.ID)
+		if stoa.CodeOf(err) == stoa.CodeWebhookNotFound {
+			return nil
+		}
+		if err == nil {
+			err = ifCurrent(q.IfMatch, w.Revision)
+		}
+		if err != nil {
+			return err
+		}
+		return s.Hooks.Delete(ctx, tx, accountID, q.ID)
+	})
+}
+
+// testWebhook serves POST /api/v1/webhooks/{id}/test.
+func (s *Server) testWebhook(ctx context.Context, tx *store.Tx, in Request[byID, none]) (Reply[contract.Delivery], error) {
+	d, err := s.Hooks.Test(ctx, tx, in.Caller.Account.ID, in.Params.ID)
+	return accepted(d), err
+}
+
+// accepted answers with a delivery that will be sent.
+func accepted(d store.Delivery) Reply[contract.Delivery] {
+	return Reply[contract.Delivery]{Status: http.StatusAccepted, Location: deliveryPath(d.WebhookID, d.ID), Body: contractDelivery(d, true)}
+}
+
+// rotateWebhookSecret serves POST /api/v1/webhooks/{id}/rotate-secret.
+func (s *Server) rotateWebhookSecret(ctx context.Context, tx *store.Tx, in Request[byID, contract.RotateWebhookSecret]) (Reply[contract.WebhookWithSecret], error) {
+	overlap := defaultSecretOverlap
+	if seconds, err := in.Body.OverlapSeconds.Get(); err == nil {
+		overlap = time.Duration(seconds) * time.Second
+	}
+	w, secret, until, err := s.Hooks.Rotate(ctx, tx, in.Caller.Account.ID, in.Params.ID, overlap)
+	return s.withSecret(w, secret, until), err
+}
+
+// enableWebhook serves POST /api/v1/webhooks/{id}/enable.
+func (s *Server) enableWebhook(ctx context.Context, in Request[byID, none]) (Reply[contract.Webhook], error) {
+	w, err := write(ctx, s, func(tx *store.Tx) (stoa.Webhook, error) {
+		return tx.EditWebhook(ctx, in.Caller.Account.ID, in.Params.ID, func(w *stoa.Webhook) error {
+			webhook.Enable(w, in.Caller.Key, tx.Now)
+			return nil
+		})
+	})
+	return s.webhookReply(w), err
+}
+
+// recoverWebhook serves POST /api/v1/webhooks/{id}/recover.
+func (s *Server) recoverWebhook(ctx context.Context, in Request[byID, contract.RecoverWebhook]) (Reply[contract.WebhookRecovery], error) {
+	since, until := in.Body.Since.Time(), time.Now()
+	if t, err := in.Body.Until.Get(); err == nil {
+		until = t.Time()
+	}
+	if !since.Before(until) {
+		return Reply[contract.WebhookRecovery]{}, stoa.Errorf(stoa.CodeInvalidValue, `"since" comes before "until".`).At("since")
+	}
+	n, err := s.Hooks.Recover(ctx, in.Caller.Account.ID, in.Params.ID, since, until)
+	return Reply[contract.WebhookRecovery]{Body: contract.WebhookRecovery{Object: "webhook.recovery", Recovered: int64(n)}}, err
+}
+
+type listDeliveriesParams struct {
+	byID
+	contract.ListDeliveriesParams
+}
+
+// listDeliveries serves GET /api/v1/webhooks/{id}/deliveries.
+func (s *Server) listDeliveries(ctx context.Context, in Request[listDeliveriesParams, none]) (Reply[page[contract.DeliverySummary]], error) {
+	q, accountID := in.Params, in.Caller.Account.ID
+	p, err := newPager(q.Limit, q.Cursor, q.Order, "deliveries", accountID, q.ID, q.Status, q.Type)
+	if err != nil {
+		return Reply[page[contract.DeliverySummary]]{}, err
+	}
+	return read(ctx, s, func(tx *store.Tx) (Reply[page[contract.DeliverySummary]], error) {
+		w, err := tx.Webhook(ctx, accountID, q.ID)
+		if err != nil {
+			return Reply[page[contract.DeliverySummary]]{}, err
+		}
+		filter := store.DeliveryFilter{Status: store.DeliveryStatus(q.Status), Type: q.Type}
+		list, next, err := tx.Deliveries(ctx, accountID, q.ID, filter, p.page)
+		readable := s.Hooks.Readable(w)
+		return Reply[page[contract.DeliverySummary]]{Body: newPageTo(p, list, next, func(d store.Delivery) contract.DeliverySummary {
+			return contractSummary(d, readable)
+		})}, err
+	})
+}
+
+// getDelivery serves GET /api/v1/webhooks/{id}/deliveries/{deliveryId}.
+func (s *Server) getDelivery(ctx context.Context, in Request[byDeliveryID, none]) (Reply[contract.Delivery], error) {
+	accountID, q := in.Caller.Account.ID, in.Params
+	return read(ctx, s, func(tx *store.Tx) (Reply[contract.Delivery], error) {
+		w, err := tx.Webhook(ctx, accountID, q.ID)
+		if err != nil {
+			return Reply[contract.Delivery]{}, err
+		}
+		d, err := tx.Delivery(ctx, accountID, q.ID, q.DeliveryID)
+		return Reply[contract.Delivery]{Body: contractDelivery(d, s.Hooks.Readable(w))}, err
+	})
+}
+
+// redeliver serves POST /api/v1/webhooks/{id}/deliveries/{deliveryId}/redeliver.
+func (s *Server) redeliver(ctx context.Context, tx *store.Tx, in Request[byDeliveryID, none]) (Reply[contract.Delivery], error) {
+	d, err := s.Hooks.Redeliver(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.DeliveryID)
+	return accepted(d), err
+}
+
+// The statuses of a webhook.
+const (
+	hookEnabled    = "enabled"
+	hookDisabled   = "disabled"
+	hookUnreadable = "secret_unreadable"
+)
+
+func (s *Server) contractWebhook(w stoa.Webhook) contract.Webhook {
+	status, low := hookEnabled, w.CreditsLow
+	switch {
+	case w.Disabled != "":
+		status = hookDisabled
+	case !s.Hooks.Readable(w):
+		status = hookUnreadable
+	}
+	if low == 0 {
+		low = webhook.DefaultCreditsLow
+	}
+	return contract.Webhook{
+		ID: w.ID, Object: "webhook", URL: unlessZero(w.URL), Events: append([]string{}, w.Events...), SpaceIds: append([]string{}, w.SpaceIDs...),
+		Description: unlessZero(w.Description), CreditsLowMicro: int64(low), Status: status, DisabledReason: unlessZero(w.Disabled),
+		FailingSince: unlessNever(w.FailingSince), FailedDeliveries: int64(w.Failed), LastSuccessAt: unlessNever(w.LastSuccessAt),
+		CreatedAt: contract.Time(w.CreatedAt), UpdatedAt: contract.Time(w.UpdatedAt),
+	}
+}
+
+// contractSummary shows a delivery. readable reports that its webhook's secret can be
+// read, without which it waits.
+func contractSummary(d store.Delivery, readable bool) contract.DeliverySummary {
+	c := contract.DeliverySummary{
+		ID: d.ID, Object: "delivery", WebhookID: d.WebhookID, EventID: d.EventID, Type: d.Type, Status: string(d.Status), AttemptCount: int64(d.Attempts),
+		LastStatus: nullable.NewNullNullable[int](), LastError: nullable.NewNullNullable[string](), NextAttemptAt: nullable.NewNullNullable[contract.Time](),
+		CreatedAt: contract.Time(d.CreatedAt), FinishedAt: unlessNever(d.FinishedAt),
+	}
+	if d.Status == store.DeliveryPending {
+		if c.NextAttemptAt = unlessNever(d.DueAt); !readable {
+			c.Status, c.NextAttemptAt = string(store.DeliveryHeld), unlessNever(time.Time{})
+		}
+	}
+	if n := len(d.Log); n > 0 {
+		c.LastStatus, c.LastError = unlessZero(d.Log[n-1].Status), unlessZero(d.Log[n-1].Error)
+	}
+	return c
+}
+
+func contractDelivery(d store.Delivery, readable bool) contract.Delivery {
+	c := contractSummary(d, readable)
+	out := contract.Delivery{
+		ID: c.ID, Object: c.Object, WebhookID: c.WebhookID, EventID: c.EventID, Type: c.Type, Status: c.Status, AttemptCount: c.AttemptCount,
+		LastStatus: c.LastStatus, LastError: c.LastError, NextAttemptAt: c.NextAttemptAt, CreatedAt: c.CreatedAt, FinishedAt: c.FinishedAt,
+		Body: d.Body, Attempts: make([]contract.DeliveryAttempt, 0, len(d.Log)),
+	}
+	for _, a := range d.Log {
+		out.Attempts = append(out.Attempts, contract.DeliveryAttempt{
+			Number: int64(a.Number), At: contract.Time(a.At), Milliseconds: a.Millis, Status: unlessZero(a.Status), Error: unlessZero(a.Error), Reply: unlessZero(a.Reply),
+		})
+	}
+	return out
+}

@@ -1,0 +1,38 @@
+package outbound
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"net/url"
+	"time"
+)
+
+// Check returns an [*Error] where requests to an address would be refused, as far as
+// that can be known before one is made: a name is resolved, within 2 s, and one that
+// does not resolve is no error. The address is checked again with every request.
+func (n *Network) Check(ctx context.Context, u *url.URL) error {
+	t := target{plain: u.Scheme != "https"}
+	if err := n.check(u, t); err != nil {
+		return &Error{Reason: NotAllowed, cause: err}
+	}
+	host, port, err := net.SplitHostPort(HostPort(u))
+	if err != nil || n.s.Proxy != nil {
+		return nil
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return nil // it was checked
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	all, err := n.s.Resolve(ctx, host)
+	if err != nil {
+		return nil
+	}
+	for _, a := range all {
+		if !n.permits(t, host, port, a) {
+			return &Error{Reason: NotAllowed, cause: errNotAllowed}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+// MaxWebhooks is how many webhooks an account may have.
+const MaxWebhooks = 20
+
+const webhookColumns = `id, account_id, key_id, url, events, spaces, description, credits_low, sealed, secret_version, disabled,
+	failing_since, failed, last_success_at, enabled_at, revision, created_at, updated_at`
+
+func scanWebhook(rows *sql.Rows) (stoa.Webhook, error) {
+	var w stoa.Webhook
+	var events, spaces string
+	var failing, success, enabled, created, updated int64
+	err := rows.Scan(&w.ID, &w.AccountID, &w.KeyID, &w.URL, &events, &spaces, &w.Description, &w.CreditsLow, &w.Sealed, &w.SecretVersion, &w.Disabled,
+		&failing, &w.Failed, &success, &enabled, &w.Revision, &created, &updated)
+	w.Events, w.SpaceIDs = strings.Fields(events), strings.Fields(spaces)
+	w.FailingSince, w.LastSuccessAt, w.EnabledAt = db.Time(failing), db.Time(success), db.Time(enabled)
+	w.CreatedAt, w.UpdatedAt = db.Time(created), db.Time(updated)
+	return w, err
+}
+
+// words returns a list as the columns events and spaces have it.
+func words(list []string) string {
+	switch {
+	case len(list) == 0:
+		return ""
+	case len(list) == 1 && list[0] == "*":
+		return "*"
+	}
+	return " " + strings.Join(list, " ") + " "
+}
+
+// marks are the letters of marks.
+const marks = "0123456789abcdefghijklmnopqrstuv"
+
+// InsertWebhook adds a webhook. Times and revision are set, and the id if it is empty.
+func (tx *Tx) InsertWebhook(ctx context.Context, w stoa.Webhook) (stoa.Webhook, error) {
+	if err := tx.within(ctx, MaxWebhooks, w.AccountID, w.AccountID, "webhooks in this account", `webhooks WHERE account_id = $2`); err != nil {
+		return w, err
+	}
+	used, err := tx.texts(ctx, `SELECT mark FROM webhooks WHERE account_id = $1 LIMIT $2`, w.AccountID, MaxWebhooks)
+	if err != nil {
+		return w, err
+	}
+	taken := map[string]bool{}
+	for _, m := range used {
+		taken[m] = true
+	}
+	mark := ""
+	for i := range MaxWebhooks + 1 {
+		if mark = "0" + string(marks[i]); !taken[mark] {
+			break
+		}
+	}
+	if w.ID == "" {
+		w.ID = stoa.NewID("whk")
+	}
+	w.CreatedAt, w.UpdatedAt, w.EnabledAt, w.Revision = tx.Now, tx.Now, tx.Now, 1
+	_, err = tx.Exec(ctx, `INSERT INTO webhooks (`+webhookColumns+`, mark)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, 0, 0, $12, $13, $12, $12, $14)`,
+		w.ID, w.AccountID, w.KeyID, w.URL, words(w.Events), words(w.SpaceIDs), w.Description, int64(w.CreditsLow), w.Sealed, w.SecretVersion, w.Disabled,
+		db.Micros(tx.Now), w.Revision, mark)
+	return w, err
+}
+
+// Webhook returns a webhook of an account; CodeWebhookNotFound where there is none.
+func (tx *Tx) Webhook(ctx context.Context, accountID, id string) (stoa.Webhook, error) {
+	return tx.webhook(ctx, accountID, id, "")
+}
+
+func (tx *Tx) webhook(ctx context.Context, accountID, id, lock string) (stoa.Webhook, error) {
+	w, found, err := first(ctx, tx, scanWebhook, `SELECT `+webhookColumns+` FROM webhooks WHERE account_id = $1 AND id = $2`+lock, accountID, id)
+	if err == nil && !found {
+		err = stoa.Errorf(stoa.CodeWebhookNotFound, "There is no such webhook.").At("id")
+	}
+	return w, err
+}
+
+// Webhooks lists the webhooks of an account.
+func (tx *Tx) Webhooks(ctx context.Context, accountID string, p Page) ([]stoa.Webhook, bool, error) {
+	return page(ctx, tx, p, scanWebhook, `SELECT `+webhookColumns+` FROM webhooks WHERE account_id = $1`, accountID)
+}
+
+// EditWebhook lets fn change a webhook and writes the result. The row is locked
+// meanwhile; the error of fn is returned and nothing is written.
+func (tx *Tx) EditWebhook(ctx context.Context, accountID, id string, fn func(*stoa.Webhook) error) (stoa.Webhook, error) {
+	w, err := tx.webhook(ctx, accountID, id, tx.ForUpdate())
+	if err == nil {
+		err = fn(&w)
+	}
+	if err != nil {
+		return w, err
+	}
+	w.Revision++
+	w.UpdatedAt = tx.Now
+	return w, tx.writeWebhook(ctx, w)
+}
+
+func (tx *Tx) writeWebhook(ctx context.Context, w stoa.Webhook) error {
+	_, err := tx.Exec(ctx, `UPDATE webhooks SET key_id = $3, url = $4, events = $5, spaces = $6, description = $7, credits_low = $8, sealed = $9,
+			secret_version = $10, disabled = $11, failing_since = $12, failed = $13, last_success_at = $14, enabled_at = $15, revision = $16, updated_at = $17
+		WHERE account_id = $1 AND id = $2`,
+		w.AccountID, w.ID, w.KeyID, w.URL, words(w.Events), words(w.SpaceIDs), w.Description, int64(w.CreditsLow), w.Sealed,
+		w.SecretVersion, w.Disabled, db.Micros(w.FailingSince), w.Failed, db.Micros(w.LastSuccessAt), db.Micros(w.EnabledAt), w.Revision, db.Micros(w.UpdatedAt))
+	return err
+}
+
+// DeleteWebhook removes a webhook; its deliveries go later, see [Tx.PurgeDeliveries].
+// One that does not exist is no error.
+func (tx *Tx) DeleteWebhook(ctx context.Context, accountID, id string) error {
+	_, err := tx.Exec(ctx, `DELETE FROM webhooks WHERE account_id = $1 AND id = $2`, accountID, id)
+	return err
+}
+
+// DisableWebhooksMadeBy disables the webhooks of a key, at most limit. It returns how
+// many.
+func (tx *Tx) DisableWebhooksMadeBy(ctx context.Context, accountID, keyID string, limit int) (int, error) {
+	n, err := tx.Exec(ctx, `UPDATE webhooks SET disabled = $3, revision = revision + 1, updated_at = $4
+		WHERE account_id = $1 AND id IN (SELECT id FROM webhooks WHERE key_id = $2 AND disabled = '' LIMIT $5)`,
+		accountID, keyID, stoa.WebhookDisabledByKey, db.Micros(tx.Now), limit)
+	return int(n), err
+}
+
+// successNoted is how exact the time of the newest success of a webhook is.
+const successNoted = time.Minute
+
+// WebhookSucceeded records an attempt that succeeded.
+func (tx *Tx) WebhookSucceeded(ctx context.Context, accountID, id string, at time.Time) error {
+	_, err := tx.Exec(ctx, `UPDATE webhooks SET last_success_at = $3, failing_since = 0, failed = 0 WHERE account_id = $1 AND id = $2
+		AND (failing_since > 0 OR failed > 0 OR last_success_at <= $4)`, accountID, id, db.Micros(at), db.Micros(at.Add(-successNoted)))
+	return err
+}
+
+// WebhookFailed records an attempt that failed. givenUp: it was the last of a delivery.
+// It returns the webhook as it is then, locked until the commit, and whether there is
+// one.
+func (tx *Tx) WebhookFailed(ctx context.Context, accountID, id string, at time.Time, givenUp bool) (stoa.Webhook, bool, error) {
+	w, err := tx.webhook(ctx, accountID, id, tx.ForUpdate())
+	if stoa.CodeOf(err) == stoa.CodeWebhookNotFound {
+		return w, false, nil
+	}
+	if err != nil {
+		return w, false, err
+	}
+	if w.FailingSince.IsZero() {
+		w.FailingSince = at
+	}
+	if givenUp {
+		w.Failed++
+	}
+	_, err = tx.Exec(ctx, `UPDATE webhooks SET failing_since = $3, failed = $4 WHERE account_id = $1 AND id = $2`,
+		accountID, id, db.Micros(w.FailingSince), w.Failed)
+	return w, true, err
+}
+
+// DisableWebhook disables a webhook for a reason. It reports whether it was not before.
+func (tx *Tx) DisableWebhook(ctx context.Context, accountID, id, reason string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE webhooks SET disabled = $3, revision = revision + 1, updated_at = $4 WHERE account_id = $1 AND id = $2 AND disabled = ''`,
+		accountID, id, reason, db.Micros(tx.Now))
+	return n > 0, err
+}
+
+// A CreditsWatch is a webhook that wants to know when the credits of its account end.
+type CreditsWatch struct {
+	WebhookID, AccountID string
+	Low                  stoa.Credits // 0: the default
+	Unspent              stoa.Credits // of the account
+}
+
+// CreditsWatches returns enabled webhooks with the credits of their accounts, by their
+// ids after one.
+func (tx *Tx) CreditsWatches(ctx context.Context, after string, limit int) ([]CreditsWatch, error) {
+	return list(ctx, tx, func(rows *sql.Rows) (c CreditsWatch, err error) {
+		var balance, leased stoa.Credits
+		err = rows.Scan(&c.WebhookID, &c.AccountID, &c.Low, &balance, &leased)
+		c.Unspent = balance + leased
+		return c, err
+	}, `SELECT w.id, w.account_id, w.credits_low, a.balance, `+unspent("a")+` FROM webhooks w JOIN accounts a ON a.id = w.account_id
+		WHERE w.id > $1 AND w.disabled = '' AND (w.events = '*' OR w.events LIKE '% credits.%') ORDER BY w.id LIMIT $2`, after, limit)
+}
+
+// ExpiringKeys returns keys in force that expire after one time and at or before
+// another, of accounts with a webhook that wants to know of it, the first to expire
+// first, and those after a place: the time and the id of a key.
+func (tx *Tx) ExpiringKeys(ctx context.Context, after Cursor, before time.Time, limit int) ([]stoa.Key, error) {
+	return list(ctx, tx, func(rows *sql.Rows) (stoa.Key, error) {
+		var s keyScan
+		err := rows.Scan(s.dest()...)
+		return s.done(), err
+	}, `SELECT `+keyColumns+` FROM keys WHERE expires_at > 0 AND (expires_at, id) > ($1, $2) AND expires_at <= $3 AND revoked_at = 0
+		AND EXISTS (SELECT 1 FROM webhooks w WHERE w.account_id = keys.account_id AND w.disabled = '' AND (w.events = '*' OR w.events LIKE '% key.expiring %'))
+		ORDER BY expires_at, id LIMIT $4`, db.Micros(after.At), after.ID, db.Micros(before), limit)
+}
+
+// Notice records that an account is told something. It reports whether it was not
+// before.
+func (tx *Tx) Notice(ctx context.Context, accountID, name string) (bool, error) {
+	n, err := tx.Exec(ctx, `INSERT INTO webhook_notices (account_id, name, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, accountID, name, db.Micros(tx.Now))
+	return n > 0, err
+}
+
+// Noticed reports whether an account was told something.
+func (tx *Tx) Noticed(ctx context.Context, accountID, name string) (bool, error) {
+	var one int
+	return tx.Get(ctx, `SELECT 1 FROM webhook_notices WHERE account_id = $1 AND name = $2`, []any{accountID, name}, &one)
+}
+
+// PurgeNotices removes up to limit notices about keys that were given before a time.
+func (tx *Tx) PurgeNotices(ctx context.Context, before time.Time, limit int) (int64, error) {
+	return tx.Exec(ctx, `DELETE FROM webhook_notices WHERE at < $1 AND name LIKE 'key.%' AND (account_id, name) IN
+		(SELECT account_id, name FROM webhook_notices WHERE at < $1 AND name LIKE 'key.%' LIMIT $2)`, db.Micros(before), limit)
+}
+
+// ForgetNotice lets an account be told something again.
+func (tx *Tx) ForgetNotice(ctx context.Context, accountID, name string) error {
+	_, err := tx.Exec(ctx, `DELETE FROM webhook_notices WHERE account_id = $1 AND name = $2`, accountID, name)
+	return err
+}

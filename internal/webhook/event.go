@@ -1,0 +1,206 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// The types of events. A test compares them with the contract.
+const (
+	SessionCompleted  = "session.completed"
+	SessionFailed     = "session.failed"
+	SessionCancelled  = "session.cancelled"
+	SessionWaiting    = "session.waiting_for_input"
+	RunFinished       = "scheduled_task.run_finished"
+	RunSkipped        = "scheduled_task.run_skipped"
+	TaskPaused        = "scheduled_task.paused"
+	CreditsLow        = "credits.low"
+	CreditsExhausted  = "credits.exhausted"
+	KeyExpiring       = "key.expiring"
+	WebhookDisabled   = "webhook.disabled"
+	test              = "webhook.test" // of [Hooks.Test]; nobody subscribes to it
+	timestampTemplate = "2006-01-02T15:04:05.000Z07:00"
+)
+
+// Types returns the types of events that a webhook can want.
+func Types() []string {
+	return []string{
+		SessionCompleted, SessionFailed, SessionCancelled, SessionWaiting, RunFinished, RunSkipped, TaskPaused,
+		CreditsLow, CreditsExhausted, KeyExpiring, WebhookDisabled,
+	}
+}
+
+// An Event is what happened in an account.
+type Event struct {
+	AccountID string
+	SpaceID   string // where it happened; with AgentID empty too: in the account
+	AgentID   string // in whose space it happened, where SpaceID is empty
+	Type      string
+	Data      any // becomes the member data: ids and words, no texts; about 3 KiB at most
+
+	to, except string
+	once       bool
+}
+
+// envelope is the body of an event.
+type envelope struct {
+	ID        string `json:"id"`
+	Type      string `json:"type"`
+	Timestamp string `json:"timestamp"`
+	Data      any    `json:"data"`
+}
+
+// Emit adds a delivery of an event for each webhook that wants it, in the transaction
+// of what happened. Nothing is sent before the commit. An account without webhooks
+// pays for a look into an index.
+func Emit(ctx context.Context, tx *store.Tx, e Event) error {
+	_, err := emit(ctx, tx, e)
+	return err
+}
+
+// emit is [Emit] that returns the id of the event.
+func emit(ctx context.Context, tx *store.Tx, e Event) (id string, err error) {
+	id = stoa.NewID("evt")
+	body, err := json.Marshal(envelope{ID: id, Type: e.Type, Timestamp: stamp(tx.Now), Data: e.Data})
+	if err != nil {
+		return "", err
+	}
+	return id, tx.InsertEvent(ctx, store.NewEvent{
+		ID: id, AccountID: e.AccountID, Type: e.Type, Body: string(body), SpaceID: e.SpaceID, AgentID: e.AgentID, To: e.to, Except: e.except, Once: e.once,
+	})
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(timestampTemplate) }
+
+// sessionData is the data of the events of a session.
+type sessionData struct {
+	AccountID      string       `json:"accountId"`
+	SpaceID        string       `json:"spaceId"`
+	AgentID        string       `json:"agentId"`
+	SessionID      string       `json:"sessionId"`
+	ExternalID     string       `json:"externalId,omitempty"`
+	ExternalUserID string       `json:"externalUserId,omitempty"`
+	Turn           int64        `json:"turn"`
+	StatusReason   string       `json:"statusReason,omitempty"`
+	Error          *failureData `json:"error,omitempty"`
+	Trigger        triggerData  `json:"trigger"`
+	LastEventSeq   int64        `json:"lastEventSeq"`
+	PendingInput   *inputData   `json:"pendingInput,omitempty"`
+}
+
+type failureData struct {
+	Code      string `json:"code"`
+	Retryable bool   `json:"retryable"`
+}
+
+type triggerData struct {
+	Type string `json:"type"`
+	ID   string `json:"id,omitempty"`
+}
+
+type inputData struct {
+	ID        string   `json:"id"`
+	Kind      string   `json:"kind"`
+	ExpiresAt string   `json:"expiresAt"`
+	Tools     []string `json:"tools,omitempty"` // names
+}
+
+// SessionStopped emits the event of a session that has stopped, or waits for input. The
+// row is as it is written, with the number of its newest event.
+func SessionStopped(ctx context.Context, tx *store.Tx, s stoa.Session) error {
+	e := Event{AccountID: s.AccountID, SpaceID: s.SpaceID}
+	d := sessionData{
+		AccountID: s.AccountID, SpaceID: s.SpaceID, AgentID: s.AgentID, SessionID: s.ID, ExternalID: s.ExternalID, ExternalUserID: s.ExternalUserID,
+		Turn: s.Turn.Number, StatusReason: s.Turn.Reason, Trigger: triggerData(s.Trigger), LastEventSeq: s.LastSeq,
+	}
+	switch s.Status {
+	case stoa.SessionCompleted:
+		e.Type = SessionCompleted
+	case stoa.SessionCancelled:
+		e.Type = SessionCancelled
+	case stoa.SessionFailed:
+		e.Type = SessionFailed
+		if f := s.Turn.Failure; f != nil {
+			d.Error = &failureData{Code: string(f.Code), Retryable: f.Retryable}
+		}
+	case stoa.SessionWaiting:
+		e.Type = SessionWaiting
+		if in := s.Pending; in != nil {
+			d.PendingInput = &inputData{ID: in.ID, Kind: in.Kind, ExpiresAt: stamp(in.ExpiresAt)}
+			for _, c := range in.Calls {
+				d.PendingInput.Tools = append(d.PendingInput.Tools, c.Tool)
+			}
+		}
+	default:
+		return nil
+	}
+	e.Data = d
+	return Emit(ctx, tx, e)
+}
+
+// runData is the data of the events of a scheduled task.
+type runData struct {
+	AccountID        string `json:"accountId"`
+	AgentID          string `json:"agentId"`
+	TaskID           string `json:"taskId"`
+	RunID            string `json:"runId,omitempty"`
+	ScheduledFor     string `json:"scheduledFor,omitempty"`
+	ScheduledThrough string `json:"scheduledThrough,omitempty"`
+	Instants         int64  `json:"instants,omitempty"`
+	Status           string `json:"status,omitempty"`
+	SkipReason       string `json:"skipReason,omitempty"`
+	SessionID        string `json:"sessionId,omitempty"`
+	PauseReason      string `json:"pauseReason,omitempty"`
+}
+
+func ofTask(t stoa.ScheduledTask, kind string, d runData) Event {
+	d.AccountID, d.AgentID, d.TaskID = t.AccountID, t.AgentID, t.ID
+	return Event{AccountID: t.AccountID, AgentID: t.AgentID, Type: kind, Data: d}
+}
+
+// TaskRunFinished emits the event of a run that has ended.
+func TaskRunFinished(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask, r stoa.TaskRun) error {
+	return Emit(ctx, tx, ofTask(t, RunFinished, runData{
+		RunID: r.ID, ScheduledFor: stamp(r.ScheduledFor), Status: r.Status, SessionID: r.SessionID,
+	}))
+}
+
+// TaskRunsSkipped emits an event for each reason why runs were skipped: after a long
+// absence a task has thousands of them. It names the newest run of the reason, which
+// has an id.
+func TaskRunsSkipped(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask, runs []stoa.TaskRun) error {
+	var reasons []string
+	of := map[string]runData{}
+	for _, r := range runs {
+		d, seen := of[r.SkipReason]
+		if !seen {
+			reasons = append(reasons, r.SkipReason)
+			d = runData{ScheduledFor: stamp(r.ScheduledFor), Status: stoa.RunSkipped, SkipReason: r.SkipReason}
+		}
+		d.RunID, d.ScheduledThrough = r.ID, stamp(r.ScheduledFor)
+		if !r.Through.IsZero() {
+			d.ScheduledThrough = stamp(r.Through)
+		}
+		d.Instants += max(1, int64(r.Instants))
+		of[r.SkipReason] = d
+	}
+	for _, reason := range reasons {
+		d := of[reason]
+		if d.Instants == 1 {
+			d.ScheduledThrough = ""
+		}
+		if err := Emit(ctx, tx, ofTask(t, RunSkipped, d)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ScheduledTaskPaused emits the event of a task that was paused, for whatever reason.
+func ScheduledTaskPaused(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask) error {
+	return Emit(ctx, tx, ofTask(t, TaskPaused, runData{PauseReason: t.PauseReason}))
+}

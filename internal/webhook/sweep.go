@@ -1,0 +1,186 @@
+package webhook
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+const (
+	// DefaultCreditsLow is below what an account's credits are low, for a webhook that
+	// does not say so itself.
+	DefaultCreditsLow = 10 * stoa.Credit
+	// exhaustedBelow is below what they are exhausted: hardly a call fits in.
+	exhaustedBelow = stoa.Credit / 100
+
+	sweepPage   = 200
+	maxExpiring = 50_000 // keys that one sweep looks at
+	pendingMost = 100_000
+	noticesKept = 30 * 24 * time.Hour
+)
+
+// warnings are how long before its end it is told that a key expires. A key that lives
+// for less is not worth it.
+var warnings = [...]time.Duration{7 * 24 * time.Hour, 24 * time.Hour}
+
+// notice is the name of what a webhook was told.
+func notice(kind, webhookID string) string { return kind + " " + webhookID }
+
+// Sweep tells webhooks of credits that end and of keys that expire, and counts what
+// waits to be sent. It is repeated each minute; what was told is not told again.
+func (d *Dispatcher) Sweep(ctx context.Context) error {
+	if err := d.credits(ctx); err != nil {
+		return err
+	}
+	if err := d.keys(ctx); err != nil {
+		return err
+	}
+	if err := d.store.Write(ctx, func(tx *store.Tx) error {
+		_, err := tx.PurgeNotices(ctx, d.now().Add(-noticesKept), sweepPage)
+		return err
+	}); err != nil {
+		return err
+	}
+	return d.store.Read(ctx, func(tx *store.Tx) error {
+		n, oldest, err := tx.PendingDeliveries(ctx, pendingMost)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.pending, d.lag = n, 0
+		if now := d.now(); !oldest.IsZero() && now.After(oldest) {
+			d.lag = now.Sub(oldest)
+		}
+		return err
+	})
+}
+
+// Backlog returns how many deliveries waited at the newest sweep, up to 100,000, and
+// how long after its time the oldest did.
+func (d *Dispatcher) Backlog() (pending int, lag time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.pending, d.lag
+}
+
+// creditsData is the data of the events of credits.
+type creditsData struct {
+	AccountID      string `json:"accountId"`
+	AvailableMicro int64  `json:"availableMicro"`
+	ThresholdMicro int64  `json:"thresholdMicro"`
+}
+
+// credits tells of credits that end: once for each time that they fall below a
+// threshold.
+func (d *Dispatcher) credits(ctx context.Context) error {
+	after := ""
+	for {
+		var list []store.CreditsWatch
+		err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
+			list, err = tx.CreditsWatches(ctx, after, sweepPage)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, c := range list {
+			low := c.Low
+			if low == 0 {
+				low = DefaultCreditsLow
+			}
+			if err := d.crossing(ctx, c, CreditsLow, low); err != nil {
+				return err
+			}
+			if err := d.crossing(ctx, c, CreditsExhausted, exhaustedBelow); err != nil {
+				return err
+			}
+			after = c.WebhookID
+		}
+		if len(list) < sweepPage {
+			return nil
+		}
+	}
+}
+
+// crossing tells a webhook that credits are below a threshold, or that they may be told
+// again since they are not.
+func (d *Dispatcher) crossing(ctx context.Context, c store.CreditsWatch, kind string, threshold stoa.Credits) error {
+	below, name := c.Unspent < threshold, notice(kind, c.WebhookID)
+	var told bool
+	if err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
+		told, err = tx.Noticed(ctx, c.AccountID, name)
+		return err
+	}); err != nil || told == below {
+		return err
+	}
+	return d.store.Write(ctx, func(tx *store.Tx) error {
+		if !below {
+			return tx.ForgetNotice(ctx, c.AccountID, name)
+		}
+		if isNew, err := tx.Notice(ctx, c.AccountID, name); err != nil || !isNew {
+			return err
+		}
+		return Emit(ctx, tx, Event{AccountID: c.AccountID, Type: kind, to: c.WebhookID, Data: creditsData{c.AccountID, int64(max(c.Unspent, 0)), int64(threshold)}})
+	})
+}
+
+// keyData is the data of the event key.expiring.
+type keyData struct {
+	AccountID string `json:"accountId"`
+	KeyID     string `json:"keyId"`
+	ExpiresAt string `json:"expiresAt"`
+}
+
+// keys tells of keys that expire soon.
+func (d *Dispatcher) keys(ctx context.Context) error {
+	now := d.now()
+	after := store.Cursor{At: now}
+	for range maxExpiring / sweepPage {
+		var list []stoa.Key
+		err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
+			list, err = tx.ExpiringKeys(ctx, after, now.Add(warnings[0]), sweepPage)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, k := range list {
+			if err := d.expiring(ctx, k, now); err != nil {
+				return err
+			}
+			after = store.Cursor{At: k.ExpiresAt, ID: k.ID}
+		}
+		if len(list) < sweepPage {
+			return nil
+		}
+	}
+	return nil
+}
+
+// expiring tells of one key that expires, for the shortest of the times before its end
+// that has come.
+func (d *Dispatcher) expiring(ctx context.Context, k stoa.Key, now time.Time) error {
+	name := ""
+	for _, w := range warnings {
+		if k.ExpiresAt.Sub(now) <= w && k.ExpiresAt.Sub(k.CreatedAt) > w {
+			name = KeyExpiring + " " + k.ID + " " + strconv.FormatInt(k.ExpiresAt.Unix(), 10) + " " + strconv.Itoa(int(w.Hours()))
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	var told bool
+	if err := d.store.Read(ctx, func(tx *store.Tx) (err error) {
+		told, err = tx.Noticed(ctx, k.AccountID, name)
+		return err
+	}); err != nil || told {
+		return err
+	}
+	return d.store.Write(ctx, func(tx *store.Tx) error {
+		if isNew, err := tx.Notice(ctx, k.AccountID, name); err != nil || !isNew {
+			return err
+		}
+		return Emit(ctx, tx, Event{AccountID: k.AccountID, Type: KeyExpiring, Data: keyData{k.AccountID, k.ID, stamp(k.ExpiresAt)}})
+	})
+}

@@ -1,0 +1,175 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// sweep sweeps and returns the new deliveries of a webhook.
+func (b *bench) sweep(id string) []store.Delivery {
+	b.t.Helper()
+	before := len(b.all(b.account.ID, id))
+	if err := b.Sweep(context.Background()); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.all(b.account.ID, id)[before:]
+}
+
+// grant changes the credits of the account.
+func (b *bench) grant(amount stoa.Credits) {
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		_, _, err := tx.InsertGrant(ctx, stoa.Grant{AccountID: b.account.ID, Amount: amount, Reason: "test"})
+		return err
+	})
+}
+
+func TestLowCreditsAreToldOncePerCrossing(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.hook(stoa.Webhook{Events: []string{CreditsLow, CreditsExhausted}, CreditsLow: 50 * stoa.Credit})
+	low, _ := b.hook(stoa.Webhook{Events: []string{CreditsLow}})
+	step := func(what string, amount stoa.Credits, want ...string) {
+		t.Helper()
+		b.grant(amount)
+		for range 2 {
+			var got []string
+			for _, d := range b.sweep(w.ID) {
+				got = append(got, d.Type)
+			}
+			if strings.Join(got, " ") != strings.Join(want, " ") {
+				t.Errorf("%s: %v, want %v", what, got, want)
+			}
+			want = nil
+		}
+	}
+	step("100 credits", 0+1)
+	step("below the threshold", -51*stoa.Credit, CreditsLow)
+	step("still below", -10*stoa.Credit)
+	step("nothing", -39*stoa.Credit, CreditsExhausted)
+	step("topped up", 40*stoa.Credit)
+	step("above the threshold", 60*stoa.Credit)
+	step("below it again", -80*stoa.Credit, CreditsLow)
+	var body struct{ Data creditsData }
+	all := b.all(b.account.ID, w.ID)
+	if err := json.Unmarshal([]byte(all[0].Body), &body); err != nil || body.Data.ThresholdMicro != 50_000_000 || body.Data.AvailableMicro != 49_000_001 || body.Data.AccountID != b.account.ID {
+		t.Errorf("%s %v", all[0].Body, err)
+	}
+	if got := b.all(b.account.ID, low.ID); len(got) != 1 || got[0].Type != CreditsLow { // at its own threshold
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAKeyIsToldToExpireTwice(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.hook(stoa.Webhook{Events: []string{KeyExpiring}})
+	end := b.now().Add(20 * 24 * time.Hour).Truncate(time.Second)
+	key := func(expires time.Time, revoked bool) (k stoa.Key) {
+		b.write(func(ctx context.Context, tx *store.Tx) (err error) {
+			k = stoa.Key{AccountID: b.account.ID, Name: "k", ExpiresAt: expires}
+			if revoked {
+				k.RevokedAt = tx.Now
+			}
+			k, err = tx.InsertKey(ctx, k, stoa.NewID("hash"))
+			return err
+		})
+		return k
+	}
+	long, short := key(end, false), key(b.now().Add(3*24*time.Hour), false)
+	key(b.now().Add(time.Hour), false) // too short a life to tell of
+	key(end, true)
+	key(time.Time{}, false)
+	told := map[string]int{}
+	for range 22 * 4 {
+		for _, d := range b.sweep(w.ID) {
+			var body struct{ Data keyData }
+			if err := json.Unmarshal([]byte(d.Body), &body); err != nil {
+				t.Fatal(err)
+			}
+			told[body.Data.KeyID]++
+		}
+		b.add(6 * time.Hour)
+	}
+	if len(told) != 2 || told[long.ID] != 2 || told[short.ID] != 1 {
+		t.Errorf("%v, want 2 of %s and 1 of %s", told, long.ID, short.ID)
+	}
+}
+
+func TestTheBacklogIsCounted(t *testing.T) {
+	b := newBench(t)
+	b.hook(stoa.Webhook{URL: "https://example.com"})
+	b.emit(3, Event{})
+	b.add(time.Hour)
+	b.sweep("")
+	if n, lag := b.Backlog(); n != 3 || lag < time.Hour || lag > 2*time.Hour {
+		t.Errorf("%d deliveries, %v", n, lag)
+	}
+}
+
+func TestEventsAreThin(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.hook(stoa.Webhook{})
+	long := strings.Repeat("<", 128) // six bytes each in JSON
+	s := stoa.Session{
+		ID: stoa.NewID("ses"), AccountID: b.account.ID, SpaceID: stoa.NewID("spc"), AgentID: stoa.NewID("agt"), Status: stoa.SessionWaiting,
+		ExternalID: long, ExternalUserID: strings.Repeat("é<", 64), Title: "secret title", Reply: "secret reply", Metadata: map[string]string{"a": "secret"},
+		Turn: stoa.Turn{Number: 1 << 60, Reason: "x", Failure: &stoa.Failure{Message: "secret"}}, LastSeq: 1 << 60, Trigger: stoa.Trigger{Type: "schedule", ID: stoa.NewID("run")},
+		Pending: &stoa.Input{ID: stoa.NewID("inp"), Kind: "choice", Prompt: "secret prompt", Options: []string{"secret"}, ExpiresAt: time.Now()},
+	}
+	for range 16 {
+		s.Pending.Calls = append(s.Pending.Calls, stoa.ExternalCall{Tool: strings.Repeat("t", 64), Arguments: `{"a":"secret"}`})
+	}
+	b.write(func(ctx context.Context, tx *store.Tx) error { return SessionStopped(ctx, tx, s) })
+	d := b.all(b.account.ID, w.ID)[0]
+	if len(d.Body) > 4<<10 || strings.Contains(d.Body, "secret") || !strings.Contains(d.Body, s.Pending.ID) || strings.Count(d.Body, strings.Repeat("t", 64)) != 16 {
+		t.Errorf("%d bytes: %s", len(d.Body), d.Body)
+	}
+	for _, status := range []stoa.SessionStatus{stoa.SessionQueued, stoa.SessionRunning} {
+		s.Status = status
+		b.write(func(ctx context.Context, tx *store.Tx) error { return SessionStopped(ctx, tx, s) })
+	}
+	if n := len(b.all(b.account.ID, w.ID)); n != 1 {
+		t.Errorf("%d events of a session that stopped once", n)
+	}
+}
+
+func TestSkippedRunsShareEvents(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.hook(stoa.Webhook{})
+	at := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+	var runs []stoa.TaskRun
+	for i := range 1000 {
+		runs = append(runs, stoa.TaskRun{ID: stoa.NewID("run"), ScheduledFor: at.Add(time.Duration(i) * time.Minute), SkipReason: "missed", Instants: 1})
+	}
+	runs[0].Instants, runs[0].Through = 50, at
+	runs = append(runs, stoa.TaskRun{ID: stoa.NewID("run"), ScheduledFor: at, SkipReason: "overlap", Instants: 1})
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		return TaskRunsSkipped(ctx, tx, stoa.ScheduledTask{ID: "tsk_1", AccountID: b.account.ID, AgentID: "agt_1"}, runs)
+	})
+	all := b.all(b.account.ID, w.ID)
+	if len(all) != 2 {
+		t.Fatalf("%d events", len(all))
+	}
+	for _, d := range all {
+		var body struct{ Data runData }
+		if err := json.Unmarshal([]byte(d.Body), &body); err != nil {
+			t.Fatal(err)
+		}
+		switch r := body.Data; r.SkipReason {
+		case "missed":
+			if r.Instants != 1049 || r.RunID != runs[999].ID || r.ScheduledThrough != stamp(runs[999].ScheduledFor) || r.ScheduledFor != stamp(at) || r.TaskID != "tsk_1" {
+				t.Errorf("%+v", r)
+			}
+		case "overlap":
+			if r.Instants != 1 || r.ScheduledThrough != "" || r.RunID != runs[1000].ID {
+				t.Errorf("%+v", r)
+			}
+		default:
+			t.Errorf("%+v", r)
+		}
+	}
+}
