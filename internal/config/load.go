@@ -346,7 +346,7 @@ func Variables() []string {
 // would keep the service from starting. For the same reason no setting may
 // ever be named STOA_PORT.
 func UnknownVariables(environ []string) []string {
-	known := map[string]bool{"STOA_API_KEY": true, "STOA_BASE_URL": true, "STOA_PROFILE": true, "STOA_VENDOR_STREAMS": true, "STOA_PORT": true, "STOA_SERVICE_HOST": true}
+	known := map[string]bool{"STOA_API_KEY": true, "STOA_BASE_URL": true, "STOA_PROFILE": true, "STOA_WEBHOOK_SECRET": true, "STOA_VENDOR_STREAMS": true, "STOA_PORT": true, "STOA_SERVICE_HOST": true}
 	names := Variables()
 	for _, name := range names {
 		known[name] = true

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"stoa/internal/apitest"
+)
+
+// A secretWriter hands over the first line that is written to it.
+type secretWriter struct{ line chan string }
+
+func (w secretWriter) Write(b []byte) (int, error) {
+	select {
+	case w.line <- strings.TrimSpace(string(b)):
+	default:
+	}
+	return len(b), nil
+}
+
+// TestEventsAreForwardedToThisMachine has a session end while a person listens, and
+// checks the signature with the published library and with our own command.
+func TestEventsAreForwardedToThisMachine(t *testing.T) {
+	h := apitest.Start(t, apitest.Config{})
+	p := newPerson(t, "STOA_BASE_URL="+h.URL, "STOA_API_KEY="+h.Key)
+	p.runs(0, "", "agents", "create", "--name", "desk", "-i", "Answer.")
+	type got struct {
+		header http.Header
+		body   []byte
+	}
+	requests := make(chan got, 10)
+	local := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		requests <- got{r.Header, body}
+	}))
+	defer local.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	out, ended := secretWriter{make(chan string, 1)}, make(chan int, 1)
+	go func() {
+		ended <- Main(ctx, []string{"webhooks", "listen", local.URL, "--event", "session.completed"}, p.environ, nil, strings.NewReader(""), out, io.Discard)
+	}()
+	secret := <-out.line
+	p.runs(0, "", "sessions", "start", "desk", "say: hello")
+	r := <-requests
+	w, err := standardwebhooks.NewWebhook(secret)
+	if err == nil {
+		err = w.Verify(r.body, r.header)
+	}
+	if err != nil || !strings.Contains(string(r.body), `"type":"session.completed"`) {
+		t.Errorf("%v: %s", err, r.body)
+	}
+	verify := []string{"webhooks", "verify", "--id", r.header.Get("webhook-id"), "--timestamp", r.header.Get("webhook-timestamp"), "--signature", r.header.Get("webhook-signature")}
+	q := newPerson(t, "STOA_WEBHOOK_SECRET="+secret)
+	if said := q.runs(0, string(r.body), verify...); !strings.Contains(said, "The signature is right.") {
+		t.Error(said)
+	}
+	q.runs(1, string(r.body)+" ", verify...)
+	q.runs(2, "", "webhooks", "verify")
+	stop()
+	if code := <-ended; code != 0 {
+		t.Errorf("it exits with %d", code)
+	}
+	if said := p.runs(0, "", "webhooks", "list", "--json"); strings.Contains(said, "whk_") {
+		t.Errorf("the webhook is left behind: %s", said)
+	}
+}
+
+func TestAWebhookIsManagedByCommands(t *testing.T) {
+	h := apitest.Start(t, apitest.Config{Allow: []string{"127.0.0.0/8"}})
+	p := newPerson(t, "STOA_BASE_URL="+h.URL, "STOA_API_KEY="+h.Key)
+	asked := make(chan struct{}, 10)
+	local := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
+	defer local.Close()
+	var out, said bytes.Buffer
+	if code := Main(t.Context(), []string{"webhooks", "add", local.URL}, p.environ, nil, strings.NewReader(""), &out, &said); code != 0 || !strings.HasPrefix(out.String(), "whsec_") || strings.Count(out.String(), "\n") != 1 {
+		t.Fatalf("%d %q %q", code, out.String(), said.String())
+	}
+	id := strings.TrimSpace(p.runs(0, "", "webhooks", "list", "--jq", ".[0].id"))
+	delivery := strings.TrimSpace(p.runs(0, "", "webhooks", "test", id, "--jq", ".id"))
+	<-asked
+	p.runs(0, "", "webhooks", "redeliver", id, delivery)
+	<-asked
+	for want, args := range map[string][]string{
+		"webhook.test":          {"deliveries", id},
+		"evt_":                  {"delivery", id, delivery},
+		"whsec_":                {"rotate", id, "--overlap", "1h"},
+		"session.failed":        {"update", id, "--event", "session.failed", "--credits-low", "5"},
+		"0 deliveries are sent": {"recover", id, "--since", "1h"},
+		"enabled":               {"enable", id},
+	} {
+		if said := p.runs(0, "", append([]string{"webhooks"}, args...)...); !strings.Contains(said, want) {
+			t.Errorf("%v says %q", args, said)
+		}
+	}
+	p.runs(2, "", "webhooks", "recover", id)
+	p.runs(2, "", "webhooks", "update", id)
+	p.runs(1, "", "webhooks", "add", "http://10.0.0.1/")
+	p.runs(0, "", "webhooks", "remove", id, "--yes")
+	p.runs(1, "", "webhooks", "get", id)
+}
