@@ -51,7 +51,6 @@ type Parts struct {
 	Version   string
 	Commit    string
 	States    *seal.Box          // seals what callers keep; needed with the extension tools
-	Vault     *vault.Vault       // of stored secrets; nil: that of Config
 	Logger    *slog.Logger       // nil: none
 	Metrics   *telemetry.Metrics // nil: none; used by one service
 	Tracer    *telemetry.Tracer  // nil: none
@@ -80,7 +79,6 @@ type Service struct {
 	Worker    *agent.Worker
 	Scheduler *scheduler.Scheduler
 	Retention *retention.Purger
-	Vault     *vault.Vault
 	Hooks     *webhook.Dispatcher
 	Requests  *requestlog.Log
 	API       *api.Server
@@ -124,9 +122,6 @@ func New(p Parts) (*Service, error) {
 		s.Gateway.Pool, s.Gateway.Counter = p.Pool, nil
 	}
 	s.buildSessions(p)
-	if err := s.buildOutbound(p); err != nil {
-		return nil, err
-	}
 	most := p.Config.Limits.RequestsKeptPerAccount
 	s.Requests = requestlog.New(s.Store, func() (bool, int) { return s.logs.Load().Keep > 0, most }, s.log)
 	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() },
