@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,9 @@ func (g *generator) request(op Operation) Request {
 				if g.chance(5) {
 					query.Add(p.Name, value)
 				}
+			}
+			if n, err := strconv.Atoi(query.Get("waitSeconds")); err == nil && n > 1 && n <= 60 {
+				query.Set("waitSeconds", "1") // it may be all that there is to wait for
 			}
 		case openapi3.ParameterInHeader:
 			if g.chance(25) {

@@ -225,16 +225,18 @@ func TestOutcomesOfCalls(t *testing.T) {
 		answer http.HandlerFunc
 		want   Class // empty: a result
 	}{
-		"a result":                 {body("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"done"}]}}`), ""},
-		"a result in a stream":     {body("text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"done\"}]}}\n\n"), ""},
-		"401":                      {status(401), Refused},
-		"404":                      {status(404), Refused},
-		"422":                      {status(422), Refused},
-		"429":                      {status(429), Refused},
-		"408":                      {status(408), Unknown},
-		"500":                      {status(500), Unknown},
-		"503":                      {status(503), Unknown},
-		"a redirect":               {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 307) }, Unknown},
+		"a result":             {body("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"done"}]}}`), ""},
+		"a result in a stream": {body("text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"done\"}]}}\n\n"), ""},
+		"401":                  {status(401), Refused},
+		"404":                  {status(404), Refused},
+		"422":                  {status(422), Refused},
+		"429":                  {status(429), Refused},
+		"408":                  {status(408), Unknown},
+		"500":                  {status(500), Unknown},
+		"503":                  {status(503), Unknown},
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		}, Unknown},
 		"invalid parameters":       {failed(-32602), Refused},
 		"no such method":           {failed(-32601), Refused},
 		"an internal error":        {failed(-32603), Unknown},
