@@ -26,14 +26,6 @@ const (
 	timestampTemplate = "2006-01-02T15:04:05.000Z07:00"
 )
 
-// Types returns the types of events that a webhook can want.
-func Types() []string {
-	return []string{
-		SessionCompleted, SessionFailed, SessionCancelled, SessionWaiting, RunFinished, RunSkipped, TaskPaused,
-		CreditsLow, CreditsExhausted, KeyExpiring, WebhookDisabled,
-	}
-}
-
 // An Event is what happened in an account.
 type Event struct {
 	AccountID string
