@@ -190,7 +190,7 @@ func TestWhatAnAgentMayNotBe(t *testing.T) {
 		{"a time above the service's", object{"limits": object{"timeoutSeconds": 601}}, stoa.CodeInvalidValue, "limits.timeoutSeconds"},
 		{"a limit of nothing", object{"limits": object{"maxCreditsMicro": 0}}, stoa.CodeInvalidValue, "limits.maxCreditsMicro"},
 		{"an unknown limit", object{"limits": object{"steps": 1}}, stoa.CodeUnknownField, "limits.steps"},
-		{"an unknown member", object{"tools": []any{}}, stoa.CodeUnknownField, "tools"},
+		{"an unknown member", object{"knowledge": []any{}}, stoa.CodeUnknownField, "knowledge"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			body := object{"spaceId": agent.SpaceID, "name": "n", "instructions": "i"}
