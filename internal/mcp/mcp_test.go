@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,15 +192,14 @@ func TestCatalogsAreBounded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := 0
+			var n atomic.Int64 // pages
 			f := serve(t, modern(func(w http.ResponseWriter, _ *http.Request, id, _ string, _ json.RawMessage) {
-				n++
-				result(w, id, answer(n))
+				result(w, id, answer(int(n.Add(1))))
 			}))
 			if got, err := f.Catalog(t.Context()); err == nil {
 				t.Errorf("%d tools", len(got.Tools))
 			}
-			if n > maxPages {
+			if n := n.Load(); n > maxPages {
 				t.Errorf("%d pages were read", n)
 			}
 		})
@@ -251,12 +251,12 @@ func TestOutcomesOfCalls(t *testing.T) {
 		"no reply in time":         {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			calls := 0
+			var calls atomic.Int64
 			f := serve(t, modern(func(w http.ResponseWriter, r *http.Request, id, method string, _ json.RawMessage) {
 				if method != "tools/call" {
 					return
 				}
-				calls++
+				calls.Add(1)
 				rec := httptest.NewRecorder()
 				if name == "no reply in time" || name == "the connection closes" {
 					c.answer(w, r)
@@ -283,8 +283,8 @@ func TestOutcomesOfCalls(t *testing.T) {
 			case c.want != "" && (!ok || failed.Class != c.want || failed.Message == "" || failed.Unauthorized != (name == "401")):
 				t.Errorf("%+v, %v", got, err)
 			}
-			if calls != 1 {
-				t.Errorf("the server saw %d calls", calls)
+			if n := calls.Load(); n != 1 {
+				t.Errorf("the server saw %d calls", n)
 			}
 		})
 	}
@@ -304,12 +304,12 @@ func TestACallThatIsNotSent(t *testing.T) {
 }
 
 func TestAForgottenSessionIsBegunAgain(t *testing.T) {
-	demo, calls := Demo(true), 0
+	demo, calls := Demo(true), atomic.Int64{}
 	f := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		data, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(data))
 		if bytes.Contains(data, []byte(`"tools/call"`)) {
-			if calls++; calls == 1 {
+			if calls.Add(1) == 1 {
 				http.NotFound(w, r)
 				return
 			}
@@ -317,8 +317,8 @@ func TestAForgottenSessionIsBegunAgain(t *testing.T) {
 		demo.ServeHTTP(w, r)
 	}))
 	got, err := f.Call(t.Context(), Call{ID: "cal_1", Tool: "append_note", Arguments: json.RawMessage(`{"name":"a","text":"b"}`)})
-	if err != nil || got.Text != "Written. The note has 1 lines." || calls != 2 {
-		t.Errorf("%+v, %v after %d calls", got, err, calls)
+	if err != nil || got.Text != "Written. The note has 1 lines." || calls.Load() != 2 {
+		t.Errorf("%+v, %v after %d calls", got, err, calls.Load())
 	}
 }
 

@@ -87,6 +87,7 @@ type bench struct {
 	account stoa.Account
 	client  http.RoundTripper
 	log     bytes.Buffer
+	logger  *slog.Logger // to log, of all its dispatchers
 
 	mu sync.Mutex
 	at time.Time
@@ -108,6 +109,7 @@ func benchOn(t *testing.T, st *store.Store) *bench {
 		t: t, hooks: &Hooks{Store: st, Vault: v}, account: storetest.Account(t, st, 100*stoa.Credit), at: time.Now().Add(time.Minute),
 		client: outbound.New(outbound.Settings{Allow: allow}).Client(outbound.Limits{Body: ReplyKept, ErrorBody: ReplyKept}),
 	}
+	b.logger = slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b.Dispatcher = b.process(st, v)
 	return b
 }
@@ -116,7 +118,7 @@ func benchOn(t *testing.T, st *store.Store) *bench {
 func (b *bench) process(st *store.Store, v *vault.Vault) *Dispatcher {
 	return New(Config{
 		Store: st, Vault: v, Client: b.client, Shared: st.Postgres(), Version: "test", Jitter: func() float64 { return 0.5 },
-		Now: func() time.Time { b.mu.Lock(); defer b.mu.Unlock(); return b.at }, Logger: slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Now: func() time.Time { b.mu.Lock(); defer b.mu.Unlock(); return b.at }, Logger: b.logger,
 	})
 }
 
