@@ -120,6 +120,22 @@ func crashChild(dir string) int {
 	return 0
 }
 
+// startMany starts sessions of an agent, whose messages say which they are.
+func startMany(h *sessiontest.Fixture, r *sessiontest.Service, a stoa.Agent, n int) (all []stoa.Session) {
+	h.Write(func(ctx context.Context, tx *store.Tx) error {
+		all = nil
+		for i := range n {
+			s, err := r.Sessions.Start(ctx, tx, h.Caller(), session.StartRequest{AgentID: a.ID, Message: fmt.Sprintf("session %d", i)})
+			if err != nil {
+				return err
+			}
+			all = append(all, s)
+		}
+		return nil
+	})
+	return all
+}
+
 // Processes are killed at random moments until all sessions have stopped. Then
 // every one has stopped once, is charged once for each step, has written each of
 // its files, and no recorded step was asked again.
@@ -137,18 +153,7 @@ func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 	h.Account = storetest.Account(t, h.Store, 1_000_000*stoa.Credit)
 	a := h.Agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
 	r := h.Service(func(c *sessiontest.Config) { c.Limits.Queued = *crashSessions + 1 })
-	var all []stoa.Session
-	h.Write(func(ctx context.Context, tx *store.Tx) error {
-		all = nil
-		for i := range *crashSessions {
-			s, err := r.Sessions.Start(ctx, tx, h.Caller(), session.StartRequest{AgentID: a.ID, Message: fmt.Sprintf("session %d", i)})
-			if err != nil {
-				return err
-			}
-			all = append(all, s)
-		}
-		return nil
-	})
+	all := startMany(h, r, a, *crashSessions)
 	account := h.Account
 	h.Close()
 

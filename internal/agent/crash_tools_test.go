@@ -97,18 +97,7 @@ func TestKilledAtAnyMomentEachCallHasOneOutput(t *testing.T) {
 	h.T = t
 	h.Account = storetest.Account(t, h.Store, 1_000_000*stoa.Credit)
 	a, r := h.Agent(withTools()), h.Service()
-	var all []stoa.Session
-	h.Write(func(ctx context.Context, tx *store.Tx) error {
-		all = nil
-		for i := range sessions {
-			s, err := r.Sessions.Start(ctx, tx, h.Caller(), session.StartRequest{AgentID: a.ID, Message: fmt.Sprint("session ", i)})
-			if err != nil {
-				return err
-			}
-			all = append(all, s)
-		}
-		return nil
-	})
+	all := startMany(h, r, a, sessions)
 	account := h.Account
 	h.Close()
 	kills := 0

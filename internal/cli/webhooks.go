@@ -116,11 +116,7 @@ func (e *env) webhooks() *cobra.Command {
 func (e *env) showOf(c *cobra.Command, v view, path func(args []string) string) *cobra.Command {
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		call, err := e.ready(o)
-		if err != nil {
-			return err
-		}
-		raw, err := call.JSON(c.Context(), http.MethodGet, path(args), nil, nil, nil)
+		raw, err := e.asked(c, o, http.MethodGet, path(args), nil)
 		if err != nil {
 			return err
 		}
@@ -169,14 +165,19 @@ signed with it. Without --event all events are sent.`,
 	return c
 }
 
+// asked makes a request and returns the reply.
+func (e *env) asked(c *cobra.Command, o *output, method, path string, body any) ([]byte, error) {
+	call, err := e.ready(o)
+	if err != nil {
+		return nil, err
+	}
+	return call.JSON(c.Context(), method, path, nil, body, nil)
+}
+
 // hookSecret asks for a secret and prints it: alone on standard output, the rest on
 // standard error.
 func (e *env) hookSecret(c *cobra.Command, o *output, path string, body map[string]any) error {
-	call, err := e.ready(o)
-	if err != nil {
-		return err
-	}
-	raw, err := call.JSON(c.Context(), http.MethodPost, path, nil, body, nil)
+	raw, err := e.asked(c, o, http.MethodPost, path, body)
 	if err != nil {
 		return err
 	}
@@ -224,11 +225,7 @@ func (e *env) hooksUpdate() *cobra.Command {
 
 // changeHook sends a change of a webhook and prints what it is then.
 func (e *env) changeHook(c *cobra.Command, o *output, method, path string, body any) error {
-	call, err := e.ready(o)
-	if err != nil {
-		return err
-	}
-	raw, err := call.JSON(c.Context(), method, path, nil, body, nil)
+	raw, err := e.asked(c, o, method, path, body)
 	if err != nil {
 		return err
 	}
@@ -291,11 +288,7 @@ former one as well, so that receivers can change over.`,
 
 // sendDelivery asks for a delivery to be sent and says which.
 func (e *env) sendDelivery(c *cobra.Command, o *output, path string) error {
-	call, err := e.ready(o)
-	if err != nil {
-		return err
-	}
-	raw, err := call.JSON(c.Context(), http.MethodPost, path, nil, nil, nil)
+	raw, err := e.asked(c, o, http.MethodPost, path, nil)
 	if err != nil {
 		return err
 	}
