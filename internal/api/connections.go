@@ -14,6 +14,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
 	"stoa/internal/mcp"
+	"stoa/internal/remote"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/tool"
@@ -323,13 +324,13 @@ func contractCatalog(rows []store.ConnectionTool) contract.ConnectionToolList {
 }
 
 func contractCatalogTool(row store.ConnectionTool) contract.ConnectionTool {
-	d := mcp.Parse(row.Definition)
-	approval, effects := mcp.Suggested(d.Annotations)
+	d := remote.Parse(row.Definition)
+	approval, effects := remote.Suggested(d.Annotations)
 	out := contract.ConnectionTool{
-		Name: row.Name, ModelName: row.ModelName, Title: mcp.Visible(d.Title), Description: mcp.Visible(d.Description),
+		Name: row.Name, ModelName: row.ModelName, Title: remote.Visible(d.Title), Description: remote.Visible(d.Description),
 		InputSchema: visible(d.InputSchema), OutputSchema: orNull(visible(d.OutputSchema)), Annotations: orNull(visible(d.Annotations)),
 		Sha256: row.SHA256, State: string(row.State), ApprovedSha256: unlessZero(row.ApprovedSHA256), Approval: unlessZero(row.Approval), Effects: unlessZero(row.Effects),
-		Suggested: contract.ConnectionToolPolicy{Approval: approval, Effects: effects}, Warnings: mcp.Warnings(d),
+		Suggested: contract.ConnectionToolPolicy{Approval: approval, Effects: effects}, Warnings: remote.Warnings(d),
 		Previous: nullable.NewNullNullable[contract.ConnectionToolPrevious](),
 	}
 	if row.Problem != "" {
@@ -339,8 +340,8 @@ func contractCatalogTool(row store.ConnectionTool) contract.ConnectionTool {
 		out.InputSchema = map[string]any{}
 	}
 	if row.ApprovedDefinition != "" && row.ApprovedSHA256 != row.SHA256 {
-		was := mcp.Parse(row.ApprovedDefinition)
-		out.Previous = nullable.NewNullableWithValue(contract.ConnectionToolPrevious{Description: mcp.Visible(was.Description), InputSchema: visible(was.InputSchema)})
+		was := remote.Parse(row.ApprovedDefinition)
+		out.Previous = nullable.NewNullableWithValue(contract.ConnectionToolPrevious{Description: remote.Visible(was.Description), InputSchema: visible(was.InputSchema)})
 	}
 	return out
 }
@@ -356,7 +357,7 @@ func visible(members map[string]any) map[string]any {
 func showAll(v any) any {
 	switch v := v.(type) {
 	case string:
-		return mcp.Visible(v)
+		return remote.Visible(v)
 	case []any:
 		out := make([]any, len(v))
 		for i, member := range v {
@@ -366,7 +367,7 @@ func showAll(v any) any {
 	case map[string]any:
 		out := map[string]any{}
 		for name, member := range v {
-			out[mcp.Visible(name)] = showAll(member)
+			out[remote.Visible(name)] = showAll(member)
 		}
 		return out
 	}

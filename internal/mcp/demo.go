@@ -37,8 +37,8 @@ func Demo(legacy bool) http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: !legacy, JSONResponse: !legacy})
 }
 
-// maxNotes is how many notes the demo keeps, and how many bytes of each.
-const maxNotes, maxNote = 1000, 10_000
+// maxNotes is how many notes the demo keeps, and how many bytes each and its name have.
+const maxNotes, maxNote, maxNoteName = 1000, 10_000, 128
 
 type notebook struct {
 	mu    sync.Mutex
@@ -82,7 +82,7 @@ func (n *notebook) write(name, text, between string) (*sdk.CallToolResult, any, 
 	if there && between != "" {
 		text = old + between + text
 	}
-	if len(text) > maxNote || len(name) > maxName || !there && len(n.texts) >= maxNotes {
+	if len(text) > maxNote || len(name) > maxNoteName || !there && len(n.texts) >= maxNotes {
 		return nil, nil, fmt.Errorf("the notes are full, or this one is too long")
 	}
 	n.texts[name] = text

@@ -13,84 +13,42 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"stoa/internal/outbound"
+	"stoa/internal/remote"
 )
 
-// Limits of a server's replies.
-const (
-	MaxTools   = 500       // of a catalog
-	maxPages   = 50        // of a catalog
-	maxCatalog = 4 << 20   // bytes of a catalog
-	maxResult  = 256 << 10 // bytes of the reply to a call
-)
+const maxPages = 50 // of a catalog
 
 // Modern is the first version of the protocol without sessions.
 const Modern = "2026-07-28"
 
 // A Server is one to speak to, and what requests to it carry.
 type Server struct {
-	Network *outbound.Network
-	URL     string
-	Headers map[string]string
-	// Secret is sent as the value of a header with every request, and is blanked
-	// wherever the server repeats it. No name: there is none.
-	SecretHeader, Secret string
+	remote.Endpoint
 	// Protocol is the version that the server spoke the last time; empty: not known.
 	Protocol string
 	// Version is that of this program, as the server is told.
 	Version string
 }
 
-// A Class says what is known of a call that brought no result.
-type Class string
-
-// The classes.
-const (
-	NotSent Class = "not_sent" // the server was not reached, or was not asked for the call
-	Refused Class = "refused"  // the server took no notice of the call
-	Unknown Class = "unknown"  // the server may have carried it out
-)
-
-// An Error is a failed exchange. Its text is for the owner of the connection, and holds
-// at most a short message of the server.
-type Error struct {
-	Class        Class
-	Message      string
-	Unauthorized bool            // the server refuses the secret, or wants one
-	Reason       outbound.Reason // empty: the server answered
-	Err          error           // for logs
-}
-
-// Error returns the message.
-func (e *Error) Error() string { return e.Message }
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
-// A Catalog is what a server says of itself and its tools.
-type Catalog struct {
-	Protocol, Name, Version, Instructions string
-	Tools                                 []Tool
-}
-
-// Catalog asks a server for its tools. Its errors are [*Error].
-func (s Server) Catalog(ctx context.Context) (*Catalog, error) {
-	c, err := s.open(ctx, maxCatalog)
+// Catalog asks a server for its tools. Its errors are [*remote.Error].
+func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
+	c, err := s.open(ctx, remote.MaxCatalog)
 	if err != nil {
 		return nil, err
 	}
 	defer c.close()
-	out := &Catalog{}
+	out := &remote.Catalog{}
 	if r := c.session.InitializeResult(); r != nil {
 		out.Protocol, out.Instructions = r.ProtocolVersion, r.Instructions
 		if r.ServerInfo != nil {
@@ -101,7 +59,7 @@ func (s Server) Catalog(ctx context.Context) (*Catalog, error) {
 	bytes, seen := 0, map[string]bool{}
 	for cursor, more := "", true; more; {
 		if seen[cursor] || len(seen) == maxPages {
-			return nil, against("The server's list of tools has no end.")
+			return nil, remote.Against("The server's list of tools has no end.")
 		}
 		seen[cursor] = true
 		page, err := c.list(ctx, cursor)
@@ -111,17 +69,14 @@ func (s Server) Catalog(ctx context.Context) (*Catalog, error) {
 		for _, t := range page.Tools {
 			bytes += len(t)
 		}
-		if entries = append(entries, page.Tools...); len(entries) > MaxTools || bytes > maxCatalog {
-			return nil, against(fmt.Sprintf("The server has more than %d tools, or more than %d MiB of definitions.", MaxTools, maxCatalog>>20))
+		if entries = append(entries, page.Tools...); len(entries) > remote.MaxTools || bytes > remote.MaxCatalog {
+			return nil, remote.Against(fmt.Sprintf("The server has more than %d tools, or more than %d MiB of definitions.", remote.MaxTools, remote.MaxCatalog>>20))
 		}
 		cursor, more = page.NextCursor, page.NextCursor != ""
 	}
-	out.Tools = parseTools(entries)
+	out.Tools = remote.ParseTools(entries)
 	return out, nil
 }
-
-// against returns the error for a server that breaks the protocol or a limit.
-func against(message string) *Error { return &Error{Class: Unknown, Message: message} }
 
 // A listing is one page of a catalog.
 type listing struct {
@@ -152,7 +107,7 @@ func (s Server) open(ctx context.Context, limit int64) (*connected, error) {
 	session, err := client.Connect(ctx, transport, options)
 	if err != nil {
 		failed := w.failure(ctx, err)
-		failed.Class = NotSent // what was to be called was not
+		failed.Class = remote.NotSent // what was to be called was not
 		return nil, failed
 	}
 	return &connected{session, w}, nil
@@ -186,30 +141,16 @@ func (c *connected) list(ctx context.Context, cursor string) (page listing, err 
 		return page, c.wire.failure(ctx, err)
 	}
 	if json.Unmarshal(x.result, &page) != nil {
-		return page, against("The server's list of tools cannot be read.")
+		return page, remote.Against("The server's list of tools cannot be read.")
 	}
 	return page, nil
 }
 
-// A Call is one call of a tool.
-type Call struct {
-	ID        string          // sent with the call
-	Tool      string          // its name at the server
-	Arguments json.RawMessage // an object, which is sent as it is; nil: an empty one
-}
-
-// A Result is what a tool answered.
-type Result struct {
-	Text    string // for a model
-	IsError bool   // the tool says that it failed
-	Bytes   int    // as the server sent it
-}
-
-// Call calls a tool once. Its errors are [*Error]: the class says whether the server may
+// Call calls a tool once. Its errors are [*remote.Error]: the class says whether the server may
 // have carried out the call.
-func (s Server) Call(ctx context.Context, call Call) (*Result, error) {
+func (s Server) Call(ctx context.Context, call remote.Call) (*remote.Result, error) {
 	for again := false; ; again = true {
-		c, err := s.open(ctx, maxResult)
+		c, err := s.open(ctx, cmp.Or(call.MaxResult, remote.MaxResult))
 		if err != nil {
 			return nil, err
 		}
@@ -223,7 +164,7 @@ func (s Server) Call(ctx context.Context, call Call) (*Result, error) {
 	}
 }
 
-func (c *connected) call(ctx context.Context, call Call) (*Result, error) {
+func (c *connected) call(ctx context.Context, call remote.Call) (*remote.Result, error) {
 	params := &sdk.CallToolParams{Meta: sdk.Meta{"stoa/toolCallId": call.ID}, Name: call.Tool}
 	if call.Arguments != nil {
 		params.Arguments = call.Arguments
@@ -238,45 +179,31 @@ func (c *connected) call(ctx context.Context, call Call) (*Result, error) {
 }
 
 // failure returns what is known of an exchange without a result.
-func (w *wire) failure(ctx context.Context, err error) *Error {
+func (w *wire) failure(ctx context.Context, err error) *remote.Error {
 	x := w.last()
-	unauthorized := x.status == http.StatusUnauthorized || x.status == http.StatusForbidden
 	failed, network := errors.AsType[*outbound.Error](x.err)
 	switch {
 	case network:
-		e := &Error{Class: NotSent, Message: sentence(failed.Error()), Reason: failed.Reason, Err: failed}
-		if failed.Sent {
-			e.Class = Unknown
-		}
-		return e
+		return remote.OfNetwork(failed)
 	case x.code != 0:
-		e := &Error{Class: Unknown, Message: fmt.Sprintf("The server refuses with the error %d: %s", x.code, Visible(cut(x.message, 500))), Unauthorized: unauthorized, Err: err}
+		e := &remote.Error{Class: remote.Unknown, Unauthorized: remote.Unauthorized(x.status), Err: err}
+		e.Message = fmt.Sprintf("The server refuses with the error %d: %s", x.code, remote.Visible(remote.Cut(x.message, 500)))
 		if refusals[x.code] {
-			e.Class = Refused
+			e.Class = remote.Refused
 		}
 		return e
 	case x.status != 0 && x.status/100 != 2:
-		e := &Error{Class: Unknown, Message: fmt.Sprintf("The server answers with the status %d.", x.status), Unauthorized: unauthorized, Err: err}
-		if refusedStatus[x.status] {
-			e.Class = Refused
-		}
-		return e
+		return remote.OfStatus(x.status, err)
 	case x.err != nil:
-		return &Error{Class: Unknown, Message: sentence(x.err.Error()), Err: err}
+		return &remote.Error{Class: remote.Unknown, Message: remote.Sentence(x.err.Error()), Err: err}
 	case x.status == 0 && ctx.Err() != nil:
-		return &Error{Class: NotSent, Message: "The time was over before the call was sent.", Reason: outbound.Timeout, Err: err}
+		return &remote.Error{Class: remote.NotSent, Message: "The time was over before the call was sent.", Reason: outbound.Timeout, Err: err}
 	case x.status == 0:
-		return &Error{Class: NotSent, Message: "The server does not speak a version of the protocol that this service knows.", Err: err}
+		return &remote.Error{Class: remote.NotSent, Message: "The server does not speak a version of the protocol that this service knows.", Err: err}
 	default:
-		return &Error{Class: Unknown, Message: "The server's reply is not one of the protocol.", Err: err}
+		return &remote.Error{Class: remote.Unknown, Message: "The server's reply is not one of the protocol.", Err: err}
 	}
 }
 
-// sentence makes a sentence of the text of an error.
-func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
-
 // refusals are the errors of the protocol that say that a call was not begun.
 var refusals = map[int]bool{-32600: true, -32601: true, -32602: true, -32020: true, -32021: true, -32022: true}
-
-// refusedStatus are the statuses of HTTP that say the same.
-var refusedStatus = map[int]bool{400: true, 401: true, 403: true, 404: true, 405: true, 406: true, 409: true, 411: true, 413: true, 415: true, 422: true, 429: true}

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"stoa/internal/remote"
 )
 
 // resultOf reads the result of a call, part by part: what cannot be read is named, and
 // costs nothing else. The call was carried out.
-func resultOf(raw json.RawMessage) *Result {
-	out := &Result{Bytes: len(raw)}
+func resultOf(raw json.RawMessage) *remote.Result {
+	out := &remote.Result{Bytes: len(raw)}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil {
 		out.Text = "(The result cannot be read.)"
@@ -63,16 +65,16 @@ func blockText(raw json.RawMessage) (text string, isText bool) {
 	case "image", "audio":
 		return leftOut(b.MIMEType, b.Data), false
 	case "resource_link":
-		return fmt.Sprintf("(A link, which was not followed: %s %s)", cut(b.Name, 200), cut(b.URI, 2000)), false
+		return fmt.Sprintf("(A link, which was not followed: %s %s)", remote.Cut(b.Name, 200), remote.Cut(b.URI, 2000)), false
 	case "resource":
 		if b.Resource.Text != nil {
-			return fmt.Sprintf("(From %s)\n%s", cut(b.Resource.URI, 2000), *b.Resource.Text), true
+			return fmt.Sprintf("(From %s)\n%s", remote.Cut(b.Resource.URI, 2000), *b.Resource.Text), true
 		}
 		return leftOut(b.Resource.MIMEType, b.Resource.Blob), false
 	}
-	return fmt.Sprintf("(A part of the kind %q, which this service does not know, was left out.)", cut(b.Type, 50)), false
+	return fmt.Sprintf("(A part of the kind %q, which this service does not know, was left out.)", remote.Cut(b.Type, 50)), false
 }
 
 func leftOut(kind, base64 string) string {
-	return fmt.Sprintf("(%s, %d kB, left out: this service passes text only.)", cut(kind, 100), (len(base64)*3/4+999)/1000)
+	return fmt.Sprintf("(%s, %d kB, left out: this service passes text only.)", remote.Cut(kind, 100), (len(base64)*3/4+999)/1000)
 }

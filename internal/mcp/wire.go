@@ -2,17 +2,15 @@ package mcp
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 
 	"stoa/internal/outbound"
+	"stoa/internal/remote"
 	"stoa/internal/sse"
 )
 
@@ -86,9 +84,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		out.Header.Set(name, value)
 	}
 	out.Header.Set("User-Agent", "stoa")
-	if w.server.SecretHeader != "" {
-		out.Header.Set(w.server.SecretHeader, w.server.Secret)
-	}
+	w.server.Credential.Add(out)
 	call := asked.ID != nil && asked.Method != ""
 	resp, err := w.client.RoundTrip(out)
 	if err != nil {
@@ -107,7 +103,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	case resp.StatusCode/100 != 2:
 		resp.Body = r.refused()
 	case kind == "text/event-stream":
-		r.events = sse.NewReader(resp.Body, maxCatalog)
+		r.events = sse.NewReader(resp.Body, remote.MaxCatalog)
 		resp.Body = r
 	default:
 		data, err := io.ReadAll(resp.Body)
@@ -150,7 +146,7 @@ type reply struct {
 // take reads a message. If it is the reply, what it says is kept, and the message for
 // the SDK is returned.
 func (r *reply) take(data []byte) (text []byte, is bool) {
-	data = r.w.blank(data)
+	data = r.w.server.Credential.Blank(data)
 	var m envelope
 	err := json.Unmarshal(data, &m)
 	if string(m.Result) == "null" {
@@ -232,33 +228,4 @@ func (r *reply) Close() error {
 		r.w.keep(r.x)
 	}
 	return r.body.Close()
-}
-
-// minBlanked is the length of the shortest secret that is blanked: a shorter one could
-// be any word.
-const minBlanked = 8
-
-// blank takes the secret out of what a server sent, in plain and in base64: servers
-// repeat headers.
-func (w *wire) blank(data []byte) []byte {
-	if len(w.server.Secret) < minBlanked {
-		return data
-	}
-	for _, secret := range blanked(w.server.Secret) {
-		data = bytes.ReplaceAll(data, secret, []byte("[secret]"))
-	}
-	return data
-}
-
-// blanked returns the texts that would give a secret away: that of the header, and what
-// follows its scheme.
-func blanked(secret string) (all [][]byte) {
-	_, value, _ := strings.Cut(secret, " ")
-	for _, s := range []string{value, secret} {
-		if len(s) >= minBlanked {
-			quoted := strconv.Quote(s)
-			all = append(all, []byte(s), []byte(quoted[1:len(quoted)-1]), []byte(base64.StdEncoding.EncodeToString([]byte(s))))
-		}
-	}
-	return all
 }

@@ -23,6 +23,7 @@ import (
 
 	"stoa/internal/mcp"
 	"stoa/internal/outbound"
+	"stoa/internal/remote"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/vault"
@@ -108,11 +109,21 @@ func (t *Tools) Unreadable(s store.Secret) bool {
 	return err != nil
 }
 
-// server returns the server of a connection.
-func (t *Tools) server(ctx context.Context, c store.Connection) (mcp.Server, error) {
-	out := mcp.Server{Network: t.Network, URL: c.URL, Headers: c.Headers, Protocol: c.Protocol, Version: t.Version}
+// server returns the far side of a connection.
+func (t *Tools) server(ctx context.Context, c store.Connection) (remote.Server, error) {
+	credential, err := t.credential(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	to := remote.Endpoint{Network: t.Network, URL: c.URL, Headers: c.Headers, Credential: credential}
+	return mcp.Server{Endpoint: to, Protocol: c.Protocol, Version: t.Version}, nil
+}
+
+// credential returns what requests of a connection carry.
+func (t *Tools) credential(ctx context.Context, c store.Connection) (remote.Credential, error) {
+	none := remote.Credential{}
 	if c.SecretID == "" {
-		return out, nil
+		return none, nil
 	}
 	var s store.Secret
 	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -120,19 +131,19 @@ func (t *Tools) server(ctx context.Context, c store.Connection) (mcp.Server, err
 		return err
 	})
 	if err != nil {
-		return out, err
+		return none, err
 	}
 	if s.Origin != Origin(c.URL, false) { // which nothing lets happen
-		return out, stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for another origin.")
+		return none, stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for another origin.")
 	}
 	value, err := t.Vault.Open(ref(s), s.Sealed)
 	if err != nil {
-		return out, stoa.Errorf(stoa.CodeSecretsKeyMissing, "The secret of the connection cannot be read any more. Set its value again.").Because(err)
+		return none, stoa.Errorf(stoa.CodeSecretsKeyMissing, "The secret of the connection cannot be read any more. Set its value again.").Because(err)
 	}
-	if out.SecretHeader, out.Secret = s.HeaderName, string(value); s.Kind == store.SecretBearer {
-		out.SecretHeader, out.Secret = "Authorization", "Bearer "+string(value)
+	if s.Kind == store.SecretBearer {
+		return remote.Credential{Header: "Authorization", Value: "Bearer " + string(value)}, nil
 	}
-	return out, nil
+	return remote.Credential{Header: s.HeaderName, Value: string(value)}, nil
 }
 
 // A Difference is what a refresh found.
@@ -189,7 +200,7 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	return d, err
 }
 
-func (t *Tools) ask(ctx context.Context, c store.Connection) (*mcp.Catalog, error) {
+func (t *Tools) ask(ctx context.Context, c store.Connection) (*remote.Catalog, error) {
 	server, err := t.server(ctx, c)
 	if err != nil {
 		return nil, err
@@ -202,7 +213,7 @@ func (t *Tools) ask(ctx context.Context, c store.Connection) (*mcp.Catalog, erro
 // cut returns a text of a server as it is kept: with what cannot be seen written out,
 // and at most so many characters.
 func cut(text string, most int) string {
-	text = mcp.Visible(text)
+	text = remote.Visible(text)
 	if utf8.RuneCountInString(text) > most {
 		return string([]rune(text)[:most])
 	}
@@ -222,7 +233,7 @@ type failure struct {
 
 // failureOf returns the failure of an exchange with a server; nil for other errors.
 func failureOf(err error) *failure {
-	e, ok := errors.AsType[*mcp.Error](err)
+	e, ok := errors.AsType[*remote.Error](err)
 	if !ok {
 		return nil
 	}
@@ -248,7 +259,7 @@ func failureOf(err error) *failure {
 }
 
 // take compares the catalog with the one that is kept, and keeps it.
-func (d *Difference) take(ctx context.Context, tx *store.Tx, c store.Connection, tools []mcp.Tool) error {
+func (d *Difference) take(ctx context.Context, tx *store.Tx, c store.Connection, tools []remote.Tool) error {
 	rows, err := tx.ConnectionTools(ctx, c.AccountID, c.ID)
 	if err != nil {
 		return err
@@ -270,7 +281,7 @@ func (d *Difference) take(ctx context.Context, tx *store.Tx, c store.Connection,
 			continue
 		}
 		now := was
-		now.AccountID, now.ConnectionID, now.Name, now.ModelName = c.AccountID, c.ID, t.Name, mcp.ModelName(c.Name, t.Name)
+		now.AccountID, now.ConnectionID, now.Name, now.ModelName = c.AccountID, c.ID, t.Name, remote.ModelName(c.Name, t.Name)
 		now.Definition, now.SHA256, now.Problem, now.Present = t.Definition, t.SHA256, t.Problem, true
 		if err := tx.PutConnectionTool(ctx, now); err != nil {
 			return err
@@ -285,7 +296,7 @@ func (d *Difference) take(ctx context.Context, tx *store.Tx, c store.Connection,
 			d.Missing = append(d.Missing, row.Name)
 		}
 		row.Present = false
-		if gone++; row.ApprovedSHA256 == "" || gone > store.MaxCatalog-mcp.MaxTools {
+		if gone++; row.ApprovedSHA256 == "" || gone > store.MaxCatalog-remote.MaxTools {
 			err = tx.DeleteConnectionTool(ctx, c.AccountID, c.ID, row.Name)
 		} else {
 			err = tx.PutConnectionTool(ctx, row)
@@ -341,7 +352,7 @@ func decide(row *store.ConnectionTool, d Decision) {
 		return
 	}
 	if d.Approval == "" {
-		d.Approval, d.Effects = mcp.Suggested(mcp.Parse(row.Definition).Annotations)
+		d.Approval, d.Effects = remote.Suggested(remote.Parse(row.Definition).Annotations)
 	}
 	row.ApprovedSHA256, row.ApprovedDefinition, row.RejectedSHA256, row.Approval, row.Effects = row.SHA256, row.Definition, "", d.Approval, d.Effects
 }
@@ -383,9 +394,9 @@ type Trial struct {
 // An Outcome is what came of a call.
 type Outcome struct {
 	CallID   string
-	Outcome  string // ok, error, or one of the classes of package mcp
+	Outcome  string // ok, error, or one of the classes of package remote
 	Message  string // what went wrong; empty: nothing
-	Result   *mcp.Result
+	Result   *remote.Result
 	Duration time.Duration
 }
 
@@ -424,10 +435,10 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 	began := time.Now()
 	calling, cancel := context.WithTimeout(ctx, CallTime)
 	defer cancel()
-	out.Result, err = server.Call(calling, mcp.Call{ID: out.CallID, Tool: trial.Tool, Arguments: trial.Arguments})
+	out.Result, err = server.Call(calling, remote.Call{ID: out.CallID, Tool: trial.Tool, Definition: rows[at].ApprovedDefinition, Arguments: trial.Arguments})
 	out.Duration = time.Since(began)
 	out.Outcome = "ok"
-	if failed, ok := errors.AsType[*mcp.Error](err); ok {
+	if failed, ok := errors.AsType[*remote.Error](err); ok {
 		out.Outcome, out.Message = string(failed.Class), failureOf(err).answer.Message
 	} else if out.Result.IsError {
 		out.Outcome = "error"

@@ -1,4 +1,4 @@
-package mcp
+package remote
 
 import (
 	"bytes"
@@ -54,8 +54,8 @@ func Parse(definition string) Definition {
 	return d
 }
 
-// parseTools reads the entries of a catalog one by one: a wrong one costs no other.
-func parseTools(entries []json.RawMessage) []Tool {
+// ParseTools reads the entries of a catalog one by one: a wrong one costs no other.
+func ParseTools(entries []json.RawMessage) []Tool {
 	var all []Tool
 	at := map[string]int{}
 	for i, raw := range entries {
@@ -286,8 +286,8 @@ func ModelName(connection, tool string) string {
 	return name[:min(len(name), most-5)] + "_" + hash(tool)[:4]
 }
 
-// cut returns at most so many characters of a text.
-func cut(text string, most int) string {
+// Cut returns at most so many characters of a text.
+func Cut(text string, most int) string {
 	n := 0
 	for i := range text {
 		if n++; n > most {
