@@ -31,7 +31,13 @@ var second *store.DriveTables
 
 // Run runs the tests.
 func (b both) Run() int {
+	var err error
+	if prepared, err = prepare(b.drives); err != nil {
+		fmt.Println(err)
+		return 1
+	}
 	code := b.tests.Run()
+	prepared = nil
 	if code != 0 || os.Getenv(Env) == "" || testing.Short() {
 		return code
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -34,17 +35,17 @@ type Database struct {
 
 // Each runs a test on SQLite and, where there is one, on PostgreSQL.
 func Each(t *testing.T, test func(t *testing.T, database Database)) {
-	each(t, Postgres, test)
+	each(t, SQLite, Postgres, test)
 }
 
 // EachEmpty is [Each] for a test that makes the tables itself.
 func EachEmpty(t *testing.T, test func(t *testing.T, database Database)) {
-	each(t, EmptyPostgres, test)
+	each(t, EmptySQLite, EmptyPostgres, test)
 }
 
-func each(t *testing.T, onPostgres func(testing.TB) Database, test func(t *testing.T, database Database)) {
+func each(t *testing.T, onSQLite, onPostgres func(testing.TB) Database, test func(t *testing.T, database Database)) {
 	onceOnly(t)
-	t.Run("sqlite", func(t *testing.T) { test(t, SQLite(t)) })
+	t.Run("sqlite", func(t *testing.T) { test(t, onSQLite(t)) })
 	t.Run("postgres", func(t *testing.T) { test(t, onPostgres(t)) })
 }
 
@@ -71,10 +72,23 @@ func New(t testing.TB) Database {
 	return copyOf(t, second)
 }
 
-// SQLite returns a database in a new directory, removed when the test ends. It is for
+// SQLite returns a database in a new directory, removed when the test ends; in a package
+// that calls [Both] it has the tables already. It is for
 // tests of what only SQLite has, and for those in a bubble of [testing/synctest],
 // where nothing may wait for a server.
 func SQLite(t testing.TB) Database {
+	t.Helper()
+	d := EmptySQLite(t)
+	for name, data := range prepared {
+		if err := os.WriteFile(filepath.Join(d.Config.Dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+// EmptySQLite is [SQLite] without tables.
+func EmptySQLite(t testing.TB) Database {
 	t.Helper()
 	OnlySQLite(t)
 	return Database{Config: store.Config{Dir: t.TempDir(), Observe: observer(false)}, t: t}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -67,6 +68,34 @@ func templateOf(ctx context.Context, address string, drives *store.DriveTables) 
 	}
 	*known = name
 	return name, nil
+}
+
+// prepared are the files of an SQLite store that has its tables and nothing else, by
+// their names. Making the tables takes longer than most tests, above all with the race
+// detector.
+var prepared map[string][]byte
+
+// prepare makes prepared.
+func prepare(drives store.DriveTables) (files map[string][]byte, err error) {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	files = map[string][]byte{}
+	for name, migrations := range map[string]fs.FS{"core.db": store.Migrations(), "drive.db": drives.Migrations(false)} {
+		d, err := db.Open(context.Background(), db.Config{Dir: dir, File: name, Migrations: migrations, Durability: db.Process})
+		if err == nil {
+			err = d.Close()
+		}
+		if err == nil {
+			files[name], err = os.ReadFile(filepath.Join(dir, name))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("prepare %s: %w", name, err)
+		}
+	}
+	return files, nil
 }
 
 // hashFiles adds the names and contents of all files to a hash.
