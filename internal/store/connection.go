@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 
@@ -17,14 +18,15 @@ const MaxConnections = 50
 const MaxCatalog = 1000
 
 const connectionColumns = `id, account_id, space_id, kind, name, url, secret_id, headers, metadata, protocol, server_name, server_version, instructions,
-	error_code, error_message, revision, checked_at, created_at, updated_at`
+	error_code, error_message, revision, checked_at, created_at, updated_at, document_url, on_change, timeout_seconds, max_result_bytes, max_concurrent, calls_per_minute`
 
 func scanConnection(rows *sql.Rows) (Connection, error) {
 	var c Connection
 	var headers, metadata string
 	var checked, created, updated int64
 	if err := rows.Scan(&c.ID, &c.AccountID, &c.SpaceID, &c.Kind, &c.Name, &c.URL, &c.SecretID, &headers, &metadata, &c.Protocol, &c.ServerName, &c.ServerVersion,
-		&c.Instructions, &c.ErrorCode, &c.ErrorMessage, &c.Revision, &checked, &created, &updated); err != nil {
+		&c.Instructions, &c.ErrorCode, &c.ErrorMessage, &c.Revision, &checked, &created, &updated, &c.DocumentURL, &c.OnChange,
+		&c.Limits.TimeoutSeconds, &c.Limits.MaxResultBytes, &c.Limits.MaxConcurrent, &c.Limits.CallsPerMinute); err != nil {
 		return c, err
 	}
 	if checked != 0 {
@@ -37,7 +39,8 @@ func scanConnection(rows *sql.Rows) (Connection, error) {
 	return c, jsonx.Unmarshal([]byte(metadata), &c.Metadata)
 }
 
-// InsertConnection adds a connection to a space. ID, times and revision are set.
+// InsertConnection adds a connection to a space. ID, times and revision are set, and what
+// it says nothing of has the usual values.
 // CodeConflict where the space has one of that name.
 func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, error) {
 	if _, err := tx.space(ctx, c.AccountID, c.SpaceID, tx.ForShare()); err != nil {
@@ -48,13 +51,18 @@ func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, e
 		return c, err
 	}
 	c.ID, c.CreatedAt, c.UpdatedAt, c.Revision = stoa.NewID("con"), tx.Now, tx.Now, 1
+	c.OnChange = cmp.Or(c.OnChange, OnChangeBlock)
+	if c.Limits == (ConnectionLimits{}) {
+		c.Limits = DefaultConnectionLimits
+	}
 	headers, metadata, err := connectionTexts(c)
 	if err != nil {
 		return c, err
 	}
 	n, err := tx.Exec(ctx, `INSERT INTO connections (`+connectionColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', '', '', '', '', $10, 0, $11, $11) ON CONFLICT (account_id, space_id, name) DO NOTHING`,
-		c.ID, c.AccountID, c.SpaceID, c.Kind, c.Name, c.URL, c.SecretID, headers, metadata, c.Revision, db.Micros(c.CreatedAt))
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', '', '', '', '', $10, 0, $11, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (account_id, space_id, name) DO NOTHING`,
+		c.ID, c.AccountID, c.SpaceID, c.Kind, c.Name, c.URL, c.SecretID, headers, metadata, c.Revision, db.Micros(c.CreatedAt),
+		c.DocumentURL, c.OnChange, c.Limits.TimeoutSeconds, c.Limits.MaxResultBytes, c.Limits.MaxConcurrent, c.Limits.CallsPerMinute)
 	if err == nil && n == 0 {
 		err = stoa.Errorf(stoa.CodeConflict, "The space has a connection named %q already.", c.Name).At("name")
 	}
@@ -132,10 +140,12 @@ func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(
 		checked = db.Micros(c.CheckedAt)
 	}
 	_, err = tx.Exec(ctx, `UPDATE connections SET url = $3, secret_id = $4, headers = $5, metadata = $6, protocol = $7, server_name = $8, server_version = $9,
-			instructions = $10, error_code = $11, error_message = $12, revision = $13, checked_at = $14, updated_at = $15
+			instructions = $10, error_code = $11, error_message = $12, revision = $13, checked_at = $14, updated_at = $15,
+			document_url = $16, on_change = $17, timeout_seconds = $18, max_result_bytes = $19, max_concurrent = $20, calls_per_minute = $21
 		WHERE account_id = $1 AND id = $2`,
 		accountID, id, c.URL, c.SecretID, headers, metadata, c.Protocol, c.ServerName, c.ServerVersion, c.Instructions, c.ErrorCode, c.ErrorMessage,
-		c.Revision, checked, db.Micros(c.UpdatedAt))
+		c.Revision, checked, db.Micros(c.UpdatedAt), c.DocumentURL, c.OnChange, c.Limits.TimeoutSeconds, c.Limits.MaxResultBytes, c.Limits.MaxConcurrent,
+		c.Limits.CallsPerMinute)
 	if err != nil {
 		return c, err
 	}
@@ -145,8 +155,10 @@ func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(
 // DeleteConnection removes a connection with its catalog; one that does not exist is no
 // error.
 func (tx *Tx) DeleteConnection(ctx context.Context, accountID, id string) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM connection_tools WHERE account_id = $1 AND connection_id = $2`, accountID, id); err != nil {
-		return err
+	for _, table := range []string{"connection_tools", "connection_sources"} {
+		if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE account_id = $1 AND connection_id = $2`, accountID, id); err != nil {
+			return err
+		}
 	}
 	_, err := tx.Exec(ctx, `DELETE FROM connections WHERE account_id = $1 AND id = $2`, accountID, id)
 	return err
@@ -154,11 +166,31 @@ func (tx *Tx) DeleteConnection(ctx context.Context, accountID, id string) error 
 
 // deleteConnectionsOf removes the connections of a space.
 func (tx *Tx) deleteConnectionsOf(ctx context.Context, accountID, spaceID string) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM connection_tools WHERE account_id = $1
-		AND connection_id IN (SELECT id FROM connections WHERE account_id = $1 AND space_id = $2)`, accountID, spaceID); err != nil {
-		return err
+	for _, table := range []string{"connection_tools", "connection_sources"} {
+		if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE account_id = $1
+			AND connection_id IN (SELECT id FROM connections WHERE account_id = $1 AND space_id = $2)`, accountID, spaceID); err != nil {
+			return err
+		}
 	}
 	_, err := tx.Exec(ctx, `DELETE FROM connections WHERE account_id = $1 AND space_id = $2`, accountID, spaceID)
+	return err
+}
+
+// ConnectionSource returns what the tools of a connection are made from: the operations
+// of one of the kind http, or an OpenAPI document; empty where there is none.
+func (tx *Tx) ConnectionSource(ctx context.Context, accountID, id string) (text string, err error) {
+	_, err = tx.Get(ctx, `SELECT source FROM connection_sources WHERE account_id = $1 AND connection_id = $2`, []any{accountID, id}, &text)
+	return text, err
+}
+
+// SetConnectionSource keeps what the tools of a connection are made from; empty: nothing.
+func (tx *Tx) SetConnectionSource(ctx context.Context, accountID, id, text string) error {
+	if text == "" {
+		_, err := tx.Exec(ctx, `DELETE FROM connection_sources WHERE account_id = $1 AND connection_id = $2`, accountID, id)
+		return err
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO connection_sources (account_id, connection_id, source) VALUES ($1, $2, $3)
+		ON CONFLICT (account_id, connection_id) DO UPDATE SET source = EXCLUDED.source`, accountID, id, text)
 	return err
 }
 
@@ -169,13 +201,13 @@ func (tx *Tx) HasConnections(ctx context.Context, accountID, spaceID string) (bo
 }
 
 const toolColumns = `account_id, connection_id, name, model_name, definition, sha256, problem, present, approved_definition, approved_sha256, rejected_sha256,
-	approval, effects, state`
+	approval, effects, state, visitors`
 
 func scanTool(rows *sql.Rows) (ConnectionTool, error) {
 	var t ConnectionTool
 	var present int
 	err := rows.Scan(&t.AccountID, &t.ConnectionID, &t.Name, &t.ModelName, &t.Definition, &t.SHA256, &t.Problem, &present, &t.ApprovedDefinition, &t.ApprovedSHA256,
-		&t.RejectedSHA256, &t.Approval, &t.Effects, &t.State)
+		&t.RejectedSHA256, &t.Approval, &t.Effects, &t.State, &t.Visitors)
 	t.Present = present != 0
 	return t, err
 }
@@ -189,12 +221,12 @@ func (tx *Tx) ConnectionTools(ctx context.Context, accountID, connectionID strin
 // the state that follows from it.
 func (tx *Tx) PutConnectionTool(ctx context.Context, t ConnectionTool) error {
 	t.Judge()
-	_, err := tx.Exec(ctx, `INSERT INTO connection_tools (`+toolColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+	_, err := tx.Exec(ctx, `INSERT INTO connection_tools (`+toolColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 		ON CONFLICT (account_id, connection_id, name) DO UPDATE SET model_name = EXCLUDED.model_name, definition = EXCLUDED.definition, sha256 = EXCLUDED.sha256,
 			problem = EXCLUDED.problem, present = EXCLUDED.present, approved_definition = EXCLUDED.approved_definition, approved_sha256 = EXCLUDED.approved_sha256,
-			rejected_sha256 = EXCLUDED.rejected_sha256, approval = EXCLUDED.approval, effects = EXCLUDED.effects, state = EXCLUDED.state`,
+			rejected_sha256 = EXCLUDED.rejected_sha256, approval = EXCLUDED.approval, effects = EXCLUDED.effects, state = EXCLUDED.state, visitors = EXCLUDED.visitors`,
 		t.AccountID, t.ConnectionID, t.Name, t.ModelName, t.Definition, t.SHA256, t.Problem, db.Bit(t.Present), t.ApprovedDefinition, t.ApprovedSHA256, t.RejectedSHA256,
-		t.Approval, t.Effects, string(t.State))
+		t.Approval, t.Effects, string(t.State), cmp.Or(t.Visitors, VisitorsNo))
 	return err
 }
 

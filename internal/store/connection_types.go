@@ -25,7 +25,9 @@ const (
 // A Connection is a server that has tools.
 type Connection struct {
 	ID, AccountID, SpaceID string
-	Kind, Name, URL        string
+	Kind, Name             string
+	URL                    string // empty: an OpenAPI document that was not read yet says it
+	DocumentURL            string // of an OpenAPI document; empty: there is none, or its text is stored
 	SecretID               string // empty: requests carry none
 	Headers, Metadata      map[string]string
 	Protocol               string // that was spoken at the last refresh; empty: none yet
@@ -37,7 +39,39 @@ type Connection struct {
 	Revision               int64
 	CheckedAt              time.Time // of the last refresh; zero: there was none
 	CreatedAt, UpdatedAt   time.Time
+	OnChange               string // OnChangeBlock or OnChangeKeep
+	Limits                 ConnectionLimits
 	Tools                  map[ToolState]int // numbers of tools; not stored with it
+}
+
+// The kinds of connections.
+const (
+	KindMCP     = "mcp"     // a server of the Model Context Protocol
+	KindHTTP    = "http"    // requests that the owner describes
+	KindOpenAPI = "openapi" // requests that an OpenAPI document describes
+)
+
+// What happens to a tool whose definition differs from the one that was approved.
+const (
+	OnChangeBlock = "block" // it is withheld until it is reviewed
+	OnChangeKeep  = "keep"  // it goes on with the definition that was approved
+)
+
+// ConnectionLimits bound the calls of a connection's tools.
+type ConnectionLimits struct {
+	TimeoutSeconds, MaxResultBytes, MaxConcurrent, CallsPerMinute int64
+}
+
+// Limits of calls: where a connection says no other, and the most that one may say.
+var (
+	DefaultConnectionLimits = ConnectionLimits{TimeoutSeconds: 30, MaxResultBytes: 256 << 10, MaxConcurrent: 8, CallsPerMinute: 60}
+	MaxConnectionLimits     = ConnectionLimits{TimeoutSeconds: 300, MaxResultBytes: 4 << 20, MaxConcurrent: 32, CallsPerMinute: 600}
+)
+
+// Allows reports whether a tool of the connection may be called: with the definition
+// that was approved.
+func (c Connection) Allows(t ConnectionTool) bool {
+	return t.State == ToolApproved || t.State == ToolChanged && c.OnChange == OnChangeKeep
 }
 
 // A ToolState says what is known of a tool, and what was decided about it.
@@ -53,6 +87,12 @@ const (
 	ToolInvalid  ToolState = "invalid"  // cannot be used
 )
 
+// Whether a tool may be offered in the sessions of visitors.
+const (
+	VisitorsNo  = "no"
+	VisitorsYes = "yes"
+)
+
 // A ConnectionTool is a tool of a server, with the definition that was approved beside
 // that of now.
 type ConnectionTool struct {
@@ -66,6 +106,7 @@ type ConnectionTool struct {
 	ApprovedSHA256          string
 	RejectedSHA256          string
 	Approval, Effects       string // as reviewed; empty: not yet
+	Visitors                string // as reviewed: VisitorsNo or VisitorsYes
 	State                   ToolState
 }
 
