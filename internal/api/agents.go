@@ -10,6 +10,7 @@ import (
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/tool"
 )
 
 // What an agent has that names none.
@@ -41,6 +42,9 @@ func (s *Server) createAgent(ctx context.Context, tx *store.Tx, in Request[none,
 		return Reply[contract.Agent]{}, err
 	}
 	made, err := tx.InsertAgent(ctx, agent)
+	if err == nil { // the space is known to be there
+		err = tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.Tools)
+	}
 	return createdAgent(made), err
 }
 
@@ -114,7 +118,13 @@ func (s *Server) updateAgent(ctx context.Context, in Request[updateAgentParams, 
 			if err := ifCurrent(in.Params.IfMatch, a.Revision); err != nil {
 				return err
 			}
-			return s.patchAgent(a, &in.Body)
+			if err := s.patchAgent(a, &in.Body); err != nil {
+				return err
+			}
+			if !in.Body.Tools.IsSpecified() && in.Body.SpaceID == "" { // what they were checked for is as it was
+				return nil
+			}
+			return tool.CheckTools(ctx, tx, a.AccountID, a.SpaceID, a.Tools)
 		})
 	})
 	return Reply[contract.Agent]{ETag: revisionETag(agent.Revision), Body: contractAgent(agent)}, err

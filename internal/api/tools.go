@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,12 +17,11 @@ import (
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/tool"
 )
 
 // Limits of the tools of an agent, and of waiting for their calls.
 const (
-	maxTools          = 64
-	maxToolTokens     = 16_000 // of all definitions, as they are estimated
 	defaultToolTime   = 3600   // seconds
 	inputWaits        = 20     // requests of an account that wait for inputs at a time
 	visitorsYes       = "yes"
@@ -31,14 +31,29 @@ const (
 
 // agentTools reads the tools of an agent, and checks them.
 func agentTools(list []contract.SetAgentTool) ([]stoa.AgentTool, error) {
-	if len(list) > maxTools {
-		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; at most %d are taken.", len(list), maxTools).At("tools")
+	if len(list) > tool.MaxOffered {
+		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; at most %d are taken.", len(list), tool.MaxOffered).At("tools")
 	}
 	var tools []stoa.AgentTool
 	seen, tokens := map[string]bool{}, int64(0)
 	for i, t := range list {
 		at := fmt.Sprintf("tools[%d].", i)
-		tool := stoa.AgentTool{
+		if t.Type == stoa.ToolConnection {
+			made, err := connectionTools(t, at)
+			if err == nil && seen[made.ConnectionID] {
+				err = stoa.Errorf(stoa.CodeInvalidValue, "There are two entries for the connection. Name all of its tools in one.").At(at + "connectionId")
+			}
+			if err != nil {
+				return nil, err
+			}
+			seen[made.ConnectionID] = true
+			tools = append(tools, made)
+			continue
+		}
+		if err := clientMembers(t, at); err != nil {
+			return nil, err
+		}
+		made := stoa.AgentTool{
 			Type: t.Type, Name: t.Name, Description: t.Description, Parameters: string(t.Parameters),
 			Effects: stoa.Effects(valueOr(t.Effects, string(stoa.EffectsOnce))), TimeoutSeconds: valueOr(t.TimeoutSeconds, defaultToolTime),
 			OnTimeout: valueOr(t.OnTimeout, stoa.TimeoutTells), Visitors: orZero(t.Visitors) == visitorsYes,
@@ -48,20 +63,98 @@ func agentTools(list []contract.SetAgentTool) ([]stoa.AgentTool, error) {
 			return nil, stoa.Errorf(stoa.CodeInvalidValue, "The name %q is the service's own. Names do not begin with drive_ or agent_, have no __, and are not ask_user or tool_result_read.", t.Name).At(at + "name")
 		case seen[t.Name]:
 			return nil, stoa.Errorf(stoa.CodeInvalidValue, "There are two tools of the name %q.", t.Name).At(at + "name")
-		case tool.Visitors && tool.Effects != stoa.EffectsRead:
+		case made.Visitors && made.Effects != stoa.EffectsRead:
 			return nil, stoa.Errorf(stoa.CodeInvalidValue, "Only a tool with the effects %q can be offered to visitors: it acts with your authority.", stoa.EffectsRead).At(at + "visitors")
 		}
-		if _, err := schema.ReadParameters(tool.Parameters); err != nil {
+		if _, err := schema.ReadParameters(made.Parameters); err != nil {
 			return nil, stoa.Errorf(stoa.CodeInvalidSchema, "The parameters of %q are not taken: %v.", t.Name, err).At(at + "parameters")
 		}
 		seen[t.Name] = true
-		tokens += stoa.EstimateTokens(len(tool.Name) + len(tool.Description) + len(tool.Parameters))
-		tools = append(tools, tool)
+		tokens += stoa.EstimateTokens(len(made.Name) + len(made.Description) + len(made.Parameters))
+		tools = append(tools, made)
 	}
-	if tokens > maxToolTokens {
-		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The definitions of the tools take about %d tokens; at most %d are taken, since the model reads them with every step.", tokens, maxToolTokens).At("tools")
+	if tokens > tool.MaxTokens {
+		return nil, stoa.Errorf(stoa.CodeTooManyTools, "The definitions of the tools take about %d tokens; at most %d are taken, since the model reads them with every step.", tokens, tool.MaxTokens).At("tools")
 	}
 	return tools, nil
+}
+
+// clientMembers reports whether a tool of programs has the members of its type.
+func clientMembers(t contract.SetAgentTool, at string) error {
+	switch {
+	case t.Name == "":
+		return missingMember(at + "name")
+	case t.Description == "":
+		return missingMember(at + "description")
+	case len(t.Parameters) == 0:
+		return missingMember(at + "parameters")
+	case t.ConnectionID != "":
+		return otherType(at+"connectionId", t.Type)
+	case len(t.Allow) > 0:
+		return otherType(at+"allow", t.Type)
+	case len(t.Stricter) > 0:
+		return otherType(at+"stricter", t.Type)
+	}
+	return nil
+}
+
+func missingMember(at string) error {
+	return stoa.Errorf(stoa.CodeMissingParameter, "The member %q is required for a tool of this type.", at).At(at)
+}
+
+func otherType(at, kind string) error {
+	return stoa.Errorf(stoa.CodeInvalidValue, "A tool of the type %q has no such member.", kind).At(at)
+}
+
+// connectionTools reads the tools of a connection that an agent may call.
+func connectionTools(t contract.SetAgentTool, at string) (out stoa.AgentTool, err error) {
+	switch {
+	case t.ConnectionID == "":
+		return out, missingMember(at + "connectionId")
+	case len(t.Allow) == 0:
+		return out, missingMember(at + "allow")
+	}
+	for _, m := range []struct {
+		name string
+		set  bool
+	}{
+		{"name", t.Name != ""},
+		{"description", t.Description != ""},
+		{"parameters", len(t.Parameters) > 0},
+		{"effects", !t.Effects.IsNull() && t.Effects.IsSpecified()},
+		{"timeoutSeconds", !t.TimeoutSeconds.IsNull() && t.TimeoutSeconds.IsSpecified()},
+		{"onTimeout", !t.OnTimeout.IsNull() && t.OnTimeout.IsSpecified()},
+		{"visitors", !t.Visitors.IsNull() && t.Visitors.IsSpecified()},
+	} {
+		if m.set {
+			return out, otherType(at+m.name, t.Type)
+		}
+	}
+	out = stoa.AgentTool{Type: t.Type, ConnectionID: t.ConnectionID, Allow: t.Allow}
+	for j, name := range t.Allow {
+		if slices.Contains(t.Allow[:j], name) {
+			return out, stoa.Errorf(stoa.CodeInvalidValue, "The tool is there twice.").At(fmt.Sprintf("%sallow[%d]", at, j))
+		}
+	}
+	for j, s := range t.Stricter {
+		here := fmt.Sprintf("%sstricter[%d].", at, j)
+		switch {
+		case !slices.Contains(t.Allow, s.Name):
+			return out, stoa.Errorf(stoa.CodeInvalidValue, "The tool is none of those that \"allow\" has.").At(here + "name")
+		case slices.ContainsFunc(out.Stricter, func(o stoa.Stricter) bool { return o.Name == s.Name }):
+			return out, stoa.Errorf(stoa.CodeInvalidValue, "The tool is there twice.").At(here + "name")
+		}
+		out.Stricter = append(out.Stricter, stoa.Stricter{Name: s.Name, Approval: s.Approval, Effects: stoa.Effects(s.Effects)})
+	}
+	return out, nil
+}
+
+func contractConnectionTools(t stoa.AgentTool) contract.AgentTool {
+	out := contract.AgentTool{Type: t.Type, ConnectionID: t.ConnectionID, Allow: t.Allow}
+	for _, s := range t.Stricter {
+		out.Stricter = append(out.Stricter, contract.StricterTool{Name: s.Name, Approval: s.Approval, Effects: string(s.Effects)})
+	}
+	return out
 }
 
 // isReserved reports whether a name is, or may become, that of a tool of the service.
@@ -73,6 +166,10 @@ func isReserved(name string) bool {
 func contractTools(tools []stoa.AgentTool) []contract.AgentTool {
 	out := []contract.AgentTool{}
 	for _, t := range tools {
+		if t.Type == stoa.ToolConnection {
+			out = append(out, contractConnectionTools(t))
+			continue
+		}
 		visitors := visitorsNo
 		if t.Visitors {
 			visitors = visitorsYes

@@ -104,6 +104,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeInvalidCron, 422, "The cron expression is wrong; the message names the field."),
 		invalid(stoa.CodeInvalidTimezone, 422, "There is no such time zone in the IANA database."),
 		invalid(stoa.CodeTooManyTools, 422, "The agent has too many tools, or their definitions are too long."),
+		invalid(stoa.CodePolicyTooLax, 422, "An agent may be stricter with a tool than the review of its connection, never laxer."),
 		invalid(stoa.CodeOriginsRequired, 422, "The origins of the pages that may show the agent have to be named."),
 		invalid(stoa.CodeAddressNotAllowed, 422, "The service sends no requests to this address; its operator can allow it."),
 		invalid(stoa.CodeSecretOrigin, 422, "The secret is for another origin than that of the address."),

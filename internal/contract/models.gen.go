@@ -119,7 +119,7 @@ type Agent struct {
 	Name    string `json:"name"`
 	SpaceID string `json:"spaceId"`
 
-	// Tools What programs of yours do for it.
+	// Tools What programs of yours do for it, and servers that are connected.
 	Tools     []AgentTool `json:"tools"`
 	UpdatedAt Time        `json:"updatedAt"`
 
@@ -141,7 +141,7 @@ type AgentDraft struct {
 	// Model Null: `auto`.
 	Model nullable.Nullable[string] `json:"model,omitempty,omitzero"`
 
-	// Tools What programs of yours do for it, at most `maxTools` of `GET /api/v1/meta`. The list is replaced as a whole; null: none.
+	// Tools What programs of yours do for it, and servers that are connected, at most `maxTools` of `GET /api/v1/meta`. The list is replaced as a whole; null: none.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
 }
 
@@ -154,31 +154,44 @@ type AgentList struct {
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
 }
 
-// AgentTool A tool of an agent that programs of yours carry out.
+// AgentTool A tool that programs of yours carry out (`client`), or the tools of a connection that an agent may call (`connection`). The members of a type are there with each tool of it.
 type AgentTool struct {
-	// Description What it does, for the model.
-	Description string `json:"description"`
+	// Allow Of a `connection`: the names of the tools that the agent may call, as the server has them.
+	Allow []string `json:"allow,omitempty,omitzero"`
 
-	// Effects What comes of carrying out a call again: `read`, nothing; `idempotent`, nothing under the same `callId`; `once`, its effect again.
-	Effects string `json:"effects"`
+	// ConnectionID Of a `connection`.
+	//
+	// Example: con_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ConnectionID string `json:"connectionId,omitempty,omitzero"`
 
-	// Name Letters, digits, `_` and `-`. `drive_…`, `agent_…`, `ask_user`, `tool_result_read` and names with `__` are the service's own.
+	// Description Of a `client` tool: what it does, for the model.
+	Description string `json:"description,omitempty,omitzero"`
+
+	// Effects Of a `client` tool: what comes of carrying out a call again: `read`, nothing; `idempotent`, nothing under the same `callId`; `once`, its effect again.
+	Effects string `json:"effects,omitempty,omitzero"`
+
+	// Name Of a `client` tool: letters, digits, `_` and `-`. `drive_…`, `agent_…`, `ask_user`, `tool_result_read` and names with `__` are the service's own.
 	//
 	// Example: lookup_order
-	Name string `json:"name"`
+	Name string `json:"name,omitempty,omitzero"`
 
-	// OnTimeout When no output came in time: `tell_model` goes on, `fail` ends the turn with `tool_timeout`.
-	OnTimeout string `json:"onTimeout"`
+	// OnTimeout Of a `client` tool, when no output came in time: `tell_model` goes on, `fail` ends the turn with `tool_timeout`.
+	OnTimeout string `json:"onTimeout,omitempty,omitzero"`
 
 	// Parameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 schemas in one another and references within itself. Calls whose arguments do not fit it are not handed out.
-	Parameters ToolParameters `json:"parameters"`
+	Parameters ToolParameters `json:"parameters,omitempty,omitzero"`
 
-	// TimeoutSeconds How long a call waits for its output; 3600. At most `inputSeconds` of `GET /api/v1/meta`.
-	TimeoutSeconds int64  `json:"timeoutSeconds"`
-	Type           string `json:"type"`
+	// Stricter Of a `connection`: what is stricter than the review.
+	Stricter []StricterTool `json:"stricter,omitempty,omitzero"`
 
-	// Visitors Whether it is offered in chats of visitors, too; `no`. `yes` is only for `read`.
-	Visitors string `json:"visitors"`
+	// TimeoutSeconds Of a `client` tool: how long a call waits for its output; 3600. At most `inputSeconds` of `GET /api/v1/meta`.
+	TimeoutSeconds int64 `json:"timeoutSeconds,omitempty,omitzero"`
+
+	// Type `connection` comes only with an agent that has such tools. New ones may come.
+	Type string `json:"type"`
+
+	// Visitors Of a `client` tool: whether it is offered in chats of visitors, too; `no`. `yes` is only for `read`.
+	Visitors string `json:"visitors,omitempty,omitzero"`
 }
 
 // AgentToolCall A call of a tool that is carried out outside of the service.
@@ -259,7 +272,7 @@ type AgentVersion struct {
 	Limits TurnLimits `json:"limits"`
 	Model  string     `json:"model"`
 
-	// Tools What programs of yours do for it.
+	// Tools What programs of yours do for it, and servers that are connected.
 	Tools   []AgentTool `json:"tools"`
 	Version int64       `json:"version"`
 }
@@ -508,7 +521,7 @@ type CreateAgent struct {
 	Name    string `json:"name"`
 	SpaceID string `json:"spaceId"`
 
-	// Tools What programs of yours do for it, at most `maxTools` of `GET /api/v1/meta`; none unless said otherwise. The list is replaced as a whole.
+	// Tools What programs of yours do for it, and servers that are connected, at most `maxTools` of `GET /api/v1/meta`; none unless said otherwise. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
 }
 
@@ -3063,24 +3076,35 @@ type SessionUsage struct {
 	TotalTokens int64 `json:"totalTokens"`
 }
 
-// SetAgentTool A tool of an agent that programs of yours carry out: the session waits for the output of each call.
+// SetAgentTool A tool of an agent that programs of yours carry out (`client`: the session waits for the output of each call; `name`, `description` and `parameters` are needed), or the tools of a connection that it may call (`connection`: `connectionId` and `allow` are needed). A member of the other type is refused.
 type SetAgentTool struct {
+	// Allow The names of the tools that it may call, as the server has them. A tool that is not named here is not offered, whatever the server has.
+	Allow []string `json:"allow,omitempty,omitzero"`
+
+	// ConnectionID A connection of the agent's space; one entry for each.
+	//
+	// Example: con_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ConnectionID string `json:"connectionId,omitempty,omitzero"`
+
 	// Description What it does, for the model.
-	Description string `json:"description"`
+	Description string `json:"description,omitempty,omitzero"`
 
 	// Effects What comes of carrying out a call again: `read`, nothing; `idempotent`, nothing under the same `callId`; `once` unless said otherwise, its effect again.
 	Effects nullable.Nullable[string] `json:"effects,omitempty,omitzero"`
 
-	// Name Letters, digits, `_` and `-`. `drive_…`, `agent_…`, `ask_user`, `tool_result_read` and names with `__` are the service's own.
+	// Name Of a `client` tool: letters, digits, `_` and `-`. `drive_…`, `agent_…`, `ask_user`, `tool_result_read` and names with `__` are the service's own.
 	//
 	// Example: lookup_order
-	Name string `json:"name"`
+	Name string `json:"name,omitempty,omitzero"`
 
 	// OnTimeout When no output came in time: `tell_model` unless said otherwise goes on, `fail` ends the turn with `tool_timeout`.
 	OnTimeout nullable.Nullable[string] `json:"onTimeout,omitempty,omitzero"`
 
 	// Parameters A JSON Schema (2020-12) whose type is `object`, at most `maxToolParametersBytes` of `GET /api/v1/meta` long, with at most 10 schemas in one another and references within itself. Calls whose arguments do not fit it are not handed out.
-	Parameters ToolParameters `json:"parameters"`
+	Parameters ToolParameters `json:"parameters,omitempty,omitzero"`
+
+	// Stricter What is stricter for this agent than the review: it may be stricter, never laxer (`policy_too_lax`).
+	Stricter []StricterTool `json:"stricter,omitempty,omitzero"`
 
 	// TimeoutSeconds How long a call waits for its output; 3600 unless said otherwise. At most `inputSeconds` of `GET /api/v1/meta`.
 	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds,omitempty,omitzero"`
@@ -3174,6 +3198,20 @@ type StepUsage struct {
 	InputTokens  int64 `json:"inputTokens"`
 	OutputTokens int64 `json:"outputTokens"`
 	TotalTokens  int64 `json:"totalTokens"`
+}
+
+// StricterTool What is stricter for an agent than the review of the tool. The stricter of the two counts.
+type StricterTool struct {
+	// Approval Whether a person is to approve each call.
+	Approval string `json:"approval,omitempty,omitzero"`
+
+	// Effects What comes of a second call; `once` is the strictest.
+	Effects string `json:"effects,omitempty,omitzero"`
+
+	// Name One of `allow`.
+	//
+	// Example: search_notes
+	Name string `json:"name"`
 }
 
 // TaskCounters Since the task was made.
@@ -3433,7 +3471,7 @@ type UpdateAgent struct {
 	// SpaceID Moves the agent.
 	SpaceID string `json:"spaceId,omitempty,omitzero"`
 
-	// Tools What programs of yours do for it, at most `maxTools` of `GET /api/v1/meta`; none unless said otherwise. The list is replaced as a whole.
+	// Tools What programs of yours do for it, and servers that are connected, at most `maxTools` of `GET /api/v1/meta`; none unless said otherwise. The list is replaced as a whole.
 	Tools nullable.Nullable[[]SetAgentTool] `json:"tools,omitempty,omitzero"`
 }
 
@@ -3744,7 +3782,7 @@ type WebhookWithSecret struct {
 
 // WithheldTool defines model for WithheldTool.
 type WithheldTool struct {
-	// Reason `mode_once`: it would have to wait. `caller`: `clientTools` says so. `visitor`: it is not for visitors. New ones may come.
+	// Reason `mode_once`: it would have to wait. `caller`: `clientTools` says so. `visitor`: it is not for visitors. Of tools of connections: `not_approved`, `changed` since the approval, `missing`, `needs_authorization` (the server refuses the secret, or it cannot be read), `limit` (there are too many, or their definitions are too long). New ones may come.
 	Reason string `json:"reason"`
 	Tool   string `json:"tool"`
 }

@@ -248,13 +248,25 @@ func textsOf(v any) (all []string) {
 	return all
 }
 
+// hidden reports whether a character cannot be seen.
+func hidden(r rune) bool {
+	return unicode.Is(unicode.Cf, r) || unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Co, r) ||
+		r == 0x2028 || r == 0x2029 || r == 0x3164 || r == 0x115f || r == 0x1160 || r == 0xffa0 || r >= 0xfe00 && r <= 0xfe0f || r >= 0xe0100 && r <= 0xe01ef
+}
+
+// Strip returns at most so many characters of a text, without those that cannot be seen.
+func Strip(text string, most int) string {
+	return cut(strings.Map(func(r rune) rune {
+		if hidden(r) {
+			return -1
+		}
+		return r
+	}, text), most)
+}
+
 // Visible returns a text with the characters that cannot be seen written out: controls,
 // marks of direction, spaces without width, tags.
 func Visible(text string) string {
-	hidden := func(r rune) bool {
-		return unicode.Is(unicode.Cf, r) || unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Co, r) ||
-			r == 0x2028 || r == 0x2029 || r == 0x3164 || r == 0x115f || r == 0x1160 || r == 0xffa0 || r >= 0xfe00 && r <= 0xfe0f || r >= 0xe0100 && r <= 0xe01ef
-	}
 	if !strings.ContainsFunc(text, hidden) {
 		return text
 	}

@@ -27,9 +27,12 @@ const (
 	resolvedNotDone = "not_done"
 )
 
-// WithheldTools returns the tools that a session does not offer, and why.
+// WithheldTools returns the tools of programs that a session does not offer, and why.
 func WithheldTools(tools []stoa.AgentTool, req StartRequest) (list []stoa.Withheld) {
 	for _, t := range tools {
+		if t.Type != stoa.ToolClient {
+			continue
+		}
 		reason := ""
 		switch {
 		case req.Mode == stoa.ModeOnce:

@@ -9,6 +9,7 @@ import (
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/tool"
 )
 
 // A StartRequest describes a session to start. AgentID and Message are required.
@@ -61,6 +62,13 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		if err := req.Draft(&agent); err != nil {
 			return stoa.Session{}, err
 		}
+		if err := tool.CheckTools(ctx, tx, agent.AccountID, agent.SpaceID, agent.Tools); err != nil {
+			return stoa.Session{}, inDraft(err)
+		}
+	}
+	_, unavailable, err := tool.Offer(ctx, tx, audienceOf(agent, req), agent.Tools, nil)
+	if err != nil {
+		return stoa.Session{}, err
 	}
 	if req.ID == "" {
 		req.ID = stoa.NewID("ses")
@@ -72,7 +80,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		ID: req.ID, AccountID: c.Account.ID, SpaceID: agent.SpaceID, AgentID: agent.ID, KeyID: c.Key.ID,
 		AgentVersion: agent.Version, Draft: req.Draft != nil, Mode: req.Mode, Status: stoa.SessionQueued, ModelAsked: agent.Model, Trigger: req.Trigger,
 		ExternalID: req.ExternalID, ExternalUserID: req.ExternalUserID, Title: req.Title, Metadata: req.Metadata,
-		Limits: s.TurnLimits(req.Limits, agent.Limits), Withheld: WithheldTools(agent.Tools, req),
+		Limits: s.TurnLimits(req.Limits, agent.Limits), Withheld: append(WithheldTools(agent.Tools, req), unavailable...),
 	}, Config: store.SessionConfig{Instructions: agent.Instructions, Model: agent.Model, DriveAccess: agent.DriveAccess, Tools: agent.Tools}}
 	t := s.transition(ctx, tx, row)
 	message := stoa.NewID("msg")

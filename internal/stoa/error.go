@@ -89,6 +89,7 @@ const (
 	CodeToolServerTimeout    Code = "tool_server_timeout"
 	CodeInvalidSchema        Code = "invalid_schema"
 	CodeTooManyTools         Code = "too_many_tools"
+	CodePolicyTooLax         Code = "policy_too_lax"
 	CodeToolCallNotFound     Code = "tool_call_not_found"
 	CodeOutputGiven          Code = "output_already_given"
 	CodeInputClaimed         Code = "input_claimed"

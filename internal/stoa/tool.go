@@ -3,24 +3,68 @@ package stoa
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 )
 
-// ToolClient is the type of the tools that programs of the account carry out.
-const ToolClient = "client"
+// The types of the tools that something outside of the service carries out.
+const (
+	ToolClient     = "client"     // programs of the account
+	ToolConnection = "connection" // the server of a connection
+)
 
-// An AgentTool is a tool of an agent that something outside of the service carries
-// out. It is a part of the agent's version.
+// An AgentTool is what an agent has of tools that something outside of the service
+// carries out: one that programs carry out, or those of a connection. It is a part of
+// the agent's version.
 type AgentTool struct {
-	Type           string // ToolClient
-	Name           string
+	Type           string // ToolClient or ToolConnection
+	Name           string // this and what follows: of ToolClient alone
 	Description    string
 	Parameters     string // a JSON Schema
 	Effects        Effects
 	TimeoutSeconds int64  // that a call waits for its output
 	OnTimeout      string // TimeoutTells or TimeoutFails
 	Visitors       bool   // it is offered in chats of visitors as well
+
+	ConnectionID string     `json:",omitzero"` // this and what follows: of ToolConnection alone
+	Allow        []string   `json:",omitzero"` // names of tools, as the server has them
+	Stricter     []Stricter `json:",omitzero"`
 }
+
+// A Stricter setting of an allowed tool counts beside that of the review, where it is
+// stricter. Empty members leave the review's.
+type Stricter struct {
+	Name     string
+	Approval string  `json:",omitzero"` // ApprovalAlways or ApprovalNever
+	Effects  Effects `json:",omitzero"`
+}
+
+// Whether a person is to approve each call of a tool.
+const (
+	ApprovalAlways = "always"
+	ApprovalNever  = "never"
+)
+
+// Equal reports whether two tools are the same in everything.
+func (t AgentTool) Equal(o AgentTool) bool {
+	return t.Type == o.Type && t.Name == o.Name && t.Description == o.Description && t.Parameters == o.Parameters && t.Effects == o.Effects &&
+		t.TimeoutSeconds == o.TimeoutSeconds && t.OnTimeout == o.OnTimeout && t.Visitors == o.Visitors && t.ConnectionID == o.ConnectionID &&
+		slices.Equal(t.Allow, o.Allow) && slices.Equal(t.Stricter, o.Stricter)
+}
+
+// An OfferedTool is a tool as one turn offers it to its model.
+type OfferedTool struct {
+	AgentTool        // with the name, description, parameters and effects that count in the turn
+	Remote    string // its name at the server of the connection
+	Approval  string // ApprovalAlways or ApprovalNever; empty for ToolClient
+	SHA256    string // of the definition; see [AgentTool.Hash] for ToolClient
+}
+
+// laxness orders effects: the higher, the less a repetition does.
+var laxness = map[Effects]int{EffectsOnce: 0, EffectsIdempotent: 1, EffectsRead: 2}
+
+// Laxer reports whether a claims that a repetition does less than b says.
+func (a Effects) Laxer(b Effects) bool { return laxness[a] > laxness[b] }
 
 // What happens to a turn when a call has got no output in time.
 const (
@@ -65,6 +109,12 @@ const (
 	WithheldOnce    = "mode_once" // it would have to wait
 	WithheldCaller  = "caller"    // whoever started the session wanted it so
 	WithheldVisitor = "visitor"   // it is not for visitors
+
+	WithheldUnapproved   = "not_approved"        // nobody has approved it
+	WithheldChanged      = "changed"             // its definition is no longer the approved one
+	WithheldMissing      = "missing"             // it is gone, or its connection is
+	WithheldUnauthorized = "needs_authorization" // the server refuses the secret, or the secret cannot be read
+	WithheldLimit        = "limit"               // there are too many, or their definitions are too long
 )
 
 // An ExternalCall is a call of an [AgentTool]. Its row exists before anything leaves
@@ -75,6 +125,8 @@ type ExternalCall struct {
 	Place                             int    // in its step, from 0
 	CallID                            string // that the model has given it
 	Type, Tool                        string
+	ConnectionID                      string // of ToolConnection
+	Lost                              int    // how many processes ended while they carried it out
 	DefinitionSHA256                  string // see [AgentTool.Hash]
 	Arguments                         string // as the model wrote them
 	Effects                           Effects
@@ -116,6 +168,7 @@ type CallOutcome string
 const (
 	OutcomeOK        CallOutcome = "ok"
 	OutcomeError     CallOutcome = "error"
+	OutcomeUnknown   CallOutcome = "unknown"   // the server may have carried it out
 	OutcomeExpired   CallOutcome = "expired"   // no output came; it may have been done
 	OutcomeCancelled CallOutcome = "cancelled" // its turn ended before
 )

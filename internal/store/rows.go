@@ -89,6 +89,9 @@ func textBytes(row any) int {
 func toolBytes(tools []stoa.AgentTool) (n int) {
 	for _, t := range tools {
 		n += len(t.Description) + len(t.Parameters)
+		for _, name := range t.Allow {
+			n += len(name)
+		}
 	}
 	return n
 }

@@ -10,7 +10,7 @@ import (
 )
 
 const callColumns = `id, call_id, account_id, agent_id, session_id, turn, step, place, type, tool, definition_sha256, arguments, effects, status, outcome, input_id,
-	on_timeout, timeout, attempts, error_code, late_output, resolution, note, resolved_by, resolved_at, created_at, expires_at, started_at, finished_at, `
+	connection_id, lost, on_timeout, timeout, attempts, error_code, late_output, resolution, note, resolved_by, resolved_at, created_at, expires_at, started_at, finished_at, `
 
 // shownResult is how much of a result a list of calls has, in characters.
 const shownResult = `substr(result, 1, 4096)`
@@ -20,7 +20,7 @@ func scanCall(rows *sql.Rows) (stoa.ExternalCall, error) {
 	var late sql.NullString
 	var resolved, created, expires, started, finished int64
 	err := rows.Scan(&c.ID, &c.CallID, &c.AccountID, &c.AgentID, &c.SessionID, &c.Turn, &c.Step, &c.Place, &c.Type, &c.Tool, &c.DefinitionSHA256, &c.Arguments, &c.Effects, &c.Status, &c.Outcome, &c.InputID,
-		&c.OnTimeout, &c.TimeoutSeconds, &c.Attempts, &c.ErrorCode, &late, &c.Resolution, &c.Note, &c.ResolvedBy, &resolved, &created, &expires, &started, &finished, &c.Result, &c.ResultBytes)
+		&c.ConnectionID, &c.Lost, &c.OnTimeout, &c.TimeoutSeconds, &c.Attempts, &c.ErrorCode, &late, &c.Resolution, &c.Note, &c.ResolvedBy, &resolved, &created, &expires, &started, &finished, &c.Result, &c.ResultBytes)
 	if late.Valid {
 		c.LateOutput = &late.String
 	}
@@ -38,19 +38,19 @@ func (tx *Tx) calls(ctx context.Context, where string, args ...any) ([]stoa.Exte
 // transaction.
 func (tx *Tx) InsertToolCall(ctx context.Context, c stoa.ExternalCall) error {
 	return tx.Later(ctx, `INSERT INTO tool_calls (id, call_id, account_id, agent_id, session_id, turn, step, place, type, tool, definition_sha256, arguments, arguments_sha256, effects,
-			status, on_timeout, timeout, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+			status, on_timeout, timeout, created_at, connection_id)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
 		c.ID, c.CallID, c.AccountID, c.AgentID, c.SessionID, c.Turn, c.Step, c.Place, c.Type, c.Tool, c.DefinitionSHA256, c.Arguments, stoa.HashOf(c.Arguments), string(c.Effects),
-		string(c.Status), c.OnTimeout, c.TimeoutSeconds, db.Micros(c.CreatedAt))
+		string(c.Status), c.OnTimeout, c.TimeoutSeconds, db.Micros(c.CreatedAt), c.ConnectionID)
 }
 
 // UpdateToolCall writes the columns of a call that its turn changes. The session is
 // locked by this transaction.
 func (tx *Tx) UpdateToolCall(ctx context.Context, c stoa.ExternalCall) error {
 	return tx.Later(ctx, `UPDATE tool_calls SET status = $3, outcome = $4, input_id = $5, attempts = $6, result = $7, result_bytes = $8, error_code = $9,
-			expires_at = $10, started_at = $11, finished_at = $12 WHERE account_id = $1 AND id = $2`,
+			expires_at = $10, started_at = $11, finished_at = $12, lost = $13 WHERE account_id = $1 AND id = $2`,
 		c.AccountID, c.ID, string(c.Status), string(c.Outcome), c.InputID, c.Attempts, c.Result, len(c.Result), string(c.ErrorCode),
-		db.Micros(c.ExpiresAt), db.Micros(c.StartedAt), db.Micros(c.FinishedAt))
+		db.Micros(c.ExpiresAt), db.Micros(c.StartedAt), db.Micros(c.FinishedAt), c.Lost)
 }
 
 // CancelToolCalls ends the calls of a turn that have no outcome.

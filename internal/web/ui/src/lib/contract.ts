@@ -78,14 +78,17 @@ export interface AgentList {
 }
 
 export interface AgentTool {
-  description: string;
-  effects: "read" | "idempotent" | "once";
-  name: string;
-  onTimeout: "tell_model" | "fail";
-  parameters: ToolParameters;
-  timeoutSeconds: number;
-  type: "client";
-  visitors: "no" | "yes";
+  allow?: string[];
+  connectionId?: string;
+  description?: string;
+  effects?: "read" | "idempotent" | "once";
+  name?: string;
+  onTimeout?: "tell_model" | "fail";
+  parameters?: ToolParameters;
+  stricter?: StricterTool[];
+  timeoutSeconds?: number;
+  type: "client" | "connection";
+  visitors?: "no" | "yes";
 }
 
 export interface AgentToolCall {
@@ -2208,13 +2211,16 @@ export interface SessionUsage {
 }
 
 export interface SetAgentTool {
-  description: string;
+  allow?: string[];
+  connectionId?: string;
+  description?: string;
   effects?: "read" | "idempotent" | "once" | null;
-  name: string;
+  name?: string;
   onTimeout?: "tell_model" | "fail" | null;
-  parameters: ToolParameters;
+  parameters?: ToolParameters;
+  stricter?: StricterTool[];
   timeoutSeconds?: number | null;
-  type: "client";
+  type: "client" | "connection";
   visitors?: "no" | "yes" | null;
 }
 
@@ -2274,6 +2280,12 @@ export interface StepUsage {
   inputTokens: number;
   outputTokens: number;
   totalTokens: number;
+}
+
+export interface StricterTool {
+  approval?: "always" | "never";
+  effects?: "read" | "idempotent" | "once";
+  name: string;
 }
 
 export interface SummaryText {

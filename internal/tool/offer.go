@@ -1,0 +1,274 @@
+package tool
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"stoa/internal/mcp"
+	"stoa/internal/schema"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// Limits of the tools of an agent, those of programs and those of connections together.
+const (
+	MaxOffered   = 64
+	MaxTokens    = 16_000 // of all definitions, as they are estimated
+	shownText    = 2_000  // characters of a description that a model gets
+	shownRemarks = 1_000  // characters of one in a schema
+)
+
+// An Audience is for whom a turn offers tools.
+type Audience struct {
+	AccountID, SpaceID string
+	Once               bool // nothing can be waited for
+	Visitor            bool
+}
+
+// An entry is an allowed tool of a connection, as its catalog has it.
+type entry struct {
+	tool       *store.ConnectionTool // nil: the catalog has none of that name
+	name       string                // at the server
+	modelName  string
+	connection *store.Connection // nil: there is none in the space
+	stricter   stoa.Stricter
+}
+
+// entries returns the allowed tools of one connection, in the order of the agent's list.
+func entries(ctx context.Context, tx *store.Tx, who Audience, t stoa.AgentTool) ([]entry, error) {
+	c, err := tx.LocateConnection(ctx, who.AccountID, t.ConnectionID)
+	if err != nil {
+		return nil, err
+	}
+	if c != nil && c.SpaceID != who.SpaceID {
+		c = nil
+	}
+	var rows []store.ConnectionTool
+	prefix := ""
+	if c != nil {
+		prefix = c.Name
+		if rows, err = tx.NamedTools(ctx, who.AccountID, c.ID, t.Allow); err != nil {
+			return nil, err
+		}
+	}
+	all := make([]entry, 0, len(t.Allow))
+	for _, name := range t.Allow {
+		e := entry{name: name, modelName: mcp.ModelName(prefix, name), connection: c}
+		if at := slices.IndexFunc(rows, func(r store.ConnectionTool) bool { return r.Name == name }); at >= 0 {
+			e.tool, e.modelName = &rows[at], rows[at].ModelName
+		}
+		if at := slices.IndexFunc(t.Stricter, func(s stoa.Stricter) bool { return s.Name == name }); at >= 0 {
+			e.stricter = t.Stricter[at]
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// definition returns what a model is told of the tool, as it was approved: nothing of
+// it can be invisible, and no text is longer than it may be.
+func (e entry) definition(definition string) (description, parameters string, err error) {
+	d := mcp.Parse(definition)
+	description = mcp.Strip(cmp.Or(d.Description, d.Title, d.Name), shownText)
+	tidy(d.InputSchema)
+	text, err := json.Marshal(d.InputSchema)
+	return description, string(text), err
+}
+
+// tidy strips the texts of a schema that are for readers.
+func tidy(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			if text, ok := member.(string); ok && (name == "description" || name == "title" || name == "$comment") {
+				v[name] = mcp.Strip(text, shownRemarks)
+				continue
+			}
+			tidy(member)
+		}
+	case []any:
+		for _, member := range v {
+			tidy(member)
+		}
+	}
+}
+
+// policy returns the settings of the tool that count for the agent: the stricter ones.
+func (e entry) policy() (approval string, effects stoa.Effects) {
+	approval, effects = e.tool.Approval, stoa.Effects(e.tool.Effects)
+	if e.stricter.Approval == stoa.ApprovalAlways {
+		approval = stoa.ApprovalAlways
+	}
+	if s := e.stricter.Effects; s != "" && effects.Laxer(s) {
+		effects = s
+	}
+	return approval, effects
+}
+
+// withheld returns why the tool is not offered; empty: it is.
+func (e entry) withheld(who Audience, refused bool) string {
+	switch {
+	case e.connection == nil || e.tool == nil || e.tool.State == store.ToolMissing:
+		return stoa.WithheldMissing
+	case e.tool.State == store.ToolChanged || e.tool.State == store.ToolInvalid && e.tool.ApprovedSHA256 != "":
+		return stoa.WithheldChanged
+	case e.tool.State != store.ToolApproved:
+		return stoa.WithheldUnapproved
+	case who.Visitor:
+		return stoa.WithheldVisitor
+	case refused:
+		return stoa.WithheldUnauthorized
+	}
+	if approval, _ := e.policy(); who.Once && approval != stoa.ApprovalNever {
+		return stoa.WithheldOnce
+	}
+	return ""
+}
+
+// Offer returns which tools of an agent's connections a turn offers to its model, in
+// the definitions that were approved, and which it withholds. Beside the tools of
+// programs, which count for the limits and are not returned, there are at most
+// [MaxOffered]. unreadable reports whether the value of a secret cannot be opened; nil:
+// that is not looked at.
+func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTool, unreadable func(store.Secret) bool) (offered []stoa.OfferedTool, withheld []stoa.Withheld, err error) {
+	if !slices.ContainsFunc(tools, func(t stoa.AgentTool) bool { return t.Type == stoa.ToolConnection }) {
+		return nil, nil, nil
+	}
+	count, tokens := 0, int64(0)
+	for _, t := range tools {
+		if t.Type != stoa.ToolConnection {
+			count++
+			tokens += tokensOf(t.Name, t.Description, t.Parameters)
+		}
+	}
+	taken := map[string]bool{}
+	for _, t := range tools {
+		if t.Type != stoa.ToolConnection {
+			continue
+		}
+		all, err := entries(ctx, tx, who, t)
+		if err != nil {
+			return nil, nil, err
+		}
+		refused := false
+		if len(all) > 0 && all[0].connection != nil {
+			if refused, err = unauthorized(ctx, tx, *all[0].connection, unreadable); err != nil {
+				return nil, nil, err
+			}
+		}
+		for _, e := range all {
+			reason := e.withheld(who, refused)
+			if reason == "" && taken[e.modelName] {
+				reason = stoa.WithheldLimit
+			}
+			if reason != "" {
+				withheld = append(withheld, stoa.Withheld{Tool: e.modelName, Reason: reason})
+				continue
+			}
+			out := stoa.OfferedTool{AgentTool: stoa.AgentTool{Type: stoa.ToolConnection, Name: e.modelName, ConnectionID: e.connection.ID}, Remote: e.name, SHA256: e.tool.ApprovedSHA256}
+			out.Approval, out.Effects = e.policy()
+			if out.Description, out.Parameters, err = e.definition(e.tool.ApprovedDefinition); err != nil {
+				return nil, nil, err
+			}
+			n := tokensOf(out.Name, out.Description, out.Parameters)
+			if count == MaxOffered || tokens+n > MaxTokens {
+				withheld = append(withheld, stoa.Withheld{Tool: e.modelName, Reason: stoa.WithheldLimit})
+				continue
+			}
+			count++
+			tokens += n
+			taken[e.modelName] = true
+			offered = append(offered, out)
+		}
+	}
+	return offered, withheld, nil
+}
+
+func tokensOf(name, description, parameters string) int64 {
+	return stoa.EstimateTokens(len(name) + len(description) + len(parameters))
+}
+
+// unauthorized reports whether the server of a connection refuses the secret, as far as
+// is known, or the secret cannot be read.
+func unauthorized(ctx context.Context, tx *store.Tx, c store.Connection, unreadable func(store.Secret) bool) (bool, error) {
+	refused := c.ErrorCode == NeedsAuthorization
+	if c.SecretID == "" {
+		return refused, nil
+	}
+	s, err := tx.Secret(ctx, c.AccountID, c.SecretID)
+	if stoa.CodeOf(err) == stoa.CodeSecretNotFound {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if refused && s.UpdatedAt.After(c.CheckedAt) { // it has another value since
+		refused = false
+	}
+	return refused || unreadable != nil && unreadable(s), nil
+}
+
+// CheckTools reports whether an agent may have these tools: their connections are of its
+// space, have the tools, and none of the settings is laxer than the review. The error
+// names the member at fault.
+func CheckTools(ctx context.Context, tx *store.Tx, accountID, spaceID string, tools []stoa.AgentTool) error {
+	count, tokens := 0, int64(0)
+	for i, t := range tools {
+		if t.Type != stoa.ToolConnection {
+			count++
+			tokens += tokensOf(t.Name, t.Description, t.Parameters)
+			continue
+		}
+		all, err := entries(ctx, tx, Audience{AccountID: accountID, SpaceID: spaceID}, t)
+		if err != nil {
+			return err
+		}
+		for j, e := range all {
+			at := fmt.Sprintf("tools[%d].", i)
+			if e.connection == nil {
+				return stoa.Errorf(stoa.CodeConnectionNotFound, "There is no such connection in the space of the agent.").At(at + "connectionId")
+			}
+			if e.tool == nil {
+				return stoa.Errorf(stoa.CodeToolNotFound, "The connection %s has no tool %q. Its name is one of the catalog; refresh the connection if it is new.", e.connection.Name, short(e.name)).At(fmt.Sprintf("%sallow[%d]", at, j))
+			}
+			description, parameters, err := e.definition(cmp.Or(e.tool.ApprovedDefinition, e.tool.Definition))
+			if err != nil {
+				return err
+			}
+			if _, err := schema.ReadParameters(parameters); err != nil {
+				return stoa.Errorf(stoa.CodeInvalidSchema, "The tool %q cannot be offered to a model: its parameters are not taken: %v.", short(e.name), err).At(fmt.Sprintf("%sallow[%d]", at, j))
+			}
+			if err := e.checkPolicy(at, t); err != nil {
+				return err
+			}
+			count++
+			tokens += tokensOf(e.modelName, description, parameters)
+		}
+	}
+	if count > MaxOffered {
+		return stoa.Errorf(stoa.CodeTooManyTools, "The agent has %d tools; at most %d are taken.", count, MaxOffered).At("tools")
+	}
+	if tokens > MaxTokens {
+		return stoa.Errorf(stoa.CodeTooManyTools, "The definitions of the tools take about %d tokens; at most %d are taken, since the model reads them with every step.", tokens, MaxTokens).At("tools")
+	}
+	return nil
+}
+
+// checkPolicy reports whether what the agent sets is laxer than the review.
+func (e entry) checkPolicy(at string, t stoa.AgentTool) error {
+	k := slices.IndexFunc(t.Stricter, func(s stoa.Stricter) bool { return s.Name == e.name })
+	if k < 0 || e.tool.ApprovedSHA256 == "" {
+		return nil
+	}
+	at = fmt.Sprintf("%sstricter[%d].", at, k)
+	if e.stricter.Approval == stoa.ApprovalNever && e.tool.Approval != stoa.ApprovalNever {
+		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q has a person approve each call. An agent may be stricter, never laxer; review the tool again.", short(e.name)).At(at + "approval")
+	}
+	if e.stricter.Effects != "" && e.stricter.Effects.Laxer(stoa.Effects(e.tool.Effects)) {
+		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q has the effects %q, and %q is laxer. An agent may be stricter, never laxer; review the tool again.", short(e.name), e.tool.Effects, e.stricter.Effects).At(at + "effects")
+	}
+	return nil
+}
