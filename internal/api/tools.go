@@ -22,8 +22,8 @@ import (
 
 // Limits of the tools of an agent, and of waiting for their calls.
 const (
-	defaultToolTime   = 3600   // seconds
-	inputWaits        = 20     // requests of an account that wait for inputs at a time
+	defaultToolTime   = 3600 // seconds
+	inputWaits        = 20   // requests of an account that wait for inputs at a time
 	visitorsYes       = "yes"
 	visitorsNo        = "no"
 	reservedSeparator = "__" // between the name of a server and that of its tool

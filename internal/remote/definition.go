@@ -256,7 +256,7 @@ func hidden(r rune) bool {
 
 // Strip returns at most so many characters of a text, without those that cannot be seen.
 func Strip(text string, most int) string {
-	return cut(strings.Map(func(r rune) rune {
+	return Cut(strings.Map(func(r rune) rune {
 		if hidden(r) {
 			return -1
 		}

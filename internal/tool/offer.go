@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"stoa/internal/mcp"
+	"stoa/internal/remote"
 	"stoa/internal/schema"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -56,7 +56,7 @@ func entries(ctx context.Context, tx *store.Tx, who Audience, t stoa.AgentTool) 
 	}
 	all := make([]entry, 0, len(t.Allow))
 	for _, name := range t.Allow {
-		e := entry{name: name, modelName: mcp.ModelName(prefix, name), connection: c}
+		e := entry{name: name, modelName: remote.ModelName(prefix, name), connection: c}
 		if at := slices.IndexFunc(rows, func(r store.ConnectionTool) bool { return r.Name == name }); at >= 0 {
 			e.tool, e.modelName = &rows[at], rows[at].ModelName
 		}
@@ -71,8 +71,8 @@ func entries(ctx context.Context, tx *store.Tx, who Audience, t stoa.AgentTool) 
 // definition returns what a model is told of the tool, as it was approved: nothing of
 // it can be invisible, and no text is longer than it may be.
 func (e entry) definition(definition string) (description, parameters string, err error) {
-	d := mcp.Parse(definition)
-	description = mcp.Strip(cmp.Or(d.Description, d.Title, d.Name), shownText)
+	d := remote.Parse(definition)
+	description = remote.Strip(cmp.Or(d.Description, d.Title, d.Name), shownText)
 	tidy(d.InputSchema)
 	text, err := json.Marshal(d.InputSchema)
 	return description, string(text), err
@@ -84,7 +84,7 @@ func tidy(v any) {
 	case map[string]any:
 		for name, member := range v {
 			if text, ok := member.(string); ok && (name == "description" || name == "title" || name == "$comment") {
-				v[name] = mcp.Strip(text, shownRemarks)
+				v[name] = remote.Strip(text, shownRemarks)
 				continue
 			}
 			tidy(member)
