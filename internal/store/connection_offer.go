@@ -25,7 +25,7 @@ func (tx *Tx) NamedTools(ctx context.Context, accountID, connectionID string, na
 		args = append(args, name)
 		in.WriteString(", $" + strconv.Itoa(len(args)))
 	}
-	return list(ctx, tx, scanTool, `SELECT `+toolColumns+` FROM connection_tools WHERE account_id = $1 AND connection_id = $2 AND name IN (`+in.String()[2:]+`) ORDER BY name`, args...)
+	return list(ctx, tx, scanTool, `SELECT `+toolColumns+` FROM connection_tools WHERE account_id = $1 AND connection_id = $2 AND name IN (`+in.String()[2:]+`) ORDER BY name LIMIT 64`, args...)
 }
 
 // LocateConnection is [Tx.Connection] without the numbers of its tools; nil where there
