@@ -1,0 +1,50 @@
+package remote
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+func TestSecretsAreBlankedHoweverSpelled(t *testing.T) {
+	const value = `s3cr/t"<&>\x+=é-0123456789`
+	for _, c := range []Credential{{"Authorization", "Bearer " + value}, {"X-Key", value}} {
+		quoted, _ := json.Marshal(value)
+		twice, _ := json.Marshal(string(quoted))
+		for _, echo := range []string{
+			value, c.Value, string(quoted), string(twice), strings.ReplaceAll(string(quoted), "/", `\/`), url.QueryEscape(value), url.PathEscape(value),
+			base64.StdEncoding.EncodeToString([]byte(value)), base64.URLEncoding.EncodeToString([]byte(c.Value)), value + value,
+		} {
+			got := string(c.Blank([]byte(`before ` + echo + ` after`)))
+			for _, part := range []string{"s3cr", "0123456789", base64.StdEncoding.EncodeToString([]byte(value))[4:20]} {
+				if strings.Contains(got, part) || !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") || !strings.Contains(got, blankedAs) {
+					t.Errorf("%s: %s", echo, got)
+				}
+			}
+		}
+	}
+}
+
+func TestOtherTextIsNotBlanked(t *testing.T) {
+	for _, c := range []Credential{{}, {"X-Key", "short"}, {"Authorization", "Bearer 0123456789abcdef"}} {
+		for _, text := range []string{"", "short", "Bearer 0123456789abcdeg", `\`, `\u004`, `%4`, "Bearer Bearer 01234567"} {
+			if got := string(c.Blank([]byte(text))); got != text {
+				t.Errorf("%q became %q", text, got)
+			}
+		}
+	}
+}
+
+func FuzzBlankedTextHasNoSecret(f *testing.F) {
+	f.Add(`a0123456789b`, "0123456789")
+	f.Add(`\\0123456\`, `\\012345`)
+	f.Fuzz(func(t *testing.T, text, secret string) {
+		c := Credential{"X-Key", secret}
+		got := string(c.Blank([]byte(text + secret)))
+		if len(secret) >= minBlanked && !strings.Contains(secret, "\x00") && strings.Contains(strings.ReplaceAll(got, blankedAs, "\x00"), secret) {
+			t.Errorf("%q in %q", secret, got)
+		}
+	})
+}
