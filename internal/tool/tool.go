@@ -109,41 +109,15 @@ func (t *Tools) Unreadable(s store.Secret) bool {
 	return err != nil
 }
 
-// server returns the far side of a connection.
-func (t *Tools) server(ctx context.Context, c store.Connection) (remote.Server, error) {
-	credential, err := t.credential(ctx, c)
+// server returns the far side of a connection, as a session with credentials of its own
+// reaches it.
+func (t *Tools) server(ctx context.Context, c store.Connection, own Credentials) (remote.Server, error) {
+	credential, err := t.credential(ctx, c, own)
 	if err != nil {
 		return nil, err
 	}
 	to := remote.Endpoint{Network: t.Network, URL: c.URL, Headers: c.Headers, Credential: credential}
 	return mcp.Server{Endpoint: to, Protocol: c.Protocol, Version: t.Version}, nil
-}
-
-// credential returns what requests of a connection carry.
-func (t *Tools) credential(ctx context.Context, c store.Connection) (remote.Credential, error) {
-	none := remote.Credential{}
-	if c.SecretID == "" {
-		return none, nil
-	}
-	var s store.Secret
-	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
-		s, err = tx.Secret(ctx, c.AccountID, c.SecretID)
-		return err
-	})
-	if err != nil {
-		return none, err
-	}
-	if s.Origin != Origin(c.URL, false) { // which nothing lets happen
-		return none, stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for another origin.")
-	}
-	value, err := t.Vault.Open(ref(s), s.Sealed)
-	if err != nil {
-		return none, stoa.Errorf(stoa.CodeSecretsKeyMissing, "The secret of the connection cannot be read any more. Set its value again.").Because(err)
-	}
-	if s.Kind == store.SecretBearer {
-		return remote.Credential{Header: "Authorization", Value: "Bearer " + string(value)}, nil
-	}
-	return remote.Credential{Header: s.HeaderName, Value: string(value)}, nil
 }
 
 // A Difference is what a refresh found.
@@ -201,7 +175,7 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 }
 
 func (t *Tools) ask(ctx context.Context, c store.Connection) (*remote.Catalog, error) {
-	server, err := t.server(ctx, c)
+	server, err := t.server(ctx, c, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -427,7 +401,7 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 		return out, err
 	}
 	defer done()
-	server, err := t.server(ctx, c)
+	server, err := t.server(ctx, c, nil)
 	if err != nil {
 		return out, err
 	}
