@@ -45,13 +45,18 @@ func (c Credential) Blank(data []byte) []byte {
 }
 
 // blanked returns the texts that would give a secret away: what follows the scheme of
-// the header, and all of it.
+// the header, and all of it in base64.
 func blanked(secret string) (all []string) {
-	_, value, _ := strings.Cut(secret, " ")
+	value := secret
+	if _, after, found := strings.Cut(secret, " "); found && len(after) >= minBlanked {
+		value = after
+	}
+	if len(value) < minBlanked {
+		return nil
+	}
+	all = []string{value}
 	for _, s := range []string{value, secret} {
-		if len(s) >= minBlanked {
-			all = append(all, s, strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(s)), "="), strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s)), "="))
-		}
+		all = append(all, strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(s)), "="), strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s)), "="))
 	}
 	return all
 }
