@@ -166,7 +166,7 @@ func (s Server) Call(ctx context.Context, call remote.Call) (*remote.Result, err
 
 func (c *connected) call(ctx context.Context, call remote.Call) (*remote.Result, error) {
 	params := &sdk.CallToolParams{Meta: sdk.Meta{"stoa/toolCallId": call.ID}, Name: call.Tool}
-	if call.Arguments != nil {
+	if len(call.Arguments) > 0 {
 		params.Arguments = call.Arguments
 	}
 	c.wire.begin()

@@ -1,0 +1,201 @@
+package fakemcp
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An order is what a request is answered with.
+type order struct {
+	effect bool // a call is carried out before it fails
+	play   func(h *Handler, p play)
+}
+
+// A play is a request that is answered as an order says.
+type play struct {
+	w      http.ResponseWriter
+	r      *http.Request
+	id     json.RawMessage
+	method string
+}
+
+// large is a byte more than any reply may have.
+const large = 4<<20 + 1
+
+// A request can be ordered to do the following, by the argument order of a call or
+// by [Handler.Next], beside every status of HTTP from 300 ("503") and every code of an
+// error of the protocol ("-32602", "0"):
+//
+//	reset               the connection is reset without a reply
+//	short               the connection ends in the middle of the body
+//	restart             all connections end, all sessions are forgotten
+//	hang                no reply comes
+//	hold                no reply comes before Release
+//	truncated           the body is half of a JSON text
+//	no reply            a stream of events that ends without the reply
+//	wrong id            the reply to another request
+//	null                a result that is null
+//	html                a page with the status 200
+//	large               a body of 4 MiB and a byte
+//	gzip                a body of 40 KiB that unpacks to 40 MiB
+//	drip                comments of a stream, for ever
+//	endless, same       of a list: a new cursor each time, or the same one
+//	501                 of a list: 501 tools
+//	error               a result that says that the tool failed
+//	int64, link, block, schema, image, input
+//	                    results with a long number, a link, an unknown block, structured
+//	                    content against its schema, an image, a question to the client
+//	sampling            before the result the client is asked for a model's reply and pinged
+//
+// A call that ends so was carried out, except after statuses and codes that say that it
+// was refused.
+//
+// Orders returns the names of those that keep a request from its answer.
+func Orders() []string {
+	return slices.Sorted(maps.Keys(orders))
+}
+
+var orders = map[string]order{
+	"reset":     {true, (*Handler).reset},
+	"short":     {true, short},
+	"restart":   {true, func(h *Handler, p play) { h.Forget(); h.end(); h.reset(p) }},
+	"hang":      {true, func(_ *Handler, p play) { <-p.r.Context().Done() }},
+	"truncated": {true, body("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"te`)},
+	"no reply":  {true, body("text/event-stream", ": hello\n\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"x\"}}\n\n")},
+	"wrong id":  {true, body("application/json", `{"jsonrpc":"2.0","id":"another","result":{"content":[{"type":"text","text":"of another"}]}}`)},
+	"null":      {true, body("application/json", `{"jsonrpc":"2.0","id":ID,"result":null}`)},
+	"html":      {true, body("text/html", "<!doctype html><p>Sign in")},
+	"large":     {true, huge},
+	"gzip":      {true, bomb},
+	"drip":      {true, drip},
+}
+
+// results are the orders of a call that answers, but not with a text.
+var results = map[string]string{
+	"error":  `{"resultType":"complete","isError":true,"content":[{"type":"text","text":"it failed"}]}`,
+	"int64":  `{"resultType":"complete","content":[],"structuredContent":{"id":1915883588174806058,"x":1.0}}`,
+	"block":  `{"resultType":"complete","content":[{"type":"text","text":"before"},{"type":"hologram","data":7},null,{"type":"text","text":"after"}]}`,
+	"schema": `{"resultType":"complete","content":[{"type":"text","text":"done"}],"structuredContent":{"n":"seven"}}`,
+	"link":   `{"resultType":"complete","content":[{"type":"resource_link","name":"secrets","uri":"http://HOST/linked"}]}`,
+	"image":  `{"resultType":"complete","content":[{"type":"image","mimeType":"image/png","data":"not base64!"}]}`,
+	"input":  `{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}}`,
+}
+
+// refusals are the statuses and codes after which a call was not carried out.
+var refusals = map[string]bool{
+	"400": true, "401": true, "403": true, "404": true, "405": true, "406": true, "409": true, "411": true, "413": true, "415": true, "422": true, "429": true,
+	"-32600": true, "-32601": true, "-32602": true, "-32020": true, "-32021": true, "-32022": true,
+}
+
+// orderOf returns the order of a name; false: there is none of it.
+func orderOf(name string) (order, bool) {
+	if o, ok := orders[name]; ok {
+		return o, true
+	}
+	n, err := strconv.Atoi(name)
+	switch {
+	case err != nil:
+		return order{}, false
+	case n >= 300 && n < 600:
+		return order{!refusals[name], status(n)}, true
+	default:
+		return order{!refusals[name], body("application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":ID,"error":{"code":%d,"message":"no"}}`, n))}, true
+	}
+}
+
+// status answers with a status of HTTP and what goes with it.
+func status(code int) func(*Handler, play) {
+	return func(_ *Handler, p play) {
+		switch code {
+		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+			p.w.Header().Set("Retry-After", "2")
+		case http.StatusUnauthorized:
+			p.w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="http://`+p.r.Host+`/metadata"`)
+		}
+		if code < 400 {
+			p.w.Header().Set("Location", "http://"+p.r.Host+"/elsewhere")
+		}
+		http.Error(p.w, "no", code)
+	}
+}
+
+// body answers with a text, in which ID stands for that of the request.
+func body(kind, text string) func(*Handler, play) {
+	return func(_ *Handler, p play) {
+		p.w.Header().Set("Content-Type", kind)
+		_, _ = io.WriteString(p.w, strings.Replace(text, "ID", string(p.id), 1))
+	}
+}
+
+// reset ends the connection such that the client sees an error, and no end.
+func (*Handler) reset(p play) {
+	hijacker, ok := p.w.(http.Hijacker)
+	if !ok {
+		panic(http.ErrAbortHandler)
+	}
+	c, _, err := hijacker.Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	c.Close()
+}
+
+// short ends the connection within the body.
+func short(_ *Handler, p play) {
+	p.w.Header().Set("Content-Type", "application/json")
+	p.w.Header().Set("Content-Length", "1000")
+	_, _ = io.WriteString(p.w, `{"jsonrpc":"2.0","id":`+string(p.id)+`,"result":{`)
+	panic(http.ErrAbortHandler)
+}
+
+func huge(_ *Handler, p play) {
+	p.w.Header().Set("Content-Type", "application/json")
+	start := `{"jsonrpc":"2.0","id":` + string(p.id) + `,"result":{"content":[],"tools":[],"x":"`
+	_, _ = io.WriteString(p.w, start+strings.Repeat("x", large-len(start)-3)+`"}}`)
+}
+
+func bomb(_ *Handler, p play) {
+	p.w.Header().Set("Content-Type", "application/json")
+	p.w.Header().Set("Content-Encoding", "gzip")
+	z := gzip.NewWriter(p.w)
+	_, _ = io.WriteString(z, `{"jsonrpc":"2.0","id":`+string(p.id)+`,"result":{"content":[],"tools":[],"x":"`)
+	piece := []byte(strings.Repeat("x", 1<<20))
+	for range 40 {
+		if _, err := z.Write(piece); err != nil {
+			return
+		}
+	}
+	_, _ = io.WriteString(z, `"}}`)
+	_ = z.Close()
+}
+
+// dripping is the time between two comments of a stream without a reply.
+const dripping = 20 * time.Millisecond
+
+func drip(_ *Handler, p play) {
+	p.w.Header().Set("Content-Type", "text/event-stream")
+	tick := time.NewTicker(dripping)
+	defer tick.Stop()
+	for {
+		if _, err := io.WriteString(p.w, ": still there\n\n"); err != nil || http.NewResponseController(p.w).Flush() != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-p.r.Context().Done():
+			return
+		}
+	}
+}
