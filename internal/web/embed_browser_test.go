@@ -20,9 +20,11 @@ type stage struct {
 	agent string // path
 }
 
-func newStage(t *testing.T) stage {
+// newStage starts a service with an agent. It sends requests to addresses of callers
+// only where they are allowed.
+func newStage(t *testing.T, allow ...string) stage {
 	t.Helper()
-	h := apitest.Start(t, apitest.Config{})
+	h := apitest.Start(t, apitest.Config{Allow: allow})
 	st := stage{h: h, c: h.Client(t)}
 	var me contract.User
 	st.c.Want(200, "GET", "/api/v1/users/me", nil).JSON(&me)

@@ -14,6 +14,7 @@ import { ProvidersPage } from "./pages/providers";
 import { Requests } from "./pages/requests";
 import { AllSessions } from "./pages/sessions";
 import { Usage } from "./pages/usage";
+import { Webhooks } from "./pages/webhooks";
 
 export interface Page {
   path: string; // behind "#/"; what follows it belongs to the page
@@ -30,6 +31,7 @@ export const pages: Page[] = [
   { path: "agents", title: "Agents", icon: "agents", needs: "listAgents", show: Agents },
   { path: "sessions", title: "Sessions", icon: "sessions", needs: "listAllSessions", show: AllSessions },
   { path: "tool-calls", title: "Tool calls", icon: "play", needs: "listToolCalls", show: ToolCalls },
+  { path: "webhooks", title: "Webhooks", icon: "webhooks", needs: "listWebhooks", show: Webhooks },
   { path: "usage", title: "Usage", icon: "usage", needs: "getUsage", scope: "usage:read", show: Usage },
   { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", show: Credits },
   { path: "requests", title: "Requests", icon: "requests", needs: "listRequests", scope: "usage:read", show: Requests },

@@ -9,7 +9,7 @@ import { type Choice, Filters, Pick, Text } from "../parts/filter";
 import { FormDialog, useAction } from "../parts/form";
 import { Empty, Failure, States, useLoad } from "../parts/load";
 import { MissingScope } from "../parts/missing";
-import { Secret } from "../parts/secret";
+import { KeySecret } from "../parts/secret";
 import { Spend } from "../parts/spend";
 import { Pages, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
@@ -114,7 +114,7 @@ function All() {
           }}
         />
       )}
-      {shown && <Secret of={shown} onClose={() => setShown(undefined)} />}
+      {shown && <KeySecret of={shown} onClose={() => setShown(undefined)} />}
     </>
   );
 }
@@ -336,7 +336,7 @@ function Keys({ id }: { id: string }) {
           }}
         />
       )}
-      {shown && <Secret of={shown} onClose={() => setShown(undefined)} />}
+      {shown && <KeySecret of={shown} onClose={() => setShown(undefined)} />}
     </>
   );
 }

@@ -8,7 +8,7 @@ import { Confirm } from "../parts/dialog";
 import { FormDialog, useAction } from "../parts/form";
 import { Empty, Failure, useLoad } from "../parts/load";
 import { MissingScope } from "../parts/missing";
-import { Secret } from "../parts/secret";
+import { KeySecret } from "../parts/secret";
 import { type Column, Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
 import { useSession } from "../session";
@@ -105,7 +105,7 @@ export function Keys() {
       {editing && <Edit of={editing} onDone={done} onClose={() => setEditing(undefined)} />}
       {rotating && <Rotate of={rotating} onDone={done} onClose={() => setRotating(undefined)} />}
       {revoking && <Revoke of={revoking} mine={revoking.id === me.key.id} onDone={done} onClose={() => setRevoking(undefined)} />}
-      {shown && <Secret of={shown} onClose={() => setShown(undefined)} />}
+      {shown && <KeySecret of={shown} onClose={() => setShown(undefined)} />}
     </>
   );
 }
@@ -161,6 +161,8 @@ const scopeWords: Partial<Record<Scope, string>> = {
   "schedules:read": "read schedules",
   "schedules:write": "change schedules",
   "embeds:write": "embed chats",
+  "webhooks:read": "read webhooks and what was sent to them",
+  "webhooks:write": "make and change webhooks",
   "connections:read": "read connections",
   "connections:write": "connect servers, review and try their tools",
   "secrets:write": "store secrets",

@@ -16,6 +16,8 @@ const paths = {
   usage: "M2 13.5h12M3.5 11l3-4 2.5 2 4-6",
   requests: "M2.5 3.5h11M2.5 8h11M2.5 12.5h7",
   nodes: "M2.5 2.5h11v4h-11zM2.5 9.5h11v4h-11zM5 4.5v.1M5 11.5v.1",
+  webhooks: "M8 2v4M8 10v4M2.5 8h3M10.5 8h3M8 6a2 2 0 1 0 0 4 2 2 0 0 0 0-4z",
+  connections: "M6 9.5l-1.6 1.6a2 2 0 0 1-2.8-2.8L4 6M10 6.5l1.6-1.6a2 2 0 0 1 2.8 2.8L12 10M6.2 9.8l3.6-3.6",
   play: "M5 3l8 5-8 5z",
   pause: "M5.5 3v10M10.5 3v10",
   check: "M3 8.5l3.2 3.2L13 5",

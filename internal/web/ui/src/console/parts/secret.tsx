@@ -1,19 +1,19 @@
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { copyText } from "../../lib/copy";
-import type { KeyWithSecret } from "../../lib/types";
 import { Button, Notice } from "./basic";
 import { Code } from "./code";
 import { Dialog } from "./dialog";
 
-// Secret shows a new key, once. Only its own button closes it: a stray Escape must
-// not lose the key.
-export function Secret({ of, onClose }: { of: KeyWithSecret; onClose: () => void }) {
+// Secret shows a new secret, once, and says what it is for. Only its own button closes
+// it: a stray Escape must not lose the secret.
+export function Secret({ title, text, onClose, children }: { title: string; text: string; onClose: () => void; children: ComponentChildren }) {
   const [said, setSaid] = useState("Copy");
-  const copy = async () => setSaid((await copyText(of.secret)) ? "Copied" : "Not allowed");
+  const copy = async () => setSaid((await copyText(text)) ? "Copied" : "Not allowed");
   return (
     <Dialog
       stays
-      title={`The key "${of.name}"`}
+      title={title}
       onClose={onClose}
       footer={
         <>
@@ -26,10 +26,19 @@ export function Secret({ of, onClose }: { of: KeyWithSecret; onClose: () => void
     >
       <Notice meaning="waiting">
         <p>
-          <b>This is shown once.</b> The service keeps only a fingerprint of it. Copy it now to where it will be used.
+          <b>This is shown once.</b> {children}
         </p>
       </Notice>
-      <Code text={of.secret} wraps />
+      <Code text={text} wraps />
     </Dialog>
+  );
+}
+
+// KeySecret shows a new key.
+export function KeySecret({ of, onClose }: { of: { name: string; secret: string }; onClose: () => void }) {
+  return (
+    <Secret title={`The key "${of.name}"`} text={of.secret} onClose={onClose}>
+      The service keeps only a fingerprint of it. Copy it now to where it will be used.
+    </Secret>
   );
 }
