@@ -48,7 +48,7 @@ func (clientTools) execute(_ context.Context, t *turn, place int) (session.ToolE
 	out := session.ToolEffect{Call: t.planned(place)}
 	wrong := t.prompt.misfit(call)
 	if wrong == nil {
-		out.HandOut = true
+		out.HandOut, out.Ask = out.Call.Approved(), !out.Call.Approved()
 		return out, nil
 	}
 	out.Result = stoa.ToolResult{CallID: call.ID, Name: call.Name, IsError: true, Content: wrong.Error() + "; nothing was done."}
@@ -85,7 +85,7 @@ func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 		}
 		tool := p.external[at]
 		planned = append(planned, stoa.ExternalCall{
-			Place: place, Type: tool.Type, Tool: tool.Name, DefinitionSHA256: tool.Hash(), Effects: tool.Effects,
+			Place: place, Type: tool.Type, Tool: tool.Name, DefinitionSHA256: tool.Hash(), Effects: tool.Effects, Approval: tool.Approval,
 			OnTimeout: tool.OnTimeout, TimeoutSeconds: tool.TimeoutSeconds,
 		})
 	}
@@ -114,17 +114,17 @@ func (t *turn) planned(place int) *stoa.ExternalCall {
 func (t *turn) last() *stoa.Step { return &t.prompt.steps[len(t.prompt.steps)-1] }
 
 // tools answers the open calls of the last step, in order, up to one that asks the
-// user, or neighbours that are handed out. It reports whether the turn waits now, or
+// user, or neighbours that are handed out or have to be approved. It reports whether the turn waits now, or
 // has ended.
 func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 	step := t.last()
 	outs := map[int]session.ToolEffect{}
-	var handed []stoa.ExternalCall
+	var asked, handed []stoa.ExternalCall // only one of them has any
 	for place := range step.Calls {
 		if step.Results[place] != nil {
 			continue
 		}
-		if waits || len(handed) > 0 && t.planned(place) == nil {
+		if waits || len(asked)+len(handed) > 0 && t.planned(place) == nil {
 			break
 		}
 		if err := ctx.Err(); err != nil {
@@ -133,6 +133,13 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 		out, err := w.executor(t, place).execute(ctx, t, place)
 		if err != nil {
 			return false, err
+		}
+		if out.Ask && len(handed) > 0 || out.HandOut && len(asked) > 0 {
+			break
+		}
+		if out.Ask {
+			asked = append(asked, *out.Call)
+			continue
 		}
 		if out.HandOut {
 			handed = append(handed, *out.Call)
@@ -147,11 +154,14 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 				ch.RecordTool(*step, place, out)
 			}
 		}
+		if len(asked) > 0 {
+			ch.AskApproval(*step, asked)
+		}
 		if len(handed) > 0 {
 			ch.HandOut(*step, handed)
 		}
 	})
-	if err != nil || waits || len(handed) > 0 {
+	if err != nil || waits || len(asked)+len(handed) > 0 {
 		return true, err
 	}
 	for place, out := range outs {

@@ -83,6 +83,11 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 			if t.calls, err = tx.StepCalls(ctx, row.ID, row.Turn.Number, t.last().Number); err != nil {
 				return err
 			}
+			rules, err := tx.SessionRules(ctx, row.AccountID, row.ID)
+			if err != nil {
+				return err
+			}
+			session.Remember(t.calls, rules)
 		}
 		if row.ToolCalls > 0 && row.Turn.Number > 1 {
 			if p.actions, err = tx.Actions(ctx, row.ID, row.Turn.Number, maxActions); err != nil {

@@ -40,7 +40,7 @@ func TestTheMessageNamesTheMemberAndWhatItTakes(t *testing.T) {
 	}{
 		{`{}`, "name", `The member "name" is missing.`},
 		{`{"name":5}`, "name", `The member "name" has the wrong type: it takes a string.`},
-		{`{"name":"x","scopes":["responses",3]}`, "scopes[1]", `The member "scopes[1]" is not right: it takes one of responses, agents:read, agents:write, sessions:read, sessions:write, drive:read, drive:write, schedules:read, schedules:write, embeds:write, webhooks:read, webhooks:write, connections:read, connections:write, secrets:write, keys:write, usage:read, operator, *.`},
+		{`{"name":"x","scopes":["responses",3]}`, "scopes[1]", `The member "scopes[1]" is not right: it takes one of responses, agents:read, agents:write, sessions:read, sessions:write, drive:read, drive:write, schedules:read, schedules:write, embeds:write, approvals:write, webhooks:read, webhooks:write, connections:read, connections:write, secrets:write, keys:write, usage:read, operator, *.`},
 		{`{"name":"x","scopes":[]}`, "scopes", `The member "scopes" is not right: it needs at least 1 items.`},
 		{`{"name":"x","requestsPerMinute":0}`, "requestsPerMinute", `The member "requestsPerMinute" is not right: it must be at least 1.`},
 		{`{"name":"x","requestsPerMinute":1.5}`, "requestsPerMinute", `The member "requestsPerMinute" has the wrong type: it takes an integer.`},

@@ -82,6 +82,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeInputAnswered, 409, "This question was answered already."),
 		invalid(stoa.CodeWebhookDisabled, 409, "The webhook is disabled, or has no address: nothing can be sent."),
 		invalid(stoa.CodeOutputGiven, 409, "Another output was given for this tool call already."),
+		invalid(stoa.CodeDecided, 409, "Another decision was made about this tool call already."),
 		{
 			Code: stoa.CodeInputClaimed, Status: 409, Type: TypeInvalidRequest, Retryable: true, RetryAfter: time.Second,
 			Meaning: "Another program works on the calls of this input; `Retry-After` says until when.",

@@ -171,19 +171,25 @@ func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text string
 		})
 		return err
 	}, func() error {
-		_, err := s.cfg.Sessions.Send(ctx, tx, who.Caller, e.AgentID, e.ChatID, session.SendRequest{Message: text})
+		_, err := s.cfg.Sessions.Send(ctx, tx, who.Caller, e.AgentID, e.ChatID, session.SendRequest{Message: text, Visitor: true})
 		return err
 	})
 }
 
-// waitsForTools reports whether an input is for programs of the account.
-func waitsForTools(in *stoa.Input) bool { return in != nil && in.Kind == stoa.InputToolCall }
+// waitsForTools reports whether an input is for programs or operators of the account.
+func waitsForTools(in *stoa.Input) bool { return in != nil && in.OfTools() }
 
-// Answer answers the input that the agent waits for. One that is for programs of the
-// account is CodeScope.
+// Answer answers the input that the agent waits for. One that is for programs or
+// operators of the account is CodeScope.
 func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req session.AnswerRequest) (Chat, error) {
 	row, err := begun(ctx, tx, who.Embed)
-	if err == nil && len(req.Outputs) > 0 || row != nil && waitsForTools(row.Pending) {
+	ofOwner := len(req.Outputs)+len(req.Decisions) > 0 || row != nil && waitsForTools(row.Pending)
+	if err == nil && row != nil && !ofOwner { // it may be one of before
+		var in stoa.Input
+		in, _, err = tx.Input(ctx, row.ID, req.InputID)
+		ofOwner = in.OfTools()
+	}
+	if err == nil && ofOwner {
 		return Chat{}, stoa.Errorf(stoa.CodeScope, "The agent does not wait for the visitor.")
 	}
 	if err != nil {

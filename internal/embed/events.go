@@ -23,7 +23,7 @@ func Visible(e *stoa.SessionEvent) bool {
 		if jsonx.Unmarshal([]byte(e.Data), &d) != nil {
 			return false
 		}
-		if d.StatusReason == session.ReasonTool {
+		if d.StatusReason == session.ReasonTool || d.StatusReason == session.ReasonApproval {
 			d.Status = string(stoa.SessionRunning)
 		}
 		d.StatusReason = ""

@@ -1,9 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -68,12 +70,19 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 		t.Fail(stoa.Failure{Code: codeToolLimit, Message: "The turn has called as many tools as it may. Ask for less at once."})
 		return nil, true
 	}
+	var rules []stoa.SessionRule
+	if slices.ContainsFunc(calls, func(c stoa.ExternalCall) bool { return c.Approval == stoa.ApprovalAlways }) {
+		rules = t.rules()
+	}
 	for _, c := range calls {
 		c.ID, c.AccountID, c.AgentID, c.SessionID = stoa.NewID("cal"), t.Row.AccountID, t.Row.AgentID, t.Row.ID
 		c.Turn, c.Step, c.CallID, c.Arguments = step.Turn, step.Number, step.Calls[c.Place].ID, step.Calls[c.Place].Arguments
 		c.Status, c.CreatedAt = stoa.CallPlanned, t.tx.Now.Add(time.Duration(c.Place)*time.Microsecond) // lists are in the order of the calls
-		t.do(func() error { return t.tx.InsertToolCall(t.ctx, c) })
 		planned = append(planned, c)
+	}
+	Remember(planned, rules)
+	for _, c := range planned {
+		t.do(func() error { return t.tx.InsertToolCall(t.ctx, c) })
 	}
 	t.Row.ToolCalls += len(calls)
 	return planned, false
@@ -82,21 +91,10 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 // HandOut stops the turn until programs of the account have given the outputs of
 // planned calls, which are neighbours in their step.
 func (t *Transition) HandOut(step stoa.Step, calls []stoa.ExternalCall) {
-	if !t.Row.CancelAt.IsZero() {
-		t.Cancel()
+	in, ok := t.newCallInput(step, stoa.InputToolCall)
+	if !ok {
 		return
 	}
-	waits := 0
-	t.do(func() (err error) {
-		waits, err = t.tx.TurnWaits(t.ctx, t.Row.ID, step.Turn)
-		return err
-	})
-	if waits >= WaitsPerTurn {
-		t.Fail(stoa.Failure{Code: codeTooManyWaits, Message: fmt.Sprintf("The turn has waited %d times for outputs of tools, which is as often as it may. Ask for less at once.", waits)})
-		return
-	}
-	in := stoa.Input{Kind: stoa.InputToolCall, Step: step.Number, AccountID: t.Row.AccountID, AgentID: t.Row.AgentID}
-	t.newInput(&in)
 	var names []string
 	for _, c := range calls {
 		c.Status, c.InputID, c.StartedAt = stoa.CallWaiting, in.ID, t.tx.Now
@@ -108,10 +106,7 @@ func (t *Transition) HandOut(step stoa.Step, calls []stoa.ExternalCall) {
 	}
 	in.Prompt = "A program of the account has to carry out: " + strings.Join(names, ", ") + "."
 	in.ExpiresAt = nextExpiry(in.Calls)
-	t.do(func() error { return t.tx.InsertInput(t.ctx, in) })
-	t.event(EventInputRequested, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Prompt: in.Prompt, ExpiresAt: timeText(in.ExpiresAt), Calls: callData(in.Calls)})
-	t.wait(in, ReasonTool)
-	t.changedInputs()
+	t.askForCalls(in, ReasonTool)
 }
 
 // called adds the event of an external call that is about to be carried out.
@@ -250,6 +245,10 @@ func (t *Transition) expireCalls() {
 		if !c.Open() || c.ExpiresAt.After(t.tx.Now) {
 			continue
 		}
+		if in.Kind == stoa.InputToolApproval {
+			t.deny(c, stoa.DecisionExpired, "", "", "")
+			continue
+		}
 		if c.OnTimeout == stoa.TimeoutFails {
 			fails = c.Tool
 		}
@@ -272,10 +271,10 @@ func (t *Transition) cancelCalls() {
 		return
 	}
 	t.do(func() error { return t.tx.CancelToolCalls(t.ctx, t.Row.ID, t.Row.Turn.Number) })
-	if in := t.Row.Pending; in != nil && in.Kind == stoa.InputToolCall {
+	if in := t.Row.Pending; in != nil && in.OfTools() {
 		for i := range in.Calls {
 			if c := &in.Calls[i]; c.Open() {
-				c.Status, c.Outcome = stoa.CallDone, stoa.OutcomeCancelled
+				c.Status, c.Outcome = stoa.CallDone, cmp.Or(c.PreviousOutcome, stoa.OutcomeCancelled)
 				t.completed(c)
 			}
 		}

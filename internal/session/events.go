@@ -108,7 +108,7 @@ func (w *watcher) catchUp(ctx context.Context, first bool) (caughtUp bool, err e
 
 // stops reports whether the range ends at a status.
 func (w *watcher) stops(status stoa.SessionStatus, reason string) bool {
-	return status.Stopped() && !(w.req.ThroughTools && reason == ReasonTool)
+	return status.Stopped() && !(w.req.ThroughTools && (reason == ReasonTool || reason == ReasonApproval))
 }
 
 // send yields events to the reader and remembers how far it is.

@@ -187,6 +187,7 @@ type ToolEffect struct {
 	// HandOut: the Call is to be carried out, and there is no Result yet. Without it the
 	// Result is why it is not.
 	HandOut bool
+	Ask     bool // a person has to approve the Call first; there is no Result yet
 }
 
 // RecordTool records the effect of a step's call; place counts from 0. An effect

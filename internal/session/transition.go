@@ -25,6 +25,10 @@ const (
 
 	// ReasonTool is that of a session that waits for outputs of tools: not for its user.
 	ReasonTool = "waiting_for_tool"
+
+	// ReasonApproval is that of a session that waits for people to decide about calls of
+	// tools.
+	ReasonApproval = "waiting_for_approval"
 )
 
 // Codes of failed turns that no HTTP reply carries.
@@ -502,7 +506,7 @@ func (t *Transition) Due() bool {
 // expire ends the wait for an answer: with the default, or as a failure.
 func (t *Transition) expire() {
 	in := t.Row.Pending
-	if in.Kind == stoa.InputToolCall {
+	if in.OfTools() {
 		t.expireCalls()
 		return
 	}

@@ -202,11 +202,13 @@ func (s *Sessions) edit(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 type SendRequest struct {
 	Message string
 	Reject  bool // while the session is busy: refuse, instead of queueing the message
+	Visitor bool // it is a visitor's, who decides about no calls
 }
 
 // Send adds a message to a chat. A stopped session takes it up as a new
-// turn; one that waits for its user takes it as the answer; a busy one, or one that
-// waits for outputs of tools, queues it, or refuses with [stoa.CodeSessionBusy]. A session of mode once takes none
+// turn; one that waits for its user takes it as the answer; one that waits for decisions
+// about calls as the refusal of all of them; a busy one, or one that waits for outputs of
+// tools, queues it, or refuses with [stoa.CodeSessionBusy]. A session of mode once takes none
 // ([stoa.CodeSessionFinished]). See [Sessions.Start] for the queue's limit.
 func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, req SendRequest) (stoa.Session, error) {
 	if err := s.CheckMessage(req.Message); err != nil {
@@ -219,8 +221,10 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 		}
 		message := stoa.SessionMessage{Role: stoa.RoleUser, Kind: stoa.KindMessage, Status: stoa.MessageCompleted, Text: req.Message}
 		switch {
-		case row.Status == stoa.SessionWaiting && row.Pending.Kind != stoa.InputToolCall:
+		case row.Status == stoa.SessionWaiting && !row.Pending.OfTools():
 			t.answer(req.Message, false)
+		case row.Status == stoa.SessionWaiting && row.Pending.Kind == stoa.InputToolApproval && !req.Visitor:
+			t.refuse(c.Key.ID, req.Message)
 		case !row.Status.Stopped() || row.Status == stoa.SessionWaiting:
 			if req.Reject {
 				return false, stoa.Errorf(stoa.CodeSessionBusy, "The session is still busy with its last message. Wait until it stops, or send the message with onBusy \"enqueue\".").After(time.Second)
@@ -244,18 +248,21 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 }
 
 // An AnswerRequest answers an input: a question with Answer, a choice with
-// Choice, an approval with Decision, calls of tools with Outputs.
+// Choice, an approval with Decision, calls of tools with Outputs, those that need an
+// approval with Decisions or one Decision for all.
 type AnswerRequest struct {
 	InputID                  string
 	Answer, Choice, Decision string
 	Outputs                  []Output
+	Decisions                []CallDecision
 }
 
 // Answer answers what a session waits for. A second answer is
 // [stoa.CodeInputAnswered]; an input that no longer counts, or a session that
 // does not wait, is [stoa.CodeNotWaiting]. Outputs may be some of those that are
 // waited for; the same output of a call again is no error and changes nothing, another
-// is [stoa.CodeOutputGiven].
+// is [stoa.CodeOutputGiven]. The same holds of decisions, where another one is
+// [stoa.CodeDecided]; they need a key with [ScopeApprovals].
 func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, req AnswerRequest) (stoa.Session, error) {
 	return s.edit(ctx, tx, c, agentID, id, func(t *Transition) (bool, error) {
 		in, found, err := t.tx.Input(ctx, id, req.InputID)
@@ -264,6 +271,9 @@ func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agen
 		}
 		if !found {
 			return false, stoa.Errorf(stoa.CodeNotFound, "This session has no such input.").At("inputId")
+		}
+		if in.Kind == stoa.InputToolApproval {
+			return t.decisions(&in, c, req)
 		}
 		if in.Kind == stoa.InputToolCall {
 			if err := onlyOutputs(req); err != nil {
@@ -288,7 +298,7 @@ func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agen
 
 // onlyOutputs returns an error unless a request has outputs and nothing else.
 func onlyOutputs(req AnswerRequest) error {
-	if req.Answer+req.Choice+req.Decision != "" {
+	if req.Answer+req.Choice+req.Decision != "" || len(req.Decisions) > 0 {
 		return stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes \"outputs\" alone.", stoa.InputToolCall).At("outputs")
 	}
 	if len(req.Outputs) == 0 {
@@ -301,6 +311,9 @@ func onlyOutputs(req AnswerRequest) error {
 func (s *Sessions) value(in stoa.Input, req AnswerRequest) (string, error) {
 	if len(req.Outputs) > 0 {
 		return "", stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes no outputs.", in.Kind).At("outputs")
+	}
+	if len(req.Decisions) > 0 {
+		return "", stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes no decisions.", in.Kind).At("decisions")
 	}
 	given := map[string]string{"answer": req.Answer, "choice": req.Choice, "decision": req.Decision}
 	want := map[string]string{stoa.InputQuestion: "answer", stoa.InputChoice: "choice", stoa.InputApproval: "decision"}[in.Kind]

@@ -92,6 +92,7 @@ const (
 	CodePolicyTooLax         Code = "policy_too_lax"
 	CodeToolCallNotFound     Code = "tool_call_not_found"
 	CodeOutputGiven          Code = "output_already_given"
+	CodeDecided              Code = "already_decided"
 	CodeInputClaimed         Code = "input_claimed"
 	CodeTurnHadEffects       Code = "turn_had_effects"
 )

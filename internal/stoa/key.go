@@ -48,6 +48,7 @@ var Scopes = []string{
 	"drive:read", "drive:write",
 	"schedules:read", "schedules:write",
 	"embeds:write",
+	"approvals:write",
 	"connections:read", "connections:write",
 	"secrets:write",
 	"webhooks:read", "webhooks:write",

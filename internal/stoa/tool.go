@@ -25,6 +25,7 @@ type AgentTool struct {
 	TimeoutSeconds int64  // that a call waits for its output
 	OnTimeout      string // TimeoutTells or TimeoutFails
 	Visitors       bool   // it is offered in chats of visitors as well
+	Approval       string `json:",omitzero"` // ApprovalAlways or ApprovalNever; empty: never
 
 	ConnectionID string     `json:",omitzero"` // this and what follows: of ToolConnection alone
 	Allow        []string   `json:",omitzero"` // names of tools, as the server has them
@@ -49,7 +50,7 @@ const (
 func (t AgentTool) Equal(o AgentTool) bool {
 	return t.Type == o.Type && t.Name == o.Name && t.Description == o.Description && t.Parameters == o.Parameters && t.Effects == o.Effects &&
 		t.TimeoutSeconds == o.TimeoutSeconds && t.OnTimeout == o.OnTimeout && t.Visitors == o.Visitors && t.ConnectionID == o.ConnectionID &&
-		slices.Equal(t.Allow, o.Allow) && slices.Equal(t.Stricter, o.Stricter)
+		slices.Equal(t.Allow, o.Allow) && slices.Equal(t.Stricter, o.Stricter) && t.Approval == o.Approval
 }
 
 // An OfferedTool is a tool as one turn offers it to its model.
@@ -127,6 +128,7 @@ type ExternalCall struct {
 	Type, Tool                        string
 	ConnectionID                      string // of ToolConnection
 	Lost                              int    // how many processes ended while they carried it out
+	Title                             string // of the tool, for people; empty: it has none
 	DefinitionSHA256                  string // see [AgentTool.Hash]
 	Arguments                         string // as the model wrote them
 	Effects                           Effects
@@ -142,9 +144,41 @@ type ExternalCall struct {
 	LateOutput                        *string // that came when it was done already
 	Resolution                        string  // what a person has found out: done or not_done
 	Note, ResolvedBy                  string  // of the resolution; the id of the key
+	Approval                          string  // ApprovalAlways or ApprovalNever; empty: never
+	ApprovalInputID                   string  // with which somebody was asked last
+	Decision                          Decision
+	DecidedBy, Comment                string      // the id of the key; empty for an expiry
+	PreviousOutcome                   CallOutcome // OutcomeUnknown: it may have been carried out once already
+	DecidedAt                         time.Time
 	CreatedAt, ExpiresAt              time.Time
 	StartedAt                         time.Time // when it was handed out first; zero: never
 	FinishedAt, ResolvedAt            time.Time
+}
+
+// A Decision is what was decided about a call that needs an approval.
+type Decision string
+
+// The decisions. An empty one is none yet.
+const (
+	DecisionApprove    Decision = "approve"
+	DecisionReject     Decision = "reject"
+	DecisionExpired    Decision = "expired"    // nobody decided in time, which is a rejection
+	DecisionRemembered Decision = "remembered" // the tool was approved for the session before
+)
+
+// Approved reports whether a call may be carried out, as far as approvals go. An
+// approval is of one call with its arguments and definition, which are its row's, and is
+// used up once the call is [CallClaimed].
+func (c *ExternalCall) Approved() bool {
+	return c.Approval != ApprovalAlways || c.Status == CallPlanned && (c.Decision == DecisionApprove || c.Decision == DecisionRemembered)
+}
+
+// A SessionRule is a tool whose calls nobody is asked about in a session any more, while
+// its definition is the same.
+type SessionRule struct {
+	Tool, SHA256 string // as a call has them
+	MadeBy       string // the id of the key
+	CreatedAt    time.Time
 }
 
 // Open reports whether a call was handed out and has no outcome yet.
@@ -169,6 +203,7 @@ const (
 	OutcomeOK        CallOutcome = "ok"
 	OutcomeError     CallOutcome = "error"
 	OutcomeUnknown   CallOutcome = "unknown"   // the server may have carried it out
+	OutcomeDenied    CallOutcome = "denied"    // nobody has approved it
 	OutcomeExpired   CallOutcome = "expired"   // no output came; it may have been done
 	OutcomeCancelled CallOutcome = "cancelled" // its turn ended before
 )

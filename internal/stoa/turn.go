@@ -196,10 +196,12 @@ const (
 	InputChoice   = "choice"    // one of its options answers it
 	InputApproval = "approval"  // approve or reject answers it
 	InputToolCall = "tool_call" // the outputs of its calls answer it
+
+	InputToolApproval = "tool_approval" // decisions about its calls answer it
 )
 
 // An Input is a question of an agent to its user, or calls of tools that programs of
-// the account carry out. The turn waits for it.
+// the account carry out or people approve. The turn waits for it.
 type Input struct {
 	ID, SessionID string
 	Turn, Step    int64
@@ -213,12 +215,16 @@ type Input struct {
 	ExpiresAt     time.Time
 	AnsweredAt    time.Time
 
-	// Of the kind tool_call alone.
+	// Of the kinds tool_call and tool_approval alone.
 	AccountID, AgentID string // of the session
 	Calls              []ExternalCall
 	ClaimID            string    // of the executor that works on it
 	ClaimedUntil       time.Time // zero: nobody has
 }
+
+// OfTools reports whether an input is about calls of tools: for programs or operators of
+// the account, not for the user of the session.
+func (in *Input) OfTools() bool { return in.Kind == InputToolCall || in.Kind == InputToolApproval }
 
 // A SessionEvent is one line of a session's log. Seq has no gaps.
 type SessionEvent struct {

@@ -140,7 +140,7 @@ func (tx *Tx) Session(ctx context.Context, accountID, agentID, id string) (Sessi
 
 // fillCalls reads the calls that a session waits for.
 func (tx *Tx) fillCalls(ctx context.Context, s *stoa.Session) (err error) {
-	if in := s.Pending; in != nil && in.Kind == stoa.InputToolCall {
+	if in := s.Pending; in != nil && in.OfTools() {
 		in.Calls, err = tx.inputCalls(ctx, *in)
 	}
 	return err
@@ -295,6 +295,7 @@ func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
 		`DELETE FROM session_events WHERE session_id = $1`,
 		`DELETE FROM sources WHERE session_id = $1`,
 		`DELETE FROM tool_calls WHERE session_id = $1`,
+		`DELETE FROM session_rules WHERE session_id = $1`,
 		`DELETE FROM inputs WHERE session_id = $1`,
 		`DELETE FROM messages WHERE session_id = $1`,
 		`DELETE FROM step_results WHERE session_id = $1`,

@@ -138,7 +138,7 @@ func (tx *Tx) Input(ctx context.Context, sessionID, id string) (stoa.Input, bool
 		return stoa.Input{}, false, err
 	}
 	in, err := s.done(sessionID)
-	if err == nil && in.Kind == stoa.InputToolCall {
+	if err == nil && in.OfTools() {
 		in.Calls, err = tx.inputCalls(ctx, in)
 	}
 	return in, true, err

@@ -1,0 +1,260 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"stoa/internal/stoa"
+)
+
+// Limits of approvals.
+const (
+	ApprovalTime    = 24 * time.Hour // that a call waits for its approval, at most
+	MaxComment      = 2_000          // characters of a comment
+	RememberSession = "session"      // see [CallDecision]
+)
+
+// ScopeApprovals is what a key needs to decide about calls.
+const ScopeApprovals = "approvals:write"
+
+// AskApproval stops the turn until people of the account have decided about calls, which
+// are neighbours in their step. A call whose PreviousOutcome is set may have been carried
+// out once already; an approval that it had then is used up.
+func (t *Transition) AskApproval(step stoa.Step, calls []stoa.ExternalCall) {
+	in, ok := t.newCallInput(step, stoa.InputToolApproval)
+	if !ok {
+		return
+	}
+	in.ExpiresAt = t.tx.Now.Add(min(ApprovalTime, t.s.limits.InputTime))
+	var names []string
+	for _, c := range calls {
+		c.Status, c.ApprovalInputID, c.ExpiresAt = stoa.CallWaiting, in.ID, in.ExpiresAt
+		c.Decision, c.DecidedBy, c.DecidedAt, c.Comment = "", "", time.Time{}, ""
+		in.Calls = append(in.Calls, c)
+		names = append(names, c.Tool)
+		t.do(func() error { return t.tx.UpdateToolCall(t.ctx, c) })
+	}
+	in.Prompt = "A person has to approve: " + strings.Join(names, ", ") + "."
+	t.askForCalls(in, ReasonApproval)
+}
+
+// newCallInput returns an input about calls of a step, unless the turn has to end
+// instead, which it does then.
+func (t *Transition) newCallInput(step stoa.Step, kind string) (in stoa.Input, ok bool) {
+	if !t.Row.CancelAt.IsZero() {
+		t.Cancel()
+		return in, false
+	}
+	waits := 0
+	t.do(func() (err error) {
+		waits, err = t.tx.TurnWaits(t.ctx, t.Row.ID, step.Turn)
+		return err
+	})
+	if waits >= WaitsPerTurn {
+		t.Fail(stoa.Failure{Code: codeTooManyWaits, Message: fmt.Sprintf("The turn has waited %d times for outputs or approvals of tools, which is as often as it may. Ask for less at once.", waits)})
+		return in, false
+	}
+	in = stoa.Input{Kind: kind, Step: step.Number, AccountID: t.Row.AccountID, AgentID: t.Row.AgentID}
+	t.newInput(&in)
+	return in, true
+}
+
+// askForCalls writes an input about calls, which are written, and stops the turn for it.
+func (t *Transition) askForCalls(in stoa.Input, reason string) {
+	t.do(func() error { return t.tx.InsertInput(t.ctx, in) })
+	t.event(EventInputRequested, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Prompt: in.Prompt, ExpiresAt: timeText(in.ExpiresAt), Calls: callData(in.Calls)})
+	t.wait(in, reason)
+	t.changedInputs()
+}
+
+// Remembered reports whether nobody is asked about a tool in this session any more,
+// while its definition has that hash.
+func (t *Transition) Remembered(tool, sha256 string) bool {
+	_, found := ruleOf(t.rules(), tool, sha256)
+	return found
+}
+
+func (t *Transition) rules() (rules []stoa.SessionRule) {
+	t.do(func() (err error) {
+		rules, err = t.tx.SessionRules(t.ctx, t.Row.AccountID, t.Row.ID)
+		return err
+	})
+	return rules
+}
+
+func ruleOf(rules []stoa.SessionRule, tool, sha256 string) (stoa.SessionRule, bool) {
+	i := slices.IndexFunc(rules, func(r stoa.SessionRule) bool { return r.Tool == tool && r.SHA256 == sha256 })
+	if i < 0 {
+		return stoa.SessionRule{}, false
+	}
+	return rules[i], true
+}
+
+// Remember gives planned calls that need an approval, and whose tools nobody is asked
+// about any more, the decision that was made then.
+func Remember(calls []stoa.ExternalCall, rules []stoa.SessionRule) {
+	for i := range calls {
+		c := &calls[i]
+		if c.Approved() || c.Status != stoa.CallPlanned || c.Decision != "" {
+			continue
+		}
+		if r, found := ruleOf(rules, c.Tool, c.DefinitionSHA256); found {
+			c.Decision, c.DecidedBy, c.DecidedAt = stoa.DecisionRemembered, r.MadeBy, r.CreatedAt
+		}
+	}
+}
+
+// A CallDecision is what a person has decided about a call.
+type CallDecision struct {
+	CallID   string // of the row: cal_…
+	Decision stoa.Decision
+	Comment  string // at most MaxComment characters; the model is told that of a rejection
+	Remember string // RememberSession: nobody is asked about this tool in this session any more
+}
+
+// decisions takes decisions about calls of an input, which need not be all of them. It
+// reports whether anything was new.
+func (t *Transition) decisions(in *stoa.Input, c stoa.Caller, req AnswerRequest) (changed bool, err error) {
+	if !c.Key.Has(ScopeApprovals) {
+		return false, stoa.Errorf(stoa.CodeScope, "The key does not carry the scope %q, which decisions about calls need.", ScopeApprovals)
+	}
+	list, err := listed(in, req)
+	if err != nil {
+		return false, err
+	}
+	seen := map[string]bool{}
+	for i, d := range list {
+		at := fmt.Sprintf("decisions[%d].", i)
+		if req.Decision != "" {
+			at = ""
+		}
+		call := callOf(in.Calls, d.CallID)
+		if err := checkDecision(d, call, seen[d.CallID], at); err != nil {
+			return false, err
+		}
+		seen[d.CallID] = true
+		switch {
+		case call.Decision == d.Decision:
+			continue // said before
+		case call.Decision == stoa.DecisionExpired || call.Decision == "" && !call.Open():
+			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session does not wait for this decision any more: the input was %s.", in.Status).At("inputId")
+		case call.Decision != "":
+			return false, stoa.Errorf(stoa.CodeDecided, "Another decision was made about this call already, and counts: %s.", call.Decision).At(at + "decision")
+		}
+		if d.Decision == stoa.DecisionApprove {
+			t.approve(call, c.Key.ID, d)
+		} else {
+			t.deny(call, stoa.DecisionReject, c.Key.ID, d.Comment, d.Comment)
+		}
+		changed = true
+	}
+	if changed {
+		t.goOn(in, stoa.InputAnswered)
+	}
+	return changed, nil
+}
+
+// listed returns the decisions of a request: one for each call that it names, or one for
+// all that nobody has decided about; where there is none of these, for all of the same
+// decision, or for all.
+func listed(in *stoa.Input, req AnswerRequest) (list []CallDecision, err error) {
+	switch {
+	case req.Answer+req.Choice != "" || len(req.Outputs) > 0 || req.Decision != "" && len(req.Decisions) > 0:
+		return nil, stoa.Errorf(stoa.CodeInvalidValue, "An input of kind %q takes \"decisions\", or one \"decision\" for all its calls, and nothing else.", in.Kind).At("decisions")
+	case req.Decision == "" && len(req.Decisions) == 0:
+		return nil, stoa.Errorf(stoa.CodeMissingParameter, "An input of kind %q takes \"decisions\", or one \"decision\" for all its calls.", in.Kind).At("decisions")
+	case req.Decision == "":
+		return req.Decisions, nil
+	}
+	d := stoa.Decision(req.Decision)
+	for _, wanted := range []func(c stoa.ExternalCall) bool{
+		func(c stoa.ExternalCall) bool { return c.Open() },
+		func(c stoa.ExternalCall) bool { return c.Decision == d },
+		func(stoa.ExternalCall) bool { return true },
+	} {
+		for _, c := range in.Calls {
+			if wanted(c) {
+				list = append(list, CallDecision{CallID: c.ID, Decision: d})
+			}
+		}
+		if len(list) > 0 {
+			break
+		}
+	}
+	return list, nil
+}
+
+func checkDecision(d CallDecision, call *stoa.ExternalCall, seen bool, at string) error {
+	switch {
+	case call == nil:
+		return stoa.Errorf(stoa.CodeToolCallNotFound, "This input has no such call.").At(at + "callId")
+	case seen:
+		return stoa.Errorf(stoa.CodeInvalidValue, "The call has two decisions in this request. Send one.").At(at + "callId")
+	case d.Decision != stoa.DecisionApprove && d.Decision != stoa.DecisionReject:
+		return stoa.Errorf(stoa.CodeInvalidValue, "The decision is \"approve\" or \"reject\".").At(at + "decision")
+	case utf8.RuneCountInString(d.Comment) > MaxComment:
+		return stoa.Errorf(stoa.CodeInvalidValue, "The comment is longer than %d characters.", MaxComment).At(at + "comment")
+	case d.Remember == RememberSession && d.Decision != stoa.DecisionApprove:
+		return stoa.Errorf(stoa.CodeInvalidValue, "Only an approval can be remembered.").At(at + "remember")
+	}
+	return nil
+}
+
+// approve plans a call again, which its turn then carries out without a question.
+func (t *Transition) approve(c *stoa.ExternalCall, by string, d CallDecision) {
+	c.Status, c.ExpiresAt = stoa.CallPlanned, time.Time{}
+	c.Decision, c.DecidedBy, c.DecidedAt, c.Comment = stoa.DecisionApprove, by, t.tx.Now, d.Comment
+	t.do(func() error { return t.tx.UpdateToolCall(t.ctx, *c) })
+	if d.Remember == RememberSession {
+		t.do(func() error {
+			return t.tx.InsertSessionRule(t.ctx, t.Row.AccountID, t.Row.ID, stoa.SessionRule{Tool: c.Tool, SHA256: c.DefinitionSHA256, MadeBy: by, CreatedAt: t.tx.Now})
+		})
+	}
+}
+
+// deny ends a call that was not approved. The model is told why.
+func (t *Transition) deny(c *stoa.ExternalCall, decision stoa.Decision, by, comment, why string) {
+	c.Decision, c.DecidedBy, c.DecidedAt, c.Comment = decision, by, t.tx.Now, comment
+	text := "Not approved: nothing was done."
+	if decision == stoa.DecisionExpired {
+		text = "Not approved: nobody decided in time. Nothing was done."
+	}
+	outcome := stoa.OutcomeDenied
+	if c.PreviousOutcome == stoa.OutcomeUnknown {
+		outcome, text = stoa.OutcomeUnknown, "Not done again. It is not known whether it was done the first time: look before you try again."
+	}
+	if why != "" {
+		text += "\nWhoever decided wrote: " + why
+	}
+	t.finishCall(c, outcome, text)
+}
+
+// denyAll ends all calls that nobody has decided about.
+func (t *Transition) denyAll(decision stoa.Decision, by, why string) {
+	in := t.Row.Pending
+	for i := range in.Calls {
+		if c := &in.Calls[i]; c.Open() {
+			t.deny(c, decision, by, cutRunes(why, MaxComment), why)
+		}
+	}
+}
+
+// refuse takes a message as the refusal of all calls that nobody has decided about. No
+// text of a message is an approval.
+func (t *Transition) refuse(by, message string) {
+	in := t.Row.Pending
+	t.denyAll(stoa.DecisionReject, by, message)
+	t.message(stoa.SessionMessage{Turn: in.Turn, Role: stoa.RoleUser, Kind: stoa.KindAnswer, Status: stoa.MessageCompleted, Text: message})
+	t.goOn(in, stoa.InputAnswered)
+}
+
+// cutRunes keeps at most so many characters of a text.
+func cutRunes(text string, n int) string {
+	if utf8.RuneCountInString(text) <= n {
+		return text
+	}
+	return text[:byteOffset([]byte(text), n)]
+}
