@@ -454,7 +454,7 @@ export interface CreateKey {
   maxCreditsMicroPerDay?: number | null;
   name: string;
   requestsPerMinute?: number | null;
-  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "operator" | "*")[] | null;
+  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "operator" | "*")[] | null;
 }
 
 export interface CreateMessage {
@@ -2482,7 +2482,7 @@ export interface UpdateKey {
   maxCreditsMicroPerDay?: number | null;
   name?: string;
   requestsPerMinute?: number | null;
-  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "operator" | "*")[];
+  scopes?: ("responses" | "agents:read" | "agents:write" | "sessions:read" | "sessions:write" | "drive:read" | "drive:write" | "schedules:read" | "schedules:write" | "embeds:write" | "approvals:write" | "webhooks:read" | "webhooks:write" | "connections:read" | "connections:write" | "secrets:write" | "keys:write" | "usage:read" | "operator" | "*")[];
 }
 
 export interface UpdateScheduledTask {
