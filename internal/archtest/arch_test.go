@@ -40,7 +40,7 @@ var testPackages = []string{"fakeup", "fakemcp", "apitest", "archtest"}
 
 const (
 	maxLines      = 800  // of a file written by hand; 400 is the habit
-	maxVocabulary = 1400 // lines of code of package stoa, comments and blank lines not counted
+	maxVocabulary = 1500 // lines of code of package stoa, comments and blank lines not counted
 	maxPage       = 160  // lines of ARCHITECTURE.md
 )
 

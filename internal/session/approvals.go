@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 )
 
 // Limits of approvals.
@@ -77,7 +78,7 @@ func (t *Transition) Remembered(tool, sha256 string) bool {
 	return found
 }
 
-func (t *Transition) rules() (rules []stoa.SessionRule) {
+func (t *Transition) rules() (rules []store.SessionRule) {
 	t.do(func() (err error) {
 		rules, err = t.tx.SessionRules(t.ctx, t.Row.AccountID, t.Row.ID)
 		return err
@@ -85,17 +86,17 @@ func (t *Transition) rules() (rules []stoa.SessionRule) {
 	return rules
 }
 
-func ruleOf(rules []stoa.SessionRule, tool, sha256 string) (stoa.SessionRule, bool) {
-	i := slices.IndexFunc(rules, func(r stoa.SessionRule) bool { return r.Tool == tool && r.SHA256 == sha256 })
+func ruleOf(rules []store.SessionRule, tool, sha256 string) (store.SessionRule, bool) {
+	i := slices.IndexFunc(rules, func(r store.SessionRule) bool { return r.Tool == tool && r.SHA256 == sha256 })
 	if i < 0 {
-		return stoa.SessionRule{}, false
+		return store.SessionRule{}, false
 	}
 	return rules[i], true
 }
 
 // Remember gives planned calls that need an approval, and whose tools nobody is asked
 // about any more, the decision that was made then.
-func Remember(calls []stoa.ExternalCall, rules []stoa.SessionRule) {
+func Remember(calls []stoa.ExternalCall, rules []store.SessionRule) {
 	for i := range calls {
 		c := &calls[i]
 		if c.Approved() || c.Status != stoa.CallPlanned || c.Decision != "" {
@@ -210,7 +211,7 @@ func (t *Transition) approve(c *stoa.ExternalCall, by string, d CallDecision) {
 	t.do(func() error { return t.tx.UpdateToolCall(t.ctx, *c) })
 	if d.Remember == RememberSession {
 		t.do(func() error {
-			return t.tx.InsertSessionRule(t.ctx, t.Row.AccountID, t.Row.ID, stoa.SessionRule{Tool: c.Tool, SHA256: c.DefinitionSHA256, MadeBy: by, CreatedAt: t.tx.Now})
+			return t.tx.InsertSessionRule(t.ctx, t.Row.AccountID, t.Row.ID, store.SessionRule{Tool: c.Tool, SHA256: c.DefinitionSHA256, MadeBy: by, CreatedAt: t.tx.Now})
 		})
 	}
 }

@@ -70,7 +70,7 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 		t.Fail(stoa.Failure{Code: codeToolLimit, Message: "The turn has called as many tools as it may. Ask for less at once."})
 		return nil, true
 	}
-	var rules []stoa.SessionRule
+	var rules []store.SessionRule
 	if slices.ContainsFunc(calls, func(c stoa.ExternalCall) bool { return c.Approval == stoa.ApprovalAlways }) {
 		rules = t.rules()
 	}

@@ -173,14 +173,6 @@ func (c *ExternalCall) Approved() bool {
 	return c.Approval != ApprovalAlways || c.Status == CallPlanned && (c.Decision == DecisionApprove || c.Decision == DecisionRemembered)
 }
 
-// A SessionRule is a tool whose calls nobody is asked about in a session any more, while
-// its definition is the same.
-type SessionRule struct {
-	Tool, SHA256 string // as a call has them
-	MadeBy       string // the id of the key
-	CreatedAt    time.Time
-}
-
 // Open reports whether a call was handed out and has no outcome yet.
 func (c *ExternalCall) Open() bool { return c.Status == CallWaiting || c.Status == CallClaimed }
 

@@ -88,19 +88,30 @@ func (tx *Tx) TurnWaits(ctx context.Context, sessionID string, turn int64) (n in
 	return n, err
 }
 
+// A SessionRule is a tool whose calls nobody is asked about in a session any more, while
+// its definition is the same.
+type SessionRule struct {
+	Tool, SHA256 string // as a call has them
+	MadeBy       string // the id of the key
+	CreatedAt    time.Time
+}
+
+// maxRules is far more than one session can have.
+const maxRules = 10_000
+
 // SessionRules returns the tools of a session that nobody is asked about any more.
-func (tx *Tx) SessionRules(ctx context.Context, accountID, sessionID string) ([]stoa.SessionRule, error) {
-	return list(ctx, tx, func(rows *sql.Rows) (r stoa.SessionRule, err error) {
+func (tx *Tx) SessionRules(ctx context.Context, accountID, sessionID string) ([]SessionRule, error) {
+	return list(ctx, tx, func(rows *sql.Rows) (r SessionRule, err error) {
 		var created int64
 		err = rows.Scan(&r.Tool, &r.SHA256, &r.MadeBy, &created)
 		r.CreatedAt = db.Time(created)
 		return r, err
-	}, `SELECT tool, sha256, made_by, created_at FROM session_rules WHERE account_id = $1 AND session_id = $2 ORDER BY tool, sha256`, accountID, sessionID)
+	}, `SELECT tool, sha256, made_by, created_at FROM session_rules WHERE account_id = $1 AND session_id = $2 ORDER BY tool, sha256 LIMIT $3`, accountID, sessionID, maxRules)
 }
 
 // InsertSessionRule adds a tool that nobody is asked about in a session any more. One
 // that is there stays as it is. The session is locked by this transaction.
-func (tx *Tx) InsertSessionRule(ctx context.Context, accountID, sessionID string, r stoa.SessionRule) error {
+func (tx *Tx) InsertSessionRule(ctx context.Context, accountID, sessionID string, r SessionRule) error {
 	return tx.Later(ctx, `INSERT INTO session_rules (account_id, session_id, tool, sha256, made_by, created_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (session_id, tool, sha256) DO NOTHING`, accountID, sessionID, r.Tool, r.SHA256, r.MadeBy, db.Micros(r.CreatedAt))
 }
