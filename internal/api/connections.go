@@ -325,7 +325,7 @@ func contractCatalog(rows []store.ConnectionTool) contract.ConnectionToolList {
 
 func contractCatalogTool(row store.ConnectionTool) contract.ConnectionTool {
 	d := remote.Parse(row.Definition)
-	approval, effects := remote.Suggested(d.Annotations)
+	approval, effects := remote.Suggested(d)
 	out := contract.ConnectionTool{
 		Name: row.Name, ModelName: row.ModelName, Title: remote.Visible(d.Title), Description: remote.Visible(d.Description),
 		InputSchema: visible(d.InputSchema), OutputSchema: orNull(visible(d.OutputSchema)), Annotations: orNull(visible(d.Annotations)),

@@ -37,6 +37,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeUnknownField, 400, "The body has a member that the operation does not know."),
 		invalid(stoa.CodeInvalidType, 400, "A value has the wrong JSON type."),
 		invalid(stoa.CodeInvalidValue, 400, "A value has the right type but is not allowed."),
+		invalid(stoa.CodeInvalidHeader, 400, "The name or value of a header cannot be sent."),
 		invalid(stoa.CodeInvalidCursor, 400, "The cursor is damaged, or belongs to another list, filter or order."),
 		invalid(stoa.CodeInvalidMode, 400, "There is no such mode of a session."),
 		invalid(stoa.CodeInvalidPath, 400, "The path of a file breaks a rule of paths: relative, `/` between folders, no empty, `.` or `..` segments."),

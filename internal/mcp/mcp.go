@@ -193,7 +193,7 @@ func (w *wire) failure(ctx context.Context, err error) *remote.Error {
 		}
 		return e
 	case x.status != 0 && x.status/100 != 2:
-		return remote.OfStatus(x.status, err)
+		return remote.OfStatus(x.status, x.header, err)
 	case x.err != nil:
 		return &remote.Error{Class: remote.Unknown, Message: remote.Sentence(x.err.Error()), Err: err}
 	case x.status == 0 && ctx.Err() != nil:

@@ -106,7 +106,7 @@ func TestServersOfBothEras(t *testing.T) {
 			var names []string
 			for _, tool := range got.Tools {
 				names = append(names, tool.Name+tool.Problem)
-				approval, effects := remote.Suggested(remote.Parse(tool.Definition).Annotations)
+				approval, effects := remote.Suggested(remote.Parse(tool.Definition))
 				if want := map[string]string{"search_notes": "never read", "put_note": "always idempotent", "append_note": "always once"}[tool.Name]; approval+" "+effects != want {
 					t.Errorf("%s: %s %s", tool.Name, approval, effects)
 				}

@@ -63,18 +63,14 @@ func blockText(raw json.RawMessage) (text string, isText bool) {
 	case "text":
 		return b.Text, true
 	case "image", "audio":
-		return leftOut(b.MIMEType, b.Data), false
+		return remote.LeftOut(b.MIMEType, len(b.Data)*3/4), false
 	case "resource_link":
 		return fmt.Sprintf("(A link, which was not followed: %s %s)", remote.Cut(b.Name, 200), remote.Cut(b.URI, 2000)), false
 	case "resource":
 		if b.Resource.Text != nil {
 			return fmt.Sprintf("(From %s)\n%s", remote.Cut(b.Resource.URI, 2000), *b.Resource.Text), true
 		}
-		return leftOut(b.Resource.MIMEType, b.Resource.Blob), false
+		return remote.LeftOut(b.Resource.MIMEType, len(b.Resource.Blob)*3/4), false
 	}
 	return fmt.Sprintf("(A part of the kind %q, which this service does not know, was left out.)", remote.Cut(b.Type, 50)), false
-}
-
-func leftOut(kind, base64 string) string {
-	return fmt.Sprintf("(%s, %d kB, left out: this service passes text only.)", remote.Cut(kind, 100), (len(base64)*3/4+999)/1000)
 }

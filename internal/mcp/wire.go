@@ -28,6 +28,7 @@ type wire struct {
 // An exchange is what came of one request.
 type exchange struct {
 	status  int             // of HTTP; 0: no reply came
+	header  http.Header     // of it
 	result  json.RawMessage // as the server wrote it; nil: none
 	code    int             // of an error of the protocol; 0: none
 	message string          // of it
@@ -96,7 +97,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !call {
 		return resp, nil
 	}
-	r := &reply{w: w, body: resp.Body, id: asked.ID, x: exchange{status: resp.StatusCode}}
+	r := &reply{w: w, body: resp.Body, id: asked.ID, x: exchange{status: resp.StatusCode, header: resp.Header}}
 	r.neutral = asked.Method == "tools/list" || asked.Method == "tools/call"
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -39,6 +40,7 @@ type Definition struct {
 	InputSchema  map[string]any `json:"inputSchema"`
 	OutputSchema map[string]any `json:"outputSchema"`
 	Annotations  map[string]any `json:"annotations"`
+	Request      map[string]any `json:"request"` // which one is sent, where it is not a call of the protocol
 }
 
 // Parse reads the text of a [Tool.Definition]. Members of the wrong type are left out.
@@ -51,6 +53,7 @@ func Parse(definition string) Definition {
 	d.InputSchema, _ = members["inputSchema"].(map[string]any)
 	d.OutputSchema, _ = members["outputSchema"].(map[string]any)
 	d.Annotations, _ = members["annotations"].(map[string]any)
+	d.Request, _ = members["request"].(map[string]any)
 	return d
 }
 
@@ -71,6 +74,21 @@ func ParseTools(entries []json.RawMessage) []Tool {
 		all = append(all, t)
 	}
 	return all
+}
+
+// New returns a tool of a definition that was made from something else than an entry of
+// a catalog. It cannot be used where there is a problem already.
+func New(name string, definition map[string]any, problem string) (t Tool) {
+	problem = Visible(Cut(problem, 400))
+	t.Name, t.Definition, t.SHA256, t.Problem = name, "{}", hash("{}"), problem
+	text, err := encode(definition)
+	if err != nil || len(text) > maxDefinition {
+		t.Problem = cmp.Or(problem, fmt.Sprintf("The definition has more than %d KiB.", maxDefinition>>10))
+		return t
+	}
+	t.Definition, t.SHA256 = text, hash(text)
+	t.Problem = cmp.Or(problem, problemOf(definition))
+	return t
 }
 
 // parseTool reads one entry of a catalog.
@@ -106,12 +124,12 @@ func parseTool(raw json.RawMessage) (t Tool) {
 		t.Problem = "The tool has no name that can be used."
 		return t
 	}
-	t.Name, t.Problem = name, problem(kept)
+	t.Name, t.Problem = name, problemOf(kept)
 	return t
 }
 
-// problem returns why a definition cannot be used; empty: it can.
-func problem(d map[string]any) string {
+// problemOf returns why a definition cannot be used; empty: it can.
+func problemOf(d map[string]any) string {
 	for _, name := range []string{"title", "description"} {
 		if v, ok := d[name]; ok {
 			if _, ok := v.(string); !ok {
@@ -192,12 +210,17 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Suggested returns what the annotations of a tool suggest: whether a person is to
-// approve each call, and what a repetition does. Absent ones mean the worst, as the
-// protocol has it.
-func Suggested(annotations map[string]any) (approval, effects string) {
-	is := func(name string, want bool) bool { v, ok := annotations[name].(bool); return ok && v == want }
+// Suggested returns what a definition suggests: whether a person is to approve each
+// call, and what a repetition does. The annotations of a server are taken as the protocol
+// has them, and absent ones mean the worst.
+func Suggested(d Definition) (approval, effects string) {
+	is := func(name string, want bool) bool { v, ok := d.Annotations[name].(bool); return ok && v == want }
+	stated, _ := d.Request["effects"].(string)
 	switch {
+	case stated == "read":
+		return "never", "read"
+	case stated != "":
+		return "always", stated
 	case is("readOnlyHint", true):
 		return "never", "read"
 	case is("idempotentHint", true) && is("destructiveHint", false):
@@ -307,4 +330,20 @@ func Cut(text string, most int) string {
 		}
 	}
 	return text
+}
+
+// LeftOut returns what stands for a part of a result that is no text.
+func LeftOut(kind string, bytes int) string {
+	return fmt.Sprintf("(%s, %d kB, left out: this service passes text only.)", Cut(kind, 100), (bytes+999)/1000)
+}
+
+// CutBytes returns at most so many bytes of a text, in whole characters.
+func CutBytes(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
 }

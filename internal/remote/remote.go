@@ -10,7 +10,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"stoa/internal/outbound"
 )
@@ -42,6 +45,7 @@ type Endpoint struct {
 // A Catalog is what a server says of itself and its tools.
 type Catalog struct {
 	Protocol, Name, Version, Instructions string
+	URL                                   string // where calls go, if the server says it
 	Tools                                 []Tool
 }
 
@@ -78,6 +82,7 @@ type Error struct {
 	Message      string
 	Unauthorized bool            // the server refuses the secret, or wants one
 	Reason       outbound.Reason // empty: the server answered
+	RetryAfter   time.Duration   // that the server asks to wait; 0: it does not say
 	Err          error           // for logs
 }
 
@@ -100,13 +105,22 @@ func OfNetwork(failed *outbound.Error) *Error {
 }
 
 // OfStatus returns the error for a reply with a status other than 2xx. The cause is for
-// logs.
-func OfStatus(status int, cause error) *Error {
-	e := &Error{Class: Unknown, Message: fmt.Sprintf("The server answers with the status %d.", status), Unauthorized: Unauthorized(status), Err: cause}
+// logs; the header may be nil.
+func OfStatus(status int, header http.Header, cause error) *Error {
+	e := &Error{RetryAfter: retryAfter(header), Class: Unknown, Message: fmt.Sprintf("The server answers with the status %d.", status), Unauthorized: Unauthorized(status), Err: cause}
 	if refused[status] {
 		e.Class = Refused
 	}
 	return e
+}
+
+// retryAfter reads the header of that name in seconds, at most an hour.
+func retryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.ParseInt(header.Get("Retry-After"), 10, 32)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(min(max(seconds, 0), 3600)) * time.Second
 }
 
 // Unauthorized reports whether a status says that the server refuses the secret, or

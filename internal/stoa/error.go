@@ -18,6 +18,7 @@ const (
 	CodeUnknownField         Code = "unknown_field"
 	CodeInvalidType          Code = "invalid_type"
 	CodeInvalidValue         Code = "invalid_value"
+	CodeInvalidHeader        Code = "invalid_header"
 	CodeInvalidCursor        Code = "invalid_cursor"
 	CodeInvalidPath          Code = "invalid_path"
 	CodeInvalidMode          Code = "invalid_mode"

@@ -326,7 +326,7 @@ func decide(row *store.ConnectionTool, d Decision) {
 		return
 	}
 	if d.Approval == "" {
-		d.Approval, d.Effects = remote.Suggested(remote.Parse(row.Definition).Annotations)
+		d.Approval, d.Effects = remote.Suggested(remote.Parse(row.Definition))
 	}
 	row.ApprovedSHA256, row.ApprovedDefinition, row.RejectedSHA256, row.Approval, row.Effects = row.SHA256, row.Definition, "", d.Approval, d.Effects
 }

@@ -1,0 +1,182 @@
+package httptool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	yaml "github.com/oasdiff/yaml3"
+
+	"stoa/internal/jsonx"
+	"stoa/internal/remote"
+)
+
+// Limits of a document.
+const (
+	MaxDocument   = remote.MaxCatalog // bytes
+	maxValues     = 500_000           // in it
+	maxNested     = 100               // of values in one another
+	maxReferences = 20                // from one to the next
+)
+
+// reading bounds how many documents are read at a time: each may take a hundred times
+// its size.
+var reading = make(chan struct{}, 2)
+
+// readDocument makes the tools of an OpenAPI document. base is where calls go; empty: the
+// document says it. from is the address of the document; empty: it has none.
+func readDocument(ctx context.Context, text []byte, base, from string) (*remote.Catalog, error) {
+	select {
+	case reading <- struct{}{}:
+		defer func() { <-reading }()
+	case <-ctx.Done():
+		return nil, &remote.Error{Class: remote.NotSent, Message: "The time was over before the document was read.", Err: ctx.Err()}
+	}
+	tree, err := parseDocument(text)
+	if err != nil {
+		return nil, remote.Against("The document cannot be read: " + err.Error() + ".")
+	}
+	d := document{ctx: ctx, root: tree}
+	version, _ := tree["openapi"].(string)
+	switch {
+	case strings.HasPrefix(version, "3.0"):
+		d.old = true
+	case !strings.HasPrefix(version, "3.1"):
+		return nil, remote.Against("The document is none of OpenAPI 3.0 or 3.1.")
+	}
+	info := object(tree["info"])
+	out := &remote.Catalog{Name: texts(info["title"]), Version: texts(info["version"]), Instructions: texts(info["description"])}
+	if base == "" {
+		if base, err = d.server(from); err != nil {
+			return nil, remote.Against(remote.Sentence(err.Error()))
+		}
+	}
+	out.URL = base
+	out.Tools, err = d.tools()
+	if err != nil {
+		return nil, remote.Against(remote.Sentence(err.Error()))
+	}
+	return out, nil
+}
+
+// parseDocument reads JSON or YAML into maps, lists, texts and numbers as they are
+// written.
+func parseDocument(text []byte) (map[string]any, error) {
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	var v any
+	var err error
+	switch {
+	case len(text) > MaxDocument:
+		return nil, fmt.Errorf("it has more than %d MiB", MaxDocument>>20)
+	case bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")):
+		v, err = jsonx.Tree(text, maxValues)
+	default:
+		v, err = parseYAML(text)
+	}
+	if errors.Is(err, jsonx.ErrTooMany) {
+		return nil, fmt.Errorf("it has more than %d values, or they are nested too deeply", maxValues)
+	}
+	if err != nil {
+		return nil, errors.New("it is neither JSON nor YAML that can be read (" + remote.Visible(remote.Cut(strings.ReplaceAll(err.Error(), "\n", " "), 200)) + ")")
+	}
+	tree, ok := v.(map[string]any)
+	if !ok {
+		return nil, errors.New("it is no object")
+	}
+	return tree, nil
+}
+
+func parseYAML(text []byte) (any, error) {
+	// A value has a line, a comma or a colon of its own, so that their number bounds what
+	// the parser keeps before anything else can.
+	if bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(","))+bytes.Count(text, []byte(":"))+bytes.Count(text, []byte("["))+bytes.Count(text, []byte("{")) > maxValues {
+		return nil, jsonx.ErrTooMany
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return nil, err
+	}
+	y := yamlReader{left: maxValues, aliased: map[*yaml.Node]any{}, open: map[*yaml.Node]bool{}}
+	return y.value(&root, 0)
+}
+
+// A yamlReader turns nodes into values. What an alias names is one value in many places,
+// and is never copied.
+type yamlReader struct {
+	left    int
+	aliased map[*yaml.Node]any
+	open    map[*yaml.Node]bool
+}
+
+func (y *yamlReader) value(n *yaml.Node, depth int) (any, error) {
+	if y.left--; y.left < 0 || depth > maxNested {
+		return nil, jsonx.ErrTooMany
+	}
+	switch n.Kind {
+	case yaml.DocumentNode:
+		if len(n.Content) != 1 {
+			return nil, errors.New("it has no value")
+		}
+		return y.value(n.Content[0], depth+1)
+	case yaml.AliasNode:
+		if v, ok := y.aliased[n.Alias]; ok {
+			return v, nil
+		}
+		if y.open[n.Alias] {
+			return nil, errors.New("an alias is part of what it names")
+		}
+		v, err := y.value(n.Alias, depth+1)
+		y.aliased[n.Alias] = v
+		return v, err
+	case yaml.SequenceNode:
+		y.open[n] = true
+		defer delete(y.open, n)
+		list := []any{}
+		for _, item := range n.Content {
+			v, err := y.value(item, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		return list, nil
+	case yaml.MappingNode:
+		y.open[n] = true
+		defer delete(y.open, n)
+		members := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			v, err := y.value(n.Content[i+1], depth+1)
+			if err != nil {
+				return nil, err
+			}
+			members[n.Content[i].Value] = v
+		}
+		return members, nil
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return nil, nil
+	case "!!bool":
+		return strings.EqualFold(n.Value, "true"), nil
+	case "!!int", "!!float":
+		if json.Valid([]byte(n.Value)) {
+			return json.Number(n.Value), nil
+		}
+	}
+	return n.Value, nil
+}
+
+// object returns a value as an object; an empty one where it is none.
+func object(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// texts returns a value as a text; empty where it is none.
+func texts(v any) string {
+	s, _ := v.(string)
+	return s
+}

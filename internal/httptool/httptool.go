@@ -1,0 +1,154 @@
+// Package httptool calls servers that have no protocol for tools, with the requests that
+// the owner of a connection describes, or that an OpenAPI document does. Each operation
+// is a tool; its definition says which request is sent, so that what was reviewed is
+// what is sent.
+//
+// The values of a call are data: they are encoded into the path, the query, headers of
+// fixed names and a JSON body, and can change neither the host nor the path's segments
+// nor add a header. Nothing is sent twice, no redirect is followed.
+//
+// See docs/decisions/0049-an-http-tool-is-pinned-with-its-request.md. Start with
+// [Server.Catalog] and [Server.Call].
+package httptool
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"stoa/internal/outbound"
+	"stoa/internal/remote"
+)
+
+// A Server is one to send requests to, and what describes them: Operations, or a
+// document.
+type Server struct {
+	remote.Endpoint
+	Operations  string          // JSON: a list of [Operation]; empty: a document describes them
+	Document    string          // of OpenAPI, in JSON or YAML; empty: it is at DocumentURL
+	DocumentURL string          // where the document is read
+	ReadWith    remote.Endpoint // what the request for the document carries
+}
+
+// Catalog makes the tools from the description. It sends a request only for a document
+// that has an address.
+func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
+	if s.Operations != "" {
+		tools, err := FromOperations(s.Operations)
+		if err != nil {
+			return nil, &remote.Error{Class: remote.NotSent, Message: remote.Sentence(err.Error())}
+		}
+		return &remote.Catalog{Tools: tools}, nil
+	}
+	text := []byte(s.Document)
+	if len(text) == 0 {
+		var err error
+		if text, err = s.fetch(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return readDocument(ctx, text, s.URL, s.DocumentURL)
+}
+
+// fetch reads the document.
+func (s Server) fetch(ctx context.Context) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.DocumentURL, nil)
+	if err != nil {
+		return nil, &remote.Error{Class: remote.NotSent, Message: "The address of the document cannot be used.", Err: err}
+	}
+	req.Header.Set("Accept", "application/json, application/yaml, text/yaml, */*")
+	req.Header.Set("User-Agent", "stoa")
+	s.ReadWith.Credential.Add(req)
+	reply, failed := exchange(s.ReadWith.Network.Client(outbound.Limits{Body: remote.MaxCatalog}), req)
+	if failed != nil {
+		return nil, failed
+	}
+	if reply.Status/100 != 2 {
+		return nil, remote.OfStatus(reply.Status, reply.Header, nil)
+	}
+	return s.ReadWith.Credential.Blank(reply.Body), nil
+}
+
+func exchange(client *outbound.Client, req *http.Request) (*outbound.Reply, *remote.Error) {
+	reply, err := client.Exchange(req)
+	if failed, ok := errors.AsType[*outbound.Error](err); ok {
+		return nil, remote.OfNetwork(failed)
+	}
+	if err != nil {
+		return nil, &remote.Error{Class: remote.Unknown, Message: "The request failed.", Err: err}
+	}
+	return reply, nil
+}
+
+// Call sends the request that the approved definition describes.
+func (s Server) Call(ctx context.Context, call remote.Call) (*remote.Result, error) {
+	d := remote.Parse(call.Definition)
+	p, err := planOf(d)
+	if err != nil {
+		return nil, &remote.Error{Class: remote.NotSent, Message: "The definition of the tool cannot be used. Refresh the connection.", Err: err}
+	}
+	made, err := p.request(d, s.URL, call.Arguments)
+	if err != nil {
+		return nil, &remote.Error{Class: remote.NotSent, Message: remote.Sentence(err.Error())}
+	}
+	var body io.Reader
+	if made.body != nil {
+		body = io.NopCloser(bytes.NewReader(made.body)) // which net/http cannot send a second time
+	}
+	req, err := http.NewRequestWithContext(ctx, p.Method, made.url, body)
+	if err != nil {
+		return nil, &remote.Error{Class: remote.NotSent, Message: "The address of the request cannot be used.", Err: err}
+	}
+	for name, value := range made.headers {
+		req.Header.Set(name, value)
+	}
+	for name, value := range s.Headers {
+		req.Header.Set(name, value)
+	}
+	req.Header.Set("Accept", "application/json, text/*;q=0.9, */*;q=0.1")
+	req.Header.Set("User-Agent", "stoa")
+	if made.body != nil {
+		req.ContentLength = int64(len(made.body))
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if p.IdempotencyKey {
+		req.Header.Set("Idempotency-Key", call.ID)
+	}
+	s.Credential.Add(req)
+	most := cmp.Or(call.MaxResult, remote.MaxResult)
+	told := int64(maxErrorText + 2*s.Credential.Longest())
+	reply, failed := exchange(s.Network.Client(outbound.Limits{Body: most, ErrorBody: told}), req)
+	if failed != nil {
+		return nil, failed
+	}
+	return s.result(p, reply, told)
+}
+
+// maxErrorText is how many bytes of the body of an error are told.
+const maxErrorText = 4 << 10
+
+// result returns what a reply says.
+func (s Server) result(p *plan, reply *outbound.Reply, told int64) (*remote.Result, error) {
+	out := &remote.Result{Bytes: len(reply.Body)}
+	body := s.Credential.Blank(reply.Body)
+	kind := reply.Header.Get("Content-Type")
+	status := "Status: " + strconv.Itoa(reply.Status) + "\n"
+	switch code := reply.Status; {
+	case code/100 == 2:
+		out.Text = status + p.text(kind, body)
+		return out, nil
+	case code/100 == 4 && code != http.StatusUnauthorized && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests:
+		if int64(len(reply.Body)) >= told { // it was cut, perhaps within the secret
+			body = body[:max(0, len(body)-s.Credential.Longest())]
+		}
+		text := remote.CutBytes((&plan{}).text(kind, body), maxErrorText)
+		out.IsError, out.Text = true, status+text
+		return out, nil
+	}
+	return nil, remote.OfStatus(reply.Status, reply.Header, errors.New(strings.TrimSpace(status)))
+}

@@ -1,0 +1,215 @@
+package httptool
+
+import (
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Limits of the schemas of one operation.
+const (
+	maxSchemaValues = 5000
+	maxSchemaDepth  = 18 // of values in one another
+)
+
+// A schemaCopier copies schemas of a document into one of their own: what they refer to
+// becomes a definition in it. It stops where they are too large, whatever refers to what.
+type schemaCopier struct {
+	d     *document
+	left  int
+	names map[string]string // of the definitions, by reference
+	defs  map[string]any
+}
+
+var errSchemaSize = errors.New("the schema of its arguments is too large, or nested too deeply")
+
+// Keywords whose values are schemas, by how.
+var (
+	oneSchema  = []string{"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
+	listSchema = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
+	mapSchema  = []string{"properties", "patternProperties", "dependentSchemas", "$defs"}
+	// notKept say nothing about arguments.
+	notKept = []string{"example", "examples", "xml", "externalDocs", "discriminator", "nullable", "$schema", "$id", "$comment", "$anchor"}
+)
+
+// copy returns a schema as one of JSON Schema.
+func (c *schemaCopier) copy(v any, depth int) (any, error) {
+	if c.left--; c.left < 0 || depth > maxSchemaDepth {
+		return nil, errSchemaSize
+	}
+	if v == nil {
+		return map[string]any{}, nil
+	}
+	from, ok := v.(map[string]any)
+	if !ok {
+		if _, plain := v.(bool); plain {
+			return v, nil
+		}
+		return nil, errors.New("a schema in it is no object")
+	}
+	out := map[string]any{}
+	if to, ok := from["$ref"].(string); ok {
+		name, err := c.definition(to)
+		if err != nil {
+			return nil, err
+		}
+		out["$ref"] = "#/$defs/" + name
+		if c.d.old {
+			return out, nil // what stands beside it does not count
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(from)) {
+		value := from[key]
+		if key == "$ref" || slices.Contains(notKept, key) || strings.HasPrefix(key, "x-") {
+			continue
+		}
+		copied, err := c.keyword(key, value, depth)
+		if err != nil {
+			return nil, err
+		}
+		if copied != nil {
+			out[key] = copied
+		}
+	}
+	if c.d.old {
+		modern(from, out)
+	}
+	return out, nil
+}
+
+// keyword copies the value of one keyword; nil: it is left out.
+func (c *schemaCopier) keyword(key string, value any, depth int) (any, error) {
+	switch {
+	case slices.Contains(oneSchema, key):
+		return c.copy(value, depth+1)
+	case slices.Contains(listSchema, key):
+		list, ok := value.([]any)
+		if !ok {
+			return nil, errors.New("a schema in it cannot be read")
+		}
+		out := []any{}
+		for _, item := range list {
+			copied, err := c.copy(item, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, copied)
+		}
+		return out, nil
+	case slices.Contains(mapSchema, key):
+		members, ok := value.(map[string]any)
+		if !ok {
+			return nil, errors.New("a schema in it cannot be read")
+		}
+		out := map[string]any{}
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			if key == "patternProperties" && !isPattern(name) {
+				continue
+			}
+			copied, err := c.copy(members[name], depth+2)
+			if err != nil {
+				return nil, err
+			}
+			out[name] = copied
+		}
+		return out, nil
+	case key == "pattern" && !isPattern(value):
+		return nil, nil
+	}
+	return c.plain(value, depth+1)
+}
+
+// isPattern reports whether a pattern is one that the check of arguments knows: other
+// languages have some that it does not.
+func isPattern(v any) bool {
+	text, ok := v.(string)
+	if !ok || len(text) > 1000 {
+		return false
+	}
+	_, err := regexp.Compile(text)
+	return err == nil
+}
+
+// plain copies a value that is no schema.
+func (c *schemaCopier) plain(v any, depth int) (any, error) {
+	if c.left--; c.left < 0 || depth > maxSchemaDepth {
+		return nil, errSchemaSize
+	}
+	switch v := v.(type) {
+	case []any:
+		out := make([]any, 0, min(len(v), c.left))
+		for _, item := range v {
+			copied, err := c.plain(item, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, copied)
+		}
+		return out, nil
+	case map[string]any:
+		out := map[string]any{}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			copied, err := c.plain(v[name], depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out[name] = copied
+		}
+		return out, nil
+	}
+	return v, nil
+}
+
+// definition returns the name of the definition for a reference, and copies what it
+// names the first time.
+func (c *schemaCopier) definition(to string) (string, error) {
+	if name, ok := c.names[to]; ok {
+		return name, nil
+	}
+	target, err := c.d.at(to)
+	if err != nil {
+		return "", err
+	}
+	name := to[strings.LastIndexByte(to, '/')+1:]
+	_, taken := c.defs[name]
+	if taken || !operationName.MatchString(name) {
+		name = "schema" + strconv.Itoa(len(c.names)+1)
+	}
+	c.names[to] = name
+	c.defs[name] = true // until it is there
+	if len(c.names) > 500 {
+		return "", errSchemaSize
+	}
+	copied, err := c.copy(target, 2)
+	if err != nil {
+		return "", err
+	}
+	c.defs[name] = copied
+	return name, nil
+}
+
+// modern says in JSON Schema what a schema of OpenAPI 3.0 says in its own way.
+func modern(from, out map[string]any) {
+	if null, _ := from["nullable"].(bool); null {
+		if kind, ok := out["type"].(string); ok {
+			out["type"] = []any{kind, "null"}
+			if values, ok := out["enum"].([]any); ok && !slices.Contains(values, nil) {
+				out["enum"] = append(values, nil)
+			}
+		}
+	}
+	for exclusive, limit := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+		is, ok := out[exclusive].(bool)
+		if !ok {
+			continue
+		}
+		delete(out, exclusive)
+		if bound, there := out[limit]; is && there {
+			out[exclusive] = bound
+			delete(out, limit)
+		}
+	}
+}

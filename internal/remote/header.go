@@ -1,0 +1,30 @@
+package remote
+
+import (
+	"slices"
+	"strings"
+)
+
+// ownHeaders are names that no caller can set: they belong to the connection, to the
+// protocol, or to the service.
+var ownHeaders = []string{
+	"authorization", "user-agent", "idempotency-key",
+	"cookie", "set-cookie", "host", "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding",
+	"upgrade", "content-length", "content-type", "content-encoding", "accept", "accept-encoding", "expect", "last-event-id", "forwarded", "via",
+}
+
+// HeaderName reports whether requests can carry a header of this name, whose value is
+// the caller's.
+func HeaderName(name string) bool {
+	lower := strings.ToLower(name)
+	token := name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+	return token && !slices.Contains(ownHeaders, lower) && !strings.HasPrefix(lower, "mcp-") && !strings.HasPrefix(lower, "x-forwarded-") && !strings.HasPrefix(lower, "proxy-")
+}
+
+// HeaderValue reports whether a text can be the value of a header: printable ASCII
+// without a space at an end.
+func HeaderValue(v string) bool {
+	return strings.TrimSpace(v) == v && !strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r > '~' })
+}
