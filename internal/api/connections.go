@@ -25,7 +25,12 @@ func (s *Server) createConnection(ctx context.Context, tx *store.Tx, in Request[
 	b := in.Body
 	c := store.Connection{
 		AccountID: in.Caller.Account.ID, SpaceID: orZero(b.SpaceID), Kind: b.Kind, Name: b.Name, URL: b.URL,
-		Headers: orZero(b.Headers), Metadata: orZero(b.Metadata),
+		Headers: orZero(b.Headers), Metadata: orZero(b.Metadata), Limits: store.DefaultConnectionLimits, OnChange: orZero(b.OnChange),
+	}
+	setLimits(&c, b.Limits)
+	source, err := newSource(&c, connectionSource{b.Operations, b.DocumentURL, b.Document}, true)
+	if err != nil {
+		return Reply[contract.Connection]{}, err
 	}
 	if c.SpaceID == "" {
 		space, err := tx.DefaultSpace(ctx, c.AccountID)
@@ -41,8 +46,15 @@ func (s *Server) createConnection(ctx context.Context, tx *store.Tx, in Request[
 		return Reply[contract.Connection]{}, err
 	}
 	made, err := tx.InsertConnection(ctx, c)
+	if err == nil && source != nil {
+		made, err = keepSource(ctx, tx, made, *source)
+	}
+	if err != nil {
+		return Reply[contract.Connection]{}, err
+	}
+	shown, err := showConnection(ctx, tx, c.AccountID, made.ID)
 	return Reply[contract.Connection]{
-		Status: http.StatusCreated, Location: prefix + "/connections/" + made.ID, ETag: revisionETag(made.Revision), Body: contractConnection(made),
+		Status: http.StatusCreated, Location: prefix + "/connections/" + made.ID, ETag: revisionETag(shown.revision), Body: shown.Connection,
 	}, err
 }
 
@@ -63,25 +75,32 @@ func setAuth(c *store.Connection, auth contract.ConnectionAuth) error {
 // secret to another origin than its own.
 func checkConnection(ctx context.Context, tx *store.Tx, c store.Connection) error {
 	origin := tool.Origin(c.URL, false)
-	if origin == "" {
+	switch {
+	case c.URL == "" && c.Kind == store.KindOpenAPI: // the document says it
+	case c.URL == "":
+		return stoa.Errorf(stoa.CodeMissingParameter, "Say where the server is, such as https://mcp.example.com/mcp.").At("url")
+	case origin == "":
 		return stoa.Errorf(stoa.CodeInvalidValue, "The address has the form https://mcp.example.com/mcp, without a user and without a fragment.").At("url")
 	}
+	if c.DocumentURL != "" && tool.Origin(c.DocumentURL, false) == "" {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The address has the form https://api.example.com/openapi.json, without a user and without a fragment.").At("documentUrl")
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		if strings.EqualFold(name, "Authorization") || strings.EqualFold(name, "User-Agent") {
+			return stoa.Errorf(stoa.CodeInvalidHeader, "The header %q is set by the service. A secret can hold the value of Authorization.", name).At("headers")
+		}
 		if err := checkHeaderName(name, "headers"); err != nil {
 			return err
 		}
-		if strings.EqualFold(name, "Authorization") || strings.EqualFold(name, "User-Agent") {
-			return stoa.Errorf(stoa.CodeInvalidValue, "The header %q is set by the service. A secret can hold the value of Authorization.", name).At("headers")
-		}
-		if v := c.Headers[name]; strings.TrimSpace(v) != v || strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r > '~' }) {
-			return stoa.Errorf(stoa.CodeInvalidValue, "The value of the header %q has other characters than printable ASCII, or a space at an end.", name).At("headers")
+		if !remote.HeaderValue(c.Headers[name]) {
+			return stoa.Errorf(stoa.CodeInvalidHeader, "The value of the header %q has other characters than printable ASCII, or a space at an end.", name).At("headers")
 		}
 	}
 	if err := checkMetadata(c.Metadata); err != nil || c.SecretID == "" {
 		return err
 	}
 	secret, err := tx.SecretForShare(ctx, c.AccountID, c.SecretID)
-	if err == nil && secret.Origin != origin {
+	if err == nil && c.URL != "" && secret.Origin != origin {
 		err = stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for %s, and the address is of %s. Store another secret for it.", secret.Origin, origin).At("auth.secretId")
 	}
 	return err
@@ -90,16 +109,8 @@ func checkConnection(ctx context.Context, tx *store.Tx, c store.Connection) erro
 // checkHeaderName refuses what is no name of a header, and headers that belong to the
 // connection or the protocol.
 func checkHeaderName(name, param string) error {
-	lower := strings.ToLower(name)
-	token := name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-	})
-	own := []string{
-		"cookie", "host", "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
-		"content-length", "content-type", "content-encoding", "accept", "accept-encoding", "expect", "last-event-id", "forwarded", "via",
-	}
-	if !token || slices.Contains(own, lower) || strings.HasPrefix(lower, "mcp-") || strings.HasPrefix(lower, "x-forwarded-") {
-		return stoa.Errorf(stoa.CodeInvalidValue, "%q is not the name of a header that can be set.", name).At(param)
+	if !remote.HeaderName(name) {
+		return stoa.Errorf(stoa.CodeInvalidHeader, "%q is not the name of a header that can be set.", name).At(param)
 	}
 	return nil
 }
@@ -123,10 +134,10 @@ type getConnectionParams struct {
 
 // getConnection serves GET /api/v1/connections/{id}.
 func (s *Server) getConnection(ctx context.Context, in Request[getConnectionParams, none]) (Reply[contract.Connection], error) {
-	c, err := read(ctx, s, func(tx *store.Tx) (store.Connection, error) {
-		return tx.Connection(ctx, in.Caller.Account.ID, in.Params.ID)
+	out, err := read(ctx, s, func(tx *store.Tx) (shownConnection, error) {
+		return showConnection(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	})
-	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(c.Revision), contractConnection(c)), err
+	return unlessCurrent(in.Params.IfNoneMatch, revisionTag(out.revision), out.Connection), err
 }
 
 type updateConnectionParams struct {
@@ -137,35 +148,63 @@ type updateConnectionParams struct {
 // updateConnection serves PATCH /api/v1/connections/{id}.
 func (s *Server) updateConnection(ctx context.Context, in Request[updateConnectionParams, contract.UpdateConnection]) (Reply[contract.Connection], error) {
 	accountID, b := in.Caller.Account.ID, in.Body
-	c, err := write(ctx, s, func(tx *store.Tx) (store.Connection, error) {
-		return tx.EditConnection(ctx, accountID, in.Params.ID, func(c *store.Connection) error {
+	out, err := write(ctx, s, func(tx *store.Tx) (shownConnection, error) {
+		_, err := tx.EditConnection(ctx, accountID, in.Params.ID, func(c *store.Connection) error {
 			if err := ifCurrent(in.Params.IfMatch, c.Revision); err != nil {
 				return err
 			}
-			was := *c
-			if b.URL != "" {
-				c.URL = b.URL
-			}
-			if b.Auth.Type != "" {
-				if err := setAuth(c, b.Auth); err != nil {
-					return err
-				}
-			}
-			patch(&c.Headers, b.Headers, same)
-			if err := mergeMetadata(&c.Metadata, b.Metadata); err != nil {
-				return err
-			}
-			if err := checkConnection(ctx, tx, *c); err != nil {
-				return err
-			}
-			if c.URL == was.URL && c.SecretID == was.SecretID {
-				return nil
-			}
-			c.CheckedAt, c.Protocol, c.ServerName, c.ServerVersion, c.Instructions, c.ErrorCode, c.ErrorMessage = time.Time{}, "", "", "", "", "", ""
-			return tool.Forget(ctx, tx, accountID, c.ID)
+			return editConnection(ctx, tx, c, b)
 		})
+		if err != nil {
+			return shownConnection{}, err
+		}
+		return showConnection(ctx, tx, accountID, in.Params.ID)
 	})
-	return Reply[contract.Connection]{ETag: revisionETag(c.Revision), Body: contractConnection(c)}, err
+	return Reply[contract.Connection]{ETag: revisionETag(out.revision), Body: out.Connection}, err
+}
+
+// editConnection changes a connection as a request says.
+func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b contract.UpdateConnection) error {
+	was := *c
+	if b.URL != "" {
+		c.URL = b.URL
+	}
+	if b.Auth.Type != "" {
+		if err := setAuth(c, b.Auth); err != nil {
+			return err
+		}
+	}
+	patch(&c.Headers, b.Headers, same)
+	if b.OnChange.IsSpecified() {
+		c.OnChange = orElse(orZero(b.OnChange), store.OnChangeBlock)
+	}
+	setLimits(c, b.Limits)
+	if err := mergeMetadata(&c.Metadata, b.Metadata); err != nil {
+		return err
+	}
+	source, err := newSource(c, connectionSource{b.Operations, b.DocumentURL, b.Document}, false)
+	if err != nil {
+		return err
+	}
+	if err := checkConnection(ctx, tx, *c); err != nil {
+		return err
+	}
+	if c.URL != was.URL || c.SecretID != was.SecretID {
+		c.CheckedAt, c.Protocol, c.ServerName, c.ServerVersion, c.Instructions, c.ErrorCode, c.ErrorMessage = time.Time{}, "", "", "", "", "", ""
+		if err := tool.Forget(ctx, tx, c.AccountID, c.ID); err != nil {
+			return err
+		}
+		if c.Kind == store.KindHTTP { // nobody is asked for its tools
+			c.CheckedAt = tx.Now
+		}
+	}
+	switch {
+	case source == nil:
+		return nil
+	case c.Kind == store.KindHTTP:
+		return tool.Describe(ctx, tx, c, *source)
+	}
+	return tx.SetConnectionSource(ctx, c.AccountID, c.ID, *source)
 }
 
 type deleteConnectionParams struct {
@@ -208,24 +247,30 @@ func (s *Server) refreshConnection(ctx context.Context, in Request[byID, none]) 
 
 // listConnectionTools serves GET /api/v1/connections/{id}/tools.
 func (s *Server) listConnectionTools(ctx context.Context, in Request[byID, none]) (Reply[contract.ConnectionToolList], error) {
-	rows, err := read(ctx, s, func(tx *store.Tx) ([]store.ConnectionTool, error) {
+	list, err := read(ctx, s, func(tx *store.Tx) (contract.ConnectionToolList, error) {
 		return catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	})
-	return Reply[contract.ConnectionToolList]{Body: contractCatalog(rows)}, err
+	return Reply[contract.ConnectionToolList]{Body: list}, err
 }
 
-func catalogOf(ctx context.Context, tx *store.Tx, accountID, id string) ([]store.ConnectionTool, error) {
-	if _, err := tx.Connection(ctx, accountID, id); err != nil {
-		return nil, err
+func catalogOf(ctx context.Context, tx *store.Tx, accountID, id string) (contract.ConnectionToolList, error) {
+	list := contract.ConnectionToolList{Data: []contract.ConnectionTool{}}
+	c, err := tx.Connection(ctx, accountID, id)
+	if err != nil {
+		return list, err
 	}
-	return tx.ConnectionTools(ctx, accountID, id)
+	rows, err := tx.ConnectionTools(ctx, accountID, id)
+	for _, row := range rows {
+		list.Data = append(list.Data, contractCatalogTool(c, row))
+	}
+	return list, err
 }
 
 // reviewConnectionTools serves POST /api/v1/connections/{id}/tools/review.
 func (s *Server) reviewConnectionTools(ctx context.Context, in Request[byID, contract.ReviewConnectionTools]) (Reply[contract.ConnectionToolList], error) {
 	var decisions []tool.Decision
 	for i, t := range in.Body.Tools {
-		d := tool.Decision{Name: t.Name, SHA256: t.Sha256, Approve: t.Decision == "approve", Approval: orZero(t.Approval), Effects: orZero(t.Effects)}
+		d := tool.Decision{Name: t.Name, SHA256: t.Sha256, Approve: t.Decision == "approve", Approval: orZero(t.Approval), Effects: orZero(t.Effects), Visitors: orZero(t.Visitors) == store.VisitorsYes}
 		policy := orZero(t.Policy) != ""
 		switch {
 		case d.Approve && !policy && (d.Approval == "" || d.Effects == ""):
@@ -235,13 +280,13 @@ func (s *Server) reviewConnectionTools(ctx context.Context, in Request[byID, con
 		}
 		decisions = append(decisions, d)
 	}
-	rows, err := write(ctx, s, func(tx *store.Tx) ([]store.ConnectionTool, error) {
+	list, err := write(ctx, s, func(tx *store.Tx) (contract.ConnectionToolList, error) {
 		if err := tool.Review(ctx, tx, in.Caller.Account.ID, in.Params.ID, decisions); err != nil {
-			return nil, err
+			return contract.ConnectionToolList{}, err
 		}
-		return tx.ConnectionTools(ctx, in.Caller.Account.ID, in.Params.ID)
+		return catalogOf(ctx, tx, in.Caller.Account.ID, in.Params.ID)
 	})
-	return Reply[contract.ConnectionToolList]{Body: contractCatalog(rows)}, err
+	return Reply[contract.ConnectionToolList]{Body: list}, err
 }
 
 // A trial is the body of a test call, whose arguments are passed on as they are.
@@ -273,6 +318,10 @@ func (s *Server) testConnectionTool(ctx context.Context, in Request[byID, trial]
 func contractConnection(c store.Connection) contract.Connection {
 	out := contract.Connection{
 		ID: c.ID, SpaceID: c.SpaceID, Kind: c.Kind, Name: c.Name, URL: c.URL, Auth: contract.ConnectionAuth{Type: "none", SecretID: unlessZero(c.SecretID)},
+		DocumentURL: unlessZero(c.DocumentURL), Operations: nullable.NewNullNullable[[]contract.ConnectionOperation](), OnChange: c.OnChange,
+		Limits: contract.ConnectionLimits{
+			TimeoutSeconds: c.Limits.TimeoutSeconds, MaxResultBytes: c.Limits.MaxResultBytes, MaxConcurrent: c.Limits.MaxConcurrent, CallsPerMinute: c.Limits.CallsPerMinute,
+		},
 		Headers: c.Headers, Status: connectionStatus(c), Instructions: unlessZero(c.Instructions), LastCheckedAt: unlessNever(c.CheckedAt),
 		Protocol: nullable.NewNullNullable[contract.ConnectionProtocol](), LastError: nullable.NewNullNullable[contract.ConnectionError](),
 		Metadata: contractMetadata(c.Metadata), CreatedAt: contract.Time(c.CreatedAt), UpdatedAt: contract.Time(c.UpdatedAt),
@@ -315,20 +364,13 @@ func connectionStatus(c store.Connection) string {
 	return "ready"
 }
 
-func contractCatalog(rows []store.ConnectionTool) contract.ConnectionToolList {
-	list := contract.ConnectionToolList{Data: []contract.ConnectionTool{}}
-	for _, row := range rows {
-		list.Data = append(list.Data, contractCatalogTool(row))
-	}
-	return list
-}
-
-func contractCatalogTool(row store.ConnectionTool) contract.ConnectionTool {
+func contractCatalogTool(c store.Connection, row store.ConnectionTool) contract.ConnectionTool {
 	d := remote.Parse(row.Definition)
 	approval, effects := remote.Suggested(d)
 	out := contract.ConnectionTool{
 		Name: row.Name, ModelName: row.ModelName, Title: remote.Visible(d.Title), Description: remote.Visible(d.Description),
-		InputSchema: visible(d.InputSchema), OutputSchema: orNull(visible(d.OutputSchema)), Annotations: orNull(visible(d.Annotations)),
+		InputSchema: visible(d.InputSchema), OutputSchema: orNull(visible(d.OutputSchema)), Annotations: orNull(visible(d.Annotations)), Request: orNull(visible(d.Request)),
+		Visitors: orElse(row.Visitors, store.VisitorsNo), TimeoutSeconds: c.Limits.TimeoutSeconds, DefinitionTokens: tool.DefinitionTokens(row),
 		Sha256: row.SHA256, State: string(row.State), ApprovedSha256: unlessZero(row.ApprovedSHA256), Approval: unlessZero(row.Approval), Effects: unlessZero(row.Effects),
 		Suggested: contract.ConnectionToolPolicy{Approval: approval, Effects: effects}, Warnings: remote.Warnings(d),
 		Previous: nullable.NewNullNullable[contract.ConnectionToolPrevious](),
@@ -341,7 +383,9 @@ func contractCatalogTool(row store.ConnectionTool) contract.ConnectionTool {
 	}
 	if row.ApprovedDefinition != "" && row.ApprovedSHA256 != row.SHA256 {
 		was := remote.Parse(row.ApprovedDefinition)
-		out.Previous = nullable.NewNullableWithValue(contract.ConnectionToolPrevious{Description: remote.Visible(was.Description), InputSchema: visible(was.InputSchema)})
+		out.Previous = nullable.NewNullableWithValue(contract.ConnectionToolPrevious{
+			Title: remote.Visible(was.Title), Description: remote.Visible(was.Description), InputSchema: visible(was.InputSchema), Request: orNull(visible(was.Request)),
+		})
 	}
 	return out
 }

@@ -318,6 +318,9 @@ type Connection struct {
 	Auth      ConnectionAuth `json:"auth"`
 	CreatedAt Time           `json:"createdAt"`
 
+	// DocumentURL Where the OpenAPI document is read; null where it was given as text, and for other kinds.
+	DocumentURL nullable.Nullable[string] `json:"documentUrl"`
+
 	// Headers Sent with every request, readable here: no secrets.
 	Headers map[string]string `json:"headers"`
 
@@ -327,16 +330,25 @@ type Connection struct {
 	// Instructions What the server says of itself, cut. It is for reviewers; no model is told.
 	Instructions nullable.Nullable[string] `json:"instructions"`
 
-	// Kind `mcp`: a server of the Model Context Protocol over HTTP.
+	// Kind `mcp`: a server of the Model Context Protocol over HTTP; `http`: requests that `operations` describe; `openapi`: requests that an OpenAPI document describes.
 	Kind          string                  `json:"kind"`
 	LastCheckedAt nullable.Nullable[Time] `json:"lastCheckedAt"`
 
 	// LastError Why the last refresh failed; null where it did not.
 	LastError nullable.Nullable[ConnectionError] `json:"lastError"`
 
+	// Limits Of the calls of its tools.
+	Limits ConnectionLimits `json:"limits"`
+
 	// Metadata The caller's own texts, by name.
 	Metadata Metadata `json:"metadata"`
 	Name     string   `json:"name"`
+
+	// OnChange What happens to an approved tool whose definition differs: `block` withholds it until it is reviewed, `keep` goes on with the definition that was approved.
+	OnChange string `json:"onChange"`
+
+	// Operations Of the kind `http`; null for others, and in lists.
+	Operations nullable.Nullable[[]ConnectionOperation] `json:"operations"`
 
 	// Protocol What the server speaks; null before it was asked.
 	Protocol nullable.Nullable[ConnectionProtocol] `json:"protocol"`
@@ -346,7 +358,9 @@ type Connection struct {
 	Status     string               `json:"status"`
 	ToolCounts ConnectionToolCounts `json:"toolCounts"`
 	UpdatedAt  Time                 `json:"updatedAt"`
-	URL        string               `json:"url"`
+
+	// URL Where requests go. Of the kind `openapi` it may be empty until the first refresh: then the document says it, once.
+	URL string `json:"url"`
 }
 
 // ConnectionAuth defines model for ConnectionAuth.
@@ -362,6 +376,21 @@ type ConnectionError struct {
 	Message string `json:"message"`
 }
 
+// ConnectionLimits Of the calls of its tools.
+type ConnectionLimits struct {
+	// CallsPerMinute Calls in any 60 seconds, counted by each node of the service.
+	CallsPerMinute int64 `json:"callsPerMinute"`
+
+	// MaxConcurrent Calls at a time, counted by each node of the service.
+	MaxConcurrent int64 `json:"maxConcurrent"`
+
+	// MaxResultBytes Of the reply to a call; more is an error.
+	MaxResultBytes int64 `json:"maxResultBytes"`
+
+	// TimeoutSeconds Of one call.
+	TimeoutSeconds int64 `json:"timeoutSeconds"`
+}
+
 // ConnectionList defines model for ConnectionList.
 type ConnectionList struct {
 	Data    []Connection `json:"data"`
@@ -369,6 +398,37 @@ type ConnectionList struct {
 
 	// NextCursor For the next page; null on the last.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// ConnectionOperation A request that is a tool.
+type ConnectionOperation struct {
+	// Description What a model is told of it.
+	Description nullable.Nullable[string] `json:"description,omitempty,omitzero"`
+
+	// Effects What a repetition would do, suggested at the review. Absent: `read` for GET and HEAD, `idempotent` for PUT and DELETE, otherwise `once`. `idempotent` operations carry the id of the call as `Idempotency-Key`.
+	Effects nullable.Nullable[string] `json:"effects,omitempty,omitzero"`
+	Method  string                    `json:"method"`
+
+	// Name Unique in its connection.
+	Name string `json:"name"`
+
+	// Parameters JSON Schema of the arguments, an object. Each of its properties says with `in` where the value goes: `path`, `query`, `header` (of that name; `Authorization`, `Cookie`, `Host` and those of the connection itself are refused) or `body` (a member of a JSON object).
+	Parameters nullable.Nullable[map[string]interface{}] `json:"parameters,omitempty,omitzero"`
+
+	// Path Behind that of `url`, with arguments in braces, such as `/orders/{id}`. A value is percent-encoded, and is refused where it is empty, has a slash or a backslash, or would make a part of the path `.` or `..`.
+	Path string `json:"path"`
+
+	// Result Which part of a JSON reply is the result. Absent: all of it.
+	Result nullable.Nullable[ConnectionOperationResult] `json:"result,omitempty,omitzero"`
+}
+
+// ConnectionOperationResult Which part of a JSON reply is the result. Absent: all of it.
+type ConnectionOperationResult struct {
+	// MaxItems Entries that are kept of a list; absent: 50.
+	MaxItems nullable.Nullable[int] `json:"maxItems,omitempty,omitzero"`
+
+	// Pointer JSON Pointer (RFC 6901), such as `/data`, with at most 20 steps.
+	Pointer nullable.Nullable[string] `json:"pointer,omitempty,omitzero"`
 }
 
 // ConnectionProtocol What the server speaks; null before it was asked.
@@ -388,7 +448,10 @@ type ConnectionTool struct {
 	// Approval Whether a person is to approve each call; null before the review.
 	Approval       nullable.Nullable[string] `json:"approval"`
 	ApprovedSha256 nullable.Nullable[string] `json:"approvedSha256"`
-	Description    string                    `json:"description"`
+
+	// DefinitionTokens How many input tokens the definition takes in each model call that offers it, about.
+	DefinitionTokens int64  `json:"definitionTokens"`
+	Description      string `json:"description"`
 
 	// Effects What a repetition of a call would do; null before the review.
 	Effects nullable.Nullable[string] `json:"effects"`
@@ -404,6 +467,9 @@ type ConnectionTool struct {
 	// Previous The definition that was approved, where it is another one than that of now.
 	Previous nullable.Nullable[ConnectionToolPrevious] `json:"previous"`
 
+	// Request Of the kinds `http` and `openapi`: which request is sent, with `method`, `path` and where each of the `arguments` goes. It is part of the definition.
+	Request nullable.Nullable[map[string]interface{}] `json:"request"`
+
 	// Sha256 Of the definition.
 	Sha256 string `json:"sha256"`
 
@@ -412,7 +478,13 @@ type ConnectionTool struct {
 
 	// Suggested What follows from the annotations, for a person to confirm.
 	Suggested ConnectionToolPolicy `json:"suggested"`
-	Title     string               `json:"title"`
+
+	// TimeoutSeconds Of one call: that of the connection's `limits`.
+	TimeoutSeconds int64  `json:"timeoutSeconds"`
+	Title          string `json:"title"`
+
+	// Visitors Whether it may be offered in chats of visitors, as reviewed.
+	Visitors string `json:"visitors"`
 
 	// Warnings What a reviewer should look at.
 	Warnings []string `json:"warnings"`
@@ -441,8 +513,10 @@ type ConnectionToolPolicy struct {
 
 // ConnectionToolPrevious The definition that was approved, where it is another one than that of now.
 type ConnectionToolPrevious struct {
-	Description string                 `json:"description"`
-	InputSchema map[string]interface{} `json:"inputSchema"`
+	Description string                                    `json:"description"`
+	InputSchema map[string]interface{}                    `json:"inputSchema"`
+	Request     nullable.Nullable[map[string]interface{}] `json:"request"`
+	Title       string                                    `json:"title"`
 }
 
 // ConnectionToolTest defines model for ConnectionToolTest.
@@ -529,9 +603,20 @@ type CreateAgent struct {
 type CreateConnection struct {
 	Auth ConnectionAuth `json:"auth,omitempty,omitzero"`
 
+	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 in JSON or YAML, at most 4 MiB. It is not shown again.
+	Document nullable.Nullable[string] `json:"document,omitempty,omitzero"`
+
+	// DocumentURL Of the kind `openapi`: where the document is read at each refresh, at most 4 MiB. Either this or `document`.
+	DocumentURL nullable.Nullable[string] `json:"documentUrl,omitempty,omitzero"`
+
 	// Headers Sent with every request. Not for secrets; `Authorization`, `Cookie`, `Host`, `Mcp-…` and those of the connection itself are refused.
 	Headers nullable.Nullable[map[string]string] `json:"headers,omitempty,omitzero"`
-	Kind    string                               `json:"kind"`
+
+	// Kind `mcp`: a server of the Model Context Protocol over HTTP; `http`: requests that `operations` describe; `openapi`: requests that an OpenAPI document describes.
+	Kind string `json:"kind"`
+
+	// Limits Of the calls of its tools. Members that are absent stay as they are.
+	Limits nullable.Nullable[SetConnectionLimits] `json:"limits,omitempty,omitzero"`
 
 	// Metadata Up to 16 texts of up to 512 characters, under names of up to 64.
 	Metadata nullable.Nullable[map[string]string] `json:"metadata,omitempty,omitzero"`
@@ -539,9 +624,17 @@ type CreateConnection struct {
 	// Name Unique in its space, and fixed.
 	Name string `json:"name"`
 
+	// OnChange Of an approved tool whose definition differs: withhold it until it is reviewed (`block`, unless said otherwise), or go on with the definition that was approved.
+	OnChange nullable.Nullable[string] `json:"onChange,omitempty,omitzero"`
+
+	// Operations Of the kind `http`, which needs them: at most 256 KiB of them together. The list is replaced as a whole.
+	Operations nullable.Nullable[[]ConnectionOperation] `json:"operations,omitempty,omitzero"`
+
 	// SpaceID Absent: the default space.
 	SpaceID nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
-	URL     string                    `json:"url"`
+
+	// URL Where requests go. Needed, but with the kind `openapi`: absent, the first of the document's servers counts, as it is at the first refresh.
+	URL string `json:"url,omitempty,omitzero"`
 }
 
 // CreateEmbed defines model for CreateEmbed.
@@ -2727,6 +2820,9 @@ type ReviewConnectionTool struct {
 
 	// Sha256 Of the definition that was reviewed.
 	Sha256 string `json:"sha256"`
+
+	// Visitors Whether it may be offered in chats of visitors, too; `no` unless said otherwise. `yes` is only for effects `read`.
+	Visitors nullable.Nullable[string] `json:"visitors,omitempty,omitzero"`
 }
 
 // ReviewConnectionTools defines model for ReviewConnectionTools.
@@ -3114,6 +3210,21 @@ type SetAgentTool struct {
 	Visitors nullable.Nullable[string] `json:"visitors,omitempty,omitzero"`
 }
 
+// SetConnectionLimits Of the calls of its tools. Members that are absent stay as they are.
+type SetConnectionLimits struct {
+	// CallsPerMinute 60 unless said otherwise.
+	CallsPerMinute nullable.Nullable[int64] `json:"callsPerMinute,omitempty,omitzero"`
+
+	// MaxConcurrent Calls at a time; 8 unless said otherwise.
+	MaxConcurrent nullable.Nullable[int64] `json:"maxConcurrent,omitempty,omitzero"`
+
+	// MaxResultBytes Of the reply to a call; 262144 unless said otherwise.
+	MaxResultBytes nullable.Nullable[int64] `json:"maxResultBytes,omitempty,omitzero"`
+
+	// TimeoutSeconds Of one call; 30 unless said otherwise.
+	TimeoutSeconds nullable.Nullable[int64] `json:"timeoutSeconds,omitempty,omitzero"`
+}
+
 // SetSecretValue defines model for SetSecretValue.
 type SetSecretValue struct {
 	Value string `json:"value"`
@@ -3479,12 +3590,27 @@ type UpdateAgent struct {
 type UpdateConnection struct {
 	Auth ConnectionAuth `json:"auth,omitempty,omitzero"`
 
+	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 in JSON or YAML, at most 4 MiB. It is not shown again.
+	Document nullable.Nullable[string] `json:"document,omitempty,omitzero"`
+
+	// DocumentURL Of the kind `openapi`: where the document is read at each refresh, at most 4 MiB. Either this or `document`.
+	DocumentURL nullable.Nullable[string] `json:"documentUrl,omitempty,omitzero"`
+
 	// Headers Replaces all of them.
 	Headers nullable.Nullable[map[string]string] `json:"headers,omitempty,omitzero"`
 
+	// Limits Of the calls of its tools. Members that are absent stay as they are.
+	Limits nullable.Nullable[SetConnectionLimits] `json:"limits,omitempty,omitzero"`
+
 	// Metadata Merged: each member is set, and null removes it. Null in place of the object removes all.
 	Metadata nullable.Nullable[map[string]*string] `json:"metadata,omitempty,omitzero"`
-	URL      string                                `json:"url,omitempty,omitzero"`
+
+	// OnChange Of an approved tool whose definition differs: withhold it until it is reviewed (`block`, unless said otherwise), or go on with the definition that was approved.
+	OnChange nullable.Nullable[string] `json:"onChange,omitempty,omitzero"`
+
+	// Operations Of the kind `http`, which needs them: at most 256 KiB of them together. The list is replaced as a whole.
+	Operations nullable.Nullable[[]ConnectionOperation] `json:"operations,omitempty,omitzero"`
+	URL        string                                   `json:"url,omitempty,omitzero"`
 }
 
 // UpdateEmbedTag defines model for UpdateEmbedTag.

@@ -7,8 +7,7 @@
 // fixed names and a JSON body, and can change neither the host nor the path's segments
 // nor add a header. Nothing is sent twice, no redirect is followed.
 //
-// See docs/decisions/0049-an-http-tool-is-pinned-with-its-request.md. Start with
-// [Server.Catalog] and [Server.Call].
+// Start with [Server.Catalog] and [Server.Call].
 package httptool
 
 import (
@@ -146,8 +145,10 @@ func (s Server) result(p *plan, reply *outbound.Reply, told int64) (*remote.Resu
 		if int64(len(reply.Body)) >= told { // it was cut, perhaps within the secret
 			body = body[:max(0, len(body)-s.Credential.Longest())]
 		}
-		text := remote.CutBytes((&plan{}).text(kind, body), maxErrorText)
-		out.IsError, out.Text = true, status+text
+		out.IsError, out.Text = true, status+"The reply is empty."
+		if len(bytes.TrimSpace(body)) > 0 {
+			out.Text = status + remote.CutBytes((&plan{}).text(kind, body), maxErrorText)
+		}
 		return out, nil
 	}
 	return nil, remote.OfStatus(reply.Status, reply.Header, errors.New(strings.TrimSpace(status)))

@@ -50,6 +50,10 @@ type OperationError struct {
 // Error names the operation by its place.
 func (e *OperationError) Error() string { return fmt.Sprintf("operation %d: %v", e.Index+1, e.Err) }
 
+// ErrHeader is what is wrong with an operation whose argument goes into a header that
+// cannot be set.
+var ErrHeader = errors.New("not the name of a header that can be set")
+
 // Unwrap returns what is wrong.
 func (e *OperationError) Unwrap() error { return e.Err }
 
@@ -144,7 +148,7 @@ func (o Operation) places(p *plan) (map[string]any, error) {
 		case "path", "query":
 		case "header":
 			if !remote.HeaderName(name) {
-				return nil, fmt.Errorf("%q is not the name of a header that can be set", name)
+				return nil, fmt.Errorf("%q is %w", name, ErrHeader)
 			}
 		case "body":
 			if p.Method == "GET" || p.Method == "HEAD" {

@@ -60,13 +60,20 @@ func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, e
 		return c, err
 	}
 	n, err := tx.Exec(ctx, `INSERT INTO connections (`+connectionColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', '', '', '', '', $10, 0, $11, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (account_id, space_id, name) DO NOTHING`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', '', '', '', '', $10, $18, $11, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (account_id, space_id, name) DO NOTHING`,
 		c.ID, c.AccountID, c.SpaceID, c.Kind, c.Name, c.URL, c.SecretID, headers, metadata, c.Revision, db.Micros(c.CreatedAt),
-		c.DocumentURL, c.OnChange, c.Limits.TimeoutSeconds, c.Limits.MaxResultBytes, c.Limits.MaxConcurrent, c.Limits.CallsPerMinute)
+		c.DocumentURL, c.OnChange, c.Limits.TimeoutSeconds, c.Limits.MaxResultBytes, c.Limits.MaxConcurrent, c.Limits.CallsPerMinute, checkedMicros(c))
 	if err == nil && n == 0 {
 		err = stoa.Errorf(stoa.CodeConflict, "The space has a connection named %q already.", c.Name).At("name")
 	}
 	return c, err
+}
+
+func checkedMicros(c Connection) int64 {
+	if c.CheckedAt.IsZero() {
+		return 0
+	}
+	return db.Micros(c.CheckedAt)
 }
 
 func connectionTexts(c Connection) (headers, metadata string, err error) {
@@ -135,10 +142,7 @@ func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(
 	}
 	c.Revision++
 	c.UpdatedAt = tx.Now
-	checked := int64(0)
-	if !c.CheckedAt.IsZero() {
-		checked = db.Micros(c.CheckedAt)
-	}
+	checked := checkedMicros(c)
 	_, err = tx.Exec(ctx, `UPDATE connections SET url = $3, secret_id = $4, headers = $5, metadata = $6, protocol = $7, server_name = $8, server_version = $9,
 			instructions = $10, error_code = $11, error_message = $12, revision = $13, checked_at = $14, updated_at = $15,
 			document_url = $16, on_change = $17, timeout_seconds = $18, max_result_bytes = $19, max_concurrent = $20, calls_per_minute = $21

@@ -113,11 +113,11 @@ func (e entry) withheld(who Audience, refused bool) string {
 	switch {
 	case e.connection == nil || e.tool == nil || e.tool.State == store.ToolMissing:
 		return stoa.WithheldMissing
-	case e.tool.State == store.ToolChanged || e.tool.State == store.ToolInvalid && e.tool.ApprovedSHA256 != "":
+	case e.tool.State == store.ToolChanged && !e.connection.Allows(*e.tool) || e.tool.State == store.ToolInvalid && e.tool.ApprovedSHA256 != "":
 		return stoa.WithheldChanged
-	case e.tool.State != store.ToolApproved:
+	case !e.connection.Allows(*e.tool):
 		return stoa.WithheldUnapproved
-	case who.Visitor:
+	case who.Visitor && e.tool.Visitors != store.VisitorsYes:
 		return stoa.WithheldVisitor
 	case refused:
 		return stoa.WithheldUnauthorized
@@ -185,6 +185,17 @@ func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTo
 		}
 	}
 	return offered, withheld, nil
+}
+
+// DefinitionTokens returns how many tokens the definition of a tool takes where it is
+// offered, about: that of now.
+func DefinitionTokens(row store.ConnectionTool) int64 {
+	e := entry{tool: &row}
+	description, parameters, err := e.definition(row.Definition)
+	if err != nil {
+		return 0
+	}
+	return tokensOf(row.ModelName, description, parameters)
 }
 
 func tokensOf(name, description, parameters string) int64 {

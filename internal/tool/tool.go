@@ -21,6 +21,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"stoa/internal/httptool"
 	"stoa/internal/mcp"
 	"stoa/internal/outbound"
 	"stoa/internal/remote"
@@ -32,7 +33,6 @@ import (
 // Limits of exchanges with servers.
 const (
 	RefreshTime     = 20 * time.Second
-	CallTime        = 30 * time.Second
 	perAccount      = 8      // exchanges at a time
 	maxInstructions = 20_000 // characters
 	maxServerName   = 200    // characters
@@ -47,7 +47,8 @@ type Tools struct {
 	Logger  *slog.Logger
 
 	mu   sync.Mutex
-	busy map[string]int // exchanges that are going on, by account
+	busy map[string]int  // exchanges that are going on, by account
+	used map[string]*use // calls of connections, by their ids
 }
 
 // enter counts an exchange of an account until done is called.
@@ -112,11 +113,16 @@ func (t *Tools) Unreadable(s store.Secret) bool {
 // server returns the far side of a connection, as a session with credentials of its own
 // reaches it.
 func (t *Tools) server(ctx context.Context, c store.Connection, own Credentials) (remote.Server, error) {
-	credential, err := t.credential(ctx, c, own)
-	if err != nil {
-		return nil, err
+	to := remote.Endpoint{Network: t.Network, URL: c.URL, Headers: c.Headers}
+	if c.URL != "" { // a document says it at the first refresh
+		var err error
+		if to.Credential, err = t.credential(ctx, c, own); err != nil {
+			return nil, err
+		}
 	}
-	to := remote.Endpoint{Network: t.Network, URL: c.URL, Headers: c.Headers, Credential: credential}
+	if c.Kind == store.KindHTTP || c.Kind == store.KindOpenAPI {
+		return httptool.Server{Endpoint: to}, nil
+	}
 	return mcp.Server{Endpoint: to, Protocol: c.Protocol, Version: t.Version}, nil
 }
 
@@ -154,10 +160,16 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
 		d = Difference{}
 		d.Connection, err = tx.EditConnection(ctx, accountID, id, func(now *store.Connection) error {
-			if now.URL != c.URL || now.SecretID != c.SecretID {
+			if now.URL != c.URL || now.SecretID != c.SecretID || now.DocumentURL != c.DocumentURL {
 				return stoa.Errorf(stoa.CodeToolServer, "The connection was changed meanwhile. Refresh it again.")
 			}
 			now.CheckedAt, now.ErrorCode, now.ErrorMessage = tx.Now, "", ""
+			if failure == nil {
+				failure, err = settle(ctx, tx, now, catalog)
+				if err != nil {
+					return err
+				}
+			}
 			if failure != nil {
 				now.ErrorCode, now.ErrorMessage = failure.stored, failure.answer.Message
 				return nil
@@ -174,14 +186,69 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	return d, err
 }
 
+// settle takes over the address that a document says, if the connection has none. It is
+// kept from then on, and has to be of the secret's origin.
+func settle(ctx context.Context, tx *store.Tx, c *store.Connection, catalog *remote.Catalog) (*failure, error) {
+	if c.URL != "" || catalog.URL == "" {
+		return nil, nil
+	}
+	if c.SecretID != "" {
+		s, err := tx.SecretForShare(ctx, c.AccountID, c.SecretID)
+		if err != nil {
+			return nil, err
+		}
+		if origin := Origin(catalog.URL, false); s.Origin != origin {
+			answer := stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for %s, and the document says that the server is at %s.", s.Origin, origin)
+			return &failure{string(stoa.CodeSecretOrigin), answer}, nil
+		}
+	}
+	c.URL = catalog.URL
+	return nil, nil
+}
+
+// ask asks the far side of a connection for its tools.
 func (t *Tools) ask(ctx context.Context, c store.Connection) (*remote.Catalog, error) {
 	server, err := t.server(ctx, c, nil)
 	if err != nil {
 		return nil, err
 	}
+	if h, ok := server.(httptool.Server); ok {
+		if server, err = t.described(ctx, c, h); err != nil {
+			return nil, err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, RefreshTime)
 	defer cancel()
 	return server.Catalog(ctx)
+}
+
+// described returns a server with what describes its requests. The secret of the
+// connection is sent for the document if that is of the same origin.
+func (t *Tools) described(ctx context.Context, c store.Connection, h httptool.Server) (remote.Server, error) {
+	var source string
+	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		source, err = tx.ConnectionSource(ctx, c.AccountID, c.ID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c.Kind == store.KindHTTP {
+		h.Operations = source
+		return h, nil
+	}
+	h.Document, h.DocumentURL = source, c.DocumentURL
+	if h.DocumentURL != "" {
+		h.Document = ""
+		from := c
+		from.URL = c.DocumentURL
+		credential, err := t.credential(ctx, from, nil)
+		if err != nil && stoa.CodeOf(err) != stoa.CodeSecretOrigin {
+			return nil, err
+		}
+		h.ReadWith = remote.Endpoint{Network: t.Network, Credential: credential}
+	}
+	return h, nil
 }
 
 // cut returns a text of a server as it is kept: with what cannot be seen written out,
@@ -282,11 +349,26 @@ func (d *Difference) take(ctx context.Context, tx *store.Tx, c store.Connection,
 	return nil
 }
 
+// Describe makes the tools of a connection of the kind http from its operations, and
+// keeps both. Nothing is approved by it.
+func Describe(ctx context.Context, tx *store.Tx, c *store.Connection, operations string) error {
+	tools, err := httptool.FromOperations(operations)
+	if err != nil {
+		return err
+	}
+	if err := tx.SetConnectionSource(ctx, c.AccountID, c.ID, operations); err != nil {
+		return err
+	}
+	c.CheckedAt, c.ErrorCode, c.ErrorMessage = tx.Now, "", ""
+	return new(Difference).take(ctx, tx, *c, tools)
+}
+
 // A Decision is what a reviewer decided about a tool.
 type Decision struct {
 	Name, SHA256      string // of the definition that was reviewed
 	Approve           bool
-	Approval, Effects string // of an approved tool; both empty: as the annotations suggest
+	Approval, Effects string // of an approved tool; both empty: as the definition suggests
+	Visitors          bool   // it may be offered in the sessions of visitors
 }
 
 // Review records decisions about tools; none of them if any is about a definition that
@@ -310,6 +392,9 @@ func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions [
 				return stoa.Errorf(stoa.CodeInvalidValue, "The tool %q cannot be used: %s", short(d.Name), row.Problem).At(member(i, "decision"))
 			}
 			decide(&row, d)
+			if d.Visitors && row.Effects != "read" {
+				return stoa.Errorf(stoa.CodeInvalidValue, "Visitors get tools alone whose effects are read; those of %q are %s.", short(d.Name), row.Effects).At(member(i, "visitors"))
+			}
 			if err := tx.PutConnectionTool(ctx, row); err != nil {
 				return err
 			}
@@ -321,6 +406,7 @@ func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions [
 
 // decide records a decision about a tool.
 func decide(row *store.ConnectionTool, d Decision) {
+	row.Visitors = store.VisitorsNo
 	if !d.Approve {
 		row.RejectedSHA256, row.ApprovedSHA256, row.ApprovedDefinition, row.Approval, row.Effects = row.SHA256, "", "", "", ""
 		return
@@ -329,6 +415,9 @@ func decide(row *store.ConnectionTool, d Decision) {
 		d.Approval, d.Effects = remote.Suggested(remote.Parse(row.Definition))
 	}
 	row.ApprovedSHA256, row.ApprovedDefinition, row.RejectedSHA256, row.Approval, row.Effects = row.SHA256, row.Definition, "", d.Approval, d.Effects
+	if d.Visitors {
+		row.Visitors = store.VisitorsYes
+	}
 }
 
 func member(i int, name string) string { return "tools[" + strconv.Itoa(i) + "]." + name }
@@ -348,7 +437,7 @@ func Forget(ctx context.Context, tx *store.Tx, accountID, id string) error {
 		if err != nil {
 			return err
 		}
-		row.ApprovedSHA256, row.ApprovedDefinition, row.RejectedSHA256, row.Approval, row.Effects = "", "", "", "", ""
+		row.ApprovedSHA256, row.ApprovedDefinition, row.RejectedSHA256, row.Approval, row.Effects, row.Visitors = "", "", "", "", "", store.VisitorsNo
 		if row.Present {
 			err = tx.PutConnectionTool(ctx, row)
 		} else {
@@ -391,12 +480,12 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 	switch {
 	case at < 0:
 		return out, noTool(trial.Tool)
-	case rows[at].State != store.ToolApproved:
+	case !c.Allows(rows[at]):
 		return out, stoa.Errorf(stoa.CodeToolChanged, "The tool is %s, and only an approved one is called. Review it first.", rows[at].State).At("name")
 	case rows[at].Effects != "read" && !trial.Confirm:
 		return out, stoa.Errorf(stoa.CodeConfirmationRequired, "The tool has effects (%s). Send confirm: true to have it do what it does.", rows[at].Effects).At("confirm")
 	}
-	done, err := t.enter(accountID)
+	done, err := t.admit(c)
 	if err != nil {
 		return out, err
 	}
@@ -407,9 +496,9 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 	}
 	out.CallID = stoa.NewID("cal")
 	began := time.Now()
-	calling, cancel := context.WithTimeout(ctx, CallTime)
+	calling, cancel := context.WithTimeout(ctx, time.Duration(c.Limits.TimeoutSeconds)*time.Second)
 	defer cancel()
-	out.Result, err = server.Call(calling, remote.Call{ID: out.CallID, Tool: trial.Tool, Definition: rows[at].ApprovedDefinition, Arguments: trial.Arguments})
+	out.Result, err = server.Call(calling, remote.Call{ID: out.CallID, Tool: trial.Tool, Definition: rows[at].ApprovedDefinition, Arguments: trial.Arguments, MaxResult: c.Limits.MaxResultBytes})
 	out.Duration = time.Since(began)
 	out.Outcome = "ok"
 	if failed, ok := errors.AsType[*remote.Error](err); ok {
