@@ -260,14 +260,18 @@ export interface ClaimInput {
 export interface Connection {
   auth: ConnectionAuth;
   createdAt: string;
+  documentUrl: string | null;
   headers: Record<string, string>;
   id: string;
   instructions: string | null;
-  kind: "mcp";
+  kind: "mcp" | "http" | "openapi";
   lastCheckedAt: string | null;
   lastError: ConnectionError;
+  limits: ConnectionLimits;
   metadata: Metadata;
   name: string;
+  onChange: "block" | "keep";
+  operations: ConnectionOperation[] | null;
   protocol: ConnectionProtocol;
   spaceId: string;
   status: "unchecked" | "ready" | "review_needed" | "needs_authorization" | "unreachable";
@@ -286,11 +290,33 @@ export type ConnectionError = {
   message: string;
 } | null;
 
+export interface ConnectionLimits {
+  callsPerMinute: number;
+  maxConcurrent: number;
+  maxResultBytes: number;
+  timeoutSeconds: number;
+}
+
 export interface ConnectionList {
   data: Connection[];
   hasMore: boolean;
   nextCursor: string | null;
 }
+
+export interface ConnectionOperation {
+  description?: string | null;
+  effects?: "read" | "idempotent" | "once" | null;
+  method: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
+  name: string;
+  parameters?: Record<string, unknown> | null;
+  path: string;
+  result?: ConnectionOperationResult;
+}
+
+export type ConnectionOperationResult = {
+  maxItems?: number | null;
+  pointer?: string | null;
+} | null;
 
 export type ConnectionProtocol = {
   era: "modern" | "legacy";
@@ -303,6 +329,7 @@ export interface ConnectionTool {
   annotations: Record<string, unknown> | null;
   approval: "always" | "never" | null;
   approvedSha256: string | null;
+  definitionTokens: number;
   description: string;
   effects: "read" | "idempotent" | "once" | null;
   inputSchema: Record<string, unknown>;
@@ -310,10 +337,13 @@ export interface ConnectionTool {
   name: string;
   outputSchema: Record<string, unknown> | null;
   previous: ConnectionToolPrevious;
+  request: Record<string, unknown> | null;
   sha256: string;
   state: "new" | "approved" | "changed" | "missing" | "rejected" | "invalid";
   suggested: ConnectionToolPolicy;
+  timeoutSeconds: number;
   title: string;
+  visitors: "no" | "yes";
   warnings: string[];
 }
 
@@ -338,6 +368,8 @@ export interface ConnectionToolPolicy {
 export type ConnectionToolPrevious = {
   description: string;
   inputSchema: Record<string, unknown>;
+  request: Record<string, unknown> | null;
+  title: string;
 } | null;
 
 export interface ConnectionToolTest {
@@ -405,12 +437,17 @@ export interface CreateChatCompletion {
 
 export interface CreateConnection {
   auth?: ConnectionAuth;
+  document?: string | null;
+  documentUrl?: string | null;
   headers?: Record<string, string> | null;
-  kind: "mcp";
+  kind: "mcp" | "http" | "openapi";
+  limits?: SetConnectionLimits;
   metadata?: Record<string, string> | null;
   name: string;
+  onChange?: "block" | "keep" | null;
+  operations?: ConnectionOperation[] | null;
   spaceId?: string | null;
-  url: string;
+  url?: string;
 }
 
 export interface CreateEmbed {
@@ -2006,6 +2043,7 @@ export interface ReviewConnectionTool {
   name: string;
   policy?: "by_annotations" | null;
   sha256: string;
+  visitors?: "no" | "yes" | null;
 }
 
 export interface ReviewConnectionTools {
@@ -2223,6 +2261,13 @@ export interface SetAgentTool {
   type: "client" | "connection";
   visitors?: "no" | "yes" | null;
 }
+
+export type SetConnectionLimits = {
+  callsPerMinute?: number | null;
+  maxConcurrent?: number | null;
+  maxResultBytes?: number | null;
+  timeoutSeconds?: number | null;
+} | null;
 
 export interface SetSecretValue {
   value: string;
@@ -2460,8 +2505,13 @@ export interface UpdateAgent {
 
 export interface UpdateConnection {
   auth?: ConnectionAuth;
+  document?: string | null;
+  documentUrl?: string | null;
   headers?: Record<string, string> | null;
+  limits?: SetConnectionLimits;
   metadata?: Record<string, string | null> | null;
+  onChange?: "block" | "keep" | null;
+  operations?: ConnectionOperation[] | null;
   url?: string;
 }
 
