@@ -82,7 +82,7 @@ func TestWebhooksInABrowser(t *testing.T) {
 
 			// While it is disabled, what happens is held; then it is recovered.
 			p.press("Disable")
-			p.says("It is disabled: somebody disabled it.")
+			p.says("It is disabled: by hand.")
 			st.complete(t)
 			p.press("Refresh")
 			p.see(`[...document.querySelectorAll("td .badge")].some((e) => e.innerText === "held")`)

@@ -5,6 +5,7 @@ import type { IconName } from "./parts/icon";
 import { Accounts } from "./pages/accounts";
 import { Agents } from "./pages/agents";
 import { ToolCalls } from "./pages/calls";
+import { Connections } from "./pages/connections";
 import { Credits } from "./pages/credits";
 import { Keys } from "./pages/keys";
 import { Nodes } from "./pages/nodes";
@@ -31,6 +32,7 @@ export const pages: Page[] = [
   { path: "agents", title: "Agents", icon: "agents", needs: "listAgents", show: Agents },
   { path: "sessions", title: "Sessions", icon: "sessions", needs: "listAllSessions", show: AllSessions },
   { path: "tool-calls", title: "Tool calls", icon: "play", needs: "listToolCalls", show: ToolCalls },
+  { path: "connections", title: "Connections", icon: "connections", needs: "listConnections", show: Connections },
   { path: "webhooks", title: "Webhooks", icon: "webhooks", needs: "listWebhooks", show: Webhooks },
   { path: "usage", title: "Usage", icon: "usage", needs: "getUsage", scope: "usage:read", show: Usage },
   { path: "credits", title: "Credits", icon: "credits", needs: "listReceipts", show: Credits },

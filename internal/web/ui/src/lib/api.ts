@@ -46,20 +46,21 @@ export class Api {
   ) {}
 
   // raw sends a request and returns the reply; an error reply is thrown as a
-  // Problem.
-  async raw(method: string, path: string, init: { query?: Query; body?: unknown; headers?: Record<string, string>; signal?: AbortSignal } = {}): Promise<Response> {
+  // Problem. A text is a body that is JSON already.
+  async raw(method: string, path: string, init: { query?: Query; body?: unknown; text?: string; headers?: Record<string, string>; signal?: AbortSignal } = {}): Promise<Response> {
     const url = new URL("/api/v1" + path, location.origin);
     for (const [name, value] of Object.entries(init.query ?? {})) {
       if (value !== undefined) url.searchParams.set(name, String(value));
     }
     const headers: Record<string, string> = { Authorization: `Bearer ${this.key}`, ...init.headers };
-    if (init.body !== undefined) headers["Content-Type"] = "application/json";
+    const body = init.text ?? (init.body === undefined ? undefined : JSON.stringify(init.body));
+    if (body !== undefined) headers["Content-Type"] = "application/json";
     let reply: Response;
     try {
       reply = await fetch(url, {
         method,
         headers,
-        body: init.body === undefined ? undefined : JSON.stringify(init.body),
+        body,
         signal: init.signal,
         credentials: "omit",
         cache: "no-store",

@@ -2,8 +2,8 @@
 // versions.
 import { useEffect, useRef } from "preact/hooks";
 import type { Agent, AgentVersion } from "../../lib/agents";
-import { diffLines } from "../../lib/diff";
 import { Badge, Button, Time } from "../parts/basic";
+import { Diff } from "../parts/diff";
 import { useAction } from "../parts/form";
 import { Empty, Failure, States, useLoad } from "../parts/load";
 import { Pages, useList } from "../parts/table";
@@ -161,21 +161,5 @@ function Versions({ agent, onBack }: { agent: Tagged; onBack: (a: Tagged) => voi
         ]}
       />
     </section>
-  );
-}
-
-// Diff shows the lines of a text, and which are new or gone since the text before.
-function Diff({ was, now }: { was?: string; now: string }) {
-  if (was === undefined || was === now) return <p class="small">{now}</p>;
-  return (
-    <div class="diff small">
-      {diffLines(was.split("\n"), now.split("\n")).map((l) => (
-        <div class={l.kind}>
-          <span class="unseen">{l.kind === "new" ? "Added: " : l.kind === "gone" ? "Removed: " : ""}</span>
-          <span aria-hidden="true">{l.kind === "new" ? "+ " : l.kind === "gone" ? "- " : "  "}</span>
-          {l.text}
-        </div>
-      ))}
-    </div>
   );
 }

@@ -103,9 +103,9 @@ export function HookSecret({ of: w, onClose }: { of: WebhookWithSecret; onClose:
 const eventsOf = (w: Webhook) => (w.events.includes("*") ? "all" : w.events.join(", "));
 
 const reasons: Record<string, string> = {
-  user: "somebody disabled it",
-  key_revoked: "the key that made it has ended",
-  failures: "for three days nothing arrived",
+  user: "by hand",
+  key_revoked: "its key has ended",
+  failures: "nothing arrived for three days",
   gone: "the address answered 410, gone",
 };
 

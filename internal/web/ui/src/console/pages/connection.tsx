@@ -1,0 +1,349 @@
+// One connection: what is known of its server, and its tools.
+import { useState } from "preact/hooks";
+import { originOf } from "../../lib/connections";
+import type { Connection, ConnectionToolList, RefreshedConnection, Secret, UpdateConnection } from "../../lib/contract";
+import { of } from "../../lib/format";
+import type { List } from "../../lib/types";
+import { Badge, Button, Field, Id, Notice, Time } from "../parts/basic";
+import { Confirm } from "../parts/dialog";
+import { FormDialog, useAction } from "../parts/form";
+import { Failure, States, useLoad } from "../parts/load";
+import { Review } from "../parts/review";
+import { Shown } from "../parts/shown";
+import { toast } from "../parts/toast";
+import { go } from "../router";
+import { useSession } from "../session";
+import { ConnectionState } from "./connections";
+import { SecretForm } from "./secrets";
+
+interface Tagged {
+  data: Connection;
+  etag: string;
+}
+
+export function ConnectionPage({ id }: { id: string }) {
+  const { api } = useSession();
+  const connection = useLoad<Tagged>((signal) => api.read<Connection>("/connections/" + id, signal), [api, id]);
+  if (connection.problem?.status === 404) {
+    return (
+      <div class="lost">
+        <h1>There is no such connection</h1>
+        <p>
+          It was deleted, or belongs to another account. <a href="#/connections">Go to the connections.</a>
+        </p>
+      </div>
+    );
+  }
+  return (
+    <>
+      <header class="head">
+        <div>
+          <p class="small muted">
+            <a href="#/connections">Connections</a>
+          </p>
+          <h1>{connection.data?.data.name ?? "Connection"}</h1>
+        </div>
+        <span class="push mono muted breaks">{id}</span>
+      </header>
+      <States of={connection}>{(c) => <One of={c} reload={connection.reload} />}</States>
+    </>
+  );
+}
+
+function One({ of: tagged, reload }: { of: Tagged; reload: () => void }) {
+  const { api, may } = useSession();
+  const c = tagged.data;
+  const path = "/connections/" + c.id;
+  const tools = useLoad((signal) => api.get<ConnectionToolList>(path + "/tools", undefined, signal), [api, path]);
+  const [found, setFound] = useState<RefreshedConnection>();
+  const [open, setOpen] = useState<"change" | "secret" | "delete">();
+  const { busy, problem, run } = useAction({ repeats: true });
+  const writes = may("connections:write");
+  const again = () => {
+    reload();
+    tools.reload();
+  };
+  const refresh = async () => {
+    setFound(undefined);
+    await run(async () => setFound((await (await api.raw("POST", path + "/refresh")).json()) as RefreshedConnection));
+    again();
+  };
+  const ask = (title: string) => (
+    <Button small disabled={busy} onClick={refresh}>
+      {busy ? "Asking" : title}
+    </Button>
+  );
+  // What the server wants is said by the notice of the state, with what to do.
+  const known = c.status === "needs_authorization" || c.status === "unreachable";
+  return (
+    <>
+      {problem && !(known && problem.status >= 500) && <Failure problem={problem} />}
+      {c.status === "unchecked" && writes && (
+        <Notice meaning="info">
+          <p>
+            <b>The server has not been asked since its address or its secret changed.</b> Ask it which tools it has.
+          </p>
+          <div class="row">{ask("Ask the server")}</div>
+        </Notice>
+      )}
+      {c.status === "needs_authorization" && (
+        <Notice meaning="failed">
+          <p>
+            <b>{c.auth.type === "none" ? "The server wants a secret." : "The server refuses the secret."}</b> {c.lastError?.message}
+          </p>
+          {writes && (
+            <div class="row">
+              <Button small kind="main" onClick={() => setOpen("secret")}>
+                {c.auth.type === "none" ? "Give it a secret" : "Give it another"}
+              </Button>
+              {ask("Ask again")}
+            </div>
+          )}
+        </Notice>
+      )}
+      {c.status === "unreachable" && (
+        <Notice meaning="failed">
+          <p>
+            <b>The server could not be asked.</b> {c.lastError?.message}
+          </p>
+          {writes && <div class="row">{ask("Ask again")}</div>}
+        </Notice>
+      )}
+      {found && <Difference of={found} />}
+      <section class="panel" aria-labelledby="server">
+        <header>
+          <h2 id="server">Server</h2>
+          {writes && (
+            <div class="push row">
+              <Button small icon="again" disabled={busy} onClick={refresh}>
+                Refresh
+              </Button>
+              <Button small onClick={() => setOpen("change")}>
+                Change
+              </Button>
+              <Button small onClick={() => setOpen("secret")}>
+                Secret
+              </Button>
+              <Button small kind="danger" onClick={() => setOpen("delete")}>
+                Delete
+              </Button>
+            </div>
+          )}
+        </header>
+        <dl class="facts body">
+          <dt>State</dt>
+          <dd>
+            <ConnectionState of={c} />
+          </dd>
+          <dt>Address</dt>
+          <dd class="mono breaks">{c.url}</dd>
+          {c.protocol && (
+            <>
+              <dt>Speaks</dt>
+              <dd class="breaks">
+                MCP {c.protocol.version}
+                {c.protocol.serverName && (
+                  <>
+                    {" "}
+                    as <Shown text={[c.protocol.serverName, c.protocol.serverVersion].filter(Boolean).join(" ")} />
+                  </>
+                )}
+              </dd>
+            </>
+          )}
+          <dt>Secret</dt>
+          <dd>{c.auth.secretId ? <SecretName id={c.auth.secretId} /> : <span class="muted">none</span>}</dd>
+          {Object.keys(c.headers).length > 0 && (
+            <>
+              <dt>Headers</dt>
+              <dd class="mono breaks">
+                {Object.entries(c.headers).map(([name, value]) => (
+                  <div>
+                    {name}: {value}
+                  </div>
+                ))}
+              </dd>
+            </>
+          )}
+          <dt>Asked</dt>
+          <dd>{c.lastCheckedAt ? <Time at={c.lastCheckedAt} /> : "never"}</dd>
+          <dt>Id</dt>
+          <dd>
+            <Id of={c.id} />
+          </dd>
+        </dl>
+        {c.instructions && (
+          <details class="note small">
+            <summary>What the server says of itself; no model reads it</summary>
+            <p class="pre breaks">
+              <Shown text={c.instructions} />
+            </p>
+          </details>
+        )}
+      </section>
+      <States of={tools}>{(list) => <Review path={path} connection={c} tools={list.data} writes={writes} onChanged={again} />}</States>
+      {open === "change" && (
+        <Change
+          path={path}
+          of={tagged}
+          onClose={() => setOpen(undefined)}
+          onDone={() => {
+            setOpen(undefined);
+            setFound(undefined);
+            toast("Saved");
+            again();
+          }}
+        />
+      )}
+      {open === "secret" && (
+        <GiveSecret
+          path={path}
+          of={tagged}
+          onClose={() => setOpen(undefined)}
+          onDone={() => {
+            setOpen(undefined);
+            void refresh();
+          }}
+        />
+      )}
+      {open === "delete" && <Delete path={path} of={c} onClose={() => setOpen(undefined)} />}
+    </>
+  );
+}
+
+function Difference({ of: d }: { of: RefreshedConnection }) {
+  const parts: [string, string[]][] = [
+    ["Added", d.added],
+    ["Changed", d.changed],
+    ["Missing", d.missing],
+  ];
+  const any = parts.some(([, names]) => names.length > 0);
+  return (
+    <Notice meaning={any ? "waiting" : "ok"}>
+      <p>
+        <b>{any ? "The server says something new." : "Nothing has changed."}</b> {of(d.unchanged, "tool")} {d.unchanged === 1 ? "is" : "are"} as before.
+      </p>
+      {parts.map(
+        ([word, names]) =>
+          names.length > 0 && (
+            <p class="breaks">
+              {word}: {names.map((name, i) => [i > 0 && ", ", <code>{name}</code>])}
+            </p>
+          ),
+      )}
+    </Notice>
+  );
+}
+
+function SecretName({ id }: { id: string }) {
+  const { api } = useSession();
+  const secret = useLoad((signal) => api.get<Secret>("/secrets/" + id, undefined, signal), [api, id]);
+  const s = secret.data;
+  return (
+    <>
+      <a href="#/connections/secrets">{s?.name ?? id}</a> {s?.hint && <code>…{s.hint}</code>} {s?.unreadable && <Badge meaning="failed">unreadable</Badge>}
+      {s?.unreadable && <div class="small muted">The service has not the key that it was encrypted with. Replace its value.</div>}
+    </>
+  );
+}
+
+// headersIn reads lines such as "X-Team: docs".
+function headersIn(text: string): Record<string, string> | undefined {
+  const out: Record<string, string> = {};
+  for (const line of text.split("\n")) {
+    if (line.trim() === "") continue;
+    const at = line.indexOf(":");
+    if (at < 1) return undefined;
+    out[line.slice(0, at).trim()] = line.slice(at + 1).trim();
+  }
+  return out;
+}
+
+function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string; of: Tagged; onDone: () => void; onClose: () => void }) {
+  const { api } = useSession();
+  const [url, setURL] = useState(c.url);
+  const [text, setText] = useState(() =>
+    Object.entries(c.headers)
+      .map(([name, value]) => `${name}: ${value}`)
+      .join("\n"),
+  );
+  const action = useAction();
+  const headers = headersIn(text);
+  const submit = () =>
+    action.run(async () => {
+      const body: UpdateConnection = { headers };
+      if (url.trim() !== c.url) body.url = url.trim();
+      await api.patch<Connection>(path, body, etag);
+      onDone();
+    });
+  const approved = c.toolCounts.approved + c.toolCounts.changed + c.toolCounts.missing;
+  return (
+    <FormDialog id="change-connection" title={`Change "${c.name}"`} submit="Save" ready={!!url.trim() && !!headers} action={action} onSubmit={submit} onClose={onClose}>
+      <Field id="connection-url" label="Address">
+        <input id="connection-url" class="input" type="url" maxLength={2048} value={url} onInput={(e) => setURL(e.currentTarget.value)} />
+      </Field>
+      {url.trim() !== c.url && approved > 0 && <Notice meaning="waiting">With another address all tools have to be reviewed again.</Notice>}
+      <Field id="connection-headers" label="Headers" hint="One per line, such as X-Team: docs. They can be read here: no secrets." problem={headers ? undefined : "A line has no colon."}>
+        <textarea id="connection-headers" class="input code" rows={3} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} aria-describedby="connection-headers-hint" aria-invalid={!headers} />
+      </Field>
+    </FormDialog>
+  );
+}
+
+// GiveSecret has the connection use a secret of its origin: one that is stored, a new
+// one, or none.
+function GiveSecret({ path, of: { data: c, etag }, onDone, onClose }: { path: string; of: Tagged; onDone: () => void; onClose: () => void }) {
+  const { api, may } = useSession();
+  const origin = originOf(c.url);
+  const secrets = useLoad((signal) => api.get<List<Secret>>("/secrets", { limit: 100 }, signal), [api]);
+  const fit = (secrets.data?.data ?? []).filter((s) => s.origin === origin);
+  const [chosen, setChosen] = useState(c.auth.secretId ?? "");
+  const [making, setMaking] = useState(false);
+  const action = useAction();
+  const use = async (secretId: string) => {
+    const body: UpdateConnection = { auth: secretId ? { type: "secret", secretId } : { type: "none" } };
+    await api.patch<Connection>(path, body, etag);
+    onDone();
+  };
+  if (making) return <SecretForm origin={origin} name={c.name} onClose={onClose} onDone={(s) => void action.run(() => use(s.id)).then((ok) => ok || setMaking(false))} />;
+  const approved = c.toolCounts.approved + c.toolCounts.changed + c.toolCounts.missing;
+  return (
+    <FormDialog id="give-secret" title={`The secret of "${c.name}"`} submit="Use it" ready={chosen !== (c.auth.secretId ?? "")} action={action} onSubmit={() => void action.run(() => use(chosen))} onClose={onClose}>
+      <Field id="secret" label="Secret" hint={`Only those for ${origin} can be used.`}>
+        <select id="secret" class="input" value={chosen} onChange={(e) => setChosen(e.currentTarget.value)} aria-describedby="secret-hint">
+          <option value="">None</option>
+          {fit.map((s) => (
+            <option value={s.id}>
+              {s.name} {s.hint && "…" + s.hint}
+            </option>
+          ))}
+        </select>
+      </Field>
+      {may("secrets:write") && (
+        <div>
+          <Button small icon="plus" onClick={() => setMaking(true)}>
+            Store a new one
+          </Button>
+        </div>
+      )}
+      {approved > 0 && <Notice meaning="waiting">With another secret all tools have to be reviewed again.</Notice>}
+    </FormDialog>
+  );
+}
+
+function Delete({ path, of: c, onClose }: { path: string; of: Connection; onClose: () => void }) {
+  const { api } = useSession();
+  const action = useAction({ repeats: true });
+  const confirm = () =>
+    action.run(async () => {
+      await api.remove(path);
+      toast(`The connection "${c.name}" is deleted`);
+      go("connections");
+    });
+  return (
+    <Confirm title={`Delete "${c.name}"?`} action="Delete it" busy={action.busy} onConfirm={confirm} onClose={onClose}>
+      <p>Its tools and what was decided about them are gone with it. Its secret stays. This cannot be undone.</p>
+      {action.problem && <Failure problem={action.problem} />}
+    </Confirm>
+  );
+}

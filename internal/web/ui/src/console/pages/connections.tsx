@@ -1,0 +1,142 @@
+// Connections: the servers that have tools, and the secrets that they want.
+import { useState } from "preact/hooks";
+import { counted } from "../../lib/connections";
+import type { Connection, CreateConnection, Space } from "../../lib/contract";
+import type { List } from "../../lib/types";
+import { Badge, Button, Field, type Meaning, Time } from "../parts/basic";
+import { FormDialog, useAction } from "../parts/form";
+import { Empty, useLoad } from "../parts/load";
+import { MissingScope } from "../parts/missing";
+import { Pages, useList } from "../parts/table";
+import { Tabs } from "../parts/tabs";
+import { go } from "../router";
+import { useSession } from "../session";
+import { ConnectionPage } from "./connection";
+import { Secrets } from "./secrets";
+
+export function Connections({ rest }: { rest: string }) {
+  const { may } = useSession();
+  const [adding, setAdding] = useState(false);
+  const allowed = may("connections:read");
+  if (allowed && rest && rest !== "secrets") return <ConnectionPage key={rest} id={rest} />;
+  return (
+    <>
+      <header class="head">
+        <h1>Connections</h1>
+        {allowed && rest !== "secrets" && may("connections:write") && (
+          <div class="push">
+            <Button kind="main" icon="plus" onClick={() => setAdding(true)}>
+              Connect a server
+            </Button>
+          </div>
+        )}
+      </header>
+      {!allowed ? (
+        <MissingScope scope="connections:read" what="see connections" />
+      ) : (
+        <>
+          <Tabs
+            label="Part"
+            tabs={[
+              { id: "", title: "Servers" },
+              { id: "secrets", title: "Secrets" },
+            ]}
+            active={rest}
+            onChange={(id) => go(id ? "connections/" + id : "connections")}
+          />
+          {rest === "secrets" ? <Secrets /> : <Servers />}
+        </>
+      )}
+      {adding && <Add onClose={() => setAdding(false)} />}
+    </>
+  );
+}
+
+function Servers() {
+  const pages = useList<Connection>("/connections", 20);
+  return (
+    <section class="panel">
+      <Pages
+        of={pages}
+        label="Connections"
+        onPick={(c) => go("connections/" + c.id)}
+        empty={
+          <Empty title="No server is connected">
+            <p>
+              A connection is a server that has tools. You review each of its tools before an agent may call it. <a href="/docs/connections">The guide</a> begins with a small server to try.
+            </p>
+          </Empty>
+        }
+        columns={[
+          {
+            title: "Server",
+            show: (c) => (
+              <>
+                <a href={"#/connections/" + c.id}>{c.name}</a>
+                <div class="small muted breaks">{c.url}</div>
+              </>
+            ),
+          },
+          { title: "State", show: (c) => <ConnectionState of={c} /> },
+          { title: "Tools", show: (c) => <span class="small">{counted(c)}</span> },
+          { title: "Asked", show: (c) => (c.lastCheckedAt ? <Time at={c.lastCheckedAt} /> : <span class="muted">never</span>) },
+        ]}
+      />
+    </section>
+  );
+}
+
+const states: Record<string, [Meaning, string]> = {
+  unchecked: ["info", "not asked yet"],
+  ready: ["ok", "ready"],
+  review_needed: ["waiting", "review needed"],
+  needs_authorization: ["failed", "wants a secret"],
+  unreachable: ["failed", "not reached"],
+};
+
+export function ConnectionState({ of: c }: { of: Connection }) {
+  const [meaning, word] = states[c.status] ?? ["none", c.status];
+  return <Badge meaning={meaning}>{word}</Badge>;
+}
+
+// Add makes a connection and asks its server at once. What the server says, or why it
+// says nothing, is on the page of the connection.
+function Add({ onClose }: { onClose: () => void }) {
+  const { api } = useSession();
+  const [url, setURL] = useState("");
+  const [name, setName] = useState("");
+  const [spaceId, setSpaceId] = useState("");
+  const spaces = useLoad((signal) => api.get<List<Space>>("/spaces", { limit: 100 }, signal), [api]);
+  const action = useAction();
+  const submit = () =>
+    action.run(async (once) => {
+      const body: CreateConnection = { kind: "mcp", name: name.trim(), url: url.trim() };
+      if (spaceId) body.spaceId = spaceId;
+      const made = await api.create<Connection>("/connections", body, once);
+      await api.raw("POST", `/connections/${made.id}/refresh`).catch(() => undefined);
+      go("connections/" + made.id);
+    });
+  const problem = action.problem;
+  const about = (param: string) => (problem?.param === param ? problem.message : undefined);
+  const known = spaces.data?.data ?? [];
+  return (
+    <FormDialog id="connect" title="Connect a server" submit="Connect it" ready={!!url.trim() && !!name.trim()} action={action} shown={!!(about("url") ?? about("name"))} onSubmit={submit} onClose={onClose}>
+      <Field id="connection-url" label="Address" hint="Of the server's MCP endpoint, such as https://mcp.example.com/mcp." problem={about("url")}>
+        <input id="connection-url" class="input" type="url" maxLength={2048} value={url} onInput={(e) => setURL(e.currentTarget.value)} aria-describedby="connection-url-hint" aria-invalid={about("url") ? "true" : undefined} autofocus />
+      </Field>
+      <Field id="connection-name" label="Name" hint="A small letter, then up to 23 small letters and digits. Models know the tools by it, so it stays." problem={about("name")}>
+        <input id="connection-name" class="input" maxLength={24} value={name} onInput={(e) => setName(e.currentTarget.value)} aria-describedby="connection-name-hint" aria-invalid={about("name") ? "true" : undefined} />
+      </Field>
+      {known.length > 1 && (
+        <Field id="connection-space" label="Space" hint="Agents of this space can use its tools.">
+          <select id="connection-space" class="input" value={spaceId} onChange={(e) => setSpaceId(e.currentTarget.value)} aria-describedby="connection-space-hint">
+            <option value="">The default space</option>
+            {known.map((s) => (
+              <option value={s.id}>{s.name}</option>
+            ))}
+          </select>
+        </Field>
+      )}
+    </FormDialog>
+  );
+}

@@ -1,0 +1,211 @@
+// The tools of a connection: what their server says of each, and what a person decides
+// about it.
+import { useState } from "preact/hooks";
+import { type Approval, approvalWords, type Effects, effectsWords, waits } from "../../lib/connections";
+import type { Connection, ConnectionTool, ReviewConnectionTools } from "../../lib/contract";
+import { of } from "../../lib/format";
+import { useSession } from "../session";
+import { Badge, Button, type Meaning, Notice } from "./basic";
+import { Diff } from "./diff";
+import { useAction } from "./form";
+import { Empty, Failure } from "./load";
+import { Shown } from "./shown";
+import { toast } from "./toast";
+import { Trial } from "./trial";
+
+interface Policy {
+  approval: Approval;
+  effects: Effects;
+}
+
+const meanings: Record<ConnectionTool["state"], Meaning> = { new: "waiting", approved: "ok", changed: "waiting", missing: "failed", rejected: "none", invalid: "failed" };
+
+// policyOf is what is reviewed of a tool, or what its annotations suggest.
+const policyOf = (t: ConnectionTool): Policy => ({ approval: t.approval ?? t.suggested.approval, effects: t.effects ?? t.suggested.effects });
+
+const most = 500; // tools of one review
+
+export function Review({ path, connection, tools, writes, onChanged }: { path: string; connection: Connection; tools: ConnectionTool[]; writes: boolean; onChanged: () => void }) {
+  const { api } = useSession();
+  const [chosen, setChosen] = useState<string[]>([]);
+  const [policies, setPolicies] = useState<Record<string, Policy>>({});
+  const [testing, setTesting] = useState<ConnectionTool>();
+  const { busy, problem, run } = useAction({ repeats: true });
+  const open = (t: ConnectionTool) => writes && t.state !== "invalid" && t.state !== "missing";
+  const picked = tools.filter((t) => chosen.includes(t.name) && open(t)).slice(0, most);
+  const waiting = tools.filter((t) => waits(t) && open(t));
+  const rows = [...tools].sort((a, b) => Number(waits(b)) - Number(waits(a)) || (a.name < b.name ? -1 : 1));
+  const decide = async (decision: "approve" | "reject") => {
+    const body: ReviewConnectionTools = {
+      tools: picked.map((t) => ({ name: t.name, sha256: t.sha256, decision, ...(decision === "approve" ? (policies[t.name] ?? policyOf(t)) : {}) })),
+    };
+    if (await run(() => api.raw("POST", path + "/tools/review", { body }))) {
+      toast(`${of(picked.length, "tool")} ${decision === "approve" ? "approved" : "rejected"}`);
+      setPolicies({});
+    }
+    setChosen([]);
+    onChanged(); // where it failed, the definitions may be others by now
+  };
+  return (
+    <section class="panel" aria-labelledby="tools">
+      <header>
+        <h2 id="tools">Tools</h2>
+        {waiting.length > 0 && <Badge meaning="waiting">{waiting.length} to review</Badge>}
+        {waiting.length > 0 && (
+          <div class="push">
+            <Button small onClick={() => setChosen(waiting.map((t) => t.name))}>
+              Choose all to review
+            </Button>
+          </div>
+        )}
+      </header>
+      {problem && (
+        <div class="pad">
+          {problem.code === "tool_changed" ? (
+            <Notice meaning="waiting">
+              <p>
+                <b>Nothing was decided.</b> The server has changed a definition since you read it. It is shown as it is now: look at it and decide again.
+              </p>
+            </Notice>
+          ) : (
+            <Failure problem={problem} />
+          )}
+        </div>
+      )}
+      {tools.length === 0 ? (
+        <Empty title="No tools are known">
+          <p>{connection.lastCheckedAt ? "The server has none." : "They are shown once the server has answered."}</p>
+        </Empty>
+      ) : (
+        <ul class="tools">
+          {rows.map((t) => (
+            <Tool
+              key={t.name}
+              of={t}
+              writes={writes}
+              chosen={chosen.includes(t.name)}
+              policy={policies[t.name] ?? policyOf(t)}
+              onChoose={open(t) ? (on) => setChosen((all) => (on ? [...all, t.name] : all.filter((n) => n !== t.name))) : undefined}
+              onPolicy={(p) => setPolicies({ ...policies, [t.name]: p })}
+              onTest={writes && t.state === "approved" ? () => setTesting(t) : undefined}
+            />
+          ))}
+        </ul>
+      )}
+      {picked.length > 0 && (
+        <div class="decide row">
+          <span>{of(picked.length, "tool")} chosen</span>
+          <div class="push row">
+            <Button kind="danger" disabled={busy} onClick={() => void decide("reject")}>
+              Reject
+            </Button>
+            <Button kind="main" disabled={busy} onClick={() => void decide("approve")}>
+              Approve
+            </Button>
+          </div>
+        </div>
+      )}
+      {testing && <Trial path={path} of={testing} onClose={() => setTesting(undefined)} />}
+    </section>
+  );
+}
+
+const pretty = (value: unknown) => JSON.stringify(value, null, 2);
+
+function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; policy: Policy; onChoose?: (on: boolean) => void; onPolicy: (p: Policy) => void; onTest?: () => void }) {
+  const { of: t, policy } = props;
+  const id = "tool-" + t.name.replace(/[^A-Za-z0-9_-]/g, "_");
+  return (
+    <li class="stack">
+      <div class="row">
+        {props.onChoose ? (
+          <label class="check">
+            <input type="checkbox" checked={props.chosen} onChange={(e) => props.onChoose!(e.currentTarget.checked)} />
+            <b class="mono breaks">
+              <Shown text={t.name} />
+            </b>
+          </label>
+        ) : (
+          <b class="mono breaks">
+            <Shown text={t.name} />
+          </b>
+        )}
+        <Badge meaning={meanings[t.state] ?? "none"}>{t.state}</Badge>
+        {t.state === "approved" && t.approval && t.effects && (
+          <span class="small muted">
+            {approvalWords[t.approval]}, {effectsWords[t.effects]}
+          </span>
+        )}
+        {props.onTest && (
+          <div class="push">
+            <Button small icon="play" onClick={props.onTest}>
+              Test
+            </Button>
+          </div>
+        )}
+      </div>
+      {t.warnings.length > 0 && (
+        <Notice meaning={t.state === "invalid" ? "failed" : "waiting"}>
+          {t.warnings.map((w) => (
+            <p>
+              <Shown text={w} />
+            </p>
+          ))}
+        </Notice>
+      )}
+      {t.title && (
+        <p class="breaks">
+          <Shown text={t.title} />
+        </p>
+      )}
+      {t.previous ? <Changed of={t} /> : t.description ? <p class="pre breaks">{<Shown text={t.description} />}</p> : <p class="muted">It has no description.</p>}
+      <details class="small">
+        <summary>Arguments{t.annotations && ", and what the server says of its behaviour"}</summary>
+        <pre class="io" tabIndex={0} aria-label={`Arguments of ${t.name}`}>
+          <Shown text={pretty(t.inputSchema)} />
+        </pre>
+        {t.annotations && (
+          <pre class="io" tabIndex={0} aria-label={`Annotations of ${t.name}`}>
+            <Shown text={pretty(t.annotations)} />
+          </pre>
+        )}
+        <p class="muted breaks">
+          Models know it as <code>{t.modelName}</code>. Definition <code>{t.sha256.slice(0, 12)}</code>.
+        </p>
+      </details>
+      {props.onChoose && (props.chosen || waits(t)) && (
+        <div class="pair policy">
+          <label class="filter" for={id + "-approval"}>
+            <span class="small muted">Approval</span>
+            <select id={id + "-approval"} class="input" value={policy.approval} onChange={(e) => props.onPolicy({ ...policy, approval: e.currentTarget.value as Approval })}>
+              {Object.entries(approvalWords).map(([value, words]) => (
+                <option value={value}>{words}</option>
+              ))}
+            </select>
+          </label>
+          <label class="filter" for={id + "-effects"}>
+            <span class="small muted">Effects</span>
+            <select id={id + "-effects"} class="input" value={policy.effects} onChange={(e) => props.onPolicy({ ...policy, effects: e.currentTarget.value as Effects })}>
+              {Object.entries(effectsWords).map(([value, words]) => (
+                <option value={value}>{words}</option>
+              ))}
+            </select>
+          </label>
+        </div>
+      )}
+    </li>
+  );
+}
+
+// Changed shows what differs from the definition that was approved.
+function Changed({ of: t }: { of: ConnectionTool }) {
+  const text = (description: string, schema: unknown) => description + "\n\nArguments:\n" + pretty(schema);
+  const was = text(t.previous!.description, t.previous!.inputSchema);
+  const now = text(t.description, t.inputSchema);
+  return (
+    <div>
+      <p class="small muted">{was === now ? "Description and arguments are as they were approved; its title, its result or its annotations differ." : "What differs from the definition that was approved:"}</p>
+      {was !== now && <Diff was={was} now={now} />}
+    </div>
+  );
+}

@@ -1,0 +1,41 @@
+// Words for connections and their tools.
+import type { Connection, ConnectionTool, ConnectionToolPolicy } from "./contract";
+
+export type Approval = ConnectionToolPolicy["approval"];
+export type Effects = ConnectionToolPolicy["effects"];
+
+export const approvalWords: Record<Approval, string> = { always: "ask before each call", never: "call without asking" };
+
+export const effectsWords: Record<Effects, string> = { read: "only reads", idempotent: "may be repeated", once: "each call has an effect" };
+
+// waits reports whether a tool waits for a decision.
+export const waits = (t: ConnectionTool): boolean => t.state === "new" || t.state === "changed";
+
+// counted is the number of tools, and of those that wait, in words.
+export function counted(c: Connection): string {
+  const n = c.toolCounts;
+  const parts: [number, string][] = [
+    [n.approved, "approved"],
+    [n.new, "new"],
+    [n.changed, "changed"],
+    [n.missing, "missing"],
+    [n.rejected, "rejected"],
+    [n.invalid, "invalid"],
+  ];
+  return (
+    parts
+      .filter(([many]) => many > 0)
+      .map(([many, word]) => `${many} ${word}`)
+      .join(", ") || "none"
+  );
+}
+
+// originOf is scheme, host and port of an address; empty for what is none.
+export function originOf(address: string): string {
+  try {
+    const { origin } = new URL(address);
+    return origin === "null" ? "" : origin;
+  } catch {
+    return "";
+  }
+}
