@@ -74,7 +74,7 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
       )}
       {tools.length === 0 ? (
         <Empty title="No tools are known">
-          <p>{connection.lastCheckedAt ? "The server has none." : "They are shown once the server has answered."}</p>
+          <p>{connection.lastCheckedAt && !connection.lastError ? "The server has none." : "They are shown once the server has answered."}</p>
         </Empty>
       ) : (
         <ul class="tools">
