@@ -43,7 +43,6 @@ export function ConnectionPage({ id }: { id: string }) {
           </p>
           <h1>{connection.data?.data.name ?? "Connection"}</h1>
         </div>
-        <span class="push mono muted breaks">{id}</span>
       </header>
       <States of={connection}>{(c) => <One of={c} reload={connection.reload} />}</States>
     </>
@@ -221,7 +220,7 @@ function Difference({ of: d }: { of: RefreshedConnection }) {
   return (
     <Notice meaning={any ? "waiting" : "ok"}>
       <p>
-        <b>{any ? "The server says something new." : "Nothing has changed."}</b> {of(d.unchanged, "tool")} {d.unchanged === 1 ? "is" : "are"} as before.
+        <b>{any ? "The server says something new." : "Nothing has changed."}</b> {d.unchanged > 0 && `${of(d.unchanged, "tool")} ${d.unchanged === 1 ? "is" : "are"} as before.`}
       </p>
       {parts.map(
         ([word, names]) =>

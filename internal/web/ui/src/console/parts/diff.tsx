@@ -1,7 +1,9 @@
 import { diffLines } from "../../lib/diff";
+import { Shown } from "./shown";
 
-// Diff shows the lines of a text, and which are new or gone since the text before.
-export function Diff({ was, now }: { was?: string; now: string }) {
+// Diff shows the lines of a text, and which are new or gone since the text before; those
+// of a server are shown as data.
+export function Diff({ was, now, data }: { was?: string; now: string; data?: boolean }) {
   if (was === undefined || was === now) return <p class="small">{now}</p>;
   return (
     <div class="diff small">
@@ -9,7 +11,7 @@ export function Diff({ was, now }: { was?: string; now: string }) {
         <div class={l.kind}>
           <span class="unseen">{l.kind === "new" ? "Added: " : l.kind === "gone" ? "Removed: " : ""}</span>
           <span aria-hidden="true">{l.kind === "new" ? "+ " : l.kind === "gone" ? "- " : "  "}</span>
-          {l.text}
+          {data ? <Shown text={l.text} /> : l.text}
         </div>
       ))}
     </div>

@@ -130,6 +130,11 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
             <Shown text={t.name} />
           </b>
         )}
+        {t.title && (
+          <span class="breaks">
+            <Shown text={t.title} />
+          </span>
+        )}
         <Badge meaning={meanings[t.state] ?? "none"}>{t.state}</Badge>
         {t.state === "approved" && t.approval && t.effects && (
           <span class="small muted">
@@ -152,11 +157,6 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
             </p>
           ))}
         </Notice>
-      )}
-      {t.title && (
-        <p class="breaks">
-          <Shown text={t.title} />
-        </p>
       )}
       {t.previous ? <Changed of={t} /> : t.description ? <p class="pre breaks">{<Shown text={t.description} />}</p> : <p class="muted">It has no description.</p>}
       <details class="small">
@@ -205,7 +205,7 @@ function Changed({ of: t }: { of: ConnectionTool }) {
   return (
     <div>
       <p class="small muted">{was === now ? "Description and arguments are as they were approved; its title, its result or its annotations differ." : "What differs from the definition that was approved:"}</p>
-      {was !== now && <Diff was={was} now={now} />}
+      {was !== now && <Diff was={was} now={now} data />}
     </div>
   );
 }
