@@ -62,11 +62,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.answered(m)
 		w.WriteHeader(http.StatusAccepted)
 	default:
-		if wrong := h.wrong(r, m, session, legacy); wrong != nil {
+		wrong := h.wrong(r, m, session, legacy)
+		if wrong != nil && m.Method != "initialize" && m.Method != "server/discover" { // which fail first if they are to
 			wrong(w)
 			return
 		}
-		h.answer(w, r, m, session)
+		h.answer(w, r, m, session, wrong)
 	}
 }
 
@@ -121,8 +122,8 @@ func (h *Handler) wrong(r *http.Request, m message, session string, legacy bool)
 	return nil
 }
 
-// answer answers a request that may be answered.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, m message, session string) {
+// answer answers a request. What refuses a handshake is wrong; nil: nothing.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, m message, session string, wrong func(http.ResponseWriter)) {
 	p := play{w: w, r: r, id: m.ID, method: m.Method}
 	name := h.orderFor(m)
 	o, failing := orderOf(name)
@@ -130,13 +131,20 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, m message, sess
 		failing = false
 	}
 	if m.Method == "tools/call" {
-		if !h.called(r, m, session, name, !failing || o.effect) {
+		if !h.called(r, m, session, name, name != "input" && (!failing || o.effect)) {
 			body("application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"unknown tool"}}`)(h, p)
 			return
 		}
 	}
 	if failing {
+		if name == "404" {
+			h.update(func() { delete(h.sessions, session) }) // as the era has it
+		}
 		o.play(h, p)
+		return
+	}
+	if wrong != nil {
+		wrong(w)
 		return
 	}
 	switch m.Method {

@@ -1,6 +1,7 @@
 package fakemcp
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -46,7 +48,7 @@ const large = 4<<20 + 1
 //	null                a result that is null
 //	html                a page with the status 200
 //	large               a body of 4 MiB and a byte
-//	gzip                a body of 40 KiB that unpacks to 40 MiB
+//	gzip                a body of 8 KiB that unpacks to 8 MiB
 //	drip                comments of a stream, for ever
 //	endless, same       of a list: a new cursor each time, or the same one
 //	501                 of a list: 501 tools
@@ -57,7 +59,7 @@ const large = 4<<20 + 1
 //	sampling            before the result the client is asked for a model's reply and pinged
 //
 // A call that ends so was carried out, except after statuses and codes that say that it
-// was refused.
+// was refused, and before the question to the client.
 //
 // Orders returns the names of those that keep a request from its answer.
 func Orders() []string {
@@ -166,19 +168,24 @@ func huge(_ *Handler, p play) {
 	_, _ = io.WriteString(p.w, start+strings.Repeat("x", large-len(start)-3)+`"}}`)
 }
 
+// unpacked is the end of what the order gzip sends: 8 MiB and the end of a message.
+var unpacked = sync.OnceValue(func() []byte {
+	return packed(strings.Repeat("x", 8<<20) + `"}}`)
+})
+
+func packed(text string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = io.WriteString(z, text) // to memory
+	_ = z.Close()
+	return b.Bytes()
+}
+
 func bomb(_ *Handler, p play) {
 	p.w.Header().Set("Content-Type", "application/json")
 	p.w.Header().Set("Content-Encoding", "gzip")
-	z := gzip.NewWriter(p.w)
-	_, _ = io.WriteString(z, `{"jsonrpc":"2.0","id":`+string(p.id)+`,"result":{"content":[],"tools":[],"x":"`)
-	piece := []byte(strings.Repeat("x", 1<<20))
-	for range 40 {
-		if _, err := z.Write(piece); err != nil {
-			return
-		}
-	}
-	_, _ = io.WriteString(z, `"}}`)
-	_ = z.Close()
+	_, _ = p.w.Write(packed(`{"jsonrpc":"2.0","id":` + string(p.id) + `,"result":{"content":[],"tools":[],"x":"`))
+	_, _ = p.w.Write(unpacked())
 }
 
 // dripping is the time between two comments of a stream without a reply.

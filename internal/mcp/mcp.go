@@ -43,6 +43,7 @@ type Server struct {
 
 // Catalog asks a server for its tools. Its errors are [*remote.Error].
 func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
+	s.Protocol = "" // the server may speak another one by now
 	c, err := s.open(ctx, remote.MaxCatalog)
 	if err != nil {
 		return nil, err
@@ -91,7 +92,20 @@ type connected struct {
 }
 
 // open does the handshake with a server whose replies have at most so many bytes each.
+// Where the server no longer takes that of the version that it spoke the last time, it
+// is asked what it speaks.
 func (s Server) open(ctx context.Context, limit int64) (*connected, error) {
+	c, err := s.handshake(ctx, limit)
+	failed, _ := errors.AsType[*remote.Error](err)
+	if failed != nil && failed.Reason == "" && !failed.Unauthorized && s.Protocol != "" && s.Protocol < Modern {
+		s.Protocol = ""
+		c, err = s.handshake(ctx, limit)
+	}
+	return c, err
+}
+
+// handshake is open for one version of the protocol.
+func (s Server) handshake(ctx context.Context, limit int64) (*connected, error) {
 	w := &wire{server: s, client: s.Network.Client(outbound.Limits{Body: limit})}
 	client := sdk.NewClient(&sdk.Implementation{Name: "stoa", Version: s.Version}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
@@ -194,6 +208,8 @@ func (w *wire) failure(ctx context.Context, err error) *remote.Error {
 		return e
 	case x.status != 0 && x.status/100 != 2:
 		return remote.OfStatus(x.status, x.header, err)
+	case x.err == errQuestion:
+		return &remote.Error{Class: remote.Refused, Message: remote.Sentence(x.err.Error()), Err: err}
 	case x.err != nil:
 		return &remote.Error{Class: remote.Unknown, Message: remote.Sentence(x.err.Error()), Err: err}
 	case x.status == 0 && ctx.Err() != nil:

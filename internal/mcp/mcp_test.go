@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"stoa/internal/outbound"
 	"stoa/internal/remote"
@@ -175,17 +173,7 @@ func TestAWrongToolCostsNoOther(t *testing.T) {
 }
 
 func TestCatalogsAreBounded(t *testing.T) {
-	tool := func(i int) string { return fmt.Sprintf(`{"name":"t%d","inputSchema":{"type":"object"}}`, i) }
 	for name, answer := range map[string]func(n int) string{
-		"a cursor without end": func(n int) string { return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, n) },
-		"the same cursor":      func(int) string { return `{"tools":[],"nextCursor":"a"}` },
-		"too many tools": func(int) string {
-			var all []string
-			for i := range remote.MaxTools + 1 {
-				all = append(all, tool(i))
-			}
-			return `{"tools":[` + strings.Join(all, ",") + `]}`
-		},
 		"no list":   func(int) string { return `{"tools":7}` },
 		"too large": func(int) string { return `{"tools":[],"x":"` + strings.Repeat("x", remote.MaxCatalog) + `"}` },
 		"large over all": func(n int) string {
@@ -204,122 +192,6 @@ func TestCatalogsAreBounded(t *testing.T) {
 				t.Errorf("%d pages were read", n)
 			}
 		})
-	}
-}
-
-// TestOutcomesOfCalls has every fault that leaves it open, or not, whether a call was
-// carried out.
-func TestOutcomesOfCalls(t *testing.T) {
-	status := func(code int) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", code) }
-	}
-	body := func(kind, text string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", kind)
-			_, _ = io.WriteString(w, text)
-		}
-	}
-	failed := func(code int) http.HandlerFunc {
-		return body("application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":ID,"error":{"code":%d,"message":"no"}}`, code))
-	}
-	for name, c := range map[string]struct {
-		answer http.HandlerFunc
-		want   remote.Class // empty: a result
-	}{
-		"a result":             {body("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"done"}]}}`), ""},
-		"a result in a stream": {body("text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"done\"}]}}\n\n"), ""},
-		"401":                  {status(401), remote.Refused},
-		"404":                  {status(404), remote.Refused},
-		"422":                  {status(422), remote.Refused},
-		"429":                  {status(429), remote.Refused},
-		"408":                  {status(408), remote.Unknown},
-		"500":                  {status(500), remote.Unknown},
-		"503":                  {status(503), remote.Unknown},
-		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		}, remote.Unknown},
-		"invalid parameters":       {failed(-32602), remote.Refused},
-		"no such method":           {failed(-32601), remote.Refused},
-		"an internal error":        {failed(-32603), remote.Unknown},
-		"the error 0":              {failed(0), remote.Unknown},
-		"HTML":                     {body("text/html", "<p>Hello"), remote.Unknown},
-		"JSON that ends early":     {body("application/json", `{"jsonrpc":"2.0","id":ID,"resu`), remote.Unknown},
-		"another id":               {body("application/json", `{"jsonrpc":"2.0","id":77,"result":{"content":[]}}`), remote.Unknown},
-		"a stream that ends early": {body("text/event-stream", ": hello\n\n"), remote.Unknown},
-		"a stream of nonsense":     {body("text/event-stream", "data: {\n\n"), remote.Unknown},
-		"too large":                {body("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[],"x":"`+strings.Repeat("x", remote.MaxResult)+`"}}`), remote.Unknown},
-		"the connection closes":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, remote.Unknown},
-		"no reply in time":         {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, remote.Unknown},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var calls atomic.Int64
-			f := serve(t, modern(func(w http.ResponseWriter, r *http.Request, id, method string, _ json.RawMessage) {
-				if method != "tools/call" {
-					return
-				}
-				calls.Add(1)
-				rec := httptest.NewRecorder()
-				if name == "no reply in time" || name == "the connection closes" {
-					c.answer(w, r)
-					return
-				}
-				c.answer(rec, r)
-				for k, v := range rec.Header() {
-					w.Header()[k] = v
-				}
-				w.WriteHeader(rec.Code)
-				_, _ = io.WriteString(w, strings.ReplaceAll(rec.Body.String(), "ID", id))
-			}))
-			ctx := t.Context()
-			if name == "no reply in time" {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
-				defer cancel()
-			}
-			got, err := f.Call(ctx, remote.Call{ID: "cal_1", Tool: "t"})
-			failed, ok := errors.AsType[*remote.Error](err)
-			switch {
-			case c.want == "" && (err != nil || got.Text != "done"):
-				t.Errorf("%+v, %v", got, err)
-			case c.want != "" && (!ok || failed.Class != c.want || failed.Message == "" || failed.Unauthorized != (name == "401")):
-				t.Errorf("%+v, %v", got, err)
-			}
-			if n := calls.Load(); n != 1 {
-				t.Errorf("the server saw %d calls", n)
-			}
-		})
-	}
-}
-
-func TestACallThatIsNotSent(t *testing.T) {
-	f := serve(t, http.NotFoundHandler())
-	for name, s := range map[string]Server{
-		"no server of the protocol": f.Server,
-		"not allowed":               {Endpoint: remote.Endpoint{Network: outbound.New(outbound.Settings{}), URL: f.URL}},
-	} {
-		_, err := s.Call(t.Context(), remote.Call{ID: "cal_1", Tool: "t"})
-		if failed, ok := errors.AsType[*remote.Error](err); !ok || failed.Class != remote.NotSent {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestAForgottenSessionIsBegunAgain(t *testing.T) {
-	demo, calls := Demo(true), atomic.Int64{}
-	f := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		data, _ := io.ReadAll(r.Body)
-		r.Body = io.NopCloser(bytes.NewReader(data))
-		if bytes.Contains(data, []byte(`"tools/call"`)) {
-			if calls.Add(1) == 1 {
-				http.NotFound(w, r)
-				return
-			}
-		}
-		demo.ServeHTTP(w, r)
-	}))
-	got, err := f.Call(t.Context(), remote.Call{ID: "cal_1", Tool: "append_note", Arguments: json.RawMessage(`{"name":"a","text":"b"}`)})
-	if err != nil || got.Text != "Written. The note has 1 lines." || calls.Load() != 2 {
-		t.Errorf("%+v, %v after %d calls", got, err, calls.Load())
 	}
 }
 

@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"stoa/internal/remote"
@@ -42,8 +43,13 @@ func resultOf(raw json.RawMessage) *remote.Result {
 
 // blockText returns one block of a result as text.
 func blockText(raw json.RawMessage) (text string, isText bool) {
+	var kind struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(raw, &kind) != nil || kind.Type == "" {
+		return "(A part of the result cannot be read.)", false
+	}
 	var b struct {
-		Type     string `json:"type"`
 		Text     string `json:"text"`
 		Data     string `json:"data"`
 		MIMEType string `json:"mimeType"`
@@ -56,10 +62,11 @@ func blockText(raw json.RawMessage) (text string, isText bool) {
 			Blob     string  `json:"blob"`
 		} `json:"resource"`
 	}
-	if json.Unmarshal(raw, &b) != nil || b.Type == "" {
+	known := slices.Contains([]string{"text", "image", "audio", "resource_link", "resource"}, kind.Type)
+	if known && json.Unmarshal(raw, &b) != nil {
 		return "(A part of the result cannot be read.)", false
 	}
-	switch b.Type {
+	switch kind.Type {
 	case "text":
 		return b.Text, true
 	case "image", "audio":
@@ -72,5 +79,5 @@ func blockText(raw json.RawMessage) (text string, isText bool) {
 		}
 		return remote.LeftOut(b.Resource.MIMEType, len(b.Resource.Blob)*3/4), false
 	}
-	return fmt.Sprintf("(A part of the kind %q, which this service does not know, was left out.)", remote.Cut(b.Type, 50)), false
+	return fmt.Sprintf("(A part of the kind %q, which this service does not know, was left out.)", remote.Cut(kind.Type, 50)), false
 }

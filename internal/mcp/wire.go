@@ -128,6 +128,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 
 var (
 	errNotProtocol = errors.New("the server's reply is not one of the protocol")
+	errQuestion    = errors.New("the server did not do it: it first wants the answer to a question, which this service does not give")
 	errNoReply     = errors.New("the server's stream ended without the reply")
 )
 
@@ -164,6 +165,12 @@ func (r *reply) take(data []byte) (text []byte, is bool) {
 		return data, true
 	}
 	r.x.result = m.Result
+	var kind struct {
+		ResultType string `json:"resultType"`
+	}
+	if json.Unmarshal(m.Result, &kind) == nil && kind.ResultType == "input_required" {
+		r.x.result, r.x.err = nil, errQuestion
+	}
 	if r.neutral {
 		data = []byte(`{"jsonrpc":"2.0","id":` + string(r.id) + `,"result":{"resultType":"complete","tools":[],"content":[]}}`)
 	}
