@@ -269,6 +269,7 @@ const NeedsAuthorization = "needs_authorization"
 // is told.
 type failure struct {
 	stored string
+	class  remote.Class
 	answer *stoa.Error
 }
 
@@ -292,7 +293,7 @@ func failureOf(err error) *failure {
 	case code == stoa.CodeAddressNotAllowed:
 		message = "The address of the connection may not be reached from this service. Its operator can allow it (outbound.allow)."
 	}
-	f := &failure{string(code), stoa.Errorf(code, "%s", message).Because(e.Err)}
+	f := &failure{string(code), e.Class, stoa.Errorf(code, "%s", message).Because(e.Err)}
 	if e.Unauthorized {
 		f.stored = NeedsAuthorization
 	}
@@ -500,11 +501,15 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 	defer cancel()
 	out.Result, err = server.Call(calling, remote.Call{ID: out.CallID, Tool: trial.Tool, Definition: rows[at].ApprovedDefinition, Arguments: trial.Arguments, MaxResult: c.Limits.MaxResultBytes})
 	out.Duration = time.Since(began)
-	out.Outcome = "ok"
-	if failed, ok := errors.AsType[*remote.Error](err); ok {
-		out.Outcome, out.Message = string(failed.Class), failureOf(err).answer.Message
-	} else if out.Result.IsError {
+	switch failed := failureOf(err); {
+	case failed != nil:
+		out.Outcome, out.Message = string(failed.class), failed.answer.Message
+	case err != nil: // which no kind of server returns
+		out.Outcome, out.Message = string(remote.Unknown), "The call failed."
+	case out.Result.IsError:
 		out.Outcome = "error"
+	default:
+		out.Outcome = "ok"
 	}
 	t.Logger.InfoContext(ctx, "a tool was called to try it", "account", accountID, "connection", id, "tool", trial.Tool, "call", out.CallID, "outcome", out.Outcome, "duration", out.Duration, "error", err)
 	return out, nil

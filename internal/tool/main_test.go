@@ -1,0 +1,15 @@
+package tool
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"stoa/internal/apitest/plans"
+	"stoa/internal/drive"
+	"stoa/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(plans.Checked(storetest.Both(m, drive.Tables())))
+}
