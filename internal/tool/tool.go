@@ -199,7 +199,7 @@ func settle(ctx context.Context, tx *store.Tx, c *store.Connection, catalog *rem
 		}
 		if origin := Origin(catalog.URL, false); s.Origin != origin {
 			answer := stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for %s, and the document says that the server is at %s.", s.Origin, origin)
-			return &failure{string(stoa.CodeSecretOrigin), answer}, nil
+			return &failure{stored: string(stoa.CodeSecretOrigin), answer: answer}, nil
 		}
 	}
 	c.URL = catalog.URL
