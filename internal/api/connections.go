@@ -100,7 +100,15 @@ func checkConnection(ctx context.Context, tx *store.Tx, c store.Connection) erro
 		return err
 	}
 	secret, err := tx.SecretForShare(ctx, c.AccountID, c.SecretID)
-	if err == nil && c.URL != "" && secret.Origin != origin {
+	switch {
+	case err != nil:
+	case secret.Kind == store.SecretToken:
+		err = stoa.Errorf(stoa.CodeInvalidValue, "A secret of the kind token is not sent with requests. Store one of another kind.").At("auth.secretId")
+	case secret.ExternalUserID != "":
+		err = stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for the sessions of one external user. Give it to them as credentials.").At("auth.secretId")
+	case secret.SpaceID != "" && secret.SpaceID != c.SpaceID:
+		err = stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for connections of another space.").At("auth.secretId")
+	case c.URL != "" && secret.Origin != origin:
 		err = stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for %s, and the address is of %s. Store another secret for it.", secret.Origin, origin).At("auth.secretId")
 	}
 	return err

@@ -3,7 +3,11 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/oapi-codegen/nullable"
 
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
@@ -16,9 +20,10 @@ func (s *Server) createSecret(ctx context.Context, tx *store.Tx, in Request[none
 	b := in.Body
 	secret := store.Secret{
 		ID: stoa.NewID("sec"), AccountID: in.Caller.Account.ID, Name: b.Name, Kind: b.Kind, HeaderName: orZero(b.HeaderName),
-		Origin: tool.Origin(b.Origin, true), Version: 1,
+		Origin: tool.Origin(b.Origin, true), Version: 1, SpaceID: orZero(b.SpaceID), ExternalUserID: orZero(b.ExternalUserID), ExpiresAt: time.Time(orZero(b.ExpiresAt)),
 	}
-	err := checkSecretValue(b.Value)
+	parameter := orZero(b.ParameterName)
+	err := checkSecretValue(secret.Kind, b.Value)
 	switch {
 	case err != nil:
 	case secret.Origin == "":
@@ -27,6 +32,12 @@ func (s *Server) createSecret(ctx context.Context, tx *store.Tx, in Request[none
 		err = stoa.Errorf(stoa.CodeMissingParameter, "A secret of the kind header needs the name of the header.").At("headerName")
 	case secret.Kind != store.SecretHeader && secret.HeaderName != "":
 		err = stoa.Errorf(stoa.CodeInvalidValue, "Only a secret of the kind header has the name of one.").At("headerName")
+	case secret.Kind == store.SecretQuery && parameter == "":
+		err = stoa.Errorf(stoa.CodeMissingParameter, "A secret of the kind query needs the name of the parameter.").At("parameterName")
+	case secret.Kind != store.SecretQuery && parameter != "":
+		err = stoa.Errorf(stoa.CodeInvalidValue, "Only a secret of the kind query has the name of a parameter.").At("parameterName")
+	case parameter != "":
+		secret.HeaderName = parameter
 	case secret.HeaderName != "":
 		err = checkHeaderName(secret.HeaderName, "headerName")
 	}
@@ -41,7 +52,10 @@ func (s *Server) createSecret(ctx context.Context, tx *store.Tx, in Request[none
 }
 
 // checkSecretValue refuses what cannot be sent as the value of a header.
-func checkSecretValue(value string) error {
+func checkSecretValue(kind, value string) error {
+	if kind == store.SecretBasic && !strings.Contains(value, ":") {
+		return stoa.Errorf(stoa.CodeInvalidValue, "The value of the kind basic has the form user:password.").At("value")
+	}
 	if strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return stoa.Errorf(stoa.CodeInvalidValue, "The value has printable ASCII characters, and no space at either end.").At("value")
 	}
@@ -55,7 +69,7 @@ func (s *Server) listSecrets(ctx context.Context, in Request[contract.ListSecret
 	if err != nil {
 		return Reply[page[contract.Secret]]{}, err
 	}
-	users := map[string][]string{}
+	users := map[string][]store.SecretUser{}
 	return readPage(ctx, s, p, func(tx *store.Tx) ([]store.Secret, bool, error) {
 		all, more, err := tx.Secrets(ctx, accountID, p.page)
 		for _, secret := range all {
@@ -73,7 +87,7 @@ const maxSecretUsers = 100
 
 // getSecret serves GET /api/v1/secrets/{id}.
 func (s *Server) getSecret(ctx context.Context, in Request[byID, none]) (Reply[contract.Secret], error) {
-	var users []string
+	var users []store.SecretUser
 	secret, err := read(ctx, s, func(tx *store.Tx) (secret store.Secret, err error) {
 		if secret, err = tx.Secret(ctx, in.Caller.Account.ID, in.Params.ID); err == nil {
 			users, err = tx.SecretUsers(ctx, in.Caller.Account.ID, in.Params.ID, maxSecretUsers)
@@ -94,12 +108,13 @@ func (s *Server) deleteSecret(ctx context.Context, in Request[byID, none]) (Repl
 
 // setSecretValue serves PUT /api/v1/secrets/{id}/value.
 func (s *Server) setSecretValue(ctx context.Context, in Request[byID, contract.SetSecretValue]) (Reply[contract.Secret], error) {
-	if err := checkSecretValue(in.Body.Value); err != nil {
-		return Reply[contract.Secret]{}, err
-	}
-	var users []string
+	var users []store.SecretUser
 	secret, err := write(ctx, s, func(tx *store.Tx) (store.Secret, error) {
 		secret, err := tx.SetSecret(ctx, in.Caller.Account.ID, in.Params.ID, func(secret *store.Secret) error {
+			if err := checkSecretValue(secret.Kind, in.Body.Value); err != nil {
+				return err
+			}
+			secret.ExpiresAt = time.Time(orZero(in.Body.ExpiresAt))
 			return s.Tools.Seal(secret, in.Body.Value)
 		})
 		if err == nil {
@@ -113,13 +128,27 @@ func (s *Server) setSecretValue(ctx context.Context, in Request[byID, contract.S
 	return Reply[contract.Secret]{Status: http.StatusOK, Body: s.contractSecret(secret, users)}, nil
 }
 
-func (s *Server) contractSecret(secret store.Secret, users []string) contract.Secret {
-	if users == nil {
-		users = []string{}
+func (s *Server) contractSecret(secret store.Secret, users []store.SecretUser) contract.Secret {
+	out := contract.Secret{
+		ID: secret.ID, Name: secret.Name, Kind: secret.Kind, HeaderName: nullable.NewNullNullable[string](), ParameterName: nullable.NewNullNullable[string](), Origin: secret.Origin,
+		SpaceID: unlessZero(secret.SpaceID), ExternalUserID: unlessZero(secret.ExternalUserID), Hint: unlessZero(secret.Hint), Version: secret.Version,
+		ConnectionIds: []string{}, UsedBy: []contract.SecretUser{}, LastUsedAt: unlessNever(secret.LastUsedAt), ExpiresAt: unlessNever(secret.ExpiresAt),
+		Unreadable: s.Tools.Unreadable(secret), CreatedAt: contract.Time(secret.CreatedAt), UpdatedAt: contract.Time(secret.UpdatedAt),
 	}
-	return contract.Secret{
-		ID: secret.ID, Name: secret.Name, Kind: secret.Kind, HeaderName: unlessZero(secret.HeaderName), Origin: secret.Origin, Hint: unlessZero(secret.Hint),
-		Version: secret.Version, ConnectionIds: users, Unreadable: s.Tools.Unreadable(secret),
-		CreatedAt: contract.Time(secret.CreatedAt), UpdatedAt: contract.Time(secret.UpdatedAt),
+	if secret.Kind == store.SecretQuery {
+		out.ParameterName = unlessZero(secret.HeaderName)
+	} else {
+		out.HeaderName = unlessZero(secret.HeaderName)
 	}
+	for _, u := range users {
+		use := "requests"
+		if u.Client {
+			use = "oauth_client"
+		}
+		out.UsedBy = append(out.UsedBy, contract.SecretUser{ConnectionID: u.ConnectionID, Use: use})
+		if !slices.Contains(out.ConnectionIds, u.ConnectionID) {
+			out.ConnectionIds = append(out.ConnectionIds, u.ConnectionID)
+		}
+	}
+	return out
 }

@@ -88,7 +88,7 @@ func (s *Server) publishedLimits() contract.Limits {
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	return contract.Limits{
 		MaxBodiesInFlightBytes: s.bodies.most, MaxConnections: int64(s.Limits.Connections), MaxConnectionsPerAddress: int64(s.Limits.ConnectionsPerAddress),
-		MaxBodyBytes: s.MaxBody, MaxPageSize: maxPageSize, IdempotencySeconds: seconds(store.RepliesKept),
+		MaxBodyBytes: s.MaxBody, MaxPageSize: maxPageSize, MaxSecrets: store.MaxSecrets, MaxConnectionsPerSpace: store.MaxConnections, IdempotencySeconds: seconds(store.RepliesKept),
 		MaxNameCharacters: int64(s.Limits.NameCharacters), MaxDescriptionCharacters: int64(s.Limits.DescriptionCharacters),
 		MaxInstructionsCharacters: int64(s.Limits.InstructionsCharacters), MaxMessageCharacters: int64(run.MessageChars),
 		MaxDrivePathBytes: int64(drives.MaxPath), MaxDriveSegmentBytes: int64(drives.MaxSegment),

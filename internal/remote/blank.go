@@ -18,6 +18,9 @@ const blankedAs = "[secret]"
 // and with those of addresses.
 func (c Credential) Blank(data []byte) []byte {
 	secrets := blanked(c.Value)
+	for _, part := range c.Parts {
+		secrets = append(secrets, blanked(part)...)
+	}
 	if len(secrets) == 0 {
 		return data
 	}

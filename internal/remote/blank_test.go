@@ -28,7 +28,7 @@ func TestSecretsAreBlankedHoweverSpelled(t *testing.T) {
 }
 
 func TestOtherTextIsNotBlanked(t *testing.T) {
-	for _, c := range []Credential{{}, {"X-Key", "short"}, {"Authorization", "Bearer 0123456789abcdef"}} {
+	for _, c := range []Credential{{}, {Header: "X-Key", Value: "short"}, {Header: "Authorization", Value: "Bearer 0123456789abcdef"}} {
 		for _, text := range []string{"", "short", "Bearer 0123456789abcdeg", `\`, `\u004`, `%4`, "Bearer Bearer 01234567"} {
 			if got := string(c.Blank([]byte(text))); got != text {
 				t.Errorf("%q became %q", text, got)

@@ -2,14 +2,26 @@ package remote
 
 import "net/http"
 
-// A Credential is the secret that a request carries as the value of a header. No
-// header: there is none.
-type Credential struct{ Header, Value string }
+// A Credential is the secret that a request carries, as the value of a header or of a
+// parameter of the address. Neither: there is none.
+type Credential struct {
+	Header string
+	Query  string // the name of the parameter
+	Value  string
+	Parts  []string // of Value, in plain: what gives it away beside itself
+}
 
 // Add puts the secret into a request that is about to be sent.
 func (c Credential) Add(req *http.Request) {
-	if c.Header != "" {
+	switch {
+	case c.Header != "":
 		req.Header.Set(c.Header, c.Value)
+	case c.Query != "":
+		q := req.URL.Query()
+		q.Set(c.Query, c.Value)
+		u := *req.URL
+		u.RawQuery = q.Encode()
+		req.URL = &u
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 
 	"stoa/internal/db"
 	"stoa/internal/jsonx"
@@ -18,21 +19,28 @@ const MaxConnections = 50
 const MaxCatalog = 1000
 
 const connectionColumns = `id, account_id, space_id, kind, name, url, secret_id, headers, metadata, protocol, server_name, server_version, instructions,
-	error_code, error_message, revision, checked_at, created_at, updated_at, document_url, on_change, timeout_seconds, max_result_bytes, max_concurrent, calls_per_minute`
+	error_code, error_message, revision, checked_at, created_at, updated_at, document_url, on_change, timeout_seconds, max_result_bytes, max_concurrent, calls_per_minute,
+	oauth, client_secret_id, credentials_per_session`
 
 func scanConnection(rows *sql.Rows) (Connection, error) {
 	var c Connection
-	var headers, metadata string
+	var headers, metadata, oauth string
 	var checked, created, updated int64
 	if err := rows.Scan(&c.ID, &c.AccountID, &c.SpaceID, &c.Kind, &c.Name, &c.URL, &c.SecretID, &headers, &metadata, &c.Protocol, &c.ServerName, &c.ServerVersion,
 		&c.Instructions, &c.ErrorCode, &c.ErrorMessage, &c.Revision, &checked, &created, &updated, &c.DocumentURL, &c.OnChange,
-		&c.Limits.TimeoutSeconds, &c.Limits.MaxResultBytes, &c.Limits.MaxConcurrent, &c.Limits.CallsPerMinute); err != nil {
+		&c.Limits.TimeoutSeconds, &c.Limits.MaxResultBytes, &c.Limits.MaxConcurrent, &c.Limits.CallsPerMinute,
+		&oauth, &c.ClientSecretID, &c.PerSession); err != nil {
 		return c, err
 	}
 	if checked != 0 {
 		c.CheckedAt = db.Time(checked)
 	}
 	c.CreatedAt, c.UpdatedAt = db.Time(created), db.Time(updated)
+	if oauth != "" {
+		if err := jsonx.Unmarshal([]byte(oauth), &c.OAuth); err != nil {
+			return c, err
+		}
+	}
 	if err := jsonx.Unmarshal([]byte(headers), &c.Headers); err != nil {
 		return c, err
 	}
@@ -51,18 +59,19 @@ func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, e
 		return c, err
 	}
 	c.ID, c.CreatedAt, c.UpdatedAt, c.Revision = stoa.NewID("con"), tx.Now, tx.Now, 1
-	c.OnChange = cmp.Or(c.OnChange, OnChangeBlock)
+	c.OnChange, c.PerSession = cmp.Or(c.OnChange, OnChangeBlock), cmp.Or(c.PerSession, PerSessionOff)
 	if c.Limits == (ConnectionLimits{}) {
 		c.Limits = DefaultConnectionLimits
 	}
-	headers, metadata, err := connectionTexts(c)
+	headers, metadata, oauth, err := connectionTexts(c)
 	if err != nil {
 		return c, err
 	}
 	n, err := tx.Exec(ctx, `INSERT INTO connections (`+connectionColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', '', '', '', '', $10, $18, $11, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (account_id, space_id, name) DO NOTHING`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', '', '', '', '', $10, $21, $11, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) ON CONFLICT (account_id, space_id, name) DO NOTHING`,
 		c.ID, c.AccountID, c.SpaceID, c.Kind, c.Name, c.URL, c.SecretID, headers, metadata, c.Revision, db.Micros(c.CreatedAt),
-		c.DocumentURL, c.OnChange, c.Limits.TimeoutSeconds, c.Limits.MaxResultBytes, c.Limits.MaxConcurrent, c.Limits.CallsPerMinute, checkedMicros(c))
+		c.DocumentURL, c.OnChange, c.Limits.TimeoutSeconds, c.Limits.MaxResultBytes, c.Limits.MaxConcurrent, c.Limits.CallsPerMinute,
+		oauth, c.ClientSecretID, c.PerSession, checkedMicros(c))
 	if err == nil && n == 0 {
 		err = stoa.Errorf(stoa.CodeConflict, "The space has a connection named %q already.", c.Name).At("name")
 	}
@@ -76,12 +85,19 @@ func checkedMicros(c Connection) int64 {
 	return db.Micros(c.CheckedAt)
 }
 
-func connectionTexts(c Connection) (headers, metadata string, err error) {
+func connectionTexts(c Connection) (headers, metadata, oauth string, err error) {
 	if headers, err = jsonText(c.Headers); err != nil {
-		return "", "", err
+		return "", "", "", err
+	}
+	if c.OAuth != nil {
+		text, err := json.Marshal(c.OAuth)
+		if err != nil {
+			return "", "", "", err
+		}
+		oauth = string(text)
 	}
 	metadata, err = jsonText(c.Metadata)
-	return headers, metadata, err
+	return headers, metadata, oauth, err
 }
 
 // Connection returns an account's connection with the numbers of its tools;
@@ -101,8 +117,14 @@ func (tx *Tx) connection(ctx context.Context, accountID, id, lock string) (Conne
 	return c, tx.countTools(ctx, accountID, &c)
 }
 
-// countTools fills in the numbers of a connection's tools.
-func (tx *Tx) countTools(ctx context.Context, accountID string, c *Connection) error {
+// countTools fills in the numbers of a connection's tools, and whether it has tokens.
+func (tx *Tx) countTools(ctx context.Context, accountID string, c *Connection) (err error) {
+	if c.Authorized = false; c.OAuth != nil {
+		var id string
+		if c.Authorized, err = tx.Get(ctx, `SELECT id FROM connection_tokens WHERE account_id = $1 AND id = $2`, []any{accountID, c.ID}, &id); err != nil {
+			return err
+		}
+	}
 	c.Tools = map[ToolState]int{}
 	return tx.Query(ctx, func(rows *sql.Rows) error {
 		var state ToolState
@@ -136,7 +158,7 @@ func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(
 	if err != nil {
 		return c, err
 	}
-	headers, metadata, err := connectionTexts(c)
+	headers, metadata, oauth, err := connectionTexts(c)
 	if err != nil {
 		return c, err
 	}
@@ -145,11 +167,12 @@ func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(
 	checked := checkedMicros(c)
 	_, err = tx.Exec(ctx, `UPDATE connections SET url = $3, secret_id = $4, headers = $5, metadata = $6, protocol = $7, server_name = $8, server_version = $9,
 			instructions = $10, error_code = $11, error_message = $12, revision = $13, checked_at = $14, updated_at = $15,
-			document_url = $16, on_change = $17, timeout_seconds = $18, max_result_bytes = $19, max_concurrent = $20, calls_per_minute = $21
+			document_url = $16, on_change = $17, timeout_seconds = $18, max_result_bytes = $19, max_concurrent = $20, calls_per_minute = $21,
+			oauth = $22, client_secret_id = $23, credentials_per_session = $24
 		WHERE account_id = $1 AND id = $2`,
 		accountID, id, c.URL, c.SecretID, headers, metadata, c.Protocol, c.ServerName, c.ServerVersion, c.Instructions, c.ErrorCode, c.ErrorMessage,
 		c.Revision, checked, db.Micros(c.UpdatedAt), c.DocumentURL, c.OnChange, c.Limits.TimeoutSeconds, c.Limits.MaxResultBytes, c.Limits.MaxConcurrent,
-		c.Limits.CallsPerMinute)
+		c.Limits.CallsPerMinute, oauth, c.ClientSecretID, c.PerSession)
 	if err != nil {
 		return c, err
 	}
@@ -164,6 +187,9 @@ func (tx *Tx) DeleteConnection(ctx context.Context, accountID, id string) error 
 			return err
 		}
 	}
+	if err := tx.ForgetTokens(ctx, accountID, id); err != nil {
+		return err
+	}
 	_, err := tx.Exec(ctx, `DELETE FROM connections WHERE account_id = $1 AND id = $2`, accountID, id)
 	return err
 }
@@ -175,6 +201,15 @@ func (tx *Tx) deleteConnectionsOf(ctx context.Context, accountID, spaceID string
 			AND connection_id IN (SELECT id FROM connections WHERE account_id = $1 AND space_id = $2)`, accountID, spaceID); err != nil {
 			return err
 		}
+	}
+	for _, t := range []struct{ table, column string }{{"connection_tokens", "id"}, {"oauth_states", "connection_id"}, {"own_credentials", "connection_id"}} {
+		if _, err := tx.Exec(ctx, `DELETE FROM `+t.table+` WHERE account_id = $1
+			AND `+t.column+` IN (SELECT id FROM connections WHERE account_id = $1 AND space_id = $2)`, accountID, spaceID); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM secrets WHERE account_id = $1 AND space_id = $2`, accountID, spaceID); err != nil {
+		return err
 	}
 	_, err := tx.Exec(ctx, `DELETE FROM connections WHERE account_id = $1 AND space_id = $2`, accountID, spaceID)
 	return err

@@ -6,20 +6,27 @@ import "time"
 // and opened for one request at a time.
 type Secret struct {
 	ID, AccountID, Name string
-	Kind                string // SecretBearer or SecretHeader
-	HeaderName          string // of SecretHeader
+	Kind                string // such as SecretBearer
+	HeaderName          string // of SecretHeader; of SecretQuery the name of the parameter
 	Origin              string // that it is sent to
 	Hint                string // the last characters of the value; empty: it is short
 	Sealed              string
 	Version             int64 // how often a value was set
 	CreatedAt           time.Time
 	UpdatedAt           time.Time // when the value was set
+	SpaceID             string    // whose connections may use it; empty: all
+	ExternalUserID      string    // in whose sessions alone it is sent; empty: in all
+	LastUsedAt          time.Time // exact to a minute; zero: never
+	ExpiresAt           time.Time // it is not sent from then on; zero: never
 }
 
 // The kinds of secrets.
 const (
 	SecretBearer = "bearer"
 	SecretHeader = "header"
+	SecretBasic  = "basic" // user:password
+	SecretQuery  = "query" // a parameter of the address
+	SecretToken  = "token" // never sent with calls, such as the secret of an OAuth client
 )
 
 // A Connection is a server that has tools.
@@ -41,8 +48,32 @@ type Connection struct {
 	CreatedAt, UpdatedAt   time.Time
 	OnChange               string // OnChangeBlock or OnChangeKeep
 	Limits                 ConnectionLimits
+	OAuth                  *OAuth // how it is authorized; nil: not by OAuth
+	ClientSecretID         string // of the OAuth client; empty: it has none that is stored
+	PerSession             string // PerSessionOff, PerSessionOptional or PerSessionRequired
+	Authorized             bool   // there are tokens; not stored with it
 	Tools                  map[ToolState]int // numbers of tools; not stored with it
 }
+
+// OAuth says how a connection is authorized.
+type OAuth struct {
+	Grant    string   `json:"grant"` // GrantCode or GrantClient
+	Scopes   []string `json:"scopes,omitempty"`
+	ClientID string   `json:"clientId,omitempty"` // empty: the client registers itself
+}
+
+// The grants of OAuth.
+const (
+	GrantCode   = "authorization_code"
+	GrantClient = "client_credentials"
+)
+
+// Whether sessions have secrets of their own for a connection.
+const (
+	PerSessionOff      = "off"
+	PerSessionOptional = "optional" // or else that of the connection is sent
+	PerSessionRequired = "required"
+)
 
 // The kinds of connections.
 const (

@@ -23,6 +23,18 @@ var sealedTables = map[string]struct{ list, update string }{
 		list:   `SELECT account_id, id, kind, origin, version, sealed FROM secrets WHERE id > $1 ORDER BY id LIMIT $2`,
 		update: `UPDATE secrets SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,
 	},
+	"connection_tokens": {
+		list:   `SELECT account_id, id, 'oauth', issuer || ' ' || resource, version, sealed FROM connection_tokens WHERE id > $1 ORDER BY id LIMIT $2`,
+		update: `UPDATE connection_tokens SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,
+	},
+	"oauth_clients": {
+		list:   `SELECT account_id, id, 'oauth_client', issuer, version, sealed FROM oauth_clients WHERE id > $1 ORDER BY id LIMIT $2`,
+		update: `UPDATE oauth_clients SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,
+	},
+	"oauth_states": {
+		list:   `SELECT account_id, id, 'oauth_state', '', 1, sealed FROM oauth_states WHERE id > $1 ORDER BY id LIMIT $2`,
+		update: `UPDATE oauth_states SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,
+	},
 	"webhooks": {
 		list:   `SELECT account_id, id, 'webhook', '', secret_version, sealed FROM webhooks WHERE id > $1 ORDER BY id LIMIT $2`,
 		update: `UPDATE webhooks SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"stoa/internal/db"
 	"stoa/internal/stoa"
@@ -11,12 +12,19 @@ import (
 // MaxSecrets is how many secrets an account may have.
 const MaxSecrets = 500
 
-const secretColumns = `id, account_id, name, kind, header_name, origin, hint, sealed, version, created_at, updated_at`
+const secretColumns = `id, account_id, name, kind, header_name, origin, hint, sealed, version, created_at, updated_at, space_id, external_user_id, last_used_at, expires_at`
 
 func scanSecret(rows *sql.Rows) (Secret, error) {
 	var s Secret
-	var created, updated int64
-	err := rows.Scan(&s.ID, &s.AccountID, &s.Name, &s.Kind, &s.HeaderName, &s.Origin, &s.Hint, &s.Sealed, &s.Version, &created, &updated)
+	var created, updated, used, expires int64
+	err := rows.Scan(&s.ID, &s.AccountID, &s.Name, &s.Kind, &s.HeaderName, &s.Origin, &s.Hint, &s.Sealed, &s.Version, &created, &updated,
+		&s.SpaceID, &s.ExternalUserID, &used, &expires)
+	if used != 0 {
+		s.LastUsedAt = db.Time(used)
+	}
+	if expires != 0 {
+		s.ExpiresAt = db.Time(expires)
+	}
 	s.CreatedAt, s.UpdatedAt = db.Time(created), db.Time(updated)
 	return s, err
 }
@@ -26,10 +34,24 @@ func (tx *Tx) InsertSecret(ctx context.Context, s Secret) (Secret, error) {
 	if err := tx.within(ctx, MaxSecrets, s.AccountID, s.AccountID, "secrets in this account", `secrets WHERE account_id = $2`); err != nil {
 		return s, err
 	}
+	if s.SpaceID != "" {
+		if _, err := tx.space(ctx, s.AccountID, s.SpaceID, tx.ForShare()); err != nil {
+			return s, err
+		}
+	}
 	s.CreatedAt, s.UpdatedAt = tx.Now, tx.Now
-	_, err := tx.Exec(ctx, `INSERT INTO secrets (`+secretColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)`,
-		s.ID, s.AccountID, s.Name, s.Kind, s.HeaderName, s.Origin, s.Hint, s.Sealed, s.Version, db.Micros(s.CreatedAt))
+	_, err := tx.Exec(ctx, `INSERT INTO secrets (`+secretColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $12, 0, $13)`,
+		s.ID, s.AccountID, s.Name, s.Kind, s.HeaderName, s.Origin, s.Hint, s.Sealed, s.Version, db.Micros(s.CreatedAt),
+		s.SpaceID, s.ExternalUserID, expiry(s))
 	return s, err
+}
+
+// expiry returns when a secret expires, as it is stored.
+func expiry(s Secret) int64 {
+	if s.ExpiresAt.IsZero() {
+		return 0
+	}
+	return db.Micros(s.ExpiresAt)
 }
 
 // Secret returns an account's secret; CodeSecretNotFound where there is none.
@@ -68,8 +90,8 @@ func (tx *Tx) SetSecret(ctx context.Context, accountID, id string, fn func(*Secr
 	if err := fn(&s); err != nil {
 		return s, err
 	}
-	_, err = tx.Exec(ctx, `UPDATE secrets SET hint = $3, sealed = $4, version = $5, updated_at = $6 WHERE account_id = $1 AND id = $2`,
-		accountID, id, s.Hint, s.Sealed, s.Version, db.Micros(s.UpdatedAt))
+	_, err = tx.Exec(ctx, `UPDATE secrets SET hint = $3, sealed = $4, version = $5, updated_at = $6, expires_at = $7 WHERE account_id = $1 AND id = $2`,
+		accountID, id, s.Hint, s.Sealed, s.Version, db.Micros(s.UpdatedAt), expiry(s))
 	return s, err
 }
 
@@ -87,13 +109,40 @@ func (tx *Tx) DeleteSecret(ctx context.Context, accountID, id string) error {
 		return err
 	}
 	if len(users) > 0 {
-		return stoa.Errorf(stoa.CodeSecretInUse, "Connections use the secret, such as %s. Give them another one first.", users[0])
+		return stoa.Errorf(stoa.CodeSecretInUse, "Connections use the secret, such as %s. Give them another one first.", users[0].ConnectionID)
 	}
 	_, err = tx.Exec(ctx, `DELETE FROM secrets WHERE account_id = $1 AND id = $2`, accountID, id)
 	return err
 }
 
+// A SecretUser is a connection that uses a secret: with its requests, or as the secret
+// of its OAuth client.
+type SecretUser struct {
+	ConnectionID string
+	Client       bool
+}
+
 // SecretUsers returns connections that use a secret.
-func (tx *Tx) SecretUsers(ctx context.Context, accountID, id string, limit int) ([]string, error) {
-	return tx.texts(ctx, `SELECT id FROM connections WHERE account_id = $1 AND secret_id = $2 AND secret_id <> '' ORDER BY id LIMIT $3`, accountID, id, limit)
+func (tx *Tx) SecretUsers(ctx context.Context, accountID, id string, limit int) ([]SecretUser, error) {
+	return list(ctx, tx, func(rows *sql.Rows) (u SecretUser, err error) {
+		var client int
+		err = rows.Scan(&u.ConnectionID, &client)
+		u.Client = client != 0
+		return u, err
+	}, `SELECT id, 0 AS client FROM connections WHERE account_id = $1 AND secret_id = $2 AND secret_id <> ''
+		UNION ALL SELECT id, 1 AS client FROM connections WHERE account_id = $1 AND client_secret_id = $2 AND client_secret_id <> ''
+		ORDER BY id, client LIMIT $3`, accountID, id, limit)
+}
+
+// usedExact is how exact [Secret.LastUsedAt] is.
+const usedExact = time.Minute
+
+// UsedLately reports whether a use at an instant is written down already.
+func (s Secret) UsedLately(now time.Time) bool { return now.Sub(s.LastUsedAt) < usedExact }
+
+// UseSecret writes down that a secret is used now.
+func (tx *Tx) UseSecret(ctx context.Context, accountID, id string) error {
+	_, err := tx.Exec(ctx, `UPDATE secrets SET last_used_at = $3 WHERE account_id = $1 AND id = $2 AND last_used_at < $4`,
+		accountID, id, db.Micros(tx.Now), db.Micros(tx.Now.Add(-usedExact)))
+	return err
 }

@@ -3,6 +3,9 @@ package tool
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
+	"strings"
+	"time"
 
 	"stoa/internal/remote"
 	"stoa/internal/stoa"
@@ -32,12 +35,37 @@ func (t *Tools) credential(ctx context.Context, c store.Connection, own Credenti
 	if s.Origin != Origin(c.URL, false) { // which nothing lets happen
 		return none, stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for another origin.")
 	}
+	if !s.ExpiresAt.IsZero() && !time.Now().Before(s.ExpiresAt) {
+		return none, withheld("The secret has expired. Set another value.", nil)
+	}
 	value, err := t.Vault.Open(ref(s), s.Sealed)
 	if err != nil {
 		return none, stoa.Errorf(stoa.CodeSecretsKeyMissing, "The secret of the connection cannot be read any more. Set its value again.").Because(err)
 	}
-	if s.Kind == store.SecretBearer {
-		return remote.Credential{Header: "Authorization", Value: "Bearer " + string(value)}, nil
+	if !s.UsedLately(time.Now()) {
+		if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.UseSecret(ctx, c.AccountID, id) }); err != nil {
+			return none, err
+		}
 	}
-	return remote.Credential{Header: s.HeaderName, Value: string(value)}, nil
+	return sent(s, string(value)), nil
+}
+
+// withheld is the error for a request that is not made, since what it would carry is
+// missing. The cause is for logs.
+func withheld(message string, cause error) *remote.Error {
+	return &remote.Error{Class: remote.NotSent, Message: message, Unauthorized: true, Err: cause}
+}
+
+// sent returns how a secret is sent.
+func sent(s store.Secret, value string) remote.Credential {
+	switch s.Kind {
+	case store.SecretBearer:
+		return remote.Credential{Header: "Authorization", Value: "Bearer " + value}
+	case store.SecretBasic:
+		_, password, _ := strings.Cut(value, ":")
+		return remote.Credential{Header: "Authorization", Value: "Basic " + base64.StdEncoding.EncodeToString([]byte(value)), Parts: []string{value, password}}
+	case store.SecretQuery:
+		return remote.Credential{Query: s.HeaderName, Value: value}
+	}
+	return remote.Credential{Header: s.HeaderName, Value: value}
 }

@@ -1,0 +1,220 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"stoa/internal/db"
+	"stoa/internal/stoa"
+)
+
+// MaxStates is how many authorizations of an account may have begun at a time.
+const MaxStates = 100
+
+// Tokens are those of a connection that is authorized by OAuth. They are encrypted, and
+// bound to issuer and resource.
+type Tokens struct {
+	AccountID, ConnectionID string
+	Issuer, Resource        string
+	Sealed                  string
+	Version                 int64     // how often they were replaced
+	ExpiresAt               time.Time // of the access token; zero: not known
+	RefreshedAt             time.Time
+	Lease                   string // who refreshes them; empty: nobody does
+	LeaseUntil              time.Time
+}
+
+const tokenColumns = `account_id, id, issuer, resource, sealed, version, expires_at, refreshed_at, lease, lease_until`
+
+func scanTokens(rows *sql.Rows) (t Tokens, err error) {
+	var expires, refreshed, until int64
+	err = rows.Scan(&t.AccountID, &t.ConnectionID, &t.Issuer, &t.Resource, &t.Sealed, &t.Version, &expires, &refreshed, &t.Lease, &until)
+	if expires != 0 {
+		t.ExpiresAt = db.Time(expires)
+	}
+	t.RefreshedAt, t.LeaseUntil = db.Time(refreshed), db.Time(until)
+	return t, err
+}
+
+// Tokens returns the tokens of a connection; nil: there are none.
+func (tx *Tx) Tokens(ctx context.Context, accountID, connectionID string) (*Tokens, error) {
+	t, found, err := first(ctx, tx, scanTokens, `SELECT `+tokenColumns+` FROM connection_tokens WHERE account_id = $1 AND id = $2`, accountID, connectionID)
+	if err != nil || !found {
+		return nil, err
+	}
+	return &t, nil
+}
+
+// IdleTokens returns tokens of all accounts that were not refreshed since an instant,
+// the oldest first.
+func (tx *Tx) IdleTokens(ctx context.Context, since time.Time, limit int) ([]Tokens, error) {
+	return list(ctx, tx, scanTokens, `SELECT `+tokenColumns+` FROM connection_tokens WHERE refreshed_at < $1 ORDER BY refreshed_at, id LIMIT $2`, db.Micros(since), limit)
+}
+
+// LeaseTokens lets one refresh the tokens that have a version, until an instant. It
+// reports whether nobody else does.
+func (tx *Tx) LeaseTokens(ctx context.Context, t Tokens, lease string, until time.Time) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE connection_tokens SET lease = $4, lease_until = $5 WHERE account_id = $1 AND id = $2 AND version = $3 AND lease_until < $6`,
+		t.AccountID, t.ConnectionID, t.Version, lease, db.Micros(until), db.Micros(tx.Now))
+	return n > 0, err
+}
+
+// ReleaseTokens ends a lease. What was tried counts as a refresh if it is to be tried
+// later alone.
+func (tx *Tx) ReleaseTokens(ctx context.Context, t Tokens, lease string) error {
+	_, err := tx.Exec(ctx, `UPDATE connection_tokens SET lease = '', lease_until = 0, refreshed_at = $4 WHERE account_id = $1 AND id = $2 AND lease = $3`,
+		t.AccountID, t.ConnectionID, lease, db.Micros(tx.Now))
+	return err
+}
+
+// ReplaceTokens writes what a refresh brought, and ends its lease. It reports whether
+// the lease was still held.
+func (tx *Tx) ReplaceTokens(ctx context.Context, t Tokens, lease string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE connection_tokens SET sealed = $4, version = $5, expires_at = $6, refreshed_at = $7, lease = '', lease_until = 0
+		WHERE account_id = $1 AND id = $2 AND lease = $3`, t.AccountID, t.ConnectionID, lease, t.Sealed, t.Version, microsOrZero(t.ExpiresAt), db.Micros(tx.Now))
+	return n > 0, err
+}
+
+// PutTokens writes tokens in place of those that are there.
+func (tx *Tx) PutTokens(ctx context.Context, t Tokens) error {
+	_, err := tx.Exec(ctx, `INSERT INTO connection_tokens (`+tokenColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '', 0)
+		ON CONFLICT (id) DO UPDATE SET issuer = EXCLUDED.issuer, resource = EXCLUDED.resource, sealed = EXCLUDED.sealed, version = EXCLUDED.version,
+			expires_at = EXCLUDED.expires_at, refreshed_at = EXCLUDED.refreshed_at, lease = '', lease_until = 0`,
+		t.AccountID, t.ConnectionID, t.Issuer, t.Resource, t.Sealed, t.Version, microsOrZero(t.ExpiresAt), db.Micros(tx.Now))
+	return err
+}
+
+// DropTokens removes tokens that are refused. It reports whether they were those of that
+// version still.
+func (tx *Tx) DropTokens(ctx context.Context, t Tokens) (bool, error) {
+	n, err := tx.Exec(ctx, `DELETE FROM connection_tokens WHERE account_id = $1 AND id = $2 AND version = $3`, t.AccountID, t.ConnectionID, t.Version)
+	return n > 0, err
+}
+
+func microsOrZero(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return db.Micros(t)
+}
+
+// ForgetTokens removes the tokens of a connection, and authorizations of it that have
+// begun.
+func (tx *Tx) ForgetTokens(ctx context.Context, accountID, connectionID string) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM oauth_states WHERE account_id = $1 AND connection_id = $2`, accountID, connectionID); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM connection_tokens WHERE account_id = $1 AND id = $2`, accountID, connectionID)
+	return err
+}
+
+// An OAuthClient is a client that was registered with an authorization server by itself.
+type OAuthClient struct {
+	ID, AccountID, Issuer, RedirectURI string
+	Sealed                             string
+	Version                            int64
+}
+
+// OAuthClient returns the client of an account at an issuer; nil: there is none.
+func (tx *Tx) OAuthClient(ctx context.Context, accountID, issuer, redirectURI string) (*OAuthClient, error) {
+	c, found, err := first(ctx, tx, func(rows *sql.Rows) (c OAuthClient, err error) {
+		err = rows.Scan(&c.ID, &c.AccountID, &c.Issuer, &c.RedirectURI, &c.Sealed, &c.Version)
+		return c, err
+	}, `SELECT id, account_id, issuer, redirect_uri, sealed, version FROM oauth_clients WHERE account_id = $1 AND issuer = $2 AND redirect_uri = $3`, accountID, issuer, redirectURI)
+	if err != nil || !found {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// PutOAuthClient keeps a client, in place of the one that the account has at the issuer.
+func (tx *Tx) PutOAuthClient(ctx context.Context, c OAuthClient) error {
+	if err := tx.DropOAuthClient(ctx, c.AccountID, c.Issuer, c.RedirectURI); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO oauth_clients (id, account_id, issuer, redirect_uri, sealed, version, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (account_id, issuer, redirect_uri) DO NOTHING`, c.ID, c.AccountID, c.Issuer, c.RedirectURI, c.Sealed, c.Version, db.Micros(tx.Now))
+	return err
+}
+
+// DropOAuthClient forgets the client of an account at an issuer.
+func (tx *Tx) DropOAuthClient(ctx context.Context, accountID, issuer, redirectURI string) error {
+	_, err := tx.Exec(ctx, `DELETE FROM oauth_clients WHERE account_id = $1 AND issuer = $2 AND redirect_uri = $3`, accountID, issuer, redirectURI)
+	return err
+}
+
+// An OAuthState is an authorization that has begun.
+type OAuthState struct {
+	Hash, AccountID, ConnectionID string
+	Sealed                        string
+	ExpiresAt                     time.Time
+}
+
+// InsertOAuthState keeps an authorization that begins. Those that are over are removed.
+func (tx *Tx) InsertOAuthState(ctx context.Context, s OAuthState) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM oauth_states WHERE expires_at < $1`, db.Micros(tx.Now)); err != nil {
+		return err
+	}
+	if err := tx.within(ctx, MaxStates, s.AccountID, s.AccountID, "authorizations that have begun", `oauth_states WHERE account_id = $2`); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO oauth_states (id, account_id, connection_id, sealed, expires_at) VALUES ($1, $2, $3, $4, $5)`,
+		s.Hash, s.AccountID, s.ConnectionID, s.Sealed, db.Micros(s.ExpiresAt))
+	return err
+}
+
+// TakeOAuthState returns an authorization that has begun, once: it is gone then. Nil:
+// there is none, or its time is over.
+func (tx *Tx) TakeOAuthState(ctx context.Context, hash string) (*OAuthState, error) {
+	s, found, err := first(ctx, tx, func(rows *sql.Rows) (s OAuthState, err error) {
+		var expires int64
+		err = rows.Scan(&s.Hash, &s.AccountID, &s.ConnectionID, &s.Sealed, &expires)
+		s.ExpiresAt = db.Time(expires)
+		return s, err
+	}, `SELECT id, account_id, connection_id, sealed, expires_at FROM oauth_states WHERE id = $1`+tx.ForUpdate(), hash)
+	if err != nil || !found {
+		return nil, err
+	}
+	n, err := tx.Exec(ctx, `DELETE FROM oauth_states WHERE id = $1`, hash)
+	if err != nil || n == 0 || !tx.Now.Before(s.ExpiresAt) {
+		return nil, err
+	}
+	return &s, nil
+}
+
+// MaxOwnCredentials is how many secrets of its own a session has at most.
+const MaxOwnCredentials = 50
+
+// OwnCredentials returns the secrets that a session, or what makes sessions, has of its
+// own: ids of secrets by those of connections.
+func (tx *Tx) OwnCredentials(ctx context.Context, accountID, ownerID string) (map[string]string, error) {
+	var all map[string]string
+	err := tx.Query(ctx, func(rows *sql.Rows) error {
+		var connection, secret string
+		err := rows.Scan(&connection, &secret)
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[connection] = secret
+		return err
+	}, `SELECT connection_id, secret_id FROM own_credentials WHERE account_id = $1 AND owner_id = $2 ORDER BY connection_id LIMIT $3`, accountID, ownerID, MaxOwnCredentials)
+	return all, err
+}
+
+// SetOwnCredentials keeps the secrets of its own of a session, or of what makes
+// sessions, in place of those that it has.
+func (tx *Tx) SetOwnCredentials(ctx context.Context, accountID, ownerID string, own map[string]string) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM own_credentials WHERE account_id = $1 AND owner_id = $2`, accountID, ownerID); err != nil {
+		return err
+	}
+	if len(own) > MaxOwnCredentials {
+		return stoa.Errorf(stoa.CodeInvalidValue, "At most %d credentials are taken.", MaxOwnCredentials).At("credentials")
+	}
+	for connection, secret := range own {
+		if _, err := tx.Exec(ctx, `INSERT INTO own_credentials (account_id, owner_id, connection_id, secret_id) VALUES ($1, $2, $3, $4)`, accountID, ownerID, connection, secret); err != nil {
+			return err
+		}
+	}
+	return nil
+}
