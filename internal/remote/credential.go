@@ -1,6 +1,10 @@
 package remote
 
-import "net/http"
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
 
 // A Credential is the secret that a request carries, as the value of a header or of a
 // parameter of the address. Neither: there is none.
@@ -17,10 +21,8 @@ func (c Credential) Add(req *http.Request) {
 	case c.Header != "":
 		req.Header.Set(c.Header, c.Value)
 	case c.Query != "":
-		q := req.URL.Query()
-		q.Set(c.Query, c.Value)
-		u := *req.URL
-		u.RawQuery = q.Encode()
+		u := *req.URL // which others may hold
+		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&", "&") + url.QueryEscape(c.Query) + "=" + url.QueryEscape(c.Value)
 		req.URL = &u
 	}
 }

@@ -56,6 +56,15 @@ func withheld(message string, cause error) *remote.Error {
 	return &remote.Error{Class: remote.NotSent, Message: message, Unauthorized: true, Err: cause}
 }
 
+// An unasked is a server that gets no request, since what that would carry is missing.
+type unasked struct{ err *remote.Error }
+
+// Catalog returns why the server is not asked.
+func (u unasked) Catalog(context.Context) (*remote.Catalog, error) { return nil, u.err }
+
+// Call returns why the server is not asked.
+func (u unasked) Call(context.Context, remote.Call) (*remote.Result, error) { return nil, u.err }
+
 // sent returns how a secret is sent.
 func sent(s store.Secret, value string) remote.Credential {
 	switch s.Kind {

@@ -116,7 +116,11 @@ func (t *Tools) server(ctx context.Context, c store.Connection, own Credentials)
 	to := remote.Endpoint{Network: t.Network, URL: c.URL, Headers: c.Headers}
 	if c.URL != "" { // a document says it at the first refresh
 		var err error
-		if to.Credential, err = t.credential(ctx, c, own); err != nil {
+		to.Credential, err = t.credential(ctx, c, own)
+		if failed, ok := errors.AsType[*remote.Error](err); ok {
+			return unasked{failed}, nil
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
