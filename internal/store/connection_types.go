@@ -48,10 +48,10 @@ type Connection struct {
 	CreatedAt, UpdatedAt   time.Time
 	OnChange               string // OnChangeBlock or OnChangeKeep
 	Limits                 ConnectionLimits
-	OAuth                  *OAuth // how it is authorized; nil: not by OAuth
-	ClientSecretID         string // of the OAuth client; empty: it has none that is stored
-	PerSession             string // PerSessionOff, PerSessionOptional or PerSessionRequired
-	Authorized             bool   // there are tokens; not stored with it
+	OAuth                  *OAuth            // how it is authorized; nil: not by OAuth
+	ClientSecretID         string            // of the OAuth client; empty: it has none that is stored
+	PerSession             string            // PerSessionOff, PerSessionOptional or PerSessionRequired
+	Authorized             bool              // there are tokens; not stored with it
 	Tools                  map[ToolState]int // numbers of tools; not stored with it
 }
 
