@@ -10,7 +10,7 @@ import (
 
 func TestSecretsAreBlankedHoweverSpelled(t *testing.T) {
 	const value = `s3cr/t"<&>\x+=é-0123456789`
-	for _, c := range []Credential{{"Authorization", "Bearer " + value}, {"X-Key", value}} {
+	for _, c := range []Credential{{Header: "Authorization", Value: "Bearer " + value}, {Header: "X-Key", Value: value}, {Query: "key", Value: value}} {
 		quoted, _ := json.Marshal(value)
 		twice, _ := json.Marshal(string(quoted))
 		for _, echo := range []string{
@@ -41,7 +41,7 @@ func FuzzBlankedTextHasNoSecret(f *testing.F) {
 	f.Add(`a0123456789b`, "0123456789")
 	f.Add(`\\0123456\`, `\\012345`)
 	f.Fuzz(func(t *testing.T, text, secret string) {
-		c := Credential{"X-Key", secret}
+		c := Credential{Header: "X-Key", Value: secret}
 		got := string(c.Blank([]byte(text + secret)))
 		if len(secret) >= minBlanked && !strings.Contains(secret, "\x00") && strings.Contains(strings.ReplaceAll(got, blankedAs, "\x00"), secret) {
 			t.Errorf("%q in %q", secret, got)
