@@ -777,6 +777,12 @@ type CreateScheduledTask struct {
 
 // CreateSecret defines model for CreateSecret.
 type CreateSecret struct {
+	// ExpiresAt It is not sent from then on; absent: it does not expire.
+	ExpiresAt nullable.Nullable[Time] `json:"expiresAt,omitempty,omitzero"`
+
+	// ExternalUserID It is sent in sessions of this external user alone.
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId,omitempty,omitzero"`
+
 	// HeaderName Needed with the kind `header`: such as `X-Api-Key`.
 	HeaderName nullable.Nullable[string] `json:"headerName,omitempty,omitzero"`
 	Kind       string                    `json:"kind"`
@@ -785,7 +791,13 @@ type CreateSecret struct {
 	// Origin Scheme, host and port, such as `https://mcp.example.com`.
 	Origin string `json:"origin"`
 
-	// Value Printable ASCII, without a space at either end.
+	// ParameterName Needed with the kind `query`: such as `api_key`.
+	ParameterName nullable.Nullable[string] `json:"parameterName,omitempty,omitzero"`
+
+	// SpaceID Connections of this space alone may use it; absent: those of all spaces.
+	SpaceID nullable.Nullable[string] `json:"spaceId,omitempty,omitzero"`
+
+	// Value Printable ASCII, without a space at either end; of the kind `basic`: `user:password`.
 	Value string `json:"value"`
 }
 
@@ -1810,6 +1822,11 @@ type Limits struct {
 	// Example: 256
 	MaxConnectionsPerAddress int64 `json:"maxConnectionsPerAddress"`
 
+	// MaxConnectionsPerSpace Connections of a space.
+	//
+	// Example: 50
+	MaxConnectionsPerSpace int64 `json:"maxConnectionsPerSpace"`
+
 	// MaxDescriptionCharacters Of a description.
 	//
 	// Example: 2000
@@ -1919,6 +1936,11 @@ type Limits struct {
 	//
 	// Example: 1000
 	MaxScheduledTasksPerAccount int64 `json:"maxScheduledTasksPerAccount"`
+
+	// MaxSecrets Secrets of an account.
+	//
+	// Example: 500
+	MaxSecrets int64 `json:"maxSecrets"`
 
 	// MaxSpaces Of an account.
 	//
@@ -2934,9 +2956,15 @@ type ScheduledTaskList struct {
 // Secret defines model for Secret.
 type Secret struct {
 	// ConnectionIds Connections that use it, at most 100 of them.
-	ConnectionIds []string                  `json:"connectionIds"`
-	CreatedAt     Time                      `json:"createdAt"`
-	HeaderName    nullable.Nullable[string] `json:"headerName"`
+	ConnectionIds []string `json:"connectionIds"`
+	CreatedAt     Time     `json:"createdAt"`
+
+	// ExpiresAt It is not sent from then on; null: it does not expire.
+	ExpiresAt nullable.Nullable[Time] `json:"expiresAt"`
+
+	// ExternalUserID It is sent in sessions of this external user alone, which name it in `credentials`; null: in all.
+	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
+	HeaderName     nullable.Nullable[string] `json:"headerName"`
 
 	// Hint The last four characters of the value, if it has at least 16.
 	Hint nullable.Nullable[string] `json:"hint"`
@@ -2944,18 +2972,30 @@ type Secret struct {
 	// ID Example: sec_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Kind `bearer`: sent as `Authorization: Bearer …`; `header`: sent as the header that `headerName` names.
+	// Kind `bearer`: sent as `Authorization: Bearer …`; `header`: as the header that `headerName` names; `basic`: `user:password`, sent as `Authorization: Basic …`; `query`: as the parameter of the address that `parameterName` names; `token`: never sent with calls, such as the secret of an OAuth client, which its token endpoint alone gets.
 	Kind string `json:"kind"`
-	Name string `json:"name"`
+
+	// LastUsedAt When it was last sent, exact to a minute; null: never.
+	LastUsedAt nullable.Nullable[Time] `json:"lastUsedAt"`
+	Name       string                  `json:"name"`
 
 	// Origin Where the value may be sent to. It never changes.
 	Origin string `json:"origin"`
+
+	// ParameterName Of the kind `query`.
+	ParameterName nullable.Nullable[string] `json:"parameterName"`
+
+	// SpaceID Connections of this space alone may use it; null: those of all spaces.
+	SpaceID nullable.Nullable[string] `json:"spaceId"`
 
 	// Unreadable The service no longer has the key that the value was encrypted with. Set the value again.
 	Unreadable bool `json:"unreadable"`
 
 	// UpdatedAt When the value was set.
 	UpdatedAt Time `json:"updatedAt"`
+
+	// UsedBy What uses it, at most 100 of them. Credentials of sessions are not among them.
+	UsedBy []SecretUser `json:"usedBy"`
 
 	// Version How often a value was set.
 	Version int64 `json:"version"`
@@ -2968,6 +3008,14 @@ type SecretList struct {
 
 	// NextCursor For the next page; null on the last.
 	NextCursor nullable.Nullable[string] `json:"nextCursor"`
+}
+
+// SecretUser defines model for SecretUser.
+type SecretUser struct {
+	ConnectionID string `json:"connectionId"`
+
+	// Use `requests`: sent with them; `oauth_client`: sent to the token endpoint.
+	Use string `json:"use"`
 }
 
 // SendEmbedMessage defines model for SendEmbedMessage.
@@ -3227,7 +3275,9 @@ type SetConnectionLimits struct {
 
 // SetSecretValue defines model for SetSecretValue.
 type SetSecretValue struct {
-	Value string `json:"value"`
+	// ExpiresAt Of the new value; absent: it does not expire.
+	ExpiresAt nullable.Nullable[Time] `json:"expiresAt,omitempty,omitzero"`
+	Value     string                  `json:"value"`
 }
 
 // SetTurnLimits What one turn may take. Null, or absent, is the limit of the service; of the agent's, the session's and the service's limits the lowest counts.

@@ -575,10 +575,14 @@ export interface CreateScheduledTask {
 }
 
 export interface CreateSecret {
+  expiresAt?: string | null;
+  externalUserId?: string | null;
   headerName?: string | null;
-  kind: "bearer" | "header";
+  kind: "bearer" | "header" | "basic" | "query" | "token";
   name: string;
   origin: string;
+  parameterName?: string | null;
+  spaceId?: string | null;
   value: string;
 }
 
@@ -1229,6 +1233,7 @@ export interface Limits {
   maxBodyBytes: number;
   maxConnections: number;
   maxConnectionsPerAddress: number;
+  maxConnectionsPerSpace: number;
   maxDescriptionCharacters: number;
   maxDriveBytes: number;
   maxDriveBytesPerAccount: number;
@@ -1251,6 +1256,7 @@ export interface Limits {
   maxQueuedSessions: number;
   maxScheduledTasks: number;
   maxScheduledTasksPerAccount: number;
+  maxSecrets: number;
   maxSpaces: number;
   maxToolCallsPerStep: number;
   maxToolCallsPerTurn: number;
@@ -2112,14 +2118,20 @@ export interface ScheduledTaskList {
 export interface Secret {
   connectionIds: string[];
   createdAt: string;
+  expiresAt: string | null;
+  externalUserId: string | null;
   headerName: string | null;
   hint: string | null;
   id: string;
-  kind: "bearer" | "header";
+  kind: "bearer" | "header" | "basic" | "query" | "token";
+  lastUsedAt: string | null;
   name: string;
   origin: string;
+  parameterName: string | null;
+  spaceId: string | null;
   unreadable: boolean;
   updatedAt: string;
+  usedBy: SecretUser[];
   version: number;
 }
 
@@ -2127,6 +2139,11 @@ export interface SecretList {
   data: Secret[];
   hasMore: boolean;
   nextCursor: string | null;
+}
+
+export interface SecretUser {
+  connectionId: string;
+  use: "requests" | "oauth_client";
 }
 
 export interface SendEmbedMessage {
@@ -2270,6 +2287,7 @@ export type SetConnectionLimits = {
 } | null;
 
 export interface SetSecretValue {
+  expiresAt?: string | null;
   value: string;
 }
 
