@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -179,4 +180,62 @@ func (p *tab) open(path string) {
 func (p *tab) test(tool string) {
 	p.t.Helper()
 	p.see(`(() => { const li = [...document.querySelectorAll(".tools > li")].find((li) => li.querySelector("b").textContent === "` + tool + `"); const b = [...(li?.querySelectorAll("button") ?? [])].find((b) => b.innerText.trim() === "Test"); b?.click(); return !!b; })()`)
+}
+
+// TestRequestsAreToolsInTheConsole connects servers that know nothing of tools: by
+// requests that are described by hand, and by an OpenAPI document.
+func TestRequestsAreToolsInTheConsole(t *testing.T) {
+	browser := startBrowser(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"order":"`+r.URL.Path+`"}`)
+	}))
+	t.Cleanup(server.Close)
+	for _, l := range []look{sizes()[0], sizes()[3]} {
+		t.Run(l.name, func(t *testing.T) {
+			st := newStage(t, onLoopback)
+			p := signIn(t, browser, st.h.URL, st.h.Key, "connections", l)
+			p.press("Connect a server")
+			p.choose("#connection-kind", "http")
+			p.fill("#connection-url", server.URL+"/v1")
+			p.fill("#connection-operations", "[")
+			p.says("This is no JSON list.")
+			p.fill("#connection-operations", "")
+			p.press("Fill in an example")
+			p.fill("#connection-name", "orders")
+			p.fits()
+			p.shot("requests")
+			p.press("Connect it")
+			p.says("1 to review")
+			p.check("get_order")
+			p.check("In chats of visitors, too")
+			p.press("Approve")
+			p.says("only reads, also for visitors")
+			p.fits()
+			p.shot("approved")
+			p.press("Test")
+			p.fill("#argument-id", "A 7")
+			p.press("Call it")
+			p.see(`document.querySelector("pre[aria-label=Result]")?.textContent.includes("/v1/orders/A 7")`)
+			p.close()
+			p.press("Change")
+			p.fill("#limit-callsPerMinute", "7")
+			p.choose("#connection-on-change", "keep")
+			p.shot("change")
+			p.press("Save")
+			p.says("7 a minute")
+			p.says("go on with what was approved")
+			p.open("connections")
+			p.press("Connect a server")
+			p.choose("#connection-kind", "openapi")
+			p.press("Paste the document")
+			p.fill("#connection-document", `{"openapi":"3.0.3","info":{"title":"Stock","version":"1"},"servers":[{"url":"`+server.URL+`"}],"paths":{"/stock":{"get":{"operationId":"list_stock","responses":{"200":{"description":"ok"}}}}}}`)
+			p.fill("#connection-name", "stock")
+			p.press("Connect it")
+			p.says("list_stock")
+			p.says(server.URL)
+			p.fits()
+			p.shot("document")
+		})
+	}
 }

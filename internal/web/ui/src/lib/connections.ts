@@ -4,6 +4,10 @@ import type { Connection, ConnectionTool, ConnectionToolPolicy } from "./contrac
 export type Approval = ConnectionToolPolicy["approval"];
 export type Effects = ConnectionToolPolicy["effects"];
 
+export type Kind = Connection["kind"];
+
+export const kindWords: Record<Kind, string> = { mcp: "A server of the Model Context Protocol", openapi: "An OpenAPI document", http: "Requests that you describe" };
+
 export const approvalWords: Record<Approval, string> = { always: "ask before each call", never: "call without asking" };
 
 export const effectsWords: Record<Effects, string> = { read: "only reads", idempotent: "may be repeated", once: "each call has an effect" };

@@ -1,13 +1,14 @@
 // One connection: what is known of its server, and its tools.
 import { useState } from "preact/hooks";
-import { originOf } from "../../lib/connections";
+import { kindWords, originOf } from "../../lib/connections";
 import type { Connection, ConnectionToolList, RefreshedConnection, Secret, UpdateConnection } from "../../lib/contract";
-import { of } from "../../lib/format";
+import { duration, of, size } from "../../lib/format";
 import type { List } from "../../lib/types";
 import { Badge, Button, Field, Id, Notice, Time } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
 import { FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
+import { usePlace } from "../parts/place";
 import { Review } from "../parts/review";
 import { Shown } from "../parts/shown";
 import { toast } from "../parts/toast";
@@ -134,8 +135,20 @@ function One({ of: tagged, reload }: { of: Tagged; reload: () => void }) {
           <dd>
             <ConnectionState of={c} />
           </dd>
+          {c.kind !== "mcp" && (
+            <>
+              <dt>What it is</dt>
+              <dd>{kindWords[c.kind]}</dd>
+            </>
+          )}
+          {c.documentUrl && (
+            <>
+              <dt>Document</dt>
+              <dd class="mono breaks">{c.documentUrl}</dd>
+            </>
+          )}
           <dt>Address</dt>
-          <dd class="mono breaks">{c.url}</dd>
+          <dd class="mono breaks">{c.url || <span class="muted">not known yet</span>}</dd>
           {c.protocol && (
             <>
               <dt>Speaks</dt>
@@ -164,6 +177,12 @@ function One({ of: tagged, reload }: { of: Tagged; reload: () => void }) {
               </dd>
             </>
           )}
+          <dt>Changes</dt>
+          <dd>{c.onChange === "block" ? "withhold a tool until it is reviewed" : "go on with what was approved"}</dd>
+          <dt>Limits</dt>
+          <dd>
+            {duration(c.limits.timeoutSeconds * 1000)} a call, {size(c.limits.maxResultBytes)} a reply, {c.limits.maxConcurrent} at a time, {c.limits.callsPerMinute} a minute
+          </dd>
           <dt>Asked</dt>
           <dd>{c.lastCheckedAt ? <Time at={c.lastCheckedAt} /> : "never"}</dd>
           <dt>Id</dt>
@@ -258,33 +277,55 @@ function headersIn(text: string): Record<string, string> | undefined {
   return out;
 }
 
+const limits = [
+  { name: "timeoutSeconds", title: "Seconds of a call", min: 1, max: 300 },
+  { name: "maxResultBytes", title: "Bytes of a reply", min: 1024, max: 4194304 },
+  { name: "maxConcurrent", title: "Calls at a time", min: 1, max: 32 },
+  { name: "callsPerMinute", title: "Calls a minute", min: 1, max: 600 },
+] as const;
+
 function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string; of: Tagged; onDone: () => void; onClose: () => void }) {
   const { api } = useSession();
-  const [url, setURL] = useState(c.url);
+  const place = usePlace(c.kind, c);
   const [text, setText] = useState(() =>
     Object.entries(c.headers)
       .map(([name, value]) => `${name}: ${value}`)
       .join("\n"),
   );
+  const [onChange, setOnChange] = useState(c.onChange);
+  const [most, setMost] = useState<Record<string, number>>({ ...c.limits });
   const action = useAction();
   const headers = headersIn(text);
   const submit = () =>
     action.run(async () => {
-      const body: UpdateConnection = { headers };
-      if (url.trim() !== c.url) body.url = url.trim();
+      const body: UpdateConnection = { ...place.body, headers, onChange, limits: most };
       await api.patch<Connection>(path, body, etag);
       onDone();
     });
   const approved = c.toolCounts.approved + c.toolCounts.changed + c.toolCounts.missing;
   return (
-    <FormDialog id="change-connection" title={`Change "${c.name}"`} submit="Save" ready={!!url.trim() && !!headers} action={action} onSubmit={submit} onClose={onClose}>
-      <Field id="connection-url" label="Address">
-        <input id="connection-url" class="input" type="url" maxLength={2048} value={url} onInput={(e) => setURL(e.currentTarget.value)} />
-      </Field>
-      {url.trim() !== c.url && approved > 0 && <Notice meaning="waiting">With another address all tools have to be reviewed again.</Notice>}
+    <FormDialog id="change-connection" title={`Change "${c.name}"`} wide submit="Save" ready={place.ready && !!headers} action={action} onSubmit={submit} onClose={onClose}>
+      {place.fields}
+      {place.body.url && approved > 0 && <Notice meaning="waiting">With another address all tools have to be reviewed again.</Notice>}
       <Field id="connection-headers" label="Headers" hint="One per line, such as X-Team: docs. They can be read here: no secrets." problem={headers ? undefined : "A line has no colon."}>
         <textarea id="connection-headers" class="input code" rows={3} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} aria-describedby="connection-headers-hint" aria-invalid={!headers} />
       </Field>
+      <Field id="connection-on-change" label="When the definition of an approved tool changes">
+        <select id="connection-on-change" class="input" value={onChange} onChange={(e) => setOnChange(e.currentTarget.value as Connection["onChange"])}>
+          <option value="block">withhold it until it is reviewed</option>
+          <option value="keep">go on with the definition that was approved</option>
+        </select>
+      </Field>
+      <fieldset class="plainset">
+        <legend>Limits</legend>
+        <div class="pair">
+          {limits.map((l) => (
+            <Field id={"limit-" + l.name} label={l.title} key={l.name}>
+              <input id={"limit-" + l.name} class="input" type="number" required min={l.min} max={l.max} step={1} value={most[l.name]} onInput={(e) => setMost({ ...most, [l.name]: Number(e.currentTarget.value) })} />
+            </Field>
+          ))}
+        </div>
+      </fieldset>
     </FormDialog>
   );
 }

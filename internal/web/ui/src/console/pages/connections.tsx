@@ -1,12 +1,14 @@
 // Connections: the servers that have tools, and the secrets that they want.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { counted } from "../../lib/connections";
+import { counted, type Kind, kindWords } from "../../lib/connections";
 import type { Connection, CreateConnection, Space } from "../../lib/contract";
 import type { List } from "../../lib/types";
 import { Badge, Button, Field, type Meaning, Time } from "../parts/basic";
 import { FormDialog, useAction } from "../parts/form";
 import { Empty, useLoad } from "../parts/load";
 import { MissingScope } from "../parts/missing";
+import { usePlace } from "../parts/place";
 import { Pages, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { go } from "../router";
@@ -16,73 +18,85 @@ import { Secrets } from "./secrets";
 
 export function Connections({ rest }: { rest: string }) {
   const { may } = useSession();
-  const [adding, setAdding] = useState(false);
-  const allowed = may("connections:read");
-  if (allowed && rest && rest !== "secrets") return <ConnectionPage key={rest} id={rest} />;
+  if (!may("connections:read")) {
+    return (
+      <>
+        <header class="head">
+          <h1>Connections</h1>
+        </header>
+        <MissingScope scope="connections:read" what="see connections" />
+      </>
+    );
+  }
+  if (rest && rest !== "secrets") return <ConnectionPage key={rest} id={rest} />;
+  return rest === "secrets" ? <Secrets head={<Head rest={rest} />} /> : <Servers />;
+}
+
+function Head({ rest, children }: { rest: string; children?: ComponentChildren }) {
   return (
     <>
       <header class="head">
         <h1>Connections</h1>
-        {allowed && rest !== "secrets" && may("connections:write") && (
+        {children}
+      </header>
+      <Tabs
+        label="Part"
+        tabs={[
+          { id: "", title: "Servers" },
+          { id: "secrets", title: "Secrets" },
+        ]}
+        active={rest}
+        onChange={(id) => go(id ? "connections/" + id : "connections")}
+      />
+    </>
+  );
+}
+
+function Servers() {
+  const { may } = useSession();
+  const pages = useList<Connection>("/connections", 20);
+  const [adding, setAdding] = useState(false);
+  return (
+    <>
+      <Head rest="">
+        {may("connections:write") && (
           <div class="push">
             <Button kind="main" icon="plus" onClick={() => setAdding(true)}>
               Connect a server
             </Button>
           </div>
         )}
-      </header>
-      {!allowed ? (
-        <MissingScope scope="connections:read" what="see connections" />
-      ) : (
-        <>
-          <Tabs
-            label="Part"
-            tabs={[
-              { id: "", title: "Servers" },
-              { id: "secrets", title: "Secrets" },
-            ]}
-            active={rest}
-            onChange={(id) => go(id ? "connections/" + id : "connections")}
-          />
-          {rest === "secrets" ? <Secrets /> : <Servers />}
-        </>
-      )}
+      </Head>
+      <section class="panel">
+        <Pages
+          of={pages}
+          label="Connections"
+          onPick={(c) => go("connections/" + c.id)}
+          empty={
+            <Empty title="No server is connected">
+              <p>
+                A connection is a server that has tools. You review each of its tools before an agent may call it. <a href="/docs/connections">The guide</a> begins with a small server to try.
+              </p>
+            </Empty>
+          }
+          columns={[
+            {
+              title: "Server",
+              show: (c) => (
+                <>
+                  <a href={"#/connections/" + c.id}>{c.name}</a>
+                  <div class="small muted breaks">{c.url}</div>
+                </>
+              ),
+            },
+            { title: "State", show: (c) => <ConnectionState of={c} /> },
+            { title: "Tools", show: (c) => <span class="small">{counted(c)}</span> },
+            { title: "Asked", show: (c) => (c.lastCheckedAt ? <Time at={c.lastCheckedAt} /> : <span class="muted">never</span>) },
+          ]}
+        />
+      </section>
       {adding && <Add onClose={() => setAdding(false)} />}
     </>
-  );
-}
-
-function Servers() {
-  const pages = useList<Connection>("/connections", 20);
-  return (
-    <section class="panel">
-      <Pages
-        of={pages}
-        label="Connections"
-        onPick={(c) => go("connections/" + c.id)}
-        empty={
-          <Empty title="No server is connected">
-            <p>
-              A connection is a server that has tools. You review each of its tools before an agent may call it. <a href="/docs/connections">The guide</a> begins with a small server to try.
-            </p>
-          </Empty>
-        }
-        columns={[
-          {
-            title: "Server",
-            show: (c) => (
-              <>
-                <a href={"#/connections/" + c.id}>{c.name}</a>
-                <div class="small muted breaks">{c.url}</div>
-              </>
-            ),
-          },
-          { title: "State", show: (c) => <ConnectionState of={c} /> },
-          { title: "Tools", show: (c) => <span class="small">{counted(c)}</span> },
-          { title: "Asked", show: (c) => (c.lastCheckedAt ? <Time at={c.lastCheckedAt} /> : <span class="muted">never</span>) },
-        ]}
-      />
-    </section>
   );
 }
 
@@ -103,29 +117,34 @@ export function ConnectionState({ of: c }: { of: Connection }) {
 // says nothing, is on the page of the connection.
 function Add({ onClose }: { onClose: () => void }) {
   const { api } = useSession();
-  const [url, setURL] = useState("");
+  const [kind, setKind] = useState<Kind>("mcp");
   const [name, setName] = useState("");
   const [spaceId, setSpaceId] = useState("");
+  const place = usePlace(kind);
   const spaces = useLoad((signal) => api.get<List<Space>>("/spaces", { limit: 100 }, signal), [api]);
   const action = useAction();
   const submit = () =>
     action.run(async (once) => {
-      const body: CreateConnection = { kind: "mcp", name: name.trim(), url: url.trim() };
+      const body: CreateConnection = { kind, name: name.trim(), ...place.body };
       if (spaceId) body.spaceId = spaceId;
       const made = await api.create<Connection>("/connections", body, once);
       await api.raw("POST", `/connections/${made.id}/refresh`).catch(() => undefined);
       go("connections/" + made.id);
     });
-  const problem = action.problem;
-  const about = (param: string) => (problem?.param === param ? problem.message : undefined);
+  const wrong = action.problem?.param === "name" ? action.problem.message : undefined;
   const known = spaces.data?.data ?? [];
   return (
-    <FormDialog id="connect" title="Connect a server" submit="Connect it" ready={!!url.trim() && !!name.trim()} action={action} shown={!!(about("url") ?? about("name"))} onSubmit={submit} onClose={onClose}>
-      <Field id="connection-url" label="Address" hint="Of the server's MCP endpoint, such as https://mcp.example.com/mcp." problem={about("url")}>
-        <input id="connection-url" class="input" type="url" maxLength={2048} value={url} onInput={(e) => setURL(e.currentTarget.value)} aria-describedby="connection-url-hint" aria-invalid={about("url") ? "true" : undefined} autofocus />
+    <FormDialog id="connect" title="Connect a server" wide submit="Connect it" ready={place.ready && !!name.trim()} action={action} shown={!!wrong} onSubmit={submit} onClose={onClose}>
+      <Field id="connection-kind" label="What it is">
+        <select id="connection-kind" class="input" value={kind} onChange={(e) => setKind(e.currentTarget.value as Kind)}>
+          {Object.entries(kindWords).map(([value, words]) => (
+            <option value={value}>{words}</option>
+          ))}
+        </select>
       </Field>
-      <Field id="connection-name" label="Name" hint="A small letter, then up to 23 small letters and digits. Models know the tools by it, so it stays." problem={about("name")}>
-        <input id="connection-name" class="input" maxLength={24} value={name} onInput={(e) => setName(e.currentTarget.value)} aria-describedby="connection-name-hint" aria-invalid={about("name") ? "true" : undefined} />
+      {place.fields}
+      <Field id="connection-name" label="Name" hint="A small letter, then up to 23 small letters and digits. Models know the tools by it, so it stays." problem={wrong}>
+        <input id="connection-name" class="input" maxLength={24} value={name} onInput={(e) => setName(e.currentTarget.value)} aria-describedby="connection-name-hint" aria-invalid={wrong ? "true" : undefined} />
       </Field>
       {known.length > 1 && (
         <Field id="connection-space" label="Space" hint="Agents of this space can use its tools.">

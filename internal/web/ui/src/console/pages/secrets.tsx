@@ -1,4 +1,5 @@
 // Secrets of connections: their values are written, and never shown.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Connection, CreateSecret, Secret } from "../../lib/contract";
 import type { List } from "../../lib/types";
@@ -10,7 +11,7 @@ import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
 import { useSession } from "../session";
 
-export function Secrets() {
+export function Secrets({ head }: { head: ComponentChildren }) {
   const { api, may } = useSession();
   const pages = useList<Secret>("/secrets", 20);
   const connections = useLoad((signal) => api.get<List<Connection>>("/connections", { limit: 100 }, signal), [api]);
@@ -26,83 +27,86 @@ export function Secrets() {
     pages.first.reload();
   };
   return (
-    <section class="panel" aria-labelledby="secrets">
-      <header>
-        <h2 id="secrets">Secrets</h2>
-        {writes && (
-          <div class="push">
-            <Button small icon="plus" onClick={() => setMaking(true)}>
-              Store a secret
-            </Button>
-          </div>
-        )}
-      </header>
-      <Pages
-        of={pages}
-        label="Secrets"
-        empty={
-          <Empty title="No secrets">
-            <p>A secret is a value that requests to one server carry, such as a token. Nothing shows it again.</p>
-          </Empty>
-        }
-        columns={[
-          {
-            title: "Name",
-            show: (s) => (
-              <>
-                <div class="breaks">
-                  {s.name} {s.unreadable && <Badge meaning="failed">unreadable</Badge>}
-                </div>
-                {s.hint && <code class="small">…{s.hint}</code>}
-              </>
-            ),
-          },
-          {
-            title: "Goes to",
-            show: (s) => (
-              <>
-                <div class="breaks">{s.origin}</div>
-                <div class="small muted">as {s.kind === "bearer" ? "Authorization: Bearer" : s.headerName}</div>
-              </>
-            ),
-          },
-          {
-            title: "Used by",
-            show: (s) =>
-              s.connectionIds.length === 0 ? (
-                <span class="muted">nothing</span>
-              ) : (
-                <span class="breaks">
-                  {s.connectionIds.map((id, i) => (
-                    <>
-                      {i > 0 && ", "}
-                      <a href={"#/connections/" + id}>{connections.data?.data.find((c) => c.id === id)?.name ?? id}</a>
-                    </>
-                  ))}
-                </span>
+    <>
+      {head}
+      <section class="panel" aria-labelledby="secrets">
+        <header>
+          <h2 id="secrets">Secrets</h2>
+          {writes && (
+            <div class="push">
+              <Button small icon="plus" onClick={() => setMaking(true)}>
+                Store a secret
+              </Button>
+            </div>
+          )}
+        </header>
+        <Pages
+          of={pages}
+          label="Secrets"
+          empty={
+            <Empty title="No secrets">
+              <p>A secret is a value that requests to one server carry, such as a token. Nothing shows it again.</p>
+            </Empty>
+          }
+          columns={[
+            {
+              title: "Name",
+              show: (s) => (
+                <>
+                  <div class="breaks">
+                    {s.name} {s.unreadable && <Badge meaning="failed">unreadable</Badge>}
+                  </div>
+                  {s.hint && <code class="small">…{s.hint}</code>}
+                </>
               ),
-          },
-          { title: "Set", show: (s) => <Time at={s.updatedAt} /> },
-          {
-            title: "",
-            show: (s) =>
-              writes && (
-                <div class="row tight">
-                  <Button small onClick={() => setSetting(s)}>
-                    Replace
-                  </Button>
-                  <Button small kind="danger" onClick={() => setDeleting(s)}>
-                    Delete
-                  </Button>
-                </div>
+            },
+            {
+              title: "Goes to",
+              show: (s) => (
+                <>
+                  <div class="breaks">{s.origin}</div>
+                  <div class="small muted">as {s.kind === "bearer" ? "Authorization: Bearer" : s.headerName}</div>
+                </>
               ),
-          },
-        ]}
-      />
-      {making && <SecretForm onClose={() => setMaking(false)} onDone={() => done("The secret is stored")} />}
-      {setting && <Replace of={setting} onClose={() => setSetting(undefined)} onDone={() => done("The value is replaced")} />}
-      {deleting && <Delete of={deleting} onClose={() => setDeleting(undefined)} onDone={() => done("The secret is deleted")} />}
-    </section>
+            },
+            {
+              title: "Used by",
+              show: (s) =>
+                s.connectionIds.length === 0 ? (
+                  <span class="muted">nothing</span>
+                ) : (
+                  <span class="breaks">
+                    {s.connectionIds.map((id, i) => (
+                      <>
+                        {i > 0 && ", "}
+                        <a href={"#/connections/" + id}>{connections.data?.data.find((c) => c.id === id)?.name ?? id}</a>
+                      </>
+                    ))}
+                  </span>
+                ),
+            },
+            { title: "Set", show: (s) => <Time at={s.updatedAt} /> },
+            {
+              title: "",
+              show: (s) =>
+                writes && (
+                  <div class="row tight">
+                    <Button small onClick={() => setSetting(s)}>
+                      Replace
+                    </Button>
+                    <Button small kind="danger" onClick={() => setDeleting(s)}>
+                      Delete
+                    </Button>
+                  </div>
+                ),
+            },
+          ]}
+        />
+        {making && <SecretForm onClose={() => setMaking(false)} onDone={() => done("The secret is stored")} />}
+        {setting && <Replace of={setting} onClose={() => setSetting(undefined)} onDone={() => done("The value is replaced")} />}
+        {deleting && <Delete of={deleting} onClose={() => setDeleting(undefined)} onDone={() => done("The secret is deleted")} />}
+      </section>
+    </>
   );
 }
 

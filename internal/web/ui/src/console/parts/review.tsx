@@ -16,12 +16,13 @@ import { Trial } from "./trial";
 interface Policy {
   approval: Approval;
   effects: Effects;
+  visitors: ConnectionTool["visitors"];
 }
 
 const meanings: Record<ConnectionTool["state"], Meaning> = { new: "waiting", approved: "ok", changed: "waiting", missing: "failed", rejected: "none", invalid: "failed" };
 
 // policyOf is what is reviewed of a tool, or what its annotations suggest.
-const policyOf = (t: ConnectionTool): Policy => ({ approval: t.approval ?? t.suggested.approval, effects: t.effects ?? t.suggested.effects });
+const policyOf = (t: ConnectionTool): Policy => ({ approval: t.approval ?? t.suggested.approval, effects: t.effects ?? t.suggested.effects, visitors: t.visitors });
 
 const most = 500; // tools of one review
 
@@ -139,6 +140,7 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
         {t.state === "approved" && t.approval && t.effects && (
           <span class="small muted">
             {approvalWords[t.approval]}, {effectsWords[t.effects]}
+            {t.visitors === "yes" && ", also for visitors"}
           </span>
         )}
         {props.onTest && (
@@ -169,8 +171,13 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
             <Shown text={pretty(t.annotations)} />
           </pre>
         )}
+        {t.request && (
+          <pre class="io" tabIndex={0} aria-label={`Request of ${t.name}`}>
+            <Shown text={pretty(t.request)} />
+          </pre>
+        )}
         <p class="muted breaks">
-          Models know it as <code>{t.modelName}</code>. Definition <code>{t.sha256.slice(0, 12)}</code>.
+          Models know it as <code>{t.modelName}</code>; it takes about {of(t.definitionTokens, "token")} of each prompt. Definition <code>{t.sha256.slice(0, 12)}</code>.
         </p>
       </details>
       {props.onChoose && (props.chosen || waits(t)) && (
@@ -185,12 +192,17 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
           </label>
           <label class="filter" for={id + "-effects"}>
             <span class="small muted">Effects</span>
-            <select id={id + "-effects"} class="input" value={policy.effects} onChange={(e) => props.onPolicy({ ...policy, effects: e.currentTarget.value as Effects })}>
+            <select id={id + "-effects"} class="input" value={policy.effects} onChange={(e) => props.onPolicy({ ...policy, effects: e.currentTarget.value as Effects, visitors: e.currentTarget.value === "read" ? policy.visitors : "no" })}>
               {Object.entries(effectsWords).map(([value, words]) => (
                 <option value={value}>{words}</option>
               ))}
             </select>
           </label>
+          {policy.effects === "read" && (
+            <label class="check">
+              <input type="checkbox" checked={policy.visitors === "yes"} onChange={(e) => props.onPolicy({ ...policy, visitors: e.currentTarget.checked ? "yes" : "no" })} /> In chats of visitors, too
+            </label>
+          )}
         </div>
       )}
     </li>

@@ -1,0 +1,94 @@
+// Where a connection goes, and how its tools are described: the fields that depend on its
+// kind.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import type { Kind } from "../../lib/connections";
+import type { Connection, ConnectionOperation, UpdateConnection } from "../../lib/contract";
+import { Button, Field } from "./basic";
+
+const example = `[
+  {
+    "name": "get_order",
+    "description": "Finds an order by its number.",
+    "method": "GET",
+    "path": "/orders/{id}",
+    "parameters": {
+      "type": "object",
+      "properties": { "id": { "type": "string", "in": "path" } },
+      "required": ["id"]
+    }
+  }
+]`;
+
+// listIn reads a JSON list; undefined where the text is none.
+function listIn(text: string): ConnectionOperation[] | undefined {
+  try {
+    const list: unknown = JSON.parse(text);
+    return Array.isArray(list) && list.length > 0 ? (list as ConnectionOperation[]) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export interface Place {
+  fields: ComponentChildren;
+  ready: boolean;
+  body: Pick<UpdateConnection, "url" | "documentUrl" | "document" | "operations">; // what differs from before
+}
+
+// usePlace holds the fields of a kind, filled in with those of a connection that is there.
+export function usePlace(kind: Kind, was?: Connection): Place {
+  const [url, setURL] = useState(was?.url ?? "");
+  const [documentUrl, setDocumentURL] = useState(was?.documentUrl ?? "");
+  const [document, setDocument] = useState("");
+  const described = was?.operations ? JSON.stringify(was.operations, null, 2) : "";
+  const [operations, setOperations] = useState(described);
+  const [asText, setAsText] = useState(!!was && !was.documentUrl);
+  const list = listIn(operations);
+  const body: Place["body"] = {};
+  if (url.trim() && url.trim() !== was?.url) body.url = url.trim();
+  if (kind === "openapi" && asText && document) body.document = document;
+  if (kind === "openapi" && !asText && documentUrl.trim() && documentUrl.trim() !== was?.documentUrl) body.documentUrl = documentUrl.trim();
+  if (kind === "http" && list && operations !== described) body.operations = list;
+  const ready = kind === "openapi" ? !!was || !!(asText ? document : documentUrl.trim()) : !!url.trim() && (kind === "mcp" || !!list);
+  const fields = (
+    <>
+      {kind === "openapi" && (
+        <>
+          {asText ? (
+            <Field id="connection-document" label="Document" hint={was ? "Empty: the one that is there stays." : "OpenAPI 3.0 or 3.1, JSON or YAML."}>
+              <textarea id="connection-document" class="input code" rows={6} spellcheck={false} value={document} onInput={(e) => setDocument(e.currentTarget.value)} aria-describedby="connection-document-hint" />
+            </Field>
+          ) : (
+            <Field id="connection-document-url" label="Address of the document" hint="OpenAPI 3.0 or 3.1, JSON or YAML. It is read anew at each refresh.">
+              <input id="connection-document-url" class="input" type="url" maxLength={2048} value={documentUrl} onInput={(e) => setDocumentURL(e.currentTarget.value)} aria-describedby="connection-document-url-hint" autofocus />
+            </Field>
+          )}
+          <div>
+            <Button small kind="quiet" onClick={() => setAsText(!asText)}>
+              {asText ? "Give its address" : "Paste the document"}
+            </Button>
+          </div>
+        </>
+      )}
+      <Field id="connection-url" label="Address" hint={kind === "mcp" ? "Of the server, such as https://mcp.example.com/mcp." : kind === "http" ? "What the paths of the requests stand behind, such as https://api.example.com/v1." : "Where requests go. Empty: the first server of the document."}>
+        <input id="connection-url" class="input" type="url" maxLength={2048} value={url} onInput={(e) => setURL(e.currentTarget.value)} aria-describedby="connection-url-hint" />
+      </Field>
+      {kind === "http" && (
+        <>
+          <Field id="connection-operations" label="Requests" hint="A JSON list, a tool each." problem={operations && !list ? "This is no JSON list." : undefined}>
+            <textarea id="connection-operations" class="input code" rows={operations ? 12 : 3} spellcheck={false} value={operations} onInput={(e) => setOperations(e.currentTarget.value)} aria-describedby="connection-operations-hint" aria-invalid={!!operations && !list} />
+          </Field>
+          {!operations && (
+            <div>
+              <Button small kind="quiet" onClick={() => setOperations(example)}>
+                Fill in an example
+              </Button>
+            </div>
+          )}
+        </>
+      )}
+    </>
+  );
+  return { fields, ready, body };
+}
