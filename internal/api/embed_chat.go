@@ -50,10 +50,13 @@ func contractChat(c embed.Chat) contract.EmbedChat {
 	e := c.Embed
 	out := contract.EmbedChat{
 		ID: e.ChatID, Object: "embed.chat_session", Agent: contract.EmbedAgent{Name: c.AgentName}, Status: string(c.Status), LastEventSeq: c.LastSeq,
-		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: contractInput(c.Pending), Error: nullable.NewNullNullable[contract.EmbedError](),
+		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: contractInput(c.Pending), WaitingFor: nullable.NewNullNullable[string](), Error: nullable.NewNullNullable[contract.EmbedError](),
 		Greeting: unlessZero(e.Greeting), Theme: e.Theme, MaxMessageChars: e.MaxMessageChars,
 		Remaining: contract.EmbedRemaining{Messages: c.MessagesDue, LimitReached: c.Exhausted},
 		ExpiresAt: contract.Time(c.ExpiresAt), ChatExpiresAt: contract.Time(e.ChatExpiresAt),
+	}
+	if c.Operator {
+		out.WaitingFor = nullable.NewNullableWithValue("operator")
 	}
 	if c.Problem != nil {
 		out.Error = nullable.NewNullableWithValue(contract.EmbedError{Message: c.Problem.Message, Retryable: c.Problem.Retryable})

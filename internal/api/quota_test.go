@@ -282,6 +282,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 	fixed := []string{
 		"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "maxWebhooks", "requestsKeptSeconds",
 		"maxTools", "maxToolDefinitionTokens", "maxToolParametersBytes", "maxToolOutputBytes", "maxToolCallsPerStep", "maxToolCallsPerTurn", "maxToolWaitsPerTurn", "maxInputWaitsPerAccount",
+		"maxApprovalSeconds", "maxApprovalCommentCharacters", "maxShownArgumentsBytes",
 	} // no setting of the limits changes them
 	for _, c := range cases {
 		delete(meta.Limits, c.published)

@@ -107,6 +107,7 @@ func (s *Server) publishedLimits() contract.Limits {
 		RequestsKeptPerAccount: int64(s.Limits.RequestsKeptPerAccount), RequestsKeptSeconds: seconds(s.RequestLog().Keep),
 		MaxTools: tool.MaxOffered, MaxToolDefinitionTokens: tool.MaxTokens, MaxToolParametersBytes: schema.MaxParameters, MaxToolOutputBytes: session.MaxOutput,
 		MaxToolCallsPerStep: session.CallsPerStep, MaxToolCallsPerTurn: session.CallsPerTurn, MaxToolWaitsPerTurn: session.WaitsPerTurn,
+		MaxApprovalSeconds: seconds(min(session.ApprovalTime, run.InputTime)), MaxApprovalCommentCharacters: session.MaxComment, MaxShownArgumentsBytes: maxShownArguments,
 		MaxInputWaitsPerAccount: inputWaits,
 	}
 }

@@ -186,6 +186,9 @@ func answerRequest(b contract.AnswerInput) session.AnswerRequest {
 	for _, o := range orZero(b.Outputs) {
 		req.Outputs = append(req.Outputs, session.Output{CallID: o.CallID, Text: outputText(o.Output), IsError: orZero(o.IsError)})
 	}
+	for _, d := range orZero(b.Decisions) {
+		req.Decisions = append(req.Decisions, session.CallDecision{CallID: d.CallID, Decision: stoa.Decision(d.Decision), Comment: orZero(d.Comment), Remember: orZero(d.Remember)})
+	}
 	return req
 }
 
@@ -243,8 +246,8 @@ func contractInput(in *stoa.Input) nullable.Nullable[contract.PendingInput] {
 	if in.Default != nil {
 		out.DefaultValue = nullable.NewNullableWithValue(*in.Default)
 	}
-	if in.Kind == stoa.InputToolCall {
-		out.Calls, out.ClaimedUntil = pendingCalls(in.Calls), contract.Time(in.ClaimedUntil)
+	if in.OfTools() {
+		out.Calls, out.ClaimedUntil = pendingCalls(*in), contract.Time(in.ClaimedUntil)
 	}
 	return nullable.NewNullableWithValue(out)
 }

@@ -23,7 +23,8 @@ import (
 // Limits of the tools of an agent, and of waiting for their calls.
 const (
 	defaultToolTime   = 3600 // seconds
-	inputWaits        = 20   // requests of an account that wait for inputs at a time
+	maxShownArguments = 8 << 10 // bytes of a call that waits for its approval
+	inputWaits        = 20     // requests of an account that wait for inputs at a time
 	visitorsYes       = "yes"
 	visitorsNo        = "no"
 	reservedSeparator = "__" // between the name of a server and that of its tool
@@ -57,6 +58,9 @@ func agentTools(list []contract.SetAgentTool) ([]stoa.AgentTool, error) {
 			Type: t.Type, Name: t.Name, Description: t.Description, Parameters: string(t.Parameters),
 			Effects: stoa.Effects(valueOr(t.Effects, string(stoa.EffectsOnce))), TimeoutSeconds: valueOr(t.TimeoutSeconds, defaultToolTime),
 			OnTimeout: valueOr(t.OnTimeout, stoa.TimeoutTells), Visitors: orZero(t.Visitors) == visitorsYes,
+		}
+		if orZero(t.Approval) == stoa.ApprovalAlways {
+			made.Approval = stoa.ApprovalAlways
 		}
 		switch {
 		case isReserved(t.Name):
@@ -125,6 +129,7 @@ func connectionTools(t contract.SetAgentTool, at string) (out stoa.AgentTool, er
 		{"timeoutSeconds", !t.TimeoutSeconds.IsNull() && t.TimeoutSeconds.IsSpecified()},
 		{"onTimeout", !t.OnTimeout.IsNull() && t.OnTimeout.IsSpecified()},
 		{"visitors", !t.Visitors.IsNull() && t.Visitors.IsSpecified()},
+		{"approval", !t.Approval.IsNull() && t.Approval.IsSpecified()},
 	} {
 		if m.set {
 			return out, otherType(at+m.name, t.Type)
@@ -176,7 +181,7 @@ func contractTools(tools []stoa.AgentTool) []contract.AgentTool {
 		}
 		out = append(out, contract.AgentTool{
 			Type: t.Type, Name: t.Name, Description: t.Description, Parameters: json.RawMessage(t.Parameters), Effects: string(t.Effects),
-			TimeoutSeconds: t.TimeoutSeconds, OnTimeout: t.OnTimeout, Visitors: visitors,
+			TimeoutSeconds: t.TimeoutSeconds, OnTimeout: t.OnTimeout, Visitors: visitors, Approval: cmp.Or(t.Approval, stoa.ApprovalNever),
 		})
 	}
 	return out
@@ -204,13 +209,25 @@ func outputText(output nullable.Nullable[contract.ToolOutputValue]) string {
 	return string(raw)
 }
 
-func pendingCalls(calls []stoa.ExternalCall) []contract.PendingToolCall {
+// pendingCalls returns the calls of an input. Those that people have to approve are read
+// with every look at their session, so that long arguments are cut.
+func pendingCalls(in stoa.Input) []contract.PendingToolCall {
 	out := []contract.PendingToolCall{}
-	for _, c := range calls {
-		out = append(out, contract.PendingToolCall{
-			CallID: c.ID, Tool: c.Tool, Arguments: json.RawMessage(cmp.Or(strings.TrimSpace(c.Arguments), "{}")), Effects: string(c.Effects),
-			Status: string(c.Status), ExpiresAt: contract.Time(c.ExpiresAt),
-		})
+	for _, c := range in.Calls {
+		p := contract.PendingToolCall{
+			CallID: c.ID, Tool: c.Tool, Title: c.Title, ConnectionID: c.ConnectionID, Arguments: json.RawMessage(cmp.Or(strings.TrimSpace(c.Arguments), "{}")),
+			Effects: string(c.Effects), Status: string(c.Status), ExpiresAt: contract.Time(c.ExpiresAt), PreviousOutcome: string(c.PreviousOutcome),
+		}
+		if in.Kind == stoa.InputToolApproval {
+			p.Decision = string(c.Decision)
+			if c.ExpiresAt.IsZero() { // it was approved
+				p.ExpiresAt = contract.Time(in.ExpiresAt)
+			}
+			if len(p.Arguments) > maxShownArguments {
+				p.Arguments, p.ArgumentsStart = json.RawMessage("{}"), session.Cut(c.Arguments, maxShownArguments)
+			}
+		}
+		out = append(out, p)
 	}
 	return out
 }
@@ -221,10 +238,11 @@ func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
 		arguments = jsonx.AppendString(nil, c.Arguments)
 	}
 	out := contract.AgentToolCall{
-		ID: c.ID, Object: "tool_call", AgentID: c.AgentID, SessionID: c.SessionID, Turn: c.Turn, Step: c.Step, Place: c.Place, Tool: c.Tool, Type: c.Type,
+		ID: c.ID, Object: "tool_call", AgentID: c.AgentID, SessionID: c.SessionID, Turn: c.Turn, Step: c.Step, Place: c.Place, Tool: c.Tool, Title: unlessZero(c.Title), Type: c.Type,
 		DefinitionSha256: c.DefinitionSHA256, Status: string(c.Status), Outcome: unlessZero(string(c.Outcome)), Effects: string(c.Effects),
 		InputID: unlessZero(c.InputID), Attempts: c.Attempts, Arguments: arguments, ResultText: nullable.NewNullNullable[string](), ResultBytes: c.ResultBytes,
 		IsError: c.Status == stoa.CallDone && c.Outcome != stoa.OutcomeOK, ErrorCode: unlessZero(string(c.ErrorCode)), LateOutput: nullable.NewNullNullable[string](),
+		NeedsApproval: c.Approval == stoa.ApprovalAlways, Approval: contractApproval(c),
 		Resolution: nullable.NewNullNullable[contract.ToolCallResolution](), CreatedAt: contract.Time(c.CreatedAt), StartedAt: unlessNever(c.StartedAt),
 		FinishedAt: unlessNever(c.FinishedAt), DurationMs: nullable.NewNullNullable[int64](), ExpiresAt: unlessNever(c.ExpiresAt),
 	}
@@ -241,6 +259,13 @@ func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
 		out.Resolution = nullable.NewNullableWithValue(contract.ToolCallResolution{Outcome: c.Resolution, Note: unlessZero(c.Note), By: c.ResolvedBy, At: contract.Time(c.ResolvedAt)})
 	}
 	return out
+}
+
+func contractApproval(c stoa.ExternalCall) nullable.Nullable[contract.ToolCallApproval] {
+	if c.Decision == "" {
+		return nullable.NewNullNullable[contract.ToolCallApproval]()
+	}
+	return nullable.NewNullableWithValue(contract.ToolCallApproval{Decision: string(c.Decision), By: unlessZero(c.DecidedBy), At: contract.Time(c.DecidedAt), Comment: unlessZero(c.Comment)})
 }
 
 func placeOfCall(c stoa.ExternalCall) place { return place{c.CreatedAt, c.ID} }
@@ -295,7 +320,7 @@ func (s *Server) resolveToolCall(ctx context.Context, in Request[byID, contract.
 // listInputs serves GET /api/v1/inputs.
 func (s *Server) listInputs(_ context.Context, in Request[contract.ListInputsParams, none]) (Reply[page[contract.OpenInput]], error) {
 	accountID, q := in.Caller.Account.ID, in.Params
-	p, err := newPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "inputs", accountID, q.AgentID, fmt.Sprint(q.Unclaimed))
+	p, err := newPager(q.Limit, q.Cursor, orElse(q.Order, "asc"), "inputs", accountID, q.Kind, q.AgentID, fmt.Sprint(q.Unclaimed))
 	if err != nil {
 		return Reply[page[contract.OpenInput]]{}, err
 	}
@@ -308,7 +333,7 @@ func (s *Server) listInputs(_ context.Context, in Request[contract.ListInputsPar
 	}
 	waiting, done := s.untilDrain(in.HTTP.Context())
 	defer done()
-	list, next, err := s.Sessions.OpenInputs(waiting, accountID, store.InputFilter{AgentID: q.AgentID, Unclaimed: q.Unclaimed}, p.page, time.Duration(q.WaitSeconds)*time.Second)
+	list, next, err := s.Sessions.OpenInputs(waiting, accountID, store.InputFilter{Kind: q.Kind, AgentID: q.AgentID, Unclaimed: q.Unclaimed}, p.page, time.Duration(q.WaitSeconds)*time.Second)
 	return Reply[page[contract.OpenInput]]{Body: newPageTo(p, list, next, func(in stoa.Input) contract.OpenInput {
 		in.ClaimID = "" // whoever claims it knows it
 		return contractOpenInput(in)
@@ -327,7 +352,7 @@ func (s *Server) claimInput(ctx context.Context, in Request[byID, contract.Claim
 
 func contractOpenInput(in stoa.Input) contract.OpenInput {
 	return contract.OpenInput{
-		ID: in.ID, Object: "input", Kind: in.Kind, AgentID: in.AgentID, SessionID: in.SessionID, Turn: in.Turn, Prompt: in.Prompt, Calls: pendingCalls(in.Calls),
+		ID: in.ID, Object: "input", Kind: in.Kind, AgentID: in.AgentID, SessionID: in.SessionID, Turn: in.Turn, Prompt: in.Prompt, Calls: pendingCalls(in),
 		ClaimID: unlessZero(in.ClaimID), ClaimedUntil: unlessNever(in.ClaimedUntil), CreatedAt: contract.Time(in.CreatedAt), ExpiresAt: contract.Time(in.ExpiresAt),
 	}
 }

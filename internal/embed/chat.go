@@ -20,7 +20,8 @@ type Chat struct {
 	AgentName string
 	ExpiresAt time.Time // of the visitor's token
 	Status    stoa.SessionStatus
-	Pending   *stoa.Input // nil: the agent waits for nothing
+	Pending   *stoa.Input // nil: the agent waits for nothing that the visitor can answer
+	Operator  bool        // it waits for an operator to decide; Status is running
 	Problem   *Problem    // why there is no answer; nil: nothing failed
 
 	Messages    []store.MessageRow // the latest, the oldest of them first
@@ -108,6 +109,7 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 		spent = row.Spent
 		out.Status, out.LastSeq, out.Pending = row.Status, row.LastSeq, row.Pending
 		if waitsForTools(row.Pending) { // which concerns the owner: to the visitor the agent works
+			out.Operator = row.Pending.Kind == stoa.InputToolApproval
 			out.Status, out.Pending = stoa.SessionRunning, nil
 		}
 		if f := row.Turn.Failure; f != nil {

@@ -6,6 +6,10 @@ import (
 	"stoa/internal/stoa"
 )
 
+// reasonOperator is what a visitor is told of a session that waits for a decision of its
+// owner's people.
+const reasonOperator = "waiting_for_operator"
+
 // Visible reports whether a visitor may see an event, and removes from it what
 // concerns the owner alone. Types that are not named here are never visible.
 func Visible(e *stoa.SessionEvent) bool {
@@ -23,10 +27,13 @@ func Visible(e *stoa.SessionEvent) bool {
 		if jsonx.Unmarshal([]byte(e.Data), &d) != nil {
 			return false
 		}
+		forOperator := d.StatusReason == session.ReasonApproval
 		if d.StatusReason == session.ReasonTool || d.StatusReason == session.ReasonApproval {
 			d.Status = string(stoa.SessionRunning)
 		}
-		d.StatusReason = ""
+		if d.StatusReason = ""; forOperator {
+			d.StatusReason = reasonOperator
+		}
 		return replaceData(e, d)
 	case session.EventError:
 		var d session.ErrorData

@@ -112,7 +112,7 @@ func (t *Transition) HandOut(step stoa.Step, calls []stoa.ExternalCall) {
 // called adds the event of an external call that is about to be carried out.
 func (t *Transition) called(call stoa.ToolCall, c stoa.ExternalCall) {
 	t.event(EventToolCalled, ToolData{
-		StepID: stoa.StepID(c.SessionID, c.Turn, c.Step), CallID: call.ID, Name: call.Name, Arguments: cutBytes(call.Arguments, eventArguments),
+		StepID: stoa.StepID(c.SessionID, c.Turn, c.Step), CallID: call.ID, Name: call.Name, Arguments: Cut(call.Arguments, eventArguments),
 		ToolCallID: c.ID, Effects: string(c.Effects),
 	})
 }
@@ -335,6 +335,9 @@ func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, 
 		if in, err = tx.OpenInput(ctx, c.Account.ID, req.InputID); err != nil { // as it is under the lock
 			return false, err
 		}
+		if in.Kind == stoa.InputToolApproval {
+			return false, stoa.Errorf(stoa.CodeNotWaiting, "The input waits for people to decide: there is nothing to be carried out yet.")
+		}
 		if in.Status != stoa.InputPending {
 			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session does not wait for this input any more: it was %s.", in.Status)
 		}
@@ -364,7 +367,7 @@ func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, 
 // or another process have written them.
 const inputsChecked = time.Second
 
-// OpenInputs lists the inputs of an account that wait for outputs of tools; see
+// OpenInputs lists the inputs of an account that wait for outputs of tools or approvals; see
 // [store.Tx.OpenInputs]. Where there is none it waits for one until timeout has passed
 // or ctx ends.
 func (s *Sessions) OpenInputs(ctx context.Context, accountID string, f store.InputFilter, p store.Page, timeout time.Duration) (list []stoa.Input, next store.Cursor, err error) {
@@ -441,15 +444,15 @@ func Shown(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	text = cutBytes(text, max(limit-len(note), 0))
+	text = Cut(text, max(limit-len(note), 0))
 	if line := strings.LastIndexByte(text, '\n'); line > len(text)/2 {
 		text = text[:line+1]
 	}
 	return text + note
 }
 
-// cutBytes keeps at most so many bytes of a text, and whole characters.
-func cutBytes(text string, n int) string {
+// Cut keeps at most so many bytes of a text, and whole characters.
+func Cut(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}

@@ -171,6 +171,17 @@ type exportTool struct {
 	Effects    string `json:"effects,omitzero"`
 	Outcome    string `json:"outcome,omitzero"`
 	Attempts   int    `json:"attempts,omitzero"`
+
+	// Of one that a person had to approve, once it was decided about.
+	Approval *exportApproval `json:"approval,omitempty"`
+}
+
+// exportApproval is what was decided about a call.
+type exportApproval struct {
+	Decision string `json:"decision"`
+	By       string `json:"by,omitzero"`
+	At       string `json:"at"`
+	Comment  string `json:"comment,omitzero"`
 }
 
 // exportSource is a line for a passage that the agent was shown.
@@ -234,6 +245,9 @@ func (e *exporter) jsonl(ctx context.Context) error {
 			for _, x := range external {
 				if x.Place == i {
 					t.ToolCallID, t.Effects, t.Outcome, t.Attempts = x.ID, string(x.Effects), string(x.Outcome), x.Attempts
+					if x.Decision != "" {
+						t.Approval = &exportApproval{string(x.Decision), x.DecidedBy, timeText(x.DecidedAt), x.Comment}
+					}
 				}
 			}
 			if err := e.line(t); err != nil {

@@ -187,9 +187,13 @@ func (tx *Tx) KeepLateOutput(ctx context.Context, accountID, id, output string) 
 
 // An InputFilter narrows a list of open inputs. Empty members do not.
 type InputFilter struct {
+	Kind      string // stoa.InputToolCall, which is that of an empty one too, stoa.InputToolApproval, or AllInputs
 	AgentID   string
 	Unclaimed bool
 }
+
+// AllInputs is the kind of all inputs about tools.
+const AllInputs = "all"
 
 const openInputColumns = `account_id, agent_id, session_id, claim_id, ` + inputColumns
 
@@ -204,12 +208,19 @@ func scanOpenInput(rows *sql.Rows) (stoa.Input, error) {
 	return in, err
 }
 
-// OpenInputs lists the inputs of an account that wait for the outputs of tools, each
-// with its calls, and returns where the next page begins. With a filter a page may be
+// OpenInputs lists the inputs of an account that wait for the outputs of tools, or for
+// approvals of calls, each with its calls, and returns where the next page begins. With a filter a page may be
 // short and still have a next one.
 func (tx *Tx) OpenInputs(ctx context.Context, accountID string, f InputFilter, p Page) ([]stoa.Input, Cursor, error) {
+	kinds := `kind = 'tool_call'` // as the indexes have it
+	switch f.Kind {
+	case stoa.InputToolApproval:
+		kinds = `kind = 'tool_approval'`
+	case AllInputs:
+		kinds = `kind IN ('tool_call', 'tool_approval')`
+	}
 	q := filtered{
-		from: `FROM inputs WHERE account_id = $1 AND status = 'pending' AND kind = 'tool_call'`,
+		from: `FROM inputs WHERE account_id = $1 AND status = 'pending' AND ` + kinds,
 		args: []any{accountID}, rest: []string{"agent_id", f.AgentID},
 	}
 	if f.Unclaimed {

@@ -33,7 +33,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
         </span>
         <h1>{chat.agent.name}</h1>
         <span class="chat-state" role="status">
-          {say(end ? "Ended" : state.offline ? "Offline" : state.sending ? "Sending" : busy ? (slow ? "Still working…" : "Working") : chat.status === "waiting_for_input" ? "Waiting for you" : "")}
+          {say(end ? "Ended" : state.offline ? "Offline" : state.sending ? "Sending" : chat.waitingFor === "operator" ? "Waiting for the operator" : busy ? (slow ? "Still working…" : "Working") : chat.status === "waiting_for_input" ? "Waiting for you" : "")}
         </span>
       </header>
       <Said state={state} asks={asks} />

@@ -275,7 +275,7 @@ export class Visit {
         change(event.messageId, (m) => ({ ...m, kind: event.kind, status: event.status, text: event.text ?? m.text }));
         break;
       case "session.status":
-        this.setChat(working(event.status) ? { status: event.status, error: null, pendingInput: null } : { status: event.status });
+        this.setChat({ waitingFor: event.statusReason === "waiting_for_operator" ? "operator" : null, ...(working(event.status) ? { status: event.status, error: null, pendingInput: null } : { status: event.status }) });
         break;
       case "input.requested":
         this.setChat({ pendingInput: { id: event.inputId, kind: event.kind, prompt: event.prompt ?? "", options: event.options ?? [], defaultValue: event.defaultValue ?? null, expiresAt: event.expiresAt ?? "" } });

@@ -161,6 +161,7 @@ const scopeWords: Partial<Record<Scope, string>> = {
   "schedules:read": "read schedules",
   "schedules:write": "change schedules",
   "embeds:write": "embed chats",
+  "approvals:write": "approve calls of tools",
   "webhooks:read": "read webhooks and what was sent to them",
   "webhooks:write": "make and change webhooks",
   "connections:read": "read connections",
