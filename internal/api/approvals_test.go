@@ -7,6 +7,7 @@ import (
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
+	"stoa/internal/store/storetest"
 )
 
 // approvedTool is a tool whose calls people have to approve.
@@ -54,7 +55,7 @@ func TestAPersonDecidesAboutACall(t *testing.T) {
 	for _, body := range []object{decide(0, "approve", nil), decide(0, "reject", nil), {"inputId": in.ID, "decision": "approve"}} {
 		h.ClientWith(t, weak).WantError(stoa.CodeScope, "POST", path+"/input", body)
 	}
-	stranger, _ := h.NewKey(h.NewAccount(t).ID, "*")
+	stranger, _ := h.NewKey(storetest.Account(t, h.Store, stoa.Credit).ID, "*")
 	if r := h.ClientWith(t, stranger).Do("POST", path+"/input", decide(0, "approve", nil)); r.Status != 404 {
 		t.Errorf("another account is told %d %s", r.Status, r.Body)
 	}
@@ -155,7 +156,7 @@ func TestAVisitorWaitsForTheOperator(t *testing.T) {
 	if chat.Status != "running" || !chat.PendingInput.IsNull() || orNone(chat.WaitingFor) != "operator" {
 		t.Errorf("while it waits the visitor sees %s, %+v, %v", chat.Status, chat.PendingInput, chat.WaitingFor)
 	}
-	v.say("approve") // waits its turn: a visitor rejects nothing either
+	v.say("say: approve") // waits its turn: a visitor rejects nothing either
 	var call contract.AgentToolCall
 	if a.Want(200, "GET", "/api/v1/tool-calls/"+in.Calls[0].CallID, nil).JSON(&call); call.Status != "waiting" || !call.Approval.IsNull() {
 		t.Fatalf("after a message of the visitor the call is %+v", call)
