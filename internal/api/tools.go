@@ -22,9 +22,9 @@ import (
 
 // Limits of the tools of an agent, and of waiting for their calls.
 const (
-	defaultToolTime   = 3600 // seconds
+	defaultToolTime   = 3600    // seconds
 	maxShownArguments = 8 << 10 // bytes of a call that waits for its approval
-	inputWaits        = 20     // requests of an account that wait for inputs at a time
+	inputWaits        = 20      // requests of an account that wait for inputs at a time
 	visitorsYes       = "yes"
 	visitorsNo        = "no"
 	reservedSeparator = "__" // between the name of a server and that of its tool

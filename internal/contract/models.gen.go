@@ -159,6 +159,9 @@ type AgentTool struct {
 	// Allow Of a `connection`: the names of the tools that the agent may call, as the server has them.
 	Allow []string `json:"allow,omitempty,omitzero"`
 
+	// Approval Of a `client` tool: whether a person has to approve each call before it is handed out; `never`.
+	Approval string `json:"approval,omitempty,omitzero"`
+
 	// ConnectionID Of a `connection`.
 	//
 	// Example: con_01k9zqd3m8w5x7y2c4b6n8p0ra
@@ -198,6 +201,9 @@ type AgentTool struct {
 type AgentToolCall struct {
 	AgentID string `json:"agentId"`
 
+	// Approval What was decided; null where nothing is or need be.
+	Approval nullable.Nullable[ToolCallApproval] `json:"approval"`
+
 	// Arguments An object as the model wrote it, or its text where that is no JSON.
 	//
 	// Example: {"orderId":"A-1"}
@@ -230,9 +236,12 @@ type AgentToolCall struct {
 
 	// LateOutput What came when nobody waited for it any more.
 	LateOutput nullable.Nullable[string] `json:"lateOutput"`
-	Object     string                    `json:"object"`
 
-	// Outcome Null until it is `done`. `expired`: no output came in time, and it may have been done or not. `cancelled`: its turn ended before.
+	// NeedsApproval Whether a person has to approve it.
+	NeedsApproval bool   `json:"needsApproval"`
+	Object        string `json:"object"`
+
+	// Outcome Null until it is `done`. `denied`: it was not approved, and nothing was done. `unknown`: it may have been done or not. `expired`: no output came in time, and it may have been done or not. `cancelled`: its turn ended before.
 	Outcome nullable.Nullable[string] `json:"outcome"`
 
 	// Place Which call of its step it is, from 0.
@@ -251,11 +260,14 @@ type AgentToolCall struct {
 	// StartedAt When it was handed out; null: it was not.
 	StartedAt nullable.Nullable[Time] `json:"startedAt"`
 
-	// Status `waiting`: it is handed out. `started`: a program has claimed it.
+	// Status `waiting`: it is handed out, or waits for its approval. `started`: a program has claimed it.
 	Status string `json:"status"`
 	Step   int64  `json:"step"`
-	Tool   string `json:"tool"`
-	Turn   int64  `json:"turn"`
+
+	// Title Of the tool, as its server calls it.
+	Title nullable.Nullable[string] `json:"title"`
+	Tool  string                    `json:"tool"`
+	Turn  int64                     `json:"turn"`
 
 	// Type Who carries it out. New ones may come.
 	Type string `json:"type"`
@@ -294,8 +306,11 @@ type AnswerInput struct {
 	// Choice One of the options of a `choice`, as it is written.
 	Choice nullable.Nullable[string] `json:"choice,omitempty,omitzero"`
 
-	// Decision On an `approval`.
+	// Decision On an `approval`, or about all calls of a `tool_approval` that nobody has decided about.
 	Decision nullable.Nullable[string] `json:"decision,omitempty,omitzero"`
+
+	// Decisions About calls of a `tool_approval`.
+	Decisions nullable.Nullable[[]ToolDecision] `json:"decisions,omitempty,omitzero"`
 
 	// InputID Of the `pendingInput`.
 	InputID string `json:"inputId"`
@@ -1219,6 +1234,9 @@ type EmbedChat struct {
 	// Status Polling ends at one of the last four.
 	Status SessionStatus `json:"status"`
 	Theme  string        `json:"theme"`
+
+	// WaitingFor `operator`: somebody at the owner of the agent has to decide before it goes on; its `status` is `running` meanwhile.
+	WaitingFor nullable.Nullable[string] `json:"waitingFor"`
 }
 
 // EmbedError Why there is no answer, as far as a visitor need know.
@@ -1383,8 +1401,11 @@ type EmbedStatusEvent struct {
 
 	// Status Polling ends at one of the last four.
 	Status SessionStatus `json:"status"`
-	Turn   int64         `json:"turn"`
-	Type   string        `json:"type"`
+
+	// StatusReason Somebody at the owner of the agent has to decide before it goes on.
+	StatusReason string `json:"statusReason,omitempty,omitzero"`
+	Turn         int64  `json:"turn"`
+	Type         string `json:"type"`
 }
 
 // EmbedTag A launcher for pages that have no server.
@@ -1603,7 +1624,7 @@ type Health struct {
 type InputEvent struct {
 	Answer string `json:"answer,omitempty,omitzero"`
 
-	// Calls Of a `tool_call` alone.
+	// Calls Of a `tool_call` or `tool_approval` alone.
 	Calls        []InputEventCall `json:"calls,omitempty,omitzero"`
 	CreatedAt    Time             `json:"createdAt"`
 	DefaultUsed  bool             `json:"defaultUsed,omitempty,omitzero"`
@@ -1802,6 +1823,14 @@ type Limits struct {
 	// Example: 1000
 	MaxAgents int64 `json:"maxAgents"`
 
+	// MaxApprovalCommentCharacters Example: 2000
+	MaxApprovalCommentCharacters int `json:"maxApprovalCommentCharacters"`
+
+	// MaxApprovalSeconds How long a call waits for its approval.
+	//
+	// Example: 86400
+	MaxApprovalSeconds int64 `json:"maxApprovalSeconds"`
+
 	// MaxBodiesInFlightBytes Of all request bodies that are in memory; beyond, 503.
 	//
 	// Example: 268435456
@@ -1942,6 +1971,11 @@ type Limits struct {
 	// Example: 500
 	MaxSecrets int64 `json:"maxSecrets"`
 
+	// MaxShownArgumentsBytes Of the arguments of a call that waits for its approval, as the session has them.
+	//
+	// Example: 8192
+	MaxShownArgumentsBytes int `json:"maxShownArgumentsBytes"`
+
 	// MaxSpaces Of an account.
 	//
 	// Example: 100
@@ -1972,7 +2006,7 @@ type Limits struct {
 	// Example: 32768
 	MaxToolParametersBytes int `json:"maxToolParametersBytes"`
 
-	// MaxToolWaitsPerTurn How often one turn waits for outputs.
+	// MaxToolWaitsPerTurn How often one turn waits for outputs or approvals.
 	//
 	// Example: 20
 	MaxToolWaitsPerTurn int `json:"maxToolWaitsPerTurn"`
@@ -2285,7 +2319,7 @@ type OpenInput struct {
 
 // PendingInput defines model for PendingInput.
 type PendingInput struct {
-	// Calls Of a `tool_call` alone.
+	// Calls Of a `tool_call` or `tool_approval` alone.
 	Calls []PendingToolCall `json:"calls,omitempty,omitzero"`
 
 	// ClaimedUntil Of a `tool_call` that a program has claimed.
@@ -2298,7 +2332,7 @@ type PendingInput struct {
 	// ID Example: inp_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Kind `tool_call` is for programs, and comes only with an agent that has such tools. New ones may come.
+	// Kind `tool_call` is for programs, `tool_approval` for people who decide about calls; both come only with an agent that has such tools. New ones may come.
 	Kind string `json:"kind"`
 
 	// Options Of a `choice`; empty otherwise.
@@ -2313,15 +2347,30 @@ type PendingToolCall struct {
 	// Example: {"orderId":"A-1"}
 	Arguments ToolArguments `json:"arguments"`
 
+	// ArgumentsStart Of a `tool_approval` alone, where the arguments have more than `maxShownArgumentsBytes` of `GET /api/v1/meta`: their beginning, as the model wrote it; `arguments` is empty then. The whole ones are at `GET /api/v1/tool-calls/{id}`.
+	ArgumentsStart string `json:"argumentsStart,omitempty,omitzero"`
+
 	// CallID The key under which it is carried out: it is the same however often the call is handed out.
 	//
 	// Example: cal_01k9zqd3m8w5x7y2c4b6n8p0ra
-	CallID    string `json:"callId"`
+	CallID string `json:"callId"`
+
+	// ConnectionID Of the connection that carries it out.
+	ConnectionID string `json:"connectionId,omitempty,omitzero"`
+
+	// Decision Of a `tool_approval` alone, where there is one.
+	Decision  string `json:"decision,omitempty,omitzero"`
 	Effects   string `json:"effects"`
 	ExpiresAt Time   `json:"expiresAt"`
 
-	// Status `started`: a program has claimed it. `done`: its output is there, or it has expired.
+	// PreviousOutcome It may have been carried out once already; an approval has it carried out again.
+	PreviousOutcome string `json:"previousOutcome,omitempty,omitzero"`
+
+	// Status `planned`: it was approved. `started`: a program has claimed it. `done`: its output is there, or it has expired or was rejected.
 	Status string `json:"status"`
+
+	// Title Of the tool, as its server calls it: a text for people, not to be trusted.
+	Title string `json:"title,omitempty,omitzero"`
 
 	// Tool Example: lookup_order
 	Tool string `json:"tool"`
@@ -3225,6 +3274,9 @@ type SetAgentTool struct {
 	// Allow The names of the tools that it may call, as the server has them. A tool that is not named here is not offered, whatever the server has.
 	Allow []string `json:"allow,omitempty,omitzero"`
 
+	// Approval Whether a person has to approve each call before it is handed out; `never` unless said otherwise.
+	Approval nullable.Nullable[string] `json:"approval,omitempty,omitzero"`
+
 	// ConnectionID A connection of the agent's space; one entry for each.
 	//
 	// Example: con_01k9zqd3m8w5x7y2c4b6n8p0ra
@@ -3459,6 +3511,18 @@ type ToolArguments = json.RawMessage
 // Example: {"orderId":"A-1"}
 type ToolArgumentsValue = json.RawMessage
 
+// ToolCallApproval defines model for ToolCallApproval.
+type ToolCallApproval struct {
+	At Time `json:"at"`
+
+	// By The key; null where nobody decided.
+	By      nullable.Nullable[string] `json:"by"`
+	Comment nullable.Nullable[string] `json:"comment"`
+
+	// Decision `expired`: nobody decided in time. `remembered`: the tool was approved for the session before; `by` and `at` are of that approval.
+	Decision string `json:"decision"`
+}
+
 // ToolCallList defines model for ToolCallList.
 type ToolCallList struct {
 	Data    []AgentToolCall `json:"data"`
@@ -3478,6 +3542,18 @@ type ToolCallResolution struct {
 	Outcome string                    `json:"outcome"`
 }
 
+// ToolDecision defines model for ToolDecision.
+type ToolDecision struct {
+	CallID string `json:"callId"`
+
+	// Comment At most `maxApprovalCommentCharacters` of `GET /api/v1/meta`. The model is told that of a rejection.
+	Comment  nullable.Nullable[string] `json:"comment,omitempty,omitzero"`
+	Decision string                    `json:"decision"`
+
+	// Remember With `session` an approval is also one of all later calls of the tool in this session, as long as its definition is the same; `no` unless said otherwise.
+	Remember nullable.Nullable[string] `json:"remember,omitempty,omitzero"`
+}
+
 // ToolEvent The agent uses a tool; `arguments` are as the model wrote them, and may be no JSON.
 type ToolEvent struct {
 	Arguments string `json:"arguments,omitempty,omitzero"`
@@ -3493,7 +3569,7 @@ type ToolEvent struct {
 	IsError    bool   `json:"isError,omitempty,omitzero"`
 	Name       string `json:"name"`
 
-	// Outcome `ok`, `error`, `expired` or `cancelled`. New ones may come.
+	// Outcome `ok`, `error`, `denied`, `unknown`, `expired` or `cancelled`. New ones may come.
 	Outcome string `json:"outcome,omitempty,omitzero"`
 	Seq     int64  `json:"seq"`
 	StepID  string `json:"stepId"`
@@ -4794,7 +4870,7 @@ type ListInputsParams struct {
 	// Status Those that wait.
 	Status FilterInputStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
 
-	// Kind Those that wait for outputs of tools.
+	// Kind Those that wait for outputs of tools, or with `tool_approval` for approvals of calls; `all` are both.
 	Kind FilterInputKind `form:"kind,omitempty" json:"kind,omitempty,omitzero"`
 
 	// AgentID Only inputs of sessions of this agent.

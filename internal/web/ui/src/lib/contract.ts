@@ -79,6 +79,7 @@ export interface AgentList {
 
 export interface AgentTool {
   allow?: string[];
+  approval?: "always" | "never";
   connectionId?: string;
   description?: string;
   effects?: "read" | "idempotent" | "once";
@@ -93,6 +94,7 @@ export interface AgentTool {
 
 export interface AgentToolCall {
   agentId: string;
+  approval: ToolCallApproval | null;
   arguments: ToolArgumentsValue;
   attempts: number;
   createdAt: string;
@@ -106,8 +108,9 @@ export interface AgentToolCall {
   inputId: string | null;
   isError: boolean;
   lateOutput: string | null;
+  needsApproval: boolean;
   object: "tool_call";
-  outcome: "ok" | "error" | "expired" | "cancelled" | null;
+  outcome: "ok" | "error" | "denied" | "unknown" | "expired" | "cancelled" | null;
   place: number;
   resolution: ToolCallResolution | null;
   resultBytes: number;
@@ -116,6 +119,7 @@ export interface AgentToolCall {
   startedAt: string | null;
   status: "planned" | "waiting" | "started" | "done";
   step: number;
+  title: string | null;
   tool: string;
   turn: number;
   type: "client";
@@ -142,6 +146,7 @@ export interface AnswerInput {
   answer?: string | null;
   choice?: string | null;
   decision?: "approve" | "reject" | null;
+  decisions?: ToolDecision[] | null;
   inputId: string;
   outputs?: ToolOutput[] | null;
 }
@@ -824,6 +829,7 @@ export interface EmbedChat {
   remaining: EmbedRemaining;
   status: SessionStatus;
   theme: "auto" | "light" | "dark";
+  waitingFor: "operator" | null;
 }
 
 export interface EmbedError {
@@ -930,6 +936,7 @@ export interface EmbedStatusEvent {
   createdAt: string;
   seq: number;
   status: SessionStatus;
+  statusReason?: "waiting_for_operator";
   turn: number;
   type: "session.status";
 }
@@ -1081,7 +1088,7 @@ export interface InputEvent {
   defaultValue?: string;
   expiresAt?: string;
   inputId: string;
-  kind: "question" | "choice" | "approval" | "tool_call";
+  kind: "question" | "choice" | "approval" | "tool_call" | "tool_approval";
   options?: string[];
   prompt?: string;
   seq: number;
@@ -1229,6 +1236,8 @@ export interface Limits {
   inputSeconds: number;
   maxAgentVersions: number;
   maxAgents: number;
+  maxApprovalCommentCharacters: number;
+  maxApprovalSeconds: number;
   maxBodiesInFlightBytes: number;
   maxBodyBytes: number;
   maxConnections: number;
@@ -1257,6 +1266,7 @@ export interface Limits {
   maxScheduledTasks: number;
   maxScheduledTasksPerAccount: number;
   maxSecrets: number;
+  maxShownArgumentsBytes: number;
   maxSpaces: number;
   maxToolCallsPerStep: number;
   maxToolCallsPerTurn: number;
@@ -1482,7 +1492,7 @@ export interface OpenInput {
   createdAt: string;
   expiresAt: string;
   id: string;
-  kind: "tool_call";
+  kind: "tool_call" | "tool_approval";
   object: "input";
   prompt: string;
   sessionId: string;
@@ -1536,17 +1546,22 @@ export interface PendingInput {
   defaultValue: string | null;
   expiresAt: string;
   id: string;
-  kind: "question" | "choice" | "approval" | "tool_call";
+  kind: "question" | "choice" | "approval" | "tool_call" | "tool_approval";
   options: string[];
   prompt: string;
 }
 
 export interface PendingToolCall {
   arguments: ToolArguments;
+  argumentsStart?: string;
   callId: string;
+  connectionId?: string;
+  decision?: "approve" | "reject" | "expired";
   effects: "read" | "idempotent" | "once";
   expiresAt: string;
-  status: "waiting" | "started" | "done";
+  previousOutcome?: "unknown";
+  status: "planned" | "waiting" | "started" | "done";
+  title?: string;
   tool: string;
 }
 
@@ -2267,6 +2282,7 @@ export interface SessionUsage {
 
 export interface SetAgentTool {
   allow?: string[];
+  approval?: "always" | "never" | null;
   connectionId?: string;
   description?: string;
   effects?: "read" | "idempotent" | "once" | null;
@@ -2400,6 +2416,13 @@ export type ToolArguments = Record<string, unknown>;
 
 export type ToolArgumentsValue = unknown;
 
+export interface ToolCallApproval {
+  at: string;
+  by: string | null;
+  comment: string | null;
+  decision: "approve" | "reject" | "expired" | "remembered";
+}
+
 export interface ToolCallList {
   data: AgentToolCall[];
   hasMore: boolean;
@@ -2421,6 +2444,13 @@ export interface ToolChoice {
     type: "function";
   }[] | null;
   type: "function" | "allowed_tools";
+}
+
+export interface ToolDecision {
+  callId: string;
+  comment?: string | null;
+  decision: "approve" | "reject";
+  remember?: "no" | "session" | null;
 }
 
 export interface ToolEvent {
