@@ -55,8 +55,8 @@ func TestAPersonDecidesAboutACall(t *testing.T) {
 	for _, body := range []object{decide(0, "approve", nil), decide(0, "reject", nil), {"inputId": in.ID, "decision": "approve"}} {
 		h.ClientWith(t, weak).WantError(stoa.CodeScope, "POST", path+"/input", body)
 	}
-	stranger, _ := h.NewKey(storetest.Account(t, h.Store, stoa.Credit).ID, "*")
-	if r := h.ClientWith(t, stranger).Do("POST", path+"/input", decide(0, "approve", nil)); r.Status != 404 {
+	outside, _ := h.NewKey(storetest.Account(t, h.Store, stoa.Credit).ID, "*")
+	if r := h.ClientWith(t, outside).Do("POST", path+"/input", decide(0, "approve", nil)); r.Status != 404 {
 		t.Errorf("another account is told %d %s", r.Status, r.Body)
 	}
 	for _, c := range []struct {
