@@ -13,7 +13,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -89,6 +88,7 @@ type listing struct {
 type connected struct {
 	session *sdk.ClientSession
 	wire    *wire
+	calls   int // that use it; guarded by [Session]
 }
 
 // open does the handshake with a server whose replies have at most so many bytes each.
@@ -120,11 +120,11 @@ func (s Server) handshake(ctx context.Context, limit int64) (*connected, error) 
 	}
 	session, err := client.Connect(ctx, transport, options)
 	if err != nil {
-		failed := w.failure(ctx, err)
+		failed := w.asked.last().failure(ctx, err)
 		failed.Class = remote.NotSent // what was to be called was not
 		return nil, failed
 	}
-	return &connected{session, w}, nil
+	return &connected{session: session, wire: w}, nil
 }
 
 // closeTime bounds the farewell to a server.
@@ -148,11 +148,11 @@ func (c *connected) close() {
 
 // list reads one page of the catalog.
 func (c *connected) list(ctx context.Context, cursor string) (page listing, err error) {
-	c.wire.begin()
+	c.wire.asked.begin()
 	_, err = c.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
-	x := c.wire.last()
+	x := c.wire.asked.last()
 	if x.result == nil {
-		return page, c.wire.failure(ctx, err)
+		return page, x.failure(ctx, err)
 	}
 	if json.Unmarshal(x.result, &page) != nil {
 		return page, remote.Against("The server's list of tools cannot be read.")
@@ -163,44 +163,19 @@ func (c *connected) list(ctx context.Context, cursor string) (page listing, err 
 // Call calls a tool once. Its errors are [*remote.Error]: the class says whether the server may
 // have carried out the call.
 func (s Server) Call(ctx context.Context, call remote.Call) (*remote.Result, error) {
-	for again := false; ; again = true {
-		c, err := s.open(ctx, cmp.Or(call.MaxResult, remote.MaxResult))
-		if err != nil {
-			return nil, err
-		}
-		result, err := c.call(ctx, call)
-		gone := c.wire.last().status == http.StatusNotFound && c.session.ID() != ""
-		c.close()
-		if err == nil || !gone || again {
-			return result, err
-		}
-		// The server has forgotten the session and did not take the call.
-	}
-}
-
-func (c *connected) call(ctx context.Context, call remote.Call) (*remote.Result, error) {
-	params := &sdk.CallToolParams{Meta: sdk.Meta{"stoa/toolCallId": call.ID}, Name: call.Tool}
-	if len(call.Arguments) > 0 {
-		params.Arguments = call.Arguments
-	}
-	c.wire.begin()
-	_, err := c.session.CallTool(ctx, params)
-	x := c.wire.last()
-	if x.result == nil {
-		return nil, c.wire.failure(ctx, err)
-	}
-	return resultOf(x.result), nil
+	session := s.Session()
+	defer session.Close()
+	return session.Call(ctx, call)
 }
 
 // failure returns what is known of an exchange without a result.
-func (w *wire) failure(ctx context.Context, err error) *remote.Error {
-	x := w.last()
+func (x exchange) failure(ctx context.Context, err error) *remote.Error {
 	failed, network := errors.AsType[*outbound.Error](x.err)
 	switch {
 	case network:
 		return remote.OfNetwork(failed)
 	case x.code != 0:
-		e := &remote.Error{Class: remote.Unknown, Unauthorized: remote.Unauthorized(x.status), Err: err}
+		e := remote.OfStatus(x.status, x.header, err)
 		e.Message = fmt.Sprintf("The server refuses with the error %d: %s", x.code, remote.Visible(remote.Cut(x.message, 500)))
 		if refusals[x.code] {
 			e.Class = remote.Refused

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -20,9 +21,24 @@ import (
 type wire struct {
 	server Server
 	client *outbound.Client
+	asked  slot // the last request that is no call of a tool
+}
 
+// A slot has what came of one request. That of a call is in the context of the call:
+// several are made at a time.
+type slot struct {
 	mu sync.Mutex
 	x  exchange
+}
+
+type slotKey struct{}
+
+// slotOf returns where the exchange of a request is kept.
+func (w *wire) slotOf(ctx context.Context) *slot {
+	if s, ok := ctx.Value(slotKey{}).(*slot); ok {
+		return s
+	}
+	return &w.asked
 }
 
 // An exchange is what came of one request.
@@ -36,23 +52,19 @@ type exchange struct {
 }
 
 // begin forgets the last exchange.
-func (w *wire) begin() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.x = exchange{}
-}
+func (s *slot) begin() { s.keep(exchange{}) }
 
 // last returns the last exchange of a request that wants a reply.
-func (w *wire) last() exchange {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.x
+func (s *slot) last() exchange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.x
 }
 
-func (w *wire) keep(x exchange) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.x = x
+func (s *slot) keep(x exchange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.x = x
 }
 
 // An envelope is a message of the protocol.
@@ -87,22 +99,29 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	out.Header.Set("User-Agent", "stoa")
 	w.server.Credential.Add(out)
 	call := asked.ID != nil && asked.Method != ""
+	into := w.slotOf(req.Context())
 	resp, err := w.client.RoundTrip(out)
 	if err != nil {
 		if call {
-			w.keep(exchange{err: err})
+			into.keep(exchange{err: err})
+		}
+		if call && asked.Method == methodCall && req.Context().Err() == nil {
+			return answer(req, failedReply(asked.ID)), nil // the SDK would end the session
 		}
 		return nil, err
 	}
 	if !call {
 		return resp, nil
 	}
-	r := &reply{w: w, body: resp.Body, id: asked.ID, x: exchange{status: resp.StatusCode, header: resp.Header}}
-	r.neutral = asked.Method == "tools/list" || asked.Method == "tools/call"
+	r := &reply{w: w, into: into, body: resp.Body, id: asked.ID, x: exchange{status: resp.StatusCode, header: resp.Header}}
+	r.neutral = asked.Method == "tools/list" || asked.Method == methodCall
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case resp.StatusCode/100 != 2:
 		resp.Body = r.refused()
+		if asked.Method == methodCall {
+			resp = answer(req, failedReply(asked.ID)) // the same
+		}
 	case kind == "text/event-stream":
 		r.events = sse.NewReader(resp.Body, remote.MaxCatalog)
 		resp.Body = r
@@ -121,9 +140,25 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		resp.Header.Set("Content-Type", "application/json")
 		resp.Body = io.NopCloser(bytes.NewReader(text))
-		w.keep(r.x)
+		r.into.keep(r.x)
 	}
 	return resp, nil
+}
+
+const methodCall = "tools/call"
+
+// failedReply is what the SDK gets for a call without a result: the reason is kept in
+// the slot.
+func failedReply(id json.RawMessage) []byte {
+	return []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"error":{"code":-32603,"message":"no reply"}}`)
+}
+
+// answer returns a reply with a message of the protocol.
+func answer(req *http.Request, text []byte) *http.Response {
+	return &http.Response{
+		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)),
+	}
 }
 
 var (
@@ -136,6 +171,7 @@ var (
 // events it is the body.
 type reply struct {
 	w       *wire
+	into    *slot
 	body    io.ReadCloser
 	id      json.RawMessage
 	neutral bool // the SDK gets an empty result
@@ -180,7 +216,7 @@ func (r *reply) take(data []byte) (text []byte, is bool) {
 // broken keeps why there is no reply, and returns one for the SDK.
 func (r *reply) broken(err error) []byte {
 	r.x.err, r.x.result = err, nil
-	return []byte(`{"jsonrpc":"2.0","id":` + string(r.id) + `,"error":{"code":-32603,"message":"no reply"}}`)
+	return failedReply(r.id)
 }
 
 // refused reads the body of a status other than 2xx, which may have an error of the
@@ -193,7 +229,7 @@ func (r *reply) refused() io.ReadCloser {
 			r.x.result = nil
 		}
 	}
-	r.w.keep(r.x)
+	r.into.keep(r.x)
 	return io.NopCloser(bytes.NewReader(data))
 }
 
@@ -219,7 +255,7 @@ func (r *reply) Read(p []byte) (int, error) {
 			}
 		}
 		if r.done {
-			r.w.keep(r.x)
+			r.into.keep(r.x)
 		}
 		r.out = sse.AppendEvent(nil, "message", text)
 	}
@@ -233,7 +269,7 @@ func (r *reply) Close() error {
 	if !r.done { // the caller has left
 		r.done = true
 		r.broken(errNoReply)
-		r.w.keep(r.x)
+		r.into.keep(r.x)
 	}
 	return r.body.Close()
 }

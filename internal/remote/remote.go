@@ -82,6 +82,7 @@ type Error struct {
 	Message      string
 	Unauthorized bool            // the server refuses the secret, or wants one
 	Reason       outbound.Reason // empty: the server answered
+	Status       int             // of the reply over HTTP; 0: none came
 	RetryAfter   time.Duration   // that the server asks to wait; 0: it does not say
 	Err          error           // for logs
 }
@@ -107,7 +108,7 @@ func OfNetwork(failed *outbound.Error) *Error {
 // OfStatus returns the error for a reply with a status other than 2xx. The cause is for
 // logs; the header may be nil.
 func OfStatus(status int, header http.Header, cause error) *Error {
-	e := &Error{RetryAfter: retryAfter(header), Class: Unknown, Message: fmt.Sprintf("The server answers with the status %d.", status), Unauthorized: Unauthorized(status), Err: cause}
+	e := &Error{RetryAfter: retryAfter(header), Class: Unknown, Message: fmt.Sprintf("The server answers with the status %d.", status), Unauthorized: Unauthorized(status), Status: status, Err: cause}
 	if refused[status] {
 		e.Class = Refused
 	}

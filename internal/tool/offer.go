@@ -113,10 +113,13 @@ func (e entry) withheld(who Audience, refused bool) string {
 	switch {
 	case e.connection == nil || e.tool == nil || e.tool.State == store.ToolMissing:
 		return stoa.WithheldMissing
-	case e.tool.State == store.ToolChanged && !e.connection.Allows(*e.tool) || e.tool.State == store.ToolInvalid && e.tool.ApprovedSHA256 != "":
+	case e.connection.Allows(*e.tool):
+	case e.tool.State == store.ToolChanged || e.tool.State == store.ToolInvalid && e.tool.ApprovedSHA256 != "":
 		return stoa.WithheldChanged
-	case !e.connection.Allows(*e.tool):
+	default:
 		return stoa.WithheldUnapproved
+	}
+	switch {
 	case who.Visitor && e.tool.Visitors != store.VisitorsYes:
 		return stoa.WithheldVisitor
 	case refused:

@@ -49,6 +49,8 @@ type Tools struct {
 	mu   sync.Mutex
 	busy map[string]int  // exchanges that are going on, by account
 	used map[string]*use // calls of connections, by their ids
+
+	gates gates
 }
 
 // enter counts an exchange of an account until done is called.

@@ -1,0 +1,347 @@
+package tool
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"stoa/internal/outbound"
+	"stoa/internal/ratelimit"
+	"stoa/internal/remote"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// Limits of the calls that sessions make, beside those of each connection.
+const (
+	CallsPerMinute = 600 // of an account
+	CallsAccount   = 32  // at a time
+	CallsProcess   = 256 // at a time
+	breakAfter     = 3   // calls in a row that failed
+	breakTime      = 30 * time.Second
+	longestHint    = 10 * time.Second // of Retry-After that is waited for
+)
+
+// A Target is a tool of a connection as it may be called now.
+type Target struct {
+	connection store.Connection
+	tool       store.ConnectionTool
+}
+
+// Timeout returns how long a call of the tool may take.
+func (t Target) Timeout() time.Duration {
+	return time.Duration(t.connection.Limits.TimeoutSeconds) * time.Second
+}
+
+// Target returns where a call goes that a session of this audience has planned. reason
+// is why it goes nowhere, for the model; empty: it does. The tool has to be as it was
+// when the call was planned: approved, and in the same definition.
+func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer stoa.OfferedTool, sha256 string) (to Target, reason string, err error) {
+	all, err := entries(ctx, tx, who, stoa.AgentTool{ConnectionID: offer.ConnectionID, Allow: []string{offer.Remote}})
+	if err != nil {
+		return to, "", err
+	}
+	e := all[0]
+	refused := false
+	if e.connection != nil {
+		if refused, err = unauthorized(ctx, tx, *e.connection, t.Unreadable); err != nil {
+			return to, "", err
+		}
+	}
+	why := e.withheld(Audience{Visitor: who.Visitor}, refused)
+	if why == "" && e.tool.ApprovedSHA256 != sha256 {
+		why = stoa.WithheldChanged
+	}
+	if why != "" {
+		return to, reasons[why], nil
+	}
+	return Target{*e.connection, *e.tool}, "", nil
+}
+
+// reasons are the sentences for a model whose call goes nowhere.
+var reasons = map[string]string{
+	stoa.WithheldMissing:      "The tool is not there any more; nothing was done.",
+	stoa.WithheldChanged:      "The definition of the tool has changed, and nobody has approved the new one; nothing was done.",
+	stoa.WithheldUnapproved:   "The tool is not approved; nothing was done.",
+	stoa.WithheldVisitor:      "The tool is not for visitors; nothing was done.",
+	stoa.WithheldUnauthorized: "The server of the tool refuses its credentials, or they cannot be read; nothing was done.",
+}
+
+// gates bound the calls of sessions.
+type gates struct {
+	mu      sync.Mutex
+	now     map[string]int // calls that are going on, by what bounds them
+	changed chan struct{}  // closed when one ends
+	rates   ratelimit.Rates
+	broken  map[string]breaker // by connection
+}
+
+// A breaker counts the failures of a connection in a row.
+type breaker struct {
+	failures int
+	until    time.Time // no call is made before
+}
+
+// A bound is a number of calls at a time.
+type bound struct {
+	name string
+	most int
+}
+
+func (t Target) bounds() []bound {
+	return []bound{{"", CallsProcess}, {t.connection.AccountID, CallsAccount}, {t.connection.ID, int(t.connection.Limits.MaxConcurrent)}}
+}
+
+// Enter waits until a call may be made: so many go on at a time of a connection, of an
+// account and of this process. leave ends it. refused is why it may not be made at all,
+// for the model; empty: it may.
+func (t *Tools) Enter(ctx context.Context, to Target) (leave func(), refused string, err error) {
+	g := &t.gates
+	if now := time.Now(); !g.permits(to.connection.ID, now) {
+		return nil, unavailable, nil
+	}
+	for _, r := range []bound{{"connection " + to.connection.ID, int(to.connection.Limits.CallsPerMinute)}, {"account " + to.connection.AccountID, CallsPerMinute}} {
+		wait, ok := g.rates.Take(r.name, r.most, time.Now())
+		if !ok {
+			return nil, fmt.Sprintf("At most %d calls are made in a minute, and they were. Nothing was done; there is room in %d seconds.", r.most, (wait+time.Second-1)/time.Second), nil
+		}
+	}
+	for {
+		ready, changed := g.enter(to.bounds())
+		if ready {
+			return sync.OnceFunc(func() { g.leave(to.bounds()) }), "", nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, "", context.Cause(ctx)
+		}
+	}
+}
+
+const unavailable = "The server of the tool is not available at the moment: several calls in a row have failed. Nothing was done."
+
+func (g *gates) enter(bounds []bound) (ready bool, changed <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.now == nil {
+		g.now, g.changed = map[string]int{}, make(chan struct{})
+	}
+	for _, b := range bounds {
+		if g.now[b.name] >= b.most {
+			return false, g.changed
+		}
+	}
+	for _, b := range bounds {
+		g.now[b.name]++
+	}
+	return true, nil
+}
+
+func (g *gates) leave(bounds []bound) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, b := range bounds {
+		if g.now[b.name]--; g.now[b.name] == 0 {
+			delete(g.now, b.name)
+		}
+	}
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// permits reports whether the breaker of a connection lets a call through.
+func (g *gates) permits(connection string, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !now.Before(g.broken[connection].until)
+}
+
+// count counts how a call of a connection ended. It reports whether the breaker opened.
+func (g *gates) count(connection string, failed bool, now time.Time) (opened bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !failed {
+		delete(g.broken, connection)
+		return false
+	}
+	b := g.broken[connection]
+	if b.failures++; b.failures >= breakAfter {
+		opened = !now.Before(b.until)
+		b.until = now.Add(breakTime)
+	}
+	if g.broken == nil {
+		g.broken = map[string]breaker{}
+	}
+	g.broken[connection] = b
+	return opened
+}
+
+// Broken returns how many connections are called no more for the moment, since several
+// calls of them in a row have failed.
+func (t *Tools) Broken() (n int64) {
+	g := &t.gates
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	for id, b := range g.broken {
+		switch {
+		case now.Before(b.until):
+			n++
+		case !b.until.IsZero() && now.Sub(b.until) > time.Hour:
+			delete(g.broken, id)
+		}
+	}
+	return n
+}
+
+// A Turn makes the calls of one turn of a session, and shares nothing with another: a
+// session at a server is opened at its first call. It is safe for concurrent use.
+type Turn struct {
+	tools *Tools
+	own   Credentials // of the session
+
+	mu   sync.Mutex
+	open []opened
+}
+
+// An opened is the session at the server of one connection.
+type opened struct {
+	connection string
+	endpoint   string // with the secret
+	server     remote.Server
+	end        func()
+}
+
+// Turn returns what makes the calls of a turn, with the secrets that the session has of
+// its own. It has to be closed.
+func (t *Tools) Turn(own Credentials) *Turn { return &Turn{tools: t, own: own} }
+
+// Close ends the sessions at servers. No call may be under way.
+func (t *Turn) Close() {
+	t.mu.Lock()
+	all := t.open
+	t.open = nil
+	t.mu.Unlock()
+	var ending sync.WaitGroup
+	for _, o := range all {
+		if o.end != nil {
+			ending.Go(o.end)
+		}
+	}
+	ending.Wait()
+}
+
+// server returns the server of a connection, with the session of the turn where it has
+// any. A session does not outlive its address or its secret.
+func (t *Turn) server(ctx context.Context, c store.Connection) (remote.Server, error) {
+	made, err := t.tools.server(ctx, c, t.own)
+	if err != nil {
+		return nil, err
+	}
+	with, ok := made.(interface {
+		Keep() (server remote.Server, end func())
+	})
+	if !ok {
+		return made, nil
+	}
+	endpoint := fmt.Sprintf("%+v", made)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at := slices.IndexFunc(t.open, func(o opened) bool { return o.connection == c.ID && o.endpoint == endpoint }); at >= 0 {
+		return t.open[at].server, nil
+	}
+	o := opened{connection: c.ID, endpoint: endpoint}
+	o.server, o.end = with.Keep()
+	t.open = append(t.open, o)
+	return o.server, nil
+}
+
+// A Class says what is known of a call.
+type Class string
+
+// The classes of calls.
+const (
+	Answered Class = "answered" // there is a result
+	NotSent  Class = "not_sent" // nothing reached the server
+	Refused  Class = "refused"  // the server took no notice of it
+	Unknown  Class = "unknown"  // it may have been carried out
+)
+
+// A Reply is what came of a call.
+type Reply struct {
+	Class        Class
+	Text         string        // the result, or what went wrong, for the model
+	IsError      bool          // the tool says that it failed
+	Hopeless     bool          // the same call would come to the same
+	Wait         time.Duration // the server wants to be left alone for that long, which may be waited for; 0: it does not
+	Unauthorized bool          // the server refuses the secret
+}
+
+// Call makes one request for a call, in at most timeout.
+func (t *Turn) Call(ctx context.Context, to Target, id, arguments string, timeout time.Duration) Reply {
+	g := &t.tools.gates
+	if !g.permits(to.connection.ID, time.Now()) {
+		return Reply{Class: NotSent, Text: unavailable, Hopeless: true}
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	began := time.Now()
+	server, err := t.server(ctx, to.connection)
+	if err != nil {
+		return Reply{Class: NotSent, Text: "The call could not be made: " + stoa.AsError(err).Message, Hopeless: true}
+	}
+	result, err := server.Call(ctx, remote.Call{
+		ID: id, Tool: to.tool.Name, Definition: to.tool.ApprovedDefinition, Arguments: json.RawMessage(arguments), MaxResult: to.connection.Limits.MaxResultBytes,
+	})
+	reply := replyOf(result, err)
+	if context.Cause(ctx) == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) { // otherwise it says nothing of the server
+		if g.count(to.connection.ID, reply.Class == Unknown || reply.Class == NotSent, time.Now()) {
+			t.tools.logger().LogAttrs(ctx, slog.LevelWarn, "a connection fails and is not called for a while", slog.String("connection", to.connection.ID))
+		}
+	}
+	status := 0
+	if failed, ok := errors.AsType[*remote.Error](err); ok {
+		status = failed.Status
+	}
+	t.tools.logger().LogAttrs(ctx, slog.LevelDebug, "a server was asked for a tool call", slog.String("call", id), slog.String("connection", to.connection.ID),
+		slog.String("outcome", string(reply.Class)), slog.Int("status", status), slog.String("protocol", to.connection.Protocol), slog.Duration("duration", time.Since(began)))
+	return reply
+}
+
+// replyOf puts an exchange into its class.
+func replyOf(result *remote.Result, err error) Reply {
+	if err == nil {
+		return Reply{Class: Answered, Text: result.Text, IsError: result.IsError}
+	}
+	failed, ok := errors.AsType[*remote.Error](err)
+	if !ok {
+		return Reply{Class: Unknown, Text: "The call failed."}
+	}
+	r := Reply{Class: Class(failed.Class), Text: failed.Message, Unauthorized: failed.Status == 401}
+	r.Hopeless = failed.Reason == outbound.NotAllowed || failed.Status/100 == 3 || r.Class == Refused
+	if failed.Status == 429 && failed.RetryAfter > 0 && failed.RetryAfter <= longestHint {
+		r.Wait = failed.RetryAfter
+	}
+	if failed.Reason == outbound.NotAllowed {
+		r.Text = "The address of the server may not be reached from here."
+	}
+	return r
+}
+
+// Forbid writes down that the server of a connection refuses its secret. It reports
+// whether that was not known.
+func (to Target) Forbid(ctx context.Context, tx *store.Tx) (bool, error) {
+	return tx.MarkUnauthorized(ctx, to.connection, NeedsAuthorization, "The server refused the secret when a tool was called. Give the connection a secret that the server accepts.")
+}
+
+// Connection returns the id and the space of the connection.
+func (to Target) Connection() (id, spaceID string) { return to.connection.ID, to.connection.SpaceID }
+
+func (t *Tools) logger() *slog.Logger { return cmp.Or(t.Logger, slog.New(slog.DiscardHandler)) }
