@@ -26,14 +26,17 @@ import (
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/telemetry"
+	"stoa/internal/tool"
 )
 
-// Config configures [New]. Sessions, Gateway, Drives and Plans are required;
+// Config configures [New]. Sessions, Gateway, Drives, Tools and Plans are required;
 // zeros of the rest mean the defaults in brackets.
 type Config struct {
 	Sessions *session.Sessions
 	Gateway  *gateway.Gateway
 	Drives   *drive.Drives
+	// Tools calls the tools of connections.
+	Tools *tool.Tools
 	// Plans returns the plan with that id, for the calls of sessions: they are made
 	// for the account as it is then. Its ActiveSessions is how many turns of an
 	// account run at the same time.
@@ -59,6 +62,9 @@ func (c Config) withDefaults() Config {
 	c.Grace = cmp.Or(c.Grace, 5*time.Second)
 	c.KnowledgeSize = cmp.Or(c.KnowledgeSize, 24_000)
 	c.ToolOutput = cmp.Or(c.ToolOutput, session.ShownOutput)
+	if c.Tools == nil {
+		c.Tools = &tool.Tools{}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

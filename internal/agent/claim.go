@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/telemetry"
+	"stoa/internal/tool"
 )
 
 // Why a turn of this process is stopped from inside; the cause of its context.
@@ -34,6 +36,9 @@ type run struct {
 	lease     session.Lease
 	cancel    context.CancelCauseFunc
 	lastDelta time.Time // when its deltaWriter wrote last
+
+	calls *tool.Turn  // of the tools of connections; nil: none was called yet
+	cut   atomic.Bool // a result of the turn was cut
 }
 
 // Run claims sessions and runs their turns until ctx ends; then it lets steps
@@ -229,6 +234,9 @@ func takeTurns(lines []line, n int, last string) (refs []store.Ref, _ string) {
 // serve runs a claimed session's turn and writes how it ended.
 func (w *Worker) serve(ctx context.Context, r *run, row store.SessionRow) {
 	defer func() {
+		if r.calls != nil {
+			r.calls.Close()
+		}
 		r.cancel(nil)
 		w.mu.Lock()
 		if w.runs[row.ID] == r {

@@ -9,6 +9,7 @@ import (
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/tool"
 )
 
 // CheckCredits reports whether the credits cover the first step of such a
@@ -16,21 +17,26 @@ import (
 // with [stoa.CodeAgentNotFound], [stoa.CodeQuota] or [stoa.CodeKeyBudget]. What
 // else is wrong the session's turn reports.
 func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.StartRequest) error {
+	req.Mode = cmp.Or(req.Mode, stoa.ModeChat)
 	var agent stoa.Agent
+	var external, more []stoa.OfferedTool
 	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
 		agent, err = tx.Agent(ctx, c.Account.ID, req.AgentID)
 		if err == nil && req.Draft != nil {
 			err = req.Draft(&agent)
+		}
+		if err == nil {
+			external, _ = offered(agent.Tools, session.WithheldTools(agent.Tools, req))
+			more, _, err = tool.Offer(ctx, tx, session.AudienceOf(agent, req), agent.Tools, nil)
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	req.Mode = cmp.Or(req.Mode, stoa.ModeChat)
 	p := prompt{
 		instructions: agent.Instructions, model: agent.Model, mode: req.Mode, access: agent.DriveAccess,
-		message: req.Message, external: offered(agent.Tools, session.WithheldTools(agent.Tools, req)),
+		message: req.Message, external: append(external, more...),
 	}
 	if err := w.learn(ctx, &p, drive.Owner{AccountID: c.Account.ID, AgentID: agent.ID}); err != nil {
 		return err

@@ -33,6 +33,9 @@ type ownTools struct{ w *Worker }
 
 func (o ownTools) execute(ctx context.Context, t *turn, place int) (session.ToolEffect, error) {
 	step := t.last()
+	if call := step.Calls[place]; call.Name == toolResultRead && t.prompt.cut {
+		return o.w.readResult(ctx, t, call)
+	}
 	id := stoa.StepID(step.SessionID, step.Turn, step.Number)
 	// The reference of a write: the same if the process dies before its result
 	// is recorded, so that it is written once.
@@ -58,7 +61,7 @@ func (clientTools) execute(_ context.Context, t *turn, place int) (session.ToolE
 // misfit returns why a call of a tool that is carried out elsewhere must not be made,
 // for the model.
 func (p *prompt) misfit(call stoa.ToolCall) error {
-	at := slices.IndexFunc(p.external, func(t stoa.AgentTool) bool { return t.Name == call.Name })
+	at := slices.IndexFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == call.Name })
 	if at < 0 {
 		return errors.New("there is no tool of that name any more")
 	}
@@ -79,24 +82,33 @@ func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 		return nil
 	}
 	for place, c := range st.Calls {
-		at := slices.IndexFunc(p.external, func(t stoa.AgentTool) bool { return t.Name == c.Name })
+		at := slices.IndexFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == c.Name })
 		if at < 0 || len(planned) == session.CallsPerStep {
 			continue
 		}
 		tool := p.external[at]
 		planned = append(planned, stoa.ExternalCall{
-			Place: place, Type: tool.Type, Tool: tool.Name, DefinitionSHA256: tool.Hash(), Effects: tool.Effects, Approval: tool.Approval,
+			Place: place, Type: tool.Type, Tool: tool.Name, DefinitionSHA256: tool.SHA256, Effects: tool.Effects, Approval: tool.Approval, ConnectionID: tool.ConnectionID, Title: tool.Title,
 			OnTimeout: tool.OnTimeout, TimeoutSeconds: tool.TimeoutSeconds,
 		})
 	}
 	return planned
 }
 
-// offered returns the tools of an agent that a session does not withhold.
-func offered(tools []stoa.AgentTool, withheld []stoa.Withheld) []stoa.AgentTool {
-	return slices.DeleteFunc(slices.Clone(tools), func(t stoa.AgentTool) bool {
-		return slices.ContainsFunc(withheld, func(w stoa.Withheld) bool { return w.Tool == t.Name })
-	})
+// offered returns the tools of programs that a session does not withhold, and which it
+// does.
+func offered(tools []stoa.AgentTool, withheld []stoa.Withheld) (list []stoa.OfferedTool, not []stoa.Withheld) {
+	for _, t := range tools {
+		if t.Type != stoa.ToolClient {
+			continue
+		}
+		if at := slices.IndexFunc(withheld, func(w stoa.Withheld) bool { return w.Tool == t.Name }); at >= 0 {
+			not = append(not, withheld[at])
+			continue
+		}
+		list = append(list, stoa.OfferedTool{AgentTool: t, SHA256: t.Hash()})
+	}
+	return list, not
 }
 
 // planned returns the row of the call at a place of the last step; nil: it is one of
@@ -120,8 +132,25 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 	step := t.last()
 	outs := map[int]session.ToolEffect{}
 	var asked, handed []stoa.ExternalCall // only one of them has any
-	for place := range step.Calls {
+	for place := 0; place < len(step.Calls); place++ {
 		if step.Results[place] != nil {
+			continue
+		}
+		if !waits && t.isReady(place) {
+			if len(asked)+len(handed) > 0 {
+				break
+			}
+			if err := w.record(ctx, t, outs, nil, nil); err != nil {
+				return false, err
+			}
+			if err := ctx.Err(); err != nil {
+				return false, context.Cause(ctx)
+			}
+			n, waits, err := w.carryOut(ctx, t, place)
+			if err != nil || waits {
+				return waits, err
+			}
+			place += n - 1
 			continue
 		}
 		if waits || len(asked)+len(handed) > 0 && t.planned(place) == nil {
@@ -148,7 +177,21 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 		outs[place] = out
 		waits = out.Input != nil
 	}
-	err = w.sessions.IfOwned(ctx, t.run.lease, func(ch *session.Transition) {
+	if err := w.record(ctx, t, outs, asked, handed); err != nil || waits || len(asked)+len(handed) > 0 {
+		return true, err
+	}
+	t.prompt.cut = t.prompt.cut || t.run.cut.Load()
+	return false, nil
+}
+
+// record writes what calls of the last step did, and hands out others, or has people
+// decide about them. What is written is taken out of outs.
+func (w *Worker) record(ctx context.Context, t *turn, outs map[int]session.ToolEffect, asked, handed []stoa.ExternalCall) error {
+	if len(outs)+len(asked)+len(handed) == 0 {
+		return nil
+	}
+	step := t.last()
+	err := w.sessions.IfOwned(ctx, t.run.lease, func(ch *session.Transition) {
 		for place := range step.Calls {
 			if out, ok := outs[place]; ok {
 				ch.RecordTool(*step, place, out)
@@ -161,11 +204,14 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 			ch.HandOut(*step, handed)
 		}
 	})
-	if err != nil || waits || len(asked)+len(handed) > 0 {
-		return true, err
+	if err != nil {
+		return err
 	}
 	for place, out := range outs {
-		step.Results[place] = &out.Result
+		if out.Input == nil {
+			step.Results[place] = &out.Result
+		}
 	}
-	return false, nil
+	clear(outs)
+	return nil
 }

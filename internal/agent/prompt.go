@@ -27,7 +27,8 @@ type prompt struct {
 	sees         bool           // the model sees images
 	shown        bool           // the last request had some
 	refused      bool           // a request was refused that had some: none has any more
-	external     []stoa.AgentTool
+	external     []stoa.OfferedTool
+	cut          bool                // a result of the session was cut
 	actions      []stoa.ExternalCall // of earlier turns, the newest first
 }
 

@@ -182,6 +182,9 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 		if err != nil {
 			return err
 		}
+		if t.tellWithheld {
+			ch.Withhold(t.withheld)
+		}
 		if draft, err = ch.BeginStep(int64(len(p.steps)+1), p.model, sources); err != nil {
 			return err
 		}
@@ -201,7 +204,7 @@ func (w *Worker) beginStep(ctx context.Context, t *turn) (draft session.Draft, e
 	if err != nil {
 		return draft, err
 	}
-	t.caller, p.told = caller, true
+	t.caller, p.told, t.tellWithheld = caller, true, false
 	return draft, nil
 }
 

@@ -64,6 +64,9 @@ func (p *prompt) tools() []stoa.Tool {
 	for _, t := range p.external {
 		tools = append(tools, t.Tool())
 	}
+	if p.cut {
+		tools = append(tools, resultTool)
+	}
 	for i := range tools {
 		tools[i].Strict = new(bool) // what the model got wrong is told to it
 	}
@@ -95,7 +98,7 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 	if !slices.ContainsFunc(p.tools(), func(t stoa.Tool) bool { return t.Name == c.Name }) {
 		return wrong("There is no tool of that name; nothing was done.")
 	}
-	if slices.ContainsFunc(p.external, func(t stoa.AgentTool) bool { return t.Name == c.Name }) {
+	if slices.ContainsFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == c.Name }) {
 		return wrong("At most %d tools of this kind can be called at once; this one was not.", session.CallsPerStep)
 	}
 	arguments := argumentsOf(c)

@@ -7,6 +7,7 @@ import (
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/tool"
 )
 
 // A turn is what the worker knows of the turn that it runs.
@@ -17,6 +18,9 @@ type turn struct {
 	row    store.SessionRow
 	caller *stoa.Caller        // for the next step; nil: to be read again
 	calls  []stoa.ExternalCall // of the last step, those of tools that are carried out elsewhere
+
+	withheld     []stoa.Withheld // tools that the turn does not offer
+	tellWithheld bool            // that is not written yet
 }
 
 // turn runs a claimed session's turn from where it stands. It returns nil when
@@ -67,7 +71,10 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		if err != nil {
 			return err
 		}
-		p.instructions, p.model, p.access, p.external = c.Instructions, c.Model, c.DriveAccess, offered(c.Tools, row.Withheld)
+		p.instructions, p.model, p.access = c.Instructions, c.Model, c.DriveAccess
+		if err := w.offer(ctx, tx, t, c.Tools); err != nil {
+			return err
+		}
 		m, _, err := tx.Message(ctx, row.ID, row.Turn.MessageID)
 		if err != nil {
 			return err
@@ -89,6 +96,11 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 			}
 			session.Remember(t.calls, rules)
 		}
+		if row.ToolCalls > 0 {
+			if p.cut, err = tx.HasLongResult(ctx, row.ID, w.cfg.ToolOutput); err != nil {
+				return err
+			}
+		}
 		if row.ToolCalls > 0 && row.Turn.Number > 1 {
 			if p.actions, err = tx.Actions(ctx, row.ID, row.Turn.Number, maxActions); err != nil {
 				return err
@@ -101,6 +113,19 @@ func (w *Worker) load(ctx context.Context, r *run, row store.SessionRow) (*turn,
 		return nil, err
 	}
 	return t, w.learn(ctx, p, t.drive)
+}
+
+// offer finds out which tools that are carried out elsewhere the turn offers, and which
+// it withholds, as things are now.
+func (w *Worker) offer(ctx context.Context, tx *store.Tx, t *turn, tools []stoa.AgentTool) error {
+	if len(tools) == 0 && len(t.row.Withheld) == 0 {
+		return nil
+	}
+	offers, withheld := offered(tools, t.row.Withheld)
+	more, not, err := tool.Offer(ctx, tx, session.Audience(t.row.Session), tools, w.cfg.Tools.Unreadable)
+	t.prompt.external, t.withheld = append(offers, more...), append(withheld, not...)
+	t.tellWithheld = len(t.withheld) > 0 || len(t.row.Withheld) > 0
+	return err
 }
 
 // openCalls reports whether the last step has calls without a result.

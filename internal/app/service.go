@@ -84,6 +84,7 @@ type Service struct {
 	API       *api.Server
 	Peers     *peers.Peers
 	Vault     *vault.Vault
+	Tools     *tool.Tools
 
 	config   config.Config // as it was at the start
 	log      *slog.Logger
@@ -121,15 +122,15 @@ func New(p Parts) (*Service, error) {
 	if p.Pool != nil {
 		s.Gateway.Pool, s.Gateway.Counter = p.Pool, nil
 	}
+	if err := s.buildOutbound(p); err != nil {
+		return nil, err
+	}
 	s.buildSessions(p)
 	most := p.Config.Limits.RequestsKeptPerAccount
 	s.Requests = requestlog.New(s.Store, func() (bool, int) { return s.logs.Load().Keep > 0, most }, s.log)
 	s.Retention = retention.New(s.Store, func() config.Retention { return *s.keep.Load() },
 		func() (time.Duration, int) { return s.logs.Load().Keep, most }, s.log)
 	learn(p.Metrics, p.Catalog)
-	if err := s.buildOutbound(p); err != nil {
-		return nil, err
-	}
 	if err := s.buildAPI(p); err != nil {
 		return nil, err
 	}
@@ -175,7 +176,7 @@ func (s *Service) buildSessions(p Parts) {
 	sessions := session.Config{Store: s.Store, Limits: session.LimitsOf(l), Logger: s.log, Metrics: p.Metrics}
 	adjust(p.Sessions, &sessions)
 	s.Sessions = session.New(sessions)
-	worker := agent.Config{Sessions: s.Sessions, Gateway: s.Gateway, Drives: s.Drives, Plans: s.plan, Shared: shared, Logger: s.log, Metrics: p.Metrics, Tracer: p.Tracer}
+	worker := agent.Config{Sessions: s.Sessions, Gateway: s.Gateway, Drives: s.Drives, Tools: s.Tools, Plans: s.plan, Shared: shared, Logger: s.log, Metrics: p.Metrics, Tracer: p.Tracer}
 	adjust(p.Worker, &worker)
 	s.Worker = agent.New(worker)
 	tasks := scheduler.Config{Sessions: s.Sessions, Shared: shared, PerAgent: l.SchedulesPerAgent, Interval: l.ScheduleInterval, Logger: s.log, Metrics: p.Metrics}
@@ -196,6 +197,7 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 	if err := s.Vault.Err(); err != nil {
 		s.log.Error("the keys of stored secrets cannot be read", "error", err)
 	}
+	s.Tools = &tool.Tools{Store: s.Store, Vault: s.Vault, Network: s.network, Version: p.Version, Logger: s.log}
 	hooks := webhook.Config{
 		Store: s.Store, Vault: s.Vault, Client: s.network.Client(outbound.Limits{Body: webhook.ReplyKept, ErrorBody: webhook.ReplyKept}),
 		Shared: s.shared(), Version: p.Version, Logger: s.log, Metrics: p.Metrics,
@@ -217,7 +219,6 @@ func (s *Service) buildAPI(p Parts) error {
 	if err != nil {
 		return err
 	}
-	tools := &tool.Tools{Store: s.Store, Vault: s.Vault, Network: s.network, Version: p.Version, Logger: s.log}
 	s.API = &api.Server{
 		Keys: s.Keys, Gateway: s.Gateway, Sessions: s.Sessions, Worker: s.Worker, Scheduler: s.Scheduler, Limits: p.Config.Limits,
 		Ledger: s.Ledger, Store: s.Store, Drives: s.Drives, Catalog: &s.catalog,
@@ -226,7 +227,7 @@ func (s *Service) buildAPI(p Parts) error {
 		PublicURL: p.Config.BaseURL(p.Address), MaxBody: int64(p.Config.Limits.Body),
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
 		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats, Try: s.pool.Try, Tracer: p.Tracer,
-		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load, Outbound: s.network, Tools: tools,
+		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load, Outbound: s.network, Tools: s.Tools,
 		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault},
 	}
 	adjust(p.API, s.API)

@@ -188,6 +188,7 @@ func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer) {
 		Calls:        func() int64 { return s.pool.Stats().Active },
 		Followers:    s.Sessions.Followers,
 		TurnsRunning: s.Worker.Running,
+		Broken:       s.Tools.Broken,
 		Connections: func() int64 {
 			if l := s.listener.Load(); l != nil {
 				return int64(l.Open())

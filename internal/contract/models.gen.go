@@ -209,9 +209,12 @@ type AgentToolCall struct {
 	// Example: {"orderId":"A-1"}
 	Arguments ToolArgumentsValue `json:"arguments"`
 
-	// Attempts How often it was claimed.
-	Attempts  int  `json:"attempts"`
-	CreatedAt Time `json:"createdAt"`
+	// Attempts How often it was claimed, or its server asked.
+	Attempts int `json:"attempts"`
+
+	// ConnectionID Of a `connection`; null or absent otherwise.
+	ConnectionID nullable.Nullable[string] `json:"connectionId,omitempty,omitzero"`
+	CreatedAt    Time                      `json:"createdAt"`
 
 	// DefinitionSha256 Of the tool as the model knew it.
 	DefinitionSha256 string `json:"definitionSha256"`
@@ -220,7 +223,7 @@ type AgentToolCall struct {
 	DurationMs nullable.Nullable[int64] `json:"durationMs"`
 	Effects    string                   `json:"effects"`
 
-	// ErrorCode Why it was not handed out.
+	// ErrorCode Why it was not handed out, or its server did not answer.
 	ErrorCode  nullable.Nullable[string] `json:"errorCode"`
 	ExpiresAt  nullable.Nullable[Time]   `json:"expiresAt"`
 	FinishedAt nullable.Nullable[Time]   `json:"finishedAt"`
@@ -241,7 +244,7 @@ type AgentToolCall struct {
 	NeedsApproval bool   `json:"needsApproval"`
 	Object        string `json:"object"`
 
-	// Outcome Null until it is `done`. `denied`: it was not approved, and nothing was done. `unknown`: it may have been done or not. `expired`: no output came in time, and it may have been done or not. `cancelled`: its turn ended before.
+	// Outcome Null until it is `done`. `denied`: it was not approved, and nothing was done. `unknown`: it may have been done or not, and is not done again. `expired`: no output came in time, and it may have been done or not. `cancelled`: its turn ended before.
 	Outcome nullable.Nullable[string] `json:"outcome"`
 
 	// Place Which call of its step it is, from 0.
@@ -257,10 +260,10 @@ type AgentToolCall struct {
 	ResultText nullable.Nullable[string] `json:"resultText"`
 	SessionID  string                    `json:"sessionId"`
 
-	// StartedAt When it was handed out; null: it was not.
+	// StartedAt When it was handed out, or its server asked first; null: it was not.
 	StartedAt nullable.Nullable[Time] `json:"startedAt"`
 
-	// Status `waiting`: it is handed out, or waits for its approval. `started`: a program has claimed it.
+	// Status `waiting`: it is handed out, or waits for its approval. `started`: a program has claimed it, or its server is asked.
 	Status string `json:"status"`
 	Step   int64  `json:"step"`
 
@@ -269,7 +272,7 @@ type AgentToolCall struct {
 	Tool  string                    `json:"tool"`
 	Turn  int64                     `json:"turn"`
 
-	// Type Who carries it out. New ones may come.
+	// Type Who carries it out: a program of yours, or the server of a connection. New ones may come.
 	Type string `json:"type"`
 }
 
@@ -3558,10 +3561,16 @@ type ToolDecision struct {
 type ToolEvent struct {
 	Arguments string `json:"arguments,omitempty,omitzero"`
 
+	// Attempt Of such a call: how often its server was asked, this time included.
+	Attempt int `json:"attempt,omitempty,omitzero"`
+
 	// Bytes Of what the tool answered.
-	Bytes     int    `json:"bytes,omitempty,omitzero"`
-	CallID    string `json:"callId"`
-	CreatedAt Time   `json:"createdAt"`
+	Bytes  int    `json:"bytes,omitempty,omitzero"`
+	CallID string `json:"callId"`
+
+	// ConnectionID Of a call of a connection's tool.
+	ConnectionID string `json:"connectionId,omitempty,omitzero"`
+	CreatedAt    Time   `json:"createdAt"`
 
 	// DurationMs Since it was handed out.
 	DurationMs int64  `json:"durationMs,omitempty,omitzero"`
@@ -3574,7 +3583,7 @@ type ToolEvent struct {
 	Seq     int64  `json:"seq"`
 	StepID  string `json:"stepId"`
 
-	// ToolCallID Of a call that is carried out outside of the service; its `arguments` are cut at 4 KiB here.
+	// ToolCallID Of a call that is carried out outside of the service; its `arguments` are cut at 4 KiB here. `tool.called` is written before anything leaves the service.
 	ToolCallID string `json:"toolCallId,omitempty,omitzero"`
 	Type       string `json:"type"`
 }

@@ -99,6 +99,11 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	out.Header.Set("User-Agent", "stoa")
 	w.server.Credential.Add(out)
 	call := asked.ID != nil && asked.Method != ""
+	if asked.Method == "notifications/cancelled" { // nobody waits for it but the end of the call
+		ctx, cancel := context.WithTimeout(req.Context(), closeTime/2)
+		defer cancel()
+		out = out.WithContext(ctx)
+	}
 	into := w.slotOf(req.Context())
 	resp, err := w.client.RoundTrip(out)
 	if err != nil {

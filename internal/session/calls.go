@@ -12,6 +12,7 @@ import (
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/webhook"
 )
 
 // Limits of the calls of tools that are carried out outside of the service.
@@ -113,7 +114,7 @@ func (t *Transition) HandOut(step stoa.Step, calls []stoa.ExternalCall) {
 func (t *Transition) called(call stoa.ToolCall, c stoa.ExternalCall) {
 	t.event(EventToolCalled, ToolData{
 		StepID: stoa.StepID(c.SessionID, c.Turn, c.Step), CallID: call.ID, Name: call.Name, Arguments: Cut(call.Arguments, eventArguments),
-		ToolCallID: c.ID, Effects: string(c.Effects),
+		ToolCallID: c.ID, ConnectionID: c.ConnectionID, Effects: string(c.Effects), Attempt: attempt(c),
 	})
 }
 
@@ -129,8 +130,14 @@ func nextExpiry(calls []stoa.ExternalCall) (at time.Time) {
 
 // finishCall records the outcome of a call, and what the model is told of it.
 func (t *Transition) finishCall(c *stoa.ExternalCall, outcome stoa.CallOutcome, text string) {
+	t.finishCallAs(c, outcome, text, Shown(text, ShownOutput))
+}
+
+// finishCallAs is finishCall where the model is told something else than the text that
+// is kept.
+func (t *Transition) finishCallAs(c *stoa.ExternalCall, outcome stoa.CallOutcome, text, told string) {
 	c.Status, c.Outcome, c.Result, c.ResultBytes, c.FinishedAt = stoa.CallDone, outcome, text, len(text), t.tx.Now
-	result := stoa.ToolResult{CallID: c.CallID, Name: c.Tool, Content: Shown(text, ShownOutput), IsError: outcome != stoa.OutcomeOK}
+	result := stoa.ToolResult{CallID: c.CallID, Name: c.Tool, Content: told, IsError: outcome != stoa.OutcomeOK}
 	t.do(func() error { return t.tx.UpdateToolCall(t.ctx, *c) })
 	t.do(func() error { return t.tx.InsertStepResult(t.ctx, t.Row.ID, c.Turn, c.Step, c.Place, result) })
 	t.completed(c)
@@ -141,18 +148,30 @@ func (t *Transition) completed(c *stoa.ExternalCall) {
 	isError := c.Outcome != stoa.OutcomeOK
 	data := ToolData{
 		StepID: stoa.StepID(c.SessionID, c.Turn, c.Step), CallID: c.CallID, Name: c.Tool, IsError: &isError, Bytes: &c.ResultBytes,
-		ToolCallID: c.ID, Outcome: string(c.Outcome),
+		ToolCallID: c.ID, ConnectionID: c.ConnectionID, Outcome: string(c.Outcome),
 	}
 	if !c.StartedAt.IsZero() {
 		ms := t.tx.Now.Sub(c.StartedAt).Milliseconds()
 		data.DurationMS = &ms
 	}
 	t.event(EventToolDone, data)
+	if c.Outcome == stoa.OutcomeUnknown {
+		t.do(func() error { return webhook.ToolCallUnknown(t.ctx, t.tx, t.Row.Session, *c) })
+	}
 	s, done := t.s, *c
 	t.tx.AfterCommit(func() {
 		s.metrics.ExternalCall(done.Outcome)
-		s.log.LogAttrs(context.Background(), slog.LevelInfo, "a tool call is done", slog.String("call", done.ID), slog.String("tool", done.Tool),
-			slog.String("session", done.SessionID), slog.String("outcome", string(done.Outcome)), slog.Int("attempts", done.Attempts), slog.Int("bytes", done.ResultBytes))
+		level, text := slog.LevelInfo, "a tool call is done"
+		if done.Outcome == stoa.OutcomeUnknown {
+			level, text = slog.LevelWarn, "a tool call's outcome is unknown"
+		}
+		duration := time.Duration(0)
+		if !done.StartedAt.IsZero() {
+			duration = done.FinishedAt.Sub(done.StartedAt)
+		}
+		s.log.LogAttrs(context.Background(), level, text, slog.String("call", done.ID), slog.String("tool", done.Tool), slog.String("connection", done.ConnectionID),
+			slog.String("session", done.SessionID), slog.String("outcome", string(done.Outcome)), slog.Int("attempts", done.Attempts), slog.Int("bytes", done.ResultBytes),
+			slog.Duration("duration", duration))
 	})
 }
 
@@ -270,6 +289,7 @@ func (t *Transition) cancelCalls() {
 	if t.Row.ToolCalls == 0 {
 		return
 	}
+	t.giveUpCalls()
 	t.do(func() error { return t.tx.CancelToolCalls(t.ctx, t.Row.ID, t.Row.Turn.Number) })
 	if in := t.Row.Pending; in != nil && in.OfTools() {
 		for i := range in.Calls {

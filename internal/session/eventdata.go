@@ -102,10 +102,12 @@ type ToolData struct {
 	IsError   *bool  `json:"isError,omitzero"`
 	Bytes     *int   `json:"bytes,omitzero"` // of the answer
 
-	ToolCallID string `json:"toolCallId,omitzero"`
-	Effects    string `json:"effects,omitzero"`
-	Outcome    string `json:"outcome,omitzero"`
-	DurationMS *int64 `json:"durationMs,omitzero"` // since it was handed out
+	ToolCallID   string `json:"toolCallId,omitzero"`
+	ConnectionID string `json:"connectionId,omitzero"`
+	Attempt      int    `json:"attempt,omitzero"`
+	Effects      string `json:"effects,omitzero"`
+	Outcome      string `json:"outcome,omitzero"`
+	DurationMS   *int64 `json:"durationMs,omitzero"` // since it was handed out
 }
 
 // WithheldData is what tools.withheld carries.

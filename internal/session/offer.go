@@ -7,8 +7,8 @@ import (
 	"stoa/internal/tool"
 )
 
-// audienceOf returns for whom a session to be started offers the tools of connections.
-func audienceOf(a stoa.Agent, req StartRequest) tool.Audience {
+// AudienceOf returns for whom a session to be started offers the tools of connections.
+func AudienceOf(a stoa.Agent, req StartRequest) tool.Audience {
 	return tool.Audience{AccountID: a.AccountID, SpaceID: a.SpaceID, Once: req.Mode == stoa.ModeOnce, Visitor: req.Trigger.Type == triggerEmbed}
 }
 

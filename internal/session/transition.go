@@ -252,9 +252,6 @@ func (t *Transition) claim(owner string) {
 	data := TurnData{TurnID: turn.ID, Turn: turn.Number, Attempt: turn.Attempt, DeadlineAt: timeText(turn.DeadlineAt)}
 	if first {
 		t.event(EventTurnStarted, data)
-		if len(t.Row.Withheld) > 0 {
-			t.event(EventToolsWithheld, WithheldData{Turn: turn.Number, Tools: t.Row.Withheld})
-		}
 	} else if why != reasonAnswered {
 		t.event(EventTurnRecovered, data)
 	}

@@ -66,7 +66,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 			return stoa.Session{}, inDraft(err)
 		}
 	}
-	_, unavailable, err := tool.Offer(ctx, tx, audienceOf(agent, req), agent.Tools, nil)
+	_, unavailable, err := tool.Offer(ctx, tx, AudienceOf(agent, req), agent.Tools, nil)
 	if err != nil {
 		return stoa.Session{}, err
 	}

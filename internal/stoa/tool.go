@@ -57,7 +57,7 @@ func (t AgentTool) Equal(o AgentTool) bool {
 type OfferedTool struct {
 	AgentTool        // with the name, description, parameters and effects that count in the turn
 	Remote    string // its name at the server of the connection
-	Approval  string // ApprovalAlways or ApprovalNever; empty for ToolClient
+	Title     string // for people; empty: it has none
 	SHA256    string // of the definition; see [AgentTool.Hash] for ToolClient
 }
 
@@ -171,6 +171,12 @@ const (
 // used up once the call is [CallClaimed].
 func (c *ExternalCall) Approved() bool {
 	return c.Approval != ApprovalAlways || c.Status == CallPlanned && (c.Decision == DecisionApprove || c.Decision == DecisionRemembered)
+}
+
+// MayShare reports whether a call may be carried out while others of its step are: it
+// only reads, and nobody is asked about it.
+func (c *ExternalCall) MayShare() bool {
+	return c.Effects == EffectsRead && c.Approval != ApprovalAlways
 }
 
 // Open reports whether a call was handed out and has no outcome yet.

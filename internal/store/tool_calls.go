@@ -267,6 +267,6 @@ func (tx *Tx) AccountsWithToolCalls(ctx context.Context, before time.Time, after
 // if they were made before unsure.
 func (tx *Tx) PurgeToolCalls(ctx context.Context, accountID string, before, unsure time.Time, limit int) (int64, error) {
 	return tx.Exec(ctx, `DELETE FROM tool_calls WHERE account_id = $1 AND id IN (SELECT id FROM tool_calls
-		WHERE account_id = $1 AND status = 'done' AND created_at < $2 AND (outcome <> 'expired' OR created_at < $3) ORDER BY created_at, id LIMIT $4)`,
+		WHERE account_id = $1 AND status = 'done' AND created_at < $2 AND (outcome NOT IN ('expired', 'unknown') OR created_at < $3) ORDER BY created_at, id LIMIT $4)`,
 		accountID, db.Micros(before), db.Micros(unsure), limit)
 }

@@ -68,6 +68,7 @@ type Metrics struct {
 	steps       [2]prometheus.Counter            // recorded, failed
 	tools       map[string]*[2]prometheus.Counter
 	external    map[stoa.CallOutcome]prometheus.Counter
+	serverCalls prometheus.Observer // requests to tool servers
 	lag         prometheus.Observer
 
 	hooks    [hookResults]prometheus.Counter

@@ -39,9 +39,10 @@ func (m *Metrics) addSessions(cfg MetricsConfig) {
 	}
 	external := m.counters("stoa_external_tool_calls_total", "Calls of tools that are carried out outside of the service, by what came of them.", "outcome")
 	m.external = map[stoa.CallOutcome]prometheus.Counter{}
-	for _, outcome := range []stoa.CallOutcome{stoa.OutcomeOK, stoa.OutcomeError, stoa.OutcomeExpired, stoa.OutcomeCancelled} {
+	for _, outcome := range []stoa.CallOutcome{stoa.OutcomeOK, stoa.OutcomeError, stoa.OutcomeUnknown, stoa.OutcomeDenied, stoa.OutcomeExpired, stoa.OutcomeCancelled} {
 		m.external[outcome] = external.WithLabelValues(string(outcome))
 	}
+	m.serverCalls = m.histogram("stoa_tool_server_duration_seconds", "Time of a request to the server of a connection.", secondsBuckets)
 	m.lag = m.histogram("stoa_schedule_lag_seconds", "Time from the instant of a scheduled run to the start of its session.", lagBuckets)
 }
 
@@ -62,6 +63,13 @@ func (m *Metrics) Became(status stoa.SessionStatus, failure stoa.Code) {
 		c = m.failures[""]
 	}
 	c.Inc()
+}
+
+// ServerCall records how long the server of a connection took for a call.
+func (m *Metrics) ServerCall(d time.Duration) {
+	if m != nil {
+		m.serverCalls.Observe(d.Seconds())
+	}
 }
 
 // ExternalCall counts a call of a tool that is carried out outside of the service.

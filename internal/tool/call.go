@@ -109,7 +109,7 @@ func (t *Tools) Enter(ctx context.Context, to Target) (leave func(), refused str
 	for _, r := range []bound{{"connection " + to.connection.ID, int(to.connection.Limits.CallsPerMinute)}, {"account " + to.connection.AccountID, CallsPerMinute}} {
 		wait, ok := g.rates.Take(r.name, r.most, time.Now())
 		if !ok {
-			return nil, fmt.Sprintf("At most %d calls are made in a minute, and they were. Nothing was done; there is room in %d seconds.", r.most, (wait+time.Second-1)/time.Second), nil
+			return nil, fmt.Sprintf("At most %d calls are made in a minute, and they were. Nothing was done; try again in %d seconds.", r.most, (wait+time.Second-1)/time.Second), nil
 		}
 	}
 	for {
@@ -214,7 +214,7 @@ type Turn struct {
 // An opened is the session at the server of one connection.
 type opened struct {
 	connection string
-	endpoint   string // with the secret
+	endpoint   string // hashed, with the secret
 	server     remote.Server
 	end        func()
 }
@@ -251,7 +251,7 @@ func (t *Turn) server(ctx context.Context, c store.Connection) (remote.Server, e
 	if !ok {
 		return made, nil
 	}
-	endpoint := fmt.Sprintf("%+v", made)
+	endpoint := stoa.HashOf(fmt.Sprintf("%+v", made))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if at := slices.IndexFunc(t.open, func(o opened) bool { return o.connection == c.ID && o.endpoint == endpoint }); at >= 0 {
@@ -311,7 +311,7 @@ func (t *Turn) Call(ctx context.Context, to Target, id, arguments string, timeou
 		status = failed.Status
 	}
 	t.tools.logger().LogAttrs(ctx, slog.LevelDebug, "a server was asked for a tool call", slog.String("call", id), slog.String("connection", to.connection.ID),
-		slog.String("outcome", string(reply.Class)), slog.Int("status", status), slog.String("protocol", to.connection.Protocol), slog.Duration("duration", time.Since(began)))
+		slog.String("outcome", string(reply.Class)), slog.Int("status", status), slog.Duration("duration", time.Since(began)))
 	return reply
 }
 
@@ -325,7 +325,7 @@ func replyOf(result *remote.Result, err error) Reply {
 		return Reply{Class: Unknown, Text: "The call failed."}
 	}
 	r := Reply{Class: Class(failed.Class), Text: failed.Message, Unauthorized: failed.Status == 401}
-	r.Hopeless = failed.Reason == outbound.NotAllowed || failed.Status/100 == 3 || r.Class == Refused
+	r.Hopeless = failed.Reason == outbound.NotAllowed || failed.Status/100 == 3 || r.Class == Refused || r.Class == NotSent && failed.Status/100 == 4
 	if failed.Status == 429 && failed.RetryAfter > 0 && failed.RetryAfter <= longestHint {
 		r.Wait = failed.RetryAfter
 	}
@@ -341,7 +341,9 @@ func (to Target) Forbid(ctx context.Context, tx *store.Tx) (bool, error) {
 	return tx.MarkUnauthorized(ctx, to.connection, NeedsAuthorization, "The server refused the secret when a tool was called. Give the connection a secret that the server accepts.")
 }
 
-// Connection returns the id and the space of the connection.
-func (to Target) Connection() (id, spaceID string) { return to.connection.ID, to.connection.SpaceID }
+// Connection returns the account, the space and the id of the connection.
+func (to Target) Connection() (accountID, spaceID, id string) {
+	return to.connection.AccountID, to.connection.SpaceID, to.connection.ID
+}
 
 func (t *Tools) logger() *slog.Logger { return cmp.Or(t.Logger, slog.New(slog.DiscardHandler)) }

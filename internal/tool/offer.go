@@ -18,7 +18,8 @@ const (
 	MaxOffered   = 64
 	MaxTokens    = 16_000 // of all definitions, as they are estimated
 	shownText    = 2_000  // characters of a description that a model gets
-	shownRemarks = 1_000  // characters of one in a schema
+	shownTitle   = 200
+	shownRemarks = 1_000 // characters of one in a schema
 )
 
 // An Audience is for whom a turn offers tools.
@@ -68,14 +69,15 @@ func entries(ctx context.Context, tx *store.Tx, who Audience, t stoa.AgentTool) 
 	return all, nil
 }
 
-// definition returns what a model is told of the tool, as it was approved: nothing of
-// it can be invisible, and no text is longer than it may be.
-func (e entry) definition(definition string) (description, parameters string, err error) {
+// definition returns what a model is told of the tool, as it was approved, and its title
+// for people: nothing of it can be invisible, and no text is longer than it may be.
+func (e entry) definition(definition string) (title, description, parameters string, err error) {
 	d := remote.Parse(definition)
+	title = remote.Strip(d.Title, shownTitle)
 	description = remote.Strip(cmp.Or(d.Description, d.Title, d.Name), shownText)
 	tidy(d.InputSchema)
 	text, err := json.Marshal(d.InputSchema)
-	return description, string(text), err
+	return title, description, string(text), err
 }
 
 // tidy strips the texts of a schema that are for readers.
@@ -173,7 +175,7 @@ func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTo
 			}
 			out := stoa.OfferedTool{AgentTool: stoa.AgentTool{Type: stoa.ToolConnection, Name: e.modelName, ConnectionID: e.connection.ID}, Remote: e.name, SHA256: e.tool.ApprovedSHA256}
 			out.Approval, out.Effects = e.policy()
-			if out.Description, out.Parameters, err = e.definition(e.tool.ApprovedDefinition); err != nil {
+			if out.Title, out.Description, out.Parameters, err = e.definition(e.tool.ApprovedDefinition); err != nil {
 				return nil, nil, err
 			}
 			n := tokensOf(out.Name, out.Description, out.Parameters)
@@ -194,7 +196,7 @@ func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTo
 // offered, about: that of now.
 func DefinitionTokens(row store.ConnectionTool) int64 {
 	e := entry{tool: &row}
-	description, parameters, err := e.definition(row.Definition)
+	_, description, parameters, err := e.definition(row.Definition)
 	if err != nil {
 		return 0
 	}
@@ -248,7 +250,7 @@ func CheckTools(ctx context.Context, tx *store.Tx, accountID, spaceID string, to
 			if e.tool == nil {
 				return stoa.Errorf(stoa.CodeToolNotFound, "The connection %s has no tool %q. Its name is one of the catalog; refresh the connection if it is new.", e.connection.Name, short(e.name)).At(fmt.Sprintf("%sallow[%d]", at, j))
 			}
-			description, parameters, err := e.definition(cmp.Or(e.tool.ApprovedDefinition, e.tool.Definition))
+			_, description, parameters, err := e.definition(cmp.Or(e.tool.ApprovedDefinition, e.tool.Definition))
 			if err != nil {
 				return err
 			}

@@ -22,6 +22,8 @@ const (
 	CreditsExhausted  = "credits.exhausted"
 	KeyExpiring       = "key.expiring"
 	WebhookDisabled   = "webhook.disabled"
+	CallUnknown       = "tool_call.unknown"
+	NeedsAuth         = "connection.needs_authorization"
 	test              = "webhook.test" // of [Hooks.Test]; nobody subscribes to it
 	timestampTemplate = "2006-01-02T15:04:05.000Z07:00"
 )
@@ -132,6 +134,38 @@ func SessionStopped(ctx context.Context, tx *store.Tx, s stoa.Session) error {
 	}
 	e.Data = d
 	return Emit(ctx, tx, e)
+}
+
+// callData is the data of the event of a tool call.
+type callData struct {
+	AccountID    string `json:"accountId"`
+	SpaceID      string `json:"spaceId"`
+	AgentID      string `json:"agentId"`
+	SessionID    string `json:"sessionId"`
+	Turn         int64  `json:"turn"`
+	CallID       string `json:"callId"`
+	Tool         string `json:"tool"`
+	ConnectionID string `json:"connectionId,omitempty"`
+}
+
+// ToolCallUnknown emits the event of a tool call of which nobody knows whether it was
+// carried out.
+func ToolCallUnknown(ctx context.Context, tx *store.Tx, s stoa.Session, c stoa.ExternalCall) error {
+	return Emit(ctx, tx, Event{AccountID: s.AccountID, SpaceID: s.SpaceID, Type: CallUnknown, Data: callData{
+		AccountID: s.AccountID, SpaceID: s.SpaceID, AgentID: s.AgentID, SessionID: s.ID, Turn: c.Turn, CallID: c.ID, Tool: c.Tool, ConnectionID: c.ConnectionID,
+	}})
+}
+
+// connectionData is the data of the events of a connection.
+type connectionData struct {
+	AccountID    string `json:"accountId"`
+	SpaceID      string `json:"spaceId"`
+	ConnectionID string `json:"connectionId"`
+}
+
+// NeedsAuthorization emits the event of a connection whose server refuses its secret.
+func NeedsAuthorization(ctx context.Context, tx *store.Tx, accountID, spaceID, connectionID string) error {
+	return Emit(ctx, tx, Event{AccountID: accountID, SpaceID: spaceID, Type: NeedsAuth, Data: connectionData{accountID, spaceID, connectionID}})
 }
 
 // runData is the data of the events of a scheduled task.

@@ -20,11 +20,13 @@ import (
 	"stoa/internal/drive"
 	"stoa/internal/gateway"
 	"stoa/internal/jsonx"
+	"stoa/internal/outbound"
 	"stoa/internal/scheduler"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
+	"stoa/internal/tool"
 	"stoa/internal/upstream"
 )
 
@@ -37,6 +39,7 @@ type Fixture struct {
 	Ledger  *billing.Ledger
 	Gateway *gateway.Gateway
 	Account stoa.Account
+	Tools   *tool.Tools // which reach servers on this machine
 
 	stop    context.CancelFunc
 	ended   chan struct{}
@@ -128,17 +131,26 @@ func Open(cfg store.Config, pool gateway.Pool) (*Fixture, error) {
 	if err != nil {
 		return nil, err
 	}
-	wired, err := app.New(app.Parts{Config: config.Defaults(), Catalog: cat, Store: st, Drives: drives, Pool: pool})
+	wired, err := app.New(app.Parts{Config: config.Defaults(), Catalog: cat, Store: st, Drives: drives, Pool: pool, Network: onMachine})
 	if err != nil {
 		return nil, err
 	}
 	settling, stop := context.WithCancel(ctx)
-	f := &Fixture{Store: st, Drives: drives, Ledger: wired.Ledger, Gateway: wired.Gateway, stop: stop, ended: make(chan struct{})}
+	f := &Fixture{Store: st, Drives: drives, Ledger: wired.Ledger, Gateway: wired.Gateway, Tools: wired.Tools, stop: stop, ended: make(chan struct{})}
 	go func() {
 		defer close(f.ended)
 		_ = f.Ledger.Run(settling) // ends with its context
 	}()
 	return f, nil
+}
+
+// onMachine lets tool servers of tests be reached.
+func onMachine(s *outbound.Settings) {
+	here, err := outbound.ParseDestinations([]string{"127.0.0.1"})
+	if err != nil {
+		panic(err)
+	}
+	s.Allow = here
 }
 
 // Close settles what is open and closes the stores. It may be called twice.
@@ -243,7 +255,7 @@ func (r *Service) DeleteSpace(ctx context.Context, accountID, spaceID string, fo
 func (f *Fixture) Config() Config {
 	return Config{
 		Store: f.Store, Limits: session.LimitsOf(config.Defaults().Limits),
-		Config: agent.Config{Gateway: f.Gateway, Drives: f.Drives, Plans: Plan},
+		Config: agent.Config{Gateway: f.Gateway, Drives: f.Drives, Tools: f.Tools, Plans: Plan},
 	}
 }
 
@@ -383,4 +395,16 @@ func Decode[T any](t testing.TB, e stoa.SessionEvent) T {
 		t.Fatalf("event %d (%s) holds %s: %v", e.Seq, e.Type, e.Data, err)
 	}
 	return d
+}
+
+// Space returns the space that agents are made in.
+func (f *Fixture) Space() string {
+	f.T.Helper()
+	var id string
+	f.Write(func(ctx context.Context, tx *store.Tx) error {
+		s, err := tx.DefaultSpace(ctx, f.Account.ID)
+		id = s.ID
+		return err
+	})
+	return id
 }

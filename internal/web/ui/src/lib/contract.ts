@@ -97,6 +97,7 @@ export interface AgentToolCall {
   approval: ToolCallApproval | null;
   arguments: ToolArgumentsValue;
   attempts: number;
+  connectionId?: string | null;
   createdAt: string;
   definitionSha256: string;
   durationMs: number | null;
@@ -122,7 +123,7 @@ export interface AgentToolCall {
   title: string | null;
   tool: string;
   turn: number;
-  type: "client";
+  type: "client" | "connection";
 }
 
 export interface AgentVersion {
@@ -614,7 +615,7 @@ export interface CreateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "webhook.disabled")[];
+  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "webhook.disabled")[];
   spaceIds?: string[] | null;
   url?: string | null;
 }
@@ -2455,8 +2456,10 @@ export interface ToolDecision {
 
 export interface ToolEvent {
   arguments?: string;
+  attempt?: number;
   bytes?: number;
   callId: string;
+  connectionId?: string;
   createdAt: string;
   durationMs?: number;
   effects?: "read" | "idempotent" | "once";
@@ -2616,7 +2619,7 @@ export interface UpdateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "webhook.disabled")[] | null;
+  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "webhook.disabled")[] | null;
   spaceIds?: string[] | null;
   url?: string | null;
 }

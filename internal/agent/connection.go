@@ -1,0 +1,347 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"stoa/internal/session"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/tool"
+	"stoa/internal/webhook"
+)
+
+// Limits of the calls of connections' tools.
+const (
+	readsAtOnce  = 4
+	callAttempts = 3               // of one call that may be repeated
+	callLosses   = 2               // processes that may end in a call
+	recordTime   = 2 * time.Second // of a turn that a call leaves for its result
+)
+
+// pauses are those before an attempt, after so many that failed.
+var pauses = []time.Duration{0, time.Second, 4 * time.Second}
+
+// errAsk says that people have to decide about a call that may have been carried out.
+var errAsk = errors.New("agent: a call needs a decision")
+
+// isReady reports whether the call at a place of the last step is one of a connection's
+// tool that nobody has to approve any more.
+func (t *turn) isReady(place int) bool {
+	c := t.planned(place)
+	return c != nil && c.Type == stoa.ToolConnection && (c.Approved() || c.Status == stoa.CallClaimed)
+}
+
+// offer returns the tool that a planned call is of, as the turn offers it; nil: it does
+// not, or in another definition.
+func (p *prompt) offer(c *stoa.ExternalCall) *stoa.OfferedTool {
+	at := slices.IndexFunc(p.external, func(o stoa.OfferedTool) bool {
+		return o.Type == c.Type && o.Name == c.Tool && o.SHA256 == c.DefinitionSHA256
+	})
+	if at < 0 {
+		return nil
+	}
+	return &p.external[at]
+}
+
+// alteredText is what the model is told of a call whose tool is no longer what it was
+// when the call was planned.
+const alteredText = "The tool is not offered any more, or its definition has changed; nothing was done."
+
+// carryOut carries out calls of connections' tools: that at a place, and with one that
+// only reads those that follow it and only read, some at a time. It returns how many.
+// waits: people have to decide about them first.
+func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits bool, err error) {
+	step := t.last()
+	group := []*stoa.ExternalCall{t.planned(place)}
+	for next := place + 1; group[0].MayShare() && len(group) < readsAtOnce && next < len(step.Calls); next++ {
+		if step.Results[next] != nil || !t.isReady(next) || !t.planned(next).MayShare() {
+			break
+		}
+		group = append(group, t.planned(next))
+	}
+	if t.run.calls == nil {
+		t.run.calls = w.cfg.Tools.Turn(nil)
+	}
+	failed := make([]error, len(group))
+	var all sync.WaitGroup
+	for i, c := range group {
+		all.Go(func() { failed[i] = recovered(func() error { return w.carryOutOne(ctx, t, c) }) })
+	}
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		for _, one := range failed {
+			if errors.Is(one, session.ErrLost) {
+				return 0, false, one
+			}
+		}
+		if errors.Is(err, errAsk) {
+			return 0, true, w.record(context.WithoutCancel(ctx), t, nil, []stoa.ExternalCall{*group[0]}, nil)
+		}
+		return 0, false, slices.DeleteFunc(failed, func(e error) bool { return e == nil })[0]
+	}
+	return len(group), false, nil
+}
+
+// An ended is what came of a call.
+type ended struct {
+	outcome stoa.CallOutcome
+	code    stoa.Code // of an error of ours
+	text    string
+}
+
+func wrong(code stoa.Code, text string) *ended {
+	return &ended{stoa.OutcomeError, code, text}
+}
+
+// carryOutOne carries out one call, and repeats it where that does no harm. When it
+// returns without an error, the result is recorded.
+func (w *Worker) carryOutOne(ctx context.Context, t *turn, c *stoa.ExternalCall) error {
+	step := t.last()
+	if misfit := t.prompt.misfit(step.Calls[c.Place]); c.Status != stoa.CallClaimed && misfit != nil {
+		return w.finish(ctx, t, c, *wrong(stoa.CodeInvalidValue, misfit.Error()+"; nothing was done."))
+	}
+	offer := t.prompt.offer(c)
+	if c.Status == stoa.CallClaimed { // by a process that is gone
+		c.Lost++
+		if c.Approval == stoa.ApprovalAlways || c.Effects == stoa.EffectsOnce || c.Lost >= callLosses || c.Attempts >= callAttempts || offer == nil {
+			return w.unknown(ctx, t, c)
+		}
+	}
+	if offer == nil {
+		return w.finish(ctx, t, c, *wrong(stoa.CodeToolChanged, alteredText))
+	}
+	waited := false
+	for {
+		reply, end, err := w.attempt(ctx, t, c, *offer)
+		if err != nil {
+			return err
+		}
+		if end == nil {
+			var pause time.Duration
+			if end, pause = w.judge(c, reply, &waited); end == nil && time.Until(t.row.Turn.DeadlineAt) < pause+recordTime {
+				end = last(c, reply)
+			}
+			if end == nil {
+				if err := w.rest(ctx, t, c, pause); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if end.outcome == stoa.OutcomeUnknown {
+			return w.unknown(ctx, t, c)
+		}
+		return w.finish(ctx, t, c, *end)
+	}
+}
+
+// unknown ends a call of which nobody knows whether it was carried out. One that needs
+// an approval is not ended: people are asked whether to carry it out again.
+func (w *Worker) unknown(ctx context.Context, t *turn, c *stoa.ExternalCall) error {
+	if c.Approval == stoa.ApprovalAlways {
+		c.PreviousOutcome = stoa.OutcomeUnknown
+		return errAsk
+	}
+	return w.finish(ctx, t, c, ended{outcome: stoa.OutcomeUnknown})
+}
+
+// attempt asks the server once. end is what comes of the call where it is not asked.
+func (w *Worker) attempt(ctx context.Context, t *turn, c *stoa.ExternalCall, offer stoa.OfferedTool) (reply tool.Reply, end *ended, err error) {
+	if w.isStopping() {
+		return reply, nil, w.putBack(ctx, t, c, errHandBack)
+	}
+	if err := ctx.Err(); err != nil {
+		return reply, nil, context.Cause(ctx)
+	}
+	who := session.Audience(t.row.Session)
+	var to tool.Target
+	reason := ""
+	err = w.store.Read(ctx, func(tx *store.Tx) (err error) {
+		to, reason, err = w.cfg.Tools.Target(ctx, tx, who, offer, c.DefinitionSHA256)
+		return err
+	})
+	if err != nil {
+		return reply, nil, err
+	}
+	if reason != "" {
+		return reply, wrong(stoa.CodeToolChanged, reason), nil
+	}
+	leave, refused, err := w.cfg.Tools.Enter(ctx, to)
+	if err != nil {
+		return reply, nil, err
+	}
+	if refused != "" {
+		return reply, wrong(stoa.CodeRateLimit, refused), nil
+	}
+	defer leave()
+	timeout := min(to.Timeout(), time.Until(t.row.Turn.DeadlineAt)-recordTime)
+	if timeout <= 0 {
+		return reply, nil, errDeadline
+	}
+	started := *c
+	err = w.store.Write(ctx, func(tx *store.Tx) error {
+		ch, err := w.sessions.LockOwned(ctx, tx, t.run.lease)
+		if err != nil {
+			return err
+		}
+		if !ch.Row.CancelAt.IsZero() {
+			return session.ErrCancelled
+		}
+		if to, reason, err = w.cfg.Tools.Target(ctx, tx, who, offer, c.DefinitionSHA256); err != nil || reason != "" {
+			return err
+		}
+		started = *c
+		ch.StartCall(*t.last(), &started)
+		return ch.Save()
+	})
+	if err != nil {
+		return reply, nil, err
+	}
+	if reason != "" {
+		return reply, wrong(stoa.CodeToolChanged, reason), nil
+	}
+	*c = started
+	ctx, span := w.cfg.Tracer.Tool(ctx, c.Tool)
+	began := time.Now()
+	reply = t.run.calls.Call(ctx, to, c.ID, argumentsOf(t.last().Calls[c.Place]), timeout)
+	w.cfg.Metrics.ServerCall(time.Since(began))
+	code := stoa.Code("")
+	if reply.Class != tool.Answered || reply.IsError {
+		code = toolError
+	}
+	span.End(code)
+	if reply.Unauthorized {
+		w.forbid(ctx, to)
+	}
+	if cause := context.Cause(ctx); cause != nil && reply.Class != tool.Answered && reply.Class != tool.Refused {
+		return reply, nil, w.interrupted(ctx, t, c, reply, cause)
+	}
+	return reply, nil, nil
+}
+
+// interrupted records what is known of a call that was under way when its turn was
+// stopped here, and returns why.
+func (w *Worker) interrupted(ctx context.Context, t *turn, c *stoa.ExternalCall, reply tool.Reply, cause error) error {
+	switch {
+	case errors.Is(cause, session.ErrLost):
+		return cause
+	case reply.Class == tool.NotSent, c.Effects != stoa.EffectsOnce && errors.Is(cause, errHandBack):
+		return w.putBack(ctx, t, c, cause)
+	case c.Effects == stoa.EffectsOnce:
+		if err := w.finish(ctx, t, c, ended{outcome: stoa.OutcomeUnknown}); err != nil {
+			return err
+		}
+	}
+	return cause // the end of the turn ends the others
+}
+
+// putBack plans a started call again, and returns why, or why that was not written.
+func (w *Worker) putBack(ctx context.Context, t *turn, c *stoa.ExternalCall, cause error) error {
+	if c.Status != stoa.CallClaimed {
+		return cause
+	}
+	err := w.sessions.IfOwned(context.WithoutCancel(ctx), t.run.lease, func(ch *session.Transition) { ch.ReplanCall(c) })
+	if err != nil {
+		return err
+	}
+	return cause
+}
+
+// rest plans a call again and waits before its next attempt.
+func (w *Worker) rest(ctx context.Context, t *turn, c *stoa.ExternalCall, pause time.Duration) error {
+	if err := w.putBack(ctx, t, c, nil); err != nil {
+		return err
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// judge returns what comes of a call after a reply; nil: it is made again after a pause.
+func (w *Worker) judge(c *stoa.ExternalCall, r tool.Reply, waited *bool) (end *ended, pause time.Duration) {
+	again := callAttempts
+	if c.Effects == stoa.EffectsOnce {
+		again = callAttempts - 1
+	}
+	switch {
+	case r.Class == tool.Answered:
+		return last(c, r), 0
+	case r.Wait > 0 && !*waited:
+		*waited = true
+		return nil, r.Wait
+	case r.Hopeless, c.Attempts >= again, r.Class == tool.Unknown && c.Effects == stoa.EffectsOnce:
+		return last(c, r), 0
+	}
+	return nil, pauses[min(c.Attempts, len(pauses)-1)]
+}
+
+// last returns what comes of a call that is not made again.
+func last(c *stoa.ExternalCall, r tool.Reply) *ended {
+	switch {
+	case r.Class == tool.Answered && !r.IsError:
+		return &ended{outcome: stoa.OutcomeOK, text: r.Text}
+	case r.Class == tool.Answered:
+		return &ended{outcome: stoa.OutcomeError, text: r.Text}
+	case r.Class == tool.Unknown && (c.Effects == stoa.EffectsOnce || c.Effects == stoa.EffectsIdempotent && !r.Hopeless):
+		return &ended{outcome: stoa.OutcomeUnknown}
+	case r.Class == tool.NotSent:
+		return wrong(stoa.CodeToolServer, r.Text+" The call was not made.")
+	default:
+		return wrong(stoa.CodeToolServer, r.Text)
+	}
+}
+
+// finish records the end of a call, and has the model told of it. It does so also where
+// the turn is being stopped.
+func (w *Worker) finish(ctx context.Context, t *turn, c *stoa.ExternalCall, end ended) error {
+	told, cut := "", false
+	if end.outcome != stoa.OutcomeUnknown {
+		told = end.text
+		if end.code == "" {
+			told, cut = framed(c, end.text, 1, 0, w.cfg.ToolOutput)
+		}
+	}
+	done := *c
+	err := w.sessions.IfOwned(context.WithoutCancel(ctx), t.run.lease, func(ch *session.Transition) {
+		done = *c
+		done.ErrorCode = end.code
+		if end.outcome == stoa.OutcomeUnknown {
+			told = ch.LoseCall(&done)
+		} else {
+			ch.FinishCall(*t.last(), &done, end.outcome, end.text, told)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	*c = done
+	t.last().Results[c.Place] = &stoa.ToolResult{CallID: c.CallID, Name: c.Tool, Content: told, IsError: end.outcome != stoa.OutcomeOK}
+	if cut {
+		t.run.cut.Store(true)
+	}
+	return nil
+}
+
+// forbid writes down that a server refuses the secret of its connection.
+func (w *Worker) forbid(ctx context.Context, to tool.Target) {
+	err := w.store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+		first, err := to.Forbid(ctx, tx)
+		if err != nil || !first {
+			return err
+		}
+		accountID, spaceID, id := to.Connection()
+		return webhook.NeedsAuthorization(ctx, tx, accountID, spaceID, id)
+	})
+	if err != nil {
+		w.report(ctx, "a refused secret could not be written down", err)
+	}
+}
