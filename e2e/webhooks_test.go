@@ -16,11 +16,14 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"stoa/internal/fakemcp"
 	"stoa/internal/store/storetest"
 )
 
 // TestEveryEndIsSentThroughKills kills the server around commits and requests: every
 // session that has ended was told of, each time under the same id and with a signature.
+// Every other session calls tools of a server that is not killed: what may happen once
+// has not happened twice.
 func TestEveryEndIsSentThroughKills(t *testing.T) { hooksThroughKills(t, "") }
 
 func TestEveryEndIsSentThroughKillsOnPostgreSQL(t *testing.T) {
@@ -88,6 +91,8 @@ func hooksThroughKills(t *testing.T, postgres string) {
 	mu.Lock()
 	secret = made.Secret
 	mu.Unlock()
+	far := fakemcp.Start(t)
+	tools := h.newToolAgent(t, a, far)
 	rounds, each := 6, 10
 	if testing.Short() {
 		rounds = 2
@@ -96,7 +101,11 @@ func hooksThroughKills(t *testing.T, postgres string) {
 	for range rounds {
 		for i := range each {
 			var s struct{ ID string }
-			if code, err := h.call(ctx, "POST", a.key, "/api-agents/"+a.agent+"/sessions", object{"message": fmt.Sprintf("say: %d", i), "mode": "once"}, &s); err != nil || code != http.StatusAccepted {
+			agent, message := a.agent, fmt.Sprintf("say: %d", i)
+			if n := len(sessions); n%2 == 0 {
+				agent, message = tools, fmt.Sprintf("call: far__act {\"key\":\"%d a\"}\ncall: far__put {\"key\":\"%d b\"}\ncall: far__act {\"key\":\"%d c\"}", n, n, n)
+			}
+			if code, err := h.call(ctx, "POST", a.key, "/api-agents/"+agent+"/sessions", object{"message": message, "mode": "once"}, &s); err != nil || code != http.StatusAccepted {
 				t.Fatalf("%d %v", code, err)
 			}
 			sessions = append(sessions, s.ID)
@@ -129,5 +138,62 @@ func hooksThroughKills(t *testing.T, postgres string) {
 			t.Errorf("session %s ended once, and its events have the ids %v", id, ids)
 		}
 	}
-	t.Logf("%d sessions, %d requests", len(sessions), requests)
+	effects := far.EffectsByKey()
+	for key, n := range effects {
+		if n > 1 {
+			t.Errorf("%q was done %d times", key, n)
+		}
+	}
+	outcomes := map[string]int{}
+	for i, id := range sessions {
+		if i%2 > 0 {
+			continue
+		}
+		var list struct {
+			Data []struct{ Effects, Status, Outcome string }
+		}
+		h.get(t, a.key, "/api-agents/"+tools+"/sessions/"+id+"/tool-calls", &list)
+		if len(list.Data) != 3 {
+			t.Errorf("session %s has %d calls", id, len(list.Data))
+		}
+		for _, c := range list.Data {
+			outcomes[c.Effects+" "+c.Outcome]++
+		}
+	}
+	if outcomes["once ok"] == 0 || outcomes["idempotent ok"] == 0 || outcomes["once ok"]+outcomes["idempotent ok"] > len(effects) {
+		t.Errorf("%d effects of calls that ended so: %v", len(effects), outcomes)
+	}
+	t.Logf("%d sessions, %d requests, %d calls of tools: %v", len(sessions), requests, len(far.Calls()), outcomes)
+}
+
+// newToolAgent creates an agent that may call tools of a server, which nobody is asked
+// about.
+func (h *server) newToolAgent(t *testing.T, a *account, far *fakemcp.Server) (id string) {
+	t.Helper()
+	must := func(path string, body, into any) {
+		t.Helper()
+		if _, err := h.call(t.Context(), "POST", a.key, path, body, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var made struct{ ID, SpaceID string }
+	must("/connections", object{"kind": "mcp", "name": "far", "url": far.URL}, &made)
+	must("/connections/"+made.ID+"/refresh", nil, nil)
+	var catalog struct {
+		Data []struct{ Name, Sha256 string }
+	}
+	h.get(t, a.key, "/connections/"+made.ID+"/tools", &catalog)
+	var decisions []object
+	for _, tool := range catalog.Data {
+		effects := "once"
+		if tool.Name == fakemcp.Put {
+			effects = "idempotent"
+		}
+		decisions = append(decisions, object{"name": tool.Name, "sha256": tool.Sha256, "decision": "approve", "approval": "never", "effects": effects})
+	}
+	must("/connections/"+made.ID+"/tools/review", object{"tools": decisions}, nil)
+	allow := []object{{"type": "connection", "connectionId": made.ID, "allow": []string{fakemcp.Act, fakemcp.Put}}}
+	var agent struct{ ID string }
+	must("/api-agents", object{"spaceId": made.SpaceID, "name": "acts", "instructions": "Do as you are told.", "model": "alpha-haiku-4-5", "tools": allow}, &agent)
+	return agent.ID
 }

@@ -77,6 +77,9 @@ func crashChild(dir string) int {
 	if os.Getenv(crashTools) != "" {
 		model = crashToolModel
 	}
+	if os.Getenv(crashServers) != "" {
+		model = crashServerModel
+	}
 	h, err := sessiontest.Open(store.Config{Dir: dir, PostgresURL: os.Getenv(crashPostgres)}, model)
 	if err != nil {
 		fmt.Println(err)
@@ -84,6 +87,9 @@ func crashChild(dir string) int {
 	}
 	cfg := h.Config()
 	cfg.KnowledgeSize = 1
+	if os.Getenv(crashServers) != "" {
+		cfg.Workers = 4 // so that a process comes some way with each of its sessions
+	}
 	r := sessiontest.NewService(cfg)
 	ctx := context.Background()
 	if err := r.Recover(ctx); err != nil {
@@ -120,12 +126,12 @@ func crashChild(dir string) int {
 	return 0
 }
 
-// startMany starts sessions of an agent, whose messages say which they are.
-func startMany(h *sessiontest.Fixture, r *sessiontest.Service, a stoa.Agent, n int) (all []stoa.Session) {
+// startMany starts sessions of an agent, whose messages say which they are, from first on.
+func startMany(h *sessiontest.Fixture, r *sessiontest.Service, a stoa.Agent, first, n int) (all []stoa.Session) {
 	h.Write(func(ctx context.Context, tx *store.Tx) error {
 		all = nil
 		for i := range n {
-			s, err := r.Sessions.Start(ctx, tx, h.Caller(), session.StartRequest{AgentID: a.ID, Message: fmt.Sprintf("session %d", i)})
+			s, err := r.Sessions.Start(ctx, tx, h.Caller(), session.StartRequest{AgentID: a.ID, Message: fmt.Sprintf("session %d", first+i)})
 			if err != nil {
 				return err
 			}
@@ -153,7 +159,7 @@ func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 	h.Account = storetest.Account(t, h.Store, 1_000_000*stoa.Credit)
 	a := h.Agent(func(a *stoa.Agent) { a.DriveAccess = stoa.DriveReadWrite })
 	r := h.Service(func(c *sessiontest.Config) { c.Limits.Queued = *crashSessions + 1 })
-	all := startMany(h, r, a, *crashSessions)
+	all := startMany(h, r, a, 0, *crashSessions)
 	account := h.Account
 	h.Close()
 
@@ -164,7 +170,7 @@ func TestKilledAtAnyMomentEverySessionStillStopsOnce(t *testing.T) {
 		if limit.Err() != nil {
 			t.Fatal("the sessions do not come to an end")
 		}
-		done = runAndKill(limit, t, home, dir, rand.IntN(60), "")
+		done = runAndKill(limit, t, home, dir, rand.IntN(60), "", nil)
 		if !done {
 			kills++
 		}
@@ -245,12 +251,13 @@ func countJournal(t *testing.T, dir string) int {
 
 // runAndKill runs a child until it has begun that many calls of its model, or has
 // nothing left to do, which it reports, and kills it. How far a child comes does
-// not depend on how fast the machine is.
-func runAndKill(ctx context.Context, t *testing.T, home storetest.Database, dir string, calls int, toolsOf string) (done bool) {
+// not depend on how fast the machine is. begun is called with what kills it before; nil:
+// nothing is.
+func runAndKill(ctx context.Context, t *testing.T, home storetest.Database, dir string, calls int, more string, begun func(kill func())) (done bool) {
 	t.Helper()
 	home.Expire()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashPostgres+"="+home.Config.PostgresURL, crashTools+"="+toolsOf)
+	cmd.Env = append(os.Environ(), crashDir+"="+dir, crashPostgres+"="+home.Config.PostgresURL, more)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -260,6 +267,9 @@ func runAndKill(ctx context.Context, t *testing.T, home storetest.Database, dir 
 		t.Fatal(err)
 	}
 	kill := func() { cmd.Process.Signal(syscall.SIGKILL) }
+	if begun != nil {
+		begun(kill)
+	}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		switch text := lines.Text(); text {

@@ -97,7 +97,7 @@ func TestKilledAtAnyMomentEachCallHasOneOutput(t *testing.T) {
 	h.T = t
 	h.Account = storetest.Account(t, h.Store, 1_000_000*stoa.Credit)
 	a, r := h.Agent(withTools()), h.Service()
-	all := startMany(h, r, a, sessions)
+	all := startMany(h, r, a, 0, sessions)
 	account := h.Account
 	h.Close()
 	kills := 0
@@ -107,7 +107,7 @@ func TestKilledAtAnyMomentEachCallHasOneOutput(t *testing.T) {
 		if limit.Err() != nil {
 			t.Fatal("the sessions do not come to an end")
 		}
-		done = runAndKill(limit, t, home, dir, rand.IntN(40), account.ID)
+		done = runAndKill(limit, t, home, dir, rand.IntN(40), crashTools+"="+account.ID, nil)
 	}
 	if h, err = sessiontest.Open(home.Config, sessiontest.Script(nil)); err != nil {
 		t.Fatal(err)

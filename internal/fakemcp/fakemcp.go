@@ -90,6 +90,7 @@ type Handler struct {
 	free     chan struct{}  // closed by Release
 	conns    map[net.Conn]bool
 	asked    map[string]bool // ids of requests of the fake that have no answer yet
+	onCall   func(Call)      // nil: nobody is told
 }
 
 // An Answer is what a client answered to a request of the fake.
@@ -138,6 +139,10 @@ func (h *Handler) Always(method, order string) { h.update(func() { h.always[meth
 func (h *Handler) SetLegacy(legacy bool) {
 	h.update(func() { h.legacy = legacy; clear(h.sessions) })
 }
+
+// OnCall has a function called with each call that the fake has carried out, or will
+// not, before it is answered; nil: none.
+func (h *Handler) OnCall(fn func(Call)) { h.update(func() { h.onCall = fn }) }
 
 // Forget ends all sessions, as a server does that was started again.
 func (h *Handler) Forget() { h.update(func() { clear(h.sessions) }) }

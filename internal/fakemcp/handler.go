@@ -192,6 +192,8 @@ func (h *Handler) called(r *http.Request, m message, session, name string, carry
 	_ = json.Unmarshal(m.Params.Arguments, &given)
 	id, _ := m.Params.Meta["stoa/toolCallId"].(string)
 	n, _ := r.Context().Value(connection{}).(*int)
+	var tell func(Call)
+	var call Call
 	h.update(func() {
 		known = slices.ContainsFunc(h.tools, func(t string) bool {
 			var d struct{ Name string }
@@ -209,7 +211,13 @@ func (h *Handler) called(r *http.Request, m message, session, name string, carry
 			h.effects[id]++
 		}
 		h.calls = append(h.calls, c)
+		if tell = h.onCall; tell != nil {
+			call = c
+		}
 	})
+	if tell != nil {
+		tell(call)
+	}
 	return known
 }
 
