@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stoa/internal/client"
+	"stoa/internal/contract"
 	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 )
@@ -80,9 +81,11 @@ type session struct {
 	Reply        *string            `json:"reply"`
 	LastEventSeq int64              `json:"lastEventSeq"`
 	PendingInput *struct {
-		Kind    string   `json:"kind"`
-		Prompt  string   `json:"prompt"`
-		Options []string `json:"options"`
+		ID      string                     `json:"id"`
+		Kind    string                     `json:"kind"`
+		Prompt  string                     `json:"prompt"`
+		Options []string                   `json:"options"`
+		Calls   []contract.PendingToolCall `json:"calls"`
 	} `json:"pendingInput"`
 	Error *struct {
 		Code    string `json:"code"`
@@ -211,6 +214,9 @@ func (e *env) followFlags(c *cobra.Command) func(ctx context.Context, x sessionC
 // later. whole says whether the question is to be shown, and not its choices alone.
 func (x sessionContext) answer(ctx context.Context, s session, whole bool) (sent bool, err error) {
 	e, options := x.e, s.PendingInput.Options
+	if s.PendingInput.Kind == stoa.InputToolApproval {
+		return x.approve(ctx, s, whole)
+	}
 	if s.PendingInput.Kind == stoa.InputToolCall {
 		if whole {
 			e.say("%s", s.PendingInput.Prompt)

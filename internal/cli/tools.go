@@ -42,6 +42,9 @@ func viewCall() view {
 		{"Result", "resultText", plain},
 		{"Late output", "lateOutput", plain},
 		{"Attempts", "attempts", count},
+		{"Decision", "approval.decision", plain},
+		{"Decided by", "approval.by", plain},
+		{"Comment", "approval.comment", plain},
 		{"Found to be", "resolution.outcome", plain},
 		{"Note", "resolution.note", plain},
 		{"Agent", "agentId", plain},
@@ -67,8 +70,8 @@ func viewInputs() view {
 }
 
 func (e *env) tools() *cobra.Command {
-	c := group("tools", "Carry out what agents call", `Carry out the calls of tools that agents have programs do, and look at what came of them. CALL is the id
-of a call.`)
+	c := group("tools", "Carry out or approve what agents call", `Carry out the calls of tools that agents have programs do, approve those that need it, and look at what came of
+them. CALL is the id of a call.`)
 	inputs := &cobra.Command{
 		Use: "inputs", Short: "List what waits for programs", Args: noArgs,
 		Long: "List the sessions that wait for outputs of tools, the oldest first.", Example: "  stoa tools inputs\n  stoa tools inputs --unclaimed --jq '.[].calls[].tool'",
@@ -86,7 +89,7 @@ of a call.`)
 		Long:    "List the calls of tools of all sessions, newest first. Those that expired may have been done or not.",
 		Example: "  stoa tools calls\n  stoa tools calls --outcome expired",
 	}
-	status, outcome := calls.Flags().String("status", "", "only in this `status`: planned, waiting, started or done"), calls.Flags().String("outcome", "", "only with this `outcome`: ok, error, expired or cancelled")
+	status, outcome := calls.Flags().String("status", "", "only in this `status`: planned, waiting, started or done"), calls.Flags().String("outcome", "", "only with this `outcome`: ok, error, denied, unknown, expired or cancelled")
 	e.listCommand(calls, viewCalls(), "No tool was called.", func(*cobra.Command, []string) (string, url.Values, error) {
 		query := url.Values{}
 		for name, value := range map[string]string{"status": *status, "outcome": *outcome} {
@@ -100,7 +103,7 @@ of a call.`)
 		Use: "show CALL", Short: "Show a call with its result", Args: takes("CALL"),
 		Long: "Show a call of a tool with its arguments and its whole result.", Example: "  stoa tools show cal_01k9zqd3m8w5x7y2c4b6n8p0ra",
 	}
-	c.AddCommand(e.toolsRun(), inputs, calls, e.onObject(callCollection(), show, printObject(viewCall())), e.toolsOutput(), e.toolsResolve())
+	c.AddCommand(e.toolsRun(), inputs, e.toolsApprovals(), e.toolsApprove(), e.toolsReject(), calls, e.onObject(callCollection(), show, printObject(viewCall())), e.toolsOutput(), e.toolsResolve())
 	return c
 }
 

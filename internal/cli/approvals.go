@@ -1,0 +1,305 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/client"
+	"stoa/internal/contract"
+	"stoa/internal/jsonx"
+	"stoa/internal/stoa"
+)
+
+func viewApprovals() view {
+	return view{"AgentToolCall", []column{
+		{"Call", "id", plain},
+		{"Tool", "tool", plain},
+		{"Arguments", "arguments", flexible},
+		{"Effects", "effects", plain},
+		{"Session", "sessionId", plain},
+		{"Expires", "expiresAt", when},
+	}}
+}
+
+const (
+	approvalWait  = 30              // seconds that a request waits for what is to be approved
+	approvalPause = 2 * time.Second // between looks at it while something is
+)
+
+// toolsApprovals lists the calls that wait for an approval.
+func (e *env) toolsApprovals() *cobra.Command {
+	c := &cobra.Command{
+		Use: "approvals", Short: "List the calls that wait for an approval", Args: noArgs,
+		Long:    "List the calls that somebody has to approve before they are carried out. With --watch they are printed as they come.",
+		Example: "  stoa tools approvals\n  stoa tools approvals --watch --jq '[.id, .tool] | @tsv'",
+	}
+	o := e.output(c)
+	n := limit(c)
+	watch := c.Flags().Bool("watch", false, "go on until Ctrl-C, and print what comes")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		if *watch {
+			return e.watchApprovals(c.Context(), call, o)
+		}
+		return o.list(viewApprovals(), unapproved(call.All(c.Context(), "/tool-calls", url.Values{"status": {string(stoa.CallWaiting)}}, 0)), *n, "Nothing waits for an approval.")
+	}
+	return c
+}
+
+// unapproved returns those of calls that wait for an approval.
+func unapproved(calls iter.Seq2[jsonx.Value, error]) iter.Seq2[jsonx.Value, error] {
+	return func(yield func(jsonx.Value, error) bool) {
+		for raw, err := range calls {
+			var c contract.AgentToolCall
+			if err == nil {
+				err = jsonx.Unmarshal(raw, &c)
+			}
+			if err == nil && (!c.NeedsApproval || !c.Approval.IsNull()) {
+				continue
+			}
+			if !yield(raw, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// watchApprovals prints the calls that wait for an approval, each once, until ctx ends.
+func (e *env) watchApprovals(ctx context.Context, call *client.Client, o *output) error {
+	known := map[string]bool{}
+	query := url.Values{"kind": {stoa.InputToolApproval}, "waitSeconds": {fmt.Sprint(approvalWait)}}
+	for ctx.Err() == nil {
+		now := map[string]bool{}
+		var err error
+		for raw, failed := range call.All(ctx, "/inputs", query, 0) {
+			var in contract.OpenInput
+			if err = failed; err == nil {
+				err = jsonx.Unmarshal(raw, &in)
+			}
+			for i := 0; err == nil && i < len(in.Calls); i++ {
+				if c := in.Calls[i]; c.Status == string(stoa.CallWaiting) {
+					if now[c.CallID] = true; !known[c.CallID] {
+						err = e.printApproval(ctx, call, o, in, c)
+					}
+				}
+			}
+			if err != nil {
+				break
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && !client.Unreachable(err) && stoa.Code(client.CodeOf(err)) != stoa.CodeOverloaded:
+			return err
+		case err != nil:
+			e.say("%v; trying again", err)
+			pause(ctx, toolPause)
+		default:
+			if known = now; len(now) > 0 {
+				pause(ctx, approvalPause)
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// printApproval prints a call that waits for an approval.
+func (e *env) printApproval(ctx context.Context, call *client.Client, o *output, in contract.OpenInput, c contract.PendingToolCall) error {
+	if !o.raw() {
+		_, err := fmt.Fprintf(e.out, "%s\t%s\t%s\t%s\t%s\n", c.CallID, oneLine(c.Tool), visible(argumentsText(c)), c.Effects, in.SessionID)
+		return err
+	}
+	raw, err := call.JSON(ctx, http.MethodGet, "/tool-calls/"+url.PathEscape(c.CallID), nil, nil, nil)
+	if err != nil {
+		return err
+	}
+	return o.object(viewCall(), raw)
+}
+
+// argumentsText returns what there is of the arguments of a call.
+func argumentsText(c contract.PendingToolCall) string {
+	if c.ArgumentsStart != "" {
+		return c.ArgumentsStart + "…"
+	}
+	return string(c.Arguments)
+}
+
+// visible writes what nobody sees, or what moves the text around it, as JSON does. Text
+// that somebody decides about must not hide anything.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\u00ad' || unicode.Is(unicode.Cf, r) || unicode.IsControl(r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r):
+			if r > 0xffff {
+				fmt.Fprintf(&b, `\U%08x`, r)
+			} else {
+				fmt.Fprintf(&b, `\u%04x`, r)
+			}
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func (e *env) toolsApprove() *cobra.Command {
+	c := &cobra.Command{
+		Use: "approve CALL...", Short: "Approve calls", Args: takes("CALL..."),
+		Long: `Approve calls that wait for it, so that they are carried out. The same may be said again; once somebody else
+has decided otherwise it is refused.`,
+		Example: "  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra --remember session",
+	}
+	remember := c.Flags().String("remember", "", "session: approve later calls of the tool in this session, too, while its definition is the same")
+	return e.decideCommand(c, stoa.DecisionApprove, "Approved", func(body map[string]any) error {
+		set(body, c, "remember", "remember", *remember)
+		if *remember != "" && *remember != "session" && *remember != "no" {
+			return usagef("--remember is session or no")
+		}
+		return nil
+	})
+}
+
+func (e *env) toolsReject() *cobra.Command {
+	c := &cobra.Command{
+		Use: "reject CALL...", Short: "Reject calls", Args: takes("CALL..."),
+		Long:    "Reject calls that wait for an approval. They are not carried out, and the model is told, with the comment.",
+		Example: "  stoa tools reject cal_01k9zqd3m8w5x7y2c4b6n8p0ra --comment \"Use the staging system.\"",
+	}
+	return e.decideCommand(c, stoa.DecisionReject, "Rejected", func(map[string]any) error { return nil })
+}
+
+// decideCommand completes a command that decides about calls.
+func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string, more func(body map[string]any) error) *cobra.Command {
+	comment := c.Flags().String("comment", "", "why; the model is told that of a rejection")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		body := map[string]any{}
+		set(body, c, "comment", "comment", *comment)
+		if err := more(body); err != nil {
+			return err
+		}
+		call, err := e.client()
+		if err != nil {
+			return err
+		}
+		for _, id := range args {
+			var of contract.AgentToolCall
+			if _, err := call.JSON(c.Context(), http.MethodGet, "/tool-calls/"+url.PathEscape(id), nil, nil, &of); err != nil {
+				return err
+			}
+			input, err := of.ApprovalInputID.Get()
+			if err != nil {
+				return fmt.Errorf("the call %s waits for no approval; it is %s", of.ID, of.Status)
+			}
+			body["callId"] = of.ID
+			if err := decide(c.Context(), call, of.AgentID, of.SessionID, input, d, body); err != nil {
+				return err
+			}
+			e.say("%s %s.", done, of.ID)
+		}
+		return nil
+	}
+	return c
+}
+
+// decide decides about one call. It may be done again.
+func decide(ctx context.Context, call *client.Client, agent, session, input string, d stoa.Decision, about map[string]any) error {
+	about["decision"] = string(d)
+	body := map[string]any{"inputId": input, "decisions": []any{about}}
+	_, err := call.JSON(ctx, http.MethodPost, client.SessionPath(agent, session)+"/input", nil, body, nil)
+	return err
+}
+
+// approve asks whoever sits at the terminal about the calls that a session waits for. It
+// reports whether all have a decision; otherwise it has said how to decide later.
+func (x sessionContext) approve(ctx context.Context, s session, whole bool) (sent bool, err error) {
+	e, in := x.e, s.PendingInput
+	var open []contract.PendingToolCall
+	for _, c := range in.Calls {
+		if c.Status == string(stoa.CallWaiting) {
+			open = append(open, c)
+		}
+	}
+	if whole {
+		e.say("%s", in.Prompt)
+	}
+	later := func() {
+		for _, c := range open {
+			e.next("It waits for somebody who approves it:", "stoa tools approve "+c.CallID)
+		}
+	}
+	if !isTerminal(e.in) || !isTerminal(e.err) || x.o.raw() {
+		later()
+		return false, nil
+	}
+	lines := bufio.NewReader(e.stdin)
+	for len(open) > 0 {
+		c := open[0]
+		e.say("%s %s (%s)", oneLine(c.Tool), visible(argumentsText(c)), c.Effects)
+		if c.PreviousOutcome != "" {
+			e.say("It may have been carried out once already.")
+		}
+		fmt.Fprint(e.err, e.style(e.err).bold("Approve it? yes, session (and later ones), no, or no and why (nothing: later): "))
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, context.Canceled) {
+			fmt.Fprintln(e.err)
+			return false, err
+		}
+		if line = strings.TrimSpace(line); line == "" {
+			if err != nil { // Ctrl-D leaves the cursor in the line
+				fmt.Fprintln(e.err)
+			}
+			later()
+			return false, nil
+		}
+		d, about, ok := readDecision(line)
+		if !ok {
+			e.say("Nothing was decided: the answer begins with yes, session or no.")
+			if err == io.EOF {
+				return false, nil
+			}
+			continue
+		}
+		about["callId"] = c.CallID
+		if err := decide(ctx, x.call, x.agent, x.id, in.ID, d, about); err != nil {
+			return false, err
+		}
+		open = open[1:]
+	}
+	return true, nil
+}
+
+// readDecision reads what somebody types about a call. Whatever is not plainly an
+// approval or a rejection is neither.
+func readDecision(line string) (d stoa.Decision, about map[string]any, ok bool) {
+	word, why, _ := strings.Cut(line, " ")
+	why = strings.TrimSpace(why)
+	about = map[string]any{}
+	switch strings.ToLower(strings.TrimRight(word, ",.:;")) {
+	case "y", "yes":
+		return stoa.DecisionApprove, about, why == ""
+	case "s", "session":
+		about["remember"] = "session"
+		return stoa.DecisionApprove, about, why == ""
+	case "n", "no":
+		if why != "" {
+			about["comment"] = why
+		}
+		return stoa.DecisionReject, about, true
+	}
+	return "", nil, false
+}
