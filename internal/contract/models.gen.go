@@ -204,6 +204,9 @@ type AgentToolCall struct {
 	// Approval What was decided; null where nothing is or need be.
 	Approval nullable.Nullable[ToolCallApproval] `json:"approval"`
 
+	// ApprovalInputID Of the input with which people were asked last; null: nobody was.
+	ApprovalInputID nullable.Nullable[string] `json:"approvalInputId"`
+
 	// Arguments An object as the model wrote it, or its text where that is no JSON.
 	//
 	// Example: {"orderId":"A-1"}

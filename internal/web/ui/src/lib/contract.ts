@@ -95,6 +95,7 @@ export interface AgentTool {
 export interface AgentToolCall {
   agentId: string;
   approval: ToolCallApproval | null;
+  approvalInputId: string | null;
   arguments: ToolArgumentsValue;
   attempts: number;
   connectionId?: string | null;
