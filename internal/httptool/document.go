@@ -99,16 +99,15 @@ func parseYAML(text []byte) (any, error) {
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		return nil, err
 	}
-	y := yamlReader{left: maxValues, aliased: map[*yaml.Node]any{}, open: map[*yaml.Node]bool{}}
+	y := yamlReader{left: maxValues, aliased: map[*yaml.Node]any{}}
 	return y.value(&root, 0)
 }
 
 // A yamlReader turns nodes into values. What an alias names is one value in many places,
-// and is never copied.
+// and is never copied; one that is part of what it names is nested too deeply.
 type yamlReader struct {
 	left    int
 	aliased map[*yaml.Node]any
-	open    map[*yaml.Node]bool
 }
 
 func (y *yamlReader) value(n *yaml.Node, depth int) (any, error) {
@@ -125,15 +124,10 @@ func (y *yamlReader) value(n *yaml.Node, depth int) (any, error) {
 		if v, ok := y.aliased[n.Alias]; ok {
 			return v, nil
 		}
-		if y.open[n.Alias] {
-			return nil, errors.New("an alias is part of what it names")
-		}
 		v, err := y.value(n.Alias, depth+1)
 		y.aliased[n.Alias] = v
 		return v, err
 	case yaml.SequenceNode:
-		y.open[n] = true
-		defer delete(y.open, n)
 		list := []any{}
 		for _, item := range n.Content {
 			v, err := y.value(item, depth+1)
@@ -144,8 +138,6 @@ func (y *yamlReader) value(n *yaml.Node, depth int) (any, error) {
 		}
 		return list, nil
 	case yaml.MappingNode:
-		y.open[n] = true
-		defer delete(y.open, n)
 		members := make(map[string]any, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			v, err := y.value(n.Content[i+1], depth+1)

@@ -113,6 +113,7 @@ func TestAValueChangesNoOtherPart(t *testing.T) {
 		"a dot": `{"id":".","part":"b"}`, "two dots": `{"id":"..","part":"b"}`, "a slash": `{"id":"a/b","part":"b"}`, "a backslash": `{"id":"a\\b","part":"b"}`,
 		"an empty part": `{"id":"","part":"b"}`, "a line break": `{"id":"a\r\nHost: x","part":"b"}`, "a zero": `{"id":"a\u0000","part":"b"}`, "null": `{"id":null,"part":"b"}`, "none": `{"part":"b"}`,
 		"an object": `{"id":"a","part":"b","q":{"a":1}}`, "lists": `{"id":"a","part":"b","q":[[1]]}`,
+		"a header beyond ASCII": `{"id":"a","part":"b","X-Note":"é"}`, "a header with a space": `{"id":"a","part":"b","X-Note":" a"}`,
 		"a header line": `{"id":"a","part":"b","X-Note":"a\r\nX-Evil: 1"}`, "a long header": `{"id":"a","part":"b","X-Note":"` + strings.Repeat("x", maxHeaderValue+1) + `"}`,
 		"an unknown name": `{"id":"a","part":"b","Host":"evil.example.com"}`, "a wrong type": `{"id":"a","part":"b","total":"x"}`, "no object": `[1]`,
 		"a long address": `{"id":"` + strings.Repeat("x", maxURL) + `","part":"b"}`,
@@ -306,11 +307,12 @@ func TestRequestsThatAreNotSent(t *testing.T) {
 func TestSecretsOfRequestsAreBlanked(t *testing.T) {
 	const secret = "correct-horse/battery-staple"
 	d := definition(t, `{"name":"a","method":"GET","path":"/a"}`)
+	told := maxErrorText + 2*remote.Credential{Header: "X-Key", Value: secret}.Longest()
 	for offset := range 40 {
 		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(404)
 			key := r.Header.Get("X-Key")
-			fmt.Fprint(w, strings.Repeat("x", 4096-offset), key, key, strings.Repeat("y", 300), key, key, key, key, key, key, key, key, key, key, key)
+			fmt.Fprint(w, strings.Repeat(key, 100), strings.Repeat("x", told-100*len(key)-offset), key, key)
 		})
 		f.Credential = remote.Credential{Header: "X-Key", Value: secret}
 		got, err := f.Call(t.Context(), remote.Call{ID: "cal_1", Definition: d})

@@ -169,7 +169,7 @@ func TestDocumentsAreBounded(t *testing.T) {
 	}
 	aliases := "openapi: 3.0.0\nservers: [{url: 'https://a.example.com'}]\nx0: &x0 {type: string}\n"
 	for i := range 30 {
-		aliases += fmt.Sprintf("x%d: &x%d {type: object, properties: {a: *x%d, b: *x%d, c: *x%d}}\n", i+1, i+1, i, i, i)
+		aliases += fmt.Sprintf("x%d: &x%d {type: object, properties: {%s}}\n", i+1, i+1, strings.ReplaceAll("a: *x, b: *x, c: *x, d: *x, e: *x, f: *x, g: *x, h: *x, i: *x, j: *x, k: *x, l: *x", "*x", fmt.Sprintf("*x%d", i)))
 	}
 	aliases += "paths: {/a: {post: {operationId: a, requestBody: {content: {application/json: {schema: *x30}}}}}}\n"
 	chain := head + `"paths":{"/a":{"post":{"operationId":"a","requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/s0"}}}}}}},"components":{"schemas":{`
@@ -185,7 +185,7 @@ func TestDocumentsAreBounded(t *testing.T) {
 		"a huge enum":    of(`{"enum":[` + strings.Repeat(`"abcdefgh",`, 100_000) + `1]}`),
 		"deep":           of(strings.Repeat(`{"items":`, 60) + `{}` + strings.Repeat(`}`, 60)),
 		"itself":         of(`{"$ref":"#/paths/~1a/post/requestBody/content/application~1json/schema"}`),
-		"many members":   of(`{"properties":{` + strings.Repeat(`"a":{},`, 0) + wide(20_000) + `}}`),
+		"many members":   of(`{"properties":{` + wide(20_000) + `}}`),
 		"a wrong type":   of(`{"type":7}`),
 		"a wrong schema": of(`7`),
 	} {
