@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -224,21 +225,41 @@ type deleteConnectionParams struct {
 func (s *Server) deleteConnection(ctx context.Context, in Request[deleteConnectionParams, none]) (Reply[none], error) {
 	accountID, id := in.Caller.Account.ID, in.Params.ID
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
-		if in.Params.IfMatch != "" {
-			c, err := tx.Connection(ctx, accountID, id)
-			if stoa.CodeOf(err) == stoa.CodeConnectionNotFound {
-				return nil
-			}
-			if err == nil {
-				err = ifCurrent(in.Params.IfMatch, c.Revision)
-			}
-			if err != nil {
-				return err
-			}
+		c, err := tx.Connection(ctx, accountID, id)
+		if stoa.CodeOf(err) == stoa.CodeConnectionNotFound {
+			return nil
+		}
+		if err == nil {
+			err = ifCurrent(in.Params.IfMatch, c.Revision)
+		}
+		if err == nil && !in.Params.Force {
+			err = unused(ctx, tx, c)
+		}
+		if err != nil {
+			return err
 		}
 		return tx.DeleteConnection(ctx, accountID, id)
 	})
 	return noContent(), err
+}
+
+// namedAgents is how many agents an error names.
+const namedAgents = 5
+
+// unused refuses a connection that agents have tools of.
+func unused(ctx context.Context, tx *store.Tx, c store.Connection) error {
+	names, err := tx.AgentsUsing(ctx, c, namedAgents+1)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	more := ""
+	if len(names) > namedAgents {
+		names, more = names[:namedAgents], " and others"
+	}
+	for i, name := range names {
+		names[i] = strconv.Quote(remote.Cut(remote.Visible(name), 64))
+	}
+	return stoa.Errorf(stoa.CodeConnectionInUse, "Agents have tools of the connection: %s%s. Take them out, or delete it with force=true, which withholds them.", strings.Join(names, ", "), more)
 }
 
 // refreshConnection serves POST /api/v1/connections/{id}/refresh.

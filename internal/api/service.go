@@ -12,6 +12,8 @@ import (
 	"stoa/internal/catalog"
 	"stoa/internal/contract"
 	"stoa/internal/embed"
+	"stoa/internal/httptool"
+	"stoa/internal/remote"
 	"stoa/internal/schema"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
@@ -84,7 +86,7 @@ func (s *Server) getMeta(context.Context, PublicRequest[none, none]) (Reply[cont
 
 // publishedLimits are the limits in force, from whoever enforces them.
 func (s *Server) publishedLimits() contract.Limits {
-	run, drives := s.Sessions.Limits(), s.Drives.Limits()
+	run, drives, most := s.Sessions.Limits(), s.Drives.Limits(), store.MaxConnectionLimits
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	return contract.Limits{
 		MaxBodiesInFlightBytes: s.bodies.most, MaxConnections: int64(s.Limits.Connections), MaxConnectionsPerAddress: int64(s.Limits.ConnectionsPerAddress),
@@ -109,6 +111,9 @@ func (s *Server) publishedLimits() contract.Limits {
 		MaxToolCallsPerStep: session.CallsPerStep, MaxToolCallsPerTurn: session.CallsPerTurn, MaxToolWaitsPerTurn: session.WaitsPerTurn,
 		MaxApprovalSeconds: seconds(min(session.ApprovalTime, run.InputTime)), MaxApprovalCommentCharacters: session.MaxComment, MaxShownArgumentsBytes: maxShownArguments,
 		MaxInputWaitsPerAccount: inputWaits,
+		MaxConnectionsPerSpace:  store.MaxConnections, MaxConnectionOperations: httptool.MaxOperations, MaxConnectionDocumentBytes: httptool.MaxDocument, MaxConnectionTools: remote.MaxTools,
+		MaxConnectionTimeoutSeconds: most.TimeoutSeconds, MaxConnectionResultBytes: most.MaxResultBytes, MaxConnectionConcurrent: most.MaxConcurrent,
+		MaxConnectionCallsPerMinute: most.CallsPerMinute,
 	}
 }
 

@@ -155,6 +155,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	stopWorker := running(settling, group, s.Worker.Run)
 	stopScheduler := running(settling, group, s.Scheduler.Run)
 	stopHooks := running(settling, group, s.Hooks.Run)
+	stopTools := running(settling, group, s.API.Tools.Run)
 	limits := s.config.Limits
 	bounded := listen.New(listener, listen.Config{
 		Connections: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Refusal: api.RefuseConnection,
@@ -181,6 +182,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	stopScheduler()
 	stopWorker() // its last writes go through the store and the settler
 	stopHooks()
+	stopTools()
 	settled()
 	if waited := group.Wait(); err == nil && !errors.Is(waited, context.Canceled) {
 		err = waited

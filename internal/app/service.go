@@ -197,7 +197,7 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 	if err := s.Vault.Err(); err != nil {
 		s.log.Error("the keys of stored secrets cannot be read", "error", err)
 	}
-	s.Tools = &tool.Tools{Store: s.Store, Vault: s.Vault, Network: s.network, Version: p.Version, Logger: s.log}
+	s.Tools = &tool.Tools{Store: s.Store, Vault: s.Vault, Network: s.network, Version: p.Version, Logger: s.log, Emit: webhook.OfConnection}
 	hooks := webhook.Config{
 		Store: s.Store, Vault: s.Vault, Client: s.network.Client(outbound.Limits{Body: webhook.ReplyKept, ErrorBody: webhook.ReplyKept}),
 		Shared: s.shared(), Version: p.Version, Logger: s.log, Metrics: p.Metrics,

@@ -83,6 +83,7 @@ const (
 	CodeSecretNotFound       Code = "secret_not_found"
 	CodeToolNotFound         Code = "tool_not_found"
 	CodeSecretInUse          Code = "secret_in_use"
+	CodeConnectionInUse      Code = "connection_in_use"
 	CodeToolChanged          Code = "tool_changed"
 	CodeConfirmationRequired Code = "confirmation_required"
 	CodeSecretOrigin         Code = "secret_origin_mismatch"

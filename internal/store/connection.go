@@ -5,6 +5,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"strings"
+	"time"
 
 	"stoa/internal/db"
 	"stoa/internal/jsonx"
@@ -231,6 +233,32 @@ func (tx *Tx) SetConnectionSource(ctx context.Context, accountID, id, text strin
 	_, err := tx.Exec(ctx, `INSERT INTO connection_sources (account_id, connection_id, source) VALUES ($1, $2, $3)
 		ON CONFLICT (account_id, connection_id) DO UPDATE SET source = EXCLUDED.source`, accountID, id, text)
 	return err
+}
+
+// AgentsUsing returns the names of up to limit agents that have tools of a connection.
+func (tx *Tx) AgentsUsing(ctx context.Context, c Connection, limit int) ([]string, error) {
+	return tx.texts(ctx, `SELECT name FROM agents WHERE account_id = $1 AND space_id = $2 AND deleted_at = 0 AND tools LIKE $3 ESCAPE '!' ORDER BY created_at, id LIMIT $4`,
+		c.AccountID, c.SpaceID, `%"`+strings.ReplaceAll(c.ID, "_", "!_")+`"%`, limit)
+}
+
+// ClaimRefreshes returns up to limit connections, of any account, whose
+// catalogs are due to be refreshed, and puts each off to the time that next returns: no
+// other node gets it before.
+func (tx *Tx) ClaimRefreshes(ctx context.Context, limit int, next func() time.Time) ([]Connection, error) {
+	due, err := list(ctx, tx, scanConnection, `SELECT `+connectionColumns+` FROM connections WHERE refresh_at <= $1 AND checked_at <> 0 AND kind <> '`+KindHTTP+`'
+		ORDER BY refresh_at, id LIMIT $2`, db.Micros(tx.Now), limit)
+	var claimed []Connection
+	for _, c := range due {
+		if err != nil {
+			return nil, err
+		}
+		var n int64
+		n, err = tx.Exec(ctx, `UPDATE connections SET refresh_at = $3 WHERE account_id = $1 AND id = $2 AND refresh_at <= $4`, c.AccountID, c.ID, db.Micros(next()), db.Micros(tx.Now))
+		if n > 0 {
+			claimed = append(claimed, c)
+		}
+	}
+	return claimed, err
 }
 
 // HasConnections reports whether a space has connections.

@@ -45,6 +45,9 @@ type Tools struct {
 	Network *outbound.Network
 	Version string // of this program
 	Logger  *slog.Logger
+	// Emit tells who wants to know of an event of a connection, in the transaction of what
+	// happened; nil: nobody does. A caller may do so as well.
+	Emit func(ctx context.Context, tx *store.Tx, kind string, c store.Connection) error
 
 	mu   sync.Mutex
 	busy map[string]int  // exchanges that are going on, by account
@@ -137,6 +140,8 @@ type Difference struct {
 	Added, Changed, Missing []string // names of tools
 	Unchanged               int
 	Connection              store.Connection
+
+	withdrawn bool // an approved tool has another definition now
 }
 
 // Refresh asks the server of a connection for its tools and keeps what it says. Nothing
@@ -163,12 +168,14 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	if err != nil && failure == nil {
 		return d, err
 	}
+	asked := failure
 	err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		d = Difference{}
+		d, failure = Difference{}, asked // a transaction may be repeated
 		d.Connection, err = tx.EditConnection(ctx, accountID, id, func(now *store.Connection) error {
 			if now.URL != c.URL || now.SecretID != c.SecretID || now.DocumentURL != c.DocumentURL {
 				return stoa.Errorf(stoa.CodeToolServer, "The connection was changed meanwhile. Refresh it again.")
 			}
+			refused := now.ErrorCode == NeedsAuthorization
 			now.CheckedAt, now.ErrorCode, now.ErrorMessage = tx.Now, "", ""
 			if failure == nil {
 				failure, err = settle(ctx, tx, now, catalog)
@@ -178,11 +185,17 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 			}
 			if failure != nil {
 				now.ErrorCode, now.ErrorMessage = failure.stored, failure.answer.Message
+				if failure.stored == NeedsAuthorization && !refused {
+					return t.emit(ctx, tx, eventAuthorization, *now)
+				}
 				return nil
 			}
 			now.Protocol, now.ServerName, now.ServerVersion = cut(catalog.Protocol, 64), cut(catalog.Name, maxServerName), cut(catalog.Version, maxServerName)
 			now.Instructions = cut(catalog.Instructions, maxInstructions)
-			return d.take(ctx, tx, *now, catalog.Tools)
+			if err := d.take(ctx, tx, *now, catalog.Tools); err != nil || !d.withdrawn {
+				return err
+			}
+			return t.emit(ctx, tx, eventReview, *now)
 		})
 		return err
 	})
@@ -328,9 +341,12 @@ func (d *Difference) take(ctx context.Context, tx *store.Tx, c store.Connection,
 			d.Unchanged++
 			continue
 		}
+		approved := was.State == store.ToolApproved
 		now := was
 		now.AccountID, now.ConnectionID, now.Name, now.ModelName = c.AccountID, c.ID, t.Name, remote.ModelName(c.Name, t.Name)
 		now.Definition, now.SHA256, now.Problem, now.Present = t.Definition, t.SHA256, t.Problem, true
+		now.Judge()
+		d.withdrawn = d.withdrawn || approved && now.State != store.ToolApproved
 		if err := tx.PutConnectionTool(ctx, now); err != nil {
 			return err
 		}

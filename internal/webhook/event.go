@@ -23,6 +23,7 @@ const (
 	KeyExpiring       = "key.expiring"
 	WebhookDisabled   = "webhook.disabled"
 	CallUnknown       = "tool_call.unknown"
+	ReviewNeeded      = "connection.review_needed"
 	NeedsAuth         = "connection.needs_authorization"
 	test              = "webhook.test" // of [Hooks.Test]; nobody subscribes to it
 	timestampTemplate = "2006-01-02T15:04:05.000Z07:00"
@@ -229,4 +230,10 @@ func TaskRunsSkipped(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask, ru
 // ScheduledTaskPaused emits the event of a task that was paused, for whatever reason.
 func ScheduledTaskPaused(ctx context.Context, tx *store.Tx, t stoa.ScheduledTask) error {
 	return Emit(ctx, tx, ofTask(t, TaskPaused, runData{PauseReason: t.PauseReason}))
+}
+
+// OfConnection emits an event about a connection: [ReviewNeeded] or
+// [NeedsAuth].
+func OfConnection(ctx context.Context, tx *store.Tx, kind string, c store.Connection) error {
+	return Emit(ctx, tx, Event{AccountID: c.AccountID, SpaceID: c.SpaceID, Type: kind, Data: connectionData{c.AccountID, c.SpaceID, c.ID}})
 }

@@ -143,6 +143,8 @@ const eventWords: Record<EventType, string> = {
   "credits.exhausted": "no credits are left",
   "key.expiring": "a key ends soon",
   "webhook.disabled": "another webhook was disabled",
+  "connection.review_needed": "a tool that was approved has changed",
+  "connection.needs_authorization": "a server refuses its secret",
 };
 
 export const eventTypes = Object.keys(eventWords) as EventType[];
