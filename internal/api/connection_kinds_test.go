@@ -10,9 +10,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 )
 
 // A shop is a server without a protocol for tools, and its OpenAPI document.
@@ -218,4 +221,70 @@ func TestAConnectionInUseIsKept(t *testing.T) {
 	c.Want(204, "DELETE", path+"?force=true", nil)
 	c.Want(404, "GET", path, nil)
 	c.Want(204, "DELETE", path, nil)
+}
+
+// TestConnectionsInUseAreRefreshed has one due connection that an agent has tools of, and
+// one that none has; two nodes look at the same time.
+func TestConnectionsInUseAreRefreshed(t *testing.T) {
+	f := newToolServer(t, readTool)
+	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
+	c := h.Client(t)
+	path := connect(t, c, f.url)
+	review(t, c, path, "search")
+	id, space := strings.TrimPrefix(path, "/api/v1/connections/"), status(t, c, path).SpaceID
+	c.Want(201, "POST", "/api/v1/api-agents", object{"name": "a", "spaceId": space, "instructions": "Help.", "tools": []object{{"type": "connection", "connectionId": id, "allow": []string{"search"}}}})
+	var idle contract.Connection
+	c.Want(201, "POST", "/api/v1/connections", object{"kind": "mcp", "name": "idle", "url": f.url}).JSON(&idle)
+	c.Want(200, "POST", "/api/v1/connections/"+idle.ID+"/refresh", nil)
+	var hook contract.Webhook
+	c.Want(201, "POST", hooks, object{"events": []string{"connection.review_needed", "connection.needs_authorization"}}).JSON(&hook)
+	sweep := func(old bool) {
+		t.Helper()
+		if old {
+			if err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
+				_, err := tx.Exec(t.Context(), `UPDATE connections SET checked_at = 1000000, refresh_at = 0`)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var group errgroup.Group
+		for range 2 {
+			group.Go(func() error { return h.Server.Tools.Sweep(t.Context()) })
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := func() (all []string) {
+		var sent contract.DeliveryList
+		c.Want(200, "GET", hooks+"/"+hook.ID+"/deliveries?order=asc", nil).JSON(&sent)
+		for _, d := range sent.Data {
+			all = append(all, string(d.Type))
+		}
+		return all
+	}
+	changed := strings.Replace(readTool, "Finds.", "Finds all.", 1)
+	f.tools.Store(&changed)
+	sweep(false) // nothing is due
+	if s := tools(t, c, path)["search"]; s.State != "approved" {
+		t.Errorf("%+v", s)
+	}
+	sweep(true)
+	if s := tools(t, c, path)["search"]; s.State != "changed" {
+		t.Errorf("%+v", s)
+	}
+	if s := status(t, c, "/api/v1/connections/"+idle.ID); s.LastCheckedAt.MustGet().Time().Year() != 1970 {
+		t.Errorf("a connection that no agent has tools of was refreshed: %+v", s)
+	}
+	sweep(true)
+	f.key.Store(new("Bearer x"))
+	sweep(true)
+	sweep(true)
+	if s := status(t, c, path); s.Status != "needs_authorization" {
+		t.Errorf("%+v", s)
+	}
+	if got, want := events(), []string{"connection.review_needed", "connection.needs_authorization"}; !slices.Equal(got, want) {
+		t.Errorf("the webhook was told %v, want %v", got, want)
+	}
 }

@@ -283,7 +283,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 		"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "maxWebhooks", "requestsKeptSeconds",
 		"maxTools", "maxToolDefinitionTokens", "maxToolParametersBytes", "maxToolOutputBytes", "maxToolCallsPerStep", "maxToolCallsPerTurn", "maxToolWaitsPerTurn", "maxInputWaitsPerAccount",
 		"maxApprovalSeconds", "maxApprovalCommentCharacters", "maxShownArgumentsBytes",
-		"maxConnectionsPerSpace", "maxConnectionOperations", "maxConnectionDocumentBytes", "maxConnectionTools", "maxConnectionTimeoutSeconds", "maxConnectionResultBytes", "maxConnectionConcurrent",
+		"maxSecrets", "maxConnectionsPerSpace", "maxConnectionOperations", "maxConnectionDocumentBytes", "maxConnectionTools", "maxConnectionTimeoutSeconds", "maxConnectionResultBytes", "maxConnectionConcurrent",
 		"maxConnectionCallsPerMinute",
 	} // no setting of the limits changes them
 	for _, c := range cases {

@@ -111,7 +111,7 @@ func (s *Server) publishedLimits() contract.Limits {
 		MaxToolCallsPerStep: session.CallsPerStep, MaxToolCallsPerTurn: session.CallsPerTurn, MaxToolWaitsPerTurn: session.WaitsPerTurn,
 		MaxApprovalSeconds: seconds(min(session.ApprovalTime, run.InputTime)), MaxApprovalCommentCharacters: session.MaxComment, MaxShownArgumentsBytes: maxShownArguments,
 		MaxInputWaitsPerAccount: inputWaits,
-		MaxConnectionsPerSpace:  store.MaxConnections, MaxConnectionOperations: httptool.MaxOperations, MaxConnectionDocumentBytes: httptool.MaxDocument, MaxConnectionTools: remote.MaxTools,
+		MaxConnectionOperations: httptool.MaxOperations, MaxConnectionDocumentBytes: httptool.MaxDocument, MaxConnectionTools: remote.MaxTools,
 		MaxConnectionTimeoutSeconds: most.TimeoutSeconds, MaxConnectionResultBytes: most.MaxResultBytes, MaxConnectionConcurrent: most.MaxConcurrent,
 		MaxConnectionCallsPerMinute: most.CallsPerMinute,
 	}
