@@ -50,8 +50,7 @@ type Tools struct {
 	Emit func(ctx context.Context, tx *store.Tx, kind string, c store.Connection) error
 
 	mu   sync.Mutex
-	busy map[string]int  // exchanges that are going on, by account
-	used map[string]*use // calls of connections, by their ids
+	busy map[string]int // exchanges that are going on, by account
 
 	gates gates
 }

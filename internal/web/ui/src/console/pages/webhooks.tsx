@@ -145,6 +145,7 @@ const eventWords: Record<EventType, string> = {
   "webhook.disabled": "another webhook was disabled",
   "connection.review_needed": "a tool that was approved has changed",
   "connection.needs_authorization": "a server refuses its secret",
+  "tool_call.unknown": "nobody knows whether a call was carried out",
 };
 
 export const eventTypes = Object.keys(eventWords) as EventType[];
