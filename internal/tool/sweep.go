@@ -16,7 +16,7 @@ const (
 	eventAuthorization = "connection.needs_authorization"
 )
 
-// emit tells who wants to know of an event of a connection.
+// emit passes on an event of a connection.
 func (t *Tools) emit(ctx context.Context, tx *store.Tx, kind string, c store.Connection) error {
 	if t.Emit == nil {
 		return nil

@@ -45,8 +45,8 @@ type Tools struct {
 	Network *outbound.Network
 	Version string // of this program
 	Logger  *slog.Logger
-	// Emit tells who wants to know of an event of a connection, in the transaction of what
-	// happened; nil: nobody does. A caller may do so as well.
+	// Emit is called with an event of a connection, in the transaction of what happened;
+	// nil: nothing is.
 	Emit func(ctx context.Context, tx *store.Tx, kind string, c store.Connection) error
 
 	mu   sync.Mutex
