@@ -1847,6 +1847,41 @@ type Limits struct {
 	// Example: 16777216
 	MaxBodyBytes int64 `json:"maxBodyBytes"`
 
+	// MaxConnectionCallsPerMinute The most that `limits.callsPerMinute` of a connection can be.
+	//
+	// Example: 600
+	MaxConnectionCallsPerMinute int64 `json:"maxConnectionCallsPerMinute"`
+
+	// MaxConnectionConcurrent The most that `limits.maxConcurrent` of a connection can be.
+	//
+	// Example: 32
+	MaxConnectionConcurrent int64 `json:"maxConnectionConcurrent"`
+
+	// MaxConnectionDocumentBytes Of an OpenAPI document.
+	//
+	// Example: 4194304
+	MaxConnectionDocumentBytes int64 `json:"maxConnectionDocumentBytes"`
+
+	// MaxConnectionOperations Operations of a connection of the kind `http`.
+	//
+	// Example: 100
+	MaxConnectionOperations int64 `json:"maxConnectionOperations"`
+
+	// MaxConnectionResultBytes The most that `limits.maxResultBytes` of a connection can be.
+	//
+	// Example: 4194304
+	MaxConnectionResultBytes int64 `json:"maxConnectionResultBytes"`
+
+	// MaxConnectionTimeoutSeconds The most that `limits.timeoutSeconds` of a connection can be.
+	//
+	// Example: 300
+	MaxConnectionTimeoutSeconds int64 `json:"maxConnectionTimeoutSeconds"`
+
+	// MaxConnectionTools Tools of one server.
+	//
+	// Example: 500
+	MaxConnectionTools int64 `json:"maxConnectionTools"`
+
 	// MaxConnections Open at a time, of all callers; beyond, 503.
 	//
 	// Example: 10000
@@ -4813,6 +4848,9 @@ type CreateConnectionParams struct {
 
 // DeleteConnectionParams defines parameters for DeleteConnection.
 type DeleteConnectionParams struct {
+	// Force Whether it is deleted although agents have tools of it.
+	Force bool `form:"force,omitempty" json:"force,omitempty,omitzero"`
+
 	// IfMatch Only if the object is still the one with this `ETag`; `*`: only if it exists. Otherwise 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }

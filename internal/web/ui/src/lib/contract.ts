@@ -616,7 +616,7 @@ export interface CreateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "webhook.disabled")[];
+  events: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "webhook.disabled" | "connection.review_needed")[];
   spaceIds?: string[] | null;
   url?: string | null;
 }
@@ -1242,6 +1242,13 @@ export interface Limits {
   maxApprovalSeconds: number;
   maxBodiesInFlightBytes: number;
   maxBodyBytes: number;
+  maxConnectionCallsPerMinute: number;
+  maxConnectionConcurrent: number;
+  maxConnectionDocumentBytes: number;
+  maxConnectionOperations: number;
+  maxConnectionResultBytes: number;
+  maxConnectionTimeoutSeconds: number;
+  maxConnectionTools: number;
   maxConnections: number;
   maxConnectionsPerAddress: number;
   maxConnectionsPerSpace: number;
@@ -2620,7 +2627,7 @@ export interface UpdateWebhook {
   creditsLowMicro?: number | null;
   description?: string | null;
   enabled?: boolean | null;
-  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "webhook.disabled")[] | null;
+  events?: ("*" | "session.completed" | "session.failed" | "session.cancelled" | "session.waiting_for_input" | "scheduled_task.run_finished" | "scheduled_task.run_skipped" | "scheduled_task.paused" | "credits.low" | "credits.exhausted" | "key.expiring" | "connection.needs_authorization" | "tool_call.unknown" | "webhook.disabled" | "connection.review_needed")[] | null;
   spaceIds?: string[] | null;
   url?: string | null;
 }
