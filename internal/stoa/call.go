@@ -115,7 +115,6 @@ type Message struct {
 	Text    string
 	Calls   []ToolCall   // an assistant's, after its text
 	Results []ToolResult // a user's, before its text: answers to the calls of the message before
-	State   State        // an assistant's: what its provider wants back unchanged
 }
 
 // A Part is one piece of the content of a message, or of a tool's result. Which
@@ -250,7 +249,7 @@ func (c Call) EstimateInput() int64 {
 	}
 	for _, m := range c.Messages {
 		messages++
-		bytes += len(m.Text) + len(m.State.Data)
+		bytes += len(m.Text)
 		for _, t := range m.Calls {
 			bytes += len(t.Name) + len(t.Arguments)
 		}

@@ -350,6 +350,7 @@ func TestToolCallsCountAsText(t *testing.T) {
 			fake := fakeup.Start(t)
 			pr := fake.Provider(w.name)
 			call := ask(`call: look {"at":"the sky"}`)
+			call.Items = true
 			call.Tools = []stoa.Tool{{Name: "look", Description: "look at something", Parameters: `{"type":"object","properties":{"at":{"type":"string"}}}`}}
 			r := collect(t.Context(), open(t, quick(pr)), at(w.model, pr), call)
 			r.expect(t, "")
@@ -357,7 +358,7 @@ func TestToolCallsCountAsText(t *testing.T) {
 				t.Fatalf("calls %+v, finished %+v", r.calls, r.finished)
 			}
 			call.Messages = append(call.Messages,
-				stoa.Message{Role: stoa.RoleAssistant, Calls: r.calls, State: r.finished[0].State},
+				stoa.Message{Role: stoa.RoleAssistant, Calls: r.calls},
 				stoa.Message{Role: stoa.RoleUser, Results: []stoa.ToolResult{{CallID: r.calls[0].ID, Name: "look", Content: "blue"}}})
 			collect(t.Context(), open(t, quick(pr)), at(w.model, pr), call).expect(t, "")
 		})

@@ -15,8 +15,7 @@ import (
 // of OpenAI (openai), and of the many servers that imitate it (compatible,
 // which is also what an empty dialect means).
 //
-// Its state is the reasoning text, which only DeepSeek requires back, and only
-// within a tool loop.
+// Its state is the reasoning text, which only DeepSeek requires back.
 type chat struct{}
 
 // Encode implements [Codec] for chat completions of OpenAI, DeepSeek and
@@ -62,12 +61,10 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 	if call.Verbosity != "" && route.Traits.Verbosity {
 		w.member("verbosity", call.Verbosity)
 	}
-	options := encodeChatShortTools
 	if ordered {
-		options = encodeChatOptions
-	}
-	if err := options(w, call, route); err != nil {
-		return Request{}, err
+		if err := encodeChatOptions(w, call, route); err != nil {
+			return Request{}, err
+		}
 	}
 	w.close('}')
 	return Request{Path: "/chat/completions", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}, nil
@@ -75,7 +72,7 @@ func (chat) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, er
 
 // encodeChatTurns writes the member messages of a call in the short form.
 func encodeChatTurns(w *builder, call stoa.Call, route stoa.Route) {
-	openai, deepseek := route.Dialect == "openai", route.Dialect == "deepseek"
+	openai := route.Dialect == "openai"
 	w.key("messages").open('[')
 	if s := call.System(); s != "" {
 		w.open('{')
@@ -88,73 +85,12 @@ func encodeChatTurns(w *builder, call stoa.Call, route stoa.Route) {
 		w.close('}')
 	}
 	for _, t := range turns(call, route, shape{alternate: !openai}) {
-		encodeChatTurn(w, t, deepseek)
-	}
-	w.close(']')
-}
-
-// encodeChatShortTools writes the tools of a call in the short form.
-func encodeChatShortTools(w *builder, call stoa.Call, _ stoa.Route) error {
-	if len(call.Tools) > 0 {
-		w.key("tools").open('[')
-		for _, t := range call.Tools {
-			w.open('{')
-			w.member("type", "function")
-			w.key("function").open('{')
-			w.member("name", t.Name)
-			w.member("description", t.Description)
-			w.key("parameters")
-			if err := w.schema(t); err != nil {
-				return err
-			}
-			w.close('}')
-			w.close('}')
-		}
-		w.close(']')
-	}
-	return nil
-}
-
-func encodeChatTurn(w *builder, t turn, reasoning bool) {
-	for _, r := range t.results {
 		w.open('{')
-		w.member("role", "tool")
-		w.member("tool_call_id", r.CallID)
-		if r.IsError {
-			w.member("content", failedPrefix+r.Content)
-		} else {
-			w.member("content", r.Content)
-		}
+		w.member("role", string(t.role))
+		w.member("content", t.text)
 		w.close('}')
 	}
-	if t.role == stoa.RoleUser && t.text == "" || t.role == stoa.RoleAssistant && t.text == "" && len(t.calls) == 0 {
-		return
-	}
-	w.open('{')
-	w.member("role", string(t.role))
-	if t.text == "" {
-		w.key("content").raw("null")
-	} else {
-		w.member("content", t.text)
-	}
-	if reasoning && t.loop && t.data != "" {
-		w.member("reasoning_content", t.data)
-	}
-	if len(t.calls) > 0 {
-		w.key("tool_calls").open('[')
-		for _, c := range t.calls {
-			w.open('{')
-			w.member("id", c.ID)
-			w.member("type", "function")
-			w.key("function").open('{')
-			w.member("name", c.Name)
-			w.member("arguments", c.Arguments)
-			w.close('}')
-			w.close('}')
-		}
-		w.close(']')
-	}
-	w.close('}')
+	w.close(']')
 }
 
 // DecodeError implements [Codec].

@@ -32,7 +32,7 @@ func usualSize(call *stoa.Call) int {
 	n := 512 + len(call.Instructions)
 	for i := range call.Messages {
 		m := &call.Messages[i]
-		n += 64 + len(m.Text) + len(m.State.Data) + sizeOfParts(m.Parts)
+		n += 64 + len(m.Text) + sizeOfParts(m.Parts)
 		for _, r := range m.Results {
 			n += len(r.Content) + sizeOfParts(r.Parts)
 		}
@@ -93,20 +93,6 @@ func (w *builder) number(name string, value *float64) {
 
 // noParameters is the schema of a tool without parameters.
 const noParameters = `{"type":"object","properties":{}}`
-
-// schema writes a tool's parameters as they are; for a tool without any, an empty
-// object. Those of callers are fitted.
-func (w *builder) schema(t stoa.Tool) error {
-	if err := checkParameters(t); err != nil {
-		return err
-	}
-	if s := strings.TrimSpace(t.Parameters); s != "" {
-		w.raw(s)
-	} else {
-		w.raw(noParameters)
-	}
-	return nil
-}
 
 // checkParameters fails for a tool whose parameters are no JSON object.
 func checkParameters(t stoa.Tool) error {
@@ -211,87 +197,33 @@ func thinking(call stoa.Call, t stoa.Traits) (off bool, effort string) {
 	return false, effort
 }
 
-// A turn is a message as it is sent to a vendor. Calls and results are those sent in
-// the vendor's own form; the others are part of the text.
+// A turn is a message as it is sent to a vendor in the short form.
 type turn struct {
-	role    stoa.Role
-	text    string
-	texts   []string // more texts, to be joined with text by blank lines
-	calls   []stoa.ToolCall
-	results []stoa.ToolResult
-	data    string // the state to replay
-	loop    bool   // no message of the user follows
+	role  stoa.Role
+	text  string
+	texts []string // more texts, to be joined with text by blank lines
 }
 
-// A shape is what a wire requires of a conversation.
+// A shape is what a wire requires of a conversation in the short form.
 type shape struct {
 	system    bool // system messages stay in their places
 	alternate bool // user and assistant alternate, the user begins
-	needState bool // a tool call can be sent back only with its state
-	listState bool // the state is a JSON array
 }
 
-func isList(data string) bool {
-	c := jsonx.NewReplyCursor([]byte(data))
-	return data == "" || c.Kind() == '[' && c.Done()
-}
-
-// turns returns a call's messages in the form that a wire requires.
+// turns returns the messages of a call in the short form, which have texts and nothing
+// else, in the form that a wire requires.
 func turns(call stoa.Call, route stoa.Route, want shape) []turn {
 	out := make([]turn, 0, len(call.Messages)+2)
-	add := func(t turn) {
-		if t.text == "" && len(t.calls) == 0 && len(t.results) == 0 && t.data == "" {
-			return
+	for _, m := range call.Messages {
+		if m.Text == "" || m.Role == stoa.RoleSystem && !want.system {
+			continue
 		}
-		if n := len(out); want.alternate && n > 0 && out[n-1].merge(t) {
-			return
+		t := turn{role: m.Role, text: m.Text}
+		if n := len(out); want.alternate && n > 0 && out[n-1].role == t.role {
+			out[n-1].texts = append(out[n-1].texts, t.text)
+			continue
 		}
 		out = append(out, t)
-	}
-	var native, recorded []stoa.ToolCall // the calls before, sent in the vendor's form or as text with their results
-	for i, m := range call.Messages {
-		switch m.Role {
-		case stoa.RoleSystem:
-			if want.system {
-				add(turn{role: m.Role, text: m.Text})
-			}
-		case stoa.RoleAssistant:
-			t := turn{role: m.Role, text: m.Text}
-			own := m.State.Fits(route)
-			if own && want.listState && !isList(m.State.Data) {
-				own = false // not written by this codec
-			}
-			if own {
-				t.data = m.State.Data
-			}
-			native, recorded = nil, nil
-			switch {
-			case len(m.Calls) == 0:
-			case (own || m.State == stoa.State{}) && !(want.needState && t.data == "") &&
-				len(call.Tools) > 0 && answered(m.Calls, call.Messages[i+1:]):
-				t.calls, native = m.Calls, m.Calls
-			default:
-				t.data = ""
-			}
-			add(t)
-			if len(m.Calls) > 0 && native == nil {
-				recorded = m.Calls
-				add(turn{role: stoa.RoleUser, text: record(m.Calls, resultsIn(call.Messages[i+1:]))})
-			}
-		default:
-			t := turn{role: stoa.RoleUser, text: m.Text}
-			for _, r := range m.Results {
-				same := func(c stoa.ToolCall) bool { return c.ID == r.CallID }
-				switch {
-				case slices.ContainsFunc(native, same):
-					t.results = append(t.results, r)
-				case !slices.ContainsFunc(recorded, same):
-					add(turn{role: stoa.RoleUser, text: "[A tool" + answerOf(r)})
-				}
-			}
-			native, recorded = nil, nil
-			add(t)
-		}
 	}
 	for i := range out {
 		out[i].join()
@@ -303,24 +235,7 @@ func turns(call stoa.Call, route stoa.Route, want shape) []turn {
 	if route.Traits.NoPrefill && out[len(out)-1].role == stoa.RoleAssistant {
 		out = append(out, user(continueText))
 	}
-	for i := len(out) - 1; i >= 0 && !(out[i].role == stoa.RoleUser && len(out[i].results) == 0); i-- {
-		out[i].loop = true
-	}
 	return out
-}
-
-// merge takes next into t if both are plain text of one side, or results and
-// the user's words after them.
-func (t *turn) merge(next turn) bool {
-	if t.role != next.role || len(t.calls) > 0 || t.data != "" || len(next.calls) > 0 || next.data != "" || len(next.results) > 0 {
-		return false
-	}
-	if t.text == "" {
-		t.text = next.text
-	} else {
-		t.texts = append(t.texts, next.text)
-	}
-	return true
 }
 
 // join joins the texts that were merged, all at once: a conversation may have
@@ -343,47 +258,7 @@ func (t *turn) join() {
 	t.text, t.texts = b.String(), nil
 }
 
-// answered reports whether the next message answers every one of the calls.
-func answered(calls []stoa.ToolCall, rest []stoa.Message) bool {
-	results := resultsIn(rest)
-	for _, c := range calls {
-		if c.ID == "" || !slices.ContainsFunc(results, func(r stoa.ToolResult) bool { return r.CallID == c.ID }) {
-			return false
-		}
-	}
-	return true
-}
-
-// resultsIn returns the results of the next message that is not a system message.
-func resultsIn(rest []stoa.Message) []stoa.ToolResult {
-	for _, m := range rest {
-		if m.Role != stoa.RoleSystem {
-			return m.Results
-		}
-	}
-	return nil
-}
-
-// record describes an earlier tool exchange as text, for a route that cannot get it
-// in its own form. The text is sent as the user's: as the assistant's, the model
-// would learn to write such lines instead of calling tools.
-func record(calls []stoa.ToolCall, results []stoa.ToolResult) string {
-	var b strings.Builder
-	for i, c := range calls {
-		if i > 0 {
-			b.WriteString("\n\n")
-		}
-		b.WriteString("[Earlier, the tool " + c.Name + " was called with " + strings.TrimSpace(c.Arguments) + ". It")
-		at := slices.IndexFunc(results, func(r stoa.ToolResult) bool { return r.CallID == c.ID })
-		if at < 0 {
-			b.WriteString(" gave no answer.]")
-			continue
-		}
-		b.WriteString(answerOf(results[at]))
-	}
-	return b.String()
-}
-
+// answerOf describes a result as text, for a request that does not have its call.
 func answerOf(r stoa.ToolResult) string {
 	if r.IsError {
 		return " failed:]\n" + r.Content

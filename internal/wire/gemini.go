@@ -55,49 +55,17 @@ func encodeGeminiShort(w *builder, call stoa.Call, route stoa.Route) error {
 	w.open('{')
 	encodeGeminiSystem(w, call.System())
 	w.key("contents").open('[')
-	data := ""
-	for _, t := range turns(call, route, shape{alternate: true, needState: true, listState: true}) {
+	for _, t := range turns(call, route, shape{alternate: true}) {
 		w.open('{')
 		w.member("role", geminiRole(t.role))
-		w.key("parts")
-		if t.data != "" {
-			w.raw(t.data)
-		} else {
-			w.open('[')
-			for _, r := range t.results {
-				encodeGeminiResult(w, r, data)
-			}
-			if t.text != "" {
-				encodeGeminiText(w, t.text)
-			}
-			w.close(']')
-		}
+		w.key("parts").open('[')
+		encodeGeminiText(w, t.text)
+		w.close(']')
 		w.close('}')
-		data = t.data
 	}
 	w.close(']')
 	if err := encodeGeminiSettings(w, call, route); err != nil {
 		return err
-	}
-	if len(call.Tools) > 0 {
-		w.key("tools").open('[')
-		w.open('{')
-		w.key("functionDeclarations").open('[')
-		for _, t := range call.Tools {
-			w.open('{')
-			w.member("name", t.Name)
-			w.member("description", t.Description)
-			if strings.TrimSpace(t.Parameters) != "" { // the vendor rejects an object without members
-				w.key("parameters")
-				if err := w.schema(t); err != nil {
-					return err
-				}
-			}
-			w.close('}')
-		}
-		w.close(']')
-		w.close('}')
-		w.close(']')
 	}
 	w.close('}')
 	return nil
@@ -127,37 +95,6 @@ func geminiRole(r stoa.Role) string {
 func encodeGeminiText(w *builder, s string) {
 	w.open('{')
 	w.member("text", s)
-	w.close('}')
-}
-
-// encodeGeminiResult writes the result of a call. It contains the call's id only if
-// the vendor sent one; data, the state of the message before, has it.
-func encodeGeminiResult(w *builder, r stoa.ToolResult, data string) {
-	name, ours := r.Name, true
-	c := jsonx.NewReplyCursor([]byte(data))
-	for ok := c.Array(); ok && c.Element(); {
-		for ok := c.Object(); ok && c.Member(); {
-			if string(c.Key) == "functionCall" {
-				if fc := readFunctionCall(&c); fc.id == r.CallID {
-					name, ours = fc.name, false
-				}
-			}
-		}
-	}
-	w.open('{')
-	w.key("functionResponse").open('{')
-	if !ours {
-		w.member("id", r.CallID)
-	}
-	w.member("name", name)
-	w.key("response").open('{')
-	if r.IsError {
-		w.member("error", r.Content)
-	} else {
-		w.member("output", r.Content)
-	}
-	w.close('}')
-	w.close('}')
 	w.close('}')
 }
 

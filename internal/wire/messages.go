@@ -26,7 +26,7 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	if ordered {
 		reasoning = encodeMessagesParts(w, call, route)
 	} else {
-		reasoning = encodeMessagesTurns(w, call, route)
+		encodeMessagesTurns(w, call, route)
 	}
 	limit := call.MaxOutputTokens
 	if limit <= 0 {
@@ -44,12 +44,10 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 	if err := encodeMessagesOptions(w, call, route, bound); err != nil {
 		return Request{}, err
 	}
-	tools := encodeMessagesShortTools
 	if ordered {
-		tools = encodeMessagesTools
-	}
-	if err := tools(w, call, route); err != nil {
-		return Request{}, err
+		if err := encodeMessagesTools(w, call, route); err != nil {
+			return Request{}, err
+		}
 	}
 	w.close('}')
 	h := header(call, "Anthropic-Version", "2023-06-01")
@@ -63,47 +61,23 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 }
 
 // encodeMessagesTurns writes the members system and messages of a call in the short
-// form. It reports whether they have reasoning.
-func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) (reasoning bool) {
+// form.
+func encodeMessagesTurns(w *builder, call stoa.Call, route stoa.Route) {
 	if s := call.System(); strings.TrimSpace(s) != "" {
 		w.member("system", s)
 	}
 	w.key("messages").open('[')
-	list := turns(withoutBlank(call), route, shape{alternate: true, listState: true})
+	list := turns(withoutBlank(call), route, shape{alternate: true})
 	for i, t := range list {
 		if i == len(list)-1 && t.role == stoa.RoleAssistant {
 			t.text = strings.TrimRight(t.text, " \t\r\n") // the vendor rejects a prefill that ends with white space
 		}
 		w.open('{')
 		w.member("role", string(t.role))
-		w.key("content")
-		encodeMessagesContent(w, t)
-		w.close('}')
-		reasoning = reasoning || strings.Contains(t.data, `"type":"thinking"`) || strings.Contains(t.data, `"type":"redacted_thinking"`)
-	}
-	w.close(']')
-	return reasoning
-}
-
-// encodeMessagesShortTools writes the tools of a call in the short form.
-func encodeMessagesShortTools(w *builder, call stoa.Call, _ stoa.Route) error {
-	if len(call.Tools) == 0 {
-		return nil
-	}
-	w.key("tools").open('[')
-	for _, t := range call.Tools {
-		w.open('{')
-		w.member("name", t.Name)
-		w.member("description", t.Description)
-		w.key("input_schema")
-		if err := w.schema(t); err != nil {
-			return err
-		}
+		w.member("content", t.text)
 		w.close('}')
 	}
 	w.close(']')
-	w.key("tool_choice").raw(`{"type":"auto"}`)
-	return nil
 }
 
 // withoutBlank returns the call with empty texts in place of those that are only
@@ -121,43 +95,6 @@ func withoutBlank(call stoa.Call) stoa.Call {
 	}
 	call.Messages = list
 	return call
-}
-
-func encodeMessagesContent(w *builder, t turn) {
-	switch {
-	case t.data != "":
-		w.raw(t.data)
-		return
-	case len(t.calls) == 0 && len(t.results) == 0:
-		w.text(t.text)
-		return
-	}
-	w.open('[')
-	for _, r := range t.results {
-		w.open('{')
-		w.member("type", "tool_result")
-		w.member("tool_use_id", r.CallID)
-		w.member("content", r.Content)
-		if r.IsError {
-			w.key("is_error").raw("true")
-		}
-		w.close('}')
-	}
-	if t.text != "" {
-		w.open('{')
-		w.member("type", "text")
-		w.member("text", t.text)
-		w.close('}')
-	}
-	for _, c := range t.calls {
-		w.open('{')
-		w.member("type", "tool_use")
-		w.member("id", c.ID)
-		w.member("name", c.Name)
-		w.key("input").object(c.Arguments)
-		w.close('}')
-	}
-	w.close(']')
 }
 
 // DecodeError implements [Codec].

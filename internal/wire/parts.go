@@ -11,15 +11,16 @@ import (
 	"stoa/internal/stoa"
 )
 
-// inParts reports whether a call is sent part by part, in the order of its parts: some
-// message has any, or the items of the reply may come back as parts. All calls of one
-// conversation are sent alike, so that what was sent before is sent again unchanged.
+// inParts reports whether a call is sent part by part, in the order of its parts: it has
+// tools, some message has more than a text, or the items of the reply may come back as
+// parts. All calls of one conversation are sent alike, so that what was sent before is
+// sent again unchanged.
 func inParts(call *stoa.Call) bool {
-	if call.Items {
+	if call.Items || len(call.Tools) > 0 {
 		return true
 	}
 	for i := range call.Messages {
-		if call.Messages[i].Parts != nil {
+		if m := &call.Messages[i]; m.Parts != nil || len(m.Calls) > 0 || len(m.Results) > 0 {
 			return true
 		}
 	}

@@ -51,12 +51,10 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 	if err := encodeResponsesOptions(w, call, route); err != nil {
 		return Request{}, err
 	}
-	tools := encodeResponsesShortTools
 	if ordered {
-		tools = encodeResponsesTools
-	}
-	if err := tools(w, call, route); err != nil {
-		return Request{}, err
+		if err := encodeResponsesTools(w, call, route); err != nil {
+			return Request{}, err
+		}
 	}
 	w.close('}')
 	return Request{Path: "/responses", Header: bearer(call, apiKey), Body: w.b, Reasoning: w.reasoning}, nil
@@ -65,73 +63,17 @@ func (responses) Encode(call stoa.Call, route stoa.Route, apiKey string) (Reques
 // encodeResponsesTurns writes the member input of a call in the short form.
 func encodeResponsesTurns(w *builder, call stoa.Call, route stoa.Route) {
 	w.key("input").open('[')
-	for _, t := range turns(call, route, shape{system: true, listState: true}) {
-		for _, r := range t.results {
-			w.open('{')
-			w.member("type", "function_call_output")
-			w.member("call_id", r.CallID)
-			if r.IsError {
-				w.member("output", failedPrefix+r.Content)
-			} else {
-				w.member("output", r.Content)
-			}
-			w.close('}')
-		}
-		if items := inner(t.data); items != "" {
-			w.raw(items)
-			continue
-		}
-		if t.text != "" {
-			w.open('{')
-			if t.role == stoa.RoleSystem {
-				w.member("role", "developer")
-			} else {
-				w.member("role", string(t.role))
-			}
-			w.member("content", t.text)
-			w.close('}')
-		}
-		for _, c := range t.calls {
-			w.open('{')
-			w.member("type", "function_call")
-			w.member("call_id", c.ID)
-			w.member("name", c.Name)
-			w.member("arguments", c.Arguments)
-			w.close('}')
-		}
-	}
-	w.close(']')
-}
-
-// encodeResponsesShortTools writes the tools of a call in the short form.
-func encodeResponsesShortTools(w *builder, call stoa.Call, _ stoa.Route) error {
-	if len(call.Tools) == 0 {
-		return nil
-	}
-	w.key("tools").open('[')
-	for _, t := range call.Tools {
+	for _, t := range turns(call, route, shape{system: true}) {
 		w.open('{')
-		w.member("type", "function")
-		w.member("name", t.Name)
-		w.member("description", t.Description)
-		w.key("parameters")
-		if err := w.schema(t); err != nil {
-			return err
+		if t.role == stoa.RoleSystem {
+			w.member("role", "developer")
+		} else {
+			w.member("role", string(t.role))
 		}
-		w.key("strict").raw("false")
+		w.member("content", t.text)
 		w.close('}')
 	}
 	w.close(']')
-	w.key("include").raw(`["reasoning.encrypted_content"]`)
-	return nil
-}
-
-// inner returns the content of a JSON array without its brackets.
-func inner(array string) string {
-	if len(array) < 2 {
-		return ""
-	}
-	return array[1 : len(array)-1]
 }
 
 // DecodeError implements [Codec].
