@@ -43,18 +43,27 @@ func (e *env) textOf(value string) (string, error) {
 	if !isFile {
 		return value, nil
 	}
-	var text []byte
-	var err error
-	if name == "-" {
-		text, err = io.ReadAll(io.LimitReader(e.stdin, maxPrompt+1))
-	} else {
-		text, err = os.ReadFile(name)
+	return e.fileText(name, maxPrompt)
+}
+
+// fileText returns the content of a file, of at most so many bytes; "-" is standard
+// input.
+func (e *env) fileText(name string, most int64) (string, error) {
+	from := e.stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return "", usagef("read %s: %w", name, err)
+		}
+		defer f.Close()
+		from = f
 	}
+	text, err := io.ReadAll(io.LimitReader(from, most+1))
 	if err != nil {
-		return "", usagef("read %s: %w", value, err)
+		return "", usagef("read %s: %w", name, err)
 	}
-	if len(text) > maxPrompt {
-		return "", usagef("%s is larger than %s", value, bytesText(maxPrompt))
+	if int64(len(text)) > most {
+		return "", usagef("%s is larger than %s", name, bytesText(most))
 	}
 	return string(text), nil
 }

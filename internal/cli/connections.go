@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -35,6 +36,8 @@ func viewConnection() view {
 		{"Name", "name", plain},
 		{"Kind", "kind", plain},
 		{"URL", "url", plain},
+		{"Document", "documentUrl", plain},
+		{"On change", "onChange", plain},
 		{"Secret", "auth.secretId", plain},
 		{"Headers", "headers", plain},
 		{"Status", "status", state},
@@ -65,8 +68,8 @@ func viewTools() view {
 }
 
 func (e *env) connections() *cobra.Command {
-	c := group("connections", "Connect servers that have tools", `Connect servers that have tools (of the Model Context Protocol), review their tools, and try them. CONNECTION
-is an id, or a name that only one has.`)
+	c := group("connections", "Connect servers that have tools", `Connect servers that have tools (of the Model Context Protocol, or with an HTTP API), review their tools, and try
+them. CONNECTION is an id, or a name that only one has.`)
 	refresh := &cobra.Command{
 		Use: "refresh CONNECTION", Short: "Ask the server for its tools", Args: takes("CONNECTION"),
 		Long:    "Ask the server which tools it has, and show what is different. Nothing is approved by it.",
@@ -103,12 +106,24 @@ is an id, or a name that only one has.`)
 		}),
 		e.connectionsReview(),
 		e.connectionsTest(),
-		e.deleteCommand(connectionCollection(), &cobra.Command{
-			Use: "delete CONNECTION", Short: "Delete a connection", Args: takes("CONNECTION"),
-			Long: "Delete a connection with its catalog.", Example: "  stoa connections delete notes --yes",
-		}, "with what was decided about its tools", nil),
+		e.connectionsDelete(),
 	)
 	return c
+}
+
+func (e *env) connectionsDelete() *cobra.Command {
+	c := &cobra.Command{
+		Use: "delete CONNECTION", Short: "Delete a connection", Args: takes("CONNECTION"),
+		Long:    "Delete a connection with its catalog. One that agents have tools of is kept, unless --force withholds them.",
+		Example: "  stoa connections delete notes --yes",
+	}
+	force := c.Flags().Bool("force", false, "delete it although agents have tools of it")
+	return e.deleteCommand(connectionCollection(), c, "with what was decided about its tools", func() url.Values {
+		if *force {
+			return url.Values{"force": {"true"}}
+		}
+		return nil
+	})
 }
 
 // connectionFlags adds the settings of a connection. What it returns puts those that
@@ -117,6 +132,16 @@ func (e *env) connectionFlags(c *cobra.Command) func(ctx context.Context, call *
 	f := c.Flags()
 	secret := f.String("secret", "", "the `secret` that requests carry, by id or name; empty: none")
 	headers := f.StringArray("header", nil, "a `header` that requests carry, such as \"X-Team: docs\"; may be given again")
+	operations := f.String("operations", "", "a `file` with the operations of the kind http, a JSON list; - is standard input")
+	document := f.String("document", "", "the OpenAPI document of the kind openapi: an `address` or a file; - is standard input")
+	onChange := f.String("on-change", "", "what happens to an approved tool that has changed: `block` or keep")
+	limits := map[string]*int64{}
+	for flag, about := range map[string]string{
+		"timeout-seconds": "how long a call may take, in `seconds`", "max-result-bytes": "how large a result may be, in `bytes`",
+		"max-concurrent": "how many `calls` may go on at a time", "calls-per-minute": "how many `calls` may be made in a minute",
+	} {
+		limits[flag] = f.Int64(flag, 0, about)
+	}
 	return func(ctx context.Context, call *client.Client, body map[string]any) error {
 		if f.Changed("secret") {
 			auth := map[string]any{"type": "none"}
@@ -140,18 +165,61 @@ func (e *env) connectionFlags(c *cobra.Command) func(ctx context.Context, call *
 			}
 			body["headers"] = all
 		}
+		set(body, c, "on-change", "onChange", *onChange)
+		all := map[string]any{}
+		for flag, member := range map[string]string{
+			"timeout-seconds": "timeoutSeconds", "max-result-bytes": "maxResultBytes", "max-concurrent": "maxConcurrent", "calls-per-minute": "callsPerMinute",
+		} {
+			set(all, c, flag, member, *limits[flag])
+		}
+		if len(all) > 0 {
+			body["limits"] = all
+		}
+		return e.describeConnection(c, *operations, *document, body)
+	}
+}
+
+// maxDescribed is how many bytes of a description of operations are read.
+const maxDescribed = 4 << 20
+
+// describeConnection puts what tools are made from into a body.
+func (e *env) describeConnection(c *cobra.Command, operations, document string, body map[string]any) error {
+	if c.Flags().Changed("operations") {
+		text, err := e.fileText(operations, maxDescribed)
+		if err != nil {
+			return err
+		}
+		if !jsonx.Valid([]byte(text)) || !strings.HasPrefix(strings.TrimSpace(text), "[") {
+			return usagef("%s is no JSON list of operations", operations)
+		}
+		body["operations"] = jsonx.Value(text)
+	}
+	if !c.Flags().Changed("document") {
 		return nil
 	}
+	if strings.HasPrefix(document, "https://") || strings.HasPrefix(document, "http://") {
+		body["documentUrl"] = document
+		return nil
+	}
+	text, err := e.fileText(document, maxDescribed)
+	body["document"] = text
+	return err
 }
 
 func (e *env) connectionsCreate() *cobra.Command {
 	c := &cobra.Command{
-		Use: "create NAME URL", Short: "Connect a server and ask for its tools", Args: takes("NAME", "URL"),
+		Use: "create NAME [URL]", Aliases: []string{"add"}, Short: "Connect a server and ask for its tools", Args: cobra.RangeArgs(1, 2),
 		Long: `Connect a server and ask for its tools. The name has small letters and digits, and is part of the names that
 models know the tools by. If the server cannot be asked, the connection is there all the same: see "stoa
-connections get".`,
-		Example: "  stoa connections create notes https://notes.example.com/mcp --secret notes-token",
+connections get".
+
+A server of the Model Context Protocol has an address alone. With --kind http, the file of --operations describes
+requests that are tools. With --kind openapi, an OpenAPI document does; without URL, it says where the server is.`,
+		Example: `  stoa connections create notes https://notes.example.com/mcp --secret notes-token
+  stoa connections create orders https://api.example.com --kind http --operations orders.json
+  stoa connections create shop --kind openapi --document https://api.example.com/openapi.json`,
 	}
+	kind := c.Flags().String("kind", "mcp", "mcp, `http` or openapi")
 	settings, space := e.connectionFlags(c), c.Flags().String("space", "", "the `space` that it belongs to; default: the default space")
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -159,7 +227,12 @@ connections get".`,
 		if err != nil {
 			return err
 		}
-		body := map[string]any{"kind": "mcp", "name": args[0], "url": args[1]}
+		body := map[string]any{"kind": *kind, "name": args[0]}
+		if len(args) > 1 {
+			body["url"] = args[1]
+		} else if *kind != "openapi" {
+			return usagef("say where the server is: stoa connections create %s URL", args[0])
+		}
 		if err := settings(c.Context(), call, body); err != nil {
 			return err
 		}
@@ -231,6 +304,7 @@ type reviewedTool struct {
 	Title       string      `json:"title"`
 	Description string      `json:"description"`
 	InputSchema jsonx.Value `json:"inputSchema"`
+	Request     jsonx.Value `json:"request"`
 	SHA256      string      `json:"sha256"`
 	State       string      `json:"state"`
 	Warnings    []string    `json:"warnings"`
@@ -239,6 +313,7 @@ type reviewedTool struct {
 		Effects  string `json:"effects"`
 	} `json:"suggested"`
 	Previous *struct {
+		Request     jsonx.Value `json:"request"`
 		Description string      `json:"description"`
 		InputSchema jsonx.Value `json:"inputSchema"`
 	} `json:"previous"`
@@ -280,6 +355,7 @@ is taken.`,
 	f := c.Flags()
 	approve, reject := f.StringSlice("approve", nil, "a `tool` with its hash; may be given again"), f.StringSlice("reject", nil, "a `tool` with its hash; may be given again")
 	approval, effects := f.String("approval", "", "always: a person approves each call; or never"), f.String("effects", "", "of a repeated call: read, idempotent or once")
+	visitors := f.Bool("visitors", false, "the approved tools may be offered in chats of visitors, too; only with effects read")
 	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		all, err := catalog(ctx, call, path)
 		if err != nil {
@@ -300,6 +376,9 @@ is taken.`,
 			d := map[string]any{"name": t.Name, "sha256": t.SHA256, "decision": "reject"}
 			if i < len(*approve) {
 				d["decision"], d["policy"] = "approve", "by_annotations"
+				if *visitors {
+					d["visitors"] = "yes"
+				}
 				if *approval != "" {
 					delete(d, "policy")
 					d["approval"], d["effects"] = *approval, *effects
@@ -365,12 +444,18 @@ func (e *env) showReview(o *output, all []reviewedTool) error {
 		fmt.Fprintf(&b, "%s@%s  %s\n", clean(t.Name), t.SHA256[:hashShown], t.State)
 		fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(clean(t.Description), "\n", "\n  "))
 		fmt.Fprintf(&b, "  Arguments: %s\n", clean(string(t.InputSchema)))
+		if shown := string(t.Request); shown != "" && shown != "null" {
+			fmt.Fprintf(&b, "  Request: %s\n", clean(shown))
+		}
 		if t.Previous != nil && t.State == "changed" {
 			if t.Previous.Description != t.Description {
 				fmt.Fprintf(&b, "  Was: %s\n", strings.ReplaceAll(clean(t.Previous.Description), "\n", "\n  "))
 			}
 			if string(t.Previous.InputSchema) != string(t.InputSchema) {
 				fmt.Fprintf(&b, "  Arguments were: %s\n", clean(string(t.Previous.InputSchema)))
+			}
+			if string(t.Previous.Request) != string(t.Request) {
+				fmt.Fprintf(&b, "  Request was: %s\n", clean(string(t.Previous.Request)))
 			}
 		}
 		for _, w := range t.Warnings {

@@ -4,13 +4,23 @@ import (
 	"bytes"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"stoa/internal/apitest"
+	"stoa/internal/httptool"
 	"stoa/internal/mcp"
 )
+
+// reviewed is what the reviews of docs/connections.md show, by the connection, and the
+// hash that stands there.
+var reviewed = map[string]struct{ tool, text, hash string }{
+	"notes":  {"search_notes", "Finds the notes that hold a word.", "1f2e3d4c5b6a"},
+	"shop":   {"read_note", `Request: {"arguments":{"name":{"in":"path"`, "2b3c4d5e6f70"},
+	"orders": {"get_note", `"result":{"maxItems":50,"pointer":"/data"}`, "3c4d5e6f7081"},
+}
 
 // TestTheGuideToConnectionsWorks runs the commands of docs/connections.md against the
 // demo server, in their order, with its address and hash in place of those of the page.
@@ -19,10 +29,16 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(mcp.Demo(false))
+	server := httptest.NewServer(httptool.Demo(mcp.Demo(false)))
 	defer server.Close()
 	h := apitest.Start(t, apitest.Config{Idle: true, Allow: []string{"127.0.0.1"}})
-	hash, ran := "", 0
+	operations := filepath.Join(t.TempDir(), "operations.json")
+	_, block, _ := strings.Cut(string(page), "```json\n")
+	block, _, _ = strings.Cut(block, "```")
+	if err := os.WriteFile(operations, []byte(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hashes, ran := map[string]string{}, 0 // by those of the page
 	for line := range strings.Lines(string(page)) {
 		command, ok := strings.CutPrefix(strings.TrimSpace(line), "stoa ")
 		if !ok || !strings.HasPrefix(command, "connections ") && !strings.HasPrefix(command, "secrets ") {
@@ -32,25 +48,29 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 		for _, was := range []string{"http://127.0.0.1:8099", "https://mcp.example.com/mcp", "https://mcp.example.com"} {
 			command = strings.ReplaceAll(command, was, server.URL)
 		}
-		command = strings.ReplaceAll(command, "1f2e3d4c5b6a", hash)
+		for was, now := range hashes {
+			command = strings.ReplaceAll(command, was, now)
+		}
+		command = strings.ReplaceAll(command, "operations.json", operations)
 		out, errOut, code := run(t, h, "a-token-of-twenty-one\n", words(command)...)
 		ran++
 		switch {
 		case code != exitDone:
 			t.Errorf("stoa %s: %d %s %s", command, code, out, errOut)
-		case strings.HasPrefix(command, "connections review notes") && hash == "":
-			found := regexp.MustCompile(`search_notes@([0-9a-f]{12})  new`).FindStringSubmatch(out)
-			if found == nil || !strings.Contains(out, "Finds the notes that hold a word.") || !strings.Contains(out, "Suggested: approval never, effects read") {
+		case strings.HasPrefix(command, "connections review") && !strings.Contains(command, "--approve"):
+			of := reviewed[words(command)[2]]
+			found := regexp.MustCompile(of.tool + `@([0-9a-f]{12})  new`).FindStringSubmatch(out)
+			if found == nil || !strings.Contains(out, of.text) || !strings.Contains(out, "Suggested: approval never, effects read") {
 				t.Fatalf("the review shows %s", out)
 			}
-			hash = found[1]
+			hashes[of.hash] = found[1]
 		case strings.HasPrefix(command, "connections test") && !strings.Contains(out, "This is a note of the demo server."):
 			t.Errorf("the tool says %s", out)
 		case strings.Contains(out+errOut, "a-token-of-twenty"):
 			t.Errorf("the value is shown: %s %s", out, errOut)
 		}
 	}
-	if ran != 6 {
+	if ran != 14 {
 		t.Errorf("%d commands were run", ran)
 	}
 

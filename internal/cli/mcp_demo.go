@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stoa/internal/httptool"
 	"stoa/internal/mcp"
 )
 
@@ -17,7 +18,8 @@ func (e *env) mcpDemo() *cobra.Command {
 	c := &cobra.Command{
 		Use: "mcp-demo", Short: "Run a small server with tools, to try connections", Args: noArgs,
 		Long: `Run a small server of the Model Context Protocol until SIGINT or SIGTERM: notes that are kept in memory, with
-a tool that reads, one that may be repeated, and one that may not. It needs no network. The service that
+a tool that reads, one that may be repeated, and one that may not. It also has other notes below /v1/notes, over
+plain HTTP, and their OpenAPI document at /openapi.yaml. It needs no network. The service that
 connects to it has to allow its address: STOA_OUTBOUND_ALLOW=127.0.0.1:8099.`,
 		Example: "  stoa mcp-demo\n  stoa connections create notes http://127.0.0.1:8099",
 	}
@@ -28,7 +30,7 @@ connects to it has to allow its address: STOA_OUTBOUND_ALLOW=127.0.0.1:8099.`,
 		if err != nil {
 			return fmt.Errorf("listen: %w; choose another address with --listen", err)
 		}
-		server := &http.Server{Handler: mcp.Demo(*legacy), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
+		server := &http.Server{Handler: httptool.Demo(mcp.Demo(*legacy)), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
 		if _, err := fmt.Fprintf(e.out, "http://%s\n", l.Addr()); err != nil {
 			return err
 		}
