@@ -1,0 +1,96 @@
+package agent_test
+
+import (
+	"strings"
+	"testing"
+
+	"stoa/internal/fakemcp"
+	"stoa/internal/session"
+	"stoa/internal/session/sessiontest"
+	"stoa/internal/stoa"
+	"stoa/internal/store/storetest"
+)
+
+// One process asks for an approval and is gone; it is given while none runs. The next one
+// asks nobody again, and carries out the call once.
+func TestAnApprovalOutlivesItsProcess(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		var results told
+		h := sessiontest.Build(t, home, callers(&results, func(string) []stoa.ToolCall { return []stoa.ToolCall{call("1", fakemcp.Act, `{"key":"a"}`)} }))
+		f := fakemcp.Start(t)
+		c := connect(h, f, "far")
+		approve(h, c, "always")
+		a := h.Agent(using(c))
+		first, second := h.Service(), h.Service(shared)
+		stop := sessiontest.Run(t, first)
+		s := h.Until(first, h.Begin(first, a, "go"), stoa.SessionWaiting)
+		in := s.Pending
+		if in.Kind != stoa.InputToolApproval || len(f.Calls()) != 0 || in.Calls[0].ConnectionID != c.ID {
+			t.Fatalf("it waits for %+v after %d requests", in, len(f.Calls()))
+		}
+		stop()
+		if _, err := decide(h, first, s, decision(in.Calls[0], stoa.DecisionApprove)); err != nil {
+			t.Fatal(err)
+		}
+		sessiontest.Run(t, second)
+		got := h.Until(second, s, stoa.SessionCompleted)
+		row := callsOf(h, second, s)[0]
+		if row.Outcome != stoa.OutcomeOK || row.Attempts != 1 || len(f.Calls()) != 1 || f.Calls()[0].ID != in.Calls[0].ID || strings.Count(h.Log(second, s), "input.requested") != 1 {
+			t.Errorf("%+v after %d requests\n%s", row, len(f.Calls()), h.Log(second, s))
+		}
+		h.CheckBooks(second, got)
+	})
+}
+
+// A process is gone in the middle of an approved call. Its approval is used up: people
+// are asked whether to carry it out again, whatever the effects of the tool are, and
+// although they said that they need not be asked.
+func TestAnApprovalIsUsedUpByItsCall(t *testing.T) {
+	for name, d := range map[string]stoa.Decision{fakemcp.Act: stoa.DecisionReject, fakemcp.Put: stoa.DecisionApprove, fakemcp.Read: stoa.DecisionReject} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, home storetest.Database) {
+				var results told
+				h := sessiontest.Build(t, home, callers(&results, func(string) []stoa.ToolCall { return []stoa.ToolCall{call("1", name, `{"key":"a"}`)} }))
+				f := fakemcp.Start(t)
+				f.Next("tools/call", "hold")
+				defer f.Release()
+				c := connect(h, f, "far")
+				approve(h, c, "always")
+				a := h.Agent(using(c))
+				first, second := h.Service(), h.Service(shared)
+				stopFirst := sessiontest.Run(t, first)
+				s := h.Until(first, h.Begin(first, a, "go"), stoa.SessionWaiting)
+				before := s.Pending.ID
+				remember := func(d *session.CallDecision) { d.Remember = session.RememberSession }
+				if _, err := decide(h, first, s, decision(s.Pending.Calls[0], stoa.DecisionApprove, remember)); err != nil {
+					t.Fatal(err)
+				}
+				f.Await(func(all []fakemcp.Call) bool { return len(all) == 1 })
+				h.Write(endRunners)
+				sessiontest.Run(t, second)
+				s = h.Until(second, s, stoa.SessionWaiting)
+				again := s.Pending
+				if again.Kind != stoa.InputToolApproval || again.ID == before || again.Calls[0].PreviousOutcome != stoa.OutcomeUnknown || len(f.Calls()) != 1 {
+					t.Fatalf("it waits for %+v after %d requests", again, len(f.Calls()))
+				}
+				f.Release()
+				stopFirst()
+				if _, err := decide(h, second, s, decision(again.Calls[0], d)); err != nil {
+					t.Fatal(err)
+				}
+				got, want, outcome := h.Until(second, s, stoa.SessionCompleted), 1, stoa.OutcomeUnknown
+				if d == stoa.DecisionApprove {
+					want, outcome = 2, stoa.OutcomeOK
+				}
+				row := callsOf(h, second, s)[0]
+				if row.Outcome != outcome || row.Decision != d || len(f.Calls()) != want || f.Effects(row.ID) > 1 {
+					t.Errorf("%+v after %d requests and %d effects", row, len(f.Calls()), f.Effects(row.ID))
+				}
+				if said := results.of("go")[0].Content; d == stoa.DecisionReject && !strings.Contains(said, "not known whether it was done") {
+					t.Errorf("the model was told %q", said)
+				}
+				h.CheckBooks(second, got)
+			})
+		})
+	}
+}
