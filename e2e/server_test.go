@@ -78,8 +78,14 @@ func program() int {
 // run runs one command line to its end.
 func run(t testing.TB, args ...string) (out, errOut string, code int) {
 	t.Helper()
+	return runWith(t, nil, args...)
+}
+
+// runWith is run with more in the environment.
+func runWith(t testing.TB, env []string, args ...string) (out, errOut string, code int) {
+	t.Helper()
 	cmd := exec.Command(self(t), args...)
-	cmd.Env = []string{asProgram + "=command", "PATH=" + os.Getenv("PATH")}
+	cmd.Env = append([]string{asProgram + "=command", "PATH=" + os.Getenv("PATH")}, env...)
 	var o, e strings.Builder
 	cmd.Stdout, cmd.Stderr = &o, &e
 	err := cmd.Run()

@@ -92,7 +92,7 @@ func hooksThroughKills(t *testing.T, postgres string) {
 	secret = made.Secret
 	mu.Unlock()
 	far := fakemcp.Start(t)
-	tools := h.newToolAgent(t, a, far)
+	tools := h.newToolAgent(t, a, far, "never")
 	rounds, each := 6, 10
 	if testing.Short() {
 		rounds = 2
@@ -166,9 +166,9 @@ func hooksThroughKills(t *testing.T, postgres string) {
 	t.Logf("%d sessions, %d requests, %d calls of tools: %v", len(sessions), requests, len(far.Calls()), outcomes)
 }
 
-// newToolAgent creates an agent that may call tools of a server, which nobody is asked
-// about.
-func (h *server) newToolAgent(t *testing.T, a *account, far *fakemcp.Server) (id string) {
+// newToolAgent creates an agent that may call tools of a server. With the approval never
+// nobody is asked about them.
+func (h *server) newToolAgent(t *testing.T, a *account, far *fakemcp.Server, approval string) (id string) {
 	t.Helper()
 	must := func(path string, body, into any) {
 		t.Helper()
@@ -189,7 +189,7 @@ func (h *server) newToolAgent(t *testing.T, a *account, far *fakemcp.Server) (id
 		if tool.Name == fakemcp.Put {
 			effects = "idempotent"
 		}
-		decisions = append(decisions, object{"name": tool.Name, "sha256": tool.Sha256, "decision": "approve", "approval": "never", "effects": effects})
+		decisions = append(decisions, object{"name": tool.Name, "sha256": tool.Sha256, "decision": "approve", "approval": approval, "effects": effects})
 	}
 	must("/connections/"+made.ID+"/tools/review", object{"tools": decisions}, nil)
 	allow := []object{{"type": "connection", "connectionId": made.ID, "allow": []string{fakemcp.Act, fakemcp.Put}}}

@@ -242,7 +242,7 @@ func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
 		DefinitionSha256: c.DefinitionSHA256, Status: string(c.Status), Outcome: unlessZero(string(c.Outcome)), Effects: string(c.Effects),
 		InputID: unlessZero(c.InputID), Attempts: c.Attempts, Arguments: arguments, ResultText: nullable.NewNullNullable[string](), ResultBytes: c.ResultBytes,
 		IsError: c.Status == stoa.CallDone && c.Outcome != stoa.OutcomeOK, ErrorCode: unlessZero(string(c.ErrorCode)), LateOutput: nullable.NewNullNullable[string](),
-		NeedsApproval: c.Approval == stoa.ApprovalAlways, ApprovalInputID: unlessZero(c.ApprovalInputID), Approval: contractApproval(c),
+		NeedsApproval: c.Approval == stoa.ApprovalAlways, ApprovalInputID: unlessZero(c.ApprovalInputID), PreviousOutcome: unlessZero(string(c.PreviousOutcome)), Approval: contractApproval(c),
 		Resolution: nullable.NewNullNullable[contract.ToolCallResolution](), CreatedAt: contract.Time(c.CreatedAt), StartedAt: unlessNever(c.StartedAt),
 		FinishedAt: unlessNever(c.FinishedAt), DurationMs: nullable.NewNullNullable[int64](), ExpiresAt: unlessNever(c.ExpiresAt),
 	}

@@ -164,8 +164,12 @@ func (e *env) toolsApprove() *cobra.Command {
 has decided otherwise it is refused.`,
 		Example: "  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra\n  stoa tools approve cal_01k9zqd3m8w5x7y2c4b6n8p0ra --remember session",
 	}
+	again := c.Flags().Bool("again", false, "also where the call may have been carried out once already")
 	remember := c.Flags().String("remember", "", "session: approve later calls of the tool in this session, too, while its definition is the same")
-	return e.decideCommand(c, stoa.DecisionApprove, "Approved", func(body map[string]any) error {
+	return e.decideCommand(c, stoa.DecisionApprove, "Approved", func(of contract.AgentToolCall, body map[string]any) error {
+		if before, err := of.PreviousOutcome.Get(); err == nil && !*again && of.Approval.IsNull() {
+			return fmt.Errorf("the call %s may have been carried out once already (%s): look, and approve it with --again if it was not", of.ID, before)
+		}
 		set(body, c, "remember", "remember", *remember)
 		if *remember != "" && *remember != "session" && *remember != "no" {
 			return usagef("--remember is session or no")
@@ -180,16 +184,16 @@ func (e *env) toolsReject() *cobra.Command {
 		Long:    "Reject calls that wait for an approval. They are not carried out, and the model is told, with the comment.",
 		Example: "  stoa tools reject cal_01k9zqd3m8w5x7y2c4b6n8p0ra --comment \"Use the staging system.\"",
 	}
-	return e.decideCommand(c, stoa.DecisionReject, "Rejected", func(map[string]any) error { return nil })
+	return e.decideCommand(c, stoa.DecisionReject, "Rejected", func(contract.AgentToolCall, map[string]any) error { return nil })
 }
 
 // decideCommand completes a command that decides about calls.
-func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string, more func(body map[string]any) error) *cobra.Command {
+func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string, more func(of contract.AgentToolCall, body map[string]any) error) *cobra.Command {
 	comment := c.Flags().String("comment", "", "why; the model is told that of a rejection")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		body := map[string]any{}
 		set(body, c, "comment", "comment", *comment)
-		if err := more(body); err != nil {
+		if err := more(contract.AgentToolCall{}, body); err != nil { // what is wrong with the flags
 			return err
 		}
 		call, err := e.client()
@@ -204,6 +208,9 @@ func (e *env) decideCommand(c *cobra.Command, d stoa.Decision, done string, more
 			input, err := of.ApprovalInputID.Get()
 			if err != nil {
 				return fmt.Errorf("the call %s waits for no approval; it is %s", of.ID, of.Status)
+			}
+			if err := more(of, body); err != nil {
+				return err
 			}
 			body["callId"] = of.ID
 			if err := decide(c.Context(), call, of.AgentID, of.SessionID, input, d, body); err != nil {

@@ -665,6 +665,39 @@ func TestATaskThatFailsHoldsUpNobody(t *testing.T) {
 	}
 }
 
+// A run that waits for somebody to approve a call has not ended either, and goes on when
+// it was decided.
+func TestARunThatWaitsForApprovalHasNotEnded(t *testing.T) {
+	d := newDesk(sessiontest.Build(t, storetest.New(t), nil), "2026-03-01T08:00:00Z")
+	d.agent = d.Agent(func(a *stoa.Agent) {
+		a.Tools = []stoa.AgentTool{{Type: stoa.ToolClient, Name: "refund", Description: "Refunds.", Parameters: `{"type":"object"}`, Effects: stoa.EffectsOnce, TimeoutSeconds: 60, OnTimeout: stoa.TimeoutTells, Approval: stoa.ApprovalAlways}}
+	})
+	task := d.task(minutely, func(t *stoa.ScheduledTask) {
+		t.AgentID, t.Mode, t.Message = d.agent.ID, stoa.ModeChat, "call: refund {}"
+	})
+	sessiontest.Run(t, d.r)
+	d.clock.add(time.Minute)
+	d.tick()
+	waiting := d.Until(d.r, d.sessions(task)[0], stoa.SessionWaiting)
+	if waiting.Pending.Kind != stoa.InputToolApproval {
+		t.Fatalf("it waits for %+v", waiting.Pending)
+	}
+	d.clock.add(time.Minute)
+	d.tick()
+	d.want(task, "03-01 08:01 schedule waiting_for_input", "03-01 08:02 schedule skipped overlap")
+	caller := d.Caller()
+	caller.Key = stoa.Key{ID: "key_a", Scopes: []string{session.ScopeApprovals}}
+	if _, err := d.r.Answer(context.Background(), caller, d.agent.ID, waiting.ID, session.AnswerRequest{InputID: waiting.Pending.ID, Decision: "reject"}); err != nil {
+		t.Fatal(err)
+	}
+	d.Until(d.r, waiting, stoa.SessionCompleted)
+	d.clock.add(time.Minute)
+	d.tick()
+	if got := d.lines(task); got[0] != "03-01 08:01 schedule completed" || len(got) != 3 || got[2] == "03-01 08:03 schedule skipped overlap" {
+		t.Error(got)
+	}
+}
+
 // A task whose runs ask their user something waits for the answers: that is an
 // overlap like any other.
 func TestARunThatWaitsForItsUserHasNotEnded(t *testing.T) {
