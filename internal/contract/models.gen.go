@@ -253,6 +253,9 @@ type AgentToolCall struct {
 	// Place Which call of its step it is, from 0.
 	Place int `json:"place"`
 
+	// PreviousOutcome `unknown`: people were asked again, since it may have been carried out once already.
+	PreviousOutcome nullable.Nullable[string] `json:"previousOutcome"`
+
 	// Resolution What a person has found out.
 	Resolution nullable.Nullable[ToolCallResolution] `json:"resolution"`
 

@@ -114,6 +114,7 @@ export interface AgentToolCall {
   object: "tool_call";
   outcome: "ok" | "error" | "denied" | "unknown" | "expired" | "cancelled" | null;
   place: number;
+  previousOutcome: "unknown" | null;
   resolution: ToolCallResolution | null;
   resultBytes: number;
   resultText: string | null;
