@@ -1,0 +1,120 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"stoa/internal/fakemcp"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// target returns where a call of a tool goes.
+func (b *bench) target(name string) (to Target) {
+	b.t.Helper()
+	offered, _ := b.offer(name)
+	if len(offered) != 1 {
+		b.t.Fatalf("%s is not offered", name)
+	}
+	b.write(func(ctx context.Context, tx *store.Tx) (err error) {
+		var reason string
+		if to, reason, err = b.Target(ctx, tx, Audience{AccountID: b.account, SpaceID: b.space}, offered[0], offered[0].SHA256); reason != "" {
+			b.t.Errorf("%s: %s", name, reason)
+		}
+		return err
+	})
+	return to
+}
+
+// TestATurnHasItsOwnSession has two turns call a server of the era with sessions at the
+// same time: each has one of its own, also when the server forgets them, and ends it.
+func TestATurnHasItsOwnSession(t *testing.T) {
+	b := newBench(t, fakemcp.Options{Legacy: true})
+	b.approve(fakemcp.Act)
+	to := b.target(fakemcp.Act)
+	before, _ := b.f.Sessions()
+	turns := []*Turn{b.Turn(nil), b.Turn(nil)}
+	round := func(n int) {
+		var all sync.WaitGroup
+		for i, turn := range turns {
+			for j := range 3 {
+				all.Go(func() {
+					id := fmt.Sprintf("cal_%d.%d.%d", n, i, j)
+					if r := turn.Call(t.Context(), to, id, fmt.Sprintf(`{"key":"turn %d"}`, i), time.Minute); r.Class != Answered || b.f.Effects(id) != 1 {
+						t.Errorf("%s: %+v, %d effects", id, r, b.f.Effects(id))
+					}
+				})
+			}
+		}
+		all.Wait()
+	}
+	of := func() map[string]string {
+		owner := map[string]string{} // by session
+		for _, c := range b.f.Calls() {
+			if o := owner[c.Session]; o != "" && o != c.Key {
+				t.Errorf("the session %s is that of %s and of %s", c.Session, o, c.Key)
+			}
+			owner[c.Session] = c.Key
+		}
+		return owner
+	}
+	round(1)
+	if opened, _ := b.f.Sessions(); opened-before != 2 || len(of()) != 2 {
+		t.Errorf("%d sessions were opened for %v", opened-before, of())
+	}
+	b.f.Forget()
+	round(2)
+	of()
+	for _, turn := range turns {
+		turn.Close()
+	}
+	if _, open := b.f.Sessions(); open != 0 {
+		t.Errorf("%d sessions are open", open)
+	}
+}
+
+// TestRepliesHaveAClass has what a session's calls bring, with what is worth another
+// attempt.
+func TestRepliesHaveAClass(t *testing.T) {
+	b := newBench(t, fakemcp.Options{})
+	b.approve(fakemcp.Act)
+	to := b.target(fakemcp.Act)
+	for order, want := range map[string]Reply{
+		"":       {Class: Answered},
+		"error":  {Class: Answered, IsError: true},
+		"input":  {Class: Refused, Hopeless: true},
+		"401":    {Class: Refused, Hopeless: true, Unauthorized: true},
+		"429":    {Class: Refused, Hopeless: true, Wait: 2 * time.Second},
+		"-32602": {Class: Refused, Hopeless: true},
+		"307":    {Class: Unknown, Hopeless: true},
+		"503":    {Class: Unknown},
+		"reset":  {Class: Unknown},
+	} {
+		turn := b.Turn(nil)
+		got := turn.Call(t.Context(), to, stoa.NewID("cal"), fmt.Sprintf(`{"order":%q}`, order), time.Minute)
+		turn.Close()
+		if got.Text == "" {
+			t.Errorf("%s: the model is told nothing", order)
+		}
+		if got.Text = ""; got != want {
+			t.Errorf("%s: %+v, want %+v", order, got, want)
+		}
+		b.gates.count(to.connection.ID, false, time.Now()) // so that the breaker stays closed
+	}
+	b.f.Always("tools/call", "reset")
+	turn := b.Turn(nil)
+	defer turn.Close()
+	for range breakAfter {
+		turn.Call(t.Context(), to, stoa.NewID("cal"), `{}`, time.Minute)
+	}
+	before := len(b.f.Calls())
+	if got := turn.Call(t.Context(), to, stoa.NewID("cal"), `{}`, time.Minute); got.Class != NotSent || len(b.f.Calls()) != before || b.Broken() != 1 {
+		t.Errorf("after %d failures: %+v, %d broken", breakAfter, got, b.Broken())
+	}
+	if _, refused, err := b.Enter(t.Context(), to); refused == "" || err != nil {
+		t.Errorf("a call may be made: %v", err)
+	}
+}
