@@ -353,7 +353,12 @@ func (e *env) newClient(base, key string) (*client.Client, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	version, _ := build()
-	c.UserAgent = "stoa/" + version
+	c.UserAgent = userAgent()
 	return c, nil
+}
+
+// userAgent names this program in the requests that it sends.
+func userAgent() string {
+	version, _ := build()
+	return "stoa/" + version
 }

@@ -151,6 +151,7 @@ func (l *listener) forward(ctx context.Context, id string) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", userAgent())
 	req.Header.Set(webhook.HeaderID, d.EventID)
 	req.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
 	req.Header.Set(webhook.HeaderSignature, signature)

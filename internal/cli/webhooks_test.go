@@ -3,9 +3,15 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,6 +62,9 @@ func TestEventsAreForwardedToThisMachine(t *testing.T) {
 	if err != nil || !strings.Contains(string(r.body), `"type":"session.completed"`) {
 		t.Errorf("%v: %s", err, r.body)
 	}
+	if agent := r.header.Get("User-Agent"); agent != userAgent() || !strings.HasPrefix(agent, "stoa/") {
+		t.Errorf("the request is from %q", agent)
+	}
 	verify := []string{"webhooks", "verify", "--id", r.header.Get("webhook-id"), "--timestamp", r.header.Get("webhook-timestamp"), "--signature", r.header.Get("webhook-signature")}
 	q := newPerson(t, "STOA_WEBHOOK_SECRET="+secret)
 	if said := q.runs(0, string(r.body), verify...); !strings.Contains(said, "The signature is right.") {
@@ -104,4 +113,84 @@ func TestAWebhookIsManagedByCommands(t *testing.T) {
 	p.runs(1, "", "webhooks", "add", "http://10.0.0.1/")
 	p.runs(0, "", "webhooks", "remove", id, "--yes")
 	p.runs(1, "", "webhooks", "get", id)
+}
+
+// TestTheGuideToWebhooksWorks runs the commands of docs/webhooks.md, in their order, and
+// compares the request that the page shows with one that came.
+func TestTheGuideToWebhooksWorks(t *testing.T) {
+	text, err := os.ReadFile("../../docs/webhooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	h := apitest.Start(t, apitest.Config{Allow: []string{"127.0.0.0/8"}})
+	p := newPerson(t, "STOA_BASE_URL="+h.URL, "STOA_API_KEY="+h.Key)
+	type request struct {
+		header http.Header
+		body   []byte
+	}
+	requests := make(chan request, 10)
+	local := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		requests <- request{r.Header, body}
+	}))
+	defer local.Close()
+	var hook, delivery, secret string
+	ran := 0
+	for _, found := range regexp.MustCompile("(?m)(?:^    |`)stoa webhooks ([^`\n]+)").FindAllStringSubmatch(page, -1) {
+		command := strings.NewReplacer("https://example.com/hooks/stoa", local.URL, "whk_…", hook, "dlv_…", delivery).Replace(found[1])
+		if fields := strings.Fields(command); len(fields) == 1 || fields[0] == "listen" { // the name of a command alone, and one that goes on
+			continue
+		}
+		ran++
+		out := p.runs(0, "", append([]string{"webhooks"}, words(command)...)...)
+		switch {
+		case strings.HasPrefix(command, "add"):
+			secret = regexp.MustCompile(`whsec_\S+`).FindString(out)
+			hook = strings.TrimSpace(p.runs(0, "", "webhooks", "list", "--jq", ".[0].id"))
+		case strings.HasPrefix(command, "test"):
+			got := <-requests
+			w, err := standardwebhooks.NewWebhook(secret)
+			if err == nil {
+				err = w.Verify(got.body, got.header)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			delivery = strings.TrimSpace(p.runs(0, "", "webhooks", "deliveries", hook, "--jq", ".[0].id"))
+		}
+	}
+	if ran != 8 {
+		t.Errorf("%d commands were run", ran)
+	}
+
+	p.runs(0, "", "agents", "create", "--name", "desk", "-i", "Answer.")
+	p.runs(0, "", "sessions", "start", "desk", "say: hello")
+	got := <-requests
+	for strings.Contains(string(got.body), "webhook.test") { // was sent again
+		got = <-requests
+	}
+	shown := regexp.MustCompile(`(?s)    POST /hooks/stoa\n(.*?)\n\n(    \{.*?\}\})\n`).FindStringSubmatch(page)
+	if shown == nil {
+		t.Fatal("the page shows no request")
+	}
+	for line := range strings.Lines(shown[1]) {
+		if name, _, _ := strings.Cut(strings.TrimSpace(line), ":"); got.header.Get(name) == "" {
+			t.Errorf("no header %s came", name)
+		}
+	}
+	if is, want := members(t, got.body), members(t, []byte(shown[2])); is != want {
+		t.Errorf("the page shows\n%s, and there came\n%s", want, is)
+	}
+}
+
+// members are the names in an event and in its data.
+func members(t *testing.T, body []byte) string {
+	t.Helper()
+	var event map[string]any
+	if err := json.Unmarshal(body, &event); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	data, _ := event["data"].(map[string]any)
+	return fmt.Sprint(slices.Sorted(maps.Keys(event)), slices.Sorted(maps.Keys(data)))
 }
