@@ -3,9 +3,12 @@ package api_test
 import (
 	"database/sql"
 	"testing"
+	"time"
 
+	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
+	"stoa/internal/fakemcp"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
@@ -163,4 +166,18 @@ func TestAnAccountHasSoManySecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Client(t).WantError(stoa.CodeLimitReached, "POST", "/api/v1/secrets", object{"name": "key", "kind": "bearer", "value": "correct-horse", "origin": "https://mcp.example.com"})
+}
+
+func TestAServerThatNeverSaysItsTools(t *testing.T) {
+	f := fakemcp.Start(t)
+	f.Always("server/discover", "hang")
+	h := start(t, apitest.Config{Idle: true, Allow: toLoopback, Server: func(s *api.Server) { s.Tools.Refreshes = time.Millisecond }})
+	c := h.Client(t)
+	var made contract.Connection
+	c.Want(201, "POST", "/api/v1/connections", object{"kind": "mcp", "name": "git", "url": f.URL}).JSON(&made)
+	path := "/api/v1/connections/" + made.ID
+	c.WantError(stoa.CodeToolServerTimeout, "POST", path+"/refresh", nil)
+	if got := status(t, c, path); got.Status != "unreachable" {
+		t.Errorf("%+v", got)
+	}
 }

@@ -10,6 +10,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -48,6 +49,8 @@ type Tools struct {
 	// Emit is called with an event of a connection, in the transaction of what happened;
 	// nil: nothing is.
 	Emit func(ctx context.Context, tx *store.Tx, kind string, c store.Connection) error
+	// Refreshes is how long a server has to say which tools it has; 0: [RefreshTime].
+	Refreshes time.Duration
 
 	mu   sync.Mutex
 	busy map[string]int // exchanges that are going on, by account
@@ -235,7 +238,7 @@ func (t *Tools) ask(ctx context.Context, c store.Connection) (*remote.Catalog, e
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, RefreshTime)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(t.Refreshes, RefreshTime))
 	defer cancel()
 	return server.Catalog(ctx)
 }

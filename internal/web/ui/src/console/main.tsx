@@ -3,7 +3,7 @@
 import { Component, render } from "preact";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Api } from "../lib/api";
+import { Api, type Query } from "../lib/api";
 import { bringIntoSight } from "../lib/sight";
 import type { List, Me } from "../lib/types";
 import { pages, type Page } from "./pages";
@@ -129,7 +129,8 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
               <a key={p.path} href={"#/" + p.path} aria-current={at?.page === p ? "page" : undefined}>
                 <Icon name={p.icon} />
                 {p.title}
-                {p.path === "sessions" && <Waiting path={path} />}
+                {p.path === "sessions" && <Waiting path={path} of="/sessions" needs="listAllSessions" query={sessionsWaiting} words="waiting for input" />}
+                {p.path === "tool-calls" && <Waiting path={path} of="/inputs" needs="listInputs" query={callsWaiting} words="waiting for approval" />}
               </a>
             ))}
         </nav>
@@ -169,18 +170,21 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
   );
 }
 
-// Waiting counts the sessions that wait for somebody, anew with each address.
-function Waiting({ path }: { path: string }) {
+const sessionsWaiting = { status: "waiting_for_input" };
+const callsWaiting = { kind: "tool_approval" };
+
+// Waiting counts what waits for somebody, anew with each address.
+function Waiting({ path, of, needs, query, words }: { path: string; of: string; needs: string; query: Query; words: string }) {
   const { api, may, offers } = useSession();
   const most = 20;
-  const list = useLoad<List<unknown>>((signal) => (may("sessions:read") && offers("listAllSessions") ? api.get("/sessions", { status: "waiting_for_input", limit: most }, signal) : Promise.reject(new Error("not asked"))), [api, path]);
+  const list = useLoad<List<unknown>>((signal) => (may("sessions:read") && offers(needs) ? api.get(of, { ...query, limit: most }, signal) : Promise.reject(new Error("not asked"))), [api, path]);
   const n = list.data?.data.length ?? 0;
   if (n === 0) return null;
   return (
     <span class="badge waiting count">
       {n}
       {list.data!.hasMore && "+"}
-      <span class="unseen"> waiting for input</span>
+      <span class="unseen"> {words}</span>
     </span>
   );
 }

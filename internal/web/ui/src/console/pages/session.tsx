@@ -8,6 +8,7 @@ import { count, duration, moment, of as plural } from "../../lib/format";
 import { saveFile } from "../../lib/save";
 import type { Meta } from "../../lib/types";
 import { Amount, Badge, Button, Notice } from "../parts/basic";
+import { Approvals } from "../parts/approvals";
 import { OpenCalls } from "../parts/calls";
 import { Confirm, Dialog } from "../parts/dialog";
 import { useAction } from "../parts/form";
@@ -365,6 +366,16 @@ function Answer({ session: s, busy, post }: { session: Session; busy: boolean; p
           <b>{pending.prompt}</b>
         </p>
         <OpenCalls calls={pending.calls ?? []} claimedUntil={pending.claimedUntil} busy={busy} give={(output) => void post("input", { inputId: pending.id, outputs: [output] })} />
+      </div>
+    );
+  }
+  if (pending && pending.kind === "tool_approval") {
+    return (
+      <div class="composer">
+        <p>
+          <b>{pending.prompt}</b>
+        </p>
+        <Approvals calls={pending.calls ?? []} busy={busy} decide={(decisions) => void post("input", { inputId: pending.id, decisions })} />
       </div>
     );
   }

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import type { PendingToolCall } from "../../lib/contract";
 import { moment } from "../../lib/format";
 import { Badge, Button, Field } from "./basic";
+import { Arguments } from "./call";
 
 export interface GivenOutput {
   callId: string;
@@ -38,7 +39,7 @@ function OpenCall({ call: c, busy, give }: { call: PendingToolCall; busy: boolea
       <div>
         <b>{c.tool}</b> <Badge meaning={c.status === "done" ? "ok" : "waiting"}>{c.status === "started" ? "claimed" : c.status}</Badge> <span class="small muted">until {moment(c.expiresAt)}</span>
       </div>
-      <pre class="small breaks">{JSON.stringify(c.arguments, null, 2)}</pre>
+      <Arguments callId={c.callId} of={c.tool} />
       {give && c.status !== "done" && (
         <>
           <Field id={id} label="Output" hint="What the model is told, as data.">

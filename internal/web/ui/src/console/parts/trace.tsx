@@ -3,11 +3,15 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Session, SessionEvent } from "../../lib/agents";
+import { indented, visible } from "../../lib/exact";
 import { count, duration, moment, of as plural, size } from "../../lib/format";
 import { Amount, Badge, type Meaning } from "./basic";
+import { CallInLog } from "./call";
 import { asProblem } from "./load";
 import { Picture } from "./picture";
+import { Shown } from "./shown";
 import { Status } from "./status";
+import { WithheldTools } from "./withheld";
 
 interface Row {
   id: string;
@@ -17,7 +21,7 @@ interface Row {
   title: ComponentChildren;
   detail?: ComponentChildren;
   reads?: SessionEvent[]; // consecutive, as one row
-  call?: { id: string; arguments: string; name: string; done?: SessionEvent };
+  call?: { id: string; arguments: string; name: string; row?: string; done?: SessionEvent };
   step?: { id: string; done?: SessionEvent; model: string; number: number };
   rows: Row[];
 }
@@ -68,15 +72,20 @@ export function turnsOf(events: SessionEvent[]): Turn[] {
       if (last?.reads) last.reads.push(e);
       else rows.push({ id: String(e.seq), at: e.createdAt, title: "", reads: [e], rows: [] });
     } else if (e.type === "tool.called") {
-      const row: Row = { id: String(e.seq), at: e.createdAt, meaning: "info", title: "", call: { id: e.callId ?? "", name: e.name ?? "", arguments: e.arguments ?? "" }, rows: [] };
+      const row: Row = { id: String(e.seq), at: e.createdAt, meaning: "info", title: "", call: { id: e.callId ?? "", name: e.name ?? "", arguments: e.arguments ?? "", row: e.toolCallId }, rows: [] };
       calls.set(e.stepId + " " + e.callId, row);
       rows.push(row);
     } else if (e.type === "tool.completed") {
-      const row = calls.get(e.stepId + " " + e.callId);
-      if (row?.call) {
+      let row = calls.get(e.stepId + " " + e.callId);
+      if (!row) {
+        // It was never called, as one that nobody approved.
+        row = { id: String(e.seq), at: e.createdAt, title: "", call: { id: e.callId ?? "", name: e.name ?? "", arguments: "", row: e.toolCallId }, rows: [] };
+        rows.push(row);
+      }
+      if (row.call) {
         row.call.done = e;
         row.until = e.createdAt;
-        row.meaning = e.isError ? "failed" : "ok";
+        row.meaning = e.outcome && e.outcome !== "ok" && e.outcome !== "error" ? "waiting" : e.isError ? "failed" : "ok";
       }
     } else {
       const row = plain(e);
@@ -99,14 +108,15 @@ function plain(e: SessionEvent): Pick<Row, "title" | "detail" | "meaning"> | und
     case "drive.written":
       return { meaning: "ok", title: `Wrote to the drive: ${e.outcome ?? "done"}`, detail: e.path };
     case "input.requested":
-      return { meaning: "waiting", title: e.kind === "tool_call" ? "Waits for a program" : "Asked the user", detail: e.prompt };
+      return { meaning: "waiting", title: e.kind === "tool_call" ? "Waits for a program" : e.kind === "tool_approval" ? "Waits for an approval" : "Asked the user", detail: e.prompt };
     case "input.answered":
       if (e.kind === "tool_call") return { meaning: "ok", title: "The outputs were given" };
+      if (e.kind === "tool_approval") return { meaning: "ok", title: "Somebody decided" };
       return { meaning: "ok", title: e.defaultUsed ? "The default answer was used" : "Answered", detail: e.answer };
     case "input.expired":
       return { meaning: "failed", title: "Nobody answered in time" };
     case "tools.withheld":
-      return { meaning: "waiting", title: "Tools are withheld", detail: e.tools?.map((t) => `${t.tool} (${t.reason})`).join(", ") };
+      return { meaning: "waiting", title: "Tools are withheld", detail: e.tools && <WithheldTools of={e.tools} /> };
     case "error":
       return { meaning: "failed", title: e.message ?? "Failed", detail: <code>{e.code}</code> };
   }
@@ -217,13 +227,9 @@ function Reads({ of }: { of: SessionEvent[] }) {
   );
 }
 
-// pretty indents JSON; other text stays as it is.
+// pretty indents JSON, with its numbers as they are; other text stays as it is.
 function pretty(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
+  return visible(/^\s*[{[]/.test(text) ? indented(text) : text);
 }
 
 function Call({ row, resultOf }: { row: Row; resultOf: ResultOf }) {
@@ -240,18 +246,19 @@ function Call({ row, resultOf }: { row: Row; resultOf: ResultOf }) {
   return (
     <details onToggle={(e) => open(e.currentTarget.open)}>
       <summary>
-        Tool <code>{call!.name}</code> {done?.isError && <Badge meaning="failed">failed</Badge>}
+        Tool <code>{call!.name}</code> {done?.outcome && done.outcome !== "ok" && done.outcome !== "error" ? <Badge meaning="waiting">{done.outcome}</Badge> : done?.isError && <Badge meaning="failed">failed</Badge>}
         {done && !done.isError && done.bytes !== undefined && <span class="small muted">{size(done.bytes)}</span>}
       </summary>
-      <p class="small muted">Arguments</p>
+      {call!.row && <CallInLog id={call!.row} />}
+      {(call!.arguments || !call!.row) && <p class="small muted">Arguments</p>}
       <pre class="io" tabIndex={0}>
-        {pretty(call!.arguments) || "none"}
+        {call!.arguments ? <Shown text={pretty(call!.arguments)} /> : "none"}
       </pre>
       {done && (
         <>
           <p class="small muted">Result</p>
           <pre class="io" tabIndex={0}>
-            {result === undefined ? "Loading" : pretty(result.text)}
+            {result === undefined ? "Loading" : <Shown text={pretty(result.text)} />}
           </pre>
           {result?.image?.blob && <Picture of={result.image.blob} name={result.image.path} />}
           {result?.image && !result.image.blob && <p class="small muted">The image is no longer there as it was then.</p>}

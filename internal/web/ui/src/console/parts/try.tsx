@@ -5,6 +5,7 @@ import { applyEvent, type Session, type SessionMessage } from "../../lib/agents"
 import { onceKey } from "../../lib/api";
 import { of as plural } from "../../lib/format";
 import { useSession } from "../session";
+import { Approvals } from "./approvals";
 import { OpenCalls } from "./calls";
 import { Amount, Badge, Button, Notice } from "./basic";
 import { useAction } from "./form";
@@ -125,6 +126,11 @@ export function Try({ agentId, draft }: { agentId: string; draft: Record<string,
       {pending?.kind === "tool_call" && !changed && (
         <div class="body">
           <OpenCalls calls={pending.calls ?? []} claimedUntil={pending.claimedUntil} busy={busy} give={(output) => void post("input", { inputId: pending.id, outputs: [output] })} />
+        </div>
+      )}
+      {pending?.kind === "tool_approval" && !changed && (
+        <div class="body">
+          <Approvals calls={pending.calls ?? []} busy={busy} decide={(decisions) => void post("input", { inputId: pending.id, decisions })} />
         </div>
       )}
       <form

@@ -1,0 +1,147 @@
+package web_test
+
+import (
+	"strings"
+	"testing"
+
+	"stoa/internal/contract"
+)
+
+// ask begins a session whose calls of a tool a person has to approve, and returns its
+// path.
+func (st stage) ask(t *testing.T, message string) (path string) {
+	t.Helper()
+	tool := map[string]any{"type": "client", "name": "send_mail", "description": "Sends a mail.", "approval": "always", "parameters": map[string]any{"type": "object"}}
+	st.c.Want(200, "PATCH", st.agent, map[string]any{"tools": []any{tool}})
+	var s contract.Session
+	st.c.Want(202, "POST", st.agent+"/sessions", map[string]any{"message": message}).JSON(&s)
+	path = st.agent + "/sessions/" + s.ID
+	if st.c.Want(200, "GET", path+"?waitSeconds=30", nil).JSON(&s); s.Status != "waiting_for_input" {
+		t.Fatalf("the session is %+v", s)
+	}
+	return path
+}
+
+// calls are the calls of a session, the first first.
+func (st stage) calls(t *testing.T, path string) []contract.AgentToolCall {
+	t.Helper()
+	var list contract.ToolCallList
+	st.c.Want(200, "GET", path+"/tool-calls?order=asc", nil).JSON(&list)
+	return list.Data
+}
+
+func TestCallsAreApprovedInABrowser(t *testing.T) {
+	browser := startBrowser(t)
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			st := newStage(t)
+			path := st.ask(t, `call: send_mail {"to":"ada@example.com","id":1915883588174806058,"text":"<b>Hi</b>`+"\u200b"+`"}`+"\n"+`call: send_mail {"text":"`+strings.Repeat("long ", 4000)+`end"}`)
+			p := signIn(t, browser, st.h.URL, st.h.Key, "tool-calls", l)
+			p.see(`document.querySelector(".rail a[aria-current] .count")?.innerText.startsWith("1")`)
+			p.see(`document.querySelector("section[aria-labelledby=approvals] header .badge")?.innerText === "2"`)
+
+			// What would be sent is shown exactly, and whole.
+			p.see(`(() => { const shown = [...document.querySelectorAll(".approval pre")].map((e) => e.textContent); return shown.length === 2 && shown[0].includes("1915883588174806058") && shown[0].includes("<b>Hi</b>\\u{200b}") && !shown[1].includes("end"); })()`)
+			p.fits()
+			p.shot("inbox")
+			p.see(`(() => { [...document.querySelectorAll(".approval button")].find((b) => b.innerText.startsWith("Show all"))?.click(); return document.querySelectorAll(".approval pre")[1].textContent.includes("long end"); })()`)
+			p.see(`(() => { const second = document.querySelectorAll(".approval")[1]; const c = second.querySelector("input[id^=comment-]"); c.value = "too long"; c.dispatchEvent(new Event("input", {bubbles: true})); return true; })()`)
+			p.see(`([...document.querySelectorAll(".approval")[1].querySelectorAll("button")].find((b) => b.innerText === "Reject").click(), true)`)
+			p.says("rejected")
+			p.check("Approve this tool for the rest of the session")
+			p.press("Approve")
+			p.says("Nothing to approve")
+			calls := st.calls(t, path)
+			if got := calls[1].Approval.MustGet(); got.Decision != "reject" || got.Comment.MustGet() != "too long" || calls[1].Outcome.MustGet() != "denied" {
+				t.Errorf("%+v %+v", calls[1], got)
+			}
+			if got := calls[0].Approval.MustGet(); got.Decision != "approve" {
+				t.Errorf("%+v %+v", calls[0], got)
+			}
+			p.says("denied")
+			p.fits()
+			p.shot("decided")
+			p.see(`(() => { const row = [...document.querySelectorAll("section[aria-labelledby=called] tbody tr")].find((r) => r.innerText.includes("denied")); row?.querySelector("button").click(); return !!row; })()`)
+			p.see(`document.querySelector("dialog")?.innerText.includes("“too long”")`)
+			p.close()
+
+			// In the session the log says what came of the call.
+			p.open(strings.TrimPrefix(strings.Replace(path, "api-agents", "agents", 1), "/api/v1/"))
+			p.says("send_mail")
+			if l.width < 1100 {
+				p.press("Log")
+			}
+			p.see(`(() => { const d = [...document.querySelectorAll(".trace details details")].find((d) => d.innerText.includes("send_mail")); if (d) d.open = true; return !!d; })()`)
+			p.press("Outcome, attempts, decision")
+			p.see(`document.querySelector("dialog")?.innerText.includes("by key_")`)
+			p.fits()
+			p.shot("call")
+			p.close()
+		})
+	}
+}
+
+// TestACallIsApprovedInItsSession approves where the conversation is.
+func TestACallIsApprovedInItsSession(t *testing.T) {
+	browser := startBrowser(t)
+	for _, l := range []look{sizes()[0], sizes()[3]} {
+		t.Run(l.name, func(t *testing.T) {
+			st := newStage(t)
+			path := st.ask(t, `call: send_mail {"to":"ada@example.com"}`)
+			at := strings.TrimPrefix(strings.Replace(path, "api-agents", "agents", 1), "/api/v1/")
+			p := signIn(t, browser, st.h.URL, keyWith(st.h, "sessions:read", "sessions:write", "agents:read"), at, l)
+			p.says("approvals:write")
+			if eval[bool](p, `[...document.querySelectorAll(".approval button")].some((b) => b.innerText === "Approve")`) {
+				t.Error("a key that may not decide is offered to")
+			}
+			p = signIn(t, browser, st.h.URL, st.h.Key, at, l)
+			p.see(`document.querySelector(".approval pre")?.textContent.includes("ada@example.com")`)
+			p.fits()
+			p.shot("session")
+			p.press("Approve")
+			p.says("Give the output") // now a program has to do it
+			if got := st.calls(t, path)[0].Approval.MustGet(); got.Decision != "approve" {
+				t.Errorf("%+v", got)
+			}
+			p.shot("approved")
+		})
+	}
+}
+
+// TestAnExpiredCallIsResolved has nobody carry out a call; a person looks, and says what
+// came of it.
+func TestAnExpiredCallIsResolved(t *testing.T) {
+	browser := startBrowser(t)
+	for _, l := range []look{sizes()[0], sizes()[3]} {
+		t.Run(l.name, func(t *testing.T) {
+			st := newStage(t)
+			tool := map[string]any{"type": "client", "name": "send_mail", "description": "Sends a mail.", "timeoutSeconds": 1, "parameters": map[string]any{"type": "object"}}
+			st.c.Want(200, "PATCH", st.agent, map[string]any{"tools": []any{tool}})
+			var s contract.Session
+			st.c.Want(202, "POST", st.agent+"/sessions", map[string]any{"message": `call: send_mail {"to":"ada@example.com"}`, "mode": "chat"}).JSON(&s)
+			path := st.agent + "/sessions/" + s.ID
+			for s.Status != "completed" {
+				st.c.Want(200, "GET", path+"?waitSeconds=30", nil).JSON(&s)
+			}
+			p := signIn(t, browser, st.h.URL, st.h.Key, "tool-calls", l)
+			p.choose("#filter-outcome", "ok")
+			p.says("Nothing fits the filter")
+			p.choose("#filter-outcome", "expired")
+			p.press("Resolve")
+			p.says("Nobody knows whether it was done.")
+			p.fits()
+			p.shot("in doubt")
+			p.see(`([...document.querySelectorAll("dialog footer button")].find((b) => b.innerText === "Resolve").click(), true)`)
+			p.check("It was done")
+			p.type_("#resolve-note", "It is in the outbox.")
+			p.shot("resolve")
+			p.press("Note it")
+			p.says("“It is in the outbox.”")
+			p.close()
+			p.says("it was done")
+			if got := st.calls(t, path)[0].Resolution.MustGet(); got.Outcome != "done" || got.Note.MustGet() != "It is in the outbox." {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,251 @@
+// One call of a tool: what was sent, what came of it, and who decided.
+import { useState } from "preact/hooks";
+import { effectsWords } from "../../lib/connections";
+import type { AgentToolCall, ResolveToolCall } from "../../lib/contract";
+import { indented, memberText, visible } from "../../lib/exact";
+import { duration, size } from "../../lib/format";
+import { useSession } from "../session";
+import { Badge, Button, Field, Id, type Meaning, Notice, Time } from "./basic";
+import { Dialog } from "./dialog";
+import { FormDialog, useAction } from "./form";
+import { States, useLoad } from "./load";
+import { Shown } from "./shown";
+import { toast } from "./toast";
+
+// A ReadCall is a call with the text of its arguments as it is stored.
+interface ReadCall {
+  call: AgentToolCall;
+  text: string;
+}
+
+function useCall(id: string) {
+  const { api } = useSession();
+  return useLoad<ReadCall>(
+    async (signal) => {
+      const text = await (await api.raw("GET", "/tool-calls/" + id, { signal })).text();
+      return { call: JSON.parse(text) as AgentToolCall, text: indented(memberText(text, "arguments") ?? "{}") };
+    },
+    [api, id],
+  );
+}
+
+const folded = 8192; // characters of arguments that are shown at once
+
+// Arguments shows the arguments of a call whole, as they are sent. Long ones are folded.
+export function Arguments({ callId, of: tool }: { callId: string; of: string }) {
+  const call = useCall(callId);
+  return <States of={call}>{({ text }) => <Text text={text} label={`Arguments of ${tool}`} />}</States>;
+}
+
+function Text({ text, label }: { text: string; label: string }) {
+  const [all, setAll] = useState(false);
+  const long = text.length > folded;
+  return (
+    <>
+      <pre class="io" tabIndex={0} aria-label={label}>
+        <Shown text={visible(long && !all ? text.slice(0, folded) : text)} />
+      </pre>
+      {long && (
+        <div class="row">
+          <Button small onClick={() => setAll(!all)}>
+            {all ? "Fold" : `Show all ${size(new Blob([text]).size)}`}
+          </Button>
+          {!all && <span class="small muted">This is the beginning.</span>}
+        </div>
+      )}
+    </>
+  );
+}
+
+const outcomes: Record<NonNullable<AgentToolCall["outcome"]>, Meaning> = { ok: "ok", error: "failed", denied: "none", unknown: "waiting", expired: "waiting", cancelled: "none" };
+
+// Outcome says what came of a call, or where it is.
+export function Outcome({ of: c }: { of: AgentToolCall }) {
+  return (
+    <>
+      <Badge meaning={c.outcome ? (outcomes[c.outcome] ?? "none") : "waiting"}>{c.outcome ?? c.status}</Badge>
+      {c.resolution && <div class="small muted">{c.resolution.outcome === "done" ? "it was done" : "it was not done"}</div>}
+    </>
+  );
+}
+
+// inDoubt reports whether nobody knows what came of a call.
+export const inDoubt = (c: AgentToolCall): boolean => c.outcome === "unknown" || c.outcome === "expired";
+
+const decisions: Record<NonNullable<AgentToolCall["approval"]>["decision"], string> = { approve: "approved", reject: "rejected", expired: "nobody decided in time", remembered: "approved for the session before" };
+
+// CallFacts shows all that is known of a call.
+export function CallFacts({ of: { call: c, text } }: { of: ReadCall }) {
+  return (
+    <>
+      <dl class="facts">
+        <dt>Outcome</dt>
+        <dd>
+          <Outcome of={c} />
+        </dd>
+        {(c.approval || c.needsApproval) && (
+          <>
+            <dt>Decision</dt>
+            <dd class="breaks">
+              {c.approval ? (
+                <>
+                  {decisions[c.approval.decision]} <Time at={c.approval.at} />
+                  {c.approval.by && (
+                    <>
+                      {" "}
+                      by <code>{c.approval.by}</code>
+                    </>
+                  )}
+                  {c.approval.comment && <div>“{c.approval.comment}”</div>}
+                </>
+              ) : (
+                "not yet"
+              )}
+            </dd>
+          </>
+        )}
+        <dt>Effects</dt>
+        <dd>{effectsWords[c.effects]}</dd>
+        <dt>Attempts</dt>
+        <dd>
+          {c.attempts}
+          {c.durationMs !== null && `, ${duration(c.durationMs)}`}
+        </dd>
+        {c.errorCode && (
+          <>
+            <dt>Error</dt>
+            <dd>
+              <code>{c.errorCode}</code>
+            </dd>
+          </>
+        )}
+        {c.resolution && (
+          <>
+            <dt>Resolved</dt>
+            <dd class="breaks">
+              {c.resolution.outcome === "done" ? "it was done" : "it was not done"}, <Time at={c.resolution.at} />
+              {c.resolution.note && <div>“{c.resolution.note}”</div>}
+            </dd>
+          </>
+        )}
+        <dt>Id</dt>
+        <dd>
+          <Id of={c.id} />
+        </dd>
+      </dl>
+      <h3>Arguments</h3>
+      <Text text={text} label="Arguments" />
+      {c.resultText !== null && (
+        <>
+          <h3>Result</h3>
+          <pre class="io" tabIndex={0} aria-label="Result">
+            <Shown text={visible(c.resultText)} />
+          </pre>
+        </>
+      )}
+      {c.lateOutput !== null && (
+        <>
+          <h3>Came too late</h3>
+          <pre class="io" tabIndex={0} aria-label="Late output">
+            <Shown text={visible(c.lateOutput)} />
+          </pre>
+        </>
+      )}
+    </>
+  );
+}
+
+// CallInLog is the part of a session's log that says what came of a call.
+export function CallInLog({ id }: { id: string }) {
+  const [shown, setShown] = useState(false);
+  return (
+    <div>
+      <Button small kind="quiet" onClick={() => setShown(true)}>
+        Outcome, attempts, decision
+      </Button>
+      {shown && <CallDialog id={id} onClose={() => setShown(false)} />}
+    </div>
+  );
+}
+
+export function CallDialog({ id, onClose, onChanged }: { id: string; onClose: () => void; onChanged?: () => void }) {
+  const { may } = useSession();
+  const call = useCall(id);
+  const [resolving, setResolving] = useState(false);
+  const c = call.data?.call;
+  if (resolving && c) {
+    return (
+      <Resolve
+        of={c}
+        onClose={() => setResolving(false)}
+        onDone={() => {
+          setResolving(false);
+          call.reload();
+          onChanged?.();
+        }}
+      />
+    );
+  }
+  return (
+    <Dialog
+      title={c ? `Call of ${c.tool}` : "Call"}
+      wide
+      onClose={onClose}
+      footer={
+        c &&
+        inDoubt(c) &&
+        may("sessions:write") && (
+          <Button kind="main" onClick={() => setResolving(true)}>
+            Resolve
+          </Button>
+        )
+      }
+    >
+      <States of={call}>
+        {(read) => (
+          <>
+            {inDoubt(read.call) && !read.call.resolution && (
+              <Notice meaning="waiting">
+                <p>
+                  <b>Nobody knows whether it was done.</b> Look where it would have had its effect, then say here what you found.
+                </p>
+              </Notice>
+            )}
+            <CallFacts of={read} />
+          </>
+        )}
+      </States>
+    </Dialog>
+  );
+}
+
+function Resolve({ of: c, onDone, onClose }: { of: AgentToolCall; onDone: () => void; onClose: () => void }) {
+  const { api } = useSession();
+  const [outcome, setOutcome] = useState<ResolveToolCall["outcome"]>();
+  const [note, setNote] = useState("");
+  const action = useAction();
+  const submit = () =>
+    action.run(async () => {
+      const body: ResolveToolCall = { outcome: outcome!, note: note.trim() || null };
+      await api.raw("POST", `/tool-calls/${c.id}/resolve`, { body });
+      toast("Noted");
+      onDone();
+    });
+  return (
+    <FormDialog id="resolve" title={`What came of ${c.tool}?`} submit="Note it" ready={!!outcome} action={action} onSubmit={submit} onClose={onClose}>
+      <p>It changes no turn; later turns of the session are told.</p>
+      <fieldset class="plainset">
+        <legend>I have looked</legend>
+        <label class="check">
+          <input type="radio" name="outcome" checked={outcome === "done"} onChange={() => setOutcome("done")} /> It was done
+        </label>
+        <label class="check">
+          <input type="radio" name="outcome" checked={outcome === "not_done"} onChange={() => setOutcome("not_done")} /> It was not done
+        </label>
+      </fieldset>
+      <Field id="resolve-note" label="Note" hint="May be empty.">
+        <input id="resolve-note" class="input" maxLength={2000} value={note} onInput={(e) => setNote(e.currentTarget.value)} aria-describedby="resolve-note-hint" />
+      </Field>
+    </FormDialog>
+  );
+}
