@@ -109,6 +109,8 @@ func (s *Server) publishedLimits() contract.Limits {
 		RequestsKeptPerAccount: int64(s.Limits.RequestsKeptPerAccount), RequestsKeptSeconds: seconds(s.RequestLog().Keep),
 		MaxTools: tool.MaxOffered, MaxToolDefinitionTokens: tool.MaxTokens, MaxToolParametersBytes: schema.MaxParameters, MaxToolOutputBytes: session.MaxOutput,
 		MaxToolCallsPerStep: session.CallsPerStep, MaxToolCallsPerTurn: session.CallsPerTurn, MaxToolWaitsPerTurn: session.WaitsPerTurn,
+		MaxServerCallsPerMinute: tool.CallsPerMinute, MaxServerCallsAtOnce: tool.CallsAccount, MaxServerCallSeconds: store.MaxConnectionLimits.TimeoutSeconds,
+		MaxServerResultBytes: store.MaxConnectionLimits.MaxResultBytes, MaxShownResultBytes: session.ShownOutput,
 		MaxApprovalSeconds: seconds(min(session.ApprovalTime, run.InputTime)), MaxApprovalCommentCharacters: session.MaxComment, MaxShownArgumentsBytes: maxShownArguments,
 		MaxInputWaitsPerAccount: inputWaits,
 		MaxConnectionOperations: httptool.MaxOperations, MaxConnectionDocumentBytes: httptool.MaxDocument, MaxConnectionTools: remote.MaxTools,
