@@ -257,6 +257,7 @@ type agentFlags struct {
 	timeout                           *string
 	steps                             *int
 	embeds                            *bool
+	connections                       *[]string
 }
 
 func newAgentFlags(c *cobra.Command) agentFlags {
@@ -268,7 +269,8 @@ func newAgentFlags(c *cobra.Command) agentFlags {
 		model:         f.StringP("model", "m", "", "`model` that it uses; default: auto"),
 		drive:         f.String("drive", "", "read_only or read_write: what it may do with its drive"),
 		credits:       f.String("max-credits", "", "what a turn may cost, in `credits`"),
-		tools:         f.String("tools", "", "tools that programs of yours carry out, as a JSON `list`; @FILE reads a file, [] has none"),
+		tools:         f.String("tools", "", "tools that programs of yours carry out, and of connections, as a JSON `list`; @FILE reads a file, [] has none"),
+		connections:   f.StringArray("connection", nil, "tools of a connection that it may call, as `NAME=TOOL,TOOL`; may be repeated. Together with --tools this is the whole list"),
 		timeout:       f.String("timeout", "", "how long a turn may take, such as 90s"),
 		steps:         f.Int("max-steps", 0, "how many model calls a turn may make"),
 		embeds:        f.Bool("embeds", true, "whether it may be shown in pages"),
@@ -298,6 +300,11 @@ func (a agentFlags) body(ctx context.Context, e *env, c *cobra.Command, call *cl
 		}
 		body["tools"] = jsonx.Value(list)
 	}
+	if len(*a.connections) > 0 {
+		if body["tools"], err = withConnections(ctx, call, body["tools"], *a.connections); err != nil {
+			return nil, err
+		}
+	}
 	limits := map[string]any{}
 	set(limits, c, "max-steps", "maxSteps", *a.steps)
 	if *a.credits != "" {
@@ -323,6 +330,28 @@ func (a agentFlags) body(ctx context.Context, e *env, c *cobra.Command, call *cl
 		}
 	}
 	return body, nil
+}
+
+// withConnections adds entries for tools of connections to a list of tools.
+func withConnections(ctx context.Context, call *client.Client, list any, named []string) (any, error) {
+	var tools []any
+	if list != nil {
+		if err := jsonx.Unmarshal([]byte(list.(jsonx.Value)), &tools); err != nil {
+			return nil, usagef("--tools takes a JSON list")
+		}
+	}
+	for _, text := range named {
+		name, allow, ok := strings.Cut(text, "=")
+		if !ok || name == "" || allow == "" {
+			return nil, usagef("--connection takes NAME=TOOL,TOOL, not %q", text)
+		}
+		id, err := connectionCollection().find(ctx, call, name)
+		if err != nil {
+			return nil, err
+		}
+		tools = append(tools, map[string]any{"type": "connection", "connectionId": id, "allow": strings.Split(allow, ",")})
+	}
+	return tools, nil
 }
 
 func (e *env) agents() *cobra.Command {

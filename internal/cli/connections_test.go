@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 	}
 	server := httptest.NewServer(httptool.Demo(mcp.Demo(false)))
 	defer server.Close()
-	h := apitest.Start(t, apitest.Config{Idle: true, Allow: []string{"127.0.0.1"}})
+	h := apitest.Start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
 	operations := filepath.Join(t.TempDir(), "operations.json")
 	_, block, _ := strings.Cut(string(page), "```json\n")
 	block, _, _ = strings.Cut(block, "```")
@@ -41,7 +42,8 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 	hashes, ran := map[string]string{}, 0 // by those of the page
 	for line := range strings.Lines(string(page)) {
 		command, ok := strings.CutPrefix(strings.TrimSpace(line), "stoa ")
-		if !ok || !strings.HasPrefix(command, "connections ") && !strings.HasPrefix(command, "secrets ") {
+		verb, _, _ := strings.Cut(command, " ")
+		if !ok || !slices.Contains([]string{"connections", "secrets", "agents", "sessions", "tools"}, verb) {
 			continue
 		}
 		command, _, _ = strings.Cut(command, " < ")
@@ -66,11 +68,15 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 			hashes[of.hash] = found[1]
 		case strings.HasPrefix(command, "connections test") && !strings.Contains(out, "This is a note of the demo server."):
 			t.Errorf("the tool says %s", out)
+		case verb == "sessions" && !strings.Contains(out, "This is a note of the demo server."):
+			t.Errorf("the session says %s", out)
+		case verb == "tools" && !strings.Contains(out, "notes__search_notes"):
+			t.Errorf("the calls are %s", out)
 		case strings.Contains(out+errOut, "a-token-of-twenty"):
 			t.Errorf("the value is shown: %s %s", out, errOut)
 		}
 	}
-	if ran != 14 {
+	if ran != 17 {
 		t.Errorf("%d commands were run", ran)
 	}
 
