@@ -9,7 +9,8 @@
 // Start at [Worker.Run]. claim.go claims and sweeps; turn.go runs one turn;
 // step.go makes one model call; delta.go writes its text while it arrives;
 // prompt.go builds what the model is told; executor.go answers the tool calls of a
-// step; tools.go has the tools of the service itself, image.go what they show of images.
+// step; connection.go those of servers, result.go what of their results is shown; tools.go
+// has the tools of the service itself, image.go what they show of images.
 package agent
 
 import (

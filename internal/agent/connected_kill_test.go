@@ -276,4 +276,3 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 	f.Release()
 	stop()
 }
-

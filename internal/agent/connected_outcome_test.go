@@ -31,15 +31,30 @@ func TestWhatComesOfAnExchange(t *testing.T) {
 	type row struct{ order, read, put, act string }
 	const unknown, failed = "unknown 1", "error 3"
 	cases := []row{
-		{"500", failed, "unknown 3", unknown}, {"503", failed, "unknown 3", unknown}, {"408", failed, "unknown 3", unknown},
-		{"reset", failed, "unknown 3", unknown}, {"truncated", failed, "unknown 3", unknown}, {"no reply", failed, "unknown 3", unknown},
-		{"wrong id", failed, "unknown 3", unknown}, {"html", failed, "unknown 3", unknown}, {"large", failed, "unknown 3", unknown},
-		{"gzip", failed, "unknown 3", unknown}, {"-32603", failed, "unknown 3", unknown}, {"0", failed, "unknown 3", unknown},
+		{"500", failed, "unknown 3", unknown},
+		{"503", failed, "unknown 3", unknown},
+		{"408", failed, "unknown 3", unknown},
+		{"reset", failed, "unknown 3", unknown},
+		{"truncated", failed, "unknown 3", unknown},
+		{"no reply", failed, "unknown 3", unknown},
+		{"wrong id", failed, "unknown 3", unknown},
+		{"html", failed, "unknown 3", unknown},
+		{"large", failed, "unknown 3", unknown},
+		{"gzip", failed, "unknown 3", unknown},
+		{"-32603", failed, "unknown 3", unknown},
+		{"0", failed, "unknown 3", unknown},
 		{"307", "error 1", "error 1", unknown},
-		{"400", "error 1", "error 1", "error 1"}, {"403", "error 1", "error 1", "error 1"}, {"404", "error 1", "error 1", "error 1"},
-		{"422", "error 1", "error 1", "error 1"}, {"-32602", "error 1", "error 1", "error 1"}, {"-32601", "error 1", "error 1", "error 1"},
+		{"400", "error 1", "error 1", "error 1"},
+		{"403", "error 1", "error 1", "error 1"},
+		{"404", "error 1", "error 1", "error 1"},
+		{"422", "error 1", "error 1", "error 1"},
+		{"-32602", "error 1", "error 1", "error 1"},
+		{"-32601", "error 1", "error 1", "error 1"},
 		{"429", "error 2", "error 2", "error 2"}, // Retry-After is waited for, once
-		{"error", "error 1", "error 1", "error 1"}, {"block", "ok 1", "ok 1", "ok 1"}, {"schema", "ok 1", "ok 1", "ok 1"}, {"int64", "ok 1", "ok 1", "ok 1"},
+		{"error", "error 1", "error 1", "error 1"},
+		{"block", "ok 1", "ok 1", "ok 1"},
+		{"schema", "ok 1", "ok 1", "ok 1"},
+		{"int64", "ok 1", "ok 1", "ok 1"},
 	}
 	r := h.Service()
 	sessiontest.Run(t, r)

@@ -53,7 +53,8 @@ const alteredText = "The tool is not offered any more, or its definition has cha
 
 // carryOut carries out calls of connections' tools: that at a place, and with one that
 // only reads those that follow it and only read, some at a time. It returns how many.
-// waits: people have to decide about them first.
+// waits: people have to decide about one first, which may have been carried out. See
+// docs/decisions/0048-calls-of-servers.md.
 func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits bool, err error) {
 	step := t.last()
 	group := []*stoa.ExternalCall{t.planned(place)}

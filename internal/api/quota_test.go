@@ -282,7 +282,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 	fixed := []string{
 		"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "maxWebhooks", "requestsKeptSeconds",
 		"maxTools", "maxToolDefinitionTokens", "maxToolParametersBytes", "maxToolOutputBytes", "maxToolCallsPerStep", "maxToolCallsPerTurn", "maxToolWaitsPerTurn", "maxInputWaitsPerAccount",
-		"maxServerCallsPerMinute", "maxServerCallsAtOnce", "maxServerCallSeconds", "maxServerResultBytes", "maxShownResultBytes",
+		"maxServerCallsPerMinute", "maxServerCallsAtOnce", "maxShownResultBytes",
 		"maxApprovalSeconds", "maxApprovalCommentCharacters", "maxShownArgumentsBytes",
 		"maxSecrets", "maxConnectionsPerSpace", "maxConnectionOperations", "maxConnectionDocumentBytes", "maxConnectionTools", "maxConnectionTimeoutSeconds", "maxConnectionResultBytes", "maxConnectionConcurrent",
 		"maxConnectionCallsPerMinute",
