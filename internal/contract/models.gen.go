@@ -2015,10 +2015,25 @@ type Limits struct {
 	// Example: 500
 	MaxSecrets int64 `json:"maxSecrets"`
 
+	// MaxServerCallsAtOnce Such calls of an account at a time; more wait.
+	//
+	// Example: 32
+	MaxServerCallsAtOnce int `json:"maxServerCallsAtOnce"`
+
+	// MaxServerCallsPerMinute Calls that the sessions of an account make to servers of connections in a minute; a connection may have a lower limit.
+	//
+	// Example: 600
+	MaxServerCallsPerMinute int `json:"maxServerCallsPerMinute"`
+
 	// MaxShownArgumentsBytes Of the arguments of a call that waits for its approval, as the session has them.
 	//
 	// Example: 8192
 	MaxShownArgumentsBytes int `json:"maxShownArgumentsBytes"`
+
+	// MaxShownResultBytes Of a result or an output that the model is shown at once; of a result of a server it can read the rest.
+	//
+	// Example: 16384
+	MaxShownResultBytes int `json:"maxShownResultBytes"`
 
 	// MaxSpaces Of an account.
 	//

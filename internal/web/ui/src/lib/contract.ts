@@ -1276,7 +1276,10 @@ export interface Limits {
   maxScheduledTasks: number;
   maxScheduledTasksPerAccount: number;
   maxSecrets: number;
+  maxServerCallsAtOnce: number;
+  maxServerCallsPerMinute: number;
   maxShownArgumentsBytes: number;
+  maxShownResultBytes: number;
   maxSpaces: number;
   maxToolCallsPerStep: number;
   maxToolCallsPerTurn: number;
