@@ -97,6 +97,15 @@ func TestOperationsAreTools(t *testing.T) {
 	if out.Outcome != "ok" || out.Text.MustGet() != "Status: 200\n[{\"id\":12345678901234567}]\n(These are 1 of 3 entries; the others were left out.)" || f.requests() != "GET /v1/orders/a%20b?q=%26x" {
 		t.Errorf("%+v", out)
 	}
+	var calls contract.ToolCallList
+	c.Want(200, "GET", "/api/v1/tool-calls", nil).JSON(&calls)
+	if len(calls.Data) != 1 {
+		t.Fatalf("%+v", calls)
+	}
+	if one := calls.Data[0]; one.ID != out.CallID || one.SessionID != "" || one.Turn != 0 || one.Step != 0 || one.Place != 0 || one.Tool != "shop__get_order" || one.ConnectionID.MustGet() != made.ID ||
+		one.Outcome.MustGet() != "ok" || one.ResultText.MustGet() != out.Text.MustGet() || string(one.Arguments) != `{"id":"a b","q":"\u0026x"}` && string(one.Arguments) != `{"id":"a b","q":"&x"}` {
+		t.Errorf("%+v", one)
+	}
 
 	// Another request behind the name is another definition.
 	c.Want(200, "PATCH", path, object{"operations": []object{operation(object{"path": "/v2/orders/{id}"})}})

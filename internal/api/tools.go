@@ -246,6 +246,9 @@ func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
 		Resolution: nullable.NewNullNullable[contract.ToolCallResolution](), CreatedAt: contract.Time(c.CreatedAt), StartedAt: unlessNever(c.StartedAt),
 		FinishedAt: unlessNever(c.FinishedAt), DurationMs: nullable.NewNullNullable[int64](), ExpiresAt: unlessNever(c.ExpiresAt),
 	}
+	if c.SessionID == "" { // the row has a place that no other has
+		out.Turn, out.Step, out.Place = 0, 0, 0
+	}
 	if c.Status == stoa.CallDone {
 		out.ResultText = nullable.NewNullableWithValue(c.Result)
 		if !c.StartedAt.IsZero() {

@@ -48,6 +48,14 @@ func (tx *Tx) InsertToolCall(ctx context.Context, c stoa.ExternalCall) error {
 		c.Title, c.Approval, string(c.Decision), c.DecidedBy, db.Micros(c.DecidedAt), c.ConnectionID)
 }
 
+// EndLostTrials writes down that nobody knows what came of the calls of an account that
+// have no session and were begun before that time: whoever made them has ended.
+func (tx *Tx) EndLostTrials(ctx context.Context, accountID string, before time.Time) error {
+	_, err := tx.Exec(ctx, `UPDATE tool_calls SET status = 'done', outcome = 'unknown', finished_at = $3
+		WHERE account_id = $1 AND status = 'started' AND session_id = '' AND created_at < $2`, accountID, db.Micros(before), db.Micros(tx.Now))
+	return err
+}
+
 // UpdateToolCall writes the columns of a call that its turn changes. The session is
 // locked by this transaction.
 func (tx *Tx) UpdateToolCall(ctx context.Context, c stoa.ExternalCall) error {

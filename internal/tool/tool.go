@@ -519,7 +519,11 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 	if err != nil {
 		return out, err
 	}
-	out.CallID = stoa.NewID("cal")
+	row, err := t.beginTrial(ctx, c, rows[at], trial)
+	if err != nil {
+		return out, err
+	}
+	out.CallID = row.ID
 	began := time.Now()
 	calling, cancel := context.WithTimeout(ctx, time.Duration(c.Limits.TimeoutSeconds)*time.Second)
 	defer cancel()
@@ -534,6 +538,9 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 		out.Outcome = "error"
 	default:
 		out.Outcome = "ok"
+	}
+	if err := t.endTrial(ctx, row, out); err != nil { // which came all the same
+		t.Logger.WarnContext(ctx, "a call was not written down", "account", accountID, "call", out.CallID, "error", err)
 	}
 	t.Logger.InfoContext(ctx, "a tool was called to try it", "account", accountID, "connection", id, "tool", trial.Tool, "call", out.CallID, "outcome", out.Outcome, "duration", out.Duration, "error", err)
 	return out, nil
