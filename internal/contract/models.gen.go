@@ -199,6 +199,7 @@ type AgentTool struct {
 
 // AgentToolCall A call of a tool that is carried out outside of the service.
 type AgentToolCall struct {
+	// AgentID Empty for a call that somebody made to try a tool (`tools/test`).
 	AgentID string `json:"agentId"`
 
 	// Approval What was decided; null where nothing is or need be.
@@ -264,19 +265,25 @@ type AgentToolCall struct {
 
 	// ResultText Null until it is `done`.
 	ResultText nullable.Nullable[string] `json:"resultText"`
-	SessionID  string                    `json:"sessionId"`
+
+	// SessionID Empty likewise.
+	SessionID string `json:"sessionId"`
 
 	// StartedAt When it was handed out, or its server asked first; null: it was not.
 	StartedAt nullable.Nullable[Time] `json:"startedAt"`
 
 	// Status `waiting`: it is handed out, or waits for its approval. `started`: a program has claimed it, or its server is asked.
 	Status string `json:"status"`
-	Step   int64  `json:"step"`
+
+	// Step From 1; 0 without a session.
+	Step int64 `json:"step"`
 
 	// Title Of the tool, as its server calls it.
 	Title nullable.Nullable[string] `json:"title"`
 	Tool  string                    `json:"tool"`
-	Turn  int64                     `json:"turn"`
+
+	// Turn From 1; 0 without a session.
+	Turn int64 `json:"turn"`
 
 	// Type Who carries it out: a program of yours, or the server of a connection. New ones may come.
 	Type string `json:"type"`
