@@ -238,3 +238,19 @@ func TestHostileCatalogs(t *testing.T) {
 		}
 	}
 }
+
+// TestACallerWhoLeavesKnowsNothing has callers who leave while a server does what it was
+// asked for: that the reply was not waited for never looks as if nothing was sent.
+func TestACallerWhoLeavesKnowsNothing(t *testing.T) {
+	for _, o := range []fakemcp.Options{{}, {Legacy: true}} {
+		f := fakemcp.Start(t, o)
+		for i := range 60 {
+			order := []string{"hang", "drip"}[i%2]
+			ctx, cancel := context.WithCancel(t.Context())
+			f.OnCall(func(fakemcp.Call) { cancel() })
+			if _, failed := try(ctx, t, to(f), fmt.Sprint("cal_", i), fakemcp.Act, order); failed == nil || failed.Class != remote.Unknown {
+				t.Errorf("%s: %+v", order, failed)
+			}
+		}
+	}
+}

@@ -187,6 +187,8 @@ func (x exchange) failure(ctx context.Context, err error) *remote.Error {
 		return &remote.Error{Class: remote.Refused, Message: remote.Sentence(x.err.Error()), Err: err}
 	case x.err != nil:
 		return &remote.Error{Class: remote.Unknown, Message: remote.Sentence(x.err.Error()), Err: err}
+	case x.begun:
+		return &remote.Error{Class: remote.Unknown, Message: "The time was over before the server answered.", Reason: outbound.Timeout, Err: err}
 	case x.status == 0 && ctx.Err() != nil:
 		return &remote.Error{Class: remote.NotSent, Message: "The time was over before the call was sent.", Reason: outbound.Timeout, Err: err}
 	case x.status == 0:

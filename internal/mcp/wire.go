@@ -49,6 +49,7 @@ type exchange struct {
 	code    int             // of an error of the protocol; 0: none
 	message string          // of it
 	err     error           // the reply did not come, or is none of the protocol
+	begun   bool            // the request may be on its way, and nothing more is known
 }
 
 // begin forgets the last exchange.
@@ -105,6 +106,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		out = out.WithContext(ctx)
 	}
 	into := w.slotOf(req.Context())
+	if call { // the SDK may return before its request does
+		into.keep(exchange{begun: true})
+	}
 	resp, err := w.client.RoundTrip(out)
 	if err != nil {
 		if call {
