@@ -17,7 +17,7 @@ var recorder apitest.Recorder
 
 // covered are the tags whose operations are tested here, down to every
 // documented reply. Whoever finishes the tests of a group adds its tag.
-var covered = []string{"responses", "service", "account", "keys", "credits", "requests", "accounts", "providers", "drive", "spaces", "agents", "sessions", "tools", "schedules", "embeds", "webhooks"}
+var covered = []string{"responses", "service", "account", "keys", "credits", "requests", "accounts", "providers", "drive", "spaces", "agents", "sessions", "tools", "schedules", "embeds", "webhooks", "connections"}
 
 // TestMain fails a whole run in which a documented reply was never seen, and any
 // run in which a statement read more of a table than its rows. The tests run on both

@@ -239,3 +239,39 @@ func TestRequestsAreToolsInTheConsole(t *testing.T) {
 		})
 	}
 }
+
+// TestAnAgentGetsToolsOfConnections allows an approved tool in the settings of an agent,
+// stricter than its review, and shows there that it is withheld once it has changed.
+func TestAnAgentGetsToolsOfConnections(t *testing.T) {
+	browser := startBrowser(t)
+	for _, l := range []look{sizes()[0], sizes()[3]} {
+		t.Run(l.name, func(t *testing.T) {
+			st := newStage(t, onLoopback)
+			f := fakemcp.Start(t)
+			st.c.Want(201, "POST", "/api/v1/connections", map[string]any{"kind": "mcp", "name": "shop", "url": f.URL})
+			path := "/api/v1/connections/" + st.connection(t)
+			st.c.Want(200, "POST", path+"/refresh", nil)
+			st.c.Want(200, "POST", path+"/tools/review", map[string]any{"tools": []any{map[string]any{"name": "read", "sha256": st.tool(t, "read").Sha256, "decision": "approve", "policy": "by_annotations"}}})
+			settings := "agents/" + strings.TrimPrefix(st.agent, "/api/v1/api-agents/") + "/settings"
+			p := signIn(t, browser, st.h.URL, st.h.Key, settings, l)
+			p.see(`(() => { const d = [...document.querySelectorAll("details")].find((d) => d.innerText.startsWith("shop")); if (d) d.open = true; return !!d; })()`)
+			p.check("read")
+			p.check("Ask before each call of read")
+			p.see(`!document.body.innerText.includes("act ask before")`)
+			p.fits()
+			p.shot("settings")
+			p.press("Save")
+			p.says("Saved")
+			var agent contract.Agent
+			st.c.Want(200, "GET", st.agent, nil).JSON(&agent)
+			if len(agent.Tools) != 1 || len(agent.Tools[0].Allow) != 1 || agent.Tools[0].Allow[0] != "read" || len(agent.Tools[0].Stricter) != 1 {
+				t.Errorf("%+v", agent.Tools)
+			}
+			f.Change("Reads.", "Reads otherwise.")
+			st.c.Want(200, "POST", path+"/refresh", nil)
+			p = signIn(t, browser, st.h.URL, st.h.Key, settings, l)
+			p.says("withheld: changed")
+			p.shot("withheld")
+		})
+	}
+}

@@ -2,7 +2,9 @@
 // are saved.
 import { useState } from "preact/hooks";
 import type { Agent } from "../../lib/agents";
+import type { AgentTool } from "../../lib/contract";
 import type { List, Meta } from "../../lib/types";
+import { AllowedTools } from "../parts/allowed";
 import { Button, Field } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
 import { useAction } from "../parts/form";
@@ -101,16 +103,17 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged; onSaved: 
           </label>
           <Field
             id="tools"
-            label="Tools that your programs carry out"
+            label="Tools"
             problem={listed ? undefined : "This is no JSON list."}
             hint={
               <>
-                A JSON list of {"{type: \"client\", name, description, parameters}"}; <a href="/docs/tools">the guide</a> has an example. Empty: none.
+                A JSON list. Tools that your programs carry out are {"{type: \"client\", name, description, parameters}"}; <a href="/docs/tools">the guide</a> has an example. Those of connections are chosen below. Empty: none.
               </>
             }
           >
             <textarea id="tools" class="input mono" rows={tools ? 8 : 2} spellcheck={false} value={tools} onInput={(e) => setTools(e.currentTarget.value)} aria-describedby="tools-hint" aria-invalid={!listed} />
           </Field>
+          {listed && offers("listConnections") && may("connections:read") && <AllowedTools spaceId={now.spaceId} tools={listed as AgentTool[]} onChange={(all) => setTools(all.length ? JSON.stringify(all, null, 2) : "")} />}
           <label class="check">
             <input type="checkbox" checked={now.embedEnabled} onChange={(e) => change({ embedEnabled: e.currentTarget.checked })} /> It may be shown in pages
           </label>

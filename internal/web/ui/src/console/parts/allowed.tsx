@@ -1,0 +1,86 @@
+// The tools of connections that an agent may call: the approved ones, each allowed by
+// name, and asked for where the agent is to be stricter than the review.
+import { approvalWords } from "../../lib/connections";
+import type { AgentTool, Connection, ConnectionTool, ConnectionToolList } from "../../lib/contract";
+import type { List } from "../../lib/types";
+import { useSession } from "../session";
+import { Badge } from "./basic";
+import { States, useLoad } from "./load";
+import { Shown } from "./shown";
+
+export function AllowedTools({ spaceId, tools, onChange }: { spaceId: string; tools: AgentTool[]; onChange: (tools: AgentTool[]) => void }) {
+  const { api } = useSession();
+  const connections = useLoad((signal) => api.get<List<Connection>>("/connections", { spaceId, limit: 100 }, signal), [api, spaceId]);
+  if (connections.data?.data.length === 0) return null;
+  return (
+    <fieldset class="plainset stack">
+      <legend>Tools of connections</legend>
+      <States of={connections}>
+        {(list) =>
+          list.data.map((c) => (
+            <Of
+              key={c.id}
+              of={c}
+              entry={tools.find((t) => t.type === "connection" && t.connectionId === c.id)}
+              onChange={(entry) => onChange([...tools.filter((t) => t.connectionId !== c.id), ...(entry.allow!.length > 0 ? [entry] : [])])}
+            />
+          ))
+        }
+      </States>
+    </fieldset>
+  );
+}
+
+function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onChange: (entry: AgentTool) => void }) {
+  const { api } = useSession();
+  const list = useLoad((signal) => api.get<ConnectionToolList>(`/connections/${c.id}/tools`, undefined, signal), [api, c.id]);
+  const allow = entry?.allow ?? [];
+  const stricter = entry?.stricter ?? [];
+  const set = (allow: string[], kept = stricter) => onChange({ type: "connection", connectionId: c.id, allow, stricter: kept.filter((s) => allow.includes(s.name)) });
+  const ask = (t: ConnectionTool, on: boolean) => set(allow, [...stricter.filter((s) => s.name !== t.name), ...(on ? [{ name: t.name, approval: "always" as const }] : [])]);
+  return (
+    <details open={allow.length > 0}>
+      <summary>
+        {c.name}{" "}
+        <span class="small muted">
+          {allow.length} of {c.toolCounts.approved} allowed
+        </span>
+      </summary>
+      <States of={list}>
+        {({ data }) => {
+          const offered = data.filter((t) => t.state === "approved" || allow.includes(t.name));
+          if (offered.length === 0) {
+            return (
+              <p class="small">
+                None of its tools is approved. <a href={"#/connections/" + c.id}>Review them.</a>
+              </p>
+            );
+          }
+          return offered.map((t) => (
+            <div key={t.name}>
+              <label class="check">
+                <input type="checkbox" checked={allow.includes(t.name)} onChange={(e) => set(e.currentTarget.checked ? [...allow, t.name] : allow.filter((n) => n !== t.name))} />
+                <span class="breaks">
+                  <code>
+                    <Shown text={t.name} />
+                  </code>{" "}
+                  {t.state !== "approved" && (
+                    <>
+                      <Badge meaning="waiting">withheld: {t.state}</Badge> <a href={"#/connections/" + c.id}>look</a>{" "}
+                    </>
+                  )}
+                  <span class="small muted">{t.approval && approvalWords[t.approval]}</span>
+                </span>
+              </label>
+              {allow.includes(t.name) && t.approval === "never" && (
+                <label class="check small">
+                  <input type="checkbox" checked={stricter.some((s) => s.name === t.name && s.approval === "always")} onChange={(e) => ask(t, e.currentTarget.checked)} /> Ask before each call of {t.name}
+                </label>
+              )}
+            </div>
+          ));
+        }}
+      </States>
+    </details>
+  );
+}
