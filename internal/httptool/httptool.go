@@ -7,7 +7,8 @@
 // fixed names and a JSON body, and can change neither the host nor the path's segments
 // nor add a header. Nothing is sent twice, no redirect is followed.
 //
-// Start with [Server.Catalog] and [Server.Call].
+// See docs/decisions/0049-an-http-tool-is-pinned-with-its-request.md. Start with
+// [Server.Catalog] and [Server.Call].
 package httptool
 
 import (
