@@ -310,6 +310,8 @@ func stubReplies() map[string]string {
 	balance := `"credits":{"availableMicro":4000000,"heldMicro":0,"grantedMicro":5000000,"spentMicro":1000000}`
 	const recent = `"spentLast30DaysMicro":750000,"lastUsedAt":"2026-11-20T11:58:00.000Z"`
 	return map[string]string{
+		"GET /inputs":      list(),
+		"GET /connections": list(),
 		"GET /accounts": list(`{`+account+`,`+balance+`,`+recent+`}`,
 			strings.NewReplacer("p0rz", "p1rz", "Acme", "Broke Inc", "it@acme", "it@broke", `"availableMicro":4000000`, `"availableMicro":0`, `"2026-11-20T11:58:00.000Z"`, "null").Replace(`{`+account+`,`+balance+`,`+recent+`}`)),
 		"POST /accounts":             `{` + account + `,` + balance + `,"key":` + secret + `}`,

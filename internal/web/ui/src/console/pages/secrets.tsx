@@ -65,7 +65,7 @@ export function Secrets({ head }: { head: ComponentChildren }) {
               show: (s) => (
                 <>
                   <div class="breaks">{s.origin}</div>
-                  <div class="small muted">as {s.kind === "bearer" ? "Authorization: Bearer" : s.headerName}</div>
+                  <div class="small muted">{sentAs(s)}</div>
                 </>
               ),
             },
@@ -108,6 +108,22 @@ export function Secrets({ head }: { head: ComponentChildren }) {
       </section>
     </>
   );
+}
+
+// sentAs says how requests carry a secret.
+function sentAs(s: Secret): string {
+  switch (s.kind) {
+    case "bearer":
+      return "as Authorization: Bearer";
+    case "basic":
+      return "as Authorization: Basic";
+    case "query":
+      return `as the parameter ${s.parameterName}`;
+    case "token":
+      return "to a token endpoint alone";
+    default:
+      return `as ${s.headerName}`;
+  }
 }
 
 const value = (set: (text: string) => void, text: string) => (
