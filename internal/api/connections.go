@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -68,7 +69,46 @@ func setAuth(c *store.Connection, auth contract.ConnectionAuth) error {
 	case auth.Type != "secret" && id != "":
 		return stoa.Errorf(stoa.CodeInvalidValue, "A secret is used with the type secret alone.").At("auth.secretId")
 	}
-	c.SecretID = id
+	c.SecretID, c.OAuth, c.ClientSecretID = id, nil, ""
+	grant, client, secret := orZero(auth.Grant), orZero(auth.ClientID), orZero(auth.ClientSecretID)
+	if auth.Type != "oauth" {
+		if grant != "" || client != "" || secret != "" || len(orZero(auth.Scopes)) > 0 {
+			return stoa.Errorf(stoa.CodeInvalidValue, "grant, scopes, clientId and clientSecretId go with the type oauth alone.").At("auth.type")
+		}
+		return nil
+	}
+	for i, scope := range orZero(auth.Scopes) {
+		if strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+			return stoa.Errorf(stoa.CodeInvalidValue, "A scope has printable ASCII characters, without spaces, quotes and backslashes.").At(fmt.Sprintf("auth.scopes[%d]", i))
+		}
+	}
+	switch {
+	case secret != "" && client == "":
+		return stoa.Errorf(stoa.CodeMissingParameter, "The secret is that of a client: auth.clientId says which.").At("auth.clientId")
+	case grant == store.GrantClient && (client == "" || secret == ""):
+		return stoa.Errorf(stoa.CodeMissingParameter, "The grant client_credentials needs a client with a secret: auth.clientId and auth.clientSecretId.").At("auth.clientSecretId")
+	}
+	c.OAuth, c.ClientSecretID = &store.OAuth{Grant: cmp.Or(grant, store.GrantCode), Scopes: orZero(auth.Scopes), ClientID: client}, secret
+	return nil
+}
+
+// checkClientSecret refuses a secret that cannot be that of an OAuth client.
+func checkClientSecret(ctx context.Context, tx *store.Tx, c store.Connection) error {
+	if c.ClientSecretID == "" {
+		return nil
+	}
+	secret, err := tx.SecretForShare(ctx, c.AccountID, c.ClientSecretID)
+	const at = "auth.clientSecretId"
+	switch {
+	case stoa.CodeOf(err) == stoa.CodeSecretNotFound:
+		return stoa.AsError(err).At(at)
+	case err != nil:
+		return err
+	case secret.Kind != store.SecretToken:
+		return stoa.Errorf(stoa.CodeInvalidValue, "The secret of a client is of the kind token.").At(at)
+	case secret.ExternalUserID != "" || secret.SpaceID != "" && secret.SpaceID != c.SpaceID:
+		return stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for another space, or for the sessions of one external user.").At(at)
+	}
 	return nil
 }
 
@@ -97,7 +137,10 @@ func checkConnection(ctx context.Context, tx *store.Tx, c store.Connection) erro
 			return stoa.Errorf(stoa.CodeInvalidHeader, "The value of the header %q has other characters than printable ASCII, or a space at an end.", name).At("headers")
 		}
 	}
-	if err := checkMetadata(c.Metadata); err != nil || c.SecretID == "" {
+	if err := checkMetadata(c.Metadata); err != nil {
+		return err
+	}
+	if err := checkClientSecret(ctx, tx, c); err != nil || c.SecretID == "" {
 		return err
 	}
 	secret, err := tx.SecretForShare(ctx, c.AccountID, c.SecretID)
@@ -198,7 +241,12 @@ func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b co
 	if err := checkConnection(ctx, tx, *c); err != nil {
 		return err
 	}
-	if c.URL != was.URL || c.SecretID != was.SecretID {
+	if !tool.SameTarget(*c, was) {
+		if err := tx.ForgetTokens(ctx, c.AccountID, c.ID); err != nil {
+			return err
+		}
+	}
+	if !tool.SameTarget(*c, was) || c.SecretID != was.SecretID {
 		c.CheckedAt, c.Protocol, c.ServerName, c.ServerVersion, c.Instructions, c.ErrorCode, c.ErrorMessage = time.Time{}, "", "", "", "", "", ""
 		if err := tool.Forget(ctx, tx, c.AccountID, c.ID); err != nil {
 			return err
@@ -355,8 +403,17 @@ func contractConnection(c store.Connection) contract.Connection {
 		Protocol: nullable.NewNullNullable[contract.ConnectionProtocol](), LastError: nullable.NewNullNullable[contract.ConnectionError](),
 		Metadata: contractMetadata(c.Metadata), CreatedAt: contract.Time(c.CreatedAt), UpdatedAt: contract.Time(c.UpdatedAt),
 	}
-	if c.SecretID != "" {
+	switch {
+	case c.SecretID != "":
 		out.Auth.Type = "secret"
+	case c.OAuth != nil:
+		out.Auth = contract.ConnectionAuth{
+			Type: "oauth", Grant: unlessZero(c.OAuth.Grant), Scopes: nullable.NewNullNullable[[]string](),
+			ClientID: unlessZero(c.OAuth.ClientID), ClientSecretID: unlessZero(c.ClientSecretID),
+		}
+		if len(c.OAuth.Scopes) > 0 {
+			out.Auth.Scopes = nullable.NewNullableWithValue(c.OAuth.Scopes)
+		}
 	}
 	if out.Headers == nil {
 		out.Headers = map[string]string{}
@@ -381,6 +438,8 @@ func contractConnection(c store.Connection) contract.Connection {
 
 func connectionStatus(c store.Connection) string {
 	switch {
+	case c.OAuth != nil && c.OAuth.Grant == store.GrantCode && !c.Authorized:
+		return "needs_authorization"
 	case c.CheckedAt.IsZero():
 		return "unchecked"
 	case c.ErrorCode == tool.NeedsAuthorization:

@@ -71,6 +71,8 @@ func table() []route {
 		update("PATCH /api/v1/connections/{id}", "connections:write", (*Server).updateConnection),
 		update("DELETE /api/v1/connections/{id}", "connections:write", (*Server).deleteConnection),
 		update("POST /api/v1/connections/{id}/refresh", "connections:write", (*Server).refreshConnection),
+		update("POST /api/v1/connections/{id}/authorize", "connections:write", (*Server).authorizeConnection),
+		update("POST /api/v1/connections/{id}/deauthorize", "connections:write", (*Server).deauthorizeConnection),
 		get("GET /api/v1/connections/{id}/tools", "connections:read", (*Server).listConnectionTools),
 		update("POST /api/v1/connections/{id}/tools/review", "connections:write", (*Server).reviewConnectionTools),
 		update("POST /api/v1/connections/{id}/tools/test", "connections:write", (*Server).testConnectionTool),

@@ -198,6 +198,7 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 		s.log.Error("the keys of stored secrets cannot be read", "error", err)
 	}
 	s.Tools = &tool.Tools{Store: s.Store, Vault: s.Vault, Network: s.network, Version: p.Version, Logger: s.log, Emit: webhook.OfConnection}
+	s.useOAuth(p)
 	hooks := webhook.Config{
 		Store: s.Store, Vault: s.Vault, Client: s.network.Client(outbound.Limits{Body: webhook.ReplyKept, ErrorBody: webhook.ReplyKept}),
 		Shared: s.shared(), Version: p.Version, Logger: s.log, Metrics: p.Metrics,
@@ -211,6 +212,7 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 func (s *Service) buildAPI(p Parts) error {
 	site, err := web.New(web.Config{
 		Version: p.Version, Origin: p.Config.BaseURL(p.Address), Contract: contract.For(p.Config.Extensions.Names()...),
+		Land: s.land, Client: s.Tools.ClientDocument,
 		Embeds: func(r *http.Request, id string) (web.ChatPage, bool, error) {
 			page, found, err := s.API.EmbedPage(r, id)
 			return web.ChatPage(page), found, err

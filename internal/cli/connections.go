@@ -38,6 +38,7 @@ func viewConnection() view {
 		{"URL", "url", plain},
 		{"Document", "documentUrl", plain},
 		{"On change", "onChange", plain},
+		{"Authorized by", "auth.type", plain},
 		{"Secret", "auth.secretId", plain},
 		{"Headers", "headers", plain},
 		{"Status", "status", state},
@@ -104,6 +105,8 @@ them. CONNECTION is an id, or a name that only one has.`)
 				}
 			}, 0, "The server has no tools, or was not asked yet.")
 		}),
+		e.connectionsAuthorize(),
+		e.connectionsDeauthorize(),
 		e.connectionsReview(),
 		e.connectionsTest(),
 		e.connectionsDelete(),
@@ -131,6 +134,11 @@ func (e *env) connectionsDelete() *cobra.Command {
 func (e *env) connectionFlags(c *cobra.Command) func(ctx context.Context, call *client.Client, body map[string]any) error {
 	f := c.Flags()
 	secret := f.String("secret", "", "the `secret` that requests carry, by id or name; empty: none")
+	byOAuth := f.Bool("oauth", false, "requests carry a token of OAuth; see \"stoa connections authorize\"")
+	scopes := f.StringSlice("scope", nil, "a `scope` that is asked for, with --oauth; may be given again; default: what the server wants")
+	clientID := f.String("client-id", "", "the `id` of a client that is registered with the authorization server, with --oauth")
+	clientSecret := f.String("client-secret", "", "the `secret` of that client, by id or name")
+	clientGrant := f.Bool("client-credentials", false, "the client stands for itself, and nobody authorizes the connection")
 	headers := f.StringArray("header", nil, "a `header` that requests carry, such as \"X-Team: docs\"; may be given again")
 	operations := f.String("operations", "", "a `file` with the operations of the kind http, a JSON list; - is standard input")
 	document := f.String("document", "", "the OpenAPI document of the kind openapi: an `address` or a file; - is standard input")
@@ -153,6 +161,28 @@ func (e *env) connectionFlags(c *cobra.Command) func(ctx context.Context, call *
 				auth = map[string]any{"type": "secret", "secretId": id}
 			}
 			body["auth"] = auth
+		}
+		if *byOAuth {
+			auth := map[string]any{"type": "oauth"}
+			if *clientGrant {
+				auth["grant"] = "client_credentials"
+			}
+			if len(*scopes) > 0 {
+				auth["scopes"] = *scopes
+			}
+			if *clientID != "" {
+				auth["clientId"] = *clientID
+			}
+			if *clientSecret != "" {
+				id, err := secretCollection().find(ctx, call, *clientSecret)
+				if err != nil {
+					return err
+				}
+				auth["clientSecretId"] = id
+			}
+			body["auth"] = auth
+		} else if *clientID+*clientSecret != "" || *clientGrant || len(*scopes) > 0 {
+			return usagef("--scope, --client-id, --client-secret and --client-credentials go with --oauth")
 		}
 		if f.Changed("header") {
 			all := map[string]string{}
@@ -242,10 +272,16 @@ requests that are tools. With --kind openapi, an OpenAPI document does; without 
 			}
 		}
 		var made struct {
-			ID string `json:"id"`
+			ID     string `json:"id"`
+			Status string `json:"status"`
 		}
-		if _, err := call.JSON(c.Context(), http.MethodPost, "/connections", nil, body, &made); err != nil {
+		raw, err := call.JSON(c.Context(), http.MethodPost, "/connections", nil, body, &made)
+		if err != nil {
 			return err
+		}
+		if made.Status == "needs_authorization" {
+			e.hint("Authorize it, and then ask for its tools: stoa connections authorize %s; stoa connections refresh %[1]s", args[0])
+			return o.object(viewConnection(), raw)
 		}
 		return e.refreshConnection(c.Context(), call, o, "/connections/"+made.ID, nil)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"stoa/internal/httptool"
 	"stoa/internal/mcp"
+	"stoa/internal/oauth"
 )
 
 func (e *env) mcpDemo() *cobra.Command {
@@ -25,12 +26,17 @@ connects to it has to allow its address: STOA_OUTBOUND_ALLOW=127.0.0.1:8099.`,
 	}
 	address := c.Flags().String("listen", "127.0.0.1:8099", "`address` to listen on")
 	legacy := c.Flags().Bool("legacy", false, "speak the protocol as it was before 2026-07-28")
+	authorized := c.Flags().Bool("oauth", false, "want tokens of OAuth, from an authorization server that lets everybody in")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		l, err := net.Listen("tcp", *address)
 		if err != nil {
 			return fmt.Errorf("listen: %w; choose another address with --listen", err)
 		}
-		server := &http.Server{Handler: httptool.Demo(mcp.Demo(*legacy)), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
+		handler := httptool.Demo(mcp.Demo(*legacy))
+		if *authorized {
+			handler = &oauth.Demo{Origin: "http://" + l.Addr().String(), Life: time.Hour, Next: handler}
+		}
+		server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
 		if _, err := fmt.Fprintf(e.out, "http://%s\n", l.Addr()); err != nil {
 			return err
 		}

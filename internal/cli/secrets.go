@@ -39,9 +39,10 @@ func (e *env) secretsSet() *cobra.Command {
 		Long: `Store a value that requests to one origin need, such as a token. It is read from standard input and never
 shown again. A secret of that name that is there gets the new value; a new one needs an --origin, which is the
 only place that it is ever sent to.`,
-		Example: "  stoa secrets set notes-token --origin https://notes.example.com < token.txt\n  stoa secrets set notes-key --origin https://notes.example.com --header X-Api-Key < key.txt",
+		Example: "  stoa secrets set notes-token --origin https://notes.example.com < token.txt\n  stoa secrets set notes-key --origin https://notes.example.com --header X-Api-Key < key.txt\n  stoa secrets set notes-client --kind token --origin https://accounts.example.com < secret.txt",
 	}
 	origin, header := c.Flags().String("origin", "", "scheme, host and port, such as https://notes.example.com"), c.Flags().String("header", "", "the `name` of the header to send it as; default: Authorization: Bearer")
+	kind, parameter := c.Flags().String("kind", "", "bearer (the default), header, basic (user:password), query, or token (of an OAuth client)"), c.Flags().String("parameter", "", "the `name` of the parameter of the address to send it as")
 	o := e.output(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if isTerminal(e.in) {
@@ -76,8 +77,8 @@ only place that it is ever sent to.`,
 		switch {
 		case len(there) > 1:
 			return fmt.Errorf("%d secrets have the name %q; use an id: %s", len(there), args[0], strings.Join(there, ", "))
-		case len(there) == 1 && (*origin != "" || *header != ""):
-			return usagef("the secret %q is there; its origin and header never change. Delete it first, or choose another name", args[0])
+		case len(there) == 1 && (*origin != "" || *header != "" || *kind != "" || *parameter != ""):
+			return usagef("the secret %q is there; its origin and kind never change. Delete it first, or choose another name", args[0])
 		case len(there) == 1:
 			raw, err = call.JSON(c.Context(), http.MethodPut, "/secrets/"+there[0]+"/value", nil, map[string]any{"value": value}, nil)
 		case *origin == "":
@@ -86,6 +87,12 @@ only place that it is ever sent to.`,
 			body := map[string]any{"name": args[0], "kind": "bearer", "value": value, "origin": *origin}
 			if *header != "" {
 				body["kind"], body["headerName"] = "header", *header
+			}
+			if *parameter != "" {
+				body["kind"], body["parameterName"] = "query", *parameter
+			}
+			if *kind != "" {
+				body["kind"] = *kind
 			}
 			raw, err = call.JSON(c.Context(), http.MethodPost, "/secrets", nil, body, nil)
 		}

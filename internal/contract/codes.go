@@ -97,6 +97,7 @@ func Codes() []CodeInfo {
 			Code: stoa.CodeIdempotencyRunning, Status: 409, Type: TypeInvalidRequest, Retryable: true, RetryAfter: time.Second,
 			Meaning: "The first request with this `Idempotency-Key` is still running.",
 		},
+		invalid(stoa.CodeNotToAuthorize, 409, "No person authorizes the connection, or it was changed meanwhile."),
 		invalid(stoa.CodeEmbedUsed, 409, "The ticket of this link was exchanged before."),
 		invalid(stoa.CodeEmbedExpired, 410, "The link has expired, or the time of its chat is over."),
 		invalid(stoa.CodePrecondition, 412, "The object is no longer the one that `If-Match` names."),
@@ -110,6 +111,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodePolicyTooLax, 422, "An agent may be stricter with a tool than the review of its connection, never laxer."),
 		invalid(stoa.CodeOriginsRequired, 422, "The origins of the pages that may show the agent have to be named."),
 		invalid(stoa.CodeAddressNotAllowed, 422, "The service sends no requests to this address; its operator can allow it."),
+		invalid(stoa.CodePublicURLRequired, 422, "The service has no address that authorization servers can send people back to; its operator can set `publicUrl`."),
 		invalid(stoa.CodeSecretOrigin, 422, "The secret is for another origin than that of the address."),
 		{
 			Code: stoa.CodeSecretsKeyMissing, Status: 422, Type: TypeServer,

@@ -87,6 +87,8 @@ const (
 	CodeToolChanged          Code = "tool_changed"
 	CodeConfirmationRequired Code = "confirmation_required"
 	CodeSecretOrigin         Code = "secret_origin_mismatch"
+	CodeNotToAuthorize       Code = "not_to_authorize"
+	CodePublicURLRequired    Code = "public_url_required"
 	CodeToolServer           Code = "tool_server_error"
 	CodeToolServerTimeout    Code = "tool_server_timeout"
 	CodeInvalidSchema        Code = "invalid_schema"

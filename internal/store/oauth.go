@@ -164,6 +164,12 @@ func (tx *Tx) InsertOAuthState(ctx context.Context, s OAuthState) error {
 	return err
 }
 
+// HasOAuthState reports whether an authorization has begun, and was not taken.
+func (tx *Tx) HasOAuthState(ctx context.Context, hash string) (bool, error) {
+	var id string
+	return tx.Get(ctx, `SELECT id FROM oauth_states WHERE id = $1`, []any{hash}, &id)
+}
+
 // TakeOAuthState returns an authorization that has begun, once: it is gone then. Nil:
 // there is none, or its time is over.
 func (tx *Tx) TakeOAuthState(ctx context.Context, hash string) (*OAuthState, error) {

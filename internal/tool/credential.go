@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"strings"
@@ -13,15 +12,28 @@ import (
 )
 
 // Credentials are the secrets that a session has of its own: ids of secrets by those of
-// connections. Nil: none.
+// connections. Nil: the request is none of a session.
 type Credentials map[string]string
+
+// sendsOwn reports whether a session has a secret of its own for a connection, which is
+// then sent in place of the connection's.
+func sendsOwn(c store.Connection, own Credentials) bool {
+	return c.PerSession != store.PerSessionOff && own[c.ID] != ""
+}
 
 // credential returns what requests of a connection carry: the secret that a session has
 // for it, or else that of the connection. It is for one request, and is kept nowhere.
 func (t *Tools) credential(ctx context.Context, c store.Connection, own Credentials) (remote.Credential, error) {
 	none := remote.Credential{}
-	id := cmp.Or(own[c.ID], c.SecretID)
-	if id == "" {
+	id := c.SecretID
+	switch {
+	case sendsOwn(c, own):
+		id = own[c.ID]
+	case c.PerSession == store.PerSessionRequired && own != nil:
+		return none, withheld("The connection wants a secret of the session, which has none.", nil)
+	case c.OAuth != nil:
+		return t.token(ctx, c, "")
+	case id == "":
 		return none, nil
 	}
 	var s store.Secret

@@ -211,6 +211,10 @@ func tokensOf(name, description, parameters string) int64 {
 // is known, or the secret cannot be read.
 func unauthorized(ctx context.Context, tx *store.Tx, c store.Connection, unreadable func(store.Secret) bool) (bool, error) {
 	refused := c.ErrorCode == NeedsAuthorization
+	if c.OAuth != nil && c.OAuth.Grant == store.GrantCode {
+		tokens, err := tx.Tokens(ctx, c.AccountID, c.ID)
+		return refused || tokens == nil, err
+	}
 	if c.SecretID == "" {
 		return refused, nil
 	}

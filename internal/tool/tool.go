@@ -22,6 +22,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/sync/singleflight"
+
 	"stoa/internal/httptool"
 	"stoa/internal/mcp"
 	"stoa/internal/outbound"
@@ -51,6 +53,11 @@ type Tools struct {
 	Emit func(ctx context.Context, tx *store.Tx, kind string, c store.Connection) error
 	// Refreshes is how long a server has to say which tools it has; 0: [RefreshTime].
 	Refreshes time.Duration
+	// PublicURL is the origin of the service, where people come back to from authorization
+	// servers; empty: it has none.
+	PublicURL string
+
+	refreshes singleflight.Group // of tokens
 
 	mu   sync.Mutex
 	busy map[string]int // exchanges that are going on, by account
@@ -120,10 +127,10 @@ func (t *Tools) Unreadable(s store.Secret) bool {
 // server returns the far side of a connection, as a session with credentials of its own
 // reaches it.
 func (t *Tools) server(ctx context.Context, c store.Connection, own Credentials) (remote.Server, error) {
-	to := remote.Endpoint{Network: t.Network, URL: c.URL, Headers: c.Headers}
+	var credential remote.Credential
 	if c.URL != "" { // a document says it at the first refresh
 		var err error
-		to.Credential, err = t.credential(ctx, c, own)
+		credential, err = t.credential(ctx, c, own)
 		if failed, ok := errors.AsType[*remote.Error](err); ok {
 			return unasked{failed}, nil
 		}
@@ -131,10 +138,20 @@ func (t *Tools) server(ctx context.Context, c store.Connection, own Credentials)
 			return nil, err
 		}
 	}
-	if c.Kind == store.KindHTTP || c.Kind == store.KindOpenAPI {
-		return httptool.Server{Endpoint: to}, nil
+	server := t.serverWith(c, credential)
+	if token, ok := strings.CutPrefix(credential.Value, "Bearer "); ok && c.OAuth != nil && !sendsOwn(c, own) {
+		return renewing{server, t, c, token}, nil
 	}
-	return mcp.Server{Endpoint: to, Protocol: c.Protocol, Version: t.Version}, nil
+	return server, nil
+}
+
+// serverWith returns the far side of a connection, to which requests carry a credential.
+func (t *Tools) serverWith(c store.Connection, credential remote.Credential) remote.Server {
+	to := remote.Endpoint{Network: t.Network, URL: c.URL, Headers: c.Headers, Credential: credential}
+	if c.Kind == store.KindHTTP || c.Kind == store.KindOpenAPI {
+		return httptool.Server{Endpoint: to}
+	}
+	return mcp.Server{Endpoint: to, Protocol: c.Protocol, Version: t.Version}
 }
 
 // A Difference is what a refresh found.
@@ -174,7 +191,7 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
 		d, failure = Difference{}, asked // a transaction may be repeated
 		d.Connection, err = tx.EditConnection(ctx, accountID, id, func(now *store.Connection) error {
-			if now.URL != c.URL || now.SecretID != c.SecretID || now.DocumentURL != c.DocumentURL {
+			if !SameTarget(*now, c) || now.SecretID != c.SecretID || now.DocumentURL != c.DocumentURL {
 				return stoa.Errorf(stoa.CodeToolServer, "The connection was changed meanwhile. Refresh it again.")
 			}
 			refused := now.ErrorCode == NeedsAuthorization
@@ -309,6 +326,7 @@ func failureOf(err error) *failure {
 	}
 	message := e.Message
 	switch {
+	case e.Unauthorized && e.Status == 0: // nothing was sent, and the message says why
 	case e.Unauthorized:
 		message += " Give the connection a secret that the server accepts."
 	case code == stoa.CodeAddressNotAllowed:

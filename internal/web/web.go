@@ -46,25 +46,29 @@ var templateFiles embed.FS
 
 // Config is what the pages show of the service. The zero value works.
 type Config struct {
-	Version  string            // of the program, shown at the foot of pages; "": none
-	Contract *contract.Edition // as the service serves it; nil: without extensions
-	Origin   string            // that callers see, in the commands of the landing page
-	Embeds   Embeds            // for the chat page at /embed/{id}; nil: there is none
+	Version  string                          // of the program, shown at the foot of pages; "": none
+	Contract *contract.Edition               // as the service serves it; nil: without extensions
+	Origin   string                          // that callers see, in the commands of the landing page
+	Land     func(*http.Request) LandingPage // takes what people bring back from authorization servers; nil: nobody does
+	Client   func() (map[string]any, error)  // what the service says of itself to authorization servers; nil: nothing
+	Embeds   Embeds                          // for the chat page at /embed/{id}; nil: there is none
 }
 
 // A Site serves the pages. It is safe for concurrent use and never changes
 // after [New].
 type Site struct {
-	contract  *contract.Edition
-	assets    assets
-	embeds    Embeds
-	templates *template.Template
-	common    pageData
-	landing   *file
-	console   *file
-	missing   *file
-	reference func() (*file, error)   // laid out when it is first asked for
-	guides    func() (*guides, error) // likewise
+	contract       *contract.Edition
+	assets         assets
+	embeds         Embeds
+	land           func(*http.Request) LandingPage
+	clientDocument func() (map[string]any, error)
+	templates      *template.Template
+	common         pageData
+	landing        *file
+	console        *file
+	missing        *file
+	reference      func() (*file, error)   // laid out when it is first asked for
+	guides         func() (*guides, error) // likewise
 }
 
 // pageData is what the frame of every page is filled with.
@@ -85,7 +89,7 @@ func New(cfg Config) (*Site, error) {
 	if cfg.Contract == nil {
 		cfg.Contract = contract.For()
 	}
-	s := &Site{contract: cfg.Contract, common: pageData{Version: cfg.Version}, embeds: cfg.Embeds}
+	s := &Site{contract: cfg.Contract, common: pageData{Version: cfg.Version}, embeds: cfg.Embeds, land: cfg.Land, clientDocument: cfg.Client}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err
@@ -165,6 +169,8 @@ func (s *Site) Routes(mux *http.ServeMux) {
 	}))
 	mux.Handle("/console", s.only(s.page(s.console, "dompurify")))
 	mux.Handle("/favicon.ico", s.only(func(w http.ResponseWriter, r *http.Request) { s.assets["icon.svg"].serve(w, r, revalidate) }))
+	mux.Handle("/oauth/callback", s.only(s.authorized))
+	mux.Handle("/oauth/client.json", s.only(s.client))
 	mux.Handle("/docs", s.only(s.guideList))
 	mux.Handle("/docs/{guide}", s.only(s.guide))
 	for from, to := range map[string]string{"/docs/{$}": "/docs", "/console/{$}": "/console"} {

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stoa/internal/client"
+)
+
+// authorizePause is how long is waited between looks at a connection that a person
+// authorizes.
+const authorizePause = time.Second
+
+// An authorizing connection is one, as far as that shows.
+type authorizing struct {
+	Status    string `json:"status"`
+	UpdatedAt string `json:"updatedAt"`
+}
+
+func (e *env) connectionsAuthorize() *cobra.Command {
+	c := &cobra.Command{
+		Use: "authorize CONNECTION", Short: "Have a person authorize a connection", Args: takes("CONNECTION"),
+		Long: `Print the address where a person authorizes the connection, and wait until that is done. Nothing is opened:
+look at the address, and open it in a browser. The answer comes back to the service, which has to be reachable
+from that browser at its public address.`,
+		Example: "  stoa connections authorize github\n  stoa connections authorize github --wait 0",
+	}
+	wait := c.Flags().Duration("wait", 10*time.Minute, "how `long` to wait for the person; 0: not at all")
+	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+		var before, now authorizing
+		if _, err := call.JSON(ctx, http.MethodGet, path, nil, nil, &before); err != nil {
+			return err
+		}
+		var begun struct {
+			URL string `json:"authorizeUrl"`
+		}
+		raw, err := call.JSON(ctx, http.MethodPost, path+"/authorize", nil, nil, &begun)
+		if err != nil {
+			return err
+		}
+		if o.raw() {
+			err = o.printJSON(raw)
+		} else {
+			_, err = fmt.Fprintln(e.out, clean(begun.URL))
+		}
+		if err != nil || *wait <= 0 {
+			return err
+		}
+		e.hint("Open the address in a browser. Waiting until the connection is authorized.")
+		waiting, cancel := context.WithTimeout(ctx, *wait)
+		defer cancel()
+		for {
+			timer := time.NewTimer(authorizePause)
+			select {
+			case <-waiting.Done():
+				timer.Stop()
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				return errors.New("nobody has authorized the connection in that time; begin again")
+			case <-timer.C:
+			}
+			if _, err := call.JSON(ctx, http.MethodGet, path, nil, nil, &now); err != nil {
+				return err
+			}
+			if now.Status != "needs_authorization" && now.UpdatedAt != before.UpdatedAt {
+				e.say("The connection is authorized.")
+				return nil
+			}
+		}
+	})
+}
+
+func (e *env) connectionsDeauthorize() *cobra.Command {
+	c := &cobra.Command{
+		Use: "deauthorize CONNECTION", Short: "Forget the tokens of a connection", Args: takes("CONNECTION"),
+		Long: "Forget the tokens of a connection. Its tools are withheld until it is authorized again.", Example: "  stoa connections deauthorize github",
+	}
+	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
+		raw, err := call.JSON(ctx, http.MethodPost, path+"/deauthorize", nil, nil, nil)
+		if err != nil {
+			return err
+		}
+		return o.object(viewConnection(), raw)
+	})
+}

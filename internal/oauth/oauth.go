@@ -1,0 +1,499 @@
+// Package oauth speaks to authorization servers: which one a server with tools trusts,
+// how a client is known there, and tokens for a code, a refresh token, or the client
+// itself.
+//
+// Every request goes through package outbound, is bounded, and follows no redirect.
+// Servers without PKCE (S256) are refused, and so is metadata that names another issuer
+// than the one that it was asked for. The package stores nothing. Its errors are
+// [*Error], whose texts are for owners of connections and hold no token.
+//
+// See docs/decisions/0050-oauth-without-a-library.md. Start with [Client.Discover],
+// [Client.AuthorizeURL] and [Client.Token].
+package oauth
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"stoa/internal/outbound"
+)
+
+// Limits of exchanges with authorization servers.
+const (
+	MaxDocument = 64 << 10 // bytes of a reply
+	MaxFetches  = 6        // of one discovery
+	Timeout     = 15 * time.Second
+	maxToken    = 16 << 10 // bytes
+	maxScopes   = 50
+	maxText     = 200 // characters of a server's text in an error
+)
+
+// An Error is an exchange that failed, or a server that cannot be used.
+type Error struct {
+	Message string
+	Code    string          // of the protocol, such as invalid_grant; empty: the server said none
+	Reason  outbound.Reason // empty: the server answered
+	Err     error           // for logs
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Refused reports whether the server will never again take what it was sent: the person
+// has to authorize anew.
+func (e *Error) Refused() bool {
+	return slices.Contains([]string{"invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "access_denied"}, e.Code)
+}
+
+func failed(format string, args ...any) *Error { return &Error{Message: fmt.Sprintf(format, args...)} }
+
+// A Client makes the requests.
+type Client struct {
+	http  *outbound.Client
+	check func(context.Context, *url.URL) error
+}
+
+// New returns a client for a network.
+func New(n *outbound.Network) *Client {
+	return &Client{http: n.Client(outbound.Limits{Body: MaxDocument, ErrorBody: 8 << 10, Total: Timeout}), check: n.Check}
+}
+
+// A Server is an authorization server, as its metadata describes it (RFC 8414).
+type Server struct {
+	Issuer        string   `json:"issuer"`
+	Authorization string   `json:"authorization_endpoint"`
+	Token         string   `json:"token_endpoint"`
+	Registration  string   `json:"registration_endpoint"`
+	Challenges    []string `json:"code_challenge_methods_supported"`
+	Grants        []string `json:"grant_types_supported"`
+	AuthMethods   []string `json:"token_endpoint_auth_methods_supported"`
+	SaysIssuer    bool     `json:"authorization_response_iss_parameter_supported"` // in its redirects (RFC 9207)
+	TakesDocument bool     `json:"client_id_metadata_document_supported"`
+}
+
+// A Found is what discovery found out.
+type Found struct {
+	Resource string   // that tokens are asked for (RFC 8707)
+	Scopes   []string // that the server with tools wants
+	Server   Server
+}
+
+// fetches counts those of one discovery.
+type fetches struct {
+	c    *Client
+	left int
+}
+
+// get reads a JSON document into v. It reports false where the server has none there.
+func (f *fetches) get(ctx context.Context, address string, v any) (bool, error) {
+	if f.left--; f.left < 0 {
+		return false, failed("The authorization of the server takes more than %d requests to find.", MaxFetches)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return false, failed("The server names an address that is none.")
+	}
+	req.Header.Set("Accept", "application/json")
+	reply, err := f.c.exchange(req)
+	if err != nil {
+		return false, err
+	}
+	if reply.Status != http.StatusOK {
+		return false, nil
+	}
+	if kind, _, _ := mime.ParseMediaType(reply.Header.Get("Content-Type")); kind != "application/json" || json.Unmarshal(reply.Body, v) != nil {
+		return false, nil
+	}
+	return true, nil
+}
+
+func (c *Client) exchange(req *http.Request) (*outbound.Reply, error) {
+	req.Header.Set("User-Agent", "stoa")
+	reply, err := c.http.Exchange(req)
+	if err == nil {
+		return reply, nil
+	}
+	e := &Error{Message: "The authorization server cannot be asked: " + err.Error() + ".", Err: err}
+	if network, ok := errors.AsType[*outbound.Error](err); ok {
+		if e.Reason = network.Reason; e.Reason == outbound.NotAllowed {
+			e.Message = "The authorization leads to an address that may not be reached from this service. Its operator can allow it (outbound.allow)."
+		}
+	}
+	return nil, e
+}
+
+// Discover finds out which authorization server a server with tools trusts (RFC 9728),
+// by a request without a token and by well-known addresses, and reads the metadata of
+// that one. A server that says nothing of it is taken for its own authorization server.
+func (c *Client) Discover(ctx context.Context, address string, mcp bool) (*Found, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, failed("The address of the connection is none.")
+	}
+	f := &fetches{c, MaxFetches}
+	origin := &url.URL{Scheme: u.Scheme, Host: u.Host}
+	var about struct {
+		Resource string   `json:"resource"`
+		Servers  []string `json:"authorization_servers"`
+		Scopes   []string `json:"scopes_supported"`
+	}
+	places, scopes, err := f.challenge(ctx, address, mcp)
+	if err != nil {
+		return nil, err
+	}
+	if len(places) == 0 {
+		const known = "/.well-known/oauth-protected-resource"
+		if path := strings.TrimSuffix(u.EscapedPath(), "/"); path != "" {
+			places = append(places, origin.String()+known+path)
+		}
+		places = append(places, origin.String()+known)
+	}
+	found := &Found{Resource: canonical(u), Scopes: scopes}
+	issuer := origin.String()
+	for _, place := range places {
+		there, err := f.get(ctx, place, &about)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			continue
+		}
+		if !Covers(about.Resource, address) {
+			return nil, failed("The server says that it is the resource %s, which is another one than the connection's.", cut(about.Resource))
+		}
+		if len(about.Servers) == 0 {
+			return nil, failed("The server names no authorization server.")
+		}
+		found.Resource, issuer = about.Resource, about.Servers[0]
+		if len(found.Scopes) == 0 && len(about.Scopes) <= maxScopes {
+			found.Scopes = about.Scopes
+		}
+		break
+	}
+	found.Server, err = f.server(ctx, issuer)
+	return found, err
+}
+
+// challenge asks the server with tools without a token, and returns where its refusal
+// says that its metadata is, and the scopes that it wants.
+func (f *fetches) challenge(ctx context.Context, address string, mcp bool) (places, scopes []string, err error) {
+	f.left--
+	method, body := http.MethodGet, []byte(nil)
+	if mcp {
+		method, body = http.MethodPost, []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, failed("The address of the connection is none.")
+	}
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if mcp {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	reply, err := f.c.exchange(req)
+	if e, ok := errors.AsType[*Error](err); ok && e.Reason != outbound.NotAllowed && e.Reason != outbound.Unreachable {
+		return nil, nil, nil // such as a stream without an end: the well-known addresses say more
+	}
+	if err != nil || reply.Status != http.StatusUnauthorized {
+		return nil, nil, err
+	}
+	for _, header := range reply.Header.Values("WWW-Authenticate") {
+		p := parameters(header)
+		if p["resource_metadata"] != "" && places == nil {
+			places = []string{p["resource_metadata"]}
+		}
+		if p["scope"] != "" && scopes == nil {
+			scopes = strings.Fields(p["scope"])
+		}
+	}
+	return places, scopes[:min(len(scopes), maxScopes)], nil
+}
+
+// parameters returns those of a challenge of the scheme Bearer (RFC 9110, 11.2).
+func parameters(header string) map[string]string {
+	all := map[string]string{}
+	scheme, rest, _ := strings.Cut(strings.TrimSpace(header), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return all
+	}
+	for rest = strings.TrimLeft(rest, " ,"); rest != ""; rest = strings.TrimLeft(rest, " ,") {
+		name, after, ok := strings.Cut(rest, "=")
+		if !ok {
+			break
+		}
+		value := ""
+		if strings.HasPrefix(after, `"`) {
+			end := 1
+			for ; end < len(after) && after[end] != '"'; end++ {
+				if after[end] == '\\' && end+1 < len(after) {
+					end++
+				}
+				value += after[end : end+1]
+			}
+			rest = after[min(end+1, len(after)):]
+		} else {
+			value, rest, _ = strings.Cut(after, ",")
+		}
+		all[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
+	}
+	return all
+}
+
+// server reads the metadata of an authorization server.
+func (f *fetches) server(ctx context.Context, issuer string) (s Server, err error) {
+	u, err := url.Parse(issuer)
+	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return s, failed("The server names an authorization server whose address is none.")
+	}
+	origin := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
+	path := strings.TrimSuffix(u.EscapedPath(), "/")
+	places := []string{origin + "/.well-known/oauth-authorization-server" + path, origin + "/.well-known/openid-configuration" + path}
+	if path != "" {
+		places = append(places, origin+path+"/.well-known/openid-configuration")
+	}
+	for _, place := range places {
+		s = Server{}
+		there, err := f.get(ctx, place, &s)
+		if err != nil {
+			return s, err
+		}
+		if !there {
+			continue
+		}
+		if s.Issuer != issuer {
+			return s, failed("The authorization server %s says that it is %s.", cut(issuer), cut(s.Issuer))
+		}
+		if s.Token == "" {
+			return s, failed("The authorization server names no address for tokens.")
+		}
+		return s, nil
+	}
+	return s, failed("No authorization server is to be found for the server: it may want another kind of secret.")
+}
+
+// canonical returns the resource that an address stands for (RFC 8707): without query
+// and fragment.
+func canonical(u *url.URL) string {
+	c := url.URL{Scheme: strings.ToLower(u.Scheme), Host: strings.ToLower(u.Host), Path: u.Path, RawPath: u.RawPath}
+	return strings.TrimSuffix(c.String(), "/")
+}
+
+// Covers reports whether a resource is an address, or above it.
+func Covers(resource, address string) bool {
+	r, err := url.Parse(resource)
+	u, err2 := url.Parse(address)
+	if err != nil || err2 != nil || r.User != nil || r.Fragment != "" || r.RawQuery != "" {
+		return false
+	}
+	if !strings.EqualFold(r.Scheme, u.Scheme) || outbound.HostPort(lower(r)) != outbound.HostPort(lower(u)) {
+		return false
+	}
+	path := strings.TrimSuffix(r.EscapedPath(), "/")
+	return u.EscapedPath() == path || strings.HasPrefix(u.EscapedPath(), path+"/") || path == ""
+}
+
+func lower(u *url.URL) *url.URL {
+	return &url.URL{Scheme: strings.ToLower(u.Scheme), Host: strings.ToLower(u.Host)}
+}
+
+// A Request is an authorization that is asked for.
+type Request struct {
+	ClientID, RedirectURI, Resource string
+	State, Verifier                 string
+	Scopes                          []string
+}
+
+// AuthorizeURL returns the address that a person opens to authorize. The server has to
+// have PKCE with S256 (RFC 7636), and the address to be https, or http where the network
+// allows that or the host is this machine.
+func (c *Client) AuthorizeURL(ctx context.Context, s Server, r Request) (string, error) {
+	if !slices.Contains(s.Challenges, "S256") {
+		return "", failed("The authorization server does not have PKCE with S256, without which a stolen code could be used. It is not used.")
+	}
+	u, err := url.Parse(s.Authorization)
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return "", failed("The authorization server names no address where a person can authorize.")
+	}
+	if u.Scheme == "http" && !Loopback(u) && c.check(ctx, u) != nil {
+		return "", failed("The authorization server wants people to authorize without TLS. It is not used.")
+	}
+	q := u.Query()
+	for name, value := range map[string]string{
+		"response_type": "code", "client_id": r.ClientID, "redirect_uri": r.RedirectURI, "state": r.State, "resource": r.Resource,
+		"code_challenge": Challenge(r.Verifier), "code_challenge_method": "S256",
+	} {
+		q.Set(name, value)
+	}
+	if len(r.Scopes) > 0 {
+		q.Set("scope", strings.Join(r.Scopes, " "))
+	}
+	u.RawQuery, u.Fragment = q.Encode(), ""
+	return u.String(), nil
+}
+
+// Loopback reports whether the host of an address is this machine by its name.
+func Loopback(u *url.URL) bool {
+	host := u.Hostname()
+	return host == "localhost" || host == "127.0.0.1" || host == "::1"
+}
+
+// Challenge returns what an authorization request shows of its verifier (S256).
+func Challenge(verifier string) string {
+	sum := sha256.Sum256([]byte(verifier))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// CheckIssuer refuses a redirect that names another issuer than the one that was asked
+// (RFC 9207), or none where the server always names itself. The names are compared as
+// they are.
+func CheckIssuer(issuer string, says bool, got url.Values) error {
+	iss, named := got["iss"]
+	if len(iss) > 1 || named && iss[0] != issuer || says && !named {
+		return failed("The answer does not come from the authorization server that was asked. Nothing was authorized.")
+	}
+	return nil
+}
+
+// A ClientID is a client as an authorization server knows it.
+type ClientID struct {
+	ID     string `json:"client_id"`
+	Secret string `json:"client_secret,omitempty"`
+	Method string `json:"token_endpoint_auth_method,omitempty"`
+}
+
+// Document returns what the service says of itself as a client: at its address, and
+// where it registers.
+func Document(name, redirectURI string) map[string]any {
+	return map[string]any{
+		"client_name": name, "redirect_uris": []string{redirectURI}, "grant_types": []string{"authorization_code", "refresh_token"},
+		"response_types": []string{"code"}, "token_endpoint_auth_method": "none",
+	}
+}
+
+// Register registers the service as a client by itself (RFC 7591).
+func (c *Client) Register(ctx context.Context, s Server, name, redirectURI string) (id ClientID, err error) {
+	if s.Registration == "" {
+		return id, failed("The authorization server lets no client register by itself. Register one there with the redirect address %s, and set auth.clientId.", redirectURI)
+	}
+	body, err := json.Marshal(Document(name, redirectURI))
+	if err != nil {
+		return id, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Registration, bytes.NewReader(body))
+	if err != nil {
+		return id, failed("The authorization server names an address for clients that is none.")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	reply, err := c.exchange(req)
+	if err != nil {
+		return id, err
+	}
+	if reply.Status/100 != 2 {
+		return id, refusal("The authorization server did not register the service", reply)
+	}
+	if json.Unmarshal(reply.Body, &id) != nil || !plain(id.ID) || id.Secret != "" && !plain(id.Secret) {
+		return id, failed("The authorization server's answer to a registration cannot be read.")
+	}
+	if id.Method == "" && id.Secret != "" {
+		id.Method = "client_secret_basic"
+	}
+	return id, nil
+}
+
+// A Grant is what tokens are asked for with.
+type Grant struct {
+	Endpoint string
+	Client   ClientID
+	Form     url.Values // grant_type and what belongs to it
+}
+
+// Tokens are what a server gave.
+type Tokens struct {
+	Access, Refresh string
+	ExpiresIn       time.Duration // 0: not said
+}
+
+// Token asks for tokens.
+func (c *Client) Token(ctx context.Context, g Grant) (t Tokens, err error) {
+	form := url.Values{}
+	for name, values := range g.Form {
+		form[name] = values
+	}
+	basic := g.Client.Secret != "" && g.Client.Method != "client_secret_post"
+	if !basic {
+		form.Set("client_id", g.Client.ID)
+		if g.Client.Secret != "" {
+			form.Set("client_secret", g.Client.Secret)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Endpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return t, failed("The authorization server names an address for tokens that is none.")
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	if basic {
+		req.SetBasicAuth(url.QueryEscape(g.Client.ID), url.QueryEscape(g.Client.Secret))
+	}
+	reply, err := c.exchange(req)
+	if err != nil {
+		return t, err
+	}
+	if reply.Status/100 != 2 {
+		return t, refusal("The authorization server gives no token", reply)
+	}
+	var answer struct {
+		Access  string      `json:"access_token"`
+		Type    string      `json:"token_type"`
+		Refresh string      `json:"refresh_token"`
+		Expires json.Number `json:"expires_in"`
+	}
+	if json.Unmarshal(reply.Body, &answer) != nil || !plain(answer.Access) || answer.Refresh != "" && !plain(answer.Refresh) || !strings.EqualFold(cmp.Or(answer.Type, "Bearer"), "Bearer") {
+		return t, failed("The authorization server's answer has no token that can be used.")
+	}
+	t.Access, t.Refresh = answer.Access, answer.Refresh
+	if seconds, err := answer.Expires.Float64(); err == nil && seconds > 0 {
+		t.ExpiresIn = time.Duration(min(seconds, 10*365*86400)) * time.Second
+	}
+	return t, nil
+}
+
+// refusal returns the error for a reply that is no success. Of what the server says, the
+// code alone is told: the rest may repeat what it was sent.
+func refusal(what string, reply *outbound.Reply) *Error {
+	var answer struct {
+		Error string `json:"error"`
+	}
+	_ = json.Unmarshal(reply.Body, &answer) // it need not be JSON
+	e := failed("%s: it answers with the status %d.", what, reply.Status)
+	if code := answer.Error; code != "" && len(code) <= 64 && !strings.ContainsFunc(code, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' }) {
+		e.Code, e.Message = code, fmt.Sprintf("%s: %s.", what, code)
+	}
+	return e
+}
+
+// plain reports whether a text of a server can be sent back in a header.
+func plain(text string) bool {
+	return text != "" && len(text) <= maxToken && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+func cut(text string) string {
+	quoted := fmt.Sprintf("%q", text)
+	return quoted[:min(len(quoted), maxText)]
+}

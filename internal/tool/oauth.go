@@ -1,0 +1,404 @@
+package tool
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"stoa/internal/oauth"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/vault"
+)
+
+// StateTime is how long a person may take to authorize a connection.
+const StateTime = 10 * time.Minute
+
+// The paths of the service that authorization servers know.
+const (
+	CallbackPath = "/oauth/callback"
+	DocumentPath = "/oauth/client.json"
+)
+
+const clientName = "Stoa"
+
+// An Authorization is one that has begun.
+type Authorization struct {
+	URL       string // that a person opens
+	ExpiresAt time.Time
+}
+
+// A plan is what is remembered of an authorization until its answer comes.
+type plan struct {
+	Issuer, Resource, Endpoint string // Endpoint gives tokens
+	SaysIssuer                 bool
+	Origin                     string // of the connection
+	Client                     oauth.ClientID
+	ClientSecretID             string // in place of the secret of Client
+	RedirectURI, Verifier      string
+	Scopes                     []string
+}
+
+// A holding is what is sealed of the tokens of a connection.
+type holding struct {
+	Endpoint       string
+	Origin         string // that the access token is sent to
+	Client         oauth.ClientID
+	ClientSecretID string
+	Scopes         []string
+	Access         string
+	Refresh        string // empty: there is none
+}
+
+// redirectURI returns where authorization servers send people back to.
+func (t *Tools) redirectURI() (string, error) {
+	u, err := url.Parse(t.PublicURL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && !oauth.Loopback(u) {
+		return "", stoa.Errorf(stoa.CodePublicURLRequired, "An authorization comes back to an https address of this service. Its operator can set publicUrl.")
+	}
+	return strings.TrimSuffix(t.PublicURL, "/") + CallbackPath, nil
+}
+
+// ClientDocument returns what the service says of itself to authorization servers that
+// read it (Client ID Metadata Document).
+func (t *Tools) ClientDocument() (map[string]any, error) {
+	redirect, err := t.redirectURI()
+	if err != nil {
+		return nil, err
+	}
+	d := oauth.Document(clientName, redirect)
+	d["client_id"] = strings.TrimSuffix(redirect, CallbackPath) + DocumentPath
+	return d, nil
+}
+
+func stateRef(accountID, hash string) vault.Ref {
+	return vault.Ref{AccountID: accountID, ID: hash, Kind: "oauth_state", Version: 1}
+}
+
+func clientRef(c store.OAuthClient) vault.Ref {
+	return vault.Ref{AccountID: c.AccountID, ID: c.ID, Kind: "oauth_client", Origin: c.Issuer, Version: c.Version}
+}
+
+func tokensRef(t store.Tokens) vault.Ref {
+	return vault.Ref{AccountID: t.AccountID, ID: t.ConnectionID, Kind: "oauth", Origin: t.Issuer + " " + t.Resource, Version: t.Version}
+}
+
+func (t *Tools) sealJSON(r vault.Ref, v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	return t.Vault.Seal(r, text)
+}
+
+func (t *Tools) openJSON(r vault.Ref, sealed string, v any) error {
+	text, err := t.Vault.Open(r, sealed)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
+}
+
+// refusedBy returns the error for callers of an exchange with an authorization server.
+func refusedBy(err error) error {
+	e, ok := errors.AsType[*oauth.Error](err)
+	if !ok {
+		return err
+	}
+	code := stoa.CodeToolServer
+	if e.Reason == "not_allowed" {
+		code = stoa.CodeAddressNotAllowed
+	}
+	return stoa.Errorf(code, "%s", e.Message).Because(e.Err)
+}
+
+func (t *Tools) connection(ctx context.Context, accountID, id string) (c store.Connection, err error) {
+	err = t.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		c, err = tx.Connection(ctx, accountID, id)
+		return err
+	})
+	return c, err
+}
+
+// Authorize begins the authorization of a connection by a person, who opens the address
+// that it returns.
+func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Authorization, err error) {
+	c, err := t.connection(ctx, accountID, id)
+	if err != nil {
+		return out, err
+	}
+	if c.OAuth == nil || c.OAuth.Grant != store.GrantCode {
+		return out, stoa.Errorf(stoa.CodeNotToAuthorize, "The connection is not one that a person authorizes. Give it auth of the type oauth with the grant authorization_code.")
+	}
+	redirect, err := t.redirectURI()
+	if err != nil {
+		return out, err
+	}
+	done, err := t.enter(accountID)
+	if err != nil {
+		return out, err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, RefreshTime)
+	defer cancel()
+	caller := oauth.New(t.Network)
+	found, err := caller.Discover(ctx, c.URL, c.Kind == store.KindMCP)
+	if err != nil {
+		return out, refusedBy(err)
+	}
+	p := plan{
+		Issuer: found.Server.Issuer, Resource: found.Resource, Endpoint: found.Server.Token, SaysIssuer: found.Server.SaysIssuer, Origin: Origin(c.URL, false),
+		ClientSecretID: c.ClientSecretID, RedirectURI: redirect, Verifier: random(), Scopes: found.Scopes,
+	}
+	if len(c.OAuth.Scopes) > 0 {
+		p.Scopes = c.OAuth.Scopes
+	}
+	state := random()
+	sum := sha256.Sum256([]byte(state))
+	asked := oauth.Request{RedirectURI: redirect, Resource: p.Resource, State: state, Verifier: p.Verifier, Scopes: p.Scopes, ClientID: "x"}
+	if _, err := caller.AuthorizeURL(ctx, found.Server, asked); err != nil { // before a client is registered
+		return out, refusedBy(err)
+	}
+	if p.Client, err = t.client(ctx, caller, c, found.Server, redirect); err != nil {
+		return out, refusedBy(err)
+	}
+	if _, err := t.clientSecret(ctx, accountID, p.ClientSecretID, p.Endpoint); err != nil {
+		return out, err
+	}
+	asked.ClientID = p.Client.ID
+	address, err := caller.AuthorizeURL(ctx, found.Server, asked)
+	if err != nil {
+		return out, refusedBy(err)
+	}
+	row := store.OAuthState{Hash: hex.EncodeToString(sum[:]), AccountID: accountID, ConnectionID: id}
+	if row.Sealed, err = t.sealJSON(stateRef(accountID, row.Hash), p); err != nil {
+		return out, err
+	}
+	err = t.Store.Write(ctx, func(tx *store.Tx) error {
+		now, err := tx.Connection(ctx, accountID, id)
+		if err != nil {
+			return err
+		}
+		if !SameTarget(now, c) {
+			return stoa.Errorf(stoa.CodeNotToAuthorize, "The connection was changed meanwhile. Authorize it again.")
+		}
+		row.ExpiresAt = tx.Now.Add(StateTime)
+		return tx.InsertOAuthState(ctx, row)
+	})
+	return Authorization{URL: address, ExpiresAt: row.ExpiresAt}, err
+}
+
+// SameTarget reports whether two states of a connection are authorized alike.
+func SameTarget(a, b store.Connection) bool {
+	return a.URL == b.URL && a.ClientSecretID == b.ClientSecretID && (a.OAuth == nil) == (b.OAuth == nil) &&
+		(a.OAuth == nil || a.OAuth.ClientID == b.OAuth.ClientID && a.OAuth.Grant == b.OAuth.Grant && slices.Equal(a.OAuth.Scopes, b.OAuth.Scopes))
+}
+
+// random returns 256 bits that nobody can guess, as letters and digits.
+func random() string {
+	var raw [32]byte
+	rand.Read(raw[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(raw[:])
+}
+
+// client returns the client that the service is at an authorization server: the one of
+// the connection, or the service's own document, or one that registers itself. That is
+// kept for its issuer alone.
+func (t *Tools) client(ctx context.Context, caller *oauth.Client, c store.Connection, s oauth.Server, redirect string) (id oauth.ClientID, err error) {
+	if c.OAuth.ClientID != "" {
+		return oauth.ClientID{ID: c.OAuth.ClientID, Method: method(s)}, nil
+	}
+	if s.TakesDocument && strings.HasPrefix(redirect, "https://") {
+		return oauth.ClientID{ID: strings.TrimSuffix(redirect, CallbackPath) + DocumentPath}, nil
+	}
+	var kept *store.OAuthClient
+	err = t.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		kept, err = tx.OAuthClient(ctx, c.AccountID, s.Issuer, redirect)
+		return err
+	})
+	if err != nil {
+		return id, err
+	}
+	if kept != nil && t.openJSON(clientRef(*kept), kept.Sealed, &id) == nil {
+		return id, nil
+	}
+	if id, err = caller.Register(ctx, s, clientName, redirect); err != nil {
+		return id, err
+	}
+	row := store.OAuthClient{ID: stoa.NewID("ocl"), AccountID: c.AccountID, Issuer: s.Issuer, RedirectURI: redirect, Version: 1}
+	if row.Sealed, err = t.sealJSON(clientRef(row), id); err != nil {
+		return id, err
+	}
+	return id, t.Store.Write(ctx, func(tx *store.Tx) error { return tx.PutOAuthClient(ctx, row) })
+}
+
+// method returns how a client of the connection says its secret to a server.
+func method(s oauth.Server) string {
+	if slices.Contains(s.AuthMethods, "client_secret_post") && !slices.Contains(s.AuthMethods, "client_secret_basic") {
+		return "client_secret_post"
+	}
+	return "client_secret_basic"
+}
+
+// clientSecret returns the stored secret of a client, which its endpoint for tokens
+// alone may get; empty: it has none.
+func (t *Tools) clientSecret(ctx context.Context, accountID, id, endpoint string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	var s store.Secret
+	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
+		s, err = tx.Secret(ctx, accountID, id)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	if origin := Origin(endpoint, false); s.Kind != store.SecretToken || s.Origin != origin {
+		return "", stoa.Errorf(stoa.CodeSecretOrigin, "The secret of the client has to be of the kind token, and for %s, where tokens come from.", origin).At("auth.clientSecretId")
+	}
+	value, err := t.Vault.Open(ref(s), s.Sealed)
+	if err != nil {
+		return "", stoa.Errorf(stoa.CodeSecretsKeyMissing, "The secret of the client cannot be read any more. Set its value again.").Because(err)
+	}
+	return string(value), nil
+}
+
+// A Landing is what came of an authorization, for the person who comes back from it.
+type Landing struct {
+	Authorized   bool
+	Message      string
+	ConnectionID string // empty: it is not known
+}
+
+// Land takes the answer of an authorization server that a person brings back. The state
+// is used up by it, whatever it says.
+func (t *Tools) Land(ctx context.Context, answer url.Values) Landing {
+	const again = " Begin again with the authorization of the connection."
+	sum := sha256.Sum256([]byte(answer.Get("state")))
+	var state *store.OAuthState
+	var c store.Connection
+	known := false
+	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) { // so that what anybody sends writes nothing
+		known, err = tx.HasOAuthState(ctx, hex.EncodeToString(sum[:]))
+		return err
+	})
+	if err == nil && known {
+		err = t.take(ctx, hex.EncodeToString(sum[:]), &state, &c)
+	}
+	if err != nil {
+		t.Logger.ErrorContext(ctx, "an authorization could not be taken", "error", err)
+		return Landing{Message: "Something went wrong on our side." + again}
+	}
+	if state == nil {
+		return Landing{Message: "This authorization is over, was used already, or is none of this service." + again}
+	}
+	out := Landing{ConnectionID: c.ID}
+	var p plan
+	if err := t.openJSON(stateRef(state.AccountID, state.Hash), state.Sealed, &p); err != nil {
+		out.Message = "The authorization cannot be read any more." + again
+		return out
+	}
+	if err := oauth.CheckIssuer(p.Issuer, p.SaysIssuer, answer); err != nil {
+		out.Message = err.Error() + again
+		return out
+	}
+	if code := answer.Get("error"); code != "" || answer.Get("code") == "" {
+		out.Message = "The authorization server did not authorize the connection." + again
+		return out
+	}
+	if err := t.exchange(ctx, c, p, answer.Get("code")); err != nil {
+		t.Logger.WarnContext(ctx, "a connection was not authorized", "account", c.AccountID, "connection", c.ID, "error", err)
+		out.Message = stoa.AsError(refusedBy(err)).Message + again
+		return out
+	}
+	t.Logger.InfoContext(ctx, "a connection was authorized", "account", c.AccountID, "connection", c.ID)
+	out.Authorized, out.Message = true, "The connection "+c.Name+" is authorized. You can close this page."
+	return out
+}
+
+// take takes an authorization that has begun, and reads its connection. Neither is there
+// where the authorization was used, or is over.
+func (t *Tools) take(ctx context.Context, hash string, state **store.OAuthState, c *store.Connection) error {
+	return t.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		if *state, err = tx.TakeOAuthState(ctx, hash); err == nil && *state != nil {
+			*c, err = tx.Connection(ctx, (*state).AccountID, (*state).ConnectionID)
+			if stoa.CodeOf(err) == stoa.CodeConnectionNotFound {
+				*state, err = nil, nil
+			}
+		}
+		return err
+	})
+}
+
+// exchange gets the tokens for a code and keeps them, if the connection still is the one
+// that was authorized.
+func (t *Tools) exchange(ctx context.Context, c store.Connection, p plan, code string) error {
+	if c.OAuth == nil || p.Origin != Origin(c.URL, false) || !oauth.Covers(p.Resource, c.URL) {
+		return stoa.Errorf(stoa.CodeNotToAuthorize, "The connection was changed meanwhile.")
+	}
+	h := holding{Endpoint: p.Endpoint, Origin: p.Origin, Client: p.Client, ClientSecretID: p.ClientSecretID, Scopes: p.Scopes}
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {p.RedirectURI}, "code_verifier": {p.Verifier}, "resource": {p.Resource}}
+	got, err := t.request(ctx, c, h, form)
+	if err != nil {
+		return err
+	}
+	h.Access, h.Refresh = got.Access, got.Refresh
+	return t.keep(ctx, c, store.Tokens{AccountID: c.AccountID, ConnectionID: c.ID, Issuer: p.Issuer, Resource: p.Resource, Version: time.Now().UnixMicro(), ExpiresAt: expiry(got)}, h)
+}
+
+// request asks for tokens.
+func (t *Tools) request(ctx context.Context, c store.Connection, h holding, form url.Values) (oauth.Tokens, error) {
+	client := h.Client
+	if h.ClientSecretID != "" {
+		secret, err := t.clientSecret(ctx, c.AccountID, h.ClientSecretID, h.Endpoint)
+		if err != nil {
+			return oauth.Tokens{}, err
+		}
+		client.Secret = secret
+	}
+	return oauth.New(t.Network).Token(ctx, oauth.Grant{Endpoint: h.Endpoint, Client: client, Form: form})
+}
+
+func expiry(t oauth.Tokens) time.Time {
+	if t.ExpiresIn == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(t.ExpiresIn)
+}
+
+// keep keeps new tokens of a connection, which is then asked for its tools anew.
+func (t *Tools) keep(ctx context.Context, c store.Connection, row store.Tokens, h holding) (err error) {
+	if row.Sealed, err = t.sealJSON(tokensRef(row), h); err != nil {
+		return err
+	}
+	return t.Store.Write(ctx, func(tx *store.Tx) error {
+		_, err := tx.EditConnection(ctx, c.AccountID, c.ID, func(now *store.Connection) error {
+			if !SameTarget(*now, c) {
+				return stoa.Errorf(stoa.CodeNotToAuthorize, "The connection was changed meanwhile.")
+			}
+			if now.ErrorCode == NeedsAuthorization {
+				now.ErrorCode, now.ErrorMessage = "", ""
+			}
+			return tx.PutTokens(ctx, row)
+		})
+		return err
+	})
+}
+
+// Deauthorize forgets the tokens of a connection, and authorizations that have begun.
+func (t *Tools) Deauthorize(ctx context.Context, accountID, id string) (c store.Connection, err error) {
+	err = t.Store.Write(ctx, func(tx *store.Tx) (err error) {
+		c, err = tx.EditConnection(ctx, accountID, id, func(*store.Connection) error { return tx.ForgetTokens(ctx, accountID, id) })
+		return err
+	})
+	return c, err
+}

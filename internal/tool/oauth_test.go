@@ -1,0 +1,203 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stoa/internal/mcp"
+	"stoa/internal/oauth"
+	"stoa/internal/outbound"
+	"stoa/internal/remote"
+	"stoa/internal/seal"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+	"stoa/internal/vault"
+)
+
+// authorized is a bench with a connection to a server behind an authorization server,
+// whose first access token lives so long. told counts what is told of it.
+func authorized(t *testing.T, v *vault.Vault, life time.Duration) (b *bench, demo *oauth.Demo, told *int) {
+	t.Helper()
+	demo, told = &oauth.Demo{Life: life, Next: mcp.Demo(false)}, new(int)
+	server := httptest.NewServer(demo)
+	t.Cleanup(server.Close)
+	demo.Origin = server.URL
+	allow, err := outbound.ParseDestinations([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := storetest.New(t).Open()
+	b = &bench{t: t}
+	b.Tools = &Tools{
+		Store: st, Vault: v, Network: outbound.New(outbound.Settings{Allow: allow}), Version: "test", Logger: slog.New(slog.DiscardHandler),
+		PublicURL: "http://127.0.0.1:1", Emit: func(_ context.Context, _ *store.Tx, kind string, _ store.Connection) error {
+			if kind == eventAuthorization {
+				*told++
+			}
+			return nil
+		},
+	}
+	b.account = storetest.Account(t, st, 0).ID
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		space, err := tx.DefaultSpace(ctx, b.account)
+		if err != nil {
+			return err
+		}
+		c, err := tx.InsertConnection(ctx, store.Connection{AccountID: b.account, SpaceID: space.ID, Kind: store.KindMCP, Name: "notes", URL: server.URL + "/mcp", OAuth: &store.OAuth{Grant: store.GrantCode}})
+		b.connection = c.ID
+		return err
+	})
+	begun, err := b.Authorize(t.Context(), b.account, b.connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Get(begun.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	to, err := url.Parse(resp.Header.Get("Location"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := b.Land(t.Context(), to.Query()); !l.Authorized {
+		t.Fatalf("%+v", l)
+	}
+	return b, demo, told
+}
+
+func newVault(t *testing.T, ids ...string) *vault.Vault {
+	t.Helper()
+	var keys []seal.MasterKey
+	for _, id := range ids {
+		keys = append(keys, seal.MasterKey{ID: id, Key: []byte(strings.Repeat(id, seal.KeyBytes)[:seal.KeyBytes])})
+	}
+	v, err := vault.Open(keys, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func (b *bench) use(tools *Tools) error {
+	c, err := tools.connection(b.t.Context(), b.account, b.connection)
+	if err == nil {
+		_, err = tools.token(b.t.Context(), c, "")
+	}
+	return err
+}
+
+// TestManyUsesRefreshOnce: a refresh token that is used twice kills its family at most
+// servers, and at this one.
+func TestManyUsesRefreshOnce(t *testing.T) {
+	b, demo, told := authorized(t, newVault(t, "a"), 30*time.Second) // which is less than a minute
+	demo.Life = time.Hour
+	other := &Tools{Store: b.Store, Vault: b.Vault, Network: b.Network, Logger: b.Logger} // as another node has
+	var group sync.WaitGroup
+	errs := make(chan error, 50)
+	for i := range 50 {
+		group.Go(func() { errs <- b.use([]*Tools{b.Tools, other}[i%2]) })
+	}
+	group.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if n := demo.Asked("refresh_token"); n != 1 || *told != 0 {
+		t.Errorf("%d requests for a refresh, %d times told", n, *told)
+	}
+}
+
+func TestLostTokensAreToldOnce(t *testing.T) {
+	b, demo, told := authorized(t, newVault(t, "a"), 30*time.Second)
+	demo.Revoke(true)
+	for range 3 {
+		err := b.use(b.Tools)
+		if failed, ok := errors.AsType[*remote.Error](err); !ok || !failed.Unauthorized || failed.Class != remote.NotSent {
+			t.Errorf("%v", err)
+		}
+	}
+	c, err := b.Tools.connection(t.Context(), b.account, b.connection)
+	if err != nil || c.ErrorCode != NeedsAuthorization || c.Authorized || *told != 1 {
+		t.Errorf("%+v, told %d times: %v", c, *told, err)
+	}
+}
+
+func TestIdleTokensAreRefreshed(t *testing.T) {
+	b, demo, _ := authorized(t, newVault(t, "a"), time.Hour)
+	b.refreshIdle(t.Context())
+	if n := demo.Asked("refresh_token"); n != 0 {
+		t.Errorf("%d refreshes of tokens that are new", n)
+	}
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE connection_tokens SET refreshed_at = 1`)
+		return err
+	})
+	for range 2 {
+		b.refreshIdle(t.Context())
+	}
+	if n := demo.Asked("refresh_token"); n != 1 || b.use(b.Tools) != nil {
+		t.Errorf("%d refreshes", n)
+	}
+}
+
+func TestTokensAreBoundToTheirIssuer(t *testing.T) {
+	b, _, _ := authorized(t, newVault(t, "a"), time.Hour)
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE connection_tokens SET issuer = 'https://evil.example.com'`)
+		return err
+	})
+	if err := b.use(b.Tools); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRekeyCoversTokens: tokens, clients that registered, and authorizations that have
+// begun; also where a run ended halfway.
+func TestRekeyCoversTokens(t *testing.T) {
+	b, _, _ := authorized(t, newVault(t, "a"), time.Hour)
+	if _, err := b.Authorize(t.Context(), b.account, b.connection); err != nil {
+		t.Fatal(err)
+	}
+	both, next := newVault(t, "b", "a"), newVault(t, "b")
+	b.write(func(ctx context.Context, tx *store.Tx) error { // half of it is done
+		rows, err := tx.SealedRows(ctx, "oauth_clients", "", 10)
+		if err != nil || len(rows) != 1 {
+			t.Errorf("%d clients: %v", len(rows), err)
+			return err
+		}
+		r := rows[0]
+		ref := vault.Ref{AccountID: r.AccountID, ID: r.ID, Kind: r.Kind, Origin: r.Origin, Version: r.Version}
+		plain, err := both.Open(ref, r.Sealed)
+		if err != nil {
+			return err
+		}
+		sealed, err := both.Seal(ref, plain)
+		if err == nil {
+			_, err = tx.Reseal(ctx, "oauth_clients", r, sealed)
+		}
+		return err
+	})
+	b.Vault = next
+	if err := b.use(b.Tools); err == nil {
+		t.Error("tokens open with another key")
+	}
+	done, err := both.Rekey(t.Context(), b.Store)
+	if err != nil || done != (vault.Rekeyed{Done: 2, Current: 1}) {
+		t.Errorf("%+v: %v", done, err)
+	}
+	if err := b.use(b.Tools); err != nil {
+		t.Errorf("after it was encrypted anew: %v", err)
+	}
+}
