@@ -335,6 +335,15 @@ type AnswerInput struct {
 	Outputs nullable.Nullable[[]ToolOutput] `json:"outputs,omitempty,omitzero"`
 }
 
+// AuthorizationStart defines model for AuthorizationStart.
+type AuthorizationStart struct {
+	// AuthorizeURL What a person opens in a browser. It is `https`, or `http` on this machine or where the operator allows that.
+	AuthorizeURL string `json:"authorizeUrl"`
+
+	// ExpiresAt Until when the answer is taken: 10 minutes.
+	ExpiresAt Time `json:"expiresAt"`
+}
+
 // ClaimInput defines model for ClaimInput.
 type ClaimInput struct {
 	// ClaimID Of the claim to be made longer.
@@ -385,7 +394,7 @@ type Connection struct {
 	Protocol nullable.Nullable[ConnectionProtocol] `json:"protocol"`
 	SpaceID  string                                `json:"spaceId"`
 
-	// Status `unchecked`: the server has not been asked since the connection was made or its address changed; `review_needed`: tools are new, changed or missing; `needs_authorization`: the server refused the secret, or wants one; `unreachable`: the last refresh failed.
+	// Status `unchecked`: the server has not been asked since the connection was made or its address changed; `review_needed`: tools are new, changed or missing; `needs_authorization`: the server refused the secret, or wants one, or the connection has to be authorized (`POST …/authorize`); `unreachable`: the last refresh failed.
 	Status     string               `json:"status"`
 	ToolCounts ConnectionToolCounts `json:"toolCounts"`
 	UpdatedAt  Time                 `json:"updatedAt"`
@@ -396,9 +405,23 @@ type Connection struct {
 
 // ConnectionAuth defines model for ConnectionAuth.
 type ConnectionAuth struct {
+	// ClientID With `oauth`: of a client that was registered with the authorization server; absent: the service's own document, or a client that registers itself.
+	ClientID nullable.Nullable[string] `json:"clientId,omitempty,omitzero"`
+
+	// ClientSecretID With `clientId`: a secret of the kind `token`, whose origin is that of the authorization server's token endpoint.
+	ClientSecretID nullable.Nullable[string] `json:"clientSecretId,omitempty,omitzero"`
+
+	// Grant With `oauth`: `authorization_code` (where it is absent): a person authorizes the connection; `client_credentials`: the client stands for itself, and needs `clientId` and `clientSecretId`.
+	Grant nullable.Nullable[string] `json:"grant,omitempty,omitzero"`
+
+	// Scopes With `oauth`; absent: those that the server asks for.
+	Scopes nullable.Nullable[[]string] `json:"scopes,omitempty,omitzero"`
+
 	// SecretID Needed with `secret`. Its origin must be that of `url`.
 	SecretID nullable.Nullable[string] `json:"secretId,omitempty,omitzero"`
-	Type     string                    `json:"type"`
+
+	// Type `secret`: requests carry a stored secret; `oauth`: an access token, see `POST …/authorize`.
+	Type string `json:"type"`
 }
 
 // ConnectionError Why the last refresh failed; null where it did not.

@@ -154,6 +154,11 @@ export interface AnswerInput {
   outputs?: ToolOutput[] | null;
 }
 
+export interface AuthorizationStart {
+  authorizeUrl: string;
+  expiresAt: string;
+}
+
 export interface ChatChoice {
   finish_reason: "stop" | "length" | "content_filter" | "tool_calls";
   index: 0;
@@ -289,8 +294,12 @@ export interface Connection {
 }
 
 export interface ConnectionAuth {
+  clientId?: string | null;
+  clientSecretId?: string | null;
+  grant?: "authorization_code" | "client_credentials" | null;
+  scopes?: string[] | null;
   secretId?: string | null;
-  type: "none" | "secret";
+  type: "none" | "secret" | "oauth";
 }
 
 export type ConnectionError = {
