@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -9,10 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"stoa/internal/api"
 	"stoa/internal/apitest"
 	"stoa/internal/httptool"
 	"stoa/internal/mcp"
+	"stoa/internal/oauth"
+	"stoa/internal/tool"
 )
 
 // reviewed is what the reviews of docs/connections.md show, by the connection, and the
@@ -21,6 +26,25 @@ var reviewed = map[string]struct{ tool, text, hash string }{
 	"notes":  {"search_notes", "Finds the notes that hold a word.", "1f2e3d4c5b6a"},
 	"shop":   {"read_note", `Request: {"arguments":{"name":{"in":"path"`, "2b3c4d5e6f70"},
 	"orders": {"get_note", `"result":{"maxItems":50,"pointer":"/data"}`, "3c4d5e6f7081"},
+}
+
+// authorizeAs opens the address where a person authorizes a connection, and brings the
+// answer back.
+func authorizeAs(t *testing.T, tools *tool.Tools, address string) {
+	t.Helper()
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	to, err := resp.Location()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := tools.Land(t.Context(), to.Query()); !l.Authorized {
+		t.Errorf("%+v", l)
+	}
 }
 
 // TestTheGuideToConnectionsWorks runs the commands of docs/connections.md against the
@@ -32,7 +56,15 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 	}
 	server := httptest.NewServer(httptool.Demo(mcp.Demo(false)))
 	defer server.Close()
-	h := apitest.Start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
+	private := &oauth.Demo{Life: time.Hour, Next: mcp.Demo(false)}
+	behind := httptest.NewServer(private)
+	defer behind.Close()
+	private.Origin = behind.URL
+	var tools *tool.Tools
+	h := apitest.Start(t, apitest.Config{Allow: []string{"127.0.0.1"}, Server: func(s *api.Server) {
+		tools = s.Tools
+		tools.PublicURL = "http://127.0.0.1:1"
+	}})
 	operations := filepath.Join(t.TempDir(), "operations.json")
 	_, block, _ := strings.Cut(string(page), "```json\n")
 	block, _, _ = strings.Cut(block, "```")
@@ -50,6 +82,10 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 		for _, was := range []string{"http://127.0.0.1:8099", "https://mcp.example.com/mcp", "https://mcp.example.com"} {
 			command = strings.ReplaceAll(command, was, server.URL)
 		}
+		command = strings.ReplaceAll(command, "http://127.0.0.1:8098", behind.URL)
+		if strings.HasPrefix(command, "connections authorize") {
+			command += " --wait 0"
+		}
 		for was, now := range hashes {
 			command = strings.ReplaceAll(command, was, now)
 		}
@@ -59,6 +95,8 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 		switch {
 		case code != exitDone:
 			t.Errorf("stoa %s: %d %s %s", command, code, out, errOut)
+		case strings.HasPrefix(command, "connections authorize"):
+			authorizeAs(t, tools, strings.TrimSpace(out))
 		case strings.HasPrefix(command, "connections review") && !strings.Contains(command, "--approve"):
 			of := reviewed[words(command)[2]]
 			found := regexp.MustCompile(of.tool + `@([0-9a-f]{12})  new`).FindStringSubmatch(out)
@@ -76,7 +114,7 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 			t.Errorf("the value is shown: %s %s", out, errOut)
 		}
 	}
-	if ran != 17 {
+	if ran != 20 {
 		t.Errorf("%d commands were run", ran)
 	}
 
