@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"stoa/internal/oauth"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/store/storetest"
 	"stoa/internal/tool"
 )
 
@@ -273,6 +275,45 @@ func TestAClientStandsForItself(t *testing.T) {
 	} {
 		if e := s.Want(400, "PATCH", s.path, object{"auth": bad}).Error(); e.Param == nil || *e.Param != param {
 			t.Errorf("%v: %+v", bad, e)
+		}
+	}
+}
+
+func TestWhatAnAuthorizationMeets(t *testing.T) {
+	s := newOAuth(t, nil)
+	var secret contract.Secret
+	s.Want(201, "POST", "/api/v1/secrets", object{"name": "client", "kind": "token", "value": "demo-secret", "origin": s.demo.Origin}).JSON(&secret)
+	auth := func(id string) object {
+		return object{"auth": object{"type": "oauth", "clientId": "demo", "clientSecretId": id}}
+	}
+	s.Want(200, "PATCH", s.path, auth(secret.ID))
+	breakSecret(t, s.harness, secret.ID)
+	s.WantError(stoa.CodeSecretsKeyMissing, "POST", s.path+"/authorize", nil)
+	s.Want(201, "POST", "/api/v1/secrets", object{"name": "client", "kind": "token", "value": "demo-secret", "origin": "https://accounts.example.com"}).JSON(&secret)
+	s.Want(200, "PATCH", s.path, auth(secret.ID))
+	s.WantError(stoa.CodeSecretOrigin, "POST", s.path+"/authorize", nil)
+	s.Want(200, "PATCH", s.path, object{"auth": object{"type": "oauth"}})
+	err := s.harness.Store.Write(t.Context(), func(tx *store.Tx) error {
+		for i := range store.MaxStates {
+			if err := tx.InsertOAuthState(t.Context(), store.OAuthState{Hash: strconv.Itoa(i), AccountID: s.harness.Account.ID, ConnectionID: "con_x", ExpiresAt: tx.Now.Add(time.Hour)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.WantError(stoa.CodeLimitReached, "POST", s.path+"/authorize", nil)
+}
+
+func TestAFullDiskIsToldOfAuthorizations(t *testing.T) {
+	storetest.OnlySQLite(t) // it limits the pages
+	s := newOAuth(t, nil)
+	fillDisk(t, s.harness, "oauth_states", "oauth_clients", "connections")
+	for _, verb := range []string{"authorize", "deauthorize"} {
+		if r := s.Do("POST", s.path+"/"+verb, nil); r.Status != 507 {
+			t.Errorf("%s: %d %s", verb, r.Status, r.Body)
 		}
 	}
 }

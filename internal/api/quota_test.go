@@ -280,7 +280,7 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 		t.Errorf("config.Limits has %d members, this test %d", v.NumField(), len(cases))
 	}
 	fixed := []string{
-		"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "maxWebhooks", "maxSecrets", "maxConnectionsPerSpace", "requestsKeptSeconds",
+		"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "maxWebhooks", "requestsKeptSeconds",
 		"maxTools", "maxToolDefinitionTokens", "maxToolParametersBytes", "maxToolOutputBytes", "maxToolCallsPerStep", "maxToolCallsPerTurn", "maxToolWaitsPerTurn", "maxInputWaitsPerAccount",
 		"maxServerCallsPerMinute", "maxServerCallsAtOnce", "maxShownResultBytes",
 		"maxApprovalSeconds", "maxApprovalCommentCharacters", "maxShownArgumentsBytes",
