@@ -65,7 +65,7 @@ func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits
 		group = append(group, t.planned(next))
 	}
 	if t.run.calls == nil {
-		t.run.calls = w.cfg.Tools.Turn(nil)
+		t.run.calls = w.cfg.Tools.Turn(t.own)
 	}
 	failed := make([]error, len(group))
 	var all sync.WaitGroup
@@ -158,7 +158,7 @@ func (w *Worker) attempt(ctx context.Context, t *turn, c *stoa.ExternalCall, off
 	if err := ctx.Err(); err != nil {
 		return reply, nil, context.Cause(ctx)
 	}
-	who := session.Audience(t.row.Session)
+	who := session.Audience(t.row.Session, t.own)
 	var to tool.Target
 	reason := ""
 	err = w.store.Read(ctx, func(tx *store.Tx) (err error) {

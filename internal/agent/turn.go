@@ -18,6 +18,7 @@ type turn struct {
 	row    store.SessionRow
 	caller *stoa.Caller        // for the next step; nil: to be read again
 	calls  []stoa.ExternalCall // of the last step, those of tools that are carried out elsewhere
+	own    tool.Credentials    // of the session
 
 	withheld     []stoa.Withheld // tools that the turn does not offer
 	tellWithheld bool            // that is not written yet
@@ -122,7 +123,12 @@ func (w *Worker) offer(ctx context.Context, tx *store.Tx, t *turn, tools []stoa.
 		return nil
 	}
 	offers, withheld := offered(tools, t.row.Withheld)
-	more, not, err := tool.Offer(ctx, tx, session.Audience(t.row.Session), tools, w.cfg.Tools.Unreadable)
+	own, err := session.Credentials(ctx, tx, t.row.Session, tools)
+	if err != nil {
+		return err
+	}
+	t.own = own
+	more, not, err := tool.Offer(ctx, tx, session.Audience(t.row.Session, own), tools, w.cfg.Tools.Unreadable)
 	t.prompt.external, t.withheld = append(offers, more...), append(withheld, not...)
 	t.tellWithheld = len(t.withheld) > 0 || len(t.row.Withheld) > 0
 	return err

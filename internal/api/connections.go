@@ -28,6 +28,7 @@ func (s *Server) createConnection(ctx context.Context, tx *store.Tx, in Request[
 	c := store.Connection{
 		AccountID: in.Caller.Account.ID, SpaceID: orZero(b.SpaceID), Kind: b.Kind, Name: b.Name, URL: b.URL,
 		Headers: orZero(b.Headers), Metadata: orZero(b.Metadata), Limits: store.DefaultConnectionLimits, OnChange: orZero(b.OnChange),
+		PerSession: orZero(b.CredentialsPerSession),
 	}
 	setLimits(&c, b.Limits)
 	source, err := newSource(&c, connectionSource{b.Operations, b.DocumentURL, b.Document}, true)
@@ -230,6 +231,9 @@ func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b co
 	if b.OnChange.IsSpecified() {
 		c.OnChange = orElse(orZero(b.OnChange), store.OnChangeBlock)
 	}
+	if b.CredentialsPerSession.IsSpecified() {
+		c.PerSession = orElse(orZero(b.CredentialsPerSession), store.PerSessionOff)
+	}
 	setLimits(c, b.Limits)
 	if err := mergeMetadata(&c.Metadata, b.Metadata); err != nil {
 		return err
@@ -395,7 +399,7 @@ func (s *Server) testConnectionTool(ctx context.Context, in Request[byID, trial]
 func contractConnection(c store.Connection) contract.Connection {
 	out := contract.Connection{
 		ID: c.ID, SpaceID: c.SpaceID, Kind: c.Kind, Name: c.Name, URL: c.URL, Auth: contract.ConnectionAuth{Type: "none", SecretID: unlessZero(c.SecretID)},
-		DocumentURL: unlessZero(c.DocumentURL), Operations: nullable.NewNullNullable[[]contract.ConnectionOperation](), OnChange: c.OnChange,
+		DocumentURL: unlessZero(c.DocumentURL), Operations: nullable.NewNullNullable[[]contract.ConnectionOperation](), OnChange: c.OnChange, CredentialsPerSession: c.PerSession,
 		Limits: contract.ConnectionLimits{
 			TimeoutSeconds: c.Limits.TimeoutSeconds, MaxResultBytes: c.Limits.MaxResultBytes, MaxConcurrent: c.Limits.MaxConcurrent, CallsPerMinute: c.Limits.CallsPerMinute,
 		},

@@ -22,6 +22,9 @@ func (s *Server) createEmbedTag(ctx context.Context, tx *store.Tx, in Request[by
 		Origins: orZero(b.AllowedOrigins), Greeting: orZero(b.Greeting), Theme: orZero(b.Theme), Accent: orZero(b.AccentColor),
 		Position: orZero(b.Position), Language: orZero(b.Language), MaxCredits: stoa.Credits(orZero(b.MaxCreditsMicro)), ChatsPerDay: orZero(b.ChatsPerDay),
 	})
+	if err == nil {
+		err = keepCredentials(ctx, tx, in.Caller, made.ID, "", b.Credentials)
+	}
 	reply := created(agentPath(in.Params.ID)+"/embed-tags/"+made.ID, s.contractTag(made))
 	reply.ETag = revisionETag(made.Revision)
 	return reply, err
@@ -75,7 +78,7 @@ func (s *Server) updateEmbedTag(ctx context.Context, in Request[updateEmbedTagPa
 				v, err := b.Enabled.Get()
 				*enabled = v || err != nil // null: the default
 			}
-			return nil
+			return keepCredentials(ctx, tx, in.Caller, t.ID, "", b.Credentials)
 		})
 	})
 	return Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: s.contractTag(t)}, err

@@ -31,6 +31,9 @@ func (s *Server) createEmbedURL(ctx context.Context, tx *store.Tx, in Request[by
 		return Reply[contract.EmbedURLWithLink]{}, err
 	}
 	made, ticket, err := s.embeds.CreateURL(ctx, tx, e)
+	if err == nil {
+		err = keepCredentials(ctx, tx, in.Caller, made.ID, e.ExternalUserID, in.Body.Credentials)
+	}
 	url := contractEmbedURL(embed.Stored{Embed: made}, tx.Now)
 	reply := created(agentPath(in.Params.ID)+"/embed-urls/"+made.ID, contract.EmbedURLWithLink{
 		URL: s.link("/embed/" + made.ID + "#t=" + ticket),
@@ -51,6 +54,9 @@ func (s *Server) createEmbedSession(ctx context.Context, tx *store.Tx, in Reques
 		return Reply[contract.EmbedSessionWithToken]{}, err
 	}
 	made, token, err := s.embeds.CreateSession(ctx, tx, e)
+	if err == nil {
+		err = keepCredentials(ctx, tx, in.Caller, made.ID, e.ExternalUserID, in.Body.Credentials)
+	}
 	reply := created(agentPath(in.Params.ID)+"/embed-sessions/"+made.ID, withToken(contractEmbedSession(embed.Stored{Embed: made}, tx.Now), token))
 	reply.Secret = true
 	return reply, err

@@ -25,6 +25,10 @@ func (s *Server) startRequest(in Request[byID, contract.CreateSession]) (session
 		ExternalUserID: orZero(b.ExternalUserID), Title: orZero(b.Title), Metadata: orZero(b.Metadata),
 		WithholdTools: orZero(b.ClientTools) == "withhold",
 	}
+	if err := mayGive(in.Caller, b.Credentials); err != nil {
+		return req, err
+	}
+	req.Credentials = orZero(b.Credentials)
 	if err := s.mergeLimits(&req.Limits, b.Limits); err != nil {
 		return req, err
 	}

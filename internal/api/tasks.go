@@ -42,6 +42,9 @@ func (s *Server) createScheduledTask(ctx context.Context, tx *store.Tx, in Reque
 		return reply, err
 	}
 	made, err := s.Scheduler.Create(ctx, tx, in.Caller, task)
+	if err == nil {
+		err = keepCredentials(ctx, tx, in.Caller, made.ID, "", b.Credentials)
+	}
 	reply = s.taskReply(made)
 	reply.Status, reply.Location = http.StatusCreated, taskPath(in.Params.ID, made.ID)
 	return reply, err
@@ -207,7 +210,12 @@ func (s *Server) updateScheduledTask(ctx context.Context, in Request[updateSched
 	t, err := write(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return s.Scheduler.Edit(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID,
 			func(t stoa.ScheduledTask) error { return ifCurrentTask(in.Params.IfMatch, t) },
-			func(t *stoa.ScheduledTask) error { return s.patchTask(t, &in.Body) })
+			func(t *stoa.ScheduledTask) error {
+				if err := s.patchTask(t, &in.Body); err != nil {
+					return err
+				}
+				return keepCredentials(ctx, tx, in.Caller, t.ID, "", in.Body.Credentials)
+			})
 	})
 	return s.taskReply(t), err
 }

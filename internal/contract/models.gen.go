@@ -358,6 +358,9 @@ type Connection struct {
 	Auth      ConnectionAuth `json:"auth"`
 	CreatedAt Time           `json:"createdAt"`
 
+	// CredentialsPerSession Whether sessions bring secrets of their own for it (`credentials`): `optional`, or else the connection's is sent; `required`: without one its tools are withheld.
+	CredentialsPerSession string `json:"credentialsPerSession"`
+
 	// DocumentURL Where the OpenAPI document is read; null where it was given as text, and for other kinds.
 	DocumentURL nullable.Nullable[string] `json:"documentUrl"`
 
@@ -657,6 +660,9 @@ type CreateAgent struct {
 type CreateConnection struct {
 	Auth ConnectionAuth `json:"auth,omitempty,omitzero"`
 
+	// CredentialsPerSession Whether sessions bring secrets of their own for it (`credentials`); `off` unless said otherwise.
+	CredentialsPerSession nullable.Nullable[string] `json:"credentialsPerSession,omitempty,omitzero"`
+
 	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 in JSON or YAML, at most 4 MiB. It is not shown again.
 	Document nullable.Nullable[string] `json:"document,omitempty,omitzero"`
 
@@ -702,6 +708,9 @@ type CreateEmbed struct {
 	// ChatSessionID A chat of this agent to go on with. It must be of the same `externalUserId`, if both have one. A session that was not started by an embed needs a key with `sessions:write`.
 	ChatSessionID nullable.Nullable[string] `json:"chatSessionId,omitempty,omitzero"`
 
+	// Credentials Secrets that the chat has of its own for connections which take such (`credentialsPerSession`): ids of secrets under those of connections. A secret is for the connection's origin, and for the `externalUserId`, if it is for any. It takes the scope `secrets:write` as well.
+	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
+
 	// ExpiresInSeconds Of a link: how long its ticket can be exchanged, 300 unless said otherwise. Of an embed session: how long each of its tokens holds, 600 unless said otherwise.
 	ExpiresInSeconds nullable.Nullable[int64] `json:"expiresInSeconds,omitempty,omitzero"`
 
@@ -737,6 +746,9 @@ type CreateEmbedTag struct {
 
 	// ChatsPerDay Chats that can begin within 24 hours; 200 unless said otherwise. Going on with one does not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
+
+	// Credentials Secrets that its chats have of their own for connections which take such (`credentialsPerSession`): ids of secrets under those of connections. A secret is for the connection's origin, and for the `externalUserId`, if it is for any. It takes the scope `secrets:write` as well.
+	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
 	// Enabled True unless said otherwise.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
@@ -788,6 +800,9 @@ type CreateKey struct {
 type CreateScheduledTask struct {
 	// CatchUpWindowSeconds How long ago an instant may be to be made up for; 3600 unless said otherwise.
 	CatchUpWindowSeconds nullable.Nullable[int64] `json:"catchUpWindowSeconds,omitempty,omitzero"`
+
+	// Credentials Secrets that its sessions have of their own for connections which take such (`credentialsPerSession`): ids of secrets under those of connections. A secret is for the connection's origin, and for the `externalUserId`, if it is for any. It takes the scope `secrets:write` as well.
+	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
 	// Enabled False pauses the task; true unless said otherwise.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
@@ -859,6 +874,9 @@ type CreateSecret struct {
 type CreateSession struct {
 	// ClientTools Whether the agent's tools that programs carry out are offered to the model; `offer` unless said otherwise.
 	ClientTools nullable.Nullable[string] `json:"clientTools,omitempty,omitzero"`
+
+	// Credentials Secrets that the session has of its own for connections which take such (`credentialsPerSession`): ids of secrets under those of connections. A secret is for the connection's origin, and for the `externalUserId`, if it is for any. It takes the scope `secrets:write` as well.
+	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
 	// Draft What differs from the agent's newest version, for this session alone.
 	Draft nullable.Nullable[AgentDraft] `json:"draft,omitempty,omitzero"`
@@ -3811,6 +3829,9 @@ type UpdateAgent struct {
 type UpdateConnection struct {
 	Auth ConnectionAuth `json:"auth,omitempty,omitzero"`
 
+	// CredentialsPerSession Whether sessions bring secrets of their own for it (`credentials`); `off` unless said otherwise.
+	CredentialsPerSession nullable.Nullable[string] `json:"credentialsPerSession,omitempty,omitzero"`
+
 	// Document Of the kind `openapi`: the document itself, OpenAPI 3.0 or 3.1 in JSON or YAML, at most 4 MiB. It is not shown again.
 	Document nullable.Nullable[string] `json:"document,omitempty,omitzero"`
 
@@ -3844,6 +3865,9 @@ type UpdateEmbedTag struct {
 
 	// ChatsPerDay Chats that can begin within 24 hours; 200 unless said otherwise. Going on with one does not count.
 	ChatsPerDay nullable.Nullable[int] `json:"chatsPerDay,omitempty,omitzero"`
+
+	// Credentials Secrets that its chats have of their own for connections which take such (`credentialsPerSession`): ids of secrets under those of connections. The object is replaced as a whole; null: none. A secret is for the connection's origin, and for the `externalUserId`, if it is for any. It takes the scope `secrets:write` as well.
+	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
 	// Enabled True unless said otherwise.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
@@ -3880,6 +3904,9 @@ type UpdateKey struct {
 type UpdateScheduledTask struct {
 	// CatchUpWindowSeconds How long ago an instant may be to be made up for; 3600 unless said otherwise.
 	CatchUpWindowSeconds nullable.Nullable[int64] `json:"catchUpWindowSeconds,omitempty,omitzero"`
+
+	// Credentials Secrets that its sessions have of their own for connections which take such (`credentialsPerSession`): ids of secrets under those of connections. The object is replaced as a whole; null: none. A secret is for the connection's origin, and for the `externalUserId`, if it is for any. It takes the scope `secrets:write` as well.
+	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
 	// Enabled False pauses the task; true unless said otherwise.
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`

@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -169,7 +170,7 @@ func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text string
 	}
 	return s.send(ctx, tx, who, func() error {
 		_, err := s.cfg.Sessions.Start(ctx, tx, who.Caller, session.StartRequest{
-			ID: e.ChatID, AgentID: e.AgentID, Message: text, ExternalUserID: e.ExternalUserID, Trigger: stoa.Trigger{Type: "embed", ID: e.ID},
+			ID: e.ChatID, AgentID: e.AgentID, Message: text, ExternalUserID: e.ExternalUserID, Trigger: stoa.Trigger{Type: "embed", ID: e.ID}, CredentialsOf: cmp.Or(e.TagID, e.ID),
 		})
 		return err
 	}, func() error {

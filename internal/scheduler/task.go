@@ -379,7 +379,7 @@ func (c *transition) session(r *stoa.TaskRun) (stoa.Session, error) {
 func (s *Scheduler) request(t stoa.ScheduledTask, runID string) session.StartRequest {
 	return session.StartRequest{
 		AgentID: t.AgentID, Message: t.Message, Mode: t.Mode, Title: t.Name,
-		Limits: stoa.TurnLimits{MaxCredits: t.MaxCredits}, Trigger: stoa.Trigger{Type: stoa.TriggerSchedule, ID: runID},
+		Limits: stoa.TurnLimits{MaxCredits: t.MaxCredits}, Trigger: stoa.Trigger{Type: stoa.TriggerSchedule, ID: runID}, CredentialsOf: t.ID,
 	}
 }
 

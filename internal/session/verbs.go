@@ -25,6 +25,10 @@ type StartRequest struct {
 	Limits         stoa.TurnLimits // lower than the agent's, or zero
 	Trigger        stoa.Trigger    // empty type: api
 	WithholdTools  bool            // offer none of the tools that programs of the account carry out
+	// Credentials are secrets that the session has of its own for connections.
+	// CredentialsOf is the id of the task, script tag or link whose it has too.
+	Credentials   tool.Credentials
+	CredentialsOf string
 	// Draft changes instructions, model, drive access or limits of the agent, as this
 	// session alone sees it; nil: nothing. Start returns its error.
 	Draft func(*stoa.Agent) error
@@ -66,6 +70,9 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 			return stoa.Session{}, inDraft(err)
 		}
 	}
+	if err := takeCredentials(ctx, tx, agent, &req); err != nil {
+		return stoa.Session{}, err
+	}
 	_, unavailable, err := tool.Offer(ctx, tx, AudienceOf(agent, req), agent.Tools, nil)
 	if err != nil {
 		return stoa.Session{}, err
@@ -92,6 +99,9 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 	t.event(EventMessageDone, messageData(m, true))
 	t.event(EventStatus, StatusData{Status: string(stoa.SessionQueued), Turn: 1})
 	t.do(func() error { return tx.InsertSession(ctx, row) })
+	if len(req.Credentials) > 0 {
+		t.do(func() error { return tx.SetOwnCredentials(ctx, row.AccountID, row.ID, req.Credentials) })
+	}
 	t.do(func() error { return tx.InsertMessage(ctx, store.MessageRow{SessionMessage: m, FirstSeq: firstSeq}) })
 	t.became.add(row.Status, "")
 	err = t.saved()

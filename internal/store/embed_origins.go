@@ -95,6 +95,7 @@ func (tx *Tx) PurgeEmbeds(ctx context.Context, before time.Time, limit int) erro
 			`DELETE FROM embed_origins WHERE embed_id = $1`,
 			`DELETE FROM embed_refusals WHERE embed_id = $1`,
 			`DELETE FROM embed_tickets WHERE embed_id = $1`,
+			`DELETE FROM own_credentials WHERE owner_id = $1`,
 			`DELETE FROM embeds WHERE id = $1`,
 		} {
 			if _, err := tx.Exec(ctx, q, id); err != nil {

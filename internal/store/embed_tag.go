@@ -106,8 +106,10 @@ func (tx *Tx) DeleteEmbedTag(ctx context.Context, accountID, agentID, id string)
 	if err != nil || n == 0 {
 		return err
 	}
-	_, err = tx.Exec(ctx, `DELETE FROM embed_refusals WHERE embed_id = $1`, id)
-	return err
+	if _, err = tx.Exec(ctx, `DELETE FROM embed_refusals WHERE embed_id = $1`, id); err != nil {
+		return err
+	}
+	return tx.SetOwnCredentials(ctx, accountID, id, nil)
 }
 
 // ChatsBegunBy counts the chats that a script tag began since a time, up to limit.

@@ -296,6 +296,7 @@ func (tx *Tx) RemoveSession(ctx context.Context, accountID, id string) error {
 		`DELETE FROM sources WHERE session_id = $1`,
 		`DELETE FROM tool_calls WHERE session_id = $1`,
 		`DELETE FROM session_rules WHERE session_id = $1`,
+		`DELETE FROM own_credentials WHERE owner_id = $1`,
 		`DELETE FROM inputs WHERE session_id = $1`,
 		`DELETE FROM messages WHERE session_id = $1`,
 		`DELETE FROM step_results WHERE session_id = $1`,

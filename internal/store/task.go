@@ -255,6 +255,9 @@ func (tx *Tx) RemoveHiddenTasks(ctx context.Context, limit int) (removed int, er
 		if removed += int(n); removed >= limit {
 			break
 		}
+		if _, err = tx.Exec(ctx, `DELETE FROM own_credentials WHERE owner_id = $1`, id); err != nil {
+			return removed, err
+		}
 		if n, err = tx.Exec(ctx, `DELETE FROM tasks WHERE id = $1 AND deleted_at > 0`, id); err != nil {
 			return removed, err
 		}

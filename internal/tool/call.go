@@ -50,7 +50,7 @@ func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer st
 	e := all[0]
 	refused := false
 	if e.connection != nil {
-		if refused, err = unauthorized(ctx, tx, *e.connection, t.Unreadable); err != nil {
+		if refused, err = unauthorized(ctx, tx, who, *e.connection, t.Unreadable); err != nil {
 			return to, "", err
 		}
 	}

@@ -3,6 +3,9 @@ package tool
 import (
 	"context"
 	"encoding/base64"
+	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,6 +79,41 @@ func (u unasked) Catalog(context.Context) (*remote.Catalog, error) { return nil,
 
 // Call returns why the server is not asked.
 func (u unasked) Call(context.Context, remote.Call) (*remote.Result, error) { return nil, u.err }
+
+// CheckCredentials reports whether a session, or what makes sessions, may have these
+// secrets of its own: each is for the origin of a connection that takes such, and for
+// the external user, if it is for any. The error names the member at fault.
+func CheckCredentials(ctx context.Context, tx *store.Tx, accountID, externalUserID string, own Credentials) error {
+	for _, id := range slices.Sorted(maps.Keys(own)) {
+		at := "credentials." + short(id)
+		c, err := tx.LocateConnection(ctx, accountID, id)
+		switch {
+		case err != nil:
+			return err
+		case c == nil:
+			return stoa.Errorf(stoa.CodeConnectionNotFound, "There is no such connection.").At(at)
+		case c.PerSession == store.PerSessionOff:
+			return stoa.Errorf(stoa.CodeInvalidValue, "The connection %s takes no secrets of sessions. Set its credentialsPerSession first.", c.Name).At(at)
+		}
+		s, err := tx.Secret(ctx, accountID, own[id])
+		if e, ok := errors.AsType[*stoa.Error](err); ok {
+			return e.At(at)
+		}
+		switch {
+		case err != nil:
+			return err
+		case s.Kind == store.SecretToken:
+			return stoa.Errorf(stoa.CodeInvalidValue, "A secret of the kind %q is for OAuth alone.", s.Kind).At(at)
+		case s.Origin != Origin(c.URL, false):
+			return stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for %s, and the connection is to another origin.", s.Origin).At(at)
+		case s.ExternalUserID != "" && s.ExternalUserID != externalUserID:
+			return stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for another external user.").At(at)
+		case s.SpaceID != "" && s.SpaceID != c.SpaceID:
+			return stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for another space.").At(at)
+		}
+	}
+	return nil
+}
 
 // sent returns how a secret is sent.
 func sent(s store.Secret, value string) remote.Credential {

@@ -27,6 +27,7 @@ type Audience struct {
 	AccountID, SpaceID string
 	Once               bool // nothing can be waited for
 	Visitor            bool
+	Own                Credentials // of the session; never nil for one that has begun
 }
 
 // An entry is an allowed tool of a connection, as its catalog has it.
@@ -160,7 +161,7 @@ func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTo
 		}
 		refused := false
 		if len(all) > 0 && all[0].connection != nil {
-			if refused, err = unauthorized(ctx, tx, *all[0].connection, unreadable); err != nil {
+			if refused, err = unauthorized(ctx, tx, who, *all[0].connection, unreadable); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -208,9 +209,20 @@ func tokensOf(name, description, parameters string) int64 {
 }
 
 // unauthorized reports whether the server of a connection refuses the secret, as far as
-// is known, or the secret cannot be read.
-func unauthorized(ctx context.Context, tx *store.Tx, c store.Connection, unreadable func(store.Secret) bool) (bool, error) {
+// is known, or there is none that can be sent.
+func unauthorized(ctx context.Context, tx *store.Tx, who Audience, c store.Connection, unreadable func(store.Secret) bool) (bool, error) {
 	refused := c.ErrorCode == NeedsAuthorization
+	switch {
+	case sendsOwn(c, who.Own):
+		s, err := tx.Secret(ctx, c.AccountID, who.Own[c.ID])
+		if stoa.CodeOf(err) == stoa.CodeSecretNotFound {
+			return true, nil
+		}
+		expired := !s.ExpiresAt.IsZero() && !tx.Now.Before(s.ExpiresAt)
+		return err == nil && (expired || unreadable != nil && unreadable(s)), err
+	case c.PerSession == store.PerSessionRequired:
+		return true, nil
+	}
 	if c.OAuth != nil && c.OAuth.Grant == store.GrantCode {
 		tokens, err := tx.Tokens(ctx, c.AccountID, c.ID)
 		return refused || tokens == nil, err

@@ -273,6 +273,7 @@ export interface ClaimInput {
 export interface Connection {
   auth: ConnectionAuth;
   createdAt: string;
+  credentialsPerSession: "off" | "optional" | "required";
   documentUrl: string | null;
   headers: Record<string, string>;
   id: string;
@@ -454,6 +455,7 @@ export interface CreateChatCompletion {
 
 export interface CreateConnection {
   auth?: ConnectionAuth;
+  credentialsPerSession?: "off" | "optional" | "required" | null;
   document?: string | null;
   documentUrl?: string | null;
   headers?: Record<string, string> | null;
@@ -471,6 +473,7 @@ export interface CreateEmbed {
   allowedOrigins?: string[] | null;
   chatExpiresInSeconds?: number | null;
   chatSessionId?: string | null;
+  credentials?: Record<string, string> | null;
   expiresInSeconds?: number | null;
   externalUserId?: string | null;
   greeting?: string | null;
@@ -485,6 +488,7 @@ export interface CreateEmbedTag {
   accentColor?: string | null;
   allowedOrigins?: string[] | null;
   chatsPerDay?: number | null;
+  credentials?: Record<string, string> | null;
   enabled?: boolean | null;
   greeting?: string | null;
   language?: "auto" | "en" | "de" | "fr" | "es" | null;
@@ -576,6 +580,7 @@ export interface CreateResponse {
 
 export interface CreateScheduledTask {
   catchUpWindowSeconds?: number | null;
+  credentials?: Record<string, string> | null;
   enabled?: boolean | null;
   endAt?: string | null;
   maxCreditsMicroPerRun?: number | null;
@@ -605,6 +610,7 @@ export interface CreateSecret {
 
 export interface CreateSession {
   clientTools?: "offer" | "withhold" | null;
+  credentials?: Record<string, string> | null;
   draft?: AgentDraft;
   externalId?: string | null;
   externalUserId?: string | null;
@@ -2577,6 +2583,7 @@ export interface UpdateAgent {
 
 export interface UpdateConnection {
   auth?: ConnectionAuth;
+  credentialsPerSession?: "off" | "optional" | "required" | null;
   document?: string | null;
   documentUrl?: string | null;
   headers?: Record<string, string> | null;
@@ -2591,6 +2598,7 @@ export interface UpdateEmbedTag {
   accentColor?: string | null;
   allowedOrigins?: string[] | null;
   chatsPerDay?: number | null;
+  credentials?: Record<string, string> | null;
   enabled?: boolean | null;
   greeting?: string | null;
   language?: "auto" | "en" | "de" | "fr" | "es" | null;
@@ -2609,6 +2617,7 @@ export interface UpdateKey {
 
 export interface UpdateScheduledTask {
   catchUpWindowSeconds?: number | null;
+  credentials?: Record<string, string> | null;
   enabled?: boolean | null;
   endAt?: string | null;
   maxCreditsMicroPerRun?: number | null;
