@@ -26,6 +26,7 @@ type toolServer struct {
 	key   atomic.Pointer[string] // that it wants as the header Authorization; nil: none
 	calls atomic.Int32
 	args  atomic.Pointer[string]
+	with  atomic.Pointer[string] // the header Authorization of the last call
 }
 
 func newToolServer(t *testing.T, tools string) *toolServer {
@@ -50,6 +51,7 @@ func newToolServer(t *testing.T, tools string) *toolServer {
 		case "tools/call":
 			f.calls.Add(1)
 			f.args.Store(new(string(m.Params.Arguments)))
+			f.with.Store(new(r.Header.Get("Authorization")))
 			result = `{"content":[{"type":"text","text":"Your key is ` + r.Header.Get("Authorization") + `."}]}`
 		}
 		w.Header().Set("Content-Type", "application/json")

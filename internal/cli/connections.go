@@ -143,6 +143,7 @@ func (e *env) connectionFlags(c *cobra.Command) func(ctx context.Context, call *
 	operations := f.String("operations", "", "a `file` with the operations of the kind http, a JSON list; - is standard input")
 	document := f.String("document", "", "the OpenAPI document of the kind openapi: an `address` or a file; - is standard input")
 	onChange := f.String("on-change", "", "what happens to an approved tool that has changed: `block` or keep")
+	perSession := f.String("credentials-per-session", "", "whether sessions bring secrets of their own: `off`, optional or required")
 	limits := map[string]*int64{}
 	for flag, about := range map[string]string{
 		"timeout-seconds": "how long a call may take, in `seconds`", "max-result-bytes": "how large a result may be, in `bytes`",
@@ -196,6 +197,7 @@ func (e *env) connectionFlags(c *cobra.Command) func(ctx context.Context, call *
 			body["headers"] = all
 		}
 		set(body, c, "on-change", "onChange", *onChange)
+		set(body, c, "credentials-per-session", "credentialsPerSession", *perSession)
 		all := map[string]any{}
 		for flag, member := range map[string]string{
 			"timeout-seconds": "timeoutSeconds", "max-result-bytes": "maxResultBytes", "max-concurrent": "maxConcurrent", "calls-per-minute": "callsPerMinute",

@@ -264,6 +264,26 @@ func (x sessionContext) tellAnswer(options []string) {
 	x.e.next("It waits for an answer"+choices(options)+":", fmt.Sprintf("stoa sessions reply %s %s …", shellWord(x.named), x.id))
 }
 
+// credentials returns the ids of secrets by those of connections, of pairs of both with
+// an equals sign.
+func credentials(ctx context.Context, call *client.Client, pairs []string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, pair := range pairs {
+		connection, secret, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, usagef("--credential takes a connection and a secret with = between them, not %q", pair)
+		}
+		connection, err := connectionCollection().find(ctx, call, connection)
+		if err != nil {
+			return nil, err
+		}
+		if all[connection], err = secretCollection().find(ctx, call, secret); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 func (e *env) sessionsStart() *cobra.Command {
 	c := &cobra.Command{
 		Use: "start AGENT MESSAGE...", Short: "Start a session", Args: takes("AGENT", "MESSAGE..."),
@@ -280,6 +300,7 @@ waiting; --wait waits for the reply and --watch shows how it comes about. A MESS
 	pairs := f.StringArray("metadata", nil, "a `name=value` pair to keep with it")
 	most := f.String("max-credits", "", "what a turn may cost, in `credits`")
 	timeout, steps := f.String("timeout", "", "how long a turn may take, such as 90s"), f.Int("max-steps", 0, "how many model calls a turn may make")
+	secrets := f.StringArray("credential", nil, "a `connection=secret` that the session has of its own, by id or name; may be given again")
 	follow := e.followFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		message, err := e.prompt(args[1:])
@@ -310,6 +331,11 @@ waiting; --wait waits for the reply and --watch shows how it comes about. A MESS
 		agent, err := agentCollection().find(c.Context(), call, args[0])
 		if err != nil {
 			return err
+		}
+		if len(*secrets) > 0 {
+			if body["credentials"], err = credentials(c.Context(), call, *secrets); err != nil {
+				return err
+			}
 		}
 		raw, err := call.JSON(c.Context(), http.MethodPost, "/api-agents/"+url.PathEscape(agent)+"/sessions", nil, body, nil)
 		if err != nil {

@@ -112,7 +112,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeOriginsRequired, 422, "The origins of the pages that may show the agent have to be named."),
 		invalid(stoa.CodeAddressNotAllowed, 422, "The service sends no requests to this address; its operator can allow it."),
 		invalid(stoa.CodePublicURLRequired, 422, "The service has no address that authorization servers can send people back to; its operator can set `publicUrl`."),
-		invalid(stoa.CodeSecretOrigin, 422, "The secret is for another origin than that of the address."),
+		invalid(stoa.CodeSecretOrigin, 422, "The secret is for another origin than that of the address, or for another external user or space."),
 		{
 			Code: stoa.CodeSecretsKeyMissing, Status: 422, Type: TypeServer,
 			Meaning: "The service has no key to store secrets with; its operator can set `secrets.keys`.",

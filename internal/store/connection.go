@@ -184,7 +184,7 @@ func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(
 // DeleteConnection removes a connection with its catalog; one that does not exist is no
 // error.
 func (tx *Tx) DeleteConnection(ctx context.Context, accountID, id string) error {
-	for _, table := range []string{"connection_tools", "connection_sources"} {
+	for _, table := range []string{"connection_tools", "connection_sources", "own_credentials"} {
 		if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE account_id = $1 AND connection_id = $2`, accountID, id); err != nil {
 			return err
 		}
