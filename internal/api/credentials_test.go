@@ -31,7 +31,9 @@ func TestASessionHasSecretsOfItsOwn(t *testing.T) {
 	all := secret("all", "token-of-everybody", f.url, "")
 	a := newAuthor(t, h, c, object{"tools": []any{ofConnection(path, "search")}})
 	order := "call: git__search {}"
-	own := func(id, secret string) object { return object{"credentials": object{id: secret}, "externalUserId": "ann"} }
+	own := func(id, secret string) object {
+		return object{"credentials": object{id: secret}, "externalUserId": "ann"}
+	}
 
 	// A connection takes such secrets if its owner says so.
 	if e := a.WantError(stoa.CodeInvalidValue, "POST", a.agent+"/sessions", object{"message": order, "credentials": object{id: all}}); *e.Param != "credentials."+id {
