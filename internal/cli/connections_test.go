@@ -114,7 +114,7 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 			t.Errorf("the value is shown: %s %s", out, errOut)
 		}
 	}
-	if ran != 20 {
+	if ran != 21 {
 		t.Errorf("%d commands were run", ran)
 	}
 
