@@ -22,7 +22,7 @@ import (
 // files of docs.
 var guideOrder = []guideGroup{
 	{Name: "Begin", names: []string{"quickstart", "connect-a-vendor", "clients", "sandbox"}},
-	{Name: "Agents", names: []string{"agents", "drives", "schedules", "tools", "connections", "approvals", "webhooks", "embeds"}},
+	{Name: "Agents", names: []string{"agents", "drives", "schedules", "tools", "approvals", "connections", "webhooks", "embeds"}},
 	{Name: "Look up", names: []string{"conventions", "extensions", "divergences", "billing", "cli", "pages"}},
 	{Name: "Operate", names: []string{"operations", "nodes", "configuration", "metrics", "performance", "security", "dependencies"}},
 }
