@@ -43,27 +43,27 @@ func (e *env) textOf(value string) (string, error) {
 	if !isFile {
 		return value, nil
 	}
-	return e.fileText(name, maxPrompt)
+	return e.fileText(value, name, maxPrompt)
 }
 
 // fileText returns the content of a file, of at most so many bytes; "-" is standard
-// input.
-func (e *env) fileText(name string, most int64) (string, error) {
+// input. Errors name it as it was written.
+func (e *env) fileText(written, name string, most int64) (string, error) {
 	from := e.stdin
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return "", usagef("read %s: %w", name, err)
+			return "", usagef("read %s: %w", written, err)
 		}
 		defer f.Close()
 		from = f
 	}
 	text, err := io.ReadAll(io.LimitReader(from, most+1))
 	if err != nil {
-		return "", usagef("read %s: %w", name, err)
+		return "", usagef("read %s: %w", written, err)
 	}
 	if int64(len(text)) > most {
-		return "", usagef("%s is larger than %s", name, bytesText(most))
+		return "", usagef("%s is larger than %s", written, bytesText(most))
 	}
 	return string(text), nil
 }

@@ -217,7 +217,7 @@ const maxDescribed = 4 << 20
 // describeConnection puts what tools are made from into a body.
 func (e *env) describeConnection(c *cobra.Command, operations, document string, body map[string]any) error {
 	if c.Flags().Changed("operations") {
-		text, err := e.fileText(operations, maxDescribed)
+		text, err := e.fileText(operations, operations, maxDescribed)
 		if err != nil {
 			return err
 		}
@@ -233,7 +233,7 @@ func (e *env) describeConnection(c *cobra.Command, operations, document string, 
 		body["documentUrl"] = document
 		return nil
 	}
-	text, err := e.fileText(document, maxDescribed)
+	text, err := e.fileText(document, document, maxDescribed)
 	body["document"] = text
 	return err
 }
