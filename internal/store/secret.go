@@ -122,16 +122,23 @@ type SecretUser struct {
 	Client       bool
 }
 
-// SecretUsers returns connections that use a secret.
+// SecretUsers returns connections that use a secret, at most limit: first those that
+// send it.
 func (tx *Tx) SecretUsers(ctx context.Context, accountID, id string, limit int) ([]SecretUser, error) {
-	return list(ctx, tx, func(rows *sql.Rows) (u SecretUser, err error) {
-		var client int
-		err = rows.Scan(&u.ConnectionID, &client)
-		u.Client = client != 0
-		return u, err
-	}, `SELECT id, 0 AS client FROM connections WHERE account_id = $1 AND secret_id = $2 AND secret_id <> ''
-		UNION ALL SELECT id, 1 AS client FROM connections WHERE account_id = $1 AND client_secret_id = $2 AND client_secret_id <> ''
-		ORDER BY id, client LIMIT $3`, accountID, id, limit)
+	var all []SecretUser
+	for client, query := range []string{
+		`SELECT id FROM connections WHERE account_id = $1 AND secret_id = $2 AND secret_id <> '' ORDER BY id LIMIT $3`,
+		`SELECT id FROM connections WHERE account_id = $1 AND client_secret_id = $2 AND client_secret_id <> '' ORDER BY id LIMIT $3`,
+	} {
+		ids, err := tx.texts(ctx, query, accountID, id, limit-len(all))
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			all = append(all, SecretUser{ConnectionID: id, Client: client == 1})
+		}
+	}
+	return all, nil
 }
 
 // usedExact is how exact [Secret.LastUsedAt] is.
