@@ -50,12 +50,13 @@ func TestAFullDiskIsToldOfWhatActsToo(t *testing.T) {
 	c.Want(200, "GET", hook+"/deliveries", nil).JSON(&sent)
 	c.Want(200, "POST", hook+"/enable", nil)
 	connection := connect(t, c, f.url)
+	review(t, c, connection, "search")
 	decision := object{"name": "search", "sha256": tools(t, c, connection)["search"].Sha256, "decision": "approve", "policy": "by_annotations"}
 	f.tools.Store(new(readTool + "," + writeTool))
 	key := object{"name": "key", "kind": "bearer", "value": "correct-horse", "origin": "https://mcp.example.com"}
 	var secret contract.Secret
 	c.Want(201, "POST", "/api/v1/secrets", key).JSON(&secret)
-	fillDisk(t, h, "webhooks", "deliveries", "connections", "connection_tools", "secrets")
+	fillDisk(t, h, "webhooks", "deliveries", "connections", "connection_tools", "secrets", "tool_calls")
 	for _, ask := range []struct {
 		method, path string
 		body         any
@@ -73,6 +74,7 @@ func TestAFullDiskIsToldOfWhatActsToo(t *testing.T) {
 		{"DELETE", "/api/v1/secrets/" + secret.ID, nil},
 		{"POST", "/api/v1/connections", object{"kind": "mcp", "name": "other", "url": f.url}},
 		{"PATCH", connection, object{"headers": object{"X-Team": "docs"}}},
+		{"POST", connection + "/tools/test", object{"name": "search"}},
 		{"POST", connection + "/refresh", nil},
 		{"POST", connection + "/tools/review", object{"tools": []object{decision}}},
 		{"DELETE", connection, nil},
