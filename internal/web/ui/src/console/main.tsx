@@ -12,6 +12,7 @@ import { Dialog } from "./parts/dialog";
 import { asProblem, Failure, Skeleton, useLoad } from "./parts/load";
 import { Icon } from "./parts/icon";
 import { Left } from "./parts/left";
+import { Lost } from "./parts/subject";
 import { Toasts } from "./parts/toast";
 import { usePath } from "./router";
 import { mayWith, offeredKey, SessionContext, storedKey, storeKey, useSession } from "./session";
@@ -164,7 +165,7 @@ function Frame({ me, onLeave }: { me: Me; onLeave: () => void }) {
       )}
       <main id="main" class="view" key={at?.page.path}>
         {at && spends.has(at.page.path) && <Left path={path} />}
-        <Boundary>{at ? <at.page.show rest={at.rest} /> : <Lost />}</Boundary>
+        <Boundary>{at ? <at.page.show rest={at.rest} /> : <Lost what="page" why="The console has no page at this address." to="" back="overview" />}</Boundary>
       </main>
     </div>
   );
@@ -186,17 +187,6 @@ function Waiting({ path, of, needs, query, words }: { path: string; of: string; 
       {list.data!.hasMore && "+"}
       <span class="unseen"> {words}</span>
     </span>
-  );
-}
-
-function Lost() {
-  return (
-    <div class="lost">
-      <h1>There is no such page</h1>
-      <p>
-        The console has no page at this address. <a href="#/">Go to the overview.</a>
-      </p>
-    </div>
   );
 }
 

@@ -5,7 +5,8 @@ import type { Agent, AgentVersion } from "../../lib/agents";
 import { Badge, Button, Time } from "../parts/basic";
 import { Diff } from "../parts/diff";
 import { useAction } from "../parts/form";
-import { Empty, Failure, States, useLoad } from "../parts/load";
+import { Empty, Failure, States } from "../parts/load";
+import { Subject, type Tagged, useSubject } from "../parts/subject";
 import { Pages, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
@@ -19,14 +20,9 @@ import { Settings } from "./settings";
 import { TaskView } from "./task";
 import { TasksView } from "./tasks";
 
-export interface Tagged {
-  data: Agent;
-  etag: string;
-}
-
 export function AgentPage({ id, view, rest }: { id: string; view: string; rest: string }) {
-  const { api, offers, may } = useSession();
-  const agent = useLoad((signal) => api.read<Agent>("/api-agents/" + id, signal), [api, id]);
+  const { offers, may } = useSession();
+  const agent = useSubject<Agent>("/api-agents/" + id);
   // The form begins anew with what others saved, and goes on with what it saved itself.
   const saved = useRef("");
   const form = useRef("");
@@ -48,27 +44,8 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
     document.title = `${name} · ${section} · Stoa console`;
     return () => void (document.title = before);
   }, [name, section]);
-  if (agent.problem?.status === 404) {
-    return (
-      <div class="lost">
-        <h1>There is no such agent</h1>
-        <p>
-          It was deleted, or belongs to another account. <a href="#/agents">Go to the agents.</a>
-        </p>
-      </div>
-    );
-  }
   return (
-    <>
-      <header class="head">
-        <div>
-          <p class="small muted">
-            <a href="#/agents">Agents</a>
-          </p>
-          <h1>{agent.data?.data.name ?? "Agent"}</h1>
-        </div>
-        <span class="push mono muted breaks">{id}</span>
-      </header>
+    <Subject of={agent} what="agent" list="agents" title={name} aside={<span class="push mono muted breaks">{id}</span>}>
       <Tabs label="Agent" tabs={tabs} active={active} onChange={(tab) => go(`agents/${id}/${tab}`)} />
       {active === "sessions" &&
         (!may("sessions:read") ? (
@@ -97,7 +74,7 @@ export function AgentPage({ id, view, rest }: { id: string; view: string; rest: 
         </States>
       )}
       {active === "versions" && <States of={agent}>{(a) => <Versions agent={a} onBack={agent.set} />}</States>}
-    </>
+    </Subject>
   );
 }
 
@@ -113,7 +90,7 @@ function Lacking({ scope }: { scope: string }) {
   );
 }
 
-function Versions({ agent, onBack }: { agent: Tagged; onBack: (a: Tagged) => void }) {
+function Versions({ agent, onBack }: { agent: Tagged<Agent>; onBack: (a: Tagged<Agent>) => void }) {
   const { api, may } = useSession();
   const path = "/api-agents/" + agent.data.id;
   const pages = useList<AgentVersion>(path + "/versions", 20, agent.etag);

@@ -11,46 +11,23 @@ import { Failure, States, useLoad } from "../parts/load";
 import { usePlace } from "../parts/place";
 import { Review } from "../parts/review";
 import { Shown } from "../parts/shown";
+import { Subject, type Tagged, useSubject } from "../parts/subject";
 import { toast } from "../parts/toast";
 import { go } from "../router";
 import { useSession } from "../session";
 import { ConnectionState } from "./connections";
 import { SecretForm } from "./secrets";
 
-interface Tagged {
-  data: Connection;
-  etag: string;
-}
-
 export function ConnectionPage({ id }: { id: string }) {
-  const { api } = useSession();
-  const connection = useLoad<Tagged>((signal) => api.read<Connection>("/connections/" + id, signal), [api, id]);
-  if (connection.problem?.status === 404) {
-    return (
-      <div class="lost">
-        <h1>There is no such connection</h1>
-        <p>
-          It was deleted, or belongs to another account. <a href="#/connections">Go to the connections.</a>
-        </p>
-      </div>
-    );
-  }
+  const connection = useSubject<Connection>("/connections/" + id);
   return (
-    <>
-      <header class="head">
-        <div>
-          <p class="small muted">
-            <a href="#/connections">Connections</a>
-          </p>
-          <h1>{connection.data?.data.name ?? "Connection"}</h1>
-        </div>
-      </header>
+    <Subject of={connection} what="connection" list="connections" title={connection.data?.data.name}>
       <States of={connection}>{(c) => <One of={c} reload={connection.reload} />}</States>
-    </>
+    </Subject>
   );
 }
 
-function One({ of: tagged, reload }: { of: Tagged; reload: () => void }) {
+function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => void }) {
   const { api, may } = useSession();
   const c = tagged.data;
   const path = "/connections/" + c.id;
@@ -284,7 +261,7 @@ const limits = [
   { name: "callsPerMinute", title: "Calls a minute", min: 1, max: 600 },
 ] as const;
 
-function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string; of: Tagged; onDone: () => void; onClose: () => void }) {
+function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string; of: Tagged<Connection>; onDone: () => void; onClose: () => void }) {
   const { api } = useSession();
   const place = usePlace(c.kind, c);
   const [text, setText] = useState(() =>
@@ -332,7 +309,7 @@ function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string
 
 // GiveSecret has the connection use a secret of its origin: one that is stored, a new
 // one, or none.
-function GiveSecret({ path, of: { data: c, etag }, onDone, onClose }: { path: string; of: Tagged; onDone: () => void; onClose: () => void }) {
+function GiveSecret({ path, of: { data: c, etag }, onDone, onClose }: { path: string; of: Tagged<Connection>; onDone: () => void; onClose: () => void }) {
   const { api, may } = useSession();
   const origin = originOf(c.url);
   const secrets = useLoad((signal) => api.get<List<Secret>>("/secrets", { limit: 100 }, signal), [api]);

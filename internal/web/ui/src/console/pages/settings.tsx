@@ -11,11 +11,11 @@ import { useAction } from "../parts/form";
 import { Failure, useLoad } from "../parts/load";
 import { changedMetadata, MetadataFields, rowsOf } from "../parts/metadata";
 import { ModelSelect } from "../parts/models";
+import type { Tagged } from "../parts/subject";
 import { toast } from "../parts/toast";
 import { Try } from "../parts/try";
 import { go, useUnsaved } from "../router";
 import { useSession } from "../session";
-import type { Tagged } from "./agent";
 
 // What a draft of an agent can differ in.
 const drafted = ["instructions", "model", "driveAccess", "tools", "limits"];
@@ -31,7 +31,7 @@ function toolsIn(text: string): unknown[] | undefined {
   }
 }
 
-export function Settings({ agent, onSaved, onStale }: { agent: Tagged; onSaved: (a: Tagged) => void; onStale: () => void }) {
+export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; onSaved: (a: Tagged<Agent>) => void; onStale: () => void }) {
   const { api, may, offers } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
   const was = agent.data;

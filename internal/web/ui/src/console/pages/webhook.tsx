@@ -9,46 +9,23 @@ import { Confirm, Dialog } from "../parts/dialog";
 import { type Choice, Filters, Pick } from "../parts/filter";
 import { FormDialog, useAction } from "../parts/form";
 import { Empty, Failure, States, useLoad } from "../parts/load";
+import { Subject, type Tagged, useSubject } from "../parts/subject";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
 import { go, useFilter } from "../router";
 import { useSession } from "../session";
 import { eventTypes, HookSecret, HookState, WebhookForm, whyDisabled } from "./webhooks";
 
-interface Tagged {
-  data: Webhook;
-  etag: string;
-}
-
 export function WebhookPage({ id }: { id: string }) {
-  const { api } = useSession();
-  const hook = useLoad<Tagged>((signal) => api.read<Webhook>("/webhooks/" + id, signal), [api, id]);
-  if (hook.problem?.status === 404) {
-    return (
-      <div class="lost">
-        <h1>There is no such webhook</h1>
-        <p>
-          It was deleted, or belongs to another account. <a href="#/webhooks">Go to the webhooks.</a>
-        </p>
-      </div>
-    );
-  }
+  const hook = useSubject<Webhook>("/webhooks/" + id);
   return (
-    <>
-      <header class="head">
-        <div>
-          <p class="small muted">
-            <a href="#/webhooks">Webhooks</a>
-          </p>
-          <h1 class="breaks">{hook.data?.data.url ?? (hook.data ? "Events that are read" : "Webhook")}</h1>
-        </div>
-      </header>
+    <Subject of={hook} what="webhook" list="webhooks" title={hook.data?.data.url ?? (hook.data && "Events that are read")}>
       <States of={hook}>{(h) => <One hook={h} reload={hook.reload} />}</States>
-    </>
+    </Subject>
   );
 }
 
-function One({ hook, reload }: { hook: Tagged; reload: () => void }) {
+function One({ hook, reload }: { hook: Tagged<Webhook>; reload: () => void }) {
   const { api, may } = useSession();
   const w = hook.data;
   const path = "/webhooks/" + w.id;

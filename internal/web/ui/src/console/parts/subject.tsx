@@ -1,0 +1,50 @@
+// The page of one thing, such as an agent: it is loaded with its entity tag, stands below
+// the list that it is from, and may be gone.
+import type { ComponentChildren } from "preact";
+import { useSession } from "../session";
+import { type Loaded, useLoad } from "./load";
+
+export interface Tagged<T> {
+  data: T;
+  etag: string;
+}
+
+// useSubject loads the object at a path of the API.
+export function useSubject<T>(path: string): Loaded<Tagged<T>> {
+  const { api } = useSession();
+  return useLoad((signal) => api.read<T>(path, signal), [api, path]);
+}
+
+// Lost stands in the place of a page that is not there.
+export function Lost({ what, why, to, back }: { what: string; why: string; to: string; back: string }) {
+  return (
+    <div class="lost">
+      <h1>There is no such {what}</h1>
+      <p>
+        {why} <a href={"#/" + to}>Go to the {back}.</a>
+      </p>
+    </div>
+  );
+}
+
+// Subject has the head of the page, and says so where there is no such thing. list is the
+// path of the list, and its name in small letters.
+export function Subject<T>(props: { of: Loaded<Tagged<T>>; what: string; list: string; title?: string; aside?: ComponentChildren; children: ComponentChildren }) {
+  const { what, list } = props;
+  if (props.of.problem?.status === 404) return <Lost what={what} why="It was deleted, or belongs to another account." to={list} back={list} />;
+  const capital = (word: string) => word[0]!.toUpperCase() + word.slice(1);
+  return (
+    <>
+      <header class="head">
+        <div>
+          <p class="small muted">
+            <a href={"#/" + list}>{capital(list)}</a>
+          </p>
+          <h1 class="breaks">{props.title ?? capital(what)}</h1>
+        </div>
+        {props.aside}
+      </header>
+      {props.children}
+    </>
+  );
+}
