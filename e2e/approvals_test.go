@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"stoa/internal/fakemcp"
-	"stoa/internal/store/storetest"
 )
 
 // TestNoApprovalIsUsedTwiceThroughKills kills the server while it asks for approvals,
@@ -23,20 +20,11 @@ import (
 func TestNoApprovalIsUsedTwiceThroughKills(t *testing.T) { approvalsThroughKills(t, "") }
 
 func TestNoApprovalIsUsedTwiceThroughKillsOnPostgreSQL(t *testing.T) {
-	if os.Getenv(storetest.Env) == "" {
-		t.Skip(storetest.Env + " is not set")
-	}
-	approvalsThroughKills(t, storetest.Postgres(t).Config.PostgresURL)
+	approvalsThroughKills(t, aPostgres(t))
 }
 
 func approvalsThroughKills(t *testing.T, postgres string) {
-	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte("00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	v := newVendor(t, nil)
-	h := newServer(t, v.url, fmt.Sprintf("outbound: {allow: [127.0.0.0/8]}\nsecrets: {keys: [{id: a, file: %q}]}\n", key))
-	h.postgres = postgres
+	h, _ := newActingServer(t, postgres, "")
 	h.start()
 	a := h.newAccount(t, "pro", 500_000_000)
 	far := fakemcp.Start(t)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -75,12 +74,9 @@ func (b *balancer) pause(n *server, paused bool) {
 // while, or paused until the others have declared it dead. At the end all
 // invariants of the books are checked from outside, and that every session stopped.
 func TestBooksAreExactAcrossNodes(t *testing.T) {
-	if os.Getenv(storetest.Env) == "" {
-		t.Skip(storetest.Env + " is not set")
-	}
+	address := aPostgres(t)
 	var l *load
 	v := newVendor(t, func() { l.happened() })
-	address := storetest.Postgres(t).Config.PostgresURL
 	var nodes []*server
 	for range 3 {
 		n := newServer(t, v.url, "")

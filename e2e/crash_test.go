@@ -5,14 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"stoa/internal/store/storetest"
 )
 
 var kills = flag.Int("kills", 50, "how often the crash test kills the server")
@@ -41,14 +38,12 @@ func TestBooksAreExactThroughKillsWithoutSync(t *testing.T) {
 }
 
 func TestBooksAreExactThroughKillsOnPostgreSQL(t *testing.T) {
-	if os.Getenv(storetest.Env) == "" {
-		t.Skip(storetest.Env + " is not set")
-	}
+	postgres := aPostgres(t)
 	n := max(*kills/5, 5)
 	if testing.Short() {
 		n = 2
 	}
-	crash(t, storetest.Postgres(t).Config.PostgresURL, "", n)
+	crash(t, postgres, "", n)
 }
 
 func crash(t *testing.T, postgres, settings string, kills int) {

@@ -8,8 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +15,6 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"stoa/internal/fakemcp"
-	"stoa/internal/store/storetest"
 )
 
 // TestEveryEndIsSentThroughKills kills the server around commits and requests: every
@@ -27,20 +24,11 @@ import (
 func TestEveryEndIsSentThroughKills(t *testing.T) { hooksThroughKills(t, "") }
 
 func TestEveryEndIsSentThroughKillsOnPostgreSQL(t *testing.T) {
-	if os.Getenv(storetest.Env) == "" {
-		t.Skip(storetest.Env + " is not set")
-	}
-	hooksThroughKills(t, storetest.Postgres(t).Config.PostgresURL)
+	hooksThroughKills(t, aPostgres(t))
 }
 
 func hooksThroughKills(t *testing.T, postgres string) {
-	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte("00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	v := newVendor(t, nil)
-	h := newServer(t, v.url, fmt.Sprintf("outbound: {allow: [127.0.0.0/8]}\nsecrets: {keys: [{id: a, file: %q}]}\n", key))
-	h.postgres = postgres
+	h, _ := newActingServer(t, postgres, "")
 	var mu sync.Mutex
 	secret, events, requests := "", map[string]map[string]bool{}, 0 // ids of events, by session
 	refused := map[string]bool{}
@@ -164,36 +152,4 @@ func hooksThroughKills(t *testing.T, postgres string) {
 		t.Errorf("%d effects of calls that ended so: %v", len(effects), outcomes)
 	}
 	t.Logf("%d sessions, %d requests, %d calls of tools: %v", len(sessions), requests, len(far.Calls()), outcomes)
-}
-
-// newToolAgent creates an agent that may call tools of a server. With the approval never
-// nobody is asked about them.
-func (h *server) newToolAgent(t *testing.T, a *account, far *fakemcp.Server, approval string) (id string) {
-	t.Helper()
-	must := func(path string, body, into any) {
-		t.Helper()
-		if _, err := h.call(t.Context(), "POST", a.key, path, body, into); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var made struct{ ID, SpaceID string }
-	must("/connections", object{"kind": "mcp", "name": "far", "url": far.URL}, &made)
-	must("/connections/"+made.ID+"/refresh", nil, nil)
-	var catalog struct {
-		Data []struct{ Name, Sha256 string }
-	}
-	h.get(t, a.key, "/connections/"+made.ID+"/tools", &catalog)
-	var decisions []object
-	for _, tool := range catalog.Data {
-		effects := "once"
-		if tool.Name == fakemcp.Put {
-			effects = "idempotent"
-		}
-		decisions = append(decisions, object{"name": tool.Name, "sha256": tool.Sha256, "decision": "approve", "approval": approval, "effects": effects})
-	}
-	must("/connections/"+made.ID+"/tools/review", object{"tools": decisions}, nil)
-	allow := []object{{"type": "connection", "connectionId": made.ID, "allow": []string{fakemcp.Act, fakemcp.Put}}}
-	var agent struct{ ID string }
-	must("/api-agents", object{"spaceId": made.SpaceID, "name": "acts", "instructions": "Do as you are told.", "model": "alpha-haiku-4-5", "tools": allow}, &agent)
-	return agent.ID
 }

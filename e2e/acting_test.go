@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"stoa/internal/fakemcp"
+	"stoa/internal/store/storetest"
+)
+
+// actingKey is the first master key of a server of [newActingServer].
+const actingKey = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+// newActingServer returns a server, not started, that may call servers on this machine
+// and has a master key for secrets; more is YAML for the end of its settings, and
+// postgres the URL of its database; empty: SQLite.
+func newActingServer(t testing.TB, postgres, more string) (*server, *vendor) {
+	t.Helper()
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(actingKey+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := newVendor(t, nil)
+	h := newServer(t, v.url, fmt.Sprintf("outbound: {allow: [127.0.0.0/8]}\nsecrets: {keys: [{id: a, file: %q}]}\n", key)+more)
+	h.postgres = postgres
+	return h, v
+}
+
+// aPostgres returns the URL of a new PostgreSQL database. Without a server of it the
+// test is skipped.
+func aPostgres(t testing.TB) string {
+	t.Helper()
+	if os.Getenv(storetest.Env) == "" {
+		t.Skip(storetest.Env + " is not set")
+	}
+	return storetest.Postgres(t).Config.PostgresURL
+}
+
+// newToolAgent creates an agent that may call tools of a server. With the approval never
+// nobody is asked about them.
+func (h *server) newToolAgent(t *testing.T, a *account, far *fakemcp.Server, approval string) (id string) {
+	t.Helper()
+	must := func(path string, body, into any) {
+		t.Helper()
+		if _, err := h.call(t.Context(), "POST", a.key, path, body, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var made struct{ ID, SpaceID string }
+	must("/connections", object{"kind": "mcp", "name": "far", "url": far.URL}, &made)
+	must("/connections/"+made.ID+"/refresh", nil, nil)
+	var catalog struct {
+		Data []struct{ Name, Sha256 string }
+	}
+	h.get(t, a.key, "/connections/"+made.ID+"/tools", &catalog)
+	var decisions []object
+	for _, tool := range catalog.Data {
+		effects := "once"
+		if tool.Name == fakemcp.Put {
+			effects = "idempotent"
+		}
+		decisions = append(decisions, object{"name": tool.Name, "sha256": tool.Sha256, "decision": "approve", "approval": approval, "effects": effects})
+	}
+	must("/connections/"+made.ID+"/tools/review", object{"tools": decisions}, nil)
+	allow := []object{{"type": "connection", "connectionId": made.ID, "allow": []string{fakemcp.Act, fakemcp.Put}}}
+	var agent struct{ ID string }
+	must("/api-agents", object{"spaceId": made.SpaceID, "name": "acts", "instructions": "Do as you are told.", "model": "alpha-haiku-4-5", "tools": allow}, &agent)
+	return agent.ID
+}
