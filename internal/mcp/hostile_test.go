@@ -156,7 +156,7 @@ func TestAServerChangesItsEra(t *testing.T) {
 	for _, legacy := range []bool{false, true} {
 		f := fakemcp.Start(t, fakemcp.Options{Legacy: legacy})
 		s := to(f)
-		for range 3 {
+		for round := range 3 {
 			got, err := s.Catalog(t.Context())
 			if err != nil || (got.Protocol == fakemcp.Legacy) != legacy {
 				t.Fatalf("legacy %v: %+v, %v", legacy, got, err)
@@ -164,10 +164,60 @@ func TestAServerChangesItsEra(t *testing.T) {
 			s.Protocol = got.Protocol
 			legacy = !legacy
 			f.SetLegacy(legacy)
-			if _, failed := try(t.Context(), t, s, "cal_1", fakemcp.Read, ""); failed != nil {
-				t.Errorf("a call, legacy %v: %v", legacy, failed)
+			for i, tool := range []string{fakemcp.Read, fakemcp.Act} {
+				id, before := fmt.Sprint("cal_", round, i), len(f.Calls())
+				if _, failed := try(t.Context(), t, s, id, tool, ""); failed != nil || len(f.Calls()) != before+1 || f.Effects(id) != i {
+					t.Errorf("a call, legacy %v: %v, %d effects of %d calls", legacy, failed, f.Effects(id), len(f.Calls())-before)
+				}
 			}
 		}
+	}
+}
+
+// TestAModernCallIsOneRequest has nothing asked before or after calls of a server without
+// sessions, until one is refused as a server of the other era does it: then it is asked
+// once what it speaks, and what it refused it does not get again.
+func TestAModernCallIsOneRequest(t *testing.T) {
+	f := fakemcp.Start(t)
+	s := to(f)
+	s.Protocol = fakemcp.Modern
+	kept, end := s.Keep()
+	var want []string
+	check := func(of string, more ...string) {
+		t.Helper()
+		if want = append(want, more...); !slices.Equal(f.Requests(), want) {
+			t.Errorf("%s: asked %q, want %q", of, f.Requests(), want)
+		}
+	}
+	for i, order := range []string{"", "-32602", "", "400", "400", ""} {
+		result, err := kept.Call(t.Context(), remote.Call{ID: fmt.Sprint("cal_", i), Tool: fakemcp.Act, Arguments: json.RawMessage(fmt.Sprintf(`{"order":%q}`, order))})
+		if failed, _ := errors.AsType[*remote.Error](err); order == "" && (err != nil || result.Text != "done act") || order != "" && (failed == nil || failed.Class != remote.Refused) {
+			t.Errorf("%s: %+v, %v", order, result, err)
+		}
+		more := []string{"POST tools/call"}
+		if i == 3 {
+			more = append(more, "POST server/discover")
+		}
+		check(order, more...)
+	}
+	end()
+	check("the end")
+	// The SDK's own server has left the version.
+	theirs := serve(t, Demo(true))
+	theirs.Protocol = fakemcp.Modern
+	other, end := theirs.Keep()
+	defer end()
+	for range 2 {
+		if result, err := other.Call(t.Context(), remote.Call{ID: "cal_1", Tool: "append_note", Arguments: json.RawMessage(`{"name":"a","text":"b"}`)}); err != nil || result.IsError {
+			t.Errorf("%+v, %v", result, err)
+		}
+	}
+	asked := []string{"POST tools/call", "POST server/discover", "POST initialize", "POST notifications/initialized", "POST tools/call", "POST tools/call"}
+	if got := theirs.requests(); !slices.Equal(got, asked) {
+		t.Errorf("asked %q, want %q", got, asked)
+	}
+	if spoken := other.(interface{ Protocol() string }).Protocol(); spoken >= Modern {
+		t.Errorf("spoken is %s", spoken)
 	}
 }
 

@@ -91,9 +91,21 @@ type connected struct {
 	calls   int // that use it; guarded by [Session]
 }
 
+// protocol returns the version that is spoken.
+func (c *connected) protocol() string {
+	if r := c.session.InitializeResult(); r != nil {
+		return r.ProtocolVersion
+	}
+	return ""
+}
+
+// spoken are the versions without sessions that the SDK knows: a server that spoke one of
+// them the last time is not asked before a call.
+var spoken = map[string]bool{Modern: true}
+
 // open does the handshake with a server whose replies have at most so many bytes each.
 // Where the server no longer takes that of the version that it spoke the last time, it
-// is asked what it speaks.
+// is asked what it speaks. A version without sessions has no handshake: nothing is sent.
 func (s Server) open(ctx context.Context, limit int64) (*connected, error) {
 	c, err := s.handshake(ctx, limit)
 	failed, _ := errors.AsType[*remote.Error](err)
@@ -107,6 +119,9 @@ func (s Server) open(ctx context.Context, limit int64) (*connected, error) {
 // handshake is open for one version of the protocol.
 func (s Server) handshake(ctx context.Context, limit int64) (*connected, error) {
 	w := &wire{server: s, client: s.Network.Client(outbound.Limits{Body: limit})}
+	if spoken[s.Protocol] {
+		w.assumed = s.Protocol
+	}
 	client := sdk.NewClient(&sdk.Implementation{Name: "stoa", Version: s.Version}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
 	})
@@ -196,6 +211,18 @@ func (x exchange) failure(ctx context.Context, err error) *remote.Error {
 	default:
 		return &remote.Error{Class: remote.Unknown, Message: "The server's reply is not one of the protocol.", Err: err}
 	}
+}
+
+// isOtherEra reports whether a server refused a request in a way that one of another era
+// does, or one that has left the version.
+func (x exchange) isOtherEra() bool {
+	switch {
+	case x.code == -32022:
+		return true
+	case x.code == -32602 || x.code == -32020 || x.code == -32021:
+		return false
+	}
+	return x.status == http.StatusBadRequest || x.status == http.StatusNotFound || x.status == http.StatusMethodNotAllowed
 }
 
 // refusals are the errors of the protocol that say that a call was not begun.

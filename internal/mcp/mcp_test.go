@@ -84,7 +84,7 @@ func TestServersOfBothEras(t *testing.T) {
 		listed []string
 		called []string
 	}{
-		"modern": {false, []string{"POST server/discover", "POST tools/list"}, []string{"POST server/discover", "POST tools/call"}},
+		"modern": {false, []string{"POST server/discover", "POST tools/list"}, []string{"POST tools/call"}},
 		"legacy": {
 			true,
 			[]string{"POST server/discover", "POST initialize", "POST notifications/initialized", "POST tools/list", "DELETE"},

@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 
@@ -16,29 +17,54 @@ import (
 type Session struct {
 	server Server
 
-	mu sync.Mutex
-	c  *connected // nil: none is open
+	mu    sync.Mutex
+	c     *connected // nil: none is open
+	spoke string     // the version that the server spoke the last time; empty: it was not opened
 }
 
 // Session returns a session of a server. Nothing is sent before the first call; it has
 // to be closed.
 func (s Server) Session() *Session { return &Session{server: s} }
 
-// Call is [Server.Call] in the session. Where the server has forgotten the session, the
-// call is made once more in another one: it was not taken.
+// Call is [Server.Call] in the session. Where the server did not take the call, since it
+// has forgotten the session or speaks another version than it did, the call is made once
+// more in another one.
 func (s *Session) Call(ctx context.Context, call remote.Call) (*remote.Result, error) {
-	for again := false; ; again = true {
-		c, err := s.connect(ctx, cmp.Or(call.MaxResult, remote.MaxResult))
-		if err != nil {
-			return nil, err
-		}
-		result, x, err := c.call(ctx, call)
-		gone := x.status == http.StatusNotFound && c.session.ID() != ""
-		s.leave(c, gone)
-		if err == nil || !gone || again {
-			return result, err
-		}
+	limit := cmp.Or(call.MaxResult, remote.MaxResult)
+	c, err := s.connect(ctx, limit)
+	if err != nil {
+		return nil, err
 	}
+	result, x, err := c.call(ctx, call)
+	forgotten := x.status == http.StatusNotFound && c.session.ID() != ""
+	other := c.wire.assumed != "" && x.isOtherEra()
+	s.leave(c, err != nil && (forgotten || other))
+	if err == nil || !forgotten && !other {
+		return result, err
+	}
+	if other {
+		s.ask()
+	}
+	next, asked := s.connect(ctx, limit)
+	if failed, _ := errors.AsType[*remote.Error](asked); failed != nil && (forgotten || failed.Unauthorized) {
+		return nil, asked
+	}
+	if asked != nil || other && next.protocol() == c.protocol() { // the refusal is about the call
+		if next != nil {
+			s.leave(next, false)
+		}
+		return nil, err
+	}
+	result, _, err = next.call(ctx, call)
+	s.leave(next, false)
+	return result, err
+}
+
+// ask has the server asked what it speaks when the session is opened again.
+func (s *Session) ask() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.server.Protocol = ""
 }
 
 // connect returns an open connection, which one more call uses.
@@ -50,7 +76,7 @@ func (s *Session) connect(ctx context.Context, limit int64) (*connected, error) 
 		if err != nil {
 			return nil, err
 		}
-		s.c = c
+		s.c, s.spoke = c, c.protocol()
 	}
 	s.c.calls++
 	return s.c, nil
@@ -82,6 +108,14 @@ func (s *Session) Close() {
 	}
 }
 
+// Protocol returns the version of the protocol that the server spoke in the last call;
+// empty: there was none.
+func (s *Session) Protocol() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spoke
+}
+
 // call makes one call. It also returns what came of the request.
 func (c *connected) call(ctx context.Context, call remote.Call) (*remote.Result, exchange, error) {
 	params := &sdk.CallToolParams{Meta: sdk.Meta{"stoa/toolCallId": call.ID}, Name: call.Tool}
@@ -108,6 +142,9 @@ type kept struct {
 	Server
 	session *Session
 }
+
+// Protocol returns the version that the server spoke in the session.
+func (k kept) Protocol() string { return k.session.Protocol() }
 
 // Call makes a call in the session.
 func (k kept) Call(ctx context.Context, call remote.Call) (*remote.Result, error) {
