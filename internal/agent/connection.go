@@ -11,7 +11,6 @@ import (
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/tool"
-	"stoa/internal/webhook"
 )
 
 // Limits of the calls of connections' tools.
@@ -216,7 +215,9 @@ func (w *Worker) attempt(ctx context.Context, t *turn, c *stoa.ExternalCall, off
 	}
 	span.End(code)
 	if reply.Unauthorized {
-		w.forbid(ctx, to)
+		if err := w.cfg.Tools.Forbid(context.WithoutCancel(ctx), to); err != nil {
+			w.report(ctx, "a refused secret could not be written down", err)
+		}
 	}
 	if cause := context.Cause(ctx); cause != nil && reply.Class != tool.Answered && reply.Class != tool.Refused {
 		return reply, nil, w.interrupted(ctx, t, c, reply, cause)
@@ -330,19 +331,4 @@ func (w *Worker) finish(ctx context.Context, t *turn, c *stoa.ExternalCall, end 
 		t.run.cut.Store(true)
 	}
 	return nil
-}
-
-// forbid writes down that a server refuses the secret of its connection.
-func (w *Worker) forbid(ctx context.Context, to tool.Target) {
-	err := w.store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
-		first, err := to.Forbid(ctx, tx)
-		if err != nil || !first {
-			return err
-		}
-		accountID, spaceID, id := to.Connection()
-		return webhook.NeedsAuthorization(ctx, tx, accountID, spaceID, id)
-	})
-	if err != nil {
-		w.report(ctx, "a refused secret could not be written down", err)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"stoa/internal/drive"
+	"stoa/internal/session"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -205,7 +206,7 @@ func (p *prompt) taken() string {
 		if c.Resolution != "" {
 			outcome += ", found to be " + c.Resolution
 		}
-		fmt.Fprintf(&b, "turn %d: %s %s → %s\n", c.Turn, c.Tool, cutText(c.Arguments, maxTold), outcome)
+		fmt.Fprintf(&b, "turn %d: %s %s → %s\n", c.Turn, c.Tool, session.CutRunes(c.Arguments, maxTold), outcome)
 	}
 	return b.String()
 }

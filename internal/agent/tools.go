@@ -197,7 +197,7 @@ func readQuestion(text string) (stoa.Input, string) {
 	if strings.TrimSpace(in.Question) == "" {
 		return stoa.Input{}, "The question is empty; the user was not asked."
 	}
-	out := stoa.Input{Kind: stoa.InputQuestion, Prompt: cutText(in.Question, maxQuestion), Default: in.DefaultAnswer}
+	out := stoa.Input{Kind: stoa.InputQuestion, Prompt: session.CutRunes(in.Question, maxQuestion), Default: in.DefaultAnswer}
 	if out.Default != nil && utf8.RuneCountInString(*out.Default) > maxQuestion {
 		return out, fmt.Sprintf("The default answer is longer than %d characters; the user was not asked.", maxQuestion)
 	}
@@ -396,11 +396,3 @@ func (w *Worker) driveWrite(ctx context.Context, who drive.Owner, step, ref, pat
 
 // bound keeps a tool's answer within the limit.
 func (w *Worker) bound(s string) string { return session.Shown(s, w.cfg.ToolOutput) }
-
-// cutText keeps the first n characters.
-func cutText(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n])
-}

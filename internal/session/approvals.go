@@ -238,7 +238,7 @@ func (t *Transition) denyAll(decision stoa.Decision, by, why string) {
 	in := t.Row.Pending
 	for i := range in.Calls {
 		if c := &in.Calls[i]; c.Open() {
-			t.deny(c, decision, by, cutRunes(why, MaxComment), why)
+			t.deny(c, decision, by, CutRunes(why, MaxComment), why)
 		}
 	}
 }
@@ -252,8 +252,8 @@ func (t *Transition) refuse(by, message string) {
 	t.goOn(in, stoa.InputAnswered)
 }
 
-// cutRunes keeps at most so many characters of a text.
-func cutRunes(text string, n int) string {
+// CutRunes keeps at most so many characters of a text.
+func CutRunes(text string, n int) string {
 	if utf8.RuneCountInString(text) <= n {
 		return text
 	}

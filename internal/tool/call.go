@@ -335,15 +335,4 @@ func replyOf(result *remote.Result, err error) Reply {
 	return r
 }
 
-// Forbid writes down that the server of a connection refuses its secret. It reports
-// whether that was not known.
-func (to Target) Forbid(ctx context.Context, tx *store.Tx) (bool, error) {
-	return tx.MarkUnauthorized(ctx, to.connection, NeedsAuthorization, "The server refused the secret when a tool was called. Give the connection a secret that the server accepts.")
-}
-
-// Connection returns the account, the space and the id of the connection.
-func (to Target) Connection() (accountID, spaceID, id string) {
-	return to.connection.AccountID, to.connection.SpaceID, to.connection.ID
-}
-
 func (t *Tools) logger() *slog.Logger { return cmp.Or(t.Logger, slog.New(slog.DiscardHandler)) }

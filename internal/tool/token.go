@@ -248,21 +248,21 @@ func (r renewing) note(ctx context.Context, failure error) {
 	}
 }
 
-// refuse writes down that a connection needs authorization, and tells it once.
-func (t *Tools) refuse(ctx context.Context, tx *store.Tx, c store.Connection, message string) error {
-	known := true
-	now, err := tx.EditConnection(ctx, c.AccountID, c.ID, func(now *store.Connection) error {
-		known = now.ErrorCode == NeedsAuthorization
-		now.ErrorCode, now.ErrorMessage = NeedsAuthorization, message
-		return nil
+// Forbid writes down that a server refuses the secret of its connection.
+func (t *Tools) Forbid(ctx context.Context, to Target) error {
+	return t.Store.Write(ctx, func(tx *store.Tx) error {
+		return t.refuse(ctx, tx, to.connection, "The server refused the secret when a tool was called. Give the connection a secret that the server accepts.")
 	})
-	if stoa.CodeOf(err) == stoa.CodeConnectionNotFound {
-		return nil
+}
+
+// refuse writes down that a connection needs authorization, and tells it once. A
+// connection that has another address or secret by now is left as it is.
+func (t *Tools) refuse(ctx context.Context, tx *store.Tx, c store.Connection, message string) error {
+	first, err := tx.MarkUnauthorized(ctx, c, NeedsAuthorization, message)
+	if err != nil || !first {
+		return err
 	}
-	if err == nil && !known {
-		err = t.emit(ctx, tx, eventAuthorization, now)
-	}
-	return err
+	return t.emit(ctx, tx, eventAuthorization, c)
 }
 
 // Keep returns the server with a session that lasts until end is called.

@@ -164,11 +164,6 @@ type connectionData struct {
 	ConnectionID string `json:"connectionId"`
 }
 
-// NeedsAuthorization emits the event of a connection whose server refuses its secret.
-func NeedsAuthorization(ctx context.Context, tx *store.Tx, accountID, spaceID, connectionID string) error {
-	return Emit(ctx, tx, Event{AccountID: accountID, SpaceID: spaceID, Type: NeedsAuth, Data: connectionData{accountID, spaceID, connectionID}})
-}
-
 // runData is the data of the events of a scheduled task.
 type runData struct {
 	AccountID        string `json:"accountId"`
