@@ -10,13 +10,13 @@ import { FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
 import { usePlace } from "../parts/place";
 import { Review } from "../parts/review";
+import { SecretForm } from "../parts/secretform";
 import { Shown } from "../parts/shown";
 import { Subject, type Tagged, useSubject } from "../parts/subject";
 import { toast } from "../parts/toast";
 import { go } from "../router";
 import { useSession } from "../session";
 import { ConnectionState } from "./connections";
-import { SecretForm } from "./secrets";
 
 export function ConnectionPage({ id }: { id: string }) {
   const connection = useSubject<Connection>("/connections/" + id);
@@ -313,7 +313,7 @@ function GiveSecret({ path, of: { data: c, etag }, onDone, onClose }: { path: st
   const { api, may } = useSession();
   const origin = originOf(c.url);
   const secrets = useLoad((signal) => api.get<List<Secret>>("/secrets", { limit: 100 }, signal), [api]);
-  const fit = (secrets.data?.data ?? []).filter((s) => s.origin === origin);
+  const fit = (secrets.data?.data ?? []).filter((s) => s.origin === origin && s.kind !== "token" && !s.externalUserId && (!s.spaceId || s.spaceId === c.spaceId));
   const [chosen, setChosen] = useState(c.auth.secretId ?? "");
   const [making, setMaking] = useState(false);
   const action = useAction();
@@ -322,7 +322,7 @@ function GiveSecret({ path, of: { data: c, etag }, onDone, onClose }: { path: st
     await api.patch<Connection>(path, body, etag);
     onDone();
   };
-  if (making) return <SecretForm origin={origin} name={c.name} onClose={onClose} onDone={(s) => void action.run(() => use(s.id)).then((ok) => ok || setMaking(false))} />;
+  if (making) return <SecretForm use="requests" origin={origin} name={c.name} onClose={onClose} onDone={(s) => void action.run(() => use(s.id)).then((ok) => ok || setMaking(false))} />;
   const approved = c.toolCounts.approved + c.toolCounts.changed + c.toolCounts.missing;
   return (
     <FormDialog id="give-secret" title={`The secret of "${c.name}"`} submit="Use it" ready={chosen !== (c.auth.secretId ?? "")} action={action} onSubmit={() => void action.run(() => use(chosen))} onClose={onClose}>

@@ -2,13 +2,13 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { counted, type Kind, kindWords } from "../../lib/connections";
-import type { Connection, CreateConnection, Space } from "../../lib/contract";
-import type { List } from "../../lib/types";
+import type { Connection, CreateConnection } from "../../lib/contract";
 import { Badge, Button, Field, type Meaning, Time } from "../parts/basic";
 import { FormDialog, useAction } from "../parts/form";
-import { Empty, useLoad } from "../parts/load";
+import { Empty } from "../parts/load";
 import { MissingScope } from "../parts/missing";
 import { usePlace } from "../parts/place";
+import { SpaceField } from "../parts/space";
 import { Pages, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { go } from "../router";
@@ -121,7 +121,6 @@ function Add({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState("");
   const [spaceId, setSpaceId] = useState("");
   const place = usePlace(kind);
-  const spaces = useLoad((signal) => api.get<List<Space>>("/spaces", { limit: 100 }, signal), [api]);
   const action = useAction();
   const submit = () =>
     action.run(async (once) => {
@@ -132,7 +131,6 @@ function Add({ onClose }: { onClose: () => void }) {
       go("connections/" + made.id);
     });
   const wrong = action.problem?.param === "name" ? action.problem.message : undefined;
-  const known = spaces.data?.data ?? [];
   return (
     <FormDialog id="connect" title="Connect a server" wide submit="Connect it" ready={place.ready && !!name.trim()} action={action} shown={!!wrong} onSubmit={submit} onClose={onClose}>
       <Field id="connection-kind" label="What it is">
@@ -146,16 +144,7 @@ function Add({ onClose }: { onClose: () => void }) {
       <Field id="connection-name" label="Name" hint="A small letter, then up to 23 small letters and digits. Models know the tools by it, so it stays." problem={wrong}>
         <input id="connection-name" class="input" maxLength={24} value={name} onInput={(e) => setName(e.currentTarget.value)} aria-describedby="connection-name-hint" aria-invalid={wrong ? "true" : undefined} />
       </Field>
-      {known.length > 1 && (
-        <Field id="connection-space" label="Space" hint="Agents of this space can use its tools.">
-          <select id="connection-space" class="input" value={spaceId} onChange={(e) => setSpaceId(e.currentTarget.value)} aria-describedby="connection-space-hint">
-            <option value="">The default space</option>
-            {known.map((s) => (
-              <option value={s.id}>{s.name}</option>
-            ))}
-          </select>
-        </Field>
-      )}
+      <SpaceField id="connection-space" hint="Agents of this space can use its tools." none="The default space" value={spaceId} onChange={setSpaceId} />
     </FormDialog>
   );
 }

@@ -1,12 +1,14 @@
 // Secrets of connections: their values are written, and never shown.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { Connection, CreateSecret, Secret } from "../../lib/contract";
+import type { Connection, Secret, Space } from "../../lib/contract";
 import type { List } from "../../lib/types";
-import { Badge, Button, Field, Time } from "../parts/basic";
+import { Badge, Button, Notice, Time } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
-import { FormDialog, useAction } from "../parts/form";
+import { useAction } from "../parts/form";
 import { Empty, Failure, useLoad } from "../parts/load";
+import { ReplaceSecret, SecretForm } from "../parts/secretform";
+import { useSpaces } from "../parts/space";
 import { Pages, useList } from "../parts/table";
 import { toast } from "../parts/toast";
 import { useSession } from "../session";
@@ -15,6 +17,7 @@ export function Secrets({ head }: { head: ComponentChildren }) {
   const { api, may } = useSession();
   const pages = useList<Secret>("/secrets", 20);
   const connections = useLoad((signal) => api.get<List<Connection>>("/connections", { limit: 100 }, signal), [api]);
+  const spaces = useSpaces();
   const [making, setMaking] = useState(false);
   const [setting, setSetting] = useState<Secret>();
   const [deleting, setDeleting] = useState<Secret>();
@@ -52,40 +55,39 @@ export function Secrets({ head }: { head: ComponentChildren }) {
             {
               title: "Name",
               show: (s) => (
-                <>
-                  <div class="breaks">
-                    {s.name} {s.unreadable && <Badge meaning="failed">unreadable</Badge>}
-                  </div>
-                  {s.hint && <code class="small">…{s.hint}</code>}
-                </>
+                <div>
+                  <div class="breaks">{s.name}</div>
+                  {s.hint && <code class="small">…{s.hint}</code>} {s.unreadable && <Badge meaning="failed">unreadable</Badge>} {hasExpired(s) && <Badge meaning="failed">expired</Badge>}
+                </div>
               ),
             },
             {
               title: "Goes to",
               show: (s) => (
-                <>
+                <div>
                   <div class="breaks">{s.origin}</div>
-                  <div class="small muted">{sentAs(s)}</div>
-                </>
+                  <div class="small muted breaks">{sentAs(s)}</div>
+                </div>
               ),
             },
+            { title: "For", show: (s) => <Whom of={s} spaces={spaces} /> },
+            { title: "Used by", show: (s) => (s.usedBy.length === 0 ? <span class="muted">no connection</span> : <Users of={s} connections={connections.data?.data} />) },
+            { title: "Last sent", show: (s) => (s.lastUsedAt ? <Time at={s.lastUsedAt} /> : <span class="muted">never</span>) },
             {
-              title: "Used by",
-              show: (s) =>
-                s.connectionIds.length === 0 ? (
-                  <span class="muted">nothing</span>
-                ) : (
-                  <span class="breaks">
-                    {s.connectionIds.map((id, i) => (
-                      <>
-                        {i > 0 && ", "}
-                        <a href={"#/connections/" + id}>{connections.data?.data.find((c) => c.id === id)?.name ?? id}</a>
-                      </>
-                    ))}
-                  </span>
-                ),
+              title: "Value",
+              show: (s) => (
+                <div>
+                  <div class="nowrap">
+                    set <Time at={s.updatedAt} />
+                  </div>
+                  {s.expiresAt && (
+                    <div class="small muted nowrap">
+                      {hasExpired(s) ? "expired" : "expires"} <Time at={s.expiresAt} />
+                    </div>
+                  )}
+                </div>
+              ),
             },
-            { title: "Set", show: (s) => <Time at={s.updatedAt} /> },
             {
               title: "",
               show: (s) =>
@@ -103,10 +105,42 @@ export function Secrets({ head }: { head: ComponentChildren }) {
           ]}
         />
         {making && <SecretForm onClose={() => setMaking(false)} onDone={() => done("The secret is stored")} />}
-        {setting && <Replace of={setting} onClose={() => setSetting(undefined)} onDone={() => done("The value is replaced")} />}
-        {deleting && <Delete of={deleting} onClose={() => setDeleting(undefined)} onDone={() => done("The secret is deleted")} />}
+        {setting && <ReplaceSecret of={setting} onClose={() => setSetting(undefined)} onDone={() => done("The value is replaced")} />}
+        {deleting && <Delete of={deleting} connections={connections.data?.data} onClose={() => setDeleting(undefined)} onDone={() => done("The secret is deleted")} />}
       </section>
     </>
+  );
+}
+
+// hasExpired reports whether a secret is sent no more.
+export const hasExpired = (s: Secret): boolean => !!s.expiresAt && new Date(s.expiresAt).getTime() <= Date.now();
+
+// Whom says which connections and sessions may use a secret.
+function Whom({ of: s, spaces }: { of: Secret; spaces: Space[] }) {
+  return (
+    <div>
+      {s.externalUserId && <div class="breaks">sessions of {s.externalUserId}</div>}
+      {s.spaceId ? (
+        <div class={"breaks" + (s.externalUserId ? " small muted" : "")}>space {spaces.find((x) => x.id === s.spaceId)?.name ?? s.spaceId}</div>
+      ) : (
+        !s.externalUserId && <span class="muted">all spaces</span>
+      )}
+    </div>
+  );
+}
+
+// Users names what uses a secret.
+function Users({ of: s, connections }: { of: Secret; connections?: Connection[] }) {
+  return (
+    <span class="breaks">
+      {s.usedBy.map((u, i) => (
+        <>
+          {i > 0 && ", "}
+          <a href={"#/connections/" + u.connectionId}>{connections?.find((c) => c.id === u.connectionId)?.name ?? u.connectionId}</a>
+          {u.use === "oauth_client" && <span class="small muted"> (its OAuth client)</span>}
+        </>
+      ))}
+    </span>
   );
 }
 
@@ -120,75 +154,13 @@ function sentAs(s: Secret): string {
     case "query":
       return `as the parameter ${s.parameterName}`;
     case "token":
-      return "to a token endpoint alone";
+      return "to a token endpoint alone, of an OAuth client";
     default:
       return `as ${s.headerName}`;
   }
 }
 
-const value = (set: (text: string) => void, text: string) => (
-  <Field id="secret-value" label="Value" hint="Printable ASCII characters. Nobody sees it again.">
-    <input id="secret-value" class="input" type="password" maxLength={8192} autocomplete="off" spellcheck={false} value={text} onInput={(e) => set(e.currentTarget.value)} aria-describedby="secret-value-hint" />
-  </Field>
-);
-
-// SecretForm stores a secret; for a given origin where there is one.
-export function SecretForm({ origin, name: offered = "", onDone, onClose }: { origin?: string; name?: string; onDone: (s: Secret) => void; onClose: () => void }) {
-  const { api } = useSession();
-  const [name, setName] = useState(offered);
-  const [to, setTo] = useState(origin ?? "");
-  const [kind, setKind] = useState<CreateSecret["kind"]>("bearer");
-  const [header, setHeader] = useState("");
-  const [text, setText] = useState("");
-  const action = useAction();
-  const submit = () =>
-    action.run(async (once) => {
-      const body: CreateSecret = { name: name.trim(), origin: to.trim(), kind, value: text };
-      if (kind === "header") body.headerName = header.trim();
-      onDone(await api.create<Secret>("/secrets", body, once));
-    });
-  return (
-    <FormDialog id="secret-form" title="Store a secret" submit="Store it" ready={!!name.trim() && !!to.trim() && !!text && (kind !== "header" || !!header.trim())} action={action} onSubmit={submit} onClose={onClose}>
-      <Field id="secret-name" label="Name" hint="So that you know it later.">
-        <input id="secret-name" class="input" maxLength={200} value={name} onInput={(e) => setName(e.currentTarget.value)} aria-describedby="secret-name-hint" autofocus />
-      </Field>
-      <Field id="secret-origin" label="Goes to" hint="Scheme and host, such as https://mcp.example.com. It is sent nowhere else, ever.">
-        <input id="secret-origin" class="input" maxLength={512} readOnly={!!origin} value={to} onInput={(e) => setTo(e.currentTarget.value)} aria-describedby="secret-origin-hint" />
-      </Field>
-      <Field id="secret-kind" label="Sent as">
-        <select id="secret-kind" class="input" value={kind} onChange={(e) => setKind(e.currentTarget.value as CreateSecret["kind"])}>
-          <option value="bearer">Authorization: Bearer …</option>
-          <option value="header">Another header</option>
-        </select>
-      </Field>
-      {kind === "header" && (
-        <Field id="secret-header" label="Header">
-          <input id="secret-header" class="input" maxLength={64} placeholder="X-Api-Key" value={header} onInput={(e) => setHeader(e.currentTarget.value)} />
-        </Field>
-      )}
-      {value(setText, text)}
-    </FormDialog>
-  );
-}
-
-function Replace({ of: s, onDone, onClose }: { of: Secret; onDone: () => void; onClose: () => void }) {
-  const { api } = useSession();
-  const [text, setText] = useState("");
-  const action = useAction();
-  const submit = () =>
-    action.run(async () => {
-      await api.raw("PUT", `/secrets/${s.id}/value`, { body: { value: text } });
-      onDone();
-    });
-  return (
-    <FormDialog id="replace-secret" title={`Replace "${s.name}"`} submit="Replace the value" ready={!!text} action={action} onSubmit={submit} onClose={onClose}>
-      <p>The next request to {s.origin} carries the new value.</p>
-      {value(setText, text)}
-    </FormDialog>
-  );
-}
-
-function Delete({ of: s, onDone, onClose }: { of: Secret; onDone: () => void; onClose: () => void }) {
+function Delete({ of: s, connections, onDone, onClose }: { of: Secret; connections?: Connection[]; onDone: () => void; onClose: () => void }) {
   const { api } = useSession();
   const action = useAction({ repeats: true });
   const confirm = () =>
@@ -198,7 +170,14 @@ function Delete({ of: s, onDone, onClose }: { of: Secret; onDone: () => void; on
     });
   return (
     <Confirm title={`Delete "${s.name}"?`} action="Delete it" busy={action.busy} onConfirm={confirm} onClose={onClose}>
-      <p>The value is wiped. This cannot be undone.</p>
+      <p>The value is wiped. This cannot be undone. Sessions and schedules that were given it lose their tools of its connections.</p>
+      {s.usedBy.length > 0 && (
+        <Notice meaning="waiting">
+          <p>
+            <b>It is in use, so it cannot be deleted yet.</b> Give another secret, or none, to <Users of={s} connections={connections} />.
+          </p>
+        </Notice>
+      )}
       {action.problem && <Failure problem={action.problem} />}
     </Confirm>
   );
