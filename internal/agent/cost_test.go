@@ -39,7 +39,7 @@ func (c *traces) take() (writes, statements, trips int) {
 }
 
 const (
-	mostStatements = 35
+	mostStatements = 34
 	mostTrips      = 22
 	// On PostgreSQL a lease is a part of the balance, extended about once a second
 	// under load and so at most once in this test.

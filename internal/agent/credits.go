@@ -19,16 +19,18 @@ import (
 func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.StartRequest) error {
 	req.Mode = cmp.Or(req.Mode, stoa.ModeChat)
 	var agent stoa.Agent
-	var external, more []stoa.OfferedTool
+	var external []stoa.OfferedTool
 	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
 		agent, err = tx.Agent(ctx, c.Account.ID, req.AgentID)
 		if err == nil && req.Draft != nil {
 			err = req.Draft(&agent)
 		}
-		if err == nil {
-			external, _ = offered(agent.Tools, session.WithheldTools(agent.Tools, req))
-			more, _, err = tool.Offer(ctx, tx, session.AudienceOf(agent, req), agent.Tools, nil)
+		if err != nil || len(agent.Tools) == 0 {
+			return err
 		}
+		external, _ = offered(agent.Tools, session.WithheldTools(agent.Tools, req))
+		more, _, err := tool.Offer(ctx, tx, session.AudienceOf(agent, req), agent.Tools, nil)
+		external = append(external, more...)
 		return err
 	})
 	if err != nil {
@@ -36,7 +38,7 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 	}
 	p := prompt{
 		instructions: agent.Instructions, model: agent.Model, mode: req.Mode, access: agent.DriveAccess,
-		message: req.Message, external: append(external, more...),
+		message: req.Message, external: external,
 	}
 	if err := w.learn(ctx, &p, drive.Owner{AccountID: c.Account.ID, AgentID: agent.ID}); err != nil {
 		return err

@@ -48,8 +48,10 @@ func ownCredentials(ctx context.Context, tx *store.Tx, accountID, ownerID string
 // takeCredentials checks the secrets that a session is to have of its own, and adds
 // those of what starts it.
 func takeCredentials(ctx context.Context, tx *store.Tx, a stoa.Agent, req *StartRequest) error {
-	if err := tool.CheckCredentials(ctx, tx, a.AccountID, req.ExternalUserID, req.Credentials); err != nil {
-		return err
+	if len(req.Credentials) > 0 {
+		if err := tool.CheckCredentials(ctx, tx, a.AccountID, req.ExternalUserID, req.Credentials); err != nil {
+			return err
+		}
 	}
 	if req.CredentialsOf == "" || !hasConnections(a.Tools) {
 		return nil

@@ -68,19 +68,25 @@ func (s *Sessions) Wait(ctx context.Context, accountID, agentID, id string, time
 		if err != nil || got.Status.Stopped() {
 			return got, err
 		}
-		for stopped := false; !stopped; {
+		for stopped, older := false, false; !stopped; {
 			select {
 			case <-changed:
 			case <-timer.C:
 				return s.Get(reading, accountID, agentID, id)
 			case <-ctx.Done():
+				if older {
+					return s.Get(reading, accountID, agentID, id)
+				}
 				return got, nil
 			}
 			changed = sub.changed()
 			events, ok := sub.since(got.LastSeq)
 			stopped = !ok // unknown: read the row
 			for _, e := range events {
-				stopped = stopped || e.Type == EventStatus
+				if e.Type == EventStatus {
+					status, _ := statusOf(e)
+					stopped, older = stopped || status.Stopped(), true
+				}
 				got.LastSeq = e.Seq
 			}
 		}
