@@ -98,8 +98,13 @@ func follow(t *testing.T, address string) url.Values {
 	return to.Query()
 }
 
+// land brings an answer back, and connects if that is asked.
 func (s *oauthSetup) land(t *testing.T, answer url.Values) tool.Landing {
-	return s.tools.Land(t.Context(), answer)
+	l := s.tools.Land(t.Context(), answer)
+	if l.Question != nil {
+		return s.tools.Confirm(t.Context(), l.Question.Token, true)
+	}
+	return l
 }
 
 func (s *oauthSetup) authorize(t *testing.T) {

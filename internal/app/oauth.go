@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"stoa/internal/oauth"
+	"stoa/internal/tool"
 	"stoa/internal/web"
 )
 
@@ -19,9 +20,22 @@ func (s *Service) useOAuth(p Parts) {
 
 // land takes what a person brings back from an authorization server.
 func (s *Service) land(r *http.Request) web.LandingPage {
-	l := s.Tools.Land(r.Context(), r.URL.Query())
-	page := web.LandingPage{Authorized: l.Authorized, Message: l.Message}
-	if l.ConnectionID != "" {
+	return landingPage(s.Tools.Land(r.Context(), r.URL.Query()))
+}
+
+// confirm takes what a person says to the question of that page.
+func (s *Service) confirm(r *http.Request, token string, connect bool) web.LandingPage {
+	return landingPage(s.Tools.Confirm(r.Context(), token, connect))
+}
+
+func landingPage(l tool.Landing) web.LandingPage {
+	page := web.LandingPage{Authorized: l.Authorized, Cancelled: l.Cancelled, Message: l.Message, Said: l.Said}
+	if q := l.Question; q != nil {
+		page.Question = &web.LandingQuestion{
+			Token: q.Token, Connection: q.Connection, Origin: q.Origin, Space: q.SpaceName, Account: q.AccountName, AccountID: q.AccountID, Issuer: q.Issuer, Scopes: q.Scopes,
+			ExpiresAt: q.ExpiresAt,
+		}
+	} else if l.ConnectionID != "" {
 		page.Console = "/console#connections/" + l.ConnectionID
 	}
 	return page

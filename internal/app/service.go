@@ -212,7 +212,7 @@ func (s *Service) buildOutbound(p Parts) (err error) {
 func (s *Service) buildAPI(p Parts) error {
 	site, err := web.New(web.Config{
 		Version: p.Version, Origin: p.Config.BaseURL(p.Address), Contract: contract.For(p.Config.Extensions.Names()...),
-		Land: s.land, Client: s.Tools.ClientDocument,
+		Land: s.land, Confirm: s.confirm, Client: s.Tools.ClientDocument,
 		Embeds: func(r *http.Request, id string) (web.ChatPage, bool, error) {
 			page, found, err := s.API.EmbedPage(r, id)
 			return web.ChatPage(page), found, err

@@ -27,7 +27,8 @@ func (e *env) connectionsAuthorize() *cobra.Command {
 		Use: "authorize CONNECTION", Short: "Have a person authorize a connection", Args: takes("CONNECTION"),
 		Long: `Print the address where a person authorizes the connection, and wait until that is done. Nothing is opened:
 look at the address, and open it in a browser. The answer comes back to the service, which has to be reachable
-from that browser at its public address.`,
+from that browser at its public address, and asks there which account may use your access before it connects.
+Give the address to nobody but the person whose access it is to be.`,
 		Example: "  stoa connections authorize github\n  stoa connections authorize github --wait 0",
 	}
 	wait := c.Flags().Duration("wait", 10*time.Minute, "how `long` to wait for the person; 0: not at all")

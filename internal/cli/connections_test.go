@@ -42,7 +42,11 @@ func authorizeAs(t *testing.T, tools *tool.Tools, address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := tools.Land(t.Context(), to.Query()); !l.Authorized {
+	l := tools.Land(t.Context(), to.Query())
+	if l.Question == nil {
+		t.Fatalf("%+v", l)
+	}
+	if l := tools.Confirm(t.Context(), l.Question.Token, true); !l.Authorized {
 		t.Errorf("%+v", l)
 	}
 }

@@ -144,7 +144,8 @@ func (tx *Tx) DropOAuthClient(ctx context.Context, accountID, issuer, redirectUR
 	return err
 }
 
-// An OAuthState is an authorization that has begun.
+// An OAuthState is an authorization that has begun. Once it was answered, Hash is that of
+// what confirms it.
 type OAuthState struct {
 	Hash, AccountID, ConnectionID string
 	Sealed                        string
@@ -153,14 +154,27 @@ type OAuthState struct {
 
 // InsertOAuthState keeps an authorization that begins. Those that are over are removed.
 func (tx *Tx) InsertOAuthState(ctx context.Context, s OAuthState) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM oauth_states WHERE expires_at < $1`, db.Micros(tx.Now)); err != nil {
+	if err := tx.SweepOAuthStates(ctx); err != nil {
 		return err
 	}
 	if err := tx.within(ctx, MaxStates, s.AccountID, s.AccountID, "authorizations that have begun", `oauth_states WHERE account_id = $2`); err != nil {
 		return err
 	}
+	return tx.KeepOAuthAnswer(ctx, s)
+}
+
+// KeepOAuthAnswer keeps an authorization that was taken, with its answer and under
+// another hash, until somebody confirms it.
+func (tx *Tx) KeepOAuthAnswer(ctx context.Context, s OAuthState) error {
 	_, err := tx.Exec(ctx, `INSERT INTO oauth_states (id, account_id, connection_id, sealed, expires_at) VALUES ($1, $2, $3, $4, $5)`,
 		s.Hash, s.AccountID, s.ConnectionID, s.Sealed, db.Micros(s.ExpiresAt))
+	return err
+}
+
+// SweepOAuthStates removes authorizations of all accounts whose time is over, with the
+// codes that nobody confirmed.
+func (tx *Tx) SweepOAuthStates(ctx context.Context) error {
+	_, err := tx.Exec(ctx, `DELETE FROM oauth_states WHERE expires_at <= $1`, db.Micros(tx.Now))
 	return err
 }
 

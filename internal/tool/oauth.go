@@ -3,9 +3,7 @@ package tool
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/url"
@@ -45,6 +43,7 @@ type plan struct {
 	ClientSecretID             string // in place of the secret of Client
 	RedirectURI, Verifier      string
 	Scopes                     []string
+	Code                       string // that was brought back; empty: nothing was yet
 }
 
 // A holding is what is sealed of the tokens of a connection.
@@ -162,7 +161,6 @@ func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Author
 		p.Scopes = c.OAuth.Scopes
 	}
 	state := random()
-	sum := sha256.Sum256([]byte(state))
 	asked := oauth.Request{RedirectURI: redirect, Resource: p.Resource, State: state, Verifier: p.Verifier, Scopes: p.Scopes, ClientID: "x"}
 	if _, err := caller.AuthorizeURL(ctx, found.Server, asked); err != nil { // before a client is registered
 		return out, refusedBy(err)
@@ -178,7 +176,7 @@ func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Author
 	if err != nil {
 		return out, refusedBy(err)
 	}
-	row := store.OAuthState{Hash: hex.EncodeToString(sum[:]), AccountID: accountID, ConnectionID: id}
+	row := store.OAuthState{Hash: hashed("state", state), AccountID: accountID, ConnectionID: id}
 	if row.Sealed, err = t.sealJSON(stateRef(accountID, row.Hash), p); err != nil {
 		return out, err
 	}
@@ -270,73 +268,6 @@ func (t *Tools) clientSecret(ctx context.Context, accountID, id, endpoint string
 		return "", stoa.Errorf(stoa.CodeSecretsKeyMissing, "The secret of the client cannot be read any more. Set its value again.").Because(err)
 	}
 	return string(value), nil
-}
-
-// A Landing is what came of an authorization, for the person who comes back from it.
-type Landing struct {
-	Authorized   bool
-	Message      string
-	ConnectionID string // empty: it is not known
-}
-
-// Land takes the answer of an authorization server that a person brings back. The state
-// is used up by it, whatever it says.
-func (t *Tools) Land(ctx context.Context, answer url.Values) Landing {
-	const again = " Begin again with the authorization of the connection."
-	sum := sha256.Sum256([]byte(answer.Get("state")))
-	var state *store.OAuthState
-	var c store.Connection
-	known := false
-	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) { // so that what anybody sends writes nothing
-		known, err = tx.HasOAuthState(ctx, hex.EncodeToString(sum[:]))
-		return err
-	})
-	if err == nil && known {
-		err = t.take(ctx, hex.EncodeToString(sum[:]), &state, &c)
-	}
-	if err != nil {
-		t.Logger.ErrorContext(ctx, "an authorization could not be taken", "error", err)
-		return Landing{Message: "Something went wrong on our side." + again}
-	}
-	if state == nil {
-		return Landing{Message: "This authorization is over, was used already, or is none of this service." + again}
-	}
-	out := Landing{ConnectionID: c.ID}
-	var p plan
-	if err := t.openJSON(stateRef(state.AccountID, state.Hash), state.Sealed, &p); err != nil {
-		out.Message = "The authorization cannot be read any more." + again
-		return out
-	}
-	if err := oauth.CheckIssuer(p.Issuer, p.SaysIssuer, answer); err != nil {
-		out.Message = err.Error() + again
-		return out
-	}
-	if code := answer.Get("error"); code != "" || answer.Get("code") == "" {
-		out.Message = "The authorization server did not authorize the connection." + again
-		return out
-	}
-	if err := t.exchange(ctx, c, p, answer.Get("code")); err != nil {
-		t.Logger.WarnContext(ctx, "a connection was not authorized", "account", c.AccountID, "connection", c.ID, "error", err)
-		out.Message = stoa.AsError(refusedBy(err)).Message + again
-		return out
-	}
-	t.Logger.InfoContext(ctx, "a connection was authorized", "account", c.AccountID, "connection", c.ID)
-	out.Authorized, out.Message = true, "The connection "+c.Name+" is authorized. You can close this page."
-	return out
-}
-
-// take takes an authorization that has begun, and reads its connection. Neither is there
-// where the authorization was used, or is over.
-func (t *Tools) take(ctx context.Context, hash string, state **store.OAuthState, c *store.Connection) error {
-	return t.Store.Write(ctx, func(tx *store.Tx) (err error) {
-		if *state, err = tx.TakeOAuthState(ctx, hash); err == nil && *state != nil {
-			*c, err = tx.Connection(ctx, (*state).AccountID, (*state).ConnectionID)
-			if stoa.CodeOf(err) == stoa.CodeConnectionNotFound {
-				*state, err = nil, nil
-			}
-		}
-		return err
-	})
 }
 
 // exchange gets the tokens for a code and keeps them, if the connection still is the one

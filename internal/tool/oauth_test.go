@@ -69,7 +69,11 @@ func authorized(t *testing.T, v *vault.Vault, life time.Duration) (b *bench, dem
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := b.Land(t.Context(), to.Query()); !l.Authorized {
+	l := b.Land(t.Context(), to.Query())
+	if l.Question == nil {
+		t.Fatalf("%+v", l)
+	}
+	if l := b.Confirm(t.Context(), l.Question.Token, true); !l.Authorized {
 		t.Fatalf("%+v", l)
 	}
 	return b, demo, told
@@ -200,4 +204,50 @@ func TestRekeyCoversTokens(t *testing.T) {
 	if err := b.use(b.Tools); err != nil {
 		t.Errorf("after it was encrypted anew: %v", err)
 	}
+}
+
+// TestAQuestionOutlivesItsProcess: between the page and its button every process may die,
+// and nothing is half authorized.
+func TestAQuestionOutlivesItsProcess(t *testing.T) {
+	b, demo, _ := authorized(t, newVault(t, "a"), time.Hour)
+	ask := func() *Question {
+		begun, err := b.Authorize(t.Context(), b.account, b.connection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(begun.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := b.Land(t.Context(), url.Values{"code": {"none"}, "state": u.Query()["state"], "iss": {demo.Origin}})
+		if l.Question == nil || l.Question.ExpiresAt != begun.ExpiresAt {
+			t.Fatalf("%+v", l)
+		}
+		return l.Question
+	}
+	asked := ask()
+	other := &Tools{Store: b.Store, Vault: newVault(t, "a"), Network: b.Network, Logger: b.Logger}
+	if l := other.Confirm(t.Context(), asked.Token, true); l.Authorized || !strings.Contains(l.Message, "invalid_grant") || demo.Asked("authorization_code") != 2 {
+		t.Errorf("%+v", l)
+	}
+	if l := b.Confirm(t.Context(), asked.Token, true); l.Authorized || demo.Asked("authorization_code") != 2 {
+		t.Errorf("once more: %+v", l)
+	}
+	if err := b.use(b.Tools); err != nil {
+		t.Errorf("what was authorized before: %v", err)
+	}
+
+	// A code that nobody confirms is removed, and so is what was begun.
+	ask()
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE oauth_states SET expires_at = 1`)
+		return err
+	})
+	b.refreshIdle(t.Context())
+	b.write(func(ctx context.Context, tx *store.Tx) error {
+		if rows, err := tx.SealedRows(ctx, "oauth_states", "", 10); err != nil || len(rows) != 0 {
+			t.Errorf("%d rows: %v", len(rows), err)
+		}
+		return nil
+	})
 }

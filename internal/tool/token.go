@@ -311,8 +311,12 @@ func (t *Tools) KeepTokens(ctx context.Context) error {
 	}
 }
 
-// refreshIdle refreshes the tokens that were not refreshed for a week.
+// refreshIdle refreshes the tokens that were not refreshed for a week, and removes
+// authorizations whose time is over.
 func (t *Tools) refreshIdle(ctx context.Context) {
+	if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.SweepOAuthStates(ctx) }); err != nil && ctx.Err() == nil {
+		t.Logger.WarnContext(ctx, "authorizations that are over could not be removed", "error", err)
+	}
 	var rows []store.Tokens
 	err := t.Store.Read(ctx, func(tx *store.Tx) (err error) {
 		rows, err = tx.IdleTokens(ctx, time.Now().Add(-idleTime), idleBatch)

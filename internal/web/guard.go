@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"stoa/internal/contract"
@@ -53,12 +54,13 @@ func guard(w http.ResponseWriter, policy string) {
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
 }
 
-// only rejects methods other than GET and HEAD.
-func (s *Site) only(next http.HandlerFunc) http.Handler {
+// only rejects methods other than GET and HEAD, and those of more.
+func (s *Site) only(next http.HandlerFunc, more ...string) http.Handler {
+	allowed := append([]string{http.MethodGet, http.MethodHead}, more...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			s.refuse(w, stoa.Errorf(stoa.CodeMethodNotAllowed, "%s takes GET and HEAD only", r.URL.Path))
+		if !slices.Contains(allowed, r.Method) {
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			s.refuse(w, stoa.Errorf(stoa.CodeMethodNotAllowed, "%s takes %s only", r.URL.Path, strings.Join(allowed, " and ")))
 			return
 		}
 		next(w, r)

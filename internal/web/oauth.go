@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
+	"time"
 
 	"stoa/internal/stoa"
 )
@@ -12,31 +14,78 @@ import (
 // A LandingPage is what a person reads who comes back from an authorization server.
 type LandingPage struct {
 	Authorized bool
+	Cancelled  bool
 	Message    string
-	Console    string // the address of the connection in the console; empty: it is not known
+	Said       string           // by the authorization server; empty: nothing
+	Console    string           // the address of the connection in the console; empty: it is not known
+	Question   *LandingQuestion // nil: the authorization is over
 }
 
-// authorized serves the page where people come back from authorization servers. What
-// they bring is used up by it, so that HEAD does nothing.
-func (s *Site) authorized(w http.ResponseWriter, r *http.Request) {
-	guard(w, pagePolicy(""))
-	w.Header().Set("Cache-Control", "no-store")
-	if r.Method == http.MethodHead || s.land == nil {
+// A LandingQuestion is what the person is asked before anything is authorized.
+type LandingQuestion struct {
+	Token                      string // one, that goes back with the answer
+	Connection, Origin, Issuer string
+	Account, AccountID, Space  string
+	Scopes                     []string
+	ExpiresAt                  time.Time
+}
+
+// maxAnswer is how many bytes the answer to a [LandingQuestion] has at most.
+const maxAnswer = 4 << 10
+
+// landingPolicy is the content policy of the page: it has a form.
+var landingPolicy = strings.Replace(pagePolicy(""), "form-action 'none'", "form-action 'self'", 1)
+
+// callback serves the page where people come back from authorization servers: GET asks
+// them, POST takes what they say. What they bring is used up by GET, so that HEAD does
+// nothing.
+func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method == http.MethodHead || s.land == nil || s.confirm == nil:
 		s.notFound(w, r)
+	case r.Method == http.MethodPost:
+		s.confirmed(w, r)
+	default:
+		s.showLanding(w, s.land(r))
+	}
+}
+
+// confirmed takes the answer to the question of that page, from that page alone.
+func (s *Site) confirmed(w http.ResponseWriter, r *http.Request) {
+	if http.NewCrossOriginProtection().Check(r) != nil {
+		s.refuse(w, stoa.Errorf(stoa.CodeOriginNotAllowed, "An authorization is confirmed on the page that asks, and on none of another site."))
 		return
 	}
-	page := s.land(r)
-	with := s.common
-	with.Title, with.Page = "Not authorized · Stoa", page
-	status := http.StatusBadRequest
-	if page.Authorized {
-		with.Title, status = "Authorized · Stoa", http.StatusOK
+	r.Body = http.MaxBytesReader(w, r.Body, maxAnswer)
+	decision := r.PostFormValue("decision")
+	if err := r.ParseForm(); err != nil || decision != "connect" && decision != "cancel" {
+		s.refuse(w, stoa.Errorf(stoa.CodeInvalidValue, "The answer has a token, and connect or cancel as its decision.").At("decision"))
+		return
 	}
+	s.showLanding(w, s.confirm(r, r.PostFormValue("token"), decision == "connect"))
+}
+
+func (s *Site) showLanding(w http.ResponseWriter, page LandingPage) {
+	with := s.common
+	status := http.StatusOK
+	switch {
+	case page.Question != nil:
+		with.Title = "Connect " + page.Question.Connection + "? · Stoa"
+	case page.Authorized:
+		with.Title = "Authorized · Stoa"
+	case page.Cancelled:
+		with.Title = "Cancelled · Stoa"
+	default:
+		with.Title, status = "Not authorized · Stoa", http.StatusBadRequest
+	}
+	with.Page = page
 	var out bytes.Buffer
 	if err := s.templates.ExecuteTemplate(&out, "authorized", with); err != nil {
 		s.refuse(w, stoa.Errorf(stoa.CodeInternal, "the page could not be rendered"))
 		return
 	}
+	guard(w, landingPolicy)
+	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Length", fmt.Sprint(out.Len()))
 	w.WriteHeader(status)

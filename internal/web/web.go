@@ -46,12 +46,13 @@ var templateFiles embed.FS
 
 // Config is what the pages show of the service. The zero value works.
 type Config struct {
-	Version  string                          // of the program, shown at the foot of pages; "": none
-	Contract *contract.Edition               // as the service serves it; nil: without extensions
-	Origin   string                          // that callers see, in the commands of the landing page
-	Land     func(*http.Request) LandingPage // takes what people bring back from authorization servers; nil: nobody does
-	Client   func() (map[string]any, error)  // what the service says of itself to authorization servers; nil: nothing
-	Embeds   Embeds                          // for the chat page at /embed/{id}; nil: there is none
+	Version  string                                                        // of the program, shown at the foot of pages; "": none
+	Contract *contract.Edition                                             // as the service serves it; nil: without extensions
+	Origin   string                                                        // that callers see, in the commands of the landing page
+	Land     func(*http.Request) LandingPage                               // takes what people bring back from authorization servers; nil: nobody does
+	Confirm  func(r *http.Request, token string, connect bool) LandingPage // takes their answers to its question; nil: nobody does
+	Client   func() (map[string]any, error)                                // what the service says of itself to authorization servers; nil: nothing
+	Embeds   Embeds                                                        // for the chat page at /embed/{id}; nil: there is none
 }
 
 // A Site serves the pages. It is safe for concurrent use and never changes
@@ -61,6 +62,7 @@ type Site struct {
 	assets         assets
 	embeds         Embeds
 	land           func(*http.Request) LandingPage
+	confirm        func(*http.Request, string, bool) LandingPage
 	clientDocument func() (map[string]any, error)
 	templates      *template.Template
 	common         pageData
@@ -89,7 +91,7 @@ func New(cfg Config) (*Site, error) {
 	if cfg.Contract == nil {
 		cfg.Contract = contract.For()
 	}
-	s := &Site{contract: cfg.Contract, common: pageData{Version: cfg.Version}, embeds: cfg.Embeds, land: cfg.Land, clientDocument: cfg.Client}
+	s := &Site{contract: cfg.Contract, common: pageData{Version: cfg.Version}, embeds: cfg.Embeds, land: cfg.Land, confirm: cfg.Confirm, clientDocument: cfg.Client}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err
@@ -169,7 +171,7 @@ func (s *Site) Routes(mux *http.ServeMux) {
 	}))
 	mux.Handle("/console", s.only(s.page(s.console, "dompurify")))
 	mux.Handle("/favicon.ico", s.only(func(w http.ResponseWriter, r *http.Request) { s.assets["icon.svg"].serve(w, r, revalidate) }))
-	mux.Handle("/oauth/callback", s.only(s.authorized))
+	mux.Handle("/oauth/callback", s.only(s.callback, http.MethodPost))
 	mux.Handle("/oauth/client.json", s.only(s.client))
 	mux.Handle("/docs", s.only(s.guideList))
 	mux.Handle("/docs/{guide}", s.only(s.guide))
