@@ -2,6 +2,7 @@ package remote
 
 import (
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,8 +15,8 @@ const minBlanked = 8
 const blankedAs = "[secret]"
 
 // Blank takes the secret out of what a server sent: servers repeat headers. It finds
-// it in plain, in base64, with the escapes of JSON, in JSON within a text of JSON too,
-// and with those of addresses.
+// it in plain, in base64, also of a longer text, with the escapes of JSON and with those
+// of addresses, and where such a text is within another one of its kind, up to three deep.
 func (c Credential) Blank(data []byte) []byte {
 	secrets := blanked(c.Value)
 	for _, part := range c.Parts {
@@ -47,22 +48,33 @@ func (c Credential) Blank(data []byte) []byte {
 	return append(out, data[kept:]...)
 }
 
-// blanked returns the texts that would give a secret away: what follows the scheme of
-// the header, and all of it in base64.
+// blanked returns the texts that would give a secret away: itself, without the scheme of
+// the header, and what base64 makes of it wherever it begins in a text.
 func blanked(secret string) (all []string) {
 	value := secret
-	if _, after, found := strings.Cut(secret, " "); found && len(after) >= minBlanked {
+	if scheme, after, found := strings.Cut(secret, " "); found && len(after) >= minBlanked {
 		value = after
+		if scheme != "Bearer" && scheme != "Basic" { // it may be no scheme, but part of the secret
+			all = append(all, secret)
+		}
 	}
 	if len(value) < minBlanked {
 		return nil
 	}
-	all = []string{value}
-	for _, s := range []string{value, secret} {
-		all = append(all, strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(s)), "="), strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s)), "="))
+	all = append(all, value)
+	for _, s := range slices.Clone(all) {
+		for before := range 3 {
+			for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+				text := e.EncodeToString([]byte("   "[:before] + s))
+				all = append(all, text[(8*before+5)/6:8*(before+len(s))/6]) // without what it shares with its neighbours
+			}
+		}
 	}
 	return all
 }
+
+// deepest is how many texts of JSON or addresses may be one in the other.
+const deepest = 3
 
 // spelled returns how many bytes of the beginning of data spell a secret; 0: it does
 // not begin with it.
@@ -70,9 +82,31 @@ func spelled(data []byte, secret string) int {
 	if len(data) >= len(secret) && string(data[:len(secret)]) == secret {
 		return len(secret)
 	}
+	for json := range depths(secret, '\\') {
+		for address := range depths(secret, '%') {
+			if n := spelledAt(data, secret, json, address); n > 0 {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// depths returns how many depths of texts have to be tried, since a byte of the secret
+// is itself what others are escaped with.
+func depths(secret string, escape byte) int {
+	if strings.IndexByte(secret, escape) < 0 {
+		return 1
+	}
+	return deepest + 1
+}
+
+// spelledAt is spelled in so many texts of JSON, each within the next, or so many
+// addresses.
+func spelledAt(data []byte, secret string, json, address int) int {
 	at := 0
 	for i := range len(secret) {
-		n := spelledByte(data[at:], secret[i])
+		n := spelledByte(data[at:], secret[i], json, address)
 		if n == 0 {
 			return 0
 		}
@@ -82,28 +116,43 @@ func spelled(data []byte, secret string) int {
 }
 
 // spelledByte returns how many bytes of the beginning of data spell one: itself, %41,
-// \u0041, or itself after a backslash. JSON within a text of JSON has more backslashes
-// than one.
-func spelledByte(data []byte, c byte) int {
+// %2541 and so on, \u0041, or itself after a backslash. JSON within a text of JSON has
+// more backslashes than one; a backslash and a % are as long as the depths say.
+func spelledByte(data []byte, c byte, json, address int) int {
 	if len(data) == 0 {
 		return 0
 	}
-	if data[0] == '%' && hexIs(data[1:], 2, c) {
-		return 3
+	if data[0] == '%' {
+		if c == '%' {
+			if n := 1 + 2*address; strings.HasPrefix("%"+strings.Repeat("25", deepest), string(data[:min(n, len(data))])) && len(data) >= n {
+				return n
+			}
+			return 0
+		}
+		rest := data[1:]
+		for range deepest {
+			if hexIs(rest, 2, c) {
+				return len(data) - len(rest) + 2
+			}
+			if !hexIs(rest, 2, '%') {
+				break
+			}
+			rest = rest[2:]
+		}
 	}
 	slashes := 0
-	for slashes < min(len(data), 8) && data[slashes] == '\\' {
+	for slashes < min(len(data), 1<<deepest) && data[slashes] == '\\' {
 		slashes++
 	}
 	rest := data[slashes:]
 	switch {
 	case slashes > 0 && len(rest) > 0 && rest[0] == 'u' && hexIs(rest[1:], 4, c):
 		return slashes + 5
-	case c == '\\':
-		return slashes
-	case slashes > 0 && c != '/' && c != '"':
+	case c == '\\' && slashes >= 1<<json:
+		return 1 << json
+	case c == '\\' || slashes > 0 && c != '/' && c != '"':
 		return 0
-	case len(rest) > 0 && rest[0] == c:
+	case len(rest) > 0 && (rest[0] == c || c == ' ' && rest[0] == '+'):
 		return slashes + 1
 	}
 	return 0

@@ -27,6 +27,33 @@ func TestSecretsAreBlankedHoweverSpelled(t *testing.T) {
 	}
 }
 
+// TestSecretsAreBlankedWithinOtherText: what a server repeats is encoded as a whole, so
+// that the secret begins anywhere in it, and more than once.
+func TestSecretsAreBlankedWithinOtherText(t *testing.T) {
+	const value = `a b/s3cr%+"=\&<z\"0123456789`
+	inner := strings.TrimSpace(value[2:])
+	for _, c := range []Credential{{Header: "Authorization", Value: "Bearer " + inner}, {Header: "X-Key", Value: inner}, {Query: "key", Value: inner}, {Header: "X-Key", Value: value}} {
+		secret := strings.TrimPrefix(c.Value, "Bearer ")
+		for _, whole := range []string{secret, "x" + secret + "y", "xy" + secret, "xyz" + secret + "yz"} {
+			quoted, _ := json.Marshal(whole)
+			twice, _ := json.Marshal(string(quoted))
+			thrice, _ := json.Marshal(string(twice))
+			for name, echo := range map[string]string{
+				"JSON": string(quoted), "JSON in JSON": string(twice), "JSON in JSON in JSON": string(thrice),
+				"an address": url.QueryEscape(whole), "an address in an address": url.QueryEscape(url.QueryEscape(whole)), "a path in an address": url.QueryEscape(url.PathEscape(whole)),
+				"base64": base64.StdEncoding.EncodeToString([]byte(whole)), "base64 of addresses": base64.RawURLEncoding.EncodeToString([]byte(whole)),
+				"base64 in an address": url.QueryEscape(base64.StdEncoding.EncodeToString([]byte(whole))),
+			} {
+				got := string(c.Blank([]byte(echo)))
+				left := strings.ReplaceAll(got, blankedAs, "")
+				if !strings.Contains(got, blankedAs) || len(left) > 24 || strings.Contains(left, "s3cr") || strings.Contains(left, "2345") {
+					t.Errorf("%s of %q: %s", name, whole, got)
+				}
+			}
+		}
+	}
+}
+
 func TestOtherTextIsNotBlanked(t *testing.T) {
 	for _, c := range []Credential{{}, {Header: "X-Key", Value: "short"}, {Header: "Authorization", Value: "Bearer 0123456789abcdef"}} {
 		for _, text := range []string{"", "short", "Bearer 0123456789abcdeg", `\`, `\u004`, `%4`, "Bearer Bearer 01234567"} {
