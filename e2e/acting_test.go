@@ -13,19 +13,25 @@ import (
 // actingKey is the first master key of a server of [newActingServer].
 const actingKey = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-// newActingServer returns a server, not started, that may call servers on this machine
-// and has a master key for secrets; more is YAML for the end of its settings, and
-// postgres the URL of its database; empty: SQLite.
+// newActingServer returns a server, not started, with the [actingSettings]; more is YAML
+// for their end, and postgres the URL of its database; empty: SQLite.
 func newActingServer(t testing.TB, postgres, more string) (*server, *vendor) {
+	t.Helper()
+	v := newVendor(t, nil)
+	h := newServer(t, v.url, actingSettings(t, more))
+	h.postgres = postgres
+	return h, v
+}
+
+// actingSettings returns settings of a server that may call servers on this machine and
+// has a master key for secrets.
+func actingSettings(t testing.TB, more string) string {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte(actingKey+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v := newVendor(t, nil)
-	h := newServer(t, v.url, fmt.Sprintf("outbound: {allow: [127.0.0.0/8]}\nsecrets: {keys: [{id: a, file: %q}]}\n", key)+more)
-	h.postgres = postgres
-	return h, v
+	return fmt.Sprintf("outbound: {allow: [127.0.0.0/8]}\nsecrets: {keys: [{id: a, file: %q}]}\n", key) + more
 }
 
 // aPostgres returns the URL of a new PostgreSQL database. Without a server of it the

@@ -115,10 +115,12 @@ type server struct {
 	t        testing.TB
 	url      string // without a path
 	data     string
-	postgres string // its URL; empty: SQLite in data
-	config   string // the file
-	program  string // empty: this version's, which the test binary is
-	maxFile  int    // KiB that a file of the next process may have; 0: no limit
+	postgres string   // its URL; empty: SQLite in data
+	config   string   // the file
+	program  string   // empty: this version's, which the test binary is
+	maxFile  int      // KiB that a file of the next process may have; 0: no limit
+	env      []string // of the next process, beside what every one has
+	log      *witness // gets what processes log; nil: nobody does
 	http     *http.Client
 
 	port int
@@ -228,6 +230,7 @@ func (h *server) spawn() *process {
 	}
 	l := &process{cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{}), watch: map[string]chan struct{}{}}
 	l.cmd.Env = []string{asProgram + "=server", "STOA_ADMIN_LISTEN=off", "STOA_BOOTSTRAP_KEY=" + ownerKey}
+	l.cmd.Env = append(l.cmd.Env, h.env...)
 	stdin, err := l.cmd.StdinPipe()
 	if err != nil {
 		h.t.Fatal(err)
@@ -264,6 +267,9 @@ func (h *server) spawn() *process {
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
 			l.note(lines.Text())
+			if h.log != nil {
+				fmt.Fprintln(h.log, lines.Text())
+			}
 		}
 	})
 	go func() {
