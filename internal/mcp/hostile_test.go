@@ -221,6 +221,24 @@ func TestAModernCallIsOneRequest(t *testing.T) {
 	}
 }
 
+// TestAHandshakeIsRefusedForItsSecret has one request of a handshake refused, alone: what
+// the SDK does after it does not hide that.
+func TestAHandshakeIsRefusedForItsSecret(t *testing.T) {
+	for method, legacy := range map[string]bool{"server/discover": false, "initialize": true, "notifications/initialized": true, "tools/list": false} {
+		f := fakemcp.Start(t, fakemcp.Options{Legacy: legacy})
+		for _, status := range []int{401, 403} {
+			f.Next(method, fmt.Sprint(status))
+			_, err := to(f).Catalog(t.Context())
+			if failed, ok := errors.AsType[*remote.Error](err); !ok || !failed.Unauthorized || failed.Status != status {
+				t.Errorf("%s with %d: %+v", method, status, failed)
+			}
+		}
+		if _, err := to(f).Catalog(t.Context()); err != nil {
+			t.Errorf("%s: then %v", method, err)
+		}
+	}
+}
+
 // TestResultsAreReadInPart has results of which something cannot be read, or is not as
 // the tool's definition has it: the call was carried out.
 func TestResultsAreReadInPart(t *testing.T) {

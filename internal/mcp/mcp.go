@@ -135,7 +135,11 @@ func (s Server) handshake(ctx context.Context, limit int64) (*connected, error) 
 	}
 	session, err := client.Connect(ctx, transport, options)
 	if err != nil {
-		failed := w.asked.last().failure(ctx, err)
+		x := w.asked.last()
+		if denied := w.denied.last(); denied.status != 0 { // the SDK goes on with the handshake of the other era
+			x = denied
+		}
+		failed := x.failure(ctx, err)
 		failed.Class = remote.NotSent // what was to be called was not
 		return nil, failed
 	}

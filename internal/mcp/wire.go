@@ -22,6 +22,7 @@ type wire struct {
 	server Server
 	client *outbound.Client
 	asked  slot // the last request that is no call of a tool
+	denied slot // the last request of a handshake that was refused for its secret
 	// assumed is the version that the server is taken to speak without being asked;
 	// empty: it is asked.
 	assumed string
@@ -126,6 +127,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if !call {
+		if remote.Unauthorized(resp.StatusCode) {
+			w.denied.keep(exchange{status: resp.StatusCode, header: resp.Header})
+		}
 		return resp, nil
 	}
 	r := &reply{w: w, into: into, body: resp.Body, id: asked.ID, x: exchange{status: resp.StatusCode, header: resp.Header}}
@@ -134,6 +138,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case resp.StatusCode/100 != 2:
 		resp.Body = r.refused()
+		if into == &w.asked && remote.Unauthorized(resp.StatusCode) {
+			w.denied.keep(r.x)
+		}
 		if asked.Method == methodCall {
 			resp = answer(req, failedReply(asked.ID)) // the same
 		}
