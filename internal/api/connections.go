@@ -15,7 +15,6 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/jsonx"
-	"stoa/internal/mcp"
 	"stoa/internal/remote"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -428,11 +427,7 @@ func contractConnection(c store.Connection) contract.Connection {
 		Rejected: n(store.ToolRejected), Invalid: n(store.ToolInvalid),
 	}
 	if c.Protocol != "" {
-		era := "legacy"
-		if c.Protocol >= mcp.Modern {
-			era = "modern"
-		}
-		out.Protocol = nullable.NewNullableWithValue(contract.ConnectionProtocol{Era: era, Version: c.Protocol, ServerName: c.ServerName, ServerVersion: c.ServerVersion})
+		out.Protocol = nullable.NewNullableWithValue(contract.ConnectionProtocol{Era: tool.Era(c.Protocol), Version: c.Protocol, ServerName: c.ServerName, ServerVersion: c.ServerVersion})
 	}
 	if c.ErrorCode != "" {
 		out.LastError = nullable.NewNullableWithValue(contract.ConnectionError{Code: c.ErrorCode, Message: c.ErrorMessage})

@@ -195,6 +195,7 @@ func (x exchange) failure(ctx context.Context, err error) *remote.Error {
 		return remote.OfNetwork(failed)
 	case x.code != 0:
 		e := remote.OfStatus(x.status, x.header, err)
+		e.Code = x.code
 		e.Message = fmt.Sprintf("The server refuses with the error %d: %s", x.code, remote.Visible(remote.Cut(x.message, 500)))
 		if refusals[x.code] {
 			e.Class = remote.Refused
@@ -223,11 +224,15 @@ func (x exchange) isOtherEra() bool {
 	switch {
 	case x.code == -32022:
 		return true
-	case x.code == -32602 || x.code == -32020 || x.code == -32021:
+	case x.code == InvalidParams || x.code == -32020 || x.code == -32021:
 		return false
 	}
 	return x.status == http.StatusBadRequest || x.status == http.StatusNotFound || x.status == http.StatusMethodNotAllowed
 }
 
+// InvalidParams is the error of the protocol for a tool that the server does not have,
+// or arguments that its tool does not take.
+const InvalidParams = -32602
+
 // refusals are the errors of the protocol that say that a call was not begun.
-var refusals = map[int]bool{-32600: true, -32601: true, -32602: true, -32020: true, -32021: true, -32022: true}
+var refusals = map[int]bool{-32600: true, -32601: true, InvalidParams: true, -32020: true, -32021: true, -32022: true}

@@ -83,6 +83,7 @@ type Error struct {
 	Unauthorized bool            // the server refuses the secret, or wants one
 	Reason       outbound.Reason // empty: the server answered
 	Status       int             // of the reply over HTTP; 0: none came
+	Code         int             // of the error of the protocol; 0: none, or it is 0
 	RetryAfter   time.Duration   // that the server asks to wait; 0: it does not say
 	Err          error           // for logs
 }

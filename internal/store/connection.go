@@ -261,6 +261,15 @@ func (tx *Tx) ClaimRefreshes(ctx context.Context, limit int, next func() time.Ti
 	return claimed, err
 }
 
+// RefreshSoon has a connection refreshed by the next node that looks for such, and no
+// sooner than so long after it was last asked.
+func (tx *Tx) RefreshSoon(ctx context.Context, c Connection, after time.Duration) error {
+	_, err := tx.Exec(ctx, `UPDATE connections SET refresh_at = CASE WHEN checked_at + $4 > $3 THEN checked_at + $4 ELSE $3 END
+		WHERE account_id = $1 AND id = $2 AND refresh_at > CASE WHEN checked_at + $4 > $3 THEN checked_at + $4 ELSE $3 END`,
+		c.AccountID, c.ID, db.Micros(tx.Now), after.Microseconds())
+	return err
+}
+
 // HasConnections reports whether a space has connections.
 func (tx *Tx) HasConnections(ctx context.Context, accountID, spaceID string) (bool, error) {
 	var id string

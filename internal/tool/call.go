@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"stoa/internal/mcp"
 	"stoa/internal/outbound"
 	"stoa/internal/ratelimit"
 	"stoa/internal/remote"
@@ -301,18 +302,48 @@ func (t *Turn) Call(ctx context.Context, to Target, id, arguments string, timeou
 		ID: id, Tool: to.tool.Name, Definition: to.tool.ApprovedDefinition, Arguments: json.RawMessage(arguments), MaxResult: to.connection.Limits.MaxResultBytes,
 	})
 	reply := replyOf(result, err)
+	version := spoken(server)
+	t.tools.doubt(ctx, to.connection, version, err)
 	if context.Cause(ctx) == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) { // otherwise it says nothing of the server
 		if g.count(to.connection.ID, reply.Class == Unknown || reply.Class == NotSent, time.Now()) {
 			t.tools.logger().LogAttrs(ctx, slog.LevelWarn, "a connection fails and is not called for a while", slog.String("connection", to.connection.ID))
 		}
 	}
-	status := 0
+	status, size := 0, 0
+	if result != nil {
+		size = result.Bytes
+	}
 	if failed, ok := errors.AsType[*remote.Error](err); ok {
 		status = failed.Status
 	}
 	t.tools.logger().LogAttrs(ctx, slog.LevelDebug, "a server was asked for a tool call", slog.String("call", id), slog.String("connection", to.connection.ID),
-		slog.String("outcome", string(reply.Class)), slog.Int("status", status), slog.Duration("duration", time.Since(began)))
+		slog.String("tool", to.tool.ModelName), slog.String("outcome", string(reply.Class)), slog.Int("status", status), slog.Int("bytes", size),
+		slog.String("era", Era(cmp.Or(version, to.connection.Protocol))), slog.Duration("duration", time.Since(began)))
 	return reply
+}
+
+// spoken returns the version of the protocol that a server spoke in the last call; empty:
+// that is not known, or there is none.
+func spoken(server remote.Server) string {
+	if r, ok := server.(renewing); ok {
+		server = r.Server
+	}
+	if s, ok := server.(interface{ Protocol() string }); ok {
+		return s.Protocol()
+	}
+	return ""
+}
+
+// Era returns the era of a version of the Model Context Protocol: modern, or legacy for
+// those with sessions; empty where there is no version.
+func Era(version string) string {
+	switch {
+	case version == "":
+		return ""
+	case version >= mcp.Modern:
+		return "modern"
+	}
+	return "legacy"
 }
 
 // replyOf puts an exchange into its class.

@@ -1,8 +1,11 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -116,5 +119,31 @@ func TestRepliesHaveAClass(t *testing.T) {
 	}
 	if _, refused, err := b.Enter(t.Context(), to); refused == "" || err != nil {
 		t.Errorf("a call may be made: %v", err)
+	}
+}
+
+// TestACallLogsTheEraOfItsServer has the line of a call say what its server spoke in it,
+// and nothing of what was sent.
+func TestACallLogsTheEraOfItsServer(t *testing.T) {
+	b := newBench(t, fakemcp.Options{})
+	b.approve(fakemcp.Act)
+	to := b.target(fakemcp.Act)
+	var log bytes.Buffer
+	b.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	for _, era := range []string{"modern", "legacy"} {
+		b.f.SetLegacy(era == "legacy")
+		log.Reset()
+		turn := b.Turn(nil)
+		turn.Call(t.Context(), to, "cal_1", `{"key":"zeal"}`, time.Minute)
+		turn.Close()
+		line := log.String()
+		for _, want := range []string{"call=cal_1", "connection=" + b.connection, "tool=fake__act", "outcome=answered", "era=" + era} {
+			if !strings.Contains(line, want) {
+				t.Errorf("%s: no %s in %s", era, want, line)
+			}
+		}
+		if strings.Contains(line, "zeal") {
+			t.Errorf("the arguments are in %s", line)
+		}
 	}
 }

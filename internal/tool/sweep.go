@@ -2,10 +2,13 @@ package tool
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
 
+	"stoa/internal/mcp"
+	"stoa/internal/remote"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -28,6 +31,7 @@ const (
 	sweepEvery    = time.Minute
 	refreshEvery  = time.Hour
 	refreshJitter = 10 * time.Minute // up to that much more or less
+	refreshAgain  = 10 * time.Minute // between two of a connection that nobody asks for
 	refreshPage   = 40               // connections that one sweep takes up
 	refreshAtOnce = 4
 )
@@ -49,6 +53,20 @@ func (t *Tools) Run(ctx context.Context) error {
 	}
 }
 
+// doubt has a connection refreshed soon where a call shows that what was read at the last
+// refresh is no longer so: the server does not know the tool or its arguments, or speaks
+// another version of the protocol.
+func (t *Tools) doubt(ctx context.Context, c store.Connection, spoken string, failure error) {
+	failed, _ := errors.AsType[*remote.Error](failure)
+	if (failed == nil || failed.Code != mcp.InvalidParams) && (spoken == "" || spoken == c.Protocol) {
+		return
+	}
+	err := t.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error { return tx.RefreshSoon(ctx, c, refreshAgain) })
+	if err != nil {
+		t.logger().WarnContext(ctx, "a connection will not be refreshed soon", "account", c.AccountID, "connection", c.ID, "error", err)
+	}
+}
+
 // Sweep refreshes the connections that are due now, as [Tools.Run] does each minute. A
 // server that fails is written down with its connection.
 func (t *Tools) Sweep(ctx context.Context) error {
@@ -66,7 +84,7 @@ func (t *Tools) Sweep(ctx context.Context) error {
 	err = t.Store.Read(ctx, func(tx *store.Tx) error {
 		wanted = nil
 		for _, c := range due {
-			if tx.Now.Sub(c.CheckedAt) < refreshEvery-refreshJitter {
+			if tx.Now.Sub(c.CheckedAt) < refreshAgain {
 				continue // somebody has asked just now
 			}
 			agents, err := tx.AgentsUsing(ctx, c, 1)

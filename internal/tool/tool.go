@@ -557,9 +557,10 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 	default:
 		out.Outcome = "ok"
 	}
+	t.doubt(ctx, c, "", err)
 	if err := t.endTrial(ctx, row, out); err != nil { // which came all the same
 		t.Logger.WarnContext(ctx, "a call was not written down", "account", accountID, "call", out.CallID, "error", err)
 	}
-	t.Logger.InfoContext(ctx, "a tool was called to try it", "account", accountID, "connection", id, "tool", trial.Tool, "call", out.CallID, "outcome", out.Outcome, "duration", out.Duration, "error", err)
+	t.Logger.InfoContext(ctx, "a tool was called to try it", "account", accountID, "connection", id, "tool", trial.Tool, "call", out.CallID, "outcome", out.Outcome, "era", Era(c.Protocol), "duration", out.Duration, "error", err)
 	return out, nil
 }
