@@ -75,6 +75,11 @@ func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 		cursor, more = page.NextCursor, page.NextCursor != ""
 	}
 	out.Tools = remote.ParseTools(entries)
+	for i, t := range out.Tools {
+		if t.Problem == "" && out.Protocol >= Modern {
+			_, out.Tools[i].Problem = argumentsOf(t.Definition)
+		}
+	}
 	return out, nil
 }
 

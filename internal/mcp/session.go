@@ -122,7 +122,7 @@ func (c *connected) call(ctx context.Context, call remote.Call) (*remote.Result,
 	if len(call.Arguments) > 0 {
 		params.Arguments = call.Arguments
 	}
-	into := &slot{}
+	into := &slot{headers: headersOf(call.Definition, call.Arguments)}
 	_, err := c.session.CallTool(context.WithValue(ctx, slotKey{}, into), params)
 	x := into.last()
 	if x.result == nil {

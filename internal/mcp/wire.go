@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"sync"
@@ -31,8 +32,9 @@ type wire struct {
 // A slot has what came of one request. That of a call is in the context of the call:
 // several are made at a time.
 type slot struct {
-	mu sync.Mutex
-	x  exchange
+	headers http.Header // with arguments, for servers that speak a version with such
+	mu      sync.Mutex
+	x       exchange
 }
 
 type slotKey struct{}
@@ -113,6 +115,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		out = out.WithContext(ctx)
 	}
 	into := w.slotOf(req.Context())
+	if asked.Method == methodCall && out.Header.Get(methodHeader) != "" {
+		maps.Copy(out.Header, into.headers)
+	}
 	if call { // the SDK may return before its request does
 		into.keep(exchange{begun: true})
 	}
@@ -172,6 +177,10 @@ const (
 	methodCall     = "tools/call"
 	methodDiscover = "server/discover"
 )
+
+// methodHeader is the header that says the method of a request, in the versions that
+// have it.
+const methodHeader = "Mcp-Method"
 
 // assumption is what the SDK gets in place of a server's answer, where that is known to
 // speak a version without sessions: it then calls the tool at once.
