@@ -128,7 +128,7 @@ func (w *Worker) offer(ctx context.Context, tx *store.Tx, t *turn, tools []stoa.
 		return err
 	}
 	t.own = own
-	more, not, err := tool.Offer(ctx, tx, session.Audience(t.row.Session, own), tools, w.cfg.Tools.Unreadable)
+	more, not, err := tool.Offer(ctx, tx, session.Audience(t.row.Session, own), tools, w.cfg.Tools.Vault)
 	t.prompt.external, t.withheld = append(offers, more...), append(withheld, not...)
 	t.tellWithheld = len(t.withheld) > 0 || len(t.row.Withheld) > 0
 	return err

@@ -51,7 +51,7 @@ func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer st
 	e := all[0]
 	refused := false
 	if e.connection != nil {
-		if refused, err = unauthorized(ctx, tx, who, *e.connection, t.Unreadable); err != nil {
+		if refused, err = unauthorized(ctx, tx, who, *e.connection, t.Vault); err != nil {
 			return to, "", err
 		}
 	}

@@ -55,6 +55,7 @@ func (t *Tools) credential(ctx context.Context, c store.Connection, own Credenti
 	}
 	value, err := t.Vault.Open(ref(s), s.Sealed)
 	if err != nil {
+		t.unread(ctx, c, err)
 		return none, stoa.Errorf(stoa.CodeSecretsKeyMissing, "The secret of the connection cannot be read any more. Set its value again.").Because(err)
 	}
 	if !s.UsedLately(time.Now()) {
@@ -63,6 +64,11 @@ func (t *Tools) credential(ctx context.Context, c store.Connection, own Credenti
 		}
 	}
 	return sent(s, string(value)), nil
+}
+
+// unread is the alarm for a secret of a connection that none of the keys opens.
+func (t *Tools) unread(ctx context.Context, c store.Connection, err error) {
+	t.logger().ErrorContext(ctx, "a secret cannot be read", "account", c.AccountID, "connection", c.ID, "error", err)
 }
 
 // withheld is the error for a request that is not made, since what it would carry is

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"stoa/internal/outbound"
 	"stoa/internal/remote"
 	"stoa/internal/seal"
+	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/store/storetest"
 	"stoa/internal/vault"
@@ -250,4 +252,80 @@ func TestAQuestionOutlivesItsProcess(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestTokensThatCannotBeRead has the key of a connection's tokens, or of its client's
+// secret, be lost: its tools are withheld, and that is told where they are needed.
+func TestTokensThatCannotBeRead(t *testing.T) {
+	b, _, _ := authorized(t, newVault(t, "a"), time.Hour)
+	var secret store.Secret
+	refused := func(keys *vault.Vault) (is bool) {
+		b.write(func(ctx context.Context, tx *store.Tx) error {
+			c, err := tx.LocateConnection(ctx, b.account, b.connection)
+			if err == nil {
+				is, err = unauthorized(ctx, tx, Audience{AccountID: b.account}, *c, keys)
+			}
+			return err
+		})
+		return is
+	}
+	drop := func() {
+		b.write(func(ctx context.Context, tx *store.Tx) error {
+			row, err := tx.Tokens(ctx, b.account, b.connection)
+			if err == nil {
+				_, err = tx.DropTokens(ctx, *row)
+			}
+			return err
+		})
+	}
+	for _, step := range []struct {
+		name        string
+		change      func()
+		have, other bool
+	}{
+		{"of a user", func() {}, false, true},
+		{"of a client", func() {
+			b.write(func(ctx context.Context, tx *store.Tx) error {
+				secret = store.Secret{ID: stoa.NewID("sec"), AccountID: b.account, Name: "client", Kind: store.SecretBearer, Origin: "https://as.example.com", Version: 1}
+				err := b.Seal(&secret, "correct-horse")
+				if err == nil {
+					_, err = tx.InsertSecret(ctx, secret)
+				}
+				if err == nil {
+					_, err = tx.EditConnection(ctx, b.account, b.connection, func(c *store.Connection) error {
+						c.OAuth.Grant, c.ClientSecretID = store.GrantClient, secret.ID
+						return nil
+					})
+				}
+				return err
+			})
+		}, false, true},
+		{"of a client before its first", drop, false, true},
+		{"of a user before the first", func() {
+			b.write(func(ctx context.Context, tx *store.Tx) error {
+				_, err := tx.EditConnection(ctx, b.account, b.connection, func(c *store.Connection) error {
+					c.OAuth.Grant = store.GrantCode
+					return nil
+				})
+				return err
+			})
+		}, true, true},
+	} {
+		step.change()
+		if have, other, none := refused(b.Vault), refused(newVault(t, "b")), refused(nil); have != step.have || other != step.other || none != step.have {
+			t.Errorf("tokens %s: %t with the key, %t with another, %t when nobody looks", step.name, have, other, none)
+		}
+	}
+}
+
+func TestALostKeyOfTokensIsToldOf(t *testing.T) {
+	b, _, _ := authorized(t, newVault(t, "a"), time.Hour)
+	var log bytes.Buffer
+	other := &Tools{Store: b.Store, Vault: newVault(t, "b"), Network: b.Network, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	if failed, ok := errors.AsType[*remote.Error](b.use(other)); !ok || !failed.Unauthorized || failed.Class != remote.NotSent {
+		t.Errorf("%v", failed)
+	}
+	if line := log.String(); !strings.Contains(line, `level=ERROR msg="a secret cannot be read" account=`+b.account+" connection="+b.connection) {
+		t.Errorf("the log has %q", line)
+	}
 }

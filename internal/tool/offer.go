@@ -11,6 +11,7 @@ import (
 	"stoa/internal/schema"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
+	"stoa/internal/vault"
 )
 
 // Limits of the tools of an agent, those of programs and those of connections together.
@@ -137,9 +138,9 @@ func (e entry) withheld(who Audience, refused bool) string {
 // Offer returns which tools of an agent's connections a turn offers to its model, in
 // the definitions that were approved, and which it withholds. Beside the tools of
 // programs, which count for the limits and are not returned, there are at most
-// [MaxOffered]. unreadable reports whether the value of a secret cannot be opened; nil:
+// [MaxOffered]. keys open secrets: tools whose secret they do not open are withheld; nil:
 // that is not looked at.
-func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTool, unreadable func(store.Secret) bool) (offered []stoa.OfferedTool, withheld []stoa.Withheld, err error) {
+func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTool, keys *vault.Vault) (offered []stoa.OfferedTool, withheld []stoa.Withheld, err error) {
 	if !slices.ContainsFunc(tools, func(t stoa.AgentTool) bool { return t.Type == stoa.ToolConnection }) {
 		return nil, nil, nil
 	}
@@ -161,7 +162,7 @@ func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTo
 		}
 		refused := false
 		if len(all) > 0 && all[0].connection != nil {
-			if refused, err = unauthorized(ctx, tx, who, *all[0].connection, unreadable); err != nil {
+			if refused, err = unauthorized(ctx, tx, who, *all[0].connection, keys); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -210,7 +211,7 @@ func tokensOf(name, description, parameters string) int64 {
 
 // unauthorized reports whether the server of a connection refuses the secret, as far as
 // is known, or there is none that can be sent.
-func unauthorized(ctx context.Context, tx *store.Tx, who Audience, c store.Connection, unreadable func(store.Secret) bool) (bool, error) {
+func unauthorized(ctx context.Context, tx *store.Tx, who Audience, c store.Connection, keys *vault.Vault) (bool, error) {
 	refused := c.ErrorCode == NeedsAuthorization
 	switch {
 	case sendsOwn(c, who.Own):
@@ -219,28 +220,41 @@ func unauthorized(ctx context.Context, tx *store.Tx, who Audience, c store.Conne
 			return true, nil
 		}
 		expired := !s.ExpiresAt.IsZero() && !tx.Now.Before(s.ExpiresAt)
-		return err == nil && (expired || unreadable != nil && unreadable(s)), err
+		return err == nil && (expired || !opens(keys, ref(s), s.Sealed)), err
 	case c.PerSession == store.PerSessionRequired:
 		return true, nil
 	}
-	if c.OAuth != nil && c.OAuth.Grant == store.GrantCode {
+	secretID := c.SecretID
+	if c.OAuth != nil {
 		tokens, err := tx.Tokens(ctx, c.AccountID, c.ID)
-		return refused || tokens == nil, err
+		if err != nil || tokens == nil && c.OAuth.Grant == store.GrantCode || tokens != nil && !opens(keys, tokensRef(*tokens), tokens.Sealed) {
+			return true, err
+		}
+		secretID = c.ClientSecretID
 	}
-	if c.SecretID == "" {
+	if secretID == "" {
 		return refused, nil
 	}
-	s, err := tx.Secret(ctx, c.AccountID, c.SecretID)
+	s, err := tx.Secret(ctx, c.AccountID, secretID)
 	if stoa.CodeOf(err) == stoa.CodeSecretNotFound {
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if refused && s.UpdatedAt.After(c.CheckedAt) { // it has another value since
+	if refused && c.OAuth == nil && s.UpdatedAt.After(c.CheckedAt) { // it has another value since
 		refused = false
 	}
-	return refused || unreadable != nil && unreadable(s), nil
+	return refused || !opens(keys, ref(s), s.Sealed), nil
+}
+
+// opens reports whether keys open a secret; nil: that is not looked at.
+func opens(keys *vault.Vault, r vault.Ref, sealed string) bool {
+	if keys == nil {
+		return true
+	}
+	_, err := keys.Open(r, sealed)
+	return err == nil
 }
 
 // CheckTools reports whether an agent may have these tools: their connections are of its

@@ -69,6 +69,7 @@ func (t *Tools) access(ctx context.Context, c store.Connection, refused string, 
 		}
 		var h holding
 		if err := t.openJSON(tokensRef(*row), row.Sealed, &h); err != nil {
+			t.unread(ctx, c, err)
 			return "", withheld("The tokens of the connection cannot be read any more. Authorize it again.", err)
 		}
 		if h.Origin != Origin(c.URL, false) || !oauth.Covers(row.Resource, c.URL) { // which nothing lets happen
