@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"stoa/internal/fakemcp"
 	"stoa/internal/outbound"
@@ -319,6 +322,29 @@ func TestACallerWhoLeavesKnowsNothing(t *testing.T) {
 			if _, failed := try(ctx, t, to(f), fmt.Sprint("cal_", i), fakemcp.Act, order); failed == nil || failed.Class != remote.Unknown {
 				t.Errorf("%s: %+v", order, failed)
 			}
+		}
+	}
+}
+
+// A call belongs to the trace of its turn, where there is one.
+func TestACallNamesItsTrace(t *testing.T) {
+	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}, TraceFlags: trace.FlagsSampled})
+	for want, ctx := range map[string]context.Context{
+		"00-01020000000000000000000000000000-0300000000000000-01": trace.ContextWithSpanContext(t.Context(), span),
+		"": t.Context(),
+	} {
+		var meta struct {
+			Meta map[string]any `json:"_meta"`
+		}
+		f := serve(t, modern(func(w http.ResponseWriter, _ *http.Request, id, _ string, params json.RawMessage) {
+			_ = json.Unmarshal(params, &meta)
+			result(w, id, `{"resultType":"complete","content":[]}`)
+		}))
+		if _, err := f.Call(ctx, remote.Call{ID: "cal_1", Tool: "look"}); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := meta.Meta["traceparent"].(string); got != want || meta.Meta["stoa/toolCallId"] != "cal_1" {
+			t.Errorf("sent %v, want %q", meta.Meta, want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"stoa/internal/remote"
+	"stoa/internal/telemetry"
 )
 
 // A Session is what several calls of one user share at a server: where the server has
@@ -119,6 +120,9 @@ func (s *Session) Protocol() string {
 // call makes one call. It also returns what came of the request.
 func (c *connected) call(ctx context.Context, call remote.Call) (*remote.Result, exchange, error) {
 	params := &sdk.CallToolParams{Meta: sdk.Meta{"stoa/toolCallId": call.ID}, Name: call.Tool}
+	if parent := telemetry.Parent(ctx); parent != "" {
+		params.Meta["traceparent"] = parent
+	}
 	if len(call.Arguments) > 0 {
 		params.Arguments = call.Arguments
 	}

@@ -187,8 +187,21 @@ func (a Attempt) SetParent(h http.Header) {
 	if a.of == nil {
 		return
 	}
-	sc := a.of.SpanContext()
-	h["Traceparent"] = []string{"00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" + sc.TraceFlags().String()}
+	h["Traceparent"] = []string{parent(a.of.SpanContext())}
+}
+
+// Parent returns the span of ctx in the form of the header traceparent, for a request
+// that belongs to it; empty: there is none.
+func Parent(ctx context.Context) string {
+	sc := trace.SpanContextFromContext(ctx)
+	if !sc.IsValid() {
+		return ""
+	}
+	return parent(sc)
+}
+
+func parent(sc trace.SpanContext) string {
+	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" + sc.TraceFlags().String()
 }
 
 // Finished notes a reply that came to its end.
