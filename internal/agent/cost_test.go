@@ -44,7 +44,7 @@ const (
 	// On PostgreSQL a lease is a part of the balance, extended about once a second
 	// under load and so at most once in this test.
 	extensions        = 1
-	mostOfAnExtension = 8 // statements
+	mostOfAnExtension = 12 // statements
 )
 
 // TestASessionTakesFewTransactions bounds what a session of one step writes: its
