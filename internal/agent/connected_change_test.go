@@ -74,3 +74,40 @@ func TestADoubtfulCatalogIsReadAgain(t *testing.T) {
 		}
 	})
 }
+
+// A server says for how long its catalog stays as it is, and is believed within bounds.
+func TestACatalogIsReadAgainWhenItsTimeIsOver(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		h := sessiontest.Build(t, home, one(new(told)))
+		f := fakemcp.Start(t)
+		c := connect(h, f, "far")
+		for _, d := range []struct {
+			ms     string
+			within time.Duration // until it is asked again
+		}{
+			{"1", 10 * time.Minute},
+			{"1800000", 30 * time.Minute},
+			{"1.8e6", 30 * time.Minute},
+			{"1e300", 24 * time.Hour},
+			{"-5", 0},
+			{"0", 0},
+		} {
+			f.SetTTL(d.ms)
+			var before, after, checked int64
+			h.Write(func(ctx context.Context, tx *store.Tx) error {
+				_, err := tx.Get(ctx, `SELECT refresh_at FROM connections WHERE id = $1`, []any{c.ID}, &before)
+				return err
+			})
+			if _, err := h.Tools.Refresh(t.Context(), h.Account.ID, c.ID); err != nil {
+				t.Fatal(err)
+			}
+			h.Write(func(ctx context.Context, tx *store.Tx) error {
+				_, err := tx.Get(ctx, `SELECT refresh_at, checked_at FROM connections WHERE id = $1`, []any{c.ID}, &after, &checked)
+				return err
+			})
+			if d.within == 0 && after != before || d.within != 0 && after != checked+d.within.Microseconds() {
+				t.Errorf("ttlMs %s: asked again after %s", d.ms, time.Duration(after-checked)*time.Microsecond)
+			}
+		}
+	})
+}

@@ -77,6 +77,7 @@ type Handler struct {
 	legacy   bool
 	stream   bool
 	tools    []string
+	ttl      string              // a member of the catalog; empty: none
 	next     map[string][]string // orders for the next requests, by method
 	always   map[string]string   // orders for all others
 	sessions map[string]bool     // of the legacy era that are open
@@ -169,6 +170,9 @@ func (h *Handler) Release() {
 
 // SetTools replaces the catalog by these definitions, which need not be right.
 func (h *Handler) SetTools(definitions ...string) { h.update(func() { h.tools = definitions }) }
+
+// SetTTL has the catalog say for how many milliseconds it stays as it is, in JSON.
+func (h *Handler) SetTTL(ms string) { h.update(func() { h.ttl = `,"ttlMs":` + ms }) }
 
 // Change replaces a text in the definitions of the catalog.
 func (h *Handler) Change(old, new string) {

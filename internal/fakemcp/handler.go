@@ -249,7 +249,7 @@ func (h *Handler) list(p play, name, cursor string) {
 			tools = append(tools, fmt.Sprintf(`{"name":"t%d","inputSchema":{"type":"object"}}`, i))
 		}
 	}
-	h.result(p, `{"resultType":"complete","tools":[`+strings.Join(tools, ",")+`]`+next+`}`)
+	h.result(p, `{"resultType":"complete","tools":[`+strings.Join(tools, ",")+`]`+next+h.ttl+`}`)
 }
 
 // tool answers a call that was carried out.

@@ -69,6 +69,9 @@ func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 		for _, t := range page.Tools {
 			bytes += len(t)
 		}
+		if ttl := page.ttl(); ttl != 0 && (out.TTL == 0 || ttl < out.TTL) {
+			out.TTL = ttl
+		}
 		if entries = append(entries, page.Tools...); len(entries) > remote.MaxTools || bytes > remote.MaxCatalog {
 			return nil, remote.Against(fmt.Sprintf("The server has more than %d tools, or more than %d MiB of definitions.", remote.MaxTools, remote.MaxCatalog>>20))
 		}
@@ -87,7 +90,20 @@ func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 type listing struct {
 	Tools      []json.RawMessage `json:"tools"`
 	NextCursor string            `json:"nextCursor"`
+	TTLMs      json.Number       `json:"ttlMs"` // not of the legacy era
 }
+
+// ttl returns for how long the page stays as it is; 0: the server does not say.
+func (l listing) ttl() time.Duration {
+	ms, err := l.TTLMs.Float64()
+	if err != nil || ms <= 0 {
+		return 0
+	}
+	return time.Duration(min(ms, float64(maxTTL.Milliseconds()))) * time.Millisecond
+}
+
+// maxTTL bounds what a server says of its catalog.
+const maxTTL = 365 * 24 * time.Hour
 
 // A connected is an open session with a server.
 type connected struct {

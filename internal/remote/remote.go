@@ -47,6 +47,7 @@ type Catalog struct {
 	Protocol, Name, Version, Instructions string
 	URL                                   string // where calls go, if the server says it
 	Tools                                 []Tool
+	TTL                                   time.Duration // for which the server says that it stays as it is; 0: it does not say
 }
 
 // A Call is one call of a tool.

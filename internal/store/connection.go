@@ -270,6 +270,12 @@ func (tx *Tx) RefreshSoon(ctx context.Context, c Connection, after time.Duration
 	return err
 }
 
+// PlanRefresh sets when a connection is refreshed again.
+func (tx *Tx) PlanRefresh(ctx context.Context, c Connection, at time.Time) error {
+	_, err := tx.Exec(ctx, `UPDATE connections SET refresh_at = $3 WHERE account_id = $1 AND id = $2`, c.AccountID, c.ID, db.Micros(at))
+	return err
+}
+
 // HasConnections reports whether a space has connections.
 func (tx *Tx) HasConnections(ctx context.Context, accountID, spaceID string) (bool, error) {
 	var id string

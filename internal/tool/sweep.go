@@ -32,6 +32,7 @@ const (
 	refreshEvery  = time.Hour
 	refreshJitter = 10 * time.Minute // up to that much more or less
 	refreshAgain  = 10 * time.Minute // between two of a connection that nobody asks for
+	refreshLate   = 24 * time.Hour   // whatever the server says of its catalog
 	refreshPage   = 40               // connections that one sweep takes up
 	refreshAtOnce = 4
 )

@@ -216,6 +216,9 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 			}
 			return t.emit(ctx, tx, eventReview, *now)
 		})
+		if err == nil && failure == nil && catalog.TTL != 0 {
+			err = tx.PlanRefresh(ctx, d.Connection, tx.Now.Add(min(max(catalog.TTL, refreshAgain), refreshLate)))
+		}
 		return err
 	})
 	if err == nil && failure != nil {
