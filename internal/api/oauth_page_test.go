@@ -163,6 +163,7 @@ func TestACancelledAuthorizationIsForgotten(t *testing.T) {
 	if resp, _ := callback(t, s, nil, says(token, "connect")); resp.StatusCode != 400 {
 		t.Errorf("%d", resp.StatusCode)
 	}
+	s.failed(t, "Whoever signed in cancelled the authorization.")
 
 	// What ends it between the question and its answer.
 	for what, end := range map[string]func(){
@@ -189,6 +190,14 @@ func TestACancelledAuthorizationIsForgotten(t *testing.T) {
 	}
 }
 
+// failed fails the test unless the owner reads at the connection why it is not authorized.
+func (s *oauthSetup) failed(t *testing.T, why string) {
+	t.Helper()
+	if c := status(t, s.Client, s.path); c.Status != "needs_authorization" || c.LastError.IsNull() || !strings.HasPrefix(c.LastError.MustGet().Message, why) {
+		t.Errorf("%+v", c)
+	}
+}
+
 func expireStates(t *testing.T, h *apitest.Service) {
 	t.Helper()
 	err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
@@ -210,6 +219,20 @@ func TestWhatAServerSaysOfARefusalIsData(t *testing.T) {
 	if want := html.EscapeString(`access_denied: <script>alert(1)</script>\u{202e}` + "x"); resp.StatusCode != 400 || !strings.Contains(page, want) || strings.Contains(page, strings.Repeat("x", 300)) {
 		t.Errorf("%d %s", resp.StatusCode, page)
 	}
+	s.failed(t, `The authorization server did not authorize the connection. It says: access_denied: <script>alert(1)</script>\u{202e}x`)
+
+	// A connection that is authorized stays so, and an authorization clears the failure.
+	s.authorize(t)
+	if c := status(t, s.Client, s.path); c.Status != "unchecked" || !c.LastError.IsNull() {
+		t.Errorf("%+v", c)
+	}
+	given = s.answer(t)
+	given.Set("error", "access_denied")
+	callback(t, s, given, nil)
+	if c := status(t, s.Client, s.path); c.Status != "unchecked" || !c.LastError.IsNull() {
+		t.Errorf("%+v", c)
+	}
+
 	// One that is none of the server that was asked says nothing.
 	given = s.answer(t)
 	given.Set("error", "call_this_number")

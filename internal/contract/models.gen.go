@@ -377,7 +377,7 @@ type Connection struct {
 	Kind          string                  `json:"kind"`
 	LastCheckedAt nullable.Nullable[Time] `json:"lastCheckedAt"`
 
-	// LastError Why the last refresh failed; null where it did not.
+	// LastError Why the last refresh failed, or the last authorization of a connection that needs it; null where it did not.
 	LastError nullable.Nullable[ConnectionError] `json:"lastError"`
 
 	// Limits Of the calls of its tools.
@@ -427,7 +427,7 @@ type ConnectionAuth struct {
 	Type string `json:"type"`
 }
 
-// ConnectionError Why the last refresh failed; null where it did not.
+// ConnectionError Why the last refresh failed, or the last authorization of a connection that needs it; null where it did not.
 type ConnectionError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/url"
+	"strings"
 	"time"
 
 	"stoa/internal/oauth"
@@ -57,7 +58,9 @@ func shown(text string) string { return remote.Visible(remote.Cut(text, maxSaid)
 func (t *Tools) Land(ctx context.Context, answer url.Values) Landing {
 	var out Landing
 	err := t.taken(ctx, hashed("state", answer.Get("state")), func(tx *store.Tx, was store.OAuthState, c store.Connection) (err error) {
-		out, err = t.answered(ctx, tx, was, c, answer)
+		if out, err = t.answered(ctx, tx, was, c, answer); err == nil && out.Question == nil {
+			err = tellOwner(ctx, tx, c, out)
+		}
 		return err
 	})
 	return t.landed(ctx, out, err)
@@ -81,16 +84,45 @@ func (t *Tools) Confirm(ctx context.Context, token string, connect bool) Landing
 	}
 	if !connect {
 		t.Logger.InfoContext(ctx, "the authorization of a connection was cancelled", "account", c.AccountID, "connection", c.ID)
+		t.tellFailure(ctx, c, Landing{Message: "Whoever signed in cancelled the authorization."})
 		return Landing{Cancelled: true, Message: "Nothing was connected, and what you brought back is forgotten. At " + shown(p.Issuer) + " you can take your permission back, too. You can close this page."}
 	}
 	if err := t.exchange(ctx, c, p, p.Code); err != nil {
 		t.Logger.WarnContext(ctx, "a connection was not authorized", "account", c.AccountID, "connection", c.ID, "error", err)
 		out.Message = stoa.AsError(refusedBy(err)).Message + beginAgain
+		t.tellFailure(ctx, c, out)
 		return out
 	}
 	t.Logger.InfoContext(ctx, "a connection was authorized", "account", c.AccountID, "connection", c.ID)
 	out.Authorized, out.Message = true, "The connection "+c.Name+" is authorized. You can close this page."
 	return out
+}
+
+// tellOwner writes down at a connection that needs authorization why it still does, as
+// people come back in another window than the owner's, or on another device.
+func tellOwner(ctx context.Context, tx *store.Tx, c store.Connection, out Landing) error {
+	if c.Authorized && c.ErrorCode != NeedsAuthorization {
+		return nil
+	}
+	_, err := tx.EditConnection(ctx, c.AccountID, c.ID, func(now *store.Connection) error {
+		if !SameTarget(*now, c) || now.Authorized && now.ErrorCode != NeedsAuthorization {
+			return nil
+		}
+		now.ErrorCode, now.ErrorMessage = NeedsAuthorization, strings.TrimSuffix(out.Message, beginAgain)
+		if out.Said != "" {
+			now.ErrorMessage += " It says: " + out.Said
+		}
+		return nil
+	})
+	return err
+}
+
+// tellFailure is tellOwner in a transaction of its own. What came of the authorization
+// does not depend on it.
+func (t *Tools) tellFailure(ctx context.Context, c store.Connection, out Landing) {
+	if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tellOwner(ctx, tx, c, out) }); err != nil && stoa.CodeOf(err) != stoa.CodeConnectionNotFound {
+		t.Logger.ErrorContext(ctx, "an authorization could not be taken", "error", err)
+	}
 }
 
 // landed returns what a person reads of what was taken.

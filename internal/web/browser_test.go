@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -164,10 +165,8 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 func (p *tab) see(expression string) {
 	p.t.Helper()
 	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(45*time.Second)))
-	for range 3 { // a page that is being left takes its answers with it
-		if err != nil && strings.Contains(err.Error(), "context with specified id") {
-			_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(45*time.Second)))
-		}
+	for tries := 0; leaving(err) && tries < 5000; tries++ {
+		_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(45*time.Second)))
 	}
 	if err != nil {
 		p.shot("failed")
@@ -176,10 +175,18 @@ func (p *tab) see(expression string) {
 	}
 }
 
+// leaving reports whether an error is that of a page that is being left, which takes its
+// answers with it.
+func leaving(err error) bool {
+	return err != nil && slices.ContainsFunc([]string{"context with specified id", "Not attached to an active page", "Inspected target navigated"}, func(part string) bool {
+		return strings.Contains(err.Error(), part)
+	})
+}
+
 // says waits until the page shows a text.
 func (p *tab) says(text string) {
 	p.t.Helper()
-	p.see(fmt.Sprintf("document.body.innerText.includes(%q)", text))
+	p.see(fmt.Sprintf("!!document.body?.innerText.includes(%q)", text))
 }
 
 func (p *tab) click(selector string) {

@@ -67,6 +67,14 @@ func visitHost(t *testing.T, browser context.Context, address string) (p *tab, l
 // and watches what it asks for and complains of.
 func (p *tab) inside(base string) *tab {
 	p.t.Helper()
+	return p.other(base, func(info *target.Info) bool {
+		return info.Type == "iframe" && strings.HasPrefix(info.URL, base+"/embed/")
+	})
+}
+
+// other waits for a tab or a frame that the test has not opened itself, and watches it.
+func (p *tab) other(base string, is func(*target.Info) bool) *tab {
+	p.t.Helper()
 	var id target.ID
 	for id == "" {
 		infos, err := chromedp.Targets(p.ctx)
@@ -74,7 +82,7 @@ func (p *tab) inside(base string) *tab {
 			p.t.Fatal(err)
 		}
 		for _, info := range infos {
-			if info.Type == "iframe" && strings.HasPrefix(info.URL, base+"/embed/") {
+			if is(info) {
 				id = info.TargetID
 			}
 		}

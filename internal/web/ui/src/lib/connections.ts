@@ -12,6 +12,9 @@ export const approvalWords: Record<Approval, string> = { always: "ask before eac
 
 export const effectsWords: Record<Effects, string> = { read: "only reads", idempotent: "may be repeated", once: "each call has an effect" };
 
+// perSessionWords say whether sessions bring secrets of their own.
+export const perSessionWords: Record<Connection["credentialsPerSession"], string> = { off: "use the connection's access", optional: "may bring secrets of their own", required: "have to bring secrets of their own" };
+
 // waits reports whether a tool waits for a decision.
 export const waits = (t: ConnectionTool): boolean => t.state === "new" || t.state === "changed";
 

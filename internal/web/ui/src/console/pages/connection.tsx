@@ -1,16 +1,16 @@
 // One connection: what is known of its server, and its tools.
 import { useState } from "preact/hooks";
-import { kindWords, originOf } from "../../lib/connections";
-import type { Connection, ConnectionToolList, RefreshedConnection, Secret, UpdateConnection } from "../../lib/contract";
+import { kindWords, originOf, perSessionWords } from "../../lib/connections";
+import type { Connection, ConnectionAuth, ConnectionToolList, RefreshedConnection, Secret, UpdateConnection } from "../../lib/contract";
 import { duration, of, size } from "../../lib/format";
-import type { List } from "../../lib/types";
+import { useAccess, type Way, wayOf } from "../parts/access";
+import { SignIn } from "../parts/authorize";
 import { Badge, Button, Field, Id, Notice, Time } from "../parts/basic";
 import { Confirm } from "../parts/dialog";
 import { FormDialog, useAction } from "../parts/form";
 import { Failure, States, useLoad } from "../parts/load";
 import { usePlace } from "../parts/place";
 import { Review } from "../parts/review";
-import { SecretForm } from "../parts/secretform";
 import { Shown } from "../parts/shown";
 import { Subject, type Tagged, useSubject } from "../parts/subject";
 import { toast } from "../parts/toast";
@@ -33,9 +33,10 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
   const path = "/connections/" + c.id;
   const tools = useLoad((signal) => api.get<ConnectionToolList>(path + "/tools", undefined, signal), [api, path]);
   const [found, setFound] = useState<RefreshedConnection>();
-  const [open, setOpen] = useState<"change" | "secret" | "delete">();
+  const [open, setOpen] = useState<"change" | "access" | "secret" | "sign in" | "sign out" | "delete">();
   const { busy, problem, run } = useAction({ repeats: true });
   const writes = may("connections:write");
+  const way = wayOf(c.auth);
   const again = () => {
     reload();
     tools.reload();
@@ -65,15 +66,26 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
       )}
       {c.status === "needs_authorization" && (
         <Notice meaning="failed">
-          <p>
-            <b>{c.auth.type === "none" ? "The server wants a secret." : "The server refuses the secret."}</b> {c.lastError?.message}
+          <p class="breaks">
+            <b>{wants[way]}</b> {c.lastError?.message}
           </p>
           {writes && (
             <div class="row">
-              <Button small kind="main" onClick={() => setOpen("secret")}>
-                {c.auth.type === "none" ? "Give it a secret" : "Give it another"}
-              </Button>
-              {ask("Ask again")}
+              {way === "oauth" ? (
+                <Button small kind="main" onClick={() => setOpen("sign in")}>
+                  Sign in
+                </Button>
+              ) : (
+                <Button small kind="main" onClick={() => setOpen(way === "client" ? "access" : "secret")}>
+                  {way === "none" ? "Give it a secret" : way === "secret" ? "Give it another" : "Change its access"}
+                </Button>
+              )}
+              {way === "none" && (
+                <Button small onClick={() => setOpen("access")}>
+                  Use OAuth
+                </Button>
+              )}
+              {way !== "oauth" && ask("Ask again")}
             </div>
           )}
         </Notice>
@@ -98,9 +110,14 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
               <Button small onClick={() => setOpen("change")}>
                 Change
               </Button>
-              <Button small onClick={() => setOpen("secret")}>
-                Secret
+              <Button small onClick={() => setOpen("access")}>
+                Access
               </Button>
+              {way === "oauth" && c.status !== "needs_authorization" && (
+                <Button small onClick={() => setOpen("sign out")}>
+                  Sign out of it
+                </Button>
+              )}
               <Button small kind="danger" onClick={() => setOpen("delete")}>
                 Delete
               </Button>
@@ -140,8 +157,16 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
               </dd>
             </>
           )}
-          <dt>Secret</dt>
-          <dd>{c.auth.secretId ? <SecretName id={c.auth.secretId} /> : <span class="muted">none</span>}</dd>
+          <dt>Access</dt>
+          <dd>
+            <Carried of={c} />
+          </dd>
+          {c.credentialsPerSession !== "off" && (
+            <>
+              <dt>Sessions</dt>
+              <dd>{perSessionWords[c.credentialsPerSession]}</dd>
+            </>
+          )}
           {Object.keys(c.headers).length > 0 && (
             <>
               <dt>Headers</dt>
@@ -190,14 +215,44 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
           }}
         />
       )}
-      {open === "secret" && (
-        <GiveSecret
+      {(open === "access" || open === "secret") && (
+        <ChangeAccess
           path={path}
           of={tagged}
+          first={open === "secret" ? "secret" : way === "none" && c.status === "needs_authorization" ? "oauth" : undefined}
+          onClose={() => setOpen(undefined)}
+          onDone={(auth) => {
+            setOpen(undefined);
+            if (wayOf(auth) === "oauth") again(); // somebody has to sign in first
+            else void refresh();
+          }}
+        />
+      )}
+      {open === "sign in" && (
+        <SignIn
+          path={path}
+          of={c}
+          onClose={() => {
+            setOpen(undefined);
+            again();
+          }}
+          onDone={() => {
+            setOpen(undefined);
+            toast(`The connection "${c.name}" is authorized`);
+            void refresh();
+          }}
+        />
+      )}
+      {open === "sign out" && (
+        <SignOut
+          path={path}
+          of={c}
           onClose={() => setOpen(undefined)}
           onDone={() => {
             setOpen(undefined);
-            void refresh();
+            setFound(undefined);
+            toast("Signed out");
+            again();
           }}
         />
       )}
@@ -227,6 +282,42 @@ function Difference({ of: d }: { of: RefreshedConnection }) {
           ),
       )}
     </Notice>
+  );
+}
+
+// wants says what a connection lacks that needs authorization.
+const wants: Record<Way, string> = {
+  none: "The server wants a secret.",
+  secret: "The server refuses the secret.",
+  oauth: "Somebody has to sign in.",
+  client: "The server refuses the client.",
+};
+
+// Carried says what requests of a connection carry.
+function Carried({ of: { auth, status } }: { of: Connection }) {
+  const way = wayOf(auth);
+  if (way === "none") return <span class="muted">none</span>;
+  if (way === "secret") return <SecretName id={auth.secretId!} />;
+  return (
+    <div class="breaks">
+      {way === "client" ? "OAuth, as a client" : status === "needs_authorization" ? "OAuth, nobody has signed in" : "OAuth, somebody has signed in"}
+      {auth.clientId && (
+        <div class="small muted">
+          client <code>{auth.clientId}</code>
+          {auth.clientSecretId && (
+            <>
+              {" "}
+              with <SecretName id={auth.clientSecretId} />
+            </>
+          )}
+        </div>
+      )}
+      {auth.scopes && auth.scopes.length > 0 && (
+        <div class="small muted">
+          scopes {auth.scopes.map((scope) => [<code>{scope}</code>, " "])}
+        </div>
+      )}
+    </div>
   );
 }
 
@@ -270,12 +361,13 @@ function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string
       .join("\n"),
   );
   const [onChange, setOnChange] = useState(c.onChange);
+  const [perSession, setPerSession] = useState(c.credentialsPerSession);
   const [most, setMost] = useState<Record<string, number>>({ ...c.limits });
   const action = useAction();
   const headers = headersIn(text);
   const submit = () =>
     action.run(async () => {
-      const body: UpdateConnection = { ...place.body, headers, onChange, limits: most };
+      const body: UpdateConnection = { ...place.body, headers, onChange, credentialsPerSession: perSession, limits: most };
       await api.patch<Connection>(path, body, etag);
       onDone();
     });
@@ -293,6 +385,13 @@ function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string
           <option value="keep">go on with the definition that was approved</option>
         </select>
       </Field>
+      <Field id="connection-per-session" label="Secrets of sessions" hint="With those each of your users acts with access of their own.">
+        <select id="connection-per-session" class="input" value={perSession} onChange={(e) => setPerSession(e.currentTarget.value as Connection["credentialsPerSession"])} aria-describedby="connection-per-session-hint">
+          {Object.entries(perSessionWords).map(([value, words]) => (
+            <option value={value}>{words}</option>
+          ))}
+        </select>
+      </Field>
       <fieldset class="plainset">
         <legend>Limits</legend>
         <div class="pair">
@@ -307,44 +406,42 @@ function Change({ path, of: { data: c, etag }, onDone, onClose }: { path: string
   );
 }
 
-// GiveSecret has the connection use a secret of its origin: one that is stored, a new
-// one, or none.
-function GiveSecret({ path, of: { data: c, etag }, onDone, onClose }: { path: string; of: Tagged<Connection>; onDone: () => void; onClose: () => void }) {
-  const { api, may } = useSession();
-  const origin = originOf(c.url);
-  const secrets = useLoad((signal) => api.get<List<Secret>>("/secrets", { limit: 100 }, signal), [api]);
-  const fit = (secrets.data?.data ?? []).filter((s) => s.origin === origin && s.kind !== "token" && !s.externalUserId && (!s.spaceId || s.spaceId === c.spaceId));
-  const [chosen, setChosen] = useState(c.auth.secretId ?? "");
-  const [making, setMaking] = useState(false);
+// ChangeAccess has requests of the connection carry something else. A secret that is
+// stored for it is used at once.
+function ChangeAccess({ path, of: { data: c, etag }, first, onDone, onClose }: { path: string; of: Tagged<Connection>; first?: Way; onDone: (auth: ConnectionAuth) => void; onClose: () => void }) {
+  const { api } = useSession();
   const action = useAction();
-  const use = async (secretId: string) => {
-    const body: UpdateConnection = { auth: secretId ? { type: "secret", secretId } : { type: "none" } };
-    await api.patch<Connection>(path, body, etag);
-    onDone();
-  };
-  if (making) return <SecretForm use="requests" origin={origin} name={c.name} onClose={onClose} onDone={(s) => void action.run(() => use(s.id)).then((ok) => ok || setMaking(false))} />;
+  const use = (auth: ConnectionAuth) =>
+    action.run(async () => {
+      const body: UpdateConnection = { auth };
+      await api.patch<Connection>(path, body, etag);
+      onDone(auth);
+    });
+  const access = useAccess({ origin: originOf(c.url), name: c.name, was: c, first, onStored: (s) => void use({ type: "secret", secretId: s.id }) });
+  if (access.storing) return access.storing;
   const approved = c.toolCounts.approved + c.toolCounts.changed + c.toolCounts.missing;
   return (
-    <FormDialog id="give-secret" title={`The secret of "${c.name}"`} submit="Use it" ready={chosen !== (c.auth.secretId ?? "")} action={action} onSubmit={() => void action.run(() => use(chosen))} onClose={onClose}>
-      <Field id="secret" label="Secret" hint={`Only those for ${origin} can be used.`}>
-        <select id="secret" class="input" value={chosen} onChange={(e) => setChosen(e.currentTarget.value)} aria-describedby="secret-hint">
-          <option value="">None</option>
-          {fit.map((s) => (
-            <option value={s.id}>
-              {s.name} {s.hint && "…" + s.hint}
-            </option>
-          ))}
-        </select>
-      </Field>
-      {may("secrets:write") && (
-        <div>
-          <Button small icon="plus" onClick={() => setMaking(true)}>
-            Store a new one
-          </Button>
-        </div>
-      )}
-      {approved > 0 && <Notice meaning="waiting">With another secret all tools have to be reviewed again.</Notice>}
+    <FormDialog id="change-access" title={`The access of "${c.name}"`} submit="Use it" ready={access.ready && access.changed} action={action} onSubmit={() => void use(access.auth)} onClose={onClose}>
+      {access.fields}
+      {approved > 0 && <Notice meaning="waiting">With another access all tools have to be reviewed again.</Notice>}
     </FormDialog>
+  );
+}
+
+// SignOut forgets the tokens of a connection.
+function SignOut({ path, of: c, onDone, onClose }: { path: string; of: Connection; onDone: () => void; onClose: () => void }) {
+  const { api } = useSession();
+  const action = useAction({ repeats: true });
+  const confirm = () =>
+    action.run(async () => {
+      await api.raw("POST", path + "/deauthorize");
+      onDone();
+    });
+  return (
+    <Confirm title={`Sign out of "${c.name}"?`} action="Forget its tokens" busy={action.busy} onConfirm={confirm} onClose={onClose}>
+      <p>The service forgets its tokens, and the tools are withheld until somebody signs in again. What was decided about the tools stays. The authorization server is not told: whoever signed in can take the permission back there, too.</p>
+      {action.problem && <Failure problem={action.problem} />}
+    </Confirm>
   );
 }
 

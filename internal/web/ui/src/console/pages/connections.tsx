@@ -1,8 +1,9 @@
 // Connections: the servers that have tools, and the secrets that they want.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { counted, type Kind, kindWords } from "../../lib/connections";
+import { counted, type Kind, kindWords, originOf } from "../../lib/connections";
 import type { Connection, CreateConnection } from "../../lib/contract";
+import { useAccess } from "../parts/access";
 import { Badge, Button, Field, type Meaning, Time } from "../parts/basic";
 import { FormDialog, useAction } from "../parts/form";
 import { Empty } from "../parts/load";
@@ -104,7 +105,7 @@ const states: Record<string, [Meaning, string]> = {
   unchecked: ["info", "not asked yet"],
   ready: ["ok", "ready"],
   review_needed: ["waiting", "review needed"],
-  needs_authorization: ["failed", "wants a secret"],
+  needs_authorization: ["failed", "needs authorization"],
   unreachable: ["failed", "not reached"],
 };
 
@@ -121,18 +122,21 @@ function Add({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState("");
   const [spaceId, setSpaceId] = useState("");
   const place = usePlace(kind);
+  const access = useAccess({ origin: originOf(place.body.url ?? ""), name: name.trim() });
   const action = useAction();
   const submit = () =>
     action.run(async (once) => {
-      const body: CreateConnection = { kind, name: name.trim(), ...place.body };
+      const body: CreateConnection = { kind, name: name.trim(), ...place.body, auth: access.auth };
       if (spaceId) body.spaceId = spaceId;
       const made = await api.create<Connection>("/connections", body, once);
-      await api.raw("POST", `/connections/${made.id}/refresh`).catch(() => undefined);
+      // Before somebody has signed in there is nothing to ask with.
+      if (made.status !== "needs_authorization") await api.raw("POST", `/connections/${made.id}/refresh`).catch(() => undefined);
       go("connections/" + made.id);
     });
   const wrong = action.problem?.param === "name" ? action.problem.message : undefined;
+  if (access.storing) return access.storing;
   return (
-    <FormDialog id="connect" title="Connect a server" wide submit="Connect it" ready={place.ready && !!name.trim()} action={action} shown={!!wrong} onSubmit={submit} onClose={onClose}>
+    <FormDialog id="connect" title="Connect a server" wide submit="Connect it" ready={place.ready && access.ready && !!name.trim()} action={action} shown={!!wrong} onSubmit={submit} onClose={onClose}>
       <Field id="connection-kind" label="What it is">
         <select id="connection-kind" class="input" value={kind} onChange={(e) => setKind(e.currentTarget.value as Kind)}>
           {Object.entries(kindWords).map(([value, words]) => (
@@ -144,6 +148,7 @@ function Add({ onClose }: { onClose: () => void }) {
       <Field id="connection-name" label="Name" hint="A small letter, then up to 23 small letters and digits. Models know the tools by it, so it stays." problem={wrong}>
         <input id="connection-name" class="input" maxLength={24} value={name} onInput={(e) => setName(e.currentTarget.value)} aria-describedby="connection-name-hint" aria-invalid={wrong ? "true" : undefined} />
       </Field>
+      {access.fields}
       <SpaceField id="connection-space" hint="Agents of this space can use its tools." none="The default space" value={spaceId} onChange={setSpaceId} />
     </FormDialog>
   );

@@ -1,0 +1,157 @@
+// What requests of a connection carry: nothing, a secret, or tokens of OAuth.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import type { Connection, ConnectionAuth, Secret } from "../../lib/contract";
+import type { List } from "../../lib/types";
+import { useSession } from "../session";
+import { Button, Field } from "./basic";
+import { useLoad } from "./load";
+import { SecretForm, type SecretUse } from "./secretform";
+
+export type Way = "none" | "secret" | "oauth" | "client";
+
+const ways: Record<Way, string> = {
+  none: "Nothing",
+  secret: "A secret",
+  oauth: "OAuth: a person signs in once",
+  client: "OAuth: a registered client, without a person",
+};
+
+// wayOf is how requests of a connection are authorized.
+export function wayOf(auth: ConnectionAuth): Way {
+  if (auth.type !== "oauth") return auth.type;
+  return auth.grant === "client_credentials" ? "client" : "oauth";
+}
+
+// secretSaid is a secret in a list to choose from.
+export const secretSaid = (s: Secret): string => s.name + (s.hint ? ` …${s.hint}` : "");
+
+// useSecrets returns the secrets that the key may see.
+export function useSecrets() {
+  const { api, may } = useSession();
+  return useLoad((signal) => (may("connections:read") ? api.get<List<Secret>>("/secrets", { limit: 100 }, signal) : Promise.resolve(undefined)), [api]);
+}
+
+interface Access {
+  fields: ComponentChildren;
+  ready: boolean;
+  changed: boolean; // from what the connection has
+  auth: ConnectionAuth;
+  storing: ComponentChildren; // the form of a new secret, which is then shown in place of this one
+}
+
+interface Given {
+  secretId: string;
+  scopes: string;
+  clientId: string;
+  clientSecretId: string;
+}
+
+// given is what the fields hold of what a connection has.
+const given = (auth?: ConnectionAuth): Given => ({ secretId: auth?.secretId ?? "", scopes: auth?.scopes?.join(" ") ?? "", clientId: auth?.clientId ?? "", clientSecretId: auth?.clientSecretId ?? "" });
+
+// authOf is what the fields say.
+function authOf(way: Way, g: Given): ConnectionAuth {
+  if (way === "none") return { type: "none" };
+  if (way === "secret") return { type: "secret", secretId: g.secretId };
+  const auth: ConnectionAuth = { type: "oauth", grant: way === "client" ? "client_credentials" : "authorization_code" };
+  const scopes = g.scopes.split(/\s+/).filter(Boolean);
+  if (scopes.length > 0) auth.scopes = scopes;
+  if (g.clientId.trim()) auth.clientId = g.clientId.trim();
+  if (auth.clientId && g.clientSecretId) auth.clientSecretId = g.clientSecretId;
+  return auth;
+}
+
+// useAccess holds the fields, filled in with those of a connection that is there. origin is
+// where its requests go; empty: it is not known yet. onStored is told of a new secret for
+// requests, beside that it is chosen.
+export function useAccess({ origin, name, was, first, onStored }: { origin: string; name: string; was?: Connection; first?: Way; onStored?: (s: Secret) => void }): Access {
+  const { may } = useSession();
+  const secrets = useSecrets();
+  const all = (secrets.data?.data ?? []).filter((s) => !s.externalUserId && (!was || !s.spaceId || s.spaceId === was.spaceId));
+  const had = given(was?.auth);
+  const [way, setWay] = useState<Way>(first ?? (was ? wayOf(was.auth) : "none"));
+  const [secretId, setSecretId] = useState(had.secretId);
+  const [scopes, setScopes] = useState(had.scopes);
+  const [clientId, setClientId] = useState(had.clientId);
+  const [clientSecretId, setClientSecretId] = useState(had.clientSecretId);
+  const [making, setMaking] = useState<SecretUse>();
+  const fit = all.filter((s) => s.kind !== "token" && s.origin === origin);
+  const oauth = way === "oauth" || way === "client";
+  const store = (use: SecretUse) =>
+    may("secrets:write") && (
+      <div>
+        <Button small icon="plus" onClick={() => setMaking(use)}>
+          Store a new one
+        </Button>
+      </div>
+    );
+  const pick = (id: string, label: string, hint: string, list: Secret[], value: string, set: (id: string) => void) => (
+    <Field id={id} label={label} hint={hint}>
+      <select id={id} class="input" value={value} onChange={(e) => set(e.currentTarget.value)} aria-describedby={id + "-hint"}>
+        <option value="">None</option>
+        {list.map((s) => (
+          <option value={s.id}>{secretSaid(s)}</option>
+        ))}
+      </select>
+    </Field>
+  );
+  const fields = (
+    <>
+      <Field id="access" label="Requests carry">
+        <select id="access" class="input" value={way} onChange={(e) => setWay(e.currentTarget.value as Way)}>
+          {Object.entries(ways).map(([value, words]) => (
+            <option value={value}>{words}</option>
+          ))}
+        </select>
+      </Field>
+      {way === "secret" && (
+        <>
+          {pick("secret", "Secret", origin ? `Only those for ${origin} can be used.` : "First say the address.", fit, secretId, setSecretId)}
+          {origin && store("requests")}
+        </>
+      )}
+      {oauth && (
+        <>
+          <Field id="access-scopes" label="Scopes" hint="With spaces between them. Empty: those that the server asks for.">
+            <input id="access-scopes" class="input" maxLength={4000} spellcheck={false} value={scopes} onInput={(e) => setScopes(e.currentTarget.value)} aria-describedby="access-scopes-hint" />
+          </Field>
+          <Field id="access-client" label="Client id" hint={way === "client" ? "Of the client that you registered with the authorization server." : "Only if you registered a client with the authorization server. Empty: the service introduces itself."}>
+            <input id="access-client" class="input" maxLength={1024} spellcheck={false} value={clientId} onInput={(e) => setClientId(e.currentTarget.value)} aria-describedby="access-client-hint" />
+          </Field>
+          {(way === "client" || clientId.trim()) && (
+            <>
+              {pick(
+                "access-client-secret",
+                "Client secret",
+                "A secret that is sent to the token endpoint alone.",
+                all.filter((s) => s.kind === "token"),
+                clientSecretId,
+                setClientSecretId,
+              )}
+              {store("client")}
+            </>
+          )}
+        </>
+      )}
+    </>
+  );
+  const auth = authOf(way, { secretId, scopes, clientId, clientSecretId });
+  const stored = (s: Secret) => {
+    setMaking(undefined);
+    // A list that is chosen from has to have it at once.
+    secrets.set({ nextCursor: null, hasMore: false, data: [s, ...(secrets.data?.data ?? [])] });
+    if (making === "client") setClientSecretId(s.id);
+    else {
+      setSecretId(s.id);
+      onStored?.(s);
+    }
+  };
+  return {
+    fields,
+    ready: way === "secret" ? !!secretId : way !== "client" || !!(auth.clientId && auth.clientSecretId),
+    changed: !was || JSON.stringify(auth) !== JSON.stringify(authOf(wayOf(was.auth), given(was.auth))),
+    auth,
+    storing: making && <SecretForm use={making} origin={making === "requests" ? origin : undefined} name={name} onClose={() => setMaking(undefined)} onDone={stored} />,
+  };
+}
