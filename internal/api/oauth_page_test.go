@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"stoa/internal/apitest"
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/tool"
 )
@@ -243,5 +245,75 @@ func TestWhatAServerSaysOfARefusalIsData(t *testing.T) {
 	given.Set("state", "none")
 	if _, page := callback(t, s, given, nil); strings.Contains(page, "call_this_number") {
 		t.Error(page)
+	}
+}
+
+// TestTheClientDocumentIsExact: authorization servers read it at the client id, without a
+// key, and compare its members.
+func TestTheClientDocumentIsExact(t *testing.T) {
+	s := newOAuth(t, nil)
+	fetch := func(method string) (*http.Response, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, s.harness.URL+tool.DocumentPath, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, string(text)
+	}
+	s.tools.PublicURL = "https://agents.example.com/"
+	const want = `{"client_id":"https://agents.example.com/oauth/client.json","client_name":"Stoa","grant_types":["authorization_code","refresh_token"],` +
+		`"redirect_uris":["https://agents.example.com/oauth/callback"],"response_types":["code"],"token_endpoint_auth_method":"none"}`
+	resp, text := fetch("GET")
+	if resp.StatusCode != 200 || text != want || resp.Header.Get("Content-Type") != "application/json" || resp.Header.Get("Cache-Control") != "public, max-age=300" {
+		t.Errorf("%d %v %s", resp.StatusCode, resp.Header, text)
+	}
+	if resp, text := fetch("HEAD"); resp.StatusCode != 200 || text != "" || resp.ContentLength != int64(len(want)) {
+		t.Errorf("%d %d %s", resp.StatusCode, resp.ContentLength, text)
+	}
+	if resp, _ := fetch("POST"); resp.StatusCode != 405 || resp.Header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+	}
+
+	// A server that takes such a document is told its address, and nobody registers. One
+	// that cannot read it, since the service is on this machine alone, is registered with.
+	client := func() string {
+		t.Helper()
+		var begun contract.AuthorizationStart
+		s.Want(200, "POST", s.path+"/authorize", nil).JSON(&begun)
+		u, err := url.Parse(begun.AuthorizeURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Query().Get("client_id")
+	}
+	s.demo.Metadata = func(m map[string]any) { m["client_id_metadata_document_supported"] = true }
+	if id := client(); id != "https://agents.example.com/oauth/client.json" {
+		t.Errorf("the client is %s", id)
+	}
+	s.tools.PublicURL = "http://127.0.0.1:1"
+	if id := client(); !strings.HasPrefix(id, "demo-") {
+		t.Errorf("the client is %s", id)
+	}
+	s.Want(200, "PATCH", s.path, object{"auth": object{"type": "oauth", "clientId": "given"}})
+	if id := client(); id != "given" {
+		t.Errorf("the client is %s", id)
+	}
+	for _, address := range []string{"", "http://agents.example.com"} {
+		s.tools.PublicURL = address
+		if resp, text := fetch("GET"); resp.StatusCode != 404 {
+			t.Errorf("%q: %d %s", address, resp.StatusCode, text)
+		}
+		if e := s.Want(422, "POST", s.path+"/authorize", nil).Error(); e.Code != string(stoa.CodePublicURLRequired) || !strings.Contains(e.Message, "publicUrl") {
+			t.Errorf("%q: %+v", address, e)
+		}
 	}
 }
