@@ -91,6 +91,9 @@ func TestACatalogIsReadAgainWhenItsTimeIsOver(t *testing.T) {
 			{"1e300", 24 * time.Hour},
 			{"-5", 0},
 			{"0", 0},
+			{"1e999", 0},
+			{`"soon"`, 0},
+			{`{"a":[1]}`, 0},
 		} {
 			f.SetTTL(d.ms)
 			var before, after, checked int64

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -90,12 +91,12 @@ func (s Server) Catalog(ctx context.Context) (*remote.Catalog, error) {
 type listing struct {
 	Tools      []json.RawMessage `json:"tools"`
 	NextCursor string            `json:"nextCursor"`
-	TTLMs      json.Number       `json:"ttlMs"` // not of the legacy era
+	TTLMs      json.RawMessage   `json:"ttlMs"` // not of the legacy era
 }
 
 // ttl returns for how long the page stays as it is; 0: the server does not say.
 func (l listing) ttl() time.Duration {
-	ms, err := l.TTLMs.Float64()
+	ms, err := strconv.ParseFloat(string(l.TTLMs), 64)
 	if err != nil || ms <= 0 {
 		return 0
 	}
