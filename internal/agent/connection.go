@@ -161,7 +161,7 @@ func (w *Worker) attempt(ctx context.Context, t *turn, c *stoa.ExternalCall, off
 	var to tool.Target
 	reason := ""
 	err = w.store.Read(ctx, func(tx *store.Tx) (err error) {
-		to, reason, err = w.cfg.Tools.Target(ctx, tx, who, offer, c.DefinitionSHA256)
+		to, reason, err = w.cfg.Tools.Target(ctx, tx, who, offer, *c)
 		return err
 	})
 	if err != nil {
@@ -191,7 +191,7 @@ func (w *Worker) attempt(ctx context.Context, t *turn, c *stoa.ExternalCall, off
 		if !ch.Row.CancelAt.IsZero() {
 			return session.ErrCancelled
 		}
-		if to, reason, err = w.cfg.Tools.Target(ctx, tx, who, offer, c.DefinitionSHA256); err != nil || reason != "" {
+		if to, reason, err = w.cfg.Tools.Target(ctx, tx, who, offer, *c); err != nil || reason != "" {
 			return err
 		}
 		started = *c

@@ -42,8 +42,9 @@ func (t Target) Timeout() time.Duration {
 
 // Target returns where a call goes that a session of this audience has planned. reason
 // is why it goes nowhere, for the model; empty: it does. The tool has to be as it was
-// when the call was planned: approved, and in the same definition.
-func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer stoa.OfferedTool, sha256 string) (to Target, reason string, err error) {
+// when the call was planned: approved, in the same definition, and not reviewed more
+// strictly since.
+func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer stoa.OfferedTool, planned stoa.ExternalCall) (to Target, reason string, err error) {
 	all, err := entries(ctx, tx, who, stoa.AgentTool{ConnectionID: offer.ConnectionID, Allow: []string{offer.Remote}})
 	if err != nil {
 		return to, "", err
@@ -56,11 +57,15 @@ func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer st
 		}
 	}
 	why := e.withheld(Audience{Visitor: who.Visitor}, refused)
-	if why == "" && e.tool.ApprovedSHA256 != sha256 {
+	if why == "" && e.tool.ApprovedSHA256 != planned.DefinitionSHA256 {
 		why = stoa.WithheldChanged
 	}
 	if why != "" {
 		return to, reasons[why], nil
+	}
+	approval, effects := e.policy()
+	if approval == stoa.ApprovalAlways && planned.Approval != stoa.ApprovalAlways || planned.Effects.Laxer(effects) {
+		return to, "The tool was reviewed again, and more strictly, after it was called; nothing was done. Call it again if it is still needed.", nil
 	}
 	return Target{*e.connection, *e.tool}, "", nil
 }

@@ -24,12 +24,51 @@ func (b *bench) target(name string) (to Target) {
 	}
 	b.write(func(ctx context.Context, tx *store.Tx) (err error) {
 		var reason string
-		if to, reason, err = b.Target(ctx, tx, Audience{AccountID: b.account, SpaceID: b.space}, offered[0], offered[0].SHA256); reason != "" {
+		if to, reason, err = b.Target(ctx, tx, Audience{AccountID: b.account, SpaceID: b.space}, offered[0], plannedBy(offered[0])); reason != "" {
 			b.t.Errorf("%s: %s", name, reason)
 		}
 		return err
 	})
 	return to
+}
+
+// plannedBy returns a call of a tool as it was offered.
+func plannedBy(o stoa.OfferedTool) stoa.ExternalCall {
+	return stoa.ExternalCall{DefinitionSHA256: o.SHA256, Approval: o.Approval, Effects: o.Effects}
+}
+
+// TestAStricterReviewStopsWhatIsPlanned has a person review a tool again while calls of
+// it are planned: those that would go by the laxer review do not leave.
+func TestAStricterReviewStopsWhatIsPlanned(t *testing.T) {
+	b := newBench(t, fakemcp.Options{})
+	b.approve(fakemcp.Act)
+	sum := b.rows()[fakemcp.Act].SHA256
+	review := func(approval string, effects stoa.Effects) {
+		b.write(func(ctx context.Context, tx *store.Tx) error {
+			return Review(ctx, tx, b.account, b.connection, []Decision{{Name: fakemcp.Act, SHA256: sum, Approve: true, Approval: approval, Effects: string(effects)}})
+		})
+	}
+	review(stoa.ApprovalNever, stoa.EffectsIdempotent)
+	offered, _ := b.offer(fakemcp.Act)
+	for _, c := range []struct {
+		approval string
+		effects  stoa.Effects
+		leaves   bool
+	}{
+		{stoa.ApprovalNever, stoa.EffectsIdempotent, true},
+		{stoa.ApprovalAlways, stoa.EffectsIdempotent, false},
+		{stoa.ApprovalNever, stoa.EffectsOnce, false},
+		{stoa.ApprovalNever, stoa.EffectsRead, true},
+	} {
+		review(c.approval, c.effects)
+		b.write(func(ctx context.Context, tx *store.Tx) error {
+			_, reason, err := b.Target(ctx, tx, Audience{AccountID: b.account, SpaceID: b.space}, offered[0], plannedBy(offered[0]))
+			if (reason == "") != c.leaves {
+				t.Errorf("reviewed as %s, %s: %q", c.approval, c.effects, reason)
+			}
+			return err
+		})
+	}
 }
 
 // TestATurnHasItsOwnSession has two turns call a server of the era with sessions at the
