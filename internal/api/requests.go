@@ -40,27 +40,31 @@ func (s *Server) listRequests(ctx context.Context, in Request[contract.ListReque
 		MinDuration: time.Duration(q.MinDurationMilliseconds) * time.Millisecond, From: q.From.Time(), To: q.To.Time(),
 	}
 	filter.MinStatus, filter.MaxStatus = statuses(q.Status)
-	dropped := s.Requests.Dropped(accountID)
-	return read(ctx, s, func(tx *store.Tx) (Reply[contract.RequestList], error) {
-		list, next, err := tx.Requests(ctx, accountID, filter, p.page)
-		if err != nil {
-			return Reply[contract.RequestList]{}, err
-		}
-		newest, err := tx.NewestRequest(ctx, accountID)
-		if err != nil {
-			return Reply[contract.RequestList]{}, err
-		}
-		noted, err := tx.Dropped(ctx, accountID)
-		if err != nil {
-			return Reply[contract.RequestList]{}, err
-		}
-		noted.Add(dropped)
-		rows := newPageTo(p, list, next, contractRequest)
-		return Reply[contract.RequestList]{Body: contract.RequestList{
-			Data: rows.Data, HasMore: rows.HasMore, NextCursor: rows.NextCursor,
-			FollowCursor: follow.cursor(newest.At, newest.ID), Dropped: contractDropped(noted),
-		}}, nil
+	var reply Reply[contract.RequestList]
+	err = s.Requests.Dropped(accountID, func(dropped store.Dropped) error {
+		reply, err = read(ctx, s, func(tx *store.Tx) (Reply[contract.RequestList], error) {
+			list, next, err := tx.Requests(ctx, accountID, filter, p.page)
+			if err != nil {
+				return Reply[contract.RequestList]{}, err
+			}
+			newest, err := tx.NewestRequest(ctx, accountID)
+			if err != nil {
+				return Reply[contract.RequestList]{}, err
+			}
+			noted, err := tx.Dropped(ctx, accountID)
+			if err != nil {
+				return Reply[contract.RequestList]{}, err
+			}
+			noted.Add(dropped)
+			rows := newPageTo(p, list, next, contractRequest)
+			return Reply[contract.RequestList]{Body: contract.RequestList{
+				Data: rows.Data, HasMore: rows.HasMore, NextCursor: rows.NextCursor,
+				FollowCursor: follow.cursor(newest.At, newest.ID), Dropped: contractDropped(noted),
+			}}, nil
+		})
+		return err
 	})
+	return reply, err
 }
 
 // requestsOf returns the account whose requests the caller asks for; empty: all.

@@ -55,6 +55,8 @@ type Log struct {
 	wake    chan struct{}            // the first row waits
 	full    chan struct{}            // a batch waits
 
+	counting sync.RWMutex // held while dropped rows pass from memory into the store
+
 	writing sync.Mutex // held while a batch is written; guards what follows
 	rows    [batch]stoa.Request
 	n       int  // rows that are taken and not written
@@ -142,9 +144,18 @@ func name(s string) string {
 	return s
 }
 
-// Dropped returns how many rows of an account, or with no account of all, were
-// dropped and are not yet noted in the store.
-func (l *Log) Dropped(accountID string) (d store.Dropped) {
+// Dropped calls read with how many rows of an account, or with no account of all,
+// were dropped and are not yet noted in the store. None of them is noted while read
+// runs, so what it finds in the store can be added without counting a row twice,
+// unless it is unknown whether the last transaction was committed.
+func (l *Log) Dropped(accountID string, read func(store.Dropped) error) error {
+	l.counting.RLock()
+	defer l.counting.RUnlock()
+	return read(l.unnoted(accountID))
+}
+
+// unnoted returns how many rows are known in memory alone to be dropped.
+func (l *Log) unnoted(accountID string) (d store.Dropped) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, all := range []map[string]store.Dropped{l.dropped, l.noting} {
@@ -234,6 +245,10 @@ func (l *Log) take() bool {
 // be written stays if the same may succeed later; else it is dropped.
 func (l *Log) commit(ctx context.Context) error {
 	_, most := l.keep()
+	if len(l.noting) > 0 {
+		l.counting.Lock()
+		defer l.counting.Unlock()
+	}
 	err := l.st.WriteLow(ctx, func(tx *store.Tx) error {
 		if l.doubt && l.n > 0 { // the transaction that failed may have been committed
 			if there, err := tx.HasRequest(ctx, l.rows[0].ID); err != nil || there {

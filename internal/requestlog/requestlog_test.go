@@ -58,10 +58,10 @@ func TestAFloodLeavesPlaceForOthers(t *testing.T) {
 			l.Add(row(fmt.Sprint("acc_", i)))
 		}
 	}
-	if d := l.Dropped("acc_flood"); d.Count != 2*queued-queued/2 || d.First.IsZero() || d.Last.Before(d.First) {
+	if d := l.unnoted("acc_flood"); d.Count != 2*queued-queued/2 || d.First.IsZero() || d.Last.Before(d.First) {
 		t.Errorf("dropped of the flood: %+v", d)
 	}
-	if d := l.Dropped("acc_1"); d.Count != 0 {
+	if d := l.unnoted("acc_1"); d.Count != 0 {
 		t.Errorf("dropped of another account: %+v", d)
 	}
 	flush(t, l)
@@ -117,8 +117,8 @@ func TestRowsWaitForTheStore(t *testing.T) {
 		t.Fatal("a flush without time succeeded")
 	}
 	flush(t, l)
-	if n := len(kept(t, st, "acc_a")); n != 300 || l.Dropped("").Count != 0 {
-		t.Errorf("%d rows are kept, %+v are dropped", n, l.Dropped(""))
+	if n := len(kept(t, st, "acc_a")); n != 300 || l.unnoted("").Count != 0 {
+		t.Errorf("%d rows are kept, %+v are dropped", n, l.unnoted(""))
 	}
 }
 
@@ -143,6 +143,47 @@ func TestACommittedBatchIsNotWrittenAgain(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestADroppedRowIsCountedOnce reads what was dropped while it passes from memory
+// into the store.
+func TestADroppedRowIsCountedOnce(t *testing.T) {
+	st := storetest.New(t).Open()
+	l, _ := newLog(t, st, 0)
+	for range 50 {
+		for range queued/2 + 7 {
+			l.Add(row("acc_flood"))
+		}
+		flushed := make(chan error, 1)
+		before := int64(0)
+		for done := false; !done; {
+			err := l.Dropped("acc_flood", func(d store.Dropped) error {
+				if before == 0 {
+					go func() { flushed <- l.Flush(t.Context()) }()
+				}
+				return st.Read(t.Context(), func(tx *store.Tx) error {
+					noted, err := tx.Dropped(t.Context(), "acc_flood")
+					noted.Add(d)
+					if before == 0 {
+						before = noted.Count
+					} else if noted.Count != before {
+						t.Fatalf("%d rows are dropped, then %d", before, noted.Count)
+					}
+					return err
+				})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-flushed:
+				if done = true; err != nil {
+					t.Fatal(err)
+				}
+			default:
+			}
+		}
 	}
 }
 
