@@ -2,8 +2,12 @@ package remote
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -62,6 +66,132 @@ func TestOtherTextIsNotBlanked(t *testing.T) {
 			}
 		}
 	}
+}
+
+// lines breaks a text after so many columns, as encoders of mail and of certificates do.
+func lines(text, with string, columns int) string {
+	var b strings.Builder
+	for len(text) > columns {
+		b.WriteString(text[:columns] + with)
+		text = text[columns:]
+	}
+	return b.String() + text
+}
+
+// encoders are the forms in which servers repeat a secret, and pieces of which nothing
+// may be left.
+var encoders = map[string]func(string) string{
+	"plain":                 func(s string) string { return s },
+	"base64":                func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+	"base64url":             func(s string) string { return base64.URLEncoding.EncodeToString([]byte(s)) },
+	"base64url, no padding": func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) },
+	"base64 of 76":          func(s string) string { return lines(base64.StdEncoding.EncodeToString([]byte(s)), "\r\n", 76) },
+	"base64 of 64":          func(s string) string { return lines(base64.StdEncoding.EncodeToString([]byte(s)), "\n", 64) },
+	"base64 of 5":           func(s string) string { return lines(base64.URLEncoding.EncodeToString([]byte(s)), "\n\t", 5) },
+	"hex":                   func(s string) string { return hex.EncodeToString([]byte(s)) },
+	"HEX":                   func(s string) string { return strings.ToUpper(hex.EncodeToString([]byte(s))) },
+	"hex of 64":             func(s string) string { return lines(hex.EncodeToString([]byte(s)), "\n", 64) },
+	"%XX":                   func(s string) string { return each(s, "%%%02X") },
+	"%xx":                   func(s string) string { return each(s, "%%%02x") },
+	`\uXXXX`:                func(s string) string { return each(s, `\u%04X`) },
+	`\uxxxx`:                func(s string) string { return each(s, `\u%04x`) },
+	`\xXX`:                  func(s string) string { return each(s, `\x%02x`) },
+}
+
+func each(text, format string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		fmt.Fprintf(&b, format, text[i])
+	}
+	return b.String()
+}
+
+// wraps are what such a form is put into.
+var wraps = map[string]func(string) string{
+	"as it is":           func(s string) string { return s },
+	"JSON":               quoted,
+	"JSON in JSON":       func(s string) string { return quoted(quoted(s)) },
+	"an address":         url.QueryEscape,
+	"an address in JSON": func(s string) string { return quoted(url.QueryEscape(s)) },
+	"JSON in an address": func(s string) string { return url.PathEscape(quoted(s)) },
+}
+
+func quoted(text string) string {
+	out, _ := json.Marshal(text)
+	return string(out)
+}
+
+// TestSecretsAreBlankedInEveryForm: the forms of the table, each in others, of a text
+// that has the secret anywhere. What is left of a form is what its neighbours share.
+func TestSecretsAreBlankedInEveryForm(t *testing.T) {
+	value := "Zq7/+w9-" + strings.Repeat("Kx3_%v&", 12) + "~last"
+	for form, encode := range encoders {
+		for in, wrap := range wraps {
+			for before := range 3 {
+				for _, c := range []Credential{{Header: "X-Key", Value: value}, {Header: "Authorization", Value: "Bearer " + value}, {Header: "Authorization", Value: "Basic x", Parts: []string{value}}} {
+					whole := strings.Repeat("\x01", before) + value + "\x02\x03\x04"
+					got := string(c.Blank([]byte(wrap(encode(whole)))))
+					left := len(strings.ReplaceAll(got, blankedAs, ""))
+					if most := len(wrap(encode("\x01\x02\x03\x04\x05\x06\x07\x08"))) + 8; !strings.Contains(got, blankedAs) || left > most {
+						t.Errorf("%s in %s, %d before: %d bytes are left of %s", form, in, before, left, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestBlankedTextIsStillJSON: a secret that begins after an escape, or ends before one,
+// takes all of it along.
+func TestBlankedTextIsStillJSON(t *testing.T) {
+	if got := (Credential{Header: "X-Key", Value: "n012345678"}).Blank([]byte(quoted("\n012345678"))); !json.Valid(got) {
+		t.Errorf("%s", got)
+	}
+	for _, value := range []string{`n012345678`, `012345678\`, `u0041bcdefg`, `\n01234567`, `"012345678"`} {
+		for _, text := range []string{value, "\n" + value + "\n", `\` + value + `\`, "\"" + value + "\""} {
+			for _, data := range []string{quoted(text), quoted(quoted(text))} {
+				got := Credential{Header: "X-Key", Value: value}.Blank([]byte(data))
+				if !json.Valid(got) || !strings.Contains(string(got), blankedAs) {
+					t.Errorf("%q in %s: %s", value, data, got)
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkBlank has texts that are as hostile as those who know the secret can make them.
+func BenchmarkBlank(b *testing.B) {
+	secret := strings.Repeat("a", 4096) + "b"
+	for name, data := range map[string]string{
+		"prose":   strings.Repeat("a word, and \\n another one; ", 10_000),
+		"almost":  strings.Repeat(strings.Repeat("a", 4096)+"c", 64),
+		"escapes": strings.Repeat(`%255c\\u0025\u005c`, 13_000),
+		"found":   strings.Repeat(secret, 64),
+	} {
+		b.Run(name, func(b *testing.B) {
+			c := Credential{Header: "X-Key", Value: secret}
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				c.Blank([]byte(data))
+			}
+		})
+	}
+}
+
+func FuzzBlankedFormsHaveNoSecret(f *testing.F) {
+	f.Add("before", "0123456789", "after", uint8(3), uint8(2))
+	f.Add(`\`, `012345\n"%41`, `n`, uint8(9), uint8(1))
+	forms, ways := slices.Sorted(maps.Keys(encoders)), slices.Sorted(maps.Keys(wraps))
+	f.Fuzz(func(t *testing.T, before, secret, after string, form, way uint8) {
+		if strings.ContainsFunc(before+secret+after, func(r rune) bool { return r < ' ' || r > '~' }) || strings.Contains(secret, " ") || len(secret) < minBlanked {
+			return
+		}
+		c := Credential{Header: "X-Key", Value: secret}
+		encode, wrap := encoders[forms[int(form)%len(forms)]], wraps[ways[int(way)%len(ways)]]
+		if got := string(c.Blank([]byte(wrap(encode(before + secret + after))))); !strings.Contains(got, blankedAs) {
+			t.Errorf("%q as %s in %s: %s", secret, forms[int(form)%len(forms)], ways[int(way)%len(ways)], got)
+		}
+	})
 }
 
 func FuzzBlankedTextHasNoSecret(f *testing.F) {

@@ -29,4 +29,6 @@ func (c Credential) Add(req *http.Request) {
 
 // Longest is how many bytes the secret has in the longest of its forms that is blanked.
 // Where a text was cut, that much of its end may hold a part of it.
-func (c Credential) Longest() int { return 13 * len(c.Value) } // each character as \u0000 with eight backslashes
+func (c Credential) Longest() int {
+	return 26 * len(c.Value) // two hexadecimal digits, each as \u0000 with eight backslashes
+}
