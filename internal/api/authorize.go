@@ -10,7 +10,7 @@ import (
 // authorizeConnection serves POST /api/v1/connections/{id}/authorize.
 func (s *Server) authorizeConnection(ctx context.Context, in Request[byID, none]) (Reply[contract.AuthorizationStart], error) {
 	a, err := s.Tools.Authorize(ctx, in.Caller.Account.ID, in.Params.ID)
-	return Reply[contract.AuthorizationStart]{Body: contract.AuthorizationStart{AuthorizeURL: a.URL, ExpiresAt: contract.Time(a.ExpiresAt)}}, err
+	return Reply[contract.AuthorizationStart]{Body: contract.AuthorizationStart{ID: a.ID, AuthorizeURL: a.URL, ExpiresAt: contract.Time(a.ExpiresAt)}}, err
 }
 
 // deauthorizeConnection serves POST /api/v1/connections/{id}/deauthorize.

@@ -404,7 +404,8 @@ func contractConnection(c store.Connection) contract.Connection {
 		},
 		Headers: c.Headers, Status: connectionStatus(c), Instructions: unlessZero(c.Instructions), LastCheckedAt: unlessNever(c.CheckedAt),
 		Protocol: nullable.NewNullNullable[contract.ConnectionProtocol](), LastError: nullable.NewNullNullable[contract.ConnectionError](),
-		Metadata: contractMetadata(c.Metadata), CreatedAt: contract.Time(c.CreatedAt), UpdatedAt: contract.Time(c.UpdatedAt),
+		LastAuthorization: nullable.NewNullNullable[contract.ConnectionAuthorization](),
+		Metadata:          contractMetadata(c.Metadata), CreatedAt: contract.Time(c.CreatedAt), UpdatedAt: contract.Time(c.UpdatedAt),
 	}
 	switch {
 	case c.SecretID != "":
@@ -431,6 +432,11 @@ func contractConnection(c store.Connection) contract.Connection {
 	}
 	if c.ErrorCode != "" {
 		out.LastError = nullable.NewNullableWithValue(contract.ConnectionError{Code: c.ErrorCode, Message: c.ErrorMessage})
+	}
+	if a := c.Authorization; a != nil {
+		out.LastAuthorization = nullable.NewNullableWithValue(contract.ConnectionAuthorization{
+			ID: a.ID, Status: a.Status, Message: unlessZero(a.Message), StartedAt: contract.Time(a.StartedAt), EndedAt: unlessNever(a.EndedAt),
+		})
 	}
 	return out
 }

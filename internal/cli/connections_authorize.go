@@ -18,8 +18,27 @@ const authorizePause = time.Second
 
 // An authorizing connection is one, as far as that shows.
 type authorizing struct {
-	Status    string `json:"status"`
-	UpdatedAt string `json:"updatedAt"`
+	Last *struct {
+		ID      string `json:"id"`
+		Status  string `json:"status"`
+		Message string `json:"message"`
+	} `json:"lastAuthorization"`
+}
+
+// ended reports whether the authorization has ended; the error says how, where the
+// connection is not authorized by it.
+func (a authorizing) ended(id string) (bool, error) {
+	switch last := a.Last; {
+	case last == nil || last.ID != id:
+		return true, errors.New("somebody else has begun to authorize the connection meanwhile")
+	case last.Status == "authorized":
+		return true, nil
+	case last.Status == "cancelled":
+		return true, fmt.Errorf("the authorization was cancelled. %s", clean(last.Message))
+	case last.Status == "failed":
+		return true, fmt.Errorf("the connection was not authorized. %s", clean(last.Message))
+	}
+	return false, nil
 }
 
 func (e *env) connectionsAuthorize() *cobra.Command {
@@ -28,16 +47,14 @@ func (e *env) connectionsAuthorize() *cobra.Command {
 		Long: `Print the address where a person authorizes the connection, and wait until that is done. Nothing is opened:
 look at the address, and open it in a browser. The answer comes back to the service, which has to be reachable
 from that browser at its public address, and asks there which account may use your access before it connects.
+Where the sign-in fails, or is cancelled, the command says why and ends with the exit code 1.
 Give the address to nobody but the person whose access it is to be.`,
 		Example: "  stoa connections authorize github\n  stoa connections authorize github --wait 0",
 	}
 	wait := c.Flags().Duration("wait", 10*time.Minute, "how `long` to wait for the person; 0: not at all")
 	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
-		var before, now authorizing
-		if _, err := call.JSON(ctx, http.MethodGet, path, nil, nil, &before); err != nil {
-			return err
-		}
 		var begun struct {
+			ID  string `json:"id"`
 			URL string `json:"authorizeUrl"`
 		}
 		raw, err := call.JSON(ctx, http.MethodPost, path+"/authorize", nil, nil, &begun)
@@ -66,10 +83,13 @@ Give the address to nobody but the person whose access it is to be.`,
 				return errors.New("nobody has authorized the connection in that time; begin again")
 			case <-timer.C:
 			}
+			var now authorizing
 			if _, err := call.JSON(ctx, http.MethodGet, path, nil, nil, &now); err != nil {
 				return err
 			}
-			if now.Status != "needs_authorization" && now.UpdatedAt != before.UpdatedAt {
+			if ended, err := now.ended(begun.ID); err != nil {
+				return err
+			} else if ended {
 				e.say("The connection is authorized.")
 				return nil
 			}

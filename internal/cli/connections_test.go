@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,6 +35,18 @@ var reviewed = map[string]struct{ tool, text, hash string }{
 // answer back.
 func authorizeAs(t *testing.T, tools *tool.Tools, address string) {
 	t.Helper()
+	l := tools.Land(t.Context(), broughtBack(t, address))
+	if l.Question == nil {
+		t.Fatalf("%+v", l)
+	}
+	if l := tools.Confirm(t.Context(), l.Question.Token, true); !l.Authorized {
+		t.Errorf("%+v", l)
+	}
+}
+
+// broughtBack returns what a person brings back from an address.
+func broughtBack(t *testing.T, address string) url.Values {
+	t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Get(address)
 	if err != nil {
@@ -42,12 +57,63 @@ func authorizeAs(t *testing.T, tools *tool.Tools, address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := tools.Land(t.Context(), to.Query())
-	if l.Question == nil {
-		t.Fatalf("%+v", l)
+	return to.Query()
+}
+
+// TestAnAuthorizationThatFailsEnds has the command wait for a person who signs in, who
+// cancels, who is refused, and for another one that begins meanwhile: it ends with each.
+func TestAnAuthorizationThatFailsEnds(t *testing.T) {
+	demo := &oauth.Demo{Life: time.Hour, Next: mcp.Demo(false)}
+	behind := httptest.NewServer(demo)
+	defer behind.Close()
+	demo.Origin = behind.URL
+	var tools *tool.Tools
+	h := apitest.Start(t, apitest.Config{Allow: []string{"127.0.0.1"}, Server: func(s *api.Server) {
+		tools = s.Tools
+		tools.PublicURL = "http://127.0.0.1:1"
+	}})
+	if out, errOut, code := run(t, h, "", "connections", "create", "private", behind.URL, "--oauth"); code != exitDone {
+		t.Fatalf("%s %s", out, errOut)
 	}
-	if l := tools.Confirm(t.Context(), l.Question.Token, true); !l.Authorized {
-		t.Errorf("%+v", l)
+	confirm := func(connect bool) func(string) {
+		return func(address string) {
+			tools.Confirm(t.Context(), tools.Land(t.Context(), broughtBack(t, address)).Question.Token, connect)
+		}
+	}
+	for _, c := range []struct {
+		name, want string
+		code       int
+		person     func(address string)
+	}{
+		{"cancelled", "was cancelled. Whoever signed in", exitFailed, confirm(false)},
+		{"authorized", "The connection is authorized.", exitDone, confirm(true)},
+		{"cancelled, of one that is authorized", "was cancelled. Whoever signed in", exitFailed, confirm(false)},
+		{"refused", "was not authorized. The authorization server did not authorize the connection. It says: access_denied", exitFailed, func(address string) {
+			answer := broughtBack(t, address)
+			answer.Del("code")
+			answer.Set("error", "access_denied")
+			tools.Land(t.Context(), answer)
+		}},
+		{"deauthorized", "was cancelled. The connection was deauthorized", exitFailed, func(string) { run(t, h, "", "connections", "deauthorize", "private") }},
+		{"begun anew", "somebody else has begun", exitFailed, func(string) { run(t, h, "", "connections", "authorize", "private", "--wait", "0") }},
+	} {
+		read, write := io.Pipe()
+		var errOut bytes.Buffer
+		ended := make(chan int, 1)
+		go func() {
+			code := Main(t.Context(), []string{"connections", "authorize", "private"}, []string{"STOA_BASE_URL=" + h.URL, "STOA_API_KEY=" + h.Key}, nil, strings.NewReader(""), write, &errOut)
+			write.Close()
+			ended <- code
+		}()
+		lines := bufio.NewScanner(read)
+		if !lines.Scan() {
+			t.Fatalf("%s: %s", c.name, &errOut)
+		}
+		c.person(lines.Text())
+		rest, _ := io.ReadAll(read)
+		if code := <-ended; code != c.code || !strings.Contains(errOut.String()+string(rest), c.want) {
+			t.Errorf("%s: %d %s %s", c.name, code, rest, &errOut)
+		}
 	}
 }
 

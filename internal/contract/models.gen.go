@@ -342,6 +342,11 @@ type AuthorizationStart struct {
 
 	// ExpiresAt Until when the answer is taken: 10 minutes.
 	ExpiresAt Time `json:"expiresAt"`
+
+	// ID Of this authorization: `lastAuthorization` of the connection says what came of it.
+	//
+	// Example: aut_01k9zqd3m8w5x7y2c4b6n8p0ra
+	ID string `json:"id"`
 }
 
 // ClaimInput defines model for ClaimInput.
@@ -374,8 +379,11 @@ type Connection struct {
 	Instructions nullable.Nullable[string] `json:"instructions"`
 
 	// Kind `mcp`: a server of the Model Context Protocol over HTTP; `http`: requests that `operations` describe; `openapi`: requests that an OpenAPI document describes.
-	Kind          string                  `json:"kind"`
-	LastCheckedAt nullable.Nullable[Time] `json:"lastCheckedAt"`
+	Kind string `json:"kind"`
+
+	// LastAuthorization The newest authorization of a connection by a person; null: there was none.
+	LastAuthorization nullable.Nullable[ConnectionAuthorization] `json:"lastAuthorization"`
+	LastCheckedAt     nullable.Nullable[Time]                    `json:"lastCheckedAt"`
 
 	// LastError Why the last refresh failed, or the last authorization of a connection that needs it; null where it did not.
 	LastError nullable.Nullable[ConnectionError] `json:"lastError"`
@@ -425,6 +433,19 @@ type ConnectionAuth struct {
 
 	// Type `secret`: requests carry a stored secret; `oauth`: an access token, see `POST …/authorize`.
 	Type string `json:"type"`
+}
+
+// ConnectionAuthorization The newest authorization of a connection by a person; null: there was none.
+type ConnectionAuthorization struct {
+	EndedAt nullable.Nullable[Time] `json:"endedAt"`
+	ID      string                  `json:"id"`
+
+	// Message Why it ended without an authorization.
+	Message   nullable.Nullable[string] `json:"message"`
+	StartedAt Time                      `json:"startedAt"`
+
+	// Status `pending`: nobody has answered yet, or the answer is not confirmed; `cancelled`: by whoever signed in, or by `deauthorize`; `failed`: the authorization server refused it, or its time of 10 minutes is over. Other values may come.
+	Status string `json:"status"`
 }
 
 // ConnectionError Why the last refresh failed, or the last authorization of a connection that needs it; null where it did not.

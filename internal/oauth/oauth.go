@@ -44,6 +44,7 @@ const (
 type Error struct {
 	Message string
 	Code    string          // of the protocol, such as invalid_grant; empty: the server said none
+	Status  int             // of the answer; 0: there was none, or it does not matter
 	Reason  outbound.Reason // empty: the server answered
 	Err     error           // for logs
 }
@@ -58,6 +59,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // has to authorize anew.
 func (e *Error) Refused() bool {
 	return slices.Contains([]string{"invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "access_denied"}, e.Code)
+}
+
+// Unexplained reports whether the server refused what it was sent without a reason that
+// can be read: its answer has none, or is too long. It may be about the token, or about
+// anything on the way.
+func (e *Error) Unexplained() bool {
+	return e.Code == "" && e.Status/100 == 4 && e.Status != http.StatusRequestTimeout && e.Status != http.StatusTooManyRequests
 }
 
 func failed(format string, args ...any) *Error { return &Error{Message: fmt.Sprintf(format, args...)} }
@@ -482,6 +490,7 @@ func refusal(what string, reply *outbound.Reply) *Error {
 	}
 	_ = json.Unmarshal(reply.Body, &answer) // it need not be JSON
 	e := failed("%s: it answers with the status %d.", what, reply.Status)
+	e.Status = reply.Status
 	if code := answer.Error; code != "" && len(code) <= 64 && !strings.ContainsFunc(code, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' }) {
 		e.Code, e.Message = code, fmt.Sprintf("%s: %s.", what, code)
 	}

@@ -119,11 +119,15 @@ func (tx *Tx) connection(ctx context.Context, accountID, id, lock string) (Conne
 	return c, tx.countTools(ctx, accountID, &c)
 }
 
-// countTools fills in the numbers of a connection's tools, and whether it has tokens.
+// countTools fills in the numbers of a connection's tools, whether it has tokens, and what
+// came of its newest authorization.
 func (tx *Tx) countTools(ctx context.Context, accountID string, c *Connection) (err error) {
 	if c.Authorized = false; c.OAuth != nil {
 		var id string
 		if c.Authorized, err = tx.Get(ctx, `SELECT id FROM connection_tokens WHERE account_id = $1 AND id = $2`, []any{accountID, c.ID}, &id); err != nil {
+			return err
+		}
+		if c.Authorization, err = tx.Authorization(ctx, accountID, c.ID); err != nil {
 			return err
 		}
 	}
@@ -192,6 +196,9 @@ func (tx *Tx) DeleteConnection(ctx context.Context, accountID, id string) error 
 	if err := tx.ForgetTokens(ctx, accountID, id); err != nil {
 		return err
 	}
+	if _, err := tx.Exec(ctx, `DELETE FROM authorizations WHERE account_id = $1 AND connection_id = $2`, accountID, id); err != nil {
+		return err
+	}
 	_, err := tx.Exec(ctx, `DELETE FROM connections WHERE account_id = $1 AND id = $2`, accountID, id)
 	return err
 }
@@ -204,7 +211,7 @@ func (tx *Tx) deleteConnectionsOf(ctx context.Context, accountID, spaceID string
 			return err
 		}
 	}
-	for _, t := range []struct{ table, column string }{{"connection_tokens", "id"}, {"oauth_states", "connection_id"}, {"own_credentials", "connection_id"}} {
+	for _, t := range []struct{ table, column string }{{"connection_tokens", "id"}, {"oauth_states", "connection_id"}, {"own_credentials", "connection_id"}, {"authorizations", "connection_id"}} {
 		if _, err := tx.Exec(ctx, `DELETE FROM `+t.table+` WHERE account_id = $1
 			AND `+t.column+` IN (SELECT id FROM connections WHERE account_id = $1 AND space_id = $2)`, accountID, spaceID); err != nil {
 			return err

@@ -52,6 +52,7 @@ type Connection struct {
 	ClientSecretID         string            // of the OAuth client; empty: it has none that is stored
 	PerSession             string            // PerSessionOff, PerSessionOptional or PerSessionRequired
 	Authorized             bool              // there are tokens; not stored with it
+	Authorization          *Authorization    // the newest one; nil: there was none. Not stored with it
 	Tools                  map[ToolState]int // numbers of tools; not stored with it
 }
 

@@ -23,13 +23,14 @@ type Tokens struct {
 	RefreshedAt             time.Time
 	Lease                   string // who refreshes them; empty: nobody does
 	LeaseUntil              time.Time
+	Refusals                int64 // of a refresh in a row, without a reason that can be read
 }
 
-const tokenColumns = `account_id, id, issuer, resource, sealed, version, expires_at, refreshed_at, lease, lease_until`
+const tokenColumns = `account_id, id, issuer, resource, sealed, version, expires_at, refreshed_at, lease, lease_until, refusals`
 
 func scanTokens(rows *sql.Rows) (t Tokens, err error) {
 	var expires, refreshed, until int64
-	err = rows.Scan(&t.AccountID, &t.ConnectionID, &t.Issuer, &t.Resource, &t.Sealed, &t.Version, &expires, &refreshed, &t.Lease, &until)
+	err = rows.Scan(&t.AccountID, &t.ConnectionID, &t.Issuer, &t.Resource, &t.Sealed, &t.Version, &expires, &refreshed, &t.Lease, &until, &t.Refusals)
 	if expires != 0 {
 		t.ExpiresAt = db.Time(expires)
 	}
@@ -60,27 +61,34 @@ func (tx *Tx) LeaseTokens(ctx context.Context, t Tokens, lease string, until tim
 	return n > 0, err
 }
 
-// ReleaseTokens ends a lease. What was tried counts as a refresh if it is to be tried
-// later alone.
+// ReleaseTokens ends a lease without new tokens: what was tried counts as a refresh for
+// those that are refreshed since nobody uses them. Refusals of t are kept.
 func (tx *Tx) ReleaseTokens(ctx context.Context, t Tokens, lease string) error {
-	_, err := tx.Exec(ctx, `UPDATE connection_tokens SET lease = '', lease_until = 0, refreshed_at = $4 WHERE account_id = $1 AND id = $2 AND lease = $3`,
-		t.AccountID, t.ConnectionID, lease, db.Micros(tx.Now))
+	_, err := tx.Exec(ctx, `UPDATE connection_tokens SET lease = '', lease_until = 0, refreshed_at = $4, refusals = $5 WHERE account_id = $1 AND id = $2 AND lease = $3`,
+		t.AccountID, t.ConnectionID, lease, db.Micros(tx.Now), t.Refusals)
+	return err
+}
+
+// SpoilTokens writes down that the access token of a version is not valid any more,
+// whatever its server said of its time.
+func (tx *Tx) SpoilTokens(ctx context.Context, t Tokens) error {
+	_, err := tx.Exec(ctx, `UPDATE connection_tokens SET expires_at = 1 WHERE account_id = $1 AND id = $2 AND version = $3`, t.AccountID, t.ConnectionID, t.Version)
 	return err
 }
 
 // ReplaceTokens writes what a refresh brought, and ends its lease. It reports whether
 // the lease was still held.
 func (tx *Tx) ReplaceTokens(ctx context.Context, t Tokens, lease string) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE connection_tokens SET sealed = $4, version = $5, expires_at = $6, refreshed_at = $7, lease = '', lease_until = 0
+	n, err := tx.Exec(ctx, `UPDATE connection_tokens SET sealed = $4, version = $5, expires_at = $6, refreshed_at = $7, lease = '', lease_until = 0, refusals = 0
 		WHERE account_id = $1 AND id = $2 AND lease = $3`, t.AccountID, t.ConnectionID, lease, t.Sealed, t.Version, microsOrZero(t.ExpiresAt), db.Micros(tx.Now))
 	return n > 0, err
 }
 
 // PutTokens writes tokens in place of those that are there.
 func (tx *Tx) PutTokens(ctx context.Context, t Tokens) error {
-	_, err := tx.Exec(ctx, `INSERT INTO connection_tokens (`+tokenColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '', 0)
+	_, err := tx.Exec(ctx, `INSERT INTO connection_tokens (`+tokenColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '', 0, 0)
 		ON CONFLICT (id) DO UPDATE SET issuer = EXCLUDED.issuer, resource = EXCLUDED.resource, sealed = EXCLUDED.sealed, version = EXCLUDED.version,
-			expires_at = EXCLUDED.expires_at, refreshed_at = EXCLUDED.refreshed_at, lease = '', lease_until = 0`,
+			expires_at = EXCLUDED.expires_at, refreshed_at = EXCLUDED.refreshed_at, lease = '', lease_until = 0, refusals = 0`,
 		t.AccountID, t.ConnectionID, t.Issuer, t.Resource, t.Sealed, t.Version, microsOrZero(t.ExpiresAt), db.Micros(tx.Now))
 	return err
 }
@@ -105,8 +113,68 @@ func (tx *Tx) ForgetTokens(ctx context.Context, accountID, connectionID string) 
 	if _, err := tx.Exec(ctx, `DELETE FROM oauth_states WHERE account_id = $1 AND connection_id = $2`, accountID, connectionID); err != nil {
 		return err
 	}
+	if err := tx.EndAuthorization(ctx, accountID, connectionID, "", AuthorizationCancelled, "The connection was deauthorized meanwhile."); err != nil {
+		return err
+	}
 	_, err := tx.Exec(ctx, `DELETE FROM connection_tokens WHERE account_id = $1 AND id = $2`, accountID, connectionID)
 	return err
+}
+
+// An Authorization is what came of an authorization of a connection by a person.
+type Authorization struct {
+	ID        string
+	Status    string // such as AuthorizationPending
+	Message   string // why it ended as it did; empty: it is pending, or was successful
+	StartedAt time.Time
+	EndedAt   time.Time // zero: it is pending
+}
+
+// The statuses of an authorization.
+const (
+	AuthorizationPending   = "pending"
+	AuthorizationDone      = "authorized"
+	AuthorizationCancelled = "cancelled"
+	AuthorizationFailed    = "failed"
+)
+
+// AuthorizationTime is how long a person may take to authorize a connection.
+const AuthorizationTime = 10 * time.Minute
+
+// BeginAuthorization keeps that an authorization of a connection begins, in place of the
+// one before it.
+func (tx *Tx) BeginAuthorization(ctx context.Context, accountID, connectionID, id string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO authorizations (connection_id, account_id, id, status, message, started_at, ended_at) VALUES ($1, $2, $3, $4, '', $5, 0)
+		ON CONFLICT (connection_id) DO UPDATE SET id = EXCLUDED.id, status = EXCLUDED.status, message = '', started_at = EXCLUDED.started_at, ended_at = 0`,
+		connectionID, accountID, id, AuthorizationPending, db.Micros(tx.Now))
+	return err
+}
+
+// EndAuthorization keeps what came of an authorization that is pending, if it is the
+// newest one of its connection; an empty id: whichever that is.
+func (tx *Tx) EndAuthorization(ctx context.Context, accountID, connectionID, id, status, message string) error {
+	_, err := tx.Exec(ctx, `UPDATE authorizations SET status = $4, message = $5, ended_at = $6
+		WHERE account_id = $1 AND connection_id = $2 AND (id = $3 OR $3 = '') AND ended_at = 0`, accountID, connectionID, id, status, message, db.Micros(tx.Now))
+	return err
+}
+
+// Authorization returns the newest authorization of a connection; nil: there was none.
+// One whose time is over has failed.
+func (tx *Tx) Authorization(ctx context.Context, accountID, connectionID string) (*Authorization, error) {
+	a, found, err := first(ctx, tx, func(rows *sql.Rows) (a Authorization, err error) {
+		var started, ended int64
+		err = rows.Scan(&a.ID, &a.Status, &a.Message, &started, &ended)
+		if a.StartedAt = db.Time(started); ended != 0 {
+			a.EndedAt = db.Time(ended)
+		}
+		return a, err
+	}, `SELECT id, status, message, started_at, ended_at FROM authorizations WHERE account_id = $1 AND connection_id = $2`, accountID, connectionID)
+	if err != nil || !found {
+		return nil, err
+	}
+	if ends := a.StartedAt.Add(AuthorizationTime); a.Status == AuthorizationPending && !tx.Now.Before(ends) {
+		a.Status, a.Message, a.EndedAt = AuthorizationFailed, "Nobody has authorized the connection in time.", ends
+	}
+	return &a, nil
 }
 
 // An OAuthClient is a client that was registered with an authorization server by itself.

@@ -19,6 +19,7 @@ import (
 type Landing struct {
 	Authorized   bool
 	Cancelled    bool
+	of           string // the id of the authorization; empty: it cannot be read
 	Message      string
 	Said         string    // by the authorization server; empty: nothing
 	ConnectionID string    // empty: it is not known
@@ -79,17 +80,20 @@ func (t *Tools) Confirm(ctx context.Context, token string, connect bool) Landing
 		}
 		return nil
 	})
+	if err == nil && out.Message != "" {
+		t.tellFailure(ctx, c, out)
+	}
 	if err != nil || out.ConnectionID == "" || out.Message != "" {
 		return t.landed(ctx, out, err)
 	}
 	if !connect {
 		t.Logger.InfoContext(ctx, "the authorization of a connection was cancelled", "account", c.AccountID, "connection", c.ID)
-		t.tellFailure(ctx, c, Landing{Message: "Whoever signed in cancelled the authorization."})
+		t.tellFailure(ctx, c, Landing{of: p.ID, Cancelled: true, Message: "Whoever signed in cancelled the authorization."})
 		return Landing{Cancelled: true, Message: "Nothing was connected, and what you brought back is forgotten. At " + shown(p.Issuer) + " you can take your permission back, too. You can close this page."}
 	}
 	if err := t.exchange(ctx, c, p, p.Code); err != nil {
 		t.Logger.WarnContext(ctx, "a connection was not authorized", "account", c.AccountID, "connection", c.ID, "error", err)
-		out.Message = stoa.AsError(refusedBy(err)).Message + beginAgain
+		out.of, out.Message = p.ID, stoa.AsError(refusedBy(err)).Message+beginAgain
 		t.tellFailure(ctx, c, out)
 		return out
 	}
@@ -98,9 +102,20 @@ func (t *Tools) Confirm(ctx context.Context, token string, connect bool) Landing
 	return out
 }
 
-// tellOwner writes down at a connection that needs authorization why it still does, as
-// people come back in another window than the owner's, or on another device.
+// tellOwner writes down what came of an authorization, and at a connection that needs
+// authorization why it still does, as people come back in another window than the
+// owner's, or on another device.
 func tellOwner(ctx context.Context, tx *store.Tx, c store.Connection, out Landing) error {
+	status, message := store.AuthorizationFailed, strings.TrimSuffix(out.Message, beginAgain)
+	if out.Cancelled {
+		status = store.AuthorizationCancelled
+	}
+	if out.Said != "" {
+		message += " It says: " + out.Said
+	}
+	if err := tx.EndAuthorization(ctx, c.AccountID, c.ID, out.of, status, message); err != nil {
+		return err
+	}
 	if c.Authorized && c.ErrorCode != NeedsAuthorization {
 		return nil
 	}
@@ -108,10 +123,7 @@ func tellOwner(ctx context.Context, tx *store.Tx, c store.Connection, out Landin
 		if !SameTarget(*now, c) || now.Authorized && now.ErrorCode != NeedsAuthorization {
 			return nil
 		}
-		now.ErrorCode, now.ErrorMessage = NeedsAuthorization, strings.TrimSuffix(out.Message, beginAgain)
-		if out.Said != "" {
-			now.ErrorMessage += " It says: " + out.Said
-		}
+		now.ErrorCode, now.ErrorMessage = NeedsAuthorization, message
 		return nil
 	})
 	return err
@@ -173,6 +185,7 @@ func (t *Tools) answered(ctx context.Context, tx *store.Tx, was store.OAuthState
 		out.Message = "The authorization cannot be read any more." + beginAgain
 		return out, nil
 	}
+	out.of = p.ID
 	if err := oauth.CheckIssuer(p.Issuer, p.SaysIssuer, answer); err != nil {
 		out.Message = err.Error() + beginAgain
 		return out, nil

@@ -18,7 +18,7 @@ import (
 )
 
 // StateTime is how long a person may take to authorize a connection.
-const StateTime = 10 * time.Minute
+const StateTime = store.AuthorizationTime
 
 // The paths of the service that authorization servers know.
 const (
@@ -30,12 +30,14 @@ const clientName = "Stoa"
 
 // An Authorization is one that has begun.
 type Authorization struct {
+	ID        string
 	URL       string // that a person opens
 	ExpiresAt time.Time
 }
 
 // A plan is what is remembered of an authorization until its answer comes.
 type plan struct {
+	ID                         string // of the authorization
 	Issuer, Resource, Endpoint string // Endpoint gives tokens
 	SaysIssuer                 bool
 	Origin                     string // of the connection
@@ -154,7 +156,7 @@ func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Author
 		return out, refusedBy(err)
 	}
 	p := plan{
-		Issuer: found.Server.Issuer, Resource: found.Resource, Endpoint: found.Server.Token, SaysIssuer: found.Server.SaysIssuer, Origin: Origin(c.URL, false),
+		ID: stoa.NewID("aut"), Issuer: found.Server.Issuer, Resource: found.Resource, Endpoint: found.Server.Token, SaysIssuer: found.Server.SaysIssuer, Origin: Origin(c.URL, false),
 		ClientSecretID: c.ClientSecretID, RedirectURI: redirect, Verifier: random(), Scopes: found.Scopes,
 	}
 	if len(c.OAuth.Scopes) > 0 {
@@ -189,9 +191,12 @@ func (t *Tools) Authorize(ctx context.Context, accountID, id string) (out Author
 			return stoa.Errorf(stoa.CodeNotToAuthorize, "The connection was changed meanwhile. Authorize it again.")
 		}
 		row.ExpiresAt = tx.Now.Add(StateTime)
-		return tx.InsertOAuthState(ctx, row)
+		if err := tx.InsertOAuthState(ctx, row); err != nil {
+			return err
+		}
+		return tx.BeginAuthorization(ctx, accountID, id, p.ID)
 	})
-	return Authorization{URL: address, ExpiresAt: row.ExpiresAt}, err
+	return Authorization{ID: p.ID, URL: address, ExpiresAt: row.ExpiresAt}, err
 }
 
 // SameTarget reports whether two states of a connection are authorized alike.
@@ -283,7 +288,7 @@ func (t *Tools) exchange(ctx context.Context, c store.Connection, p plan, code s
 		return err
 	}
 	h.Access, h.Refresh = got.Access, got.Refresh
-	return t.keep(ctx, c, store.Tokens{AccountID: c.AccountID, ConnectionID: c.ID, Issuer: p.Issuer, Resource: p.Resource, Version: time.Now().UnixMicro(), ExpiresAt: expiry(got)}, h)
+	return t.keep(ctx, c, store.Tokens{AccountID: c.AccountID, ConnectionID: c.ID, Issuer: p.Issuer, Resource: p.Resource, Version: time.Now().UnixMicro(), ExpiresAt: expiry(got)}, h, p.ID)
 }
 
 // request asks for tokens.
@@ -306,8 +311,9 @@ func expiry(t oauth.Tokens) time.Time {
 	return time.Now().Add(t.ExpiresIn)
 }
 
-// keep keeps new tokens of a connection, which is then asked for its tools anew.
-func (t *Tools) keep(ctx context.Context, c store.Connection, row store.Tokens, h holding) (err error) {
+// keep keeps new tokens of a connection, which is then asked for its tools anew, with
+// the end of the authorization that they come from; empty: from none.
+func (t *Tools) keep(ctx context.Context, c store.Connection, row store.Tokens, h holding, authorization string) (err error) {
 	if row.Sealed, err = t.sealJSON(tokensRef(row), h); err != nil {
 		return err
 	}
@@ -319,7 +325,10 @@ func (t *Tools) keep(ctx context.Context, c store.Connection, row store.Tokens, 
 			if now.ErrorCode == NeedsAuthorization {
 				now.ErrorCode, now.ErrorMessage = "", ""
 			}
-			return tx.PutTokens(ctx, row)
+			if err := tx.PutTokens(ctx, row); err != nil || authorization == "" {
+				return err
+			}
+			return tx.EndAuthorization(ctx, c.AccountID, c.ID, authorization, store.AuthorizationDone, "")
 		})
 		return err
 	})

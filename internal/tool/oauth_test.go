@@ -61,17 +61,7 @@ func authorized(t *testing.T, v *vault.Vault, life time.Duration) (b *bench, dem
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Get(begun.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	to, err := url.Parse(resp.Header.Get("Location"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := b.Land(t.Context(), to.Query())
+	l := b.Land(t.Context(), answerTo(t, begun.URL))
 	if l.Question == nil {
 		t.Fatalf("%+v", l)
 	}
@@ -79,6 +69,23 @@ func authorized(t *testing.T, v *vault.Vault, life time.Duration) (b *bench, dem
 		t.Fatalf("%+v", l)
 	}
 	return b, demo, told
+}
+
+// answerTo opens the address of an authorization, and returns what the server of it
+// answers.
+func answerTo(t *testing.T, address string) url.Values {
+	t.Helper()
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	to, err := resp.Location()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to.Query()
 }
 
 func newVault(t *testing.T, ids ...string) *vault.Vault {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 	"time"
 
 	"stoa/internal/oauth"
@@ -21,6 +22,8 @@ const (
 	idleTime     = 7 * 24 * time.Hour     // after which tokens are refreshed though nobody uses them
 	idlePause    = time.Hour              // between looks for such tokens
 	idleBatch    = 50                     // tokens of one look
+	maxRefusals  = 10                     // of a refresh without a reason, after which the tokens are lost
+	refusalEvery = time.Minute            // counts at most one of them
 )
 
 // token returns the access token of a connection, refreshed if need be. One that its
@@ -76,6 +79,11 @@ func (t *Tools) access(ctx context.Context, c store.Connection, refused string, 
 			return "", withheld("The tokens are for another origin. Authorize the connection again.", nil)
 		}
 		now := time.Now()
+		if refused != "" && h.Access == refused && (row.ExpiresAt.IsZero() || now.Before(row.ExpiresAt)) { // so that no call is sent with it again, on any node
+			if err := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.SpoilTokens(ctx, *row) }); err != nil {
+				return "", err
+			}
+		}
 		valid := h.Access != refused && (row.ExpiresAt.IsZero() || now.Before(row.ExpiresAt))
 		if valid && !idle && (row.ExpiresAt.IsZero() || now.Add(refreshEarly).Before(row.ExpiresAt)) {
 			return h.Access, nil
@@ -126,6 +134,11 @@ func (t *Tools) refresh(ctx context.Context, c store.Connection, row store.Token
 	if err != nil {
 		if e, ok := errors.AsType[*oauth.Error](err); ok && e.Refused() {
 			return "", true, t.lose(ctx, c, row, err)
+		}
+		if e, ok := errors.AsType[*oauth.Error](err); ok && e.Unexplained() && time.Since(row.RefreshedAt) >= refusalEvery {
+			if row.Refusals++; row.Refusals >= maxRefusals {
+				return "", true, t.lose(ctx, c, row, err)
+			}
 		}
 		t.Logger.WarnContext(ctx, "a connection's token was not refreshed", "account", c.AccountID, "connection", c.ID, "error", err)
 		released := t.Store.Write(ctx, func(tx *store.Tx) error { return tx.ReleaseTokens(ctx, row, lease) })
@@ -182,7 +195,7 @@ func (t *Tools) first(ctx context.Context, c store.Connection) (string, error) {
 	}
 	h.Access = got.Access
 	row := store.Tokens{AccountID: c.AccountID, ConnectionID: c.ID, Issuer: found.Server.Issuer, Resource: found.Resource, Version: time.Now().UnixMicro(), ExpiresAt: expiry(got)}
-	return h.Access, t.keep(ctx, c, row, h)
+	return h.Access, t.keep(ctx, c, row, h, "")
 }
 
 // unfounded returns the error for a connection that has no token, as a server's.
@@ -220,28 +233,42 @@ type renewing struct {
 	access     string
 }
 
-// renewed returns the server with another access token; nil where there is none, or the
-// error is not about that.
-func (r renewing) renewed(ctx context.Context, failure error) remote.Server {
+// renewed returns the server with another access token; neither that nor an error where
+// the failure is not about that, or there is no other.
+func (r renewing) renewed(ctx context.Context, failure error) (server remote.Server, access string, err error) {
 	e, ok := errors.AsType[*remote.Error](failure)
 	if !ok || e.Status != 401 || e.Class == remote.Unknown {
-		return nil
+		return nil, "", nil
 	}
 	credential, err := r.tools.token(ctx, r.connection, r.access)
 	if err != nil {
-		return nil
+		if failed, ok := errors.AsType[*remote.Error](err); ok && !failed.Unauthorized { // there may be another one later
+			return nil, "", err
+		}
+		return nil, "", nil
 	}
-	return r.tools.serverWith(r.connection, credential)
+	access, _ = strings.CutPrefix(credential.Value, "Bearer ")
+	return r.tools.serverWith(r.connection, credential), access, nil
 }
 
 // note writes down that a server refuses a token that is new.
-func (r renewing) note(ctx context.Context, failure error) {
+func (r renewing) note(ctx context.Context, access string, failure error) {
 	e, ok := errors.AsType[*remote.Error](failure)
 	if !ok || e.Status != 401 {
 		return
 	}
 	t, c := r.tools, r.connection
 	err := t.Store.Write(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+		row, err := tx.Tokens(ctx, c.AccountID, c.ID)
+		if err != nil {
+			return err
+		}
+		var h holding
+		if row != nil && t.openJSON(tokensRef(*row), row.Sealed, &h) == nil && h.Access == access {
+			if err := tx.SpoilTokens(ctx, *row); err != nil {
+				return err
+			}
+		}
 		return t.refuse(ctx, tx, c, "The server refuses a token that is new. Authorize the connection again.")
 	})
 	if err != nil {
@@ -281,9 +308,13 @@ func (r renewing) Keep() (server remote.Server, end func()) {
 // Catalog asks the server for its tools.
 func (r renewing) Catalog(ctx context.Context) (*remote.Catalog, error) {
 	out, err := r.Server.Catalog(ctx)
-	if again := r.renewed(ctx, err); again != nil {
+	again, access, failure := r.renewed(ctx, err)
+	if failure != nil {
+		return nil, failure
+	}
+	if again != nil {
 		out, err = again.Catalog(ctx)
-		r.note(ctx, err)
+		r.note(ctx, access, err)
 	}
 	return out, err
 }
@@ -291,9 +322,13 @@ func (r renewing) Catalog(ctx context.Context) (*remote.Catalog, error) {
 // Call calls a tool, again only where the server took no notice of it.
 func (r renewing) Call(ctx context.Context, call remote.Call) (*remote.Result, error) {
 	out, err := r.Server.Call(ctx, call)
-	if again := r.renewed(ctx, err); again != nil {
+	again, access, failure := r.renewed(ctx, err)
+	if failure != nil {
+		return nil, failure
+	}
+	if again != nil {
 		out, err = again.Call(ctx, call)
-		r.note(ctx, err)
+		r.note(ctx, access, err)
 	}
 	return out, err
 }

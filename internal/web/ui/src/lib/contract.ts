@@ -157,6 +157,7 @@ export interface AnswerInput {
 export interface AuthorizationStart {
   authorizeUrl: string;
   expiresAt: string;
+  id: string;
 }
 
 export interface ChatChoice {
@@ -279,6 +280,7 @@ export interface Connection {
   id: string;
   instructions: string | null;
   kind: "mcp" | "http" | "openapi";
+  lastAuthorization: ConnectionAuthorization;
   lastCheckedAt: string | null;
   lastError: ConnectionError;
   limits: ConnectionLimits;
@@ -302,6 +304,14 @@ export interface ConnectionAuth {
   secretId?: string | null;
   type: "none" | "secret" | "oauth";
 }
+
+export type ConnectionAuthorization = {
+  endedAt: string | null;
+  id: string;
+  message: string | null;
+  startedAt: string;
+  status: "pending" | "authorized" | "cancelled" | "failed";
+} | null;
 
 export type ConnectionError = {
   code: string;

@@ -1,0 +1,338 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stoa/internal/oauth"
+	"stoa/internal/remote"
+	"stoa/internal/store"
+)
+
+// A gate stands before a server with an authorization server, and keeps which tokens its
+// calls had, and how often they were refused.
+type gate struct {
+	demo *oauth.Demo
+
+	mu      sync.Mutex
+	sent    []string // values of Authorization, of what is no request of OAuth
+	refused int
+	tokens  func(w http.ResponseWriter) // answers requests for tokens; nil: the server does
+	none    bool                        // no token is taken
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	tokens, none := g.tokens, g.none
+	if r.URL.Path == "/mcp" && r.Header.Get("Authorization") != "" {
+		g.sent = append(g.sent, r.Header.Get("Authorization"))
+	}
+	g.mu.Unlock()
+	switch {
+	case r.URL.Path == "/token" && tokens != nil:
+		tokens(w)
+	case r.URL.Path == "/mcp" && none:
+		w.WriteHeader(http.StatusUnauthorized)
+	default:
+		g.demo.ServeHTTP(w, r)
+	}
+}
+
+// set changes how the server answers, and forgets what was sent.
+func (g *gate) set(none bool, tokens func(w http.ResponseWriter)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sent, g.none, g.tokens = nil, none, tokens
+}
+
+// tokensSent returns the tokens that were sent, each once, in the order of their first use, and how
+// often the first of them was.
+func (g *gate) tokensSent() (all []string, first int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	seen := map[string]bool{}
+	for _, token := range g.sent {
+		if !seen[token] {
+			all = append(all, token)
+		}
+		seen[token] = true
+		if token == all[0] {
+			first++
+		}
+	}
+	return all, first
+}
+
+// gated is [authorized] behind a gate, with a tool that is approved.
+func gated(t *testing.T) (*bench, *gate, *int) {
+	t.Helper()
+	g := &gate{}
+	b, demo, told := authorized(t, newVault(t, "a"), time.Hour)
+	g.demo = demo
+	server := httptest.NewServer(g)
+	t.Cleanup(server.Close)
+	b.write(func(ctx context.Context, tx *store.Tx) error { // its tokens are for its own origin, so it is authorized anew
+		_, err := tx.EditConnection(ctx, b.account, b.connection, func(c *store.Connection) error {
+			c.URL = server.URL + "/mcp"
+			return nil
+		})
+		return err
+	})
+	demo.Origin = server.URL
+	begun, err := b.Authorize(t.Context(), b.account, b.connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := b.Land(t.Context(), answerTo(t, begun.URL)); l.Question == nil || !b.Confirm(t.Context(), l.Question.Token, true).Authorized {
+		t.Fatalf("%+v", l)
+	}
+	b.approve("search_notes")
+	g.set(false, nil)
+	return b, g, told
+}
+
+// search returns where calls of the tool of a bench go.
+func (b *bench) search() (to Target) {
+	b.t.Helper()
+	rows := b.rows()
+	return Target{b.kept(), rows["search_notes"]}
+}
+
+func (b *bench) calls(turn *Turn, n int) (all []Reply) {
+	b.t.Helper()
+	for range n {
+		all = append(all, turn.Call(b.t.Context(), b.search(), "cal_1", `{"word":"welcome"}`, 10*time.Second))
+	}
+	return all
+}
+
+// TestARefusedTokenIsSentOnce: what one call has learnt, the next ones know, those of
+// other turns and nodes too, also where there is no other token for the moment.
+func TestARefusedTokenIsSentOnce(t *testing.T) {
+	b, g, told := gated(t)
+	other := &Tools{Store: b.Store, Vault: b.Vault, Network: b.Network, Logger: b.Logger} // as another node has
+	g.demo.Revoke(false)
+	g.set(false, func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) })
+	first := b.Turn(Credentials{})
+	defer first.Close()
+	second := other.Turn(Credentials{})
+	defer second.Close()
+	for i, turn := range []*Turn{first, first, second} {
+		for _, r := range b.calls(turn, 1) {
+			if r.Class != NotSent || r.Unauthorized || !strings.Contains(r.Text, "could not be refreshed") {
+				t.Errorf("call %d: %+v", i, r)
+			}
+		}
+	}
+	if _, n := g.tokensSent(); n != 1 || *told != 0 || b.kept().ErrorCode != "" {
+		t.Errorf("the token was sent %d times; told %d times; %+v", n, *told, b.kept())
+	}
+
+	// Once there is another one, that is used, without a further question.
+	g.set(false, nil)
+	b.gates.count(b.connection, false, time.Now()) // three failures in a row
+	for _, turn := range []*Turn{first, second} {
+		for _, r := range b.calls(turn, 2) {
+			if r.Class != Answered {
+				t.Errorf("%+v", r)
+			}
+		}
+	}
+	if all, _ := g.tokensSent(); len(all) != 1 || g.demo.Asked("refresh_token") != 1 {
+		t.Errorf("%d tokens were sent, %d refreshes", len(all), g.demo.Asked("refresh_token"))
+	}
+}
+
+// TestAFreshTokenIsTriedOnce: a server that refuses a new token as well refuses more than
+// the token.
+func TestAFreshTokenIsTriedOnce(t *testing.T) {
+	b, g, told := gated(t)
+	g.set(true, nil)
+	turn := b.Turn(Credentials{})
+	defer turn.Close()
+	replies := b.calls(turn, 1)
+	if c := b.kept(); !replies[0].Unauthorized || c.ErrorCode != NeedsAuthorization || *told != 1 {
+		t.Errorf("%+v, told %d times: %+v", replies, *told, c)
+	}
+	if all, n := g.tokensSent(); len(all) != 2 || n != 1 || g.demo.Asked("refresh_token") != 1 {
+		t.Errorf("%d tokens were sent, the first %d times, %d refreshes", len(all), n, g.demo.Asked("refresh_token"))
+	}
+	g.set(false, nil)
+	before, _ := g.tokensSent()
+	if err := b.use(b.Tools); err != nil || len(before) != 0 || g.demo.Asked("refresh_token") != 2 {
+		t.Errorf("the second token is used again: %v, %d refreshes", err, g.demo.Asked("refresh_token"))
+	}
+}
+
+// TestAnUnreadableRefusalIsNoReason has the server of tokens refuse with more than is
+// read: that may be anything on the way, and counts only when it lasts.
+func TestAnUnreadableRefusalIsNoReason(t *testing.T) {
+	b, demo, told := authorized(t, newVault(t, "a"), 30*time.Second)
+	g := &gate{demo: demo, tokens: func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"error_description":"` + strings.Repeat("x", 2*oauth.MaxDocument) + `","error":"invalid_grant"}`))
+	}}
+	server := httptest.NewServer(g)
+	t.Cleanup(server.Close)
+	edit := func(set string) {
+		b.write(func(ctx context.Context, tx *store.Tx) error {
+			_, err := tx.Exec(ctx, `UPDATE connection_tokens SET `+set)
+			return err
+		})
+	}
+	move := func() { // the endpoint, to the gate
+		b.write(func(ctx context.Context, tx *store.Tx) error {
+			row, err := tx.Tokens(ctx, b.account, b.connection)
+			if err != nil {
+				return err
+			}
+			var h holding
+			if err := b.openJSON(tokensRef(*row), row.Sealed, &h); err != nil {
+				return err
+			}
+			h.Endpoint = server.URL + "/token"
+			if row.Sealed, err = b.sealJSON(tokensRef(*row), h); err != nil {
+				return err
+			}
+			return tx.PutTokens(ctx, *row)
+		})
+	}
+	move()
+	edit(`expires_at = 1`)
+	fails := func(unauthorized bool) {
+		t.Helper()
+		err := b.use(b.Tools)
+		if failed, ok := errors.AsType[*remote.Error](err); !ok || failed.Unauthorized != unauthorized || failed.Class != remote.NotSent {
+			t.Errorf("%v", err)
+		}
+	}
+	for range 2 * maxRefusals { // within a minute they count as one at most
+		fails(false)
+	}
+	for i := range maxRefusals {
+		if !b.kept().Authorized {
+			t.Fatalf("the tokens are lost after %d refusals", i)
+		}
+		edit(`refreshed_at = 1`)
+		fails(i == maxRefusals-1)
+	}
+	if c := b.kept(); c.Authorized || c.ErrorCode != NeedsAuthorization || *told != 1 {
+		t.Errorf("%+v, told %d times", c, *told)
+	}
+
+	// A refresh that succeeds begins the count anew.
+	again, second, _ := authorized(t, newVault(t, "a"), 30*time.Second)
+	b, g.demo = again, second
+	move()
+	for range 2 {
+		for range maxRefusals - 1 {
+			edit(`refreshed_at = 1, expires_at = 1`)
+			fails(false)
+		}
+		refusing := g.tokens
+		g.set(false, nil)
+		if err := b.use(b.Tools); err != nil {
+			t.Fatal(err)
+		}
+		g.set(false, refusing)
+	}
+	if !b.kept().Authorized {
+		t.Error("the tokens are lost")
+	}
+}
+
+// TestWhatCameOfAnAuthorizationIsKept: for whoever began it, in another window.
+func TestWhatCameOfAnAuthorizationIsKept(t *testing.T) {
+	b, _, _ := authorized(t, newVault(t, "a"), time.Hour)
+	last := func() store.Authorization {
+		t.Helper()
+		c := b.kept()
+		if c.Authorization == nil {
+			t.Fatal("there is none")
+		}
+		return *c.Authorization
+	}
+	if a := last(); a.Status != store.AuthorizationDone || a.EndedAt.IsZero() || a.Message != "" {
+		t.Errorf("%+v", a)
+	}
+	for _, c := range []struct {
+		name, status, message string
+		end                   func(begun Authorization)
+	}{
+		{"cancelled at the server", store.AuthorizationFailed, "access_denied", func(begun Authorization) {
+			answer := answerTo(t, begun.URL)
+			answer.Del("code")
+			answer.Set("error", "access_denied")
+			b.Land(t.Context(), answer)
+		}},
+		{"cancelled here", store.AuthorizationCancelled, "Whoever signed in", func(begun Authorization) {
+			b.Confirm(t.Context(), b.Land(t.Context(), answerTo(t, begun.URL)).Question.Token, false)
+		}},
+		{"another issuer", store.AuthorizationFailed, "does not come from", func(begun Authorization) {
+			answer := answerTo(t, begun.URL)
+			answer.Set("iss", "https://evil.example.com")
+			b.Land(t.Context(), answer)
+		}},
+		{"a code that is refused", store.AuthorizationFailed, "invalid_grant", func(begun Authorization) {
+			answer := answerTo(t, begun.URL)
+			answer.Set("code", "none")
+			b.Confirm(t.Context(), b.Land(t.Context(), answer).Question.Token, true)
+		}},
+		{"a key that is lost", store.AuthorizationFailed, "cannot be read", func(begun Authorization) {
+			other := &Tools{Store: b.Store, Vault: newVault(t, "b"), Network: b.Network, Logger: b.Logger}
+			other.Land(t.Context(), answerTo(t, begun.URL))
+		}},
+		{"a key that is lost before the answer", store.AuthorizationFailed, "cannot be read", func(begun Authorization) {
+			other := &Tools{Store: b.Store, Vault: newVault(t, "b"), Network: b.Network, Logger: b.Logger}
+			other.Confirm(t.Context(), b.Land(t.Context(), answerTo(t, begun.URL)).Question.Token, true)
+		}},
+		{"deauthorized", store.AuthorizationCancelled, "deauthorized", func(Authorization) {
+			if _, err := b.Deauthorize(t.Context(), b.account, b.connection); err != nil {
+				t.Error(err)
+			}
+		}},
+		{"in time", store.AuthorizationDone, "", func(begun Authorization) {
+			b.Confirm(t.Context(), b.Land(t.Context(), answerTo(t, begun.URL)).Question.Token, true)
+		}},
+		{"too late", store.AuthorizationFailed, "in time", func(Authorization) {
+			b.write(func(ctx context.Context, tx *store.Tx) error {
+				_, err := tx.Exec(ctx, `UPDATE authorizations SET started_at = 1`)
+				return err
+			})
+		}},
+	} {
+		begun, err := b.Authorize(t.Context(), b.account, b.connection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := last(); a.ID != begun.ID || a.Status != store.AuthorizationPending || !a.EndedAt.IsZero() {
+			t.Errorf("%s: %+v", c.name, a)
+		}
+		c.end(begun)
+		if a := last(); a.ID != begun.ID || a.Status != c.status || a.EndedAt.IsZero() || !strings.Contains(a.Message, c.message) || c.message == "" && a.Message != "" {
+			t.Errorf("%s: %+v", c.name, a)
+		}
+	}
+
+	// The end of an older one says nothing of the newest.
+	older, err := b.Authorize(t.Context(), b.account, b.connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := answerTo(t, older.URL)
+	newer, err := b.Authorize(t.Context(), b.account, b.connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Confirm(t.Context(), b.Land(t.Context(), answer).Question.Token, false)
+	if a := last(); a.ID != newer.ID || a.Status != store.AuthorizationPending {
+		t.Errorf("%+v", a)
+	}
+}
