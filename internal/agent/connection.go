@@ -28,10 +28,10 @@ var pauses = []time.Duration{0, time.Second, 4 * time.Second}
 var errAsk = errors.New("agent: a call needs a decision")
 
 // isReady reports whether the call at a place of the last step is one of a connection's
-// tool that nobody has to approve any more.
+// tool that nobody has to confirm or approve any more.
 func (t *turn) isReady(place int) bool {
 	c := t.planned(place)
-	return c != nil && c.Type == stoa.ToolConnection && (c.Approved() || c.Status == stoa.CallClaimed)
+	return c != nil && c.Type == stoa.ToolConnection && (c.IsConfirmed() && c.Approved() || c.Status == stoa.CallClaimed)
 }
 
 // offer returns the tool that a planned call is of, as the turn offers it; nil: it does
@@ -79,7 +79,11 @@ func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits
 			}
 		}
 		if errors.Is(err, errAsk) {
-			return 0, true, w.record(context.WithoutCancel(ctx), t, nil, []stoa.ExternalCall{*group[0]}, nil)
+			held := waiting{asked: []stoa.ExternalCall{*group[0]}}
+			if group[0].Confirmation != nil { // the approval comes after it
+				held = waiting{confirmed: held.asked}
+			}
+			return 0, true, w.record(context.WithoutCancel(ctx), t, nil, held)
 		}
 		return 0, false, slices.DeleteFunc(failed, func(e error) bool { return e == nil })[0]
 	}
@@ -107,7 +111,7 @@ func (w *Worker) carryOutOne(ctx context.Context, t *turn, c *stoa.ExternalCall)
 	offer := t.prompt.offer(c)
 	if c.Status == stoa.CallClaimed { // by a process that is gone
 		c.Lost++
-		if c.Approval == stoa.ApprovalAlways || c.Effects == stoa.EffectsOnce || c.Lost >= callLosses || c.Attempts >= callAttempts || offer == nil {
+		if c.Asks() || c.Effects == stoa.EffectsOnce || c.Lost >= callLosses || c.Attempts >= callAttempts || offer == nil {
 			return w.unknown(ctx, t, c)
 		}
 	}
@@ -139,10 +143,10 @@ func (w *Worker) carryOutOne(ctx context.Context, t *turn, c *stoa.ExternalCall)
 	}
 }
 
-// unknown ends a call of which nobody knows whether it was carried out. One that needs
-// an approval is not ended: people are asked whether to carry it out again.
+// unknown ends a call of which nobody knows whether it was carried out. One that somebody
+// was asked about is not ended: they are asked whether to carry it out again.
 func (w *Worker) unknown(ctx context.Context, t *turn, c *stoa.ExternalCall) error {
-	if c.Approval == stoa.ApprovalAlways {
+	if c.Asks() {
 		c.PreviousOutcome = stoa.OutcomeUnknown
 		return errAsk
 	}

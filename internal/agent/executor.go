@@ -9,6 +9,7 @@ import (
 	"stoa/internal/schema"
 	"stoa/internal/session"
 	"stoa/internal/stoa"
+	"stoa/internal/tool"
 )
 
 // An executor carries out the calls of one type of tool, as far as that can be done
@@ -51,7 +52,14 @@ func (clientTools) execute(_ context.Context, t *turn, place int) (session.ToolE
 	out := session.ToolEffect{Call: t.planned(place)}
 	wrong := t.prompt.misfit(call)
 	if wrong == nil {
-		out.HandOut, out.Ask = out.Call.Approved(), !out.Call.Approved()
+		switch {
+		case !out.Call.IsConfirmed():
+			out.Confirm = true
+		case !out.Call.Approved():
+			out.Ask = true
+		default:
+			out.HandOut = true
+		}
 		return out, nil
 	}
 	out.Result = stoa.ToolResult{CallID: call.ID, Name: call.Name, IsError: true, Content: wrong.Error() + "; nothing was done."}
@@ -86,10 +94,10 @@ func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 		if at < 0 || len(planned) == session.CallsPerStep {
 			continue
 		}
-		tool := p.external[at]
+		t := p.external[at]
 		planned = append(planned, stoa.ExternalCall{
-			Place: place, Type: tool.Type, Tool: tool.Name, DefinitionSHA256: tool.SHA256, Effects: tool.Effects, Approval: tool.Approval, ConnectionID: tool.ConnectionID, Title: tool.Title,
-			OnTimeout: tool.OnTimeout, TimeoutSeconds: tool.TimeoutSeconds,
+			Place: place, Type: t.Type, Tool: t.Name, DefinitionSHA256: t.SHA256, Effects: t.Effects, Approval: t.Approval, ConnectionID: t.ConnectionID, Title: t.Title,
+			OnTimeout: t.OnTimeout, TimeoutSeconds: t.TimeoutSeconds, Confirmation: tool.Confirmation(t.Ask, argumentsOf(c)),
 		})
 	}
 	return planned
@@ -125,22 +133,50 @@ func (t *turn) planned(place int) *stoa.ExternalCall {
 // last returns the newest step.
 func (t *turn) last() *stoa.Step { return &t.prompt.steps[len(t.prompt.steps)-1] }
 
+// waiting is the calls of a step that wait for somebody; only one of the lists has any.
+type waiting struct {
+	confirmed []stoa.ExternalCall // by the visitor, who is asked about one at a time
+	asked     []stoa.ExternalCall // about by people of the account
+	handed    []stoa.ExternalCall // out to programs
+}
+
+func (w waiting) any() bool { return len(w.confirmed)+len(w.asked)+len(w.handed) > 0 }
+
+// add adds a call that waits as its effect says. It reports whether the call waits for the
+// same as those before it; one that does not is not added.
+func (w *waiting) add(out session.ToolEffect) bool {
+	list := &w.handed
+	switch {
+	case out.Confirm && w.any():
+		return false
+	case out.Confirm:
+		list = &w.confirmed
+	case out.Ask:
+		list = &w.asked
+	}
+	if w.any() && len(*list) == 0 {
+		return false
+	}
+	*list = append(*list, *out.Call)
+	return true
+}
+
 // tools answers the open calls of the last step, in order, up to one that asks the
-// user, or neighbours that are handed out or have to be approved. It reports whether the turn waits now, or
-// has ended.
+// user or has to be confirmed, or neighbours that are handed out or have to be approved. It
+// reports whether the turn waits now, or has ended.
 func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 	step := t.last()
 	outs := map[int]session.ToolEffect{}
-	var asked, handed []stoa.ExternalCall // only one of them has any
+	var held waiting
 	for place := 0; place < len(step.Calls); place++ {
 		if step.Results[place] != nil {
 			continue
 		}
 		if !waits && t.isReady(place) {
-			if len(asked)+len(handed) > 0 {
+			if held.any() {
 				break
 			}
-			if err := w.record(ctx, t, outs, nil, nil); err != nil {
+			if err := w.record(ctx, t, outs, held); err != nil {
 				return false, err
 			}
 			if err := ctx.Err(); err != nil {
@@ -153,7 +189,7 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 			place += n - 1
 			continue
 		}
-		if waits || len(asked)+len(handed) > 0 && t.planned(place) == nil {
+		if waits || held.any() && t.planned(place) == nil {
 			break
 		}
 		if err := ctx.Err(); err != nil {
@@ -163,31 +199,26 @@ func (w *Worker) tools(ctx context.Context, t *turn) (waits bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if out.Ask && len(handed) > 0 || out.HandOut && len(asked) > 0 {
-			break
-		}
-		if out.Ask {
-			asked = append(asked, *out.Call)
-			continue
-		}
-		if out.HandOut {
-			handed = append(handed, *out.Call)
+		if out.Confirm || out.Ask || out.HandOut {
+			if !held.add(out) {
+				break
+			}
 			continue
 		}
 		outs[place] = out
 		waits = out.Input != nil
 	}
-	if err := w.record(ctx, t, outs, asked, handed); err != nil || waits || len(asked)+len(handed) > 0 {
+	if err := w.record(ctx, t, outs, held); err != nil || waits || held.any() {
 		return true, err
 	}
 	t.prompt.cut = t.prompt.cut || t.run.cut.Load()
 	return false, nil
 }
 
-// record writes what calls of the last step did, and hands out others, or has people
-// decide about them. What is written is taken out of outs.
-func (w *Worker) record(ctx context.Context, t *turn, outs map[int]session.ToolEffect, asked, handed []stoa.ExternalCall) error {
-	if len(outs)+len(asked)+len(handed) == 0 {
+// record writes what calls of the last step did, and has others wait for whom they wait.
+// What is written is taken out of outs.
+func (w *Worker) record(ctx context.Context, t *turn, outs map[int]session.ToolEffect, held waiting) error {
+	if len(outs) == 0 && !held.any() {
 		return nil
 	}
 	step := t.last()
@@ -197,11 +228,13 @@ func (w *Worker) record(ctx context.Context, t *turn, outs map[int]session.ToolE
 				ch.RecordTool(*step, place, out)
 			}
 		}
-		if len(asked) > 0 {
-			ch.AskApproval(*step, asked)
-		}
-		if len(handed) > 0 {
-			ch.HandOut(*step, handed)
+		switch {
+		case len(held.confirmed) > 0:
+			ch.AskVisitor(*step, held.confirmed[0])
+		case len(held.asked) > 0:
+			ch.AskApproval(*step, held.asked)
+		case len(held.handed) > 0:
+			ch.HandOut(*step, held.handed)
 		}
 	})
 	if err != nil {

@@ -350,7 +350,7 @@ func catalogOf(ctx context.Context, tx *store.Tx, accountID, id string) (contrac
 func (s *Server) reviewConnectionTools(ctx context.Context, in Request[byID, contract.ReviewConnectionTools]) (Reply[contract.ConnectionToolList], error) {
 	var decisions []tool.Decision
 	for i, t := range in.Body.Tools {
-		d := tool.Decision{Name: t.Name, SHA256: t.Sha256, Approve: t.Decision == "approve", Approval: orZero(t.Approval), Effects: orZero(t.Effects), Visitors: orZero(t.Visitors) == store.VisitorsYes}
+		d := tool.Decision{Name: t.Name, SHA256: t.Sha256, Approve: t.Decision == "approve", Approval: orZero(t.Approval), Effects: orZero(t.Effects), Visitors: orZero(t.Visitors), VisitorTitle: orZero(t.VisitorTitle), PublicFields: orZero(t.PublicFields)}
 		policy := orZero(t.Policy) != ""
 		switch {
 		case d.Approve && !policy && (d.Approval == "" || d.Effects == ""):
@@ -463,7 +463,7 @@ func contractCatalogTool(c store.Connection, row store.ConnectionTool) contract.
 	out := contract.ConnectionTool{
 		Name: row.Name, ModelName: row.ModelName, Title: remote.Visible(d.Title), Description: remote.Visible(d.Description),
 		InputSchema: visible(d.InputSchema), OutputSchema: orNull(visible(d.OutputSchema)), Annotations: orNull(visible(d.Annotations)), Request: orNull(visible(d.Request)),
-		Visitors: orElse(row.Visitors, store.VisitorsNo), TimeoutSeconds: c.Limits.TimeoutSeconds, DefinitionTokens: tool.DefinitionTokens(row),
+		Visitors: orElse(row.Visitors, store.VisitorsNo), VisitorTitle: row.VisitorTitle, PublicFields: row.PublicFields, TimeoutSeconds: c.Limits.TimeoutSeconds, DefinitionTokens: tool.DefinitionTokens(row),
 		Sha256: row.SHA256, State: string(row.State), ApprovedSha256: unlessZero(row.ApprovedSHA256), Approval: unlessZero(row.Approval), Effects: unlessZero(row.Effects),
 		Suggested: contract.ConnectionToolPolicy{Approval: approval, Effects: effects}, Warnings: remote.Warnings(d),
 		Previous: nullable.NewNullNullable[contract.ConnectionToolPrevious](),

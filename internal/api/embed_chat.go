@@ -8,6 +8,7 @@ import (
 
 	"stoa/internal/contract"
 	"stoa/internal/embed"
+	"stoa/internal/session"
 	"stoa/internal/store"
 )
 
@@ -50,7 +51,7 @@ func contractChat(c embed.Chat) contract.EmbedChat {
 	e := c.Embed
 	out := contract.EmbedChat{
 		ID: e.ChatID, Object: "embed.chat_session", Agent: contract.EmbedAgent{Name: c.AgentName}, Status: string(c.Status), LastEventSeq: c.LastSeq,
-		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: contractInput(c.Pending), WaitingFor: nullable.NewNullNullable[string](), Error: nullable.NewNullNullable[contract.EmbedError](),
+		Messages: []contract.EmbedMessage{}, HasEarlierMessages: c.HasEarlier, PendingInput: visitorInput(c), WaitingFor: nullable.NewNullNullable[string](), Error: nullable.NewNullNullable[contract.EmbedError](),
 		Greeting: unlessZero(e.Greeting), Theme: e.Theme, MaxMessageChars: e.MaxMessageChars,
 		Remaining: contract.EmbedRemaining{Messages: c.MessagesDue, LimitReached: c.Exhausted},
 		ExpiresAt: contract.Time(c.ExpiresAt), ChatExpiresAt: contract.Time(e.ChatExpiresAt),
@@ -65,6 +66,28 @@ func contractChat(c embed.Chat) contract.EmbedChat {
 		out.Messages = append(out.Messages, contract.EmbedMessage{
 			ID: m.ID, Role: string(m.Role), Kind: m.Kind, Status: string(m.Status), Text: m.Text, CreatedAt: contract.Time(m.CreatedAt),
 		})
+	}
+	return out
+}
+
+// visitorInput returns what the agent waits for, as a visitor sees it.
+func visitorInput(c embed.Chat) nullable.Nullable[contract.PendingInput] {
+	in, err := contractInput(c.Pending).Get()
+	if err != nil {
+		return nullable.NewNullNullable[contract.PendingInput]()
+	}
+	in.Calls, in.Confirmation = nil, contractConfirmation(c.Confirm)
+	return nullable.NewNullableWithValue(in)
+}
+
+// contractConfirmation returns what a visitor is shown of a call; zero: there is none.
+func contractConfirmation(c *session.ConfirmationData) (out contract.ToolConfirmation) {
+	if c == nil {
+		return out
+	}
+	out = contract.ToolConfirmation{Title: c.Title, Fields: []contract.ToolConfirmationField{}, PreviousOutcome: c.PreviousOutcome}
+	for _, f := range c.Fields {
+		out.Fields = append(out.Fields, contract.ToolConfirmationField{Name: f.Name, Value: f.Value, Cut: f.Cut})
 	}
 	return out
 }

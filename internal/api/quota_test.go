@@ -281,9 +281,9 @@ func TestEveryLimitIsPublishedAndProvoked(t *testing.T) {
 	}
 	fixed := []string{
 		"maxPageSize", "idempotencySeconds", "searchMilliseconds", "defaultEmbedCreditsMicro", "maxEmbedTags", "maxWebhooks", "requestsKeptSeconds",
-		"maxTools", "maxToolDefinitionTokens", "maxToolParametersBytes", "maxToolOutputBytes", "maxToolCallsPerStep", "maxToolCallsPerTurn", "maxToolWaitsPerTurn", "maxInputWaitsPerAccount",
+		"maxTools", "maxToolDefinitionTokens", "maxToolParametersBytes", "maxToolOutputBytes", "maxToolCallsPerStep", "maxToolCallsPerTurn", "maxToolCallsPerChat", "maxToolWaitsPerTurn", "maxInputWaitsPerAccount",
 		"maxServerCallsPerMinute", "maxServerCallsAtOnce", "maxShownResultBytes",
-		"maxApprovalSeconds", "maxApprovalCommentCharacters", "maxShownArgumentsBytes",
+		"maxConfirmationSeconds", "maxPublicFields", "maxApprovalSeconds", "maxApprovalCommentCharacters", "maxShownArgumentsBytes",
 		"maxSecrets", "maxConnectionsPerSpace", "maxConnectionOperations", "maxConnectionDocumentBytes", "maxConnectionTools", "maxConnectionTimeoutSeconds", "maxConnectionResultBytes", "maxConnectionConcurrent",
 		"maxConnectionCallsPerMinute",
 	} // no setting of the limits changes them

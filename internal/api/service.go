@@ -110,6 +110,7 @@ func (s *Server) publishedLimits() contract.Limits {
 		MaxTools: tool.MaxOffered, MaxToolDefinitionTokens: tool.MaxTokens, MaxToolParametersBytes: schema.MaxParameters, MaxToolOutputBytes: session.MaxOutput,
 		MaxToolCallsPerStep: session.CallsPerStep, MaxToolCallsPerTurn: session.CallsPerTurn, MaxToolWaitsPerTurn: session.WaitsPerTurn,
 		MaxServerCallsPerMinute: tool.CallsPerMinute, MaxServerCallsAtOnce: tool.CallsAccount, MaxShownResultBytes: session.ShownOutput,
+		MaxToolCallsPerChat: session.CallsPerChat, MaxConfirmationSeconds: seconds(min(session.ConfirmationTime, run.InputTime)), MaxPublicFields: tool.MaxPublic,
 		MaxApprovalSeconds: seconds(min(session.ApprovalTime, run.InputTime)), MaxApprovalCommentCharacters: session.MaxComment, MaxShownArgumentsBytes: maxShownArguments,
 		MaxInputWaitsPerAccount: inputWaits,
 		MaxConnectionOperations: httptool.MaxOperations, MaxConnectionDocumentBytes: httptool.MaxDocument, MaxConnectionTools: remote.MaxTools,

@@ -252,6 +252,7 @@ func contractInput(in *stoa.Input) nullable.Nullable[contract.PendingInput] {
 	}
 	if in.OfTools() {
 		out.Calls, out.ClaimedUntil = pendingCalls(*in), contract.Time(in.ClaimedUntil)
+		out.Confirmation = contractConfirmation(session.ConfirmationOf(in))
 	}
 	return nullable.NewNullableWithValue(out)
 }

@@ -218,8 +218,10 @@ func pendingCalls(in stoa.Input) []contract.PendingToolCall {
 			CallID: c.ID, Tool: c.Tool, Title: c.Title, ConnectionID: c.ConnectionID, Arguments: json.RawMessage(cmp.Or(strings.TrimSpace(c.Arguments), "{}")),
 			Effects: string(c.Effects), Status: string(c.Status), ExpiresAt: contract.Time(c.ExpiresAt), PreviousOutcome: string(c.PreviousOutcome),
 		}
-		if in.Kind == stoa.InputToolApproval {
-			p.Decision = string(c.Decision)
+		if in.Kind != stoa.InputToolCall {
+			if in.Kind == stoa.InputToolApproval {
+				p.Decision = string(c.Decision)
+			}
 			if c.ExpiresAt.IsZero() { // it was approved
 				p.ExpiresAt = contract.Time(in.ExpiresAt)
 			}
@@ -242,9 +244,12 @@ func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
 		DefinitionSha256: c.DefinitionSHA256, Status: string(c.Status), Outcome: unlessZero(string(c.Outcome)), Effects: string(c.Effects),
 		InputID: unlessZero(c.InputID), Attempts: c.Attempts, Arguments: arguments, ResultText: nullable.NewNullNullable[string](), ResultBytes: c.ResultBytes,
 		IsError: c.Status == stoa.CallDone && c.Outcome != stoa.OutcomeOK, ErrorCode: unlessZero(string(c.ErrorCode)), LateOutput: nullable.NewNullNullable[string](),
-		NeedsApproval: c.Approval == stoa.ApprovalAlways, ApprovalInputID: unlessZero(c.ApprovalInputID), PreviousOutcome: unlessZero(string(c.PreviousOutcome)), Approval: contractApproval(c),
+		NeedsConfirmation: c.Confirmation != nil, NeedsApproval: c.Approval == stoa.ApprovalAlways, ApprovalInputID: unlessZero(c.ApprovalInputID), PreviousOutcome: unlessZero(string(c.PreviousOutcome)), Approval: contractApproval(c),
 		Resolution: nullable.NewNullNullable[contract.ToolCallResolution](), CreatedAt: contract.Time(c.CreatedAt), StartedAt: unlessNever(c.StartedAt),
 		FinishedAt: unlessNever(c.FinishedAt), DurationMs: nullable.NewNullNullable[int64](), ExpiresAt: unlessNever(c.ExpiresAt),
+	}
+	if c.Confirmed != "" {
+		out.Confirmation = contract.ToolCallConfirmation{Decision: string(c.Confirmed), EmbedID: unlessZero(c.ConfirmedBy), At: contract.Time(c.ConfirmedAt)}
 	}
 	if c.SessionID == "" { // the row has a place that no other has
 		out.Turn, out.Step, out.Place = 0, 0, 0

@@ -216,6 +216,9 @@ type AgentToolCall struct {
 	// Attempts How often it was claimed, or its server asked.
 	Attempts int `json:"attempts"`
 
+	// Confirmation What the visitor of the chat has said; there once something was.
+	Confirmation ToolCallConfirmation `json:"confirmation,omitempty,omitzero"`
+
 	// ConnectionID Of a `connection`; null or absent otherwise.
 	ConnectionID nullable.Nullable[string] `json:"connectionId,omitempty,omitzero"`
 	CreatedAt    Time                      `json:"createdAt"`
@@ -245,8 +248,11 @@ type AgentToolCall struct {
 	LateOutput nullable.Nullable[string] `json:"lateOutput"`
 
 	// NeedsApproval Whether a person has to approve it.
-	NeedsApproval bool   `json:"needsApproval"`
-	Object        string `json:"object"`
+	NeedsApproval bool `json:"needsApproval"`
+
+	// NeedsConfirmation Whether the visitor of the chat has to confirm it.
+	NeedsConfirmation bool   `json:"needsConfirmation,omitempty,omitzero"`
+	Object            string `json:"object"`
 
 	// Outcome Null until it is `done`. `denied`: it was not approved, and nothing was done. `unknown`: it may have been done or not, and is not done again. `expired`: no output came in time, and it may have been done or not. `cancelled`: its turn ended before.
 	Outcome nullable.Nullable[string] `json:"outcome"`
@@ -322,7 +328,7 @@ type AnswerInput struct {
 	// Choice One of the options of a `choice`, as it is written.
 	Choice nullable.Nullable[string] `json:"choice,omitempty,omitzero"`
 
-	// Decision On an `approval`, or about all calls of a `tool_approval` that nobody has decided about.
+	// Decision On an `approval`, about all calls of a `tool_approval` that nobody has decided about, or on the call of a `tool_confirmation`, if it is the visitor who answers.
 	Decision nullable.Nullable[string] `json:"decision,omitempty,omitzero"`
 
 	// Decisions About calls of a `tool_approval`.
@@ -545,6 +551,9 @@ type ConnectionTool struct {
 	// Previous The definition that was approved, where it is another one than that of now.
 	Previous nullable.Nullable[ConnectionToolPrevious] `json:"previous"`
 
+	// PublicFields Of `visitors: confirm`, where the review has any: JSON Pointers to the arguments that visitors see.
+	PublicFields []string `json:"publicFields,omitempty,omitzero"`
+
 	// Request Of the kinds `http` and `openapi`: which request is sent, with `method`, `path` and where each of the `arguments` goes. It is part of the definition.
 	Request nullable.Nullable[map[string]interface{}] `json:"request"`
 
@@ -561,7 +570,10 @@ type ConnectionTool struct {
 	TimeoutSeconds int64  `json:"timeoutSeconds"`
 	Title          string `json:"title"`
 
-	// Visitors Whether it may be offered in chats of visitors, as reviewed.
+	// VisitorTitle Of `visitors: confirm`, where the review has one: what visitors are asked to confirm.
+	VisitorTitle string `json:"visitorTitle,omitempty,omitzero"`
+
+	// Visitors Whether it may be offered in chats of visitors, as reviewed; with `confirm` the visitor has to confirm each call. New ones may come.
 	Visitors string `json:"visitors"`
 
 	// Warnings What a reviewer should look at.
@@ -1702,19 +1714,24 @@ type Health struct {
 type InputEvent struct {
 	Answer string `json:"answer,omitempty,omitzero"`
 
-	// Calls Of a `tool_call` or `tool_approval` alone.
-	Calls        []InputEventCall `json:"calls,omitempty,omitzero"`
+	// Calls Of a `tool_call` or `tool_approval`, and of a `tool_confirmation` where it is not the visitor who reads it.
+	Calls []InputEventCall `json:"calls,omitempty,omitzero"`
+
+	// Confirmation Of a `tool_confirmation` alone; all that the visitor is shown of the call.
+	Confirmation ToolConfirmation `json:"confirmation,omitempty,omitzero"`
 	CreatedAt    Time             `json:"createdAt"`
 	DefaultUsed  bool             `json:"defaultUsed,omitempty,omitzero"`
 	DefaultValue string           `json:"defaultValue,omitempty,omitzero"`
 	ExpiresAt    Time             `json:"expiresAt,omitempty,omitzero"`
 	InputID      string           `json:"inputId"`
-	Kind         string           `json:"kind"`
-	Options      []string         `json:"options,omitempty,omitzero"`
-	Prompt       string           `json:"prompt,omitempty,omitzero"`
-	Seq          int64            `json:"seq"`
-	Turn         int64            `json:"turn"`
-	Type         string           `json:"type"`
+
+	// Kind New ones may come.
+	Kind    string   `json:"kind"`
+	Options []string `json:"options,omitempty,omitzero"`
+	Prompt  string   `json:"prompt,omitempty,omitzero"`
+	Seq     int64    `json:"seq"`
+	Turn    int64    `json:"turn"`
+	Type    string   `json:"type"`
 }
 
 // InputEventCall defines model for InputEventCall.
@@ -1919,6 +1936,11 @@ type Limits struct {
 	// Example: 16777216
 	MaxBodyBytes int64 `json:"maxBodyBytes"`
 
+	// MaxConfirmationSeconds How long a call waits until the visitor confirms it.
+	//
+	// Example: 900
+	MaxConfirmationSeconds int64 `json:"maxConfirmationSeconds"`
+
 	// MaxConnectionCallsPerMinute The most that `limits.callsPerMinute` of a connection can be.
 	//
 	// Example: 600
@@ -2059,6 +2081,11 @@ type Limits struct {
 	// Example: 100
 	MaxPageSize int `json:"maxPageSize"`
 
+	// MaxPublicFields Arguments of a tool that visitors may see who confirm its calls.
+	//
+	// Example: 8
+	MaxPublicFields int `json:"maxPublicFields"`
+
 	// MaxQueuedMessages Messages that wait in one session.
 	//
 	// Example: 10
@@ -2108,6 +2135,11 @@ type Limits struct {
 	//
 	// Example: 100
 	MaxSpaces int64 `json:"maxSpaces"`
+
+	// MaxToolCallsPerChat Calls of such tools in the chat of a visitor, in all of its turns.
+	//
+	// Example: 50
+	MaxToolCallsPerChat int `json:"maxToolCallsPerChat"`
 
 	// MaxToolCallsPerStep Calls of such tools in one reply of the model.
 	//
@@ -2447,11 +2479,14 @@ type OpenInput struct {
 
 // PendingInput defines model for PendingInput.
 type PendingInput struct {
-	// Calls Of a `tool_call` or `tool_approval` alone.
+	// Calls Of a `tool_call` or `tool_approval`, and of a `tool_confirmation` where it is not the visitor who reads it.
 	Calls []PendingToolCall `json:"calls,omitempty,omitzero"`
 
 	// ClaimedUntil Of a `tool_call` that a program has claimed.
 	ClaimedUntil Time `json:"claimedUntil,omitempty,omitzero"`
+
+	// Confirmation Of a `tool_confirmation` alone; all that the visitor is shown of the call.
+	Confirmation ToolConfirmation `json:"confirmation,omitempty,omitzero"`
 
 	// DefaultValue The answer if none is given in time; null: the turn fails then, with `input_expired`.
 	DefaultValue nullable.Nullable[string] `json:"defaultValue"`
@@ -2460,7 +2495,7 @@ type PendingInput struct {
 	// ID Example: inp_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
 
-	// Kind `tool_call` is for programs, `tool_approval` for people who decide about calls; both come only with an agent that has such tools. New ones may come.
+	// Kind `tool_call` is for programs, `tool_approval` for people who decide about calls, `tool_confirmation` for the visitor of an embedded chat, who alone answers it; they come only with an agent that has such tools. New ones may come.
 	Kind string `json:"kind"`
 
 	// Options Of a `choice`; empty otherwise.
@@ -2475,7 +2510,7 @@ type PendingToolCall struct {
 	// Example: {"orderId":"A-1"}
 	Arguments ToolArguments `json:"arguments"`
 
-	// ArgumentsStart Of a `tool_approval` alone, where the arguments have more than `maxShownArgumentsBytes` of `GET /api/v1/meta`: their beginning, as the model wrote it; `arguments` is empty then. The whole ones are at `GET /api/v1/tool-calls/{id}`.
+	// ArgumentsStart Of a `tool_approval` or `tool_confirmation` alone, where the arguments have more than `maxShownArgumentsBytes` of `GET /api/v1/meta`: their beginning, as the model wrote it; `arguments` is empty then. The whole ones are at `GET /api/v1/tool-calls/{id}`.
 	ArgumentsStart string `json:"argumentsStart,omitempty,omitzero"`
 
 	// CallID The key under which it is carried out: it is the same however often the call is handed out.
@@ -3017,10 +3052,18 @@ type ReviewConnectionTool struct {
 	// Policy In place of `approval` and `effects`.
 	Policy nullable.Nullable[string] `json:"policy,omitempty,omitzero"`
 
+	// PublicFields With `visitors: confirm`: JSON Pointers to the arguments that visitors see, such as `/order_id`. Each leads through `properties` of the schema to one whose `type` is a text, a number or a boolean. None unless said otherwise.
+	//
+	// Example: ["/order_id"]
+	PublicFields nullable.Nullable[[]string] `json:"publicFields,omitempty,omitzero"`
+
 	// Sha256 Of the definition that was reviewed.
 	Sha256 string `json:"sha256"`
 
-	// Visitors Whether it may be offered in chats of visitors, too; `no` unless said otherwise. `yes` is only for effects `read`.
+	// VisitorTitle With `visitors: confirm`: what visitors are asked to confirm, such as "Cancel an order". The tool's own title unless said otherwise; needed where it has none.
+	VisitorTitle nullable.Nullable[string] `json:"visitorTitle,omitempty,omitzero"`
+
+	// Visitors Whether it may be offered in chats of visitors, too; `no` unless said otherwise. `yes` is only for effects `read`. With `confirm`, for any effects, the visitor has to confirm each call; an approval that the tool needs is asked for as well, afterwards.
 	Visitors nullable.Nullable[string] `json:"visitors,omitempty,omitzero"`
 }
 
@@ -3651,6 +3694,17 @@ type ToolCallApproval struct {
 	Decision string `json:"decision"`
 }
 
+// ToolCallConfirmation What the visitor of the chat has said; there once something was.
+type ToolCallConfirmation struct {
+	At Time `json:"at"`
+
+	// Decision `expired`: the visitor said nothing in time.
+	Decision string `json:"decision"`
+
+	// EmbedID The embed under which the visitor said it; null for `expired`.
+	EmbedID nullable.Nullable[string] `json:"embedId"`
+}
+
 // ToolCallList defines model for ToolCallList.
 type ToolCallList struct {
 	Data    []AgentToolCall `json:"data"`
@@ -3668,6 +3722,34 @@ type ToolCallResolution struct {
 	By      string                    `json:"by"`
 	Note    nullable.Nullable[string] `json:"note"`
 	Outcome string                    `json:"outcome"`
+}
+
+// ToolConfirmation Of a `tool_confirmation` alone; all that the visitor is shown of the call.
+type ToolConfirmation struct {
+	// Fields The arguments that the review has made public, in its order; those that the call does not have are left out.
+	Fields []ToolConfirmationField `json:"fields"`
+
+	// PreviousOutcome It may have been done once already; to confirm it has it done again.
+	PreviousOutcome string `json:"previousOutcome,omitempty,omitzero"`
+
+	// Title What is to be done. A text of the reviewer, or of the tool's server.
+	//
+	// Example: Cancel an order
+	Title string `json:"title"`
+}
+
+// ToolConfirmationField defines model for ToolConfirmationField.
+type ToolConfirmationField struct {
+	// Cut The value is longer: its first 1,000 characters are shown.
+	Cut bool `json:"cut,omitempty,omitzero"`
+
+	// Name Example: Order
+	Name string `json:"name"`
+
+	// Value As text, with characters that cannot be seen written out. The model wrote it: show it as text, never as HTML.
+	//
+	// Example: A-17
+	Value string `json:"value"`
 }
 
 // ToolDecision defines model for ToolDecision.

@@ -21,9 +21,10 @@ type Chat struct {
 	AgentName string
 	ExpiresAt time.Time // of the visitor's token
 	Status    stoa.SessionStatus
-	Pending   *stoa.Input // nil: the agent waits for nothing that the visitor can answer
-	Operator  bool        // it waits for an operator to decide; Status is running
-	Problem   *Problem    // why there is no answer; nil: nothing failed
+	Pending   *stoa.Input               // nil: the agent waits for nothing that the visitor can answer. It has no calls
+	Confirm   *session.ConfirmationData // what Pending is about, if it is a call; else nil
+	Operator  bool                      // it waits for an operator to decide; Status is running
+	Problem   *Problem                  // why there is no answer; nil: nothing failed
 
 	Messages    []store.MessageRow // the latest, the oldest of them first
 	HasEarlier  bool
@@ -109,9 +110,13 @@ func view(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	if row != nil {
 		spent = row.Spent
 		out.Status, out.LastSeq, out.Pending = row.Status, row.LastSeq, row.Pending
-		if waitsForTools(row.Pending) { // which concerns the owner: to the visitor the agent works
+		if waitsForOwner(row.Pending) { // to the visitor the agent works
 			out.Operator = row.Pending.Kind == stoa.InputToolApproval
 			out.Status, out.Pending = stoa.SessionRunning, nil
+		}
+		if in := out.Pending; in != nil && in.Kind == stoa.InputToolConfirmation {
+			out.Confirm = session.ConfirmationOf(in)
+			out.Pending = &stoa.Input{ID: in.ID, Kind: in.Kind, Prompt: confirmPrompt, ExpiresAt: in.ExpiresAt}
 		}
 		if f := row.Turn.Failure; f != nil {
 			p := problemOf(f.Code, f.Retryable)
@@ -174,23 +179,23 @@ func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text string
 		})
 		return err
 	}, func() error {
-		_, err := s.cfg.Sessions.Send(ctx, tx, who.Caller, e.AgentID, e.ChatID, session.SendRequest{Message: text, Visitor: true})
+		_, err := s.cfg.Sessions.Send(ctx, tx, who.Caller, e.AgentID, e.ChatID, session.SendRequest{Message: text, EmbedID: e.ID})
 		return err
 	})
 }
 
-// waitsForTools reports whether an input is for programs or operators of the account.
-func waitsForTools(in *stoa.Input) bool { return in != nil && in.OfTools() }
+// waitsForOwner reports whether an input is for programs or operators of the account.
+func waitsForOwner(in *stoa.Input) bool { return in != nil && in.OfOwner() }
 
-// Answer answers the input that the agent waits for. One that is for programs or
-// operators of the account is CodeScope.
+// Answer answers the input that the agent waits for, or confirms or declines its call. One
+// that is for programs or operators of the account is CodeScope.
 func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req session.AnswerRequest) (Chat, error) {
 	row, err := begun(ctx, tx, who.Embed)
-	ofOwner := len(req.Outputs)+len(req.Decisions) > 0 || row != nil && waitsForTools(row.Pending)
+	ofOwner := len(req.Outputs)+len(req.Decisions) > 0 || row != nil && waitsForOwner(row.Pending)
 	if err == nil && row != nil && !ofOwner { // it may be one of before
 		var in stoa.Input
 		in, _, err = tx.Input(ctx, row.ID, req.InputID)
-		ofOwner = in.OfTools()
+		ofOwner = in.OfOwner()
 	}
 	if err == nil && ofOwner {
 		return Chat{}, stoa.Errorf(stoa.CodeScope, "The agent does not wait for the visitor.")
@@ -201,6 +206,7 @@ func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req sess
 	if err := checkText(who.Embed, "answer", req.Answer); err != nil {
 		return Chat{}, err
 	}
+	req.EmbedID = who.Embed.ID
 	return s.send(ctx, tx, who, nil, func() error {
 		_, err := s.cfg.Sessions.Answer(ctx, tx, who.Caller, who.Embed.AgentID, who.Embed.ChatID, req)
 		return err

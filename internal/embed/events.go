@@ -21,6 +21,9 @@ func Visible(e *stoa.SessionEvent) bool {
 		if jsonx.Unmarshal([]byte(e.Data), &d) != nil {
 			return false
 		}
+		if d.Kind == stoa.InputToolConfirmation {
+			return replaceData(e, confirmationData(e.Type, d))
+		}
 		return d.Kind == stoa.InputQuestion || d.Kind == stoa.InputChoice || d.Kind == stoa.InputApproval
 	case session.EventStatus:
 		var d session.StatusData
@@ -45,6 +48,19 @@ func Visible(e *stoa.SessionEvent) bool {
 	}
 	return false
 }
+
+// confirmationData returns what a visitor sees of an event about a call to confirm: no
+// more than what they are asked.
+func confirmationData(typ string, d session.InputData) session.InputData {
+	out := session.InputData{InputID: d.InputID, Kind: d.Kind, Turn: d.Turn}
+	if typ == session.EventInputRequested {
+		out.Prompt, out.ExpiresAt, out.Confirmation = confirmPrompt, d.ExpiresAt, d.Confirmation
+	}
+	return out
+}
+
+// confirmPrompt is what a visitor is asked about a call.
+const confirmPrompt = "Shall this be done? Nothing happens before you confirm it."
 
 // A visitorError is the data of an error event for a visitor.
 type visitorError struct {

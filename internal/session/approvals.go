@@ -66,7 +66,7 @@ func (t *Transition) newCallInput(step stoa.Step, kind string) (in stoa.Input, o
 // askForCalls writes an input about calls, which are written, and stops the turn for it.
 func (t *Transition) askForCalls(in stoa.Input, reason string) {
 	t.do(func() error { return t.tx.InsertInput(t.ctx, in) })
-	t.event(EventInputRequested, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Prompt: in.Prompt, ExpiresAt: timeText(in.ExpiresAt), Calls: callData(in.Calls)})
+	t.event(EventInputRequested, InputData{InputID: in.ID, Kind: in.Kind, Turn: in.Turn, Prompt: in.Prompt, ExpiresAt: timeText(in.ExpiresAt), Calls: callData(in.Calls), Confirmation: ConfirmationOf(&in)})
 	t.wait(in, reason)
 	t.changedInputs()
 }
@@ -95,11 +95,12 @@ func ruleOf(rules []store.SessionRule, tool, sha256 string) (store.SessionRule, 
 }
 
 // Remember gives planned calls that need an approval, and whose tools nobody is asked
-// about any more, the decision that was made then.
+// about any more, the decision that was made then; but not those that may have been
+// carried out once already.
 func Remember(calls []stoa.ExternalCall, rules []store.SessionRule) {
 	for i := range calls {
 		c := &calls[i]
-		if c.Approved() || c.Status != stoa.CallPlanned || c.Decision != "" {
+		if c.Approved() || c.Status != stoa.CallPlanned || c.Decision != "" || c.PreviousOutcome != "" {
 			continue
 		}
 		if r, found := ruleOf(rules, c.Tool, c.DefinitionSHA256); found {
@@ -140,7 +141,7 @@ func (t *Transition) decisions(in *stoa.Input, c stoa.Caller, req AnswerRequest)
 		switch {
 		case call.Decision == d.Decision:
 			continue // said before
-		case call.Decision == stoa.DecisionExpired || call.Decision == "" && !call.Open():
+		case call.Decision == stoa.DecisionExpired || call.Decision == "" && !(call.Open() && t.waitsFor(in)):
 			return false, stoa.Errorf(stoa.CodeNotWaiting, "The session does not wait for this decision any more: the input was %s.", in.Status).At("inputId")
 		case call.Decision != "":
 			return false, stoa.Errorf(stoa.CodeDecided, "Another decision was made about this call already, and counts: %s.", call.Decision).At(at + "decision")
@@ -156,6 +157,11 @@ func (t *Transition) decisions(in *stoa.Input, c stoa.Caller, req AnswerRequest)
 		t.goOn(in, stoa.InputAnswered)
 	}
 	return changed, nil
+}
+
+// waitsFor reports whether an input is the one that the session waits for.
+func (t *Transition) waitsFor(in *stoa.Input) bool {
+	return t.Row.Pending != nil && t.Row.Pending.ID == in.ID
 }
 
 // listed returns the decisions of a request: one for each call that it names, or one for
@@ -223,14 +229,19 @@ func (t *Transition) deny(c *stoa.ExternalCall, decision stoa.Decision, by, comm
 	if decision == stoa.DecisionExpired {
 		text = "Not approved: nobody decided in time. Nothing was done."
 	}
+	if why != "" {
+		why = "\nWhoever decided wrote: " + why
+	}
+	t.notDone(c, text, why)
+}
+
+// notDone ends a call that is not carried out, or not once more.
+func (t *Transition) notDone(c *stoa.ExternalCall, text, why string) {
 	outcome := stoa.OutcomeDenied
 	if c.PreviousOutcome == stoa.OutcomeUnknown {
 		outcome, text = stoa.OutcomeUnknown, "Not done again. It is not known whether it was done the first time: look before you try again."
 	}
-	if why != "" {
-		text += "\nWhoever decided wrote: " + why
-	}
-	t.finishCall(c, outcome, text)
+	t.finishCall(c, outcome, text+why)
 }
 
 // denyAll ends all calls that nobody has decided about.
@@ -246,10 +257,8 @@ func (t *Transition) denyAll(decision stoa.Decision, by, why string) {
 // refuse takes a message as the refusal of all calls that nobody has decided about. No
 // text of a message is an approval.
 func (t *Transition) refuse(by, message string) {
-	in := t.Row.Pending
 	t.denyAll(stoa.DecisionReject, by, message)
-	t.message(stoa.SessionMessage{Turn: in.Turn, Role: stoa.RoleUser, Kind: stoa.KindAnswer, Status: stoa.MessageCompleted, Text: message})
-	t.goOn(in, stoa.InputAnswered)
+	t.saidInstead(message)
 }
 
 // CutRunes keeps at most so many characters of a text.

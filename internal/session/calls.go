@@ -19,7 +19,7 @@ import (
 const (
 	CallsPerStep    = 16
 	CallsPerTurn    = 100
-	callsPerChat    = 50 // of a chat of a visitor, in all its turns
+	CallsPerChat    = 50 // of a chat of a visitor, in all its turns
 	WaitsPerTurn    = 20
 	MaxOutput       = 256 << 10 // bytes of an output
 	ShownOutput     = 16 << 10  // bytes of a tool's answer that the model is shown
@@ -67,7 +67,7 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 		made, err = t.tx.TurnCalls(t.ctx, t.Row.ID, step.Turn)
 		return err
 	})
-	if made+len(calls) > CallsPerTurn || t.Row.Trigger.Type == triggerEmbed && t.Row.ToolCalls+len(calls) > callsPerChat {
+	if made+len(calls) > CallsPerTurn || t.Row.Trigger.Type == triggerEmbed && t.Row.ToolCalls+len(calls) > CallsPerChat {
 		t.Fail(stoa.Failure{Code: codeToolLimit, Message: "The turn has called as many tools as it may. Ask for less at once."})
 		return nil, true
 	}
@@ -264,8 +264,12 @@ func (t *Transition) expireCalls() {
 		if !c.Open() || c.ExpiresAt.After(t.tx.Now) {
 			continue
 		}
-		if in.Kind == stoa.InputToolApproval {
+		switch in.Kind {
+		case stoa.InputToolApproval:
 			t.deny(c, stoa.DecisionExpired, "", "", "")
+			continue
+		case stoa.InputToolConfirmation:
+			t.decline(c, stoa.DecisionExpired, "", "")
 			continue
 		}
 		if c.OnTimeout == stoa.TimeoutFails {
@@ -355,7 +359,7 @@ func (s *Sessions) ClaimInput(ctx context.Context, tx *store.Tx, c stoa.Caller, 
 		if in, err = tx.OpenInput(ctx, c.Account.ID, req.InputID); err != nil { // as it is under the lock
 			return false, err
 		}
-		if in.Kind == stoa.InputToolApproval {
+		if in.Kind != stoa.InputToolCall {
 			return false, stoa.Errorf(stoa.CodeNotWaiting, "The input waits for people to decide: there is nothing to be carried out yet.")
 		}
 		if in.Status != stoa.InputPending {

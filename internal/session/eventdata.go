@@ -154,6 +154,23 @@ type InputData struct {
 	Answer       *string    `json:"answer,omitzero"`
 	DefaultUsed  bool       `json:"defaultUsed,omitzero"`
 	Calls        []CallData `json:"calls,omitempty"`
+
+	Confirmation *ConfirmationData `json:"confirmation,omitzero"` // of a call that a visitor has to confirm
+}
+
+// ConfirmationData is what a visitor is shown who has to confirm a call.
+type ConfirmationData struct {
+	stoa.Confirmation
+	PreviousOutcome string `json:"previousOutcome,omitzero"` // unknown: it may have been carried out already
+}
+
+// ConfirmationOf returns what a visitor is shown of the call that an input is about; nil:
+// the input is of another kind, or its call is asked about with another one by now.
+func ConfirmationOf(in *stoa.Input) *ConfirmationData {
+	if in == nil || in.Kind != stoa.InputToolConfirmation || len(in.Calls) != 1 || in.Calls[0].Confirmation == nil {
+		return nil
+	}
+	return &ConfirmationData{*in.Calls[0].Confirmation, string(in.Calls[0].PreviousOutcome)}
 }
 
 // ErrorData is what error carries.

@@ -174,6 +174,8 @@ type exportTool struct {
 
 	// Of one that a person had to approve, once it was decided about.
 	Approval *exportApproval `json:"approval,omitempty"`
+	// Of one that a visitor had to confirm, once the visitor has said something.
+	Confirmation *exportConfirmation `json:"confirmation,omitempty"`
 }
 
 // exportApproval is what was decided about a call.
@@ -182,6 +184,13 @@ type exportApproval struct {
 	By       string `json:"by,omitzero"`
 	At       string `json:"at"`
 	Comment  string `json:"comment,omitzero"`
+}
+
+// exportConfirmation is what a visitor said to a call.
+type exportConfirmation struct {
+	Decision string `json:"decision"`
+	EmbedID  string `json:"embedId,omitzero"`
+	At       string `json:"at"`
 }
 
 // exportSource is a line for a passage that the agent was shown.
@@ -247,6 +256,9 @@ func (e *exporter) jsonl(ctx context.Context) error {
 					t.ToolCallID, t.Effects, t.Outcome, t.Attempts = x.ID, string(x.Effects), string(x.Outcome), x.Attempts
 					if x.Decision != "" {
 						t.Approval = &exportApproval{string(x.Decision), x.DecidedBy, timeText(x.DecidedAt), x.Comment}
+					}
+					if x.Confirmed != "" {
+						t.Confirmation = &exportConfirmation{string(x.Confirmed), x.ConfirmedBy, timeText(x.ConfirmedAt)}
 					}
 				}
 			}

@@ -188,6 +188,7 @@ type ToolEffect struct {
 	// Result is why it is not.
 	HandOut bool
 	Ask     bool // a person has to approve the Call first; there is no Result yet
+	Confirm bool // the visitor has to confirm the Call first; there is no Result yet
 }
 
 // RecordTool records the effect of a step's call; place counts from 0. An effect

@@ -29,6 +29,9 @@ const (
 	// ReasonApproval is that of a session that waits for people to decide about calls of
 	// tools.
 	ReasonApproval = "waiting_for_approval"
+
+	// ReasonVisitor is that of a session whose visitor has to confirm a call of a tool.
+	ReasonVisitor = "waiting_for_visitor"
 )
 
 // Codes of failed turns that no HTTP reply carries.

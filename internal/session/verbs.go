@@ -211,14 +211,15 @@ func (s *Sessions) edit(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 // A SendRequest is a further message to a session.
 type SendRequest struct {
 	Message string
-	Reject  bool // while the session is busy: refuse, instead of queueing the message
-	Visitor bool // it is a visitor's, who decides about no calls
+	Reject  bool   // while the session is busy: refuse, instead of queueing the message
+	EmbedID string // under which a visitor sends it, who decides about no call but its own; empty: it is of the account
 }
 
 // Send adds a message to a chat. A stopped session takes it up as a new
 // turn; one that waits for its user takes it as the answer; one that waits for decisions
-// about calls as the refusal of all of them; a busy one, or one that waits for outputs of
-// tools, queues it, or refuses with [stoa.CodeSessionBusy]. A session of mode once takes none
+// about calls as the refusal of all of them, and so does one that waits for its visitor,
+// if it is the visitor's; a busy one, or one that waits for anything else,
+// queues it, or refuses with [stoa.CodeSessionBusy]. A session of mode once takes none
 // ([stoa.CodeSessionFinished]). See [Sessions.Start] for the queue's limit.
 func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentID, id string, req SendRequest) (stoa.Session, error) {
 	if err := s.CheckMessage(req.Message); err != nil {
@@ -233,8 +234,10 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 		switch {
 		case row.Status == stoa.SessionWaiting && !row.Pending.OfTools():
 			t.answer(req.Message, false)
-		case row.Status == stoa.SessionWaiting && row.Pending.Kind == stoa.InputToolApproval && !req.Visitor:
+		case row.Status == stoa.SessionWaiting && row.Pending.Kind == stoa.InputToolApproval && req.EmbedID == "":
 			t.refuse(c.Key.ID, req.Message)
+		case row.Status == stoa.SessionWaiting && row.Pending.Kind == stoa.InputToolConfirmation && req.EmbedID != "":
+			t.declineBy(req.EmbedID, req.Message)
 		case !row.Status.Stopped() || row.Status == stoa.SessionWaiting:
 			if req.Reject {
 				return false, stoa.Errorf(stoa.CodeSessionBusy, "The session is still busy with its last message. Wait until it stops, or send the message with onBusy \"enqueue\".").After(time.Second)
@@ -259,8 +262,10 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 
 // An AnswerRequest answers an input: a question with Answer, a choice with
 // Choice, an approval with Decision, calls of tools with Outputs, those that need an
-// approval with Decisions or one Decision for all.
+// approval with Decisions or one Decision for all, one that a visitor has to confirm with
+// Decision and EmbedID.
 type AnswerRequest struct {
+	EmbedID                  string // under which a visitor answers; empty: the account does
 	InputID                  string
 	Answer, Choice, Decision string
 	Outputs                  []Output
@@ -284,6 +289,9 @@ func (s *Sessions) Answer(ctx context.Context, tx *store.Tx, c stoa.Caller, agen
 		}
 		if in.Kind == stoa.InputToolApproval {
 			return t.decisions(&in, c, req)
+		}
+		if in.Kind == stoa.InputToolConfirmation {
+			return t.confirmation(&in, req)
 		}
 		if in.Kind == stoa.InputToolCall {
 			if err := onlyOutputs(req); err != nil {

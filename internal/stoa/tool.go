@@ -59,6 +59,32 @@ type OfferedTool struct {
 	Remote    string // its name at the server of the connection
 	Title     string // for people; empty: it has none
 	SHA256    string // of the definition; see [AgentTool.Hash] for ToolClient
+	Ask       *Ask   // a visitor has to confirm each call; nil: none has to
+}
+
+// An Ask is how visitors are asked about the calls of a tool.
+type Ask struct {
+	Title  string // of what is to be done
+	Public []PublicField
+}
+
+// A PublicField is a member of a tool's arguments that a visitor may see.
+type PublicField struct {
+	Path []string // the names of the members that lead to it
+	Name string   // for people
+}
+
+// A Confirmation is what a visitor is shown who has to confirm a call.
+type Confirmation struct {
+	Title  string       `json:"title"`
+	Fields []ShownField `json:"fields"`
+}
+
+// A ShownField is a member of a call's arguments, as a visitor sees it.
+type ShownField struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Cut   bool   `json:"cut,omitzero"` // the value is longer
 }
 
 // laxness orders effects: the higher, the less a repetition does.
@@ -150,6 +176,11 @@ type ExternalCall struct {
 	DecidedBy, Comment                string      // the id of the key; empty for an expiry
 	PreviousOutcome                   CallOutcome // OutcomeUnknown: it may have been carried out once already
 	DecidedAt                         time.Time
+	Confirmation                      *Confirmation // that a visitor has to give; nil: none has to
+	ConfirmInputID                    string        // with which a visitor was asked last
+	Confirmed                         Decision      // of the visitor, which is never remembered
+	ConfirmedBy                       string        // the id of the embed; empty for an expiry
+	ConfirmedAt                       time.Time
 	CreatedAt, ExpiresAt              time.Time
 	StartedAt                         time.Time // when it was handed out first; zero: never
 	FinishedAt, ResolvedAt            time.Time
@@ -173,11 +204,18 @@ func (c *ExternalCall) Approved() bool {
 	return c.Approval != ApprovalAlways || c.Status == CallPlanned && (c.Decision == DecisionApprove || c.Decision == DecisionRemembered)
 }
 
+// IsConfirmed reports whether a call may be carried out, as far as its visitor goes. A
+// confirmation is of one call and used up like an approval; see [ExternalCall.Approved].
+func (c *ExternalCall) IsConfirmed() bool {
+	return c.Confirmation == nil || c.Status == CallPlanned && c.Confirmed == DecisionApprove
+}
+
+// Asks reports whether somebody is asked before the call is carried out.
+func (c *ExternalCall) Asks() bool { return c.Approval == ApprovalAlways || c.Confirmation != nil }
+
 // MayShare reports whether a call may be carried out while others of its step are: it
 // only reads, and nobody is asked about it.
-func (c *ExternalCall) MayShare() bool {
-	return c.Effects == EffectsRead && c.Approval != ApprovalAlways
-}
+func (c *ExternalCall) MayShare() bool { return c.Effects == EffectsRead && !c.Asks() }
 
 // Open reports whether a call was handed out and has no outcome yet.
 func (c *ExternalCall) Open() bool { return c.Status == CallWaiting || c.Status == CallClaimed }

@@ -197,11 +197,12 @@ const (
 	InputApproval = "approval"  // approve or reject answers it
 	InputToolCall = "tool_call" // the outputs of its calls answer it
 
-	InputToolApproval = "tool_approval" // decisions about its calls answer it
+	InputToolApproval     = "tool_approval"     // decisions about its calls answer it
+	InputToolConfirmation = "tool_confirmation" // approve or reject of the visitor answers it
 )
 
 // An Input is a question of an agent to its user, or calls of tools that programs of
-// the account carry out or people approve. The turn waits for it.
+// the account carry out, people approve or a visitor confirms. The turn waits for it.
 type Input struct {
 	ID, SessionID string
 	Turn, Step    int64
@@ -215,16 +216,20 @@ type Input struct {
 	ExpiresAt     time.Time
 	AnsweredAt    time.Time
 
-	// Of the kinds tool_call and tool_approval alone.
+	// Of the kinds that are about tools alone.
 	AccountID, AgentID string // of the session
 	Calls              []ExternalCall
 	ClaimID            string    // of the executor that works on it
 	ClaimedUntil       time.Time // zero: nobody has
 }
 
-// OfTools reports whether an input is about calls of tools: for programs or operators of
-// the account, not for the user of the session.
-func (in *Input) OfTools() bool { return in.Kind == InputToolCall || in.Kind == InputToolApproval }
+// OfTools reports whether an input is about calls of tools: it is not a question of the
+// agent to its user.
+func (in *Input) OfTools() bool { return in.OfOwner() || in.Kind == InputToolConfirmation }
+
+// OfOwner reports whether an input is for programs or operators of the account, and not
+// for the user of the session.
+func (in *Input) OfOwner() bool { return in.Kind == InputToolCall || in.Kind == InputToolApproval }
 
 // A SessionEvent is one line of a session's log. Seq has no gaps.
 type SessionEvent struct {

@@ -290,14 +290,18 @@ func (tx *Tx) HasConnections(ctx context.Context, accountID, spaceID string) (bo
 }
 
 const toolColumns = `account_id, connection_id, name, model_name, definition, sha256, problem, present, approved_definition, approved_sha256, rejected_sha256,
-	approval, effects, state, visitors`
+	approval, effects, state, visitors, visitor_title, public_fields`
 
 func scanTool(rows *sql.Rows) (ConnectionTool, error) {
 	var t ConnectionTool
 	var present int
+	var public string
 	err := rows.Scan(&t.AccountID, &t.ConnectionID, &t.Name, &t.ModelName, &t.Definition, &t.SHA256, &t.Problem, &present, &t.ApprovedDefinition, &t.ApprovedSHA256,
-		&t.RejectedSHA256, &t.Approval, &t.Effects, &t.State, &t.Visitors)
+		&t.RejectedSHA256, &t.Approval, &t.Effects, &t.State, &t.Visitors, &t.VisitorTitle, &public)
 	t.Present = present != 0
+	if err == nil {
+		err = readOptional(public, &t.PublicFields)
+	}
 	return t, err
 }
 
@@ -310,12 +314,17 @@ func (tx *Tx) ConnectionTools(ctx context.Context, accountID, connectionID strin
 // the state that follows from it.
 func (tx *Tx) PutConnectionTool(ctx context.Context, t ConnectionTool) error {
 	t.Judge()
-	_, err := tx.Exec(ctx, `INSERT INTO connection_tools (`+toolColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+	public, err := optionalText(t.PublicFields)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO connection_tools (`+toolColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 		ON CONFLICT (account_id, connection_id, name) DO UPDATE SET model_name = EXCLUDED.model_name, definition = EXCLUDED.definition, sha256 = EXCLUDED.sha256,
 			problem = EXCLUDED.problem, present = EXCLUDED.present, approved_definition = EXCLUDED.approved_definition, approved_sha256 = EXCLUDED.approved_sha256,
-			rejected_sha256 = EXCLUDED.rejected_sha256, approval = EXCLUDED.approval, effects = EXCLUDED.effects, state = EXCLUDED.state, visitors = EXCLUDED.visitors`,
+			rejected_sha256 = EXCLUDED.rejected_sha256, approval = EXCLUDED.approval, effects = EXCLUDED.effects, state = EXCLUDED.state, visitors = EXCLUDED.visitors,
+			visitor_title = EXCLUDED.visitor_title, public_fields = EXCLUDED.public_fields`,
 		t.AccountID, t.ConnectionID, t.Name, t.ModelName, t.Definition, t.SHA256, t.Problem, db.Bit(t.Present), t.ApprovedDefinition, t.ApprovedSHA256, t.RejectedSHA256,
-		t.Approval, t.Effects, string(t.State), cmp.Or(t.Visitors, VisitorsNo))
+		t.Approval, t.Effects, string(t.State), cmp.Or(t.Visitors, VisitorsNo), t.VisitorTitle, public)
 	return err
 }
 

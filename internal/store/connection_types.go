@@ -121,8 +121,9 @@ const (
 
 // Whether a tool may be offered in the sessions of visitors.
 const (
-	VisitorsNo  = "no"
-	VisitorsYes = "yes"
+	VisitorsNo      = "no"
+	VisitorsYes     = "yes"
+	VisitorsConfirm = "confirm" // the visitor is asked before each call
 )
 
 // A ConnectionTool is a tool of a server, with the definition that was approved beside
@@ -137,8 +138,10 @@ type ConnectionTool struct {
 	ApprovedDefinition      string // empty: none is
 	ApprovedSHA256          string
 	RejectedSHA256          string
-	Approval, Effects       string // as reviewed; empty: not yet
-	Visitors                string // as reviewed: VisitorsNo or VisitorsYes
+	Approval, Effects       string   // as reviewed; empty: not yet
+	Visitors                string   // as reviewed: VisitorsNo, VisitorsYes or VisitorsConfirm
+	VisitorTitle            string   // of what a visitor is asked; empty: that of the definition
+	PublicFields            []string // JSON Pointers into the arguments: what a visitor is shown
 	State                   ToolState
 }
 

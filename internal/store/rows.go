@@ -104,8 +104,8 @@ func optionalText[T any](list []T) (string, error) {
 	return jsonText(list)
 }
 
-// readOptional reads what [optionalText] wrote.
-func readOptional[T any](text string, into *[]T) error {
+// readOptional reads a value of a column, as JSON, that is empty where there is none.
+func readOptional[T any](text string, into *T) error {
 	if text == "" {
 		return nil
 	}

@@ -11,7 +11,8 @@ import (
 
 const callColumns = `id, call_id, account_id, agent_id, session_id, turn, step, place, type, tool, definition_sha256, arguments, effects, status, outcome, input_id,
 	connection_id, lost, on_timeout, timeout, attempts, error_code, late_output, resolution, note, resolved_by, resolved_at, created_at, expires_at, started_at, finished_at,
-	title, approval, approval_input_id, decision, decided_by, decided_at, comment, previous_outcome, `
+	title, approval, approval_input_id, decision, decided_by, decided_at, comment, previous_outcome,
+	confirmation, confirm_input_id, confirmed, confirmed_by, confirmed_at, `
 
 // shownResult is how much of a result a list of calls has, in characters.
 const shownResult = `substr(result, 1, 4096)`
@@ -19,15 +20,20 @@ const shownResult = `substr(result, 1, 4096)`
 func scanCall(rows *sql.Rows) (stoa.ExternalCall, error) {
 	var c stoa.ExternalCall
 	var late sql.NullString
-	var resolved, created, expires, started, finished, decided int64
+	var resolved, created, expires, started, finished, decided, confirmed int64
+	var confirmation string
 	err := rows.Scan(&c.ID, &c.CallID, &c.AccountID, &c.AgentID, &c.SessionID, &c.Turn, &c.Step, &c.Place, &c.Type, &c.Tool, &c.DefinitionSHA256, &c.Arguments, &c.Effects, &c.Status, &c.Outcome, &c.InputID,
 		&c.ConnectionID, &c.Lost, &c.OnTimeout, &c.TimeoutSeconds, &c.Attempts, &c.ErrorCode, &late, &c.Resolution, &c.Note, &c.ResolvedBy, &resolved, &created, &expires, &started, &finished,
-		&c.Title, &c.Approval, &c.ApprovalInputID, &c.Decision, &c.DecidedBy, &decided, &c.Comment, &c.PreviousOutcome, &c.Result, &c.ResultBytes)
+		&c.Title, &c.Approval, &c.ApprovalInputID, &c.Decision, &c.DecidedBy, &decided, &c.Comment, &c.PreviousOutcome,
+		&confirmation, &c.ConfirmInputID, &c.Confirmed, &c.ConfirmedBy, &confirmed, &c.Result, &c.ResultBytes)
 	if late.Valid {
 		c.LateOutput = &late.String
 	}
 	c.ResolvedAt, c.CreatedAt, c.ExpiresAt, c.StartedAt, c.FinishedAt = db.Time(resolved), db.Time(created), db.Time(expires), db.Time(started), db.Time(finished)
-	c.DecidedAt = db.Time(decided)
+	c.DecidedAt, c.ConfirmedAt = db.Time(decided), db.Time(confirmed)
+	if err == nil {
+		err = readOptional(confirmation, &c.Confirmation)
+	}
 	return c, err
 }
 
@@ -40,12 +46,24 @@ func (tx *Tx) calls(ctx context.Context, where string, args ...any) ([]stoa.Exte
 // service; see docs/decisions/0046-a-tool-call-has-a-row-first.md. The session is locked by this
 // transaction.
 func (tx *Tx) InsertToolCall(ctx context.Context, c stoa.ExternalCall) error {
+	confirmation, err := confirmationText(c)
+	if err != nil {
+		return err
+	}
 	return tx.Later(ctx, `INSERT INTO tool_calls (id, call_id, account_id, agent_id, session_id, turn, step, place, type, tool, definition_sha256, arguments, arguments_sha256, effects,
-			status, on_timeout, timeout, created_at, title, approval, decision, decided_by, decided_at, connection_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`,
+			status, on_timeout, timeout, created_at, title, approval, decision, decided_by, decided_at, connection_id, confirmation)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`,
 		c.ID, c.CallID, c.AccountID, c.AgentID, c.SessionID, c.Turn, c.Step, c.Place, c.Type, c.Tool, c.DefinitionSHA256, c.Arguments, stoa.HashOf(c.Arguments), string(c.Effects),
 		string(c.Status), c.OnTimeout, c.TimeoutSeconds, db.Micros(c.CreatedAt),
-		c.Title, c.Approval, string(c.Decision), c.DecidedBy, db.Micros(c.DecidedAt), c.ConnectionID)
+		c.Title, c.Approval, string(c.Decision), c.DecidedBy, db.Micros(c.DecidedAt), c.ConnectionID, confirmation)
+}
+
+// confirmationText returns what a visitor is shown, as JSON; empty: none is asked.
+func confirmationText(c stoa.ExternalCall) (string, error) {
+	if c.Confirmation == nil {
+		return "", nil
+	}
+	return jsonText(c.Confirmation)
 }
 
 // EndLostTrials writes down that nobody knows what came of the calls of an account that
@@ -61,10 +79,12 @@ func (tx *Tx) EndLostTrials(ctx context.Context, accountID string, before time.T
 func (tx *Tx) UpdateToolCall(ctx context.Context, c stoa.ExternalCall) error {
 	return tx.Later(ctx, `UPDATE tool_calls SET status = $3, outcome = $4, input_id = $5, attempts = $6, result = $7, result_bytes = $8, error_code = $9,
 			expires_at = $10, started_at = $11, finished_at = $12,
-			approval_input_id = $13, decision = $14, decided_by = $15, decided_at = $16, comment = $17, previous_outcome = $18, lost = $19 WHERE account_id = $1 AND id = $2`,
+			approval_input_id = $13, decision = $14, decided_by = $15, decided_at = $16, comment = $17, previous_outcome = $18, lost = $19,
+			confirm_input_id = $20, confirmed = $21, confirmed_by = $22, confirmed_at = $23 WHERE account_id = $1 AND id = $2`,
 		c.AccountID, c.ID, string(c.Status), string(c.Outcome), c.InputID, c.Attempts, c.Result, len(c.Result), string(c.ErrorCode),
 		db.Micros(c.ExpiresAt), db.Micros(c.StartedAt), db.Micros(c.FinishedAt),
-		c.ApprovalInputID, string(c.Decision), c.DecidedBy, db.Micros(c.DecidedAt), c.Comment, string(c.PreviousOutcome), c.Lost)
+		c.ApprovalInputID, string(c.Decision), c.DecidedBy, db.Micros(c.DecidedAt), c.Comment, string(c.PreviousOutcome), c.Lost,
+		c.ConfirmInputID, string(c.Confirmed), c.ConfirmedBy, db.Micros(c.ConfirmedAt))
 }
 
 // CancelToolCalls ends the calls of a turn that have no outcome. What was not known of one
@@ -81,7 +101,7 @@ func (tx *Tx) StepCalls(ctx context.Context, sessionID string, turn, step int64)
 
 // inputCalls returns the calls of an input by their places.
 func (tx *Tx) inputCalls(ctx context.Context, in stoa.Input) ([]stoa.ExternalCall, error) {
-	return tx.calls(ctx, `session_id = $1 AND turn = $2 AND step = $3 AND (input_id = $4 OR approval_input_id = $4) ORDER BY place`, in.SessionID, in.Turn, in.Step, in.ID)
+	return tx.calls(ctx, `session_id = $1 AND turn = $2 AND step = $3 AND (input_id = $4 OR approval_input_id = $4 OR confirm_input_id = $4) ORDER BY place`, in.SessionID, in.Turn, in.Step, in.ID)
 }
 
 // TurnCalls returns how many external calls a turn has made.
@@ -90,9 +110,10 @@ func (tx *Tx) TurnCalls(ctx context.Context, sessionID string, turn int64) (n in
 	return n, err
 }
 
-// TurnWaits returns how often a turn has waited for outputs of tools, or for approvals.
+// TurnWaits returns how often a turn has waited for outputs of tools, for approvals, or for
+// confirmations.
 func (tx *Tx) TurnWaits(ctx context.Context, sessionID string, turn int64) (n int, err error) {
-	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM inputs WHERE session_id = $1 AND turn = $2 AND kind IN ('tool_call', 'tool_approval')`, []any{sessionID, turn}, &n)
+	_, err = tx.Get(ctx, `SELECT COUNT(*) FROM inputs WHERE session_id = $1 AND turn = $2 AND kind IN ('tool_call', 'tool_approval', 'tool_confirmation')`, []any{sessionID, turn}, &n)
 	return n, err
 }
 

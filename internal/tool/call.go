@@ -64,7 +64,7 @@ func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer st
 		return to, reasons[why], nil
 	}
 	approval, effects := e.policy()
-	if approval == stoa.ApprovalAlways && planned.Approval != stoa.ApprovalAlways || planned.Effects.Laxer(effects) {
+	if approval == stoa.ApprovalAlways && planned.Approval != stoa.ApprovalAlways || planned.Effects.Laxer(effects) || e.confirmed(who) && planned.Confirmation == nil {
 		return to, "The tool was reviewed again, and more strictly, after it was called; nothing was done. Call it again if it is still needed.", nil
 	}
 	return Target{*e.connection, *e.tool}, "", nil

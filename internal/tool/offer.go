@@ -124,15 +124,20 @@ func (e entry) withheld(who Audience, refused bool) string {
 		return stoa.WithheldUnapproved
 	}
 	switch {
-	case who.Visitor && e.tool.Visitors != store.VisitorsYes:
+	case who.Visitor && e.tool.Visitors != store.VisitorsYes && e.tool.Visitors != store.VisitorsConfirm:
 		return stoa.WithheldVisitor
 	case refused:
 		return stoa.WithheldUnauthorized
 	}
-	if approval, _ := e.policy(); who.Once && approval != stoa.ApprovalNever {
+	if approval, _ := e.policy(); who.Once && (approval != stoa.ApprovalNever || e.confirmed(who)) {
 		return stoa.WithheldOnce
 	}
 	return ""
+}
+
+// confirmed reports whether the visitor has to confirm the calls of the tool.
+func (e entry) confirmed(who Audience) bool {
+	return who.Visitor && e.tool.Visitors == store.VisitorsConfirm
 }
 
 // Offer returns which tools of an agent's connections a turn offers to its model, in
@@ -177,6 +182,12 @@ func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTo
 			}
 			out := stoa.OfferedTool{AgentTool: stoa.AgentTool{Type: stoa.ToolConnection, Name: e.modelName, ConnectionID: e.connection.ID}, Remote: e.name, SHA256: e.tool.ApprovedSHA256}
 			out.Approval, out.Effects = e.policy()
+			if e.confirmed(who) {
+				if out.Ask = e.ask(); out.Ask == nil {
+					withheld = append(withheld, stoa.Withheld{Tool: e.modelName, Reason: stoa.WithheldUnapproved})
+					continue
+				}
+			}
 			if out.Title, out.Description, out.Parameters, err = e.definition(e.tool.ApprovedDefinition); err != nil {
 				return nil, nil, err
 			}

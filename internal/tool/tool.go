@@ -414,7 +414,9 @@ type Decision struct {
 	Name, SHA256      string // of the definition that was reviewed
 	Approve           bool
 	Approval, Effects string // of an approved tool; both empty: as the definition suggests
-	Visitors          bool   // it may be offered in the sessions of visitors
+	Visitors          string // store.VisitorsYes and so on; empty: it is not offered in the sessions of visitors
+	VisitorTitle      string // this and what follows: of store.VisitorsConfirm; see [store.ConnectionTool]
+	PublicFields      []string
 }
 
 // Review records decisions about tools; none of them if any is about a definition that
@@ -438,8 +440,17 @@ func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions [
 				return stoa.Errorf(stoa.CodeInvalidValue, "The tool %q cannot be used: %s", short(d.Name), row.Problem).At(member(i, "decision"))
 			}
 			decide(&row, d)
-			if d.Visitors && row.Effects != "read" {
-				return stoa.Errorf(stoa.CodeInvalidValue, "Visitors get tools alone whose effects are read; those of %q are %s.", short(d.Name), row.Effects).At(member(i, "visitors"))
+			switch {
+			case d.Visitors == store.VisitorsYes && row.Effects != "read":
+				return stoa.Errorf(stoa.CodeInvalidValue, "Visitors get tools alone whose effects are read, unless they confirm each call (visitors: confirm); those of %q are %s.", short(d.Name), row.Effects).At(member(i, "visitors"))
+			case d.Visitors == store.VisitorsConfirm:
+				if err := checkConfirmation(i, row.Definition, d); err != nil {
+					return err
+				}
+			case len(d.PublicFields) > 0:
+				return stoa.Errorf(stoa.CodeInvalidValue, "Only with visitors: confirm there are public fields.").At(member(i, "publicFields"))
+			case d.VisitorTitle != "":
+				return stoa.Errorf(stoa.CodeInvalidValue, "Only with visitors: confirm there is a title for visitors.").At(member(i, "visitorTitle"))
 			}
 			if err := tx.PutConnectionTool(ctx, row); err != nil {
 				return err
@@ -452,7 +463,7 @@ func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions [
 
 // decide records a decision about a tool.
 func decide(row *store.ConnectionTool, d Decision) {
-	row.Visitors = store.VisitorsNo
+	row.Visitors, row.VisitorTitle, row.PublicFields = store.VisitorsNo, "", nil
 	if !d.Approve {
 		row.RejectedSHA256, row.ApprovedSHA256, row.ApprovedDefinition, row.Approval, row.Effects = row.SHA256, "", "", "", ""
 		return
@@ -461,8 +472,8 @@ func decide(row *store.ConnectionTool, d Decision) {
 		d.Approval, d.Effects = remote.Suggested(remote.Parse(row.Definition))
 	}
 	row.ApprovedSHA256, row.ApprovedDefinition, row.RejectedSHA256, row.Approval, row.Effects = row.SHA256, row.Definition, "", d.Approval, d.Effects
-	if d.Visitors {
-		row.Visitors = store.VisitorsYes
+	if row.Visitors = cmp.Or(d.Visitors, store.VisitorsNo); row.Visitors == store.VisitorsConfirm {
+		row.VisitorTitle, row.PublicFields = d.VisitorTitle, d.PublicFields
 	}
 }
 
@@ -484,6 +495,7 @@ func Forget(ctx context.Context, tx *store.Tx, accountID, id string) error {
 			return err
 		}
 		row.ApprovedSHA256, row.ApprovedDefinition, row.RejectedSHA256, row.Approval, row.Effects, row.Visitors = "", "", "", "", "", store.VisitorsNo
+		row.VisitorTitle, row.PublicFields = "", nil
 		if row.Present {
 			err = tx.PutConnectionTool(ctx, row)
 		} else {

@@ -98,6 +98,7 @@ export interface AgentToolCall {
   approvalInputId: string | null;
   arguments: ToolArgumentsValue;
   attempts: number;
+  confirmation?: ToolCallConfirmation;
   connectionId?: string | null;
   createdAt: string;
   definitionSha256: string;
@@ -111,6 +112,7 @@ export interface AgentToolCall {
   isError: boolean;
   lateOutput: string | null;
   needsApproval: boolean;
+  needsConfirmation?: boolean;
   object: "tool_call";
   outcome: "ok" | "error" | "denied" | "unknown" | "expired" | "cancelled" | null;
   place: number;
@@ -365,13 +367,15 @@ export interface ConnectionTool {
   name: string;
   outputSchema: Record<string, unknown> | null;
   previous: ConnectionToolPrevious;
+  publicFields?: string[];
   request: Record<string, unknown> | null;
   sha256: string;
   state: "new" | "approved" | "changed" | "missing" | "rejected" | "invalid";
   suggested: ConnectionToolPolicy;
   timeoutSeconds: number;
   title: string;
-  visitors: "no" | "yes";
+  visitorTitle?: string;
+  visitors: "no" | "yes" | "confirm";
   warnings: string[];
 }
 
@@ -1111,12 +1115,13 @@ export interface Health {
 export interface InputEvent {
   answer?: string;
   calls?: InputEventCall[];
+  confirmation?: ToolConfirmation;
   createdAt: string;
   defaultUsed?: boolean;
   defaultValue?: string;
   expiresAt?: string;
   inputId: string;
-  kind: "question" | "choice" | "approval" | "tool_call" | "tool_approval";
+  kind: "question" | "choice" | "approval" | "tool_call" | "tool_approval" | "tool_confirmation";
   options?: string[];
   prompt?: string;
   seq: number;
@@ -1268,6 +1273,7 @@ export interface Limits {
   maxApprovalSeconds: number;
   maxBodiesInFlightBytes: number;
   maxBodyBytes: number;
+  maxConfirmationSeconds: number;
   maxConnectionCallsPerMinute: number;
   maxConnectionConcurrent: number;
   maxConnectionDocumentBytes: number;
@@ -1296,6 +1302,7 @@ export interface Limits {
   maxMessageCharacters: number;
   maxNameCharacters: number;
   maxPageSize: number;
+  maxPublicFields: number;
   maxQueuedMessages: number;
   maxQueuedSessions: number;
   maxScheduledTasks: number;
@@ -1306,6 +1313,7 @@ export interface Limits {
   maxShownArgumentsBytes: number;
   maxShownResultBytes: number;
   maxSpaces: number;
+  maxToolCallsPerChat: number;
   maxToolCallsPerStep: number;
   maxToolCallsPerTurn: number;
   maxToolDefinitionTokens: number;
@@ -1581,10 +1589,11 @@ export interface OutputText {
 export interface PendingInput {
   calls?: PendingToolCall[];
   claimedUntil?: string;
+  confirmation?: ToolConfirmation;
   defaultValue: string | null;
   expiresAt: string;
   id: string;
-  kind: "question" | "choice" | "approval" | "tool_call" | "tool_approval";
+  kind: "question" | "choice" | "approval" | "tool_call" | "tool_approval" | "tool_confirmation";
   options: string[];
   prompt: string;
 }
@@ -2101,8 +2110,10 @@ export interface ReviewConnectionTool {
   effects?: "read" | "idempotent" | "once" | null;
   name: string;
   policy?: "by_annotations" | null;
+  publicFields?: string[] | null;
   sha256: string;
-  visitors?: "no" | "yes" | null;
+  visitorTitle?: string | null;
+  visitors?: "no" | "yes" | "confirm" | null;
 }
 
 export interface ReviewConnectionTools {
@@ -2461,6 +2472,12 @@ export interface ToolCallApproval {
   decision: "approve" | "reject" | "expired" | "remembered";
 }
 
+export interface ToolCallConfirmation {
+  at: string;
+  decision: "approve" | "reject" | "expired";
+  embedId: string | null;
+}
+
 export interface ToolCallList {
   data: AgentToolCall[];
   hasMore: boolean;
@@ -2482,6 +2499,18 @@ export interface ToolChoice {
     type: "function";
   }[] | null;
   type: "function" | "allowed_tools";
+}
+
+export interface ToolConfirmation {
+  fields: ToolConfirmationField[];
+  previousOutcome?: "unknown";
+  title: string;
+}
+
+export interface ToolConfirmationField {
+  cut?: boolean;
+  name: string;
+  value: string;
 }
 
 export interface ToolDecision {

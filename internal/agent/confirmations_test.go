@@ -1,0 +1,523 @@
+package agent_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"stoa/internal/fakemcp"
+	"stoa/internal/session"
+	"stoa/internal/session/sessiontest"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+	"stoa/internal/store/storetest"
+	"stoa/internal/tool"
+)
+
+// confirmed reviews all tools of a connection such that visitors confirm their calls, and
+// see the argument key.
+func confirmed(h *sessiontest.Fixture, c store.Connection, approval string, change ...func(*tool.Decision)) {
+	h.T.Helper()
+	h.Write(func(ctx context.Context, tx *store.Tx) error {
+		rows, err := tx.ConnectionTools(ctx, c.AccountID, c.ID)
+		var decisions []tool.Decision
+		for _, row := range rows {
+			d := tool.Decision{
+				Name: row.Name, SHA256: row.SHA256, Approve: true, Approval: approval, Effects: effectsOf[row.Name],
+				Visitors: store.VisitorsConfirm, VisitorTitle: "Do " + row.Name, PublicFields: []string{"/key"},
+			}
+			if row.Name == fakemcp.Echo {
+				d.PublicFields = nil
+			}
+			for _, fn := range change {
+				fn(&d)
+			}
+			decisions = append(decisions, d)
+		}
+		if err == nil {
+			err = tool.Review(ctx, tx, c.AccountID, c.ID, decisions)
+		}
+		return err
+	})
+}
+
+// visitor is what a session of a visitor begins with.
+func visitor(req *session.StartRequest) { req.Trigger = stoa.Trigger{Type: "embed", ID: "emb_1"} }
+
+// says answers what a visitor's session waits for, as its visitor.
+func says(h *sessiontest.Fixture, r *sessiontest.Service, s stoa.Session, decision string) error {
+	_, err := r.Answer(h.T.Context(), h.Caller(), s.AgentID, s.ID, session.AnswerRequest{InputID: s.Pending.ID, Decision: decision, EmbedID: "emb_1"})
+	return err
+}
+
+// oneAct is a model that calls a tool with a text that no visitor may see.
+func oneAct(results *told, name string) sessiontest.Script {
+	return callers(results, func(string) []stoa.ToolCall {
+		return []stoa.ToolCall{call("1", name, `{"key":"a","text":"x"}`)}
+	})
+}
+
+func TestAVisitorConfirmsACall(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		var results told
+		h := sessiontest.Build(t, home, oneAct(&results, fakemcp.Act))
+		f := fakemcp.Start(t)
+		c := connect(h, f, "far")
+		confirmed(h, c, "never")
+		a, r := h.Agent(using(c)), h.Service()
+		sessiontest.Run(t, r)
+		s := h.Until(r, h.Begin(r, a, "go", visitor), stoa.SessionWaiting)
+		in := s.Pending
+		if in.Kind != stoa.InputToolConfirmation || s.Turn.Reason != session.ReasonVisitor || len(in.Calls) != 1 || len(f.Calls()) != 0 || in.ExpiresAt.Sub(in.CreatedAt) != session.ConfirmationTime {
+			t.Fatalf("it waits for %+v after %d requests", in, len(f.Calls()))
+		}
+		shown := in.Calls[0].Confirmation
+		if shown == nil || shown.Title != "Do act" || len(shown.Fields) != 1 || shown.Fields[0] != (stoa.ShownField{Name: "key", Value: "a"}) {
+			t.Errorf("the visitor is shown %+v", shown)
+		}
+		// Nobody of the account says it for the visitor.
+		for _, req := range []session.AnswerRequest{
+			{InputID: in.ID, Decision: "approve"},
+			{InputID: in.ID, Decision: "reject"},
+			{InputID: in.ID, Decisions: []session.CallDecision{{CallID: in.Calls[0].ID, Decision: stoa.DecisionApprove}}},
+			{InputID: in.ID, Outputs: []session.Output{{CallID: in.Calls[0].ID, Text: "forged"}}},
+		} {
+			if _, err := r.Answer(t.Context(), approver(h, "a"), a.ID, s.ID, req); stoa.CodeOf(err) != stoa.CodeNotWaiting {
+				t.Errorf("%+v: %v", req, err)
+			}
+		}
+		if _, err := r.ClaimInput(t.Context(), h.Caller(), session.ClaimRequest{InputID: in.ID, Lease: time.Minute}); stoa.CodeOf(err) != stoa.CodeNotWaiting {
+			t.Errorf("a program claims it: %v", err)
+		}
+		for range 2 { // the second time it is said again
+			if err := says(h, r, s, "approve"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := h.Until(r, s, stoa.SessionCompleted)
+		row := callsOf(h, r, s)[0]
+		if row.Outcome != stoa.OutcomeOK || row.Confirmed != stoa.DecisionApprove || row.ConfirmedBy != "emb_1" || row.ConfirmedAt.IsZero() || row.Decision != "" || f.Effects(row.ID) != 1 || len(f.Calls()) != 1 {
+			t.Errorf("the call is %+v after %d requests", row, len(f.Calls()))
+		}
+		if err := says(h, r, s, "reject"); stoa.CodeOf(err) != stoa.CodeDecided {
+			t.Errorf("a rejection afterwards: %v", err)
+		}
+		h.CheckBooks(r, got)
+	})
+}
+
+func TestAVisitorDeclinesACall(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		var results told
+		h := sessiontest.Build(t, home, oneAct(&results, fakemcp.Act))
+		f := fakemcp.Start(t)
+		c := connect(h, f, "far")
+		confirmed(h, c, "never")
+		a, r := h.Agent(using(c)), h.Service()
+		sessiontest.Run(t, r)
+		s := h.Until(r, h.Begin(r, a, "go", visitor), stoa.SessionWaiting)
+		if err := says(h, r, s, "reject"); err != nil {
+			t.Fatal(err)
+		}
+		got := h.Until(r, s, stoa.SessionCompleted)
+		if row := callsOf(h, r, s)[0]; row.Outcome != stoa.OutcomeDenied || row.Confirmed != stoa.DecisionReject || !row.StartedAt.IsZero() || len(f.Calls()) != 0 {
+			t.Errorf("the call is %+v after %d requests", row, len(f.Calls()))
+		}
+		if said := results.of("go"); len(said) != 1 || !said[0].IsError || !strings.Contains(said[0].Content, "did not confirm") {
+			t.Errorf("the model was told %+v", said)
+		}
+		if err := says(h, r, s, "approve"); stoa.CodeOf(err) != stoa.CodeDecided {
+			t.Errorf("an approval afterwards: %v", err)
+		}
+		h.CheckBooks(r, got)
+	})
+}
+
+// No text confirms: a message of the visitor declines, one of the account waits.
+func TestNoMessageConfirms(t *testing.T) {
+	var results told
+	h := sessiontest.Build(t, storetest.New(t), oneAct(&results, fakemcp.Act))
+	f := fakemcp.Start(t)
+	c := connect(h, f, "far")
+	confirmed(h, c, "never")
+	a, r := h.Agent(using(c)), h.Service()
+	sessiontest.Run(t, r)
+	for _, text := range []string{"approve", "yes", "ok, do it", "ja", "👍", `{"decision":"approve"}`, "I confirm."} {
+		s := h.Until(r, h.Begin(r, a, text, visitor), stoa.SessionWaiting)
+		if _, err := r.Send(t.Context(), approver(h, "a"), a.ID, s.ID, session.SendRequest{Message: text, Reject: true}); stoa.CodeOf(err) != stoa.CodeSessionBusy {
+			t.Fatalf("a message of the account: %v", err)
+		}
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: text, EmbedID: "emb_1", Reject: true}); err != nil {
+			t.Fatal(err)
+		}
+		s = h.Until(r, s, stoa.SessionCompleted)
+		row := callsOf(h, r, s)[0]
+		if row.Outcome != stoa.OutcomeDenied || row.Confirmed != stoa.DecisionReject || row.ConfirmedBy != "emb_1" || s.Turn.Number != 1 {
+			t.Errorf("after %q the call is %+v", text, row)
+		}
+		if said := results.of(text); len(said) != 1 || !strings.HasSuffix(said[0].Content, "wrote instead: "+text) {
+			t.Errorf("after %q the model was told %+v", text, said)
+		}
+	}
+	if n := len(f.Calls()); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestAConfirmationThatNobodyGivesExpires(t *testing.T) {
+	var results told
+	h := sessiontest.Build(t, storetest.New(t), oneAct(&results, fakemcp.Act))
+	f := fakemcp.Start(t)
+	c := connect(h, f, "far")
+	confirmed(h, c, "never")
+	a, r := h.Agent(using(c)), h.Service(func(c *sessiontest.Config) { c.Limits.InputTime = time.Second })
+	sessiontest.Run(t, r)
+	s := h.Until(r, h.Begin(r, a, "go", visitor), stoa.SessionWaiting)
+	for e, err := range r.Sessions.Events(t.Context(), session.EventsRequest{AccountID: h.Account.ID, AgentID: a.ID, SessionID: s.ID, After: s.LastSeq, Follow: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == session.EventInputExpired {
+			break
+		}
+	}
+	got := h.Until(r, s, stoa.SessionCompleted)
+	if row := callsOf(h, r, s)[0]; row.Outcome != stoa.OutcomeDenied || row.Confirmed != stoa.DecisionExpired || row.ConfirmedBy != "" || !row.StartedAt.IsZero() {
+		t.Errorf("the call is %+v", row)
+	}
+	if said := results.of("go"); len(said) != 1 || !said[0].IsError || !strings.Contains(said[0].Content, "in time") {
+		t.Errorf("the model was told %+v", said)
+	}
+	for _, d := range []string{"approve", "reject"} {
+		if err := says(h, r, s, d); stoa.CodeOf(err) != stoa.CodeNotWaiting {
+			t.Errorf("%s afterwards: %v", d, err)
+		}
+	}
+	if n := len(f.Calls()); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+	h.CheckBooks(r, got)
+}
+
+// Where the tool needs an approval, too, people of the account are asked once the visitor
+// has confirmed; neither counts for the other.
+func TestVisitorAndOperatorAreBothAsked(t *testing.T) {
+	for _, d := range []stoa.Decision{stoa.DecisionApprove, stoa.DecisionReject} {
+		t.Run(string(d), func(t *testing.T) {
+			var results told
+			h := sessiontest.Build(t, storetest.New(t), oneAct(&results, fakemcp.Act))
+			f := fakemcp.Start(t)
+			c := connect(h, f, "far")
+			confirmed(h, c, "always")
+			a, r := h.Agent(using(c)), h.Service()
+			sessiontest.Run(t, r)
+			s := h.Until(r, h.Begin(r, a, "go", visitor), stoa.SessionWaiting)
+			if s.Pending.Kind != stoa.InputToolConfirmation {
+				t.Fatalf("first it waits for %+v", s.Pending)
+			}
+			if err := says(h, r, s, "approve"); err != nil {
+				t.Fatal(err)
+			}
+			s = h.Until(r, s, stoa.SessionWaiting)
+			if s.Pending.Kind != stoa.InputToolApproval || len(f.Calls()) != 0 {
+				t.Fatalf("then it waits for %+v after %d requests", s.Pending, len(f.Calls()))
+			}
+			if err := says(h, r, s, "approve"); stoa.CodeOf(err) != stoa.CodeScope { // nor does the visitor approve
+				t.Errorf("the visitor approves: %v", err)
+			}
+			if _, err := decide(h, r, s, decision(s.Pending.Calls[0], d)); err != nil {
+				t.Fatal(err)
+			}
+			h.Until(r, s, stoa.SessionCompleted)
+			want, made := stoa.OutcomeOK, 1
+			if d == stoa.DecisionReject {
+				want, made = stoa.OutcomeDenied, 0
+			}
+			if row := callsOf(h, r, s)[0]; row.Outcome != want || row.Confirmed != stoa.DecisionApprove || row.Decision != d || len(f.Calls()) != made {
+				t.Errorf("the call is %+v after %d requests", row, len(f.Calls()))
+			}
+		})
+	}
+}
+
+// One process asks the visitor and is gone; the confirmation comes while none runs. The
+// next one asks nobody again, and carries out the call once.
+func TestAConfirmationOutlivesItsProcess(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		var results told
+		h := sessiontest.Build(t, home, oneAct(&results, fakemcp.Act))
+		f := fakemcp.Start(t)
+		c := connect(h, f, "far")
+		confirmed(h, c, "never")
+		a := h.Agent(using(c))
+		first, second := h.Service(), h.Service(shared)
+		stop := sessiontest.Run(t, first)
+		s := h.Until(first, h.Begin(first, a, "go", visitor), stoa.SessionWaiting)
+		stop()
+		if err := says(h, first, s, "approve"); err != nil {
+			t.Fatal(err)
+		}
+		sessiontest.Run(t, second)
+		got := h.Until(second, s, stoa.SessionCompleted)
+		row := callsOf(h, second, s)[0]
+		if row.Outcome != stoa.OutcomeOK || row.Attempts != 1 || len(f.Calls()) != 1 || strings.Count(h.Log(second, s), "input.requested") != 1 {
+			t.Errorf("%+v after %d requests\n%s", row, len(f.Calls()), h.Log(second, s))
+		}
+		h.CheckBooks(second, got)
+	})
+}
+
+// A process is gone in the middle of a confirmed call. What visitor and operator said is
+// used up: the visitor is asked whether to have it done again, whatever the effects are,
+// and then the operator, although nobody was to be asked again.
+func TestAConfirmationIsUsedUpByItsCall(t *testing.T) {
+	for name, d := range map[string]string{fakemcp.Act: "reject", fakemcp.Put: "approve", fakemcp.Read: "approve"} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, home storetest.Database) {
+				var results told
+				h := sessiontest.Build(t, home, oneAct(&results, name))
+				f := fakemcp.Start(t)
+				f.Next("tools/call", "hold")
+				defer f.Release()
+				c := connect(h, f, "far")
+				confirmed(h, c, "always")
+				a := h.Agent(using(c))
+				first, second := h.Service(), h.Service(shared)
+				stopFirst := sessiontest.Run(t, first)
+				s := h.Until(first, h.Begin(first, a, "go", visitor), stoa.SessionWaiting)
+				asked := s
+				if err := says(h, first, s, "approve"); err != nil {
+					t.Fatal(err)
+				}
+				s = h.Until(first, s, stoa.SessionWaiting)
+				approvals := s
+				remember := func(d *session.CallDecision) { d.Remember = session.RememberSession }
+				if _, err := decide(h, first, s, decision(s.Pending.Calls[0], stoa.DecisionApprove, remember)); err != nil {
+					t.Fatal(err)
+				}
+				f.Await(func(all []fakemcp.Call) bool { return len(all) == 1 })
+				h.Write(endRunners)
+				sessiontest.Run(t, second)
+				s = h.Until(second, s, stoa.SessionWaiting)
+				again := s.Pending
+				if again.Kind != stoa.InputToolConfirmation || again.ID == asked.Pending.ID || again.Calls[0].PreviousOutcome != stoa.OutcomeUnknown || len(f.Calls()) != 1 {
+					t.Fatalf("it waits for %+v after %d requests", again, len(f.Calls()))
+				}
+				f.Release()
+				stopFirst()
+				// What was said to the inputs of before does not count for this one.
+				if err := says(h, second, asked, "approve"); stoa.CodeOf(err) != stoa.CodeNotWaiting {
+					t.Errorf("the first confirmation again: %v", err)
+				}
+				if _, err := decide(h, second, approvals, decision(approvals.Pending.Calls[0], stoa.DecisionApprove)); stoa.CodeOf(err) != stoa.CodeToolCallNotFound {
+					t.Errorf("the first approval again: %v", err)
+				}
+				if err := says(h, second, s, d); err != nil {
+					t.Fatal(err)
+				}
+				want, outcome := 1, stoa.OutcomeUnknown
+				if d == "approve" {
+					s = h.Until(second, s, stoa.SessionWaiting)
+					if s.Pending.Kind != stoa.InputToolApproval || s.Pending.Calls[0].PreviousOutcome != stoa.OutcomeUnknown || len(f.Calls()) != 1 {
+						t.Fatalf("then it waits for %+v after %d requests", s.Pending, len(f.Calls()))
+					}
+					if _, err := decide(h, second, s, decision(s.Pending.Calls[0], stoa.DecisionApprove)); err != nil {
+						t.Fatal(err)
+					}
+					want, outcome = 2, stoa.OutcomeOK
+				}
+				got := h.Until(second, s, stoa.SessionCompleted)
+				row := callsOf(h, second, s)[0]
+				if row.Outcome != outcome || row.Confirmed != stoa.Decision(d) || len(f.Calls()) != want || f.Effects(row.ID) > 1 {
+					t.Errorf("%+v after %d requests and %d effects", row, len(f.Calls()), f.Effects(row.ID))
+				}
+				if said := results.of("go")[0].Content; d == "reject" && !strings.Contains(said, "not known whether it was done") {
+					t.Errorf("the model was told %q", said)
+				}
+				h.CheckBooks(second, got)
+			})
+		})
+	}
+}
+
+// A call without a kill whose end is not known is put before the visitor again.
+func TestAnUnknownCallIsConfirmedAgain(t *testing.T) {
+	var results told
+	h := sessiontest.Build(t, storetest.New(t), oneAct(&results, fakemcp.Act))
+	f := fakemcp.Start(t)
+	c := connect(h, f, "far")
+	confirmed(h, c, "never")
+	a, r := h.Agent(using(c)), h.Service()
+	sessiontest.Run(t, r)
+	f.Next("tools/call", "500")
+	s := h.Until(r, h.Begin(r, a, "go", visitor), stoa.SessionWaiting)
+	if err := says(h, r, s, "approve"); err != nil {
+		t.Fatal(err)
+	}
+	s = h.Until(r, s, stoa.SessionWaiting)
+	if s.Pending.Kind != stoa.InputToolConfirmation || s.Pending.Calls[0].PreviousOutcome != stoa.OutcomeUnknown || len(f.Calls()) != 1 {
+		t.Fatalf("it waits for %+v after %d requests", s.Pending, len(f.Calls()))
+	}
+	if err := says(h, r, s, "approve"); err != nil {
+		t.Fatal(err)
+	}
+	h.Until(r, s, stoa.SessionCompleted)
+	if row := callsOf(h, r, s)[0]; row.Outcome != stoa.OutcomeOK || len(f.Calls()) != 2 {
+		t.Errorf("the call is %+v after %d requests", row, len(f.Calls()))
+	}
+}
+
+// What is reviewed more strictly, or has another definition, after the visitor has
+// confirmed it is not done.
+func TestAConfirmationIsOfOneDefinition(t *testing.T) {
+	for name, change := range map[string]func(h *sessiontest.Fixture, f *fakemcp.Server, c store.Connection){
+		"not for visitors": func(h *sessiontest.Fixture, _ *fakemcp.Server, c store.Connection) { approve(h, c, "never") },
+		"another definition": func(h *sessiontest.Fixture, f *fakemcp.Server, c store.Connection) {
+			f.Change("Acts.", "Acts otherwise.")
+			if _, err := h.Tools.Refresh(h.T.Context(), h.Account.ID, c.ID); err != nil {
+				h.T.Fatal(err)
+			}
+			confirmed(h, c, "never")
+		},
+		"an approval": func(h *sessiontest.Fixture, _ *fakemcp.Server, c store.Connection) { confirmed(h, c, "always") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var results told
+			h := sessiontest.Build(t, storetest.New(t), oneAct(&results, fakemcp.Act))
+			f := fakemcp.Start(t)
+			c := connect(h, f, "far")
+			confirmed(h, c, "never")
+			a, r := h.Agent(using(c)), h.Service()
+			sessiontest.Run(t, r)
+			s := h.Until(r, h.Begin(r, a, "go", visitor), stoa.SessionWaiting)
+			change(h, f, c)
+			if err := says(h, r, s, "approve"); err != nil {
+				t.Fatal(err)
+			}
+			h.Until(r, s, stoa.SessionCompleted)
+			if row := callsOf(h, r, s)[0]; row.Outcome != stoa.OutcomeError || len(f.Calls()) != 0 {
+				t.Errorf("the call is %+v after %d requests", row, len(f.Calls()))
+			}
+		})
+	}
+}
+
+// A tool that was for visitors without a question, and is not any more, is not called by
+// a call that was made before.
+func TestACallBeforeTheQuestionIsNotMade(t *testing.T) {
+	var results told
+	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(string) []stoa.ToolCall {
+		return []stoa.ToolCall{call("1", fakemcp.Read, `{"order":"hold"}`), call("2", fakemcp.Echo, `{}`)}
+	}))
+	f := fakemcp.Start(t)
+	c := connect(h, f, "far")
+	h.Write(func(ctx context.Context, tx *store.Tx) error {
+		rows, err := tx.ConnectionTools(ctx, c.AccountID, c.ID)
+		for _, row := range rows {
+			d := tool.Decision{Name: row.Name, SHA256: row.SHA256, Approve: true, Approval: "never", Effects: effectsOf[row.Name]}
+			switch row.Name {
+			case fakemcp.Read:
+				d.Visitors, d.Effects = store.VisitorsYes, "read"
+			case fakemcp.Echo:
+				d.Visitors, d.Effects = store.VisitorsConfirm, "once"
+				d.VisitorTitle = "Echo"
+			}
+			if err == nil {
+				err = tool.Review(ctx, tx, c.AccountID, c.ID, []tool.Decision{d})
+			}
+		}
+		return err
+	})
+	a, r := h.Agent(using(c)), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Begin(r, a, "go", visitor)
+	calledTimes(f, fakemcp.Read, 1)
+	confirmed(h, c, "never")
+	f.Release()
+	s = h.Until(r, s, stoa.SessionWaiting)
+	if s.Pending.Kind != stoa.InputToolConfirmation || len(f.Calls()) != 1 {
+		t.Fatalf("it waits for %+v after %d requests", s.Pending, len(f.Calls()))
+	}
+	if err := says(h, r, s, "reject"); err != nil {
+		t.Fatal(err)
+	}
+	h.Until(r, s, stoa.SessionCompleted)
+}
+
+// Nobody but visitors confirms: in other sessions the tool is as it is reviewed. A
+// session that never waits does not offer it to a visitor.
+func TestOnlyVisitorsConfirm(t *testing.T) {
+	var results told
+	h := sessiontest.Build(t, storetest.New(t), oneAct(&results, fakemcp.Act))
+	f := fakemcp.Start(t)
+	c := connect(h, f, "far")
+	confirmed(h, c, "never")
+	a, r := h.Agent(using(c)), h.Service()
+	sessiontest.Run(t, r)
+	once := func(req *session.StartRequest) { req.Mode = stoa.ModeOnce }
+	for _, change := range [][]func(*session.StartRequest){nil, {once}} {
+		if s := h.Until(r, h.Begin(r, a, "go", change...), stoa.SessionCompleted); len(s.Withheld) != 0 {
+			t.Errorf("it withholds %+v", s.Withheld)
+		}
+	}
+	if n := len(f.Calls()); n != 2 {
+		t.Errorf("%d requests", n)
+	}
+	s := h.Begin(r, a, "go", visitor, once)
+	if s = h.Until(r, s, stoa.SessionCompleted); len(s.Withheld) != 4 || s.Withheld[0].Reason != stoa.WithheldOnce || len(f.Calls()) != 2 {
+		t.Errorf("a visitor's session of mode once withholds %+v after %d requests", s.Withheld, len(f.Calls()))
+	}
+}
+
+// A chat calls at most so many tools, in all of its turns.
+func TestAChatCallsAtMostFiftyTools(t *testing.T) {
+	var results told
+	many := func(n int) (all []stoa.ToolCall) {
+		for range n {
+			all = append(all, call("1", fakemcp.Read, `{}`))
+		}
+		return all
+	}
+	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(message string) []stoa.ToolCall {
+		if message == "two" {
+			return many(2)
+		}
+		return many(12)
+	}))
+	f := fakemcp.Start(t)
+	c := connect(h, f, "far")
+	confirmed(h, c, "never", func(d *tool.Decision) {
+		*d = tool.Decision{Name: d.Name, SHA256: d.SHA256, Approve: true, Approval: "never", Effects: "read", Visitors: store.VisitorsYes}
+	})
+	a, r := h.Agent(using(c)), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Until(r, h.Begin(r, a, "two", visitor), stoa.SessionCompleted)
+	for range 4 {
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: "go", EmbedID: "emb_1"}); err != nil {
+			t.Fatal(err)
+		}
+		s = h.Until(r, s, stoa.SessionCompleted)
+	}
+	if s.ToolCalls != session.CallsPerChat || len(f.Calls()) != session.CallsPerChat {
+		t.Fatalf("%d calls, %d requests", s.ToolCalls, len(f.Calls()))
+	}
+	if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: "go", EmbedID: "emb_1"}); err != nil {
+		t.Fatal(err)
+	}
+	s = h.Until(r, s, stoa.SessionFailed)
+	if s.Turn.Failure == nil || s.Turn.Failure.Code != "tool_limit_reached" || len(f.Calls()) != session.CallsPerChat {
+		t.Errorf("it ends with %+v after %d requests", s.Turn.Failure, len(f.Calls()))
+	}
+	// Sessions of the account have no such limit.
+	owned := h.Until(r, h.Begin(r, a, "two"), stoa.SessionCompleted)
+	for range 5 {
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, owned.ID, session.SendRequest{Message: "go"}); err != nil {
+			t.Fatal(err)
+		}
+		owned = h.Until(r, owned, stoa.SessionCompleted)
+	}
+	if owned.ToolCalls != 62 {
+		t.Errorf("a session of the account made %d calls", owned.ToolCalls)
+	}
+}
