@@ -388,12 +388,15 @@ differs from what was approved. The texts are the server's own: read them before
 Decide with --approve and --reject and the name that is shown, with its hash: notes@1f2e3d4c5b6a. If the
 definition has changed meanwhile, nothing is done. Without --approval and --effects, what the review suggests
 is taken.`,
-		Example: "  stoa connections review notes\n  stoa connections review notes --approve search_notes@1f2e3d4c5b6a --approval never --effects read",
+		Example: "  stoa connections review notes\n  stoa connections review notes --approve search_notes@1f2e3d4c5b6a --approval never --effects read\n  stoa connections review shop --approve cancel_order@2b3c4d5e6f70 --approval never --effects once --visitors=confirm --visitor-title 'Cancel an order' --public /order_id",
 	}
 	f := c.Flags()
 	approve, reject := f.StringSlice("approve", nil, "a `tool` with its hash; may be given again"), f.StringSlice("reject", nil, "a `tool` with its hash; may be given again")
 	approval, effects := f.String("approval", "", "always: a person approves each call; or never"), f.String("effects", "", "of a repeated call: read, idempotent or once")
-	visitors := f.Bool("visitors", false, "the approved tools may be offered in chats of visitors, too; only with effects read")
+	visitors := f.String("visitors", "", "whether the approved tools may be offered in chats of visitors, too: `yes`, which is only for effects read, or confirm, where the visitor confirms each call")
+	f.Lookup("visitors").NoOptDefVal = "yes"
+	title := f.String("visitor-title", "", "with --visitors=confirm, the `text` that says what visitors confirm, such as \"Cancel an order\"")
+	public := f.StringArray("public", nil, "with --visitors=confirm, an `argument` that visitors see, as a JSON Pointer such as /order_id; may be given again")
 	return e.onObject(connectionCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		all, err := catalog(ctx, call, path)
 		if err != nil {
@@ -401,6 +404,9 @@ is taken.`,
 		}
 		if len(*approve)+len(*reject) == 0 {
 			return e.showReview(o, all)
+		}
+		if *visitors != "confirm" && (*title != "" || len(*public) > 0) {
+			return usagef("--visitor-title and --public go with --visitors=confirm")
 		}
 		if (*approval == "") != (*effects == "") {
 			return usagef("--approval and --effects go together")
@@ -414,8 +420,14 @@ is taken.`,
 			d := map[string]any{"name": t.Name, "sha256": t.SHA256, "decision": "reject"}
 			if i < len(*approve) {
 				d["decision"], d["policy"] = "approve", "by_annotations"
-				if *visitors {
-					d["visitors"] = "yes"
+				if *visitors != "" {
+					d["visitors"] = *visitors
+				}
+				if *title != "" {
+					d["visitorTitle"] = *title
+				}
+				if len(*public) > 0 {
+					d["publicFields"] = *public
 				}
 				if *approval != "" {
 					delete(d, "policy")

@@ -17,6 +17,7 @@ import (
 
 	"stoa/internal/api"
 	"stoa/internal/apitest"
+	"stoa/internal/contract"
 	"stoa/internal/httptool"
 	"stoa/internal/mcp"
 	"stoa/internal/oauth"
@@ -184,8 +185,20 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 			t.Errorf("the value is shown: %s %s", out, errOut)
 		}
 	}
-	if ran != 21 {
+	if ran != 22 {
 		t.Errorf("%d commands were run", ran)
+	}
+
+	var list contract.ConnectionList
+	h.Client(t).Want(200, "GET", "/api/v1/connections", nil).JSON(&list)
+	for _, c := range list.Data {
+		var catalog contract.ConnectionToolList
+		if h.Client(t).Want(200, "GET", "/api/v1/connections/"+c.ID+"/tools", nil).JSON(&catalog); c.Name != "orders" {
+			continue
+		}
+		if got := catalog.Data[0]; got.Name != "get_note" || got.Visitors != "confirm" || got.VisitorTitle != "Read a note" || !slices.Equal(got.PublicFields, []string{"/name"}) {
+			t.Errorf("visitors confirm %+v", got)
+		}
 	}
 
 	// What goes wrong is said, and in the exit code.
@@ -197,6 +210,7 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 		{[]string{"connections", "review", "notes", "--approve", "append_note"}, exitUsage, "has no hash"},
 		{[]string{"connections", "review", "notes", "--approve", "append_note@000000000000"}, exitFailed, "another definition"},
 		{[]string{"connections", "test", "notes", "append_note"}, exitFailed, "Review it first"},
+		{[]string{"connections", "review", "notes", "--approve", "append_note@000000000000", "--visitors", "--public", "/text"}, exitUsage, "--visitors=confirm"},
 		{[]string{"connections", "test", "notes", "search_notes", "[1]"}, exitUsage, "no JSON object"},
 		{[]string{"secrets", "set", "github-token", "--origin", "https://elsewhere.example.com"}, exitUsage, "never change"},
 		{[]string{"secrets", "delete", "github-token", "--yes"}, exitFailed, "use the secret"},

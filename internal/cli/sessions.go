@@ -217,6 +217,10 @@ func (x sessionContext) answer(ctx context.Context, s session, whole bool) (sent
 	if s.PendingInput.Kind == stoa.InputToolApproval {
 		return x.approve(ctx, s, whole)
 	}
+	if s.PendingInput.Kind == stoa.InputToolConfirmation {
+		e.say("%s", s.PendingInput.Prompt)
+		return false, nil
+	}
 	if s.PendingInput.Kind == stoa.InputToolCall {
 		if whole {
 			e.say("%s", s.PendingInput.Prompt)

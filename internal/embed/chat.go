@@ -173,7 +173,7 @@ func (s *Embeds) Say(ctx context.Context, tx *store.Tx, who Visitor, text string
 	if err := checkText(e, "message", text); err != nil {
 		return Chat{}, err
 	}
-	return s.send(ctx, tx, who, func() error {
+	return s.send(ctx, tx, who, false, func() error {
 		_, err := s.cfg.Sessions.Start(ctx, tx, who.Caller, session.StartRequest{
 			ID: e.ChatID, AgentID: e.AgentID, Message: text, ExternalUserID: e.ExternalUserID, Trigger: stoa.Trigger{Type: "embed", ID: e.ID}, CredentialsOf: cmp.Or(e.TagID, e.ID),
 		})
@@ -191,11 +191,12 @@ func waitsForOwner(in *stoa.Input) bool { return in != nil && in.OfOwner() }
 // that is for programs or operators of the account is CodeScope.
 func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req session.AnswerRequest) (Chat, error) {
 	row, err := begun(ctx, tx, who.Embed)
+	decides := false
 	ofOwner := len(req.Outputs)+len(req.Decisions) > 0 || row != nil && waitsForOwner(row.Pending)
 	if err == nil && row != nil && !ofOwner { // it may be one of before
 		var in stoa.Input
 		in, _, err = tx.Input(ctx, row.ID, req.InputID)
-		ofOwner = in.OfOwner()
+		ofOwner, decides = in.OfOwner(), in.Kind == stoa.InputToolConfirmation
 	}
 	if err == nil && ofOwner {
 		return Chat{}, stoa.Errorf(stoa.CodeScope, "The agent does not wait for the visitor.")
@@ -207,7 +208,7 @@ func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req sess
 		return Chat{}, err
 	}
 	req.EmbedID = who.Embed.ID
-	return s.send(ctx, tx, who, nil, func() error {
+	return s.send(ctx, tx, who, decides, nil, func() error {
 		_, err := s.cfg.Sessions.Answer(ctx, tx, who.Caller, who.Embed.AgentID, who.Embed.ChatID, req)
 		return err
 	})
@@ -216,7 +217,7 @@ func (s *Embeds) Answer(ctx context.Context, tx *store.Tx, who Visitor, req sess
 // Retry has a message answered again whose answer failed or was stopped.
 func (s *Embeds) Retry(ctx context.Context, tx *store.Tx, who Visitor) (Chat, error) {
 	e := who.Embed
-	return s.send(ctx, tx, who, nil, func() error {
+	return s.send(ctx, tx, who, false, nil, func() error {
 		_, err := s.cfg.Sessions.Retry(ctx, tx, who.Caller, e.AgentID, e.ChatID, false)
 		if stoa.CodeOf(err) == stoa.CodeSessionNotFound {
 			if _, was, found, chatErr := tx.EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID); chatErr == nil && found && !was {
@@ -238,8 +239,9 @@ func (s *Embeds) Cancel(ctx context.Context, who Visitor) (Chat, error) {
 
 // send applies first or, once the chat has begun, other; counts the message
 // against the embed's caps; and sets the chat's credit cap. Where first is nil a
-// chat that has not begun is left to other, which fails.
-func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, first, other func() error) (Chat, error) {
+// chat that has not begun is left to other, which fails. A message that decides about a
+// call is taken also where none are left: it ends what an earlier one began.
+func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, decides bool, first, other func() error) (Chat, error) {
 	e := who.Embed
 	row, err := begun(ctx, tx, e)
 	if err != nil {
@@ -262,7 +264,7 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, first, oth
 	}
 	// Counted last, so that an error of the request itself comes first; an error
 	// here rolls back all of it.
-	if err := count(ctx, tx, e.ID, spent); err != nil {
+	if err := count(ctx, tx, e.ID, spent, decides); err != nil {
 		return Chat{}, err
 	}
 	if err := s.admit(who); err != nil {
@@ -280,8 +282,8 @@ func (s *Embeds) send(ctx context.Context, tx *store.Tx, who Visitor, first, oth
 
 // count counts a message of a visitor. It is CodeEmbedLimit beyond the embed's
 // messages in a minute, with a time after which to retry, and beyond its messages
-// or credits in all. spent is what the chat has spent so far.
-func count(ctx context.Context, tx *store.Tx, id string, spent stoa.Credits) error {
+// or credits in all, unless it decides about a call. spent is what the chat has spent so far.
+func count(ctx context.Context, tx *store.Tx, id string, spent stoa.Credits, decides bool) error {
 	e, found, err := tx.LockEmbed(ctx, id)
 	if err != nil {
 		return err
@@ -289,7 +291,7 @@ func count(ctx context.Context, tx *store.Tx, id string, spent stoa.Credits) err
 	if !found || !e.RevokedAt.IsZero() {
 		return errToken()
 	}
-	if exhausted(e, spent) {
+	if !decides && exhausted(e, spent) {
 		return stoa.Errorf(stoa.CodeEmbedLimit, "This chat has reached its limit. Nothing more can be sent.")
 	}
 	recent := e.Recent[:0:0]

@@ -208,7 +208,7 @@ func TestRequestsAreToolsInTheConsole(t *testing.T) {
 			p.press("Connect it")
 			p.says("1 to review")
 			p.check("get_order")
-			p.check("In chats of visitors, too")
+			p.choose("#tool-get_order-visitors", "yes")
 			p.press("Approve")
 			p.says("only reads, also for visitors")
 			p.fits()

@@ -4,7 +4,7 @@ import { ReplyText, Spoken } from "../console/parts/reply";
 import { copyText } from "../lib/copy";
 import { initial } from "./accent";
 import { clock, say } from "./say";
-import { working, type Message, type PendingInput } from "./types";
+import { working, type Message, type PendingInput, type ToolConfirmation } from "./types";
 import type { End, State, Visit } from "./visit";
 
 // The whole page: the agent's name, the messages, and the one thing to do next.
@@ -23,7 +23,7 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
   }
   const busy = working(chat.status);
   const idle = !busy && !state.sending;
-  const limited = chat.remaining.limitReached && !busy;
+  const limited = chat.remaining.limitReached && !busy && chat.pendingInput?.kind !== "tool_confirmation"; // a decision is taken all the same
   const asks = !end && !limited && idle ? chat.pendingInput : null;
   return (
     <main class="chat-page" aria-label={say("Chat with {name}", { name: chat.agent.name })}>
@@ -79,6 +79,8 @@ export function ChatPage({ visit, state }: { visit: Visit; state: State }) {
                 </p>
                 <p>{say("What was said can still be read. Reload the page to begin another.")}</p>
               </Notice>
+            ) : asks?.confirmation ? (
+              <Confirmation key={asks.id} input={asks} of={asks.confirmation} visit={visit} />
             ) : asks ? (
               <InputForm key={asks.id} input={asks} visit={visit} max={chat.maxMessageChars} />
             ) : (
@@ -366,6 +368,49 @@ function InputForm({ input, visit, max }: { input: PendingInput; visit: Visit; m
         <Button kind="quiet" onClick={() => void visit.stop()}>
           {say("Stop")}
         </Button>
+      </div>
+    </fieldset>
+  );
+}
+
+// Confirmation asks whether a call shall be made: what is to be done, as its reviewer
+// calls it, and the arguments that the visitor may see. All of it is text.
+function Confirmation({ input, of: c, visit }: { input: PendingInput; of: ToolConfirmation; visit: Visit }) {
+  const box = useRef<HTMLFieldSetElement>(null);
+  useEffect(() => {
+    // Whoever was writing goes on from here, and presses no button by what is typed.
+    if (document.hasFocus() && (document.activeElement === document.body || document.activeElement === null)) box.current?.focus();
+  }, []);
+  useEffect(() => visit.lookAfter(input.expiresAt), [input.id]);
+  const decide = (value: string) => void visit.answer(input, value);
+  return (
+    <fieldset class="chat-input" ref={box} tabIndex={-1} aria-describedby="confirms-what">
+      <legend>{say("Shall this be done?")}</legend>
+      <div id="confirms-what" class="confirms">
+        <p class="what">
+          <bdi>{c.title}</bdi>
+        </p>
+        {c.fields.length > 0 && (
+          <dl>
+            {c.fields.map((f) => (
+              <div>
+                <dt>
+                  <bdi>{f.name}</bdi>
+                </dt>
+                <dd>
+                  <bdi>{f.value}</bdi>
+                </dd>
+              </div>
+            ))}
+          </dl>
+        )}
+        <p class="small muted">{say(c.previousOutcome === "unknown" ? "It may have been done already. If you confirm it, it is done again." : "Nothing happens before you confirm it.")}</p>
+      </div>
+      <div class="row">
+        <Button kind="main" onClick={() => decide("approve")}>
+          {say("Confirm")}
+        </Button>
+        <Button onClick={() => decide("reject")}>{say("Decline")}</Button>
       </div>
     </fieldset>
   );

@@ -31,6 +31,7 @@ export interface State {
 
 const finalWarning = 60_000; // before the end of the chat
 const renewBefore = 0.3; // of a token's life is left
+const lookAgain = 10_000;
 
 export class Visit {
   state: State = { chat: null, end: null, offline: false, sending: false, notice: "", unsent: "" };
@@ -158,8 +159,19 @@ export class Visit {
   }
 
   answer(input: PendingInput, value: string): Promise<boolean> {
-    const member = input.kind === "choice" ? "choice" : input.kind === "approval" ? "decision" : "answer";
+    const member = input.kind === "choice" ? "choice" : input.kind === "approval" || input.kind === "tool_confirmation" ? "decision" : "answer";
     return this.act("/input", { inputId: input.id, [member]: value });
+  }
+
+  // lookAfter reads the chat again from a time on, since the agent goes on without an
+  // answer then, until the function that it returns is called.
+  lookAfter(iso: string): () => void {
+    const look = () => {
+      if (this.token) void this.reload();
+      timer = setTimeout(look, lookAgain) as unknown as number;
+    };
+    let timer = setTimeout(look, Math.max(0, Date.parse(iso) - Date.now()) + 1000) as unknown as number;
+    return () => clearTimeout(timer);
   }
 
   retry(): Promise<boolean> {
@@ -278,7 +290,7 @@ export class Visit {
         this.setChat({ waitingFor: event.statusReason === "waiting_for_operator" ? "operator" : null, ...(working(event.status) ? { status: event.status, error: null, pendingInput: null } : { status: event.status }) });
         break;
       case "input.requested":
-        this.setChat({ pendingInput: { id: event.inputId, kind: event.kind, prompt: event.prompt ?? "", options: event.options ?? [], defaultValue: event.defaultValue ?? null, expiresAt: event.expiresAt ?? "" } });
+        this.setChat({ pendingInput: { id: event.inputId, kind: event.kind, prompt: event.prompt ?? "", options: event.options ?? [], defaultValue: event.defaultValue ?? null, expiresAt: event.expiresAt ?? "", ...(event.confirmation ? { confirmation: event.confirmation } : {}) } });
         break;
       case "input.answered":
       case "input.expired":

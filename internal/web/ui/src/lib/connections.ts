@@ -12,6 +12,26 @@ export const approvalWords: Record<Approval, string> = { always: "ask before eac
 
 export const effectsWords: Record<Effects, string> = { read: "only reads", idempotent: "may be repeated", once: "each call has an effect" };
 
+export type Visitors = ConnectionTool["visitors"];
+
+export const visitorsWords: Record<Visitors, string> = { no: "not in their chats", yes: "in their chats, too", confirm: "if they confirm each call" };
+
+export const maxPublic = 8;
+
+const plain = ["string", "number", "integer", "boolean", "null"];
+
+// pointers are the JSON Pointers of the texts, numbers and booleans that a schema of
+// arguments describes: those that visitors may be shown.
+export function pointers(schema: unknown, at = "", depth = 0): string[] {
+  const properties = (schema as { properties?: Record<string, { type?: unknown }> } | null)?.properties;
+  if (!properties || typeof properties !== "object" || depth > 7) return [];
+  return Object.entries(properties).flatMap(([name, member]) => {
+    const here = at + "/" + name.replaceAll("~", "~0").replaceAll("/", "~1");
+    const types = Array.isArray(member?.type) ? member.type : [member?.type];
+    return types.length > 0 && types.every((t) => plain.includes(t as string)) ? [here] : pointers(member, here, depth + 1);
+  });
+}
+
 // perSessionWords say whether sessions bring secrets of their own.
 export const perSessionWords: Record<Connection["credentialsPerSession"], string> = { off: "use the connection's access", optional: "may bring secrets of their own", required: "have to bring secrets of their own" };
 

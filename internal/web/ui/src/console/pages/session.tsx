@@ -379,6 +379,16 @@ function Answer({ session: s, busy, post }: { session: Session; busy: boolean; p
       </div>
     );
   }
+  if (pending && pending.kind === "tool_confirmation") {
+    return (
+      <div class="composer">
+        <p>
+          <b>{pending.prompt}</b> Nobody else can. To end the wait, stop the session.
+        </p>
+        <Approvals calls={pending.calls ?? []} busy={busy} />
+      </div>
+    );
+  }
   if (pending && pending.kind !== "question") {
     return (
       <div class="composer">

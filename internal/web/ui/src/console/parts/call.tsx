@@ -83,6 +83,20 @@ export function CallFacts({ of: { call: c, text } }: { of: ReadCall }) {
         <dd>
           <Outcome of={c} />
         </dd>
+        {c.needsConfirmation && (
+          <>
+            <dt>Visitor</dt>
+            <dd class="breaks">
+              {c.confirmation ? (
+                <>
+                  {{ approve: "confirmed", reject: "declined", expired: "did not answer in time" }[c.confirmation.decision]} <Time at={c.confirmation.at} />
+                </>
+              ) : (
+                "has not answered yet"
+              )}
+            </dd>
+          </>
+        )}
         {(c.approval || c.needsApproval) && (
           <>
             <dt>Decision</dt>

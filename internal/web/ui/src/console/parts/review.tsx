@@ -1,11 +1,11 @@
 // The tools of a connection: what their server says of each, and what a person decides
 // about it.
 import { useState } from "preact/hooks";
-import { type Approval, approvalWords, type Effects, effectsWords, waits } from "../../lib/connections";
+import { type Approval, approvalWords, type Effects, effectsWords, maxPublic, pointers, type Visitors, visitorsWords, waits } from "../../lib/connections";
 import type { Connection, ConnectionTool, ReviewConnectionTools } from "../../lib/contract";
 import { of } from "../../lib/format";
 import { useSession } from "../session";
-import { Badge, Button, type Meaning, Notice } from "./basic";
+import { Badge, Button, Field, type Meaning, Notice } from "./basic";
 import { Diff } from "./diff";
 import { useAction } from "./form";
 import { Empty, Failure } from "./load";
@@ -16,13 +16,18 @@ import { Trial } from "./trial";
 interface Policy {
   approval: Approval;
   effects: Effects;
-  visitors: ConnectionTool["visitors"];
+  visitors: Visitors;
+  visitorTitle: string;
+  publicFields: string[];
 }
 
 const meanings: Record<ConnectionTool["state"], Meaning> = { new: "waiting", approved: "ok", changed: "waiting", missing: "failed", rejected: "none", invalid: "failed" };
 
 // policyOf is what is reviewed of a tool, or what its annotations suggest.
-const policyOf = (t: ConnectionTool): Policy => ({ approval: t.approval ?? t.suggested.approval, effects: t.effects ?? t.suggested.effects, visitors: t.visitors });
+const policyOf = (t: ConnectionTool): Policy => ({ approval: t.approval ?? t.suggested.approval, effects: t.effects ?? t.suggested.effects, visitors: t.visitors, visitorTitle: t.visitorTitle ?? "", publicFields: t.publicFields ?? [] });
+
+// sent is a policy as a review has it. What is for visitors who confirm goes with that alone.
+const sent = ({ visitorTitle, publicFields, ...p }: Policy) => (p.visitors === "confirm" ? { ...p, publicFields, ...(visitorTitle.trim() ? { visitorTitle: visitorTitle.trim() } : {}) } : p);
 
 const most = 500; // tools of one review
 
@@ -38,7 +43,7 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
   const rows = [...tools].sort((a, b) => Number(waits(b)) - Number(waits(a)) || (a.name < b.name ? -1 : 1));
   const decide = async (decision: "approve" | "reject") => {
     const body: ReviewConnectionTools = {
-      tools: picked.map((t) => ({ name: t.name, sha256: t.sha256, decision, ...(decision === "approve" ? (policies[t.name] ?? policyOf(t)) : {}) })),
+      tools: picked.map((t) => ({ name: t.name, sha256: t.sha256, decision, ...(decision === "approve" ? sent(policies[t.name] ?? policyOf(t)) : {}) })),
     };
     if (await run(() => api.raw("POST", path + "/tools/review", { body }))) {
       toast(`${of(picked.length, "tool")} ${decision === "approve" ? "approved" : "rejected"}`);
@@ -141,6 +146,7 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
           <span class="small muted">
             {approvalWords[t.approval]}, {effectsWords[t.effects]}
             {t.visitors === "yes" && ", also for visitors"}
+            {t.visitors === "confirm" && ", also for visitors who confirm it"}
           </span>
         )}
         {props.onTest && (
@@ -192,20 +198,59 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
           </label>
           <label class="filter" for={id + "-effects"}>
             <span class="small muted">Effects</span>
-            <select id={id + "-effects"} class="input" value={policy.effects} onChange={(e) => props.onPolicy({ ...policy, effects: e.currentTarget.value as Effects, visitors: e.currentTarget.value === "read" ? policy.visitors : "no" })}>
+            <select id={id + "-effects"} class="input" value={policy.effects} onChange={(e) => props.onPolicy({ ...policy, effects: e.currentTarget.value as Effects, visitors: policy.visitors === "yes" && e.currentTarget.value !== "read" ? "no" : policy.visitors })}>
               {Object.entries(effectsWords).map(([value, words]) => (
                 <option value={value}>{words}</option>
               ))}
             </select>
           </label>
-          {policy.effects === "read" && (
-            <label class="check">
-              <input type="checkbox" checked={policy.visitors === "yes"} onChange={(e) => props.onPolicy({ ...policy, visitors: e.currentTarget.checked ? "yes" : "no" })} /> In chats of visitors, too
-            </label>
-          )}
+          <label class="filter" for={id + "-visitors"}>
+            <span class="small muted">Visitors</span>
+            <select id={id + "-visitors"} class="input" value={policy.visitors} onChange={(e) => props.onPolicy({ ...policy, visitors: e.currentTarget.value as Visitors })}>
+              {Object.entries(visitorsWords).map(
+                ([value, words]) =>
+                  (value !== "yes" || policy.effects === "read") && (
+                    <option value={value} key={value}>
+                      {words}
+                    </option>
+                  ),
+              )}
+            </select>
+          </label>
         </div>
       )}
+      {props.onChoose && (props.chosen || waits(t)) && policy.visitors === "confirm" && <Confirms id={id} of={t} policy={policy} onPolicy={props.onPolicy} />}
     </li>
+  );
+}
+
+// Confirms says what visitors are shown who confirm the calls of a tool.
+function Confirms({ id, of: t, policy, onPolicy }: { id: string; of: ConnectionTool; policy: Policy; onPolicy: (p: Policy) => void }) {
+  const known = pointers(t.inputSchema);
+  const full = policy.publicFields.length >= maxPublic;
+  const choose = (pointer: string, on: boolean) => onPolicy({ ...policy, publicFields: known.filter((p) => (p === pointer ? on : policy.publicFields.includes(p))) });
+  return (
+    <div class="stack policy">
+      <Field id={id + "-title"} label="What visitors are asked to confirm" hint={t.title ? "Without it, the tool's own title." : "Such as: Cancel an order. The tool has no title of its own."}>
+        <input id={id + "-title"} class="input" maxLength={200} value={policy.visitorTitle} aria-describedby={id + "-title-hint"} onInput={(e) => onPolicy({ ...policy, visitorTitle: e.currentTarget.value })} />
+      </Field>
+      {known.length > 0 ? (
+        <fieldset class="stack">
+          <legend class="small muted">Arguments that visitors see, at most {maxPublic}. They see no others, and no result.</legend>
+          {known.map((p) => (
+            <label class="check" key={p}>
+              <input type="checkbox" checked={policy.publicFields.includes(p)} disabled={full && !policy.publicFields.includes(p)} onChange={(e) => choose(p, e.currentTarget.checked)} />
+              <code class="breaks">
+                <Shown text={p} />
+              </code>
+            </label>
+          ))}
+        </fieldset>
+      ) : (
+        <p class="small muted">It has no arguments that can be shown: visitors see what they are asked, and nothing else.</p>
+      )}
+      {policy.approval === "always" && <p class="small muted">People of the account are asked as well, after the visitor.</p>}
+    </div>
   );
 }
 
