@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -403,46 +404,63 @@ func TestAConfirmationIsOfOneDefinition(t *testing.T) {
 	}
 }
 
-// A tool that was for visitors without a question, and is not any more, is not called by
-// a call that was made before.
+// A tool that visitors are asked about by now is not called by a call that was made while
+// they were not.
 func TestACallBeforeTheQuestionIsNotMade(t *testing.T) {
 	var results told
 	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(string) []stoa.ToolCall {
-		return []stoa.ToolCall{call("1", fakemcp.Read, `{"order":"hold"}`), call("2", fakemcp.Echo, `{}`)}
+		return []stoa.ToolCall{call("1", fakemcp.Read, `{"order":"hold"}`), call("2", fakemcp.Put, `{}`)}
 	}))
 	f := fakemcp.Start(t)
 	c := connect(h, f, "far")
-	h.Write(func(ctx context.Context, tx *store.Tx) error {
-		rows, err := tx.ConnectionTools(ctx, c.AccountID, c.ID)
-		for _, row := range rows {
-			d := tool.Decision{Name: row.Name, SHA256: row.SHA256, Approve: true, Approval: "never", Effects: effectsOf[row.Name]}
-			switch row.Name {
-			case fakemcp.Read:
-				d.Visitors, d.Effects = store.VisitorsYes, "read"
-			case fakemcp.Echo:
-				d.Visitors, d.Effects = store.VisitorsConfirm, "once"
-				d.VisitorTitle = "Echo"
+	review := func(put string) {
+		confirmed(h, c, "never", func(d *tool.Decision) {
+			if d.Name == fakemcp.Read || put == store.VisitorsYes {
+				*d = tool.Decision{Name: d.Name, SHA256: d.SHA256, Approve: true, Approval: "never", Visitors: store.VisitorsYes}
 			}
-			if err == nil {
-				err = tool.Review(ctx, tx, c.AccountID, c.ID, []tool.Decision{d})
-			}
-		}
-		return err
-	})
-	a, r := h.Agent(using(c)), h.Service()
+			d.Effects = "read"
+		})
+	}
+	review(store.VisitorsYes)
+	a, r := h.Agent(using(c), func(a *stoa.Agent) { a.Tools[0].Stricter = []stoa.Stricter{{Name: fakemcp.Put, Effects: "idempotent"}} }), h.Service()
 	sessiontest.Run(t, r)
 	s := h.Begin(r, a, "go", visitor)
 	calledTimes(f, fakemcp.Read, 1)
-	confirmed(h, c, "never")
+	review(store.VisitorsConfirm)
 	f.Release()
-	s = h.Until(r, s, stoa.SessionWaiting)
-	if s.Pending.Kind != stoa.InputToolConfirmation || len(f.Calls()) != 1 {
-		t.Fatalf("it waits for %+v after %d requests", s.Pending, len(f.Calls()))
-	}
-	if err := says(h, r, s, "reject"); err != nil {
-		t.Fatal(err)
-	}
 	h.Until(r, s, stoa.SessionCompleted)
+	calls := callsOf(h, r, s)
+	if c := calls[1]; calls[0].Outcome != stoa.OutcomeOK || c.Outcome != stoa.OutcomeError || !c.StartedAt.IsZero() || len(f.Calls()) != 1 {
+		t.Errorf("the calls are %+v after %d requests", calls, len(f.Calls()))
+	}
+	if said := results.of("go"); len(said) != 2 || !strings.Contains(said[1].Content, "reviewed again") {
+		t.Errorf("the model was told %+v", said)
+	}
+}
+
+// Questions to the visitor are among the times that a turn may wait.
+func TestATurnAsksItsVisitorTwentyTimes(t *testing.T) {
+	n := 0
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+		n++
+		sessiontest.Say(yield, "", call(strconv.Itoa(n), fakemcp.Act, `{}`))
+	}))
+	f := fakemcp.Start(t)
+	c := connect(h, f, "far")
+	confirmed(h, c, "never")
+	a, r := h.Agent(using(c)), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Begin(r, a, "go", visitor)
+	for range session.WaitsPerTurn {
+		s = h.Until(r, s, stoa.SessionWaiting)
+		if err := says(h, r, s, "reject"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = h.Until(r, s, stoa.SessionFailed)
+	if s.Turn.Failure == nil || s.Turn.Failure.Code != "too_many_waits" || n != session.WaitsPerTurn+1 {
+		t.Errorf("after %d replies it ends with %+v", n, s.Turn.Failure)
+	}
 }
 
 // Nobody but visitors confirms: in other sessions the tool is as it is reviewed. A
