@@ -94,3 +94,38 @@ func TestAnApprovalIsUsedUpByItsCall(t *testing.T) {
 		})
 	}
 }
+
+// What is remembered is of one tool: the same tool of another connection, which has the
+// same definition, is asked about.
+func TestAnApprovalIsRememberedByConnection(t *testing.T) {
+	var results told
+	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(message string) []stoa.ToolCall {
+		return []stoa.ToolCall{{ID: "1", Name: message + "__" + fakemcp.Act, Arguments: `{"key":"a"}`}}
+	}))
+	f := fakemcp.Start(t)
+	staging, production := connect(h, f, "staging"), connect(h, f, "production")
+	approve(h, staging, "always")
+	approve(h, production, "always")
+	a, r := h.Agent(using(staging, production)), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Until(r, h.Begin(r, a, "staging"), stoa.SessionWaiting)
+	remember := func(d *session.CallDecision) { d.Remember = session.RememberSession }
+	if _, err := decide(h, r, s, decision(s.Pending.Calls[0], stoa.DecisionApprove, remember)); err != nil {
+		t.Fatal(err)
+	}
+	for message, want := range map[string]stoa.SessionStatus{"staging": stoa.SessionCompleted, "production": stoa.SessionWaiting} {
+		s = h.Until(r, s, stoa.SessionCompleted)
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: message}); err != nil {
+			t.Fatal(err)
+		}
+		if s = h.Until(r, s, want); s.Status == stoa.SessionWaiting {
+			if _, err := decide(h, r, s, decision(s.Pending.Calls[0], stoa.DecisionReject)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	h.Until(r, s, stoa.SessionCompleted)
+	if n := len(f.Calls()); n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}

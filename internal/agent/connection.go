@@ -161,10 +161,13 @@ func (w *Worker) attempt(ctx context.Context, t *turn, c *stoa.ExternalCall, off
 	if err := ctx.Err(); err != nil {
 		return reply, nil, context.Cause(ctx)
 	}
-	who := session.Audience(t.row.Session, t.own)
+	var who tool.Audience
 	var to tool.Target
 	reason := ""
 	err = w.store.Read(ctx, func(tx *store.Tx) (err error) {
+		if who, err = session.Audience(ctx, tx, t.row.Session, t.own); err != nil {
+			return err
+		}
 		to, reason, err = w.cfg.Tools.Target(ctx, tx, who, offer, *c)
 		return err
 	})

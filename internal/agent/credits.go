@@ -28,7 +28,7 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 		if err != nil || len(agent.Tools) == 0 {
 			return err
 		}
-		external, _ = offered(agent.Tools, session.WithheldTools(agent.Tools, req))
+		external, _ = offered(agent.Tools, session.WithheldTools(agent.Tools, req), false)
 		more, _, err := tool.Offer(ctx, tx, session.AudienceOf(agent, req), agent.Tools, nil)
 		external = append(external, more...)
 		return err

@@ -105,13 +105,17 @@ func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 
 // offered returns the tools of programs that a session does not withhold, and which it
 // does.
-func offered(tools []stoa.AgentTool, withheld []stoa.Withheld) (list []stoa.OfferedTool, not []stoa.Withheld) {
+func offered(tools []stoa.AgentTool, withheld []stoa.Withheld, visitor bool) (list []stoa.OfferedTool, not []stoa.Withheld) {
 	for _, t := range tools {
 		if t.Type != stoa.ToolClient {
 			continue
 		}
 		if at := slices.IndexFunc(withheld, func(w stoa.Withheld) bool { return w.Tool == t.Name }); at >= 0 {
 			not = append(not, withheld[at])
+			continue
+		}
+		if visitor && !t.Visitors { // an embed shows the session since
+			not = append(not, stoa.Withheld{Tool: t.Name, Reason: stoa.WithheldVisitor})
 			continue
 		}
 		list = append(list, stoa.OfferedTool{AgentTool: t, SHA256: t.Hash()})

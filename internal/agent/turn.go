@@ -122,13 +122,17 @@ func (w *Worker) offer(ctx context.Context, tx *store.Tx, t *turn, tools []stoa.
 	if len(tools) == 0 && len(t.row.Withheld) == 0 {
 		return nil
 	}
-	offers, withheld := offered(tools, t.row.Withheld)
 	own, err := session.Credentials(ctx, tx, t.row.Session, tools)
 	if err != nil {
 		return err
 	}
 	t.own = own
-	more, not, err := tool.Offer(ctx, tx, session.Audience(t.row.Session, own), tools, w.cfg.Tools.Vault)
+	who, err := session.Audience(ctx, tx, t.row.Session, own)
+	if err != nil {
+		return err
+	}
+	offers, withheld := offered(tools, t.row.Withheld, who.Visitor)
+	more, not, err := tool.Offer(ctx, tx, who, tools, w.cfg.Tools.Vault)
 	t.prompt.external, t.withheld = append(offers, more...), append(withheld, not...)
 	t.tellWithheld = len(t.withheld) > 0 || len(t.row.Withheld) > 0
 	return err

@@ -238,3 +238,29 @@ func TestAReviewForVisitorsIsChecked(t *testing.T) {
 		t.Errorf("at another address it is %+v", now)
 	}
 }
+
+// A session of the account is a visitor's once an embed shows it: its tools are those for
+// visitors, and the visitor is asked.
+func TestAShownSessionIsAVisitors(t *testing.T) {
+	a := newConfirming(t, "never")
+	a.Want(200, "PATCH", a.agent, object{"tools": []any{orderTool(nil), ofConnection(a.connection, "cancel_order_internal")}})
+	s, path := a.begin(t, cancelling, nil)
+	if s = a.until(t, path, "completed"); len(s.ToolsWithheld) != 0 || a.shop.requests() != "POST /orders/A-17/cancel" {
+		t.Fatalf("for the account it withholds %+v", s.ToolsWithheld)
+	}
+	v := newVisit(t, a.author, object{"chatSessionId": s.ID})
+	v.say(cancelling)
+	in := orNone(v.until(t, "waiting_for_input").PendingInput)
+	if sent := a.shop.requests(); in.Kind != "tool_confirmation" || sent != "" {
+		t.Errorf("the visitor is asked %+v after %q was sent", in, sent)
+	}
+	s = a.until(t, path, "waiting_for_input")
+	if len(s.ToolsWithheld) != 1 || s.ToolsWithheld[0] != (contract.WithheldTool{Tool: "lookup_order", Reason: "visitor"}) {
+		t.Errorf("it withholds %+v", s.ToolsWithheld)
+	}
+	v.Want(202, "POST", v.chat+"/input", object{"inputId": in.ID, "decision": "reject"})
+	v.until(t, "completed")
+	if sent := a.shop.requests(); sent != "" {
+		t.Errorf("%q was sent", sent)
+	}
+}

@@ -163,6 +163,12 @@ func (tx *Tx) EmbedChat(ctx context.Context, accountID, agentID, id string) (use
 	return userID, begun, found, err
 }
 
+// IsShown reports whether an embed shows a session to a visitor.
+func (tx *Tx) IsShown(ctx context.Context, accountID, sessionID string) (bool, error) {
+	var one int
+	return tx.Get(ctx, `SELECT 1 FROM embeds WHERE account_id = $1 AND chat_id = $2 LIMIT 1`, []any{accountID, sessionID}, &one)
+}
+
 // InsertEmbedChat adds a chat whose session begins later.
 func (tx *Tx) InsertEmbedChat(ctx context.Context, accountID, agentID, id, userID string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO embed_chats (id, account_id, agent_id, user_id, begun, created_at) VALUES ($1, $2, $3, $4, 0, $5)`,

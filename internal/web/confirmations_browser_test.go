@@ -158,6 +158,17 @@ func TestAVisitorIsAskedAgainInTheChat(t *testing.T) {
 	p.says("Soll das geschehen?")
 	p.says("Es geschieht nichts, bevor Sie es bestätigen.")
 	p.see(`!document.querySelector(".confirms dl")`)
+
+	// Whoever looks at the session sees the whole call, and cannot answer.
+	var sessions contract.SessionList
+	st.c.Want(200, "GET", st.agent+"/sessions", nil).JSON(&sessions)
+	owner := signIn(t, browser, st.h.URL, st.h.Key, strings.Replace(strings.TrimPrefix(st.agent, "/api/v1/"), "api-agents", "agents", 1)+"/sessions/"+sessions.Data[0].ID, looks()[0])
+	owner.says("The visitor has to confirm: booth__cancel_order.")
+	owner.see(`document.querySelector(".composer pre")?.textContent.includes("hidden note") && ![...document.querySelectorAll(".composer button")].some((b) => /Approve|Reject/.test(b.innerText))`)
+	owner.see(`document.body.innerText.includes("Waits for the visitor")`)
+	owner.fits()
+	owner.shot("of the owner")
+
 	p.press("Bestätigen")
 	p.says("Vielleicht ist es schon geschehen.")
 	p.fits()
