@@ -18,7 +18,7 @@ import (
 const (
 	MaxDocument   = remote.MaxCatalog // bytes
 	maxValues     = 500_000           // in it
-	maxNested     = 100               // of values in one another
+	maxNested     = 100               // of values in one another, in YAML; in JSON [jsonx.MaxDepth]
 	maxReferences = 20                // from one to the next
 )
 
@@ -68,16 +68,18 @@ func parseDocument(text []byte) (map[string]any, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	var v any
 	var err error
+	nested := jsonx.MaxDepth
 	switch {
 	case len(text) > MaxDocument:
 		return nil, fmt.Errorf("it has more than %d MiB", MaxDocument>>20)
 	case bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")):
 		v, err = jsonx.Tree(text, maxValues)
 	default:
+		nested = maxNested
 		v, err = parseYAML(text)
 	}
 	if errors.Is(err, jsonx.ErrTooMany) {
-		return nil, fmt.Errorf("it has more than %d values, or they are nested too deeply", maxValues)
+		return nil, fmt.Errorf("it has more than %d values, or more than %d in one another", maxValues, nested)
 	}
 	if err != nil {
 		return nil, errors.New("it is neither JSON nor YAML that can be read (" + remote.Visible(remote.Cut(strings.ReplaceAll(err.Error(), "\n", " "), 200)) + ")")

@@ -2,17 +2,20 @@ package httptool
 
 import (
 	"errors"
+	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"stoa/internal/schema"
 )
 
 // Limits of the schemas of one operation.
 const (
 	maxSchemaValues = 5000
-	maxSchemaDepth  = 18 // of values in one another
+	maxSchemaDepth  = 18   // of values in one another
+	maxPattern      = 1000 // bytes of a regular expression
 )
 
 // A schemaCopier copies schemas of a document into one of their own: what they refer to
@@ -22,9 +25,11 @@ type schemaCopier struct {
 	left  int
 	names map[string]string // of the definitions, by reference
 	defs  map[string]any
+	// patterns is how many bytes the regular expressions have so far.
+	patterns int
 }
 
-var errSchemaSize = errors.New("the schema of its arguments is too large, or nested too deeply")
+var errSchemaSize = fmt.Errorf("the schema of its arguments has more than %d values, %d in one another, or %d KiB of regular expressions", maxSchemaValues, maxSchemaDepth, schema.MaxParameters>>10)
 
 // Keywords whose values are schemas, by how.
 var (
@@ -106,8 +111,12 @@ func (c *schemaCopier) keyword(key string, value any, depth int) (any, error) {
 		}
 		out := map[string]any{}
 		for _, name := range slices.Sorted(maps.Keys(members)) {
-			if key == "patternProperties" && !isPattern(name) {
-				continue
+			if key == "patternProperties" {
+				if known, err := c.isPattern(name); err != nil {
+					return nil, err
+				} else if !known {
+					continue
+				}
 			}
 			copied, err := c.copy(members[name], depth+2)
 			if err != nil {
@@ -116,21 +125,26 @@ func (c *schemaCopier) keyword(key string, value any, depth int) (any, error) {
 			out[name] = copied
 		}
 		return out, nil
-	case key == "pattern" && !isPattern(value):
-		return nil, nil
+	case key == "pattern":
+		if known, err := c.isPattern(value); err != nil || !known {
+			return nil, err
+		}
 	}
 	return c.plain(value, depth+1)
 }
 
 // isPattern reports whether a pattern is one that the check of arguments knows: other
 // languages have some that it does not.
-func isPattern(v any) bool {
+func (c *schemaCopier) isPattern(v any) (known bool, err error) {
 	text, ok := v.(string)
-	if !ok || len(text) > 1000 {
-		return false
+	if !ok || len(text) > maxPattern {
+		return false, nil
 	}
-	_, err := regexp.Compile(text)
-	return err == nil
+	if c.patterns += len(text); c.patterns > schema.MaxParameters {
+		return false, errSchemaSize // before so many are looked at
+	}
+	_, err = schema.PatternStates(text)
+	return err == nil, nil
 }
 
 // plain copies a value that is no schema.

@@ -28,6 +28,7 @@ type Parameters struct {
 	order    []*node // its schemas: each before those that it applies to the same value
 	same     map[*node][]*node
 	below    map[*node][]*node // those that it applies to the values in a value
+	patterns patterns
 }
 
 // ReadParameters reads the schema of a tool's arguments: JSON Schema 2020-12 for an
@@ -48,7 +49,10 @@ func ReadParameters(text string) (*Parameters, error) {
 	if err := plainNumbers(doc); err != nil {
 		return nil, err
 	}
-	p := &Parameters{same: map[*node][]*node{}, below: map[*node][]*node{}}
+	if err := plainPatterns(doc); err != nil {
+		return nil, err
+	}
+	p := &Parameters{same: map[*node][]*node{}, below: map[*node][]*node{}, patterns: patterns{}}
 	r := parameterReader{p: p, root: root, at: map[*node]int{}}
 	r.later = []placed{{root, 1}}
 	for len(r.later) > 0 {
@@ -184,6 +188,7 @@ func (r *parameterReader) visit(n *node, level int) error {
 	}
 	r.at[n] = 2
 	r.p.order = append(r.p.order, n)
+	r.p.patterns.add(n)
 	return nil
 }
 
@@ -223,7 +228,7 @@ func (p *Parameters) Check(arguments string) error {
 	if err := plainNumbers(v); err != nil {
 		return err
 	}
-	if p.work(v) > maxWork {
+	if p.work(v) > maxWork || p.patternWork(v) > maxWork {
 		return errors.New("there is too much in them to be checked")
 	}
 	if err := p.compiled.Validate(v); err != nil {

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"regexp/syntax"
 	"strings"
 	"testing"
 )
@@ -16,19 +17,22 @@ func TestParametersThatAreRefused(t *testing.T) {
 		`{"type":"object"`:  `not one JSON object`,
 		`{"type":"string"}`: `has to be "object"`,
 		`{}`:                `has to be "object"`,
-		`{"type":"object","description":"` + strings.Repeat("x", MaxParameters) + `"}`:     `at most 32768`,
-		`{"type":"object","properties":{"a":{"$ref":"https://example.com/s.json"}}}`:       `names nothing in the schema`,
-		`{"type":"object","properties":{"a":{"$ref":"other.json#/a"}}}`:                    `names nothing in the schema`,
-		`{"type":"object","properties":{"a":{"$ref":"#/$defs/none"}}}`:                     `names nothing in the schema`,
-		`{"type":"object","$schema":"https://example.com/own"}`:                            `not followed`,
-		`{"type":"object","$id":"https://example.com/s","properties":{}}`:                  `"$id"`,
-		`{"type":"object","properties":{"a":{"$dynamicRef":"#x"}}}`:                        `"$dynamicRef"`,
-		`{"type":"object","$ref":"#"}`:                                                     `leads back`,
-		`{"type":"object","allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#"}}}`:      `leads back`,
-		`{"type":"object","properties":{"a":{"type":"nothing"}}}`:                          `/properties/a/type`,
-		`{"type":"object","properties":{"a":{"pattern":"("}}}`:                             `pattern`,
-		`{"type":"object","properties":{"a":{"multipleOf":1e999999999}}}`:                  `too large`,
-		`{"type":"object","properties":{"a":{"minimum":` + strings.Repeat("9", 40) + `}}}`: `too long`,
+		`{"type":"object","description":"` + strings.Repeat("x", MaxParameters) + `"}`:                              `at most 32768`,
+		`{"type":"object","properties":{"a":{"$ref":"https://example.com/s.json"}}}`:                                `names nothing in the schema`,
+		`{"type":"object","properties":{"a":{"$ref":"other.json#/a"}}}`:                                             `names nothing in the schema`,
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/none"}}}`:                                              `names nothing in the schema`,
+		`{"type":"object","$schema":"https://example.com/own"}`:                                                     `not followed`,
+		`{"type":"object","$id":"https://example.com/s","properties":{}}`:                                           `"$id"`,
+		`{"type":"object","properties":{"a":{"$dynamicRef":"#x"}}}`:                                                 `"$dynamicRef"`,
+		`{"type":"object","$ref":"#"}`:                                                                              `leads back`,
+		`{"type":"object","allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#"}}}`:                               `leads back`,
+		`{"type":"object","properties":{"a":{"type":"nothing"}}}`:                                                   `/properties/a/type`,
+		`{"type":"object","properties":{"a":{"pattern":"("}}}`:                                                      `pattern`,
+		`{"type":"object","properties":{"a":{"multipleOf":1e999999999}}}`:                                           `too large`,
+		`{"type":"object","properties":{"a":{"minimum":` + strings.Repeat("9", 40) + `}}}`:                          `too long`,
+		`{"type":"object","properties":{"a":{"pattern":"(?:a?){1000}` + strings.Repeat("(?:a?){1000}", 20) + `"}}}`: `too large`,
+		`{"type":"object","patternProperties":{"(?:` + strings.Repeat("a?", 450) + `){1000}":true}}`:                `50000 states`,
+		`{"type":"object","propertyNames":{"pattern":"(?:(?:` + strings.Repeat("a", 60) + `){31}){32}"}}`:           `too large`,
 		deep: `more than 10 schemas`,
 	} {
 		if _, err := ReadParameters(text); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > maxTold+10 {
@@ -77,7 +81,10 @@ func TestACheckThatWouldNotEndIsRefused(t *testing.T) {
 	nested := `{"type":"object","properties":{"a":{"anyOf":[{"$ref":"#"},{"$ref":"#"},{"type":"null"}]}},"not":{"properties":{"a":{"anyOf":[{"$ref":"#"},{"type":"null"}]}}}}`
 	for schema, arguments := range map[string]string{
 		doubled: `{}`,
-		nested:  strings.Repeat(`{"a":`, 60) + `null` + strings.Repeat(`}`, 60),
+		`{"type":"object","properties":{"a":{"pattern":"^(?:(?:a?a?){50}){20}b$"}}}`: `{"a":"` + strings.Repeat("a", 100_000) + `"}`,
+		`{"type":"object","patternProperties":{"^(?:(?:a?a?){50}){20}b$":{}}}`:       `{"` + strings.Repeat("a", 100_000) + `":1}`,
+		`{"type":"object","propertyNames":{"pattern":"^(?:(?:a?a?){50}){20}b$"}}`:    `{"` + strings.Repeat("a", 100_000) + `":1}`,
+		nested: strings.Repeat(`{"a":`, 60) + `null` + strings.Repeat(`}`, 60),
 	} {
 		p, err := ReadParameters(schema)
 		if err != nil {
@@ -85,6 +92,43 @@ func TestACheckThatWouldNotEndIsRefused(t *testing.T) {
 		}
 		if err := p.Check(arguments); err == nil || !strings.Contains(err.Error(), "too much") {
 			t.Errorf("%.80s: %v", schema, err)
+		}
+	}
+}
+
+// Regular expressions of usual sizes are taken, and texts of usual lengths checked.
+func TestUsualPatternsAreTaken(t *testing.T) {
+	var properties []string
+	for i := range 60 {
+		properties = append(properties, fmt.Sprintf(`"p%d":{"type":"string","pattern":"^[A-Za-z0-9._%%+-]{1,64}@[a-z0-9.-]{1,%d}$"}`, i, 64+i))
+	}
+	p, err := ReadParameters(`{"type":"object","properties":{"long":{"pattern":"^.{0,1000}$"},"text":{"pattern":"^\\S[\\s\\S]*$"},` + strings.Join(properties, ",") + `}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for arguments, want := range map[string]string{
+		`{"p3":"a.b@example.com","long":"` + strings.Repeat("x", 1000) + `","text":"` + strings.Repeat("x", 20_000) + `"}`: "",
+		`{"p3":"nothing"}`: "pattern",
+		`{"long":"` + strings.Repeat("x", 1001) + `"}`: "at '/long'",
+	} {
+		if err := p.Check(arguments); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: %v", arguments, err)
+		}
+	}
+}
+
+// The count of states is no smaller than what is compiled.
+func TestStatesAreCountedBeforeTheyAreMade(t *testing.T) {
+	for _, pattern := range []string{
+		"", "a", "abc", "[a-z]+", "a|b|c", "(a)(b)?", "(?i)straße", "a{3,5}", "a{3,}", "(?:ab?){10}", "(?:a*b+c?){2,7}x{4}", "^$", `\pL{20}`, "(?:a{10}){10}", "a{0}", "(a|b){0,9}", "(?:(?:a?a?){50}){20}b",
+	} {
+		parsed, err := syntax.Parse(pattern, syntax.Perl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := syntax.Compile(parsed.Simplify())
+		if n, failed := PatternStates(pattern); err != nil || failed != nil || n+2 < len(made.Inst) || n > 4*len(made.Inst)+10 {
+			t.Errorf("%s: %d states are counted, and %d made: %v, %v", pattern, n, len(made.Inst), err, failed)
 		}
 	}
 }
