@@ -34,3 +34,13 @@ func keepCredentials(ctx context.Context, tx *store.Tx, c stoa.Caller, ownerID, 
 	}
 	return tx.SetOwnCredentials(ctx, c.Account.ID, ownerID, own)
 }
+
+// ownCredentials returns the secrets that a session, or what makes sessions, has of its
+// own: ids, never values.
+func (s *Server) ownCredentials(ctx context.Context, c stoa.Caller, ownerID string) (nullable.Nullable[map[string]string], error) {
+	own, err := read(ctx, s, func(tx *store.Tx) (map[string]string, error) { return tx.OwnCredentials(ctx, c.Account.ID, ownerID) })
+	if own == nil {
+		own = map[string]string{}
+	}
+	return nullable.NewNullableWithValue(own), err
+}

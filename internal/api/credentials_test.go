@@ -69,6 +69,13 @@ func TestASessionHasSecretsOfItsOwn(t *testing.T) {
 	if a.until(t, at, "completed"); *f.with.Load() != "Bearer token-of-ann-1" {
 		t.Errorf("sent was %q", *f.with.Load())
 	}
+	var read contract.Session
+	if c.Want(200, "GET", at, nil).JSON(&read); len(orNone(read.Credentials)) != 1 || orNone(read.Credentials)[id] != ann {
+		t.Errorf("the session has %+v", read.Credentials)
+	}
+	if c.Want(200, "GET", other, nil).JSON(&read); !read.Credentials.IsSpecified() || len(orNone(read.Credentials)) != 0 {
+		t.Errorf("a session without a secret has %+v", read.Credentials)
+	}
 	c.Want(204, "DELETE", at, nil)
 	err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
 		left, err := tx.OwnCredentials(context.Background(), h.Account.ID, strings.TrimPrefix(at, a.agent+"/sessions/"))
@@ -92,7 +99,13 @@ func TestASessionHasSecretsOfItsOwn(t *testing.T) {
 	if *f.with.Load() != "Bearer token-of-everybody" {
 		t.Errorf("a task sent %q", *f.with.Load())
 	}
+	if a.Want(200, "GET", tasks, nil).JSON(&task); orNone(task.Credentials)[id] != all {
+		t.Errorf("the task has %+v", task.Credentials)
+	}
 	a.Want(200, "PATCH", tasks, object{"credentials": nil})
+	if a.Want(200, "GET", tasks, nil).JSON(&task); !task.Credentials.IsSpecified() || len(orNone(task.Credentials)) != 0 {
+		t.Errorf("the task has %+v", task.Credentials)
+	}
 	a.Want(202, "POST", tasks+"/run", nil).JSON(&run)
 	a.until(t, a.agent+"/sessions/"+orNone(run.SessionID), "completed")
 	if calls := f.calls.Load(); calls != 4 {
@@ -129,6 +142,13 @@ func TestASessionHasSecretsOfItsOwn(t *testing.T) {
 		if e := user.WantError(stoa.CodeScope, "POST", a.agent+place.path, place.body); *e.Param != "credentials" {
 			t.Errorf("%s: %+v", place.path, e)
 		}
-		a.Want(map[bool]int{true: 202, false: 201}[place.path == "/sessions"], "POST", a.agent+place.path, place.body)
+		var made struct {
+			ID          string
+			Credentials map[string]string
+		}
+		a.Want(map[bool]int{true: 202, false: 201}[place.path == "/sessions"], "POST", a.agent+place.path, place.body).JSON(&made)
+		if a.Want(200, "GET", a.agent+place.path+"/"+made.ID, nil).JSON(&made); len(made.Credentials) != 1 || made.Credentials[id] != all {
+			t.Errorf("%s: %+v", place.path, made)
+		}
 	}
 }

@@ -50,7 +50,12 @@ func (s *Server) listEmbedTags(ctx context.Context, in Request[listEmbedTagsPara
 // getEmbedTag serves GET …/embed-tags/{tagId}.
 func (s *Server) getEmbedTag(ctx context.Context, in Request[byTagID, none]) (Reply[contract.EmbedTag], error) {
 	t, err := s.embeds.Tag(ctx, in.Caller.Account.ID, in.Params.ID, in.Params.TagID)
-	return Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: s.contractTag(t)}, err
+	if err != nil {
+		return Reply[contract.EmbedTag]{}, err
+	}
+	out := s.contractTag(t)
+	out.Credentials, err = s.ownCredentials(ctx, in.Caller, t.ID)
+	return Reply[contract.EmbedTag]{ETag: revisionETag(t.Revision), Body: out}, err
 }
 
 type updateEmbedTagParams struct {

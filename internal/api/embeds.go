@@ -105,13 +105,23 @@ func listEmbeds[Item any](ctx context.Context, s *Server, c stoa.Caller, agentID
 // getEmbedURL serves GET …/embed-urls/{embedId}.
 func (s *Server) getEmbedURL(ctx context.Context, in Request[byEmbedID, none]) (Reply[contract.EmbedURL], error) {
 	e, err := s.embeds.Get(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedURL, in.Params.EmbedID)
-	return Reply[contract.EmbedURL]{Body: contractEmbedURL(e, time.Now())}, err
+	if err != nil {
+		return Reply[contract.EmbedURL]{}, err
+	}
+	out := contractEmbedURL(e, time.Now())
+	out.Credentials, err = s.ownCredentials(ctx, in.Caller, e.ID)
+	return Reply[contract.EmbedURL]{Body: out}, err
 }
 
 // getEmbedSession serves GET …/embed-sessions/{embedId}.
 func (s *Server) getEmbedSession(ctx context.Context, in Request[byEmbedID, none]) (Reply[contract.EmbedSession], error) {
 	e, err := s.embeds.Get(ctx, in.Caller.Account.ID, in.Params.ID, stoa.EmbedSession, in.Params.EmbedID)
-	return Reply[contract.EmbedSession]{Body: contractEmbedSession(e, time.Now())}, err
+	if err != nil {
+		return Reply[contract.EmbedSession]{}, err
+	}
+	out := contractEmbedSession(e, time.Now())
+	out.Credentials, err = s.ownCredentials(ctx, in.Caller, e.ID)
+	return Reply[contract.EmbedSession]{Body: out}, err
 }
 
 // deleteEmbedURL serves DELETE …/embed-urls/{embedId}.

@@ -137,7 +137,12 @@ func (s *Server) getSession(ctx context.Context, in Request[getSessionParams, no
 	} else {
 		session, err = s.Sessions.Get(ctx, accountID, q.ID, q.SessionID)
 	}
-	return unlessCurrent(q.IfNoneMatch, revisionTag(session.Revision), contractSession(session)), err
+	if err != nil {
+		return Reply[contract.Session]{}, err
+	}
+	out := contractSession(session)
+	out.Credentials, err = s.ownCredentials(ctx, in.Caller, session.ID)
+	return unlessCurrent(q.IfNoneMatch, revisionTag(session.Revision), out), err
 }
 
 type updateSessionParams struct {

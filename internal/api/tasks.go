@@ -177,7 +177,12 @@ func (s *Server) getScheduledTask(ctx context.Context, in Request[getScheduledTa
 	t, err := read(ctx, s, func(tx *store.Tx) (stoa.ScheduledTask, error) {
 		return task(ctx, tx, in.Caller.Account.ID, in.Params.ID, in.Params.TaskID)
 	})
-	return unlessCurrent(in.Params.IfNoneMatch, taskTag(t), s.contractTask(t)), err
+	if err != nil {
+		return Reply[contract.ScheduledTask]{}, err
+	}
+	out := s.contractTask(t)
+	out.Credentials, err = s.ownCredentials(ctx, in.Caller, t.ID)
+	return unlessCurrent(in.Params.IfNoneMatch, taskTag(t), out), err
 }
 
 // taskTag names a state of a task, of which its last run is a part.

@@ -239,3 +239,50 @@ func run(t *testing.T, h *apitest.Service, in string, args ...string) (out, errO
 	code = Main(t.Context(), args, []string{"STOA_BASE_URL=" + h.URL, "STOA_API_KEY=" + h.Key}, nil, strings.NewReader(in), &stdout, &stderr)
 	return stdout.String(), stderr.String(), code
 }
+
+// TestCommandsGiveCredentials: of a session, of a task, of a link, of a token and of a
+// script tag; and they are shown, as ids.
+func TestCommandsGiveCredentials(t *testing.T) {
+	server := httptest.NewServer(mcp.Demo(false))
+	defer server.Close()
+	h := apitest.Start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
+	must := func(args ...string) string {
+		t.Helper()
+		out, errOut, code := run(t, h, "a-token-of-twenty-one\n", args...)
+		if code != exitDone {
+			t.Fatalf("%v: %d %s %s", args, code, out, errOut)
+		}
+		return strings.TrimSpace(out)
+	}
+	must("connections", "create", "notes", server.URL, "--credentials-per-session", "optional")
+	connection := must("connections", "get", "notes", "--jq", ".id")
+	secret := must("secrets", "set", "anns", "--origin", server.URL, "--jq", ".id")
+	must("agents", "create", "--name", "librarian", "--instructions", "x")
+	want := `{"` + connection + `":"` + secret + `"}`
+	own := []string{"--credential", "notes=anns"}
+	of := func(base []string, id string) string { return must(append(base, "librarian", id, "--jq", ".credentials")...) }
+	for name, c := range map[string]struct{ create, get, change []string }{
+		"a session": {[]string{"sessions", "start", "librarian", "hello", "--no-watch", "--jq", ".id"}, []string{"sessions", "get"}, nil},
+		"a task":    {[]string{"tasks", "create", "librarian", "--name", "x", "--message", "x", "--every", "1h", "--jq", ".id"}, []string{"tasks", "get"}, []string{"tasks", "update"}},
+		"a link":    {[]string{"embeds", "create", "librarian", "--origin", "https://www.example.com", "--jq", ".id"}, []string{"embeds", "get"}, nil},
+		"a token":   {[]string{"embeds", "create", "librarian", "--token", "--origin", "https://www.example.com", "--jq", ".id"}, []string{"embeds", "get"}, nil},
+		"a tag":     {[]string{"embeds", "tags", "create", "librarian", "--origin", "https://www.example.com", "--jq", ".id"}, []string{"embeds", "tags", "get"}, []string{"embeds", "tags", "update"}},
+	} {
+		id := must(append(c.create, own...)...)
+		if got := of(c.get, id); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+		if c.change == nil {
+			continue
+		}
+		for _, step := range []struct{ credential, want string }{{"", "{}"}, {"notes=anns", want}} {
+			must(append(c.change, "librarian", id, "--credential", step.credential)...)
+			if got := of(c.get, id); got != step.want {
+				t.Errorf("%s with %q: %s", name, step.credential, got)
+			}
+		}
+	}
+	if out, errOut, code := run(t, h, "", "tasks", "create", "librarian", "--name", "x", "--message", "x", "--every", "1h", "--credential", "notes"); code != exitUsage {
+		t.Errorf("%d %s %s", code, out, errOut)
+	}
+}

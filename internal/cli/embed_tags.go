@@ -41,6 +41,7 @@ func viewTag() view {
 		{"Most credits", "maxCreditsMicro", credits},
 		{"Chats a day", "chatsPerDay", count},
 		{"Refused requests", "refusedRequests", count},
+		{"Credentials", "credentials", plain},
 		{"Preview", "previewUrl", plain},
 		{"Snippet", "snippet", plain},
 		{"Made", "createdAt", when},
@@ -71,14 +72,18 @@ an external id, or a name that only one has.`)
 
 // tagFlags adds the settings of a script tag. What it returns puts those that were
 // given into a body.
-func tagFlags(c *cobra.Command) func(body map[string]any) error {
+func tagFlags(c *cobra.Command) func(ctx context.Context, call *client.Client, body map[string]any) error {
 	f := c.Flags()
 	origins := f.StringSlice("origin", nil, "a page that may show it, such as https://www.example.com; may be given again")
 	greeting, theme := f.String("greeting", "", "`text` before the first message"), f.String("theme", "", "auto, light or dark")
 	accent, position := f.String("accent", "", "a `colour`, such as #1a7f5a"), f.String("position", "", "right or left")
 	language := f.String("language", "", "auto, en, de, fr or es")
 	most, chats := f.String("max-credits", "", "what one chat may cost, in `credits`"), f.Int("chats-per-day", 0, "how many chats may begin within 24 hours")
-	return func(body map[string]any) error {
+	own := credentialFlag(c, "each of its chats has")
+	return func(ctx context.Context, call *client.Client, body map[string]any) error {
+		if err := own(ctx, call, body); err != nil {
+			return err
+		}
 		set(body, c, "origin", "allowedOrigins", *origins)
 		set(body, c, "greeting", "greeting", *greeting)
 		set(body, c, "theme", "theme", *theme)
@@ -105,7 +110,7 @@ it can be used as often as you like, on the pages of its --origin.`,
 	settings := tagFlags(c)
 	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		body := map[string]any{}
-		if err := settings(body); err != nil {
+		if err := settings(ctx, call, body); err != nil {
 			return err
 		}
 		if body["allowedOrigins"] == nil {
@@ -153,7 +158,7 @@ func (e *env) tagsUpdate() *cobra.Command {
 	enabled := c.Flags().Bool("enabled", true, "whether pages show it")
 	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
 		body := map[string]any{}
-		if err := settings(body); err != nil {
+		if err := settings(ctx, call, body); err != nil {
 			return err
 		}
 		set(body, c, "enabled", "enabled", *enabled)

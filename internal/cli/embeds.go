@@ -39,6 +39,7 @@ func viewEmbed(schema string) view {
 		{"Messages per minute", "messagesPerMinute", count},
 		{"Most credits", "maxCreditsMicro", credits},
 		{"Refused requests", "refusedRequests", count},
+		{"Credentials", "credentials", plain},
 		{"Last message", "lastMessageAt", when},
 		{"Chat ends", "chatExpiresAt", when},
 		{"Revoked", "revokedAt", when},
@@ -132,6 +133,7 @@ for a page of your own instead.`,
 	greeting, theme := f.String("greeting", "", "`text` before the first message"), f.String("theme", "", "auto, light or dark")
 	expires, ends := f.String("expires", "", "how long the link or token can be used, such as 5m"), f.String("chat-expires", "", "how long the chat can go on, such as 1h")
 	most, messages := f.String("max-credits", "", "what the chat may cost, in `credits`"), f.Int("max-messages", 0, "how many messages the visitor may send")
+	own := credentialFlag(c, "the chat has")
 	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		if len(*origins) == 0 {
 			return usagef("which pages may show it? Give it an --origin")
@@ -161,6 +163,9 @@ for a page of your own instead.`,
 				return err
 			}
 			body["maxCreditsMicro"] = int64(n)
+		}
+		if err := own(ctx, call, body); err != nil {
+			return err
 		}
 		kind := embedURLs
 		if *token {

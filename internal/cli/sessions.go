@@ -58,6 +58,7 @@ func viewSession() view {
 		{"Started by", "trigger.type", plain},
 		{"End user", "externalUserId", plain},
 		{"External id", "externalId", plain},
+		{"Credentials", "credentials", plain},
 		{"Metadata", "metadata", plain},
 		{"Created", "createdAt", when},
 		{"Finished", "finishedAt", when},
@@ -268,24 +269,33 @@ func (x sessionContext) tellAnswer(options []string) {
 	x.e.next("It waits for an answer"+choices(options)+":", fmt.Sprintf("stoa sessions reply %s %s …", shellWord(x.named), x.id))
 }
 
-// credentials returns the ids of secrets by those of connections, of pairs of both with
-// an equals sign.
-func credentials(ctx context.Context, call *client.Client, pairs []string) (map[string]string, error) {
-	all := map[string]string{}
-	for _, pair := range pairs {
-		connection, secret, ok := strings.Cut(pair, "=")
-		if !ok {
-			return nil, usagef("--credential takes a connection and a secret with = between them, not %q", pair)
+// credentialFlag adds the flag for secrets that sessions have of their own. What it
+// returns puts those that were given into a body.
+func credentialFlag(c *cobra.Command, whose string) func(ctx context.Context, call *client.Client, body map[string]any) error {
+	pairs := c.Flags().StringArray("credential", nil, "a `connection=secret` that "+whose+" of its own, by id or name; may be given again")
+	return func(ctx context.Context, call *client.Client, body map[string]any) error {
+		all := map[string]string{}
+		for _, pair := range *pairs {
+			connection, secret, ok := strings.Cut(pair, "=")
+			if pair == "" {
+				continue // none: those of before are taken away
+			}
+			if !ok {
+				return usagef("--credential takes a connection and a secret with = between them, not %q", pair)
+			}
+			connection, err := connectionCollection().find(ctx, call, connection)
+			if err != nil {
+				return err
+			}
+			if all[connection], err = secretCollection().find(ctx, call, secret); err != nil {
+				return err
+			}
 		}
-		connection, err := connectionCollection().find(ctx, call, connection)
-		if err != nil {
-			return nil, err
+		if c.Flags().Changed("credential") {
+			body["credentials"] = all
 		}
-		if all[connection], err = secretCollection().find(ctx, call, secret); err != nil {
-			return nil, err
-		}
+		return nil
 	}
-	return all, nil
 }
 
 func (e *env) sessionsStart() *cobra.Command {
@@ -304,7 +314,7 @@ waiting; --wait waits for the reply and --watch shows how it comes about. A MESS
 	pairs := f.StringArray("metadata", nil, "a `name=value` pair to keep with it")
 	most := f.String("max-credits", "", "what a turn may cost, in `credits`")
 	timeout, steps := f.String("timeout", "", "how long a turn may take, such as 90s"), f.Int("max-steps", 0, "how many model calls a turn may make")
-	secrets := f.StringArray("credential", nil, "a `connection=secret` that the session has of its own, by id or name; may be given again")
+	own := credentialFlag(c, "the session has")
 	follow := e.followFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		message, err := e.prompt(args[1:])
@@ -336,10 +346,8 @@ waiting; --wait waits for the reply and --watch shows how it comes about. A MESS
 		if err != nil {
 			return err
 		}
-		if len(*secrets) > 0 {
-			if body["credentials"], err = credentials(c.Context(), call, *secrets); err != nil {
-				return err
-			}
+		if err := own(c.Context(), call, body); err != nil {
+			return err
 		}
 		raw, err := call.JSON(c.Context(), http.MethodPost, "/api-agents/"+url.PathEscape(agent)+"/sessions", nil, body, nil)
 		if err != nil {

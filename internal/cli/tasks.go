@@ -50,6 +50,7 @@ func viewTask() view {
 		{"Overlap", "overlapPolicy", plain},
 		{"Pauses after failures", "pauseAfterFailures", count},
 		{"Credits per run", "maxCreditsMicroPerRun", credits},
+		{"Credentials", "credentials", plain},
 		{"Created", "createdAt", when},
 	}}
 }
@@ -125,6 +126,7 @@ type taskFlags struct {
 	name, message, mode, session, missed, overlap, start, end, credits *string
 	maxRuns, failures                                                  *int
 	paused                                                             *bool
+	own                                                                func(ctx context.Context, call *client.Client, body map[string]any) error
 }
 
 func newTaskFlags(c *cobra.Command) taskFlags {
@@ -143,6 +145,7 @@ func newTaskFlags(c *cobra.Command) taskFlags {
 		maxRuns:       f.Int("max-runs", 0, "finish after so many runs"),
 		failures:      f.Int("pause-after-failures", 5, "pause after so many failed runs in a row; 0: never"),
 		paused:        f.Bool("paused", false, "make it paused"),
+		own:           credentialFlag(c, "each of its sessions has"),
 	}
 }
 
@@ -223,6 +226,9 @@ func (e *env) tasksCreate() *cobra.Command {
 	t := newTaskFlags(c)
 	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 		body, err := t.body(e, c)
+		if err == nil {
+			err = t.own(ctx, call, body)
+		}
 		if err != nil {
 			return err
 		}
@@ -267,6 +273,9 @@ func (e *env) tasksUpdate() *cobra.Command {
 	t := newTaskFlags(c)
 	return e.onObject(agentCollection(), c, func(ctx context.Context, call *client.Client, o *output, path string, args []string) error {
 		body, err := t.body(e, c)
+		if err == nil {
+			err = t.own(ctx, call, body)
+		}
 		if err != nil {
 			return err
 		}

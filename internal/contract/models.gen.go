@@ -1398,10 +1398,13 @@ type EmbedSession struct {
 	// ChatSessionID The chat. It becomes a session of the agent with its first message.
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ChatSessionID  string                    `json:"chatSessionId"`
-	CreatedAt      Time                      `json:"createdAt"`
-	ExternalUserID nullable.Nullable[string] `json:"externalUserId"`
-	Greeting       nullable.Nullable[string] `json:"greeting"`
+	ChatSessionID string `json:"chatSessionId"`
+	CreatedAt     Time   `json:"createdAt"`
+
+	// Credentials Secrets that the chat has of its own for connections: ids of secrets under those of connections, never values. Only in the reply to a GET of it alone.
+	Credentials    nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
+	ExternalUserID nullable.Nullable[string]            `json:"externalUserId"`
+	Greeting       nullable.Nullable[string]            `json:"greeting"`
 
 	// ID Example: ems_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID                string                   `json:"id"`
@@ -1506,6 +1509,9 @@ type EmbedTag struct {
 	ChatsPerDay    int                       `json:"chatsPerDay"`
 	CreatedAt      Time                      `json:"createdAt"`
 
+	// Credentials Secrets that its chats have of their own for connections: ids of secrets under those of connections, never values. Only in the reply to a GET of it alone.
+	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
+
 	// DisabledReason Of one that is not enabled: `user` or `key_revoked`. New ones may come.
 	DisabledReason nullable.Nullable[string] `json:"disabledReason"`
 	Enabled        bool                      `json:"enabled"`
@@ -1592,9 +1598,12 @@ type EmbedURL struct {
 	// ChatSessionID The chat. It becomes a session of the agent with its first message.
 	//
 	// Example: ses_01k9zqd3m8w5x7y2c4b6n8p0ra
-	ChatSessionID string                  `json:"chatSessionId"`
-	CreatedAt     Time                    `json:"createdAt"`
-	ExchangedAt   nullable.Nullable[Time] `json:"exchangedAt"`
+	ChatSessionID string `json:"chatSessionId"`
+	CreatedAt     Time   `json:"createdAt"`
+
+	// Credentials Secrets that the chat has of its own for connections: ids of secrets under those of connections, never values. Only in the reply to a GET of it alone.
+	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
+	ExchangedAt nullable.Nullable[Time]              `json:"exchangedAt"`
 
 	// ExpiresAt Until when the ticket can be exchanged.
 	ExpiresAt      Time                      `json:"expiresAt"`
@@ -3122,10 +3131,13 @@ type ScheduledTask struct {
 	CatchUpWindowSeconds int64  `json:"catchUpWindowSeconds"`
 
 	// Counters Since the task was made.
-	Counters  TaskCounters            `json:"counters"`
-	CreatedAt Time                    `json:"createdAt"`
-	Enabled   bool                    `json:"enabled"`
-	EndAt     nullable.Nullable[Time] `json:"endAt"`
+	Counters  TaskCounters `json:"counters"`
+	CreatedAt Time         `json:"createdAt"`
+
+	// Credentials Secrets that its sessions have of their own for connections: ids of secrets under those of connections, never values. Only in the reply to a GET of it alone.
+	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
+	Enabled     bool                                 `json:"enabled"`
+	EndAt       nullable.Nullable[Time]              `json:"endAt"`
 
 	// ID Example: tsk_01k9zqd3m8w5x7y2c4b6n8p0ra
 	ID string `json:"id"`
@@ -3260,6 +3272,9 @@ type Session struct {
 	// AgentVersion The version of the agent that it began with, and stays with.
 	AgentVersion int64 `json:"agentVersion"`
 	CreatedAt    Time  `json:"createdAt"`
+
+	// Credentials Secrets that the session has of its own for connections: ids of secrets under those of connections, never values. Only in the reply to a GET of it alone.
+	Credentials nullable.Nullable[map[string]string] `json:"credentials,omitempty,omitzero"`
 
 	// Draft Whether it runs on a draft, which differs from that version.
 	Draft bool `json:"draft"`

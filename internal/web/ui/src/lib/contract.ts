@@ -916,6 +916,7 @@ export interface EmbedSession {
   chatExpiresAt: string | null;
   chatSessionId: string;
   createdAt: string;
+  credentials?: Record<string, string> | null;
   externalUserId: string | null;
   greeting: string | null;
   id: string;
@@ -979,6 +980,7 @@ export interface EmbedTag {
   allowedOrigins: string[];
   chatsPerDay: number;
   createdAt: string;
+  credentials?: Record<string, string> | null;
   disabledReason: string | null;
   enabled: boolean;
   greeting: string | null;
@@ -1020,6 +1022,7 @@ export interface EmbedURL {
   chatExpiresAt: string | null;
   chatSessionId: string;
   createdAt: string;
+  credentials?: Record<string, string> | null;
   exchangedAt: string | null;
   expiresAt: string;
   externalUserId: string | null;
@@ -2149,6 +2152,7 @@ export interface ScheduledTask {
   catchUpWindowSeconds: number;
   counters: TaskCounters;
   createdAt: string;
+  credentials?: Record<string, string> | null;
   enabled: boolean;
   endAt: string | null;
   id: string;
@@ -2223,6 +2227,7 @@ export interface Session {
   agentId: string;
   agentVersion: number;
   createdAt: string;
+  credentials?: Record<string, string> | null;
   draft: boolean;
   error: SessionFailure | null;
   externalId: string | null;
