@@ -260,7 +260,9 @@ func TestCommandsGiveCredentials(t *testing.T) {
 	must("agents", "create", "--name", "librarian", "--instructions", "x")
 	want := `{"` + connection + `":"` + secret + `"}`
 	own := []string{"--credential", "notes=anns"}
-	of := func(base []string, id string) string { return must(append(base, "librarian", id, "--jq", ".credentials")...) }
+	of := func(base []string, id string) string {
+		return must(append(base, "librarian", id, "--jq", ".credentials")...)
+	}
 	for name, c := range map[string]struct{ create, get, change []string }{
 		"a session": {[]string{"sessions", "start", "librarian", "hello", "--no-watch", "--jq", ".id"}, []string{"sessions", "get"}, nil},
 		"a task":    {[]string{"tasks", "create", "librarian", "--name", "x", "--message", "x", "--every", "1h", "--jq", ".id"}, []string{"tasks", "get"}, []string{"tasks", "update"}},
