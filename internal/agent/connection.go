@@ -202,6 +202,7 @@ func (w *Worker) attempt(ctx context.Context, t *turn, c *stoa.ExternalCall, off
 			return err
 		}
 		started = *c
+		started.SecretID = to.SecretID(who.Own)
 		ch.StartCall(*t.last(), &started)
 		return ch.Save()
 	})

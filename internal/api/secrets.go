@@ -89,7 +89,7 @@ const maxSecretUsers = 100
 func (s *Server) getSecret(ctx context.Context, in Request[byID, none]) (Reply[contract.Secret], error) {
 	var users []store.SecretUser
 	secret, err := read(ctx, s, func(tx *store.Tx) (secret store.Secret, err error) {
-		if secret, err = tx.Secret(ctx, in.Caller.Account.ID, in.Params.ID); err == nil {
+		if secret, err = tx.AnySecret(ctx, in.Caller.Account.ID, in.Params.ID); err == nil {
 			users, err = tx.SecretUsers(ctx, in.Caller.Account.ID, in.Params.ID, maxSecretUsers)
 		}
 		return secret, err
@@ -133,7 +133,10 @@ func (s *Server) contractSecret(secret store.Secret, users []store.SecretUser) c
 		ID: secret.ID, Name: secret.Name, Kind: secret.Kind, HeaderName: nullable.NewNullNullable[string](), ParameterName: nullable.NewNullNullable[string](), Origin: secret.Origin,
 		SpaceID: unlessZero(secret.SpaceID), ExternalUserID: unlessZero(secret.ExternalUserID), Hint: unlessZero(secret.Hint), Version: secret.Version,
 		ConnectionIds: []string{}, UsedBy: []contract.SecretUser{}, LastUsedAt: unlessNever(secret.LastUsedAt), ExpiresAt: unlessNever(secret.ExpiresAt),
-		Unreadable: s.Tools.Unreadable(secret), CreatedAt: contract.Time(secret.CreatedAt), UpdatedAt: contract.Time(secret.UpdatedAt),
+		Unreadable: secret.DeletedAt.IsZero() && s.Tools.Unreadable(secret), CreatedAt: contract.Time(secret.CreatedAt), UpdatedAt: contract.Time(secret.UpdatedAt),
+	}
+	if !secret.DeletedAt.IsZero() {
+		out.DeletedAt = unlessNever(secret.DeletedAt)
 	}
 	if secret.Kind == store.SecretQuery {
 		out.ParameterName = unlessZero(secret.HeaderName)

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"stoa/internal/apitest"
 	"stoa/internal/contract"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 )
 
 // echoServer is a server of tools whose only tool, search, repeats what requests carry:
@@ -134,4 +136,111 @@ func TestSecretsThatAreRefused(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
+}
+
+// TestADeletedSecretLeavesItsName: the value is gone at once, and who reads what became of
+// a call still finds which secret it carried, as long as the call is kept.
+func TestADeletedSecretLeavesItsName(t *testing.T) {
+	const value = "correct-horse-battery"
+	f := newToolServer(t, readTool)
+	h := start(t, apitest.Config{Allow: []string{"127.0.0.1"}})
+	c := h.Client(t)
+	secret := func(name string) (made contract.Secret) {
+		c.Want(201, "POST", "/api/v1/secrets", object{"name": name, "kind": "bearer", "value": value, "origin": f.url}).JSON(&made)
+		return made
+	}
+	path := connect(t, c, f.url)
+	id := strings.TrimPrefix(path, "/api/v1/connections/")
+	of, own, never := secret("of the connection"), secret("of a session"), secret("never used")
+	c.Want(200, "PATCH", path, object{"auth": object{"type": "secret", "secretId": of.ID}, "credentialsPerSession": "optional"})
+	c.Want(200, "POST", path+"/refresh", nil)
+	review(t, c, path, "search")
+	var trial contract.ConnectionToolTest
+	c.Want(200, "POST", path+"/tools/test", object{"name": "search"}).JSON(&trial)
+	a := newAuthor(t, h, c, object{"tools": []any{ofConnection(path, "search")}})
+	_, at := a.begin(t, "call: git__search {}", object{"credentials": object{id: own.ID}})
+	a.until(t, at, "completed")
+	_, kept := a.begin(t, "call: git__search {}", object{"credentials": object{id: own.ID}, "mode": "chat"})
+	a.until(t, kept, "completed")
+
+	called := func(callID string) string {
+		t.Helper()
+		var call contract.AgentToolCall
+		c.Want(200, "GET", "/api/v1/tool-calls/"+callID, nil).JSON(&call)
+		return orNone(call.SecretID)
+	}
+	var calls page[contract.AgentToolCall]
+	c.Want(200, "GET", at+"/tool-calls", nil).JSON(&calls)
+	if len(calls.Data) != 1 || called(calls.Data[0].ID) != own.ID || called(trial.CallID) != of.ID {
+		t.Errorf("the calls name %+v and %s", calls.Data, called(trial.CallID))
+	}
+
+	c.Want(409, "DELETE", "/api/v1/secrets/"+of.ID, nil)
+	c.Want(200, "PATCH", path, object{"auth": object{"type": "none"}})
+	review(t, c, path, "search")
+	for _, s := range []contract.Secret{of, own, never, own} { // also once more
+		c.Want(204, "DELETE", "/api/v1/secrets/"+s.ID, nil)
+	}
+	c.Want(404, "GET", "/api/v1/secrets/"+never.ID, nil)
+	for _, s := range []contract.Secret{of, own} {
+		var now contract.Secret
+		c.Want(200, "GET", "/api/v1/secrets/"+s.ID, nil).JSON(&now)
+		if now.Name != s.Name || now.Origin != s.Origin || !now.Hint.IsNull() || now.DeletedAt.IsNull() || !now.DeletedAt.IsSpecified() || now.Unreadable {
+			t.Errorf("%+v", now)
+		}
+		c.Want(404, "PUT", "/api/v1/secrets/"+s.ID+"/value", object{"value": value})
+		c.Want(404, "PATCH", path, object{"auth": object{"type": "secret", "secretId": s.ID}})
+	}
+	var list page[contract.Secret]
+	if c.Want(200, "GET", "/api/v1/secrets", nil).JSON(&list); len(list.Data) != 0 {
+		t.Errorf("the list has %+v", list.Data)
+	}
+	if e := a.WantError(stoa.CodeSecretNotFound, "POST", a.agent+"/sessions", object{"message": "x", "credentials": object{id: own.ID}}); *e.Param != "credentials."+id {
+		t.Errorf("%+v", e)
+	}
+	err := h.Store.Read(t.Context(), func(tx *store.Tx) error {
+		return tx.Query(t.Context(), func(rows *sql.Rows) error {
+			var sealed, hint string
+			err := rows.Scan(&sealed, &hint)
+			if sealed+hint != "" {
+				t.Errorf("left is %q %q", sealed, hint)
+			}
+			return err
+		}, `SELECT sealed, hint FROM secrets WHERE account_id = $1 ORDER BY created_at LIMIT 10`, h.Account.ID)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+
+	// A session that has it goes on without the tool.
+	before := f.calls.Load()
+	c.Want(202, "POST", kept+"/messages", object{"message": "call: git__search {}"})
+	if s := a.until(t, kept, "completed"); f.calls.Load() != before || len(s.ToolsWithheld) != 1 || s.ToolsWithheld[0].Reason != "needs_authorization" {
+		t.Errorf("%+v after %d calls", s.ToolsWithheld, f.calls.Load()-before)
+	}
+
+	// The row goes with the last call that names it.
+	purge := func() (n int64) {
+		t.Helper()
+		if err := h.Store.Write(t.Context(), func(tx *store.Tx) (err error) {
+			n, err = tx.PurgeSecrets(t.Context(), 10)
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	if n := purge(); n != 0 {
+		t.Errorf("%d rows were removed that calls name", n)
+	}
+	c.Want(204, "DELETE", at, nil)
+	if n := purge(); n != 0 {
+		t.Errorf("%d rows were removed that calls name", n)
+	}
+	c.Want(204, "DELETE", kept, nil)
+	if n := purge(); n != 1 {
+		t.Errorf("%d rows were removed", n)
+	}
+	c.Want(404, "GET", "/api/v1/secrets/"+own.ID, nil)
+	c.Want(200, "GET", "/api/v1/secrets/"+of.ID, nil)
 }

@@ -240,7 +240,7 @@ func contractCall(c stoa.ExternalCall) contract.AgentToolCall {
 		arguments = jsonx.AppendString(nil, c.Arguments)
 	}
 	out := contract.AgentToolCall{
-		ID: c.ID, Object: "tool_call", ConnectionID: unlessZero(c.ConnectionID), AgentID: c.AgentID, SessionID: c.SessionID, Turn: c.Turn, Step: c.Step, Place: c.Place, Tool: c.Tool, Title: unlessZero(c.Title), Type: c.Type,
+		ID: c.ID, Object: "tool_call", ConnectionID: unlessZero(c.ConnectionID), SecretID: unlessZero(c.SecretID), AgentID: c.AgentID, SessionID: c.SessionID, Turn: c.Turn, Step: c.Step, Place: c.Place, Tool: c.Tool, Title: unlessZero(c.Title), Type: c.Type,
 		DefinitionSha256: c.DefinitionSHA256, Status: string(c.Status), Outcome: unlessZero(string(c.Outcome)), Effects: string(c.Effects),
 		InputID: unlessZero(c.InputID), Attempts: c.Attempts, Arguments: arguments, ResultText: nullable.NewNullNullable[string](), ResultBytes: c.ResultBytes,
 		IsError: c.Status == stoa.CallDone && c.Outcome != stoa.OutcomeOK, ErrorCode: unlessZero(string(c.ErrorCode)), LateOutput: nullable.NewNullNullable[string](),

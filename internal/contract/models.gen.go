@@ -272,6 +272,9 @@ type AgentToolCall struct {
 	// ResultText Null until it is `done`.
 	ResultText nullable.Nullable[string] `json:"resultText"`
 
+	// SecretID Of the secret that its newest request carried, of the session or of the connection; null or absent where it carried none. The secret's record can be read as long as a call names it, also once the secret is deleted.
+	SecretID nullable.Nullable[string] `json:"secretId,omitempty,omitzero"`
+
 	// SessionID Empty likewise.
 	SessionID string `json:"sessionId"`
 
@@ -3190,6 +3193,9 @@ type Secret struct {
 	// ConnectionIds Connections that use it, at most 100 of them.
 	ConnectionIds []string `json:"connectionIds"`
 	CreatedAt     Time     `json:"createdAt"`
+
+	// DeletedAt When it was deleted: its value and hint are gone, and the record stays for the calls that name it. Null or absent: it is not deleted.
+	DeletedAt nullable.Nullable[Time] `json:"deletedAt,omitempty,omitzero"`
 
 	// ExpiresAt It is not sent from then on; null: it does not expire.
 	ExpiresAt nullable.Nullable[Time] `json:"expiresAt"`

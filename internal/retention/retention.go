@@ -103,6 +103,10 @@ func (p *Purger) sweep(ctx context.Context) error {
 			return fmt.Errorf("tool calls: %w", err)
 		}
 	}
+	secrets, err := p.drain(ctx, func(tx *store.Tx) (int64, error) { return tx.PurgeSecrets(ctx, purgeBatch) })
+	if err != nil {
+		return fmt.Errorf("deleted secrets: %w", err)
+	}
 	err = p.store.Write(ctx, func(tx *store.Tx) error {
 		_, err := tx.PurgeChargeDays(ctx)
 		return err
@@ -122,8 +126,8 @@ func (p *Purger) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("requests: %w", err)
 	}
-	if replies+receipts+events+calls+requests+hooks > 0 {
-		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "events", events, "toolCalls", calls, "requests", requests, "deliveries", hooks)
+	if replies+receipts+events+calls+requests+hooks+secrets > 0 {
+		p.log.Info("removed what was past its retention", "replies", replies, "receipts", receipts, "events", events, "toolCalls", calls, "requests", requests, "deliveries", hooks, "secrets", secrets)
 	}
 	return nil
 }

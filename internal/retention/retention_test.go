@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -291,13 +292,18 @@ func TestOldToolCallsGoUnlessTheyAreUnsure(t *testing.T) {
 			{"cal_open", 100 * day, stoa.CallWaiting, ""},
 		} {
 			write(func(tx *store.Tx) error {
-				row := stoa.ExternalCall{ID: c.id, AccountID: account.ID, SessionID: "ses_1", Turn: 1, Step: 1, Place: i, Type: stoa.ToolClient, Status: c.status, CreatedAt: now.Add(-c.age)}
+				row := stoa.ExternalCall{ID: c.id, AccountID: account.ID, SessionID: "ses_1", Turn: 1, Step: 1, Place: i, Type: stoa.ToolClient, Status: c.status, CreatedAt: now.Add(-c.age), SecretID: "sec_" + c.id}
+				secret := store.Secret{ID: row.SecretID, AccountID: account.ID, Name: c.id, Kind: store.SecretBearer, Version: 1, Sealed: "x"}
+				if _, err := tx.InsertSecret(ctx, secret); err != nil {
+					return err
+				}
 				if err := tx.InsertToolCall(ctx, row); err != nil {
 					return err
 				}
 				row.Outcome = c.outcome
 				return tx.UpdateToolCall(ctx, row)
 			})
+			write(func(tx *store.Tx) error { return tx.DeleteSecret(ctx, account.ID, "sec_"+c.id) })
 		}
 		p := &Purger{
 			store: st, keep: func() config.Retention { return config.Retention{Events: 30 * day} }, logs: func() (time.Duration, int) { return day, 0 },
@@ -317,6 +323,20 @@ func TestOldToolCallsGoUnlessTheyAreUnsure(t *testing.T) {
 		})
 		if want := "[cal_new cal_unsure cal_open]"; fmt.Sprint(left) != want {
 			t.Errorf("left are %v, want %v", left, want)
+		}
+
+		// Of the secrets, which are deleted, those are left that calls still name.
+		for _, call := range []string{"cal_new", "cal_old", "cal_unsure", "cal_unsure_long_ago", "cal_open"} {
+			write(func(tx *store.Tx) error {
+				s, err := tx.AnySecret(ctx, account.ID, "sec_"+call)
+				if stoa.CodeOf(err) == stoa.CodeSecretNotFound {
+					err = nil
+				}
+				if found := s.ID != ""; found != slices.Contains(left, call) || s.Sealed != "" {
+					t.Errorf("the secret of %s: found %t, %q", call, found, s.Sealed)
+				}
+				return err
+			})
 		}
 	})
 }

@@ -153,6 +153,7 @@ type ExternalCall struct {
 	CallID                            string // that the model has given it
 	Type, Tool                        string
 	ConnectionID                      string // of ToolConnection
+	SecretID                          string // that its newest request carried; empty: none
 	Lost                              int    // how many processes ended while they carried it out
 	Title                             string // of the tool, for people; empty: it has none
 	DefinitionSHA256                  string // see [AgentTool.Hash]

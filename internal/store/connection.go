@@ -217,7 +217,7 @@ func (tx *Tx) deleteConnectionsOf(ctx context.Context, accountID, spaceID string
 			return err
 		}
 	}
-	if _, err := tx.Exec(ctx, `DELETE FROM secrets WHERE account_id = $1 AND space_id = $2`, accountID, spaceID); err != nil {
+	if err := tx.wipeSecrets(ctx, `space_id = $2`, accountID, spaceID); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, `DELETE FROM connections WHERE account_id = $1 AND space_id = $2`, accountID, spaceID)

@@ -18,6 +18,7 @@ type Secret struct {
 	ExternalUserID      string    // in whose sessions alone it is sent; empty: in all
 	LastUsedAt          time.Time // exact to a minute; zero: never
 	ExpiresAt           time.Time // it is not sent from then on; zero: never
+	DeletedAt           time.Time // it has no value any more, and calls name it; zero: it was not deleted
 }
 
 // The kinds of secrets.

@@ -20,7 +20,7 @@ type SealedRow struct {
 // was read.
 var sealedTables = map[string]struct{ list, update string }{
 	"secrets": {
-		list:   `SELECT account_id, id, kind, origin, version, sealed FROM secrets WHERE id > $1 ORDER BY id LIMIT $2`,
+		list:   `SELECT account_id, id, kind, origin, version, sealed FROM secrets WHERE id > $1 AND deleted_at = 0 ORDER BY id LIMIT $2`,
 		update: `UPDATE secrets SET sealed = $3 WHERE account_id = $1 AND id = $2 AND sealed = $4`,
 	},
 	"connection_tokens": {

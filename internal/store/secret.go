@@ -12,18 +12,21 @@ import (
 // MaxSecrets is how many secrets an account may have.
 const MaxSecrets = 500
 
-const secretColumns = `id, account_id, name, kind, header_name, origin, hint, sealed, version, created_at, updated_at, space_id, external_user_id, last_used_at, expires_at`
+const secretColumns = `id, account_id, name, kind, header_name, origin, hint, sealed, version, created_at, updated_at, space_id, external_user_id, last_used_at, expires_at, deleted_at`
 
 func scanSecret(rows *sql.Rows) (Secret, error) {
 	var s Secret
-	var created, updated, used, expires int64
+	var created, updated, used, expires, deleted int64
 	err := rows.Scan(&s.ID, &s.AccountID, &s.Name, &s.Kind, &s.HeaderName, &s.Origin, &s.Hint, &s.Sealed, &s.Version, &created, &updated,
-		&s.SpaceID, &s.ExternalUserID, &used, &expires)
+		&s.SpaceID, &s.ExternalUserID, &used, &expires, &deleted)
 	if used != 0 {
 		s.LastUsedAt = db.Time(used)
 	}
 	if expires != 0 {
 		s.ExpiresAt = db.Time(expires)
+	}
+	if deleted != 0 {
+		s.DeletedAt = db.Time(deleted)
 	}
 	s.CreatedAt, s.UpdatedAt = db.Time(created), db.Time(updated)
 	return s, err
@@ -31,7 +34,7 @@ func scanSecret(rows *sql.Rows) (Secret, error) {
 
 // InsertSecret adds a secret, whose value is sealed. Times are set.
 func (tx *Tx) InsertSecret(ctx context.Context, s Secret) (Secret, error) {
-	if err := tx.within(ctx, MaxSecrets, s.AccountID, s.AccountID, "secrets in this account", `secrets WHERE account_id = $2`); err != nil {
+	if err := tx.within(ctx, MaxSecrets, s.AccountID, s.AccountID, "secrets in this account", `secrets WHERE account_id = $2 AND deleted_at = 0`); err != nil {
 		return s, err
 	}
 	if s.SpaceID != "" {
@@ -40,7 +43,7 @@ func (tx *Tx) InsertSecret(ctx context.Context, s Secret) (Secret, error) {
 		}
 	}
 	s.CreatedAt, s.UpdatedAt = tx.Now, tx.Now
-	_, err := tx.Exec(ctx, `INSERT INTO secrets (`+secretColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $12, 0, $13)`,
+	_, err := tx.Exec(ctx, `INSERT INTO secrets (`+secretColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $12, 0, $13, 0)`,
 		s.ID, s.AccountID, s.Name, s.Kind, s.HeaderName, s.Origin, s.Hint, s.Sealed, s.Version, db.Micros(s.CreatedAt),
 		s.SpaceID, s.ExternalUserID, expiry(s))
 	return s, err
@@ -66,16 +69,33 @@ func (tx *Tx) SecretForShare(ctx context.Context, accountID, id string) (Secret,
 }
 
 func (tx *Tx) secret(ctx context.Context, accountID, id, lock string) (Secret, error) {
+	s, err := tx.anySecret(ctx, accountID, id, lock)
+	if err == nil && !s.DeletedAt.IsZero() {
+		err = noSecret()
+	}
+	return s, err
+}
+
+func noSecret() error {
+	return stoa.Errorf(stoa.CodeSecretNotFound, "There is no such secret.").At("secretId")
+}
+
+// AnySecret returns an account's secret, also one that is deleted while calls name it.
+func (tx *Tx) AnySecret(ctx context.Context, accountID, id string) (Secret, error) {
+	return tx.anySecret(ctx, accountID, id, "")
+}
+
+func (tx *Tx) anySecret(ctx context.Context, accountID, id, lock string) (Secret, error) {
 	s, found, err := first(ctx, tx, scanSecret, `SELECT `+secretColumns+` FROM secrets WHERE account_id = $1 AND id = $2`+lock, accountID, id)
 	if err == nil && !found {
-		err = stoa.Errorf(stoa.CodeSecretNotFound, "There is no such secret.").At("secretId")
+		err = noSecret()
 	}
 	return s, err
 }
 
 // Secrets lists an account's secrets.
 func (tx *Tx) Secrets(ctx context.Context, accountID string, p Page) ([]Secret, bool, error) {
-	return page(ctx, tx, p, scanSecret, `SELECT `+secretColumns+` FROM secrets WHERE account_id = $1`, accountID)
+	return page(ctx, tx, p, scanSecret, `SELECT `+secretColumns+` FROM secrets WHERE account_id = $1 AND deleted_at = 0`, accountID)
 }
 
 // SetSecret lets fn give a secret another value. The secret is locked meanwhile, and its
@@ -96,7 +116,8 @@ func (tx *Tx) SetSecret(ctx context.Context, accountID, id string, fn func(*Secr
 }
 
 // DeleteSecret removes a secret that no connection uses; one that does not exist is no
-// error.
+// error. Its value is gone at once. The rest of the row stays while calls name it, see
+// [Tx.PurgeSecrets] and docs/decisions/0053-a-deleted-secret-leaves-its-name.md.
 func (tx *Tx) DeleteSecret(ctx context.Context, accountID, id string) error {
 	if _, err := tx.secret(ctx, accountID, id, tx.ForUpdate()); err != nil {
 		if stoa.CodeOf(err) == stoa.CodeSecretNotFound {
@@ -111,8 +132,24 @@ func (tx *Tx) DeleteSecret(ctx context.Context, accountID, id string) error {
 	if len(users) > 0 {
 		return stoa.Errorf(stoa.CodeSecretInUse, "Connections use the secret, such as %s. Give them another one first.", users[0].ConnectionID)
 	}
-	_, err = tx.Exec(ctx, `DELETE FROM secrets WHERE account_id = $1 AND id = $2`, accountID, id)
+	return tx.wipeSecrets(ctx, `id = $2`, accountID, id)
+}
+
+// wipeSecrets removes secrets of an account, of those that calls name the value alone.
+func (tx *Tx) wipeSecrets(ctx context.Context, which string, args ...any) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM secrets WHERE account_id = $1 AND `+which+` AND deleted_at = 0 AND NOT EXISTS (SELECT 1 FROM tool_calls c
+		WHERE c.account_id = secrets.account_id AND c.secret_id = secrets.id AND c.secret_id <> '')`, args...); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `UPDATE secrets SET sealed = '', hint = '', deleted_at = $3 WHERE account_id = $1 AND `+which+` AND deleted_at = 0`, append(args, db.Micros(tx.Now))...)
 	return err
+}
+
+// PurgeSecrets removes up to limit rows of deleted secrets that no call names any more.
+// It returns how many there were.
+func (tx *Tx) PurgeSecrets(ctx context.Context, limit int) (int64, error) {
+	return tx.Exec(ctx, `DELETE FROM secrets WHERE id IN (SELECT s.id FROM secrets s WHERE s.deleted_at > 0 AND NOT EXISTS (SELECT 1 FROM tool_calls c
+		WHERE c.account_id = s.account_id AND c.secret_id = s.id AND c.secret_id <> '') ORDER BY s.deleted_at, s.id LIMIT $1)`, limit)
 }
 
 // A SecretUser is a connection that uses a secret: with its requests, or as the secret

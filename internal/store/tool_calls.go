@@ -12,7 +12,7 @@ import (
 const callColumns = `id, call_id, account_id, agent_id, session_id, turn, step, place, type, tool, definition_sha256, arguments, effects, status, outcome, input_id,
 	connection_id, lost, on_timeout, timeout, attempts, error_code, late_output, resolution, note, resolved_by, resolved_at, created_at, expires_at, started_at, finished_at,
 	title, approval, approval_input_id, decision, decided_by, decided_at, comment, previous_outcome,
-	confirmation, confirm_input_id, confirmed, confirmed_by, confirmed_at, `
+	confirmation, confirm_input_id, confirmed, confirmed_by, confirmed_at, secret_id, `
 
 // shownResult is how much of a result a list of calls has, in characters.
 const shownResult = `substr(result, 1, 4096)`
@@ -25,7 +25,7 @@ func scanCall(rows *sql.Rows) (stoa.ExternalCall, error) {
 	err := rows.Scan(&c.ID, &c.CallID, &c.AccountID, &c.AgentID, &c.SessionID, &c.Turn, &c.Step, &c.Place, &c.Type, &c.Tool, &c.DefinitionSHA256, &c.Arguments, &c.Effects, &c.Status, &c.Outcome, &c.InputID,
 		&c.ConnectionID, &c.Lost, &c.OnTimeout, &c.TimeoutSeconds, &c.Attempts, &c.ErrorCode, &late, &c.Resolution, &c.Note, &c.ResolvedBy, &resolved, &created, &expires, &started, &finished,
 		&c.Title, &c.Approval, &c.ApprovalInputID, &c.Decision, &c.DecidedBy, &decided, &c.Comment, &c.PreviousOutcome,
-		&confirmation, &c.ConfirmInputID, &c.Confirmed, &c.ConfirmedBy, &confirmed, &c.Result, &c.ResultBytes)
+		&confirmation, &c.ConfirmInputID, &c.Confirmed, &c.ConfirmedBy, &confirmed, &c.SecretID, &c.Result, &c.ResultBytes)
 	if late.Valid {
 		c.LateOutput = &late.String
 	}
@@ -80,11 +80,11 @@ func (tx *Tx) UpdateToolCall(ctx context.Context, c stoa.ExternalCall) error {
 	return tx.Later(ctx, `UPDATE tool_calls SET status = $3, outcome = $4, input_id = $5, attempts = $6, result = $7, result_bytes = $8, error_code = $9,
 			expires_at = $10, started_at = $11, finished_at = $12,
 			approval_input_id = $13, decision = $14, decided_by = $15, decided_at = $16, comment = $17, previous_outcome = $18, lost = $19,
-			confirm_input_id = $20, confirmed = $21, confirmed_by = $22, confirmed_at = $23 WHERE account_id = $1 AND id = $2`,
+			confirm_input_id = $20, confirmed = $21, confirmed_by = $22, confirmed_at = $23, secret_id = $24 WHERE account_id = $1 AND id = $2`,
 		c.AccountID, c.ID, string(c.Status), string(c.Outcome), c.InputID, c.Attempts, c.Result, len(c.Result), string(c.ErrorCode),
 		db.Micros(c.ExpiresAt), db.Micros(c.StartedAt), db.Micros(c.FinishedAt),
 		c.ApprovalInputID, string(c.Decision), c.DecidedBy, db.Micros(c.DecidedAt), c.Comment, string(c.PreviousOutcome), c.Lost,
-		c.ConfirmInputID, string(c.Confirmed), c.ConfirmedBy, db.Micros(c.ConfirmedAt))
+		c.ConfirmInputID, string(c.Confirmed), c.ConfirmedBy, db.Micros(c.ConfirmedAt), c.SecretID)
 }
 
 // CancelToolCalls ends the calls of a turn that have no outcome. What was not known of one

@@ -40,6 +40,10 @@ func (t Target) Timeout() time.Duration {
 	return time.Duration(t.connection.Limits.TimeoutSeconds) * time.Second
 }
 
+// SecretID returns the secret that a call carries of a session with secrets of its own;
+// empty: none that is stored by itself.
+func (t Target) SecretID(own Credentials) string { return secretOf(t.connection, own) }
+
 // Target returns where a call goes that a session of this audience has planned. reason
 // is why it goes nowhere, for the model; empty: it does. The tool has to be as it was
 // when the call was planned: approved, in the same definition, and not reviewed more

@@ -24,19 +24,30 @@ func sendsOwn(c store.Connection, own Credentials) bool {
 	return c.PerSession != store.PerSessionOff && own[c.ID] != ""
 }
 
+// secretOf returns the id of the secret that requests of a connection carry; empty: none,
+// or a token.
+func secretOf(c store.Connection, own Credentials) string {
+	switch {
+	case sendsOwn(c, own):
+		return own[c.ID]
+	case c.PerSession == store.PerSessionRequired && own != nil || c.OAuth != nil:
+		return ""
+	}
+	return c.SecretID
+}
+
 // credential returns what requests of a connection carry: the secret that a session has
 // for it, or else that of the connection. It is for one request, and is kept nowhere.
 func (t *Tools) credential(ctx context.Context, c store.Connection, own Credentials) (remote.Credential, error) {
 	none := remote.Credential{}
-	id := c.SecretID
+	id := secretOf(c, own)
 	switch {
-	case sendsOwn(c, own):
-		id = own[c.ID]
+	case id != "":
 	case c.PerSession == store.PerSessionRequired && own != nil:
 		return none, withheld("The connection wants a secret of the session, which has none.", nil)
 	case c.OAuth != nil:
 		return t.token(ctx, c, "")
-	case id == "":
+	default:
 		return none, nil
 	}
 	var s store.Secret

@@ -120,6 +120,7 @@ export interface AgentToolCall {
   resolution: ToolCallResolution | null;
   resultBytes: number;
   resultText: string | null;
+  secretId?: string | null;
   sessionId: string;
   startedAt: string | null;
   status: "planned" | "waiting" | "started" | "done";
@@ -2186,6 +2187,7 @@ export interface ScheduledTaskList {
 export interface Secret {
   connectionIds: string[];
   createdAt: string;
+  deletedAt?: string | null;
   expiresAt: string | null;
   externalUserId: string | null;
   headerName: string | null;
