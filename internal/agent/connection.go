@@ -24,8 +24,12 @@ const (
 // pauses are those before an attempt, after so many that failed.
 var pauses = []time.Duration{0, time.Second, 4 * time.Second}
 
-// errAsk says that people have to decide about a call that may have been carried out.
-var errAsk = errors.New("agent: a call needs a decision")
+var (
+	// errAsk says that people have to decide about a call that may have been carried out.
+	errAsk = errors.New("agent: a call needs a decision")
+	// errEnded says that the turn has ended with a call, which is written.
+	errEnded = errors.New("agent: the turn has ended")
+)
 
 // isReady reports whether the call at a place of the last step is one of a connection's
 // tool that nobody has to confirm or approve any more.
@@ -46,14 +50,25 @@ func (p *prompt) offer(c *stoa.ExternalCall) *stoa.OfferedTool {
 	return &p.external[at]
 }
 
-// alteredText is what the model is told of a call whose tool is no longer what it was
-// when the call was planned.
+// altered is what comes of a call whose tool is no longer what it was when the call was
+// planned, or is withheld.
+func (t *turn) altered(c *stoa.ExternalCall) *ended {
+	at := slices.IndexFunc(t.withheld, func(w stoa.Withheld) bool { return w.Tool == c.Tool })
+	if at >= 0 {
+		if refused := tool.RefusalOf(t.withheld[at].Reason); refused != nil {
+			return wrong(refused.Code, refused.Text)
+		}
+	}
+	return wrong(stoa.CodeToolChanged, alteredText)
+}
+
+// alteredText is what the model is told of such a call where no more is known.
 const alteredText = "The tool is not offered any more, or its definition has changed; nothing was done."
 
 // carryOut carries out calls of connections' tools: that at a place, and with one that
 // only reads those that follow it and only read, some at a time. It returns how many.
-// waits: people have to decide about one first, which may have been carried out. See
-// docs/decisions/0048-calls-of-servers.md.
+// waits: people have to decide about one first, which may have been carried out, or the
+// turn has ended with one. See docs/decisions/0048-calls-of-servers.md.
 func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits bool, err error) {
 	step := t.last()
 	group := []*stoa.ExternalCall{t.planned(place)}
@@ -68,11 +83,21 @@ func (w *Worker) carryOut(ctx context.Context, t *turn, place int) (n int, waits
 	}
 	failed := make([]error, len(group))
 	var all sync.WaitGroup
+	calling, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	for i, c := range group {
-		all.Go(func() { failed[i] = recovered(func() error { return w.carryOutOne(ctx, t, c) }) })
+		all.Go(func() {
+			failed[i] = recovered(func() error { return w.carryOutOne(calling, t, c) })
+			if errors.Is(failed[i], errEnded) {
+				stop(session.ErrLost) // the others are of a turn that is over
+			}
+		})
 	}
 	all.Wait()
 	if err := errors.Join(failed...); err != nil {
+		if errors.Is(err, errEnded) {
+			return 0, true, nil
+		}
 		for _, one := range failed {
 			if errors.Is(one, session.ErrLost) {
 				return 0, false, one
@@ -104,19 +129,21 @@ func wrong(code stoa.Code, text string) *ended {
 // carryOutOne carries out one call, and repeats it where that does no harm. When it
 // returns without an error, the result is recorded.
 func (w *Worker) carryOutOne(ctx context.Context, t *turn, c *stoa.ExternalCall) error {
-	step := t.last()
-	if misfit := t.prompt.misfit(step.Calls[c.Place]); c.Status != stoa.CallClaimed && misfit != nil {
-		return w.finish(ctx, t, c, *wrong(stoa.CodeInvalidValue, misfit.Error()+"; nothing was done."))
-	}
 	offer := t.prompt.offer(c)
+	if c.Status != stoa.CallClaimed && offer != nil {
+		if misfit := t.prompt.misfit(c); misfit != nil {
+			return w.finish(ctx, t, c, known(c, wrong(stoa.CodeInvalidValue, misfit.Error()+"; nothing was done.")))
+		}
+	}
 	if c.Status == stoa.CallClaimed { // by a process that is gone
 		c.Lost++
+		doubt(c)
 		if c.Asks() || c.Effects == stoa.EffectsOnce || c.Lost >= callLosses || c.Attempts >= callAttempts || offer == nil {
 			return w.unknown(ctx, t, c)
 		}
 	}
 	if offer == nil {
-		return w.finish(ctx, t, c, *wrong(stoa.CodeToolChanged, alteredText))
+		return w.finish(ctx, t, c, known(c, t.altered(c)))
 	}
 	waited := false
 	for {
@@ -130,6 +157,9 @@ func (w *Worker) carryOutOne(ctx context.Context, t *turn, c *stoa.ExternalCall)
 				end = last(c, reply)
 			}
 			if end == nil {
+				if reply.Class == tool.Unknown {
+					doubt(c)
+				}
 				if err := w.rest(ctx, t, c, pause); err != nil {
 					return err
 				}
@@ -139,14 +169,32 @@ func (w *Worker) carryOutOne(ctx context.Context, t *turn, c *stoa.ExternalCall)
 		if end.outcome == stoa.OutcomeUnknown {
 			return w.unknown(ctx, t, c)
 		}
-		return w.finish(ctx, t, c, *end)
+		return w.finish(ctx, t, c, known(c, end))
 	}
 }
 
+// doubt notes that a call may have been carried out, before it is made again. One that
+// only reads is as if it had not been.
+func doubt(c *stoa.ExternalCall) {
+	if c.Effects != stoa.EffectsRead {
+		c.PreviousOutcome = stoa.OutcomeUnknown
+	}
+}
+
+// known returns what is known of a call after its last attempt: where that one was not
+// made, or was refused, it says nothing of those before.
+func known(c *stoa.ExternalCall, end *ended) ended {
+	if end.code != "" && c.PreviousOutcome == stoa.OutcomeUnknown {
+		return ended{outcome: stoa.OutcomeUnknown}
+	}
+	return *end
+}
+
 // unknown ends a call of which nobody knows whether it was carried out. One that somebody
-// was asked about is not ended: they are asked whether to carry it out again.
+// was asked about is not ended, unless its turn fails with it: they are asked whether to
+// carry it out again.
 func (w *Worker) unknown(ctx context.Context, t *turn, c *stoa.ExternalCall) error {
-	if c.Asks() {
+	if c.Asks() && !c.FailsUnknown() {
 		c.PreviousOutcome = stoa.OutcomeUnknown
 		return errAsk
 	}
@@ -163,26 +211,26 @@ func (w *Worker) attempt(ctx context.Context, t *turn, c *stoa.ExternalCall, off
 	}
 	var who tool.Audience
 	var to tool.Target
-	reason := ""
+	var refused *tool.Refusal
 	err = w.store.Read(ctx, func(tx *store.Tx) (err error) {
 		if who, err = session.Audience(ctx, tx, t.row.Session, t.own); err != nil {
 			return err
 		}
-		to, reason, err = w.cfg.Tools.Target(ctx, tx, who, offer, *c)
+		to, refused, err = w.cfg.Tools.Target(ctx, tx, who, offer, *c)
 		return err
 	})
 	if err != nil {
 		return reply, nil, err
 	}
-	if reason != "" {
-		return reply, wrong(stoa.CodeToolChanged, reason), nil
+	if refused != nil {
+		return reply, wrong(refused.Code, refused.Text), nil
 	}
-	leave, refused, err := w.cfg.Tools.Enter(ctx, to)
+	leave, full, err := w.cfg.Tools.Enter(ctx, to)
 	if err != nil {
 		return reply, nil, err
 	}
-	if refused != "" {
-		return reply, wrong(stoa.CodeRateLimit, refused), nil
+	if full != "" {
+		return reply, wrong(stoa.CodeRateLimit, full), nil
 	}
 	defer leave()
 	timeout := min(to.Timeout(), time.Until(t.row.Turn.DeadlineAt)-recordTime)
@@ -198,24 +246,24 @@ func (w *Worker) attempt(ctx context.Context, t *turn, c *stoa.ExternalCall, off
 		if !ch.Row.CancelAt.IsZero() {
 			return session.ErrCancelled
 		}
-		if to, reason, err = w.cfg.Tools.Target(ctx, tx, who, offer, *c); err != nil || reason != "" {
+		if to, refused, err = w.cfg.Tools.Target(ctx, tx, who, offer, *c); err != nil || refused != nil {
 			return err
 		}
 		started = *c
 		started.SecretID = to.SecretID(who.Own)
-		ch.StartCall(*t.last(), &started)
+		ch.StartCall(&started)
 		return ch.Save()
 	})
 	if err != nil {
 		return reply, nil, err
 	}
-	if reason != "" {
-		return reply, wrong(stoa.CodeToolChanged, reason), nil
+	if refused != nil {
+		return reply, wrong(refused.Code, refused.Text), nil
 	}
 	*c = started
 	ctx, span := w.cfg.Tracer.Tool(ctx, c.Tool)
 	began := time.Now()
-	reply = t.run.calls.Call(ctx, to, c.ID, argumentsOf(t.last().Calls[c.Place]), timeout)
+	reply = t.run.calls.Call(ctx, to, c.ID, argumentsOf(c.Arguments), timeout)
 	w.cfg.Metrics.ServerCall(time.Since(began))
 	code := stoa.Code("")
 	if reply.Class != tool.Answered || reply.IsError {
@@ -239,7 +287,10 @@ func (w *Worker) interrupted(ctx context.Context, t *turn, c *stoa.ExternalCall,
 	switch {
 	case errors.Is(cause, session.ErrLost):
 		return cause
-	case reply.Class == tool.NotSent, c.Effects != stoa.EffectsOnce && errors.Is(cause, errHandBack):
+	case reply.Class == tool.NotSent:
+		return w.putBack(ctx, t, c, cause)
+	case c.Effects != stoa.EffectsOnce && errors.Is(cause, errHandBack):
+		doubt(c)
 		return w.putBack(ctx, t, c, cause)
 	case c.Effects == stoa.EffectsOnce:
 		if err := w.finish(ctx, t, c, ended{outcome: stoa.OutcomeUnknown}); err != nil {
@@ -311,7 +362,7 @@ func last(c *stoa.ExternalCall, r tool.Reply) *ended {
 }
 
 // finish records the end of a call, and has the model told of it. It does so also where
-// the turn is being stopped.
+// the turn is being stopped. It returns errEnded where the turn has ended with it.
 func (w *Worker) finish(ctx context.Context, t *turn, c *stoa.ExternalCall, end ended) error {
 	told, cut := "", false
 	if end.outcome != stoa.OutcomeUnknown {
@@ -320,20 +371,24 @@ func (w *Worker) finish(ctx context.Context, t *turn, c *stoa.ExternalCall, end 
 			told, cut = framed(c, end.text, 1, 0, w.cfg.ToolOutput)
 		}
 	}
-	done := *c
+	done, ended := *c, false
 	err := w.sessions.IfOwned(context.WithoutCancel(ctx), t.run.lease, func(ch *session.Transition) {
 		done = *c
 		done.ErrorCode = end.code
 		if end.outcome == stoa.OutcomeUnknown {
-			told = ch.LoseCall(&done)
+			told, ended = ch.LoseCall(&done)
 		} else {
-			ch.FinishCall(*t.last(), &done, end.outcome, end.text, told)
+			ended = false
+			ch.FinishCall(&done, end.outcome, end.text, told)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	*c = done
+	if ended {
+		return errEnded
+	}
 	t.last().Results[c.Place] = &stoa.ToolResult{CallID: c.CallID, Name: c.Tool, Content: told, IsError: end.outcome != stoa.OutcomeOK}
 	if cut {
 		t.run.cut.Store(true)

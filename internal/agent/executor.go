@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ type clientTools struct{}
 func (clientTools) execute(_ context.Context, t *turn, place int) (session.ToolEffect, error) {
 	call := t.last().Calls[place]
 	out := session.ToolEffect{Call: t.planned(place)}
-	wrong := t.prompt.misfit(call)
+	wrong := t.prompt.misfit(out.Call)
 	if wrong == nil {
 		switch {
 		case !out.Call.IsConfirmed():
@@ -68,16 +69,16 @@ func (clientTools) execute(_ context.Context, t *turn, place int) (session.ToolE
 
 // misfit returns why a call of a tool that is carried out elsewhere must not be made,
 // for the model.
-func (p *prompt) misfit(call stoa.ToolCall) error {
-	at := slices.IndexFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == call.Name })
+func (p *prompt) misfit(c *stoa.ExternalCall) error {
+	at := slices.IndexFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == c.Tool })
 	if at < 0 {
 		return errors.New("there is no tool of that name any more")
 	}
-	parameters, err := schema.ReadParameters(p.external[at].Parameters)
+	parameters, err := schema.ReadParameters(cmp.Or(p.external[at].Sent, p.external[at].Parameters))
 	if err != nil {
 		return fmt.Errorf("the tool's definition cannot be read: %w", err)
 	}
-	if err := parameters.Check(argumentsOf(call)); err != nil {
+	if err := parameters.Check(argumentsOf(c.Arguments)); err != nil {
 		return fmt.Errorf("the arguments do not fit the tool's parameters: %w", err)
 	}
 	return nil
@@ -97,7 +98,7 @@ func (p *prompt) plan(st stoa.Step) (planned []stoa.ExternalCall) {
 		t := p.external[at]
 		planned = append(planned, stoa.ExternalCall{
 			Place: place, Type: t.Type, Tool: t.Name, DefinitionSHA256: t.SHA256, Effects: t.Effects, Approval: t.Approval, ConnectionID: t.ConnectionID, Title: t.Title,
-			OnTimeout: t.OnTimeout, TimeoutSeconds: t.TimeoutSeconds, Confirmation: tool.Confirmation(t.Ask, argumentsOf(c)),
+			OnUnknown: t.OnUnknown, IdempotencyArgument: t.IdempotencyArgument, OnTimeout: t.OnTimeout, TimeoutSeconds: t.TimeoutSeconds, Confirmation: tool.Confirmation(t.Ask, argumentsOf(c.Arguments)),
 		})
 	}
 	return planned

@@ -81,7 +81,7 @@ func (w *Worker) readResult(ctx context.Context, t *turn, call stoa.ToolCall) (s
 		FromLine int64  `json:"fromLine"`
 		ToLine   int64  `json:"toLine"`
 	}
-	if bad := readArguments(argumentsOf(call), &in); bad != "" {
+	if bad := readArguments(argumentsOf(call.Arguments), &in); bad != "" {
 		out.Result.Content = bad
 		return out, nil
 	}

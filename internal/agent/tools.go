@@ -82,11 +82,11 @@ func (p *prompt) usedDrive() bool {
 }
 
 // argumentsOf returns the arguments of a call as JSON: some vendors send none for none.
-func argumentsOf(c stoa.ToolCall) string {
-	if strings.TrimSpace(c.Arguments) == "" {
+func argumentsOf(arguments string) string {
+	if strings.TrimSpace(arguments) == "" {
 		return "{}"
 	}
-	return c.Arguments
+	return arguments
 }
 
 // use runs one tool call. Whatever the model got wrong is told to it as an error
@@ -101,7 +101,7 @@ func (w *Worker) use(ctx context.Context, p *prompt, who drive.Owner, step, ref 
 	if slices.ContainsFunc(p.external, func(t stoa.OfferedTool) bool { return t.Name == c.Name }) {
 		return wrong("At most %d tools of this kind can be called at once; this one was not.", session.CallsPerStep)
 	}
-	arguments := argumentsOf(c)
+	arguments := argumentsOf(c.Arguments)
 	var out session.ToolEffect
 	var content any
 	var err error

@@ -233,6 +233,9 @@ func editConnection(ctx context.Context, tx *store.Tx, c *store.Connection, b co
 	if b.CredentialsPerSession.IsSpecified() {
 		c.PerSession = orElse(orZero(b.CredentialsPerSession), store.PerSessionOff)
 	}
+	if b.Enabled.IsSpecified() {
+		c.Disabled = !valueOr(b.Enabled, true)
+	}
 	setLimits(c, b.Limits)
 	if err := mergeMetadata(&c.Metadata, b.Metadata); err != nil {
 		return err
@@ -351,6 +354,7 @@ func (s *Server) reviewConnectionTools(ctx context.Context, in Request[byID, con
 	var decisions []tool.Decision
 	for i, t := range in.Body.Tools {
 		d := tool.Decision{Name: t.Name, SHA256: t.Sha256, Approve: t.Decision == "approve", Approval: orZero(t.Approval), Effects: orZero(t.Effects), Visitors: orZero(t.Visitors), VisitorTitle: orZero(t.VisitorTitle), PublicFields: orZero(t.PublicFields)}
+		d.OnUnknown, d.IdempotencyArgument = orZero(t.OnUnknown), orZero(t.IdempotencyArgument)
 		policy := orZero(t.Policy) != ""
 		switch {
 		case d.Approve && !policy && (d.Approval == "" || d.Effects == ""):
@@ -402,7 +406,7 @@ func contractConnection(c store.Connection) contract.Connection {
 		Limits: contract.ConnectionLimits{
 			TimeoutSeconds: c.Limits.TimeoutSeconds, MaxResultBytes: c.Limits.MaxResultBytes, MaxConcurrent: c.Limits.MaxConcurrent, CallsPerMinute: c.Limits.CallsPerMinute,
 		},
-		Headers: c.Headers, Status: connectionStatus(c), Instructions: unlessZero(c.Instructions), LastCheckedAt: unlessNever(c.CheckedAt),
+		Headers: c.Headers, Enabled: !c.Disabled, Status: connectionStatus(c), Instructions: unlessZero(c.Instructions), LastCheckedAt: unlessNever(c.CheckedAt),
 		Protocol: nullable.NewNullNullable[contract.ConnectionProtocol](), LastError: nullable.NewNullNullable[contract.ConnectionError](),
 		LastAuthorization: nullable.NewNullNullable[contract.ConnectionAuthorization](),
 		Metadata:          contractMetadata(c.Metadata), CreatedAt: contract.Time(c.CreatedAt), UpdatedAt: contract.Time(c.UpdatedAt),
@@ -443,6 +447,8 @@ func contractConnection(c store.Connection) contract.Connection {
 
 func connectionStatus(c store.Connection) string {
 	switch {
+	case c.Disabled:
+		return "disabled"
 	case c.OAuth != nil && c.OAuth.Grant == store.GrantCode && !c.Authorized:
 		return "needs_authorization"
 	case c.CheckedAt.IsZero():
@@ -465,8 +471,12 @@ func contractCatalogTool(c store.Connection, row store.ConnectionTool) contract.
 		InputSchema: visible(d.InputSchema), OutputSchema: orNull(visible(d.OutputSchema)), Annotations: orNull(visible(d.Annotations)), Request: orNull(visible(d.Request)),
 		Visitors: orElse(row.Visitors, store.VisitorsNo), VisitorTitle: row.VisitorTitle, PublicFields: row.PublicFields, TimeoutSeconds: c.Limits.TimeoutSeconds, DefinitionTokens: tool.DefinitionTokens(row),
 		Sha256: row.SHA256, State: string(row.State), ApprovedSha256: unlessZero(row.ApprovedSHA256), Approval: unlessZero(row.Approval), Effects: unlessZero(row.Effects),
+		OnUnknown: nullable.NewNullNullable[string](), IdempotencyArgument: unlessZero(row.IdempotencyArgument),
 		Suggested: contract.ConnectionToolPolicy{Approval: approval, Effects: effects}, Warnings: remote.Warnings(d),
 		Previous: nullable.NewNullNullable[contract.ConnectionToolPrevious](),
+	}
+	if row.ApprovedSHA256 != "" {
+		out.OnUnknown = nullable.NewNullableWithValue(cmp.Or(row.OnUnknown, stoa.UnknownTells))
 	}
 	if row.Problem != "" {
 		out.Warnings = append(out.Warnings, row.Problem)

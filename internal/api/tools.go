@@ -149,7 +149,7 @@ func connectionTools(t contract.SetAgentTool, at string) (out stoa.AgentTool, er
 		case slices.ContainsFunc(out.Stricter, func(o stoa.Stricter) bool { return o.Name == s.Name }):
 			return out, stoa.Errorf(stoa.CodeInvalidValue, "The tool is there twice.").At(here + "name")
 		}
-		out.Stricter = append(out.Stricter, stoa.Stricter{Name: s.Name, Approval: s.Approval, Effects: stoa.Effects(s.Effects)})
+		out.Stricter = append(out.Stricter, stoa.Stricter{Name: s.Name, Approval: s.Approval, Effects: stoa.Effects(s.Effects), OnUnknown: s.OnUnknown})
 	}
 	return out, nil
 }
@@ -157,7 +157,7 @@ func connectionTools(t contract.SetAgentTool, at string) (out stoa.AgentTool, er
 func contractConnectionTools(t stoa.AgentTool) contract.AgentTool {
 	out := contract.AgentTool{Type: t.Type, ConnectionID: t.ConnectionID, Allow: t.Allow}
 	for _, s := range t.Stricter {
-		out.Stricter = append(out.Stricter, contract.StricterTool{Name: s.Name, Approval: s.Approval, Effects: string(s.Effects)})
+		out.Stricter = append(out.Stricter, contract.StricterTool{Name: s.Name, Approval: s.Approval, Effects: string(s.Effects), OnUnknown: s.OnUnknown})
 	}
 	return out
 }

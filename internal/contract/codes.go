@@ -91,6 +91,7 @@ func Codes() []CodeInfo {
 		invalid(stoa.CodeTurnHadEffects, 409, "The turn has called tools that may have changed something; `acknowledgeEffects` does it again all the same."),
 		invalid(stoa.CodeSecretInUse, 409, "A connection uses the secret."),
 		invalid(stoa.CodeConnectionInUse, 409, "Agents have tools of the connection."),
+		invalid(stoa.CodeConnectionDisabled, 409, "The connection is switched off: its server is not asked."),
 		invalid(stoa.CodeToolChanged, 409, "The definition of the tool is another one than that which was reviewed."),
 		invalid(stoa.CodeConfirmationRequired, 409, "The tool has effects; the request has to confirm them."),
 		{

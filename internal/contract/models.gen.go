@@ -260,7 +260,7 @@ type AgentToolCall struct {
 	// Place Which call of its step it is, from 0.
 	Place int `json:"place"`
 
-	// PreviousOutcome `unknown`: people were asked again, since it may have been carried out once already.
+	// PreviousOutcome `unknown`: it was made again, or people were asked whether to, after an attempt that may have carried it out.
 	PreviousOutcome nullable.Nullable[string] `json:"previousOutcome"`
 
 	// Resolution What a person has found out.
@@ -378,6 +378,9 @@ type Connection struct {
 	// DocumentURL Where the OpenAPI document is read; null where it was given as text, and for other kinds.
 	DocumentURL nullable.Nullable[string] `json:"documentUrl"`
 
+	// Enabled False: it is switched off. Its server is not asked, and its tools are withheld.
+	Enabled bool `json:"enabled"`
+
 	// Headers Sent with every request, readable here: no secrets.
 	Headers map[string]string `json:"headers"`
 
@@ -414,7 +417,7 @@ type Connection struct {
 	Protocol nullable.Nullable[ConnectionProtocol] `json:"protocol"`
 	SpaceID  string                                `json:"spaceId"`
 
-	// Status `unchecked`: the server has not been asked since the connection was made or its address changed; `review_needed`: tools are new, changed or missing; `needs_authorization`: the server refused the secret, or wants one, or the connection has to be authorized (`POST …/authorize`); `unreachable`: the last refresh failed.
+	// Status `disabled`: it is switched off (`enabled`), which comes before all others. `unchecked`: the server has not been asked since the connection was made or its address changed; `review_needed`: tools are new, changed or missing; `needs_authorization`: the server refused the secret, or wants one, or the connection has to be authorized (`POST …/authorize`); `unreachable`: the last refresh failed.
 	Status     string               `json:"status"`
 	ToolCounts ConnectionToolCounts `json:"toolCounts"`
 	UpdatedAt  Time                 `json:"updatedAt"`
@@ -543,12 +546,18 @@ type ConnectionTool struct {
 	// Effects What a repetition of a call would do; null before the review.
 	Effects nullable.Nullable[string] `json:"effects"`
 
+	// IdempotencyArgument The argument that carries the id of a call, as reviewed; null: none does.
+	IdempotencyArgument nullable.Nullable[string] `json:"idempotencyArgument"`
+
 	// InputSchema Of the arguments.
 	InputSchema map[string]interface{} `json:"inputSchema"`
 
 	// ModelName The name that a model knows it by.
-	ModelName    string                                    `json:"modelName"`
-	Name         string                                    `json:"name"`
+	ModelName string `json:"modelName"`
+	Name      string `json:"name"`
+
+	// OnUnknown What becomes of a turn when nobody knows whether a call was carried out; null before the review.
+	OnUnknown    nullable.Nullable[string]                 `json:"onUnknown"`
 	OutputSchema nullable.Nullable[map[string]interface{}] `json:"outputSchema"`
 
 	// Previous The definition that was approved, where it is another one than that of now.
@@ -3059,7 +3068,13 @@ type ReviewConnectionTool struct {
 	Approval nullable.Nullable[string] `json:"approval,omitempty,omitzero"`
 	Decision string                    `json:"decision"`
 	Effects  nullable.Nullable[string] `json:"effects,omitempty,omitzero"`
-	Name     string                    `json:"name"`
+
+	// IdempotencyArgument The argument that carries the id of a call, the same with each of its attempts, so that the server can tell a repetition. It is a property of `inputSchema` of the type `string`, and not for effects `read`. The model is not told of it, and what it sends in its place does not count.
+	IdempotencyArgument nullable.Nullable[string] `json:"idempotencyArgument,omitempty,omitzero"`
+	Name                string                    `json:"name"`
+
+	// OnUnknown What becomes of a turn when nobody knows whether a call was carried out: `tell_model`, unless said otherwise, tells the model, or asks a person where `approval` is `always`; `fail` ends the turn with `tool_outcome_unknown`, whatever `approval` is.
+	OnUnknown nullable.Nullable[string] `json:"onUnknown,omitempty,omitzero"`
 
 	// Policy In place of `approval` and `effects`.
 	Policy nullable.Nullable[string] `json:"policy,omitempty,omitzero"`
@@ -3381,7 +3396,7 @@ type SessionEventList struct {
 
 // SessionFailure defines model for SessionFailure.
 type SessionFailure struct {
-	// Code A code of the errors, or `queue_timeout`, `turn_timeout`, `step_limit_reached`, `credit_limit_reached`, `input_expired`, `worker_lost`, `content_filter`, `tool_timeout`, `tool_limit_reached`, `too_many_waits`. New ones may come.
+	// Code A code of the errors, or `queue_timeout`, `turn_timeout`, `step_limit_reached`, `credit_limit_reached`, `input_expired`, `worker_lost`, `content_filter`, `tool_timeout`, `tool_outcome_unknown`, `tool_limit_reached`, `too_many_waits`. New ones may come.
 	Code    string `json:"code"`
 	Message string `json:"message"`
 
@@ -3617,6 +3632,9 @@ type StricterTool struct {
 	//
 	// Example: search_notes
 	Name string `json:"name"`
+
+	// OnUnknown What becomes of a turn when nobody knows whether a call was carried out; `fail` is the stricter.
+	OnUnknown string `json:"onUnknown,omitempty,omitzero"`
 }
 
 // TaskCounters Since the task was made.
@@ -3962,6 +3980,9 @@ type UpdateConnection struct {
 	// DocumentURL Of the kind `openapi`: where the document is read at each refresh, at most 4 MiB. Either this or `document`.
 	DocumentURL nullable.Nullable[string] `json:"documentUrl,omitempty,omitzero"`
 
+	// Enabled False switches the connection off: its tools are withheld, calls that are planned are not made, and its server is not asked any more. What was decided about its tools stays. True, or null, switches it on.
+	Enabled nullable.Nullable[bool] `json:"enabled,omitempty,omitzero"`
+
 	// Headers Replaces all of them.
 	Headers nullable.Nullable[map[string]string] `json:"headers,omitempty,omitzero"`
 
@@ -4280,7 +4301,7 @@ type WebhookWithSecret struct {
 
 // WithheldTool defines model for WithheldTool.
 type WithheldTool struct {
-	// Reason `mode_once`: it would have to wait. `caller`: `clientTools` says so. `visitor`: it is not for visitors. Of tools of connections: `not_approved`, `changed` since the approval, `missing`, `needs_authorization` (the server refuses the secret, or it cannot be read), `limit` (there are too many, or their definitions are too long). New ones may come.
+	// Reason `mode_once`: it would have to wait. `caller`: `clientTools` says so. `visitor`: it is not for visitors. Of tools of connections: `not_approved`, `changed` since the approval, `missing`, `needs_authorization` (the server refuses the secret, or it cannot be read), `limit` (there are too many, or their definitions are too long), `disabled` (the connection is switched off). New ones may come.
 	Reason string `json:"reason"`
 	Tool   string `json:"tool"`
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"stoa/internal/jsonx"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 	"stoa/internal/webhook"
@@ -78,6 +79,9 @@ func (t *Transition) Plan(step stoa.Step, calls []stoa.ExternalCall) (planned []
 	for _, c := range calls {
 		c.ID, c.AccountID, c.AgentID, c.SessionID = stoa.NewID("cal"), t.Row.AccountID, t.Row.AgentID, t.Row.ID
 		c.Turn, c.Step, c.CallID, c.Arguments = step.Turn, step.Number, step.Calls[c.Place].ID, step.Calls[c.Place].Arguments
+		if c.IdempotencyArgument != "" {
+			c.Arguments = jsonx.WithMember(c.Arguments, c.IdempotencyArgument, c.ID)
+		}
 		c.Status, c.CreatedAt = stoa.CallPlanned, t.tx.Now.Add(time.Duration(c.Place)*time.Microsecond) // lists are in the order of the calls
 		planned = append(planned, c)
 	}
@@ -103,7 +107,7 @@ func (t *Transition) HandOut(step stoa.Step, calls []stoa.ExternalCall) {
 		in.Calls = append(in.Calls, c)
 		names = append(names, c.Tool)
 		t.do(func() error { return t.tx.UpdateToolCall(t.ctx, c) })
-		t.called(step.Calls[c.Place], c)
+		t.called(c)
 	}
 	in.Prompt = "A program of the account has to carry out: " + strings.Join(names, ", ") + "."
 	in.ExpiresAt = nextExpiry(in.Calls)
@@ -111,9 +115,9 @@ func (t *Transition) HandOut(step stoa.Step, calls []stoa.ExternalCall) {
 }
 
 // called adds the event of an external call that is about to be carried out.
-func (t *Transition) called(call stoa.ToolCall, c stoa.ExternalCall) {
+func (t *Transition) called(c stoa.ExternalCall) {
 	t.event(EventToolCalled, ToolData{
-		StepID: stoa.StepID(c.SessionID, c.Turn, c.Step), CallID: call.ID, Name: call.Name, Arguments: Cut(call.Arguments, eventArguments),
+		StepID: stoa.StepID(c.SessionID, c.Turn, c.Step), CallID: c.CallID, Name: c.Tool, Arguments: Cut(c.Arguments, eventArguments),
 		ToolCallID: c.ID, ConnectionID: c.ConnectionID, Effects: string(c.Effects), Attempt: attempt(c),
 	})
 }

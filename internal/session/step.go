@@ -195,7 +195,7 @@ type ToolEffect struct {
 // with an Input stops the turn until its user answers.
 func (t *Transition) RecordTool(step stoa.Step, place int, out ToolEffect) {
 	if out.Call != nil {
-		t.called(step.Calls[place], *out.Call)
+		t.called(*out.Call)
 		out.Call.ErrorCode = stoa.CodeInvalidValue
 		t.finishCall(out.Call, stoa.OutcomeError, out.Result.Content)
 		return

@@ -44,6 +44,7 @@ const (
 	codeWorkerLost   stoa.Code = "worker_lost"
 	codeFilter       stoa.Code = "content_filter"
 	codeToolTimeout  stoa.Code = "tool_timeout"
+	codeToolUnknown  stoa.Code = "tool_outcome_unknown"
 	codeToolLimit    stoa.Code = "tool_limit_reached"
 	codeTooManyWaits stoa.Code = "too_many_waits"
 )
@@ -296,8 +297,10 @@ func (t *Transition) strike(most int, reason string, after time.Duration, f stoa
 	t.requeue(reason, after)
 }
 
-// Fail ends the turn with a failure.
+// Fail ends the turn with a failure. Where that leaves a call of which nobody knows
+// whether it was carried out, and whose tool says so, the failure is about that call.
 func (t *Transition) Fail(f stoa.Failure) {
+	f = t.failureWith(f)
 	t.event(EventError, ErrorData{Code: string(f.Code), Message: f.Message, Retryable: f.Retryable, Turn: t.Row.Turn.Number})
 	t.Row.Turn.Failure = &f
 	t.finish(stoa.SessionFailed, string(f.Code))

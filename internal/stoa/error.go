@@ -84,6 +84,7 @@ const (
 	CodeToolNotFound         Code = "tool_not_found"
 	CodeSecretInUse          Code = "secret_in_use"
 	CodeConnectionInUse      Code = "connection_in_use"
+	CodeConnectionDisabled   Code = "connection_disabled"
 	CodeToolChanged          Code = "tool_changed"
 	CodeConfirmationRequired Code = "confirmation_required"
 	CodeSecretOrigin         Code = "secret_origin_mismatch"

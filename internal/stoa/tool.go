@@ -38,6 +38,8 @@ type Stricter struct {
 	Name     string
 	Approval string  `json:",omitzero"` // ApprovalAlways or ApprovalNever
 	Effects  Effects `json:",omitzero"`
+
+	OnUnknown string `json:",omitzero"` // UnknownTells or UnknownFails
 }
 
 // Whether a person is to approve each call of a tool.
@@ -60,6 +62,11 @@ type OfferedTool struct {
 	Title     string // for people; empty: it has none
 	SHA256    string // of the definition; see [AgentTool.Hash] for ToolClient
 	Ask       *Ask   // a visitor has to confirm each call; nil: none has to
+	OnUnknown string // of ToolConnection: UnknownTells or UnknownFails
+
+	// IdempotencyArgument is the argument of a call that carries its id; empty: none does.
+	// Parameters has it not, since the model does not choose it; Sent is the schema with it.
+	IdempotencyArgument, Sent string
 }
 
 // An Ask is how visitors are asked about the calls of a tool.
@@ -97,6 +104,12 @@ func (a Effects) Laxer(b Effects) bool { return laxness[a] > laxness[b] }
 const (
 	TimeoutTells = "tell_model"
 	TimeoutFails = "fail"
+)
+
+// What happens to a turn when nobody knows whether a call was carried out.
+const (
+	UnknownTells = "tell_model"
+	UnknownFails = "fail"
 )
 
 // Tool returns the definition that the model gets.
@@ -142,6 +155,7 @@ const (
 	WithheldMissing      = "missing"             // it is gone, or its connection is
 	WithheldUnauthorized = "needs_authorization" // the server refuses the secret, or the secret cannot be read
 	WithheldLimit        = "limit"               // there are too many, or their definitions are too long
+	WithheldDisabled     = "disabled"            // its connection is switched off
 )
 
 // An ExternalCall is a call of an [AgentTool]. Its row exists before anything leaves
@@ -157,12 +171,14 @@ type ExternalCall struct {
 	Lost                              int    // how many processes ended while they carried it out
 	Title                             string // of the tool, for people; empty: it has none
 	DefinitionSHA256                  string // see [AgentTool.Hash]
-	Arguments                         string // as the model wrote them
+	Arguments                         string // as they are sent: as the model wrote them, but for IdempotencyArgument
+	IdempotencyArgument               string // the argument that carries ID; empty: none does
 	Effects                           Effects
 	Status                            CallStatus
 	Outcome                           CallOutcome // empty until it is done
 	InputID                           string      // that it waits or has waited for
 	OnTimeout                         string
+	OnUnknown                         string // of ToolConnection: UnknownTells, or UnknownFails; empty: it tells
 	TimeoutSeconds                    int64
 	Attempts                          int     // how often it was claimed to be carried out
 	Result                            string  // whole, or its beginning
@@ -217,6 +233,10 @@ func (c *ExternalCall) Asks() bool { return c.Approval == ApprovalAlways || c.Co
 // MayShare reports whether a call may be carried out while others of its step are: it
 // only reads, and nobody is asked about it.
 func (c *ExternalCall) MayShare() bool { return c.Effects == EffectsRead && !c.Asks() }
+
+// FailsUnknown reports whether the turn of a call fails where nobody knows whether it was
+// carried out.
+func (c *ExternalCall) FailsUnknown() bool { return c.OnUnknown == UnknownFails }
 
 // Open reports whether a call was handed out and has no outcome yet.
 func (c *ExternalCall) Open() bool { return c.Status == CallWaiting || c.Status == CallClaimed }

@@ -22,18 +22,19 @@ const MaxCatalog = 1000
 
 const connectionColumns = `id, account_id, space_id, kind, name, url, secret_id, headers, metadata, protocol, server_name, server_version, instructions,
 	error_code, error_message, revision, checked_at, created_at, updated_at, document_url, on_change, timeout_seconds, max_result_bytes, max_concurrent, calls_per_minute,
-	oauth, client_secret_id, credentials_per_session`
+	oauth, client_secret_id, credentials_per_session, enabled`
 
 func scanConnection(rows *sql.Rows) (Connection, error) {
 	var c Connection
 	var headers, metadata, oauth string
-	var checked, created, updated int64
+	var checked, created, updated, enabled int64
 	if err := rows.Scan(&c.ID, &c.AccountID, &c.SpaceID, &c.Kind, &c.Name, &c.URL, &c.SecretID, &headers, &metadata, &c.Protocol, &c.ServerName, &c.ServerVersion,
 		&c.Instructions, &c.ErrorCode, &c.ErrorMessage, &c.Revision, &checked, &created, &updated, &c.DocumentURL, &c.OnChange,
 		&c.Limits.TimeoutSeconds, &c.Limits.MaxResultBytes, &c.Limits.MaxConcurrent, &c.Limits.CallsPerMinute,
-		&oauth, &c.ClientSecretID, &c.PerSession); err != nil {
+		&oauth, &c.ClientSecretID, &c.PerSession, &enabled); err != nil {
 		return c, err
 	}
+	c.Disabled = enabled == 0
 	if checked != 0 {
 		c.CheckedAt = db.Time(checked)
 	}
@@ -70,10 +71,10 @@ func (tx *Tx) InsertConnection(ctx context.Context, c Connection) (Connection, e
 		return c, err
 	}
 	n, err := tx.Exec(ctx, `INSERT INTO connections (`+connectionColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', '', '', '', '', $10, $21, $11, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) ON CONFLICT (account_id, space_id, name) DO NOTHING`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', '', '', '', '', $10, $21, $11, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $22) ON CONFLICT (account_id, space_id, name) DO NOTHING`,
 		c.ID, c.AccountID, c.SpaceID, c.Kind, c.Name, c.URL, c.SecretID, headers, metadata, c.Revision, db.Micros(c.CreatedAt),
 		c.DocumentURL, c.OnChange, c.Limits.TimeoutSeconds, c.Limits.MaxResultBytes, c.Limits.MaxConcurrent, c.Limits.CallsPerMinute,
-		oauth, c.ClientSecretID, c.PerSession, checkedMicros(c))
+		oauth, c.ClientSecretID, c.PerSession, checkedMicros(c), db.Bit(!c.Disabled))
 	if err == nil && n == 0 {
 		err = stoa.Errorf(stoa.CodeConflict, "The space has a connection named %q already.", c.Name).At("name")
 	}
@@ -174,11 +175,11 @@ func (tx *Tx) EditConnection(ctx context.Context, accountID, id string, fn func(
 	_, err = tx.Exec(ctx, `UPDATE connections SET url = $3, secret_id = $4, headers = $5, metadata = $6, protocol = $7, server_name = $8, server_version = $9,
 			instructions = $10, error_code = $11, error_message = $12, revision = $13, checked_at = $14, updated_at = $15,
 			document_url = $16, on_change = $17, timeout_seconds = $18, max_result_bytes = $19, max_concurrent = $20, calls_per_minute = $21,
-			oauth = $22, client_secret_id = $23, credentials_per_session = $24
+			oauth = $22, client_secret_id = $23, credentials_per_session = $24, enabled = $25
 		WHERE account_id = $1 AND id = $2`,
 		accountID, id, c.URL, c.SecretID, headers, metadata, c.Protocol, c.ServerName, c.ServerVersion, c.Instructions, c.ErrorCode, c.ErrorMessage,
 		c.Revision, checked, db.Micros(c.UpdatedAt), c.DocumentURL, c.OnChange, c.Limits.TimeoutSeconds, c.Limits.MaxResultBytes, c.Limits.MaxConcurrent,
-		c.Limits.CallsPerMinute, oauth, c.ClientSecretID, c.PerSession)
+		c.Limits.CallsPerMinute, oauth, c.ClientSecretID, c.PerSession, db.Bit(!c.Disabled))
 	if err != nil {
 		return c, err
 	}
@@ -248,11 +249,11 @@ func (tx *Tx) AgentsUsing(ctx context.Context, c Connection, limit int) ([]strin
 		c.AccountID, c.SpaceID, `%"`+strings.ReplaceAll(c.ID, "_", "!_")+`"%`, limit)
 }
 
-// ClaimRefreshes returns up to limit connections, of any account, whose
+// ClaimRefreshes returns up to limit connections, of any account and switched on, whose
 // catalogs are due to be refreshed, and puts each off to the time that next returns: no
 // other node gets it before.
 func (tx *Tx) ClaimRefreshes(ctx context.Context, limit int, next func() time.Time) ([]Connection, error) {
-	due, err := list(ctx, tx, scanConnection, `SELECT `+connectionColumns+` FROM connections WHERE refresh_at <= $1 AND checked_at <> 0 AND kind <> '`+KindHTTP+`'
+	due, err := list(ctx, tx, scanConnection, `SELECT `+connectionColumns+` FROM connections WHERE refresh_at <= $1 AND checked_at <> 0 AND kind <> '`+KindHTTP+`' AND enabled = 1
 		ORDER BY refresh_at, id LIMIT $2`, db.Micros(tx.Now), limit)
 	var claimed []Connection
 	for _, c := range due {
@@ -290,14 +291,14 @@ func (tx *Tx) HasConnections(ctx context.Context, accountID, spaceID string) (bo
 }
 
 const toolColumns = `account_id, connection_id, name, model_name, definition, sha256, problem, present, approved_definition, approved_sha256, rejected_sha256,
-	approval, effects, state, visitors, visitor_title, public_fields`
+	approval, effects, state, visitors, visitor_title, public_fields, on_unknown, idempotency_argument`
 
 func scanTool(rows *sql.Rows) (ConnectionTool, error) {
 	var t ConnectionTool
 	var present int
 	var public string
 	err := rows.Scan(&t.AccountID, &t.ConnectionID, &t.Name, &t.ModelName, &t.Definition, &t.SHA256, &t.Problem, &present, &t.ApprovedDefinition, &t.ApprovedSHA256,
-		&t.RejectedSHA256, &t.Approval, &t.Effects, &t.State, &t.Visitors, &t.VisitorTitle, &public)
+		&t.RejectedSHA256, &t.Approval, &t.Effects, &t.State, &t.Visitors, &t.VisitorTitle, &public, &t.OnUnknown, &t.IdempotencyArgument)
 	t.Present = present != 0
 	if err == nil {
 		err = readOptional(public, &t.PublicFields)
@@ -318,13 +319,14 @@ func (tx *Tx) PutConnectionTool(ctx context.Context, t ConnectionTool) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO connection_tools (`+toolColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+	_, err = tx.Exec(ctx, `INSERT INTO connection_tools (`+toolColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
 		ON CONFLICT (account_id, connection_id, name) DO UPDATE SET model_name = EXCLUDED.model_name, definition = EXCLUDED.definition, sha256 = EXCLUDED.sha256,
 			problem = EXCLUDED.problem, present = EXCLUDED.present, approved_definition = EXCLUDED.approved_definition, approved_sha256 = EXCLUDED.approved_sha256,
 			rejected_sha256 = EXCLUDED.rejected_sha256, approval = EXCLUDED.approval, effects = EXCLUDED.effects, state = EXCLUDED.state, visitors = EXCLUDED.visitors,
-			visitor_title = EXCLUDED.visitor_title, public_fields = EXCLUDED.public_fields`,
+			visitor_title = EXCLUDED.visitor_title, public_fields = EXCLUDED.public_fields,
+			on_unknown = EXCLUDED.on_unknown, idempotency_argument = EXCLUDED.idempotency_argument`,
 		t.AccountID, t.ConnectionID, t.Name, t.ModelName, t.Definition, t.SHA256, t.Problem, db.Bit(t.Present), t.ApprovedDefinition, t.ApprovedSHA256, t.RejectedSHA256,
-		t.Approval, t.Effects, string(t.State), cmp.Or(t.Visitors, VisitorsNo), t.VisitorTitle, public)
+		t.Approval, t.Effects, string(t.State), cmp.Or(t.Visitors, VisitorsNo), t.VisitorTitle, public, t.OnUnknown, t.IdempotencyArgument)
 	return err
 }
 

@@ -61,9 +61,9 @@ func (tx *Tx) HasLongResult(ctx context.Context, sessionID string, bytes int) (b
 }
 
 // StartedCalls returns the calls of a turn that the servers of connections may be
-// carrying out.
+// carrying out, or may have carried out before they were planned again.
 func (tx *Tx) StartedCalls(ctx context.Context, sessionID string, turn int64) ([]stoa.ExternalCall, error) {
-	return tx.calls(ctx, `session_id = $1 AND turn = $2 AND status = 'started' AND type = '`+stoa.ToolConnection+`' ORDER BY step, place`, sessionID, turn)
+	return tx.calls(ctx, `session_id = $1 AND turn = $2 AND (status = 'started' OR status = 'planned' AND previous_outcome = 'unknown') AND type = '`+stoa.ToolConnection+`' ORDER BY step, place`, sessionID, turn)
 }
 
 // MarkUnauthorized writes down that the server of a connection refuses its secret, as it

@@ -52,6 +52,7 @@ type Connection struct {
 	OAuth                  *OAuth            // how it is authorized; nil: not by OAuth
 	ClientSecretID         string            // of the OAuth client; empty: it has none that is stored
 	PerSession             string            // PerSessionOff, PerSessionOptional or PerSessionRequired
+	Disabled               bool              // it is switched off: its server is not asked
 	Authorized             bool              // there are tokens; not stored with it
 	Authorization          *Authorization    // the newest one; nil: there was none. Not stored with it
 	Tools                  map[ToolState]int // numbers of tools; not stored with it
@@ -143,6 +144,8 @@ type ConnectionTool struct {
 	Visitors                string   // as reviewed: VisitorsNo, VisitorsYes or VisitorsConfirm
 	VisitorTitle            string   // of what a visitor is asked; empty: that of the definition
 	PublicFields            []string // JSON Pointers into the arguments: what a visitor is shown
+	OnUnknown               string   // as reviewed: stoa.UnknownTells or stoa.UnknownFails; empty: not yet
+	IdempotencyArgument     string   // as reviewed: the argument that carries the id of a call; empty: none does
 	State                   ToolState
 }
 

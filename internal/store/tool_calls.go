@@ -12,7 +12,7 @@ import (
 const callColumns = `id, call_id, account_id, agent_id, session_id, turn, step, place, type, tool, definition_sha256, arguments, effects, status, outcome, input_id,
 	connection_id, lost, on_timeout, timeout, attempts, error_code, late_output, resolution, note, resolved_by, resolved_at, created_at, expires_at, started_at, finished_at,
 	title, approval, approval_input_id, decision, decided_by, decided_at, comment, previous_outcome,
-	confirmation, confirm_input_id, confirmed, confirmed_by, confirmed_at, secret_id, `
+	confirmation, confirm_input_id, confirmed, confirmed_by, confirmed_at, secret_id, on_unknown, idempotency_argument, `
 
 // shownResult is how much of a result a list of calls has, in characters.
 const shownResult = `substr(result, 1, 4096)`
@@ -25,7 +25,7 @@ func scanCall(rows *sql.Rows) (stoa.ExternalCall, error) {
 	err := rows.Scan(&c.ID, &c.CallID, &c.AccountID, &c.AgentID, &c.SessionID, &c.Turn, &c.Step, &c.Place, &c.Type, &c.Tool, &c.DefinitionSHA256, &c.Arguments, &c.Effects, &c.Status, &c.Outcome, &c.InputID,
 		&c.ConnectionID, &c.Lost, &c.OnTimeout, &c.TimeoutSeconds, &c.Attempts, &c.ErrorCode, &late, &c.Resolution, &c.Note, &c.ResolvedBy, &resolved, &created, &expires, &started, &finished,
 		&c.Title, &c.Approval, &c.ApprovalInputID, &c.Decision, &c.DecidedBy, &decided, &c.Comment, &c.PreviousOutcome,
-		&confirmation, &c.ConfirmInputID, &c.Confirmed, &c.ConfirmedBy, &confirmed, &c.SecretID, &c.Result, &c.ResultBytes)
+		&confirmation, &c.ConfirmInputID, &c.Confirmed, &c.ConfirmedBy, &confirmed, &c.SecretID, &c.OnUnknown, &c.IdempotencyArgument, &c.Result, &c.ResultBytes)
 	if late.Valid {
 		c.LateOutput = &late.String
 	}
@@ -51,11 +51,11 @@ func (tx *Tx) InsertToolCall(ctx context.Context, c stoa.ExternalCall) error {
 		return err
 	}
 	return tx.Later(ctx, `INSERT INTO tool_calls (id, call_id, account_id, agent_id, session_id, turn, step, place, type, tool, definition_sha256, arguments, arguments_sha256, effects,
-			status, on_timeout, timeout, created_at, title, approval, decision, decided_by, decided_at, connection_id, confirmation)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`,
+			status, on_timeout, timeout, created_at, title, approval, decision, decided_by, decided_at, connection_id, confirmation, on_unknown, idempotency_argument)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)`,
 		c.ID, c.CallID, c.AccountID, c.AgentID, c.SessionID, c.Turn, c.Step, c.Place, c.Type, c.Tool, c.DefinitionSHA256, c.Arguments, stoa.HashOf(c.Arguments), string(c.Effects),
 		string(c.Status), c.OnTimeout, c.TimeoutSeconds, db.Micros(c.CreatedAt),
-		c.Title, c.Approval, string(c.Decision), c.DecidedBy, db.Micros(c.DecidedAt), c.ConnectionID, confirmation)
+		c.Title, c.Approval, string(c.Decision), c.DecidedBy, db.Micros(c.DecidedAt), c.ConnectionID, confirmation, c.OnUnknown, c.IdempotencyArgument)
 }
 
 // confirmationText returns what a visitor is shown, as JSON; empty: none is asked.

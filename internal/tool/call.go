@@ -44,34 +44,52 @@ func (t Target) Timeout() time.Duration {
 // empty: none that is stored by itself.
 func (t Target) SecretID(own Credentials) string { return secretOf(t.connection, own) }
 
-// Target returns where a call goes that a session of this audience has planned. reason
-// is why it goes nowhere, for the model; empty: it does. The tool has to be as it was
-// when the call was planned: approved, in the same definition, and not reviewed more
-// strictly since.
-func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer stoa.OfferedTool, planned stoa.ExternalCall) (to Target, reason string, err error) {
+// A Refusal is why a call is not made: its code, and a sentence for the model.
+type Refusal struct {
+	Code stoa.Code
+	Text string
+}
+
+// Target returns where a call goes that a session of this audience has planned. refused
+// is why it goes nowhere; nil: it does. The tool has to be as it was when the call was
+// planned: approved, in the same definition, and not reviewed more strictly since, and
+// its connection switched on.
+func (t *Tools) Target(ctx context.Context, tx *store.Tx, who Audience, offer stoa.OfferedTool, planned stoa.ExternalCall) (to Target, refused *Refusal, err error) {
 	all, err := entries(ctx, tx, who, stoa.AgentTool{ConnectionID: offer.ConnectionID, Allow: []string{offer.Remote}})
 	if err != nil {
-		return to, "", err
+		return to, nil, err
 	}
 	e := all[0]
-	refused := false
+	forbidden := false
 	if e.connection != nil {
-		if refused, err = unauthorized(ctx, tx, who, *e.connection, t.Vault); err != nil {
-			return to, "", err
+		if forbidden, err = unauthorized(ctx, tx, who, *e.connection, t.Vault); err != nil {
+			return to, nil, err
 		}
 	}
-	why := e.withheld(Audience{Visitor: who.Visitor}, refused)
+	why := e.withheld(Audience{Visitor: who.Visitor}, forbidden)
 	if why == "" && e.tool.ApprovedSHA256 != planned.DefinitionSHA256 {
 		why = stoa.WithheldChanged
 	}
-	if why != "" {
-		return to, reasons[why], nil
+	switch {
+	case why != "":
+		return to, RefusalOf(why), nil
+	case e.alters(who, planned):
+		return to, &Refusal{stoa.CodeToolChanged, "The tool was reviewed again, with other settings, after it was called; nothing was done. Call it again if it is still needed."}, nil
 	}
-	approval, effects := e.policy()
-	if approval == stoa.ApprovalAlways && planned.Approval != stoa.ApprovalAlways || planned.Effects.Laxer(effects) || e.confirmed(who) && planned.Confirmation == nil {
-		return to, "The tool was reviewed again, and more strictly, after it was called; nothing was done. Call it again if it is still needed.", nil
+	return Target{*e.connection, *e.tool}, nil, nil
+}
+
+// RefusalOf returns why a call of a tool is not made that is withheld for a reason; nil: of
+// that, nothing is said.
+func RefusalOf(reason string) *Refusal {
+	text := reasons[reason]
+	switch {
+	case text == "":
+		return nil
+	case reason == stoa.WithheldDisabled:
+		return &Refusal{stoa.CodeConnectionDisabled, text}
 	}
-	return Target{*e.connection, *e.tool}, "", nil
+	return &Refusal{stoa.CodeToolChanged, text}
 }
 
 // reasons are the sentences for a model whose call goes nowhere.
@@ -79,6 +97,7 @@ var reasons = map[string]string{
 	stoa.WithheldMissing:      "The tool is not there any more; nothing was done.",
 	stoa.WithheldChanged:      "The definition of the tool has changed, and nobody has approved the new one; nothing was done.",
 	stoa.WithheldUnapproved:   "The tool is not approved; nothing was done.",
+	stoa.WithheldDisabled:     "The connection of the tool is switched off; nothing was done.",
 	stoa.WithheldVisitor:      "The tool is not for visitors; nothing was done.",
 	stoa.WithheldUnauthorized: "The server of the tool refuses its credentials, or they cannot be read; nothing was done.",
 }

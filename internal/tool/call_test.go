@@ -23,9 +23,9 @@ func (b *bench) target(name string) (to Target) {
 		b.t.Fatalf("%s is not offered", name)
 	}
 	b.write(func(ctx context.Context, tx *store.Tx) (err error) {
-		var reason string
-		if to, reason, err = b.Target(ctx, tx, Audience{AccountID: b.account, SpaceID: b.space}, offered[0], plannedBy(offered[0])); reason != "" {
-			b.t.Errorf("%s: %s", name, reason)
+		var refused *Refusal
+		if to, refused, err = b.Target(ctx, tx, Audience{AccountID: b.account, SpaceID: b.space}, offered[0], plannedBy(offered[0])); refused != nil {
+			b.t.Errorf("%s: %+v", name, refused)
 		}
 		return err
 	})
@@ -34,7 +34,7 @@ func (b *bench) target(name string) (to Target) {
 
 // plannedBy returns a call of a tool as it was offered.
 func plannedBy(o stoa.OfferedTool) stoa.ExternalCall {
-	return stoa.ExternalCall{DefinitionSHA256: o.SHA256, Approval: o.Approval, Effects: o.Effects}
+	return stoa.ExternalCall{DefinitionSHA256: o.SHA256, Approval: o.Approval, Effects: o.Effects, OnUnknown: o.OnUnknown, IdempotencyArgument: o.IdempotencyArgument}
 }
 
 // TestAStricterReviewStopsWhatIsPlanned has a person review a tool again while calls of
@@ -43,28 +43,34 @@ func TestAStricterReviewStopsWhatIsPlanned(t *testing.T) {
 	b := newBench(t, fakemcp.Options{})
 	b.approve(fakemcp.Act)
 	sum := b.rows()[fakemcp.Act].SHA256
-	review := func(approval string, effects stoa.Effects) {
+	review := func(approval string, effects stoa.Effects, onUnknown, argument string) {
 		b.write(func(ctx context.Context, tx *store.Tx) error {
-			return Review(ctx, tx, b.account, b.connection, []Decision{{Name: fakemcp.Act, SHA256: sum, Approve: true, Approval: approval, Effects: string(effects)}})
+			return Review(ctx, tx, b.account, b.connection, []Decision{{
+				Name: fakemcp.Act, SHA256: sum, Approve: true, Approval: approval, Effects: string(effects), OnUnknown: onUnknown, IdempotencyArgument: argument,
+			}})
 		})
 	}
-	review(stoa.ApprovalNever, stoa.EffectsIdempotent)
+	review(stoa.ApprovalNever, stoa.EffectsIdempotent, "", "")
 	offered, _ := b.offer(fakemcp.Act)
 	for _, c := range []struct {
-		approval string
-		effects  stoa.Effects
-		leaves   bool
+		approval            string
+		effects             stoa.Effects
+		onUnknown, argument string
+		leaves              bool
 	}{
-		{stoa.ApprovalNever, stoa.EffectsIdempotent, true},
-		{stoa.ApprovalAlways, stoa.EffectsIdempotent, false},
-		{stoa.ApprovalNever, stoa.EffectsOnce, false},
-		{stoa.ApprovalNever, stoa.EffectsRead, true},
+		{stoa.ApprovalNever, stoa.EffectsIdempotent, "", "", true},
+		{stoa.ApprovalAlways, stoa.EffectsIdempotent, "", "", false},
+		{stoa.ApprovalNever, stoa.EffectsOnce, "", "", false},
+		{stoa.ApprovalNever, stoa.EffectsRead, "", "", true},
+		{stoa.ApprovalNever, stoa.EffectsIdempotent, stoa.UnknownTells, "", true},
+		{stoa.ApprovalNever, stoa.EffectsIdempotent, stoa.UnknownFails, "", false},
+		{stoa.ApprovalNever, stoa.EffectsIdempotent, "", "key", false},
 	} {
-		review(c.approval, c.effects)
+		review(c.approval, c.effects, c.onUnknown, c.argument)
 		b.write(func(ctx context.Context, tx *store.Tx) error {
-			_, reason, err := b.Target(ctx, tx, Audience{AccountID: b.account, SpaceID: b.space}, offered[0], plannedBy(offered[0]))
-			if (reason == "") != c.leaves {
-				t.Errorf("reviewed as %s, %s: %q", c.approval, c.effects, reason)
+			_, refused, err := b.Target(ctx, tx, Audience{AccountID: b.account, SpaceID: b.space}, offered[0], plannedBy(offered[0]))
+			if (refused == nil) != c.leaves {
+				t.Errorf("reviewed as %+v: %+v", c, refused)
 			}
 			return err
 		})

@@ -78,8 +78,15 @@ func (e entry) definition(definition string) (title, description, parameters str
 	title = remote.Strip(d.Title, shownTitle)
 	description = remote.Strip(cmp.Or(d.Description, d.Title, d.Name), shownText)
 	tidy(d.InputSchema)
+	leaveOut(d.InputSchema, e.tool.IdempotencyArgument)
 	text, err := json.Marshal(d.InputSchema)
 	return title, description, string(text), err
+}
+
+// sent returns the schema that the arguments of a call have to fit as they are sent.
+func (e entry) sent() (string, error) {
+	text, err := json.Marshal(remote.Parse(e.tool.ApprovedDefinition).InputSchema)
+	return string(text), err
 }
 
 // tidy strips the texts of a schema that are for readers.
@@ -100,16 +107,33 @@ func tidy(v any) {
 	}
 }
 
-// policy returns the settings of the tool that count for the agent: the stricter ones.
-func (e entry) policy() (approval string, effects stoa.Effects) {
-	approval, effects = e.tool.Approval, stoa.Effects(e.tool.Effects)
+// A policy is what counts of a tool for an agent: the stricter settings.
+type policy struct {
+	approval  string
+	effects   stoa.Effects
+	onUnknown string
+}
+
+func (e entry) policy() policy {
+	p := policy{e.tool.Approval, stoa.Effects(e.tool.Effects), cmp.Or(e.tool.OnUnknown, stoa.UnknownTells)}
 	if e.stricter.Approval == stoa.ApprovalAlways {
-		approval = stoa.ApprovalAlways
+		p.approval = stoa.ApprovalAlways
 	}
-	if s := e.stricter.Effects; s != "" && effects.Laxer(s) {
-		effects = s
+	if s := e.stricter.Effects; s != "" && p.effects.Laxer(s) {
+		p.effects = s
 	}
-	return approval, effects
+	if e.stricter.OnUnknown == stoa.UnknownFails {
+		p.onUnknown = stoa.UnknownFails
+	}
+	return p
+}
+
+// alters reports whether a call was planned under settings that are less strict than
+// these, or was to carry its id in another argument.
+func (e entry) alters(who Audience, planned stoa.ExternalCall) bool {
+	p := e.policy()
+	return p.approval == stoa.ApprovalAlways && planned.Approval != stoa.ApprovalAlways || planned.Effects.Laxer(p.effects) || e.confirmed(who) && planned.Confirmation == nil ||
+		p.onUnknown == stoa.UnknownFails && !planned.FailsUnknown() || e.tool.IdempotencyArgument != planned.IdempotencyArgument
 }
 
 // withheld returns why the tool is not offered; empty: it is.
@@ -117,6 +141,8 @@ func (e entry) withheld(who Audience, refused bool) string {
 	switch {
 	case e.connection == nil || e.tool == nil || e.tool.State == store.ToolMissing:
 		return stoa.WithheldMissing
+	case e.connection.Disabled:
+		return stoa.WithheldDisabled
 	case e.connection.Allows(*e.tool):
 	case e.tool.State == store.ToolChanged || e.tool.State == store.ToolInvalid && e.tool.ApprovedSHA256 != "":
 		return stoa.WithheldChanged
@@ -129,7 +155,7 @@ func (e entry) withheld(who Audience, refused bool) string {
 	case refused:
 		return stoa.WithheldUnauthorized
 	}
-	if approval, _ := e.policy(); who.Once && (approval != stoa.ApprovalNever || e.confirmed(who)) {
+	if who.Once && (e.policy().approval != stoa.ApprovalNever || e.confirmed(who)) {
 		return stoa.WithheldOnce
 	}
 	return ""
@@ -181,7 +207,13 @@ func Offer(ctx context.Context, tx *store.Tx, who Audience, tools []stoa.AgentTo
 				continue
 			}
 			out := stoa.OfferedTool{AgentTool: stoa.AgentTool{Type: stoa.ToolConnection, Name: e.modelName, ConnectionID: e.connection.ID}, Remote: e.name, SHA256: e.tool.ApprovedSHA256}
-			out.Approval, out.Effects = e.policy()
+			p := e.policy()
+			out.Approval, out.Effects, out.OnUnknown = p.approval, p.effects, p.onUnknown
+			if out.IdempotencyArgument = e.tool.IdempotencyArgument; out.IdempotencyArgument != "" {
+				if out.Sent, err = e.sent(); err != nil {
+					return nil, nil, err
+				}
+			}
 			if e.confirmed(who) {
 				if out.Ask = e.ask(); out.Ask == nil {
 					withheld = append(withheld, stoa.Withheld{Tool: e.modelName, Reason: stoa.WithheldUnapproved})
@@ -326,6 +358,9 @@ func (e entry) checkPolicy(at string, t stoa.AgentTool) error {
 	}
 	if e.stricter.Effects != "" && e.stricter.Effects.Laxer(stoa.Effects(e.tool.Effects)) {
 		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q has the effects %q, and %q is laxer. An agent may be stricter, never laxer; review the tool again.", short(e.name), e.tool.Effects, e.stricter.Effects).At(at + "effects")
+	}
+	if e.stricter.OnUnknown == stoa.UnknownTells && e.tool.OnUnknown == stoa.UnknownFails {
+		return stoa.Errorf(stoa.CodePolicyTooLax, "The review of %q has the turn fail where nobody knows whether a call was carried out. An agent may be stricter, never laxer; review the tool again.", short(e.name)).At(at + "onUnknown")
 	}
 	return nil
 }

@@ -174,6 +174,9 @@ func (t *Tools) Refresh(ctx context.Context, accountID, id string) (d Difference
 	if err != nil {
 		return d, err
 	}
+	if c.Disabled {
+		return d, switchedOff()
+	}
 	done, err := t.enter(accountID)
 	if err != nil {
 		return d, err
@@ -417,6 +420,10 @@ type Decision struct {
 	Visitors          string // store.VisitorsYes and so on; empty: it is not offered in the sessions of visitors
 	VisitorTitle      string // this and what follows: of store.VisitorsConfirm; see [store.ConnectionTool]
 	PublicFields      []string
+	OnUnknown         string // stoa.UnknownTells or stoa.UnknownFails; empty: it tells
+	// IdempotencyArgument is the argument of an approved tool that carries the id of a
+	// call; empty: none does.
+	IdempotencyArgument string
 }
 
 // Review records decisions about tools; none of them if any is about a definition that
@@ -452,6 +459,9 @@ func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions [
 			case d.VisitorTitle != "":
 				return stoa.Errorf(stoa.CodeInvalidValue, "Only with visitors: confirm there is a title for visitors.").At(member(i, "visitorTitle"))
 			}
+			if err := checkArgument(row); err != nil {
+				return err.At(member(i, "idempotencyArgument"))
+			}
 			if err := tx.PutConnectionTool(ctx, row); err != nil {
 				return err
 			}
@@ -464,6 +474,7 @@ func Review(ctx context.Context, tx *store.Tx, accountID, id string, decisions [
 // decide records a decision about a tool.
 func decide(row *store.ConnectionTool, d Decision) {
 	row.Visitors, row.VisitorTitle, row.PublicFields = store.VisitorsNo, "", nil
+	row.OnUnknown, row.IdempotencyArgument = "", ""
 	if !d.Approve {
 		row.RejectedSHA256, row.ApprovedSHA256, row.ApprovedDefinition, row.Approval, row.Effects = row.SHA256, "", "", "", ""
 		return
@@ -472,6 +483,7 @@ func decide(row *store.ConnectionTool, d Decision) {
 		d.Approval, d.Effects = remote.Suggested(remote.Parse(row.Definition))
 	}
 	row.ApprovedSHA256, row.ApprovedDefinition, row.RejectedSHA256, row.Approval, row.Effects = row.SHA256, row.Definition, "", d.Approval, d.Effects
+	row.OnUnknown, row.IdempotencyArgument = cmp.Or(d.OnUnknown, stoa.UnknownTells), d.IdempotencyArgument
 	if row.Visitors = cmp.Or(d.Visitors, store.VisitorsNo); row.Visitors == store.VisitorsConfirm {
 		row.VisitorTitle, row.PublicFields = d.VisitorTitle, d.PublicFields
 	}
@@ -496,6 +508,7 @@ func Forget(ctx context.Context, tx *store.Tx, accountID, id string) error {
 		}
 		row.ApprovedSHA256, row.ApprovedDefinition, row.RejectedSHA256, row.Approval, row.Effects, row.Visitors = "", "", "", "", "", store.VisitorsNo
 		row.VisitorTitle, row.PublicFields = "", nil
+		row.OnUnknown, row.IdempotencyArgument = "", ""
 		if row.Present {
 			err = tx.PutConnectionTool(ctx, row)
 		} else {
@@ -538,6 +551,8 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 	switch {
 	case at < 0:
 		return out, noTool(trial.Tool)
+	case c.Disabled:
+		return out, switchedOff()
 	case !c.Allows(rows[at]):
 		return out, stoa.Errorf(stoa.CodeToolChanged, "The tool is %s, and only an approved one is called. Review it first.", rows[at].State).At("name")
 	case rows[at].Effects != "read" && !trial.Confirm:
@@ -560,7 +575,7 @@ func (t *Tools) Try(ctx context.Context, accountID, id string, trial Trial) (out
 	began := time.Now()
 	calling, cancel := context.WithTimeout(ctx, time.Duration(c.Limits.TimeoutSeconds)*time.Second)
 	defer cancel()
-	out.Result, err = server.Call(calling, remote.Call{ID: out.CallID, Tool: trial.Tool, Definition: rows[at].ApprovedDefinition, Arguments: trial.Arguments, MaxResult: c.Limits.MaxResultBytes})
+	out.Result, err = server.Call(calling, remote.Call{ID: out.CallID, Tool: trial.Tool, Definition: rows[at].ApprovedDefinition, Arguments: []byte(row.Arguments), MaxResult: c.Limits.MaxResultBytes})
 	out.Duration = time.Since(began)
 	switch failed := failureOf(err); {
 	case failed != nil:

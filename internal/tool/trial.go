@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"stoa/internal/jsonx"
 	"stoa/internal/remote"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -22,10 +23,13 @@ func (t *Tools) beginTrial(ctx context.Context, c store.Connection, row store.Co
 		call = stoa.ExternalCall{
 			ID: stoa.NewID("cal"), AccountID: c.AccountID, Step: tx.Now.UnixMicro(), Place: int(rand.Int32()), // without a session, nothing else is its own
 			Type: stoa.ToolConnection, Tool: row.ModelName, Title: remote.Parse(row.ApprovedDefinition).Title, ConnectionID: c.ID, DefinitionSHA256: row.ApprovedSHA256,
-			Arguments: cmp.Or(string(trial.Arguments), "{}"), Effects: stoa.Effects(row.Effects), Status: stoa.CallClaimed, Attempts: 1, CreatedAt: tx.Now, StartedAt: tx.Now,
+			Arguments: cmp.Or(string(trial.Arguments), "{}"), IdempotencyArgument: row.IdempotencyArgument, OnUnknown: row.OnUnknown, Effects: stoa.Effects(row.Effects), Status: stoa.CallClaimed, Attempts: 1, CreatedAt: tx.Now, StartedAt: tx.Now,
 			TimeoutSeconds: c.Limits.TimeoutSeconds, SecretID: secretOf(c, nil),
 		}
 		call.Title = cut(call.Title, 200)
+		if call.IdempotencyArgument != "" {
+			call.Arguments = jsonx.WithMember(call.Arguments, call.IdempotencyArgument, call.ID)
+		}
 		if err := tx.EndLostTrials(ctx, c.AccountID, tx.Now.Add(-trialLost)); err != nil {
 			return err
 		}

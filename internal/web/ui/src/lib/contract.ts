@@ -279,6 +279,7 @@ export interface Connection {
   createdAt: string;
   credentialsPerSession: "off" | "optional" | "required";
   documentUrl: string | null;
+  enabled: boolean;
   headers: Record<string, string>;
   id: string;
   instructions: string | null;
@@ -293,7 +294,7 @@ export interface Connection {
   operations: ConnectionOperation[] | null;
   protocol: ConnectionProtocol;
   spaceId: string;
-  status: "unchecked" | "ready" | "review_needed" | "needs_authorization" | "unreachable";
+  status: "unchecked" | "ready" | "review_needed" | "needs_authorization" | "unreachable" | "disabled";
   toolCounts: ConnectionToolCounts;
   updatedAt: string;
   url: string;
@@ -363,9 +364,11 @@ export interface ConnectionTool {
   definitionTokens: number;
   description: string;
   effects: "read" | "idempotent" | "once" | null;
+  idempotencyArgument: string | null;
   inputSchema: Record<string, unknown>;
   modelName: string;
   name: string;
+  onUnknown: "tell_model" | "fail" | null;
   outputSchema: Record<string, unknown> | null;
   previous: ConnectionToolPrevious;
   publicFields?: string[];
@@ -2112,7 +2115,9 @@ export interface ReviewConnectionTool {
   approval?: "always" | "never" | null;
   decision: "approve" | "reject";
   effects?: "read" | "idempotent" | "once" | null;
+  idempotencyArgument?: string | null;
   name: string;
+  onUnknown?: "tell_model" | "fail" | null;
   policy?: "by_annotations" | null;
   publicFields?: string[] | null;
   sha256: string;
@@ -2421,6 +2426,7 @@ export interface StricterTool {
   approval?: "always" | "never";
   effects?: "read" | "idempotent" | "once";
   name: string;
+  onUnknown?: "tell_model" | "fail";
 }
 
 export interface SummaryText {
@@ -2632,6 +2638,7 @@ export interface UpdateConnection {
   credentialsPerSession?: "off" | "optional" | "required" | null;
   document?: string | null;
   documentUrl?: string | null;
+  enabled?: boolean | null;
   headers?: Record<string, string> | null;
   limits?: SetConnectionLimits;
   metadata?: Record<string, string | null> | null;
