@@ -63,6 +63,8 @@ func viewTools() view {
 		{"State", "state", state},
 		{"Approval", "approval", plain},
 		{"Effects", "effects", plain},
+		{"If unknown", "onUnknown", plain},
+		{"Id in", "idempotencyArgument", plain},
 		{"Hash", "sha256", plain},
 		{"Description", "description", flexible},
 	}}
@@ -91,6 +93,9 @@ them. CONNECTION is an id, or a name that only one has.`)
 			Long: "Show a connection, its server, and why the last refresh failed.", Example: "  stoa connections get notes",
 		}, printObject(viewConnection())),
 		e.connectionsUpdate(),
+		e.connectionsSwitch("enable", "Switch a connection on", `Switch a connection on again. What was decided about its tools counts at once.`, true),
+		e.connectionsSwitch("disable", "Switch a connection off", `Switch a connection off: its tools are withheld, calls that are planned are not made, and its server is not asked.
+What was decided about its tools stays. Agents that have tools of it are named.`, false),
 		e.onObject(connectionCollection(), refresh, e.refreshConnection),
 		e.onObject(connectionCollection(), tools, func(ctx context.Context, call *client.Client, o *output, path string, _ []string) error {
 			all, err := catalog(ctx, call, path)
@@ -387,12 +392,14 @@ differs from what was approved. The texts are the server's own: read them before
 
 Decide with --approve and --reject and the name that is shown, with its hash: notes@1f2e3d4c5b6a. If the
 definition has changed meanwhile, nothing is done. Without --approval and --effects, what the review suggests
-is taken.`,
+is taken. What is not named of the other flags is as usual, also for a tool that was approved with it before.`,
 		Example: "  stoa connections review notes\n  stoa connections review notes --approve search_notes@1f2e3d4c5b6a --approval never --effects read\n  stoa connections review shop --approve cancel_order@2b3c4d5e6f70 --approval never --effects once --visitors=confirm --visitor-title 'Cancel an order' --public /order_id",
 	}
 	f := c.Flags()
 	approve, reject := f.StringSlice("approve", nil, "a `tool` with its hash; may be given again"), f.StringSlice("reject", nil, "a `tool` with its hash; may be given again")
 	approval, effects := f.String("approval", "", "always: a person approves each call; or never"), f.String("effects", "", "of a repeated call: read, idempotent or once")
+	onUnknown := f.String("on-unknown", "", "of the approved tools, when nobody knows whether a call was done: `tell_model` or fail, which ends the turn; default: tell_model")
+	argument := f.String("idempotency-argument", "", "the `argument` of the approved tools that carries the id of a call; default: none")
 	visitors := f.String("visitors", "", "whether the approved tools may be offered in chats of visitors, too: `yes`, which is only for effects read, or confirm, where the visitor confirms each call")
 	f.Lookup("visitors").NoOptDefVal = "yes"
 	title := f.String("visitor-title", "", "with --visitors=confirm, the `text` that says what visitors confirm, such as \"Cancel an order\"")
@@ -432,6 +439,12 @@ is taken.`,
 				if *approval != "" {
 					delete(d, "policy")
 					d["approval"], d["effects"] = *approval, *effects
+				}
+				if *onUnknown != "" {
+					d["onUnknown"] = *onUnknown
+				}
+				if *argument != "" {
+					d["idempotencyArgument"] = *argument
 				}
 			}
 			decisions = append(decisions, d)

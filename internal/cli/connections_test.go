@@ -185,7 +185,7 @@ func TestTheGuideToConnectionsWorks(t *testing.T) {
 			t.Errorf("the value is shown: %s %s", out, errOut)
 		}
 	}
-	if ran != 22 {
+	if ran != 24 {
 		t.Errorf("%d commands were run", ran)
 	}
 
