@@ -32,6 +32,17 @@ export function pointers(schema: unknown, at = "", depth = 0): string[] {
   });
 }
 
+export type OnUnknown = NonNullable<ConnectionTool["onUnknown"]>;
+
+// onUnknownWords say what becomes of a turn when nobody knows whether a call was carried out.
+export const onUnknownWords: Record<OnUnknown, string> = { tell_model: "the model is told, or who approves", fail: "the turn fails" };
+
+// idArguments are the arguments of a tool that can carry the id of a call.
+export function idArguments(t: ConnectionTool): string[] {
+  const properties = (t.inputSchema.properties ?? {}) as Record<string, { type?: unknown; format?: unknown } | undefined>;
+  return Object.keys(properties).filter((name) => properties[name]?.type === "string" && properties[name].format === undefined);
+}
+
 // perSessionWords say whether sessions bring secrets of their own.
 export const perSessionWords: Record<Connection["credentialsPerSession"], string> = { off: "use the connection's access", optional: "may bring secrets of their own", required: "have to bring secrets of their own" };
 

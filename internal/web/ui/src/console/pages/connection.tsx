@@ -1,8 +1,9 @@
 // One connection: what is known of its server, and its tools.
 import { useState } from "preact/hooks";
 import { kindWords, originOf, perSessionWords } from "../../lib/connections";
-import type { Connection, ConnectionAuth, ConnectionToolList, RefreshedConnection, Secret, UpdateConnection } from "../../lib/contract";
+import type { Agent, Connection, ConnectionAuth, ConnectionToolList, RefreshedConnection, Secret, UpdateConnection } from "../../lib/contract";
 import { duration, of, size } from "../../lib/format";
+import type { List } from "../../lib/types";
 import { useAccess, type Way, wayOf } from "../parts/access";
 import { SignIn } from "../parts/authorize";
 import { Badge, Button, Field, Id, Notice, Time } from "../parts/basic";
@@ -33,7 +34,7 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
   const path = "/connections/" + c.id;
   const tools = useLoad((signal) => api.get<ConnectionToolList>(path + "/tools", undefined, signal), [api, path]);
   const [found, setFound] = useState<RefreshedConnection>();
-  const [open, setOpen] = useState<"change" | "access" | "secret" | "sign in" | "sign out" | "delete">();
+  const [open, setOpen] = useState<"change" | "access" | "secret" | "sign in" | "sign out" | "switch off" | "delete">();
   const { busy, problem, run } = useAction({ repeats: true });
   const writes = may("connections:write");
   const way = wayOf(c.auth);
@@ -46,6 +47,10 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
     await run(async () => setFound((await (await api.raw("POST", path + "/refresh")).json()) as RefreshedConnection));
     again();
   };
+  const switchOn = async () => {
+    if (await run(() => api.patch<Connection>(path, { enabled: true } satisfies UpdateConnection))) toast(`The connection "${c.name}" is switched on`);
+    again();
+  };
   const ask = (title: string) => (
     <Button small disabled={busy} onClick={refresh}>
       {busy ? "Asking" : title}
@@ -56,6 +61,20 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
   return (
     <>
       {problem && !(known && problem.status >= 500) && <Failure problem={problem} />}
+      {!c.enabled && (
+        <Notice meaning="waiting">
+          <p>
+            <b>The connection is switched off.</b> Its tools are withheld from agents, and its server is not asked.
+          </p>
+          {writes && (
+            <div class="row">
+              <Button small kind="main" disabled={busy} onClick={switchOn}>
+                Switch on
+              </Button>
+            </div>
+          )}
+        </Notice>
+      )}
       {c.status === "unchecked" && writes && (
         <Notice meaning="info">
           <p>
@@ -104,9 +123,11 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
           <h2 id="server">Server</h2>
           {writes && (
             <div class="push row">
-              <Button small icon="again" disabled={busy} onClick={refresh}>
-                Refresh
-              </Button>
+              {c.enabled && (
+                <Button small icon="again" disabled={busy} onClick={refresh}>
+                  Refresh
+                </Button>
+              )}
               <Button small onClick={() => setOpen("change")}>
                 Change
               </Button>
@@ -116,6 +137,11 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
               {way === "oauth" && c.status !== "needs_authorization" && (
                 <Button small onClick={() => setOpen("sign out")}>
                   Sign out of it
+                </Button>
+              )}
+              {c.enabled && (
+                <Button small onClick={() => setOpen("switch off")}>
+                  Switch off
                 </Button>
               )}
               <Button small kind="danger" onClick={() => setOpen("delete")}>
@@ -223,7 +249,7 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
           onClose={() => setOpen(undefined)}
           onDone={(auth) => {
             setOpen(undefined);
-            if (wayOf(auth) === "oauth") again(); // somebody has to sign in first
+            if (wayOf(auth) === "oauth" || !c.enabled) again(); // somebody has to sign in first, or switch it on
             else void refresh();
           }}
         />
@@ -239,7 +265,8 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
           onDone={() => {
             setOpen(undefined);
             toast(`The connection "${c.name}" is authorized`);
-            void refresh();
+            if (c.enabled) void refresh();
+            else again();
           }}
         />
       )}
@@ -252,6 +279,19 @@ function One({ of: tagged, reload }: { of: Tagged<Connection>; reload: () => voi
             setOpen(undefined);
             setFound(undefined);
             toast("Signed out");
+            again();
+          }}
+        />
+      )}
+      {open === "switch off" && (
+        <SwitchOff
+          path={path}
+          of={c}
+          onClose={() => setOpen(undefined)}
+          onDone={() => {
+            setOpen(undefined);
+            setFound(undefined);
+            toast(`The connection "${c.name}" is switched off`);
             again();
           }}
         />
@@ -440,6 +480,61 @@ function SignOut({ path, of: c, onDone, onClose }: { path: string; of: Connectio
   return (
     <Confirm title={`Sign out of "${c.name}"?`} action="Forget its tokens" busy={action.busy} onConfirm={confirm} onClose={onClose}>
       <p>The service forgets its tokens, and the tools are withheld until somebody signs in again. What was decided about the tools stays. The authorization server is not told: whoever signed in can take the permission back there, too.</p>
+      {action.problem && <Failure problem={action.problem} />}
+    </Confirm>
+  );
+}
+
+const namedAgents = 10;
+
+// SwitchOff says which agents lose tools for as long as the connection is switched off.
+function SwitchOff({ path, of: c, onDone, onClose }: { path: string; of: Connection; onDone: () => void; onClose: () => void }) {
+  const { api, may } = useSession();
+  const action = useAction({ repeats: true });
+  const users = useLoad(
+    async (signal) => {
+      const all: Agent[] = [];
+      for (let cursor: string | undefined; may("agents:read"); ) {
+        const page: List<Agent> = await api.get<List<Agent>>("/api-agents", { spaceId: c.spaceId, limit: 100, cursor }, signal);
+        all.push(...page.data.filter((a) => a.tools.some((t) => t.connectionId === c.id)));
+        if (!page.nextCursor) break;
+        cursor = page.nextCursor;
+      }
+      return all;
+    },
+    [api, c.id],
+  );
+  const confirm = () =>
+    action.run(async () => {
+      await api.patch<Connection>(path, { enabled: false } satisfies UpdateConnection);
+      onDone();
+    });
+  return (
+    <Confirm title={`Switch "${c.name}" off?`} action="Switch it off" busy={action.busy || users.loading} onConfirm={confirm} onClose={onClose}>
+      <p>Its tools are withheld, calls that are planned are not made, and its server is not asked until it is switched on again. What was decided about its tools stays. A call that is under way is not broken off.</p>
+      <States of={users}>
+        {(agents) =>
+          !may("agents:read") ? (
+            <p class="muted">Your key does not show which agents use it.</p>
+          ) : agents.length === 0 ? (
+            <p>No agent uses it.</p>
+          ) : (
+            <>
+              <p>{agents.length === 1 ? "This agent uses it:" : `${agents.length} agents use it:`}</p>
+              <ul class="plainlist" aria-label="Agents that use it">
+                {agents.slice(0, namedAgents).map((a) => (
+                  <li class="breaks" key={a.id}>
+                    <a href={"#/agents/" + a.id}>
+                      <Shown text={a.name} />
+                    </a>
+                  </li>
+                ))}
+                {agents.length > namedAgents && <li>and {agents.length - namedAgents} more</li>}
+              </ul>
+            </>
+          )
+        }
+      </States>
       {action.problem && <Failure problem={action.problem} />}
     </Confirm>
   );

@@ -107,6 +107,7 @@ const states: Record<string, [Meaning, string]> = {
   review_needed: ["waiting", "review needed"],
   needs_authorization: ["failed", "needs authorization"],
   unreachable: ["failed", "not reached"],
+  disabled: ["none", "switched off"],
 };
 
 export function ConnectionState({ of: c }: { of: Connection }) {

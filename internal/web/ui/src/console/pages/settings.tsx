@@ -31,6 +31,10 @@ function toolsIn(text: string): unknown[] | undefined {
   }
 }
 
+// sorted is a value as JSON whose members are in the order of their names: the service
+// does not keep the order in which they are sent.
+const sorted = (value: unknown): string => JSON.stringify(value, (_, v) => (v && typeof v === "object" && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1))) : v));
+
 export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; onSaved: (a: Tagged<Agent>) => void; onStale: () => void }) {
   const { api, may, offers } = useSession();
   const meta = useLoad((signal) => api.get<Meta>("/meta", undefined, signal), [api]);
@@ -53,7 +57,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
   };
   if (Object.entries(asked).some(([name, value]) => value !== was.limits[name as keyof Agent["limits"]])) body.limits = asked;
   const listed = toolsIn(tools);
-  if (listed && JSON.stringify(listed) !== JSON.stringify(was.tools)) body.tools = listed;
+  if (listed && sorted(listed) !== sorted(was.tools)) body.tools = listed;
   const other = changedMetadata(was.metadata, metadata);
   if (other) body.metadata = other;
   const dirty = Object.keys(body).length > 0;

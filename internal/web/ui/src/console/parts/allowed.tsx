@@ -1,7 +1,7 @@
 // The tools of connections that an agent may call: the approved ones, each allowed by
 // name, and asked for where the agent is to be stricter than the review.
 import { approvalWords } from "../../lib/connections";
-import type { AgentTool, Connection, ConnectionTool, ConnectionToolList } from "../../lib/contract";
+import type { AgentTool, Connection, ConnectionTool, ConnectionToolList, StricterTool } from "../../lib/contract";
 import type { List } from "../../lib/types";
 import { useSession } from "../session";
 import { Badge } from "./basic";
@@ -37,14 +37,20 @@ function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onC
   const allow = entry?.allow ?? [];
   const stricter = entry?.stricter ?? [];
   const set = (allow: string[], kept = stricter) => onChange({ type: "connection", connectionId: c.id, allow, stricter: kept.filter((s) => allow.includes(s.name)) });
-  const ask = (t: ConnectionTool, on: boolean) => set(allow, [...stricter.filter((s) => s.name !== t.name), ...(on ? [{ name: t.name, approval: "always" as const }] : [])]);
+  // be sets what is stricter for one tool than its review; undefined: no longer.
+  const be = (t: ConnectionTool, change: Partial<StricterTool>) => {
+    const { name, ...rest } = { ...stricter.find((s) => s.name === t.name), ...change, name: t.name };
+    const said = Object.entries(rest).filter(([, value]) => value !== undefined);
+    set(allow, [...stricter.filter((s) => s.name !== t.name), ...(said.length > 0 ? [{ name, ...Object.fromEntries(said) }] : [])]);
+  };
   return (
     <details open={allow.length > 0}>
       <summary>
         {c.name}{" "}
         <span class="small muted">
           {allow.length} of {c.toolCounts.approved} allowed
-        </span>
+        </span>{" "}
+        {!c.enabled && <Badge meaning="waiting">switched off</Badge>}
       </summary>
       <States of={list}>
         {({ data }) => {
@@ -74,7 +80,12 @@ function Of({ of: c, entry, onChange }: { of: Connection; entry?: AgentTool; onC
               </label>
               {allow.includes(t.name) && t.approval === "never" && (
                 <label class="check small">
-                  <input type="checkbox" checked={stricter.some((s) => s.name === t.name && s.approval === "always")} onChange={(e) => ask(t, e.currentTarget.checked)} /> Ask before each call of {t.name}
+                  <input type="checkbox" checked={stricter.some((s) => s.name === t.name && s.approval === "always")} onChange={(e) => be(t, { approval: e.currentTarget.checked ? "always" : undefined })} /> Ask before each call of {t.name}
+                </label>
+              )}
+              {allow.includes(t.name) && t.onUnknown === "tell_model" && (
+                <label class="check small">
+                  <input type="checkbox" checked={stricter.some((s) => s.name === t.name && s.onUnknown === "fail")} onChange={(e) => be(t, { onUnknown: e.currentTarget.checked ? "fail" : undefined })} /> Let the turn fail when nobody knows whether a call of {t.name} was done
                 </label>
               )}
             </div>

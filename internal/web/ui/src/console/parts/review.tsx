@@ -1,7 +1,7 @@
 // The tools of a connection: what their server says of each, and what a person decides
 // about it.
 import { useState } from "preact/hooks";
-import { type Approval, approvalWords, type Effects, effectsWords, maxPublic, pointers, type Visitors, visitorsWords, waits } from "../../lib/connections";
+import { type Approval, approvalWords, type Effects, effectsWords, idArguments, maxPublic, type OnUnknown, onUnknownWords, pointers, type Visitors, visitorsWords, waits } from "../../lib/connections";
 import type { Connection, ConnectionTool, ReviewConnectionTools } from "../../lib/contract";
 import { of } from "../../lib/format";
 import { useSession } from "../session";
@@ -19,12 +19,22 @@ interface Policy {
   visitors: Visitors;
   visitorTitle: string;
   publicFields: string[];
+  onUnknown: OnUnknown;
+  idempotencyArgument: string | null;
 }
 
 const meanings: Record<ConnectionTool["state"], Meaning> = { new: "waiting", approved: "ok", changed: "waiting", missing: "failed", rejected: "none", invalid: "failed" };
 
 // policyOf is what is reviewed of a tool, or what its annotations suggest.
-const policyOf = (t: ConnectionTool): Policy => ({ approval: t.approval ?? t.suggested.approval, effects: t.effects ?? t.suggested.effects, visitors: t.visitors, visitorTitle: t.visitorTitle ?? "", publicFields: t.publicFields ?? [] });
+const policyOf = (t: ConnectionTool): Policy => ({
+  approval: t.approval ?? t.suggested.approval,
+  effects: t.effects ?? t.suggested.effects,
+  visitors: t.visitors,
+  visitorTitle: t.visitorTitle ?? "",
+  publicFields: t.publicFields ?? [],
+  onUnknown: t.onUnknown ?? "tell_model",
+  idempotencyArgument: t.idempotencyArgument !== null && idArguments(t).includes(t.idempotencyArgument) ? t.idempotencyArgument : null,
+});
 
 // sent is a policy as a review has it. What is for visitors who confirm goes with that alone.
 const sent = ({ visitorTitle, publicFields, ...p }: Policy) => (p.visitors === "confirm" ? { ...p, publicFields, ...(visitorTitle.trim() ? { visitorTitle: visitorTitle.trim() } : {}) } : p);
@@ -93,7 +103,7 @@ export function Review({ path, connection, tools, writes, onChanged }: { path: s
               policy={policies[t.name] ?? policyOf(t)}
               onChoose={open(t) ? (on) => setChosen((all) => (on ? [...all, t.name] : all.filter((n) => n !== t.name))) : undefined}
               onPolicy={(p) => setPolicies({ ...policies, [t.name]: p })}
-              onTest={writes && t.state === "approved" ? () => setTesting(t) : undefined}
+              onTest={writes && connection.enabled && t.state === "approved" ? () => setTesting(t) : undefined}
             />
           ))}
         </ul>
@@ -147,6 +157,12 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
             {approvalWords[t.approval]}, {effectsWords[t.effects]}
             {t.visitors === "yes" && ", also for visitors"}
             {t.visitors === "confirm" && ", also for visitors who confirm it"}
+            {t.onUnknown === "fail" && ", the turn fails when nobody knows"}
+            {t.idempotencyArgument && (
+              <>
+                , id in <code>{t.idempotencyArgument}</code>
+              </>
+            )}
           </span>
         )}
         {props.onTest && (
@@ -198,12 +214,31 @@ function Tool(props: { of: ConnectionTool; writes: boolean; chosen: boolean; pol
           </label>
           <label class="filter" for={id + "-effects"}>
             <span class="small muted">Effects</span>
-            <select id={id + "-effects"} class="input" value={policy.effects} onChange={(e) => props.onPolicy({ ...policy, effects: e.currentTarget.value as Effects, visitors: policy.visitors === "yes" && e.currentTarget.value !== "read" ? "no" : policy.visitors })}>
+            <select id={id + "-effects"} class="input" value={policy.effects} onChange={(e) => props.onPolicy({ ...policy, effects: e.currentTarget.value as Effects, visitors: policy.visitors === "yes" && e.currentTarget.value !== "read" ? "no" : policy.visitors, ...(e.currentTarget.value === "read" ? { idempotencyArgument: null } : {}) })}>
               {Object.entries(effectsWords).map(([value, words]) => (
                 <option value={value}>{words}</option>
               ))}
             </select>
           </label>
+          <label class="filter" for={id + "-unknown"}>
+            <span class="small muted">When nobody knows whether it was done</span>
+            <select id={id + "-unknown"} class="input" value={policy.onUnknown} onChange={(e) => props.onPolicy({ ...policy, onUnknown: e.currentTarget.value as OnUnknown })}>
+              {Object.entries(onUnknownWords).map(([value, words]) => (
+                <option value={value}>{words}</option>
+              ))}
+            </select>
+          </label>
+          {policy.effects !== "read" && idArguments(t).length > 0 && (
+            <label class="filter" for={id + "-argument"}>
+              <span class="small muted">Argument that carries the id of the call</span>
+              <select id={id + "-argument"} class="input" value={policy.idempotencyArgument ?? ""} onChange={(e) => props.onPolicy({ ...policy, idempotencyArgument: e.currentTarget.value || null })}>
+                <option value="">none</option>
+                {idArguments(t).map((name) => (
+                  <option value={name}>{name}</option>
+                ))}
+              </select>
+            </label>
+          )}
           <label class="filter" for={id + "-visitors"}>
             <span class="small muted">Visitors</span>
             <select id={id + "-visitors"} class="input" value={policy.visitors} onChange={(e) => props.onPolicy({ ...policy, visitors: e.currentTarget.value as Visitors })}>

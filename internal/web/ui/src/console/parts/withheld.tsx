@@ -9,10 +9,11 @@ const reasons: Record<string, string> = {
   changed: "its server says something else since it was approved: review it",
   missing: "its server no longer has it: take it out of the agent, or ask the server again",
   needs_authorization: "its server refuses the secret, or the secret cannot be read: look at the connection",
+  disabled: "its connection is switched off: switch it on, or take the tool out of the agent",
   limit: "there are too many tools, or their definitions are too long: allow fewer",
 };
 
-const reviewed = new Set(["not_approved", "changed", "missing", "needs_authorization"]);
+const reviewed = new Set(["not_approved", "changed", "missing", "needs_authorization", "disabled"]);
 
 export function WithheldTools({ of }: { of: WithheldTool[] }) {
   return (
