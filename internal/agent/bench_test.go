@@ -16,7 +16,7 @@ import (
 // BenchmarkSessions is what a session of one step costs from its start to its
 // answer, with many of them under way.
 func BenchmarkSessions(b *testing.B) {
-	h := sessiontest.Build(b, storetest.New(b), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(b, storetest.New(b), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 		sessiontest.Say(yield, "yes")
 	}))
 	h.Account.Plan = "pro"

@@ -209,7 +209,7 @@ func TestAMessageWhileToolsAreWaitedForQueues(t *testing.T) {
 }
 
 func TestSessionsThatOfferNoTools(t *testing.T) {
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		if last := call.Messages[len(call.Messages)-1]; len(last.Results) > 0 {
 			sessiontest.Say(yield, last.Results[0].Content)
 			return
@@ -235,7 +235,7 @@ func TestSessionsThatOfferNoTools(t *testing.T) {
 
 func TestARetryAfterEffectsIsAcknowledged(t *testing.T) {
 	var prompts []stoa.Call
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		prompts = append(prompts, call)
 		if len(prompts) == 1 {
 			sessiontest.Say(yield, "", order("1"))
@@ -268,7 +268,7 @@ func TestARetryAfterEffectsIsAcknowledged(t *testing.T) {
 }
 
 func TestATurnWaitsAtMostTwentyTimes(t *testing.T) {
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		sessiontest.Say(yield, "", order(fmt.Sprint(len(call.Messages))))
 	}))
 	a, r := h.Agent(withTools()), h.Service()

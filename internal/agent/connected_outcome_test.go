@@ -157,7 +157,7 @@ func TestARunningTurnRefusesWhatHasChanged(t *testing.T) {
 	var results told
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	script := one(&results)
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(ctx context.Context, m stoa.Model, c stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(ctx context.Context, m stoa.Model, c stoa.Call, yield func(*stoa.Event, error) bool) {
 		if len(c.Messages[len(c.Messages)-1].Results) == 0 {
 			close(begun)
 			<-goOn
@@ -255,7 +255,7 @@ func TestALongResultIsReadOn(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("line %d of the result", i+1))
 	}
 	var got []string
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, c stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, c stoa.Call, yield func(*stoa.Event, error) bool) {
 		last := c.Messages[len(c.Messages)-1]
 		offered := slices.ContainsFunc(c.Tools, func(t stoa.Tool) bool { return t.Name == "tool_result_read" })
 		switch {

@@ -87,7 +87,7 @@ func (t *told) of(message string) []stoa.ToolResult {
 // "done".
 func callers(results *told, calls func(message string) []stoa.ToolCall) sessiontest.Script {
 	results.last = map[string][]stoa.ToolResult{}
-	return func(_ context.Context, _ stoa.Model, c stoa.Call, yield func(stoa.Event, error) bool) {
+	return func(_ context.Context, _ stoa.Model, c stoa.Call, yield func(*stoa.Event, error) bool) {
 		message := ""
 		for _, m := range c.Messages {
 			if m.Role == stoa.RoleUser && len(m.Results) == 0 {

@@ -53,7 +53,7 @@ func TestASessionTakesFewTransactions(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, home storetest.Database) {
 		var count traces
 		home.Config.Trace = count.add
-		h := sessiontest.Build(t, home, sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+		h := sessiontest.Build(t, home, sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 			sessiontest.Say(yield, "yes")
 		}))
 		a, r := h.Agent(), h.Service()

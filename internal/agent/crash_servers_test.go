@@ -30,7 +30,7 @@ var (
 )
 
 // crashServerModel calls tools of every class, twice, and then repeats what it was told.
-func crashServerModel(_ context.Context, _ stoa.Model, c stoa.Call, yield func(stoa.Event, error) bool) {
+func crashServerModel(_ context.Context, _ stoa.Model, c stoa.Call, yield func(*stoa.Event, error) bool) {
 	mayDie()
 	if n := len(c.Messages); n < 5 {
 		var calls []stoa.ToolCall

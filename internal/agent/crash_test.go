@@ -44,14 +44,14 @@ const journal = "journal"
 // were recorded is in the store.
 func crashModel(log io.Writer) sessiontest.Script {
 	var mu sync.Mutex
-	return func(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	return func(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		mu.Lock()
 		fmt.Fprintf(log, "%s %d\n", call.Messages[0].Text, len(call.Messages)) // one write: it is whole or not there
 		fmt.Println("call")
 		mu.Unlock()
 		for range rand.IntN(20_000) { // so that a kill may come between any two lines
 			if runtime.Gosched(); ctx.Err() != nil {
-				yield(stoa.Event{}, ctx.Err())
+				yield(nil, ctx.Err())
 				return
 			}
 		}

@@ -37,7 +37,7 @@ func mayDie() {
 }
 
 // crashToolModel calls two tools, twice, and then repeats what it was told.
-func crashToolModel(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+func crashToolModel(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 	mayDie()
 	if n := len(call.Messages); n < 5 {
 		sessiontest.Say(yield, "", order(fmt.Sprint(n, "a")), order(fmt.Sprint(n, "b")))

@@ -38,25 +38,25 @@ func TestAWorkerWithoutItsLeaseWritesNothing(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, home storetest.Database) {
 				begun, wake := make(chan struct{}), make(chan struct{})
 				var n atomic.Int64
-				h := sessiontest.Build(t, home, sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+				h := sessiontest.Build(t, home, sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 					if n.Add(1) > 1 {
 						sessiontest.Say(yield, "from the second worker")
 						return
 					}
-					yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil)
-					yield(stoa.Event{Kind: stoa.Delta, Text: "from the first worker, who goes on for much longer"}, nil)
+					yield(&stoa.Event{Kind: stoa.Started, Provider: "test"}, nil)
+					yield(&stoa.Event{Kind: stoa.Delta, Text: "from the first worker, who goes on for much longer"}, nil)
 					close(begun)
 					<-wake
 					if tt.text { // its first delta that cannot be written ends the call
-						yield(stoa.Event{Kind: stoa.Delta, Text: ", or so it thinks"}, nil)
+						yield(&stoa.Event{Kind: stoa.Delta, Text: ", or so it thinks"}, nil)
 						<-ctx.Done() // the call is stopped, or the test ends by its timeout
-						yield(stoa.Event{}, ctx.Err())
+						yield(nil, ctx.Err())
 						return
 					}
 					if tt.tool {
-						yield(stoa.Event{Kind: stoa.Called, Call: stoa.ToolCall{ID: "1", Name: "drive_write", Arguments: `{"path":"a","content":"first"}`}}, nil)
+						yield(&stoa.Event{Kind: stoa.Called, Call: stoa.ToolCall{ID: "1", Name: "drive_write", Arguments: `{"path":"a","content":"first"}`}}, nil)
 					}
-					yield(stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd, HasUsage: true, Usage: stoa.Usage{InputTokens: 5, OutputTokens: 5}}, nil)
+					yield(&stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd, HasUsage: true, Usage: stoa.Usage{InputTokens: 5, OutputTokens: 5}}, nil)
 				}))
 				release := sync.OnceFunc(func() { close(wake) })
 				defer release()

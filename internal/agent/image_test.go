@@ -114,7 +114,7 @@ type looker struct {
 	model []stoa.Model
 }
 
-func (l *looker) script(_ context.Context, m stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+func (l *looker) script(_ context.Context, m stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 	at := len(l.told)
 	l.told, l.model = append(l.told, call), append(l.model, m)
 	if at < len(l.steps) {
@@ -264,7 +264,7 @@ func TestFewStepsHoldImagesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		holding, goOn := 0, make(chan struct{})
-		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 			if len(call.Messages[len(call.Messages)-1].Results) == 0 {
 				sessiontest.Say(yield, "", readOf("a.png"))
 				return

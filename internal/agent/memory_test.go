@@ -28,7 +28,7 @@ func TestManySessionsWaitWithLittleMemory(t *testing.T) {
 	}
 	const sessions, most = 200, 40 << 10
 	begun, goOn := make(chan struct{}), make(chan struct{})
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 		begun <- struct{}{}
 		<-goOn
 		sessiontest.Say(yield, "yes")

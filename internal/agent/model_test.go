@@ -27,43 +27,43 @@ type moody struct {
 	seed atomic.Uint64
 }
 
-func (m *moody) script(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+func (m *moody) script(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 	rnd := rand.New(rand.NewPCG(m.seed.Add(1), 7))
 	pause := func() bool {
 		select {
 		case <-time.After(time.Duration(rnd.IntN(4)) * time.Millisecond):
 			return true
 		case <-ctx.Done():
-			yield(stoa.Event{}, context.Cause(ctx))
+			yield(nil, context.Cause(ctx))
 			return false
 		}
 	}
-	if !pause() || !yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil) {
+	if !pause() || !yield(&stoa.Event{Kind: stoa.Started, Provider: "test"}, nil) {
 		return
 	}
 	for range rnd.IntN(4) {
-		if !yield(stoa.Event{Kind: stoa.Delta, Text: fmt.Sprintf("größer %d ", rnd.IntN(100))}, nil) || !pause() {
+		if !yield(&stoa.Event{Kind: stoa.Delta, Text: fmt.Sprintf("größer %d ", rnd.IntN(100))}, nil) || !pause() {
 			return
 		}
 	}
 	stop, steps := stoa.StopEnd, len(call.Messages)
 	switch n := rnd.IntN(10); {
 	case n == 0:
-		yield(stoa.Event{}, stoa.Errorf(stoa.CodeInvalidPrompt, "no"))
+		yield(nil, stoa.Errorf(stoa.CodeInvalidPrompt, "no"))
 		return
 	case n == 1:
-		yield(stoa.Event{}, stoa.Errorf(stoa.CodeOverloaded, "busy"))
+		yield(nil, stoa.Errorf(stoa.CodeOverloaded, "busy"))
 		return
 	case n <= 3 && steps < 12:
 		stop = stoa.StopToolCalls
 		for i := range 1 + rnd.IntN(2) {
-			yield(stoa.Event{Kind: stoa.Called, Call: stoa.ToolCall{ID: fmt.Sprint(i), Name: "drive_search", Arguments: `{"query":"x"}`}}, nil)
+			yield(&stoa.Event{Kind: stoa.Called, Call: stoa.ToolCall{ID: fmt.Sprint(i), Name: "drive_search", Arguments: `{"query":"x"}`}}, nil)
 		}
 	case n <= 5 && steps < 12:
 		stop = stoa.StopToolCalls
-		yield(stoa.Event{Kind: stoa.Called, Call: stoa.ToolCall{ID: "q", Name: "ask_user", Arguments: `{"question":"Well?"}`}}, nil)
+		yield(&stoa.Event{Kind: stoa.Called, Call: stoa.ToolCall{ID: "q", Name: "ask_user", Arguments: `{"question":"Well?"}`}}, nil)
 	}
-	yield(stoa.Event{Kind: stoa.Finished, Stop: stop, HasUsage: true, Usage: stoa.Usage{InputTokens: 5, OutputTokens: 5}}, nil)
+	yield(&stoa.Event{Kind: stoa.Finished, Stop: stop, HasUsage: true, Usage: stoa.Usage{InputTokens: 5, OutputTokens: 5}}, nil)
 }
 
 // A plan is what a random test does: so many sessions, and the verbs of several

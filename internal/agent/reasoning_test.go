@@ -75,12 +75,12 @@ func TestReasoningOutlivesItsWorker(t *testing.T) {
 func TestATurnStaysWhereItsReasoningIsFrom(t *testing.T) {
 	made := stoa.State{Wire: "messages", Model: "m", Provider: "fp", Data: "data", Tokens: 3}
 	var told []stoa.Call
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		told = append(told, call)
 		switch len(told) {
 		case 1:
-			yield(stoa.Event{Kind: stoa.Reasoned, State: made}, nil)
-			sessiontest.Say(func(ev stoa.Event, err error) bool { return ev.Kind == stoa.Started || yield(ev, err) }, "", stoa.ToolCall{ID: "1", Name: "drive_list", Arguments: "{}"})
+			yield(&stoa.Event{Kind: stoa.Reasoned, State: made}, nil)
+			sessiontest.Say(func(ev *stoa.Event, err error) bool { return ev.Kind == stoa.Started || yield(ev, err) }, "", stoa.ToolCall{ID: "1", Name: "drive_list", Arguments: "{}"})
 		case 2:
 			sessiontest.Say(yield, "", stoa.ToolCall{ID: "2", Name: "drive_list", Arguments: "{}"})
 		default:

@@ -31,7 +31,7 @@ func TestAQuestionThatNobodyAnswersExpires(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+				h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 					if last := call.Messages[len(call.Messages)-1]; len(last.Results) > 0 {
 						sessiontest.Say(yield, last.Results[0].Content)
 						return
@@ -96,8 +96,8 @@ func TestTheSweepEndsWhatItsWorkerDoesNot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				deaf, begun := make(chan struct{}), make(chan struct{})
-				h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
-					yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil)
+				h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
+					yield(&stoa.Event{Kind: stoa.Started, Provider: "test"}, nil)
 					close(begun)
 					<-deaf
 					sessiontest.Say(yield, "too late")
@@ -139,12 +139,12 @@ func TestTheSweepEndsWhatItsWorkerDoesNot(t *testing.T) {
 
 func TestATurnThatFindsNoPlaceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 			select {
 			case <-time.After(9 * time.Minute):
 				sessiontest.Say(yield, "done")
 			case <-ctx.Done():
-				yield(stoa.Event{}, ctx.Err())
+				yield(nil, ctx.Err())
 			}
 		}))
 		a := h.Agent()
@@ -179,11 +179,11 @@ func TestPassingFailuresAreTriedAgain(t *testing.T) {
 		t.Run(fmt.Sprint(failures), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := 0
-				h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+				h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 					if n++; n <= failures {
-						yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil)
-						yield(stoa.Event{Kind: stoa.Delta, Text: "half a sen"}, nil)
-						yield(stoa.Event{}, stoa.Errorf(stoa.CodeOverloaded, "busy").After(time.Second))
+						yield(&stoa.Event{Kind: stoa.Started, Provider: "test"}, nil)
+						yield(&stoa.Event{Kind: stoa.Delta, Text: "half a sen"}, nil)
+						yield(nil, stoa.Errorf(stoa.CodeOverloaded, "busy").After(time.Second))
 						return
 					}
 					sessiontest.Say(yield, "at last")

@@ -24,7 +24,7 @@ import (
 // toolbox is a model that makes the given calls at once, then says what came of
 // them.
 func toolbox(results *[]stoa.ToolResult, calls ...stoa.ToolCall) sessiontest.Script {
-	return func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	return func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		if last := call.Messages[len(call.Messages)-1]; len(last.Results) > 0 {
 			*results = last.Results
 			sessiontest.Say(yield, "done")
@@ -150,7 +150,7 @@ func TestAFileThatGivesOrdersChangesNothing(t *testing.T) {
 	var told []stoa.Call
 	var results []stoa.ToolResult
 	var victim stoa.Agent
-	obey := func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	obey := func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		told = append(told, call)
 		if last := call.Messages[len(call.Messages)-1]; len(last.Results) > 0 {
 			results = last.Results

@@ -72,9 +72,9 @@ func (c client) reply(call stoa.Call) (parts []stoa.Part, end stoa.Event) {
 		case stoa.Reasoned:
 			parts = append(parts, stoa.Part{Kind: stoa.PartReasoning, State: ev.State})
 		case stoa.Called:
-			parts = append(parts, stoa.Part{Kind: stoa.PartCall, Call: &ev.Call})
+			parts = append(parts, stoa.Part{Kind: stoa.PartCall, Call: new(ev.Call)})
 		case stoa.Finished:
-			end = ev
+			end = *ev
 		}
 	}
 	return parts, end

@@ -31,7 +31,7 @@ import (
 // A Pool serves calls from vendors; see upstream.Pool.
 type Pool interface {
 	Healthy(account string, m stoa.Model) bool
-	Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[stoa.Event, error]
+	Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[*stoa.Event, error]
 }
 
 // A Gateway makes model calls. All fields but Counter, Logger and Metrics are required.

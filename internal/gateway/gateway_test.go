@@ -21,14 +21,15 @@ type script map[string][]any // stoa.Event or error
 
 func (s script) Healthy(string, stoa.Model) bool { return true }
 
-func (s script) Stream(ctx context.Context, m stoa.Model, _ stoa.Call) iter.Seq2[stoa.Event, error] {
-	return func(yield func(stoa.Event, error) bool) {
+func (s script) Stream(ctx context.Context, m stoa.Model, _ stoa.Call) iter.Seq2[*stoa.Event, error] {
+	return func(yield func(*stoa.Event, error) bool) {
 		for _, step := range s[m.ID] {
 			if err, ok := step.(error); ok {
-				yield(stoa.Event{}, err)
+				yield(nil, err)
 				return
 			}
-			if !yield(step.(stoa.Event), nil) {
+			ev := step.(stoa.Event)
+			if !yield(&ev, nil) {
 				return
 			}
 		}

@@ -12,12 +12,12 @@ import (
 )
 
 // A poolFunc is a pool that is one function.
-type poolFunc func(call stoa.Call, yield func(stoa.Event, error) bool)
+type poolFunc func(call stoa.Call, yield func(*stoa.Event, error) bool)
 
 func (poolFunc) Healthy(string, stoa.Model) bool { return true }
 
-func (f poolFunc) Stream(_ context.Context, _ stoa.Model, call stoa.Call) iter.Seq2[stoa.Event, error] {
-	return func(yield func(stoa.Event, error) bool) { f(call, yield) }
+func (f poolFunc) Stream(_ context.Context, _ stoa.Model, call stoa.Call) iter.Seq2[*stoa.Event, error] {
+	return func(yield func(*stoa.Event, error) bool) { f(call, yield) }
 }
 
 func hello(limit int64) stoa.Call {
@@ -45,9 +45,9 @@ func TestLimitFitsTheContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var sent stoa.Call
-			pool := poolFunc(func(call stoa.Call, yield func(stoa.Event, error) bool) {
+			pool := poolFunc(func(call stoa.Call, yield func(*stoa.Event, error) bool) {
 				sent = call
-				yield(stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd}, nil)
+				yield(&stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd}, nil)
 			})
 			h := open(t, pool, catalog.Options{Models: models, Sandbox: "always"}, stoa.Credit)
 			s, err := h.Respond(t.Context(), h.caller(true), Request{ID: stoa.NewID("resp"), Model: tt.model, Call: tt.call})
@@ -90,11 +90,11 @@ func TestReplyFarBeyondTheLimitIsCut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent, stopped := 0, false
-			pool := poolFunc(func(_ stoa.Call, yield func(stoa.Event, error) bool) {
-				yield(stoa.Event{Kind: stoa.Started, Provider: "p"}, nil)
+			pool := poolFunc(func(_ stoa.Call, yield func(*stoa.Event, error) bool) {
+				yield(&stoa.Event{Kind: stoa.Started, Provider: "p"}, nil)
 				for !stopped && sent < 1_000_000 {
 					sent++
-					stopped = !yield(piece, nil)
+					stopped = !yield(&piece, nil)
 				}
 			})
 			h := open(t, pool, catalog.Options{}, stoa.Credit)
@@ -108,7 +108,7 @@ func TestReplyFarBeyondTheLimitIsCut(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				last = ev
+				last = *ev
 			}
 			if !stopped || sent > 12*(2*16+outputSlack)+12 {
 				t.Errorf("stopped %v after %d pieces", stopped, sent)
@@ -180,7 +180,10 @@ func TestBufferedReplyBeginsAgain(t *testing.T) {
 		defer s.Close()
 		text := ""
 		for ev, e := range s.Events(t.Context()) {
-			switch err = e; ev.Kind {
+			if err = e; e != nil {
+				break
+			}
+			switch ev.Kind {
 			case stoa.Started:
 				text = ""
 			case stoa.Delta:

@@ -86,8 +86,8 @@ func (s *Stream) Tried() (model, provider string, attempts int) {
 // model; unless the request is Buffered, that happens only before the first Delta or
 // Called. A reply that exceeds the limit by far, because its vendor ignores it, ends
 // with StopLength. A failed call is free.
-func (s *Stream) Events(ctx context.Context) iter.Seq2[stoa.Event, error] {
-	return func(yield func(stoa.Event, error) bool) {
+func (s *Stream) Events(ctx context.Context) iter.Seq2[*stoa.Event, error] {
+	return func(yield func(*stoa.Event, error) bool) {
 		for {
 			err := s.tryModel(ctx, yield)
 			if err == nil {
@@ -97,7 +97,7 @@ func (s *Stream) Events(ctx context.Context) iter.Seq2[stoa.Event, error] {
 				continue
 			}
 			s.failure = s.explainLimit(err)
-			yield(stoa.Event{}, s.failure)
+			yield(nil, s.failure)
 			return
 		}
 	}
@@ -117,14 +117,14 @@ func (s *Stream) explainLimit(err error) error {
 
 // tryModel streams from one model. It returns nil when the reply finished or the
 // reader stopped, and otherwise an error that was not yielded.
-func (s *Stream) tryModel(ctx context.Context, yield func(stoa.Event, error) bool) error {
+func (s *Stream) tryModel(ctx context.Context, yield func(*stoa.Event, error) bool) error {
 	for ev, err := range s.attempt(ctx) {
 		if err != nil {
 			return err
 		}
 		s.note(ev)
 		if s.cut = !s.finished && s.overLimit(); s.cut {
-			ev = stoa.Event{Kind: stoa.Finished, Stop: stoa.StopLength}
+			ev = &stoa.Event{Kind: stoa.Finished, Stop: stoa.StopLength}
 			s.note(ev)
 		}
 		if !yield(ev, nil) || s.cut {
@@ -138,7 +138,7 @@ func (s *Stream) tryModel(ctx context.Context, yield func(stoa.Event, error) boo
 }
 
 // attempt returns the reply of the model that serves.
-func (s *Stream) attempt(ctx context.Context) iter.Seq2[stoa.Event, error] {
+func (s *Stream) attempt(ctx context.Context) iter.Seq2[*stoa.Event, error] {
 	call := *s.call
 	call.MaxOutputTokens = s.limit
 	call.Account, call.LimitDefault, call.Buffered = s.caller.Account.ID, s.limitDefault, s.req.Buffered
@@ -148,7 +148,7 @@ func (s *Stream) attempt(ctx context.Context) iter.Seq2[stoa.Event, error] {
 
 // note updates the counts of the call from an event, before the caller sees
 // it.
-func (s *Stream) note(ev stoa.Event) {
+func (s *Stream) note(ev *stoa.Event) {
 	switch ev.Kind {
 	case stoa.Started:
 		s.accepted, s.provider = true, ev.Provider

@@ -210,7 +210,7 @@ func (b *builder) reset() {
 
 // take adds an event and reports whether it has content. The error is that of the
 // stream's connection.
-func (b *builder) take(ev stoa.Event) (content bool, err error) {
+func (b *builder) take(ev *stoa.Event) (content bool, err error) {
 	switch ev.Kind {
 	case stoa.Started: // perhaps once more: what came before is void
 		b.reset()
@@ -255,7 +255,7 @@ func (b *builder) piece(kind pieceKind, text string, more bool) error {
 	return b.send(kind, text, more)
 }
 
-func (b *builder) summarize(ev stoa.Event) error {
+func (b *builder) summarize(ev *stoa.Event) error {
 	if b.open == nil || b.open.kind != itemReasoning {
 		b.begin(&item{kind: itemReasoning, id: stoa.NewID("rs")})
 	}
@@ -292,7 +292,7 @@ func (b *builder) call(c stoa.ToolCall) bool {
 
 // called completes a tool call. One that did not come in pieces has its arguments
 // here.
-func (b *builder) called(ev stoa.Event) (content bool, err error) {
+func (b *builder) called(ev *stoa.Event) (content bool, err error) {
 	if !b.skipping && (b.open == nil || b.open.kind != itemCall || b.open.callID != ev.Call.ID) {
 		b.call(ev.Call)
 	}

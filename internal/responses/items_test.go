@@ -12,7 +12,7 @@ func built(t *testing.T, w wanted, stop stoa.Stop, events ...stoa.Event) (string
 	t.Helper()
 	b := &builder{wanted: w, seal: func(s stoa.State) string { return s.Data }}
 	for _, ev := range events {
-		if _, err := b.take(ev); err != nil {
+		if _, err := b.take(&ev); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,7 +18,7 @@ func TestReasoningStaysBetweenTwoTexts(t *testing.T) {
 		{Kind: stoa.Delta, Text: "c"},
 		{Kind: stoa.Delta, Text: "d"},
 	} {
-		if _, err := b.take(ev); err != nil {
+		if _, err := b.take(&ev); err != nil {
 			t.Fatal(err)
 		}
 	}

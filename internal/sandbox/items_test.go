@@ -66,7 +66,7 @@ func playItems(t *testing.T, call stoa.Call) (p items) {
 			p.calls = append(p.calls, ev.Call)
 			open = stoa.ToolCall{}
 		case stoa.Finished:
-			p.end = ev
+			p.end = *ev
 			p.cut = open.Arguments
 		}
 	}

@@ -82,11 +82,11 @@ func failure(status int) *Failure {
 // a word of more than sixteen characters is several. Input is counted by
 // [stoa.Call.EstimateInput]. A limit on output tokens ends the reply with
 // [stoa.StopLength].
-func Reply(ctx context.Context, call stoa.Call, opts Options) iter.Seq2[stoa.Event, error] {
-	return func(yield func(stoa.Event, error) bool) {
+func Reply(ctx context.Context, call stoa.Call, opts Options) iter.Seq2[*stoa.Event, error] {
+	return func(yield func(*stoa.Event, error) bool) {
 		turn, intact := read(call, opts.Route)
 		if !intact {
-			yield(stoa.Event{}, failure(400))
+			yield(nil, failure(400))
 			return
 		}
 		r := &reply{ctx: ctx, yield: yield, turn: turn, route: opts.Route, limit: call.MaxOutputTokens}
@@ -98,12 +98,13 @@ func Reply(ctx context.Context, call stoa.Call, opts Options) iter.Seq2[stoa.Eve
 // A reply is one reply being yielded.
 type reply struct {
 	ctx    context.Context
-	yield  func(stoa.Event, error) bool
+	yield  func(*stoa.Event, error) bool
 	turn   turn
 	route  stoa.Route
 	limit  int64 // of output tokens; 0: none
 	usage  stoa.Usage
 	deltas int
+	event  stoa.Event // the last one that was yielded
 }
 
 // run yields a plan. Every step reports whether to continue.
@@ -204,11 +205,11 @@ func (r *reply) think(bytes int) bool {
 func (r *reply) fault() bool {
 	o := r.turn.orders
 	if o.Fail > 0 && r.deltas == o.FailAfter {
-		r.yield(stoa.Event{}, failure(o.Fail))
+		r.yield(nil, failure(o.Fail))
 		return false
 	}
 	if o.HasCut && r.deltas == o.Cut {
-		r.yield(stoa.Event{}, failure(0))
+		r.yield(nil, failure(0))
 		return false
 	}
 	return true
@@ -218,11 +219,11 @@ func (r *reply) fault() bool {
 func (r *reply) lastFault() bool {
 	o := r.turn.orders
 	if o.Fail > 0 && r.deltas < o.FailAfter {
-		r.yield(stoa.Event{}, failure(o.Fail))
+		r.yield(nil, failure(o.Fail))
 		return false
 	}
 	if o.HasCut && r.deltas < o.Cut {
-		r.yield(stoa.Event{}, failure(0))
+		r.yield(nil, failure(0))
 		return false
 	}
 	return true
@@ -231,10 +232,11 @@ func (r *reply) lastFault() bool {
 // send yields an event, unless ctx has ended.
 func (r *reply) send(ev stoa.Event) bool {
 	if err := r.ctx.Err(); err != nil {
-		r.yield(stoa.Event{}, context.Cause(r.ctx))
+		r.yield(nil, context.Cause(r.ctx))
 		return false
 	}
-	return r.yield(ev, nil)
+	r.event = ev
+	return r.yield(&r.event, nil)
 }
 
 // pause waits, unless ctx ends.
@@ -248,7 +250,7 @@ func (r *reply) pause(d time.Duration) bool {
 	case <-timer.C:
 		return true
 	case <-r.ctx.Done():
-		r.yield(stoa.Event{}, context.Cause(r.ctx))
+		r.yield(nil, context.Cause(r.ctx))
 		return false
 	}
 }

@@ -55,7 +55,7 @@ func play(t *testing.T, ctx context.Context, call stoa.Call) played {
 			if ev.More {
 				t.Error("the last event promises more")
 			}
-			p.end = ev
+			p.end = *ev
 		default:
 			t.Errorf("unexpected event %+v", ev)
 		}

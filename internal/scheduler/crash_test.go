@@ -276,7 +276,7 @@ func TestKilledAtAnyMomentEveryInstantHappensOnce(t *testing.T) {
 // In a bubble the timer alone wakes the scheduler.
 func TestTheTimerWakesForTheNextInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+		h := sessiontest.Build(t, storetest.SQLite(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 			sessiontest.Say(yield, "done")
 		}))
 		d := &desk{Fixture: h, r: h.Service(), agent: h.Agent()}

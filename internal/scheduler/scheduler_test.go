@@ -376,8 +376,8 @@ func TestASessionIsReused(t *testing.T) {
 }
 
 func TestFailuresPauseATask(t *testing.T) {
-	d := newDesk(sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
-		yield(stoa.Event{}, stoa.Errorf(stoa.CodeInvalidPrompt, "no"))
+	d := newDesk(sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
+		yield(nil, stoa.Errorf(stoa.CodeInvalidPrompt, "no"))
 	})), "2026-03-01T08:00:00Z")
 	task := d.task(minutely, func(t *stoa.ScheduledTask) { t.PauseAfter = 2 })
 	sessiontest.Run(t, d.r)

@@ -112,7 +112,7 @@ func TestAnAgentsVersionsAreFrozen(t *testing.T) {
 
 func TestASessionPinsTheVersionItStartedWith(t *testing.T) {
 	var told []string
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		told = append(told, strings.SplitN(call.Instructions, "\n", 2)[0])
 		sessiontest.Say(yield, "yes")
 	}))
@@ -241,7 +241,7 @@ func TestListsOfSessionsAreNarrowedAndPaged(t *testing.T) {
 
 func TestNoAccountWaitsForAnothersQueue(t *testing.T) {
 	called, goOn := make(chan string, 100), make(chan struct{})
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		called <- call.Messages[0].Text
 		<-goOn
 		sessiontest.Say(yield, "yes")

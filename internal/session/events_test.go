@@ -172,7 +172,7 @@ func TestFiveHundredWatchersOfOneSession(t *testing.T) {
 }
 
 func TestASlowReaderMissesNothing(t *testing.T) {
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		if len(call.Messages) < 400 { // far more events than stay in memory
 			sessiontest.Say(yield, "", stoa.ToolCall{ID: fmt.Sprint(len(call.Messages)), Name: "nothing", Arguments: "{}"})
 			return

@@ -200,11 +200,11 @@ func TestMessagesWaitTheirTurn(t *testing.T) {
 
 func TestWhatTheModelIsTold(t *testing.T) {
 	var calls []stoa.Call
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		calls = append(calls, call)
 		switch last := call.Messages[len(call.Messages)-1]; last.Text {
 		case "fail":
-			yield(stoa.Event{}, stoa.Errorf(stoa.CodeInvalidPrompt, "no"))
+			yield(nil, stoa.Errorf(stoa.CodeInvalidPrompt, "no"))
 		case "ask":
 			sessiontest.Say(yield, "one moment", stoa.ToolCall{ID: "c1", Name: "ask_user", Arguments: `{"question":"Why?"}`})
 		case "":
@@ -257,7 +257,7 @@ func TestWhatTheModelIsTold(t *testing.T) {
 
 func TestOnceTakesNoFurtherMessageAndNeverAsks(t *testing.T) {
 	var offered atomic.Int64
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		offered.Add(int64(len(call.Tools)))
 		if len(call.Messages) == 1 {
 			sessiontest.Say(yield, "", stoa.ToolCall{ID: "1", Name: "ask_user", Arguments: `{"question":"May I?"}`})
@@ -357,7 +357,7 @@ func TestWaitReturnsWhenTheTimeIsUp(t *testing.T) {
 // but the turn is cancelled: that was promised.
 func TestACancelIsKeptEvenWhenTheAnswerIsFaster(t *testing.T) {
 	begun := make(chan struct{})
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(ctx context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 		close(begun)
 		<-ctx.Done()
 		sessiontest.Say(yield, "here it is") // it does not care

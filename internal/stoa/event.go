@@ -1,8 +1,9 @@
 package stoa
 
-// An Event is one item of the reply of a model as it arrives. Events are small
-// values in the order of the wire; which fields are set depends on Kind. They
-// are passed as an iterator; see docs/decisions/0002-events-as-iterators.md.
+// An Event is one item of the reply of a model as it arrives, in the order of the
+// wire; which fields are set depends on Kind. Events are passed by an iterator, each
+// as a pointer that is valid until the next one is asked for: who keeps one copies
+// it. See docs/decisions/0002-events-as-iterators.md.
 type Event struct {
 	Kind EventKind
 	// More reports whether further events are already buffered, so that a writer

@@ -205,7 +205,7 @@ func parent(sc trace.SpanContext) string {
 }
 
 // Finished notes a reply that came to its end.
-func (a Attempt) Finished(ev stoa.Event) {
+func (a Attempt) Finished(ev *stoa.Event) {
 	if a.of == nil {
 		return
 	}

@@ -198,7 +198,7 @@ func (a *attempt) post(ctx context.Context, w *watch) (*reader, *wire.Failure) {
 
 // accepted yields Started and reports whether the reader wants more.
 func (a *attempt) accepted() bool {
-	return a.emit(stoa.Event{Kind: stoa.Started, Provider: a.provider.Name})
+	return a.emit(&stoa.Event{Kind: stoa.Started, Provider: a.provider.Name})
 }
 
 // encode builds the request; a retry reuses it.
@@ -273,7 +273,7 @@ func (a *attempt) rejection(res *http.Response, body *reader) *wire.Failure {
 const errorTimeout = 5 * time.Second
 
 // yieldAll yields the events of a reply up to the one that ends it.
-func (a *attempt) yieldAll(events iter.Seq2[stoa.Event, error]) *wire.Failure {
+func (a *attempt) yieldAll(events iter.Seq2[*stoa.Event, error]) *wire.Failure {
 	for ev, err := range events {
 		if err != nil {
 			return asFailure(err)

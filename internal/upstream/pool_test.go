@@ -106,7 +106,7 @@ func collect(ctx context.Context, p *Pool, m stoa.Model, call stoa.Call) (r repl
 		case stoa.Called:
 			r.calls = append(r.calls, ev.Call)
 		case stoa.Finished:
-			r.finished = append(r.finished, ev)
+			r.finished = append(r.finished, *ev)
 		}
 	}
 	return r

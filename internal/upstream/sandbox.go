@@ -14,7 +14,7 @@ import (
 // meaning. But failures are ordered by a prompt and would repeat with it, so none is
 // retried and none counts against the route, which all callers share.
 func (a *attempt) sandbox(ctx context.Context, w *watch) *wire.Failure {
-	return a.yieldAll(func(yield func(stoa.Event, error) bool) {
+	return a.yieldAll(func(yield func(*stoa.Event, error) bool) {
 		defer w.stop()
 		accepted := false
 		w.start(firstByte, a.provider.timeouts.FirstByte)
@@ -25,7 +25,7 @@ func (a *attempt) sandbox(ctx context.Context, w *watch) *wire.Failure {
 			}
 			if err == nil && !accepted {
 				accepted = true
-				if !a.emit(stoa.Event{Kind: stoa.Started, Provider: a.provider.Name}) {
+				if !a.emit(&stoa.Event{Kind: stoa.Started, Provider: a.provider.Name}) {
 					return
 				}
 			}

@@ -24,8 +24,8 @@ import (
 //
 // The call advances only while it is ranged over; a reader that stops ranging, or
 // a ctx that ends, closes the vendor's connection at once.
-func (p *Pool) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[stoa.Event, error] {
-	return func(yield func(stoa.Event, error) bool) {
+func (p *Pool) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[*stoa.Event, error] {
+	return func(yield func(*stoa.Event, error) bool) {
 		p.active.Add(1)
 		defer p.active.Add(-1)
 		c := exchange{pool: p, ctx: ctx, model: m.ID, call: call, yield: yield, began: time.Now(), retries: max(p.cfg.Retries, 0)}
@@ -39,7 +39,7 @@ type exchange struct {
 	ctx   context.Context
 	model string // Stoa's identifier
 	call  stoa.Call
-	yield func(stoa.Event, error) bool
+	yield func(*stoa.Event, error) bool
 	began time.Time
 
 	retries   int  // left of the call
@@ -73,7 +73,7 @@ func (p *Pool) ordered(routes []stoa.Route, made *stoa.State) []stoa.Route {
 // run tries the routes in turn until one serves.
 func (c *exchange) run(routes []stoa.Route) {
 	if err := c.ctx.Err(); err != nil {
-		c.yield(stoa.Event{}, err)
+		c.yield(nil, err)
 		return
 	}
 	for _, r := range routes {
@@ -82,10 +82,10 @@ func (c *exchange) run(routes []stoa.Route) {
 		case c.stopped, fail == nil && err == nil:
 			return
 		case err != nil:
-			c.yield(stoa.Event{}, err)
+			c.yield(nil, err)
 			return
 		case c.committed || fail.Caller:
-			c.yield(stoa.Event{}, fail)
+			c.yield(nil, fail)
 			return
 		case c.worst == nil || usefulness(fail) >= usefulness(c.worst):
 			c.worst = fail
@@ -94,7 +94,7 @@ func (c *exchange) run(routes []stoa.Route) {
 	if c.worst == nil {
 		c.worst = absent()
 	}
-	c.yield(stoa.Event{}, c.worst)
+	c.yield(nil, c.worst)
 }
 
 // tryRoute makes one attempt, with its retries, on one route. It returns nil and nil
@@ -223,7 +223,7 @@ func (c *exchange) pause(d time.Duration) error {
 }
 
 // emit hands an event to the reader and reports whether it wants more.
-func (c *exchange) emit(ev stoa.Event) bool {
+func (c *exchange) emit(ev *stoa.Event) bool {
 	if !c.yield(ev, nil) {
 		c.stopped = true
 	}

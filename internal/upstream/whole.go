@@ -65,7 +65,7 @@ func (a *attempt) wantsWhole() bool {
 
 // wrote notes the finished reply for the pace of its route. A vendor's count is
 // believed within the limit of the call.
-func (a *attempt) wrote(ev stoa.Event) {
+func (a *attempt) wrote(ev *stoa.Event) {
 	tokens := stoa.EstimateTokens(a.bytes)
 	if ev.HasUsage && ev.Usage.Sane() {
 		tokens = ev.Usage.OutputTokens

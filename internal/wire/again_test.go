@@ -47,7 +47,7 @@ func (p parser) again() error {
 
 // parsed decodes body, with every event parsed or with those recognised that are like
 // others; these are counted.
-func parsed(body io.Reader, route stoa.Route, want Want, all bool) (events iter.Seq2[stoa.Event, error], recognised *int) {
+func parsed(body io.Reader, route stoa.Route, want Want, all bool) (events iter.Seq2[*stoa.Event, error], recognised *int) {
 	recognised = new(int)
 	return read(body, want, route.Wire == "gemini", func(r *reply) format {
 		return parser{formats[route.Wire](r, route), r, all, recognised}

@@ -99,7 +99,7 @@ func (chat) DecodeError(status int, h http.Header, body []byte) *Failure {
 }
 
 // Decode implements [Codec].
-func (chat) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[stoa.Event, error] {
+func (chat) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[*stoa.Event, error] {
 	return read(body, want, false, func(r *reply) format { return &chatReply{reply: r, route: route} })
 }
 

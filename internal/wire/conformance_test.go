@@ -145,7 +145,7 @@ func (o outcome) complete() bool { return o.err == nil && o.last.Kind == stoa.Fi
 func (o outcome) String() string { return strings.Join(o.lines, "\n") }
 
 // collect reads all events and checks the invariants of every reply.
-func collect(t testing.TB, events iter.Seq2[stoa.Event, error]) (o outcome) {
+func collect(t testing.TB, events iter.Seq2[*stoa.Event, error]) (o outcome) {
 	over := false
 	var open stoa.ToolCall // with the arguments so far
 	for ev, err := range events {
@@ -226,7 +226,7 @@ func collect(t testing.TB, events iter.Seq2[stoa.Event, error]) (o outcome) {
 				t.Fatalf("the reply ends as %s inside a call, after %v", ev.Stop, o.lines)
 			}
 			over = true
-			o.last = ev
+			o.last = *ev
 			line := "finished " + string(ev.Stop) + " " + showUsage(ev.Usage)
 			if !ev.HasUsage {
 				line += " (usage unknown)"

@@ -42,7 +42,7 @@ type format interface {
 // if vendor events without a meaning for Stoa follow.
 type reply struct {
 	src   *sse.Reader
-	yield func(stoa.Event, error) bool
+	yield func(*stoa.Event, error) bool
 
 	held  stoa.Event
 	holds bool
@@ -74,8 +74,8 @@ const (
 )
 
 // read runs a format over a body. list allows a whole reply to be an array.
-func read(body io.Reader, want Want, list bool, of func(*reply) format) iter.Seq2[stoa.Event, error] {
-	return func(yield func(stoa.Event, error) bool) {
+func read(body io.Reader, want Want, list bool, of func(*reply) format) iter.Seq2[*stoa.Event, error] {
+	return func(yield func(*stoa.Event, error) bool) {
 		r := &reply{yield: yield, want: want, src: sse.NewReader(body, maxEvent)}
 		if want.Items {
 			r.items = &items{}
@@ -83,7 +83,7 @@ func read(body io.Reader, want Want, list bool, of func(*reply) format) iter.Seq
 		defer r.src.Release() // events hold copies
 		if err := r.run(of(r), list); err != nil && !r.gone {
 			if r.flush(true); !r.gone {
-				yield(stoa.Event{}, err)
+				yield(nil, err)
 			}
 			return
 		}
@@ -167,7 +167,7 @@ func (r *reply) emit(ev stoa.Event) {
 func (r *reply) flush(more bool) {
 	if r.holds && !r.gone {
 		r.held.More = more
-		r.gone = !r.yield(r.held, nil)
+		r.gone = !r.yield(&r.held, nil)
 	}
 	r.holds = false
 }
@@ -203,11 +203,22 @@ func (r *reply) emitText(text string) error {
 		for n > wholePiece-utf8.UTFMax && !utf8.RuneStart(text[n]) {
 			n--
 		}
-		r.emit(stoa.Event{Kind: stoa.Delta, Text: text[:n]})
+		r.emitDelta(text[:n])
 		text = text[n:]
 	}
-	r.emit(stoa.Event{Kind: stoa.Delta, Text: text})
+	r.emitDelta(text)
 	return nil
+}
+
+// emitDelta emits a piece of text. Most events are one that follows another, and
+// differ in their text alone.
+func (r *reply) emitDelta(text string) {
+	if r.holds && r.held.Kind == stoa.Delta {
+		r.flush(true)
+		r.held.Text, r.holds = text, true
+		return
+	}
+	r.emit(stoa.Event{Kind: stoa.Delta, Text: text})
 }
 
 // thought emits that reasoning arrived.

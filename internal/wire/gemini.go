@@ -104,7 +104,7 @@ func (gemini) DecodeError(status int, h http.Header, body []byte) *Failure {
 }
 
 // Decode implements [Codec].
-func (gemini) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[stoa.Event, error] {
+func (gemini) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[*stoa.Event, error] {
 	return read(body, want, true, func(r *reply) format { return &geminiReply{reply: r, route: route} })
 }
 

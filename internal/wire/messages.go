@@ -103,7 +103,7 @@ func (messages) DecodeError(status int, h http.Header, body []byte) *Failure {
 }
 
 // Decode implements [Codec].
-func (messages) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[stoa.Event, error] {
+func (messages) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[*stoa.Event, error] {
 	return read(body, want, false, func(r *reply) format { return &messagesReply{reply: r, route: route} })
 }
 

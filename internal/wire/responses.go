@@ -82,7 +82,7 @@ func (responses) DecodeError(status int, h http.Header, body []byte) *Failure {
 }
 
 // Decode implements [Codec].
-func (responses) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[stoa.Event, error] {
+func (responses) Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[*stoa.Event, error] {
 	return read(body, want, false, func(r *reply) format { return &responsesReply{reply: r, route: route} })
 }
 

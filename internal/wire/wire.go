@@ -24,7 +24,7 @@ type Codec interface {
 	// The last is Finished, or an error (a [*Failure]): a reply that ends without
 	// its format's end is an error, never complete. State has the route's wire, model
 	// and fingerprint.
-	Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[stoa.Event, error]
+	Decode(body io.Reader, route stoa.Route, want Want) iter.Seq2[*stoa.Event, error]
 	// DecodeError reads a reply whose status is not 2xx. body may be cut.
 	DecodeError(status int, header http.Header, body []byte) *Failure
 }

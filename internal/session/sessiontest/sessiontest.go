@@ -47,37 +47,37 @@ type Fixture struct {
 }
 
 // A Script is a model that does what a function does.
-type Script func(ctx context.Context, m stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool)
+type Script func(ctx context.Context, m stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool)
 
 // Healthy reports that every model can be called.
 func (Script) Healthy(string, stoa.Model) bool { return true }
 
 // Stream runs the script.
-func (s Script) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[stoa.Event, error] {
-	return func(yield func(stoa.Event, error) bool) { s(ctx, m, call, yield) }
+func (s Script) Stream(ctx context.Context, m stoa.Model, call stoa.Call) iter.Seq2[*stoa.Event, error] {
+	return func(yield func(*stoa.Event, error) bool) { s(ctx, m, call, yield) }
 }
 
 // Say yields a whole reply: a text in one piece, then tool calls.
-func Say(yield func(stoa.Event, error) bool, text string, calls ...stoa.ToolCall) {
+func Say(yield func(*stoa.Event, error) bool, text string, calls ...stoa.ToolCall) {
 	stop := stoa.StopEnd
-	if !yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil) || text != "" && !yield(stoa.Event{Kind: stoa.Delta, Text: text}, nil) {
+	if !yield(&stoa.Event{Kind: stoa.Started, Provider: "test"}, nil) || text != "" && !yield(&stoa.Event{Kind: stoa.Delta, Text: text}, nil) {
 		return
 	}
 	for _, c := range calls {
 		stop = stoa.StopToolCalls
-		if !yield(stoa.Event{Kind: stoa.Called, Call: c}, nil) {
+		if !yield(&stoa.Event{Kind: stoa.Called, Call: c}, nil) {
 			return
 		}
 	}
-	yield(stoa.Event{Kind: stoa.Finished, Stop: stop, HasUsage: true, Usage: stoa.Usage{InputTokens: 10, OutputTokens: int64(1 + len(text)/4)}}, nil)
+	yield(&stoa.Event{Kind: stoa.Finished, Stop: stop, HasUsage: true, Usage: stoa.Usage{InputTokens: 10, OutputTokens: int64(1 + len(text)/4)}}, nil)
 }
 
 // Blocking is a model that says "begun", sends the message on begun, and goes on
 // when goOn yields or is closed, or ends with its context.
 func Blocking(begun chan<- string, goOn <-chan struct{}) Script {
-	return func(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(stoa.Event, error) bool) {
+	return func(ctx context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
 		last := call.Messages[len(call.Messages)-1].Text
-		if !yield(stoa.Event{Kind: stoa.Started, Provider: "test"}, nil) || !yield(stoa.Event{Kind: stoa.Delta, Text: "begun"}, nil) {
+		if !yield(&stoa.Event{Kind: stoa.Started, Provider: "test"}, nil) || !yield(&stoa.Event{Kind: stoa.Delta, Text: "begun"}, nil) {
 			return
 		}
 		select {
@@ -87,11 +87,11 @@ func Blocking(begun chan<- string, goOn <-chan struct{}) Script {
 		select {
 		case <-goOn:
 		case <-ctx.Done():
-			yield(stoa.Event{}, context.Cause(ctx))
+			yield(nil, context.Cause(ctx))
 			return
 		}
-		if yield(stoa.Event{Kind: stoa.Delta, Text: " and done: " + last}, nil) {
-			yield(stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd, HasUsage: true, Usage: stoa.Usage{InputTokens: 5, OutputTokens: 5}}, nil)
+		if yield(&stoa.Event{Kind: stoa.Delta, Text: " and done: " + last}, nil) {
+			yield(&stoa.Event{Kind: stoa.Finished, Stop: stoa.StopEnd, HasUsage: true, Usage: stoa.Usage{InputTokens: 5, OutputTokens: 5}}, nil)
 		}
 	}
 }
