@@ -34,7 +34,7 @@ func TestAModelIsToldThePinnedDefinitions(t *testing.T) {
 				var mu sync.Mutex
 				var requests []stoa.Call
 				script := callers(&results, func(string) []stoa.ToolCall { return []stoa.ToolCall{call("1", fakemcp.Read, `{"key":"k"}`)} })
-				h := sessiontest.Build(t, home, sessiontest.Script(func(ctx context.Context, m stoa.Model, c stoa.Call, yield func(stoa.Event, error) bool) {
+				h := sessiontest.Build(t, home, sessiontest.Script(func(ctx context.Context, m stoa.Model, c stoa.Call, yield func(*stoa.Event, error) bool) {
 					mu.Lock()
 					requests = append(requests, c)
 					mu.Unlock()
