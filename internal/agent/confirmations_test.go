@@ -441,7 +441,7 @@ func TestACallBeforeTheQuestionIsNotMade(t *testing.T) {
 // Questions to the visitor are among the times that a turn may wait.
 func TestATurnAsksItsVisitorTwentyTimes(t *testing.T) {
 	n := 0
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(stoa.Event, error) bool) {
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(func(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {
 		n++
 		sessiontest.Say(yield, "", call(strconv.Itoa(n), fakemcp.Act, `{}`))
 	}))

@@ -28,7 +28,7 @@ func TestACallCarriesItsIDInAnArgument(t *testing.T) {
 		script := callers(&results, func(string) []stoa.ToolCall {
 			return []stoa.ToolCall{call("1", fakemcp.Put, `{"text":"x","key":"mine"}`), call("2", fakemcp.Put, ``)}
 		})
-		h := sessiontest.Build(t, home, sessiontest.Script(func(ctx context.Context, m stoa.Model, c stoa.Call, yield func(stoa.Event, error) bool) {
+		h := sessiontest.Build(t, home, sessiontest.Script(func(ctx context.Context, m stoa.Model, c stoa.Call, yield func(*stoa.Event, error) bool) {
 			for _, o := range c.Tools {
 				if o.Name == "far__put" {
 					offered = append(offered, o.Parameters)
