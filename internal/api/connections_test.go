@@ -224,6 +224,7 @@ func TestReviewsAreAllOrNothing(t *testing.T) {
 		{400, decide("bare", nil)},
 		{400, decide("send", object{"effects": nil})},
 		{400, decide("send", object{"policy": "by_annotations"})},
+		{400, decide("search", object{"decision": "reject"})}, // the same tool once more
 	} {
 		c.Want(r.status, "POST", path+"/tools/review", object{"tools": []object{decide("search", nil), r.second}})
 		if s := status(t, c, path); s.ToolCounts.Approved != 0 {

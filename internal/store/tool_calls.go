@@ -224,6 +224,10 @@ type InputFilter struct {
 // AllInputs is the kind of all inputs about tools.
 const AllInputs = "all"
 
+// ofAgent says that the agent of an input is not deleted: what it waits for goes with it,
+// a little later.
+const ofAgent = ` AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.account_id = inputs.account_id AND a.id = inputs.agent_id AND a.deleted_at > 0)`
+
 const openInputColumns = `account_id, agent_id, session_id, claim_id, ` + inputColumns
 
 func scanOpenInput(rows *sql.Rows) (stoa.Input, error) {
@@ -249,7 +253,7 @@ func (tx *Tx) OpenInputs(ctx context.Context, accountID string, f InputFilter, p
 		kinds = `kind IN ('tool_call', 'tool_approval')`
 	}
 	q := filtered{
-		from: `FROM inputs WHERE account_id = $1 AND status = 'pending' AND ` + kinds,
+		from: `FROM inputs WHERE account_id = $1 AND status = 'pending' AND ` + kinds + ofAgent,
 		args: []any{accountID}, rest: []string{"agent_id", f.AgentID},
 	}
 	if f.Unclaimed {
@@ -268,7 +272,7 @@ func (tx *Tx) OpenInputs(ctx context.Context, accountID string, f InputFilter, p
 // OpenInput returns an input of an account, with its calls; CodeNotFound where there is
 // none that is about tools.
 func (tx *Tx) OpenInput(ctx context.Context, accountID, id string) (stoa.Input, error) {
-	in, found, err := first(ctx, tx, scanOpenInput, `SELECT `+openInputColumns+` FROM inputs WHERE account_id = $1 AND id = $2`, accountID, id)
+	in, found, err := first(ctx, tx, scanOpenInput, `SELECT `+openInputColumns+` FROM inputs WHERE account_id = $1 AND id = $2`+ofAgent, accountID, id)
 	if err == nil && !found {
 		err = stoa.Errorf(stoa.CodeNotFound, "There is no such input.")
 	}
