@@ -129,3 +129,29 @@ func TestAnApprovalIsRememberedByConnection(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 }
+
+// An approval is of one call: the next one of the same tool is asked about again.
+func TestAnApprovalIsOfOneCall(t *testing.T) {
+	var results told
+	h := sessiontest.Build(t, storetest.New(t), one(&results))
+	f := fakemcp.Start(t)
+	c := connect(h, f, "far")
+	approve(h, c, "always")
+	a, r := h.Agent(using(c)), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Begin(r, a, `act {"key":"a"}`)
+	for n := range 3 {
+		s = h.Until(r, s, stoa.SessionWaiting)
+		if s.Pending.Kind != stoa.InputToolApproval || len(f.Calls()) != n {
+			t.Fatalf("call %d waits for %+v after %d requests", n, s.Pending, len(f.Calls()))
+		}
+		if _, err := decide(h, r, s, decision(s.Pending.Calls[0], stoa.DecisionApprove)); err != nil {
+			t.Fatal(err)
+		}
+		s = h.Until(r, s, stoa.SessionCompleted)
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: `act {"key":"a"}`}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Until(r, s, stoa.SessionWaiting)
+}
