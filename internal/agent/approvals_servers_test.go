@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"stoa/internal/session"
 	"stoa/internal/session/sessiontest"
 	"stoa/internal/stoa"
+	"stoa/internal/store"
 	"stoa/internal/store/storetest"
 )
 
@@ -154,4 +156,85 @@ func TestAnApprovalIsOfOneCall(t *testing.T) {
 		}
 	}
 	h.Until(r, s, stoa.SessionWaiting)
+}
+
+// A session that is cancelled before a call is asked about waits for nobody.
+func TestACancelComesBeforeTheQuestion(t *testing.T) {
+	var results told
+	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(string) []stoa.ToolCall {
+		return []stoa.ToolCall{call("1", fakemcp.Read, `{"order":"hold"}`), call("2", fakemcp.Act, `{}`)}
+	}))
+	f := fakemcp.Start(t)
+	c := connect(h, f, "far")
+	a := h.Agent(using(c), func(a *stoa.Agent) {
+		a.Tools[0].Stricter = []stoa.Stricter{{Name: fakemcp.Act, Approval: stoa.ApprovalAlways}}
+	})
+	r := h.Service()
+	sessiontest.Run(t, r)
+	s := h.Begin(r, a, "go")
+	calledTimes(f, fakemcp.Read, 1)
+	h.Write(func(ctx context.Context, tx *store.Tx) error { // by another process, of which the worker is not told
+		_, err := tx.Exec(ctx, `UPDATE sessions SET cancel_at = 1 WHERE id = $1`, s.ID)
+		return err
+	})
+	f.Release()
+	h.Until(r, s, stoa.SessionCancelled)
+	if got := callsOf(h, r, s); got[1].Outcome != stoa.OutcomeCancelled || got[1].ApprovalInputID != "" || len(f.Calls()) != 1 {
+		t.Errorf("the calls are %+v after %d requests", got, len(f.Calls()))
+	}
+}
+
+// A call that may have been carried out, and is being asked about again, is unknown and
+// not cancelled when its session is cancelled.
+func TestACancelLeavesADoubt(t *testing.T) {
+	var results told
+	h := sessiontest.Build(t, storetest.New(t), one(&results))
+	f := fakemcp.Start(t)
+	c := connect(h, f, "far")
+	approve(h, c, "always")
+	a, r := h.Agent(using(c)), h.Service()
+	sessiontest.Run(t, r)
+	f.Next("tools/call", "500")
+	s := h.Until(r, h.Begin(r, a, `act {}`), stoa.SessionWaiting)
+	if _, err := decide(h, r, s, decision(s.Pending.Calls[0], stoa.DecisionApprove)); err != nil {
+		t.Fatal(err)
+	}
+	if s = h.Until(r, s, stoa.SessionWaiting); s.Pending.Calls[0].PreviousOutcome != stoa.OutcomeUnknown {
+		t.Fatalf("it waits for %+v", s.Pending)
+	}
+	if _, err := r.Cancel(t.Context(), h.Caller(), a.ID, s.ID); err != nil {
+		t.Fatal(err)
+	}
+	h.Until(r, s, stoa.SessionCancelled)
+	if row := callsOf(h, r, s)[0]; row.Outcome != stoa.OutcomeUnknown {
+		t.Errorf("the call is %+v", row)
+	}
+	if log := h.Log(r, s); !strings.Contains(log, `"outcome":"unknown"`) || strings.Contains(log, `"outcome":"cancelled"`) {
+		t.Errorf("the log is\n%s", log)
+	}
+}
+
+// A tool that was approved in another definition while the turn runs is not called by a
+// call of before.
+func TestAnotherDefinitionIsNotCalled(t *testing.T) {
+	var results told
+	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(string) []stoa.ToolCall {
+		return []stoa.ToolCall{call("1", fakemcp.Read, `{"order":"hold"}`), call("2", fakemcp.Act, `{}`)}
+	}))
+	f := fakemcp.Start(t)
+	c := connect(h, f, "far")
+	a, r := h.Agent(using(c)), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Begin(r, a, "go")
+	calledTimes(f, fakemcp.Read, 1)
+	f.Change("Acts.", "Acts otherwise.")
+	if _, err := h.Tools.Refresh(t.Context(), h.Account.ID, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	approve(h, c, "never")
+	f.Release()
+	h.Until(r, s, stoa.SessionCompleted)
+	if got := callsOf(h, r, s); got[1].Outcome != stoa.OutcomeError || !got[1].StartedAt.IsZero() || len(f.Calls()) != 1 {
+		t.Errorf("the calls are %+v after %d requests", got, len(f.Calls()))
+	}
 }

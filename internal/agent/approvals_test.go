@@ -80,6 +80,10 @@ func TestCallsWaitForTheirApproval(t *testing.T) {
 			t.Errorf("%s: %+v", name, err)
 		}
 	}
+	both := []session.CallDecision{decision(in.Calls[0], stoa.DecisionApprove), decision(in.Calls[0], stoa.DecisionReject)}
+	if _, err := decide(h, r, s, both...); stoa.CodeOf(err) != stoa.CodeInvalidValue {
+		t.Errorf("two decisions about one call: %v", err)
+	}
 	all := session.AnswerRequest{InputID: in.ID, Decision: "approve"}
 	if _, err := r.Answer(t.Context(), approver(h, "b"), a.ID, s.ID, all); err != nil {
 		t.Fatal(err)
@@ -255,4 +259,24 @@ func TestAnApprovalIsRememberedByDefinition(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// A message refuses the calls that nobody has decided about, and no others.
+func TestAMessageLeavesWhatIsApproved(t *testing.T) {
+	var results []stoa.ToolResult
+	h := sessiontest.Build(t, storetest.New(t), toolbox(&results, order("1"), order("2")))
+	a, r := h.Agent(withTools(needsApproval)), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Until(r, h.Begin(r, a, "go"), stoa.SessionWaiting)
+	if _, err := decide(h, r, s, decision(s.Pending.Calls[0], stoa.DecisionApprove)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Send(t.Context(), approver(h, "a"), a.ID, s.ID, session.SendRequest{Message: "not the second"}); err != nil {
+		t.Fatal(err)
+	}
+	s = h.Until(r, s, stoa.SessionWaiting)
+	calls := callsOf(h, r, s)
+	if s.Pending.Kind != stoa.InputToolCall || len(s.Pending.Calls) != 1 || calls[0].Decision != stoa.DecisionApprove || calls[1].Decision != stoa.DecisionReject || calls[1].Outcome != stoa.OutcomeDenied {
+		t.Errorf("it waits for %+v, and the calls are %+v", s.Pending, calls)
+	}
 }

@@ -539,3 +539,42 @@ func TestAChatCallsAtMostFiftyTools(t *testing.T) {
 		t.Errorf("a session of the account made %d calls", owned.ToolCalls)
 	}
 }
+
+// An approval that is remembered for the session spares the operators their question, and
+// the visitor none.
+func TestWhatIsRememberedStillAsksTheVisitor(t *testing.T) {
+	var results told
+	h := sessiontest.Build(t, storetest.New(t), oneAct(&results, fakemcp.Act))
+	f := fakemcp.Start(t)
+	c := connect(h, f, "far")
+	confirmed(h, c, "always")
+	a, r := h.Agent(using(c)), h.Service()
+	sessiontest.Run(t, r)
+	s := h.Until(r, h.Begin(r, a, "go", visitor), stoa.SessionWaiting)
+	if err := says(h, r, s, "approve"); err != nil {
+		t.Fatal(err)
+	}
+	s = h.Until(r, s, stoa.SessionWaiting)
+	remember := func(d *session.CallDecision) { d.Remember = session.RememberSession }
+	if _, err := decide(h, r, s, decision(s.Pending.Calls[0], stoa.DecisionApprove, remember)); err != nil {
+		t.Fatal(err)
+	}
+	for n, d := range []string{"approve", "reject"} {
+		s = h.Until(r, s, stoa.SessionCompleted)
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: "go", EmbedID: "emb_1"}); err != nil {
+			t.Fatal(err)
+		}
+		s = h.Until(r, s, stoa.SessionWaiting)
+		if s.Pending.Kind != stoa.InputToolConfirmation || len(f.Calls()) != n+1 {
+			t.Fatalf("it waits for %+v after %d requests", s.Pending, len(f.Calls()))
+		}
+		if err := says(h, r, s, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Until(r, s, stoa.SessionCompleted)
+	calls := callsOf(h, r, s)
+	if c := calls[1]; len(calls) != 3 || c.Decision != stoa.DecisionRemembered || c.Confirmed != stoa.DecisionApprove || c.Outcome != stoa.OutcomeOK || len(f.Calls()) != 2 {
+		t.Errorf("the calls are %+v after %d requests", calls, len(f.Calls()))
+	}
+}
