@@ -404,37 +404,44 @@ func TestAConfirmationIsOfOneDefinition(t *testing.T) {
 	}
 }
 
-// A tool that visitors are asked about by now is not called by a call that was made while
-// they were not.
+// A tool that visitors are asked about by now, or that is not for them any more, is not
+// called by a call that was made before.
 func TestACallBeforeTheQuestionIsNotMade(t *testing.T) {
-	var results told
-	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(string) []stoa.ToolCall {
-		return []stoa.ToolCall{call("1", fakemcp.Read, `{"order":"hold"}`), call("2", fakemcp.Put, `{}`)}
-	}))
-	f := fakemcp.Start(t)
-	c := connect(h, f, "far")
-	review := func(put string) {
-		confirmed(h, c, "never", func(d *tool.Decision) {
-			if d.Name == fakemcp.Read || put == store.VisitorsYes {
-				*d = tool.Decision{Name: d.Name, SHA256: d.SHA256, Approve: true, Approval: "never", Visitors: store.VisitorsYes}
+	for now, why := range map[string]string{store.VisitorsConfirm: "reviewed again", store.VisitorsNo: "not for visitors"} {
+		t.Run(now, func(t *testing.T) {
+			var results told
+			h := sessiontest.Build(t, storetest.New(t), callers(&results, func(string) []stoa.ToolCall {
+				return []stoa.ToolCall{call("1", fakemcp.Read, `{"order":"hold"}`), call("2", fakemcp.Put, `{}`)}
+			}))
+			f := fakemcp.Start(t)
+			c := connect(h, f, "far")
+			review := func(put string) {
+				confirmed(h, c, "never", func(d *tool.Decision) {
+					if d.Name == fakemcp.Read || put != store.VisitorsConfirm {
+						*d = tool.Decision{Name: d.Name, SHA256: d.SHA256, Approve: true, Approval: "never", Visitors: store.VisitorsYes}
+					}
+					if d.Effects = "read"; d.Name == fakemcp.Put {
+						d.Visitors = put
+					}
+				})
 			}
-			d.Effects = "read"
+			review(store.VisitorsYes)
+			a := h.Agent(using(c), func(a *stoa.Agent) { a.Tools[0].Stricter = []stoa.Stricter{{Name: fakemcp.Put, Effects: "idempotent"}} })
+			r := h.Service()
+			sessiontest.Run(t, r)
+			s := h.Begin(r, a, "go", visitor)
+			calledTimes(f, fakemcp.Read, 1)
+			review(now)
+			f.Release()
+			h.Until(r, s, stoa.SessionCompleted)
+			calls := callsOf(h, r, s)
+			if c := calls[1]; calls[0].Outcome != stoa.OutcomeOK || c.Outcome != stoa.OutcomeError || !c.StartedAt.IsZero() || len(f.Calls()) != 1 {
+				t.Errorf("the calls are %+v after %d requests", calls, len(f.Calls()))
+			}
+			if said := results.of("go"); len(said) != 2 || !strings.Contains(said[1].Content, why) {
+				t.Errorf("the model was told %+v", said)
+			}
 		})
-	}
-	review(store.VisitorsYes)
-	a, r := h.Agent(using(c), func(a *stoa.Agent) { a.Tools[0].Stricter = []stoa.Stricter{{Name: fakemcp.Put, Effects: "idempotent"}} }), h.Service()
-	sessiontest.Run(t, r)
-	s := h.Begin(r, a, "go", visitor)
-	calledTimes(f, fakemcp.Read, 1)
-	review(store.VisitorsConfirm)
-	f.Release()
-	h.Until(r, s, stoa.SessionCompleted)
-	calls := callsOf(h, r, s)
-	if c := calls[1]; calls[0].Outcome != stoa.OutcomeOK || c.Outcome != stoa.OutcomeError || !c.StartedAt.IsZero() || len(f.Calls()) != 1 {
-		t.Errorf("the calls are %+v after %d requests", calls, len(f.Calls()))
-	}
-	if said := results.of("go"); len(said) != 2 || !strings.Contains(said[1].Content, "reviewed again") {
-		t.Errorf("the model was told %+v", said)
 	}
 }
 
@@ -498,7 +505,10 @@ func TestAChatCallsAtMostFiftyTools(t *testing.T) {
 		return all
 	}
 	h := sessiontest.Build(t, storetest.New(t), callers(&results, func(message string) []stoa.ToolCall {
-		if message == "two" {
+		switch message {
+		case "one":
+			return many(1)
+		case "two":
 			return many(2)
 		}
 		return many(12)
@@ -520,7 +530,7 @@ func TestAChatCallsAtMostFiftyTools(t *testing.T) {
 	if s.ToolCalls != session.CallsPerChat || len(f.Calls()) != session.CallsPerChat {
 		t.Fatalf("%d calls, %d requests", s.ToolCalls, len(f.Calls()))
 	}
-	if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: "go", EmbedID: "emb_1"}); err != nil {
+	if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: "one", EmbedID: "emb_1"}); err != nil {
 		t.Fatal(err)
 	}
 	s = h.Until(r, s, stoa.SessionFailed)
