@@ -21,6 +21,9 @@ type Secret struct {
 	DeletedAt           time.Time // it has no value any more, and calls name it; zero: it was not deleted
 }
 
+// Expired reports whether the secret is not sent any more at a time.
+func (s Secret) Expired(now time.Time) bool { return !s.ExpiresAt.IsZero() && !now.Before(s.ExpiresAt) }
+
 // The kinds of secrets.
 const (
 	SecretBearer = "bearer"

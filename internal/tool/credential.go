@@ -61,7 +61,7 @@ func (t *Tools) credential(ctx context.Context, c store.Connection, own Credenti
 	if s.Origin != Origin(c.URL, false) { // which nothing lets happen
 		return none, stoa.Errorf(stoa.CodeSecretOrigin, "The secret is for another origin.")
 	}
-	if !s.ExpiresAt.IsZero() && !time.Now().Before(s.ExpiresAt) {
+	if s.Expired(time.Now()) {
 		return none, withheld("The secret has expired. Set another value.", nil)
 	}
 	value, err := t.Vault.Open(ref(s), s.Sealed)

@@ -262,8 +262,7 @@ func unauthorized(ctx context.Context, tx *store.Tx, who Audience, c store.Conne
 		if stoa.CodeOf(err) == stoa.CodeSecretNotFound {
 			return true, nil
 		}
-		expired := !s.ExpiresAt.IsZero() && !tx.Now.Before(s.ExpiresAt)
-		return err == nil && (expired || !opens(keys, ref(s), s.Sealed)), err
+		return err == nil && (s.Expired(tx.Now) || !opens(keys, ref(s), s.Sealed)), err
 	case c.PerSession == store.PerSessionRequired:
 		return true, nil
 	}
@@ -288,7 +287,7 @@ func unauthorized(ctx context.Context, tx *store.Tx, who Audience, c store.Conne
 	if refused && c.OAuth == nil && s.UpdatedAt.After(c.CheckedAt) { // it has another value since
 		refused = false
 	}
-	return refused || !opens(keys, ref(s), s.Sealed), nil
+	return refused || c.OAuth == nil && s.Expired(tx.Now) || !opens(keys, ref(s), s.Sealed), nil
 }
 
 // opens reports whether keys open a secret; nil: that is not looked at.
