@@ -97,6 +97,9 @@ type Server struct {
 	// are.
 	RateLimited func() bool
 
+	// Machine returns what is known of the machine; nil: nothing is.
+	Machine func() Machine
+
 	// Requests is the request log, and RequestLog how it is kept.
 	Requests   *requestlog.Log
 	RequestLog func() *config.RequestLog

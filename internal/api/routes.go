@@ -51,6 +51,7 @@ func table() []route {
 		get("GET /api/v1/providers", stoa.ScopeOperator, (*Server).listProviders),
 		get("GET /api/v1/providers/recent", stoa.ScopeOperator, (*Server).listRecentProviders),
 		update("POST /api/v1/providers/{name}/test", stoa.ScopeOperator, (*Server).testProvider),
+		get("GET /api/v1/doctor", stoa.ScopeOperator, (*Server).getDiagnosis),
 		get("GET /api/v1/nodes", stoa.ScopeOperator, (*Server).listNodes),
 
 		create("POST /api/v1/spaces", "agents:write", (*Server).createSpace),

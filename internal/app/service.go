@@ -230,7 +230,7 @@ func (s *Service) buildAPI(p Parts) error {
 		HeaderWait: p.Config.HeaderWait, KeepAlive: p.Config.KeepAlive, Logger: s.log,
 		RateLimited: s.limited.Load, Web: site.Handler(), Pool: s.pool.Stats, Try: s.pool.Try, Tracer: p.Tracer,
 		Ended: s.ended(p.Metrics), Requests: s.Requests, RequestLog: s.logs.Load, Outbound: s.network, Tools: s.Tools,
-		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault},
+		Hooks: &webhook.Hooks{Store: s.Store, Vault: s.Vault}, Machine: machineOf(p.Config.Data),
 	}
 	adjust(p.API, s.API)
 	return nil

@@ -213,11 +213,31 @@ func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer) {
 			return counts, err
 		},
 	}
+	sources.Waiting = s.waiting
 	sources.Outbox = s.Hooks.Backlog
 	if tracer != nil {
 		sources.Exports = tracer.Exports
 	}
 	m.Watch(sources)
+}
+
+// waitingMost is how many inputs are counted at most.
+const waitingMost = 100_000
+
+// waiting counts what sessions wait for, by its kind.
+func (s *Service) waiting(ctx context.Context) (map[string]telemetry.Waiting, error) {
+	all := map[string]telemetry.Waiting{}
+	for _, kind := range stoa.InputKinds() {
+		all[kind] = telemetry.Waiting{}
+	}
+	err := s.Store.Report(ctx, func(tx *store.Tx) error {
+		kinds, err := tx.Waiting(ctx, waitingMost)
+		for _, k := range kinds {
+			all[k.Kind] = telemetry.Waiting{Count: k.Count, Age: max(0, time.Since(k.Oldest))}
+		}
+		return err
+	})
+	return all, err
 }
 
 // providerCounts returns the counters of the pool of providers.

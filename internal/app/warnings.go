@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 
+	"stoa/internal/api"
 	"stoa/internal/config"
 )
 
@@ -27,4 +28,13 @@ func warnings(cfg config.Config, openFiles uint64) (list []string) {
 		list = append(list, fmt.Sprintf("the data directory %s has the mode %04o, so that other users can list it; chmod 700 %[1]s", cfg.Data, info.Mode().Perm()))
 	}
 	return list
+}
+
+// machineOf returns what says how the machine is, with the data directory at a path.
+func machineOf(data string) func() api.Machine {
+	return func() api.Machine {
+		m := api.Machine{OpenFiles: openFileLimit(), NeedsOf: leastFiles}
+		m.FreeDisk, m.Disk = diskOf(data)
+		return m
+	}
 }

@@ -1089,6 +1089,39 @@ type DeliverySummary struct {
 	WebhookID string `json:"webhookId"`
 }
 
+// Diagnosis defines model for Diagnosis.
+type Diagnosis struct {
+	CheckedAt Time             `json:"checkedAt"`
+	Checks    []DiagnosisCheck `json:"checks"`
+
+	// Status `attention` if that is the status of any check.
+	Status string `json:"status"`
+}
+
+// DiagnosisCheck defines model for DiagnosisCheck.
+type DiagnosisCheck struct {
+	// Count How many things were found, up to the limit that `summary` names.
+	Count int64 `json:"count"`
+
+	// Items The first of them.
+	Items []DiagnosisItem `json:"items"`
+
+	// Name `store`, `connections`, `secrets`, `webhooks`, `waiting`, `publicUrl`, `clock`, `disk`, `files`. Others may come.
+	Name    string `json:"name"`
+	Status  string `json:"status"`
+	Summary string `json:"summary"`
+}
+
+// DiagnosisItem defines model for DiagnosisItem.
+type DiagnosisItem struct {
+	AccountID nullable.Nullable[string] `json:"accountId"`
+	Detail    string                    `json:"detail"`
+
+	// ID Of the connection, the secret, the delivery or the session.
+	ID    nullable.Nullable[string] `json:"id"`
+	Since nullable.Nullable[Time]   `json:"since"`
+}
+
 // Difference defines model for Difference.
 type Difference struct {
 	ActualMicro   int64 `json:"actualMicro"`

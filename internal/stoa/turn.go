@@ -201,6 +201,11 @@ const (
 	InputToolConfirmation = "tool_confirmation" // approve or reject of the visitor answers it
 )
 
+// InputKinds returns the kinds of inputs.
+func InputKinds() []string {
+	return []string{InputQuestion, InputChoice, InputApproval, InputToolCall, InputToolApproval, InputToolConfirmation}
+}
+
 // An Input is a question of an agent to its user, or calls of tools that programs of
 // the account carry out, people approve or a visitor confirms. The turn waits for it.
 type Input struct {

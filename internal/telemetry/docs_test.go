@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"os"
@@ -35,8 +36,15 @@ func everything(t *testing.T) *Metrics {
 		Latched:   func() map[string]bool { return map[string]bool{"core": true} },
 		Providers: func() []Provider { return []Provider{{Name: "p", Models: []ProviderModel{{Name: "x"}}}} },
 		Sessions:  counted,
-		Exports:   func() (uint64, uint64) { return 1, 1 },
-		Outbox:    func() (int, time.Duration) { return 1, time.Second },
+		Waiting: func(context.Context) (map[string]Waiting, error) {
+			all := map[string]Waiting{}
+			for _, kind := range stoa.InputKinds() {
+				all[kind] = Waiting{Count: 1, Age: time.Second}
+			}
+			return all, nil
+		},
+		Exports: func() (uint64, uint64) { return 1, 1 },
+		Outbox:  func() (int, time.Duration) { return 1, time.Second },
 	})
 	return m
 }

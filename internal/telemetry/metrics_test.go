@@ -113,7 +113,11 @@ func BenchmarkCountingACall(b *testing.B) {
 func TestRowsAreCountedSeldom(t *testing.T) {
 	asked := 0
 	fail := false
-	c := newCollector(Sources{Sessions: func(context.Context) (map[string]int64, error) {
+	inputs := 0
+	c := newCollector(Sources{Waiting: func(context.Context) (map[string]Waiting, error) {
+		inputs++
+		return map[string]Waiting{"question": {Count: 2, Age: time.Minute}}, nil
+	}, Sessions: func(context.Context) (map[string]int64, error) {
 		if asked++; fail {
 			return map[string]int64{"queued": 1}, stoa.Errorf(stoa.CodeOverloaded, "no")
 		}
@@ -124,8 +128,12 @@ func TestRowsAreCountedSeldom(t *testing.T) {
 			t.Errorf("%d series, want 1", n)
 		}
 	}
-	if asked != 1 {
-		t.Errorf("the rows were read %d times", asked)
+	if asked != 1 || inputs != 1 {
+		t.Errorf("the rows were read %d and %d times", asked, inputs)
+	}
+	const aged = "# HELP stoa_input_age_seconds For how long the oldest of them has been waited for, by its kind.\n# TYPE stoa_input_age_seconds gauge\nstoa_input_age_seconds{kind=\"question\"} 60\n"
+	if err := testutil.CollectAndCompare(c, strings.NewReader(aged), "stoa_input_age_seconds"); err != nil {
+		t.Error(err)
 	}
 	c.at, fail = c.at.Add(-countAgain), true
 	if n := testutil.CollectAndCount(c, "stoa_sessions"); n != 0 || asked != 2 {

@@ -232,6 +232,8 @@ func TestSessionsAreCounted(t *testing.T) {
 		`stoa_tool_calls_total{outcome="error",tool="drive_read"}`: 1,
 		`stoa_charges_total{state="completed"}`:                    2,
 		`stoa_sessions{status="running"}`:                          0,
+		`stoa_inputs_waiting{kind="tool_approval"}`:                0,
+		`stoa_input_age_seconds{kind="tool_approval"}`:             0,
 		`stoa_turns_running`:                                       0,
 	}, "stoa_session_transitions", "stoa_steps", "stoa_tool_calls", "stoa_turn_failures", "stoa_charges_total")
 	if strings.Contains(text, marker) {

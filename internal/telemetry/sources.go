@@ -24,10 +24,20 @@ type Sources struct {
 	// Sessions counts those that have not ended by their status. It may read rows, so it
 	// is asked at most every 10 s.
 	Sessions func(context.Context) (map[string]int64, error)
-	Exports  func() (sent, failed uint64) // spans
+	// Waiting counts the inputs that sessions wait for by their kind, and says for how long
+	// the oldest of each has waited. It is asked as rarely.
+	Waiting func(context.Context) (map[string]Waiting, error)
+	Exports func() (sent, failed uint64) // spans
 	// Outbox counts the deliveries to webhooks that are pending, of all nodes, and says
 	// how long after its time the oldest waits.
 	Outbox func() (pending int, lag time.Duration)
+}
+
+// Waiting is how many inputs of a kind are waited for, and how long the oldest of them
+// has been.
+type Waiting struct {
+	Count int64
+	Age   time.Duration
 }
 
 // A Provider is what is counted of a configured provider.
@@ -66,10 +76,11 @@ type collector struct {
 
 	requests, calls, bodies, followers, turns, connections, refused, latched, broken,
 	providerInFlight, providerRefused, providerRequests, providerRetries, providerFailures, providerTimeouts, circuit,
-	sessions, exports, outbox, outboxLag *prometheus.Desc
+	sessions, waiting, waitingAge, exports, outbox, outboxLag *prometheus.Desc
 
 	mu      sync.Mutex
 	counted map[string]int64
+	inputs  map[string]Waiting
 	at      time.Time
 }
 
@@ -97,6 +108,8 @@ func newCollector(s Sources) *collector {
 	c.providerTimeouts = desc("stoa_provider_timeouts_total", "Requests that a timeout ended.", "provider", "model")
 	c.circuit = desc("stoa_provider_circuit_state", "0 closed, 1 half-open, 2 open, also where it is so for one account alone.", "provider", "model")
 	c.sessions = desc("stoa_sessions", "Sessions that have not ended.", "status")
+	c.waiting = desc("stoa_inputs_waiting", "Inputs that sessions wait for, by their kind.", "kind")
+	c.waitingAge = desc("stoa_input_age_seconds", "For how long the oldest of them has been waited for, by its kind.", "kind")
 	c.exports = desc("stoa_spans_total", "Spans handed to the OTLP exporter, by what became of them.", "outcome")
 	c.outbox = desc("stoa_webhook_deliveries_pending", "Events that wait to be sent to webhooks, of all nodes, up to 100,000; counted each minute.")
 	c.outboxLag = desc("stoa_webhook_lag_seconds", "How long after its time the oldest of them waits for a place; counted each minute.")
@@ -157,8 +170,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			}
 		}
 	}
-	for status, n := range c.countSessions() {
+	sessions, inputs := c.count()
+	for status, n := range sessions {
 		gauge(c.sessions, float64(n), status)
+	}
+	for kind, w := range inputs {
+		gauge(c.waiting, float64(w.Count), kind)
+		gauge(c.waitingAge, w.Age.Seconds(), kind)
 	}
 	if c.Exports != nil {
 		sent, failed := c.Exports()
@@ -172,23 +190,28 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// countSessions returns what was counted less than 10 s ago, or counts. It is empty
-// where that fails, so that a graph shows a gap and not an old number.
-func (c *collector) countSessions() map[string]int64 {
+// count returns what was counted less than 10 s ago, or counts sessions and inputs. It
+// is empty where that fails, so that a graph shows a gap and not an old number.
+func (c *collector) count() (map[string]int64, map[string]Waiting) {
 	if c.Sessions == nil {
-		return nil
+		return nil, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.at.IsZero() && time.Since(c.at) < countAgain {
-		return c.counted
+		return c.counted, c.inputs
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), countTime)
 	defer cancel()
-	counted, err := c.Sessions(ctx)
-	if err != nil {
-		counted = nil
+	c.counted, c.inputs = nil, nil
+	if counted, err := c.Sessions(ctx); err == nil {
+		c.counted = counted
 	}
-	c.counted, c.at = counted, time.Now()
-	return counted
+	if c.Waiting != nil {
+		if inputs, err := c.Waiting(ctx); err == nil {
+			c.inputs = inputs
+		}
+	}
+	c.at = time.Now()
+	return c.counted, c.inputs
 }

@@ -220,6 +220,36 @@ func rekey(ctx context.Context, tx *store.Tx, ring *seal.Ring, table string, row
 	return err
 }
 
+// Unreadable returns stored secrets of all accounts that none of the keys opens, of the
+// first so many of each kind, and how many were looked at.
+func (v *Vault) Unreadable(ctx context.Context, st *store.Store, most int) (found []store.SealedRow, looked int, err error) {
+	for _, table := range store.SealedTables() {
+		after := ""
+		for n := 0; n < most; {
+			var rows []store.SealedRow
+			err := st.Read(ctx, func(tx *store.Tx) (err error) {
+				rows, err = tx.SealedRows(ctx, table, after, rekeyBatch)
+				return err
+			})
+			if err != nil {
+				return nil, 0, err
+			}
+			for _, row := range rows {
+				if _, err := v.Open(Ref{AccountID: row.AccountID, ID: row.ID, Kind: row.Kind, Origin: row.Origin, Version: row.Version}, row.Sealed); err != nil {
+					found = append(found, row)
+				}
+			}
+			n += len(rows)
+			looked += len(rows)
+			if len(rows) < rekeyBatch {
+				break
+			}
+			after = rows[len(rows)-1].ID
+		}
+	}
+	return found, looked, nil
+}
+
 // Of returns the vault of a configuration, see [Open].
 func Of(cfg config.Config) (*Vault, error) {
 	var keys []seal.MasterKey

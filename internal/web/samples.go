@@ -94,6 +94,7 @@ func commands() map[string]string {
 
 		"listProviders": `stoa providers`,
 		"listNodes":     `stoa nodes`,
+		"getDiagnosis":  `stoa doctor`,
 
 		"createSpace":     `stoa spaces create --name support`,
 		"listSpaces":      `stoa spaces list`,

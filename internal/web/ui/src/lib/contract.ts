@@ -709,6 +709,27 @@ export interface DeliverySummary {
   webhookId: string;
 }
 
+export interface Diagnosis {
+  checkedAt: string;
+  checks: DiagnosisCheck[];
+  status: "ok" | "attention";
+}
+
+export interface DiagnosisCheck {
+  count: number;
+  items: DiagnosisItem[];
+  name: string;
+  status: "ok" | "attention" | "unknown";
+  summary: string;
+}
+
+export interface DiagnosisItem {
+  accountId: string | null;
+  detail: string;
+  id: string | null;
+  since: string | null;
+}
+
 export interface Difference {
   actualMicro: number;
   expectedMicro: number;

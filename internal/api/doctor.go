@@ -1,0 +1,207 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"stoa/internal/contract"
+	"stoa/internal/stoa"
+	"stoa/internal/store"
+)
+
+// Limits of a diagnosis, and from when on something wants attention.
+const (
+	diagnosisItems   = 20     // of one check
+	diagnosisRows    = 1_000  // that are counted
+	diagnosisSecrets = 10_000 // of each kind that are opened
+	lateDelivery     = 5 * time.Minute
+	clockSkew        = 2 * time.Second
+	leastDisk        = 1 << 30 // bytes
+)
+
+// A Machine is what is known of the machine of a node.
+type Machine struct {
+	FreeDisk, Disk     uint64 // bytes of the file system with the data directory; 0: not known
+	OpenFiles, NeedsOf uint64 // how many files the process may open, and how many it may need; 0: not known
+}
+
+const (
+	checkOK        = "ok"
+	checkAttention = "attention"
+	checkUnknown   = "unknown"
+)
+
+// getDiagnosis serves GET /api/v1/doctor.
+func (s *Server) getDiagnosis(ctx context.Context, _ Request[none, none]) (Reply[contract.Diagnosis], error) {
+	out := contract.Diagnosis{Status: checkOK, CheckedAt: contract.Time(time.Now())}
+	for _, c := range []struct {
+		name  string
+		check func(context.Context) (check, error)
+	}{
+		{"store", s.checkStores},
+		{"connections", s.checkConnections},
+		{"secrets", s.checkSecrets},
+		{"webhooks", s.checkWebhooks},
+		{"waiting", s.checkWaiting},
+		{"publicUrl", s.checkPublicURL},
+		{"clock", s.checkClock},
+		{"disk", s.checkDisk},
+		{"files", s.checkFiles},
+	} {
+		found, err := c.check(ctx)
+		if err != nil { // which says something, too
+			found = check{status: checkUnknown, summary: "It could not be found out: " + stoa.AsError(err).Message}
+			s.Logger.WarnContext(ctx, "a check of the service failed", "check", c.name, "error", err)
+		}
+		if found.status == checkAttention {
+			out.Status = checkAttention
+		}
+		out.Checks = append(out.Checks, found.contract(c.name))
+	}
+	return Reply[contract.Diagnosis]{Body: out}, nil
+}
+
+// A check is what one look found.
+type check struct {
+	status, summary string
+	count           int
+	items           []store.Finding
+}
+
+func (c check) contract(name string) contract.DiagnosisCheck {
+	out := contract.DiagnosisCheck{Name: name, Status: c.status, Summary: c.summary, Count: int64(c.count), Items: []contract.DiagnosisItem{}}
+	for _, f := range c.items[:min(len(c.items), diagnosisItems)] {
+		out.Items = append(out.Items, contract.DiagnosisItem{AccountID: unlessZero(f.AccountID), ID: unlessZero(f.ID), Detail: f.Detail, Since: unlessNever(f.Since)})
+	}
+	return out
+}
+
+// attentionIf returns a check that found something, or nothing.
+func attentionIf(found bool, summary, otherwise string) check {
+	if found {
+		return check{status: checkAttention, summary: summary}
+	}
+	return check{status: checkOK, summary: otherwise}
+}
+
+// report returns what fn finds in the database.
+func (s *Server) report(ctx context.Context, fn func(tx *store.Tx) error) error {
+	return s.Store.Report(ctx, fn)
+}
+
+func (s *Server) checkStores(ctx context.Context) (check, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	err := errors.Join(s.Store.Health(ctx), s.Drives.DB().Health(ctx))
+	return attentionIf(err != nil, "A database takes no work: "+stoa.AsError(err).Message, "The databases take work."), nil
+}
+
+func (s *Server) checkConnections(ctx context.Context) (c check, err error) {
+	var failing, waiting []store.Finding
+	err = s.report(ctx, func(tx *store.Tx) (err error) {
+		if failing, err = tx.FailingConnections(ctx, diagnosisRows); err == nil {
+			waiting, _, err = tx.UnauthorizedConnections(ctx, diagnosisRows)
+		}
+		return err
+	})
+	all := append(failing, waiting...)
+	c = attentionIf(len(all) > 0, fmt.Sprintf("%d connections are not ready (at most %d of each kind are counted). Their owners see why at the connection.", len(all), diagnosisRows), "No connection fails.")
+	c.count, c.items = len(all), all
+	return c, err
+}
+
+func (s *Server) checkSecrets(ctx context.Context) (c check, err error) {
+	rows, looked, err := s.Tools.Vault.Unreadable(ctx, s.Store, diagnosisSecrets)
+	c = attentionIf(len(rows) > 0, fmt.Sprintf("Of %d stored secrets, %d cannot be read: the key that they were encrypted with is missing (secrets.keys).", looked, len(rows)), fmt.Sprintf("All of %d stored secrets can be read.", looked))
+	for _, row := range rows[:min(len(rows), diagnosisItems)] {
+		c.items = append(c.items, store.Finding{AccountID: row.AccountID, ID: row.ID, Detail: "It is of the kind " + row.Kind + "."})
+	}
+	c.count = len(rows)
+	return c, err
+}
+
+func (s *Server) checkWebhooks(ctx context.Context) (c check, err error) {
+	var failed []store.Finding
+	var n, pending int
+	var oldest time.Time
+	err = s.report(ctx, func(tx *store.Tx) (err error) {
+		if failed, n, err = tx.FailedDeliveries(ctx, diagnosisItems, diagnosisRows); err == nil {
+			pending, oldest, err = tx.PendingDeliveries(ctx, diagnosisRows)
+		}
+		return err
+	})
+	lag := time.Duration(0)
+	if !oldest.IsZero() && oldest.UnixMicro() > 0 {
+		lag = max(0, time.Since(oldest))
+	}
+	c = attentionIf(n > 0 || lag > lateDelivery,
+		fmt.Sprintf("%d deliveries were given up (dead letters), and the oldest of %d pending ones is %s late (at most %d are counted).", n, pending, lag.Round(time.Second), diagnosisRows),
+		fmt.Sprintf("No delivery was given up, and none of %d pending ones is late.", pending))
+	c.count, c.items = n, failed
+	return c, err
+}
+
+func (s *Server) checkWaiting(ctx context.Context) (c check, err error) {
+	var kinds []store.WaitingKind
+	err = s.report(ctx, func(tx *store.Tx) (err error) {
+		if kinds, err = tx.Waiting(ctx, diagnosisRows); err == nil {
+			c.items, err = tx.LongestWaiting(ctx, diagnosisItems)
+		}
+		return err
+	})
+	c.status = checkOK
+	for _, k := range kinds {
+		c.count += int(k.Count)
+	}
+	c.summary = fmt.Sprintf("%d inputs are waited for (at most %d are counted); those that have waited longest are listed.", c.count, diagnosisRows)
+	return c, err
+}
+
+func (s *Server) checkPublicURL(ctx context.Context) (c check, err error) {
+	var wanted bool
+	err = s.report(ctx, func(tx *store.Tx) (err error) {
+		wanted, err = tx.HasOAuthConnections(ctx)
+		return err
+	})
+	if _, none := s.Tools.ClientDocument(); none != nil && wanted {
+		return check{status: checkAttention, summary: "Connections are authorized by OAuth, and people could not come back from it: set publicUrl to the https address of the service."}, err
+	}
+	return check{status: checkOK, summary: "What OAuth needs is set, or nothing needs it."}, err
+}
+
+func (s *Server) checkClock(ctx context.Context) (c check, err error) {
+	offset, within, known, err := s.Store.ClockOffset(ctx)
+	if err != nil || !known {
+		return check{status: checkOK, summary: "There is one node, and one clock."}, err
+	}
+	return attentionIf(offset.Abs() > clockSkew+within, fmt.Sprintf("The clock of this node and that of PostgreSQL are %s apart. Synchronize them.", offset.Abs().Round(time.Millisecond)),
+		fmt.Sprintf("The clock of this node and that of PostgreSQL are %s apart. Each node is to be asked by itself.", offset.Abs().Round(time.Millisecond))), nil
+}
+
+// machine returns what is known of the machine.
+func (s *Server) machine() Machine {
+	if s.Machine == nil {
+		return Machine{}
+	}
+	return s.Machine()
+}
+
+func (s *Server) checkDisk(context.Context) (check, error) {
+	m := s.machine()
+	if m.Disk == 0 {
+		return check{status: checkUnknown, summary: "How much of the disk is free is not known on this system."}, nil
+	}
+	summary := fmt.Sprintf("%d MiB of %d MiB are free on the file system with the data directory.", m.FreeDisk>>20, m.Disk>>20)
+	return attentionIf(m.FreeDisk < leastDisk, summary+" Work is refused when it is full.", summary), nil
+}
+
+func (s *Server) checkFiles(context.Context) (check, error) {
+	m := s.machine()
+	if m.OpenFiles == 0 {
+		return check{status: checkUnknown, summary: "How many files the process may open is not known on this system."}, nil
+	}
+	summary := fmt.Sprintf("The process may open %d files, and needs up to about %d.", m.OpenFiles, m.NeedsOf)
+	return attentionIf(m.OpenFiles < m.NeedsOf, summary+" Raise the limit (LimitNOFILE, ulimit -n), or lower limits.connections.", summary), nil
+}

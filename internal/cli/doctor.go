@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// A diagnosis is what the service says of itself.
+type diagnosis struct {
+	Status string `json:"status"`
+	Checks []struct {
+		Name    string `json:"name"`
+		Status  string `json:"status"`
+		Summary string `json:"summary"`
+		Items   []struct {
+			AccountID *string `json:"accountId"`
+			ID        *string `json:"id"`
+			Since     *string `json:"since"`
+			Detail    string  `json:"detail"`
+		} `json:"items"`
+	} `json:"checks"`
+}
+
+func (e *env) doctor() *cobra.Command {
+	c := &cobra.Command{
+		Use: "doctor", Short: "Say what wants an operator's attention", Args: noArgs,
+		Long: `Ask the service what an operator has to see to, over all accounts: connections that are not ready, secrets that
+no key opens, deliveries to webhooks that are late or were given up, sessions that wait longest for people, what
+OAuth needs, the databases, clocks, free disk and the limit on open files. Of several nodes the one that answers
+looks at its own machine. The exit code is 0 where nothing wants attention, and 1 where something does or the
+service cannot be asked. It takes a key with the scope operator.`,
+		Example: "  stoa doctor\n  stoa doctor --json\n  stoa doctor --jq '.checks[] | select(.status != \"ok\").name'",
+	}
+	o := e.output(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		call, err := e.ready(o)
+		if err != nil {
+			return err
+		}
+		var found diagnosis
+		raw, err := call.JSON(c.Context(), "GET", "/doctor", nil, nil, &found)
+		if err != nil {
+			return err
+		}
+		if o.raw() {
+			err = o.printJSON(raw)
+		} else {
+			_, err = fmt.Fprint(e.out, found.text())
+		}
+		if err == nil && found.Status != "ok" {
+			err = errors.New("something wants attention")
+		}
+		return err
+	}
+	return c
+}
+
+// text returns the diagnosis for people.
+func (d diagnosis) text() string {
+	var b strings.Builder
+	for _, c := range d.Checks {
+		fmt.Fprintf(&b, "%-9s  %s: %s\n", clean(c.Status), clean(c.Name), clean(c.Summary))
+		for _, item := range c.Items {
+			parts := []string{clean(item.Detail)}
+			for _, part := range []*string{item.ID, item.AccountID, item.Since} {
+				if part != nil {
+					parts = append(parts, clean(*part))
+				}
+			}
+			fmt.Fprintf(&b, "           - %s\n", strings.Join(parts, "  "))
+		}
+	}
+	return b.String()
+}

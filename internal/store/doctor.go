@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+
+	"stoa/internal/db"
+)
+
+// A Finding is something that an operator may have to see to.
+type Finding struct {
+	AccountID, ID string
+	Detail        string
+	Since         time.Time // zero: not known
+}
+
+func scanFinding(rows *sql.Rows) (f Finding, err error) {
+	var since int64
+	err = rows.Scan(&f.AccountID, &f.ID, &f.Detail, &since)
+	if since != 0 {
+		f.Since = db.Time(since)
+	}
+	return f, err
+}
+
+// FailingConnections returns connections of all accounts whose newest exchange failed,
+// with the code of the failure.
+func (tx *Tx) FailingConnections(ctx context.Context, limit int) ([]Finding, error) {
+	return list(ctx, tx, scanFinding, `SELECT account_id, id, name || ': ' || error_code, checked_at FROM connections WHERE error_code <> '' ORDER BY account_id, id LIMIT $1`, limit)
+}
+
+// UnauthorizedConnections returns connections of all accounts that are authorized by a
+// person, and are not. all is how many are authorized by OAuth in any way, of which at most limit are
+// looked at.
+func (tx *Tx) UnauthorizedConnections(ctx context.Context, limit int) (found []Finding, all int, err error) {
+	type row struct {
+		f     Finding
+		oauth string
+		has   string
+	}
+	rows, err := list(ctx, tx, func(rows *sql.Rows) (r row, err error) {
+		err = rows.Scan(&r.f.AccountID, &r.f.ID, &r.f.Detail, &r.oauth, &r.has)
+		return r, err
+	}, `SELECT c.account_id, c.id, c.name, c.oauth, COALESCE((SELECT t.id FROM connection_tokens t WHERE t.id = c.id), '') FROM connections c
+		WHERE c.oauth <> '' AND c.error_code = '' ORDER BY c.account_id, c.id LIMIT $1`, limit)
+	for _, r := range rows {
+		var o OAuth
+		if r.has == "" && json.Unmarshal([]byte(r.oauth), &o) == nil && o.Grant == GrantCode {
+			r.f.Detail += ": nobody has authorized it"
+			found = append(found, r.f)
+		}
+	}
+	return found, len(rows), err
+}
+
+// HasOAuthConnections reports whether any connection is authorized by OAuth.
+func (tx *Tx) HasOAuthConnections(ctx context.Context) (bool, error) {
+	ids, err := tx.texts(ctx, `SELECT id FROM connections WHERE oauth <> '' ORDER BY account_id, id LIMIT 1`)
+	return len(ids) > 0, err
+}
+
+// FailedDeliveries returns the newest deliveries of all accounts that were given up, and
+// how many there are, up to most.
+func (tx *Tx) FailedDeliveries(ctx context.Context, limit, most int) (found []Finding, n int, err error) {
+	if _, err := tx.Get(ctx, `SELECT COUNT(*) FROM (SELECT id FROM deliveries WHERE status = 'failed' LIMIT $1) f`, []any{most}, &n); err != nil {
+		return nil, 0, err
+	}
+	found, err = list(ctx, tx, scanFinding, `SELECT account_id, id, type || ' to ' || webhook_id, finished_at FROM deliveries WHERE status = 'failed' ORDER BY finished_at DESC, id DESC LIMIT $1`, limit)
+	return found, n, err
+}
+
+// A WaitingKind says how many inputs of a kind sessions wait for, and since when the
+// oldest of them does.
+type WaitingKind struct {
+	Kind   string
+	Count  int64
+	Oldest time.Time
+}
+
+// Waiting returns what the sessions of all accounts wait for, by its kind; of the oldest
+// so many inputs.
+func (tx *Tx) Waiting(ctx context.Context, most int) ([]WaitingKind, error) {
+	return list(ctx, tx, func(rows *sql.Rows) (w WaitingKind, err error) {
+		var oldest int64
+		err = rows.Scan(&w.Kind, &w.Count, &oldest)
+		w.Oldest = db.Time(oldest)
+		return w, err
+	}, `SELECT kind, COUNT(*), MIN(created_at) FROM (SELECT kind, created_at FROM inputs WHERE status = 'pending' ORDER BY created_at LIMIT $1) p GROUP BY kind ORDER BY kind LIMIT 20`, most)
+}
+
+// LongestWaiting returns the sessions of all accounts that have waited longest for an
+// input.
+func (tx *Tx) LongestWaiting(ctx context.Context, limit int) ([]Finding, error) {
+	return list(ctx, tx, scanFinding, `SELECT s.account_id, i.session_id, i.kind, i.created_at FROM inputs i JOIN sessions s ON s.id = i.session_id
+		WHERE i.status = 'pending' ORDER BY i.created_at LIMIT $1`, limit)
+}
+
+// ClockOffset returns how far the clock of the database is ahead of this process, and by
+// how much that may be wrong; false: they are the same clock.
+func (s *Store) ClockOffset(ctx context.Context) (offset, within time.Duration, known bool, err error) {
+	if !s.db.Postgres() {
+		return 0, 0, false, nil
+	}
+	err = s.Read(ctx, func(tx *Tx) error {
+		var micros int64
+		before := time.Now()
+		_, err := tx.Get(ctx, `SELECT `+databaseClock, nil, &micros)
+		took := time.Since(before)
+		offset, within = db.Time(micros).Sub(before.Add(took/2)), took/2
+		return err
+	})
+	return offset, within, true, err
+}
