@@ -310,6 +310,10 @@ func TestADeadWebhookIsDisabledAndRecovers(t *testing.T) {
 	if got := b.read(w.ID); got.Disabled != stoa.WebhookDisabledByFailures {
 		t.Fatalf("%+v", got)
 	}
+	alarm := `level=WARN msg="a webhook was disabled" account=` + b.account.ID + ` webhook=` + w.ID + ` reason=` + stoa.WebhookDisabledByFailures
+	if n := strings.Count(b.log.String(), alarm); n != 1 {
+		t.Errorf("the log has %d times %s", n, alarm)
+	}
 	r.requests()
 	r.status(204)
 	b.emit(4, Event{})
