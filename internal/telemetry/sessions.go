@@ -20,7 +20,7 @@ var Tools = []string{"drive_list", "drive_read", "drive_search", "drive_write", 
 // them with those of package session.
 var TurnCodes = []stoa.Code{
 	"queue_timeout", "turn_timeout", "step_limit_reached", "credit_limit_reached", "input_expired", "worker_lost", "content_filter",
-	"tool_timeout", "tool_limit_reached", "too_many_waits",
+	"tool_timeout", "tool_outcome_unknown", "tool_limit_reached", "too_many_waits",
 }
 
 func (m *Metrics) addSessions(cfg MetricsConfig) {
