@@ -54,6 +54,11 @@ func FuzzDocuments(f *testing.F) {
 			if got, want := strings.Count(u.EscapedPath(), "/"), strings.Count(p.Path, "/")+1; got != want {
 				t.Fatalf("%s has %d parts, and %s of the document %d", u.EscapedPath(), got, p.Path, want)
 			}
+			for _, part := range strings.Split(u.EscapedPath(), "/") {
+				if plain, err := url.PathUnescape(part); err != nil || plain == "." || plain == ".." || strings.ContainsAny(plain, `/\\`) {
+					t.Fatalf("%s leads elsewhere", made.url)
+				}
+			}
 			for name, value := range made.headers {
 				if !remote.HeaderName(name) || strings.ContainsAny(value, "\r\n\x00") {
 					t.Fatalf("%q: %q", name, value)

@@ -51,6 +51,10 @@ func FuzzReplies(f *testing.F) {
 				}
 				continue
 			}
+			var m map[string]json.RawMessage
+			if err := json.Unmarshal([]byte(text), &m); err != nil || strings.TrimSpace(idOf(m)) != "1" {
+				t.Fatalf("the reply to another request is taken: %v", err)
+			}
 			if (r.x.result == nil) == (r.x.code == 0 && r.x.err == nil) || !json.Valid(out) {
 				t.Fatalf("%+v, %s", r.x, out)
 			}
@@ -66,4 +70,14 @@ func FuzzReplies(f *testing.F) {
 			}
 		}
 	})
+}
+
+// idOf returns the id of a message, whose name may have letters of either case.
+func idOf(m map[string]json.RawMessage) (id string) {
+	for name, v := range m {
+		if strings.EqualFold(name, "id") && (id == "" || strings.TrimSpace(string(v)) == "1") {
+			id = string(v)
+		}
+	}
+	return id
 }
