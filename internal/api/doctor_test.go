@@ -93,6 +93,11 @@ func TestTheDoctorFindsEachFault(t *testing.T) {
 	attention("connections", "1 connections are not ready", 1, failing.ID)
 	c.Want(201, "POST", "/api/v1/connections", object{"kind": "mcp", "name": "login", "url": f.url, "auth": object{"type": "oauth"}}).JSON(&unauthorized)
 	attention("connections", "2 connections are not ready", 2, failing.ID, unauthorized.ID)
+	for _, off := range []struct{ this, other string }{{failing.ID, unauthorized.ID}, {unauthorized.ID, failing.ID}} { // nobody waits for those that are switched off
+		c.Want(200, "PATCH", "/api/v1/connections/"+off.this, object{"enabled": false})
+		attention("connections", "1 connections are not ready", 1, off.other)
+		c.Want(200, "PATCH", "/api/v1/connections/"+off.this, object{"enabled": true})
+	}
 
 	h.Server.Tools.PublicURL = ""
 	attention("publicUrl", "set publicUrl", 0)

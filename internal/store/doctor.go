@@ -26,13 +26,13 @@ func scanFinding(rows *sql.Rows) (f Finding, err error) {
 }
 
 // FailingConnections returns connections of all accounts whose newest exchange failed,
-// with the code of the failure.
+// with the code of the failure; not those that are switched off.
 func (tx *Tx) FailingConnections(ctx context.Context, limit int) ([]Finding, error) {
-	return list(ctx, tx, scanFinding, `SELECT account_id, id, name || ': ' || error_code, checked_at FROM connections WHERE error_code <> '' ORDER BY account_id, id LIMIT $1`, limit)
+	return list(ctx, tx, scanFinding, `SELECT account_id, id, name || ': ' || error_code, checked_at FROM connections WHERE error_code <> '' AND enabled = 1 ORDER BY account_id, id LIMIT $1`, limit)
 }
 
 // UnauthorizedConnections returns connections of all accounts that are authorized by a
-// person, and are not. all is how many are authorized by OAuth in any way, of which at most limit are
+// person, are switched on, and are not. all is how many are authorized by OAuth in any way, of which at most limit are
 // looked at.
 func (tx *Tx) UnauthorizedConnections(ctx context.Context, limit int) (found []Finding, all int, err error) {
 	type row struct {
@@ -44,7 +44,7 @@ func (tx *Tx) UnauthorizedConnections(ctx context.Context, limit int) (found []F
 		err = rows.Scan(&r.f.AccountID, &r.f.ID, &r.f.Detail, &r.oauth, &r.has)
 		return r, err
 	}, `SELECT c.account_id, c.id, c.name, c.oauth, COALESCE((SELECT t.id FROM connection_tokens t WHERE t.id = c.id), '') FROM connections c
-		WHERE c.oauth <> '' AND c.error_code = '' ORDER BY c.account_id, c.id LIMIT $1`, limit)
+		WHERE c.oauth <> '' AND c.error_code = '' AND c.enabled = 1 ORDER BY c.account_id, c.id LIMIT $1`, limit)
 	for _, r := range rows {
 		var o OAuth
 		if r.has == "" && json.Unmarshal([]byte(r.oauth), &o) == nil && o.Grant == GrantCode {
