@@ -47,7 +47,7 @@ func For(extensions ...string) *Edition {
 	if e, ok := editions.Load(name); ok {
 		return e.(*Edition)
 	}
-	text, err := without(asJSON, func(names string) bool {
+	text, err := without(asJSON(), func(names string) bool {
 		return !slices.ContainsFunc(strings.Fields(names), func(n string) bool { return slices.Contains(extensions, n) })
 	})
 	if err != nil {

@@ -16,15 +16,14 @@ import (
 )
 
 // A gate stands before a server with an authorization server, and keeps which tokens its
-// calls had, and how often they were refused.
+// calls had.
 type gate struct {
 	demo *oauth.Demo
 
-	mu      sync.Mutex
-	sent    []string // values of Authorization, of what is no request of OAuth
-	refused int
-	tokens  func(w http.ResponseWriter) // answers requests for tokens; nil: the server does
-	none    bool                        // no token is taken
+	mu     sync.Mutex
+	sent   []string                    // values of Authorization, of what is no request of OAuth
+	tokens func(w http.ResponseWriter) // answers requests for tokens; nil: the server does
+	none   bool                        // no token is taken
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
