@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"hash/maphash"
@@ -24,30 +25,48 @@ const deepest = 4
 // either alphabet and case, and with line breaks in between; with the escapes of JSON and
 // with those of addresses; and where such a text is within another one, up to four deep.
 //
-// Its time is proportional to the length of data, whatever that is and the secret is.
+// Its time is proportional to the length of data, whatever that is and however many
+// texts would give the secret away, and so is its memory: some 30 bytes for each.
 func (c Credential) Blank(data []byte) []byte {
-	patterns := blanked(c.Value)
-	for _, part := range c.Parts {
-		patterns = append(patterns, blanked(part)...)
-	}
-	if len(patterns) == 0 {
+	b := newBlanking(c, data)
+	if b == nil {
 		return data
 	}
-	b := blanking{patterns: patterns, seed: maphash.MakeSeed(), seen: map[uint64]int{}}
 	b.search(layer{text: data}, deepest)
 	return b.without(data)
 }
 
 // A blanking is one search for the forms of a secret.
 type blanking struct {
-	patterns []pattern
-	seed     maphash.Seed
-	seen     map[uint64]int // how many layers were looked for in a text, by its hash
-	found    []span
+	forms  []*automaton
+	seed   maphash.Seed
+	seen   map[uint64]int // how many layers were looked for in a text, by its hash
+	below  [deepest]layer // the memory of layers, by how many are looked for below
+	cover  []int32        // how many forms begin at a byte less how many end there
+	found  bool
+	places []int32 // of the bytes that were read, in the layer that is searched
+	steps  int     // bytes and states that were looked at, which tests count
 }
 
-// A span is where a secret was found: from up to, and not including, to.
-type span struct{ from, to int }
+// newBlanking returns nil where nothing would give the secret away.
+func newBlanking(c Credential, data []byte) *blanking {
+	b := &blanking{seed: maphash.MakeSeed(), seen: map[uint64]int{}}
+	for _, as := range []*folding{&folded.plain, &folded.base64, &folded.hex} {
+		b.forms = append(b.forms, &automaton{as: as, states: make([]state, 1)})
+	}
+	found := b.add(c.Value)
+	for _, part := range c.Parts {
+		found = b.add(part) || found
+	}
+	if !found {
+		return nil
+	}
+	for _, a := range b.forms {
+		a.link()
+	}
+	b.cover = make([]int32, len(data)+1)
+	return b
+}
 
 // A layer is a text without the escapes of those around it, and where each of its bytes
 // begins in the outermost one.
@@ -70,39 +89,71 @@ func (b *blanking) search(l layer, more int) {
 	if below, searched := b.seen[hash]; searched && below >= more {
 		return
 	} else if !searched {
-		for _, p := range b.patterns {
-			b.found = p.find(l, b.found)
+		for _, a := range b.forms {
+			b.find(a, l)
 		}
 	}
 	b.seen[hash] = more
 	if more == 0 {
 		return
 	}
-	if next, changed := l.unescape('\\', ofJSON); changed {
-		b.search(next, more-1)
+	next := &b.below[more-1]
+	if l.unescape(next, '\\', ofJSON) {
+		b.search(*next, more-1)
 	}
-	if next, changed := l.unescape('%', ofAddress); changed {
-		b.search(next, more-1)
+	if l.unescape(next, '%', ofAddress) {
+		b.search(*next, more-1)
 	}
+	b.steps += 2 * len(l.text)
 }
 
-// without returns data with everything blanked that was found.
+// find covers where a layer has a text that would give the secret away.
+func (b *blanking) find(a *automaton, l layer) {
+	places := slices.Grow(b.places[:0], len(l.text))
+	at := int32(0)
+	for i, c := range l.text {
+		is := a.as[c]
+		if is < 0 {
+			continue
+		}
+		places = append(places, int32(i))
+		if at == 0 {
+			at = a.first[is]
+		} else {
+			var back int
+			at, back = a.next(at, is)
+			b.steps += back
+		}
+		if n := int(a.states[at].ends); n > 0 {
+			b.found = true
+			b.cover[l.at(int(places[len(places)-n]))]++
+			b.cover[l.at(i+1)]--
+		}
+	}
+	b.places = places
+	b.steps += len(l.text)
+}
+
+// without returns data with everything blanked that was found. What touches is one.
 func (b *blanking) without(data []byte) []byte {
-	if len(b.found) == 0 {
+	if !b.found {
 		return data
 	}
-	slices.SortFunc(b.found, func(x, y span) int { return x.from - y.from })
 	out, kept := make([]byte, 0, len(data)), 0 // up to where data is in out
-	for i := 0; i < len(b.found); {
-		at := b.found[i]
-		for i++; i < len(b.found) && b.found[i].from < at.to; i++ {
-			at.to = max(at.to, b.found[i].to)
+	forms := int32(0)
+	for i, change := range b.cover {
+		before := forms
+		forms += change
+		switch {
+		case before == 0 && forms > 0:
+			from := i
+			if escaped(data[kept:from]) { // the backslash goes with what it escapes
+				from--
+			}
+			out = append(append(out, data[kept:from]...), blankedAs...)
+		case before > 0 && forms == 0:
+			kept = i
 		}
-		if escaped(data[kept:at.from]) { // the backslash goes with what it escapes
-			at.from--
-		}
-		out = append(append(out, data[kept:at.from]...), blankedAs...)
-		kept = at.to
 	}
 	return append(out, data[kept:]...)
 }
@@ -116,35 +167,50 @@ func escaped(text []byte) bool {
 	return n%2 == 1
 }
 
-// unescape returns the layer below one, where a byte begins what is escaped. It reports
-// whether there is any.
-func (l layer) unescape(with byte, unescaped func([]byte) (byte, int)) (next layer, changed bool) {
-	for i := 0; i < len(l.text); {
-		if l.text[i] != with {
-			if changed {
-				next.text, next.from = append(next.text, l.text[i]), append(next.from, int32(l.at(i)))
+// unescape makes next the layer below one, where a byte begins what is escaped. It
+// reports whether there is any.
+func (l layer) unescape(next *layer, with byte, unescaped func([]byte) (byte, int)) bool {
+	i := l.escape(0, with, unescaped)
+	if i == len(l.text) {
+		return false
+	}
+	if cap(next.from) <= len(l.text) {
+		next.text, next.from = make([]byte, 0, len(l.text)), make([]int32, 0, len(l.text)+1)
+	}
+	text, from := next.text[:0], next.from[:0]
+	for plain := 0; ; {
+		text = append(text, l.text[plain:i]...)
+		if l.from != nil {
+			from = append(from, l.from[plain:i]...)
+		} else {
+			for k := plain; k < i; k++ {
+				from = append(from, int32(k))
 			}
-			i++
-			continue
+		}
+		if i == len(l.text) {
+			next.text, next.from = text, append(from, int32(l.at(i)))
+			return true
 		}
 		c, n := unescaped(l.text[i:])
-		if n > 1 && !changed {
-			changed = true
-			next.text, next.from = make([]byte, i, len(l.text)), make([]int32, i, len(l.text)+1)
-			copy(next.text, l.text)
-			for k := range i {
-				next.from[k] = int32(l.at(k))
-			}
-		}
-		if changed {
-			next.text, next.from = append(next.text, c), append(next.from, int32(l.at(i)))
+		text, from = append(text, c), append(from, int32(l.at(i)))
+		plain = i + n
+		i = l.escape(plain, with, unescaped)
+	}
+}
+
+// escape returns where the next escape is, from a place on, or the end.
+func (l layer) escape(i int, with byte, unescaped func([]byte) (byte, int)) int {
+	for {
+		n := bytes.IndexByte(l.text[i:], with)
+		if n < 0 {
+			return len(l.text)
 		}
 		i += n
+		if _, n = unescaped(l.text[i:]); n > 1 {
+			return i
+		}
+		i++
 	}
-	if changed {
-		next.from = append(next.from, int32(l.at(len(l.text))))
-	}
-	return next, changed
 }
 
 // ofJSON returns which byte a text of JSON begins with that begins with a backslash, and
@@ -222,68 +288,87 @@ var folded = func() (all struct{ plain, base64, hex folding }) {
 	return all
 }()
 
-// A pattern is a text that would give a secret away.
-type pattern struct {
-	as   *folding
-	text []int16 // folded
-	back []int   // of a prefix that does not go on: how long the longest one is that ends it
+// An automaton finds all texts of one folding at once (Aho and Corasick).
+type automaton struct {
+	as     *folding
+	first  [256]int32 // states after one byte
+	states []state    // by what was read so far; 0: nothing of any text
 }
 
-func newPattern(as *folding, text string) pattern {
-	p := pattern{as: as, text: make([]int16, 0, len(text))}
+// A state is a beginning of a text. Its children, which go on from it, are a list: most
+// have one.
+type state struct {
+	is             int16 // its last byte, folded
+	child, sibling int32 // 0: none
+	back           int32 // the longest other state that it ends with
+	ends           int32 // how long the longest text is that it ends with
+}
+
+// child returns the state that a byte leads to, or 0.
+func (a *automaton) child(at int32, is int16) int32 {
+	if at == 0 {
+		return a.first[is]
+	}
+	for at = a.states[at].child; at != 0 && a.states[at].is != is; {
+		at = a.states[at].sibling
+	}
+	return at
+}
+
+// next returns the state after a byte, and how often it went back for it: in all at most
+// as often as bytes were read.
+func (a *automaton) next(at int32, is int16) (next int32, back int) {
+	for {
+		if next = a.child(at, is); next != 0 || at == 0 {
+			return next, back
+		}
+		at = a.states[at].back
+		back++
+	}
+}
+
+// add adds a text, before link.
+func (a *automaton) add(text string) {
+	at, length := int32(0), int32(0)
 	for i := range len(text) {
-		if c := as[text[i]]; c >= 0 {
-			p.text = append(p.text, c)
-		}
-	}
-	p.back = make([]int, len(p.text))
-	for i, k := 1, 0; i < len(p.text); i++ {
-		for k > 0 && p.text[i] != p.text[k] {
-			k = p.back[k-1]
-		}
-		if p.text[i] == p.text[k] {
-			k++
-		}
-		p.back[i] = k
-	}
-	return p
-}
-
-// find adds where a layer has the pattern (Knuth, Morris and Pratt).
-func (p pattern) find(l layer, found []span) []span {
-	k := 0
-	for i, c := range l.text {
-		is := p.as[c]
+		is := a.as[text[i]]
 		if is < 0 {
 			continue
 		}
-		for k > 0 && p.text[k] != is {
-			k = p.back[k-1]
-		}
-		if p.text[k] == is {
-			k++
-		}
-		if k < len(p.text) {
-			continue
-		}
-		first := i
-		for left := k; ; first-- {
-			if p.as[l.text[first]] >= 0 {
-				if left--; left == 0 {
-					break
-				}
+		length++
+		next := a.child(at, is)
+		if next == 0 {
+			next = int32(len(a.states))
+			a.states = append(a.states, state{is: is, sibling: a.states[at].child})
+			if a.states[at].child = next; at == 0 {
+				a.first[is] = next
 			}
 		}
-		found = append(found, span{l.at(first), l.at(i + 1)})
-		k = 0
+		at = next
 	}
-	return found
+	a.states[at].ends = length
 }
 
-// blanked returns the texts that would give a secret away: itself, without the scheme of
-// the header, and what base64 and hexadecimal digits make of it wherever it begins in a
-// text.
-func blanked(secret string) (all []pattern) {
+// link finds what each state goes back to, the shorter ones first.
+func (a *automaton) link() {
+	order := make([]int32, 1, len(a.states))
+	for i := 0; i < len(order); i++ {
+		at := order[i]
+		for next := a.states[at].child; next != 0; next = a.states[next].sibling {
+			s := &a.states[next]
+			if at != 0 {
+				s.back, _ = a.next(a.states[at].back, s.is)
+			}
+			s.ends = max(s.ends, a.states[s.back].ends)
+			order = append(order, next)
+		}
+	}
+}
+
+// add adds the texts that would give a secret away: itself, without the scheme of the
+// header, and what base64 and hexadecimal digits make of it wherever it begins in a text.
+// It reports whether there are any.
+func (b *blanking) add(secret string) bool {
 	value := secret
 	values := []string(nil)
 	if scheme, after, found := strings.Cut(secret, " "); found && len(after) >= minBlanked {
@@ -293,14 +378,16 @@ func blanked(secret string) (all []pattern) {
 		}
 	}
 	if len(value) < minBlanked {
-		return nil
+		return false
 	}
+	plain, in64, inHex := b.forms[0], b.forms[1], b.forms[2]
 	for _, s := range append(values, value) {
-		all = append(all, newPattern(&folded.plain, s), newPattern(&folded.hex, hex.EncodeToString([]byte(s))))
+		plain.add(s)
+		inHex.add(hex.EncodeToString([]byte(s)))
 		for before := range 3 {
 			text := base64.RawStdEncoding.EncodeToString([]byte("   "[:before] + s))
-			all = append(all, newPattern(&folded.base64, text[(8*before+5)/6:8*(before+len(s))/6])) // without what it shares with its neighbours
+			in64.add(text[(8*before+5)/6 : 8*(before+len(s))/6]) // without what it shares with its neighbours
 		}
 	}
-	return all
+	return true
 }
