@@ -1,5 +1,5 @@
 // Words for connections and their tools.
-import type { Connection, ConnectionTool, ConnectionToolPolicy } from "./contract";
+import type { Connection, ConnectionTool, ConnectionToolPolicy, Secret } from "./contract";
 
 export type Approval = ConnectionToolPolicy["approval"];
 export type Effects = ConnectionToolPolicy["effects"];
@@ -77,3 +77,6 @@ export function originOf(address: string): string {
     return "";
   }
 }
+
+// hasExpired reports whether a secret is sent no more.
+export const hasExpired = (s: Secret): boolean => !!s.expiresAt && new Date(s.expiresAt).getTime() <= Date.now();

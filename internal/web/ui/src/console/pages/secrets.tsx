@@ -1,6 +1,7 @@
 // Secrets of connections: their values are written, and never shown.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { hasExpired } from "../../lib/connections";
 import type { Connection, Secret, Space } from "../../lib/contract";
 import type { List } from "../../lib/types";
 import { Badge, Button, Notice, Time } from "../parts/basic";
@@ -111,9 +112,6 @@ export function Secrets({ head }: { head: ComponentChildren }) {
     </>
   );
 }
-
-// hasExpired reports whether a secret is sent no more.
-export const hasExpired = (s: Secret): boolean => !!s.expiresAt && new Date(s.expiresAt).getTime() <= Date.now();
 
 // Whom says which connections and sessions may use a secret.
 function Whom({ of: s, spaces }: { of: Secret; spaces: Space[] }) {

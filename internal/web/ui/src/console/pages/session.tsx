@@ -10,6 +10,7 @@ import type { Meta } from "../../lib/types";
 import { Amount, Badge, Button, Notice } from "../parts/basic";
 import { Approvals } from "../parts/approvals";
 import { OpenCalls } from "../parts/calls";
+import { GivenSecrets, hasSecrets } from "../parts/credentials";
 import { Confirm, Dialog } from "../parts/dialog";
 import { useAction } from "../parts/form";
 import { Failure, Skeleton, useLoad } from "../parts/load";
@@ -113,6 +114,11 @@ export function SessionView({ agentId, id }: { agentId: string; id: string }) {
           turn {s.turn.number}, {plural(s.usage.steps, "model call")}, {count(s.usage.totalTokens)} tokens, <Amount of={s.usage.creditsMicro} /> credits
           {s.model.served && `, ${s.model.served}`} {s.model.fallback && <Badge meaning="waiting">instead of {s.model.requested}</Badge>}
         </div>
+        {hasSecrets(s.credentials) && (
+          <div class="small muted">
+            <GivenSecrets of={s.credentials} />
+          </div>
+        )}
         <div class="session-tabs">
           <Tabs
             label="Parts of the session"

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import type { Agent, Session } from "../../lib/agents";
 import type { List } from "../../lib/types";
 import { Amount, Button, Field, Time } from "../parts/basic";
+import { useAgent, useOwnSecrets } from "../parts/credentials";
 import { useAction } from "../parts/form";
 import { Empty, Failure, useLoad } from "../parts/load";
 import { MissingScope } from "../parts/missing";
@@ -170,11 +171,13 @@ function Start({ agentId }: { agentId: string }) {
   const { api } = useSession();
   const [message, setMessage] = useState("");
   const [once, setOnce] = useState(false);
+  const [user, setUser] = useState("");
   const action = useAction();
+  const own = useOwnSecrets({ agent: useAgent(agentId).data, users: true, problem: action.problem });
   const submit = () => {
     if (!message.trim() || action.busy) return;
     void action.run(async (key) => {
-      const made = await api.create<Session>(`/api-agents/${agentId}/sessions`, { message, mode: once ? "once" : "chat" }, key);
+      const made = await api.create<Session>(`/api-agents/${agentId}/sessions`, { message, mode: once ? "once" : "chat", ...own.body, ...(user.trim() && { externalUserId: user.trim() }) }, key);
       go(`agents/${agentId}/sessions/${made.id}`);
     });
   };
@@ -203,6 +206,12 @@ function Start({ agentId }: { agentId: string }) {
           }
         }}
       />
+      {own.fields}
+      {own.forUsers && (
+        <Field id="start-user" label="End user" hint="As you call them; may be empty. A secret that is for an end user goes into their sessions alone.">
+          <input id="start-user" class="input" maxLength={128} value={user} onInput={(e) => setUser(e.currentTarget.value)} aria-describedby="start-user-hint" />
+        </Field>
+      )}
       <div class="row">
         <label class="check small muted">
           <input type="checkbox" checked={once} onChange={(e) => setOnce(e.currentTarget.checked)} /> one shot: it asks nothing back and takes no further message
@@ -213,7 +222,7 @@ function Start({ agentId }: { agentId: string }) {
           </Button>
         </div>
       </div>
-      {action.problem && <Failure problem={action.problem} />}
+      {action.problem && !own.shown && <Failure problem={action.problem} />}
     </form>
   );
 }

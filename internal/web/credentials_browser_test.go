@@ -1,0 +1,142 @@
+package web_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"stoa/internal/contract"
+	"stoa/internal/fakemcp"
+)
+
+// own is what the agent of a stage needs for secrets of sessions: connections that want
+// them (shop), take them (notes) and do not (plain), and secrets.
+type own struct {
+	shop, notes string // connections
+	ann, all    string // secrets: of one end user, of everybody
+	agent       string // its path in the console
+}
+
+// takesSecrets gives the agent a tool of each connection.
+func (st stage) takesSecrets(t *testing.T) (o own) {
+	t.Helper()
+	f := fakemcp.Start(t)
+	var tools []any
+	connect := func(name, perSession string) string {
+		var c contract.Connection
+		st.c.Want(201, "POST", "/api/v1/connections", map[string]any{"kind": "mcp", "name": name, "url": f.URL, "credentialsPerSession": perSession}).JSON(&c)
+		path := "/api/v1/connections/" + c.ID
+		st.c.Want(200, "POST", path+"/refresh", nil)
+		var list contract.ConnectionToolList
+		st.c.Want(200, "GET", path+"/tools", nil).JSON(&list)
+		for _, tool := range list.Data {
+			if tool.Name == "read" {
+				st.c.Want(200, "POST", path+"/tools/review", map[string]any{"tools": []any{map[string]any{"name": "read", "sha256": tool.Sha256, "decision": "approve", "policy": "by_annotations"}}})
+			}
+		}
+		tools = append(tools, map[string]any{"type": "connection", "connectionId": c.ID, "allow": []string{"read"}})
+		return c.ID
+	}
+	secret := func(name, kind, origin string, more map[string]any) string {
+		body := map[string]any{"name": name, "kind": kind, "origin": origin, "value": "correct-horse-battery-of-" + name}
+		for k, v := range more {
+			body[k] = v
+		}
+		var s contract.Secret
+		st.c.Want(201, "POST", "/api/v1/secrets", body).JSON(&s)
+		return s.ID
+	}
+	o.shop, o.notes = connect("shop", "required"), connect("notes", "optional")
+	connect("plain", "off")
+	st.c.Want(200, "PATCH", st.agent, map[string]any{"tools": tools})
+	o.ann, o.all = secret("ann", "bearer", f.URL, map[string]any{"externalUserId": "user-7"}), secret("all", "bearer", f.URL, nil)
+	secret("far", "bearer", "https://mcp.example.com", nil)
+	secret("oauth", "token", f.URL, nil)
+	var other contract.Space
+	st.c.Want(201, "POST", "/api/v1/spaces", map[string]any{"name": "Workshop"}).JSON(&other)
+	secret("workshop", "bearer", f.URL, map[string]any{"spaceId": other.ID})
+	o.agent = "agents/" + strings.TrimPrefix(st.agent, "/api/v1/api-agents/")
+	return o
+}
+
+// offers waits until a connection has a field with these secrets, in any order.
+func (p *tab) offers(connection string, choices ...string) {
+	p.t.Helper()
+	p.see(fmt.Sprintf(`[...document.querySelectorAll("#own-%s option")].map((o) => o.innerText.trim()).sort().join("|") === %q.split("|").sort().join("|")`, connection, strings.Join(choices, "|")))
+}
+
+const (
+	ownSecrets = `document.querySelector("[aria-label='Secrets of its own']")`
+	annSaid    = "ann …-ann, for user-7"
+	allSaid    = "all …-all"
+)
+
+func TestASessionIsGivenASecretInTheConsole(t *testing.T) {
+	browser := startBrowser(t)
+	for _, l := range sizes() {
+		t.Run(l.name, func(t *testing.T) {
+			st := newStage(t, onLoopback)
+			o := st.takesSecrets(t)
+			p := signIn(t, browser, st.h.URL, st.h.Key, o.agent+"/sessions", l)
+			p.allow("404", "409", "422")
+			p.offers(o.shop, "Choose a secret", annSaid, allSaid)
+			p.offers(o.notes, "None", annSaid, allSaid)
+			p.see(`document.querySelectorAll("form select").length === 2`)
+			p.see(`document.querySelector("#own-` + o.shop + `-hint").innerText === "Without a secret, its tools are withheld." && document.querySelector("#own-` + o.notes + `-hint").innerText === "Without one, the connection's own access is used."`)
+			p.fits()
+			p.shot("start")
+
+			// What is wrong stands at its field, and what was typed stays.
+			p.choose("#own-"+o.shop, o.ann)
+			p.choose("#own-"+o.notes, o.all)
+			p.fill("#start", `call: shop__read {}`)
+			p.press("Start")
+			p.see(`document.querySelector("#own-` + o.shop + `-problem")?.innerText === "The secret is for another external user." && document.querySelectorAll(".problem, .notice.failed").length === 1 && document.querySelector("#start").value !== ""`)
+			p.fits()
+			p.shot("another end user")
+			p.fill("#start-user", "user-7")
+			p.press("Start")
+			said := func(line string) {
+				t.Helper()
+				p.see(fmt.Sprintf(`[...(%s?.querySelectorAll("li") ?? [])].some((li) => li.innerText.trim().replace(/\s+/g, " ") === %q)`, ownSecrets, line))
+			}
+			said("shop uses ann …-ann for user-7")
+			said("notes uses all …-all")
+			p.see(ownSecrets + `.querySelector("a[href='#/connections/` + o.shop + `']").innerText === "shop" && ` + ownSecrets + `.querySelectorAll("a[href='#/connections/secrets']").length === 2`)
+			p.says("completed")
+			p.fits()
+			p.shot("session")
+			var list contract.SessionList
+			st.c.Want(200, "GET", st.agent+"/sessions", nil).JSON(&list)
+			var made contract.Session
+			st.c.Want(200, "GET", st.agent+"/sessions/"+list.Data[0].ID, nil).JSON(&made)
+			if own, _ := made.Credentials.Get(); len(own) != 2 || own[o.shop] != o.ann || own[o.notes] != o.all || orEmpty(made.ExternalUserID.Get()) != "user-7" {
+				t.Errorf("%+v", made)
+			}
+
+			// A deleted secret is said to be deleted; of one that no call names the name is gone, too.
+			st.c.Want(204, "DELETE", "/api/v1/secrets/"+o.ann, nil)
+			st.c.Want(204, "DELETE", "/api/v1/secrets/"+o.all, nil)
+			p.open(o.agent + "/sessions")
+			p.says("Secret for shop")
+			p.says("There is none for")
+			p.open(o.agent + "/sessions/" + made.ID)
+			said("shop uses ann deleted")
+			said("notes uses " + o.all + " deleted")
+			p.fits()
+			p.shot("deleted")
+
+			// A session without secrets of its own shows nothing of them.
+			st.c.Want(202, "POST", st.agent+"/sessions", map[string]any{"message": "Hello", "title": "without"}).JSON(&made)
+			p.open(o.agent + "/sessions/" + made.ID)
+			p.see(`document.querySelector(".session-title")?.innerText === "without" && !` + ownSecrets)
+
+			// A key that may not give secrets is told so.
+			weak, _ := st.h.NewKey(st.h.Account.ID, "agents:read", "sessions:read", "sessions:write", "connections:read")
+			p = signIn(t, browser, st.h.URL, weak, o.agent+"/sessions", l)
+			p.says("They cannot be chosen with this key, which does not carry the scope secrets:write. Sessions may have secrets of their own for notes, shop. Without one, tools of shop are withheld.")
+			p.see(`!document.querySelector("form select, #start-user")`)
+			p.shot("without the scope")
+		})
+	}
+}

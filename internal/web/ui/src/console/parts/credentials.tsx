@@ -1,0 +1,183 @@
+// Secrets that sessions have of their own for connections: those that they have, and the
+// choice of them. Ids and names alone: nothing shows a value.
+import { useState } from "preact/hooks";
+import type { Agent } from "../../lib/agents";
+import type { Api, Problem } from "../../lib/api";
+import { hasExpired, originOf } from "../../lib/connections";
+import type { Connection, Secret } from "../../lib/contract";
+import type { List } from "../../lib/types";
+import { useSession } from "../session";
+import { secretSaid } from "./access";
+import { Badge, Field } from "./basic";
+import { asProblem, Failure, Skeleton, useLoad } from "./load";
+
+// Credentials are ids of secrets under those of connections.
+export type Credentials = Record<string, string>;
+
+// hasSecrets reports whether there is anything to show.
+export const hasSecrets = (of?: Credentials | null): of is Credentials => Object.keys(of ?? {}).length > 0;
+
+// found reads an object; undefined where there is none any more.
+async function found<T>(api: Api, path: string, signal: AbortSignal): Promise<T | undefined> {
+  try {
+    return await api.get<T>(path, undefined, signal);
+  } catch (error) {
+    if (!signal.aborted && asProblem(error).status === 404) return undefined;
+    throw error;
+  }
+}
+
+// GivenSecrets says which secret each connection uses; nothing where there are none.
+export function GivenSecrets({ of }: { of?: Credentials | null }) {
+  const { api, may } = useSession();
+  const reads = may("connections:read");
+  const pairs = Object.entries(of ?? {});
+  const names = useLoad(
+    (signal) =>
+      Promise.all(
+        (reads ? pairs : []).map(async ([connection, secret]) => {
+          const [c, s] = await Promise.all([found<Connection>(api, "/connections/" + connection, signal), found<Secret>(api, "/secrets/" + secret, signal)]);
+          return { id: connection, c, s };
+        }),
+      ),
+    [api, reads, JSON.stringify(pairs)],
+  );
+  if (pairs.length === 0) return null;
+  return (
+    <>
+      <ul class="plainlist" aria-label="Secrets of its own">
+        {pairs.map(([connection, secret]) => {
+          const known = names.data?.find((n) => n.id === connection);
+          const { c, s } = known ?? {};
+          return (
+            <li class="breaks" key={connection}>
+              {known && !c ? <span>{connection} (a deleted connection)</span> : <a href={"#/connections/" + connection}>{c?.name ?? connection}</a>} uses{" "}
+              {known && (!s || s.deletedAt) ? (
+                <>
+                  {s?.name ?? secret} <Badge meaning="failed">deleted</Badge>
+                </>
+              ) : (
+                <>
+                  <a href="#/connections/secrets">{s?.name ?? secret}</a> {s?.hint && <code>…{s.hint}</code>} {s?.externalUserId && <>for {s.externalUserId}</>} {s && hasExpired(s) && <Badge meaning="failed">expired</Badge>}
+                </>
+              )}
+            </li>
+          );
+        })}
+      </ul>
+      {names.problem && <Failure problem={names.problem} retry={names.reload} />}
+    </>
+  );
+}
+
+// useAgent reads an agent, whose tools say which connections there are.
+export function useAgent(id: string) {
+  const { api } = useSession();
+  return useLoad((signal) => api.get<Agent>("/api-agents/" + id, undefined, signal), [api, id]);
+}
+
+// allSecrets reads every secret of the account; there are at most a few hundred.
+async function allSecrets(api: Api, signal: AbortSignal): Promise<Secret[]> {
+  const all: Secret[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await api.get<List<Secret>>("/secrets", { limit: 100, cursor }, signal);
+    all.push(...page.data);
+    cursor = page.nextCursor ?? undefined;
+  } while (cursor);
+  return all;
+}
+
+const same = (a: Credentials, b: Credentials) => JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort());
+
+// useOwnSecrets holds a field for each connection of the agent's tools that takes secrets
+// of sessions. was is what there is already, users says whether the sessions can be those of
+// an end user, and problem is what the service said of the last attempt.
+export function useOwnSecrets({ agent, was = {}, users, problem }: { agent?: Pick<Agent, "spaceId" | "tools">; was?: Credentials | null; users: boolean; problem?: Problem }) {
+  const { api, may } = useSession();
+  const had = was ?? {};
+  const [now, setNow] = useState<Credentials>(had);
+  const writes = may("secrets:write");
+  const spaceId = agent?.spaceId;
+  const used = new Set(agent?.tools.flatMap((t) => (t.type === "connection" && t.connectionId ? [t.connectionId] : [])));
+  const asks = may("connections:read") && !!spaceId && (used.size > 0 || hasSecrets(had));
+  const lists = useLoad(
+    async (signal) => {
+      if (!asks) return undefined;
+      const { data } = await api.get<List<Connection>>("/connections", { spaceId, limit: 100 }, signal);
+      const takes = data.filter((c) => used.has(c.id) && c.credentialsPerSession !== "off").sort((a, b) => a.name.localeCompare(b.name));
+      return { connections: data, takes, secrets: writes && (takes.length > 0 || hasSecrets(had)) ? await allSecrets(api, signal) : [] };
+    },
+    [api, asks, writes, spaceId, [...used].sort().join()],
+  );
+  const takes = lists.data?.takes ?? [];
+  // What is there already can be taken out, whatever became of its connection.
+  const ids = [...takes.map((c) => c.id), ...Object.keys(had).filter((id) => !takes.some((c) => c.id === id))];
+  const about = (id: string) => (problem?.param === "credentials." + id ? problem.message : undefined);
+  const fit = (c?: Connection) => (lists.data?.secrets ?? []).filter((s) => c && s.kind !== "token" && s.origin === originOf(c.url) && (!s.spaceId || s.spaceId === c.spaceId) && (users || !s.externalUserId));
+  const row = (id: string) => {
+    const c = lists.data!.connections.find((c) => c.id === id);
+    const value = now[id] ?? "";
+    const offered = fit(c);
+    const other = value && !offered.some((s) => s.id === value);
+    const required = c?.credentialsPerSession === "required";
+    let hint: string | undefined;
+    if (!c) hint = "There is no such connection any more.";
+    else if (c.credentialsPerSession === "off") hint = "The connection takes no secrets of sessions any more.";
+    else if (!used.has(id)) hint = "The agent has no tools of it.";
+    else if (!value) hint = (required ? "Without a secret, its tools are withheld." : "Without one, the connection's own access is used.") + (offered.length === 0 ? ` There is none for ${originOf(c.url) || "its address"}: store one among the connections.` : "");
+    const wrong = about(id);
+    return (
+      <Field key={id} id={"own-" + id} label={"Secret for " + (c?.name ?? id)} hint={hint} problem={wrong}>
+        <select
+          id={"own-" + id}
+          class="input"
+          value={value}
+          onChange={(e) => {
+            const { [id]: _, ...rest } = now;
+            const picked = e.currentTarget.value;
+            setNow(picked ? { ...rest, [id]: picked } : rest);
+          }}
+          aria-describedby={hint && `own-${id}-hint`}
+          aria-invalid={wrong ? "true" : undefined}
+        >
+          <option value="">{required ? "Choose a secret" : "None"}</option>
+          {offered.map((s) => (
+            <option value={s.id}>
+              {secretSaid(s)}
+              {s.externalUserId && `, for ${s.externalUserId}`}
+              {hasExpired(s) && ", expired"}
+            </option>
+          ))}
+          {other && <option value={value}>{lists.data!.secrets.find((s) => s.id === value)?.name ?? "A deleted secret"}</option>}
+        </select>
+      </Field>
+    );
+  };
+  const needing = takes.filter((c) => c.credentialsPerSession === "required" && !had[c.id]);
+  const named = (list: Connection[]) => list.map((c) => c.name).join(", ");
+  const fields =
+    lists.problem || ids.length > 0 ? (
+      <fieldset class="plainset stack">
+        <legend>Secrets of its own</legend>
+        {lists.problem ? (
+          <Failure problem={lists.problem} retry={lists.reload} />
+        ) : !lists.data ? null : writes ? (
+          ids.map(row)
+        ) : (
+          <p class="small muted">
+            They cannot be chosen with this key, which does not carry the scope <code>secrets:write</code>.{takes.length > 0 && ` Sessions may have secrets of their own for ${named(takes)}.`}
+            {needing.length > 0 && ` Without one, tools of ${named(needing)} are withheld.`}
+          </p>
+        )}
+      </fieldset>
+    ) : asks && lists.loading ? (
+      <Skeleton lines={1} />
+    ) : null;
+  return {
+    fields,
+    forUsers: writes && users && takes.some((c) => fit(c).some((s) => s.externalUserId)), // some are for one end user alone
+    shown: ids.some((id) => !!about(id)), // a field says what is wrong
+    body: same(now, had) ? {} : { credentials: now }, // what a request has to say
+  };
+}
