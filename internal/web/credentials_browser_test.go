@@ -65,6 +65,12 @@ func (p *tab) offers(connection string, choices ...string) {
 	p.see(fmt.Sprintf(`[...document.querySelectorAll("#own-%s option")].map((o) => o.innerText.trim()).sort().join("|") === %q.split("|").sort().join("|")`, connection, strings.Join(choices, "|")))
 }
 
+// uses waits until the page says which secret a connection uses.
+func (p *tab) uses(line string) {
+	p.t.Helper()
+	p.see(fmt.Sprintf(`[...(%s?.querySelectorAll("li") ?? [])].some((li) => li.innerText.trim().replace(/\s+/g, " ") === %q)`, ownSecrets, line))
+}
+
 const (
 	ownSecrets = `document.querySelector("[aria-label='Secrets of its own']")`
 	annSaid    = "ann …-ann, for user-7"
@@ -96,12 +102,8 @@ func TestASessionIsGivenASecretInTheConsole(t *testing.T) {
 			p.shot("another end user")
 			p.fill("#start-user", "user-7")
 			p.press("Start")
-			said := func(line string) {
-				t.Helper()
-				p.see(fmt.Sprintf(`[...(%s?.querySelectorAll("li") ?? [])].some((li) => li.innerText.trim().replace(/\s+/g, " ") === %q)`, ownSecrets, line))
-			}
-			said("shop uses ann …-ann for user-7")
-			said("notes uses all …-all")
+			p.uses("shop uses ann …-ann for user-7")
+			p.uses("notes uses all …-all")
 			p.see(ownSecrets + `.querySelector("a[href='#/connections/` + o.shop + `']").innerText === "shop" && ` + ownSecrets + `.querySelectorAll("a[href='#/connections/secrets']").length === 2`)
 			p.says("completed")
 			p.fits()
@@ -121,8 +123,8 @@ func TestASessionIsGivenASecretInTheConsole(t *testing.T) {
 			p.says("Secret for shop")
 			p.says("There is none for")
 			p.open(o.agent + "/sessions/" + made.ID)
-			said("shop uses ann deleted")
-			said("notes uses " + o.all + " deleted")
+			p.uses("shop uses ann deleted")
+			p.uses("notes uses " + o.all + " deleted")
 			p.fits()
 			p.shot("deleted")
 
@@ -138,5 +140,69 @@ func TestASessionIsGivenASecretInTheConsole(t *testing.T) {
 			p.see(`!document.querySelector("form select, #start-user")`)
 			p.shot("without the scope")
 		})
+	}
+}
+
+func TestATaskIsGivenASecretInTheConsole(t *testing.T) {
+	browser := startBrowser(t)
+	st := newStage(t, onLoopback)
+	o := st.takesSecrets(t)
+	p := signIn(t, browser, st.h.URL, st.h.Key, o.agent+"/tasks", sizes()[0])
+	p.allow("404")
+	own := func() map[string]string {
+		t.Helper()
+		var list contract.ScheduledTaskList
+		st.c.Want(200, "GET", st.agent+"/scheduled-tasks", nil).JSON(&list)
+		var task contract.ScheduledTask
+		st.c.Want(200, "GET", st.agent+"/scheduled-tasks/"+list.Data[0].ID, nil).JSON(&task)
+		own, _ := task.Credentials.Get()
+		return own
+	}
+	save := func() {
+		t.Helper()
+		p.press("Save")
+		p.see(`!document.querySelector("dialog")`)
+	}
+
+	// What is for one end user is nothing for a task.
+	p.press("Schedule a task")
+	p.offers(o.shop, "Choose a secret", allSaid)
+	p.fill("#task-name", "Report")
+	p.fill("#task-message", "Write it.")
+	p.choose("#own-"+o.shop, o.all)
+	p.everywhere("form")
+	p.press("Schedule the task")
+	p.uses("shop uses all …-all")
+	p.see(`document.querySelector("dl.facts").innerText.includes("Secrets of its sessions")`)
+	p.everywhere("task")
+	if own := own(); len(own) != 1 || own[o.shop] != o.all {
+		t.Errorf("%v", own)
+	}
+	p.press("Change")
+	p.see(`document.querySelector("#own-` + o.shop + `")?.value === "` + o.all + `"`)
+	p.choose("#own-"+o.notes, o.all)
+	save()
+	p.uses("notes uses all …-all")
+	if own := own(); len(own) != 2 || own[o.notes] != o.all {
+		t.Errorf("%v", own)
+	}
+
+	// What it has is sent only when it differs, so a deleted one is in the way of nothing else.
+	st.c.Want(204, "DELETE", "/api/v1/secrets/"+o.all, nil)
+	p.press("Change")
+	p.offers(o.shop, "Choose a secret", "A deleted secret")
+	p.fill("#task-name", "Weekly report")
+	save()
+	p.says("Weekly report")
+	p.press("Change")
+	p.choose("#own-"+o.notes, "")
+	p.press("Save")
+	p.see(`document.querySelector("#own-` + o.shop + `-problem")?.innerText.includes("no such secret") && document.querySelectorAll(".problem, .notice.failed").length === 1`)
+	p.everywhere("a deleted secret")
+	p.choose("#own-"+o.shop, "")
+	save()
+	p.see(`!` + ownSecrets + ` && !document.body.innerText.includes("Secrets of its sessions")`)
+	if own := own(); len(own) != 0 {
+		t.Errorf("%v", own)
 	}
 }

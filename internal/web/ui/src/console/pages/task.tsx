@@ -4,6 +4,7 @@ import { onceKey } from "../../lib/api";
 import { count, moment, of } from "../../lib/format";
 import type { Task, TaskRun } from "../../lib/tasks";
 import { Button, Time } from "../parts/basic";
+import { GivenSecrets, hasSecrets } from "../parts/credentials";
 import { Confirm } from "../parts/dialog";
 import { useAction } from "../parts/form";
 import { Empty, Failure, States, useLoad } from "../parts/load";
@@ -105,6 +106,14 @@ export function TaskView({ agentId, id }: { agentId: string; id: string }) {
                   </dd>
                   <dt>Message</dt>
                   <dd class="breaks">{t.message}</dd>
+                  {hasSecrets(t.credentials) && (
+                    <>
+                      <dt>Secrets of its sessions</dt>
+                      <dd>
+                        <GivenSecrets of={t.credentials} />
+                      </dd>
+                    </>
+                  )}
                   <dt>Next runs</dt>
                   <dd>
                     {t.upcomingRunsAt.length === 0 && <span class="muted">{t.status === "paused" ? "none while it is paused" : "none"}</span>}

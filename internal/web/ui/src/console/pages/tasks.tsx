@@ -3,6 +3,7 @@ import { useRef, useState } from "preact/hooks";
 import { count } from "../../lib/format";
 import type { Task, TaskRun } from "../../lib/tasks";
 import { Badge, Button, Field, type Meaning, Time } from "../parts/basic";
+import { useAgent, useOwnSecrets } from "../parts/credentials";
 import { FormDialog, useAction } from "../parts/form";
 import { Empty } from "../parts/load";
 import { draftOf, ScheduleFields, scheduleOf, When } from "../parts/schedule";
@@ -90,13 +91,14 @@ export function TaskForm({ agentId, task, onClose, onDone }: { agentId: string; 
   const [reuse, setReuse] = useState(task?.sessionPolicy === "reuse");
   const [draft, setDraft] = useState(() => draftOf(task?.schedule));
   const action = useAction();
+  const own = useOwnSecrets({ agent: useAgent(agentId).data, was: task?.credentials, users: false, problem: action.problem });
   const was = useRef(JSON.stringify(scheduleOf(draft)));
   const schedule = scheduleOf(draft);
   const change = (part: Partial<typeof now>) => setNow({ ...now, ...part });
   const submit = () =>
     action.run(async (once) => {
       const path = `/api-agents/${agentId}/scheduled-tasks`;
-      const body: Record<string, unknown> = { ...now, name: now.name.trim(), sessionPolicy: reuse ? "reuse" : "new" };
+      const body: Record<string, unknown> = { ...now, name: now.name.trim(), sessionPolicy: reuse ? "reuse" : "new", ...own.body };
       if (!task) {
         onDone(await api.create<Task>(path, { ...body, schedule }, once));
         return;
@@ -113,6 +115,7 @@ export function TaskForm({ agentId, task, onClose, onDone }: { agentId: string; 
       submit={task ? "Save" : "Schedule the task"}
       ready={!!(now.name.trim() && now.message.trim() && schedule)}
       action={action}
+      shown={own.shown}
       onSubmit={submit}
       onClose={onClose}
     >
@@ -123,6 +126,7 @@ export function TaskForm({ agentId, task, onClose, onDone }: { agentId: string; 
         <textarea id="task-message" class="input" rows={3} value={now.message} onInput={(e) => change({ message: e.currentTarget.value })} aria-describedby="task-message-hint" />
       </Field>
       <ScheduleFields agentId={agentId} value={draft} onChange={setDraft} />
+      {own.fields}
       <details>
         <summary>More choices</summary>
         <div class="stack more-choices">
