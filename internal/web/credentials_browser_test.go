@@ -206,3 +206,98 @@ func TestATaskIsGivenASecretInTheConsole(t *testing.T) {
 		t.Errorf("%v", own)
 	}
 }
+
+func TestAnEmbedIsGivenASecretInTheConsole(t *testing.T) {
+	browser := startBrowser(t)
+	for _, kind := range []struct{ path, make, submit string }{
+		{"embed-urls", "Make a link", "Make the link"},
+		{"embed-sessions", "Make a token", "Make the token"},
+	} {
+		t.Run(kind.path, func(t *testing.T) {
+			st := newStage(t, onLoopback)
+			o := st.takesSecrets(t)
+			p := signIn(t, browser, st.h.URL, st.h.Key, o.agent+"/embeds/"+kind.path, sizes()[0])
+			p.allow("404", "409", "422")
+			p.press(kind.make)
+			p.offers(o.shop, "Choose a secret", annSaid, allSaid)
+			p.fill("#embed-origins", "https://www.example.com")
+			p.fill("#embed-user", "user-8")
+			p.choose("#own-"+o.shop, o.ann)
+			p.choose("#own-"+o.notes, o.all)
+			p.press(kind.submit)
+			p.see(`document.querySelector("#own-` + o.shop + `-problem")?.innerText === "The secret is for another external user." && document.querySelectorAll(".problem, .notice.failed").length === 1`)
+			p.everywhere("another visitor")
+			p.fill("#embed-user", "user-7")
+			p.press(kind.submit)
+			p.press("I have kept it")
+			var list struct{ Data []struct{ ID string } }
+			st.c.Want(200, "GET", st.agent+"/"+kind.path, nil).JSON(&list)
+			var made struct{ Credentials map[string]string }
+			st.c.Want(200, "GET", st.agent+"/"+kind.path+"/"+list.Data[0].ID, nil).JSON(&made)
+			if len(list.Data) != 1 || len(made.Credentials) != 2 || made.Credentials[o.shop] != o.ann || made.Credentials[o.notes] != o.all {
+				t.Errorf("%+v %+v", list, made)
+			}
+			st.c.Want(204, "DELETE", "/api/v1/secrets/"+o.all, nil)
+			p.row("user-7", "Details")
+			p.uses("shop uses ann …-ann for user-7")
+			p.uses("notes uses " + o.all + " deleted")
+			p.everywhere("details")
+			p.press("Done")
+
+			// One without secrets of its own shows nothing of them.
+			st.c.Want(201, "POST", st.agent+"/"+kind.path, map[string]any{"allowedOrigins": []string{"https://www.example.com"}, "externalUserId": "user-9"})
+			p.open(o.agent + "/tasks")
+			p.says("No scheduled tasks yet")
+			p.open(o.agent + "/embeds/" + kind.path)
+			p.row("user-9", "Details")
+			p.see(`document.querySelector("dialog dl")?.innerText.includes("user-9") && !document.querySelector("dialog").innerText.includes("Secrets") && !` + ownSecrets)
+		})
+	}
+}
+
+func TestATagIsGivenASecretInTheConsole(t *testing.T) {
+	browser := startBrowser(t)
+	st := newStage(t, onLoopback)
+	o := st.takesSecrets(t)
+	p := signIn(t, browser, st.h.URL, st.h.Key, o.agent+"/embeds/embed-tags", sizes()[0])
+	p.allow("404")
+	own := func() map[string]string {
+		t.Helper()
+		var list contract.EmbedTagList
+		st.c.Want(200, "GET", st.agent+"/embed-tags", nil).JSON(&list)
+		var tag contract.EmbedTag
+		st.c.Want(200, "GET", st.agent+"/embed-tags/"+list.Data[0].ID, nil).JSON(&tag)
+		own, _ := tag.Credentials.Get()
+		return own
+	}
+
+	// Its visitors are nobody's in particular: what is for one end user is nothing for it.
+	p.press("Make a script tag")
+	p.offers(o.shop, "Choose a secret", allSaid)
+	p.fill("#tag-origins", "https://www.example.com")
+	p.choose("#own-"+o.shop, o.all)
+	p.everywhere("form")
+	p.see(`(document.querySelector("button[form=tag-form]").click(), true)`)
+	p.uses("shop uses all …-all")
+	p.everywhere("snippet")
+	if own := own(); len(own) != 1 || own[o.shop] != o.all {
+		t.Errorf("%v", own)
+	}
+	p.press("Done")
+	p.press("Edit")
+	p.see(`document.querySelector("#own-` + o.shop + `")?.value === "` + o.all + `"`)
+	p.choose("#own-"+o.notes, o.all)
+	st.c.Want(204, "DELETE", "/api/v1/secrets/"+o.all, nil)
+	p.press("Save")
+	p.see(`document.querySelectorAll(".field .problem").length === 1 && document.querySelector(".field .problem").innerText.includes("no such secret")`)
+	p.choose("#own-"+o.notes, "")
+	p.choose("#own-"+o.shop, "")
+	p.press("Save")
+	p.says("Open preview")
+	if own := own(); len(own) != 0 {
+		t.Errorf("%v", own)
+	}
+	p.press("Done")
+	p.press("Snippet")
+	p.see(`document.querySelector("dialog")?.innerText.includes("Open preview") && !` + ownSecrets)
+}

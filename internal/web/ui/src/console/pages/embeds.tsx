@@ -5,9 +5,10 @@ import { type Embed, frame, type NewEmbed, script, servers } from "../../lib/emb
 import { count, moment, of } from "../../lib/format";
 import { Badge, Button, Field, type Meaning, Notice, Time } from "../parts/basic";
 import { Code } from "../parts/code";
+import { GivenSecrets, hasSecrets, useAgent, useOwnSecrets } from "../parts/credentials";
 import { Confirm, Dialog } from "../parts/dialog";
 import { FormDialog, useAction } from "../parts/form";
-import { Empty, Failure } from "../parts/load";
+import { Empty, Failure, States, useLoad } from "../parts/load";
 import { Pages, Table, useList } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { toast } from "../parts/toast";
@@ -32,6 +33,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
   const [made, setMade] = useState<{ embed: NewEmbed; body: CreateEmbed }>();
   const [revoking, setRevoking] = useState<Embed>();
   const [refused, setRefused] = useState<Embed>();
+  const [looking, setLooking] = useState<Embed>();
   const links = kind === "embed-urls";
   return (
     <>
@@ -51,7 +53,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
             </Button>
           </div>
         </header>
-        {tags ? <TagsTable key="tags" path={path} pages={pages as ReturnType<typeof useList<EmbedTag>>} making={making} onMade={() => setMaking(false)} /> : <Pages
+        {tags ? <TagsTable key="tags" agentId={agentId} path={path} pages={pages as ReturnType<typeof useList<EmbedTag>>} making={making} onMade={() => setMaking(false)} /> : <Pages
           key="embeds"
           of={pages as ReturnType<typeof useList<Embed>>}
           label={links ? "Links" : "Tokens"}
@@ -102,18 +104,25 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
             { title: "Made", show: (e) => <Time at={e.createdAt} /> },
             {
               title: "",
-              show: (e) =>
-                (e.status === "pending" || e.status === "active") && (
-                  <Button small kind="danger" onClick={() => setRevoking(e)}>
-                    Revoke
+              show: (e) => (
+                <span class="row">
+                  <Button small kind="quiet" onClick={() => setLooking(e)}>
+                    Details
                   </Button>
-                ),
+                  {(e.status === "pending" || e.status === "active") && (
+                    <Button small kind="danger" onClick={() => setRevoking(e)}>
+                      Revoke
+                    </Button>
+                  )}
+                </span>
+              ),
             },
           ]}
         />}
       </section>
       {making && !tags && (
         <Make
+          agentId={agentId}
           path={path}
           links={links}
           onClose={() => setMaking(false)}
@@ -125,6 +134,7 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
         />
       )}
       {made && <Made agentId={agentId} of={made.embed} body={made.body} onClose={() => setMade(undefined)} />}
+      {looking && <Details path={`${path}/${looking.id}`} onClose={() => setLooking(undefined)} />}
       {refused && <Refused of={refused} onClose={() => setRefused(undefined)} />}
       {revoking && (
         <Revoke
@@ -142,7 +152,45 @@ export function EmbedsView({ agentId, enabled, shown }: { agentId: string; enabl
   );
 }
 
-function Make({ path, links, onClose, onDone }: { path: string; links: boolean; onClose: () => void; onDone: (made: NewEmbed, body: CreateEmbed) => void }) {
+// Details shows one link or token as it is now.
+function Details({ path, onClose }: { path: string; onClose: () => void }) {
+  const { api } = useSession();
+  const embed = useLoad((signal) => api.get<Embed>(path, undefined, signal), [api, path]);
+  return (
+    <Dialog title="Details" onClose={onClose} footer={<Button kind="main" onClick={onClose}>Done</Button>}>
+      <States of={embed}>
+        {(e) => (
+          <dl class="facts">
+            <dt>State</dt>
+            <dd>
+              <Badge meaning={states[e.status]?.[0]}>{states[e.status]?.[1] ?? e.status}</Badge>
+            </dd>
+            <dt>Visitor</dt>
+            <dd class="breaks">{e.externalUserId ?? <span class="muted">nobody in particular</span>}</dd>
+            <dt>Pages that may show it</dt>
+            <dd class="breaks">{e.allowedOrigins.join(", ")}</dd>
+            {e.greeting && (
+              <>
+                <dt>Greeting</dt>
+                <dd class="breaks">{e.greeting}</dd>
+              </>
+            )}
+            {hasSecrets(e.credentials) && (
+              <>
+                <dt>Secrets of its chat</dt>
+                <dd>
+                  <GivenSecrets of={e.credentials} />
+                </dd>
+              </>
+            )}
+          </dl>
+        )}
+      </States>
+    </Dialog>
+  );
+}
+
+function Make({ agentId, path, links, onClose, onDone }: { agentId: string; path: string; links: boolean; onClose: () => void; onDone: (made: NewEmbed, body: CreateEmbed) => void }) {
   const { api } = useSession();
   const [origins, setOrigins] = useState("");
   const [user, setUser] = useState("");
@@ -150,10 +198,11 @@ function Make({ path, links, onClose, onDone }: { path: string; links: boolean; 
   const [messages, setMessages] = useState("");
   const [cap, setCap] = useState("");
   const action = useAction();
+  const own = useOwnSecrets({ agent: useAgent(agentId).data, users: true, problem: action.problem });
   const allowedOrigins = origins.split(/[\s,]+/).filter(Boolean);
   const submit = () =>
     action.run(async (once) => {
-      const body: CreateEmbed = { allowedOrigins };
+      const body: CreateEmbed = { allowedOrigins, ...own.body };
       if (user.trim()) body.externalUserId = user.trim();
       if (greeting.trim()) body.greeting = greeting;
       if (messages) body.maxMessages = Number(messages);
@@ -169,7 +218,7 @@ function Make({ path, links, onClose, onDone }: { path: string; links: boolean; 
       submit={links ? "Make the link" : "Make the token"}
       ready={allowedOrigins.length > 0}
       action={action}
-      shown={!!about("allowedOrigins")}
+      shown={!!about("allowedOrigins") || own.shown}
       onSubmit={submit}
       onClose={onClose}
     >
@@ -188,6 +237,7 @@ function Make({ path, links, onClose, onDone }: { path: string; links: boolean; 
       <Field id="embed-cap" label="Credits at most" hint="Empty: 5.">
         <input id="embed-cap" class="input" type="number" min="0.000001" step="any" value={cap} onInput={(e) => setCap(e.currentTarget.value)} aria-describedby="embed-cap-hint" />
       </Field>
+      {own.fields}
     </FormDialog>
   );
 }

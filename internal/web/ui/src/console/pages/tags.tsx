@@ -4,16 +4,17 @@ import type { CreateEmbedTag, EmbedTag } from "../../lib/contract";
 import { count, credits, of } from "../../lib/format";
 import { Badge, Button, Field, Time } from "../parts/basic";
 import { Code } from "../parts/code";
+import { GivenSecrets, hasSecrets, useAgent, useOwnSecrets } from "../parts/credentials";
 import { Confirm, Dialog } from "../parts/dialog";
 import { FormDialog, useAction } from "../parts/form";
-import { Empty, Failure } from "../parts/load";
+import { Empty, Failure, States, useLoad } from "../parts/load";
 import { Pages, type useList } from "../parts/table";
 import { toast } from "../parts/toast";
 import { useSession } from "../session";
 
 type Doing = { what: "make" } | { what: "edit" | "show" | "refused" | "delete"; tag: EmbedTag };
 
-export function TagsTable({ path, pages, making, onMade }: { path: string; pages: ReturnType<typeof useList<EmbedTag>>; making: boolean; onMade: () => void }) {
+export function TagsTable({ agentId, path, pages, making, onMade }: { agentId: string; path: string; pages: ReturnType<typeof useList<EmbedTag>>; making: boolean; onMade: () => void }) {
   const { api } = useSession();
   const [chosen, setDoing] = useState<Doing>();
   const action = useAction();
@@ -89,9 +90,9 @@ export function TagsTable({ path, pages, making, onMade }: { path: string; pages
           },
         ]}
       />
-      {doing?.what === "make" && <TagForm path={path} onClose={close} onDone={saved} />}
-      {doing?.what === "edit" && <TagForm path={path} tag={doing.tag} onClose={close} onDone={saved} />}
-      {doing?.what === "show" && <Snippet tag={doing.tag} onClose={close} />}
+      {doing?.what === "make" && <TagForm agentId={agentId} path={path} onClose={close} onDone={saved} />}
+      {doing?.what === "edit" && <Edit agentId={agentId} path={path} id={doing.tag.id} onClose={close} onDone={saved} />}
+      {doing?.what === "show" && <Snippet path={path} tag={doing.tag} onClose={close} />}
       {doing?.what === "refused" && <Blocked tag={doing.tag} onClose={close} />}
       {doing?.what === "delete" && (
         <Delete
@@ -111,8 +112,19 @@ export function TagsTable({ path, pages, making, onMade }: { path: string; pages
 
 const languages = [["auto", "That of the page"], ["en", "English"], ["de", "German"], ["fr", "French"], ["es", "Spanish"]];
 
+// useTag reads a script tag alone, which says what it has of its own.
+function useTag(path: string, id: string) {
+  const { api } = useSession();
+  return useLoad((signal) => api.get<EmbedTag>(`${path}/${id}`, undefined, signal), [api, path, id]);
+}
+
+// Edit reads a script tag, and has the form change it.
+function Edit({ agentId, path, id, onClose, onDone }: { agentId: string; path: string; id: string; onClose: () => void; onDone: (tag: EmbedTag) => void }) {
+  return <States of={useTag(path, id)}>{(tag) => <TagForm agentId={agentId} path={path} tag={tag} onClose={onClose} onDone={onDone} />}</States>;
+}
+
 // TagForm makes a script tag, or changes one.
-function TagForm({ path, tag, onClose, onDone }: { path: string; tag?: EmbedTag; onClose: () => void; onDone: (tag: EmbedTag) => void }) {
+function TagForm({ agentId, path, tag, onClose, onDone }: { agentId: string; path: string; tag?: EmbedTag; onClose: () => void; onDone: (tag: EmbedTag) => void }) {
   const { api } = useSession();
   const [origins, setOrigins] = useState(tag?.allowedOrigins.join("\n") ?? "");
   const [greeting, setGreeting] = useState(tag?.greeting ?? "");
@@ -123,18 +135,19 @@ function TagForm({ path, tag, onClose, onDone }: { path: string; tag?: EmbedTag;
   const [cap, setCap] = useState(tag ? String(tag.maxCreditsMicro / 1e6) : "");
   const [chats, setChats] = useState(tag ? String(tag.chatsPerDay) : "");
   const action = useAction();
+  const own = useOwnSecrets({ agent: useAgent(agentId).data, was: tag?.credentials, users: false, problem: action.problem });
   const allowedOrigins = origins.split(/[\s,]+/).filter(Boolean);
   const submit = () =>
     action.run(async (once) => {
       const body = {
         allowedOrigins, greeting: greeting.trim() || null, theme, accentColor: accent.trim() || null, position, language,
-        maxCreditsMicro: cap ? Math.round(Number(cap) * 1e6) : null, chatsPerDay: chats ? Number(chats) : null,
+        maxCreditsMicro: cap ? Math.round(Number(cap) * 1e6) : null, chatsPerDay: chats ? Number(chats) : null, ...own.body,
       } as CreateEmbedTag;
       onDone(tag ? (await api.patch<EmbedTag>(`${path}/${tag.id}`, body)).data : await api.create<EmbedTag>(path, body, once));
     });
   const problem = action.problem;
   const about = (param: string) => (problem?.param?.split(/[.[]/)[0] === param ? problem.message : undefined);
-  const shown = ["allowedOrigins", "accentColor", "maxCreditsMicro", "chatsPerDay"].some((p) => about(p));
+  const shown = ["allowedOrigins", "accentColor", "maxCreditsMicro", "chatsPerDay"].some((p) => about(p)) || own.shown;
   return (
     <FormDialog id="tag-form" title={tag ? "Edit the script tag" : "Make a script tag"} submit={tag ? "Save" : "Make the script tag"} ready={allowedOrigins.length > 0} action={action} shown={shown} onSubmit={submit} onClose={onClose}>
       <Field id="tag-origins" label="Pages that may show it" hint="One per line, such as https://www.example.com, https://*.example.com or http://localhost:3000." problem={about("allowedOrigins")}>
@@ -155,6 +168,7 @@ function TagForm({ path, tag, onClose, onDone }: { path: string; tag?: EmbedTag;
       <Field id="tag-chats" label="Chats a day" hint="Empty: 200." problem={about("chatsPerDay")}>
         <input id="tag-chats" class="input" type="number" min={1} max={10000} step={1} value={chats} onInput={(e) => setChats(e.currentTarget.value)} aria-describedby="tag-chats-hint" />
       </Field>
+      {own.fields}
     </FormDialog>
   );
 }
@@ -173,11 +187,18 @@ function Choice({ id, label, value, onChange, options }: { id: string; label: st
   );
 }
 
-function Snippet({ tag, onClose }: { tag: EmbedTag; onClose: () => void }) {
+function Snippet({ path, tag, onClose }: { path: string; tag: EmbedTag; onClose: () => void }) {
+  const own = useTag(path, tag.id).data?.credentials;
   return (
     <Dialog title="The script tag" wide onClose={onClose} footer={<Button kind="main" onClick={onClose}>Done</Button>}>
       <p>Put this into the page as it is. It stays valid, and changes here need none there.</p>
       <Code title="Into your page" text={tag.snippet} wraps />
+      {hasSecrets(own) && (
+        <div>
+          <b>Secrets of its chats</b>
+          <GivenSecrets of={own} />
+        </div>
+      )}
       <p>
         <a class="button" href={tag.previewUrl} target="_blank" rel="noreferrer">
           Open preview
