@@ -310,7 +310,8 @@ func TestAStoreThatIsGoneIsOurFault(t *testing.T) {
 		}
 		client := h.Client(t)
 		switch op.OperationID {
-		case "listProviders", "testProvider", "listModels", "getModel", "countInputTokens", "countMessageTokens": // what they tell is in memory, but a key must be looked up
+		case "listProviders", "testProvider", "listModels", "getModel", "countInputTokens", "countMessageTokens", // what they tell is in memory, but a key must be looked up
+			"getDiagnosis": // which says that the store is gone: TestTheDoctorSeesAStoreThatIsGone
 			client = h.ClientWith(t, "sk_0123456789abcdefghijklmnopqrstuvwxyzABCD")
 		}
 		e := client.SendForError("server_error", op.Sample("x")).Error()
