@@ -10,14 +10,21 @@ import (
 
 // Check returns an [*Error] where requests to an address would be refused, as far as
 // that can be known before one is made: a name is resolved, within 2 s, and one that
-// does not resolve is no error. The address is checked again with every request.
+// does not resolve is an error only without TLS, and where nothing that the operator
+// allows could be meant. The address is checked again with every request.
 func (n *Network) Check(ctx context.Context, u *url.URL) error {
 	t := target{plain: u.Scheme != "https"}
 	if err := n.check(u, t); err != nil {
 		return &Error{Reason: NotAllowed, cause: err}
 	}
 	host, port, err := net.SplitHostPort(HostPort(u))
-	if err != nil || n.s.Proxy != nil {
+	if err != nil {
+		return nil
+	}
+	if t.plain && !mayMatch(n.s.Allow, host, port) {
+		return &Error{Reason: NotAllowed, cause: errNotAllowed}
+	}
+	if n.s.Proxy != nil {
 		return nil
 	}
 	if _, err := netip.ParseAddr(host); err == nil {

@@ -153,6 +153,46 @@ func TestWhatAnOperatorAllowsAndDenies(t *testing.T) {
 	}
 }
 
+// TestWhatIsKnownBeforeARequest has a resolver that knows no name: what is refused
+// already is refused with every request.
+func TestWhatIsKnownBeforeARequest(t *testing.T) {
+	for _, c := range []struct {
+		address     string
+		allow, deny []string
+		refused     bool
+	}{
+		{"https://hooks.example.com/x", nil, nil, false},
+		{"http://hooks.example.com/x", nil, nil, true},
+		{"http://hooks.example.com:8080", []string{"other.example.com", "hooks.example.com:80"}, nil, true},
+		{"http://hooks.example.com:8080", []string{"Hooks.example.com.:8080"}, nil, false},
+		{"http://hooks.example.com", []string{"hooks.example.com"}, nil, false},
+		{"http://hooks.example.com", []string{"hooks.example.com"}, []string{"hooks.example.com"}, true},
+		{"https://hooks.example.com", nil, []string{"hooks.example.com:443"}, true},
+		{"http://hooks.example.com", []string{"10.0.0.0/8"}, nil, false}, // it may have such an address
+		{"http://hooks.example.com:8080", []string{"10.0.0.7:80"}, nil, true},
+		{"http://10.0.0.7:8080", []string{"10.0.0.7:8080"}, nil, false},
+		{"http://10.0.0.7", []string{"10.0.0.7:8080"}, nil, true},
+		{"http://192.0.9.1/", nil, nil, true},
+		{"https://10.0.0.7/", nil, nil, true},
+		{"https://[::1]/", nil, nil, true},
+		{"ftp://hooks.example.com/", []string{"hooks.example.com"}, nil, true},
+	} {
+		n := outbound.New(outbound.Settings{
+			Allow: destinations(t, c.allow...), Deny: destinations(t, c.deny...),
+			Resolve: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such name") },
+			Dial:    func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network") },
+		})
+		u, err := url.Parse(c.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed, _ := errors.AsType[*outbound.Error](n.Check(t.Context(), u))
+		if c.refused != (failed != nil && failed.Reason == outbound.NotAllowed) {
+			t.Errorf("%s with %v, without %v: %v", c.address, c.allow, c.deny, failed)
+		}
+	}
+}
+
 func TestProxies(t *testing.T) {
 	var asked atomic.Value
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
