@@ -52,10 +52,16 @@ func (f *Fields) end(status int) {
 // maxLogged bounds the error of a log line, in bytes.
 const maxLogged = 1 << 10
 
+// ofToolServer reports whether what failed is the server of a connection: an account names
+// it, and is told of it. No fault of it is one of the service.
+func (f *Fields) ofToolServer() bool {
+	return f.Code == stoa.CodeToolServer || f.Code == stoa.CodeToolServerTimeout
+}
+
 // line writes the request's log line.
 func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string, bytes int64) {
 	level := slog.LevelInfo
-	if f.Status >= 500 || f.stack != nil || f.Code != "" && f.Status < 400 {
+	if (f.Status >= 500 || f.Code != "" && f.Status < 400) && !f.ofToolServer() || f.stack != nil {
 		level = slog.LevelError
 	}
 	if !log.Enabled(ctx, level) {

@@ -1,0 +1,57 @@
+package api_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"stoa/internal/api"
+	"stoa/internal/apitest"
+	"stoa/internal/contract"
+	"stoa/internal/fakemcp"
+	"stoa/internal/stoa"
+)
+
+// TestFaultsOfToolServersRaiseNoAlarm: a tenant's server that is slow, broken or not there
+// is told to the tenant, and is no fault of the service.
+func TestFaultsOfToolServersRaiseNoAlarm(t *testing.T) {
+	slow := fakemcp.Start(t)
+	slow.Always("server/discover", "hang")
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+	t.Cleanup(broken.Close)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	log, logger := capture()
+	h := start(t, apitest.Config{Idle: true, Allow: toLoopback, Logger: logger, Server: func(s *api.Server) { s.Tools.PublicURL = "https://stoa.example.com" }})
+	c := h.Client(t)
+	ask := func(name, url, verb string, auth object, code stoa.Code) {
+		t.Helper()
+		var made contract.Connection
+		c.Want(201, "POST", "/api/v1/connections", object{"kind": "mcp", "name": name, "url": url, "auth": auth}).JSON(&made)
+		path := "/api/v1/connections/" + made.ID + "/" + verb
+		c.WantError(code, "POST", path, nil)
+		lines := 0
+		for line := range strings.Lines(log.text()) {
+			if strings.Contains(line, "path="+path) {
+				lines++
+				if !strings.Contains(line, "level=INFO") || !strings.Contains(line, "code="+string(code)) {
+					t.Errorf("%s", line)
+				}
+			}
+		}
+		if lines != 1 {
+			t.Errorf("%s has %d lines", path, lines)
+		}
+	}
+	none, oauth := object{"type": "none"}, object{"type": "oauth"}
+	ask("broken", broken.URL, "refresh", none, stoa.CodeToolServer)
+	ask("gone", gone.URL, "refresh", none, stoa.CodeToolServer)
+	ask("private", broken.URL, "authorize", oauth, stoa.CodeToolServer)
+	h.Server.Tools.Refreshes = time.Millisecond
+	ask("slow", slow.URL, "refresh", none, stoa.CodeToolServerTimeout)
+	if text := log.text(); strings.Contains(text, "level=ERROR") || strings.Contains(text, "level=WARN") {
+		t.Errorf("%s", text)
+	}
+}
