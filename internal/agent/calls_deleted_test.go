@@ -1,9 +1,15 @@
 package agent_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
+	"stoa/internal/fakemcp"
 	"stoa/internal/session"
 	"stoa/internal/session/sessiontest"
 	"stoa/internal/stoa"
@@ -37,4 +43,140 @@ func TestADeletedAgentsCallsAreNotHandedOut(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// heard adds a webhook for all events, and returns the data of those of a type that it
+// got, each with what comes after it in the order of a session.
+func heard(h *sessiontest.Fixture) func(kind string) []string {
+	var hook stoa.Webhook
+	h.Write(func(ctx context.Context, tx *store.Tx) (err error) {
+		hook, err = tx.InsertWebhook(ctx, stoa.Webhook{AccountID: h.Account.ID, Events: []string{"*"}})
+		return err
+	})
+	return func(kind string) (data []string) {
+		h.Write(func(ctx context.Context, tx *store.Tx) error {
+			list, _, err := tx.Deliveries(ctx, h.Account.ID, hook.ID, store.DeliveryFilter{Type: kind}, store.Page{Limit: 500, Asc: true})
+			data = nil
+			for _, d := range list {
+				body, err := tx.Delivery(ctx, h.Account.ID, hook.ID, d.ID)
+				if err != nil {
+					return err
+				}
+				data = append(data, body.Body)
+			}
+			return err
+		})
+		return data
+	}
+}
+
+// countOf returns how many rows a condition has.
+func countOf(h *sessiontest.Fixture, from string, args ...any) (n int) {
+	h.Write(func(ctx context.Context, tx *store.Tx) error {
+		n = 0
+		_, err := tx.Get(ctx, `SELECT COUNT(*) FROM `+from, args, &n)
+		return err
+	})
+	return n
+}
+
+// Sessions that wait for anybody end with their agent: the first of them with its
+// deletion, which is one transaction, the others before their rows go.
+func TestWaitingSessionsEndWithTheirAgent(t *testing.T) {
+	const first, all = 50, 52
+	storetest.Each(t, func(t *testing.T, home storetest.Database) {
+		var results []stoa.ToolResult
+		h := sessiontest.Build(t, home, toolbox(&results, order("1")))
+		a, r := h.Agent(withTools(needsApproval)), h.Service()
+		told := heard(h)
+		stop := sessiontest.Run(t, r)
+		waiting := map[string]bool{}
+		for range all {
+			waiting[h.Until(r, h.Begin(r, a, "go"), stoa.SessionWaiting).ID] = true
+		}
+		stop()
+		if err := r.DeleteAgent(t.Context(), h.Account.ID, a.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got := told("session.cancelled"); len(got) != first {
+			t.Errorf("webhooks are told of %d", len(got))
+		}
+		for _, from := range []string{`inputs WHERE status = 'cancelled'`, `tool_calls WHERE outcome = 'cancelled'`, `sessions WHERE status = 'cancelled'`, `session_events WHERE data LIKE '%agent_deleted%'`} {
+			if n := countOf(h, from); n != first {
+				t.Errorf("%s: %d", from, n)
+			}
+		}
+		for more := true; more; {
+			var err error
+			if more, err = r.RemoveHidden(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := countOf(h, "sessions") + countOf(h, "inputs") + countOf(h, "tool_calls"); n != 0 {
+			t.Errorf("%d rows are left", n)
+		}
+		for _, body := range told("session.cancelled") {
+			var e struct {
+				Data struct{ SessionID, AgentID, StatusReason string }
+			}
+			if err := json.Unmarshal([]byte(body), &e); err != nil || !waiting[e.Data.SessionID] || e.Data.AgentID != a.ID || e.Data.StatusReason != "agent_deleted" {
+				t.Errorf("%s, %v", body, err)
+			}
+			delete(waiting, e.Data.SessionID)
+		}
+		if len(waiting) > 0 {
+			t.Errorf("nobody is told of %v", waiting)
+		}
+	})
+}
+
+// A session is deleted while a server has its call, and its worker does not notice in
+// time: the row of the call goes, so it is told first that nobody knows what came of it.
+func TestADeletedSessionTellsOfItsCalls(t *testing.T) {
+	for _, name := range []string{fakemcp.Act, fakemcp.Read} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, home storetest.Database) {
+				var results told
+				h := sessiontest.Build(t, home, one(&results))
+				f := fakemcp.Start(t)
+				a := h.Agent(using(connect(h, f, "far")))
+				var log bytes.Buffer
+				first, second := h.Service(shared), h.Service(shared, func(c *sessiontest.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+				heardOf := heard(h)
+				stop := sessiontest.Run(t, first)
+				s := h.Begin(first, a, name+` {"order":"hold"}`)
+				calledTimes(f, name, 1)
+				h.Write(func(ctx context.Context, tx *store.Tx) error { // it is a worker's that lives, and looks at nothing
+					if _, err := tx.Exec(ctx, `INSERT INTO runners (id, expires_at, node_id) SELECT 'slow', 0, node_id FROM runners`); err != nil {
+						return err
+					}
+					_, err := tx.Exec(ctx, `UPDATE sessions SET owner = 'slow', fence = fence + 1`)
+					return err
+				})
+				call := callsOf(h, second, s)[0]
+				if err := second.Delete(t.Context(), h.Caller(), a.ID, s.ID); err != nil {
+					t.Fatal(err)
+				}
+				f.Release()
+				stop()
+				if n := countOf(h, "sessions") + countOf(h, "tool_calls"); n != 0 {
+					t.Errorf("%d rows are left", n)
+				}
+				want := 1
+				if name == fakemcp.Read { // as if it had not been made
+					want = 0
+				}
+				unknown := heardOf("tool_call.unknown")
+				if len(unknown) != want || want > 0 && !strings.Contains(unknown[0], call.ID) {
+					t.Errorf("webhooks are told %s", unknown)
+				}
+				if got := strings.Count(log.String(), `level=WARN msg="a tool call's outcome is unknown" call=`+call.ID); got != want {
+					t.Errorf("the log has %s", log.String())
+				}
+				if got := heardOf("session.cancelled"); len(got) != 1 || !strings.Contains(got[0], s.ID) {
+					t.Errorf("webhooks are told %s", got)
+				}
+			})
+		})
+	}
 }

@@ -9,8 +9,10 @@ import (
 )
 
 // Delete removes a session with its messages and its log; its receipts
-// stay. A turn that runs is cancelled first. One that does not exist, or is
-// another agent's, is no error.
+// stay. A turn that has not ended is cancelled first, and is over with that: what its
+// worker does not write down within [cancelWait] is not waited for, and a call that a
+// server may be carrying out becomes one of which nobody knows, which logs and webhooks
+// tell of. One that does not exist, or is another agent's, is no error.
 func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string) error {
 	row, err := s.Cancel(ctx, c, agentID, id)
 	if code := stoa.CodeOf(err); code == stoa.CodeSessionNotFound || code == stoa.CodeAgentNotFound {
@@ -21,7 +23,11 @@ func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string
 	}
 	for whole := false; !whole && err == nil; { // each pass deletes removeEvents, so the log bounds them
 		err = s.store.Write(ctx, func(tx *store.Tx) error {
-			if _, err := tx.LockSession(ctx, row.AccountID, row.AgentID, id); err != nil {
+			now, err := tx.LockSession(ctx, row.AccountID, row.AgentID, id)
+			if err != nil {
+				return err
+			}
+			if err := s.endNow(ctx, tx, &now, ""); err != nil {
 				return err
 			}
 			tx.AfterCommit(func() { s.forget(id) })
@@ -35,6 +41,16 @@ func (s *Sessions) Delete(ctx context.Context, c stoa.Caller, agentID, id string
 	return err
 }
 
+// endNow cancels the turn of a session whose row goes, if it has not ended.
+func (s *Sessions) endNow(ctx context.Context, tx *store.Tx, row *store.SessionRow, reason string) error {
+	if row.Status.Stopped() && row.Status != stoa.SessionWaiting {
+		return nil
+	}
+	t := s.transition(ctx, tx, row)
+	t.finish(stoa.SessionCancelled, reason)
+	return t.Save()
+}
+
 // forget stops what this process does for a session that is gone.
 func (s *Sessions) forget(id string) {
 	s.stop(id, ErrLost)
@@ -42,9 +58,14 @@ func (s *Sessions) forget(id string) {
 	s.store.Hint(store.HintSession, id, "")
 }
 
+// maxWaitingEnded is how many sessions that wait for input one transaction cancels, which
+// an agent may have any number of.
+const maxWaitingEnded = 50
+
 // DeleteAgent removes an agent: once tx has committed nobody finds it, its tasks
-// have stopped and its running turns are cancelled. [Sessions.RemoveHidden]
-// removes the rows of what it had. One that does not exist is no error.
+// have stopped and its turns are cancelled. [Sessions.RemoveHidden] removes the rows of
+// what it had, and cancels those that wait for input if there are more than
+// [maxWaitingEnded]. One that does not exist is no error.
 func (s *Sessions) DeleteAgent(ctx context.Context, tx *store.Tx, accountID, agentID string) error {
 	found, err := tx.HideAgent(ctx, accountID, agentID)
 	if err != nil || !found {
@@ -58,7 +79,11 @@ func (s *Sessions) DeleteAgent(ctx context.Context, tx *store.Tx, accountID, age
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
+	waiting, err := tx.WaitingSessions(ctx, accountID, agentID, maxWaitingEnded)
+	if err != nil {
+		return err
+	}
+	for _, id := range append(ids, waiting...) {
 		row, err := tx.LockSession(ctx, accountID, agentID, id)
 		if err != nil {
 			return err
@@ -143,6 +168,9 @@ func (s *Sessions) RemoveHidden(ctx context.Context) (more bool, err error) {
 				}
 				if row.Status == stoa.SessionRunning { // its worker is about to write its end
 					continue
+				}
+				if err := s.endNow(ctx, tx, &row, reasonDeleted); err != nil {
+					return err
 				}
 				if whole, err := removeSession(ctx, tx, a.AccountID, id); err != nil {
 					return err

@@ -281,6 +281,12 @@ func (tx *Tx) ActiveSessions(ctx context.Context, accountID, agentID string) ([]
 		AND status IN ('queued', 'running') ORDER BY created_at, id`, accountID, agentID)
 }
 
+// WaitingSessions returns the ids of up to limit sessions of an agent that wait for input.
+func (tx *Tx) WaitingSessions(ctx context.Context, accountID, agentID string, limit int) ([]string, error) {
+	return tx.texts(ctx, `SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2
+		AND status = 'waiting_for_input' ORDER BY created_at, id LIMIT $3`, accountID, agentID, limit)
+}
+
 func (tx *Tx) texts(ctx context.Context, query string, args ...any) ([]string, error) {
 	return list(ctx, tx, scanText, query, args...)
 }
