@@ -301,3 +301,47 @@ func TestATagIsGivenASecretInTheConsole(t *testing.T) {
 	p.press("Snippet")
 	p.see(`document.querySelector("dialog")?.innerText.includes("Open preview") && !` + ownSecrets)
 }
+
+func TestSettingsAreTriedWithASecret(t *testing.T) {
+	browser := startBrowser(t)
+	st := newStage(t, onLoopback)
+	o := st.takesSecrets(t)
+	p := signIn(t, browser, st.h.URL, st.h.Key, o.agent+"/settings", sizes()[0])
+	p.allow("404")
+	p.offers(o.shop, "Choose a secret", allSaid)
+	p.choose("#own-"+o.shop, o.all)
+	p.fill("#try-message", "Hello")
+	p.everywhere("before")
+	p.press("Send")
+	p.says("Open the session")
+	p.see(`!document.querySelector("#own-` + o.shop + `")`)
+	own := func() (map[string]string, int) {
+		t.Helper()
+		var list contract.SessionList
+		st.c.Want(200, "GET", st.agent+"/sessions", nil).JSON(&list)
+		var made contract.Session
+		st.c.Want(200, "GET", st.agent+"/sessions/"+list.Data[0].ID, nil).JSON(&made)
+		own, _ := made.Credentials.Get()
+		return own, len(list.Data)
+	}
+	if own, _ := own(); len(own) != 1 || own[o.shop] != o.all {
+		t.Errorf("%v", own)
+	}
+
+	// What a new conversation would have stands there again, and what is wrong with it, too.
+	st.c.Want(204, "DELETE", "/api/v1/secrets/"+o.all, nil)
+	p.press("New")
+	p.fill("#try-message", "Hello again")
+	p.press("Send")
+	p.see(`document.querySelector("#own-` + o.shop + `-problem")?.innerText.includes("no such secret") && !document.querySelector(".notice.failed")`)
+	p.everywhere("a deleted secret")
+
+	// A tool that is taken out takes its field along, and what was chosen there.
+	p.fill("#tools", "[]")
+	p.see(`!document.querySelector("#own-` + o.shop + `")`)
+	p.press("Send")
+	p.says("Open the session")
+	if own, sessions := own(); len(own) != 0 || sessions != 2 {
+		t.Errorf("%v, %d sessions", own, sessions)
+	}
+}

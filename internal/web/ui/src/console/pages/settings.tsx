@@ -179,7 +179,7 @@ export function Settings({ agent, onSaved, onStale }: { agent: Tagged<Agent>; on
         </Confirm>
       )}
     </section>
-    {tries && <Try agentId={was.id} draft={draft} />}
+    {tries && <Try agentId={was.id} draft={draft} agent={{ spaceId: was.spaceId, tools: (listed as AgentTool[] | undefined) ?? was.tools }} />}
     </div>
   );
 }

@@ -99,7 +99,7 @@ export function useOwnSecrets({ agent, was = {}, users, problem }: { agent?: Pic
   const [now, setNow] = useState<Credentials>(had);
   const writes = may("secrets:write");
   const spaceId = agent?.spaceId;
-  const used = new Set(agent?.tools.flatMap((t) => (t.type === "connection" && t.connectionId ? [t.connectionId] : [])));
+  const used = new Set(agent?.tools.flatMap((t) => (t?.type === "connection" && t.connectionId ? [t.connectionId] : [])));
   const asks = may("connections:read") && !!spaceId && (used.size > 0 || hasSecrets(had));
   const lists = useLoad(
     async (signal) => {
@@ -113,6 +113,7 @@ export function useOwnSecrets({ agent, was = {}, users, problem }: { agent?: Pic
   const takes = lists.data?.takes ?? [];
   // What is there already can be taken out, whatever became of its connection.
   const ids = [...takes.map((c) => c.id), ...Object.keys(had).filter((id) => !takes.some((c) => c.id === id))];
+  const chosen = Object.fromEntries(Object.entries(now).filter(([id]) => ids.includes(id))); // of those that have a field
   const about = (id: string) => (problem?.param === "credentials." + id ? problem.message : undefined);
   const fit = (c?: Connection) => (lists.data?.secrets ?? []).filter((s) => c && s.kind !== "token" && s.origin === originOf(c.url) && (!s.spaceId || s.spaceId === c.spaceId) && (users || !s.externalUserId));
   const row = (id: string) => {
@@ -178,6 +179,6 @@ export function useOwnSecrets({ agent, was = {}, users, problem }: { agent?: Pic
     fields,
     forUsers: writes && users && takes.some((c) => fit(c).some((s) => s.externalUserId)), // some are for one end user alone
     shown: ids.some((id) => !!about(id)), // a field says what is wrong
-    body: same(now, had) ? {} : { credentials: now }, // what a request has to say
+    body: same(chosen, had) ? {} : { credentials: chosen }, // what a request has to say
   };
 }

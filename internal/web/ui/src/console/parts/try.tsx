@@ -1,21 +1,23 @@
 // A conversation with an agent as its settings stand, saved or not. Each is a session
 // of the agent like any other, so its drive and its tools are the real ones.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { applyEvent, type Session, type SessionMessage } from "../../lib/agents";
+import { type Agent, applyEvent, type Session, type SessionMessage } from "../../lib/agents";
 import { onceKey } from "../../lib/api";
 import { of as plural } from "../../lib/format";
 import { useSession } from "../session";
 import { Approvals } from "./approvals";
 import { OpenCalls } from "./calls";
 import { Amount, Badge, Button, Notice } from "./basic";
+import { useOwnSecrets } from "./credentials";
 import { useAction } from "./form";
 import { Failure } from "./load";
 import { followLog } from "./log";
 import { ReplyText, Spoken } from "./reply";
 import { going, Status } from "./status";
 
-// Try talks with the agent; draft is what differs from the saved settings.
-export function Try({ agentId, draft }: { agentId: string; draft: Record<string, unknown> }) {
+// Try talks with the agent; draft is what differs from the saved settings, and agent has
+// the tools as they stand.
+export function Try({ agentId, draft, agent }: { agentId: string; draft: Record<string, unknown>; agent: Pick<Agent, "spaceId" | "tools"> }) {
   const { api, refresh } = useSession();
   const base = `/api-agents/${agentId}/sessions`;
   const [session, setSession] = useState<Session>();
@@ -23,6 +25,7 @@ export function Try({ agentId, draft }: { agentId: string; draft: Record<string,
   const [text, setText] = useState("");
   const began = useRef(""); // the draft on which the session runs
   const { busy, problem, run } = useAction({ repeats: true });
+  const own = useOwnSecrets({ agent, users: false, problem });
   const scroll = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLTextAreaElement>(null);
   const id = session?.id;
@@ -67,7 +70,7 @@ export function Try({ agentId, draft }: { agentId: string; draft: Record<string,
       session && !changed
         ? await post(pending?.kind === "question" ? "input" : "messages", pending?.kind === "question" ? { inputId: pending.id, answer: message } : { message })
         : await run(async (once) => {
-            const made = await api.create<Session>(base, now === "{}" ? { message } : { message, draft }, once);
+            const made = await api.create<Session>(base, { message, ...(now !== "{}" && { draft }), ...own.body }, once);
             began.current = now;
             setSession(made);
           });
@@ -140,7 +143,8 @@ export function Try({ agentId, draft }: { agentId: string; draft: Record<string,
           void submit();
         }}
       >
-        {problem && <Failure problem={problem} />}
+        {problem && !own.shown && <Failure problem={problem} />}
+        {(!session || changed) && own.fields}
         {session && (
           <p class="small muted">
             {session.draft ? <Badge meaning="accent">draft</Badge> : `version ${session.agentVersion},`} {session.model.served ?? session.model.requested}, {plural(session.usage.steps, "model call")}, <Amount of={session.usage.creditsMicro} /> credits.{" "}
