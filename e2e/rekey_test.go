@@ -3,12 +3,13 @@ package e2e
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"stoa/internal/stoa"
 	"stoa/internal/store"
@@ -27,11 +28,52 @@ func written(dir string) (n int64) {
 	return n
 }
 
+// How many rows of each kind an account has that are encrypted.
+const (
+	sealedSecrets  = 400
+	sealedTokens   = 120 // of OAuth, and clients that registered themselves
+	sealedStates   = 3   // authorizations that have begun
+	sealedWebhooks = store.MaxWebhooks
+	sealedRows     = sealedSecrets + 2*sealedTokens + sealedStates + sealedWebhooks
+)
+
+// sealRows adds encrypted rows of all kinds to an account.
+func sealRows(ctx context.Context, tx *store.Tx, v *vault.Vault, accountID string) (err error) {
+	seal := func(id, kind, origin string) string {
+		sealed, failed := v.Seal(vault.Ref{AccountID: accountID, ID: id, Kind: kind, Origin: origin, Version: 1}, []byte("value of "+id))
+		err = errors.Join(err, failed)
+		return sealed
+	}
+	add := func(failed error) { err = errors.Join(err, failed) }
+	const issuer, origin = "https://id.example.com", "https://mcp.example.com"
+	for range sealedSecrets {
+		id := stoa.NewID("sec")
+		_, failed := tx.InsertSecret(ctx, store.Secret{ID: id, AccountID: accountID, Name: "x", Kind: store.SecretBearer, Origin: origin, Version: 1, Sealed: seal(id, store.SecretBearer, origin)})
+		add(failed)
+	}
+	for range sealedTokens {
+		id := stoa.NewID("con")
+		add(tx.PutTokens(ctx, store.Tokens{AccountID: accountID, ConnectionID: id, Issuer: issuer, Resource: origin, Version: 1, Sealed: seal(id, "oauth", issuer+" "+origin)}))
+		id = stoa.NewID("oac")
+		add(tx.PutOAuthClient(ctx, store.OAuthClient{ID: id, AccountID: accountID, Issuer: issuer, RedirectURI: origin + "/" + id, Version: 1, Sealed: seal(id, "oauth_client", issuer)}))
+	}
+	for range sealedStates {
+		id := stoa.NewID("state")
+		add(tx.InsertOAuthState(ctx, store.OAuthState{Hash: id, AccountID: accountID, ConnectionID: stoa.NewID("con"), ExpiresAt: tx.Now.Add(time.Hour), Sealed: seal(id, "oauth_state", "")}))
+	}
+	for range sealedWebhooks {
+		id := stoa.NewID("whk")
+		_, failed := tx.InsertWebhook(ctx, stoa.Webhook{ID: id, AccountID: accountID, Events: []string{"*"}, SecretVersion: 1, Sealed: seal(id, "webhook", "")})
+		add(failed)
+	}
+	return err
+}
+
 // TestRekeySurvivesKills kills `stoa secrets rekey` with SIGKILL again and again, each time when
-// a little more is written, until one run reaches its end. No secret is unreadable at any time, and in
-// the end all are under the newest key alone.
+// a little more is written, until one run reaches its end. No secret is unreadable at any time, whether
+// it is one of a connection, of OAuth or of a webhook, and in the end all are under the newest key alone.
 func TestRekeySurvivesKills(t *testing.T) {
-	const accounts, each = 3, 400
+	const accounts, each = 3, sealedRows
 	home := storetest.New(t)
 	dir := home.Config.Dir
 	keyFile := filepath.Join(dir, vault.KeyFile)
@@ -40,22 +82,9 @@ func TestRekeySurvivesKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := home.Open()
-	for i := range accounts {
+	for range accounts {
 		account := storetest.Account(t, st, stoa.Credit)
-		err := st.Write(t.Context(), func(tx *store.Tx) error {
-			for j := range each {
-				s := store.Secret{ID: stoa.NewID("sec"), AccountID: account.ID, Name: "x", Kind: store.SecretBearer, Origin: "https://mcp.example.com", Version: 1}
-				sealed, err := v.Seal(vault.Ref{AccountID: s.AccountID, ID: s.ID, Kind: s.Kind, Origin: s.Origin, Version: 1}, fmt.Appendf(nil, "value %d %d", i, j))
-				if s.Sealed = sealed; err == nil {
-					_, err = tx.InsertSecret(t.Context(), s)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
+		if err := st.Write(t.Context(), func(tx *store.Tx) error { return sealRows(t.Context(), tx, v, account.ID) }); err != nil {
 			t.Fatal(err)
 		}
 	}
