@@ -192,7 +192,7 @@ func readBaseline(t *testing.T) (out map[string]cost) {
 // happens beside the calls, such as a sweep of the store, only adds.
 func costOf(t *testing.T, call func() error) cost {
 	t.Helper()
-	const warmUp, batches, calls = 100, 5, 50
+	const warmUp, batches, calls = 100, 15, 50
 	for range warmUp {
 		if err := call(); err != nil {
 			t.Fatal(err)
