@@ -240,7 +240,7 @@ func (g *generator) value(s *openapi3.Schema, depth int) any {
 		return nil
 	}
 	if s.Example != nil && g.chance(20) {
-		return s.Example
+		return copyOf(s.Example)
 	}
 	for _, list := range []openapi3.SchemaRefs{s.OneOf, s.AnyOf, s.AllOf} {
 		if len(list) > 0 {

@@ -44,10 +44,10 @@ func (op Operation) Sample(id string) Request {
 		r.Header["Content-Type"] = "text/plain"
 		return r
 	}
-	r.Body = media.Example
+	r.Body = copyOf(media.Example)
 	for _, e := range media.Examples {
 		if r.Body == nil {
-			r.Body = e.Value.Value
+			r.Body = copyOf(e.Value.Value)
 		}
 	}
 	if r.Body == nil {
@@ -90,13 +90,33 @@ func plain(v any) string {
 	return string(text)
 }
 
+// copyOf copies a value of JSON. Examples belong to the document, which all tests of a
+// process share, and who gets a sample may change it.
+func copyOf(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, e := range v {
+			out[name] = copyOf(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = copyOf(e)
+		}
+		return out
+	}
+	return v
+}
+
 // sampleOf is the smallest value that a schema takes.
 func sampleOf(s *openapi3.Schema, example any, depth int) any {
 	switch {
 	case example != nil:
-		return example
+		return copyOf(example)
 	case s.Example != nil:
-		return s.Example
+		return copyOf(s.Example)
 	case len(s.Enum) > 0:
 		return s.Enum[0]
 	case len(s.OneOf) > 0:
