@@ -86,11 +86,6 @@ func attentionIf(found bool, summary, otherwise string) check {
 	return check{status: checkOK, summary: otherwise}
 }
 
-// report returns what fn finds in the database.
-func (s *Server) report(ctx context.Context, fn func(tx *store.Tx) error) error {
-	return s.Store.Report(ctx, fn)
-}
-
 func (s *Server) checkStores(ctx context.Context) (check, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -100,9 +95,9 @@ func (s *Server) checkStores(ctx context.Context) (check, error) {
 
 func (s *Server) checkConnections(ctx context.Context) (c check, err error) {
 	var failing, waiting []store.Finding
-	err = s.report(ctx, func(tx *store.Tx) (err error) {
+	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
 		if failing, err = tx.FailingConnections(ctx, diagnosisRows); err == nil {
-			waiting, _, err = tx.UnauthorizedConnections(ctx, diagnosisRows)
+			waiting, err = tx.UnauthorizedConnections(ctx, diagnosisRows)
 		}
 		return err
 	})
@@ -126,7 +121,7 @@ func (s *Server) checkWebhooks(ctx context.Context) (c check, err error) {
 	var failed []store.Finding
 	var n, pending int
 	var oldest time.Time
-	err = s.report(ctx, func(tx *store.Tx) (err error) {
+	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
 		if failed, n, err = tx.FailedDeliveries(ctx, diagnosisItems, diagnosisRows); err == nil {
 			pending, oldest, err = tx.PendingDeliveries(ctx, diagnosisRows)
 		}
@@ -145,7 +140,7 @@ func (s *Server) checkWebhooks(ctx context.Context) (c check, err error) {
 
 func (s *Server) checkWaiting(ctx context.Context) (c check, err error) {
 	var kinds []store.WaitingKind
-	err = s.report(ctx, func(tx *store.Tx) (err error) {
+	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
 		if kinds, err = tx.Waiting(ctx, diagnosisRows); err == nil {
 			c.items, err = tx.LongestWaiting(ctx, diagnosisItems)
 		}
@@ -161,7 +156,7 @@ func (s *Server) checkWaiting(ctx context.Context) (c check, err error) {
 
 func (s *Server) checkPublicURL(ctx context.Context) (c check, err error) {
 	var wanted bool
-	err = s.report(ctx, func(tx *store.Tx) (err error) {
+	err = s.Store.Report(ctx, func(tx *store.Tx) (err error) {
 		wanted, err = tx.HasOAuthConnections(ctx)
 		return err
 	})

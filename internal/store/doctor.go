@@ -31,10 +31,10 @@ func (tx *Tx) FailingConnections(ctx context.Context, limit int) ([]Finding, err
 	return list(ctx, tx, scanFinding, `SELECT account_id, id, name || ': ' || error_code, checked_at FROM connections WHERE error_code <> '' AND enabled = 1 ORDER BY account_id, id LIMIT $1`, limit)
 }
 
-// UnauthorizedConnections returns connections of all accounts that are authorized by a
-// person, are switched on, and are not. all is how many are authorized by OAuth in any way, of which at most limit are
-// looked at.
-func (tx *Tx) UnauthorizedConnections(ctx context.Context, limit int) (found []Finding, all int, err error) {
+// UnauthorizedConnections returns connections of all accounts that a person has to
+// authorize, and nobody has; not those that are switched off. At most limit of those that
+// are authorized by OAuth are looked at.
+func (tx *Tx) UnauthorizedConnections(ctx context.Context, limit int) (found []Finding, err error) {
 	type row struct {
 		f     Finding
 		oauth string
@@ -52,7 +52,7 @@ func (tx *Tx) UnauthorizedConnections(ctx context.Context, limit int) (found []F
 			found = append(found, r.f)
 		}
 	}
-	return found, len(rows), err
+	return found, err
 }
 
 // HasOAuthConnections reports whether any connection is authorized by OAuth.
