@@ -78,13 +78,7 @@ func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted m
 			for i := range receipts[:size] {
 				args = receipts[i].append(args, now)
 			}
-			err := tx.Query(ctx, func(rows *sql.Rows) error {
-				var id string
-				err := rows.Scan(&id)
-				inserted[id] = true
-				return err
-			}, insertCharges(size, tx.s.Postgres()), args...)
-			if err != nil {
+			if err := tx.insertReceipts(ctx, receipts[:size], args, inserted); err != nil {
 				return nil, err
 			}
 		}
@@ -96,6 +90,32 @@ func (tx *Tx) InsertCharges(ctx context.Context, receipts []Receipt) (inserted m
 		return inserted, nil
 	}
 	return inserted, tx.addToDays(ctx, all, inserted)
+}
+
+// insertReceipts inserts a group of charges, whose values are args, and adds the ids of
+// those that were not there to inserted.
+func (tx *Tx) insertReceipts(ctx context.Context, receipts []Receipt, args []any, inserted map[string]bool) error {
+	note := func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		inserted[id] = true
+		return err
+	}
+	insert := insertCharges(len(receipts), tx.s.Postgres())
+	if tx.s.Postgres() {
+		return tx.Query(ctx, note, insert, args...)
+	}
+	made, err := tx.Exec(ctx, insert, args...)
+	if err != nil {
+		return err
+	}
+	if made < int64(len(receipts)) { // a charge is made again: SQLite numbers rows, so the new ones are the last
+		return tx.Query(ctx, note, `SELECT id FROM charges WHERE rowid > (SELECT MAX(rowid) FROM charges) - $1 LIMIT $1`, made)
+	}
+	for i := range receipts {
+		inserted[receipts[i].ID] = true
+	}
+	return nil
 }
 
 // insertAdjustments writes what was done to the calls of those charges that were not
@@ -124,9 +144,9 @@ func insertCharges(rows int, postgres bool) string {
 
 var insertTexts, insertTextsWithDays = func() (plain, withDays [len(insertSizes)]string) {
 	for i, rows := range insertSizes {
-		insert := insertRows(`INSERT INTO charges (`+receiptColumns+`)`, rows, receiptWidth) + ` ON CONFLICT (id) DO NOTHING RETURNING id`
+		insert := insertRows(`INSERT INTO charges (`+receiptColumns+`)`, rows, receiptWidth) + ` ON CONFLICT (id) DO NOTHING`
 		plain[i] = insert
-		withDays[i] = `WITH made AS (` + insert + `, account_id, node_id, amount, created_at), days AS (
+		withDays[i] = `WITH made AS (` + insert + ` RETURNING id, account_id, node_id, amount, created_at), days AS (
 			INSERT INTO charge_days (account_id, day, node_id, amount)
 			SELECT account_id, created_at / 86400000000, node_id, CAST(SUM(amount) AS BIGINT) FROM made WHERE amount > 0 GROUP BY 1, 2, 3` + addDays + `)
 			SELECT id FROM made`

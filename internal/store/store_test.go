@@ -98,6 +98,9 @@ func TestChargesAreStoredOnce(t *testing.T) {
 		if got := charge(t, st, all[5], receipt(a.ID, "resp_new", 1)); len(got) != 1 || !got["resp_new"] {
 			t.Errorf("a repeat inserted %v", got)
 		}
+		if got := charge(t, st, receipt(a.ID, "resp_a", 1), all[7], receipt(a.ID, "resp_b", 1), all[86]); len(got) != 2 || !got["resp_a"] || !got["resp_b"] {
+			t.Errorf("a group of which some are repeats inserted %v", got)
+		}
 		read(t, st, func(tx *store.Tx) error {
 			r, err := tx.Receipt(ctx, a.ID, "resp_005")
 			if err != nil {
