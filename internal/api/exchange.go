@@ -142,7 +142,7 @@ func aliased(r *http.Request) *http.Request {
 // ended writes the request's log line and hands on what became of it.
 func (s *Server) ended(x *exchange) {
 	x.log.end(x.status)
-	x.log.line(x.r.Context(), s.Logger, x.r.Method, x.r.URL.Path, x.bytes)
+	x.log.line(x.r.Context(), s.Logger, x.r.Method, x.r.URL.Path, x.bytes+x.log.sent)
 	if requestlog.Keeps(x.log.Route) && s.RequestLog().Addresses {
 		x.log.Address = clientAddress(x.r)
 	}

@@ -1,6 +1,11 @@
 package api_test
 
 import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -53,5 +58,35 @@ func TestFaultsOfToolServersRaiseNoAlarm(t *testing.T) {
 	ask("slow", slow.URL, "refresh", none, stoa.CodeToolServerTimeout)
 	if text := log.text(); strings.Contains(text, "level=ERROR") || strings.Contains(text, "level=WARN") {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestTheLogHasTheBytesOfAStream compares the bytes of the log line with those that came:
+// a stream does not write them to its ResponseWriter, except for HTTP/1.0.
+func TestTheLogHasTheBytesOfAStream(t *testing.T) {
+	for _, version := range []string{"HTTP/1.1", "HTTP/1.0"} {
+		log, logger := capture()
+		h := start(t, apitest.Config{Idle: true, Logger: logger})
+		c, err := net.Dial("tcp", h.HTTP.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		const call = `{"model": "alpha-haiku-4-5", "stream": true, "input": "tokens: 300"}`
+		if _, err := fmt.Fprintf(c, "POST /api/v1/responses %s\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", version, h.Key, len(call), call); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil || !bytes.HasSuffix(body, []byte("data: [DONE]\n\n")) {
+			t.Errorf("%s: %v\n%s", version, err, body)
+		}
+		h.HTTP.Close() // waits for the handler
+		if text := log.text(); !strings.Contains(text, fmt.Sprintf(" bytes=%d ", len(body))) {
+			t.Errorf("%s: %d bytes came\n%s", version, len(body), text)
+		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"stoa/internal/config"
 	"stoa/internal/db"
 	"stoa/internal/drive"
+	"stoa/internal/listen"
 	"stoa/internal/outbound"
 	"stoa/internal/scheduler"
 	"stoa/internal/seal"
@@ -141,7 +142,8 @@ func Start(t testing.TB, cfg Config) *Service {
 		s.run("start scheduled sessions", s.Scheduler.Run)
 		s.run("send to webhooks", s.Service.Hooks.Run)
 	}
-	server.Config.Handler = s.Server.Handler()
+	server.Config.Handler, server.Config.ConnContext = s.Server.Handler(), listen.Context
+	server.Listener = listen.New(server.Listener, listen.Config{})
 	server.Start()
 	t.Cleanup(func() { s.Server.Drain(); server.Close() }) // streams that are open end
 	s.URL = server.URL

@@ -190,16 +190,17 @@ func (l *Listener) refuse(c net.Conn, ofAddress bool) {
 // A conn is a counted connection whose peer must keep reading.
 type conn struct {
 	net.Conn
-	bulk    bulk
-	framing framing // of reads, which net/http makes one after the other
-	leave   func()
-	timeout time.Duration
+	gathered *[]byte // what waits for the next write; nil: nothing does. See [Chunks]
+	ending   bool    // it is the last chunk of a body
 
 	mu       sync.Mutex
 	deadline time.Time // of writes, as it was set; zero: none
 	inForce  time.Time // of writes, of the connection
+	timeout  time.Duration
 
-	gathered *[]byte // what waits for [Cork.Release]; nil: writes go out at once
+	bulk    bulk
+	framing framing // of reads, which net/http makes one after the other
+	leave   func()
 }
 
 // Read reads what there is. Large reads take turns; see [bulk]. A header that others

@@ -9,7 +9,6 @@ import (
 
 	"stoa/internal/billing"
 	"stoa/internal/gateway"
-	"stoa/internal/listen"
 	"stoa/internal/stoa"
 	"stoa/internal/store"
 )
@@ -156,8 +155,8 @@ func (r *run) streamed(ctx context.Context) error {
 	if r.stream.Reason() != "" {
 		r.w.Header().Set("stoa-model-requested", r.Request.Model)
 	}
-	out := r.s.stream(r.w, listen.CorkOf(ctx), r.format, r.reply, r.pin)
-	defer out.release()
+	out := r.s.stream(r.w, r.Chunks, r.format, r.reply, r.pin)
+	defer func() { r.Log.Sent(out.release()) }()
 	build := r.newBuilder(out)
 	err := r.relay(ctx, out, build)
 	if err == nil {
@@ -183,9 +182,9 @@ func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error
 			return r.stopped(ctx, err)
 		}
 		if ev.Kind == stoa.Finished {
-			// Only what says that the reply is complete waits for its charge. A client
-			// that has disconnected is charged too.
-			_ = out.catchUp()
+			// Only what says that the reply is complete waits for its charge, however long
+			// that takes. A client that has disconnected is charged too.
+			out.settling()
 			o, err := build.finish(ev.Stop)
 			if err != nil {
 				return err

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"stoa/internal/gateway"
+	"stoa/internal/listen"
 	"stoa/internal/media"
 	"stoa/internal/seal"
 	"stoa/internal/stoa"
@@ -50,7 +51,8 @@ type Call struct {
 	Request   *Request
 	// Stopping ends when the service stops. The call then fails and is free.
 	Stopping context.Context
-	Claim    Claim // of the Idempotency-Key; nil: there is none
+	Claim    Claim          // of the Idempotency-Key; nil: there is none
+	Chunks   *listen.Chunks // of the reply, for a stream; nil: it is written through its ResponseWriter
 	Log      Log
 }
 
@@ -76,6 +78,8 @@ type Log interface {
 	// Tried is where the call was tried last, and how often providers were asked in
 	// all.
 	Tried(model, provider string, attempts int)
+	// Sent is how many bytes of the body were sent as [Call.Chunks].
+	Sent(bytes int64)
 	// States is how many sealed states of the input could not be used.
 	States(unread int)
 }

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -21,54 +20,57 @@ import (
 // Its methods may be called from the handler and from its own timer at the same
 // time; [eventStream.end] is called once and nothing is written after it.
 type eventStream struct {
-	s      *Service
-	w      http.ResponseWriter
-	rc     *http.ResponseController
-	cork   *listen.Cork // of the connection; nil: it has none
+	mu     sync.Mutex
+	lent   *[]byte        // from the pool while something is buffered; nil: nothing is
+	buf    []byte         // lent's memory; the events begin after listen.ChunkHead bytes
+	chunks *listen.Chunks // of the reply; nil: it is written to w
 	format format
 	reply  *reply
-	pin    func(*reply) // fixes the model that serves, and completes the reply
+	s      *Service
+	err    error // of the first write that failed: the client disconnected
+	wrote  time.Time
+	sent   int64 // bytes of chunks
+	begun  bool  // headers and the first events are out
+	ended  bool
 
-	mu       sync.Mutex
+	w        http.ResponseWriter
+	rc       *http.ResponseController
+	pin      func(*reply) // fixes the model that serves, and completes the reply
 	timer    *time.Timer
-	lent     *[]byte // from the pool while something is buffered; nil: nothing is
-	buf      []byte  // lent's memory
-	begun    bool    // headers and the first events are out
-	ended    bool
-	wrote    time.Time
-	deadline time.Time
-	err      error // of the first write that failed: the client disconnected
+	deadline time.Time // of writes to w
 }
 
 const (
+	// settleWait is how long text waits for a charge, so that both take one write.
+	settleWait = 10 * time.Millisecond
 	// flushAt bounds the bytes that are buffered while a provider keeps delivering.
 	flushAt = 16 << 10
-	// oneWrite is how many bytes net/http surely writes with one system call: its
-	// buffer has 4 KiB, which the headers of the reply share.
-	oneWrite = 3 << 10
 	// keepBuffer is the largest buffer in bytes that is kept for the next stream.
 	keepBuffer = 64 << 10
 )
 
 // stream returns the stream of a reply with its timer running. It must be released.
-func (s *Service) stream(w http.ResponseWriter, cork *listen.Cork, f format, rep *reply, pin func(*reply)) *eventStream {
-	e := &eventStream{s: s, w: w, rc: http.NewResponseController(w), cork: cork, format: f, reply: rep, pin: pin}
+func (s *Service) stream(w http.ResponseWriter, chunks *listen.Chunks, f format, rep *reply, pin func(*reply)) *eventStream {
+	e := &eventStream{s: s, w: w, rc: http.NewResponseController(w), chunks: chunks, format: f, reply: rep, pin: pin}
 	e.mu.Lock() // the timer may fire before it is stored
 	defer e.mu.Unlock()
 	e.timer = time.AfterFunc(s.HeaderWait, e.tick)
 	return e
 }
 
-// release ends the stream in any state and returns its buffer to the pool.
-func (e *eventStream) release() {
+// release ends the stream in any state and returns its buffer to the pool. sent is how
+// many bytes of the body were not written to w.
+func (e *eventStream) release() (sent int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ended = true
 	e.timer.Stop()
 	e.giveBack()
+	return e.sent
 }
 
-// tick begins a stream that had to wait too long, or sends a comment after a silence.
+// tick begins a stream that had to wait too long, sends what waits for a charge that takes
+// its time, or sends a comment after a silence.
 func (e *eventStream) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -79,6 +81,8 @@ func (e *eventStream) tick() {
 	switch idle := time.Since(e.wrote); {
 	case !e.begun:
 		e.begin()
+		e.flush()
+	case e.lent != nil: // see settling
 		e.flush()
 	case idle >= e.s.KeepAlive:
 		e.borrow()
@@ -122,11 +126,26 @@ func (e *eventStream) closed(it *item) {
 	}
 }
 
+// settling says that the charge of the finished reply is about to be made. What is
+// buffered is sent with the end that follows, unless that takes longer than settleWait
+// or nothing was sent before.
+func (e *eventStream) settling() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.lent == nil:
+	case e.sent == 0:
+		e.flush()
+	default:
+		e.timer.Reset(settleWait)
+	}
+}
+
 // catchUp sends what is buffered.
 func (e *eventStream) catchUp() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.buf) > 0 {
+	if e.lent != nil {
 		e.flush()
 	}
 	return e.err
@@ -236,7 +255,7 @@ func (e *eventStream) announce(it *item) {
 }
 
 func (e *eventStream) done() error {
-	e.flush()
+	e.write(true)
 	e.ended = true
 	e.timer.Stop()
 	return e.err
@@ -250,9 +269,9 @@ func (e *eventStream) borrow() {
 		return
 	}
 	if lent, ok := e.s.buffers.Get().(*[]byte); ok {
-		e.lent, e.buf = lent, (*lent)[:0]
+		e.lent, e.buf = lent, (*lent)[:listen.ChunkHead]
 	} else {
-		e.lent, e.buf = new([]byte), make([]byte, 0, flushAt+flushAt/4)
+		e.lent, e.buf = new([]byte), make([]byte, listen.ChunkHead, flushAt+flushAt/4)
 	}
 }
 
@@ -265,28 +284,36 @@ func (e *eventStream) giveBack() {
 	e.lent, e.buf = nil, nil
 }
 
-// flush writes the buffered events in one call. A client that accepts nothing
-// for WriteTimeout counts as disconnected.
-func (e *eventStream) flush() {
+// flush writes the buffered events in one call. A client that accepts nothing for
+// WriteTimeout, or for the time that its connection allows, counts as disconnected.
+func (e *eventStream) flush() { e.write(false) }
+
+// write is flush; what is written last is sent with the end of the body.
+func (e *eventStream) write(last bool) {
 	defer e.giveBack()
 	if e.err != nil {
 		return
 	}
-	now := time.Now()
-	if e.deadline.Sub(now) < e.s.WriteTimeout/2 {
-		e.deadline = now.Add(e.s.WriteTimeout)
-		_ = e.rc.SetWriteDeadline(e.deadline) // where the connection has none, TCP's own limits hold
+	e.wrote = time.Now()
+	if e.chunks == nil {
+		if e.deadline.Sub(e.wrote) < e.s.WriteTimeout/2 {
+			e.deadline = e.wrote.Add(e.s.WriteTimeout)
+			_ = e.rc.SetWriteDeadline(e.deadline) // where the connection has none, TCP's own limits hold
+		}
+		if _, e.err = e.w.Write(e.buf[listen.ChunkHead:]); e.err == nil {
+			e.err = e.rc.Flush()
+		}
+		return
 	}
-	corked := e.cork != nil && len(e.buf) > oneWrite
-	if corked {
-		e.cork.Stop()
+	if e.sent == 0 {
+		if e.err = e.chunks.Begin(e.rc.Flush); e.err != nil {
+			return
+		}
 	}
-	_, err := e.w.Write(e.buf)
-	if err == nil {
-		err = e.rc.Flush()
+	e.sent += int64(len(e.buf) - listen.ChunkHead)
+	if last {
+		e.err = e.chunks.End(e.buf)
+	} else {
+		e.err = e.chunks.Write(e.buf)
 	}
-	if corked {
-		err = errors.Join(err, e.cork.Release())
-	}
-	e.err, e.wrote = err, now
 }
