@@ -179,7 +179,7 @@ func (e *eventStream) end(o *outcome) error {
 		e.buf = e.format.close(e.buf, e.reply, it)
 	}
 	e.buf = e.format.end(e.buf, e.reply, o)
-	return e.done()
+	return e.done(true)
 }
 
 // A streamError is an error as it is sent inside a stream.
@@ -215,7 +215,7 @@ func (e *eventStream) fail(o *outcome) error {
 	defer e.mu.Unlock()
 	e.borrow()
 	e.buf = e.format.fail(e.buf, e.reply, o)
-	return e.done()
+	return e.done(false) // the handler may have to free an Idempotency-Key, with a store that is in trouble
 }
 
 // The methods below require that e.mu is held.
@@ -254,8 +254,9 @@ func (e *eventStream) announce(it *item) {
 	e.buf = e.format.open(e.buf, e.reply, it)
 }
 
-func (e *eventStream) done() error {
-	e.write(true)
+// done writes what is last; with the end of the body, if the handler is about to return.
+func (e *eventStream) done(returning bool) error {
+	e.write(returning)
 	e.ended = true
 	e.timer.Stop()
 	return e.err
