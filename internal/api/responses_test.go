@@ -228,6 +228,47 @@ func TestAFailureAfterTheFirstTextEndsTheStream(t *testing.T) {
 	quiet(t, h)
 }
 
+// TestAFailureIsToldBeforeItsKeyIsFreed fails a stream while nothing can be written to the
+// store: freeing the Idempotency-Key has to wait for it, the client has not.
+func TestAFailureIsToldBeforeItsKeyIsFreed(t *testing.T) {
+	h, f := vendors(t, apitest.Config{})
+	text, err := json.Marshal(body{"model": "delta-v4-flash", "stream": true, "input": "tokens: 400\nslow: 5ms\nfault: no-end after 40"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), "POST", h.URL+responses, strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+h.Key)
+	req.Header.Set("Idempotency-Key", "told-first")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	busy, free := make(chan struct{}), make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		done <- h.Store.Write(context.Background(), func(*store.Tx) error { close(busy); <-free; return nil })
+	}()
+	<-busy
+	failed, last := false, ""
+	for lines := bufio.NewScanner(res.Body); last != "data: [DONE]" && lines.Scan(); last = lines.Text() {
+		failed = failed || lines.Text() == "event: "+contract.EventFailed
+	}
+	close(free)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if !failed || last != "data: [DONE]" {
+		t.Errorf("failed: %v; the stream ends with %q", failed, last)
+	}
+	f.WaitEnded(t, 1)
+	h.HTTP.Close() // waits for the handler
+	quiet(t, h)
+}
+
 func TestAReplyMayEndEarlyOrBeEmpty(t *testing.T) {
 	h, _ := vendors(t, apitest.Config{})
 	for _, c := range []struct {
