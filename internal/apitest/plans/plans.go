@@ -145,8 +145,8 @@ func (r *recorder) check(ctx context.Context) (problems []string, err error) {
 	return problems, err
 }
 
-// onlySQLite finds the tables and functions that PostgreSQL does not have.
-var onlySQLite = regexp.MustCompile(`\bdrive_(?:index|vocabulary)\b|\bsqlite_\w+|\binstr\(|^PRAGMA `)
+// onlySQLite finds the tables, columns and functions that PostgreSQL does not have.
+var onlySQLite = regexp.MustCompile(`\bdrive_(?:index|vocabulary)\b|\browid\b|\bsqlite_\w+|\binstr\(|^PRAGMA `)
 
 // statements returns those that have a plan, in order.
 func statements(seen map[string]bool) (out []string) {
