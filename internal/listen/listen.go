@@ -3,10 +3,10 @@
 // their reading and writing at a time that small requests never wait for large
 // ones.
 //
-// It knows no HTTP beyond the refusals that it is given and the lines of a header (see
-// [framing]), and it ends no other connection whose bytes move. Reading is not its
-// business: how long a request may take to arrive is decided where requests are read.
-// Start at [New].
+// It knows no HTTP beyond the refusals that it is given, the lines of a header (see
+// [framing]) and the chunks of a body (see [Chunks]), and it ends no other connection
+// whose bytes move. Reading is not its business: how long a request may take to arrive is
+// decided where requests are read. Start at [New].
 package listen
 
 import (
@@ -190,17 +190,17 @@ func (l *Listener) refuse(c net.Conn, ofAddress bool) {
 // A conn is a counted connection whose peer must keep reading.
 type conn struct {
 	net.Conn
-	gathered *[]byte // what waits for the next write; nil: nothing does. See [Chunks]
-	ending   bool    // it is the last chunk of a body
+	bulk    bulk
+	framing framing // of reads, which net/http makes one after the other
+	leave   func()
+	timeout time.Duration
 
 	mu       sync.Mutex
 	deadline time.Time // of writes, as it was set; zero: none
 	inForce  time.Time // of writes, of the connection
-	timeout  time.Duration
 
-	bulk    bulk
-	framing framing // of reads, which net/http makes one after the other
-	leave   func()
+	gathered *[]byte // what waits for the next write; nil: nothing does. See [Chunks]
+	ending   bool    // it is the last chunk of a body
 }
 
 // Read reads what there is. Large reads take turns; see [bulk]. A header that others

@@ -182,8 +182,8 @@ func (r *run) relay(ctx context.Context, out *eventStream, build *builder) error
 			return r.stopped(ctx, err)
 		}
 		if ev.Kind == stoa.Finished {
-			// Only what says that the reply is complete waits for its charge, however long
-			// that takes. A client that has disconnected is charged too.
+			// What says that the reply is complete waits for its charge, its text for
+			// settleWait at most. A client that has disconnected is charged too.
 			out.settling()
 			o, err := build.finish(ev.Stop)
 			if err != nil {

@@ -20,24 +20,24 @@ import (
 // Its methods may be called from the handler and from its own timer at the same
 // time; [eventStream.end] is called once and nothing is written after it.
 type eventStream struct {
-	mu     sync.Mutex
-	lent   *[]byte        // from the pool while something is buffered; nil: nothing is
-	buf    []byte         // lent's memory; the events begin after listen.ChunkHead bytes
+	s      *Service
+	w      http.ResponseWriter
+	rc     *http.ResponseController
 	chunks *listen.Chunks // of the reply; nil: it is written to w
 	format format
 	reply  *reply
-	s      *Service
-	err    error // of the first write that failed: the client disconnected
-	wrote  time.Time
-	sent   int64 // bytes of chunks
-	begun  bool  // headers and the first events are out
-	ended  bool
+	pin    func(*reply) // fixes the model that serves, and completes the reply
 
-	w        http.ResponseWriter
-	rc       *http.ResponseController
-	pin      func(*reply) // fixes the model that serves, and completes the reply
+	mu       sync.Mutex
 	timer    *time.Timer
+	lent     *[]byte // from the pool while something is buffered; nil: nothing is
+	buf      []byte  // lent's memory; the events begin after listen.ChunkHead bytes
+	begun    bool    // headers and the first events are out
+	ended    bool
+	sent     int64 // bytes of chunks
+	wrote    time.Time
 	deadline time.Time // of writes to w
+	err      error     // of the first write that failed: the client disconnected
 }
 
 const (
