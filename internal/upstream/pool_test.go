@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stoa/internal/fakeup"
+	"stoa/internal/http1"
 	"stoa/internal/stoa"
 	"stoa/internal/wire"
 )
@@ -60,7 +61,7 @@ func start(t testing.TB, host string) *fakeup.Server {
 // openPipe opens a pool that reaches the fakes in memory.
 func openPipe(t testing.TB, cfg Config, fakes ...*fakeup.Server) *Pool {
 	t.Helper()
-	cfg.Transport = fakeup.Transport(newTransport(), fakes...)
+	cfg.Transport = http1.New(fakeup.Transport(newTransport(), fakes...))
 	return open(t, cfg)
 }
 
@@ -209,7 +210,7 @@ func TestAConnectionServesManyCalls(t *testing.T) {
 			dial := tr.DialContext
 			tr.DialContext = countDials(dial, &dials)
 			cfg := quick(pr)
-			cfg.Transport = tr
+			cfg.Transport = http1.New(tr)
 			p := open(t, cfg)
 			for range 10 {
 				collect(t.Context(), p, at(w.model, pr), ask("tokens: 5")).expect(t, "")
@@ -227,7 +228,7 @@ func TestHTTP2OverTLSServes(t *testing.T) {
 	tr := newTransport()
 	tr.TLSClientConfig = fake.TLSConfig()
 	cfg := quick(pr)
-	cfg.Transport = tr
+	cfg.Transport = http1.New(tr)
 	p := open(t, cfg)
 	m := at("claude-haiku-4-5", pr)
 	collect(t.Context(), p, m, ask("tokens: 50")).expect(t, "")

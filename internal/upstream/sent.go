@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -12,6 +13,9 @@ type countedConn struct {
 	net.Conn
 	written atomic.Int64 // bytes
 }
+
+// NetConn returns the connection beneath.
+func (c *countedConn) NetConn() net.Conn { return c.Conn }
 
 // Write writes to the connection.
 func (c *countedConn) Write(p []byte) (int, error) {
@@ -45,7 +49,7 @@ func (s *sending) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			c := info.Conn
-			if over, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
+			if over, ok := c.(*tls.Conn); ok {
 				c = over.NetConn()
 			}
 			if s.conn, _ = c.(*countedConn); s.conn != nil {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"stoa/internal/config"
+	"stoa/internal/http1"
 	"stoa/internal/stoa"
 	"stoa/internal/telemetry"
 	"stoa/internal/wire"
@@ -53,7 +54,7 @@ func (c Config) withDefaults() Config {
 		c.Version = "dev"
 	}
 	if c.Transport == nil {
-		c.Transport = newTransport()
+		c.Transport = http1.New(newTransport())
 	}
 	setDefault(&c.Retries, 2)
 	setDefault(&c.Backoff, 250*time.Millisecond)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stoa/internal/fakeup"
+	"stoa/internal/http1"
 	"stoa/internal/stoa"
 )
 
@@ -222,7 +223,7 @@ func TestRequestThatLiesInABuffer(t *testing.T) {
 		return atWrite{ours, cancel}, nil
 	})
 	cfg := quick(pr)
-	cfg.Transport = transport
+	cfg.Transport = http1.New(transport)
 	if r := collect(ctx, open(t, cfg), at("claude-haiku-4-5", pr), buffered("hi")); len(r.started) != 0 || r.err != context.Canceled {
 		t.Errorf("%+v", r)
 	}
