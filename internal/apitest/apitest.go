@@ -142,7 +142,7 @@ func Start(t testing.TB, cfg Config) *Service {
 		s.run("start scheduled sessions", s.Scheduler.Run)
 		s.run("send to webhooks", s.Service.Hooks.Run)
 	}
-	server.Config.Handler, server.Config.ConnContext = s.Server.Handler(), listen.Context
+	server.Config.Handler, server.Config.ConnContext, server.Config.ConnState = s.Server.Handler(), listen.Context, listen.State
 	server.Listener = listen.New(server.Listener, listen.Config{})
 	server.Start()
 	t.Cleanup(func() { s.Server.Drain(); server.Close() }) // streams that are open end

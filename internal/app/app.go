@@ -131,6 +131,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ConnContext:       listen.Context,
+		ConnState:         listen.State,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 	// The settler outlives every request, so it has a context of its own.

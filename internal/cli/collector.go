@@ -71,21 +71,25 @@ func endStart() {
 // is quiet. By itself the runtime keeps what the next cycle may need, which is what
 // the last burst of calls has needed.
 type releaser struct {
-	allocated uint64 // bytes since the start of the process, when it was last asked
-	busy      bool   // it was not quiet since memory was returned
+	allocated uint64    // bytes since the start of the process, when it was last asked
+	busy      bool      // it was not quiet since memory was returned
+	next      time.Time // when memory may be returned again
 }
 
 const (
-	quietTime   = 10 * time.Second
-	quietAllocs = 4 << 20 // bytes that a quiet process allocates in that time at most
+	quietTime   = 500 * time.Millisecond
+	quietAllocs = 256 << 10   // bytes that a quiet process allocates in that time at most
+	returnShare = 100         // of the time that it takes, between two returns
+	returnEvery = time.Second // between two returns at least
 )
 
 // run asks every quietTime, until ctx ends.
 func (r *releaser) run(ctx context.Context) {
+	r.allocated = allocatedBytes() // of the start nothing is left; see endStart
 	for tick := time.NewTicker(quietTime); ; {
 		select {
-		case <-tick.C:
-			r.ask()
+		case now := <-tick.C:
+			r.ask(now)
 		case <-ctx.Done():
 			tick.Stop()
 			return
@@ -94,18 +98,26 @@ func (r *releaser) run(ctx context.Context) {
 }
 
 // ask returns the memory once little was allocated since it was asked before, and
-// much before that. It reports whether it did.
-func (r *releaser) ask() bool {
-	read := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(read)
-	allocated := read[0].Value.Uint64()
+// much before that, so often that it takes a hundredth of the time at most. It reports
+// whether it did.
+func (r *releaser) ask(now time.Time) bool {
+	allocated := allocatedBytes()
 	quiet := allocated-r.allocated <= quietAllocs
 	r.allocated = allocated
-	if !quiet || !r.busy {
+	if !quiet || !r.busy || now.Before(r.next) {
 		r.busy = r.busy || !quiet
 		return false
 	}
-	r.busy = false
+	began := time.Now()
+	runtime.GC() // what lies in pools is garbage after two cycles
 	debug.FreeOSMemory()
+	r.busy, r.next = false, now.Add(max(returnShare*time.Since(began), returnEvery))
 	return true
+}
+
+// allocatedBytes returns how much was allocated since the start of the process.
+func allocatedBytes() uint64 {
+	read := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(read)
+	return read[0].Value.Uint64()
 }

@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
+	"time"
 )
 
 func TestTheHeapGrowsByAnAmountAndAShare(t *testing.T) {
@@ -60,27 +61,40 @@ func TestTheGrowthFollowsTheHeap(t *testing.T) {
 	after("with the memory free again", func(p int) bool { return p > small })
 }
 
+var sink []byte
+
 func TestAQuietProcessReturnsItsMemory(t *testing.T) {
 	returned := func() int {
 		read := []metrics.Sample{{Name: "/memory/classes/heap/released:bytes"}}
 		metrics.Read(read)
 		return int(read[0].Value.Uint64())
 	}
-	r := &releaser{}
-	r.ask()
+	r, now := &releaser{}, time.Now()
+	r.ask(now)
 	before := make([]byte, 200<<20)
-	if r.ask() {
+	if r.ask(now) {
 		t.Error("a process that allocates much has returned memory")
 	}
 	runtime.KeepAlive(before)
 	had := returned()
-	if before = nil; !r.ask() {
+	if before = nil; !r.ask(now) {
 		t.Error("a process that allocates little has returned none")
 	}
 	if got := returned() - had; got < 150<<20 {
 		t.Errorf("only %d bytes were returned", got)
 	}
-	if r.ask() {
+	if r.ask(r.next) {
 		t.Error("what was returned is returned again")
+	}
+	if wait := r.next.Sub(now); wait < returnEvery {
+		t.Errorf("it may be returned again after %v", wait)
+	}
+	sink = make([]byte, 1<<20)
+	r.ask(now)
+	if r.ask(r.next.Add(-1)) {
+		t.Error("memory is returned again too early")
+	}
+	if !r.ask(r.next) {
+		t.Error("memory is not returned again")
 	}
 }

@@ -6,6 +6,7 @@
 //
 // Start with [New]. What it leaves to net/http: TLS and with it HTTP/2, proxies, and
 // requests with large bodies.
+// See docs/decisions/0056-requests-in-the-goroutine-of-their-caller.md.
 package http1
 
 import (

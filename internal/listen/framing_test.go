@@ -103,7 +103,9 @@ func BenchmarkFraming(b *testing.B) {
 	defer client.Close()
 	src := &source{conns: make(chan net.Conn, 1)}
 	src.conns <- peer{server, "127.0.0.1:1"}
-	c, err := listen.New(src, listen.Config{}).Accept()
+	l := listen.New(src, listen.Config{})
+	defer l.Close()
+	c, err := l.Accept()
 	if err != nil {
 		b.Fatal(err)
 	}

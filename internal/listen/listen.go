@@ -1,7 +1,7 @@
 // Package listen accepts connections within bounds: so many in all, so many per
 // address, none that stays open because its peer does not read, and so much of
 // their reading and writing at a time that small requests never wait for large
-// ones.
+// ones. Those that are idle hold little memory (see [State]).
 //
 // It knows no HTTP beyond the refusals that it is given, the lines of a header (see
 // [framing]) and the chunks of a body (see [Chunks]), and it ends no other connection
@@ -10,9 +10,11 @@
 package listen
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,9 +62,14 @@ type Listener struct {
 
 	refusedAddress, refusedAll atomic.Uint64 // connections beyond a bound
 
+	ready chan accepted
+	done  chan struct{} // closed with the listener
+	begin sync.Once     // of accepting
+
 	mu     sync.Mutex
 	open   int
 	byAddr map[netip.Prefix]int
+	parked map[*conn]struct{} // nil: the listener is closed
 }
 
 // New returns a listener that bounds the connections of l.
@@ -70,12 +77,27 @@ func New(l net.Listener, cfg Config) *Listener {
 	if cfg.WriteTimeout == 0 {
 		cfg.WriteTimeout = writeTimeout
 	}
-	return &Listener{Listener: l, cfg: cfg, refusals: make(chan struct{}, refusing), turns: newTurns(), byAddr: map[netip.Prefix]int{}}
+	return &Listener{
+		Listener: l, cfg: cfg, refusals: make(chan struct{}, refusing), turns: newTurns(), byAddr: map[netip.Prefix]int{},
+		ready: make(chan accepted), done: make(chan struct{}), parked: map[*conn]struct{}{},
+	}
 }
 
-// Accept returns the next connection within the bounds; those beyond are answered
-// with the refusal and closed.
+// Accept returns the next connection within the bounds, or one that was parked and has
+// a request.
 func (l *Listener) Accept() (net.Conn, error) {
+	l.begin.Do(func() { go l.accept() })
+	select {
+	case a := <-l.ready:
+		return a.conn, a.err
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// next returns the next connection within the bounds; those beyond are answered with
+// the refusal and closed.
+func (l *Listener) next() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
@@ -89,7 +111,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 				boundUnread(raw)
 			}
 			return &conn{
-				Conn: c, bulk: bulk{conn: c, raw: raw, turns: l.turns},
+				Conn: c, listener: l, bulk: bulk{conn: c, raw: raw, turns: l.turns},
 				leave: sync.OnceFunc(func() { l.leave(addr) }), timeout: l.cfg.WriteTimeout,
 			}, nil
 		}
@@ -190,12 +212,20 @@ func (l *Listener) refuse(c net.Conn, ofAddress bool) {
 // A conn is a counted connection whose peer must keep reading.
 type conn struct {
 	net.Conn
-	bulk    bulk
-	framing framing // of reads, which net/http makes one after the other
-	leave   func()
-	timeout time.Duration
+	listener *Listener
+	bulk     bulk
+	framing  framing // of reads, which net/http makes one after the other
+	leave    func()
+	timeout  time.Duration
+
+	// Of reads, which are made one after the other. See [parkAfter].
+	idle      bool      // net/http waits for the next request
+	idleUntil time.Time // the deadline as it was set; zero: none
+	resumed   bool      // first was read, and is the next byte
+	first     [1]byte
 
 	mu       sync.Mutex
+	custody  custody
 	deadline time.Time // of writes, as it was set; zero: none
 	inForce  time.Time // of writes, of the connection
 
@@ -211,11 +241,20 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	var n int
 	var err error
-	if len(b) <= small || !c.bulk.ok() {
+	switch {
+	case c.resumed && len(b) > 0:
+		c.resumed = false
+		n = copy(b, c.first[:])
+	case len(b) <= small || !c.bulk.ok():
 		c.bulk.got = 0 // large reads of a body are never mixed with those of the next head
 		n, err = c.Conn.Read(b)
-	} else {
+	default:
 		n, err = c.bulk.read(b[:min(len(b), chunk)])
+	}
+	if c.idle && n > 0 {
+		c.idle = false
+	} else if c.idle && errors.Is(err, os.ErrDeadlineExceeded) && c.parks() {
+		return 0, io.EOF
 	}
 	if n > 0 {
 		if used := c.framing.check(b[:n]); used < n {
@@ -306,10 +345,4 @@ func (c *conn) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return nil
-}
-
-// Close closes the connection and stops counting it.
-func (c *conn) Close() error {
-	c.leave()
-	return c.Conn.Close()
 }

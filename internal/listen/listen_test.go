@@ -102,6 +102,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 func TestAClosedConnectionIsNotCounted(t *testing.T) {
 	src := &source{conns: make(chan net.Conn, 2)}
 	l := listen.New(src, listen.Config{Connections: 1, PerAddress: 1})
+	defer l.Close()
 	for range 3 {
 		_, theirs := net.Pipe()
 		src.conns <- peer{theirs, "192.0.2.1:1"}
@@ -134,6 +135,7 @@ func TestAPeerMustKeepReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &source{conns: make(chan net.Conn, 1)}
 		l := listen.New(src, listen.Config{})
+		defer l.Close()
 		ours, theirs := net.Pipe()
 		src.conns <- peer{theirs, "192.0.2.1:1"}
 		c, err := l.Accept()
@@ -185,6 +187,7 @@ func TestSmallWritesShareADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &source{conns: make(chan net.Conn, 1)}
 		l := listen.New(src, listen.Config{WriteTimeout: 8 * time.Second})
+		defer l.Close()
 		ours, theirs := net.Pipe()
 		defer ours.Close()
 		go func() { _, _ = io.Copy(io.Discard, ours) }()

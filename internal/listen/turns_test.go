@@ -24,6 +24,7 @@ func pair(t *testing.T) (ours *conn, theirs *net.TCPConn) {
 	}
 	defer plain.Close()
 	l := New(plain, Config{})
+	defer l.Close()
 	accepted := make(chan net.Conn, 1)
 	go func() {
 		c, _ := l.Accept()
