@@ -113,5 +113,7 @@ func (f *Fields) line(ctx context.Context, log *slog.Logger, method, path string
 	if f.stack != nil {
 		add(slog.String("stack", string(f.stack)))
 	}
-	log.LogAttrs(ctx, level, "request", attrs...)
+	record := slog.NewRecord(time.Now(), level, "request", 0) // without the place in the source, which log.LogAttrs looks up
+	record.AddAttrs(attrs...)
+	_ = log.Handler().Handle(ctx, record)
 }

@@ -61,7 +61,7 @@ func scanReceipt(rows *sql.Rows) (Receipt, error) {
 
 // insertSizes are the numbers of rows that one INSERT may have, so that few
 // statements are ever prepared.
-var insertSizes = [...]int{64, 16, 4, 1}
+var insertSizes = [...]int{64, 32, 16, 8, 4, 2, 1}
 
 // InsertCharges writes charges and returns the ids of those that were not there
 // yet, in no order, and adds those to what their accounts were charged today. The ids

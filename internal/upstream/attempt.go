@@ -6,9 +6,9 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"stoa/internal/stoa"
@@ -220,19 +220,14 @@ func (a *attempt) encode() *wire.Failure {
 		fail.Caller, fail.Retry = true, false
 		return fail
 	}
-	to, err := join(a.provider.base, request.Path)
+	to, err := a.provider.at(request.Path)
 	if err != nil {
 		return broken(false, "the request's path cannot be added to the base URL")
 	}
 	if request.Header == nil {
 		request.Header = http.Header{}
 	}
-	request.Header.Set("User-Agent", a.pool.userAgent)
-	request.Header.Set("Accept-Encoding", "identity")
-	if user := to.User; user != nil && request.Header.Get("Authorization") == "" {
-		password, _ := user.Password()
-		(&http.Request{Header: request.Header}).SetBasicAuth(user.Username(), password)
-	}
+	a.pool.complete(request.Header, to)
 	if call.Trail != nil && call.Items {
 		call.Trail.LeftOut = request.Reasoning < call.Reasoning()
 	}
@@ -245,7 +240,7 @@ func (a *attempt) encode() *wire.Failure {
 func (a *attempt) rejection(res *http.Response, body *reader) *wire.Failure {
 	status := res.StatusCode
 	var fail *wire.Failure
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
 	switch {
 	case status >= 300 && status < 400:
 		fail = broken(false, "status %d: redirects are not followed; the provider's baseURL must be the final one", status)
@@ -258,7 +253,7 @@ func (a *attempt) rejection(res *http.Response, body *reader) *wire.Failure {
 		if status == http.StatusNotFound && a.provider.base.Path == "" && (a.spec.Wire == "responses" || a.spec.Wire == "chat") {
 			fail.Detail += " (does the provider's baseURL lack a /v1 at its end?)"
 		}
-	case kind == "text/html":
+	case strings.EqualFold(strings.TrimSpace(kind), "text/html"):
 		fail = broken(true, "a web page came instead of a reply; is the provider's baseURL right?")
 	case res.Header.Get("Content-Encoding") != "" && res.Header.Get("Content-Encoding") != "identity":
 		fail = broken(false, "the reply is compressed though identity was asked for")

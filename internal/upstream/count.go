@@ -39,16 +39,11 @@ func (p *Pool) Count(ctx context.Context, m stoa.Model, call stoa.Call) (tokens 
 
 // count makes the request.
 func (p *Pool) count(ctx context.Context, pr *provider, r wire.Request) (int64, bool) {
-	to, err := join(pr.base, r.Path)
+	to, err := pr.at(r.Path)
 	if err != nil {
 		return 0, false
 	}
-	r.Header.Set("User-Agent", p.userAgent)
-	r.Header.Set("Accept-Encoding", "identity")
-	if user := to.User; user != nil && r.Header.Get("Authorization") == "" {
-		password, _ := user.Password()
-		(&http.Request{Header: r.Header}).SetBasicAuth(user.Username(), password)
-	}
+	p.complete(r.Header, to)
 	req := &http.Request{
 		Method: http.MethodPost, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: r.Header, Body: newPayload(r.Body), ContentLength: int64(len(r.Body)),

@@ -21,6 +21,7 @@ type provider struct {
 	maxInFlight int64
 	timeouts    stoa.Timeouts
 	base        *url.URL
+	last        atomic.Pointer[address] // of a request: as a rule all have one path
 	broken      error // why base is invalid; its text holds no secret
 
 	inFlight *atomic.Int64 // shared with the provider of the same name before a reload
@@ -159,6 +160,24 @@ var baseEnds = map[string][]string{
 	"gemini":    {"/v1beta/models", "/v1/models", "/v1beta", "/v1alpha", "/v1"},
 	"responses": {"/responses"},
 	"chat":      {"/chat/completions"},
+}
+
+// An address is a codec's path and what it is with the base URL.
+type address struct {
+	path string
+	url  *url.URL
+}
+
+// at returns the URL of a codec's path, which nobody may change.
+func (pr *provider) at(path string) (*url.URL, error) {
+	if last := pr.last.Load(); last != nil && last.path == path {
+		return last.url, nil
+	}
+	u, err := join(pr.base, path)
+	if err == nil {
+		pr.last.Store(&address{path, u})
+	}
+	return u, err
 }
 
 // join appends a codec's path, which may contain a query, to the base.

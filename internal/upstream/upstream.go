@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,7 +115,7 @@ func newTransport() *http.Transport {
 type Pool struct {
 	cfg       Config
 	codec     func(name string) (wire.Codec, bool)
-	userAgent string
+	userAgent []string // one; shared by all requests
 
 	providers atomic.Pointer[map[string]*provider]
 	updating  sync.Mutex
@@ -127,7 +128,7 @@ type Pool struct {
 // logged and left out.
 func New(cfg Config) *Pool {
 	p := &Pool{cfg: cfg.withDefaults(), codec: wire.For}
-	p.userAgent = userAgent + p.cfg.Version
+	p.userAgent = []string{userAgent + p.cfg.Version}
 	p.Update(cfg.Providers)
 	return p
 }
@@ -156,6 +157,19 @@ func (p *Pool) Update(providers []stoa.Provider) {
 		next[s.Name] = made
 	}
 	p.providers.Store(&next)
+}
+
+// identity is the encoding of replies that is asked for.
+var identity = []string{"identity"}
+
+// complete adds to the header of a request what every one has, and the name and
+// password of its URL if there is no other credential.
+func (p *Pool) complete(h http.Header, to *url.URL) {
+	h["User-Agent"], h["Accept-Encoding"] = p.userAgent, identity
+	if user := to.User; user != nil && h.Get("Authorization") == "" {
+		password, _ := user.Password()
+		(&http.Request{Header: h}).SetBasicAuth(user.Username(), password)
+	}
 }
 
 func (p *Pool) provider(name string) *provider { return (*p.providers.Load())[name] }

@@ -122,25 +122,37 @@ func appendObject(dst []byte, arguments string) []byte {
 	return append(jsonx.AppendString(dst, arguments), '}')
 }
 
-// header returns the headers of every request and one for the API key, whose name
-// and form differ by vendor.
-func header(call stoa.Call, name, value string) http.Header {
+// header returns the headers of every request and others, each a name in its canonical
+// form and a value; one without a value is left out.
+func header(call stoa.Call, others ...[2]string) http.Header {
 	accept := "text/event-stream"
 	if call.Whole {
 		accept = "application/json"
 	}
-	h := http.Header{"Content-Type": {"application/json"}, "Accept": {accept}}
-	if name != "" {
-		h.Set(name, value)
+	h := make(http.Header, headerFields)
+	values := make([]string, 0, headerFields)
+	set := func(name, value string) {
+		values = append(values, value)
+		h[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	set("Content-Type", "application/json")
+	set("Accept", accept)
+	for _, other := range others {
+		if name, value := other[0], other[1]; value != "" {
+			set(name, value)
+		}
 	}
 	return h
 }
 
+// headerFields is how many fields a header has at least space for.
+const headerFields = 8
+
 func bearer(call stoa.Call, apiKey string) http.Header {
 	if apiKey == "" {
-		return header(call, "", "")
+		return header(call)
 	}
-	return header(call, "Authorization", "Bearer "+apiKey)
+	return header(call, [2]string{"Authorization", "Bearer " + apiKey})
 }
 
 // sampling returns the temperature and the top_p that the upstream model accepts.

@@ -30,10 +30,7 @@ func (gemini) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request, 
 	if err := encode(w, call, route); err != nil {
 		return Request{}, err
 	}
-	h := header(call, "", "")
-	if apiKey != "" {
-		h.Set("X-Goog-Api-Key", apiKey)
-	}
+	h := header(call, [2]string{"X-Goog-Api-Key", apiKey})
 	method := "streamGenerateContent?alt=sse"
 	if call.Whole {
 		method = "generateContent"

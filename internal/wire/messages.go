@@ -50,13 +50,11 @@ func (messages) Encode(call stoa.Call, route stoa.Route, apiKey string) (Request
 		}
 	}
 	w.close('}')
-	h := header(call, "Anthropic-Version", "2023-06-01")
-	if apiKey != "" {
-		h.Set("X-Api-Key", apiKey)
-	}
+	beta := ""
 	if bound {
-		h.Set("Anthropic-Beta", bindingBeta)
+		beta = bindingBeta
 	}
+	h := header(call, [2]string{"Anthropic-Version", "2023-06-01"}, [2]string{"X-Api-Key", apiKey}, [2]string{"Anthropic-Beta", beta})
 	return Request{Path: "/v1/messages", Header: h, Body: w.b, Reasoning: w.reasoning}, nil
 }
 
