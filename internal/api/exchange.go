@@ -83,6 +83,13 @@ func (x *exchange) takeBody(idle time.Duration) {
 	}
 }
 
+// Header fields of every reply, which all share them.
+var (
+	noSniff       = []string{"nosniff"}
+	noStore       = []string{"no-store"}
+	contentPolicy = []string{"default-src 'none'; frame-ancestors 'none'"}
+)
+
 // Handler serves every path. What every request passes through, in order: its
 // id and log line, the check for a stopping service, the route, authentication
 // and scope, the parameters, the body.
@@ -99,7 +106,7 @@ func (s *Server) Handler() http.Handler {
 		x.log.ID, x.log.StartedAt = stoa.NewID("req"), started
 		h := w.Header()
 		h.Set("x-request-id", x.log.ID)
-		h.Set("X-Content-Type-Options", "nosniff")
+		h["X-Content-Type-Options"] = noSniff
 		if x.messages = s.Extensions.Messages && under(r.URL.Path, prefix+"/messages"); x.messages {
 			h.Set("request-id", x.log.ID) // as Anthropic's clients read it
 		}
@@ -116,8 +123,7 @@ func (s *Server) Handler() http.Handler {
 			s.Web.ServeHTTP(x, r)
 			return
 		}
-		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h["Cache-Control"], h["Content-Security-Policy"] = noStore, contentPolicy
 		if err := s.dispatch(mux, x); err != nil {
 			s.fail(x, err)
 		}

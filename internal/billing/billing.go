@@ -65,6 +65,7 @@ type Ledger struct {
 
 	qmu     sync.Mutex
 	queue   []*entry
+	enough  int // entries from which on each one wakes Run; 0: from the first
 	stopped bool
 	wake    chan struct{}
 }

@@ -42,8 +42,11 @@ func (l *Ledger) enqueue(e *entry) bool {
 		return false
 	}
 	l.queue = append(l.queue, e)
+	enough := len(l.queue) >= l.enough
 	l.qmu.Unlock()
-	l.signal()
+	if enough {
+		l.signal()
+	}
 	return true
 }
 
@@ -105,13 +108,8 @@ func (l *Ledger) Run(ctx context.Context) error {
 func (l *Ledger) wait(ctx context.Context, last int) {
 	t := time.NewTimer(l.linger)
 	defer t.Stop()
-	for {
-		l.qmu.Lock()
-		n := len(l.queue)
-		l.qmu.Unlock()
-		if n >= min(last, maxBatch) {
-			return
-		}
+	defer l.expect(0)
+	for !l.expect(min(last, maxBatch)) {
 		select {
 		case <-l.wake:
 		case <-t.C:
@@ -120,6 +118,14 @@ func (l *Ledger) wait(ctx context.Context, last int) {
 			return
 		}
 	}
+}
+
+// expect has entries signalled from so many on, and reports whether they are queued.
+func (l *Ledger) expect(enough int) bool {
+	l.qmu.Lock()
+	defer l.qmu.Unlock()
+	l.enough = enough
+	return len(l.queue) >= enough
 }
 
 // stop refuses new entries and commits the queued ones.

@@ -145,6 +145,9 @@ func (it *item) add(kind pieceKind, text string) {
 	}
 }
 
+// leastText is the space in bytes that a text of several pieces begins with.
+const leastText = 512
+
 // joined is a text that comes in pieces. A single piece is not copied.
 type joined struct {
 	only string
@@ -159,7 +162,7 @@ func (j *joined) add(s string) {
 		return
 	}
 	if len(j.more) == 0 {
-		j.more = append(j.more, j.only...)
+		j.more = append(make([]byte, 0, max(leastText, 2*len(j.only))), j.only...)
 	}
 	j.more = append(j.more, s...)
 }

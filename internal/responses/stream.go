@@ -126,6 +126,13 @@ func (e *eventStream) closed(it *item) {
 	}
 }
 
+// Header fields of every stream, which all share them.
+var (
+	eventStreamType = []string{"text/event-stream; charset=utf-8"}
+	noCache         = []string{"no-cache"}
+	notBuffered     = []string{"no"}
+)
+
 // settling says that the charge of the finished reply is about to be made. What is
 // buffered is sent with the end that follows, unless that takes longer than settleWait
 // or nothing was sent before.
@@ -228,9 +235,7 @@ func (e *eventStream) begin() {
 	}
 	e.begun = true
 	h := e.w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no")
+	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = eventStreamType, noCache, notBuffered
 	e.w.WriteHeader(http.StatusOK)
 	e.pinned()
 	e.borrow()
