@@ -71,25 +71,29 @@ func endStart() {
 // is quiet. By itself the runtime keeps what the next cycle may need, which is what
 // the last burst of calls has needed.
 type releaser struct {
-	allocated uint64    // bytes since the start of the process, when it was last asked
-	busy      bool      // it was not quiet since memory was returned
-	next      time.Time // when memory may be returned again
+	allocated uint64        // bytes since the start of the process, when it was last asked
+	used      time.Duration // of processors; as before
+	busy      bool          // it was not quiet since memory was returned
+	next      time.Time     // when memory may be returned again
 }
 
 const (
+	// In quietTime a quiet process allocates and takes of the processors so much at most.
 	quietTime   = 500 * time.Millisecond
-	quietAllocs = 256 << 10   // bytes that a quiet process allocates in that time at most
+	quietAllocs = 256 << 10 // bytes
+	quietCPU    = quietTime / 20
+
 	returnShare = 100         // of the time that it takes, between two returns
 	returnEvery = time.Second // between two returns at least
 )
 
 // run asks every quietTime, until ctx ends.
 func (r *releaser) run(ctx context.Context) {
-	r.allocated = allocatedBytes() // of the start nothing is left; see endStart
+	r.allocated, r.used = allocatedBytes(), processorTime() // of the start nothing is left; see endStart
 	for tick := time.NewTicker(quietTime); ; {
 		select {
 		case now := <-tick.C:
-			r.ask(now)
+			r.ask(now, processorTime())
 		case <-ctx.Done():
 			tick.Stop()
 			return
@@ -97,15 +101,16 @@ func (r *releaser) run(ctx context.Context) {
 	}
 }
 
-// ask returns the memory once little was allocated since it was asked before, and
-// much before that, so often that it takes a hundredth of the time at most. It reports
-// whether it did.
-func (r *releaser) ask(now time.Time) bool {
+// ask returns the memory once the process was quiet since it was asked before, and not
+// before that, so often that it takes a hundredth of the time at most. It reports
+// whether it did. used is [processorTime].
+func (r *releaser) ask(now time.Time, used time.Duration) bool {
 	allocated := allocatedBytes()
-	quiet := allocated-r.allocated <= quietAllocs
-	r.allocated = allocated
+	much := allocated-r.allocated > quietAllocs
+	quiet := !much && used-r.used <= quietCPU
+	r.allocated, r.used = allocated, used
 	if !quiet || !r.busy || now.Before(r.next) {
-		r.busy = r.busy || !quiet
+		r.busy = r.busy || much
 		return false
 	}
 	began := time.Now()

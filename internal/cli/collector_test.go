@@ -70,31 +70,34 @@ func TestAQuietProcessReturnsItsMemory(t *testing.T) {
 		return int(read[0].Value.Uint64())
 	}
 	r, now := &releaser{}, time.Now()
-	r.ask(now)
+	r.ask(now, 0)
 	before := make([]byte, 200<<20)
-	if r.ask(now) {
+	if r.ask(now, 0) {
 		t.Error("a process that allocates much has returned memory")
 	}
 	runtime.KeepAlive(before)
 	had := returned()
-	if before = nil; !r.ask(now) {
+	if before = nil; !r.ask(now, 0) {
 		t.Error("a process that allocates little has returned none")
 	}
 	if got := returned() - had; got < 150<<20 {
 		t.Errorf("only %d bytes were returned", got)
 	}
-	if r.ask(r.next) {
+	if r.ask(r.next, 0) {
 		t.Error("what was returned is returned again")
 	}
 	if wait := r.next.Sub(now); wait < returnEvery {
 		t.Errorf("it may be returned again after %v", wait)
 	}
 	sink = make([]byte, 1<<20)
-	r.ask(now)
-	if r.ask(r.next.Add(-1)) {
+	r.ask(now, 0)
+	if r.ask(r.next.Add(-1), 0) {
 		t.Error("memory is returned again too early")
 	}
-	if !r.ask(r.next) {
+	if r.ask(r.next, quietCPU+1) {
+		t.Error("a process that uses the processors has returned memory")
+	}
+	if !r.ask(r.next, 2*quietCPU+1) {
 		t.Error("memory is not returned again")
 	}
 }

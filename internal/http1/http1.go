@@ -97,7 +97,7 @@ var output = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
 
 // takes reports whether a request is made here.
 func (t *Transport) takes(req *http.Request) bool {
-	if !canPeek || req.URL.Scheme != "http" || req.Method != http.MethodPost || req.Close || req.ContentLength <= 0 || req.ContentLength > MaxBody ||
+	if !canPeek || req.URL.Scheme != "http" || req.Method != http.MethodPost || req.Close || t.base.DisableKeepAlives || req.ContentLength <= 0 || req.ContentLength > MaxBody ||
 		len(req.TransferEncoding) > 0 || len(req.Trailer) > 0 || !isASCII(req.URL.Host) {
 		return false
 	}
