@@ -22,7 +22,7 @@ type provider struct {
 	timeouts    stoa.Timeouts
 	base        *url.URL
 	last        atomic.Pointer[address] // of a request: as a rule all have one path
-	broken      error // why base is invalid; its text holds no secret
+	broken      error                   // why base is invalid; its text holds no secret
 
 	inFlight *atomic.Int64 // shared with the provider of the same name before a reload
 	refused  atomic.Uint64 // attempts rejected because it was at its maxInFlight
