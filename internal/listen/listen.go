@@ -219,6 +219,7 @@ type conn struct {
 	timeout  time.Duration
 
 	// Of reads, which are made one after the other. See [parkAfter].
+	ended     bool      // a request did, and no deadline was set since
 	idle      bool      // net/http waits for the next request
 	idleUntil time.Time // the deadline as it was set; zero: none
 	resumed   bool      // first was read, and is the next byte

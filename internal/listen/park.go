@@ -27,13 +27,15 @@ const (
 // State is a ConnState of [http.Server]. Without it no connection is parked.
 func State(c net.Conn, s http.ConnState) {
 	if ours, ok := c.(*conn); ok && s == http.StateIdle {
-		ours.idle = true
+		ours.ended = true
 	}
 }
 
-// SetReadDeadline sets the deadline of reads. One that waits for the next request ends
-// when it is time to park the connection.
+// SetReadDeadline sets the deadline of reads. The first one after a request is that for
+// which net/http waits for the next request; it comes when it is time to park the
+// connection. With the one after that it has the next request, be it in its buffer.
 func (c *conn) SetReadDeadline(t time.Time) error {
+	c.idle, c.ended = c.ended, false
 	c.idleUntil = t
 	if c.idle && c.framing.between() {
 		if early := time.Now().Add(parkAfter); t.IsZero() || early.Before(t) {

@@ -22,6 +22,8 @@ type station struct {
 	server *http.Server
 	served chan error
 	active atomic.Int32 // connections that net/http has
+
+	cancelled atomic.Bool // a request was
 }
 
 func open(t *testing.T, cfg listen.Config) *station {
@@ -30,6 +32,15 @@ func open(t *testing.T, cfg listen.Config) *station {
 	s.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
+			if r.URL.Path == "/slow" {
+				select {
+				case <-r.Context().Done():
+				case <-time.After(time.Minute):
+				}
+			}
+			if err := r.Context().Err(); err != nil {
+				s.cancelled.Store(true)
+			}
 			fmt.Fprintf(w, "%s %s %s", r.Method, r.URL.Path, body)
 		}),
 		ReadHeaderTimeout: 15 * time.Second,
@@ -136,6 +147,23 @@ func TestRequestsThatFollowAtOnceAreNotParked(t *testing.T) {
 		s.expect(t, 1, 0, 1)
 		if got := ask(t, c, r, request("/c")[1:]); got != "GET /c " {
 			t.Fatalf("%q", got)
+		}
+		time.Sleep(time.Second)
+		s.expect(t, 1, 1, 0)
+	})
+}
+
+// TestARequestThatWasPipelinedIsNotCutOff: it waits in the buffer of net/http, which
+// reads nothing for it.
+func TestARequestThatWasPipelinedIsNotCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, listen.Config{})
+		c, r := s.dial(t)
+		if got := ask(t, c, r, request("/a")+request("/slow")); got != "GET /a " {
+			t.Fatalf("%q", got)
+		}
+		if got := ask(t, c, r); got != "GET /slow " || s.cancelled.Load() {
+			t.Fatalf("%q, cancelled: %v", got, s.cancelled.Load())
 		}
 		time.Sleep(time.Second)
 		s.expect(t, 1, 1, 0)
