@@ -34,13 +34,18 @@ func State(c net.Conn, s http.ConnState) {
 // SetReadDeadline sets the deadline of reads. The first one after a request is that for
 // which net/http waits for the next request; it comes when it is time to park the
 // connection. With the one after that it has the next request, be it in its buffer.
+//
+// net/http also ends a read that waits for the end of the client, in a goroutine of its
+// own, by a deadline: nothing is written here then.
 func (c *conn) SetReadDeadline(t time.Time) error {
-	c.idle, c.ended = c.ended, false
-	c.idleUntil = t
-	if c.idle && c.framing.between() {
-		if early := time.Now().Add(parkAfter); t.IsZero() || early.Before(t) {
+	switch {
+	case c.ended:
+		c.ended, c.idle, c.idleUntil = false, true, t
+		if early := time.Now().Add(parkAfter); c.framing.between() && (t.IsZero() || early.Before(t)) {
 			t = early
 		}
+	case c.idle:
+		c.idle = false
 	}
 	return c.Conn.SetReadDeadline(t)
 }
