@@ -265,6 +265,7 @@ func retryBudget(t *testing.T) {
 	for range calls {
 		all.Go(func() { collect(t.Context(), p, m, ask("fail: 503")).expect(t, stoa.CodeOverloaded) })
 	}
+	synctest.Wait() // all are at the gate: one that failed before the last began would have opened the circuit
 	for range calls {
 		gate <- struct{}{}
 	}
