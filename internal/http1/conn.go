@@ -24,20 +24,12 @@ type conn struct {
 	from   io.Reader // Conn, or what it wraps
 	host   string    // of the URL
 	raw    syscall.RawConn
-	peek   func(fd uintptr) bool // sets state; made once
-	state  peeked
+	peek   func(fd uintptr) bool // sets quiet; made once
+	quiet  bool                  // nothing is to be read
 	cancel func()
 	used   bool // a request was served
 	since  time.Time
 }
-
-// A peeked is what is to be read from a connection that is idle.
-type peeked int
-
-const (
-	nothing peeked = iota
-	something
-)
 
 // Read reads from the connection.
 func (c *conn) Read(p []byte) (int, error) { return c.from.Read(p) }
@@ -107,7 +99,7 @@ func (t *Transport) open(ctx context.Context, name, addr string) (*conn, error) 
 	if below, ok := c.from.(syscall.Conn); ok {
 		if c.raw, err = below.SyscallConn(); err == nil {
 			c.peek = func(fd uintptr) bool {
-				c.state = peek(fd)
+				c.quiet = quiet(fd)
 				return true
 			}
 		}
@@ -121,8 +113,8 @@ func (c *conn) alive() bool {
 	if c.peek == nil {
 		return true
 	}
-	c.state = something
-	return c.raw.Read(c.peek) == nil && c.state == nothing
+	c.quiet = false
+	return c.raw.Read(c.peek) == nil && c.quiet
 }
 
 // put keeps a connection for other requests.
@@ -170,20 +162,15 @@ func (t *Transport) closeOld() {
 	}
 }
 
-// closeIdle closes connections that have been idle since that time or before; zero
-// stands for now. It returns since when the oldest of the others has been idle.
+// closeIdle closes connections that have been idle since that time or before. It
+// returns since when the oldest of the others has been idle.
 func (t *Transport) closeIdle(since time.Time) (oldest time.Time) {
 	var old []*conn
 	t.mu.Lock()
 	for name, h := range t.hosts {
-		n := len(h.idle) // of them are old: the first ones
-		if !since.IsZero() {
-			n, _ = slices.BinarySearchFunc(h.idle, since, func(c *conn, t time.Time) int {
-				if c.since.After(t) {
-					return 1
-				}
-				return -1
-			})
+		n := 0 // of them are old: the first ones
+		for n < len(h.idle) && !h.idle[n].since.After(since) {
+			n++
 		}
 		old = append(old, h.idle[:n]...)
 		h.idle = slices.Delete(h.idle, 0, n)

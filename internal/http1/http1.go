@@ -63,7 +63,7 @@ func New(base *http.Transport) *Transport {
 // CloseIdleConnections closes connections that no request is using.
 func (t *Transport) CloseIdleConnections() {
 	t.base.CloseIdleConnections()
-	t.closeIdle(time.Time{})
+	t.closeIdle(time.Now())
 }
 
 // RoundTrip implements [http.RoundTripper]. The trace of a request is told of its
@@ -98,20 +98,11 @@ var output = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
 // takes reports whether a request is made here.
 func (t *Transport) takes(req *http.Request) bool {
 	if !canPeek || req.URL.Scheme != "http" || req.Method != http.MethodPost || req.Close || t.base.DisableKeepAlives || req.ContentLength <= 0 || req.ContentLength > MaxBody ||
-		len(req.TransferEncoding) > 0 || len(req.Trailer) > 0 || !isASCII(req.URL.Host) {
+		len(req.TransferEncoding) > 0 || len(req.Trailer) > 0 || !httpguts.ValidHostHeader(req.URL.Host) { // net/http takes hosts in other scripts, too
 		return false
 	}
 	if t.base.Proxy != nil {
 		if proxy, err := t.base.Proxy(req); proxy != nil || err != nil {
-			return false
-		}
-	}
-	return true
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
 			return false
 		}
 	}
@@ -145,28 +136,33 @@ func (t *Transport) exchange(ctx context.Context, c *conn, req *http.Request, re
 	head := &header{from: c, left: t.maxHeader}
 	in := input.Get().(*bufio.Reader)
 	in.Reset(head)
-	for range maxInterim + 1 {
-		if res, err = http.ReadResponse(in, req); err != nil || res.StatusCode == http.StatusSwitchingProtocols || res.StatusCode >= 200 {
-			break
-		}
-	}
-	switch {
-	case err != nil:
+	if res, err = readHeader(in, req); err != nil {
 		putInput(in)
 		return nil, false, fail(readError(head, wrote, err))
-	case res.StatusCode < 200 && res.StatusCode != http.StatusSwitchingProtocols:
-		putInput(in)
-		return nil, false, fail(errors.New("http1: too many replies 1xx"))
 	}
-	head.left = -1 // what follows is the body
 	b := &body{t: t, conn: c, ctx: ctx, stop: stop, in: in, keep: wrote == nil && !res.Close && res.StatusCode >= 200}
 	b.begin(res)
 	return res, false, nil
 }
 
+var errInterim = errors.New("http1: too many replies 1xx")
+
+// readHeader reads the header of the reply that counts, which interim ones may precede.
+func readHeader(in *bufio.Reader, req *http.Request) (*http.Response, error) {
+	for range maxInterim + 1 {
+		res, err := http.ReadResponse(in, req)
+		if err != nil || res.StatusCode == http.StatusSwitchingProtocols || res.StatusCode >= 200 {
+			return res, err
+		}
+	}
+	return nil, errInterim
+}
+
 // readError says why no header came.
 func readError(head *header, wrote, err error) error {
 	switch {
+	case err == errInterim:
+		return err
 	case head.left == 0:
 		return errors.New("http1: the header of the reply is too large")
 	case wrote != nil:
@@ -180,21 +176,16 @@ func readError(head *header, wrote, err error) error {
 // A header reads the header of a reply from a connection, up to a limit.
 type header struct {
 	from *conn
-	left int64 // bytes; negative: no limit
+	left int64 // bytes
 }
 
 // Read implements [io.Reader].
 func (h *header) Read(p []byte) (int, error) {
-	switch {
-	case h.left == 0:
+	if h.left == 0 {
 		return 0, io.ErrUnexpectedEOF
-	case h.left > 0:
-		p = p[:min(int64(len(p)), h.left)]
 	}
-	n, err := h.from.Read(p)
-	if h.left > 0 {
-		h.left -= int64(n)
-	}
+	n, err := h.from.Read(p[:min(int64(len(p)), h.left)])
+	h.left -= int64(n)
 	return n, err
 }
 

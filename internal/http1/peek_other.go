@@ -6,4 +6,4 @@ package http1
 // requests go through net/http, whose goroutines wait for that.
 const canPeek = false
 
-func peek(uintptr) peeked { return something }
+func quiet(uintptr) bool { return false }

@@ -17,6 +17,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -110,10 +111,7 @@ func (l *Listener) next() (net.Conn, error) {
 			if raw != nil {
 				boundUnread(raw)
 			}
-			return &conn{
-				Conn: c, listener: l, bulk: bulk{conn: c, raw: raw, turns: l.turns},
-				leave: sync.OnceFunc(func() { l.leave(addr) }), timeout: l.cfg.WriteTimeout,
-			}, nil
+			return l.conn(c, raw, sync.OnceFunc(func() { l.leave(addr) })), nil
 		}
 		l.refuse(c, ofAddress)
 	}
@@ -232,6 +230,11 @@ type conn struct {
 
 	gathered *[]byte // what waits for the next write; nil: nothing does. See [Chunks]
 	ending   bool    // it is the last chunk of a body
+}
+
+// conn returns a connection of the listener; leave stops counting it.
+func (l *Listener) conn(c net.Conn, raw syscall.RawConn, leave func()) *conn {
+	return &conn{Conn: c, listener: l, bulk: bulk{conn: c, raw: raw, turns: l.turns}, leave: leave, timeout: l.cfg.WriteTimeout}
 }
 
 // Read reads what there is. Large reads take turns; see [bulk]. A header that others

@@ -81,6 +81,11 @@ func (c *conn) Close() error {
 	case was == closed:
 		return net.ErrClosed
 	}
+	return c.drop()
+}
+
+// drop closes the connection and stops counting it.
+func (c *conn) drop() error {
 	c.leave()
 	return c.Conn.Close()
 }
@@ -94,12 +99,12 @@ func (c *conn) wait() {
 		return
 	}
 	if n == 0 || err != nil {
-		c.leave()
-		_ = c.Conn.Close()
+		_ = c.drop()
 		return
 	}
 	// What net/http had is still in its hands for a moment.
-	again := &conn{Conn: c.Conn, listener: l, bulk: bulk{conn: c.Conn, raw: c.bulk.raw, turns: c.bulk.turns}, leave: c.leave, timeout: c.timeout, first: c.first, resumed: true}
+	again := l.conn(c.Conn, c.bulk.raw, c.leave)
+	again.first, again.resumed = c.first, true
 	if !l.deliver(accepted{conn: again}) {
 		_ = again.Close()
 	}
@@ -123,13 +128,6 @@ func (l *Listener) unpark(c *conn) bool {
 	_, was := l.parked[c]
 	delete(l.parked, c)
 	return was
-}
-
-// Parked returns how many connections are parked.
-func (l *Listener) Parked() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.parked)
 }
 
 // An accepted is what Accept returns.
@@ -181,8 +179,7 @@ func (l *Listener) end() {
 		close(l.done)
 	}
 	for c := range all {
-		c.leave()
-		_ = c.Conn.Close()
+		_ = c.drop()
 	}
 }
 

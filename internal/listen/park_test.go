@@ -92,6 +92,16 @@ func ask(t *testing.T, to net.Conn, from *bufio.Reader, parts ...string) string 
 	return string(text)
 }
 
+// park opens a connection, makes a request and waits until the connection is parked.
+func (s *station) park(t *testing.T) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	c, r := s.dial(t)
+	ask(t, c, r, request("/"))
+	time.Sleep(time.Second)
+	s.expect(t, 1, 1, 0)
+	return c, r
+}
+
 func (s *station) expect(t *testing.T, open, parked int, active int32) {
 	t.Helper()
 	synctest.Wait()
@@ -173,10 +183,7 @@ func TestARequestThatWasPipelinedIsNotCutOff(t *testing.T) {
 func TestAParkedConnectionThatItsPeerClosesIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, listen.Config{})
-		c, r := s.dial(t)
-		ask(t, c, r, request("/"))
-		time.Sleep(time.Second)
-		s.expect(t, 1, 1, 0)
+		c, _ := s.park(t)
 		c.Close()
 		s.expect(t, 0, 0, 0)
 	})
@@ -186,9 +193,7 @@ func TestAParkedConnectionThatItsPeerClosesIsClosed(t *testing.T) {
 func TestARequestAfterParkingMustArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, listen.Config{})
-		c, r := s.dial(t)
-		ask(t, c, r, request("/"))
-		time.Sleep(time.Second)
+		c, r := s.park(t)
 		_, _ = io.WriteString(c, "G")
 		time.Sleep(14 * time.Second)
 		s.expect(t, 1, 0, 1)
@@ -203,9 +208,7 @@ func TestARequestAfterParkingMustArrive(t *testing.T) {
 func TestAStopClosesParkedConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, listen.Config{})
-		parked, r := s.dial(t)
-		ask(t, parked, r, request("/"))
-		time.Sleep(time.Second)
+		_, r := s.park(t)
 		idle, r2 := s.dial(t)
 		ask(t, idle, r2, request("/"))
 		s.expect(t, 2, 1, 1)
