@@ -195,6 +195,12 @@ func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer) {
 			}
 			return 0
 		},
+		Parked: func() int64 {
+			if l := s.listener.Load(); l != nil {
+				return int64(l.Parked())
+			}
+			return 0
+		},
 		Refused: func() (ofAddress, inAll uint64) {
 			if l := s.listener.Load(); l != nil {
 				return l.Refused()

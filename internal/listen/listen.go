@@ -124,6 +124,13 @@ func (l *Listener) Open() int {
 	return l.open
 }
 
+// Parked returns how many of the open connections are parked; see [State].
+func (l *Listener) Parked() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.parked)
+}
+
 // Refused returns how many connections were refused because of the bound of their
 // address, and of the one in all.
 func (l *Listener) Refused() (ofAddress, inAll uint64) {
