@@ -182,6 +182,14 @@ func (s *Service) ended(m *telemetry.Metrics) func(*stoa.Request) {
 
 // watch has the metrics read the parts of the service.
 func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer) {
+	counted := func(count func(*listen.Listener) int) func() int64 {
+		return func() int64 {
+			if l := s.listener.Load(); l != nil {
+				return int64(count(l))
+			}
+			return 0
+		}
+	}
 	sources := telemetry.Sources{
 		Requests:     func() int64 { n, _ := s.API.InFlight(); return n },
 		BodyBytes:    func() int64 { _, n := s.API.InFlight(); return n },
@@ -189,18 +197,8 @@ func (s *Service) watch(m *telemetry.Metrics, tracer *telemetry.Tracer) {
 		Followers:    s.Sessions.Followers,
 		TurnsRunning: s.Worker.Running,
 		Broken:       s.Tools.Broken,
-		Connections: func() int64 {
-			if l := s.listener.Load(); l != nil {
-				return int64(l.Open())
-			}
-			return 0
-		},
-		Parked: func() int64 {
-			if l := s.listener.Load(); l != nil {
-				return int64(l.Parked())
-			}
-			return 0
-		},
+		Connections:  counted((*listen.Listener).Open),
+		Parked:       counted((*listen.Listener).Parked),
 		Refused: func() (ofAddress, inAll uint64) {
 			if l := s.listener.Load(); l != nil {
 				return l.Refused()
