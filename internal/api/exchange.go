@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"stoa/internal/eventloop"
 	"stoa/internal/requestlog"
 	"stoa/internal/stoa"
 )
@@ -298,6 +299,9 @@ func (s *Server) panicked(x *exchange, v any) {
 	}
 	x.log.Failed(fmt.Errorf("panic: %v", v))
 	x.log.stack = debug.Stack()
+	if p, ok := v.(*eventloop.Panic); ok {
+		x.log.stack = p.Stack
+	}
 	if x.status != 0 {
 		panic(http.ErrAbortHandler)
 	}

@@ -180,6 +180,7 @@ func (s *Service) serve(ctx context.Context, opts Options, address string, liste
 	default:
 	}
 	s.stop(server)
+	s.Loops.Close()
 	stopScheduler()
 	stopWorker() // its last writes go through the store and the settler
 	stopHooks()

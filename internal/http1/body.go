@@ -8,6 +8,9 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+	"time"
+
+	"stoa/internal/eventloop"
 )
 
 // A body is the body of a reply. Its reader reads from the connection, and the framing
@@ -18,6 +21,10 @@ type body struct {
 	ctx  context.Context
 	stop func() bool   // ends the watch over ctx
 	in   *bufio.Reader // holds what came with the header; nil: it was read
+
+	task  *eventloop.Task // nil: it is read here
+	slow  time.Duration   // see OnLoop
+	waits int             // that took so long, in a row
 
 	chunked bool
 	chunks  chunks
@@ -79,11 +86,45 @@ func (b *body) read(p []byte) (int, error) {
 		}
 		b.drop()
 	}
-	n, err := b.conn.Read(p)
+	n, err := b.receive(p)
 	if err != nil && err != io.EOF && b.ctx.Err() != nil {
 		err = context.Cause(b.ctx)
 	}
 	return n, err
+}
+
+// receive reads from the connection. One that is slow is read on a loop from then on.
+func (b *body) receive(p []byte) (int, error) {
+	switch {
+	case b.task == nil:
+		return b.conn.Read(p)
+	case b.conn.own.open():
+		return b.conn.own.read(b.task, p)
+	}
+	began := time.Now()
+	n, err := b.conn.Read(p)
+	if time.Since(began) < b.slow {
+		b.waits = 0
+	} else if b.waits++; b.waits == slowWaits && err == nil {
+		b.conn.toOwn()
+	}
+	return n, err
+}
+
+// SlowAfter is how long a body that is shared with a loop brings nothing, twice in a row,
+// before it is read there. Faster ones are read where they are: whoever reads
+// them has more to do than to wait.
+const SlowAfter = 8 * time.Millisecond
+
+const slowWaits = 2
+
+// OnLoop has the body of a reply, if it is one of a [Transport], read on a loop of the
+// task once its connection is slow: after it brought nothing for that time twice in a row. The
+// body may be read, and closed, only by the function of that task from then on.
+func OnLoop(res *http.Response, task *eventloop.Task, slow time.Duration) {
+	if b, ok := res.Body.(*body); ok && task != nil {
+		b.task, b.slow = task, slow
+	}
 }
 
 // drop gives the buffer of the header back.
@@ -101,7 +142,8 @@ func (b *body) end() {
 	if b.in != nil {
 		b.drop()
 	}
-	if b.stop() && b.err == io.EOF && b.keep && !more {
+	b.task.Leave()
+	if b.stop() && b.err == io.EOF && b.keep && !more && b.conn.fromOwn() {
 		b.t.put(b.conn)
 	} else {
 		b.conn.Close()
@@ -111,6 +153,7 @@ func (b *body) end() {
 // Close closes the connection unless the body was read to its end.
 func (b *body) Close() error {
 	if b.ended.CompareAndSwap(false, true) {
+		b.task.Leave()
 		b.stop()
 		b.conn.Close()
 	}

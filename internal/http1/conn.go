@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -29,10 +30,34 @@ type conn struct {
 	cancel func()
 	used   bool // a request was served
 	since  time.Time
+
+	mu  sync.Mutex // of what a cancel ends: one socket or the other
+	own ownSocket  // in place of Conn, if it is open
 }
 
 // Read reads from the connection.
 func (c *conn) Read(p []byte) (int, error) { return c.from.Read(p) }
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.own.open() {
+		return c.own.close()
+	}
+	return c.Conn.Close()
+}
+
+// interrupt ends reads under way and those that follow.
+func (c *conn) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.own.open() {
+		c.own.interrupt()
+	} else {
+		_ = c.Conn.Close()
+	}
+}
 
 // get returns a connection that is idle, or a new one.
 func (t *Transport) get(ctx context.Context, name string) (*conn, error) {
@@ -91,26 +116,39 @@ func (t *Transport) open(ctx context.Context, name, addr string) (*conn, error) 
 		}
 		return nil, err
 	}
-	c := &conn{Conn: dialled, from: dialled, host: name}
-	c.cancel = func() { dialled.Close() }
-	if over, ok := dialled.(interface{ NetConn() net.Conn }); ok {
+	c := &conn{host: name}
+	c.cancel = c.interrupt
+	c.use(dialled)
+	return c, nil
+}
+
+// use makes the connection the one below.
+func (c *conn) use(below net.Conn) {
+	c.Conn, c.from, c.raw = below, below, nil
+	if over, ok := below.(interface{ NetConn() net.Conn }); ok {
 		c.from = over.NetConn()
 	}
-	if below, ok := c.from.(syscall.Conn); ok {
-		if c.raw, err = below.SyscallConn(); err == nil {
-			c.peek = func(fd uintptr) bool {
-				c.quiet = quiet(fd)
-				return true
-			}
+	of, ok := c.from.(syscall.Conn)
+	if !ok {
+		return
+	}
+	raw, err := of.SyscallConn()
+	if err != nil {
+		return
+	}
+	c.raw = raw
+	if c.peek == nil {
+		c.peek = func(fd uintptr) bool {
+			c.quiet = quiet(fd)
+			return true
 		}
 	}
-	return c, nil
 }
 
 // alive reports whether an idle connection is as a request left it: the server has not
 // closed it, and has not written to it, which no request asked for.
 func (c *conn) alive() bool {
-	if c.peek == nil {
+	if c.raw == nil {
 		return true
 	}
 	c.quiet = false

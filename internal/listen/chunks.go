@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+
+	"stoa/internal/eventloop"
 )
 
 // ChunkHead is how many bytes a chunk leaves free at its beginning for its length: up
@@ -58,15 +60,16 @@ func (k *Chunks) Begin(flush func() error) error {
 }
 
 // Write sends a chunk: what follows the first [ChunkHead] bytes of b, which it changes.
-// An empty one is not sent, since it would end the body.
-func (k *Chunks) Write(b []byte) error {
+// An empty one is not sent, since it would end the body. A function that is on a loop
+// leaves it if the peer does not take all at once.
+func (k *Chunks) Write(b []byte, task *eventloop.Task) error {
 	if b = framed(b); len(b) == 0 {
 		return nil
 	}
 	if k.gathered != nil {
-		return (*conn)(k).release(b)
+		return (*conn)(k).release(b, task)
 	}
-	_, err := (*conn)(k).write(b)
+	_, err := (*conn)(k).write(b, task)
 	return err
 }
 
@@ -75,7 +78,7 @@ func (k *Chunks) Write(b []byte) error {
 // that waited before.
 func (k *Chunks) End(b []byte) error {
 	if len(b) > gatherMost {
-		return k.Write(b)
+		return k.Write(b, nil)
 	}
 	if b = framed(b); len(b) == 0 {
 		return nil
@@ -105,7 +108,7 @@ func framed(b []byte) []byte {
 // for the first chunk, and the end of a body takes the last chunk with it.
 func (c *conn) gather(b []byte) (int, error) {
 	if c.ending || len(*c.gathered)+len(b) > gatherMost {
-		if err := c.release(b); err != nil {
+		if err := c.release(b, nil); err != nil {
 			return 0, err
 		}
 		return len(b), nil
@@ -115,11 +118,11 @@ func (c *conn) gather(b []byte) (int, error) {
 }
 
 // release writes what waited, and b.
-func (c *conn) release(b []byte) error {
+func (c *conn) release(b []byte, task *eventloop.Task) error {
 	lent := c.gathered
 	c.gathered, c.ending = nil, false
 	all := append(*lent, b...)
-	_, err := c.write(all)
+	_, err := c.write(all, task)
 	if cap(all) <= 2*gatherMost {
 		*lent = all[:0]
 		gatherBuffers.Put(lent)

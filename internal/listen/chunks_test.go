@@ -48,11 +48,11 @@ func TestAChunkTakesOneWrite(t *testing.T) {
 			t.Error(err)
 		}
 		for i, piece := range pieces {
-			send := k.Write
+			send := func(b []byte) error { return k.Write(b, nil) }
 			if i == len(pieces)-1 {
 				send = k.End
 			}
-			if err := errors.Join(k.Write(chunkOf("")), send(chunkOf(piece))); err != nil { // an empty one would end the body
+			if err := errors.Join(k.Write(chunkOf(""), nil), send(chunkOf(piece))); err != nil { // an empty one would end the body
 				t.Error(err)
 			}
 		}
@@ -115,7 +115,7 @@ func TestALargeHeaderDoesNotWait(t *testing.T) {
 	addr, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		k := ChunksOf(r)
 		w.Header().Set("Large", value)
-		if err := errors.Join(k.Begin(http.NewResponseController(w).Flush), k.Write(chunkOf("text"))); err != nil {
+		if err := errors.Join(k.Begin(http.NewResponseController(w).Flush), k.Write(chunkOf("text"), nil)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -181,10 +181,10 @@ func TestAFailedChunkSaysSo(t *testing.T) {
 		t.Error(err)
 	}
 	theirs.Close()
-	if err := k.Write(chunkOf("x")); err == nil {
+	if err := k.Write(chunkOf("x"), nil); err == nil {
 		t.Error("a write to a closed connection succeeded")
 	}
-	if err := k.Write(chunkOf("x")); err == nil {
+	if err := k.Write(chunkOf("x"), nil); err == nil {
 		t.Error("another one did")
 	}
 	if err := k.End(chunkOf("x")); err != nil {

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"stoa/internal/eventloop"
 )
 
 const (
@@ -284,10 +286,12 @@ func (c *conn) Write(b []byte) (int, error) {
 	if c.gathered != nil {
 		return c.gather(b)
 	}
-	return c.write(b)
+	return c.write(b, nil)
 }
 
-func (c *conn) write(b []byte) (int, error) {
+// write is Write for a function that may be on a loop, which it leaves before it has to
+// wait.
+func (c *conn) write(b []byte, task *eventloop.Task) (int, error) {
 	written := 0
 	for {
 		piece := b[written:min(len(b), written+chunk)]
@@ -296,9 +300,16 @@ func (c *conn) write(b []byte) (int, error) {
 		}
 		var n int
 		var err error
-		if len(piece) <= small || !c.bulk.ok() {
+		switch {
+		case task.OnLoop() && len(piece) <= small && c.bulk.ok():
+			if n, err = c.bulk.writeNow(piece); err == nil && n < len(piece) {
+				task.Leave()
+			}
+		case task.OnLoop():
+			task.Leave()
+		case len(piece) <= small || !c.bulk.ok():
 			n, err = c.Conn.Write(piece)
-		} else {
+		default:
 			n, err = c.bulk.write(piece)
 		}
 		written += n

@@ -50,6 +50,16 @@ type bulk struct {
 
 	got   int64 // bytes of large reads since the last small one
 	short bool  // the last read got less than it asked for
+
+	once once // of writeNow
+}
+
+// A once is one attempt to write. Its function is made once for a connection.
+type once struct {
+	p   []byte
+	n   int
+	err error
+	try func(fd uintptr) bool
 }
 
 // rawOf returns the connection as the system has it; nil if it is none of the system.
@@ -117,6 +127,27 @@ func (b *bulk) write(p []byte) (written int, err error) {
 		return written, b.fail("write", err)
 	}
 	return written, nil
+}
+
+// writeNow writes what the system takes of p at once, which may be nothing. It never waits.
+func (b *bulk) writeNow(p []byte) (int, error) {
+	o := &b.once
+	if o.try == nil {
+		o.try = func(fd uintptr) bool {
+			o.n, o.err = writeNow(fd, o.p)
+			return true
+		}
+	}
+	o.p, o.n, o.err = p, 0, nil
+	err := b.raw.Write(o.try)
+	o.p = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case o.err != nil && o.err != errBlocks:
+		return o.n, b.fail("write", o.err)
+	}
+	return o.n, nil
 }
 
 // fail returns the error that package net would.

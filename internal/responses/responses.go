@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"stoa/internal/eventloop"
 	"stoa/internal/gateway"
 	"stoa/internal/listen"
 	"stoa/internal/media"
@@ -39,6 +40,8 @@ type Service struct {
 	HeaderWait, KeepAlive time.Duration
 	// WriteTimeout is how long a caller may take to accept what is sent.
 	WriteTimeout time.Duration
+	// Loops are where streams wait whose provider is slow; nil: each waits in its goroutine.
+	Loops *eventloop.Loops
 
 	buffers sync.Pool // of *[]byte, for streams
 }

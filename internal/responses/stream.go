@@ -7,6 +7,7 @@ import (
 
 	"stoa/internal/compat"
 	"stoa/internal/contract"
+	"stoa/internal/eventloop"
 	"stoa/internal/listen"
 	"stoa/internal/sse"
 	"stoa/internal/stoa"
@@ -26,7 +27,8 @@ type eventStream struct {
 	chunks *listen.Chunks // of the reply; nil: it is written to w
 	format format
 	reply  *reply
-	pin    func(*reply) // fixes the model that serves, and completes the reply
+	pin    func(*reply)    // fixes the model that serves, and completes the reply
+	task   *eventloop.Task // of the handler; nil: it is never on a loop
 
 	mu       sync.Mutex
 	timer    *time.Timer
@@ -34,6 +36,7 @@ type eventStream struct {
 	buf      []byte  // lent's memory; the events begin after listen.ChunkHead bytes
 	begun    bool    // headers and the first events are out
 	ended    bool
+	ticking  bool  // the timer has mu
 	sent     int64 // bytes of chunks
 	wrote    time.Time
 	deadline time.Time // of writes to w
@@ -77,6 +80,8 @@ func (e *eventStream) tick() {
 	if e.ended {
 		return
 	}
+	e.ticking = true
+	defer func() { e.ticking = false }()
 	next := e.s.KeepAlive
 	switch idle := time.Since(e.wrote); {
 	case !e.begun:
@@ -94,9 +99,17 @@ func (e *eventStream) tick() {
 	e.timer.Reset(next)
 }
 
+// lock locks e.mu for the handler. The timer has it for as long as a write takes.
+func (e *eventStream) lock() {
+	if !e.mu.TryLock() {
+		e.task.Leave()
+		e.mu.Lock()
+	}
+}
+
 // opened announces an item, before its first piece.
 func (e *eventStream) opened(it *item) {
-	e.mu.Lock()
+	e.lock()
 	defer e.mu.Unlock()
 	e.announce(it)
 }
@@ -104,7 +117,7 @@ func (e *eventStream) opened(it *item) {
 // piece sends a piece of an item and adds it there. With more the next event has
 // already arrived, and the piece may be sent together with it.
 func (e *eventStream) piece(it *item, kind pieceKind, text string, more bool) error {
-	e.mu.Lock()
+	e.lock()
 	defer e.mu.Unlock()
 	it.add(kind, text)
 	e.borrow()
@@ -117,7 +130,7 @@ func (e *eventStream) piece(it *item, kind pieceKind, text string, more bool) er
 
 // closed sends what ends an item.
 func (e *eventStream) closed(it *item) {
-	e.mu.Lock()
+	e.lock()
 	defer e.mu.Unlock()
 	e.borrow()
 	e.buf = e.format.close(e.buf, e.reply, it)
@@ -150,7 +163,7 @@ func (e *eventStream) settling() {
 
 // catchUp sends what is buffered.
 func (e *eventStream) catchUp() error {
-	e.mu.Lock()
+	e.lock()
 	defer e.mu.Unlock()
 	if e.lent != nil {
 		e.flush()
@@ -170,7 +183,7 @@ func (e *eventStream) halt() bool {
 
 // name fixes the model that serves, so that the reply can be built from now on.
 func (e *eventStream) name() {
-	e.mu.Lock()
+	e.lock()
 	defer e.mu.Unlock()
 	e.pinned()
 }
@@ -317,9 +330,12 @@ func (e *eventStream) write(last bool) {
 		}
 	}
 	e.sent += int64(len(e.buf) - listen.ChunkHead)
-	if last {
+	switch {
+	case last:
 		e.err = e.chunks.End(e.buf)
-	} else {
-		e.err = e.chunks.Write(e.buf)
+	case e.ticking: // the task is not the timer's
+		e.err = e.chunks.Write(e.buf, nil)
+	default:
+		e.err = e.chunks.Write(e.buf, e.task)
 	}
 }

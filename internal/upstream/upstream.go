@@ -43,6 +43,7 @@ type Config struct {
 	MaxReplyBytes  int64         // of one reply; 0: 64 MiB
 	RetryShare     float64       // retries under way, as a share of calls under way; 0: 0.2
 	RetriesAnyway  int           // retries under way that are allowed at any load; 0: 3
+	SlowAfter      time.Duration // how long a stream brings nothing before it is read on a loop, see [http1.OnLoop]; 0: 8 ms, negative: none
 	DefaultTimeout stoa.Timeouts // for what a provider leaves at zero; zero: 60 s, 60 s, 60 s, 15 min
 }
 
@@ -63,6 +64,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxReplyBytes, 64<<20)
 	setDefault(&c.RetryShare, 0.2)
 	setDefault(&c.RetriesAnyway, 3)
+	setDefault(&c.SlowAfter, http1.SlowAfter)
 	c.DefaultTimeout = orTimeouts(c.DefaultTimeout, config.DefaultTimeouts())
 	return c
 }
